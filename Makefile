@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+#
+# The front door. Meson does the work; after `make build`, `ninja -C build` and `meson test -C build` work as always.
+#
+#   make build       build/lib/libcenote.so, build/lib/dropin/, build/bin/cenote
+#   make demo        build, then show what it does
+#   make test        all tests: plain, sanitizers, format, static analysis (ONLY="plain asan tsan checks", SUITE=unit)
+#   make bench       measure
+#   make coverage    which lines the tests reach
+#   make soak        the randomised tests for SOAK_SECONDS each (60)
+#   make install     PREFIX (/usr/local), DESTDIR
+#   make format      lay the sources out with clang-format 14
+#   make abi-table   write the table of the binary interface anew, from our headers
+#   make gpu-golden  ask a real driver the conformance questions, and keep its answers
+#   make gpu-test    the tests that need a GPU
+#   make clean
+#
+# Missing packages are installed, as root or through sudo; NO_INSTALL=1 forbids it. `make test` takes warnings of the
+# compiler for errors; WERROR=false does not, for compilers younger than the sources.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+SOAK_SECONDS ?= 60
+ONLY ?=
+SUITE ?=
+
+.PHONY: build demo test bench coverage soak install format clean abi-table gpu-golden gpu-test packages packages-test
+
+build: packages $(BUILD)/build.ninja
+	@ninja -C $(BUILD) product
+
+$(BUILD)/build.ninja:
+	meson setup $(BUILD)
+
+packages:
+	@scripts/install_packages.sh build
+
+packages-test:
+	@scripts/install_packages.sh test
+
+demo: build
+	@scripts/demo.sh $(BUILD)
+
+test: packages-test
+	@scripts/run_tests.py --build $(BUILD) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
+
+bench: build
+	@scripts/run_tests.py --build $(BUILD) --bench
+
+coverage: packages
+	@find $(BUILD) -name '*.gcda' -delete 2>/dev/null || true
+	@status=0; scripts/run_tests.py --build $(BUILD) --only coverage || status=$$?; \
+	scripts/coverage.py $(BUILD)/coverage && exit $$status
+
+soak: build
+	@scripts/run_tests.py --build $(BUILD) --only plain --soak $(SOAK_SECONDS)
+
+install: build
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@ninja -C $(BUILD) product
+	@meson install -C $(BUILD) --quiet --no-rebuild
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+format: packages-test
+	@scripts/format.py
+
+abi-table: packages
+	@scripts/abi_table.py include/cenote tests/abi/table.inc
+
+gpu-golden:
+	@scripts/gpu_golden.sh
+
+gpu-test:
+	@scripts/gpu_test.sh
+
+clean:
+	@rm -rf $(BUILD)

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+A test (TAP) of what a built library shows to programs.
+
+    check_symbols.py cenote LIBRARY API_LIST CENOTE_LIST   libcenote.so: exactly what the two lists say
+    check_symbols.py driver LIBRARY API_LIST NAMES         the drop-in libcuda.so.1: every name of NVIDIA's
+    check_symbols.py runtime LIBRARY API_LIST NAMES        the drop-in libcudart.so.13: every name of NVIDIA's, with
+                                                           its symbol version
+
+A drop-in may have its symbols from a library that it needs itself; it is loaded and asked, as a program would. It must
+show no other names of its own but cenote_…
+"""
+
+import ctypes
+import subprocess
+import sys
+
+import generate_api
+
+VERSION = {"driver": None, "runtime": b"libcudart.so.13"}
+
+
+def exported(library):
+    """The names in a library's dynamic symbol table, without its version nodes."""
+    table = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    rows = (line.split() for line in table.splitlines())
+    return {row[2].split("@")[0] for row in rows if len(row) == 3 and row[1] != "A"}
+
+
+def unfound(library, names, version):
+    """Those names that the dynamic linker does not find when it starts from a library."""
+    ctypes.CDLL(library)
+    process = ctypes.CDLL(None)
+    process.dlopen.restype = ctypes.c_void_p
+    process.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    process.dlsym.restype = process.dlvsym.restype = ctypes.c_void_p
+    process.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+    process.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+    handle = process.dlopen(library.encode(), 2)
+    if version:
+        return [name for name in names if not process.dlvsym(handle, name.encode(), version)]
+    return [name for name in names if not process.dlsym(handle, name.encode())]
+
+
+def point(number, title, complaints):
+    """Prints a test point; True when it passed."""
+    for line in complaints:
+        print(f"# {line}")
+    print(f"{'not ok' if complaints else 'ok'} {number} - {title}")
+    return not complaints
+
+
+def main(kind, library, api_list, names_file):
+    """Checks one library; True when all is well."""
+    functions = generate_api.read_list(api_list)
+    shown = exported(library)
+    print("1..2")
+    if kind == "cenote":
+        expected = set(generate_api.all_symbols(functions)) | set(generate_api.read_plain(names_file))
+        absent = sorted(expected - shown)
+        extra = sorted(shown - expected)
+    else:
+        expected = set(generate_api.read_names(names_file, kind)) | set(generate_api.all_symbols(functions, kind))
+        absent = unfound(library, sorted(expected), VERSION[kind])
+        extra = sorted(name for name in shown - expected if not name.startswith("cenote_"))
+    good = point(1, f"{len(expected)} symbols are there", [f"{name} is absent" for name in absent])
+    return point(2, "no other symbol is visible", [f"{name} should not be visible" for name in extra]) and good
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5 or sys.argv[1] not in ("cenote", "driver", "runtime"):
+        sys.exit(__doc__)
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

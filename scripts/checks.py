@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""
+The checks of the sources. Each is a function (root, build, jobs) -> (status, text), in CHECKS.
+
+What a formatter or an analyser says depends on its version, so each is used in the versions that the sources have been
+tried with; elsewhere the check is skipped, and says so.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+CLANG_VERSION = "14"
+CPPCHECK_VERSION = "2.10"
+SOURCE_FOLDERS = ("include", "src", "tools", "tests", "bench", "examples")
+
+
+def output(command):
+    """What a command prints, and its exit status."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, errors="replace", check=False)
+    return done.returncode, done.stdout
+
+
+def find_clang_tool(name):
+    """The tool in the right version, or the reason why there is none."""
+    found = []
+    for candidate in (f"{name}-{CLANG_VERSION}", name):
+        path = shutil.which(candidate)
+        if not path:
+            continue
+        version = re.search(r"version (\d+)", output([path, "--version"])[1])
+        if version and version[1] == CLANG_VERSION:
+            return path, None
+        found.append(version[1] if version else "unknown")
+    return None, f"{name} {CLANG_VERSION} is not installed" + (f" (found {', '.join(found)})" if found else "")
+
+
+def c_files(root):
+    """All sources of ours that clang-format knows."""
+    files = (f for folder in SOURCE_FOLDERS for f in (root / folder).rglob("*"))
+    return sorted(f for f in files if f.suffix in (".c", ".h", ".cc"))
+
+
+def check_format(root, _build, _jobs):
+    """The sources are laid out as `make format` would."""
+    tool, reason = find_clang_tool("clang-format")
+    if not tool:
+        return "skipped", reason
+    status, text = output([tool, "--dry-run", "-Werror", *c_files(root)])
+    places = sorted(set(re.findall(r"^(/.*?:\d+):.*error:", text, re.M)))
+    return ("failed", "\n".join(places or [text]) + "\n`make format` puts this right.") if status else ("passed", "")
+
+
+def check_text(root, _build, _jobs):
+    """What holds for every text file: a licence line, no notes to self, no space at a line's end, 120 columns."""
+    files = c_files(root) + [f for f in root.glob("scripts/*") if f.suffix in (".py", ".sh")]
+    files += [f for f in root.rglob("meson.build") if root / "build" not in f.parents]
+    notes = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
+    problems = []
+    for file in files:
+        lines = file.read_text().splitlines()
+        name = file.relative_to(root)
+        if not any("SPDX-License-Identifier: MIT" in line for line in lines[:2]):
+            problems.append(f"{name}:1: no SPDX line")
+        for number, line in enumerate(lines, 1):
+            if notes.search(line):
+                problems.append(f"{name}:{number}: a note to self")
+            if line != line.rstrip():
+                problems.append(f"{name}:{number}: space at the end of the line")
+            if len(line.expandtabs(8)) > 120:
+                problems.append(f"{name}:{number}: longer than 120 columns")
+    return ("failed", "\n".join(problems)) if problems else ("passed", "")
+
+
+def compiled_sources(root, build):
+    """The sources of ours that the plain build compiles, generated ones left out."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    files = {(Path(c["directory"]) / c["file"]).resolve() for c in commands}
+    return sorted(f for f in files if root in f.parents and build not in f.parents and f.suffix == ".c")
+
+
+def check_clang_tidy(root, build, jobs):
+    """No finding of the checks in .clang-tidy."""
+    tool, reason = find_clang_tool("clang-tidy")
+    if not tool:
+        return "skipped", reason
+    if not (build / "compile_commands.json").exists():
+        return "skipped", "there is no plain build to take the compiler's options from"
+
+    def look(file):
+        return output([tool, "--quiet", "--warnings-as-errors=*", "-p", build, file])
+
+    with ThreadPoolExecutor(jobs) as pool:
+        texts = [text for status, text in pool.map(look, compiled_sources(root, build)) if status]
+    # The reports are long; the findings alone come last, where they are seen.
+    findings = [line for text in texts for line in text.splitlines() if " error: " in line]
+    return ("failed", "\n".join(texts + findings)) if texts else ("passed", "")
+
+
+def check_cppcheck(root, _build, jobs):
+    """No finding of cppcheck's in the library and the command."""
+    tool = shutil.which("cppcheck")
+    if not tool:
+        return "skipped", "cppcheck is not installed"
+    version = output([tool, "--version"])[1].split()[-1]
+    if not version.startswith(CPPCHECK_VERSION):
+        return "skipped", f"cppcheck {CPPCHECK_VERSION} is not installed (found {version})"
+    folders = [root / folder for folder in ("src", "tools") if (root / folder).exists()]
+    status, text = output([
+        tool, "--quiet", "--error-exitcode=1", "--inline-suppr", "--std=c11", "-j", str(jobs),
+        "--enable=warning,performance,portability", "--suppress=missingIncludeSystem",
+        "--suppress=unknownMacro", "-D__linux__=1", "-D__x86_64__=1", "-D__GNUC__=12", "-D_GNU_SOURCE=1",
+        "-I", root / "include", "-I", root / "src", *folders])
+    return ("failed", text) if status else ("passed", "")
+
+
+CHECKS = {
+    "format": check_format,
+    "text": check_text,
+    "clang-tidy": check_clang_tidy,
+    "cppcheck": check_cppcheck,
+}

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Shows what was built: each line is printed before it is run, and can be typed.
+#
+#     demo.sh BUILD_DIRECTORY
+set -eu
+
+show()
+{
+	printf '\n$ %s\n' "$*"
+	"$@"
+}
+
+show "$1/bin/cenote" info
+for example in hello; do
+	show "$1/examples/$example"
+done

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+Makes from src/api.list what the build needs of it, so that a function is named once.
+
+    generate_api.py map API_LIST CENOTE_LIST OUT              version script of libcenote.so
+    generate_api.py map-cudart-node API_LIST CENOTE_LIST OUT  the same with the runtime under NVIDIA's version node, so
+                                                              that a drop-in libcudart.so.13 which needs libcenote.so
+                                                              has no code of its own for what Cenote implements
+    generate_api.py dropin-cuda-map API_LIST NAMES OUT        version script of the drop-in libcuda.so.1
+    generate_api.py dropin-cudart-map API_LIST NAMES OUT      version script of the drop-in libcudart.so.13
+    generate_api.py stubs API_LIST HEADER_DIR OUT             C: the functions that are not there yet
+    generate_api.py entry-table API_LIST OUT                  C: the table behind cuGetProcAddress
+    generate_api.py missing driver|runtime NAMES API_LIST OUT C: what NVIDIA exports and Cenote does not
+    generate_api.py answers-test API_LIST HEADER_DIR OUT      C: a test that calls every function with zeros
+
+HEADER_DIR is the directory of cuda.h and cuda_runtime_api.h; their prototypes are read as text. NAMES is
+scripts/nvidia_names.txt.
+"""
+
+import re
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+Function = namedtuple("Function", "library name symbol thread since state")
+Prototype = namedtuple("Prototype", "result parameters")
+
+LIBRARIES = ("driver", "runtime")
+STATES = ("done", "later", "edge")
+HEADERS = {"driver": "cuda.h", "runtime": "cuda_runtime_api.h"}
+# The symbol version that NVIDIA's libcudart.so.13 gives all that it exports.
+CUDART_NODE = "libcudart.so.13"
+# Exported by the runtime, but not as functions that answer with an error code. The drop-in writes them by hand.
+BY_HAND = re.compile(r"__cuda|cudaCreateChannelDesc$")
+
+
+class Wrong(Exception):
+    """Something in the input is not as it must be; the text says where."""
+
+
+def significant_lines(path):
+    """The lines of a list file without comments, each with its number."""
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        line = line.split("#")[0].strip()
+        if line:
+            yield number, line
+
+
+def read_list(path):
+    """The functions of api.list, in its order."""
+    functions = []
+    seen = set()
+    for number, line in significant_lines(path):
+        fields = line.split()
+        if len(fields) != len(Function._fields):
+            raise Wrong(f"{path}:{number}: {len(fields)} columns instead of {len(Function._fields)}")
+        function = Function(*fields)
+        if function.library not in LIBRARIES:
+            raise Wrong(f"{path}:{number}: library is {function.library}")
+        if function.state not in STATES:
+            raise Wrong(f"{path}:{number}: state is {function.state}")
+        if not re.fullmatch(r"\d+" if function.library == "driver" else r"\d+|-", function.since):
+            raise Wrong(f"{path}:{number}: version is {function.since}")
+        for symbol in symbols(function):
+            if symbol in seen:
+                raise Wrong(f"{path}:{number}: {symbol} for the second time")
+            seen.add(symbol)
+        functions.append(function)
+    return functions
+
+
+def read_plain(path):
+    """The names of a file with one name a line."""
+    return [line for _, line in significant_lines(path)]
+
+
+def read_names(path, library):
+    """The names of nvidia_names.txt that belong to a library."""
+    pairs = (line.split() for _, line in significant_lines(path))
+    return [name for owner, name in pairs if owner == library]
+
+
+def symbols(function):
+    """The one or two symbols of a function."""
+    return [function.symbol] + ([function.thread] if function.thread != "-" else [])
+
+
+def all_symbols(functions, library=None):
+    """The symbols of all functions, or of one library's."""
+    return [s for f in functions if library in (None, f.library) for s in symbols(f)]
+
+
+def header_text(path):
+    """A header without comments and preprocessor lines."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", Path(path).read_text(), flags=re.S)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.M)
+
+
+def split_parameters(text):
+    """Parameter declarations of a list, without default values; none for (void)."""
+    parts, depth, part = [], 0, ""
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        else:
+            part += character
+    parts.append(part)
+    parts = [re.sub(r"\b__dv\s*\([^()]*\)|=.*", "", " ".join(p.split())).strip() for p in parts]
+    return [] if parts in ([""], ["void"]) else parts
+
+
+def parameter_name(parameter):
+    """The name that a parameter declaration declares."""
+    match = re.search(r"\(\s*\*\s*(\w+)\s*\)", parameter) or re.search(r"(\w+)\s*(?:\[\w*\]\s*)*$", parameter)
+    return match[1]
+
+
+def read_prototypes(functions, header_dir):
+    """The prototype of every function, by its name."""
+    texts = {library: header_text(Path(header_dir) / header) for library, header in HEADERS.items()}
+    prototypes = {}
+    for function in functions:
+        pattern = (r"((?:\b[A-Za-z_]\w*[\s*]+)+)\b(?:%s|%s)\s*(\((?:[^()]|\([^()]*\))*\))\s*;"
+                   % (function.name, function.symbol))
+        match = re.search(pattern, texts[function.library])
+        if not match:
+            raise Wrong(f"{Path(header_dir) / HEADERS[function.library]}: no prototype of {function.name}")
+        # Macros around the type: __host__, CUDARTAPI and the like.
+        result = re.sub(r"\b(?:extern|__\w+|[A-Z][A-Z_]+)\b", "", match[1])
+        prototypes[function.name] = Prototype(" ".join(result.split()), split_parameters(match[2][1:-1]))
+    return prototypes
+
+
+def c_file(text, *includes):
+    """A generated C file."""
+    lines = ["/* Generated by scripts/generate_api.py from src/api.list. */",
+             '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"']
+    return "\n".join(lines + [f"#include {i}" for i in includes] + ["", text, ""])
+
+
+def version_script(node, names):
+    """A linker version script that exports some names and nothing else."""
+    exported = "".join(f"\t{name};\n" for name in sorted(set(names)))
+    return f"{node} {{\nglobal:\n{exported}local:\n\t*;\n}};\n".lstrip()
+
+
+def thread_declarations(functions):
+    """Declarations of the per-thread symbols, which the headers show only to those who ask for them."""
+    return "".join(f"extern __typeof__({f.name}) {f.thread};\n" for f in functions if f.thread != "-")
+
+
+def dropin_names(files, library):
+    """What a drop-in shows: Cenote's functions, all names of NVIDIA's, and what cenote_… functions it has."""
+    return all_symbols(read_list(files[0]), library) + read_names(files[1], library) + ["cenote_*"]
+
+
+def stub(function, symbol, prototype):
+    """One function that says it is not implemented yet."""
+    parameters = ", ".join(prototype.parameters) or "void"
+    used = "".join(f"\t(void){parameter_name(p)};\n" for p in prototype.parameters)
+    sentence = f'cn_error(CUDA_ERROR_NOT_SUPPORTED, "{function.name} is not implemented yet")'
+    if function.library == "driver":
+        body = f"\treturn {sentence};\n"
+    else:
+        body = f"\t(void){sentence};\n\treturn cn_runtime_error(cudaErrorNotSupported);\n"
+    return f"{prototype.result} {symbol}({parameters})\n{{\n{used}{body}}}\n"
+
+
+def stubs(functions, header_dir):
+    """Every function of the list that is not done."""
+    waiting = [f for f in functions if f.state != "done"]
+    prototypes = read_prototypes(waiting, header_dir)
+    text = "\n".join(stub(f, s, prototypes[f.name]) for f in waiting for s in symbols(f))
+    return c_file("#pragma GCC visibility push(default)\n" + thread_declarations(waiting) + "\n" + text,
+                  '"cenote/cuda.h"', '"cenote/cuda_runtime_api.h"', '"base/error.h"', '"runtime/runtime.h"')
+
+
+def entry_table(functions):
+    """The driver's functions, sorted by name and version, for a binary search."""
+    driver = sorted((f for f in functions if f.library == "driver"), key=lambda f: (f.name, int(f.since)))
+    rows = "".join(
+        f'\t{{"{f.name}", {f.since}, (void *){f.symbol}, (void *){f.thread if f.thread != "-" else f.symbol}}},\n'
+        for f in driver)
+    return c_file(
+        '#pragma GCC diagnostic ignored "-Wpedantic"\n\n'
+        + thread_declarations(driver)
+        + f"\nconst struct cn_entry cn_entries[] = {{\n{rows}}};\n"
+        + "const size_t cn_entry_count = sizeof cn_entries / sizeof cn_entries[0];",
+        '"cenote/cuda.h"', '"driver/entry.h"')
+
+
+def missing(names, functions):
+    """A function for every name of NVIDIA's that is not Cenote's. Weak: what the drop-in writes itself wins."""
+    ours = set(all_symbols(functions))
+    rows = "".join(f"MISSING({n})\n" for n in names if n not in ours and not BY_HAND.match(n))
+    macro = ("#define MISSING(name) \\\n\tint name(void); \\\n"
+             '\t__attribute__((weak, visibility("default"))) int name(void) { return (int)cn_missing(#name); }\n\n')
+    return c_file(macro + rows.rstrip("\n"), '"dropin/missing.h"')
+
+
+def answer_call(function, symbol, prototype):
+    """A C function that calls one symbol with zeros and tells its error code."""
+    variables = "".join(f"\tstatic {p};\n" for p in prototype.parameters)
+    arguments = ", ".join(parameter_name(p) for p in prototype.parameters)
+    if prototype.result in ("CUresult", "cudaError_t"):
+        body = f"\treturn (int){symbol}({arguments});\n"
+    else:
+        body = f"\t(void){symbol}({arguments});\n\treturn 0;\n"
+    return f"static int call_{symbol}(void)\n{{\n{variables}{body}}}\n"
+
+
+def answers_test(functions, header_dir):
+    """The table that tests/abi/answers_test.c walks."""
+    prototypes = read_prototypes(functions, header_dir)
+    calls = "\n".join(answer_call(f, s, prototypes[f.name]) for f in functions for s in symbols(f))
+    rows = "".join(f'\t{{"{f.name}", "{s}", {int(f.state == "done")}, {int(f.library == "runtime")}, call_{s}}},\n'
+                   for f in functions for s in symbols(f))
+    return c_file(thread_declarations(functions) + "\n" + calls
+                  + f"\nconst struct answer answers[] = {{\n{rows}}};\n"
+                  + "const int answer_count = (int)(sizeof answers / sizeof answers[0]);",
+                  "<cuda.h>", "<cuda_runtime_api.h>", '"answers.h"')
+
+
+def run(arguments):
+    """Does what the command line says; the last argument is the file to write."""
+    command, rest = arguments[0], arguments[1:-1]
+    if command == "map":
+        text = version_script("CENOTE_1", all_symbols(read_list(rest[0])) + read_plain(rest[1]))
+    elif command == "map-cudart-node":
+        functions = read_list(rest[0])
+        text = version_script("CENOTE_1", all_symbols(functions, "driver") + read_plain(rest[1]))
+        text += version_script(CUDART_NODE, all_symbols(functions, "runtime")).replace("local:\n\t*;\n", "")
+    elif command == "dropin-cuda-map":
+        # NVIDIA's libcuda.so.1 has no symbol versions.
+        text = version_script("", dropin_names(rest, "driver"))
+    elif command == "dropin-cudart-map":
+        text = version_script(CUDART_NODE, dropin_names(rest, "runtime"))
+    elif command == "stubs":
+        text = stubs(read_list(rest[0]), rest[1])
+    elif command == "entry-table":
+        text = entry_table(read_list(rest[0]))
+    elif command == "missing":
+        text = missing(read_names(rest[1], rest[0]), read_list(rest[2]))
+    elif command == "answers-test":
+        text = answers_test(read_list(rest[0]), rest[1])
+    else:
+        raise Wrong(f"no command {command}\n{__doc__}")
+    Path(arguments[-1]).write_text(text)
+
+
+if __name__ == "__main__":
+    try:
+        run(sys.argv[1:])
+    except IndexError:
+        sys.exit(__doc__)
+    except Wrong as wrong:
+        sys.exit(f"generate_api.py: {wrong}")

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Copies what was built to lib/, lib/dropin/ and bin/ of the build directory (see meson.build).
+#
+#     stage.sh STAMP FILE...
+set -eu
+
+stamp=$1
+shift
+here=$(dirname "$stamp")
+mkdir -p "$here/lib/dropin" "$here/bin"
+
+# Replaced, not written over: a process that runs the old one keeps it.
+put()
+{
+	cp "$1" "$2.new"
+	mv -f "$2.new" "$2"
+}
+
+for file in "$@"; do
+	name=$(basename "$file")
+	case $name in
+	libcenote.so.*)
+		put "$file" "$here/lib/$name"
+		ln -sf "$name" "$here/lib/libcenote.so"
+		;;
+	lib*.so.*)
+		put "$file" "$here/lib/dropin/$name"
+		;;
+	*)
+		put "$file" "$here/bin/$name"
+		;;
+	esac
+done
+touch "$stamp"

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Errors: the sentence of each thread, and CUDA's table of codes.
+ */
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local char sentence[512];
+
+static bool log_wanted(void)
+{
+	const char *level = getenv("CENOTE_LOG");
+
+	return level && strcmp(level, "debug") == 0;
+}
+
+void cn_error_keep(CUresult code, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(sentence, sizeof sentence, format, arguments);
+	va_end(arguments);
+	if (log_wanted()) {
+		const char *name = cn_result_name(code);
+		fprintf(stderr, "cenote: %s: %s\n", name ? name : "unknown error", sentence);
+	}
+}
+
+const char *cn_last_error(void)
+{
+	return sentence;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Errors: CUDA's code for the program, a sentence for the person.
+ *
+ * Every failure names its cause once, where it is found: `return cn_error(CUDA_ERROR_INVALID_VALUE, "…")`. The
+ * sentence stays with the calling thread until its next failure; a success does not touch it. CENOTE_LOG=debug also
+ * prints it to standard error.
+ */
+#ifndef CN_BASE_ERROR_H
+#define CN_BASE_ERROR_H
+
+#include "cenote/cuda.h"
+
+void cn_error_keep(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
+/* Keeps the sentence, and is the code: in the open, so that compilers and analysers see that it is no success. */
+#define cn_error(code, ...)                         \
+	__extension__({                             \
+		cn_error_keep((code), __VA_ARGS__); \
+		(CUresult)(code);                   \
+	})
+
+/* The sentence of this thread's last failure; "" when there was none. Valid until the thread's next failure. */
+const char *cn_last_error(void);
+
+/* CUDA's name and text of a code; NULL for a code that CUDA does not have. */
+const char *cn_result_name(CUresult code);
+const char *cn_result_text(CUresult code);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Foreign memory: what a program passes as a host pointer, which may not be there at all.
+ *
+ * The kernel copies it for us (process_vm_readv and process_vm_writev on ourselves) and says EFAULT where a plain copy
+ * would end the program. Where the system forbids these two calls, a plain copy is what is left.
+ */
+#ifndef CN_BASE_FOREIGN_H
+#define CN_BASE_FOREIGN_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+/* CUDA_ERROR_INVALID_VALUE: part of the foreign memory is not there, or may not be used so. */
+CUresult cn_foreign_read(void *to, const void *from_foreign, size_t bytes);
+CUresult cn_foreign_write(void *to_foreign, const void *from, size_t bytes);
+
+#endif

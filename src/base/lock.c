@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow side of the lock: spin for about as long as a short critical section lasts, then sleep in the kernel.
+ */
+#include "base/lock.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPIN_COUNT = 64 };
+
+void cn_lock_slow(struct cn_lock *lock)
+{
+	for (int i = 0; i < SPIN_COUNT; i++) {
+		uint32_t unlocked = 0;
+		if (atomic_compare_exchange_weak_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return;
+		cn_cpu_relax();
+	}
+	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
+		cn_futex_wait(&lock->word, 2, -1);
+}
+
+void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? NULL : &timeout, NULL, 0);
+	errno = saved;
+}
+
+void cn_futex_wake(_Atomic uint32_t *word, int thread_count)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, thread_count, NULL, NULL, 0);
+	errno = saved;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device contract: what the layers above may ask of a device, whatever it is made of.
+ *
+ * A device has memory, queues and attributes. A queue runs operations one after the other; its operations are
+ * numbered from 1, and a *point* is a queue and a number: "everything up to this operation". Numbers never go back,
+ * not even when a destroyed stream's queue serves another stream later, and a queue's memory is never freed; so a
+ * point can be kept, compared and asked about for ever, without counting references. What happened up to a point
+ * stays happened.
+ *
+ * Queues of one context form a group around its legacy default queue, with CUDA's rule: an operation of the legacy
+ * queue comes after everything submitted before to the group's blocking queues, and before everything submitted to them
+ * afterwards.
+ *
+ * A function fails with CUDA's code and a sentence (base/error.h), and then has changed nothing. Arguments have been
+ * checked by driver/; a device checks only what only it can know.
+ *
+ * One kind of device a process. The host device is in host/; the cuda device implements the same table.
+ */
+#ifndef CN_DEVICE_H
+#define CN_DEVICE_H
+
+#include "base/error.h"
+#include "base/lock.h"
+
+#include <stddef.h>
+
+enum {
+	CN_DEVICE_MAX = 64, /* devices of a process */
+	CN_KERNEL_PARAMETERS_MAX = 64,
+};
+
+struct cn_device {
+	int ordinal;  /* as the program counts: CUDA_VISIBLE_DEVICES applied */
+	int physical; /* as the machine counts */
+	char name[64];
+	CUuuid uuid;
+	int pci_domain, pci_bus, pci_device;
+	size_t total_bytes;
+	_Atomic size_t used_bytes;
+};
+
+/* A kernel as a device runs it. On the host device: a C function (see cenote.h), called once for each thread. */
+struct cn_kernel {
+	const char *name;
+	const void *code;
+	unsigned parameter_count;
+	const unsigned *parameter_bytes;
+	const unsigned *parameter_alignment;
+};
+
+struct cn_launch {
+	const struct cn_kernel *kernel;
+	unsigned grid[3], block[3];
+	unsigned shared_bytes;
+};
+
+enum cn_operation_kind {
+	CN_COPY,        /* rows of bytes from one place to another */
+	CN_FILL,        /* rows of a repeated element */
+	CN_HOST_CALL,   /* a function of the program; skipped after a failure */
+	CN_CALLBACK,    /* a function of the program that is told the stream's status; always called */
+	CN_LAUNCH,      /* a kernel */
+	CN_WAIT_POINT,  /* nothing, once another queue has come to a point */
+	CN_WAIT_VALUE,  /* nothing, once a word of memory compares well */
+	CN_WRITE_VALUE, /* store a word of memory */
+	CN_TIMESTAMP,   /* store the time at which this is reached */
+};
+
+struct cn_queue;
+
+struct cn_point {
+	struct cn_queue *queue; /* NULL: always reached */
+	uint64_t number;
+};
+
+/* Where a timestamp goes: taken at `serial`, so that a later record of the same event is not overwritten by it. */
+struct cn_stamp {
+	struct cn_lock lock;
+	uint64_t serial;
+	uint64_t time_ns;
+};
+
+struct cn_operation {
+	enum cn_operation_kind kind;
+	union {
+		struct {
+			void *to;
+			const void *from;
+			size_t to_pitch, from_pitch, row_bytes, row_count;
+			bool to_foreign, from_foreign; /* plain memory of the program: may be unmapped under us */
+			void *staging;                 /* freed afterwards; NULL: none */
+			CUresult *result;              /* takes the copy's result, if not NULL, instead of the queue */
+		} copy;
+		struct {
+			void *to;
+			size_t pitch, row_elements, row_count;
+			uint32_t value;
+			unsigned element_bytes; /* 1, 2 or 4 */
+		} fill;
+		struct {
+			void (*function)(void *data);
+			void *data;
+		} host_call;
+		struct {
+			void (*function)(CUstream stream, CUresult status, void *data);
+			CUstream stream;
+			void *data;
+		} callback;
+		struct {
+			struct cn_launch launch;
+			void **arguments; /* the device copies what they point to before submit returns */
+		} launch;
+		struct cn_point wait_point;
+		struct {
+			void *address;
+			uint64_t value;
+			unsigned bytes; /* 4 or 8 */
+			unsigned flags; /* CU_STREAM_WAIT_VALUE_… */
+		} wait_value;
+		struct {
+			void *address;
+			uint64_t value;
+			unsigned bytes;
+		} write_value;
+		struct {
+			struct cn_stamp *stamp;
+			uint64_t serial;
+		} timestamp;
+	};
+};
+
+/*
+ * A queue, embedded in the record of its stream. The counters are public: completed ≥ number means that the point has
+ * been reached, and what was written before is visible to whoever reads `completed` with acquire order.
+ */
+struct cn_queue_group;
+struct cn_queue_item;
+struct cn_waiter;
+
+struct cn_queue {
+	_Atomic uint64_t completed;
+	_Atomic uint64_t submitted;
+	struct cn_lock lock;
+	int state;                              /* the device's own */
+	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
+	_Atomic uint64_t owner;                 /* handle of the stream; 0 once closed: nothing more is accepted */
+	_Atomic(struct cn_queue_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
+	struct cn_queue *group_next, *group_previous;
+	uint64_t legacy_seen;    /* the legacy queue's number that this one waits for already */
+	uint64_t seen_by_legacy; /* this queue's number that the legacy queue waits for already */
+	struct cn_queue_item *first, *last, *spare;
+	unsigned spare_count;
+	struct cn_waiter *waiters; /* by number */
+	struct cn_queue *run_next; /* in the list of queues that can go on */
+};
+
+struct cn_queue_group {
+	struct cn_lock lock;  /* taken before any queue's */
+	_Atomic bool joining; /* the legacy queue is looking at the others */
+	struct cn_queue *legacy;
+	struct cn_queue *blocking; /* list */
+};
+
+struct cn_device_ops {
+	const char *name; /* "host", "cuda" */
+
+	/* Find the devices; called once, before anything else. Zero devices is CUDA_ERROR_NO_DEVICE. */
+	CUresult (*init)(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
+	CUresult (*attribute)(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value);
+	bool (*peers)(const struct cn_device *device, const struct cn_device *peer);
+
+	/* Memory of the device: `bytes` rounded up as the device likes, aligned to at least 512 bytes. */
+	CUresult (*memory_allocate)(struct cn_device *device, size_t bytes, void **ret_address);
+	void (*memory_free)(struct cn_device *device, void *address);
+	/* Memory of the machine: pinned (`device` NULL) and managed. Page-aligned. */
+	CUresult (*host_allocate)(size_t bytes, void **ret_address);
+	void (*host_free)(void *address, size_t bytes);
+
+	/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
+	void (*queue_open)(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
+	/* Accept nothing more; what was accepted still runs. */
+	void (*queue_close)(struct cn_queue *queue);
+	/* True when a closed queue has nothing left to do and its record may be reused. */
+	bool (*queue_drained)(struct cn_queue *queue);
+	/*
+	 * Accept an operation for `owner`. Returns its point in *ret_point (may be NULL). Short operations on an idle
+	 * queue have happened on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
+	 */
+	CUresult (*submit)(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			   struct cn_point *ret_point);
+	/*
+	 * The point that covers all that was submitted so far, for a legacy queue its group's work as well. It counts
+	 * as an operation there: what the group is given afterwards comes after it. Neither runs an operation nor
+	 * calls back.
+	 */
+	CUresult (*point_now)(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
+	/* Sleep until the point is reached. */
+	void (*point_wait)(struct cn_point point);
+
+	uint64_t (*time_ns)(void);
+};
+
+/*
+ * The queue for which a function of the program (CN_HOST_CALL, CN_CALLBACK) runs in this thread; NULL: none. The device
+ * sets it; driver/ refuses most calls there, as CUDA does.
+ */
+extern _Thread_local struct cn_queue *cn_callback_queue __attribute__((tls_model("initial-exec")));
+
+/* The device of this process: set once by cn_device_open(). */
+extern const struct cn_device_ops *cn_device_ops;
+extern const struct cn_device_ops cn_host_device_ops;
+
+/* Choose by CENOTE_DEVICE and call the chosen one's init. */
+CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
+
+static inline bool cn_point_reached(struct cn_point point)
+{
+	return !point.queue || atomic_load_explicit(&point.queue->completed, memory_order_acquire) >= point.number;
+}
+
+static inline bool cn_queue_idle(struct cn_queue *queue)
+{
+	/* submitted first: the other way round, work submitted and done in between would look pending, or worse. */
+	uint64_t submitted = atomic_load_explicit(&queue->submitted, memory_order_acquire);
+
+	return atomic_load_explicit(&queue->completed, memory_order_acquire) >= submitted;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attributes of a host device: what it can really do, and for the shape of a launch, which a program may use to
+ * divide its work, the limits of a current GPU. An attribute that is not listed is 0: textures, surfaces, graphics,
+ * and whatever is not built yet.
+ */
+#include "device/host/host.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static int core_count(void)
+{
+	long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return count > 0 ? (int)count : 1;
+}
+
+static int l2_bytes(void)
+{
+	long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+
+	return bytes > 0 ? (int)bytes : 0;
+}
+
+static int launch_limit(CUdevice_attribute attribute)
+{
+	switch ((int)attribute) {
+	case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return 1024;
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 0x7fffffff;
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+	case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return 65535;
+	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return 48 * 1024;
+	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return 227 * 1024;
+	case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return 228 * 1024;
+	case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+	case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: return 32;
+	case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+	case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+	case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY: return 65536;
+	case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return 2048;
+	case CU_DEVICE_ATTRIBUTE_MAX_PITCH: return 0x7fffffff;
+	case CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT:
+	case CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT: return 512;
+	case CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT: return 32;
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return 9;
+	default: return 0;
+	}
+}
+
+static bool has_capability(CUdevice_attribute attribute)
+{
+	switch ((int)attribute) {
+	case CU_DEVICE_ATTRIBUTE_GPU_OVERLAP:
+	case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+	case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
+	case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+	case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+	case CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR:
+	case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS: return true;
+	case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return !cn_host_without("unified-addressing");
+	case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
+	case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+	case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST: return !cn_host_without("managed");
+	default: return false;
+	}
+}
+
+CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value)
+{
+	int value;
+
+	switch ((int)attribute) {
+	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: value = core_count(); break;
+	case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+	case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT:
+	case CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: value = 1; break;
+	case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: value = l2_bytes(); break;
+	case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: value = device->pci_bus; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: value = device->pci_device; break;
+	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: value = device->pci_domain; break;
+	case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: value = device->physical; break;
+	case CU_DEVICE_ATTRIBUTE_NUMA_ID:
+		value = -1; /* the device's memory is no node of its own */
+		break;
+	default: value = has_capability(attribute) ? 1 : launch_limit(attribute);
+	}
+	*ret_value = value;
+	return CUDA_SUCCESS;
+}
+
+bool cn_host_peers(const struct cn_device *device, const struct cn_device *peer)
+{
+	return device != peer && !cn_host_without("peers");
+}

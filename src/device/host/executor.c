@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Executors: threads that drive queues.
+ *
+ * A queue that can go on but must not run in the caller is put on one list; an executor takes it and drives it until it
+ * is empty or blocked. There are as many executors as queues that run at the same time: one more is started when none
+ * is asleep, so a host function that blocks never holds up another stream; one that has found nothing to do for a while
+ * ends. Where the system refuses a further thread, the queue waits for one of those that are there.
+ */
+#include "device/host/host.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+enum { IDLE_NS = 2000000000 };
+
+static struct {
+	struct cn_lock lock;
+	struct cn_queue *first, *last;
+	unsigned thread_count, sleeper_count;
+	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */
+} executors;
+
+bool cn_host_thread_start(void *(*body)(void *), void *argument)
+{
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all, before;
+
+	if (pthread_attr_init(&attributes))
+		return false;
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = pthread_create(&thread, &attributes, body, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return error == 0;
+}
+
+static bool take_token(void)
+{
+	uint32_t tokens = atomic_load_explicit(&executors.tokens, memory_order_acquire);
+
+	while (tokens)
+		if (atomic_compare_exchange_weak(&executors.tokens, &tokens, tokens - 1))
+			return true;
+	return false;
+}
+
+/* Sleep until told to wake up. False: nobody did for a long time, and the thread should end. */
+static bool sleep_for_token(void)
+{
+	while (!take_token()) {
+		uint64_t before = cn_host_time_ns();
+		cn_futex_wait(&executors.tokens, 0, IDLE_NS);
+		/* Woken just when the time was over: the token must not be left to one who sleeps on. */
+		if (cn_host_time_ns() - before < IDLE_NS || atomic_load(&executors.tokens))
+			continue;
+		cn_lock(&executors.lock);
+		bool surplus = executors.sleeper_count > 0; /* else a token is on its way to us */
+		if (surplus) {
+			executors.sleeper_count--;
+			executors.thread_count--;
+		}
+		cn_unlock(&executors.lock);
+		if (surplus)
+			return false;
+	}
+	return true;
+}
+
+static void *executor(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		cn_lock(&executors.lock);
+		struct cn_queue *queue = executors.first;
+		if (queue) {
+			executors.first = queue->run_next;
+			if (!executors.first)
+				executors.last = NULL;
+		} else {
+			executors.sleeper_count++;
+		}
+		cn_unlock(&executors.lock);
+
+		if (queue)
+			cn_host_queue_drive(queue);
+		else if (!sleep_for_token())
+			return NULL;
+	}
+}
+
+void cn_host_executor_push(struct cn_queue *queue)
+{
+	cn_lock(&executors.lock);
+	queue->run_next = NULL;
+	if (executors.last)
+		executors.last->run_next = queue;
+	else
+		executors.first = queue;
+	executors.last = queue;
+
+	bool wake = executors.sleeper_count > 0;
+	if (wake)
+		executors.sleeper_count--;
+	else
+		executors.thread_count++;
+	cn_unlock(&executors.lock);
+
+	if (wake) {
+		atomic_fetch_add(&executors.tokens, 1);
+		cn_futex_wake(&executors.tokens, 1);
+		return;
+	}
+	if (cn_host_thread_start(executor, NULL))
+		return;
+	cn_lock(&executors.lock);
+	bool nobody = --executors.thread_count == 0;
+	cn_unlock(&executors.lock);
+	if (nobody)
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+			 "no thread could be started to run a stream; its work waits for one");
+}

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queues: operations one after the other.
+ *
+ * A queue is IDLE (nothing to do), DRIVEN (exactly one thread goes through its items: a caller, or an executor) or
+ * BLOCKED (its first item waits; whoever it waits for resumes it). Short operations on an idle queue run in the caller,
+ * without any allocation; a caller also drives on over short items, and hands the queue to an executor at the first one
+ * that is long, can block or calls back into the program. No thread ever sleeps for a queue that is blocked, so a
+ * thousand waiting streams cost no thread.
+ *
+ * A waiter is put on the list of the queue it waits for, ordered by number, and called once when `completed` gets
+ * there.
+ *
+ * The legacy queue and the blocking queues of its group: both sides look at each other while they submit, under this
+ * order of locks: group, then one queue. A legacy submission sets `joining`, then looks at every blocking queue under
+ * its lock; a blocking submission looks at `joining`, then at the legacy queue, under its own lock. So either the
+ * legacy side sees the operation, or the blocking side sees `joining` and waits for the group's lock. Never both,
+ * which would make each wait for the other.
+ */
+#include "device/host/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { IDLE, DRIVEN, BLOCKED };
+
+enum {
+	SHORT_BYTES = 64 * 1024, /* a copy of this size takes about as long as waking a thread for it */
+	SPARE_ITEMS_MAX = 64,
+	WAIT_SPIN_COUNT = 100,
+};
+
+/* What a thread that drives a queue does itself; it hands the queue to an executor at the first item beyond that. */
+enum effort {
+	WAITS,  /* nothing but waits: safe under a lock of the caller's that an operation may want */
+	SHORTS, /* what is_short() */
+	EVERYTHING,
+};
+
+/* Does it neither block, nor call back, nor take long? */
+static bool is_short(const struct cn_operation *operation)
+{
+	switch (operation->kind) {
+	case CN_COPY: return operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
+	case CN_FILL:
+		return operation->fill.element_bytes * operation->fill.row_elements * operation->fill.row_count <=
+		       SHORT_BYTES;
+	case CN_WAIT_POINT:
+	case CN_WAIT_VALUE:
+	case CN_WRITE_VALUE:
+	case CN_TIMESTAMP: return true;
+	case CN_HOST_CALL:
+	case CN_CALLBACK:
+	case CN_LAUNCH: return false;
+	}
+	return false;
+}
+
+static bool within(enum effort effort, const struct cn_operation *operation)
+{
+	if (effort == WAITS)
+		return operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE;
+	return effort == EVERYTHING || is_short(operation);
+}
+
+uint64_t cn_host_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void write_value(const struct cn_operation *operation)
+{
+	if (operation->write_value.bytes == 4)
+		atomic_store_explicit((_Atomic uint32_t *)operation->write_value.address,
+				      (uint32_t)operation->write_value.value, memory_order_release);
+	else
+		atomic_store_explicit((_Atomic uint64_t *)operation->write_value.address, operation->write_value.value,
+				      memory_order_release);
+}
+
+static void write_timestamp(const struct cn_operation *operation)
+{
+	struct cn_stamp *stamp = operation->timestamp.stamp;
+
+	cn_lock(&stamp->lock);
+	if (stamp->serial == operation->timestamp.serial)
+		stamp->time_ns = cn_host_time_ns();
+	cn_unlock(&stamp->lock);
+}
+
+/* Call a function of the program, marked as such: it may not call CUDA. */
+static void call_program(struct cn_queue *queue, const struct cn_operation *operation, CUresult failure)
+{
+	cn_callback_queue = queue;
+	if (operation->kind == CN_CALLBACK)
+		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
+	else if (!failure)
+		operation->host_call.function(operation->host_call.data);
+	cn_callback_queue = NULL;
+}
+
+/* Do an operation that does not have to wait. `failure` is that of the operations before it. */
+static CUresult run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (operation->kind == CN_CALLBACK || operation->kind == CN_HOST_CALL)
+		call_program(queue, operation, failure);
+	else if (failure)
+		; /* what follows a failure does not run */
+	else if (operation->kind == CN_COPY)
+		result = cn_host_copy(operation);
+	else if (operation->kind == CN_FILL)
+		cn_host_fill(operation);
+	else if (operation->kind == CN_LAUNCH)
+		result = cn_host_launch(&operation->launch.launch, payload);
+	else if (operation->kind == CN_WRITE_VALUE)
+		write_value(operation);
+	else if (operation->kind == CN_TIMESTAMP)
+		write_timestamp(operation);
+
+	if (operation->kind == CN_COPY) {
+		free(operation->copy.staging);
+		if (operation->copy.result) {
+			*operation->copy.result = failure ? failure : result;
+			result = CUDA_SUCCESS;
+		}
+	}
+	return result;
+}
+
+/* Count one more operation as done; returns the waiters that this releases. Queue locked. */
+static struct cn_waiter *complete_locked(struct cn_queue *queue, CUresult result)
+{
+	uint64_t number = atomic_load_explicit(&queue->completed, memory_order_relaxed) + 1;
+	struct cn_waiter *released = queue->waiters, **end = &queue->waiters;
+
+	if (result && !atomic_load_explicit(&queue->failure, memory_order_relaxed))
+		atomic_store_explicit(&queue->failure, result, memory_order_relaxed);
+	atomic_store_explicit(&queue->completed, number, memory_order_release);
+
+	while (*end && (*end)->number <= number)
+		end = &(*end)->next;
+	if (end == &queue->waiters)
+		return NULL;
+	queue->waiters = *end;
+	*end = NULL;
+	return released;
+}
+
+static void release_waiters(struct cn_waiter *waiter)
+{
+	while (waiter) {
+		struct cn_waiter *next = waiter->next; /* the waiter may be gone once it was called */
+		waiter->reached(waiter);
+		waiter = next;
+	}
+}
+
+/* False when the number has been reached already; else the waiter will be called. */
+static bool add_waiter(struct cn_queue *queue, struct cn_waiter *waiter)
+{
+	cn_lock(&queue->lock);
+	if (atomic_load_explicit(&queue->completed, memory_order_acquire) >= waiter->number) {
+		cn_unlock(&queue->lock);
+		return false;
+	}
+	struct cn_waiter **link = &queue->waiters;
+	while (*link && (*link)->number <= waiter->number)
+		link = &(*link)->next;
+	waiter->next = *link;
+	*link = waiter;
+	cn_unlock(&queue->lock);
+	return true;
+}
+
+static void item_waiter_reached(struct cn_waiter *waiter)
+{
+	cn_host_queue_resume(((struct cn_queue_item *)waiter)->queue);
+}
+
+void cn_host_queue_resume(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	queue->state = DRIVEN;
+	cn_unlock(&queue->lock);
+	cn_host_executor_push(queue);
+}
+
+/*
+ * If the queue's first item must wait, arrange that somebody resumes the queue: true, the queue is unlocked and not
+ * ours any more. False: there is nothing to wait for. Queue locked on entry.
+ */
+static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
+{
+	const struct cn_operation *operation = &item->operation;
+
+	if (atomic_load_explicit(&queue->failure, memory_order_relaxed))
+		return false;
+	if (operation->kind == CN_WAIT_VALUE) {
+		if (cn_host_value_reached(operation))
+			return false;
+		item->queue = queue;
+		queue->state = BLOCKED;
+		cn_unlock(&queue->lock);
+		cn_host_poll(item);
+		return true;
+	}
+	if (operation->kind != CN_WAIT_POINT || cn_point_reached(operation->wait_point))
+		return false;
+
+	item->waiter.number = operation->wait_point.number;
+	item->waiter.reached = item_waiter_reached;
+	item->queue = queue;
+	queue->state = BLOCKED;
+	cn_unlock(&queue->lock);
+	if (add_waiter(operation->wait_point.queue, &item->waiter))
+		return true;
+	cn_lock(&queue->lock);
+	queue->state = DRIVEN;
+	return false;
+}
+
+static void free_item_locked(struct cn_queue *queue, struct cn_queue_item *item)
+{
+	free(item->payload);
+	if (queue->spare_count < SPARE_ITEMS_MAX) {
+		item->next = queue->spare;
+		queue->spare = item;
+		queue->spare_count++;
+	} else {
+		free(item);
+	}
+}
+
+/* Count the operation that has just run as done and tell who waited for it. Queue locked, unlocked in between. */
+static void finish_locked(struct cn_queue *queue, CUresult result)
+{
+	struct cn_waiter *released = complete_locked(queue, result);
+
+	if (!released)
+		return;
+	cn_unlock(&queue->lock);
+	release_waiters(released);
+	cn_lock(&queue->lock);
+}
+
+/* Go through the items of a queue that this thread drives. Queue locked on entry, unlocked on return. */
+static void drive_locked(struct cn_queue *queue, enum effort effort)
+{
+	for (;;) {
+		struct cn_queue_item *item = queue->first;
+		if (!item) {
+			queue->state = IDLE;
+			cn_unlock(&queue->lock);
+			return;
+		}
+		if (!within(effort, &item->operation)) {
+			cn_unlock(&queue->lock);
+			cn_host_executor_push(queue);
+			return;
+		}
+		if (block_locked(queue, item))
+			return;
+
+		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
+		cn_unlock(&queue->lock);
+		CUresult result = run(queue, &item->operation, item->payload, failure);
+		cn_lock(&queue->lock);
+
+		queue->first = item->next;
+		if (!queue->first)
+			queue->last = NULL;
+		free_item_locked(queue, item);
+		finish_locked(queue, result);
+	}
+}
+
+void cn_host_queue_drive(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	drive_locked(queue, EVERYTHING);
+}
+
+static uint64_t count_locked(struct cn_queue *queue)
+{
+	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&queue->submitted, number, memory_order_release);
+	return number;
+}
+
+/* Append an item; the number of its point. Queue locked. */
+static uint64_t append_locked(struct cn_queue *queue, struct cn_queue_item *item)
+{
+	item->next = NULL;
+	if (queue->last)
+		queue->last->next = item;
+	else
+		queue->first = item;
+	queue->last = item;
+	return count_locked(queue);
+}
+
+static struct cn_queue_item *take_spare_locked(struct cn_queue *queue)
+{
+	struct cn_queue_item *item = queue->spare;
+
+	if (item) {
+		queue->spare = item->next;
+		queue->spare_count--;
+	}
+	return item;
+}
+
+static struct cn_queue_item *make_item(void)
+{
+	struct cn_queue_item *item = calloc(1, sizeof *item);
+
+	if (!item)
+		cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to queue an operation");
+	return item;
+}
+
+static void set_item(struct cn_queue_item *item, const struct cn_operation *operation, void *payload)
+{
+	item->operation = *operation;
+	item->payload = payload;
+}
+
+static void set_wait(struct cn_queue_item *item, struct cn_queue *queue, uint64_t number)
+{
+	set_item(item, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = {queue, number}}, NULL);
+}
+
+/* A closed queue has nobody's handle, and 0 is what a handle reads as that has just died. */
+static bool owns(struct cn_queue *queue, uint64_t owner)
+{
+	return owner && atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+}
+
+/*
+ * Lock a blocking queue for a submission, with a wait for the legacy queue in it if one is needed. Such a queue has a
+ * group that is not its own.
+ */
+static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
+{
+	struct cn_queue *legacy = group->legacy;
+
+	cn_lock(&queue->lock);
+	if (!atomic_load(&group->joining) &&
+	    (cn_queue_idle(legacy) || atomic_load(&legacy->submitted) <= queue->legacy_seen))
+		return CUDA_SUCCESS;
+	cn_unlock(&queue->lock);
+
+	struct cn_queue_item *item = make_item();
+	if (!item)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	cn_lock(&group->lock);
+	cn_lock(&queue->lock);
+	uint64_t number = atomic_load(&legacy->submitted);
+	if (owns(queue, owner) && number > queue->legacy_seen && !cn_point_reached((struct cn_point){legacy, number})) {
+		set_wait(item, legacy, number);
+		append_locked(queue, item);
+		queue->legacy_seen = number;
+		item = NULL;
+	}
+	cn_unlock(&group->lock);
+	free(item);
+	return CUDA_SUCCESS;
+}
+
+/* Lock the legacy queue and its group for a submission, with a wait for each busy queue of the group in it. */
+static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *group, uint64_t owner)
+{
+	struct cn_queue_item *waits = NULL;
+	CUresult result = CUDA_SUCCESS;
+
+	cn_lock(&group->lock);
+	atomic_store(&group->joining, true);
+	for (struct cn_queue *queue = group->blocking; queue && !result; queue = queue->group_next) {
+		cn_lock(&queue->lock);
+		uint64_t number = atomic_load(&queue->submitted);
+		bool wait = number > queue->seen_by_legacy && !cn_point_reached((struct cn_point){queue, number});
+		cn_unlock(&queue->lock);
+		if (!wait)
+			continue;
+		struct cn_queue_item *item = make_item();
+		if (!item) {
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+			break;
+		}
+		queue->seen_by_legacy = number;
+		set_wait(item, queue, number);
+		item->next = waits;
+		waits = item;
+	}
+
+	cn_lock(&legacy->lock);
+	bool open = owns(legacy, owner);
+	while (waits) {
+		struct cn_queue_item *next = waits->next;
+		if (open)
+			append_locked(legacy, waits);
+		else
+			free(waits);
+		waits = next;
+	}
+	return result;
+}
+
+/* After admit(): let the group go, once what was submitted is counted. */
+static void leave_group(struct cn_queue *queue)
+{
+	struct cn_queue_group *group = queue->group;
+
+	if (group && group->legacy == queue) {
+		atomic_store(&group->joining, false);
+		cn_unlock(&group->lock);
+	}
+}
+
+/* After admit(): unlock everything; drive the queue if it has items and nobody does. */
+static void leave(struct cn_queue *queue, enum effort effort)
+{
+	leave_group(queue);
+	if (queue->state == IDLE && queue->first) {
+		queue->state = DRIVEN;
+		drive_locked(queue, effort);
+	} else {
+		cn_unlock(&queue->lock);
+	}
+}
+
+/*
+ * Lock the queue such that an operation may be appended: what it must follow stands in the queue. Undone by leave().
+ * A closed queue, which may be given to another stream any time, is left as it is.
+ */
+static CUresult admit(struct cn_queue *queue, uint64_t owner)
+{
+	struct cn_queue_group *group = queue->group;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!group)
+		cn_lock(&queue->lock);
+	else if (group->legacy == queue)
+		result = admit_legacy(queue, group, owner);
+	else
+		result = admit_blocking(queue, group, owner);
+	if (result && group->legacy != queue)
+		return result; /* nothing was locked */
+
+	if (!result && !owns(queue, owner))
+		result = cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream was destroyed during the call");
+	if (result)
+		leave(queue, WAITS);
+	return result;
+}
+
+/* Run a short operation in the caller. Admitted, queue idle. */
+static uint64_t run_here(struct cn_queue *queue, const struct cn_operation *operation)
+{
+	uint64_t number = count_locked(queue);
+	CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
+
+	queue->state = DRIVEN;
+	leave_group(queue);
+	cn_unlock(&queue->lock);
+	CUresult result = run(queue, operation, NULL, failure);
+	cn_lock(&queue->lock);
+	finish_locked(queue, result);
+	drive_locked(queue, SHORTS);
+	return number;
+}
+
+CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			struct cn_point *ret_point)
+{
+	bool waits = operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE;
+	struct cn_queue_item *item = NULL;
+	void *payload = NULL;
+	uint64_t number;
+	CUresult result;
+
+	if (operation->kind == CN_WAIT_POINT &&
+	    (operation->wait_point.queue == queue || cn_point_reached(operation->wait_point)))
+		return cn_host_point_now(queue, owner, ret_point);
+	if (operation->kind == CN_LAUNCH) {
+		result = cn_host_launch_prepare(operation, &payload);
+		if (result)
+			return result;
+	}
+
+	for (;;) {
+		result = admit(queue, owner);
+		if (result)
+			goto err_free;
+		if (!waits && queue->state == IDLE && !queue->first && is_short(operation)) {
+			number = run_here(queue, operation);
+			free(item);
+			break;
+		}
+		if (!item)
+			item = take_spare_locked(queue);
+		if (item) {
+			set_item(item, operation, payload);
+			number = append_locked(queue, item);
+			leave(queue, SHORTS);
+			break;
+		}
+		leave(queue, SHORTS); /* no lock is held while memory is asked for */
+		item = make_item();
+		if (!item) {
+			result = CUDA_ERROR_OUT_OF_MEMORY;
+			goto err_free;
+		}
+	}
+	if (ret_point)
+		*ret_point = (struct cn_point){queue, number};
+	return CUDA_SUCCESS;
+
+err_free:
+	free(item);
+	free(payload);
+	return result;
+}
+
+CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+{
+	struct cn_queue_group *group = queue->group;
+
+	/* Without a lock where the group has no say: a blocking queue while the legacy queue is idle, or no group. */
+	bool alone =
+		!group || (group->legacy != queue && !atomic_load(&group->joining) && cn_queue_idle(group->legacy));
+	if (alone && owns(queue, owner)) {
+		if (ret_point)
+			*ret_point = (struct cn_point){queue, atomic_load(&queue->submitted)};
+		return CUDA_SUCCESS;
+	}
+
+	CUresult result = admit(queue, owner);
+	if (result)
+		return result;
+	uint64_t number = atomic_load(&queue->submitted);
+	leave(queue, WAITS); /* the caller may hold an event, and a timestamp that stands here wants it */
+	if (ret_point)
+		*ret_point = (struct cn_point){queue, number};
+	return CUDA_SUCCESS;
+}
+
+struct thread_waiter {
+	struct cn_waiter waiter;
+	_Atomic uint32_t reached;
+};
+
+static void thread_waiter_reached(struct cn_waiter *waiter)
+{
+	_Atomic uint32_t *reached = &((struct thread_waiter *)waiter)->reached;
+
+	/* The sleeper may return, and its stack be reused, right after the store: the wake needs the address alone. */
+	atomic_store_explicit(reached, 1, memory_order_release);
+	cn_futex_wake(reached, 1);
+}
+
+void cn_host_point_wait(struct cn_point point)
+{
+	struct thread_waiter self = {.waiter = {.number = point.number, .reached = thread_waiter_reached}};
+
+	for (int i = 0; i < WAIT_SPIN_COUNT; i++) {
+		if (cn_point_reached(point))
+			return;
+		cn_cpu_relax();
+	}
+	if (!add_waiter(point.queue, &self.waiter))
+		return;
+	while (!atomic_load_explicit(&self.reached, memory_order_acquire))
+		cn_futex_wait(&self.reached, 0, -1);
+}
+
+void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
+{
+	cn_lock(&queue->lock);
+	queue->state = IDLE;
+	atomic_store(&queue->failure, CUDA_SUCCESS);
+	queue->legacy_seen = queue->seen_by_legacy = 0;
+	queue->group = group;
+	queue->group_next = queue->group_previous = NULL;
+	cn_unlock(&queue->lock);
+	if (group && group->legacy != queue) {
+		cn_lock(&group->lock);
+		queue->group_next = group->blocking;
+		if (group->blocking)
+			group->blocking->group_previous = queue;
+		group->blocking = queue;
+		cn_unlock(&group->lock);
+	}
+	atomic_store_explicit(&queue->owner, owner, memory_order_release);
+}
+
+void cn_host_queue_close(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	atomic_store(&queue->owner, 0);
+	cn_unlock(&queue->lock);
+}
+
+static void leave_list(struct cn_queue_group *group, struct cn_queue *queue)
+{
+	cn_lock(&group->lock);
+	if (queue->group_previous)
+		queue->group_previous->group_next = queue->group_next;
+	else
+		group->blocking = queue->group_next;
+	if (queue->group_next)
+		queue->group_next->group_previous = queue->group_previous;
+	cn_unlock(&group->lock);
+}
+
+bool cn_host_queue_drained(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	bool drained = !atomic_load(&queue->owner) && queue->state == IDLE && !queue->first;
+	struct cn_queue_item *spare = drained ? queue->spare : NULL;
+	if (drained) {
+		queue->spare = NULL;
+		queue->spare_count = 0;
+	}
+	cn_unlock(&queue->lock);
+	if (!drained)
+		return false;
+
+	if (queue->group && queue->group->legacy != queue)
+		leave_list(queue->group, queue);
+	while (spare) {
+		struct cn_queue_item *next = spare->next;
+		free(spare);
+		spare = next;
+	}
+	return true;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies: one dimension and two, between any two places, now and in stream order.
+ *
+ * All become rows from one address to another. Each side is looked up; what a direction says in its name ("HtoD") only
+ * decides whether foreign memory may stand there, since with unified addressing the address tells the rest.
+ *
+ * What has happened when a call returns is CUDA's rule. A call without a stream waits, save between two places of
+ * device memory. A call with one does not wait, save from host to host, and save for foreign memory, which the
+ * program may change or unmap right after: a short source is read before the call returns, everything else is waited
+ * for.
+ */
+#include "driver/memory.h"
+
+#include "base/foreign.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { STAGE_BYTES_MAX = 1024 * 1024 };
+
+/* Host functions may name a stream, but not copy in it: a copy can wait. */
+static CUresult find_stream(CUstream handle, struct cn_stream **ret_stream)
+{
+	CUresult result = cn_enter();
+
+	return result ? result : cn_stream_find(handle, ret_stream);
+}
+
+/* A copy whose sides are known. */
+struct sides {
+	struct cn_memory to, from;
+};
+
+/* From the first byte of the first row to the last of the last; rows are not empty. */
+static CUresult extent(const struct cn_rows *rows, size_t row_bytes, size_t row_count, size_t *ret_bytes)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(rows->pitch, row_count - 1, &bytes) ||
+	    __builtin_add_overflow(bytes, row_bytes, &bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"%zu rows with a pitch of %zu bytes go beyond the last address", row_count,
+				rows->pitch);
+	*ret_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_side(const struct cn_rows *rows, size_t row_bytes, size_t row_count, const char *what,
+			  struct cn_memory *ret_memory)
+{
+	size_t bytes = 0;
+	CUresult result = extent(rows, row_bytes, row_count, &bytes);
+
+	if (!result)
+		result = cn_memory_range(rows->address, bytes, ret_memory);
+	if (result || ret_memory->kind != CN_MEMORY_FOREIGN)
+		return result;
+	if (!rows->address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", what);
+	if (rows->side == CN_SIDE_DEVICE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s, 0x%" PRIx64 ", is not memory of a device", what,
+				rows->address);
+	return CUDA_SUCCESS;
+}
+
+/* Memory that may go away under us without a word. */
+static bool is_fragile(const struct cn_memory *memory)
+{
+	return memory->kind == CN_MEMORY_FOREIGN || memory->kind == CN_MEMORY_REGISTERED;
+}
+
+static bool must_wait(struct cn_stream *stream, const struct cn_copy *copy, const struct sides *sides,
+		      enum cn_manner manner)
+{
+	if (manner == CN_NOW)
+		return !cn_memory_is_device(&sides->to) || !cn_memory_is_device(&sides->from) ||
+		       sides->to.sync_memops || sides->from.sync_memops ||
+		       atomic_load(&stream->context->flags) & CU_CTX_SYNC_MEMOPS;
+	if (sides->to.kind == CN_MEMORY_FOREIGN || (cn_memory_is_host(&sides->to) && cn_memory_is_host(&sides->from)))
+		return true;
+	return sides->from.kind == CN_MEMORY_FOREIGN && copy->row_bytes * copy->row_count > STAGE_BYTES_MAX;
+}
+
+/* Read a foreign source into memory of our own, which the operation takes along. */
+static CUresult stage(const struct cn_copy *copy, struct cn_operation *operation)
+{
+	char *staging = malloc(copy->row_bytes * copy->row_count);
+	CUresult result = CUDA_SUCCESS;
+
+	if (!staging)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a copy of %zu bytes",
+				copy->row_bytes * copy->row_count);
+	for (size_t row = 0; row < copy->row_count && !result; row++)
+		result = cn_foreign_read(staging + row * copy->row_bytes,
+					 (const void *)(uintptr_t)(copy->from.address + row * copy->from.pitch),
+					 copy->row_bytes);
+	if (result) {
+		free(staging);
+		return result;
+	}
+	operation->copy.from = operation->copy.staging = staging;
+	operation->copy.from_pitch = copy->row_bytes;
+	operation->copy.from_foreign = false;
+	return CUDA_SUCCESS;
+}
+
+static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, const struct sides *sides,
+		       enum cn_manner manner, struct cn_point *ret_point)
+{
+	struct cn_operation operation = {
+		.kind = CN_COPY,
+		.copy =
+			{
+				.to = (void *)(uintptr_t)copy->to.address,
+				.from = (const void *)(uintptr_t)copy->from.address,
+				.to_pitch = copy->to.pitch,
+				.from_pitch = copy->from.pitch,
+				.row_bytes = copy->row_bytes,
+				.row_count = copy->row_count,
+				.to_foreign = is_fragile(&sides->to),
+				.from_foreign = is_fragile(&sides->from),
+			},
+	};
+	CUresult result, outcome = CUDA_SUCCESS;
+
+	if (must_wait(stream, copy, sides, manner)) {
+		struct cn_point point;
+		operation.copy.result = &outcome;
+		result = cn_stream_submit(stream, &operation, &point);
+		if (result)
+			return result;
+		cn_device_ops->point_wait(point);
+		*ret_point = point;
+		if (outcome == CUDA_ERROR_INVALID_VALUE) /* said in the thread that copied, which may be another */
+			return cn_error(outcome, "host memory among the %zu bytes from %p to %p is not there",
+					copy->row_bytes * copy->row_count, operation.copy.from, operation.copy.to);
+		return outcome;
+	}
+	if (sides->from.kind == CN_MEMORY_FOREIGN) {
+		result = stage(copy, &operation);
+		if (result)
+			return result;
+	}
+	result = cn_stream_submit(stream, &operation, ret_point);
+	if (result)
+		free(operation.copy.staging);
+	return result;
+}
+
+/* Look the sides up and copy; the stream is known. */
+static CUresult run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
+		    struct cn_point *ret_point)
+{
+	struct sides sides;
+	size_t bytes;
+	CUresult result;
+
+	if (__builtin_mul_overflow(copy->row_bytes, copy->row_count, &bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are more than memory", copy->row_count,
+				copy->row_bytes);
+	result = find_side(&copy->to, copy->row_bytes, copy->row_count, "destination", &sides.to);
+	if (!result)
+		result = find_side(&copy->from, copy->row_bytes, copy->row_count, "source", &sides.from);
+	return result ? result : submit(stream, copy, &sides, manner, ret_point);
+}
+
+CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner manner)
+{
+	struct cn_stream *stream;
+	struct cn_point point;
+	CUresult result = find_stream(handle, &stream);
+
+	if (result || !copy->row_bytes || !copy->row_count)
+		return result;
+	return run(stream, copy, manner, &point);
+}
+
+/* ---- Two dimensions ---- */
+
+/* One side of a CUDA_MEMCPY2D. */
+struct side_2d {
+	const char *name;
+	CUmemorytype type;
+	const void *host;
+	CUdeviceptr device;
+	CUarray array;
+	size_t pitch, x_bytes, y;
+};
+
+static CUresult side_rows(const struct side_2d *side, size_t row_bytes, size_t pitch_max, struct cn_rows *ret_rows)
+{
+	struct cn_rows rows = {.pitch = side->pitch};
+	size_t offset, needed;
+
+	switch ((int)side->type) {
+	case CU_MEMORYTYPE_HOST:
+		rows.side = CN_SIDE_HOST;
+		rows.address = (uintptr_t)side->host;
+		break;
+	case CU_MEMORYTYPE_DEVICE:
+		rows.side = CN_SIDE_DEVICE;
+		rows.address = side->device;
+		break;
+	case CU_MEMORYTYPE_UNIFIED:
+		rows.side = CN_SIDE_ANY;
+		rows.address = side->device;
+		break;
+	case CU_MEMORYTYPE_ARRAY:
+		return cn_error(side->array ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
+				"the %s is an array, and there are none", side->name);
+	default:
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s has a memory type of %d", side->name,
+				(int)side->type);
+	}
+	if (__builtin_add_overflow(side->x_bytes, row_bytes, &needed))
+		needed = SIZE_MAX;
+	if (!side->pitch) /* the manual does not say it: rows without a gap */
+		rows.pitch = needed;
+	else if (side->pitch < needed)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's pitch is %zu, less than a row's end at %zu",
+				side->name, side->pitch, needed);
+	if (rows.pitch > pitch_max)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's pitch of %zu is more than %zu", side->name,
+				rows.pitch, pitch_max);
+	if (!rows.address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", side->name);
+	if (__builtin_mul_overflow(rows.pitch, side->y, &offset) ||
+	    __builtin_add_overflow(offset, side->x_bytes, &offset) ||
+	    __builtin_add_overflow(rows.address, offset, &rows.address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "row %zu of the %s is beyond the last address", side->y,
+				side->name);
+	*ret_rows = rows;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_manner manner)
+{
+	struct cn_stream *stream;
+	struct cn_point point;
+	CUresult result = find_stream(handle, &stream);
+
+	if (result)
+		return result;
+	if (!description)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
+	CUDA_MEMCPY2D given = *description;
+	if (!given.WidthInBytes || !given.Height)
+		return CUDA_SUCCESS;
+
+	struct side_2d from = {
+		"source",       given.srcMemoryType, given.srcHost,     given.srcDevice,
+		given.srcArray, given.srcPitch,      given.srcXInBytes, given.srcY,
+	};
+	struct side_2d to = {
+		"destination",  given.dstMemoryType, given.dstHost,     given.dstDevice,
+		given.dstArray, given.dstPitch,      given.dstXInBytes, given.dstY,
+	};
+	struct cn_copy copy = {.row_bytes = given.WidthInBytes, .row_count = given.Height};
+	int pitch_max = 0;
+	result = cn_device_ops->attribute(stream->context->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &pitch_max);
+	if (!result)
+		result = side_rows(&from, copy.row_bytes, (size_t)pitch_max, &copy.from);
+	if (!result)
+		result = side_rows(&to, copy.row_bytes, (size_t)pitch_max, &copy.to);
+	return result ? result : run(stream, &copy, manner, &point);
+}
+
+/* ---- Between contexts ---- */
+
+/* Make a stream wait for all that a context's default stream would wait for. */
+static CUresult follow(struct cn_stream *stream, struct cn_context *context)
+{
+	struct cn_operation wait = {.kind = CN_WAIT_POINT};
+	CUresult result;
+
+	if (stream == &context->legacy)
+		return CUDA_SUCCESS;
+	result = cn_device_ops->point_now(&context->legacy.queue, cn_handle(&context->legacy), &wait.wait_point);
+	return result ? result : cn_stream_submit(stream, &wait, NULL);
+}
+
+/* Make a context's default stream wait for a point. */
+static CUresult precede(struct cn_point point, struct cn_stream *stream, struct cn_context *context)
+{
+	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+
+	if (stream == &context->legacy)
+		return CUDA_SUCCESS;
+	return cn_stream_submit(&context->legacy, &wait, NULL);
+}
+
+/* The context of an argument; NULL is the stream's own. */
+static CUresult find_context(CUcontext handle, struct cn_stream *stream, struct cn_context **ret_context)
+{
+	if (handle)
+		return cn_context_find(handle, ret_context);
+	*ret_context = stream->context;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUcontext from_handle, size_t bytes,
+		      CUstream handle, enum cn_manner manner)
+{
+	struct cn_copy copy = {
+		.to = {.side = CN_SIDE_ANY, .address = to, .pitch = bytes},
+		.from = {.side = CN_SIDE_ANY, .address = from, .pitch = bytes},
+		.row_bytes = bytes,
+		.row_count = 1,
+	};
+	struct cn_context *to_context, *from_context;
+	struct cn_stream *stream;
+	struct cn_point point;
+	CUresult result = find_stream(handle, &stream);
+
+	if (!result)
+		result = find_context(to_handle, stream, &to_context);
+	if (!result)
+		result = find_context(from_handle, stream, &from_context);
+	if (result || !bytes)
+		return result;
+	if (manner == CN_IN_STREAM)
+		return run(stream, &copy, manner, &point);
+
+	/* Ordered with all work of both contexts, before and after. */
+	result = follow(stream, to_context);
+	if (!result)
+		result = follow(stream, from_context);
+	if (!result)
+		result = run(stream, &copy, manner, &point);
+	if (!result)
+		result = precede(point, stream, to_context);
+	if (!result && from_context != to_context)
+		result = precede(point, stream, from_context);
+	return result;
+}
+
+/* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
+
+CN_EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+				size_t bytes)
+{
+	return cn_copy_peer(to, to_context, from, from_context, bytes, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+				     size_t bytes, CUstream stream)
+{
+	return cn_copy_peer(to, to_context, from, from_context, bytes, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes)
+{
+	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes)
+{
+	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D *copy)
+{
+	return cn_copy_2d(copy, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy)
+{
+	return cn_copy_2d(copy, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+	return cn_copy_2d(copy, stream, CN_IN_STREAM);
+}

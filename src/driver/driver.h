@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the driver layer know of each other.
+ *
+ * Every cu* function begins with cn_enter() or cn_enter_context(), checks each argument once, finds the objects behind
+ * the handles, and calls down. Records of contexts, streams and events live in handle tables (base/table.h): they are
+ * never freed, so a pointer to one may be kept, and compared with the handle again where it matters.
+ */
+#ifndef CN_DRIVER_H
+#define CN_DRIVER_H
+
+#include "base/error.h"
+#include "base/table.h"
+#include "device/device.h"
+
+#define CN_EXPORT __attribute__((visibility("default")))
+
+extern struct cn_device cn_devices[CN_DEVICE_MAX];
+extern int cn_device_count;
+
+/* Atomic here and below: what a thread may read that found the object just before another destroyed it. */
+struct cn_stream {
+	struct cn_object object; /* first */
+	struct cn_queue queue;
+	_Atomic(struct cn_context *) context;
+	_Atomic unsigned int flags; /* CU_STREAM_NON_BLOCKING or 0 */
+	_Atomic int priority;
+	_Atomic unsigned long long id;
+	struct cn_stream *closing_next; /* destroyed, with work left */
+};
+
+struct cn_context {
+	struct cn_object object; /* first */
+	_Atomic(struct cn_device *) device;
+	bool primary;        /* for the life of the slot */
+	_Atomic bool active; /* a primary context keeps its handle while nobody retains it, but cannot be used */
+	_Atomic unsigned int flags;
+	_Atomic unsigned int version;
+	_Atomic unsigned long long id;
+	_Atomic uint64_t peers; /* a bit for each device whose memory this context may use */
+	struct cn_queue_group group;
+	struct cn_stream legacy; /* has the context's handle as its own; never in the table of streams */
+};
+
+struct cn_event {
+	struct cn_object object; /* first */
+	struct cn_context *context;
+	unsigned int flags;
+	struct cn_stamp stamp; /* its lock guards what follows; its serial counts records, over all lives of the slot */
+	bool recorded;
+	struct cn_point point; /* of the latest record */
+	uint64_t point_serial; /* and that record's number */
+};
+
+extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions;
+
+/* What a thread has of its own: its stack of contexts, its default streams, its capture mode. */
+struct cn_thread {
+	uint64_t *stack; /* handles; the last is current */
+	unsigned depth, room;
+	CUstreamCaptureMode capture_mode;
+	struct cn_thread_stream *streams;
+};
+extern _Thread_local struct cn_thread cn_thread __attribute__((tls_model("initial-exec")));
+
+/* init.c: has cuInit() been called, in this process and not in the one it was forked from? */
+CUresult cn_enter_slow(void);
+extern _Atomic int cn_ready; /* 1: yes */
+
+static inline CUresult cn_enter(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&cn_ready, memory_order_acquire) != 1 || cn_callback_queue, 0))
+		return cn_enter_slow();
+	return CUDA_SUCCESS;
+}
+
+/* The same for calls that name a stream or an event by its handle: the driver lets host functions make those. */
+static inline CUresult cn_enter_by_handle(void)
+{
+	if (__builtin_expect(atomic_load_explicit(&cn_ready, memory_order_acquire) != 1, 0))
+		return cn_enter_slow();
+	return CUDA_SUCCESS;
+}
+
+/* cn_enter(), and the context that is current to this thread. */
+CUresult cn_enter_context(struct cn_context **ret_context);
+
+/* CUDA_ERROR_INVALID_DEVICE for an ordinal that is none. */
+CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device);
+
+/* context.c */
+static inline uint64_t cn_handle(const void *object)
+{
+	return atomic_load_explicit(&((struct cn_object *)(uintptr_t)object)->handle, memory_order_acquire);
+}
+CUresult cn_context_find(CUcontext handle, struct cn_context **ret_context);
+/* The same with another answer than CUDA_ERROR_INVALID_CONTEXT for a handle that is no living context. */
+CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_context **ret_context);
+/* The device's primary context if it is active, else NULL. */
+struct cn_context *cn_primary_context(const struct cn_device *device);
+/* Sleep until everything submitted to any stream of the context so far has happened. */
+CUresult cn_context_wait(struct cn_context *context);
+/* This thread has something in cn_thread now: give it back when the thread ends. */
+CUresult cn_thread_keep(void);
+
+/*
+ * stream.c: the stream of a handle: NULL and CU_STREAM_LEGACY are the current context's legacy stream,
+ * CU_STREAM_PER_THREAD this thread's. CUDA_ERROR_INVALID_HANDLE for anything that is not a living stream. Calls
+ * cn_enter() itself, or cn_enter_by_handle() for a handle.
+ */
+CUresult cn_stream_find(CUstream handle, struct cn_stream **ret_stream);
+CUresult cn_stream_submit(struct cn_stream *stream, const struct cn_operation *operation, struct cn_point *ret_point);
+/*
+ * Sleep until everything submitted so far has happened, for a legacy stream to its context's blocking streams as well;
+ * the stream's failure, if it had one.
+ */
+CUresult cn_stream_wait(struct cn_stream *stream);
+/* Sleep until a point is reached, unless a host function would wait for itself. */
+CUresult cn_point_wait(struct cn_point point);
+/* Ids are never used twice in a process. */
+unsigned long long cn_stream_next_id(void);
+/* Destroy every stream of a context; what was submitted still runs. */
+void cn_streams_destroy(struct cn_context *context);
+/* Sleep for every stream of the context, destroyed ones included. */
+void cn_streams_wait(struct cn_context *context);
+void cn_streams_thread_end(void);
+
+/* event.c */
+void cn_events_destroy(struct cn_context *context);
+
+/* memory.c: free what was allocated in a context that is going away; its streams are idle. */
+void cn_memory_release(struct cn_context *context);
+
+/* launch.c: unload the modules of a context that is going away. */
+void cn_modules_unload(struct cn_context *context);
+
+#endif

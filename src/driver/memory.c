@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registry of memory, and device memory.
+ *
+ * One map from addresses to records, under one lock that is never held across a system call or an allocation: memory is
+ * allocated first and entered then; it is removed first and given back then. So between the two a freed address is
+ * known to nobody, and two threads that free the same address cannot both succeed.
+ *
+ * Memory belongs to the context it was allocated in, and goes with it. A context stops being active before its memory
+ * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
+ */
+#include "driver/memory.h"
+
+#include "base/map.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024 };
+
+struct allocation {
+	struct cn_map_node node; /* first */
+	struct cn_memory facts;
+	struct cn_advice *advice;
+	struct allocation *next; /* in a list of removed ones */
+};
+
+static struct {
+	struct cn_lock lock;
+	struct cn_map map;
+	uint64_t last_id;
+} registry;
+
+/* Take out what was registered in a range that the system has now given to us: the program unmapped it under us. */
+static struct allocation *remove_stale_locked(uint64_t start, uint64_t bytes)
+{
+	struct allocation *stale = NULL;
+
+	for (;;) {
+		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+		if (!found || found->node.start >= start + bytes || found->facts.kind != CN_MEMORY_REGISTERED)
+			break;
+		cn_map_remove(&registry.map, &found->node);
+		found->next = stale;
+		stale = found;
+	}
+	return stale;
+}
+
+/* Is what stands in the way of a range that begins here registered, rather than allocated? */
+static bool holds_registration_locked(uint64_t start)
+{
+	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+
+	return found && found->facts.kind == CN_MEMORY_REGISTERED;
+}
+
+static bool is_alive(const struct cn_memory *facts)
+{
+	return facts->context_handle && cn_handle(facts->context) == facts->context_handle &&
+	       atomic_load(&facts->context->active);
+}
+
+CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, void *address, size_t bytes,
+		       unsigned int flags, struct cn_advice *advice)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+	uint64_t start = (uintptr_t)address;
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
+	allocation->facts = (struct cn_memory){
+		.kind = kind,
+		.start = start,
+		.bytes = bytes,
+		.device = context->device,
+		.context = context,
+		.context_handle = cn_handle(context),
+		.flags = flags,
+	};
+	allocation->advice = advice;
+
+	cn_lock(&registry.lock);
+	bool alive = is_alive(&allocation->facts);
+	bool entered = alive && cn_map_insert(&registry.map, &allocation->node, start, bytes);
+	if (alive && !entered && kind != CN_MEMORY_REGISTERED) {
+		stale = remove_stale_locked(start, bytes);
+		entered = cn_map_insert(&registry.map, &allocation->node, start, bytes);
+	}
+	if (entered)
+		allocation->facts.id = ++registry.last_id;
+	bool by_registration = alive && !entered && holds_registration_locked(start);
+	cn_unlock(&registry.lock);
+
+	while (stale) {
+		struct allocation *next = stale->next;
+		free(stale);
+		stale = next;
+	}
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	if (!alive)
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
+	if (!by_registration)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "part of the %zu bytes at %p was allocated here", bytes,
+				address);
+	return cn_error(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of the %zu bytes at %p is registered already",
+			bytes, address);
+}
+
+static void give_back(struct allocation *allocation)
+{
+	void *address = (void *)(uintptr_t)allocation->facts.start;
+
+	switch (allocation->facts.kind) {
+	case CN_MEMORY_DEVICE: cn_device_ops->memory_free(allocation->facts.device, address); break;
+	case CN_MEMORY_PINNED:
+	case CN_MEMORY_MANAGED: cn_device_ops->host_free(address, allocation->facts.bytes); break;
+	case CN_MEMORY_VARIABLE:
+	case CN_MEMORY_REGISTERED:
+	case CN_MEMORY_FOREIGN: break;
+	}
+	cn_advice_free(allocation->advice);
+	free(allocation);
+}
+
+/* The record of the memory, of one of these kinds, that begins at the address; NULL: none does. Registry locked. */
+static struct allocation *find_start_locked(uint64_t address, unsigned int kinds)
+{
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+
+	return found && found->node.start == address && (found->facts.kind & kinds) ? found : NULL;
+}
+
+CUresult cn_memory_enter_free(struct cn_context **ret_context)
+{
+	CUresult result = cn_enter();
+
+	if (result || (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1]))
+		return result ? result : cn_enter_context(ret_context);
+	*ret_context = NULL;
+	return CUDA_SUCCESS;
+}
+
+bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(address, kinds);
+	if (allocation)
+		cn_map_remove(&registry.map, &allocation->node);
+	cn_unlock(&registry.lock);
+	if (!allocation)
+		return false;
+
+	/* A failure of the work before is its stream's to tell; the memory is free all the same. */
+	if (is_alive(&allocation->facts))
+		cn_context_wait(allocation->facts.context);
+	if (current && current != allocation->facts.context)
+		cn_context_wait(current);
+	give_back(allocation);
+	return true;
+}
+
+void cn_memory_release(struct cn_context *context)
+{
+	struct allocation *removed = NULL;
+	uint64_t address = 0;
+
+	cn_lock(&registry.lock);
+	for (;;) {
+		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+		if (!found)
+			break;
+		address = found->node.start + found->node.bytes;
+		if (found->facts.context != context)
+			continue;
+		cn_map_remove(&registry.map, &found->node);
+		found->next = removed;
+		removed = found;
+	}
+	cn_unlock(&registry.lock);
+	while (removed) {
+		struct allocation *next = removed->next;
+		give_back(removed);
+		removed = next;
+	}
+}
+
+bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	*ret_memory = found ? found->facts : (struct cn_memory){.kind = CN_MEMORY_FOREIGN};
+	cn_unlock(&registry.lock);
+	return found;
+}
+
+CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory)
+{
+	struct cn_memory memory;
+
+	if (bytes && bytes - 1 > UINT64_MAX - address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+				bytes, address);
+	if (cn_memory_find(address, &memory) && bytes > memory.bytes - (address - memory.start))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"%zu bytes from 0x%" PRIx64 " on go past the end of the allocation at 0x%" PRIx64
+				", which has %zu bytes",
+				bytes, address, memory.start, memory.bytes);
+	*ret_memory = memory;
+	return CUDA_SUCCESS;
+}
+
+bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	bool settable = found && (found->facts.kind & kinds);
+	if (settable)
+		found->facts.sync_memops = sync_memops;
+	cn_unlock(&registry.lock);
+	return settable;
+}
+
+CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
+				void *data)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	bool managed = found && found->facts.kind == CN_MEMORY_MANAGED &&
+		       bytes <= found->node.bytes - (address - found->node.start);
+	if (managed)
+		visit(found->advice, data);
+	cn_unlock(&registry.lock);
+	if (!managed)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the %zu bytes from 0x%" PRIx64 " on are not all managed memory", bytes, address);
+	return CUDA_SUCCESS;
+}
+
+/* ---- The program's own memory ---- */
+
+/* Is every page of a range mapped? For systems that cannot bring pages in on request. */
+static bool is_mapped(uint64_t start, uint64_t end, uint64_t page)
+{
+	unsigned char presence[PRESENCE_PAGES];
+
+	while (start < end) {
+		uint64_t step = end - start < page * PRESENCE_PAGES ? end - start : page * PRESENCE_PAGES;
+		if (mincore((void *)(uintptr_t)start, step, presence) && errno != EAGAIN)
+			return false;
+		start += step;
+	}
+	return true;
+}
+
+CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address / page * page, end;
+
+	if (__builtin_add_overflow(address, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+				bytes, address);
+	end = end / page * page;
+
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, failed;
+	do
+		failed = madvise((void *)(uintptr_t)start, end - start, advice);
+	while (failed && (errno == EINTR || errno == EAGAIN));
+	if (!failed)
+		return CUDA_SUCCESS;
+	/*
+	 * Pages that may not be touched so, or a system that does not know the request: it would refuse nothing as
+	 * well.
+	 */
+	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",
+			bytes, address, writable ? "written" : "read");
+}
+
+/* ---- Device memory ---- */
+
+CN_EXPORT CUresult cuMemGetInfo(size_t *ret_free, size_t *ret_total)
+{
+	struct cn_context *context;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	size_t total = context->device->total_bytes, used = atomic_load(&context->device->used_bytes);
+	if (ret_free)
+		*ret_free = used < total ? total - used : 0;
+	if (ret_total)
+		*ret_total = total;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * As the driver does, the calls below leave 0 in an output when they fail: programs look at that instead of the code.
+ */
+
+static CUresult allocate(struct cn_context *context, size_t bytes, CUdeviceptr *ret_pointer)
+{
+	void *address;
+	CUresult result = cn_device_ops->memory_allocate(context->device, bytes, &address);
+
+	if (result)
+		return result;
+	result = cn_memory_add(context, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
+	if (result) {
+		cn_device_ops->memory_free(context->device, address);
+		return result;
+	}
+	*ret_pointer = (uintptr_t)address;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret_pointer, size_t bytes)
+{
+	struct cn_context *context;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	if (!ret_pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
+	*ret_pointer = 0;
+	if (!bytes)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
+	return allocate(context, bytes, ret_pointer);
+}
+
+CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
+				   unsigned int element_bytes)
+{
+	struct cn_context *context;
+	size_t pitch, bytes;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	if (!ret_pointer || !ret_pitch)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the %s is NULL",
+				ret_pointer ? "pitch: pPitch" : "address: dptr");
+	*ret_pointer = 0;
+	*ret_pitch = 0;
+	if (!width_bytes || !rows)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are none", rows, width_bytes);
+	if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes; 4, 8 and 16 can be", element_bytes);
+	if (__builtin_add_overflow(width_bytes, PITCH_BYTES - 1, &pitch))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes are longer than memory", width_bytes);
+	pitch = pitch / PITCH_BYTES * PITCH_BYTES;
+	*ret_pitch = pitch;
+	if (__builtin_mul_overflow(pitch, rows, &bytes))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes are more than memory", rows, pitch);
+	return allocate(context, bytes, ret_pointer);
+}
+
+CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
+{
+	struct cn_context *context;
+	struct cn_memory memory;
+	CUresult result = cn_memory_enter_free(&context);
+
+	if (result || !pointer)
+		return result;
+	if (cn_memory_free(context, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
+		return CUDA_SUCCESS;
+	if (!cn_memory_find(pointer, &memory))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%llx, or not any more", pointer);
+	if (memory.kind == CN_MEMORY_VARIABLE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is a variable and goes with its module", pointer);
+	if (memory.kind == CN_MEMORY_PINNED || memory.kind == CN_MEMORY_REGISTERED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is host memory: %s", pointer,
+				memory.kind == CN_MEMORY_PINNED ? "cuMemFreeHost() frees it"
+								: "cuMemHostUnregister() lets it go");
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is inside the allocation that begins at 0x%" PRIx64, pointer,
+			memory.start);
+}
+
+CN_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+{
+	struct cn_context *context;
+	struct cn_memory memory;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	bool known = cn_memory_find(pointer, &memory);
+	if (ret_base)
+		*ret_base = memory.start;
+	if (ret_bytes)
+		*ret_bytes = memory.bytes;
+	if (!known)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
+	return CUDA_SUCCESS;
+}

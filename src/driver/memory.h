@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the driver knows of memory: one registry of everything that was allocated, registered or mapped.
+ *
+ * The registry answers "which memory is at this address?" with a copy of the facts, so nobody follows a pointer into it
+ * that another thread's free could pull away. An address that it does not know is *foreign*: plain memory of the
+ * program, or nothing at all.
+ */
+#ifndef CN_DRIVER_MEMORY_H
+#define CN_DRIVER_MEMORY_H
+
+#include "driver/driver.h"
+
+enum cn_memory_kind {
+	CN_MEMORY_FOREIGN = 0,
+	CN_MEMORY_DEVICE = 1 << 0,
+	CN_MEMORY_PINNED = 1 << 1,     /* cuMemHostAlloc() */
+	CN_MEMORY_REGISTERED = 1 << 2, /* the program's own: cuMemHostRegister() */
+	CN_MEMORY_MANAGED = 1 << 3,
+	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
+};
+
+struct cn_memory {
+	enum cn_memory_kind kind;
+	uint64_t start;
+	size_t bytes; /* as asked for */
+	struct cn_device *device;
+	struct cn_context *context;
+	uint64_t context_handle;
+	unsigned int flags; /* as given when it was allocated or registered */
+	uint64_t id;        /* never used twice in a process */
+	bool sync_memops;   /* calls without a stream wait to the end */
+};
+
+/* Is it a device's alone? Then calls without a stream need not wait for it. */
+static inline bool cn_memory_is_device(const struct cn_memory *memory)
+{
+	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE);
+}
+
+/* Is it the host's alone? */
+static inline bool cn_memory_is_host(const struct cn_memory *memory)
+{
+	return memory->kind == CN_MEMORY_FOREIGN || (memory->kind & (CN_MEMORY_PINNED | CN_MEMORY_REGISTERED));
+}
+
+struct cn_advice; /* managed.c */
+
+/*
+ * Enter memory at its address, as the context's. CUDA_ERROR_CONTEXT_IS_DESTROYED when the context went meanwhile; for
+ * memory to be registered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part of it is, and CUDA_ERROR_INVALID_VALUE
+ * when part of it was allocated here. `advice`, for managed memory alone, becomes the registry's.
+ */
+CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, void *address, size_t bytes,
+		       unsigned int flags, struct cn_advice *advice);
+
+/* The memory around an address; kind CN_MEMORY_FOREIGN, and false, when there is none. */
+bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory);
+
+/*
+ * The way into a call that frees: it needs no current context (*ret_context is NULL then), but refuses one that was
+ * destroyed.
+ */
+CUresult cn_memory_enter_free(struct cn_context **ret_context);
+
+/*
+ * Remove the memory of one of these kinds that begins at the address, wait for the work that may use it, and give it
+ * back. False, and nothing happened, when there is none.
+ */
+bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds);
+
+/*
+ * The memory that holds a whole range. CUDA_ERROR_INVALID_VALUE when it begins in memory that ends too early, or wraps
+ * around; foreign is no error.
+ */
+CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory);
+
+/* Set what cuPointerSetAttribute() can set. False: no memory of one of these kinds is at the address. */
+bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops);
+
+/*
+ * Call `visit` with the advice of the managed memory that holds a whole range, locked: it neither blocks nor allocates.
+ * CUDA_ERROR_INVALID_VALUE: no such memory.
+ */
+CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
+				void *data);
+/* managed.c: free an advice list; NULL is fine. */
+void cn_advice_free(struct cn_advice *advice);
+
+/* Bring the pages of a range in. CUDA_ERROR_INVALID_VALUE: some cannot be read, or written if they have to be. */
+CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable);
+
+/* ---- Copies and fills: what a call and its per-thread twin have in common ---- */
+
+enum cn_side {
+	CN_SIDE_ANY,    /* the address tells */
+	CN_SIDE_HOST,   /* foreign memory too */
+	CN_SIDE_DEVICE, /* memory that the registry knows */
+};
+
+struct cn_rows {
+	enum cn_side side;
+	uint64_t address;
+	size_t pitch;
+};
+
+struct cn_copy {
+	struct cn_rows to, from;
+	size_t row_bytes, row_count;
+};
+
+struct cn_fill {
+	uint64_t address;
+	size_t pitch;
+	uint32_t value;
+	unsigned int element_bytes;
+	size_t row_elements, row_count;
+};
+
+/* How a call relates to its stream. */
+enum cn_manner {
+	CN_NOW,      /* done on return, as far as CUDA promises it */
+	CN_IN_STREAM /* enqueued */
+};
+
+CUresult cn_copy(const struct cn_copy *copy, CUstream stream, enum cn_manner manner);
+CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream stream, enum cn_manner manner);
+CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
+		      CUstream stream, enum cn_manner manner);
+CUresult cn_fill(const struct cn_fill *fill, CUstream stream, enum cn_manner manner);
+CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags, CUstream stream);
+
+/* One row from here to there. */
+static inline CUresult cn_copy_bytes(enum cn_side to_side, uint64_t to, enum cn_side from_side, uint64_t from,
+				     size_t bytes, CUstream stream, enum cn_manner manner)
+{
+	struct cn_copy copy = {
+		.to = {.side = to_side, .address = to, .pitch = bytes},
+		.from = {.side = from_side, .address = from, .pitch = bytes},
+		.row_bytes = bytes,
+		.row_count = 1,
+	};
+
+	return cn_copy(&copy, stream, manner);
+}
+
+/* One row of equal elements. */
+static inline CUresult cn_fill_elements(CUdeviceptr address, unsigned int element_bytes, uint32_t value, size_t count,
+					CUstream stream, enum cn_manner manner)
+{
+	struct cn_fill fill = {
+		.address = address,
+		.value = value,
+		.element_bytes = element_bytes,
+		.row_elements = count,
+		.row_count = 1,
+	};
+
+	return cn_fill(&fill, stream, manner);
+}
+
+static inline CUresult cn_fill_rows(CUdeviceptr address, size_t pitch, unsigned int element_bytes, uint32_t value,
+				    size_t width, size_t rows, CUstream stream, enum cn_manner manner)
+{
+	struct cn_fill fill = {
+		.address = address,
+		.pitch = pitch,
+		.value = value,
+		.element_bytes = element_bytes,
+		.row_elements = width,
+		.row_count = rows,
+	};
+
+	return cn_fill(&fill, stream, manner);
+}
+
+#endif

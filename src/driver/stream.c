@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams: a queue of the device with a handle, a context and a few properties.
+ *
+ * A destroyed stream's handle is dead at once; its record waits in a list until its queue has done what it was given,
+ * and is reused after that. Every context has a legacy default stream, embedded in it; every thread that asks for a
+ * per-thread default stream gets one for each context, which goes when the thread or the context goes.
+ */
+#include "driver/driver.h"
+
+#include <stdlib.h>
+
+struct cn_table cn_streams = CN_TABLE(CN_KIND_STREAM, struct cn_stream);
+
+enum { PRIORITY_LEAST = 0, PRIORITY_GREATEST = -5 };
+
+/* A per-thread default stream: found by the context it belongs to. */
+struct cn_thread_stream {
+	struct cn_thread_stream *next;
+	uint64_t context_handle;
+	unsigned long long context_id; /* a primary context keeps its handle over a reset, but not its id */
+	struct cn_stream *stream;
+	uint64_t handle;
+};
+
+static struct {
+	struct cn_lock lock;
+	struct cn_stream *first;
+} closing;
+
+/* Held while a slot of the table becomes a stream of a context, and while somebody looks for a context's streams. */
+static struct cn_lock making;
+static _Atomic unsigned long long next_id = 1;
+
+unsigned long long cn_stream_next_id(void)
+{
+	return atomic_fetch_add(&next_id, 1);
+}
+
+/* Give back the records of destroyed streams that have come to rest. */
+static void reap(void)
+{
+	struct cn_stream *rested = NULL;
+
+	cn_lock(&closing.lock);
+	for (struct cn_stream **link = &closing.first; *link;) {
+		struct cn_stream *stream = *link;
+		if (cn_queue_idle(&stream->queue) && cn_device_ops->queue_drained(&stream->queue)) {
+			*link = stream->closing_next;
+			stream->closing_next = rested;
+			rested = stream;
+		} else {
+			link = &stream->closing_next;
+		}
+	}
+	cn_unlock(&closing.lock);
+	while (rested) {
+		struct cn_stream *next = rested->closing_next;
+		cn_table_give(&cn_streams, rested);
+		rested = next;
+	}
+}
+
+static CUresult make_stream(struct cn_context *context, unsigned int flags, int priority, struct cn_stream **ret_stream)
+{
+	reap();
+	struct cn_stream *stream = cn_table_take(&cn_streams);
+	if (!stream)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a stream");
+	cn_lock(&making);
+	bool active = atomic_load(&context->active);
+	if (active) {
+		stream->context = context;
+		stream->flags = flags;
+		stream->priority = priority;
+		stream->id = cn_stream_next_id();
+		uint64_t handle = cn_table_publish(&cn_streams, stream);
+		cn_device_ops->queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &context->group,
+					  handle);
+	}
+	cn_unlock(&making);
+	if (!active) {
+		cn_table_give(&cn_streams, stream);
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
+	}
+	*ret_stream = stream;
+	return CUDA_SUCCESS;
+}
+
+/* What is left to do for a stream whose handle was retired. */
+static void close_stream(struct cn_stream *stream)
+{
+	cn_device_ops->queue_close(&stream->queue);
+	cn_lock(&closing.lock);
+	stream->closing_next = closing.first;
+	closing.first = stream;
+	cn_unlock(&closing.lock);
+}
+
+/* Forget the default streams that this thread had in contexts which are gone. */
+static void forget_dead(void)
+{
+	for (struct cn_thread_stream **link = &cn_thread.streams; *link;) {
+		struct cn_thread_stream *own = *link;
+		if (cn_handle(own->stream) == own->handle) {
+			link = &own->next;
+		} else {
+			*link = own->next;
+			free(own);
+		}
+	}
+}
+
+/* This thread's default stream in a context. */
+static CUresult thread_stream(struct cn_context *context, struct cn_stream **ret_stream)
+{
+	uint64_t context_handle = cn_handle(context);
+	struct cn_thread_stream *own;
+
+	for (own = cn_thread.streams; own; own = own->next)
+		if (own->context_handle == context_handle && own->context_id == context->id)
+			break;
+	if (!own) {
+		CUresult result = cn_thread_keep();
+		if (result)
+			return result;
+		forget_dead();
+		own = calloc(1, sizeof *own);
+		if (!own)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's default stream");
+		result = make_stream(context, CU_STREAM_DEFAULT, PRIORITY_LEAST, &own->stream);
+		if (result) {
+			free(own);
+			return result;
+		}
+		own->context_handle = context_handle;
+		own->context_id = context->id;
+		own->handle = cn_handle(own->stream);
+		own->next = cn_thread.streams;
+		cn_thread.streams = own;
+	}
+	*ret_stream = own->stream;
+	return CUDA_SUCCESS;
+}
+
+void cn_streams_thread_end(void)
+{
+	while (cn_thread.streams) {
+		struct cn_thread_stream *own = cn_thread.streams;
+		cn_thread.streams = own->next;
+		if (cn_table_retire(own->stream, own->handle))
+			close_stream(own->stream);
+		free(own);
+	}
+}
+
+static CUresult no_stream(CUstream handle)
+{
+	if (cn_table_is_orphan(&cn_streams, handle))
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the stream went down with its context");
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a stream, or not any more", (void *)handle);
+}
+
+CUresult cn_stream_find(CUstream handle, struct cn_stream **ret_stream)
+{
+	struct cn_context *context;
+	CUresult result;
+
+	if ((uintptr_t)handle > (uintptr_t)CU_STREAM_PER_THREAD) {
+		result = cn_enter_by_handle();
+		if (result)
+			return result;
+		struct cn_stream *stream = cn_table_find(&cn_streams, handle);
+		if (!stream)
+			return no_stream(handle);
+		*ret_stream = stream;
+		return CUDA_SUCCESS;
+	}
+	result = cn_enter_context(&context);
+	if (result)
+		return result;
+	if (handle == CU_STREAM_PER_THREAD)
+		return thread_stream(context, ret_stream);
+	*ret_stream = &context->legacy;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_stream_submit(struct cn_stream *stream, const struct cn_operation *operation, struct cn_point *ret_point)
+{
+	return cn_device_ops->submit(&stream->queue, cn_handle(stream), operation, ret_point);
+}
+
+/* Add what is pending in a queue to a list. */
+static void add_pending(struct cn_queue *queue, struct cn_point *points, size_t room, size_t *count)
+{
+	struct cn_point point = {queue, atomic_load(&queue->submitted)};
+
+	if (cn_point_reached(point))
+		return;
+	if (*count < room)
+		points[*count] = point;
+	++*count;
+}
+
+/*
+ * How much of a context's work is pending, as points of its legacy stream and of those in the first slots of the table,
+ * destroyed ones included; all streams or the blocking ones alone. Stores no more than `room` of them.
+ */
+static size_t pending(struct cn_context *context, bool all, uint32_t slot_count, struct cn_point *points, size_t room)
+{
+	size_t count = 0;
+
+	add_pending(&context->legacy.queue, points, room, &count);
+	cn_lock(&making);
+	for (uint32_t i = 0; i < slot_count; i++) {
+		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
+		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))
+			add_pending(&stream->queue, points, room, &count);
+	}
+	cn_unlock(&making);
+	return count;
+}
+
+/* Sleep until what is pending now has happened. What comes later is not waited for: it may depend on the caller. */
+static void wait_pending(struct cn_context *context, bool all)
+{
+	uint32_t slot_count = atomic_load(&cn_streams.count);
+	struct cn_point one, *points;
+	size_t count;
+
+	if (!pending(context, all, slot_count, NULL, 0))
+		return;
+	points = malloc(((size_t)slot_count + 1) * sizeof *points);
+	if (points) {
+		count = pending(context, all, slot_count, points, (size_t)slot_count + 1);
+		for (size_t i = 0; i < count; i++)
+			cn_device_ops->point_wait(points[i]);
+		free(points);
+	} else {
+		while (pending(context, all, slot_count, &one, 1))
+			cn_device_ops->point_wait(one);
+	}
+}
+
+static bool is_legacy(const struct cn_stream *stream)
+{
+	return stream == &stream->context->legacy;
+}
+
+CUresult cn_point_wait(struct cn_point point)
+{
+	if (cn_point_reached(point))
+		return CUDA_SUCCESS;
+	if (point.queue == cn_callback_queue)
+		return cn_error(CUDA_ERROR_NOT_PERMITTED, "a host function cannot wait for its own stream");
+	cn_device_ops->point_wait(point);
+	return CUDA_SUCCESS;
+}
+
+/* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
+CUresult cn_stream_wait(struct cn_stream *stream)
+{
+	struct cn_point point = {&stream->queue, atomic_load(&stream->queue.submitted)};
+	CUresult result = CUDA_SUCCESS;
+
+	if (is_legacy(stream))
+		wait_pending(stream->context, false);
+	else
+		result = cn_point_wait(point);
+	return result ? result : atomic_load_explicit(&stream->queue.failure, memory_order_relaxed);
+}
+
+void cn_streams_destroy(struct cn_context *context)
+{
+	uint32_t count = atomic_load(&cn_streams.count);
+
+	cn_lock(&making);
+	for (uint32_t i = 0; i < count; i++) {
+		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
+		uint64_t handle = cn_handle(stream);
+		if (handle && stream->context == context && cn_table_retire_orphan(stream, handle))
+			close_stream(stream);
+	}
+	cn_unlock(&making);
+	reap();
+}
+
+void cn_streams_wait(struct cn_context *context)
+{
+	wait_pending(context, true);
+}
+
+CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+{
+	struct cn_context *context;
+	struct cn_stream *stream;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	if (!ret_stream)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the stream: phStream is NULL");
+	if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "stream flags 0x%x are unknown", flags);
+	priority = priority > PRIORITY_LEAST ? PRIORITY_LEAST : priority;
+	priority = priority < PRIORITY_GREATEST ? PRIORITY_GREATEST : priority;
+	result = make_stream(context, flags, priority, &stream);
+	if (!result)
+		*ret_stream = (CUstream)(uintptr_t)cn_handle(stream);
+	return result;
+}
+
+CN_EXPORT CUresult cuStreamCreate(CUstream *ret_stream, unsigned int flags)
+{
+	return cuStreamCreateWithPriority(ret_stream, flags, PRIORITY_LEAST);
+}
+
+CN_EXPORT CUresult cuStreamDestroy(CUstream handle)
+{
+	bool special = (uintptr_t)handle <= (uintptr_t)CU_STREAM_PER_THREAD;
+	CUresult result = special ? cn_enter() : cn_enter_by_handle();
+
+	if (result)
+		return result;
+	if (special)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "a default stream is not destroyed");
+	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
+	if (!stream || !cn_table_retire(stream, (uintptr_t)handle))
+		return no_stream(handle);
+	close_stream(stream);
+	reap();
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuStreamQuery(CUstream handle)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	bool idle = is_legacy(stream) ? !pending(stream->context, false, atomic_load(&cn_streams.count), NULL, 0)
+				      : cn_queue_idle(&stream->queue);
+	if (!idle)
+		return CUDA_ERROR_NOT_READY;
+	return atomic_load_explicit(&stream->queue.failure, memory_order_relaxed);
+}
+
+CN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	return result ? result : cn_stream_wait(stream);
+}
+
+CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!callback)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no callback to add: callback is NULL");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback takes no flags; they are 0x%x", flags);
+	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, handle, data}};
+	return cn_stream_submit(stream, &operation, NULL);
+}
+
+CN_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!ret_context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
+	*ret_context = (CUcontext)(uintptr_t)cn_handle(stream->context);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!ret_device)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
+	*ret_device = stream->context->device->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!ret_flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: flags is NULL");
+	*ret_flags = stream->flags;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!ret_id)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the id: streamId is NULL");
+	*ret_id = stream->id;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *ret_priority)
+{
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (!ret_priority)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the priority: priority is NULL");
+	*ret_priority = stream->priority;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
+{
+	struct cn_context *context;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	if (ret_least)
+		*ret_least = PRIORITY_LEAST;
+	if (ret_greatest)
+		*ret_greatest = PRIORITY_GREATEST;
+	return CUDA_SUCCESS;
+}

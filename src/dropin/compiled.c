@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What programs compiled by nvcc call of their own accord.
+ *
+ * Before main() such a program announces the kernels and variables that it holds for GPUs. None of them can run on the
+ * host device, so nothing is kept of it: the program starts, and a launch answers that there is no such kernel.
+ * `kernel<<<grid, block>>>(…)` becomes a push of its configuration, a call of a function that pops it, and a launch.
+ */
+#include "dropin/missing.h"
+
+#include "cenote/cuda_runtime_api.h"
+
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { CONFIGURATIONS_MAX = 16 };
+
+static _Thread_local struct {
+	struct configuration {
+		dim3 grid, block;
+		size_t shared_bytes;
+		cudaStream_t stream;
+	} stack[CONFIGURATIONS_MAX];
+	int depth;
+} configurations;
+
+/* Declared by nvcc's own headers alone. */
+unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream);
+cudaError_t __cudaGetKernel(void **kernel, const void *function);
+cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+			       cudaStream_t stream);
+cudaError_t __cudaLaunchKernel_ptsz(void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+				    cudaStream_t stream);
+void **__cudaRegisterFatBinary(void *binary);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+char __cudaInitModule(void **handle);
+void __cudaRegisterFunction(void **handle, const char *function, char *name, const char *device_name, int thread_limit,
+			    uint3 *thread, uint3 *block, dim3 *block_dim, dim3 *grid_dim, int *warp_size);
+void __cudaRegisterVar(void **handle, char *variable, char *name, const char *device_name, int external, size_t bytes,
+		       int constant, int global);
+void __cudaRegisterHostVar(void **handle, const char *device_name, char *variable, size_t bytes);
+void __cudaRegisterManagedVar(void **handle, void **variable, char *name, const char *device_name, int external,
+			      size_t bytes, int constant, int global);
+void __cudaRegisterUnifiedTable(void);
+cudaError_t __cudaGetProcAddress(void);
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+EXPORT unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream)
+{
+	if (configurations.depth == CONFIGURATIONS_MAX)
+		return 1; /* the program skips the launch */
+	configurations.stack[configurations.depth++] = (struct configuration){grid, block, shared_bytes, stream};
+	return 0;
+}
+
+EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared_bytes, void *stream)
+{
+	const struct configuration *top;
+
+	if (!configurations.depth)
+		return cudaErrorMissingConfiguration;
+	top = &configurations.stack[--configurations.depth];
+	*grid = top->grid;
+	*block = top->block;
+	*shared_bytes = top->shared_bytes;
+	*(cudaStream_t *)stream = top->stream;
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t __cudaGetKernel(void **kernel, const void *function)
+{
+	/* Whether it is one, the launch finds out. */
+	*kernel = (void *)(uintptr_t)function;
+	return cudaSuccess;
+}
+
+EXPORT cudaError_t __cudaLaunchKernel(void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+				      cudaStream_t stream)
+{
+	return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
+}
+
+EXPORT cudaError_t __cudaLaunchKernel_ptsz(void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+					   cudaStream_t stream)
+{
+	return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream ? stream : cudaStreamPerThread);
+}
+
+/* ---- Announcements ----------------------------------------------------------------------------------------------- */
+
+EXPORT void **__cudaRegisterFatBinary(void *binary)
+{
+	static void *handle;
+
+	(void)binary;
+	return &handle;
+}
+
+EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
+{
+	(void)handle;
+}
+
+EXPORT void __cudaUnregisterFatBinary(void **handle)
+{
+	(void)handle;
+}
+
+EXPORT char __cudaInitModule(void **handle)
+{
+	(void)handle;
+	return 1;
+}
+
+EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *name, const char *device_name,
+				   int thread_limit, uint3 *thread, uint3 *block, dim3 *block_dim, dim3 *grid_dim,
+				   int *warp_size)
+{
+	(void)handle, (void)function, (void)name, (void)device_name, (void)thread_limit;
+	(void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp_size;
+}
+
+EXPORT void __cudaRegisterVar(void **handle, char *variable, char *name, const char *device_name, int external,
+			      size_t bytes, int constant, int global)
+{
+	(void)handle, (void)variable, (void)name, (void)device_name, (void)external, (void)bytes;
+	(void)constant, (void)global;
+}
+
+EXPORT void __cudaRegisterHostVar(void **handle, const char *device_name, char *variable, size_t bytes)
+{
+	(void)handle, (void)device_name, (void)variable, (void)bytes;
+}
+
+EXPORT void __cudaRegisterManagedVar(void **handle, void **variable, char *name, const char *device_name, int external,
+				     size_t bytes, int constant, int global)
+{
+	(void)handle, (void)variable, (void)name, (void)device_name, (void)external, (void)bytes;
+	(void)constant, (void)global;
+}
+
+EXPORT void __cudaRegisterUnifiedTable(void)
+{
+}
+
+EXPORT cudaError_t __cudaGetProcAddress(void)
+{
+	return (cudaError_t)cn_missing("__cudaGetProcAddress");
+}
+
+/* ---- The one function of the runtime that answers with a structure ----------------------------------------------- */
+
+struct channel_description {
+	int x, y, z, w; /* bits of each component */
+	int kind;
+};
+
+struct channel_description cudaCreateChannelDesc(int x, int y, int z, int w, int kind);
+
+EXPORT struct channel_description cudaCreateChannelDesc(int x, int y, int z, int w, int kind)
+{
+	return (struct channel_description){x, y, z, w, kind};
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What both drop-ins have besides the names (see missing.h).
+ */
+#include "dropin/missing.h"
+
+const char cenote_dropin_mark[] = "this library is Cenote's";
+
+int cn_missing(const char *name)
+{
+	return cenote_report_missing(name);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The drop-in libraries: NVIDIA's library names over Cenote.
+ *
+ * libcuda.so.1 and libcudart.so.13 need libcenote.so, where the dynamic linker finds all that Cenote implements. What
+ * they hold themselves is the rest of NVIDIA's names, made by scripts/generate_api.py: each answers "not supported" and
+ * says which function it is; a program that refers to one it never calls still starts.
+ */
+#ifndef CN_DROPIN_MISSING_H
+#define CN_DROPIN_MISSING_H
+
+/* No header of CUDA's is included: it would give other meanings to many of the names. */
+
+/* In both drop-ins: what a function answers that Cenote does not have. */
+int cn_missing(const char *name);
+
+/*
+ * In libcenote.so, for the drop-ins: keep the sentence for cenote_last_error(), and for a function of the runtime its
+ * last error. Returns CUDA_ERROR_NOT_SUPPORTED, which is also cudaErrorNotSupported.
+ */
+__attribute__((visibility("default"))) int cenote_report_missing(const char *name);
+
+/* In both drop-ins: by this, Cenote knows its own drop-in when it looks for a real driver. */
+extern __attribute__((visibility("default"))) const char cenote_dropin_mark[];
+
+#endif

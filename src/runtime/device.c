@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Devices of the runtime API. A runtime device number and a driver's CUdevice are the same number.
+ */
+#include "runtime/runtime.h"
+
+#include <stddef.h>
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+	CUresult result;
+
+	if (!count)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaGetDeviceCount: nowhere to put the count");
+	result = cn_runtime_device_count(count);
+	if (result == CUDA_ERROR_NO_DEVICE)
+		*count = 0;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+	if (!device)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaGetDevice: nowhere to put the device");
+	return cn_runtime_result(cn_runtime_device(device));
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+	return cn_runtime_result(cn_runtime_set_device(device));
+}
+
+cudaError_t cudaSetValidDevices(int *device_arr, int len)
+{
+	return cn_runtime_result(cn_runtime_set_valid_devices(device_arr, len));
+}
+
+/* ---- Flags ------------------------------------------------------------------------------------------------------ */
+
+static CUresult check_flags(unsigned flags)
+{
+	unsigned schedule = flags & cudaDeviceScheduleMask;
+
+	if ((flags & ~(unsigned)cudaDeviceMask) || (schedule & (schedule - 1)))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%x are no flags of a device", flags);
+	return CUDA_SUCCESS;
+}
+
+/* Set the flags of a device's primary context. That it maps host memory goes without saying in the runtime. */
+static CUresult set_primary_flags(int device, unsigned flags)
+{
+	return cuDevicePrimaryCtxSetFlags(device, flags & ~(unsigned)cudaDeviceMapHost);
+}
+
+cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int flags)
+{
+	CUcontext context;
+	CUresult result = cn_runtime_start();
+
+	/* Other bits of the flags have no meaning, and CUDA does not look at them. */
+	if (!result && (flags & cudaInitDeviceFlagsAreValid)) {
+		result = check_flags(deviceFlags);
+		if (!result)
+			result = set_primary_flags(device, deviceFlags);
+	}
+	return cn_runtime_result(result ? result : cn_runtime_primary(device, &context));
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned int flags)
+{
+	CUresult result = check_flags(flags);
+	int device;
+
+	if (!result)
+		result = cn_runtime_device(&device);
+	if (!result && cn_runtime_context_is_foreign())
+		return cn_runtime_result(cuCtxSetFlags(flags));
+	if (!result)
+		result = set_primary_flags(device, flags);
+	return cn_runtime_result(result ? result : cn_runtime_context());
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned int *flags)
+{
+	CUresult result;
+	int device;
+	int active;
+
+	if (!flags)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaGetDeviceFlags: nowhere to put the flags");
+	result = cn_runtime_device(&device);
+	if (!result && cn_runtime_context_is_foreign())
+		return cn_runtime_result(cuCtxGetFlags(flags));
+	if (!result)
+		result = cuDevicePrimaryCtxGetState(device, flags, &active);
+	if (!result)
+		*flags |= cudaDeviceMapHost;
+	return cn_runtime_result(result);
+}
+
+/* ---- The whole device ------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxSynchronize());
+}
+
+cudaError_t cudaDeviceReset(void)
+{
+	int device;
+	CUresult result = cn_runtime_device(&device);
+
+	/* A context that somebody made with the driver API is his. */
+	if (!result && cn_runtime_context_is_foreign())
+		return cudaSuccess;
+	/* First our own hold, since a reset may or may not count it. */
+	if (!result)
+		result = cn_runtime_forget_primary(device);
+	return cn_runtime_result(result ? result : cuDevicePrimaryCtxReset(device));
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
+}
+
+/* ---- Attributes ------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceGetPCIBusId(pciBusId, len, device));
+}
+
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceGetByPCIBusId(device, pciBusId));
+}
+
+/* ---- Peers ------------------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
+}
+
+cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(
+		result ? result : cuDeviceGetP2PAttribute(value, (CUdevice_P2PAttribute)attr, srcDevice, dstDevice));
+}
+
+/* The primary context of a peer, and a context for the thread. */
+static CUresult peer_context(int peer_device, CUcontext *ret_context)
+{
+	CUresult result = cn_runtime_context();
+
+	return result ? result : cn_runtime_primary(peer_device, ret_context);
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
+{
+	CUcontext peer;
+	CUresult result = peer_context(peerDevice, &peer);
+
+	return cn_runtime_result(result ? result : cuCtxEnablePeerAccess(peer, flags));
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
+{
+	CUcontext peer;
+	CUresult result = peer_context(peerDevice, &peer);
+
+	return cn_runtime_result(result ? result : cuCtxDisablePeerAccess(peer));
+}

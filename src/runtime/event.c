@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events of the runtime API. A cudaEvent_t is a CUevent, and the flags have the driver's values.
+ *
+ * To ask an event for something, the thread needs no context.
+ */
+#include "runtime/runtime.h"
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+	return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuEventCreate(event, flags));
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuEventDestroy(event));
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuEventRecord(event, stream));
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuEventRecordWithFlags(event, stream, flags));
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuEventQuery(event));
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuEventSynchronize(event));
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result && !ms)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaEventElapsedTime: nowhere to put the time");
+	return cn_runtime_result(result ? result : cuEventElapsedTime(ms, start, end));
+}

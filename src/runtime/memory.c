@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of the runtime API: allocation, host memory, managed memory, and what is known of a pointer.
+ *
+ * Where the driver refuses to allocate nothing, the runtime allocates nothing and says so with a NULL. After a failure
+ * the pointer is NULL, as CUDA leaves it.
+ */
+#include "runtime/runtime.h"
+
+#include <stddef.h>
+#include <string.h>
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuMemGetInfo(free, total));
+}
+
+/* ---- Device memory ---------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaMalloc(void **devPtr, size_t size)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+
+	if (!result && !devPtr)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMalloc: nowhere to put the pointer");
+	if (!result && size > 0)
+		result = cuMemAlloc(&pointer, size);
+	if (devPtr)
+		*devPtr = result ? NULL : (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+	size_t pitch_bytes = 0;
+
+	if (!result && (!devPtr || !pitch))
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocPitch: nowhere to put the pointer or the pitch");
+	if (!result && width > 0 && height > 0)
+		result = cuMemAllocPitch(&pointer, &pitch_bytes, width, height, 4);
+	if (!result) {
+		*devPtr = (void *)(uintptr_t)pointer;
+		*pitch = pitch_bytes;
+	}
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaFree(void *devPtr)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result && devPtr)
+		result = cuMemFree(cn_runtime_pointer(devPtr));
+	return cn_runtime_result(result);
+}
+
+/* ---- Host memory ------------------------------------------------------------------------------------------------ */
+
+cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+	void *pointer = NULL;
+
+	if (!result && !pHost)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaHostAlloc: nowhere to put the pointer");
+	if (!result && size > 0)
+		result = cuMemHostAlloc(&pointer, size, flags);
+	if (pHost)
+		*pHost = result ? NULL : pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMallocHost(void **ptr, size_t size)
+{
+	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
+}
+
+cudaError_t cudaFreeHost(void *ptr)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result && ptr)
+		result = cuMemFreeHost(ptr);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer;
+
+	if (!result && !pDevice)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaHostGetDevicePointer: nowhere to put the pointer");
+	if (!result)
+		result = cuMemHostGetDevicePointer(&pointer, pHost, flags);
+	if (!result)
+		*pDevice = (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuMemHostGetFlags(pFlags, pHost));
+}
+
+cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuMemHostRegister(ptr, size, flags));
+}
+
+cudaError_t cudaHostUnregister(void *ptr)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuMemHostUnregister(ptr));
+}
+
+/* ---- Managed memory --------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+
+	if (!result && !devPtr)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocManaged: nowhere to put the pointer");
+	if (!result && size > 0)
+		result = cuMemAllocManaged(&pointer, size, flags);
+	if (devPtr)
+		*devPtr = result ? NULL : (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+static CUmemLocation driver_location(struct cudaMemLocation location)
+{
+	CUmemLocation converted = {.type = (CUmemLocationType)location.type, .id = location.id};
+
+	return converted;
+}
+
+cudaError_t cudaMemPrefetchAsync(const void *devPtr, size_t count, struct cudaMemLocation location, unsigned int flags,
+				 cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result =
+			cuMemPrefetchAsync(cn_runtime_pointer(devPtr), count, driver_location(location), flags, stream);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemAdvise(const void *devPtr, size_t count, enum cudaMemoryAdvise advice,
+			  struct cudaMemLocation location)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result =
+			cuMemAdvise(cn_runtime_pointer(devPtr), count, (CUmem_advise)advice, driver_location(location));
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemRangeGetAttribute(void *data, size_t dataSize, enum cudaMemRangeAttribute attribute,
+				     const void *devPtr, size_t count)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuMemRangeGetAttribute(data, dataSize, (CUmem_range_attribute)attribute,
+						cn_runtime_pointer(devPtr), count);
+	return cn_runtime_result(result);
+}
+
+/* The two enumerations have the same values and size, so an array of one is an array of the other. */
+_Static_assert(sizeof(enum cudaMemRangeAttribute) == sizeof(CUmem_range_attribute), "attributes of one size");
+
+cudaError_t cudaMemRangeGetAttributes(void **data, size_t *dataSizes, enum cudaMemRangeAttribute *attributes,
+				      size_t numAttributes, const void *devPtr, size_t count)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuMemRangeGetAttributes(data, dataSizes, (CUmem_range_attribute *)(void *)attributes,
+						 numAttributes, cn_runtime_pointer(devPtr), count);
+	return cn_runtime_result(result);
+}
+
+/* ---- Pointers --------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
+{
+	unsigned memory_type = 0;
+	unsigned managed = 0;
+	int device = cudaInvalidDeviceId;
+	CUdeviceptr device_pointer = 0;
+	void *host_pointer = NULL;
+	CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+				       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+				       CU_POINTER_ATTRIBUTE_HOST_POINTER};
+	void *values[] = {&memory_type, &managed, &device, &device_pointer, &host_pointer};
+	CUresult result = cn_runtime_start();
+
+	if (!result && !attributes)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaPointerGetAttributes: nowhere to put the attributes");
+	/* For a pointer that it does not know the driver succeeds, too, and leaves the memory type 0. */
+	if (!result)
+		result = cuPointerGetAttributes(sizeof names / sizeof names[0], names, values, cn_runtime_pointer(ptr));
+	if (result)
+		return cn_runtime_result(result);
+
+	memset(attributes, 0, sizeof(*attributes));
+	if (memory_type == 0) {
+		attributes->type = cudaMemoryTypeUnregistered;
+		attributes->device = cudaInvalidDeviceId;
+		attributes->hostPointer = (void *)(uintptr_t)ptr;
+		return cudaSuccess;
+	}
+	attributes->type = managed                             ? cudaMemoryTypeManaged
+			   : memory_type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+							       : cudaMemoryTypeDevice;
+	attributes->device = device;
+	attributes->devicePointer = (void *)(uintptr_t)device_pointer;
+	attributes->hostPointer = host_pointer;
+	return cudaSuccess;
+}

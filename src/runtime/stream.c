@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams of the runtime API. A cudaStream_t is a CUstream, and the names of the default streams are the driver's, so
+ * they pass through.
+ */
+#include "runtime/runtime.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+cudaError_t cudaStreamCreate(cudaStream_t *pStream)
+{
+	return cudaStreamCreateWithFlags(pStream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamCreate(pStream, flags));
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamCreateWithPriority(pStream, flags, priority));
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamDestroy(stream));
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamQuery(stream));
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamSynchronize(stream));
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamWaitEvent(stream, event, flags));
+}
+
+/* ---- Callbacks -------------------------------------------------------------------------------------------------- */
+
+/* A callback on its way through the driver, whose callbacks have another type. Freed when it is called. */
+struct pending_callback {
+	cudaStreamCallback_t function;
+	void *user_data;
+};
+
+static void CUDA_CB run_callback(CUstream stream, CUresult status, void *data)
+{
+	struct pending_callback callback = *(struct pending_callback *)data;
+
+	free(data);
+	callback.function(stream, cn_runtime_code(status), callback.user_data);
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *userData,
+				  unsigned int flags)
+{
+	struct pending_callback *pending;
+	CUresult result = cn_runtime_context();
+
+	if (result)
+		return cn_runtime_result(result);
+	if (!callback)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamAddCallback: no function to call");
+	pending = malloc(sizeof(*pending));
+	if (!pending)
+		return CN_REFUSE(cudaErrorMemoryAllocation, "no host memory for a callback's record");
+	pending->function = callback;
+	pending->user_data = userData;
+	result = cuStreamAddCallback(stream, run_callback, pending, flags);
+	if (result)
+		free(pending);
+	return cn_runtime_result(result);
+}
+
+/* ---- Properties ------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamGetDevice(hStream, device));
+}
+
+cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamGetFlags(hStream, flags));
+}
+
+cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamGetId(hStream, streamId));
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuStreamGetPriority(hStream, priority));
+}
+
+/* ---- Capture ---------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+{
+	CUresult result = cn_runtime_context();
+	CUstreamCaptureStatus status;
+
+	if (!result && !pCaptureStatus)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamIsCapturing: nowhere to put the status");
+	if (!result)
+		result = cuStreamIsCapturing(stream, &status);
+	if (!result)
+		*pCaptureStatus = (enum cudaStreamCaptureStatus)status;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+				     unsigned long long *id_out, cudaGraph_t *graph_out,
+				     const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData **edgeData_out,
+				     size_t *numDependencies_out)
+{
+	CUresult result = cn_runtime_context();
+	CUstreamCaptureStatus status;
+	const CUgraphEdgeData *edges = NULL;
+	cuuint64_t id = 0;
+
+	if (!result && !captureStatus_out)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamGetCaptureInfo: nowhere to put the status");
+	if (!result)
+		result = cuStreamGetCaptureInfo(stream, &status, &id, graph_out, dependencies_out,
+						edgeData_out ? &edges : NULL, numDependencies_out);
+	if (result)
+		return cn_runtime_result(result);
+	*captureStatus_out = (enum cudaStreamCaptureStatus)status;
+	if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return cudaSuccess;
+	if (id_out)
+		*id_out = id;
+	if (edgeData_out)
+		*edgeData_out = (const cudaGraphEdgeData *)(const void *)edges;
+	return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+{
+	CUresult result = cn_runtime_context();
+	CUstreamCaptureMode exchanged;
+
+	if (!result && !mode)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaThreadExchangeStreamCaptureMode: no mode to exchange");
+	if (result)
+		return cn_runtime_result(result);
+	exchanged = (CUstreamCaptureMode)*mode;
+	result = cuThreadExchangeStreamCaptureMode(&exchanged);
+	if (!result)
+		*mode = (enum cudaStreamCaptureMode)exchanged;
+	return cn_runtime_result(result);
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compare a chapter's answers with its golden file, and speak TAP; or merge two runs into a golden file.
+
+    compare.py CHAPTER-PROGRAM GOLDEN DIFFERENCES      run, compare, TAP on standard output
+    compare.py --merge FIRST SECOND                    two runs on a GPU: what differs becomes `varies`
+
+A question passes when the answers are equal; when the golden answer is a crash, a hang, `varies` or a spoilt context
+(`… then CUDA_ERROR_…`) and ours is an answer; or when DIFFERENCES (a table `| question | driver | cenote | reason |`) lists exactly ours. A listed
+difference that no longer differs fails, and so does a question that only one side knows.
+"""
+import os
+import re
+import subprocess
+import sys
+
+CRASHES = ("crash", "hang")
+INFORMATIVE = ("attributes",)  # values are each device's own there: only the code counts
+
+
+def read_answers(lines):
+    answers = {}
+    for line in lines:
+        if line.startswith("#") or " = " not in line:
+            continue
+        question, answer = line.rstrip("\n").split(" = ", 1)
+        answers[question] = answer.strip()
+    return answers
+
+
+def read_file(path):
+    with open(path, encoding="utf-8") as lines:
+        return read_answers(lines)
+
+
+def read_differences(path, chapter):
+    """The rows of the table whose question belongs to this chapter: question -> (driver, cenote)."""
+    rows = {}
+    if not os.path.exists(path):
+        return rows
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            cells = [cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line.strip())]
+            if len(cells) == 6 and cells[1].startswith(chapter + "."):
+                rows[cells[1]] = (cells[2], cells[3])
+    return rows
+
+
+def is_crash(answer):
+    return answer.split(" ")[0] in CRASHES
+
+
+def judge(question, golden, ours, listed):
+    """None when ours may stand, else why not."""
+    if ours is None:
+        return "in the golden file, but not asked"
+    if golden is None:
+        return "asked, but not in the golden file"
+    if question.split(".")[0] in INFORMATIVE:
+        golden, ours = golden.split(" ")[0], ours.split(" ")[0]
+    if is_crash(ours):
+        return "expected %s, got %s" % (golden, ours)
+    free = is_crash(golden) or golden == "varies" or " then " in golden
+    if listed:
+        if listed[0] != golden:
+            return "differences.md says the driver answers %s, the golden file %s" % (listed[0], golden)
+        if listed[1] != ours:
+            return "differences.md says cenote answers %s, got %s" % (listed[1], ours)
+        if ours == golden:
+            return "listed in differences.md, but no longer different"
+        return None
+    if ours == golden or free:
+        return None
+    return "expected %s, got %s" % (golden, ours)
+
+
+def compare(program, golden_path, differences_path):
+    chapter = os.path.splitext(os.path.basename(golden_path))[0]
+    if not os.path.exists(golden_path):
+        print("TAP version 13\n1..1\nnot ok 1 - %s has no golden file; scripts/gpu_golden.sh writes it" % chapter)
+        return 1
+    golden = read_file(golden_path)
+    differences = read_differences(differences_path, chapter)
+    ran = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=False)
+    ours = read_answers(ran.stdout.splitlines())
+    questions = list(golden) + [question for question in ours if question not in golden]
+    questions += [question for question in differences if question not in golden and question not in ours]
+    print("TAP version 13")
+    print("1..%d" % (len(questions) + 1))
+    failed = 0
+    for number, question in enumerate(questions, 1):
+        why = judge(question, golden.get(question), ours.get(question), differences.get(question))
+        failed += why is not None
+        print("%s %d - %s%s" % ("ok" if why is None else "not ok", number, question, ": " + why if why else ""))
+    ended = ran.returncode == 0
+    failed += not ended
+    print("%s %d - %s ended well" % ("ok" if ended else "not ok", len(questions) + 1, chapter))
+    return 1 if failed else 0
+
+
+def merge(first_path, second_path):
+    second = read_file(second_path)
+    with open(first_path, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("#") or " = " not in line:
+                sys.stdout.write(line)
+                continue
+            question, answer = line.rstrip("\n").split(" = ", 1)
+            other = second.get(question)
+            if other is None or other.strip() != answer.strip():
+                sys.stderr.write("varies: %s = %s / %s\n" % (question, answer, other))
+                answer = "varies"
+            print("%s = %s" % (question, answer))
+    for question in second:
+        if question not in read_file(first_path):
+            sys.stderr.write("only in the second run: %s\n" % question)
+    return 0
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--merge":
+        return merge(sys.argv[2], sys.argv[3])
+    if len(sys.argv) == 4:
+        return compare(sys.argv[1], sys.argv[2], sys.argv[3])
+    sys.stderr.write(__doc__)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* What the harness's own files share with each other, and tests do not see. */
+#ifndef CENOTE_TESTS_HARNESS_INTERNAL_H
+#define CENOTE_TESTS_HARNESS_INTERNAL_H
+
+#include "harness.h"
+
+/* The descriptor on which a role finds its end of the channel. */
+#define PEER_CHANNEL_FD 3
+
+/* What a test tells the process that started it, in a page they share. Roles have none. */
+struct outcome {
+	enum { OUTCOME_UNFINISHED, OUTCOME_PASSED, OUTCOME_SKIPPED } state;
+	unsigned watched; /* the LEAK_ bits */
+	char skip_reason[512];
+};
+extern struct outcome *harness_outcome;
+
+/* leaks.c: count what the process has; compare with the last count, print what is new, tell whether there was any. */
+void leaks_begin(void);
+bool leaks_found(void);
+/* Print the names below a directory; tell whether there are any. */
+bool leaks_files_found(const char *directory);
+void remove_tree(const char *path);
+uint64_t monotonic_ms(void);
+
+/* peer.c: the role's end of the channel, and a check that every peer has been waited for. */
+struct peer *peer_from_channel(void);
+bool peers_forgotten(void);
+
+#endif

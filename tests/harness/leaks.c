@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counting what a process has: descriptors, shared mappings, threads, as lines of text that can be compared.
+ *
+ * A thing is a leak when it is there at the end of a test and was not at its beginning. Threads of the library may be
+ * closing their things just then, so a leak is believed only when it stays for SETTLE_MS.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define SETTLE_MS 500
+
+struct count {
+	char **lines;
+	size_t line_count, capacity;
+};
+
+static struct count before;
+static unsigned watched = LEAK_DEFAULT;
+
+uint64_t monotonic_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void count_free(struct count *count)
+{
+	for (size_t i = 0; i < count->line_count; i++)
+		free(count->lines[i]);
+	free(count->lines);
+	*count = (struct count){0};
+}
+
+__attribute__((format(printf, 2, 3))) static void count_add(struct count *count, const char *format, ...)
+{
+	va_list arguments;
+
+	if (count->line_count == count->capacity) {
+		count->capacity = count->capacity ? 2 * count->capacity : 64;
+		count->lines = realloc(count->lines, count->capacity * sizeof *count->lines);
+		ASSERT(count->lines);
+	}
+	va_start(arguments, format);
+	ASSERT_SYS(vasprintf(&count->lines[count->line_count], format, arguments));
+	va_end(arguments);
+	count->line_count++;
+}
+
+static bool count_has(const struct count *count, const char *line)
+{
+	for (size_t i = 0; i < count->line_count; i++) {
+		if (!strcmp(count->lines[i], line))
+			return true;
+	}
+	return false;
+}
+
+static void count_descriptors(struct count *count)
+{
+	DIR *entries = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	ASSERT(entries);
+	while ((entry = readdir(entries))) {
+		char target[4096];
+		ssize_t length = readlinkat(dirfd(entries), entry->d_name, target, sizeof target - 1);
+
+		if (length < 0 || atoi(entry->d_name) == dirfd(entries))
+			continue;
+		target[length] = '\0';
+		count_add(count, "descriptor %s, %s", entry->d_name, target);
+	}
+	closedir(entries);
+}
+
+/* Addresses are left out, for neighbouring mappings join and part: a name and its bytes are counted. */
+static void count_mappings(struct count *count)
+{
+	struct mapping {
+		unsigned long inode, bytes;
+		char name[256];
+	} *mappings = NULL;
+	size_t mapping_count = 0;
+	char *line = NULL;
+	size_t line_bytes = 0;
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	ASSERT(maps);
+	while (getline(&line, &line_bytes, maps) != -1) {
+		unsigned long from, to, inode;
+		char flags[8], name[256] = "";
+		size_t i = 0;
+
+		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %255[^\n]", &from, &to, flags, &inode, name) < 4)
+			continue;
+		if (flags[3] != 's' && strncmp(name, "/memfd:", 7) != 0)
+			continue;
+		while (i < mapping_count && (mappings[i].inode != inode || strcmp(mappings[i].name, name) != 0))
+			i++;
+		if (i == mapping_count) {
+			mappings = realloc(mappings, ++mapping_count * sizeof *mappings);
+			ASSERT(mappings);
+			mappings[i] = (struct mapping){.inode = inode};
+			memcpy(mappings[i].name, name, sizeof name);
+		}
+		mappings[i].bytes += to - from;
+	}
+	fclose(maps);
+	free(line);
+	for (size_t i = 0; i < mapping_count; i++)
+		count_add(count, "shared mapping of %s (inode %lu), %lu bytes", mappings[i].name, mappings[i].inode,
+			  mappings[i].bytes);
+	free(mappings);
+}
+
+static void count_threads(struct count *count)
+{
+	DIR *entries = opendir("/proc/self/task");
+	struct dirent *entry;
+
+	ASSERT(entries);
+	while ((entry = readdir(entries))) {
+		char path[300], name[32] = "";
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+		FILE *file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fgets(name, sizeof name, file))
+			name[strcspn(name, "\n")] = '\0';
+		fclose(file);
+		count_add(count, "thread %s, %s", entry->d_name, name);
+	}
+	closedir(entries);
+}
+
+static struct count count_all(void)
+{
+	struct count count = {0};
+
+	if (watched & LEAK_DESCRIPTORS)
+		count_descriptors(&count);
+	if (watched & LEAK_MAPPINGS)
+		count_mappings(&count);
+	if (watched & LEAK_THREADS)
+		count_threads(&count);
+	return count;
+}
+
+void leaks_begin(void)
+{
+	/* Counted in full, so that a test may start to watch more later. */
+	unsigned chosen = watched;
+
+	watched |= LEAK_DESCRIPTORS | LEAK_MAPPINGS | LEAK_THREADS;
+	count_free(&before);
+	before = count_all();
+	watched = chosen;
+}
+
+void leaks_start_here(void)
+{
+	leaks_begin();
+}
+
+void leaks_watch(unsigned what)
+{
+	watched = what;
+	if (harness_outcome)
+		harness_outcome->watched = what;
+}
+
+bool leaks_found(void)
+{
+	uint64_t deadline_ms = monotonic_ms() + SETTLE_MS;
+
+	for (;;) {
+		struct count now = count_all();
+		bool last = monotonic_ms() >= deadline_ms, found = false;
+
+		for (size_t i = 0; i < now.line_count; i++) {
+			if (count_has(&before, now.lines[i]))
+				continue;
+			found = true;
+			if (last)
+				fprintf(stderr, "left behind: %s\n", now.lines[i]);
+		}
+		count_free(&now);
+		if (!found)
+			count_free(&before);
+		if (!found || last)
+			return found;
+		poll(NULL, 0, 1);
+	}
+}
+
+bool leaks_files_found(const char *directory)
+{
+	DIR *entries = opendir(directory);
+	struct dirent *entry;
+	bool found = false;
+
+	if (!entries)
+		return false;
+	while ((entry = readdir(entries))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		printf("# left behind: file %s in the runtime directory\n", entry->d_name);
+		found = true;
+	}
+	closedir(entries);
+	return found;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *place)
+{
+	(void)status;
+	(void)type;
+	(void)place;
+	return remove(path);
+}
+
+void remove_tree(const char *path)
+{
+	nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}

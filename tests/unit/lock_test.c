@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lock excludes, loses no wake-up, and needs no initialisation; the futex keeps its word.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "base/lock.h"
+#include "harness.h"
+
+enum { THREADS = 4 };
+
+static struct cn_lock lock;
+static uint64_t counter; /* not atomic: the lock must do it */
+static unsigned rounds;
+
+static void *count_up(void *unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < rounds; i++) {
+		cn_lock(&lock);
+		counter++;
+		/* Now and then hold it for long enough that the others stop spinning and sleep. */
+		if (i % 64 == 0)
+			for (unsigned j = 0; j < 20; j++)
+				sched_yield();
+		cn_unlock(&lock);
+	}
+	return NULL;
+}
+
+TEST(one_holder_at_a_time)
+{
+	pthread_t threads[THREADS];
+
+	rounds = 20000 / HARNESS_SLOWDOWN;
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, count_up, NULL));
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT_EQ((uint64_t)THREADS * rounds, counter);
+	ASSERT_EQ(0, lock.word);
+}
+
+static void *take_and_leave(void *unused)
+{
+	(void)unused;
+	cn_lock(&lock);
+	counter = 1;
+	cn_unlock(&lock);
+	return NULL;
+}
+
+TEST(a_sleeper_is_woken)
+{
+	pthread_t thread;
+
+	for (unsigned i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
+		counter = 0;
+		cn_lock(&lock);
+		ASSERT_EQ(0, pthread_create(&thread, NULL, take_and_leave, NULL));
+		while (atomic_load(&lock.word) != 2) /* it says so before it sleeps */
+			sched_yield();
+		ASSERT_EQ(0, counter);
+		cn_unlock(&lock);
+		pthread_join(thread, NULL);
+		ASSERT_EQ(1, counter);
+	}
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+TEST(futex_returns_when_the_word_differs_or_the_time_is_over)
+{
+	_Atomic uint32_t word = 7;
+	uint64_t before = now_ns();
+
+	errno = 12345;
+	cn_futex_wait(&word, 8, -1); /* would never return if it slept */
+	cn_futex_wait(&word, 7, 2000000);
+	ASSERT_GE(now_ns() - before, 2000000);
+	cn_futex_wait(&word, 7, 0);
+	cn_futex_wake(&word, 1);
+	ASSERT_EQ(12345, errno);
+}
+
+static _Atomic uint32_t baton;
+
+static void *pass_back(void *unused)
+{
+	(void)unused;
+	for (uint32_t i = 0; i < rounds; i++) {
+		while (atomic_load(&baton) != 2 * i + 1)
+			cn_futex_wait(&baton, 2 * i, -1);
+		atomic_store(&baton, 2 * i + 2);
+		cn_futex_wake(&baton, 1);
+	}
+	return NULL;
+}
+
+TEST(futex_wakes)
+{
+	pthread_t thread;
+
+	rounds = 2000 / HARNESS_SLOWDOWN;
+	ASSERT_EQ(0, pthread_create(&thread, NULL, pass_back, NULL));
+	for (uint32_t i = 0; i < rounds; i++) {
+		atomic_store(&baton, 2 * i + 1);
+		cn_futex_wake(&baton, 1);
+		while (atomic_load(&baton) != 2 * i + 2)
+			cn_futex_wait(&baton, 2 * i + 1, -1);
+	}
+	pthread_join(thread, NULL);
+}
