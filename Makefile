@@ -8,7 +8,7 @@
 #   make bench       measure
 #   make coverage    which lines the tests reach
 #   make soak        the randomised tests for SOAK_SECONDS each (60)
-#   make install     PREFIX (/usr/local), DESTDIR
+#   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
 #   make gpu-golden  ask a real driver the conformance questions, and keep its answers
@@ -20,6 +20,7 @@
 
 BUILD ?= build
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 SOAK_SECONDS ?= 60
 ONLY ?=
 SUITE ?=
@@ -56,7 +57,7 @@ soak: build
 	@scripts/run_tests.py --build $(BUILD) --only plain --soak $(SOAK_SECONDS)
 
 install: build
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
 	@ninja -C $(BUILD) product
 	@meson install -C $(BUILD) --quiet --no-rebuild
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig

@@ -13,6 +13,6 @@ show()
 }
 
 show "$1/bin/cenote" info
-for example in hello; do
+for example in hello shareable_allocation; do
 	show "$1/examples/$example"
 done

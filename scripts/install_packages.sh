@@ -91,13 +91,17 @@ if ! have apt-get; then
 	exit 1
 fi
 
+packages=$(choose)
+[ -n "$packages" ] || exit 0 # another version of a tool is all that this system has
+
 become=
 if [ "$(id -u)" != 0 ]; then
 	if have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
 		become=sudo
 	else
 		echo "Some packages are missing. Please type, and then start again:" >&2
-		echo "    sudo apt-get install $(choose | tr '\n' ' ')" >&2
+		# shellcheck disable=SC2086 # one line
+		echo "    sudo apt-get install" $packages >&2
 		exit 1
 	fi
 fi
@@ -105,6 +109,7 @@ fi
 ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1 || apt update
 packages=$(choose)
 [ -n "$packages" ] || exit 0
+# shellcheck disable=SC2086 # one line
 echo "Installing:" $packages
 # The lists may be older than what the mirrors still have.
 # shellcheck disable=SC2086 # a list of words

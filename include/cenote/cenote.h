@@ -5,8 +5,10 @@
  * The CUDA API itself is in cuda.h and cuda_runtime_api.h, ours or NVIDIA's: this header works with either (include
  * NVIDIA's first to use it; otherwise ours, beside this file, is taken).
  *
- *   Errors    cenote_last_error()
- *   Kernels   CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
+ *   Errors       cenote_last_error()
+ *   Descriptors  cenote_send_descriptor(), cenote_recv_descriptor(): exported memory on its way to another process
+ *   Pools        cenote_pool_stats(): how a memory pool is doing
+ *   Kernels      CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
  */
 #ifndef CENOTE_H
 #define CENOTE_H
@@ -34,6 +36,80 @@ extern "C" {
  * failure. With CENOTE_LOG=debug in the environment, each sentence is also printed to standard error.
  */
 CENOTE_API const char *cenote_last_error(void);
+
+/*
+ * Send a descriptor, such as cuMemExportToShareableHandle() makes, to another process over a Unix socket.
+ *
+ * The socket may be of any type, stream, sequenced packets or datagrams, and must be connected. The receiver calls
+ * cenote_recv_descriptor(): the descriptor travels with a message of ours, eight bytes, by which the receiver knows it.
+ * Other messages may be sent before and after. The receiver gets a descriptor of its own; the one given here stays open
+ * and the caller's, and may be closed at once. Waits while the socket is full, and goes on after a signal; raises no
+ * SIGPIPE. Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or descriptor is not open
+ *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, or the socket failed: cenote_last_error() says how
+ *
+ * After an error nothing has been sent.
+ */
+CENOTE_API CUresult cenote_send_descriptor(int sock, int descriptor);
+
+/*
+ * Receive a descriptor that cenote_send_descriptor() sent.
+ *
+ * *ret_descriptor is the caller's to close. It is closed on exec, and is never 0, 1 or 2. Waits until a message comes,
+ * and goes on after a signal. Needs no cuInit(). Thread-safe; of two threads that receive from one stream at the same
+ * time each may get a part of a message, so one at a time there.
+ *
+ * The sender is not trusted: descriptors that come with any other message, or more than one, are closed. What they lead
+ * to is not looked at; cuMemImportFromShareableHandle() does that.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or ret_descriptor is NULL
+ *   CUDA_ERROR_INVALID_HANDLE    what came is another message, or came without a descriptor or with several
+ *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *                                nothing is lost, call again
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone (a datagram socket does not tell), the process may not open any
+ *                                more descriptors, or the socket failed: cenote_last_error() says how
+ *
+ * After INVALID_HANDLE or OPERATING_SYSTEM what had come is gone. A stream may then stand in the middle of a message:
+ * close it.
+ */
+CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
+
+/*
+ * How a pool is doing.
+ *
+ * Sizes are in bytes. `used` is what blocks occupy, which is what was asked for, rounded up; `reserved` what the pool
+ * has from the system. The reuse counts say which rule found the memory of each allocation so far, in the order in
+ * which the rules are tried; each allocation counts once.
+ */
+typedef struct cenote_pool_statistics {
+	unsigned long long used_bytes, used_high_bytes;         /* now, and the most since the mark was reset */
+	unsigned long long reserved_bytes, reserved_high_bytes; /* the same */
+	unsigned long long largest_free_bytes;                  /* of the free blocks */
+	unsigned long long free_block_count;                    /* with those whose free has not happened yet */
+	unsigned long long live_block_count;
+	unsigned long long metadata_bytes;       /* that Cenote keeps about the pool, outside its memory */
+	unsigned long long reused_own;           /* freed in the same stream */
+	unsigned long long reused_settled;       /* free, and known to be */
+	unsigned long long reused_followed;      /* freed in a stream that this one waits for anyway */
+	unsigned long long reused_opportunistic; /* freed in another stream, and that happened to be done */
+	unsigned long long reused_waiting;       /* waits inserted: the stream waits for another stream's free */
+	unsigned long long grown;                /* new memory from the system */
+} cenote_pool_statistics;
+
+/*
+ * Read a pool's statistics: cenote_pool_stats(pool, &statistics, sizeof statistics).
+ *
+ * The structure may grow at its end in later versions: room_bytes says how much of it the caller knows, and only that
+ * is written. Looks at every block of the pool, so not for an inner loop; other threads may allocate and free
+ * meanwhile. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, ret_statistics is NULL, or room_bytes is more than this library
+ *                               knows
+ */
+CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics *ret_statistics, size_t room_bytes);
 
 /*
  * Kernels.

@@ -822,8 +822,8 @@ CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *ret_pool, CUdevice devi
 /*
  * The pool from which cuMemAllocAsync() allocates on this device: the last one set, or the default pool.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_pool is NULL
- *   CUDA_ERROR_INVALID_DEVICE  device is not one
+ *   CUDA_ERROR_INVALID_VALUE  ret_pool is NULL, or device is not one
+ *   CUDA_ERROR_NOT_SUPPORTED  the device has no pools
  */
 CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *ret_pool, CUdevice device);
 
@@ -831,8 +831,9 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *ret_pool, CUdevice device);
  * Make cuMemAllocAsync() allocate from this pool on this device. What was allocated before stays where it is.
  * Destroying the pool brings the default pool back.
  *
- *   CUDA_ERROR_INVALID_VALUE   pool is not a live pool, was imported, or is not on this device
- *   CUDA_ERROR_INVALID_DEVICE  device is not one
+ * A managed pool whose preferred location is the device becomes the current one of that location and type instead.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  pool is not a live pool, was imported, or is not on this device; device is not one
  */
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 
@@ -1334,8 +1335,9 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, si
  * Free what cuMemAlloc(), cuMemAllocPitch(), cuMemAllocManaged(), or a pool gave, or what cuMemPoolImportPointer()
  * imported. Work under way that uses it is waited for. 0 is nothing, and fine.
  *
- * For memory of a pool this is a free that has already been reached. What cuIpcOpenMemHandle() opened is closed, not
- * freed.
+ * A pool's block is not waited for: the program has seen to it that nobody uses it. If it has not, Cenote still gives
+ * the block to nobody before the work that was submitted by now is done. What cuIpcOpenMemHandle() opened is closed,
+ * not freed.
  *
  *   CUDA_ERROR_INVALID_VALUE  no allocation begins there, or it is to be released in another way
  */
@@ -1721,8 +1723,10 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr poi
  *   cuMemSetAccess                 who may read and write: at first, nobody
  *
  * Physical memory lives until its handles are released, its mappings unmapped and its exported handles closed, in every
- * process. No call here needs a current context, and none of them waits for streams: work that uses memory must be
- * finished before that memory is unmapped.
+ * process, in any order. No call here needs a current context, and none of them waits for streams: work that uses
+ * memory must be finished before that memory is unmapped, or it fails its stream.
+ *
+ * docs/sharing.md has a whole program.
  * ================================================================================================================= */
 
 /* Which multiple cuMemGetAllocationGranularity() answers. */
@@ -1759,12 +1763,12 @@ typedef CUmemAllocationProp_v1 CUmemAllocationProp;
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
 
 /*
- * Reserve a range of addresses, with nothing behind it. bytes: a multiple of the page size. alignment: a power of two,
- * or 0 for the default. address: where it should be, or 0; a wish, not an order. flags must be 0.
+ * Reserve a range of addresses, with nothing behind it. bytes: a multiple of the granularity. alignment: a power of
+ * two, or 0 for the granularity. address: where it should be, or 0; a wish, not an order. flags must be 0.
  *
- *   CUDA_ERROR_INVALID_VALUE  ret_pointer is NULL, bytes is 0 or no multiple, alignment no power of two, or flags not 0
- *   CUDA_ERROR_OUT_OF_MEMORY  no room for such a range
- *   CUDA_ERROR_NOT_SUPPORTED  the device has no virtual memory calls
+ *   CUDA_ERROR_INVALID_VALUE  ret_pointer is NULL, bytes is 0 or no multiple, alignment no power of two, address not
+ *                             aligned, or flags not 0
+ *   CUDA_ERROR_OUT_OF_MEMORY  no room for such a range, or address is none that a process can have
  */
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ret_pointer, size_t bytes, size_t alignment, CUdeviceptr address,
 				     unsigned long long flags);
@@ -1779,20 +1783,21 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr pointer, size_t bytes);
 /* ---- Physical memory --------------------------------------------------------------------------------------------- */
 
 /*
- * What bytes, offsets and addresses have to be multiples of for memory like prop.
+ * What bytes and addresses have to be multiples of for memory like prop. Whether there can be such memory is not asked:
+ * cuMemCreate() says that.
  *
- *   CUDA_ERROR_INVALID_VALUE  ret_granularity or prop is NULL, prop is not well formed, or there is no such option
- *   CUDA_ERROR_NOT_SUPPORTED  the device cannot have such memory
+ *   CUDA_ERROR_INVALID_VALUE  ret_granularity or prop is NULL, or there is no such option
  */
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *ret_granularity, const CUmemAllocationProp *prop,
 					       CUmemAllocationGranularity_flags option);
 
 /*
  * Physical memory, with no address. It can be exported in the ways that prop->requestedHandleTypes names, and in no
- * other. flags must be 0.
+ * other. Its location is a device or a NUMA node of the host; HOST means node 0 and cannot be shared. flags must be 0.
  *
  *   CUDA_ERROR_INVALID_VALUE   ret_handle or prop is NULL, bytes is 0 or no multiple of the granularity, prop is not
- *                              well formed, or flags is not 0
+ *                              well formed, names a Win32 handle type or a location that memory cannot be at, or flags
+ *                              is not 0
  *   CUDA_ERROR_INVALID_DEVICE  the location's device is not one
  *   CUDA_ERROR_OUT_OF_MEMORY   there is not that much
  *   CUDA_ERROR_NOT_PERMITTED   CU_MEM_HANDLE_TYPE_FABRIC, and this process may not open an IMEX channel
@@ -1810,7 +1815,8 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t by
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle);
 
 /*
- * The properties that this memory was created with; for imported memory, those of its creator.
+ * The properties that this memory was created with. Of imported memory type and location are known, and
+ * requestedHandleTypes is 0: it cannot be exported again.
  *
  *   CUDA_ERROR_INVALID_VALUE  ret_prop is NULL, or handle is not a live one
  */
@@ -1828,22 +1834,22 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_h
 /* ---- One behind the other ---------------------------------------------------------------------------------------- */
 
 /*
- * Put physical memory behind a part of a reservation. pointer, bytes and offset are multiples of the granularity; CUDA
- * wants offset 0. Nobody has access until cuMemSetAccess() gives it. The same memory may be mapped at several places.
- * flags must be 0.
+ * Put physical memory behind reserved addresses, all of it: offset is 0 and bytes its size. Nobody has access until
+ * cuMemSetAccess() gives it. The same memory may be mapped at several places. flags must be 0.
  *
- *   CUDA_ERROR_INVALID_VALUE  the range is not reserved or is mapped already, handle is not a live one, offset + bytes
- *                             is more than it has, something is no multiple, or flags is not 0
+ *   CUDA_ERROR_INVALID_VALUE  the range is not reserved or is mapped already, pointer or bytes is 0, handle is not a
+ *                             live one, or flags is not 0
+ *   CUDA_ERROR_NOT_SUPPORTED  a part of the memory, or an address that is no multiple of the granularity
  *   CUDA_ERROR_OUT_OF_MEMORY  no room to keep track of it
  */
 CUresult CUDAAPI cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
 			  unsigned long long flags);
 
 /*
- * Take whole mappings away again: the range must begin and end where they do. The addresses stay reserved. Work that
- * uses them must be finished: Cenote does not wait for it.
+ * Take whole mappings away again: all that are in the range, which may have gaps. The addresses stay reserved. Work
+ * that uses them must be finished: Cenote does not wait for it, and it fails its stream.
  *
- *   CUDA_ERROR_INVALID_VALUE  the range is not all mapped, or cuts a mapping in two
+ *   CUDA_ERROR_INVALID_VALUE  the range is not all reserved, no multiple of the granularity, or cuts a mapping in two
  */
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t bytes);
 
@@ -1851,18 +1857,17 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr pointer, size_t bytes);
  * Say what devices, or the host, may do with a mapped range. Whole mappings only. Each of desc[0 .. count - 1] is
  * applied; locations that it does not name keep what they had.
  *
- *   CUDA_ERROR_INVALID_VALUE   desc is NULL, count is 0, flags is not one of CUmemAccess_flags, or the range is not all
- *                              mapped
- *   CUDA_ERROR_INVALID_DEVICE  a location's device is not one, or cannot reach the memory
- *   CUDA_ERROR_NOT_SUPPORTED   this memory cannot be given to such a location
+ *   CUDA_ERROR_INVALID_VALUE  desc is NULL, count is 0, flags is not one of CUmemAccess_flags, there is no such
+ *                             location, or the range is not all mapped or cuts a mapping in two
+ *   CUDA_ERROR_NOT_SUPPORTED  this memory cannot be given to such a location: the host has no access to a device's
  */
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *desc, size_t count);
 
 /*
- * What a location may do at an address: CUmemAccess_flags.
+ * What a location may do at an address: CUmemAccess_flags. 0 for memory that cuMemMap() did not map.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_flags or location is NULL, there is no such location, or nothing is mapped there
- *   CUDA_ERROR_INVALID_DEVICE  the location's device is not one
+ *   CUDA_ERROR_INVALID_VALUE   ret_flags or location is NULL, pointer is 0, or no memory is there (*ret_flags: 0)
+ *   CUDA_ERROR_INVALID_DEVICE  there is no such location
  */
 CUresult CUDAAPI cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr pointer);
 
@@ -1870,12 +1875,13 @@ CUresult CUDAAPI cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocati
 
 /*
  * A handle by which another process can import this memory. What ret_handle points at depends on the type: an int that
- * becomes a descriptor, the caller's to close, or a CUmemFabricHandle. flags must be 0.
+ * becomes a descriptor, closed on exec and the caller's to close, or a CUmemFabricHandle. Each call makes another one,
+ * and each holds the memory. cenote_send_descriptor() (cenote.h) sends it. flags must be 0.
  *
- *   CUDA_ERROR_INVALID_VALUE  ret_handle is NULL, handle is not a live one, the memory was not created for this type,
- *                             or flags is not 0
- *   CUDA_ERROR_NOT_PERMITTED  CU_MEM_HANDLE_TYPE_FABRIC, and this process may not open an IMEX channel
- *   CUDA_ERROR_NOT_SUPPORTED  there is no such type on this system
+ *   CUDA_ERROR_INVALID_VALUE     ret_handle is NULL, handle is not a live one, the memory was not created for this type
+ *                                or was imported, there is no such type on this system, or flags is not 0
+ *   CUDA_ERROR_NOT_PERMITTED     CU_MEM_HANDLE_TYPE_FABRIC, and this process may not open an IMEX channel
+ *   CUDA_ERROR_OPERATING_SYSTEM  this process may not open any more descriptors
  */
 CUresult CUDAAPI cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllocationHandle handle,
 					      CUmemAllocationHandleType type, unsigned long long flags);
@@ -1884,11 +1890,13 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllo
  * The memory behind a handle that another process exported. shareable is the descriptor itself cast to void * (not a
  * pointer to it), or points at a CUmemFabricHandle. The descriptor stays the caller's, and may be closed afterwards.
  * Map the memory to use it; release it when done. It lives as long as anybody holds it, also when its creator is gone.
+ * Each import is a handle of its own. Rights are not shared: the importer gives its own mapping access.
  *
- *   CUDA_ERROR_INVALID_VALUE  ret_handle is NULL, there is no such type, or shareable is not what such memory is
- *                             exported as
- *   CUDA_ERROR_NOT_PERMITTED  a fabric handle, and this process does not hold the exporter's IMEX channel
- *   CUDA_ERROR_NOT_SUPPORTED  there is no such type on this system
+ *   CUDA_ERROR_INVALID_VALUE     ret_handle is NULL, there is no such type, or shareable is 0
+ *   CUDA_ERROR_UNKNOWN           the descriptor is not open, or is not memory that was exported
+ *   CUDA_ERROR_NOT_PERMITTED     a fabric handle, and this process does not hold the exporter's IMEX channel
+ *   CUDA_ERROR_NOT_SUPPORTED     there is no such type on this system
+ *   CUDA_ERROR_OPERATING_SYSTEM  this process may not open any more descriptors
  */
 CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *shareable,
 						CUmemAllocationHandleType type);
@@ -1949,12 +1957,16 @@ typedef CUmemPoolPtrExportData_v1 CUmemPoolPtrExportData;
  * A new pool. Its own location may use its memory; cuMemPoolSetAccess() lets others. To be shared it must be created
  * with the handle types by which it is to leave.
  *
- *   CUDA_ERROR_INVALID_VALUE  ret_pool or props is NULL, props is not well formed (a reserved byte, an allocation type
- *                             or location that is not one; CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
- *   CUDA_ERROR_OUT_OF_MEMORY  no room for a pool
- *   CUDA_ERROR_NOT_PERMITTED  CU_MEM_HANDLE_TYPE_FABRIC, and this process may not open an IMEX channel
- *   CUDA_ERROR_NOT_SUPPORTED  the location has no pools, or none that leave so:
- *                             CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES
+ * A pool of CU_MEM_LOCATION_TYPE_HOST (its id is ignored) cannot be shared. A managed pool takes no handle types, no
+ * maxSize and no usage; its location is the preferred one of its blocks, and may be CU_MEM_LOCATION_TYPE_NONE.
+ * CU_MEM_HANDLE_TYPE_FABRIC needs no IMEX channel yet: the export does. Usage is a hint.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  ret_pool or props is NULL, props is not well formed (a reserved byte, an allocation type,
+ *                             handle type or location that is not one; CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT), or asks
+ *                             for what such a pool cannot be
+ *   CUDA_ERROR_OUT_OF_MEMORY  no room for a pool, or maxSize is more than a process has addresses
+ *   CUDA_ERROR_NOT_SUPPORTED  the location has no pools; or a managed pool, and a device has no
+ *                             CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS
  */
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *props);
 
@@ -1997,12 +2009,15 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location);
 
 /*
- * Say what other devices may do with all of the pool's memory, now and later. The pool's own location keeps its access.
- * For an imported pool: what devices of this process may do.
+ * Say who may use all of the pool's memory, now and later; all descriptions take effect, or none. The pool's own
+ * location keeps its access. For an imported pool: what devices of this process may do.
  *
- *   CUDA_ERROR_INVALID_VALUE   desc is NULL with count not 0, pool is not a live one, flags is not one of
- *                              CUmemAccess_flags, or takes the owner's access away
- *   CUDA_ERROR_INVALID_DEVICE  a location's device is not one, or cannot reach the pool's
+ *   CUDA_ERROR_INVALID_VALUE   desc is NULL, pool is not a live one, flags is not one of CUmemAccess_flags, or there is
+ *                              no such location
+ *   CUDA_ERROR_INVALID_DEVICE  a location's device is not one, cannot reach the pool's, or is the pool's and would lose
+ *                              its access
+ *   CUDA_ERROR_NOT_SUPPORTED   CU_MEM_ACCESS_FLAGS_PROT_READ: a pool is for reading and writing, or not at all; the
+ *                              host and a device's pool; the host's own pool taken from it
  */
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *desc, size_t count);
 
@@ -2010,9 +2025,10 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *de
 
 /*
  * Allocate from the current pool of the stream's device. The address is there at once; what is enqueued in this stream
- * may use it, and others once they are ordered behind it (an event, a synchronisation).
+ * may use it, and others once they are ordered behind it (an event, a synchronisation). 0 bytes are nothing, at NULL;
+ * after a failure *ret_pointer is NULL, too.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_pointer is NULL, or bytes is 0
+ *   CUDA_ERROR_INVALID_VALUE   ret_pointer is NULL
  *   CUDA_ERROR_INVALID_HANDLE  stream is not a live one
  *   CUDA_ERROR_NOT_SUPPORTED   the device has no pools
  *   CUDA_ERROR_OUT_OF_MEMORY   there is not that much, or the pool's maxSize is reached
@@ -2022,7 +2038,7 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstrea
 /*
  * The same from a pool of the caller's choice, also one of another device.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_pointer is NULL, bytes is 0, or pool is not a live one or was imported
+ *   CUDA_ERROR_INVALID_VALUE   ret_pointer is NULL, or pool is not a live one or was imported
  *   CUDA_ERROR_INVALID_HANDLE  stream is not a live one
  *   CUDA_ERROR_NOT_SUPPORTED   the device has no pools
  *   CUDA_ERROR_OUT_OF_MEMORY   there is not that much, or the pool's maxSize is reached
@@ -2032,10 +2048,12 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes,
 /*
  * Free in stream order: what was enqueued before may use the memory, what comes after may not. The memory may be the
  * next allocation's of this stream right away. Works for blocks of pools, for imported ones, and for cuMemAlloc()'s.
+ * NULL is no error.
  *
  * A block that was exported and is still held elsewhere is freed when the last holder lets go of it.
  *
- *   CUDA_ERROR_INVALID_VALUE   pointer is 0, no allocation begins there, or it is being freed already
+ *   CUDA_ERROR_INVALID_VALUE   no allocation begins there, or it is being freed already
+ *   CUDA_ERROR_NOT_SUPPORTED   memory of cuMemAllocManaged()
  *   CUDA_ERROR_INVALID_HANDLE  stream is not a live one
  */
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
@@ -2046,26 +2064,25 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
  * The default pool of a location, for one type of memory. PINNED: a device, the host or a NUMA node. MANAGED: those, or
  * CU_MEM_LOCATION_TYPE_NONE.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_pool or location is NULL, or there is no such pair of location and type
- *   CUDA_ERROR_INVALID_DEVICE  the location's device is not one
- *   CUDA_ERROR_NOT_SUPPORTED   there are no pools of that kind there
+ *   CUDA_ERROR_INVALID_VALUE  ret_pool or location is NULL, or there is no such pair of location and type
+ *   CUDA_ERROR_NOT_SUPPORTED  there are no pools of that kind there
  */
 CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type);
 
 /*
  * The current pool of a location, for one type of memory: the last one set, or the default pool.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_pool or location is NULL, or there is no such pair of location and type
- *   CUDA_ERROR_INVALID_DEVICE  the location's device is not one
+ *   CUDA_ERROR_INVALID_VALUE  ret_pool or location is NULL, or there is no such pair of location and type
+ *   CUDA_ERROR_NOT_SUPPORTED  there are no pools of that kind there
  */
 CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type);
 
 /*
  * Set it. Location and type must be the pool's own. For a device and PINNED this is cuDeviceSetMemPool().
  *
- *   CUDA_ERROR_INVALID_VALUE   location is NULL, pool is not a live one or was imported, or is of another location or
- *                              type
- *   CUDA_ERROR_INVALID_DEVICE  the location's device is not one
+ *   CUDA_ERROR_INVALID_VALUE  location is NULL, pool is not a live one or was imported, or is of another location or
+ *                             type
+ *   CUDA_ERROR_NOT_SUPPORTED  there are no pools of that kind there
  */
 CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
 

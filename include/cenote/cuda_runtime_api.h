@@ -380,18 +380,16 @@ cudaError_t CUDARTAPI cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int de
  * The pool from which cudaMallocAsync() allocates on a device's streams: what cudaDeviceSetMemPool() said last, else
  * the default pool.
  *
- *   cudaErrorInvalidValue   memPool is NULL
- *   cudaErrorInvalidDevice  no device of this ordinal
- *   cudaErrorNotSupported   the device has no pools
+ *   cudaErrorInvalidValue  memPool is NULL; no device of this ordinal
+ *   cudaErrorNotSupported  the device has no pools
  */
 cudaError_t CUDARTAPI cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device);
 
 /*
  * Let cudaMallocAsync() allocate from this pool on a device's streams. What was allocated before stays where it is.
  *
- *   cudaErrorInvalidValue   no live pool; an imported one; one that is not on this device
- *   cudaErrorInvalidDevice  no device of this ordinal
- *   cudaErrorNotSupported   the device has no pools
+ *   cudaErrorInvalidValue  no live pool; an imported one; one that is not on this device; no device of this ordinal
+ *   cudaErrorNotSupported  the device has no pools
  */
 cudaError_t CUDARTAPI cudaDeviceSetMemPool(int device, cudaMemPool_t memPool);
 
@@ -685,11 +683,11 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *att
  * Make a pool where poolProps->location says. handleTypes says how it may be shared; cudaMemHandleTypeNone: not at all.
  * Access is given to its own device (or to the host, for a pool there). As cuMemPoolCreate().
  *
- *   cudaErrorInvalidValue      memPool or poolProps is NULL; unknown allocType, handleTypes, location or usage;
- *                              reserved bytes that are not 0; a pool in host memory that is to be shared
+ *   cudaErrorInvalidValue      memPool or poolProps is NULL; unknown allocType, handleTypes or location; reserved bytes
+ *                              that are not 0; a pool in host memory, or a managed one, that is to be shared; a
+ *                              managed one with maxSize or usage
  *   cudaErrorMemoryAllocation  not enough memory
- *   cudaErrorNotSupported      the device has no pools, or none that are shared in this way
- *   cudaErrorNotPermitted      cudaMemHandleTypeFabric without an IMEX channel that this process can open
+ *   cudaErrorNotSupported      there are no such pools at this location
  */
 cudaError_t CUDARTAPI cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps);
 
@@ -737,9 +735,9 @@ cudaError_t CUDARTAPI cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaM
  * Say what each of `count` locations may do with the pool's memory, present and future. All or nothing. The pool's own
  * device keeps its access.
  *
- *   cudaErrorInvalidValue   descList is NULL and count is not 0; not a live pool; unknown flags or kind of location;
- *                           the pool's own device denied
- *   cudaErrorInvalidDevice  a location's device does not exist, or cannot reach the pool's
+ *   cudaErrorInvalidValue   descList is NULL; not a live pool; unknown flags or kind of location
+ *   cudaErrorInvalidDevice  a location's device does not exist, cannot reach the pool's, or is the pool's and denied
+ *   cudaErrorNotSupported   access for reading alone; the host and a device's pool; the host denied its own pool
  */
 cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList,
 					   size_t count);

@@ -21,6 +21,8 @@ enum cn_kind {
 	CN_KIND_EVENT,
 	CN_KIND_MODULE,
 	CN_KIND_FUNCTION,
+	CN_KIND_ALLOCATION,
+	CN_KIND_POOL,
 };
 
 enum {

@@ -28,6 +28,7 @@
 enum {
 	CN_DEVICE_MAX = 64, /* devices of a process */
 	CN_KERNEL_PARAMETERS_MAX = 64,
+	CN_GRANULARITY_BYTES = 2 * 1024 * 1024, /* of physical memory and of addresses */
 };
 
 struct cn_device {
@@ -162,6 +163,18 @@ struct cn_queue_group {
 	struct cn_queue *blocking; /* list */
 };
 
+/* What physical memory is, as it travels with it from process to process. */
+struct cn_physical_facts {
+	size_t bytes;      /* a multiple of CN_GRANULARITY_BYTES */
+	int location_type; /* CU_MEM_LOCATION_TYPE_DEVICE, with the machine's number of it, or …_HOST_NUMA */
+	int location_id;
+	unsigned handle_types; /* CUmemAllocationHandleType: how it may be exported */
+	unsigned flags;        /* the driver layer's own */
+};
+
+struct cn_physical;
+struct cn_arena;
+
 struct cn_device_ops {
 	const char *name; /* "host", "cuda" */
 
@@ -176,6 +189,39 @@ struct cn_device_ops {
 	/* Memory of the machine: pinned (`device` NULL) and managed. Page-aligned. */
 	CUresult (*host_allocate)(size_t bytes, void **ret_address);
 	void (*host_free)(void *address, size_t bytes);
+
+	/*
+	 * Physical memory: bytes without an address. `device` is whose bytes it takes, NULL for memory of the
+	 * machine. It lives as long as anybody has it mapped or holds a descriptor of it, in any process. What is not
+	 * physical memory, or not whole, is refused with CUDA_ERROR_UNKNOWN on import.
+	 */
+	CUresult (*physical_create)(struct cn_device *device, const struct cn_physical_facts *facts,
+				    struct cn_physical **ret_physical);
+	void (*physical_free)(struct cn_physical *physical);
+	CUresult (*physical_export)(const struct cn_physical *physical, int *ret_fd);
+	CUresult (*physical_import)(int fd, struct cn_physical **ret_physical);
+	const struct cn_physical_facts *(*physical_facts)(const struct cn_physical *physical);
+	bool (*has_node)(int node); /* of the machine's memory */
+
+	/*
+	 * Address ranges: addresses without memory. What is mapped can be neither read nor written until it is
+	 * allowed.
+	 */
+	CUresult (*range_reserve)(size_t bytes, size_t alignment, void **ret_address);
+	void (*range_free)(void *address, size_t bytes);
+	CUresult (*range_map)(void *address, const struct cn_physical *physical);
+	CUresult (*range_unmap)(void *address, size_t bytes);
+	CUresult (*range_protect)(void *address, size_t bytes, bool readable, bool writable);
+
+	/*
+	 * An arena: one range of addresses whose memory comes and goes piece by piece, in multiples of
+	 * CN_GRANULARITY_BYTES. `bytes` is its size for ever; the device is asked for memory when a part is committed.
+	 */
+	CUresult (*arena_create)(struct cn_device *device, int node, size_t bytes, size_t alignment,
+				 struct cn_arena **ret_arena, void **ret_base);
+	void (*arena_free)(struct cn_arena *arena); /* nothing is committed */
+	CUresult (*arena_commit)(struct cn_arena *arena, size_t offset, size_t bytes);
+	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
 
 	/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
 	void (*queue_open)(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
@@ -197,6 +243,11 @@ struct cn_device_ops {
 	CUresult (*point_now)(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 	/* Sleep until the point is reached. */
 	void (*point_wait)(struct cn_point point);
+	/*
+	 * Do waits that stand in the queue already order what it is given from now on after the point? False: not
+	 * known.
+	 */
+	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point);
 
 	uint64_t (*time_ns)(void);
 };

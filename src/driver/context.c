@@ -9,6 +9,7 @@
  * A thread keeps handles, not pointers, on its stack: a context that another thread destroyed is found to be gone.
  */
 #include "driver/driver.h"
+#include "driver/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -109,8 +110,7 @@ struct cn_context *cn_primary_context(const struct cn_device *device)
 
 CUresult cn_context_wait(struct cn_context *context)
 {
-	cn_streams_wait(context);
-	return atomic_load(&context->legacy.queue.failure);
+	return cn_streams_wait(context);
 }
 
 /* Make a context usable. Its record is new, or that of a primary context that was taken down. */
@@ -139,7 +139,7 @@ static void deactivate(struct cn_context *context)
 	atomic_store(&context->active, false);
 	cn_streams_destroy(context);
 	cn_device_ops->queue_close(&context->legacy.queue);
-	cn_streams_wait(context);
+	(void)cn_streams_wait(context); /* a failure has been its stream's to tell */
 	cn_events_destroy(context);
 	cn_modules_unload(context);
 	cn_memory_release(context);
@@ -379,7 +379,11 @@ CN_EXPORT CUresult cuCtxSynchronize(void)
 	struct cn_context *context;
 	CUresult result = cn_enter_context(&context);
 
-	return result ? result : cn_context_wait(context);
+	if (!result)
+		result = cn_context_wait(context);
+	if (!result)
+		cn_streams_settle(context, true);
+	return result;
 }
 
 CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)

@@ -64,6 +64,14 @@ static CUresult find_side(const struct cn_rows *rows, size_t row_bytes, size_t r
 	return CUDA_SUCCESS;
 }
 
+static CUresult check_rights(const struct cn_memory *memory, const struct cn_device *device, bool write)
+{
+	if (cn_memory_allows(memory, device, write))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not %s the memory at 0x%" PRIx64 ": see %s",
+			device->ordinal, write ? "write" : "read", memory->start, cn_memory_access_call(memory));
+}
+
 /* Memory that may go away under us without a word. */
 static bool is_fragile(const struct cn_memory *memory)
 {
@@ -162,6 +170,10 @@ static CUresult run(struct cn_stream *stream, const struct cn_copy *copy, enum c
 	result = find_side(&copy->to, copy->row_bytes, copy->row_count, "destination", &sides.to);
 	if (!result)
 		result = find_side(&copy->from, copy->row_bytes, copy->row_count, "source", &sides.from);
+	if (!result)
+		result = check_rights(&sides.to, stream->context->device, true);
+	if (!result)
+		result = check_rights(&sides.from, stream->context->device, false);
 	return result ? result : submit(stream, copy, &sides, manner, ret_point);
 }
 

@@ -121,9 +121,13 @@ CUresult cn_point_wait(struct cn_point point);
 unsigned long long cn_stream_next_id(void);
 /* Destroy every stream of a context; what was submitted still runs. */
 void cn_streams_destroy(struct cn_context *context);
-/* Sleep for every stream of the context, destroyed ones included. */
-void cn_streams_wait(struct cn_context *context);
+/* Sleep for every stream of the context, destroyed ones included; the failure of one that lives, if any has failed. */
+CUresult cn_streams_wait(struct cn_context *context);
 void cn_streams_thread_end(void);
+/* The program has waited for a context (`all`), or for its legacy stream: tell the pools. */
+void cn_streams_settle(struct cn_context *context, bool all);
+/* What all streams of the process still have to do, as points; how many there are, of which `room` are stored. */
+size_t cn_streams_pending(struct cn_point *points, size_t room);
 
 /* event.c */
 void cn_events_destroy(struct cn_context *context);

@@ -9,6 +9,7 @@
  * the point, so a later record does not concern it.
  */
 #include "driver/driver.h"
+#include "driver/pool.h"
 
 struct cn_table cn_events = CN_TABLE(CN_KIND_EVENT, struct cn_event);
 
@@ -229,7 +230,10 @@ CN_EXPORT CUresult cuEventSynchronize(CUevent handle)
 		return result;
 	struct cn_point point = event->point;
 	cn_unlock(&event->stamp.lock);
-	return cn_point_wait(point);
+	result = cn_point_wait(point);
+	if (!result)
+		cn_pools_synchronised(point);
+	return result;
 }
 
 /* When was the latest record of the event reached? */

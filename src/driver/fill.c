@@ -61,6 +61,9 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 		return result;
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not memory of a device", fill->address);
+	if (!cn_memory_allows(&memory, stream->context->device, true))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",
+				stream->context->device->ordinal, memory.start, cn_memory_access_call(&memory));
 	if (memory.kind == CN_MEMORY_REGISTERED) { /* is it still there? */
 		result = cn_memory_populate(fill->address, bytes, true);
 		if (result)

@@ -8,8 +8,6 @@
  */
 #include "driver/driver.h"
 
-#include "cenote/cenote.h"
-
 #include <pthread.h>
 
 enum { NOT_READY = 0, READY = 1, FORKED = 2 };
@@ -69,9 +67,4 @@ CUresult cn_enter_slow(void)
 	if (cn_callback_queue)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED, "a host function or callback of a stream may not call CUDA");
 	return CUDA_SUCCESS;
-}
-
-CENOTE_API const char *cenote_last_error(void)
-{
-	return cn_last_error();
 }

@@ -13,11 +13,13 @@
 
 #include "cenote/cenote.h"
 
+#include <sys/types.h>
+
 struct cn_function {
 	struct cn_object object; /* first */
 	struct cn_kernel kernel;
-	struct cn_module *module; /* NULL: the program's own, good in every context */
-	struct cn_function *next; /* of the same module */
+	_Atomic(struct cn_module *) module; /* NULL: the program's own, good in every context */
+	struct cn_function *next;           /* of the same module */
 	_Atomic int max_dynamic_shared_bytes;
 	_Atomic int carveout;
 };
@@ -25,9 +27,11 @@ struct cn_function {
 struct cn_module {
 	struct cn_object object; /* first */
 	struct cn_context *context;
-	void *library;       /* of dlopen() */
-	int copy;            /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
-	struct cn_lock lock; /* for what follows; a launch holds it, so that the code stays until it is submitted */
+	void *library;     /* of dlopen() */
+	int copy;          /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
+	dev_t file_device; /* which file it is; 0: a copy */
+	ino_t file_number;
+	struct cn_lock lock; /* for what follows; a launch holds it: code and record stay until it is submitted */
 	struct cn_function *functions;
 	bool launched;                 /* any of them */
 	struct cn_variable *variables; /* those that the program has asked for */

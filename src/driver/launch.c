@@ -132,44 +132,43 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
-/* Hand it to the stream, unless the function has gone meanwhile. */
-static CUresult submit(struct cn_function *function, CUfunction handle, struct cn_stream *stream,
-		       const struct cn_operation *operation)
+/*
+ * The function of a handle, and its module, locked: neither goes while it is looked at. NULL: the program's own kernel,
+ * which has none.
+ */
+static CUresult lock_function(CUfunction handle, struct cn_function **ret_function, struct cn_module **ret_module)
 {
-	struct cn_module *module = function->module;
-	CUresult result;
+	struct cn_function *function;
+	CUresult result = find_function(handle, &function);
 
-	if (!module)
-		return cn_stream_submit(stream, operation, NULL);
-	cn_lock(&module->lock);
-	if (cn_handle(function) == (uint64_t)(uintptr_t)handle) {
-		module->launched = true;
-		result = cn_stream_submit(stream, operation, NULL);
-	} else {
-		result = cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded the function's module");
+	if (result)
+		return result;
+	struct cn_module *module = function->module;
+	if (module) {
+		cn_lock(&module->lock);
+		if (cn_handle(function) != (uint64_t)(uintptr_t)handle) {
+			cn_unlock(&module->lock);
+			return cn_error(CUDA_ERROR_INVALID_HANDLE,
+					"another thread has just unloaded the function's module");
+		}
 	}
-	cn_unlock(&module->lock);
-	return result;
+	*ret_function = function;
+	*ret_module = module;
+	return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
+/* Check all there is to check, and hand it to the stream. The function's module is locked. */
+static CUresult submit(struct cn_function *function, struct cn_launch *launch, struct cn_stream *stream, void **params,
+		       void **extra)
 {
 	void *arguments[CN_KERNEL_PARAMETERS_MAX];
 	struct cn_operation operation = {.kind = CN_LAUNCH};
-	struct cn_function *function;
-	struct cn_stream *stream;
-	CUresult result = cn_enter_any_context();
+	struct cn_module *module = function->module;
 
-	if (!result)
-		result = cn_stream_find(stream_handle, &stream);
-	if (!result)
-		result = find_function(handle, &function);
-	if (result)
-		return result;
-	if (function->module && function->module->context != stream->context)
+	if (module && module->context != stream->context)
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
 				function->kernel.name);
-	result = check_shape(function, stream->context->device, launch);
+	CUresult result = check_shape(function, stream->context->device, launch);
 	if (!result)
 		result = find_arguments(&function->kernel, params, extra, arguments);
 	if (result)
@@ -177,7 +176,28 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 	launch->kernel = &function->kernel;
 	operation.launch.launch = *launch;
 	operation.launch.arguments = arguments;
-	return submit(function, handle, stream, &operation);
+	if (module)
+		module->launched = true;
+	return cn_stream_submit(stream, &operation, NULL);
+}
+
+static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	struct cn_stream *stream;
+	CUresult result = cn_enter_any_context();
+
+	if (!result)
+		result = cn_stream_find(stream_handle, &stream);
+	if (!result)
+		result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	result = submit(function, launch, stream, params, extra);
+	if (module)
+		cn_unlock(&module->lock);
+	return result;
 }
 
 CN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,

@@ -8,6 +8,7 @@
  * for that along, so nothing is allocated under the registry's lock, and takes away those that became equal.
  */
 #include "driver/memory.h"
+#include "driver/pool.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@ struct cn_advice {
 	struct cn_advice *next;
 	uint64_t start, end;
 	bool read_mostly;
+	bool of_pool;             /* the preference is the pool's */
 	CUmemLocation preferred;  /* type CU_MEM_LOCATION_TYPE_NONE: none */
 	CUmemLocation prefetched; /* the same */
 	uint64_t accessed_by;     /* a bit for each device */
@@ -49,6 +51,20 @@ static uint64_t page_start(uint64_t address)
 static uint64_t page_end(uint64_t address)
 {
 	return page_start(address + page_bytes() - 1);
+}
+
+struct cn_advice *cn_advice_make(uint64_t start, size_t bytes, const CUmemLocation *preferred)
+{
+	struct cn_advice *advice = calloc(1, sizeof *advice);
+
+	if (!advice)
+		return NULL;
+	advice->start = page_start(start);
+	advice->end = page_end(start + bytes);
+	advice->of_pool = preferred != NULL;
+	advice->preferred = preferred ? *preferred : nowhere;
+	advice->prefetched = nowhere;
+	return advice;
 }
 
 void cn_advice_free(struct cn_advice *advice)
@@ -181,25 +197,24 @@ CN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, uns
 	if (!managed)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no managed memory", context->device->ordinal);
 
-	struct cn_advice *advice = calloc(1, sizeof *advice);
-	if (!advice)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
 	result = cn_device_ops->host_allocate(bytes, &address);
 	if (result)
-		goto err_free_advice;
-	advice->start = (uintptr_t)address;
-	advice->end = page_end(advice->start + bytes);
-	advice->preferred = advice->prefetched = nowhere;
+		return result;
+	struct cn_advice *advice = cn_advice_make((uintptr_t)address, bytes, NULL);
+	if (!advice) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
+		goto err_free_memory;
+	}
 	result = cn_memory_add(context, CN_MEMORY_MANAGED, address, bytes, flags, advice);
 	if (result)
-		goto err_free_memory;
+		goto err_free_advice;
 	*ret_pointer = (uintptr_t)address;
 	return CUDA_SUCCESS;
 
-err_free_memory:
-	cn_device_ops->host_free(address, bytes);
 err_free_advice:
 	free(advice);
+err_free_memory:
+	cn_device_ops->host_free(address, bytes);
 	return result;
 }
 
@@ -260,12 +275,15 @@ CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise a
 {
 	struct change change = {.location = nowhere};
 	struct cn_context *context;
+	struct cn_memory memory;
 	CUresult result = cn_enter_context(&context);
 
 	if (!result)
 		result = check_range(pointer, bytes);
 	if (result)
 		return result;
+	if (cn_pool_find_memory(pointer, &memory) && memory.managed)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the memory of a pool takes no advice: its pool has it");
 	change.set = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
 		     advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
 	switch ((int)advice) {
@@ -383,7 +401,12 @@ static void answer_attribute(const struct cn_advice *answer, void *ret_data, siz
 
 	switch (attribute) {
 	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: *ret_value = answer->read_mostly; break;
-	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION: *ret_value = place_number(answer->preferred); break;
+	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+		/* The driver knows a node for a part of the host when a pool names it, not when advice does. */
+		*ret_value = answer->of_pool && answer->preferred.type == CU_MEM_LOCATION_TYPE_HOST_NUMA
+				     ? CU_DEVICE_CPU
+				     : place_number(answer->preferred);
+		break;
 	case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY: list_accessed_by(answer, ret_value, data_bytes / sizeof(int)); break;
 	case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION: *ret_value = place_number(answer->prefetched); break;
 	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE: *ret_value = (int)answer->preferred.type; break;

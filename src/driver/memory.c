@@ -12,6 +12,7 @@
 #include "driver/memory.h"
 
 #include "base/map.h"
+#include "driver/pool.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,20 +41,44 @@ static struct {
 	uint64_t last_id;
 } registry;
 
-/* Take out what was registered in a range that the system has now given to us: the program unmapped it under us. */
+/*
+ * Take out what is in the way in a range that the system has now given to us: what was registered there, because the
+ * program has unmapped it under us, and the advice of blocks that a pool had there.
+ */
 static struct allocation *remove_stale_locked(uint64_t start, uint64_t bytes)
 {
 	struct allocation *stale = NULL;
 
 	for (;;) {
 		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
-		if (!found || found->node.start >= start + bytes || found->facts.kind != CN_MEMORY_REGISTERED)
+		if (!found || found->node.start >= start + bytes ||
+		    !(found->facts.kind & (CN_MEMORY_REGISTERED | CN_MEMORY_POOL)))
 			break;
 		cn_map_remove(&registry.map, &found->node);
 		found->next = stale;
 		stale = found;
 	}
 	return stale;
+}
+
+static void free_stale(struct allocation *stale)
+{
+	while (stale) {
+		struct allocation *next = stale->next;
+		if (stale->facts.kind == CN_MEMORY_POOL)
+			atomic_fetch_sub(&cn_pools_noted, 1);
+		cn_advice_free(stale->advice);
+		free(stale);
+		stale = next;
+	}
+}
+
+void cn_memory_forget_stale(uint64_t start, size_t bytes)
+{
+	cn_lock(&registry.lock);
+	struct allocation *stale = remove_stale_locked(start, bytes);
+	cn_unlock(&registry.lock);
+	free_stale(stale);
 }
 
 /* Is what stands in the way of a range that begins here registered, rather than allocated? */
@@ -101,11 +126,7 @@ CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, voi
 	bool by_registration = alive && !entered && holds_registration_locked(start);
 	cn_unlock(&registry.lock);
 
-	while (stale) {
-		struct allocation *next = stale->next;
-		free(stale);
-		stale = next;
-	}
+	free_stale(stale);
 	if (entered)
 		return CUDA_SUCCESS;
 	free(allocation);
@@ -126,6 +147,8 @@ static void give_back(struct allocation *allocation)
 	case CN_MEMORY_DEVICE: cn_device_ops->memory_free(allocation->facts.device, address); break;
 	case CN_MEMORY_PINNED:
 	case CN_MEMORY_MANAGED: cn_device_ops->host_free(address, allocation->facts.bytes); break;
+	case CN_MEMORY_MAPPED:
+	case CN_MEMORY_POOL:
 	case CN_MEMORY_VARIABLE:
 	case CN_MEMORY_REGISTERED:
 	case CN_MEMORY_FOREIGN: break;
@@ -171,6 +194,35 @@ bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int k
 	return true;
 }
 
+static void give_back_in_stream(CUstream stream, CUresult status, void *data)
+{
+	(void)stream;
+	(void)status; /* a stream that has failed comes here all the same */
+	give_back(data);
+}
+
+CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, unsigned int kinds)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(address, kinds);
+	if (allocation)
+		cn_map_remove(&registry.map, &allocation->node);
+	cn_unlock(&registry.lock);
+	if (!allocation)
+		return CUDA_ERROR_NOT_FOUND;
+	struct cn_operation operation = {
+		.kind = CN_CALLBACK,
+		.callback = {.function = give_back_in_stream, .data = allocation},
+	};
+	CUresult result = cn_stream_submit(stream, &operation, NULL);
+	if (result) { /* the memory is still there, and so is its place in the map */
+		cn_lock(&registry.lock);
+		cn_map_insert(&registry.map, &allocation->node, address, allocation->node.bytes);
+		cn_unlock(&registry.lock);
+	}
+	return result;
+}
+
 void cn_memory_release(struct cn_context *context)
 {
 	struct allocation *removed = NULL;
@@ -198,11 +250,42 @@ void cn_memory_release(struct cn_context *context)
 
 bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
 {
+	bool block = cn_pool_find_memory(address, ret_memory);
+
+	if (block && !atomic_load_explicit(&cn_pools_noted, memory_order_relaxed))
+		return true;
 	cn_lock(&registry.lock);
 	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
-	*ret_memory = found ? found->facts : (struct cn_memory){.kind = CN_MEMORY_FOREIGN};
+	if (block)
+		ret_memory->sync_memops = found && found->facts.id == ret_memory->id && found->facts.sync_memops;
+	else
+		*ret_memory = found ? found->facts : (struct cn_memory){.kind = CN_MEMORY_FOREIGN};
+	cn_unlock(&registry.lock);
+	return block || found;
+}
+
+bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+	if (found)
+		*ret_memory = found->facts;
 	cn_unlock(&registry.lock);
 	return found;
+}
+
+/* Go on over the mappings that follow, as far as they touch. */
+static void extend_mapping(struct cn_memory *memory, uint64_t end)
+{
+	struct cn_memory next;
+
+	while (memory->start + memory->bytes < end && cn_memory_find(memory->start + memory->bytes, &next) &&
+	       next.kind == CN_MEMORY_MAPPED) {
+		memory->bytes += next.bytes;
+		memory->readers &= next.readers;
+		memory->writers &= next.writers;
+		memory->host_rights &= next.host_rights;
+	}
 }
 
 CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory)
@@ -212,7 +295,9 @@ CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_m
 	if (bytes && bytes - 1 > UINT64_MAX - address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
 				bytes, address);
-	if (cn_memory_find(address, &memory) && bytes > memory.bytes - (address - memory.start))
+	if (cn_memory_find(address, &memory) && memory.kind == CN_MEMORY_MAPPED)
+		extend_mapping(&memory, address + bytes);
+	if (memory.kind && bytes > memory.bytes - (address - memory.start))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"%zu bytes from 0x%" PRIx64 " on go past the end of the allocation at 0x%" PRIx64
 				", which has %zu bytes",
@@ -221,8 +306,95 @@ CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_m
 	return CUDA_SUCCESS;
 }
 
+CUresult cn_memory_add_mapping(const struct cn_memory *facts)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation);
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a mapping's record");
+	allocation->facts = *facts;
+	cn_lock(&registry.lock);
+	bool entered = cn_map_insert(&registry.map, &allocation->node, facts->start, facts->bytes);
+	if (entered)
+		allocation->facts.id = ++registry.last_id;
+	cn_unlock(&registry.lock);
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "something is mapped in part of the %zu bytes at 0x%" PRIx64,
+			facts->bytes, facts->start);
+}
+
+void cn_memory_remove_mapping(uint64_t start)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(start, CN_MEMORY_MAPPED);
+	if (allocation)
+		cn_map_remove(&registry.map, &allocation->node);
+	cn_unlock(&registry.lock);
+	free(allocation);
+}
+
+void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(start, CN_MEMORY_MAPPED);
+	if (allocation) {
+		allocation->facts.readers = readers;
+		allocation->facts.writers = writers;
+		allocation->facts.host_rights = host_rights;
+	}
+	cn_unlock(&registry.lock);
+}
+
+/* Note a block of a pool, which has no record otherwise: something is to be kept about it alone. */
+static CUresult note_block(const struct cn_memory *block)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+	struct cn_advice *advice =
+		block->managed ? cn_advice_make(block->start, block->bytes, &block->preferred) : NULL;
+
+	if (!allocation || (block->managed && !advice)) {
+		cn_advice_free(advice);
+		free(allocation);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to note something of a block");
+	}
+	allocation->facts = *block;
+	allocation->advice = advice;
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(block->start, CN_MEMORY_POOL);
+	if (!found || found->facts.id != block->id) {
+		stale = remove_stale_locked(block->start, block->bytes);
+		if (cn_map_insert(&registry.map, &allocation->node, block->start, block->bytes)) {
+			allocation = NULL;
+			atomic_fetch_add(&cn_pools_noted, 1);
+		}
+	}
+	cn_unlock(&registry.lock);
+	if (allocation)
+		give_back(allocation);
+	free_stale(stale);
+	return CUDA_SUCCESS;
+}
+
+void cn_memory_forget_note(uint64_t address)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(address, CN_MEMORY_POOL);
+	if (found) {
+		cn_map_remove(&registry.map, &found->node);
+		found->next = NULL;
+	}
+	cn_unlock(&registry.lock);
+	free_stale(found);
+}
+
 bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 {
+	struct cn_memory block;
+
+	if (kinds & CN_MEMORY_POOL && cn_pool_find_memory(address, &block) && note_block(&block))
+		return false;
 	cn_lock(&registry.lock);
 	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
 	bool settable = found && (found->facts.kind & kinds);
@@ -235,9 +407,16 @@ bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
 				void *data)
 {
+	struct cn_memory block;
+
+	if (cn_pool_find_memory(address, &block) && block.managed) {
+		CUresult result = note_block(&block);
+		if (result)
+			return result;
+	}
 	cn_lock(&registry.lock);
 	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
-	bool managed = found && found->facts.kind == CN_MEMORY_MANAGED &&
+	bool managed = found && cn_memory_is_managed(&found->facts) &&
 		       bytes <= found->node.bytes - (address - found->node.start);
 	if (managed)
 		visit(found->advice, data);
@@ -379,6 +558,8 @@ CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 		return result;
 	if (cn_memory_free(context, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
 		return CUDA_SUCCESS;
+	if (cn_pool_find_memory(pointer, &memory))
+		return cn_pool_free_now(pointer);
 	if (!cn_memory_find(pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%llx, or not any more", pointer);
 	if (memory.kind == CN_MEMORY_VARIABLE)
@@ -400,6 +581,10 @@ CN_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes
 	if (result)
 		return result;
 	bool known = cn_memory_find(pointer, &memory);
+	if (known && !cn_memory_allows(&memory, context->device, false)) {
+		known = false;
+		memory.start = memory.bytes = 0;
+	}
 	if (ret_base)
 		*ret_base = memory.start;
 	if (ret_bytes)

@@ -18,6 +18,8 @@ enum cn_memory_kind {
 	CN_MEMORY_REGISTERED = 1 << 2, /* the program's own: cuMemHostRegister() */
 	CN_MEMORY_MANAGED = 1 << 3,
 	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
+	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): nobody's context's, with rights of its own */
+	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: nobody's context's, with the pool's rights (pool_use.c) */
 };
 
 struct cn_memory {
@@ -30,18 +32,54 @@ struct cn_memory {
 	unsigned int flags; /* as given when it was allocated or registered */
 	uint64_t id;        /* never used twice in a process */
 	bool sync_memops;   /* calls without a stream wait to the end */
+
+	/* Of CN_MEMORY_MAPPED alone. */
+	uint64_t allocation;        /* CUmemGenericAllocationHandle */
+	uint64_t reservation_start; /* the range it is mapped into */
+	size_t reservation_bytes;
+
+	/* Of CN_MEMORY_POOL alone. */
+	uint64_t pool; /* CUmemoryPool; 0: destroyed */
+	bool managed;
+	CUmemLocation preferred; /* of managed memory */
+
+	/* Of both. */
+	bool on_host; /* memory of the machine's, neither of a device nor managed */
+	unsigned int handle_types;
+	uint64_t readers, writers; /* a bit for each device that may */
+	unsigned int host_rights;  /* CU_MEM_ACCESS_FLAGS_PROT_… of the host, for memory on the host */
 };
+
+/* May a device read it, or write it? */
+static inline bool cn_memory_allows(const struct cn_memory *memory, const struct cn_device *device, bool write)
+{
+	return !(memory->kind & (CN_MEMORY_MAPPED | CN_MEMORY_POOL)) ||
+	       (write ? memory->writers : memory->readers) >> device->ordinal & 1;
+}
 
 /* Is it a device's alone? Then calls without a stream need not wait for it. */
 static inline bool cn_memory_is_device(const struct cn_memory *memory)
 {
-	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE);
+	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE) ||
+	       (memory->kind & (CN_MEMORY_MAPPED | CN_MEMORY_POOL) && !memory->on_host && !memory->managed);
 }
 
 /* Is it the host's alone? */
 static inline bool cn_memory_is_host(const struct cn_memory *memory)
 {
-	return memory->kind == CN_MEMORY_FOREIGN || (memory->kind & (CN_MEMORY_PINNED | CN_MEMORY_REGISTERED));
+	return memory->kind == CN_MEMORY_FOREIGN || (memory->kind & (CN_MEMORY_PINNED | CN_MEMORY_REGISTERED)) ||
+	       (memory->kind & (CN_MEMORY_MAPPED | CN_MEMORY_POOL) && memory->on_host);
+}
+
+static inline bool cn_memory_is_managed(const struct cn_memory *memory)
+{
+	return memory->kind == CN_MEMORY_MANAGED || memory->managed;
+}
+
+/* The call that gives rights to it. */
+static inline const char *cn_memory_access_call(const struct cn_memory *memory)
+{
+	return memory->kind == CN_MEMORY_POOL ? "cuMemPoolSetAccess()" : "cuMemSetAccess()";
 }
 
 struct cn_advice; /* managed.c */
@@ -53,6 +91,17 @@ struct cn_advice; /* managed.c */
  */
 CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, void *address, size_t bytes,
 		       unsigned int flags, struct cn_advice *advice);
+
+/* Forget what was registered at addresses that the system has given to us since: the program unmapped it under us. */
+void cn_memory_forget_stale(uint64_t start, size_t bytes);
+
+/* Enter what cuMemMap() mapped: its facts, but for the id. */
+CUresult cn_memory_add_mapping(const struct cn_memory *facts);
+/* Remove a mapping, of which this is the start; the memory itself is the caller's affair. */
+void cn_memory_remove_mapping(uint64_t start);
+void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights);
+/* The first memory that ends after the address. False: there is none. */
+bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory);
 
 /* The memory around an address; kind CN_MEMORY_FOREIGN, and false, when there is none. */
 bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory);
@@ -70,8 +119,14 @@ CUresult cn_memory_enter_free(struct cn_context **ret_context);
 bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds);
 
 /*
+ * Free memory of one of these kinds when the stream has come to it; its address is dead at once. CUDA_ERROR_NOT_FOUND,
+ * and nothing happened, when there is none.
+ */
+CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, unsigned int kinds);
+
+/*
  * The memory that holds a whole range. CUDA_ERROR_INVALID_VALUE when it begins in memory that ends too early, or wraps
- * around; foreign is no error.
+ * around; foreign is no error. Mappings that touch count as one, with the rights that they have in common.
  */
 CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory);
 
@@ -84,7 +139,15 @@ bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops);
  */
 CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
 				void *data);
-/* managed.c: free an advice list; NULL is fine. */
+/* The block of a pool that begins at the address is being freed: forget what was noted of it. */
+void cn_memory_forget_note(uint64_t address);
+
+/*
+ * managed.c: what is kept of memory that was given no advice yet; of a pool's, with what the pool prefers. NULL: no
+ * memory.
+ */
+struct cn_advice *cn_advice_make(uint64_t start, size_t bytes, const CUmemLocation *preferred);
+/* Free an advice list; NULL is fine. */
 void cn_advice_free(struct cn_advice *advice);
 
 /* Bring the pages of a range in. CUDA_ERROR_INVALID_VALUE: some cannot be read, or written if they have to be. */

@@ -2,9 +2,9 @@
 /*
  * Modules: shared objects with kernels.
  *
- * Each load is an instance with variables of its own, as in CUDA, so a file that is loaded already is loaded again as a
- * private copy; the first load uses the file itself, for the sake of debuggers. A module belongs to a context and goes
- * with it. Its functions' handles die with it.
+ * Each load is an instance with variables of its own, as in CUDA, so a file that is loaded already, by whomever, is
+ * loaded again as a private copy; the first load uses the file itself, for the sake of debuggers. A module belongs to
+ * a context and goes with it. Its functions' handles die with it.
  */
 #include "driver/kernel.h"
 
@@ -38,20 +38,21 @@ static struct {
 	struct cn_module *first;
 } loaded;
 
-/* Enter a module among the loaded ones; false when another one has the same instance. */
-static bool enter_list(struct cn_module *module)
+/* Enter a module among the loaded ones, with its file, if it has one. True: no other module has this file. */
+static bool enter_list(struct cn_module *module, int file)
 {
-	bool shared = false;
+	struct stat status = {0};
+	bool first = file >= 0 && fstat(file, &status) == 0;
 
 	cn_lock(&loaded.lock);
 	for (struct cn_module *each = loaded.first; each; each = each->next)
-		shared |= each->library == module->library;
-	if (!shared) {
-		module->next = loaded.first;
-		loaded.first = module;
-	}
+		first &= each->file_number != status.st_ino || each->file_device != status.st_dev;
+	module->file_device = first ? status.st_dev : 0;
+	module->file_number = first ? status.st_ino : 0;
+	module->next = loaded.first;
+	loaded.first = module;
 	cn_unlock(&loaded.lock);
-	return !shared;
+	return first;
 }
 
 static void leave_list(struct cn_module *module)
@@ -62,6 +63,16 @@ static void leave_list(struct cn_module *module)
 		link = &(*link)->next;
 	*link = module->next;
 	cn_unlock(&loaded.lock);
+}
+
+/* Has the program loaded the file itself, or has the dynamic linker kept it? Then it would not be a new instance. */
+static bool is_open(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	if (library)
+		dlclose(library);
+	return library != NULL;
 }
 
 static CUresult open_library(const char *path, void **ret_library)
@@ -104,10 +115,7 @@ static void close_library(struct cn_module *module)
 	if (module->copy < 0)
 		return;
 	copy_path(module->copy, path);
-	void *kept = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-	if (kept)
-		dlclose(kept);
-	else
+	if (!is_open(path))
 		close(module->copy);
 }
 
@@ -135,9 +143,9 @@ static void unload(struct cn_module *module, bool idle)
 
 	if (launched && !idle)
 		(void)cn_context_wait(module->context);
-	leave_list(module);
 	forget_variables(module);
 	close_library(module);
+	leave_list(module); /* last: whoever takes the file itself must get a new instance */
 	while (functions) {
 		struct cn_function *next = functions->next;
 		cn_table_give(&cn_functions, functions);
@@ -146,7 +154,7 @@ static void unload(struct cn_module *module, bool idle)
 	cn_table_give(&cn_modules, module);
 }
 
-/* `path` NULL: an image in memory. */
+/* `path`: of the image's file, if it is one. */
 static CUresult load(struct cn_context *context, const struct cn_image *image, const char *path, CUmodule *ret_module)
 {
 	struct cn_module *module;
@@ -163,16 +171,13 @@ static CUresult load(struct cn_context *context, const struct cn_image *image, c
 	module->variables = NULL;
 	module->launched = false;
 	module->copy = -1;
-	result = path ? open_library(path, &module->library) : open_copy(image, bytes, module);
-	if (result)
-		goto err_give;
-	if (!enter_list(module)) {
-		dlclose(module->library);
+	bool first = enter_list(module, image->file);
+	if (first && !is_open(path))
+		result = open_library(path, &module->library);
+	else
 		result = open_copy(image, bytes, module);
-		if (result)
-			goto err_give;
-		(void)enter_list(module);
-	}
+	if (result)
+		goto err_leave;
 	uint64_t handle = cn_table_publish(&cn_modules, module);
 	/* A context that went meanwhile did not see this module; if it did, it has retired the handle. */
 	if (!atomic_load(&context->active)) {
@@ -183,7 +188,8 @@ static CUresult load(struct cn_context *context, const struct cn_image *image, c
 	*ret_module = (CUmodule)(uintptr_t)handle;
 	return CUDA_SUCCESS;
 
-err_give:
+err_leave:
+	leave_list(module);
 	cn_table_give(&cn_modules, module);
 	return result;
 }

@@ -47,6 +47,11 @@ TWIN(cuStreamWriteValue64_v2_ptsz, (CUstream stream, CUdeviceptr address, cuuint
 TWIN(cuEventRecord_ptsz, (CUevent event, CUstream stream), cuEventRecord(event, own(stream)))
 TWIN(cuEventRecordWithFlags_ptsz, (CUevent event, CUstream stream, unsigned int flags),
      cuEventRecordWithFlags(event, own(stream), flags))
+TWIN(cuMemAllocAsync_ptsz, (CUdeviceptr * pointer, size_t bytes, CUstream stream),
+     cuMemAllocAsync(pointer, bytes, own(stream)))
+TWIN(cuMemAllocFromPoolAsync_ptsz, (CUdeviceptr * pointer, size_t bytes, CUmemoryPool pool, CUstream stream),
+     cuMemAllocFromPoolAsync(pointer, bytes, pool, own(stream)))
+TWIN(cuMemFreeAsync_ptsz, (CUdeviceptr pointer, CUstream stream), cuMemFreeAsync(pointer, own(stream)))
 TWIN(cuLaunchKernel_ptsz,
      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,

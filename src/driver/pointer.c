@@ -13,7 +13,9 @@
 
 enum {
 	DEVICE_MAPPING_BYTES = 2 * 1024 * 1024, /* device memory is mapped in multiples of this */
-	TOKEN_KINDS = CN_MEMORY_DEVICE | CN_MEMORY_MANAGED | CN_MEMORY_VARIABLE,
+	POOL_MAPPING_BYTES = 32 * 1024 * 1024,  /* and a pool's */
+	TOKEN_KINDS = CN_MEMORY_DEVICE | CN_MEMORY_MANAGED | CN_MEMORY_VARIABLE | CN_MEMORY_MAPPED | CN_MEMORY_POOL,
+	RIGHTS_KINDS = CN_MEMORY_MAPPED | CN_MEMORY_POOL,
 };
 
 struct answer {
@@ -38,17 +40,28 @@ static struct answer refused(CUresult result, struct answer answer)
 	return answer;
 }
 
+static uint64_t mapping_unit(const struct cn_memory *memory)
+{
+	if (memory->kind == CN_MEMORY_POOL)
+		return POOL_MAPPING_BYTES;
+	return memory->kind == CN_MEMORY_DEVICE ? DEVICE_MAPPING_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* How the memory is mapped: with its neighbours, in larger pieces. */
 static uint64_t mapping_start(const struct cn_memory *memory)
 {
-	uint64_t unit = memory->kind == CN_MEMORY_DEVICE ? DEVICE_MAPPING_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	if (memory->kind == CN_MEMORY_MAPPED)
+		return memory->start;
+	uint64_t unit = mapping_unit(memory);
 
 	return memory->start / unit * unit;
 }
 
 static uint64_t mapping_bytes(const struct cn_memory *memory)
 {
-	uint64_t unit = memory->kind == CN_MEMORY_DEVICE ? DEVICE_MAPPING_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	if (memory->kind == CN_MEMORY_MAPPED)
+		return memory->bytes;
+	uint64_t unit = mapping_unit(memory);
 	uint64_t end = (memory->start + memory->bytes + unit - 1) / unit * unit;
 
 	return end - mapping_start(memory);
@@ -67,14 +80,40 @@ static bool is_within_reach(const struct cn_memory *memory)
 {
 	struct cn_context *context = current_context();
 
+	if (memory->kind & RIGHTS_KINDS)
+		return !context || cn_memory_allows(memory, context->device, false);
 	return !context || !cn_memory_is_device(memory) || context->device == memory->device ||
 	       atomic_load(&context->peers) >> memory->device->ordinal & 1;
+}
+
+/* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_… of the current context; without one, of the device whose memory it is. */
+static int access_flags(const struct cn_memory *memory)
+{
+	struct cn_context *context = current_context();
+	const struct cn_device *device = context ? context->device : memory->device;
+
+	if (memory->kind == CN_MEMORY_POOL && memory->on_host)
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; /* the host's own: the driver means that */
+	if (memory->kind & RIGHTS_KINDS && device) {
+		if (cn_memory_allows(memory, device, true))
+			return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+		return cn_memory_allows(memory, device, false) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+							       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+	}
+	return is_within_reach(memory) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+				       : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+}
+
+static bool has_tokens(const struct cn_memory *memory)
+{
+	return memory->kind & TOKEN_KINDS && !(memory->kind & RIGHTS_KINDS && memory->on_host);
 }
 
 /* For memory that the registry knows. */
 static struct answer answer_known(const struct cn_memory *memory, CUpointer_attribute attribute, uint64_t pointer)
 {
-	bool host = cn_memory_is_host(memory), managed = memory->kind == CN_MEMORY_MANAGED;
+	bool host = cn_memory_is_host(memory), managed = cn_memory_is_managed(memory);
+	bool mapped = memory->kind == CN_MEMORY_MAPPED;
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT: return wide(memory->context_handle);
@@ -84,25 +123,26 @@ static struct answer answer_known(const struct cn_memory *memory, CUpointer_attr
 			return refused(CUDA_ERROR_INVALID_CONTEXT, wide(0));
 		return is_within_reach(memory) ? wide(pointer) : refused(CUDA_ERROR_INVALID_VALUE, wide(0));
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-		return host || managed ? wide(pointer) : refused(CUDA_ERROR_INVALID_VALUE, wide(0));
+		return (host && !mapped) || managed ? wide(pointer) : refused(CUDA_ERROR_INVALID_VALUE, wide(0));
 	case CU_POINTER_ATTRIBUTE_P2P_TOKENS: /* for a kernel module that does not exist */
-		return (struct answer){.result = memory->kind & TOKEN_KINDS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
+		return (struct answer){.result = has_tokens(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE,
 				       .bytes = sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS)};
 	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return narrow(memory->sync_memops);
 	case CU_POINTER_ATTRIBUTE_BUFFER_ID: return wide(memory->id);
 	case CU_POINTER_ATTRIBUTE_IS_MANAGED: return narrow(managed);
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return narrow(memory->device->ordinal);
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return wide(memory->start);
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return wide(memory->bytes);
+	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return narrow(memory->device ? memory->device->ordinal : 0);
+	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+		if (memory->kind == CN_MEMORY_POOL && !is_within_reach(memory))
+			return wide(0);
+		return wide(mapped ? memory->reservation_start : memory->start);
+	case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return wide(mapped ? memory->reservation_bytes : memory->bytes);
 	case CU_POINTER_ATTRIBUTE_MAPPED: return narrow(1);
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-		return narrow(is_within_reach(memory) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
-						      : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: return narrow(access_flags(memory));
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return wide(mapping_bytes(memory));
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return wide(mapping_start(memory));
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return wide(memory->id);
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide(0);
+	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return wide(memory->handle_types);
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide(memory->pool);
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return narrow(0);
@@ -144,7 +184,7 @@ static struct answer find_answer(const struct cn_memory *memory, CUpointer_attri
 	if (memory->kind == CN_MEMORY_FOREIGN)
 		return answer_foreign(attribute, pointer);
 	/* Who asks for tokens will let another device look at the memory at any time. */
-	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
+	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS && has_tokens(memory))
 		cn_memory_set_sync(pointer, TOKEN_KINDS, true);
 	return answer_known(memory, attribute, pointer);
 }
@@ -215,6 +255,10 @@ CN_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute 
 	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", (int)attribute);
 	memcpy(&on, value, sizeof on);
+	struct cn_memory memory;
+	if (cn_memory_find(pointer, &memory) && memory.kind & RIGHTS_KINDS)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "%s has no such attribute to set",
+				memory.kind == CN_MEMORY_POOL ? "memory of a pool" : "mapped memory");
 	if (!cn_memory_set_sync(pointer, TOKEN_KINDS, on))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not in device memory", pointer);
 	return CUDA_SUCCESS;

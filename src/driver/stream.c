@@ -7,6 +7,7 @@
  * per-thread default stream gets one for each context, which goes when the thread or the context goes.
  */
 #include "driver/driver.h"
+#include "driver/pool.h"
 
 #include <stdlib.h>
 
@@ -242,6 +243,18 @@ static void wait_pending(struct cn_context *context, bool all)
 	}
 }
 
+size_t cn_streams_pending(struct cn_point *points, size_t room)
+{
+	uint32_t context_count = atomic_load(&cn_contexts.count), stream_count = atomic_load(&cn_streams.count);
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < context_count; i++)
+		add_pending(&((struct cn_context *)cn_table_slot(&cn_contexts, i))->legacy.queue, points, room, &count);
+	for (uint32_t i = 0; i < stream_count; i++)
+		add_pending(&((struct cn_stream *)cn_table_slot(&cn_streams, i))->queue, points, room, &count);
+	return count;
+}
+
 static bool is_legacy(const struct cn_stream *stream)
 {
 	return stream == &stream->context->legacy;
@@ -285,9 +298,35 @@ void cn_streams_destroy(struct cn_context *context)
 	reap();
 }
 
-void cn_streams_wait(struct cn_context *context)
+CUresult cn_streams_wait(struct cn_context *context)
 {
+	uint32_t count = atomic_load(&cn_streams.count);
+	CUresult failure = atomic_load(&context->legacy.queue.failure);
+
 	wait_pending(context, true);
+	for (uint32_t i = 0; i < count && !failure; i++) {
+		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
+		if (cn_handle(stream) && stream->context == context)
+			failure = atomic_load(&stream->queue.failure);
+	}
+	return failure ? failure : atomic_load(&context->legacy.queue.failure);
+}
+
+/* The program has waited for a context, or for its legacy stream, which stands for the blocking ones. */
+void cn_streams_settle(struct cn_context *context, bool all)
+{
+	uint32_t count = atomic_load(&cn_streams.count);
+	struct cn_queue *legacy = &context->legacy.queue;
+
+	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+		return;
+	cn_pools_settle((struct cn_point){legacy, atomic_load(&legacy->completed)});
+	cn_pools_settle(cn_pool_late_point());
+	for (uint32_t i = 0; i < count; i++) {
+		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
+		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))
+			cn_pools_settle((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
+	}
 }
 
 CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
@@ -327,6 +366,7 @@ CN_EXPORT CUresult cuStreamDestroy(CUstream handle)
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (!stream || !cn_table_retire(stream, (uintptr_t)handle))
 		return no_stream(handle);
+	cn_pools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
 	close_stream(stream);
 	reap();
 	return CUDA_SUCCESS;
@@ -351,7 +391,13 @@ CN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
 	struct cn_stream *stream;
 	CUresult result = cn_stream_find(handle, &stream);
 
-	return result ? result : cn_stream_wait(stream);
+	if (!result)
+		result = cn_stream_wait(stream);
+	if (!result && is_legacy(stream))
+		cn_streams_settle(stream->context, false);
+	else if (!result)
+		cn_pools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
+	return result;
 }
 
 CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)

@@ -7,7 +7,7 @@
 
 enum { WAIT_FLAGS = 3 | CU_STREAM_WAIT_VALUE_FLUSH };
 
-static CUresult check_word(CUdeviceptr address, unsigned bytes)
+static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, unsigned bytes, bool write)
 {
 	struct cn_memory memory;
 
@@ -20,6 +20,9 @@ static CUresult check_word(CUdeviceptr address, unsigned bytes)
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not in memory that was allocated or registered",
 				address);
+	if (!cn_memory_allows(&memory, stream->context->device, write))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not use the word at 0x%llx so: see %s",
+				stream->context->device->ordinal, address, cn_memory_access_call(&memory));
 	return CUDA_SUCCESS;
 }
 
@@ -34,7 +37,7 @@ static CUresult wait_value(CUstream handle, CUdeviceptr address, uint64_t value,
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "wait flags 0x%x are unknown", flags);
 	if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not flush remote writes");
-	result = check_word(address, bytes);
+	result = check_word(stream, address, bytes, false);
 	if (result)
 		return result;
 	struct cn_operation operation = {
@@ -53,7 +56,7 @@ static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value
 		return result;
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not taken", flags);
-	result = check_word(address, bytes);
+	result = check_word(stream, address, bytes, true);
 	if (result)
 		return result;
 	struct cn_operation operation = {

@@ -14,6 +14,9 @@
 extern __typeof__(cudaGetDriverEntryPoint) cudaGetDriverEntryPoint_ptsz;
 extern __typeof__(cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
 extern __typeof__(cudaMemPrefetchAsync) cudaMemPrefetchAsync_ptsz;
+extern __typeof__(cudaMallocAsync) cudaMallocAsync_ptsz;
+extern __typeof__(cudaMallocFromPoolAsync) cudaMallocFromPoolAsync_ptsz;
+extern __typeof__(cudaFreeAsync) cudaFreeAsync_ptsz;
 extern __typeof__(cudaMemcpy) cudaMemcpy_ptds;
 extern __typeof__(cudaMemcpyAsync) cudaMemcpyAsync_ptsz;
 extern __typeof__(cudaMemcpy2D) cudaMemcpy2D_ptds;
@@ -71,6 +74,21 @@ cudaError_t cudaMemPrefetchAsync_ptsz(const void *devPtr, size_t count, struct c
 				      unsigned int flags, cudaStream_t stream)
 {
 	return cudaMemPrefetchAsync(devPtr, count, location, flags, own(stream));
+}
+
+cudaError_t cudaMallocAsync_ptsz(void **devPtr, size_t size, cudaStream_t hStream)
+{
+	return cudaMallocAsync(devPtr, size, own(hStream));
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(void **ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream)
+{
+	return cudaMallocFromPoolAsync(ptr, size, memPool, own(stream));
+}
+
+cudaError_t cudaFreeAsync_ptsz(void *devPtr, cudaStream_t hStream)
+{
+	return cudaFreeAsync(devPtr, own(hStream));
 }
 
 cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)

@@ -3,7 +3,7 @@
  * The headers in C++: they compile, in both modes of the default stream, and have the overloads, templates and default
  * arguments that programs use.
  *
- * Nothing here runs but main(); use() and its kin are only compiled and linked.
+ * works() runs; use() and its kin, with calls that would fail or wait for ever, are only compiled and linked.
  */
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -122,6 +122,36 @@ bool use(cudaStream_t stream)
 	       use_defaults(nullptr, nullptr, stream, nullptr) || use_kernels(stream) || use_driver(stream, nullptr);
 }
 
+/* What the overloads are given arrives at the C functions, and comes back. */
+bool works()
+{
+	const int sent[4] = {1, 2, 3, 4};
+	int received[4] = {};
+	int *device = nullptr;
+	int *pinned = nullptr;
+	int *alias = nullptr;
+	int *managed = nullptr;
+	cudaEvent_t event = nullptr;
+	int failed = 0;
+
+	failed |= cudaMalloc(&device, sizeof sent);
+	failed |= cudaMallocHost(&pinned, sizeof sent, cudaHostAllocMapped);
+	failed |= cudaHostGetDevicePointer(&alias, pinned, 0);
+	failed |= cudaMallocManaged(&managed, sizeof sent);
+	failed |= cudaMemcpy(device, sent, sizeof sent, cudaMemcpyHostToDevice);
+	failed |= cudaMemcpyAsync(pinned, device, sizeof sent, cudaMemcpyDefault);
+	failed |= cudaMemcpyAsync(managed, alias, sizeof sent, cudaMemcpyDefault);
+	failed |= cudaEventCreate(&event, cudaEventDisableTiming);
+	failed |= cudaEventRecord(event);
+	failed |= cudaEventSynchronize(event);
+	failed |= cudaMemcpy(received, managed, sizeof received, cudaMemcpyDefault);
+	failed |= cudaEventDestroy(event);
+	failed |= cudaFree(managed);
+	failed |= cudaFreeHost(pinned);
+	failed |= cudaFree(device);
+	return !failed && received[0] == sent[0] && received[3] == sent[3];
+}
+
 } // namespace
 
 int main(int argc, char **)
@@ -132,5 +162,5 @@ int main(int argc, char **)
 
 	if (argc > 1000)
 		return use(cudaStreamPerThread);
-	return grid.z == 3 && line.y == 1 && line.z == 1 ? 0 : 1;
+	return grid.z == 3 && line.y == 1 && line.z == 1 && works() ? 0 : 1;
 }

@@ -454,6 +454,8 @@ static void start(struct group *group)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 		self = group;
 		group->run();
+		if (getenv("CONFORMANCE_COVERAGE")) /* a process that ends so writes its counters */
+			exit(0);
 		_exit(0);
 	}
 	setpgid(group->pid, group->pid);

@@ -52,6 +52,8 @@ def is_crash(answer):
 
 def judge(question, golden, ours, listed):
     """None when ours may stand, else why not."""
+    if ours is None and listed == (golden, "not asked"):
+        return None  # it hangs on an answer that differs
     if ours is None:
         return "in the golden file, but not asked"
     if golden is None:

@@ -277,12 +277,14 @@ GROUP(register_strange)
 {
 	char *page = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *gone = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CUdeviceptr memory = 0;
 
 	ask_context();
-	munmap(page + 4096, 4096);
+	munmap(page + 4096, 4096); /* right before it is asked about: other code of the process maps memory, too */
 	ASK("register_hole", cuMemHostRegister(page, 12288, 0));
-	ASK("register_unmapped", cuMemHostRegister(page + 4096, 4096, 0));
+	munmap(gone, 4096);
+	ASK("register_unmapped", cuMemHostRegister(gone, 4096, 0));
 	ASK("register_garbage", cuMemHostRegister(GARBAGE(void *), 4096, 0));
 	ASK("register_read_only_page", cuMemHostRegister(read_only, 4096, 0));
 	ASK("register_huge", cuMemHostRegister(page, (size_t)1 << 46, 0));

@@ -74,6 +74,31 @@ class Tree:
         run(*self.compiler, "-include", "cenote.h", HERE / "program.c", *words.split(), "-o", program)
         expect(run(program, LD_LIBRARY_PATH=str(self.libraries)), EXPECTED)
 
+    def readme_works(self):
+        """The program in the README, built as the README says, prints what the README says."""
+        need("pkg-config")
+        text = (HERE.parent.parent / "README.md").read_text()
+        source, program = self.directory / "readme.c", self.directory / "readme"
+        source.write_text(re.search(r"```c\n(.*?)```", text, re.S)[1])
+        words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
+        run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
+        lines = run(program, LD_LIBRARY_PATH=str(self.libraries)).splitlines()
+        expect(lines[0], re.search(r"host\[3\]\);\s*/\* (.*) \*/", text)[1])
+        assert len(lines) == 2 and lines[1].startswith("cudaErrorInvalidValue: no allocation is at 0x"), lines
+
+    def guide_works(self):
+        """Each whole program in docs/sharing.md, built as it stands there, prints what the block behind it says."""
+        need("pkg-config")
+        text = (HERE.parent.parent / "docs/sharing.md").read_text()
+        words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
+        programs = re.findall(r"```c\n(#include.*?)```.*?```text\n(.*?)```", text, re.S)
+        assert programs, "there is no program"
+        for code, printed in programs:
+            source, program = self.directory / "guide.c", self.directory / "guide"
+            source.write_text(code)
+            run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
+            expect(run(program, LD_LIBRARY_PATH=str(self.libraries)), printed)
+
     def cmake_works(self):
         """A program is built by a CMake project."""
         need("cmake")
@@ -103,7 +128,8 @@ class Tree:
 
 def main():
     """Each method above is a test."""
-    tests = ["all_is_in_place", "command_runs", "pkg_config_works", "cmake_works", "dropin_works"]
+    tests = ["all_is_in_place", "command_runs", "pkg_config_works", "readme_works", "guide_works", "cmake_works",
+             "dropin_works"]
     failed = False
     print(f"1..{len(tests)}")
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:

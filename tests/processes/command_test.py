@@ -6,11 +6,13 @@ A test (TAP) of the cenote command and of the drop-in libraries, as a stranger m
     command_test.py BUILD_DIRECTORY C_COMPILER...
 
 Programs "linked against NVIDIA's libraries" are made here: with stub libraries that have NVIDIA's names, sonames and
-symbol versions, and nothing inside.
+symbol versions, and nothing inside. Where a CUDA toolkit is installed, found by CUDA_PATH or by nvcc on the path, an
+example is built with its headers and its own stub library as well.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HEADERS = HERE.parent.parent / "include" / "cenote"
+EXAMPLE = "shareable_allocation"
+
+
+class Skip(Exception):
+    """Why a test cannot be run here."""
 
 
 def run(*command, status=0, **variables):
@@ -95,15 +102,43 @@ int main(void)
 """
 
 
+OPENING_PROGRAM = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+typedef int function(void *, void *, void *, void *);
+static function *find(void *library, const char *name)
+{
+	return (function *)dlsym(library, name);
+}
+int main(void)
+{
+	void *context;
+	int results = 0;
+	for (int i = 0; i < 2; i++) {
+		void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+		if (!library)
+			return puts(dlerror());
+		results |= find(library, "cuInit")(0, 0, 0, 0);
+		results |= find(library, "cuCtxCreate_v4")(&context, 0, 0, 0);
+		results |= find(library, "cuLaunchHostFunc")(0, puts, "called", 0);
+		results |= find(library, "cuCtxSynchronize")(0, 0, 0, 0);
+		dlclose(library);
+	}
+	printf("results %d, stays %d\n", results, dlopen("libcenote.so.1", RTLD_NOW | RTLD_NOLOAD) != NULL);
+	return 0;
+}
+"""
+
+
 class Command:
     """The command, and a folder for programs."""
 
     def __init__(self, build, compiler, folder):
-        self.cenote = Path(build) / "bin" / "cenote"
+        self.cenote, self.examples = Path(build) / "bin" / "cenote", Path(build) / "examples"
         self.compiler, self.folder = compiler, Path(folder)
 
-    def compile_program(self, name, source, soname, functions, version=None):
-        """A program that needs a library of this soname and finds these functions in it, with this version."""
+    def make_stub(self, soname, functions, version=None):
+        """A library with this soname and these functions, with this version."""
         stub = self.folder / "stub.c"
         stub.write_text("".join(f"void {function}(void) {{}}\n" for function in functions))
         arguments = []
@@ -112,10 +147,26 @@ class Command:
             arguments = [f"-Wl,--version-script={self.folder / 'stub.map'}"]
         run(*self.compiler, "-shared", "-fPIC", "-fno-builtin", f"-Wl,-soname,{soname}", *arguments, stub, "-o",
             self.folder / "stub.so")
+        return self.folder / "stub.so"
+
+    def compile_program(self, name, source, soname, functions, version=None):
+        """A program that needs a library of this soname and finds these functions in it, with this version."""
+        stub = self.make_stub(soname, functions, version)
         (self.folder / f"{name}.c").write_text(source)
         program = self.folder / name
-        run(*self.compiler, f"-I{HEADERS}", self.folder / f"{name}.c", self.folder / "stub.so", "-ldl", "-o", program)
+        run(*self.compiler, f"-I{HEADERS}", self.folder / f"{name}.c", stub, "-ldl", "-o", program)
         return program
+
+    def run_example(self, headers, library):
+        """Build the example with these headers and this libcuda, and run it over ours, with its module beside it."""
+        source = HERE.parent.parent / "examples" / f"{EXAMPLE}.c"
+        run(*self.compiler, "-Wall", "-Wextra", "-Werror", "-isystem", headers, source, library, "-ldl", "-o",
+            self.folder / EXAMPLE)
+        for ending in ("so", "ptx"):
+            shutil.copy(self.examples / f"{EXAMPLE}_kernels.{ending}", self.folder)
+        text, complaint = run(self.cenote, "run", self.folder / EXAMPLE)
+        contains(text, f"loaded {EXAMPLE}_kernels.so\n", "\ndone: two processes, one memory\n")
+        assert not complaint, complaint
 
     def says_what_it_is(self):
         """--help, --version, help of each command; without a command, help is a complaint."""
@@ -175,7 +226,35 @@ class Command:
              "cuArrayCreate_v2"])
         text, complaint = run(self.cenote, "run", "--devices", "2", program, CENOTE_LOG="debug")
         assert text == "results 0, devices 2, byte a5, array 801\nfound 1, mark 1\n", text
-        contains(complaint, "cuArrayCreate_v2")
+        contains(complaint, "cenote: CUDA_ERROR_NOT_SUPPORTED: ", "cuArrayCreate_v2")
+        assert run(self.cenote, "run", program)[1] == "", "an error was printed without CENOTE_LOG"
+
+    def serves_an_example(self):
+        """Two processes that share memory: a whole program, linked with NVIDIA's libcuda.so.1."""
+        source, thing = HERE.parent.parent / "examples" / f"{EXAMPLE}.c", self.folder / "example.o"
+        run(*self.compiler, f"-I{HEADERS}", "-c", source, "-o", thing)
+        missing = [line.split()[-1] for line in run("nm", "-u", thing)[0].splitlines()]
+        self.run_example(HEADERS, self.make_stub("libcuda.so.1", [name for name in missing if name.startswith("cu")]))
+
+    def serves_an_example_of_the_toolkit(self):
+        """The same program, built with NVIDIA's own headers and stub library."""
+        nvcc = shutil.which("nvcc")
+        home = os.environ.get("CUDA_PATH") or (nvcc and Path(nvcc).resolve().parent.parent)
+        if not home or not Path(home, "include", "cuda.h").exists():
+            raise Skip("no CUDA toolkit here (neither CUDA_PATH nor nvcc leads to one)")
+        library = Path(home, "lib64", "stubs", "libcuda.so")
+        if not library.exists():
+            raise Skip("the CUDA toolkit here has no stub of libcuda")
+        self.run_example(Path(home, "include"), library)
+
+    def survives_being_closed(self):
+        """A program may open the library when it needs it, and close it: what threads of ours still run is not gone."""
+        source, program = self.folder / "opening.c", self.folder / "opening"
+        source.write_text(OPENING_PROGRAM)
+        run(*self.compiler, source, "-ldl", "-o", program)
+        expected = "called\ncalled\nresults 0, stays 1\n"
+        text, _ = run(self.cenote, "run", program)
+        assert text == expected, text
 
     def serves_programs_of_the_runtime(self):
         """The same for libcudart.so.13, whose symbols have a version; what nvcc adds to a program is there."""
@@ -196,13 +275,16 @@ def main(build, *compiler):
         command = Command(build, compiler, folder)
         tests = [command.says_what_it_is, command.refuses_what_it_does_not_understand, command.describes_devices,
                  command.says_why_there_is_no_device, command.runs_programs, command.serves_programs_of_the_driver,
-                 command.serves_programs_of_the_runtime]
+                 command.serves_programs_of_the_runtime, command.serves_an_example,
+                 command.serves_an_example_of_the_toolkit, command.survives_being_closed]
         good = True
         print(f"1..{len(tests)}")
         for number, test in enumerate(tests, 1):
             try:
                 test()
                 print(f"ok {number} - {test.__name__}")
+            except Skip as reason:
+                print(f"ok {number} - {test.__name__} # SKIP {reason}")
             except AssertionError as error:
                 good = False
                 for line in str(error).splitlines() or [f"an assertion of {test.__name__} does not hold"]:

@@ -7,8 +7,10 @@
 #include "driver/entry.h"
 #include "driver/kernel.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -342,6 +344,48 @@ TEST(modules_have_their_own_variables)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* Load the module, look at its variable and change it, unload it; many times. */
+static void *load_and_unload(void *path)
+{
+	CUmodule module;
+	CUdeviceptr counter;
+	int value;
+
+	ASSERT_OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
+		ASSERT_OK(cuModuleLoad(&module, path));
+		ASSERT_OK(cuModuleGetGlobal(&counter, NULL, module, "counter"));
+		ASSERT_OK(cuMemcpyDtoH(&value, counter, sizeof value));
+		ASSERT_EQ(5, value);
+		ASSERT_OK(cuMemsetD32(counter, 77, 1));
+		ASSERT_OK(cuModuleUnload(module));
+	}
+	return NULL;
+}
+
+/* Goal: whoever else loads and unloads the file meanwhile, be it the program itself: each load finds it as it was. */
+TEST(every_load_is_a_new_module, .timeout_ms = 60000)
+{
+	char path[PATH_MAX];
+	pthread_t threads[3];
+	void *library;
+
+	make_context();
+	snprintf(path, sizeof path, "%s", module_path());
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, load_and_unload, path));
+	for (int i = 0; i < 3; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	ASSERT(library);
+	*(int *)dlsym(library, "counter") = 88;
+	load_and_unload(path);
+	ASSERT_EQ(88, *(int *)dlsym(library, "counter"));
+	ASSERT_EQ(0, dlclose(library));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 /* Goal: a variable is device memory while its module is there, and no longer. */
 TEST(variables_are_device_memory)
 {
@@ -575,12 +619,14 @@ struct race {
 static void *launch_until_refused(void *data)
 {
 	struct race *race = data;
-	void *params[] = {&race->memory};
+	size_t bytes = sizeof race->memory;
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &race->memory, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			 CU_LAUNCH_PARAM_END};
 	CUresult result;
 
 	ASSERT_OK(cuCtxSetCurrent(context));
-	do
-		result = cuLaunchKernel(race->function, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL);
+	do /* to find the arguments in a buffer, the kernel's record is read, which is in the module */
+		result = cuLaunchKernel(race->function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra);
 	while (!result);
 	ASSERT_EQ(CUDA_ERROR_INVALID_HANDLE, result);
 	return NULL;

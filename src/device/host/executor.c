@@ -31,6 +31,8 @@ bool cn_host_thread_start(void *(*body)(void *), void *argument)
 		return false;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV); /* fault.c takes these */
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = pthread_create(&thread, &attributes, body, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -81,22 +81,39 @@ static void run_block(const struct job *job, uint64_t index, void *shared)
 			}
 }
 
-/* Take blocks until there are none. */
+struct share {
+	struct job *job;
+	void *shared;
+};
+
+static void take_blocks(void *data)
+{
+	struct share *share = data;
+
+	for (;;) {
+		uint64_t index = atomic_fetch_add_explicit(&share->job->next_block, 1, memory_order_relaxed);
+		if (index >= share->job->block_count)
+			break;
+		run_block(share->job, index, share->shared);
+	}
+}
+
+/* Take blocks until there are none, or one has touched memory that is not there. */
 static void work(struct job *job)
 {
 	size_t shared_bytes = job->launch->shared_bytes;
-	void *shared = shared_bytes ? aligned_alloc(64, round_up(shared_bytes, 64)) : NULL;
+	struct share share = {job, shared_bytes ? aligned_alloc(64, round_up(shared_bytes, 64)) : NULL};
+	CUresult result = CUDA_SUCCESS;
 
-	if (shared_bytes && !shared)
-		atomic_store(&job->result, CUDA_ERROR_OUT_OF_MEMORY);
-	for (;;) {
-		uint64_t index = atomic_fetch_add_explicit(&job->next_block, 1, memory_order_relaxed);
-		if (index >= job->block_count)
-			break;
-		if (!shared_bytes || shared)
-			run_block(job, index, shared);
+	if (shared_bytes && !share.shared)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	else if (!cn_host_guarded(take_blocks, &share))
+		result = CUDA_ERROR_ILLEGAL_ADDRESS;
+	if (result) {
+		atomic_store(&job->result, result);
+		atomic_store(&job->next_block, job->block_count);
 	}
-	free(shared);
+	free(share.shared);
 }
 
 static bool has_blocks(struct job *job)

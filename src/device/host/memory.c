@@ -23,7 +23,7 @@
 
 enum {
 	UNIT_BYTES = 512,
-	CHUNK_BYTES = 2 * 1024 * 1024,
+	CHUNK_BYTES = CN_GRANULARITY_BYTES,
 	CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES,
 	SMALL_BYTES = CHUNK_BYTES / 2,
 	MAP_WORDS = CHUNK_UNITS / 64,
@@ -74,7 +74,7 @@ static unsigned find_units(const struct chunk *chunk, unsigned count)
 	return CHUNK_UNITS;
 }
 
-static CUresult count_bytes(struct cn_device *device, size_t bytes)
+CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes)
 {
 	size_t used = atomic_load(&device->used_bytes);
 
@@ -88,10 +88,9 @@ static CUresult count_bytes(struct cn_device *device, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* A sealed memory file; -1 when the program has no descriptor left for one. */
-static CUresult make_file(size_t bytes, int *ret_fd)
+CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd)
 {
-	int fd = memfd_create("cenote", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		*ret_fd = -1;
@@ -136,10 +135,10 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 	if (!chunk)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a chunk's record");
 
-	CUresult result = count_bytes(device, bytes);
+	CUresult result = cn_host_count_bytes(device, bytes);
 	if (result)
 		goto err_free_chunk;
-	result = make_file(bytes, &chunk->fd);
+	result = cn_host_make_file("cenote-heap", bytes, &chunk->fd);
 	if (result)
 		goto err_uncount;
 	void *address = map_aligned(chunk->fd, bytes);

@@ -23,21 +23,39 @@ static struct {
 	bool running;
 } poller;
 
+uint64_t cn_host_read_value(const struct cn_operation *operation)
+{
+	if (operation->wait_value.bytes == 8)
+		return atomic_load_explicit((_Atomic uint64_t *)operation->wait_value.address, memory_order_acquire);
+	return atomic_load_explicit((_Atomic uint32_t *)operation->wait_value.address, memory_order_acquire);
+}
+
+struct look {
+	const struct cn_operation *operation;
+	uint64_t found;
+};
+
+static void look_guarded(void *data)
+{
+	struct look *look = data;
+
+	look->found = cn_host_read_value(look->operation);
+}
+
 bool cn_host_value_reached(const struct cn_operation *operation)
 {
 	bool wide = operation->wait_value.bytes == 8;
-	uint64_t wanted = operation->wait_value.value, mask = wide ? UINT64_MAX : UINT32_MAX, found;
+	uint64_t wanted = operation->wait_value.value, mask = wide ? UINT64_MAX : UINT32_MAX;
+	struct look look = {operation, 0};
 
-	if (wide)
-		found = atomic_load_explicit((_Atomic uint64_t *)operation->wait_value.address, memory_order_acquire);
-	else
-		found = atomic_load_explicit((_Atomic uint32_t *)operation->wait_value.address, memory_order_acquire);
+	if (!cn_host_guarded(look_guarded, &look))
+		return true; /* the queue finds out when it goes on */
 	switch (operation->wait_value.flags & 3) {
 	case CU_STREAM_WAIT_VALUE_GEQ: /* on a circle: the difference is not negative */
-		return wide ? (int64_t)(found - wanted) >= 0 : (int32_t)(uint32_t)(found - wanted) >= 0;
-	case CU_STREAM_WAIT_VALUE_EQ: return found == (wanted & mask);
-	case CU_STREAM_WAIT_VALUE_AND: return (found & wanted) != 0;
-	default: /* CU_STREAM_WAIT_VALUE_NOR */ return (~(found | wanted) & mask) != 0;
+		return wide ? (int64_t)(look.found - wanted) >= 0 : (int32_t)(uint32_t)(look.found - wanted) >= 0;
+	case CU_STREAM_WAIT_VALUE_EQ: return look.found == (wanted & mask);
+	case CU_STREAM_WAIT_VALUE_AND: return (look.found & wanted) != 0;
+	default: /* CU_STREAM_WAIT_VALUE_NOR */ return (~(look.found | wanted) & mask) != 0;
 	}
 }
 

@@ -103,6 +103,41 @@ static void call_program(struct cn_queue *queue, const struct cn_operation *oper
 	cn_callback_queue = NULL;
 }
 
+static bool touches_memory(const struct cn_operation *operation)
+{
+	return operation->kind == CN_COPY || operation->kind == CN_FILL || operation->kind == CN_WRITE_VALUE ||
+	       operation->kind == CN_WAIT_VALUE;
+}
+
+struct touch {
+	const struct cn_operation *operation;
+	CUresult result;
+};
+
+static void touch_guarded(void *data)
+{
+	struct touch *touch = data;
+
+	if (touch->operation->kind == CN_COPY)
+		touch->result = cn_host_copy(touch->operation);
+	else if (touch->operation->kind == CN_FILL)
+		cn_host_fill(touch->operation);
+	else if (touch->operation->kind == CN_WRITE_VALUE)
+		write_value(touch->operation);
+	else
+		(void)cn_host_read_value(touch->operation);
+}
+
+/* Memory may have gone since the operation was accepted. */
+static CUresult touch(const struct cn_operation *operation)
+{
+	struct touch touch = {operation, CUDA_SUCCESS};
+
+	if (!cn_host_guarded(touch_guarded, &touch))
+		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation touched memory that is not there any more");
+	return touch.result;
+}
+
 /* Do an operation that does not have to wait. `failure` is that of the operations before it. */
 static CUresult run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
 {
@@ -112,14 +147,10 @@ static CUresult run(struct cn_queue *queue, const struct cn_operation *operation
 		call_program(queue, operation, failure);
 	else if (failure)
 		; /* what follows a failure does not run */
-	else if (operation->kind == CN_COPY)
-		result = cn_host_copy(operation);
-	else if (operation->kind == CN_FILL)
-		cn_host_fill(operation);
 	else if (operation->kind == CN_LAUNCH)
 		result = cn_host_launch(&operation->launch.launch, payload);
-	else if (operation->kind == CN_WRITE_VALUE)
-		write_value(operation);
+	else if (touches_memory(operation))
+		result = touch(operation);
 	else if (operation->kind == CN_TIMESTAMP)
 		write_timestamp(operation);
 
@@ -641,4 +672,85 @@ bool cn_host_queue_drained(struct cn_queue *queue)
 		spare = next;
 	}
 	return true;
+}
+
+enum { FOLLOW_QUEUES_MAX = 256 };
+
+/* What is known to come before: queues, each up to a number. */
+struct followed {
+	struct {
+		struct cn_queue *queue;
+		uint64_t up_to, looked_up_to;
+	} queues[FOLLOW_QUEUES_MAX];
+	unsigned count;
+};
+
+static void follow(struct followed *followed, struct cn_point point)
+{
+	unsigned i = 0;
+
+	while (i < followed->count && followed->queues[i].queue != point.queue)
+		i++;
+	if (i == FOLLOW_QUEUES_MAX)
+		return;
+	if (i == followed->count) {
+		followed->queues[i].queue = point.queue;
+		followed->queues[i].looked_up_to = followed->queues[i].up_to = 0;
+		followed->count++;
+	}
+	if (point.number > followed->queues[i].up_to)
+		followed->queues[i].up_to = point.number;
+}
+
+/*
+ * Follow the waits that stand in a queue up to a number and were not looked at yet. Does one of them cover the point?
+ */
+static bool follow_waits(struct followed *followed, unsigned i, struct cn_point point)
+{
+	struct cn_queue *queue = followed->queues[i].queue;
+	uint64_t from = followed->queues[i].looked_up_to, up_to = followed->queues[i].up_to;
+	bool found = false;
+
+	followed->queues[i].looked_up_to = up_to;
+	cn_lock(&queue->lock);
+	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
+	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+	for (struct cn_queue_item *item = queue->first; item; item = item->next)
+		number--;
+	for (struct cn_queue_item *item = queue->first; item && ++number <= up_to && !found; item = item->next) {
+		struct cn_point wait = item->operation.wait_point;
+		if (number <= from || item->operation.kind != CN_WAIT_POINT || cn_point_reached(wait))
+			continue;
+		found = wait.queue == point.queue && wait.number >= point.number;
+		follow(followed, wait);
+	}
+	cn_unlock(&queue->lock);
+	return found;
+}
+
+/*
+ * What a queue is ordered after can be read from the waits that stand in it, and in the queues these wait for. Waits
+ * that are over do not matter, since what they waited for has happened. One queue is locked at a time; the answer
+ * holds, since a wait once submitted stays.
+ */
+bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point)
+{
+	struct cn_queue_group *group = queue->group;
+	struct followed followed;
+
+	/* The legacy queue and a blocking one follow each other: what is submitted next will wait. */
+	if (group && point.queue->group == group && (group->legacy == queue || group->legacy == point.queue))
+		return true;
+	followed.count = 0;
+	follow(&followed, (struct cn_point){queue, UINT64_MAX});
+	for (unsigned i = 0; i < followed.count;) {
+		if (followed.queues[i].looked_up_to == followed.queues[i].up_to) {
+			i++;
+			continue;
+		}
+		if (follow_waits(&followed, i, point))
+			return true;
+		i = 0; /* an earlier one may have to be followed further */
+	}
+	return false;
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arenas: one sparse memory file, sealed at its full size and mapped once.
+ *
+ * Committing a part only counts it: pages come from the system when they are first touched. Decommitting gives the
+ * pages back by punching a hole, so the mapping, and whoever else has it mapped, stays as it is.
+ */
+#include "device/host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct cn_arena {
+	struct cn_device *device; /* whose bytes are counted; NULL: the machine's */
+	int fd;
+	char *base;
+	size_t bytes;
+};
+
+CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment,
+			      struct cn_arena **ret_arena, void **ret_base)
+{
+	struct cn_arena *arena = calloc(1, sizeof *arena);
+	void *base;
+
+	if (!arena)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an arena's record");
+	CUresult result = cn_host_make_file("cenote-pool", bytes, &arena->fd);
+	if (!result && arena->fd < 0)
+		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				  "the program has no descriptor left for a pool: raise its limit (ulimit -n)");
+	if (result)
+		goto err_free;
+	result = cn_host_range_reserve(bytes, alignment, &base);
+	if (result)
+		goto err_close;
+	if (mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, arena->fd, 0) ==
+	    MAP_FAILED) {
+		result =
+			cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes could not be mapped: %s", bytes, strerror(errno));
+		goto err_unreserve;
+	}
+	if (node >= 0)
+		cn_host_place(node, base, bytes);
+	arena->device = device;
+	arena->base = base;
+	arena->bytes = bytes;
+	*ret_arena = arena;
+	*ret_base = base;
+	return CUDA_SUCCESS;
+
+err_unreserve:
+	cn_host_range_free(base, bytes);
+err_close:
+	close(arena->fd);
+err_free:
+	free(arena);
+	return result;
+}
+
+void cn_host_arena_free(struct cn_arena *arena)
+{
+	cn_host_range_free(arena->base, arena->bytes);
+	close(arena->fd);
+	free(arena);
+}
+
+CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	(void)offset;
+	return arena->device ? cn_host_count_bytes(arena->device, bytes) : CUDA_SUCCESS;
+}
+
+void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	if (fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
+		madvise(arena->base + offset, bytes, MADV_REMOVE);
+	if (arena->device)
+		atomic_fetch_sub(&arena->device->used_bytes, bytes);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Physical memory without an address, and address ranges without memory.
+ *
+ * Physical memory is a memory file. What it is, whose, and how it may be used stands in the file's name, which cannot
+ * be changed and which whoever receives the descriptor can read; its size is fixed by seals before anyone else can
+ * see it. So an importer needs nothing but the descriptor, and the kernel keeps the memory for as long as anybody has
+ * it mapped or holds a descriptor, in any process. A file that somebody else gave such a name and such seals is
+ * memory of that somebody, and no danger: it cannot be made to shrink under us.
+ *
+ * An address range is a mapping that allows nothing. Memory is mapped over it, and the range is put back when the
+ * memory goes, so that the addresses stay ours until the range is freed.
+ */
+#include "device/host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	NAME_BYTES_MAX = 128,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+	MEMORY_POLICY_BIND = 2, /* MPOL_BIND */
+	NODE_MAX = 1023,
+	NODES_PER_WORD = 8 * sizeof(unsigned long),
+};
+
+#define SLACK_BYTES ((size_t)1 << 40)
+
+static const char name_format[] = "cenote-memory-1 location %d %d handles %x flags %x";
+
+struct cn_physical {
+	struct cn_device *counted; /* the device whose bytes it takes; NULL: none of this process's */
+	struct cn_physical_facts facts;
+	int fd;
+};
+
+bool cn_host_has_node(int node)
+{
+	char path[64];
+
+	if (node < 0 || node > NODE_MAX)
+		return false;
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%d", node);
+	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
+}
+
+CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
+				 struct cn_physical **ret_physical)
+{
+	char name[NAME_BYTES_MAX];
+	struct cn_physical *physical = calloc(1, sizeof *physical);
+
+	if (!physical)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
+	CUresult result = device ? cn_host_count_bytes(device, facts->bytes) : CUDA_SUCCESS;
+	if (result)
+		goto err_free;
+	snprintf(name, sizeof name, name_format, facts->location_type, facts->location_id, facts->handle_types,
+		 facts->flags);
+	result = cn_host_make_file(name, facts->bytes, &physical->fd);
+	if (!result && physical->fd < 0)
+		result =
+			cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				 "the program has no descriptor left for physical memory: raise its limit (ulimit -n)");
+	if (result)
+		goto err_uncount;
+	physical->counted = device;
+	physical->facts = *facts;
+	*ret_physical = physical;
+	return CUDA_SUCCESS;
+
+err_uncount:
+	if (device)
+		atomic_fetch_sub(&device->used_bytes, facts->bytes);
+err_free:
+	free(physical);
+	return result;
+}
+
+void cn_host_physical_free(struct cn_physical *physical)
+{
+	close(physical->fd);
+	if (physical->counted)
+		atomic_fetch_sub(&physical->counted->used_bytes, physical->facts.bytes);
+	free(physical);
+}
+
+CUresult cn_host_physical_export(const struct cn_physical *physical, int *ret_fd)
+{
+	/* Never 0, even if the program has closed it: an importer takes 0 for no descriptor at all. */
+	int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made: %s", strerror(errno));
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+/* What a file says of itself. False: it is not physical memory of Cenote's, or not whole. */
+static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char **ret_why)
+{
+	static const char prefix[] = "/memfd:", suffix[] = " (deleted)";
+	char link[64], target[sizeof prefix + NAME_BYTES_MAX + sizeof suffix], again[NAME_BYTES_MAX];
+	struct cn_physical_facts facts;
+	struct stat status;
+
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+		*ret_why = "is not memory of Cenote's";
+		return false;
+	}
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t length = readlink(link, target, sizeof target - 1);
+	if (length < 0) {
+		*ret_why = "cannot be looked at, since there is no /proc";
+		return false;
+	}
+	target[length] = 0;
+	size_t end = (size_t)length - (sizeof suffix - 1);
+	if ((size_t)length < sizeof prefix + sizeof suffix || strcmp(target + end, suffix) ||
+	    strncmp(target, prefix, sizeof prefix - 1)) {
+		*ret_why = "is not memory of Cenote's";
+		return false;
+	}
+	target[end] = 0;
+	const char *name = target + sizeof prefix - 1;
+	/* Read it, write it again: what is not exactly ours does not come out the same. */
+	if (sscanf(name, name_format, &facts.location_type, &facts.location_id, &facts.handle_types, &facts.flags) !=
+		    4 ||
+	    snprintf(again, sizeof again, name_format, facts.location_type, facts.location_id, facts.handle_types,
+		     facts.flags) >= (int)sizeof again ||
+	    strcmp(name, again)) {
+		*ret_why = "is not memory of Cenote's";
+		return false;
+	}
+	if ((seals & SEALS) != SEALS) {
+		*ret_why = "is not sealed: its size could change";
+		return false;
+	}
+	facts.bytes = (size_t)status.st_size;
+	*ret_facts = facts;
+	return true;
+}
+
+CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
+{
+	const char *why = "";
+	struct cn_physical *physical = calloc(1, sizeof *physical);
+
+	if (!physical)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
+	/* Our own first: the program may put another file under its number while we look. */
+	physical->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (physical->fd < 0) {
+		CUresult result = errno == EBADF ? cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not open", fd)
+						 : cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+							    "no descriptor could be made: %s", strerror(errno));
+		free(physical);
+		return result;
+	}
+	if (!read_facts(physical->fd, &physical->facts, &why)) {
+		close(physical->fd);
+		free(physical);
+		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d %s", fd, why);
+	}
+	*ret_physical = physical;
+	return CUDA_SUCCESS;
+}
+
+const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical)
+{
+	return &physical->facts;
+}
+
+/* Right above the range that was reserved last, if that is free: ranges then touch, and leave no holes. */
+static void *reserve_above(uintptr_t last_end, size_t bytes, size_t alignment)
+{
+	uintptr_t wanted;
+
+	if (!last_end || __builtin_add_overflow(last_end, alignment - 1, &wanted))
+		return MAP_FAILED;
+	wanted = wanted / alignment * alignment;
+	void *range = mmap((void *)wanted, bytes, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (range != MAP_FAILED && range != (void *)wanted) { /* a kernel that does not know the flag */
+		munmap(range, bytes);
+		return MAP_FAILED;
+	}
+	return range;
+}
+
+/* The lowest part of a free stretch of `slack` bytes more than needed, where further ranges will find room above. */
+static void *reserve_with_slack(size_t bytes, size_t alignment, size_t slack)
+{
+	size_t room;
+
+	if (__builtin_add_overflow(bytes, alignment, &room) || __builtin_add_overflow(room, slack, &room))
+		return MAP_FAILED;
+	char *all = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all == MAP_FAILED)
+		return MAP_FAILED;
+	size_t before = (alignment - (uintptr_t)all % alignment) % alignment;
+	if (before)
+		munmap(all, before);
+	munmap(all + before + bytes, alignment - before + slack);
+	return all + before;
+}
+
+CUresult cn_host_range_reserve(size_t bytes, size_t alignment, void **ret_address)
+{
+	static _Atomic uintptr_t last_end;
+	void *range = reserve_above(atomic_load(&last_end), bytes, alignment);
+
+	if (range == MAP_FAILED)
+		range = reserve_with_slack(bytes, alignment, SLACK_BYTES);
+	if (range == MAP_FAILED)
+		range = reserve_with_slack(bytes, alignment, 0);
+	if (range == MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no room for %zu bytes of addresses aligned to %zu", bytes,
+				alignment);
+	atomic_store(&last_end, (uintptr_t)range + bytes);
+	*ret_address = range;
+	return CUDA_SUCCESS;
+}
+
+void cn_host_range_free(void *address, size_t bytes)
+{
+	munmap(address, bytes);
+}
+
+void cn_host_place(int node, void *address, size_t bytes)
+{
+	unsigned long nodes[(NODE_MAX + 1) / NODES_PER_WORD] = {0};
+
+	if (!cn_host_has_node(1) || !cn_host_has_node(node))
+		return;
+	nodes[(size_t)node / NODES_PER_WORD] = 1ul << ((size_t)node % NODES_PER_WORD);
+	syscall(SYS_mbind, address, bytes, MEMORY_POLICY_BIND, nodes, (unsigned long)NODE_MAX + 1, 0);
+}
+
+CUresult cn_host_range_map(void *address, const struct cn_physical *physical)
+{
+	if (mmap(address, physical->facts.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, physical->fd, 0) ==
+	    MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes could not be mapped: %s", physical->facts.bytes,
+				strerror(errno));
+	if (physical->facts.location_type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		cn_host_place(physical->facts.location_id, address, physical->facts.bytes);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_range_unmap(void *address, size_t bytes)
+{
+	if (mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
+	    MAP_FAILED)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%zu bytes could not be unmapped: %s", bytes,
+				strerror(errno));
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_range_protect(void *address, size_t bytes, bool readable, bool writable)
+{
+	int protection = writable ? PROT_READ | PROT_WRITE : readable ? PROT_READ : PROT_NONE;
+
+	if (mprotect(address, bytes, protection))
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the rights of %zu bytes could not be changed: %s", bytes,
+				strerror(errno));
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools, as the files of the driver know them: a handle, what it was created with, and who may use its memory.
+ *
+ * The memory itself is the allocator's (pool/pool.h). A block has no record here: what is known of it is what is known
+ * of its pool. So the record of a pool that is destroyed with blocks left outlives its handle.
+ */
+#ifndef CN_DRIVER_POOL_H
+#define CN_DRIVER_POOL_H
+
+#include "driver/driver.h"
+#include "driver/memory.h"
+#include "pool/pool.h"
+
+struct cn_memory_pool {
+	struct cn_object object; /* first */
+	struct cn_pool *pool;
+	struct cn_device *device; /* whose memory it is; NULL: the machine's */
+	CUmemAllocationType type;
+	CUmemLocation location; /* for managed memory the preferred one */
+	unsigned int handle_types;
+	bool is_default;        /* of its location: never destroyed */
+	uint64_t handle;        /* also when it is dead: blocks still say whose they are */
+	_Atomic uint64_t users; /* a bit for each device with rights: to read and write, there are no lesser ones */
+	_Atomic bool host_uses; /* the host has them */
+};
+
+/* Has there ever been a pool in this process? */
+extern _Atomic bool cn_pools_exist;
+
+/* The program has waited for a point. */
+static inline void cn_pools_synchronised(struct cn_point point)
+{
+	if (point.queue && atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+		cn_pools_settle(point);
+}
+
+/* How many blocks have advice of their own (memory.c): while there are none, a free need not look what it frees. */
+extern _Atomic unsigned cn_pools_noted;
+
+/* A handle's pool. CUDA_ERROR_INVALID_VALUE: there is none. */
+CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
+
+/* The pool from which cuMemAllocAsync() allocates on each device; NULL: the default one, which was never needed yet. */
+extern _Atomic(struct cn_memory_pool *) cn_current_pools[CN_DEVICE_MAX];
+CUresult cn_pool_find_current(struct cn_device *device, struct cn_memory_pool **ret_pool);
+
+/* ---- pool_use.c ---- */
+
+/* The block around an address, as memory of kind CN_MEMORY_POOL. False: no pool has a block there. */
+bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory);
+
+/* cuMemFree() of a block. CUDA_ERROR_INVALID_VALUE: no block begins at the address. */
+CUresult cn_pool_free_now(uint64_t address);
+/* How far the frees without a stream have come. */
+struct cn_point cn_pool_late_point(void);
+
+#endif

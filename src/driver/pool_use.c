@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Using pools: allocation and free in stream order, and what is known of a block.
+ *
+ * The way through an allocation or a free is short: find the stream, find the pool, call the allocator. No lock is
+ * taken and nothing is recorded. (Blocks with advice of their own are the exception; they are counted, and while
+ * there are none a free need not look what it frees.)
+ */
+#include "driver/pool.h"
+
+#include "cenote/cenote.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ids of blocks and of the registry's memory are counted apart, and answer the same question. */
+#define BLOCK_ID (1ull << 63)
+
+/* ---- What a block is ---- */
+
+bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
+{
+	struct cn_pool_block block;
+
+	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed) ||
+	    !cn_pool_find((const void *)(uintptr_t)address, &block))
+		return false;
+	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	/* Every device can use managed memory, whatever rights were given. */
+	uint64_t users = managed ? UINT64_MAX : atomic_load_explicit(&pool->users, memory_order_relaxed);
+	*ret_memory = (struct cn_memory){
+		.kind = CN_MEMORY_POOL,
+		.start = (uintptr_t)block.start,
+		.bytes = block.bytes,
+		.device = pool->device,
+		.id = block.id | BLOCK_ID,
+		.pool = pool->handle,
+		.managed = managed,
+		.preferred = pool->location,
+		.on_host = !pool->device && !managed,
+		.handle_types = pool->handle_types,
+		.readers = users,
+		.writers = users,
+	};
+	return true;
+}
+
+/* ---- Allocating ---- */
+
+static CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_memory_pool *pool, struct cn_stream *stream)
+{
+	void *address;
+
+	if (!bytes)
+		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeAsync() takes back */
+	CUresult result = cn_pool_allocate(pool->pool, &stream->queue, cn_handle(stream), bytes, &address);
+	if (!result)
+		*ret_pointer = (uintptr_t)address;
+	return result;
+}
+
+/* Host functions may name a stream, but not allocate in it: that can wait. After a failure the pointer is 0. */
+static CUresult enter_allocation(CUdeviceptr *ret_pointer, CUstream handle, struct cn_stream **ret_stream)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
+	*ret_pointer = 0;
+	return cn_stream_find(handle, ret_stream);
+}
+
+CN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+{
+	struct cn_memory_pool *pool;
+	struct cn_stream *stream;
+	CUresult result = enter_allocation(ret_pointer, handle, &stream);
+
+	if (result)
+		return result;
+	struct cn_device *device = atomic_load_explicit(&stream->context->device, memory_order_relaxed);
+	pool = atomic_load_explicit(&cn_current_pools[device->ordinal], memory_order_acquire);
+	if (__builtin_expect(!pool, 0)) {
+		result = cn_pool_find_current(device, &pool);
+		if (result)
+			return result;
+	}
+	return allocate(ret_pointer, bytes, pool, stream);
+}
+
+CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
+					   CUstream handle)
+{
+	struct cn_memory_pool *pool;
+	struct cn_stream *stream;
+	CUresult result = enter_allocation(ret_pointer, handle, &stream);
+
+	if (!result)
+		result = cn_pool_get(pool_handle, &pool);
+	return result ? result : allocate(ret_pointer, bytes, pool, stream);
+}
+
+/* ---- Freeing ---- */
+
+static CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	/* Before the free: after it the addresses may be somebody else's. */
+	if (__builtin_expect(atomic_load_explicit(&cn_pools_noted, memory_order_relaxed), 0))
+		cn_memory_forget_note(address);
+	return cn_pool_free((void *)(uintptr_t)address, queue, handle);
+}
+
+/* Nothing that can be freed in a stream begins at the address: say why. */
+static CUresult explain(uint64_t address)
+{
+	struct cn_memory memory;
+
+	if (!cn_memory_find(address, &memory))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%" PRIx64 ", or not any more",
+				address);
+	if (memory.start != address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%" PRIx64 " is inside the allocation that begins at 0x%" PRIx64, address,
+				memory.start);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at 0x%" PRIx64 " is not freed in stream order", address);
+}
+
+CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
+	struct cn_memory memory;
+	struct cn_stream *stream;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_stream_find(handle, &stream);
+	if (result || !pointer)
+		return result;
+	result = free_block(pointer, &stream->queue, cn_handle(stream));
+	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE, 1))
+		return result;
+	if (cn_memory_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"managed memory is not freed in stream order: cuMemFree() frees it");
+	result = cn_memory_free_in_stream(stream, pointer, CN_MEMORY_DEVICE);
+	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
+}
+
+/* ---- Freeing without a stream ----
+ *
+ * cuMemFree() of a block does not wait, the manual says, and the program has seen to it that nobody uses the block.
+ * If it has not, the block still is not given to anybody before all work that was submitted by then is done: it is
+ * freed in a queue of its own, which waits for that work.
+ */
+
+enum { LATE_OWNER = 1, POINTS_AT_HAND = 32 };
+
+static struct {
+	pthread_once_t once;
+	struct cn_queue queue;
+} late = {.once = PTHREAD_ONCE_INIT};
+
+static void open_late(void)
+{
+	cn_device_ops->queue_open(&late.queue, NULL, LATE_OWNER);
+}
+
+static CUresult follow_all_work(void)
+{
+	struct cn_point at_hand[POINTS_AT_HAND], *points = at_hand;
+	size_t room = POINTS_AT_HAND, count = cn_streams_pending(points, room);
+	CUresult result = CUDA_SUCCESS;
+
+	while (count > room) { /* again if there is more work by now: what did not fit may be older */
+		room = count;
+		if (points != at_hand)
+			free(points);
+		points = malloc(room * sizeof *points);
+		if (!points)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to remember the work of %zu streams",
+					room);
+		count = cn_streams_pending(points, room);
+	}
+	for (size_t i = 0; i < count && !result; i++) {
+		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points[i]};
+		result = cn_device_ops->submit(&late.queue, LATE_OWNER, &wait, NULL);
+	}
+	if (points != at_hand)
+		free(points);
+	return result;
+}
+
+CUresult cn_pool_free_now(uint64_t address)
+{
+	struct cn_memory memory;
+
+	if (!cn_pool_find_memory(address, &memory) || memory.start != address)
+		return explain(address);
+	pthread_once(&late.once, open_late);
+	CUresult result = follow_all_work();
+	if (!result)
+		result = free_block(address, &late.queue, LATE_OWNER);
+	if (!result)
+		cn_pools_settle(cn_pool_late_point());
+	return result;
+}
+
+struct cn_point cn_pool_late_point(void)
+{
+	return (struct cn_point){&late.queue, atomic_load(&late.queue.completed)};
+}
+
+/* ---- Statistics ---- */
+
+CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistics *ret_statistics, size_t room_bytes)
+{
+	struct cn_memory_pool *pool;
+	struct cn_pool_numbers numbers;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	if (!ret_statistics || room_bytes > sizeof *ret_statistics)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are %zu bytes of statistics, and room for %zu at %p",
+				sizeof *ret_statistics, room_bytes, (void *)ret_statistics);
+	cn_pool_numbers(pool->pool, &numbers);
+	cenote_pool_statistics statistics = {
+		.used_bytes = numbers.used_bytes,
+		.used_high_bytes = numbers.used_high_bytes,
+		.reserved_bytes = numbers.reserved_bytes,
+		.reserved_high_bytes = numbers.reserved_high_bytes,
+		.largest_free_bytes = numbers.largest_free_bytes,
+		.free_block_count = numbers.free_block_count,
+		.live_block_count = numbers.live_block_count,
+		.metadata_bytes = numbers.metadata_bytes,
+		.reused_own = numbers.reused_own,
+		.reused_settled = numbers.reused_settled,
+		.reused_followed = numbers.reused_followed,
+		.reused_opportunistic = numbers.reused_opportunistic,
+		.reused_waiting = numbers.reused_waiting,
+		.grown = numbers.grown,
+	};
+	memcpy(ret_statistics, &statistics, room_bytes);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Physical memory between processes: out as a descriptor, in from one.
+ *
+ * A descriptor is all that travels: the device's memory file says itself what it is (device/host/physical.c). Every
+ * export makes a descriptor of its own, and every import a handle of its own; an imported allocation cannot be
+ * exported again, as the driver has it, but its descriptor may be passed on.
+ */
+#include "driver/vmm.h"
+
+#include "driver/memory.h"
+
+#include <string.h>
+#include <unistd.h>
+
+CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllocationHandle handle,
+						CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct cn_allocation *allocation;
+	int fd;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_shareable)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"nowhere to put the shareable handle: shareableHandle is NULL");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemExportToShareableHandle takes no flags; they are 0x%llx", flags);
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
+	result = cn_allocation_get(handle, &allocation);
+	if (result)
+		return result;
+	if (!(allocation->properties.requestedHandleTypes & type))
+		result = cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"the memory was not created with this handle type in requestedHandleTypes, or was imported");
+	else
+		result = cn_device_ops->physical_export(allocation->physical, &fd);
+	cn_allocation_put(allocation);
+	if (!result)
+		memcpy(ret_shareable, &fd, sizeof fd);
+	return result;
+}
+
+/* The device here that has the machine's number; NULL: it cannot be seen. */
+static struct cn_device *device_of(int physical)
+{
+	for (int i = 0; i < cn_device_count; i++)
+		if (cn_devices[i].physical == physical)
+			return &cn_devices[i];
+	return NULL;
+}
+
+static CUresult check_type(CUmemAllocationHandleType type, const void *shareable)
+{
+	if (type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "Win32 handles are for Windows");
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not a handle type", (int)type);
+	if (!shareable)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no handle to import: osHandle is 0");
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "fabric handles are not there yet");
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *shareable,
+						  CUmemAllocationHandleType type)
+{
+	struct cn_physical *physical;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the handle: handle is NULL");
+	result = check_type(type, shareable);
+	if (!result)
+		result = cn_device_ops->physical_import((int)(uintptr_t)shareable, &physical);
+	if (result)
+		return result;
+
+	const struct cn_physical_facts *facts = cn_device_ops->physical_facts(physical);
+	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
+	struct cn_device *device = on_device ? device_of(facts->location_id) : NULL;
+	CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = (CUmemLocationType)facts->location_type,
+			     .id = !on_device ? facts->location_id
+				   : device   ? device->ordinal
+					      : CU_DEVICE_INVALID},
+	};
+	if (!facts->bytes || facts->bytes % CN_GRANULARITY_BYTES ||
+	    (!on_device &&
+	     (facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA || !cn_device_ops->has_node(facts->location_id))))
+		result = cn_error(CUDA_ERROR_UNKNOWN,
+				  "the descriptor's memory has a size or a place that no allocation has");
+	else
+		result = cn_allocation_make(physical, &properties, device, ret_handle);
+	if (result)
+		cn_device_ops->physical_free(physical);
+	return result;
+}
+
+/* A dma-buf of an address range. The host device has none to give, and says so once the question is a sensible one. */
+CN_EXPORT CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr address, size_t bytes,
+						 CUmemRangeHandleType type, unsigned long long flags)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	const int none = -1;
+	struct cn_memory memory;
+
+	if (!ret_handle || !bytes || address % page || bytes % page || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
+	    flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"a dma-buf is made of whole pages, with at most the PCIe flag");
+	CUresult result = cn_enter();
+	if (result)
+		return result;
+	memcpy(ret_handle, &none, sizeof none);
+	result = cn_memory_range(address, bytes, &memory);
+	if (!result && !cn_memory_is_device(&memory))
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%llx are not memory of a device", bytes,
+				  address);
+	return result ? result : cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no dma-bufs");
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocating and freeing in the order of queues.
+ *
+ * For each queue that has freed in a pool there is a cache: the blocks which that queue freed, by class, newest
+ * first, each with the number of its free. The fast path is the cache of one's own queue: one lock that only this
+ * queue's users take, one list, no call of the device. Others may look into it too, and take a block whose free they
+ * are ordered after, or which has happened.
+ *
+ * Locks: a cache's before the pool's. None is held while a thread waits or the system is asked for memory.
+ */
+#include "pool/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	KNOWN_CACHES = 4,      /* a thread remembers these */
+	LOOK_DEEP_MAX = 8,     /* blocks of another queue's list that are looked at */
+	PATIENCE_ROUNDS = 100, /* of a millisecond: how long an allocation waits for memory to come free */
+	GROWTH_SHIFT = 4,      /* a pool grows by a sixteenth, if not by more */
+	KEPT_SHIFT = 5,        /* what the caches keep is a thirty-second of the pool, or it is joined */
+	CREDIT_BYTES_MAX = 4 * 1024 * 1024,
+	LARGEST_CLASS = CN_CLASS_COUNT - 1,
+};
+
+static _Atomic uint64_t last_cache;
+
+/* What a thread found last: caches by pool and queue. */
+static _Thread_local struct {
+	const struct cn_pool *pool;
+	uint64_t pool_id;
+	const struct cn_queue *queue;
+	struct cn_cache *cache;
+} known[KNOWN_CACHES] __attribute__((tls_model("initial-exec")));
+
+/* ---- Caches ---- */
+
+static struct cn_cache *make_cache(struct cn_pool *pool, struct cn_queue *queue)
+{
+	struct cn_cache *cache = aligned_alloc(_Alignof(struct cn_cache), sizeof *cache);
+
+	if (!cache)
+		return NULL;
+	memset(cache, 0, sizeof *cache);
+	cache->pool = pool;
+	cache->queue = queue;
+	cache->next_id = (atomic_fetch_add(&last_cache, 1) + 1) << 40;
+	cn_lock(&pool->lock);
+	struct cn_cache *other = cn_pool_cache(pool, queue);
+	if (!other) {
+		cache->next = atomic_load(&pool->caches);
+		atomic_store_explicit(&pool->caches, cache, memory_order_release);
+	}
+	cn_unlock(&pool->lock);
+	if (other) {
+		free(cache);
+		cache = other;
+	}
+	return cache;
+}
+
+static struct cn_cache *cache_of(struct cn_pool *pool, struct cn_queue *queue)
+{
+	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % KNOWN_CACHES;
+
+	if (known[slot].queue == queue && known[slot].pool == pool && known[slot].pool_id == pool->id)
+		return known[slot].cache;
+	struct cn_cache *cache = cn_pool_cache(pool, queue);
+	if (!cache)
+		cache = make_cache(pool, queue);
+	if (cache) {
+		known[slot].pool = pool;
+		known[slot].pool_id = pool->id;
+		known[slot].queue = queue;
+		known[slot].cache = cache;
+	}
+	return cache;
+}
+
+/* ---- Numbers ---- */
+
+/*
+ * How much is used is one number that all queues change: to keep two threads from fighting for it, a cache that has
+ * freed something does not uncount it, within a bound, and takes from this credit when it allocates. Where the count
+ * is above the greatest height, the credits are subtracted. Cache locked.
+ */
+static void count_used(struct cn_cache *cache, uint64_t bytes)
+{
+	struct cn_pool *pool = cache->pool;
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+
+	uint64_t lacking = credit < bytes ? bytes - credit : 0, counted;
+	atomic_store_explicit(&cache->credit_bytes, lacking ? 0 : credit - bytes, memory_order_relaxed);
+	if (lacking)
+		counted = atomic_fetch_add_explicit(&pool->counted_bytes, lacking, memory_order_relaxed) + lacking;
+	else
+		counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	if (counted <= high)
+		return;
+	uint64_t used = cn_pool_used(pool);
+	while (used > high && !atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used,
+								     memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+static void count_unused(struct cn_cache *cache, uint64_t bytes)
+{
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
+
+	bool full = credit > CREDIT_BYTES_MAX;
+	atomic_store_explicit(&cache->credit_bytes, full ? 0 : credit, memory_order_relaxed);
+	if (full) /* last: see cn_pool_used() */
+		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
+}
+
+/* ---- Allocating ---- */
+
+/* The block is the program's from now on. */
+static void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
+{
+	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&block->id, id, memory_order_relaxed);
+	block->cache = NULL;
+	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
+	return pool->base + (size_t)block->start * CN_UNIT_BYTES;
+}
+
+/* Rule 1: what this queue freed itself. Cache locked. */
+static uint32_t pop_own(struct cn_cache *cache, unsigned class)
+{
+	uint32_t index = cache->bins.heads[class];
+
+	if (index) {
+		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
+		cache->reused++;
+	}
+	return index;
+}
+
+/* Cut what is too large: the rest stays with its queue, or becomes anybody's. Cache locked, block MOVING. */
+static void trim_block(struct cn_cache *cache, uint32_t index, uint32_t units, bool rest_is_settled)
+{
+	struct cn_pool *pool = cache->pool;
+	struct cn_block *block = block_of(pool, index);
+
+	if (block->units == units)
+		return;
+	cn_lock(&pool->lock);
+	uint32_t rest = cn_heap_cut(&pool->heap, index, units);
+	if (rest && rest_is_settled)
+		cn_heap_give(&pool->heap, rest);
+	cn_unlock(&pool->lock);
+	if (rest && !rest_is_settled) {
+		struct cn_block *other = block_of(pool, rest);
+		other->number = block->number;
+		other->cache = cache;
+		cn_bins_push(&pool->heap, &cache->bins, rest);
+		atomic_store_explicit(&other->state, CN_BLOCK_CACHED, memory_order_release);
+	}
+}
+
+/* Rule 1 for a block that is larger than needed. */
+static uint32_t take_own_larger(struct cn_cache *cache, unsigned class)
+{
+	cn_lock(&cache->lock);
+	unsigned found = cn_bins_next(&cache->bins, class);
+	uint32_t index = found < CN_CLASS_COUNT ? pop_own(cache, found) : 0;
+	if (index) {
+		set_moving(block_of(cache->pool, index));
+		trim_block(cache, index, cn_class_units(class), false);
+	}
+	cn_unlock(&cache->lock);
+	return index;
+}
+
+/* Rule 2: what is settled. */
+static uint32_t take_settled(struct cn_pool *pool, unsigned class)
+{
+	cn_lock(&pool->lock);
+	uint32_t index = cn_heap_take(&pool->heap, cn_class_units(class));
+	if (index)
+		pool->reused_settled++;
+	cn_unlock(&pool->lock);
+	return index;
+}
+
+enum rule { FOLLOWED, HAPPENED, TO_BE_WAITED_FOR };
+
+/* May `queue` have this block of another queue's? */
+static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct cn_block *block,
+		      struct cn_queue *queue)
+{
+	struct cn_point point = {other->queue, block->number};
+
+	if (rule == HAPPENED)
+		return cn_point_reached(point);
+	if (rule == FOLLOWED)
+		return cn_device_ops->queue_follows(queue, point);
+	return true;
+}
+
+/*
+ * What other queues freed, of the classes up to `last_class`. The block is taken off its list; *ret_point is its
+ * free.
+ */
+static uint32_t take_from_others(struct cn_cache *own, unsigned class, unsigned last_class, enum rule rule,
+				 struct cn_point *ret_point)
+{
+	struct cn_cache *other = atomic_load_explicit(&own->pool->caches, memory_order_acquire);
+
+	for (; other; other = other->next) {
+		if (other == own)
+			continue;
+		cn_lock(&other->lock);
+		for (unsigned at = cn_bins_next(&other->bins, class); at <= last_class;
+		     at = cn_bins_next(&other->bins, at + 1)) {
+			uint32_t index = other->bins.heads[at];
+			for (unsigned deep = 0; index && deep < LOOK_DEEP_MAX; deep++) {
+				struct cn_block *block = block_of(own->pool, index);
+				if (fits_rule(rule, other, block, own->queue)) {
+					*ret_point = (struct cn_point){other->queue, block->number};
+					cn_bins_remove(&own->pool->heap, &other->bins, index);
+					set_moving(block);
+					trim_block(other, index, cn_class_units(class), false);
+					cn_unlock(&other->lock);
+					return index;
+				}
+				index = block->next;
+			}
+		}
+		cn_unlock(&other->lock);
+	}
+	return 0;
+}
+
+/* Rule 6: new memory, at least `wanted` units of it. The block is cut from it. */
+static CUresult grow_by(struct cn_pool *pool, unsigned class, uint64_t wanted, uint32_t *ret_index)
+{
+	uint32_t needed = cn_class_units(class);
+
+	cn_lock(&pool->lock);
+	uint64_t room = (pool->max_bytes - pool->reserved_bytes) / CN_UNIT_BYTES;
+	uint32_t hole = wanted <= room ? cn_heap_take_hole(&pool->heap, (uint32_t)wanted) : 0;
+	uint64_t bytes = hole ? (uint64_t)block_of(pool, hole)->units * CN_UNIT_BYTES : 0;
+	bool fits = hole && pool->reserved_bytes + bytes <= pool->max_bytes;
+	if (hole && !fits)
+		cn_heap_give_hole(&pool->heap, hole);
+	cn_unlock(&pool->lock);
+	if (!fits)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool may have %llu bytes, and %llu more do not fit",
+				(unsigned long long)pool->max_bytes, (unsigned long long)needed * CN_UNIT_BYTES);
+
+	CUresult result =
+		cn_device_ops->arena_commit(pool->arena, (size_t)block_of(pool, hole)->start * CN_UNIT_BYTES, bytes);
+	cn_lock(&pool->lock);
+	if (result) {
+		cn_heap_give_hole(&pool->heap, hole);
+	} else {
+		cn_heap_give(&pool->heap, hole);
+		pool->reserved_bytes += bytes;
+		if (pool->reserved_bytes > pool->reserved_high_bytes)
+			pool->reserved_high_bytes = pool->reserved_bytes;
+		*ret_index = cn_heap_take(&pool->heap, needed);
+		pool->grown++;
+	}
+	cn_unlock(&pool->lock);
+	if (!result && !*ret_index) /* another thread was quicker: the caller tries again */
+		result = CUDA_ERROR_NOT_READY;
+	return result;
+}
+
+/* More than is needed at once, so that a growing program does not ask for each piece; if it is to be had. */
+static CUresult grow(struct cn_pool *pool, unsigned class, uint32_t *ret_index)
+{
+	uint32_t needed = cn_class_units(class);
+
+	cn_lock(&pool->lock);
+	uint64_t wanted = pool->reserved_bytes / CN_UNIT_BYTES >> GROWTH_SHIFT;
+	cn_unlock(&pool->lock);
+	if (wanted > needed) {
+		CUresult result = grow_by(pool, class, wanted, ret_index);
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
+			return result;
+	}
+	return grow_by(pool, class, needed, ret_index);
+}
+
+/* Rules 2 and 3: blocks of other queues that can be had without a wait. */
+static uint32_t take_ordered(struct cn_cache *cache, unsigned class, unsigned last_class, unsigned policies)
+{
+	struct cn_pool *pool = cache->pool;
+	struct cn_point point;
+	uint32_t index = 0;
+
+	if (policies & CN_POOL_FOLLOW_EVENTS)
+		index = take_from_others(cache, class, last_class, FOLLOWED, &point);
+	pool->reused_followed += index != 0;
+	if (!index && policies & CN_POOL_OPPORTUNISTIC) {
+		index = take_from_others(cache, class, last_class, HAPPENED, &point);
+		pool->reused_opportunistic += index != 0;
+	}
+	return index;
+}
+
+/*
+ * Blocks that a cache keeps are not joined with their neighbours: without a bound for all of them together, a long run
+ * of mixed sizes would leave the pool in pieces. A queue that has not gone on since the last look has nothing to give.
+ */
+static void join_pieces(struct cn_cache *own, unsigned policies)
+{
+	struct cn_pool *pool = own->pool;
+	struct cn_cache *first = atomic_load_explicit(&pool->caches, memory_order_acquire);
+	uint64_t kept = 0;
+
+	for (struct cn_cache *cache = first; cache; cache = cache->next)
+		kept += atomic_load_explicit(&cache->bins.units, memory_order_relaxed);
+	cn_lock(&pool->lock);
+	bool few = kept <= pool->reserved_bytes / CN_UNIT_BYTES >> KEPT_SHIFT;
+	cn_unlock(&pool->lock);
+	if (few)
+		return;
+	for (struct cn_cache *cache = first; cache; cache = cache->next) {
+		uint64_t completed = atomic_load_explicit(&cache->queue->completed, memory_order_relaxed);
+		if ((cache != own && !(policies & CN_POOL_OPPORTUNISTIC)) ||
+		    (atomic_load_explicit(&cache->swept, memory_order_relaxed) == completed &&
+		     !cn_queue_idle(cache->queue)))
+			continue;
+		atomic_store_explicit(&cache->swept, completed, memory_order_relaxed);
+		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+	}
+}
+
+/* Rules 2 to 5 in their order; 0: nothing that is there can be had. */
+static uint32_t reuse(struct cn_cache *cache, uint64_t handle, unsigned class)
+{
+	struct cn_pool *pool = cache->pool;
+	unsigned policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
+	struct cn_point point;
+
+	uint32_t index = take_ordered(cache, class, class, policies);
+	if (!index) {
+		join_pieces(cache, policies);
+		index = take_settled(pool, class);
+	}
+	if (!index)
+		index = take_own_larger(cache, class);
+	if (!index)
+		index = take_ordered(cache, class, LARGEST_CLASS, policies);
+	if (!index) { /* small pieces may be enough together */
+		if (policies & CN_POOL_OPPORTUNISTIC)
+			cn_pool_settle_all(pool);
+		else
+			cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+		index = take_settled(pool, class);
+	}
+	if (index)
+		return index;
+	if (policies & CN_POOL_INTERNAL_DEPENDENCIES &&
+	    (index = take_from_others(cache, class, LARGEST_CLASS, TO_BE_WAITED_FOR, &point))) {
+		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+		if (!cn_device_ops->submit(cache->queue, handle, &wait, NULL)) {
+			pool->reused_waiting++;
+			return index;
+		}
+		/* The queue is gone: the block is whose it was. */
+		struct cn_cache *other = cn_pool_cache(pool, point.queue);
+		cn_lock(&other->lock);
+		block_of(pool, index)->number = point.number;
+		block_of(pool, index)->cache = other;
+		cn_bins_push(&pool->heap, &other->bins, index);
+		atomic_store_explicit(&block_of(pool, index)->state, CN_BLOCK_CACHED, memory_order_release);
+		cn_unlock(&other->lock);
+	}
+	return 0;
+}
+
+/* Is there a free that has not happened yet? */
+static bool has_pending(struct cn_pool *pool)
+{
+	bool pending = false;
+
+	for (struct cn_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
+		cn_lock(&cache->lock);
+		pending = cn_bins_next(&cache->bins, 0) < CN_CLASS_COUNT && !cn_queue_idle(cache->queue);
+		cn_unlock(&cache->lock);
+	}
+	return pending;
+}
+
+static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, unsigned class, uint32_t *ret_index)
+{
+	const struct timespec millisecond = {.tv_nsec = 1000000};
+	uint32_t index = 0;
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned round = 0; round < PATIENCE_ROUNDS; round++) {
+		index = reuse(cache, handle, class);
+		if (!index) {
+			result = grow(cache->pool, class, &index);
+			if (result == CUDA_ERROR_NOT_READY)
+				continue;
+		}
+		if (index || result != CUDA_ERROR_OUT_OF_MEMORY)
+			break;
+		if (!round) { /* free chunks that lie scattered can be exchanged for others that lie together */
+			cn_pool_release(cache->pool);
+			continue;
+		}
+		if (!has_pending(cache->pool))
+			break;
+		nanosleep(&millisecond, NULL); /* work is under way, and may free something */
+	}
+	if (!index)
+		return result ? result : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
+	*ret_index = index;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
+			  void **ret_address)
+{
+	if (bytes > pool->max_bytes)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the %llu that the pool may have",
+				bytes, (unsigned long long)pool->max_bytes);
+	unsigned class = cn_class_above((uint32_t)((bytes + CN_UNIT_BYTES - 1) / CN_UNIT_BYTES));
+	struct cn_cache *cache = cache_of(pool, queue);
+	if (!cache)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
+
+	cn_lock(&cache->lock);
+	uint32_t index = pop_own(cache, class);
+	uint64_t id = ++cache->next_id;
+	if (index)
+		count_used(cache, bytes);
+	cn_unlock(&cache->lock);
+	if (!index) {
+		CUresult result = allocate_slowly(cache, handle, class, &index);
+		if (result)
+			return result;
+		cn_lock(&cache->lock);
+		count_used(cache, bytes);
+		cn_unlock(&cache->lock);
+	}
+	*ret_address = hand_out(pool, block_of(pool, index), bytes, id);
+	return CUDA_SUCCESS;
+}
+
+/* ---- Freeing ---- */
+
+/* The living block that begins at an address; 0: none does. */
+static uint32_t find_start(const struct cn_pool *pool, const void *address)
+{
+	size_t offset = (size_t)((const char *)address - pool->base);
+
+	if (offset % CN_UNIT_BYTES || offset / CN_UNIT_BYTES >= pool->heap.unit_count)
+		return 0;
+	return atomic_load_explicit(&pool->heap.starts[offset / CN_UNIT_BYTES], memory_order_relaxed);
+}
+
+CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+	uint32_t index = pool ? find_start(pool, address) : 0, live = CN_BLOCK_LIVE;
+	struct cn_point point = {NULL, 0};
+
+	if (!index)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address);
+	struct cn_cache *cache = queue ? cache_of(pool, queue) : NULL;
+	if (queue && !cache)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
+	CUresult result = queue ? cn_device_ops->point_now(queue, handle, &point) : CUDA_SUCCESS;
+	if (result)
+		return result;
+	struct cn_block *block = block_of(pool, index);
+	if (!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING, memory_order_acq_rel,
+						     memory_order_relaxed))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
+
+	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
+	bool dying = atomic_load_explicit(&pool->dying, memory_order_relaxed);
+	if (queue) {
+		cn_lock(&cache->lock);
+		block->number = point.number;
+		block->cache = cache;
+		cn_bins_push(&pool->heap, &cache->bins, index);
+		atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
+		count_unused(cache, bytes);
+		cn_unlock(&cache->lock); /* the pool may go from here on */
+	} else {
+		cn_lock(&pool->lock);
+		cn_heap_give(&pool->heap, index);
+		cn_unlock(&pool->lock);
+		atomic_fetch_sub_explicit(&pool->counted_bytes, bytes, memory_order_acq_rel);
+	}
+	if (dying)
+		cn_pools_reap();
+	return CUDA_SUCCESS;
+}

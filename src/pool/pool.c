@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a pool: making it, finding it by address, giving its memory back, its numbers, its end.
+ *
+ * Which pool an address belongs to is one load from a table with an entry for each 32 MiB of the address space. A
+ * destroyed pool lives until its last block is freed and everything that was freed in it has happened: memory is not
+ * given back while somebody may still touch it.
+ */
+#include "pool/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	ADDRESS_BITS = 47,
+	TABLE_SHIFT = 25, /* an entry for each chunk */
+	CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES,
+};
+
+_Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << TABLE_SHIFT, "what the device gives");
+
+static struct {
+	struct cn_lock lock;
+	struct cn_pool *first, *spare;
+	_Atomic uint64_t last_id;
+	struct cn_pool *_Atomic *_Atomic table; /* by address */
+} pools;
+
+/* ---- Which pool ---- */
+
+static pthread_once_t table_once = PTHREAD_ONCE_INIT;
+
+static void make_table(void)
+{
+	size_t bytes = ((size_t)1 << (ADDRESS_BITS - TABLE_SHIFT)) * sizeof(void *);
+	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (table != MAP_FAILED)
+		atomic_store(&pools.table, table);
+}
+
+static void enter_table(const struct cn_pool *pool, struct cn_pool *value)
+{
+	size_t first = (uintptr_t)pool->base >> TABLE_SHIFT;
+	size_t count = pool->heap.unit_count / CN_CHUNK_UNITS;
+	struct cn_pool *_Atomic *table = atomic_load(&pools.table);
+
+	for (size_t i = 0; i < count; i++)
+		atomic_store_explicit(&table[first + i], value, memory_order_release);
+}
+
+struct cn_pool *cn_pool_of(const void *address)
+{
+	struct cn_pool *_Atomic *table = atomic_load_explicit(&pools.table, memory_order_acquire);
+	uintptr_t chunk = (uintptr_t)address >> TABLE_SHIFT;
+
+	if (!table || chunk >> (ADDRESS_BITS - TABLE_SHIFT))
+		return NULL;
+	return atomic_load_explicit(&table[chunk], memory_order_acquire);
+}
+
+struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	struct cn_cache *cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
+
+	while (cache && cache->queue != queue)
+		cache = cache->next;
+	return cache;
+}
+
+uint64_t cn_pool_used(const struct cn_pool *pool)
+{
+	/*
+	 * In this order: while others free, the answer is too much rather than too little, and nothing ends too
+	 * early.
+	 */
+	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_acquire), credits = 0;
+
+	for (struct cn_cache *cache = atomic_load_explicit(&pool->caches, memory_order_acquire); cache;
+	     cache = cache->next)
+		credits += atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	return counted > credits ? counted - credits : 0;
+}
+
+bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+
+	if (!pool)
+		return false;
+	uint32_t unit = (uint32_t)((size_t)((const char *)address - pool->base) / CN_UNIT_BYTES);
+	uint32_t index = cn_heap_find(&pool->heap, unit);
+	if (!index)
+		return false;
+	const struct cn_block *block = block_of(pool, index);
+	if (atomic_load_explicit(&block->state, memory_order_acquire) != CN_BLOCK_LIVE ||
+	    (size_t)((const char *)address - pool->base) - (size_t)block->start * CN_UNIT_BYTES >= block->bytes)
+		return false;
+	*ret_block = (struct cn_pool_block){
+		.pool = pool,
+		.id = block->id,
+		.start = pool->base + (size_t)block->start * CN_UNIT_BYTES,
+		.bytes = block->bytes,
+	};
+	return true;
+}
+
+bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
+{
+	struct cn_pool *pool = cache->pool;
+	bool any = false;
+
+	cn_lock(&cache->lock);
+	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_CLASS_COUNT;
+	     class = cn_bins_next(&cache->bins, class + 1)) {
+		uint32_t next;
+		for (uint32_t index = cache->bins.heads[class]; index; index = next) {
+			struct cn_block *block = block_of(pool, index);
+			next = block->next;
+			if (block->number > point.number || !is_reached(cache, block))
+				continue;
+			any = true;
+			cn_bins_remove(&pool->heap, &cache->bins, index);
+			set_moving(block);
+			cn_lock(&pool->lock);
+			cn_heap_give(&pool->heap, index);
+			cn_unlock(&pool->lock);
+		}
+	}
+	cn_unlock(&cache->lock);
+	return any;
+}
+
+void cn_pool_settle_all(struct cn_pool *pool)
+{
+	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next)
+		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+}
+
+/* ---- Giving back ---- */
+
+/*
+ * Give whole free chunks back while more than `keep_bytes` are reserved: as long as that much stays (`at_least`), or
+ * until there is no more than that. The system is asked without a lock.
+ */
+static void release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
+{
+	for (;;) {
+		cn_lock(&pool->lock);
+		uint64_t surplus = pool->reserved_bytes > keep_bytes ? pool->reserved_bytes - keep_bytes : 0;
+		uint64_t units = (surplus + (at_least ? 0 : CHUNK_BYTES - 1)) / CHUNK_BYTES * CN_CHUNK_UNITS;
+		uint32_t index = units ? cn_heap_take_chunks(&pool->heap, (uint32_t)units) : 0;
+		cn_unlock(&pool->lock);
+		if (!index)
+			return;
+		const struct cn_block *block = block_of(pool, index);
+		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
+		cn_device_ops->arena_decommit(pool->arena, (size_t)block->start * CN_UNIT_BYTES, bytes);
+		cn_lock(&pool->lock);
+		cn_heap_give_hole(&pool->heap, index);
+		pool->reserved_bytes -= bytes;
+		cn_unlock(&pool->lock);
+	}
+}
+
+void cn_pool_release(struct cn_pool *pool)
+{
+	release(pool, 0, true);
+}
+
+void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
+{
+	cn_pool_settle_all(pool);
+	release(pool, keep_bytes, true);
+}
+
+void cn_pools_settle(struct cn_point point)
+{
+	cn_lock(&pools.lock);
+	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
+		struct cn_cache *cache = cn_pool_cache(pool, point.queue);
+		if (cache && cn_pool_settle_cache(cache, point))
+			release(pool, atomic_load(&pool->threshold_bytes), false);
+	}
+	cn_unlock(&pools.lock);
+	cn_pools_reap();
+}
+
+/* ---- Life ---- */
+
+static size_t machine_bytes(void)
+{
+	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct cn_pool *new_record(void)
+{
+	cn_lock(&pools.lock);
+	struct cn_pool *pool = pools.spare;
+	if (pool)
+		pools.spare = pool->next;
+	cn_unlock(&pools.lock);
+	if (!pool)
+		pool = aligned_alloc(_Alignof(struct cn_pool), sizeof *pool);
+	if (pool)
+		memset(pool, 0, sizeof *pool);
+	return pool;
+}
+
+CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, void *owner, struct cn_pool **ret_pool)
+{
+	size_t all = device ? device->total_bytes : machine_bytes();
+	size_t most = max_bytes && max_bytes < all ? max_bytes : all;
+	size_t range = (most + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+	void *base;
+	CUresult result;
+
+	cn_pools_reap();
+	pthread_once(&table_once, make_table);
+	struct cn_pool *pool = atomic_load(&pools.table) ? new_record() : NULL;
+	if (!pool)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
+	if (!cn_heap_open(&pool->heap, (uint32_t)(range / CN_UNIT_BYTES))) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
+		goto err_free;
+	}
+	result = cn_device_ops->arena_create(device, node, range, CHUNK_BYTES, &pool->arena, &base);
+	if (result)
+		goto err_close;
+	pool->base = base;
+	pool->id = atomic_fetch_add(&pools.last_id, 1) + 1;
+	pool->max_bytes = range;
+	pool->owner = owner;
+	atomic_store(&pool->policies, CN_POOL_POLICIES);
+	enter_table(pool, pool);
+	cn_lock(&pools.lock);
+	pool->next = pools.first;
+	pools.first = pool;
+	cn_unlock(&pools.lock);
+	*ret_pool = pool;
+	return CUDA_SUCCESS;
+
+err_close:
+	cn_heap_close(&pool->heap);
+err_free:
+	free(pool);
+	return result;
+}
+
+/* Has everything that was freed in a pool without living blocks happened? */
+static bool is_at_rest(struct cn_pool *pool)
+{
+	cn_pool_settle_all(pool);
+	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+		cn_lock(&cache->lock);
+		bool empty = cn_bins_next(&cache->bins, 0) == CN_CLASS_COUNT;
+		cn_unlock(&cache->lock);
+		if (!empty)
+			return false;
+	}
+	return true;
+}
+
+static void end_pool(struct cn_pool *pool)
+{
+	enter_table(pool, NULL);
+	release(pool, 0, true);
+	cn_device_ops->arena_free(pool->arena);
+	for (struct cn_cache *cache = atomic_load(&pool->caches), *next; cache; cache = next) {
+		next = cache->next;
+		free(cache);
+	}
+	cn_heap_close(&pool->heap);
+	/* The record stays for the next pool: a thread that has just looked the pool up must not find it gone. */
+	cn_lock(&pools.lock);
+	pool->next = pools.spare;
+	pools.spare = pool;
+	cn_unlock(&pools.lock);
+}
+
+void cn_pools_reap(void)
+{
+	struct cn_pool *ended = NULL;
+
+	cn_lock(&pools.lock);
+	for (struct cn_pool **link = &pools.first; *link;) {
+		struct cn_pool *pool = *link;
+		if (atomic_load(&pool->dying) && !cn_pool_used(pool) && is_at_rest(pool)) {
+			*link = pool->next;
+			pool->next = ended;
+			ended = pool;
+		} else {
+			link = &pool->next;
+		}
+	}
+	cn_unlock(&pools.lock);
+	while (ended) {
+		struct cn_pool *next = ended->next;
+		end_pool(ended);
+		ended = next;
+	}
+}
+
+void cn_pool_destroy(struct cn_pool *pool)
+{
+	atomic_store(&pool->dying, true);
+	cn_pools_reap();
+}
+
+void *cn_pool_owner(const struct cn_pool *pool)
+{
+	return pool->owner;
+}
+
+/* ---- Settings and numbers ---- */
+
+unsigned cn_pool_policies(const struct cn_pool *pool)
+{
+	return atomic_load(&pool->policies);
+}
+
+void cn_pool_set_policies(struct cn_pool *pool, unsigned policies)
+{
+	atomic_store(&pool->policies, policies);
+}
+
+uint64_t cn_pool_threshold(const struct cn_pool *pool)
+{
+	return atomic_load(&pool->threshold_bytes);
+}
+
+void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
+{
+	atomic_store(&pool->threshold_bytes, bytes);
+}
+
+void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used)
+{
+	if (used)
+		atomic_store(&pool->used_high_bytes, cn_pool_used(pool));
+	if (reserved) {
+		cn_lock(&pool->lock);
+		pool->reserved_high_bytes = pool->reserved_bytes;
+		cn_unlock(&pool->lock);
+	}
+}
+
+void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+{
+	struct cn_pool_numbers numbers = {
+		.used_bytes = cn_pool_used(pool),
+		.used_high_bytes = atomic_load(&pool->used_high_bytes),
+	};
+
+	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+		cn_lock(&cache->lock);
+		numbers.reused_own += cache->reused;
+		cn_unlock(&cache->lock);
+		numbers.metadata_bytes += sizeof *cache;
+	}
+	cn_lock(&pool->lock);
+	numbers.reserved_bytes = pool->reserved_bytes;
+	numbers.reserved_high_bytes = pool->reserved_high_bytes;
+	numbers.reused_settled = pool->reused_settled;
+	numbers.reused_followed = pool->reused_followed;
+	numbers.reused_opportunistic = pool->reused_opportunistic;
+	numbers.reused_waiting = pool->reused_waiting;
+	numbers.grown = pool->grown;
+	for (uint32_t i = 1; i < pool->heap.record_count; i++) {
+		const struct cn_block *block = block_of(pool, i);
+		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
+		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
+		numbers.live_block_count += state == CN_BLOCK_LIVE;
+		numbers.free_block_count += state == CN_BLOCK_FREE || state == CN_BLOCK_CACHED;
+		if ((state == CN_BLOCK_FREE || state == CN_BLOCK_CACHED) && bytes > numbers.largest_free_bytes)
+			numbers.largest_free_bytes = bytes;
+	}
+	/* Records, and the pages of the table of starts that stand for memory in use so far. */
+	numbers.metadata_bytes += sizeof *pool + (uint64_t)pool->heap.record_count * sizeof(struct cn_block) +
+				  (uint64_t)pool->heap.top * sizeof(uint32_t);
+	cn_unlock(&pool->lock);
+	*ret_numbers = numbers;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stream-ordered allocator: memory that is given and taken back in the order of streams.
+ *
+ * A pool has one range of addresses and as much memory behind it as it needs. Its blocks are recorded out of line. A
+ * freed block belongs to the queue that freed it until that free is known to have happened; then it is settled, and
+ * anybody's. To allocate on a queue, in order:
+ *
+ *   1. a block that this queue freed: at once;
+ *   2. one of the same size whose free the queue is ordered after already (FOLLOW_EVENT_DEPENDENCIES);
+ *   3. one of the same size whose free has meanwhile happened (ALLOW_OPPORTUNISTIC);
+ *   4. a settled block, or memory that was never used; then larger blocks by the rules above;
+ *   5. one that the queue is made to wait for (ALLOW_INTERNAL_DEPENDENCIES);
+ *   6. new memory; 7. whatever comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
+ *
+ * The pool knows nothing of handles, contexts, access rights or other processes: that is for the layers above.
+ * All functions may be called by any thread.
+ */
+#ifndef CN_POOL_H
+#define CN_POOL_H
+
+#include "device/device.h"
+
+enum {
+	CN_POOL_FOLLOW_EVENTS = 1 << 0,
+	CN_POOL_OPPORTUNISTIC = 1 << 1,
+	CN_POOL_INTERNAL_DEPENDENCIES = 1 << 2,
+	CN_POOL_POLICIES = 7, /* as a pool starts */
+	CN_POOL_ALIGNMENT_BYTES = 512,
+};
+
+struct cn_pool;
+
+struct cn_pool_numbers {
+	uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes;
+	uint64_t reused_own, reused_settled, reused_followed, reused_opportunistic, reused_waiting, grown; /* by rule */
+	uint64_t largest_free_bytes, free_block_count, live_block_count, metadata_bytes;
+};
+
+/* What is at an address. */
+struct cn_pool_block {
+	struct cn_pool *pool;
+	uint64_t id; /* of the allocation: never used twice in a process */
+	void *start;
+	size_t bytes; /* as asked for */
+};
+
+/*
+ * A pool of a device's memory, or of the machine's (`device` NULL; node -1: any). `max_bytes` is the most it may
+ * hold; 0: as much as there is. `owner` is the layer above's, and comes back from cn_pool_owner().
+ */
+CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, void *owner, struct cn_pool **ret_pool);
+
+/* No more allocations; the pool goes with its last block. */
+void cn_pool_destroy(struct cn_pool *pool);
+
+void *cn_pool_owner(const struct cn_pool *pool);
+
+/* `handle` is the queue's owner: see cn_device_ops.submit. CUDA_ERROR_OUT_OF_MEMORY changes nothing. */
+CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
+			  void **ret_address);
+
+/*
+ * Free the block that begins at the address, when the queue has come to it; `queue` NULL: now, everything that used
+ * it has happened. CUDA_ERROR_INVALID_VALUE: no block of any pool begins there.
+ */
+CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
+
+/* The living block that holds an address. False: none. */
+bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);
+
+unsigned cn_pool_policies(const struct cn_pool *pool);
+void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);
+uint64_t cn_pool_threshold(const struct cn_pool *pool);
+void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
+void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
+void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);
+
+/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved. */
+void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);
+
+/*
+ * The program has waited for a point: what its queue freed up to there is settled, and pools that have more than their
+ * threshold give back what they do not use.
+ */
+void cn_pools_settle(struct cn_point point);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory pools of the runtime API.
+ *
+ * The structures and enumerations of the two APIs have the same layout and values, so what describes a pool is passed
+ * on as it is. Where the driver refuses to allocate nothing, the runtime allocates nothing and says so with a NULL.
+ */
+#include "runtime/runtime.h"
+
+#include <stddef.h>
+
+_Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps) &&
+		       offsetof(struct cudaMemPoolProps, location) == offsetof(CUmemPoolProps, location) &&
+		       offsetof(struct cudaMemPoolProps, maxSize) == offsetof(CUmemPoolProps, maxSize) &&
+		       offsetof(struct cudaMemPoolProps, usage) == offsetof(CUmemPoolProps, usage),
+	       "properties of one layout");
+_Static_assert(sizeof(struct cudaMemAccessDesc) == sizeof(CUmemAccessDesc) &&
+		       offsetof(struct cudaMemAccessDesc, flags) == offsetof(CUmemAccessDesc, flags),
+	       "rights of one layout");
+_Static_assert(sizeof(struct cudaMemLocation) == sizeof(CUmemLocation), "locations of one layout");
+_Static_assert(sizeof(enum cudaMemAccessFlags) == sizeof(CUmemAccess_flags), "flags of one size");
+
+/* ---- Life of a pool --------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result
+					: cuMemPoolCreate(memPool, (const CUmemPoolProps *)(const void *)poolProps));
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuMemPoolDestroy(memPool));
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuMemPoolTrimTo(memPool, minBytesToKeep));
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuMemPoolGetAttribute(memPool, (CUmemPool_attribute)attr, value));
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuMemPoolSetAttribute(memPool, (CUmemPool_attribute)attr, value));
+}
+
+cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
+				 struct cudaMemLocation *location)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolGetAccess((CUmemAccess_flags *)(void *)flags, memPool,
+					    (CUmemLocation *)(void *)location);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolSetAccess(memPool, (const CUmemAccessDesc *)(const void *)descList, count);
+	return cn_runtime_result(result);
+}
+
+/* ---- Allocation in stream order --------------------------------------------------------------------------------- */
+
+cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+
+	if (!result && !devPtr)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocAsync: nowhere to put the pointer");
+	if (!result && size > 0)
+		result = cuMemAllocAsync(&pointer, size, hStream);
+	if (devPtr)
+		*devPtr = result ? NULL : (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+
+	if (!result && !ptr)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocFromPoolAsync: nowhere to put the pointer");
+	if (!result && size > 0)
+		result = cuMemAllocFromPoolAsync(&pointer, size, memPool, stream);
+	if (ptr)
+		*ptr = result ? NULL : (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
+{
+	CUresult result = cn_runtime_context();
+
+	if (!result && devPtr)
+		result = cuMemFreeAsync(cn_runtime_pointer(devPtr), hStream);
+	return cn_runtime_result(result);
+}
+
+/* ---- The pools of devices and locations ------------------------------------------------------------------------- */
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int device)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceGetDefaultMemPool(memPool, device));
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceGetMemPool(memPool, device));
+}
+
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool)
+{
+	CUresult result = cn_runtime_start();
+
+	return cn_runtime_result(result ? result : cuDeviceSetMemPool(device, memPool));
+}
+
+cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
+				     enum cudaMemAllocationType type)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemGetDefaultMemPool(memPool, (CUmemLocation *)(void *)location, (CUmemAllocationType)type);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemGetMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location, enum cudaMemAllocationType type)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemGetMemPool(memPool, (CUmemLocation *)(void *)location, (CUmemAllocationType)type);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type, cudaMemPool_t memPool)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemSetMemPool((CUmemLocation *)(void *)location, (CUmemAllocationType)type, memPool);
+	return cn_runtime_result(result);
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+A test (TAP) of an example: it ends well, complains of nothing, and prints the line that says so. It is run from another
+folder, since an example finds what it needs beside itself.
+
+    example_test.py PROGRAM LINE
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(program, line):
+    """Runs the example; True when it did what it should."""
+    done = subprocess.run([program], cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=120, check=False)
+    problems = []
+    if done.returncode:
+        problems.append(f"exit status {done.returncode}")
+    if line not in done.stdout.splitlines():
+        problems.append(f"the line {line!r} was not printed")
+    if done.stderr:
+        problems.append("something was printed to standard error")
+    print("1..1")
+    if problems:
+        for text in problems + done.stdout.splitlines() + done.stderr.splitlines():
+            print(f"# {text}")
+    print(f"{'not ok' if problems else 'ok'} 1 - {Path(program).name}")
+    return not problems
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(str(Path(sys.argv[1]).resolve()), sys.argv[2]) else 1)

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools in the long run: what is reserved for what lives, what the records take, what happens when memory ends, and
+ * that a pool which was full of holes is whole again.
+ */
+#include <pthread.h>
+
+#include "cenote/cenote.h"
+#include "gate.h"
+
+enum {
+	OPERATIONS = 1000000,
+	SLOTS = 4096,
+	MANY = 1000000,
+	CHUNK_BYTES = 32 << 20,
+	DEVICE_CHUNKS = 64,
+};
+
+static CUmemoryPool pool;
+static CUstream streams[3];
+
+static CUmemoryPool make_pool(size_t max_bytes)
+{
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+		.maxSize = max_bytes,
+	};
+	CUmemoryPool made;
+
+	ASSERT_OK(cuMemPoolCreate(&made, &properties));
+	return made;
+}
+
+SETUP
+{
+	ASSERT_SYS(setenv("CENOTE_HOST_MEMORY", "2G", 1));
+	context_current();
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+}
+
+static cenote_pool_statistics numbers(void)
+{
+	cenote_pool_statistics statistics;
+
+	ASSERT_OK(cenote_pool_stats(pool, &statistics, sizeof statistics));
+	return statistics;
+}
+
+static CUdeviceptr take(size_t bytes, CUstream stream)
+{
+	CUdeviceptr pointer;
+
+	ASSERT_OK(cuMemAllocFromPoolAsync(&pointer, bytes, pool, stream));
+	return pointer;
+}
+
+static void set_policies(int follow, int opportunistic, int internal)
+{
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &opportunistic));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &internal));
+}
+
+/* Nothing lives: all of it can go. */
+static void end_pool(void)
+{
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_OK(cuStreamSynchronize(streams[i]));
+	ASSERT_EQ(0u, numbers().used_bytes);
+	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
+	ASSERT_EQ(0u, numbers().reserved_bytes);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* ---- The end of memory ------------------------------------------------------------------------------------------- */
+
+/* Goal: a refusal leaves everything as it was, and what was refused is had after a free. */
+TEST(out_of_memory_changes_nothing)
+{
+	CUdeviceptr blocks[64], refused;
+	unsigned count = 0;
+
+	pool = make_pool(4 * CHUNK_BYTES);
+	while (count < 64 && !cuMemAllocFromPoolAsync(&blocks[count], 8 << 20, pool, streams[0]))
+		count++;
+	ASSERT_EQ(16u, count);
+	for (unsigned i = 0; i < 3; i++) /* each stream is known from now on */
+		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&refused, 8 << 20, pool, streams[i]));
+	cenote_pool_statistics before = numbers();
+	for (unsigned i = 0; i < 10; i++)
+		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
+			     cuMemAllocFromPoolAsync(&refused, 8 << 20, pool, streams[i % 3]));
+	cenote_pool_statistics after = numbers();
+	ASSERT_MEMEQ(&before, &after, sizeof before);
+
+	ASSERT_OK(cuMemFreeAsync(blocks[--count], streams[1]));
+	blocks[count] = take(8 << 20, streams[2]);
+	for (unsigned i = 0; i < 16; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], streams[0]));
+	end_pool();
+}
+
+/* Goal: the largest block that a pool may have can be had, whatever that size is. */
+TEST(a_pool_can_be_one_block)
+{
+	static const unsigned chunks[] = {1, 3, 17, 31};
+
+	for (unsigned i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+		pool = make_pool((size_t)chunks[i] * CHUNK_BYTES);
+		CUdeviceptr block = take((size_t)chunks[i] * CHUNK_BYTES, streams[0]);
+		ASSERT_OK(cuMemFreeAsync(block, streams[0]));
+		block = take((size_t)chunks[i] * CHUNK_BYTES - 1, streams[1]);
+		ASSERT_OK(cuMemFreeAsync(block, streams[1]));
+		end_pool();
+	}
+}
+
+/* Goal: chunks that are free but scattered are exchanged for others that lie together. */
+TEST(scattered_chunks_do_not_end_memory)
+{
+	enum { COUNT = DEVICE_CHUNKS };
+	CUdeviceptr blocks[COUNT];
+
+	pool = make_pool(0);
+	CUdeviceptr other;
+	ASSERT_OK(cuMemAlloc(&other, DEVICE_CHUNKS / 2 * (size_t)CHUNK_BYTES));
+	for (unsigned i = 0; i < COUNT / 2; i++)
+		blocks[i] = take(CHUNK_BYTES, streams[0]);
+	for (unsigned i = 0; i < COUNT / 2; i += 2)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], streams[0]));
+	CUdeviceptr large = take(4 * (size_t)CHUNK_BYTES, streams[0]);
+	ASSERT_OK(cuMemFreeAsync(large, streams[0]));
+	for (unsigned i = 1; i < COUNT / 2; i += 2)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], streams[0]));
+	end_pool();
+	ASSERT_OK(cuMemFree(other));
+}
+
+/* Goal: what is free and above the threshold goes back when the program waits for a stream, however it was freed. */
+TEST(synchronising_gives_back_what_is_free)
+{
+	pool = make_pool(0);
+	CUdeviceptr block = take(CHUNK_BYTES, streams[0]);
+	ASSERT_OK(cuMemFreeAsync(block, streams[0]));
+	ASSERT_OK(cuStreamSynchronize(streams[0]));
+	ASSERT_EQ(0u, numbers().reserved_bytes);
+
+	block = take(CHUNK_BYTES, streams[0]);
+	ASSERT_OK(cuMemFree(block));
+	ASSERT_OK(cuStreamSynchronize(streams[0]));
+	ASSERT_EQ(0u, numbers().reserved_bytes);
+	end_pool();
+}
+
+/* ---- The long run ------------------------------------------------------------------------------------------------ */
+
+struct slot {
+	CUdeviceptr pointer;
+	size_t bytes;
+};
+
+static size_t mixed_bytes(struct test_random *random)
+{
+	uint64_t shift = test_random_below(random, 15);
+
+	return 256 + (size_t)test_random_below(random, 256ull << shift);
+}
+
+/* Goal: a long run of mixed sizes over several streams reserves little more than lives, and records take little. */
+TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 60000)
+{
+	static struct slot slots[SLOTS];
+	struct test_random random = {.state = 20261115}; /* always the same: the limits are of this run */
+	size_t live = 0, peak = 0;
+
+	pool = make_pool(0);
+	cuuint64_t threshold = UINT64_MAX;
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+	for (unsigned i = 0; i < OPERATIONS; i++) {
+		struct slot *slot = &slots[test_random_below(&random, SLOTS)];
+		CUstream stream = streams[test_random_below(&random, 3)];
+		if (slot->pointer) {
+			ASSERT_OK(cuMemFreeAsync(slot->pointer, stream));
+			live -= slot->bytes;
+			slot->pointer = 0;
+			continue;
+		}
+		slot->bytes = mixed_bytes(&random);
+		slot->pointer = take(slot->bytes, stream);
+		live += slot->bytes;
+		if (live > peak)
+			peak = live;
+	}
+	cenote_pool_statistics now = numbers();
+	printf("reserved %.3f times the peak of what lived; records %.2f %% of it\n",
+	       (double)now.reserved_high_bytes / (double)peak, 100.0 * (double)now.metadata_bytes / (double)peak);
+	ASSERT_EQ(live, now.used_bytes);
+	ASSERT_EQ(peak, now.used_high_bytes);
+	ASSERT_LE((double)now.reserved_high_bytes, 1.25 * (double)peak);
+	ASSERT_LE((double)now.metadata_bytes, 0.02 * (double)peak);
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (slots[i].pointer)
+			ASSERT_OK(cuMemFreeAsync(slots[i].pointer, streams[0]));
+	end_pool();
+}
+
+/* Goal: a million blocks can live; each is found, and when they are gone the pool is one piece again. */
+TEST(a_million_blocks_live, .timeout_ms = 60000)
+{
+	CUdeviceptr *blocks = malloc(MANY * sizeof *blocks), base;
+	struct test_random random = test_random_start(0);
+	size_t bytes;
+
+	ASSERT(blocks);
+	pool = make_pool(0);
+	for (unsigned i = 0; i < MANY; i++)
+		blocks[i] = take(512, streams[i % 3]);
+	ASSERT_EQ((unsigned)MANY, numbers().live_block_count);
+	for (unsigned i = 0; i < 1000; i++) {
+		CUdeviceptr block = blocks[test_random_below(&random, MANY)];
+		ASSERT_OK(cuMemGetAddressRange(&base, &bytes, block + test_random_below(&random, 512)));
+		ASSERT_EQ(block, base);
+		ASSERT_EQ(512u, bytes);
+	}
+	for (unsigned i = MANY; i > 1; i--) { /* in any order */
+		unsigned other = (unsigned)test_random_below(&random, i);
+		CUdeviceptr block = blocks[other];
+		blocks[other] = blocks[i - 1];
+		blocks[i - 1] = block;
+	}
+	cuuint64_t threshold = UINT64_MAX;
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+	for (unsigned i = 0; i < MANY; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], streams[i % 3]));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_OK(cuStreamSynchronize(streams[i]));
+	cenote_pool_statistics now = numbers();
+	ASSERT_EQ(1u, now.free_block_count);
+	ASSERT_EQ(now.reserved_bytes, now.largest_free_bytes);
+	end_pool();
+	free(blocks);
+}
+
+/*
+ * ---- Whom a stream waits for --------------------------------------------------------------------------------------
+ */
+
+/*
+ * Goal: event dependencies are followed through many streams, and through streams that wait for each other all the
+ * time.
+ */
+TEST(dependencies_are_followed_through_many_streams)
+{
+	enum { CHAIN = 40, ROUNDS = 8 };
+	CUstream chain[CHAIN];
+	CUevent event;
+	struct gate gate = gate_make();
+
+	pool = make_pool(CHUNK_BYTES);
+	set_policies(1, 0, 0);
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	for (unsigned i = 0; i < CHAIN; i++)
+		ASSERT_OK(cuStreamCreate(&chain[i], CU_STREAM_NON_BLOCKING));
+	CUdeviceptr block = take(CHUNK_BYTES, chain[0]);
+	gate_close(gate, chain[0]);
+	ASSERT_OK(cuMemFreeAsync(block, chain[0]));
+	for (unsigned round = 0; round < ROUNDS; round++)
+		for (unsigned i = 1; i < CHAIN; i++) {
+			ASSERT_OK(cuEventRecord(event, chain[i - 1]));
+			ASSERT_OK(cuStreamWaitEvent(chain[i], event, 0));
+			ASSERT_OK(cuEventRecord(event, chain[i]));
+			ASSERT_OK(cuStreamWaitEvent(chain[i - 1], event, 0));
+		}
+	ASSERT_EQ(block, take(CHUNK_BYTES, chain[CHAIN - 1]));
+	ASSERT_EQ(1u, numbers().reused_followed);
+	ASSERT_OK(cuMemFreeAsync(block, chain[CHAIN - 1]));
+
+	/* One that waits for none of them, and so must not have it. */
+	CUdeviceptr refused;
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&refused, CHUNK_BYTES, pool, streams[0]));
+	gate_open(gate);
+	for (unsigned i = 0; i < CHAIN; i++) {
+		ASSERT_OK(cuStreamSynchronize(chain[i]));
+		ASSERT_OK(cuStreamDestroy(chain[i]));
+	}
+	ASSERT_OK(cuEventDestroy(event));
+	end_pool();
+	gate_free(gate);
+}
+
+/*
+ * ---- Large blocks that were cut -----------------------------------------------------------------------------------
+ */
+
+/* Goal: every address of a block that is the rest of a larger one is known as the block's. */
+TEST(the_rest_of_a_large_block_is_known_everywhere)
+{
+	CUdeviceptr base;
+	size_t bytes;
+
+	pool = make_pool(4 * CHUNK_BYTES);
+	CUdeviceptr whole = take(4 * (size_t)CHUNK_BYTES, streams[0]);
+	struct gate gate = gate_make();
+	gate_close(gate, streams[0]); /* the free does not happen yet, so the block stays one */
+	ASSERT_OK(cuMemFreeAsync(whole, streams[0]));
+	CUdeviceptr first = take(CHUNK_BYTES / 2, streams[0]);
+	CUdeviceptr rest = take(7 * (size_t)CHUNK_BYTES / 2, streams[0]);
+	for (size_t at = 0; at < 7 * (size_t)CHUNK_BYTES / 2; at += CHUNK_BYTES / 4) {
+		ASSERT_OK(cuMemGetAddressRange(&base, &bytes, rest + at));
+		ASSERT_EQ(rest, base);
+		ASSERT_EQ(7 * (size_t)CHUNK_BYTES / 2, bytes);
+	}
+	ASSERT_OK(cuMemFreeAsync(first, streams[0]));
+	ASSERT_OK(cuMemFreeAsync(rest, streams[0]));
+	gate_open(gate);
+	end_pool();
+	gate_free(gate);
+}
