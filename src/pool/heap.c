@@ -98,8 +98,8 @@ static void set_start(struct cn_heap *heap, uint32_t unit, uint32_t index)
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count)
 {
 	/* Sparse: only what stands for used memory takes any. */
-	size_t chunk_count = unit_count / CN_CHUNK_UNITS;
-	void *starts = mmap(NULL, (unit_count + chunk_count) * sizeof *heap->starts, PROT_READ | PROT_WRITE,
+	size_t stretch_count = unit_count / CN_STRETCH_UNITS;
+	void *starts = mmap(NULL, (unit_count + stretch_count) * sizeof *heap->starts, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (starts == MAP_FAILED)
@@ -116,17 +116,17 @@ void cn_heap_close(struct cn_heap *heap)
 	for (unsigned i = 0; i < CN_SEGMENT_COUNT; i++)
 		free(atomic_load(&heap->segments[i]));
 	munmap((void *)heap->starts,
-	       (heap->unit_count + (size_t)heap->unit_count / CN_CHUNK_UNITS) * sizeof *heap->starts);
+	       (heap->unit_count + (size_t)heap->unit_count / CN_STRETCH_UNITS) * sizeof *heap->starts);
 }
 
-/* Let cn_heap_find() know the block in every chunk that begins inside it. */
+/* Let cn_heap_find() know the block in every stretch that begins inside it. */
 static void set_covers(struct cn_heap *heap, uint32_t index)
 {
 	const struct cn_block *block = cn_block_at(heap, index);
-	uint32_t chunk = (block->start + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS;
+	uint32_t stretch = (block->start + CN_STRETCH_UNITS - 1) / CN_STRETCH_UNITS;
 
-	for (; chunk * (uint64_t)CN_CHUNK_UNITS < (uint64_t)block->start + block->units; chunk++)
-		atomic_store_explicit(&heap->covers[chunk], index, memory_order_relaxed);
+	for (; stretch * (uint64_t)CN_STRETCH_UNITS < (uint64_t)block->start + block->units; stretch++)
+		atomic_store_explicit(&heap->covers[stretch], index, memory_order_relaxed);
 }
 
 static uint32_t cut(struct cn_heap *heap, uint32_t index, uint32_t units)
@@ -324,11 +324,11 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 
 uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit)
 {
-	uint32_t first = unit / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+	uint32_t first = unit / CN_STRETCH_UNITS * CN_STRETCH_UNITS;
 
 	if (unit >= heap->top)
 		return 0;
-	uint32_t index = atomic_load_explicit(&heap->covers[unit / CN_CHUNK_UNITS], memory_order_relaxed);
+	uint32_t index = atomic_load_explicit(&heap->covers[unit / CN_STRETCH_UNITS], memory_order_relaxed);
 	if (index) {
 		const struct cn_block *block = cn_block_at(heap, index);
 		if (block->start <= unit && unit - block->start < block->units)

@@ -21,7 +21,8 @@ enum {
 	CN_CLASS_WORDS = (CN_CLASS_COUNT + 63) / 64,
 	CN_RECORDS_PER_SEGMENT = 1 << 14,
 	CN_SEGMENT_COUNT = 1 << 12,
-	CN_CHUNK_UNITS = 65536, /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
+	CN_CHUNK_UNITS = 65536,  /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
+	CN_STRETCH_UNITS = 4096, /* no more records than this are looked at to find a block */
 };
 
 enum cn_block_state {
@@ -57,7 +58,7 @@ struct cn_heap {
 	struct cn_block *_Atomic segments[CN_SEGMENT_COUNT];
 	uint32_t record_count, spare;
 	_Atomic uint32_t *starts; /* for each unit: the record of the block that begins there, or 0 */
-	_Atomic uint32_t *covers; /* for each chunk: a record that may cover its first unit; a hint, to be checked */
+	_Atomic uint32_t *covers; /* for each stretch: a record that may cover its first unit; a hint, to be checked */
 	uint32_t unit_count;      /* of the range */
 	_Atomic uint32_t top;     /* from here on nothing was ever used */
 	uint32_t last;            /* the record that ends at `top` */

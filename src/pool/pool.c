@@ -20,6 +20,8 @@ enum {
 	CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES,
 };
 
+#define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
+
 _Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << TABLE_SHIFT, "what the device gives");
 
 static struct {
@@ -214,6 +216,7 @@ CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, vo
 {
 	size_t all = device ? device->total_bytes : machine_bytes();
 	size_t most = max_bytes && max_bytes < all ? max_bytes : all;
+	most = most < RANGE_BYTES_MAX ? most : RANGE_BYTES_MAX;
 	size_t range = (most + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
 	void *base;
 	CUresult result;
