@@ -182,11 +182,19 @@ static CUresult check_properties(const CUmemPoolProps *properties)
 	return result;
 }
 
+/* Records of destroyed pools stay while blocks live, whose facts they are. */
+static void give_ended(void)
+{
+	for (void *ended; (ended = cn_pool_take_ended());)
+		cn_table_give(&table, ended);
+}
+
 /* Properties have been checked; the location is as it is kept. */
 static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, struct cn_device *device,
 			  unsigned int handle_types, size_t max_bytes, bool is_default,
 			  struct cn_memory_pool **ret_pool)
 {
+	give_ended();
 	struct cn_memory_pool *pool = cn_table_take(&table);
 
 	if (!pool)
@@ -236,14 +244,6 @@ CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps 
 
 /* ---- The end of a pool ---- */
 
-static bool has_blocks(const struct cn_memory_pool *pool)
-{
-	struct cn_pool_numbers numbers;
-
-	cn_pool_numbers(pool->pool, &numbers);
-	return numbers.live_block_count;
-}
-
 CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	struct cn_memory_pool *pool;
@@ -264,10 +264,8 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		if (atomic_load(place->current) == pool)
 			atomic_store(place->current, place->own);
 	pthread_mutex_unlock(&pools.mutex);
-	bool needed = has_blocks(pool); /* their facts are the record's */
 	cn_pool_destroy(pool->pool);
-	if (!needed)
-		cn_table_give(&table, pool);
+	give_ended();
 	return CUDA_SUCCESS;
 }
 

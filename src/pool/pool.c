@@ -26,7 +26,7 @@ _Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << TA
 
 static struct {
 	struct cn_lock lock;
-	struct cn_pool *first, *spare;
+	struct cn_pool *first, *ended, *spare;
 	_Atomic uint64_t last_id;
 	struct cn_pool *_Atomic *_Atomic table; /* by address */
 } pools;
@@ -277,11 +277,25 @@ static void end_pool(struct cn_pool *pool)
 		free(cache);
 	}
 	cn_heap_close(&pool->heap);
-	/* The record stays for the next pool: a thread that has just looked the pool up must not find it gone. */
 	cn_lock(&pools.lock);
-	pool->next = pools.spare;
-	pools.spare = pool;
+	pool->next = pools.ended;
+	pools.ended = pool;
 	cn_unlock(&pools.lock);
+}
+
+void *cn_pool_take_ended(void)
+{
+	cn_lock(&pools.lock);
+	struct cn_pool *pool = pools.ended;
+	void *owner = pool ? pool->owner : NULL;
+	if (pool) {
+		/* The record stays for the next pool: a thread that has just looked the pool up must not find it gone. */
+		pools.ended = pool->next;
+		pool->next = pools.spare;
+		pools.spare = pool;
+	}
+	cn_unlock(&pools.lock);
+	return owner;
 }
 
 void cn_pools_reap(void)
