@@ -79,9 +79,9 @@ CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
 /*
  * How a pool is doing.
  *
- * Sizes are in bytes. `used` is what blocks occupy, which is what was asked for, rounded up; `reserved` what the pool
- * has from the system. The reuse counts say which rule found the memory of each allocation so far, in the order in
- * which the rules are tried; each allocation counts once.
+ * Sizes are in bytes. `used` is what was asked for; `reserved` what the pool has from the system. The reuse counts
+ * say which rule found the memory of each allocation so far, in the order in which the rules are tried; each
+ * allocation counts once.
  */
 typedef struct cenote_pool_statistics {
 	unsigned long long used_bytes, used_high_bytes;         /* now, and the most since the mark was reset */
@@ -89,13 +89,14 @@ typedef struct cenote_pool_statistics {
 	unsigned long long largest_free_bytes;                  /* of the free blocks */
 	unsigned long long free_block_count;                    /* with those whose free has not happened yet */
 	unsigned long long live_block_count;
-	unsigned long long metadata_bytes;       /* that Cenote keeps about the pool, outside its memory */
-	unsigned long long reused_own;           /* freed in the same stream */
-	unsigned long long reused_settled;       /* free, and known to be */
-	unsigned long long reused_followed;      /* freed in a stream that this one waits for anyway */
-	unsigned long long reused_opportunistic; /* freed in another stream, and that happened to be done */
-	unsigned long long reused_waiting;       /* waits inserted: the stream waits for another stream's free */
-	unsigned long long grown;                /* new memory from the system */
+	unsigned long long metadata_bytes;          /* that Cenote keeps about the pool, outside its memory */
+	unsigned long long reused_own;              /* freed in the same stream */
+	unsigned long long reused_settled;          /* free, and known to be */
+	unsigned long long reused_followed;         /* freed in a stream that this one waits for anyway */
+	unsigned long long reused_opportunistic;    /* freed in another stream, and that happened to be done */
+	unsigned long long reused_waiting;          /* waits inserted: the stream waits for another stream's free */
+	unsigned long long grown;                   /* new memory from the system */
+	unsigned long long free_blocks_by_size[40]; /* [i]: free blocks of 2^i to 2^(i+1) - 1 bytes */
 } cenote_pool_statistics;
 
 /*
@@ -110,6 +111,20 @@ typedef struct cenote_pool_statistics {
  *                               knows
  */
 CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics *ret_statistics, size_t room_bytes);
+
+/*
+ * Draw a pool's memory as text: lines of 64 characters, each character an equal part of the range that was used so far.
+ *
+ *     #  most of it is in blocks that live       o  … in blocks that were freed, and wait for their stream's next use
+ *     .  … free for anybody                      _  … without memory: given back to the system
+ *
+ * Writes as many whole lines as fit into room_bytes with the zero at the end, at most 64 of them. As costly as
+ * cenote_pool_stats(). Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, ret_text is NULL, or there is no room for a line: 66 bytes
+ */
+CENOTE_API CUresult cenote_pool_picture(CUmemoryPool pool, char *ret_text, size_t room_bytes);
 
 /*
  * Kernels.

@@ -246,6 +246,35 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 		.reused_waiting = numbers.reused_waiting,
 		.grown = numbers.grown,
 	};
+	_Static_assert(sizeof statistics.free_blocks_by_size == sizeof numbers.free_blocks_by_size,
+		       "one for each power");
+	memcpy(statistics.free_blocks_by_size, numbers.free_blocks_by_size, sizeof numbers.free_blocks_by_size);
 	memcpy(ret_statistics, &statistics, room_bytes);
+	return CUDA_SUCCESS;
+}
+
+CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, size_t room_bytes)
+{
+	enum { COLUMNS = 64, LINES_MAX = 64 };
+	char cells[COLUMNS * LINES_MAX];
+	struct cn_memory_pool *pool;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	size_t lines = room_bytes ? (room_bytes - 1) / (COLUMNS + 1) : 0;
+	if (!ret_text || !lines)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no room for a line of the picture: it takes %d bytes",
+				COLUMNS + 2);
+	lines = lines < LINES_MAX ? lines : LINES_MAX;
+	cn_pool_draw(pool->pool, cells, lines * COLUMNS);
+	for (size_t line = 0; line < lines; line++) {
+		memcpy(ret_text, cells + line * COLUMNS, COLUMNS);
+		ret_text += COLUMNS;
+		*ret_text++ = '\n';
+	}
+	*ret_text = 0;
 	return CUDA_SUCCESS;
 }

@@ -289,7 +289,10 @@ void *cn_pool_take_ended(void)
 	struct cn_pool *pool = pools.ended;
 	void *owner = pool ? pool->owner : NULL;
 	if (pool) {
-		/* The record stays for the next pool: a thread that has just looked the pool up must not find it gone. */
+		/*
+		 * The record stays for the next pool: a thread that has just looked the pool up must not find it
+		 * gone.
+		 */
 		pools.ended = pool->next;
 		pool->next = pools.spare;
 		pools.spare = pool;
@@ -391,8 +394,11 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
 		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
 		numbers.live_block_count += state == CN_BLOCK_LIVE;
-		numbers.free_block_count += state == CN_BLOCK_FREE || state == CN_BLOCK_CACHED;
-		if ((state == CN_BLOCK_FREE || state == CN_BLOCK_CACHED) && bytes > numbers.largest_free_bytes)
+		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED)
+			continue;
+		numbers.free_block_count++;
+		numbers.free_blocks_by_size[63 - __builtin_clzll(bytes)]++;
+		if (bytes > numbers.largest_free_bytes)
 			numbers.largest_free_bytes = bytes;
 	}
 	/* Records, and the pages of the table of starts that stand for memory in use so far. */
@@ -400,4 +406,43 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 				  (uint64_t)pool->heap.top * sizeof(uint32_t);
 	cn_unlock(&pool->lock);
 	*ret_numbers = numbers;
+}
+
+/* How a block is drawn, and in which order the counts of a cell stand. */
+static unsigned kind_of(const struct cn_block *block)
+{
+	switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
+	case CN_BLOCK_LIVE: return 0;
+	case CN_BLOCK_FREE: return 2;
+	case CN_BLOCK_HOLE: return 3;
+	default: return 1;
+	}
+}
+
+void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
+{
+	static const char signs[] = "#o._";
+
+	cn_lock(&pool->lock);
+	uint64_t top = pool->heap.top;
+	uint32_t index = top ? atomic_load_explicit(&pool->heap.starts[0], memory_order_relaxed) : 0;
+	for (size_t cell = 0; cell < count; cell++) {
+		uint64_t from = top * cell / count, to = top * (cell + 1) / count, units[4] = {0, 0, 0, 0};
+		unsigned most = 3;
+		while (index) {
+			const struct cn_block *block = block_of(pool, index);
+			uint64_t start = block->start, end = start + block->units;
+			uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
+			if (stop > begin)
+				units[kind_of(block)] += stop - begin;
+			if (end > to)
+				break;
+			index = block->after;
+		}
+		for (unsigned kind = 0; kind < 4; kind++)
+			if (units[kind] > units[most])
+				most = kind;
+		ret_cells[cell] = signs[most];
+	}
+	cn_unlock(&pool->lock);
 }

@@ -35,6 +35,7 @@ struct cn_pool_numbers {
 	uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes;
 	uint64_t reused_own, reused_settled, reused_followed, reused_opportunistic, reused_waiting, grown; /* by rule */
 	uint64_t largest_free_bytes, free_block_count, live_block_count, metadata_bytes;
+	uint64_t free_blocks_by_size[40]; /* by the power of two below */
 };
 
 /* What is at an address. */
@@ -77,6 +78,8 @@ void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);
 uint64_t cn_pool_threshold(const struct cn_pool *pool);
 void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
 void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
+/* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
+void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
 void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);
 
 /* Give free memory back to the system, as long as at least `keep_bytes` stay reserved. */

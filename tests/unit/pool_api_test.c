@@ -631,3 +631,41 @@ TEST(runtime_pools)
 	ASSERT_OK(cudaMemPoolDestroy(pool));
 	ASSERT_ERROR(cudaErrorInvalidValue, cudaMemPoolDestroy(pool));
 }
+
+/* Goal: the picture shows what lives, what was freed, what is free and what has no memory. */
+TEST(picture_shows_the_pool)
+{
+	enum { QUARTER = 8 << 20 };
+	CUmemPoolProps properties = properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, 0);
+	cenote_pool_statistics statistics;
+	CUmemoryPool pool;
+	CUdeviceptr at[2];
+	CUcontext context;
+	CUstream stream;
+	char text[66], more[200];
+
+	ASSERT_OK(cuInit(0));
+	ASSERT_OK(cuCtxCreate(&context, NULL, 0, 0));
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	ASSERT_OK(cenote_pool_picture(pool, text, sizeof text));
+	ASSERT_STREQ("________________________________________________________________\n", text);
+	for (int i = 0; i < 2; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&at[i], QUARTER, pool, stream));
+	ASSERT_OK(cuMemFreeAsync(at[1], stream));
+	ASSERT_OK(cenote_pool_picture(pool, text, sizeof text));
+	ASSERT_STREQ("################oooooooooooooooo................................\n", text);
+	ASSERT_OK(cenote_pool_picture(pool, more, sizeof more));
+	ASSERT_EQ(3 * 65, strlen(more));
+	ASSERT_OK(cenote_pool_stats(pool, &statistics, sizeof statistics));
+	ASSERT_EQ(1, statistics.free_blocks_by_size[23]);
+	ASSERT_EQ(1, statistics.free_blocks_by_size[24]);
+	ASSERT_OK(cuMemFreeAsync(at[0], stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	ASSERT_OK(cenote_pool_picture(pool, text, sizeof text));
+	ASSERT_STREQ("________________________________________________________________\n", text);
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_pool_picture(pool, text, sizeof text - 1));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_pool_picture(NULL, text, sizeof text));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_OK(cuCtxDestroy(context));
+}
