@@ -35,7 +35,7 @@ static const char *me = "exporter";
 
 /* ---- What is said, and who says it: the exporter on the left, the importer on the right ---- */
 
-static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
 	va_list arguments;
 
