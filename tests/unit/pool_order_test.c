@@ -57,8 +57,9 @@ struct life {
 	size_t bytes;
 	uint32_t word;
 	bool filled;
-	unsigned line;      /* whose turn it is */
-	struct clock freed; /* of a late one */
+	unsigned line;       /* whose turn it is */
+	struct clock freed;  /* of a late one */
+	bool had[LINES_MAX]; /* lines that were given these bytes since, by a rule that was on then */
 };
 
 struct check {
@@ -287,13 +288,16 @@ static void check_late(struct issuer *issuer, CUmemoryPool pool, struct line *li
 		bool own = late->line == line->place, ordered = covers(&now, &late->freed);
 		issuer->own_count += own;
 		issuer->followed_count += !own && ordered && follows;
-		/* Ordered: by events, or because a wait was inserted when it had these bytes before. */
-		if (own || ordered)
+		/* What a line was given by the rules once, it may have again as its own. */
+		bool legal = own || (ordered && follows) || late->had[line->place];
+		late->had[line->place] = true;
+		if (legal)
 			continue;
 		if (!waits)
-			FAIL("%zu bytes at %p, freed behind a closed gate by line %u, were handed out to line %u, "
-			     "which is not ordered after that",
-			     bytes, (const void *)at, late->line, line->place);
+			FAIL("%zu bytes at %p, freed behind a closed gate by line %u, were handed out to line %u (%s)",
+			     bytes, (const void *)at, late->line, line->place,
+			     ordered ? "which waits for it, but must not follow events"
+				     : "which is not ordered after that");
 		issuer->wait_count++;
 		join(&line->clock, &late->freed);
 		ASSERT_ERROR(CUDA_ERROR_NOT_READY, cuStreamQuery(line->handle));
@@ -360,11 +364,16 @@ static void free_life(struct issuer *issuer, struct life *life)
 	leave_living(life->at);
 	ASSERT_OK(cuMemFreeAsync((CUdeviceptr)(uintptr_t)life->at, line->handle));
 	issue(issuer, line);
+	/* What it frees is its own from here on, whoever freed these bytes before. */
+	for (unsigned i = 0; i < issuer->late_count; i++)
+		if (overlap(life->at, life->bytes, issuer->late[i].at, issuer->late[i].bytes))
+			issuer->late[i].had[line->place] = true;
 	if (issuer->alone && is_held(issuer, &line->worked)) {
 		ASSERT_LT(issuer->late_count, LATE_MAX);
 		struct life *late = &issuer->late[issuer->late_count++];
 		*late = *life;
 		late->freed = line->worked;
+		memset(late->had, 0, sizeof late->had);
 		late->line = line->place;
 	}
 	drop_life(issuer, life);
