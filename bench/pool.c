@@ -24,6 +24,7 @@ enum {
 	TURNS = 15,
 	SIZES = 1 << 16, /* drawn beforehand */
 	THREAD_PAIRS = 2000000,
+	MANY_BYTES = 512,
 };
 
 struct contestant {
@@ -294,47 +295,72 @@ static void bench_two_threads(CUcontext context)
 
 /* ---- Many blocks ------------------------------------------------------------------------------------------------- */
 
-static void **many;
+struct many {
+	const struct contestant *contestant;
+	void **blocks;
+	unsigned long live;
+};
 
 /*
- * Blocks that are there already are freed here and there, and others allocated: mostly misses of the processor's
- * cache.
+ * Blocks that are there already are freed here and there, and others allocated: what is known of a block that has not
+ * been used for a while must come from memory.
  */
 static void replace(void *data, unsigned long count)
 {
-	unsigned long live = *(unsigned long *)data;
 	static uint64_t state = 2463534242ull;
+	const struct many *many = data;
 
 	while (count--) {
-		void **block = &many[draw(&state) % live];
-		pool_free(*block);
-		*block = pool_allocate(512);
+		void **block = &many->blocks[draw(&state) % many->live];
+		many->contestant->free(*block);
+		*block = many->contestant->allocate(MANY_BYTES);
 	}
+}
+
+/* The same with nothing but the reading of the slot, each after the one before: what the machine takes for a miss. */
+static void chase(void *data, unsigned long count)
+{
+	const struct many *many = data;
+	static uint64_t state = 2463534242ull;
+	uintptr_t last = 0;
+
+	while (count--)
+		last = (uintptr_t)many->blocks[(draw(&state) + last % 2) % many->live];
+	__asm__ volatile("" : : "r"(last));
 }
 
 static void bench_many(void)
 {
-	unsigned long lives[] = {1000, 1000000}, live = 0;
-	struct work work = {.contestant = &contestants[0], .bytes = 512};
+	static const unsigned long lives[] = {1000, 1000000};
+	double fills[2][4], pairs[2][4], replaces[2][4], chases[2] = {0, 0};
+	struct many many = {.blocks = malloc(lives[1] * sizeof *many.blocks)};
 
-	many = malloc(lives[1] * sizeof *many);
-	BENCH_MUST(!many);
-	printf("\n");
-	for (unsigned i = 0; i < 2; i++) {
-		uint64_t before = bench_now_ns();
-		unsigned long first = live;
-		while (live < lives[i])
-			many[live++] = pool_allocate(512);
-		double fill = (double)(bench_now_ns() - before) / (double)(live - first);
-		double more = bench_measure(pair, &work).median_ns, other = bench_measure(replace, &live).median_ns;
-		printf("%7lu blocks of 512 bytes: %6.1f ns to allocate each; a pair then %6.1f ns, "
-		       "to replace any %6.1f ns\n",
-		       live, fill, more, other);
+	BENCH_MUST(!many.blocks);
+	for (unsigned i = 0; i < contestant_count; i++) {
+		struct work work = {.contestant = &contestants[i], .bytes = MANY_BYTES};
+		many.contestant = &contestants[i];
+		for (unsigned j = 0; j < 2; j++) {
+			unsigned long first = many.live;
+			uint64_t before = bench_now_ns();
+			while (many.live < lives[j])
+				many.blocks[many.live++] = contestants[i].allocate(MANY_BYTES);
+			fills[j][i] = (double)(bench_now_ns() - before) / (double)(many.live - first);
+			pairs[j][i] = bench_measure(pair, &work).median_ns;
+			replaces[j][i] = bench_measure(replace, &many).median_ns;
+			chases[j] = bench_measure(chase, &many).median_ns;
+		}
+		while (many.live)
+			contestants[i].free(many.blocks[--many.live]);
 	}
-	while (live)
-		pool_free(many[--live]);
+	free(many.blocks);
 	BENCH_MUST(cuStreamSynchronize(thread_stream));
-	free(many);
+	for (unsigned j = 0; j < 2; j++) {
+		title(j ? "A million blocks of 512 bytes live" : "A thousand blocks of 512 bytes live");
+		row("to allocate each", fills[j], 0, NULL);
+		row("one more allocated and freed", pairs[j], 0, NULL);
+		row("any of them replaced", replaces[j], 0, NULL);
+		printf("  (only to read where one is: %.1f ns)\n", chases[j]);
+	}
 }
 
 /* Some libraries want more room for thread-local variables than a program has for those that come later. */

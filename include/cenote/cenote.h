@@ -7,7 +7,10 @@
  *
  *   Errors       cenote_last_error()
  *   Descriptors  cenote_send_descriptor(), cenote_recv_descriptor(): exported memory on its way to another process
- *   Pools        cenote_pool_stats(): how a memory pool is doing
+ *   Sharing      cenote_send_pool(), cenote_send_block() and their other ends: a pool, and a block with the event that
+ *                says when it is ready, on their way to another process
+ *   Pools        cenote_pool_stats(): how a memory pool is doing; cenote_pool_importers(), cenote_pool_watch(),
+ *                cenote_pool_limit(), cenote_pool_evict(): who has imported it, and what they may
  *   Kernels      CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
  */
 #ifndef CENOTE_H
@@ -77,6 +80,106 @@ CENOTE_API CUresult cenote_send_descriptor(int sock, int descriptor);
 CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
 
 /*
+ * Send a pool to another process over a Unix socket.
+ *
+ * The same as cuMemPoolExportToShareableHandle(), cenote_send_descriptor() and close(): the receiver calls
+ * cenote_recv_pool(), or cenote_recv_descriptor() and cuMemPoolImportFromShareableHandle(). Any number of processes may
+ * be sent the pool, now or later; whoever has received it may import it as long as the pool lives. Waits for no stream,
+ * but like cenote_send_descriptor() for a socket that is full. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is imported, or was not created with
+ *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; sock is not a Unix socket
+ *   CUDA_ERROR_NOT_PERMITTED     the pool was created for CU_MEM_HANDLE_TYPE_FABRIC too, and the process has no channel
+ *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
+ *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, the process may not open any more descriptors, or the socket
+ *                                failed: cenote_last_error() says how
+ *
+ * After an error nothing has been sent.
+ */
+CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool);
+
+/*
+ * Receive a pool that cenote_send_pool() sent, and import it.
+ *
+ * *ret_pool is destroyed with cuMemPoolDestroy() when the blocks imported from it have been freed, and once for each
+ * time that the pool was imported: the same pool has the same handle. Waits until a message comes, then for the
+ * exporter's answer, a few seconds at most: its process must live, but need not call Cenote meanwhile. Thread-safe,
+ * within the limits of cenote_recv_descriptor().
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or ret_pool is NULL
+ *   CUDA_ERROR_UNKNOWN           the descriptor that came leads to no pool, or to one that is gone with its exporter
+ *   CUDA_ERROR_NOT_SUPPORTED     it leads to memory of cuMemCreate()
+ *   CUDA_ERROR_INVALID_DEVICE    the pool is of a device that this process may not see (CUDA_VISIBLE_DEVICES)
+ *   CUDA_ERROR_INVALID_HANDLE    what came is another message, or came without a descriptor or with several
+ *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *                                nothing is lost, call again
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side or the pool's exporter is gone or does not answer, the process may not
+ *                                open any more descriptors, or the socket failed: cenote_last_error() says how
+ *   CUDA_ERROR_OUT_OF_MEMORY     no memory or no addresses for what is imported
+ *
+ * After an error other than INVALID_VALUE and NOT_READY what had come is gone, and a stream may stand in the middle of
+ * a message.
+ */
+CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool);
+
+/*
+ * Send a block of a shared pool to a process that has imported the pool, with the event that says when it is ready.
+ *
+ * `block` is what was allocated here, from a pool that has been sent or exported before. `ready` is an event of this
+ * process, made with CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING and recorded behind the allocation and whatever
+ * fills it; NULL when there is nothing to wait for. What is recorded when the receiver's stream waits for it counts, so
+ * record before sending. The event stays the caller's, and must live until the receiver has got it.
+ *
+ * The receiver calls cenote_recv_block(). The message is 144 bytes, with no descriptor: cuMemPoolExportPointer()'s data
+ * and cuIpcGetEventHandle()'s handle. A block may be sent any number of times, to any number of processes. The block
+ * stays the caller's to free, in its time; freed before the receivers have freed theirs, it comes back to the pool when
+ * the last of them has. Waits for no stream, but like cenote_send_descriptor() for a socket that is full. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     no block of a pool that has been exported begins at block; sock is not a Unix socket
+ *   CUDA_ERROR_INVALID_HANDLE    ready is not a live event, was made without CU_EVENT_INTERPROCESS, or was opened from
+ *                                a handle
+ *   CUDA_ERROR_INVALID_CONTEXT   there is a ready event, and no context is current
+ *   CUDA_ERROR_OUT_OF_MEMORY     four million blocks of the pool are exported already, or there is no memory for it
+ *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, or the socket failed: cenote_last_error() says how
+ *
+ * After an error nothing has been sent.
+ */
+CENOTE_API CUresult cenote_send_block(int sock, CUdeviceptr block, CUevent ready);
+
+/*
+ * Receive a block that cenote_send_block() sent, and import it.
+ *
+ * imported_pool is the pool from which the block was allocated, as cenote_recv_pool() or
+ * cuMemPoolImportFromShareableHandle() gave it. *ret_block is the first byte of the block here; it is freed with
+ * cuMemFreeAsync() or cuMemFree(), once for each time it was received. *ret_ready is an event of the current context
+ * to be destroyed with cuEventDestroy(), or NULL if none was sent: let a stream wait for it (cuStreamWaitEvent) before
+ * that stream uses the block. Waits until a message comes, and for no stream. Thread-safe, within the limits of
+ * cenote_recv_descriptor().
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_CONTEXT   no context is current; or the event that came is this process's own
+ *   CUDA_ERROR_INVALID_VALUE     imported_pool is not a live pool that was imported, ret_block or ret_ready is NULL,
+ *                                sock is not a Unix socket; or the block that came is of another pool, has been freed
+ *                                by its exporter, or its exporter is gone or has shut this process out
+ *   CUDA_ERROR_INVALID_HANDLE    what came is another message
+ *   CUDA_ERROR_MAP_FAILED        the event that came does not live any more, its process is gone, or it is none
+ *   CUDA_ERROR_OUT_OF_MEMORY     the exporter's limit (cenote_pool_limit) would be passed, or there is no memory
+ *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *                                nothing is lost, call again
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone or does not answer, or the socket failed: cenote_last_error()
+ *                                says how
+ *
+ * If what came was at fault and not the arguments, it is gone, and nothing is held. A stream may then stand in the
+ * middle of a message.
+ */
+CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUdeviceptr *ret_block, CUevent *ret_ready);
+
+/*
  * How a pool is doing.
  *
  * Sizes are in bytes. `used` is what was asked for; `reserved` what the pool has from the system. The reuse counts
@@ -97,6 +200,10 @@ typedef struct cenote_pool_statistics {
 	unsigned long long reused_waiting;          /* waits inserted: the stream waits for another stream's free */
 	unsigned long long grown;                   /* new memory from the system */
 	unsigned long long free_blocks_by_size[40]; /* [i]: free blocks of 2^i to 2^(i+1) - 1 bytes */
+	unsigned long long exported_block_count;    /* blocks that were exported and have not come back to the pool */
+	unsigned long long importer_count;          /* those who hold nothing and those who are leaving included */
+	unsigned long long deferred_block_count;    /* blocks that were freed here and that an importer still holds */
+	unsigned long long deferred_bytes;
 } cenote_pool_statistics;
 
 /*
@@ -107,8 +214,8 @@ typedef struct cenote_pool_statistics {
  * meanwhile. Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, ret_statistics is NULL, or room_bytes is more than this library
- *                               knows
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is imported; ret_statistics is NULL, or room_bytes is more
+ *                               than this library knows
  */
 CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics *ret_statistics, size_t room_bytes);
 
@@ -122,9 +229,100 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics 
  * cenote_pool_stats(). Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, ret_text is NULL, or there is no room for a line: 66 bytes
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is imported; ret_text is NULL, or there is no room for a
+ *                               line: 66 bytes
  */
 CENOTE_API CUresult cenote_pool_picture(CUmemoryPool pool, char *ret_text, size_t room_bytes);
+
+/*
+ * One who has imported a pool.
+ *
+ * What it holds is its own word, which only it can write: a peer that lies delays the return of blocks and no more.
+ */
+typedef struct cenote_importer {
+	unsigned long long id; /* for cenote_pool_evict(); never used twice in a process */
+	int pid;               /* as this process sees it; 0: it cannot, the importer is in another PID namespace */
+	unsigned int uid;
+	int leaving; /* 1: its connection has ended, by its death, its cuMemPoolDestroy() or cenote_pool_evict(), and
+			it is not known yet to have let go of what it held */
+	int unused;
+	unsigned long long held_block_count, held_bytes;         /* imported and not freed, each block once */
+	unsigned long long deferred_block_count, deferred_bytes; /* of those, freed here already: they wait for it */
+	unsigned long long joined_ns;        /* when it imported the pool: CLOCK_MONOTONIC, in nanoseconds */
+	unsigned long long waiting_since_ns; /* when the oldest of the deferred ones was freed; 0: there are none */
+} cenote_importer;
+
+/*
+ * Who has imported a pool, and what they hold: cenote_pool_importers(pool, list, sizeof *list, room, &count).
+ *
+ * Fills in at most `room` of ret_importers, the youngest first, and sets *ret_count to how many there are, which may be
+ * more; with room 0 they are only counted, and ret_importers may be NULL. A process that has imported the pool twice is
+ * there once. The structure may grow at its end in later versions: importer_bytes says how much of it the caller
+ * knows, and the entries are that far apart.
+ *
+ * Looks at every deferred block for each importer, so not for an inner loop; others come, go, import and free
+ * meanwhile. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is itself imported; ret_count is NULL; with room for any,
+ *                               ret_importers is NULL, or importer_bytes is 0 or more than this library knows
+ *   CUDA_ERROR_OUT_OF_MEMORY    no host memory for the list
+ */
+CENOTE_API CUresult cenote_pool_importers(CUmemoryPool pool, cenote_importer *ret_importers, size_t importer_bytes,
+					  size_t room, size_t *ret_count);
+
+/*
+ * A descriptor that becomes readable when somebody imports the pool or leaves it: for poll(), select() and epoll.
+ *
+ * An eventfd: reading its 8 bytes tells how many have come or gone since it was last read, and makes it unreadable
+ * again; a read when nothing has happened fails with EAGAIN and does not wait. Who it was says cenote_pool_importers().
+ * A process that is killed counts twice if it is noticed in two steps: when its connection ends, and when it is gone.
+ *
+ * All descriptors of one pool share one count: one reader should read it. *ret_descriptor is the caller's to close, is
+ * closed on exec, and may outlive the pool, after which it tells no more. Watching makes the pool a shared one, as if
+ * it had been exported. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is itself imported, or was not created with
+ *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; ret_descriptor is NULL
+ *   CUDA_ERROR_NOT_PERMITTED     as with cenote_send_pool()
+ *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
+ *   CUDA_ERROR_OPERATING_SYSTEM  no descriptor could be made: cenote_last_error() says why
+ */
+CENOTE_API CUresult cenote_pool_watch(CUmemoryPool pool, int *ret_descriptor);
+
+/*
+ * Shut an importer out: one that has hung, or is not wanted any more.
+ *
+ * Returns at once. From soon after on the importer's calls fail that would import a pointer, and the importer is shown
+ * as leaving. What it has imported it can still read and write until it frees it: its memory cannot be taken away, and
+ * is not given to anybody else. Its blocks come back to the pool when it has freed them or its process is gone.
+ * Shutting out one that is leaving already changes nothing. A process that has the pool's descriptor may import it
+ * again. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is itself imported
+ *   CUDA_ERROR_NOT_FOUND        it has no importer of this id, or not any more
+ */
+CENOTE_API CUresult cenote_pool_evict(CUmemoryPool pool, unsigned long long importer);
+
+/*
+ * Limit how much of a pool each of its importers may hold at a time: bytes_per_importer, or 0 for no limit, as it is in
+ * the beginning.
+ *
+ * An import that would pass the limit fails with CUDA_ERROR_OUT_OF_MEMORY; the sizes of the blocks count, a block that
+ * is imported twice once, and one that was freed until its stream has come to it. What is held already stays held. The
+ * limit is kept by the importer's own library: it keeps honest programs in their bounds, against the others there is
+ * cenote_pool_evict(). Takes effect for imports from now on. Thread-safe.
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is itself imported, or was not created with
+ *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+ *   CUDA_ERROR_NOT_PERMITTED     as with cenote_send_pool()
+ *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
+ *   CUDA_ERROR_OPERATING_SYSTEM  the pool could not be made a shared one: cenote_last_error() says why
+ */
+CENOTE_API CUresult cenote_pool_limit(CUmemoryPool pool, size_t bytes_per_importer);
 
 /*
  * Kernels.

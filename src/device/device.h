@@ -66,9 +66,13 @@ enum cn_operation_kind {
 	CN_WAIT_VALUE,  /* nothing, once a word of memory compares well */
 	CN_WRITE_VALUE, /* store a word of memory */
 	CN_TIMESTAMP,   /* store the time at which this is reached */
+	CN_NOTE,        /* a short function of the library's own, which neither waits nor calls the program; always */
+	CN_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
+	CN_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
 };
 
 struct cn_queue;
+struct cn_signal;
 
 struct cn_point {
 	struct cn_queue *queue; /* NULL: always reached */
@@ -128,6 +132,15 @@ struct cn_operation {
 			struct cn_stamp *stamp;
 			uint64_t serial;
 		} timestamp;
+		struct {
+			void (*function)(void *object, uint64_t number);
+			void *object;
+			uint64_t number;
+		} note;
+		struct {
+			struct cn_signal *signal;
+			uint64_t record;
+		} wait_signal; /* CN_MARK_SIGNAL's, too */
 	};
 };
 
@@ -139,21 +152,40 @@ struct cn_queue_group;
 struct cn_queue_item;
 struct cn_waiter;
 
+/* From its operation `from` on, the queue that keeps this comes after a point of another one. */
+struct cn_followed {
+	struct cn_point point; /* queue NULL: here this queue went to another stream, which follows nothing of this */
+	uint64_t from;
+};
+
 struct cn_queue {
 	_Atomic uint64_t completed;
 	_Atomic uint64_t submitted;
+	_Atomic uint64_t learned;      /* the highest `from` in `followed`: may be that of an operation to come */
+	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
 	struct cn_lock lock;
 	int state;                              /* the device's own */
 	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
 	_Atomic uint64_t owner;                 /* handle of the stream; 0 once closed: nothing more is accepted */
 	_Atomic(struct cn_queue_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
 	struct cn_queue *group_next, *group_previous;
-	uint64_t legacy_seen;    /* the legacy queue's number that this one waits for already */
-	uint64_t seen_by_legacy; /* this queue's number that the legacy queue waits for already */
+	uint64_t legacy_seen;     /* the legacy queue's number that this one waits for already */
+	uint64_t seen_by_legacy;  /* this queue's number that the legacy queue waits for already */
+	uint64_t noted_by_legacy; /* this queue's number that is in the legacy queue's `followed` */
 	struct cn_queue_item *first, *last, *spare;
 	unsigned spare_count;
 	struct cn_waiter *waiters; /* by number */
 	struct cn_queue *run_next; /* in the list of queues that can go on */
+
+	struct cn_followed *followed; /* oldest first; never given back */
+	unsigned followed_count, followed_room;
+	uint64_t opened;               /* the last number of earlier owners */
+	_Atomic bool followed_crowded; /* it should have more room */
+	struct {                       /* of one who asks what a queue follows; the device has a lock for it */
+		uint64_t serial, up_to, looked_up_to;
+		struct cn_queue *next;
+		bool listed;
+	} walk;
 };
 
 struct cn_queue_group {
@@ -172,8 +204,27 @@ struct cn_physical_facts {
 	unsigned flags;        /* the driver layer's own */
 };
 
+/*
+ * The piece of a device's memory in which an allocation lies, with others beside it. `fd` is the device's, and good as
+ * long as the allocation is there; another process maps it as a view of one part.
+ */
+struct cn_memory_part {
+	uint64_t chunk; /* never used twice in a process */
+	size_t chunk_bytes, offset;
+	int fd;
+};
+
 struct cn_physical;
 struct cn_arena;
+struct cn_view;
+
+/* A stretch of an arena that has a descriptor of its own: on the host device the whole arena, elsewhere a chunk. */
+struct cn_arena_part {
+	size_t offset, bytes;
+	int fd;
+};
+
+#define CN_RECORDER_ALL_OTHERS UINT32_MAX
 
 struct cn_device_ops {
 	const char *name; /* "host", "cuda" */
@@ -186,6 +237,11 @@ struct cn_device_ops {
 	/* Memory of the device: `bytes` rounded up as the device likes, aligned to at least 512 bytes. */
 	CUresult (*memory_allocate)(struct cn_device *device, size_t bytes, void **ret_address);
 	void (*memory_free)(struct cn_device *device, void *address);
+	/*
+	 * Where memory of memory_allocate() lies, for another process; it is not freed meanwhile.
+	 * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
+	 */
+	CUresult (*memory_part)(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
 	/* Memory of the machine: pinned (`device` NULL) and managed. Page-aligned. */
 	CUresult (*host_allocate)(size_t bytes, void **ret_address);
 	void (*host_free)(void *address, size_t bytes);
@@ -222,6 +278,17 @@ struct cn_device_ops {
 	void (*arena_free)(struct cn_arena *arena); /* nothing is committed */
 	CUresult (*arena_commit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
+	/* The part around an offset, for another process; the descriptor is the caller's to close. */
+	CUresult (*arena_part)(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
+
+	/*
+	 * A view: another process's arena, seen from here. Addresses for all of it, and memory where parts of it were
+	 * mapped. What comes is a stranger's: a part that is not sealed, too short or no memory at all is refused with
+	 * CUDA_ERROR_INVALID_VALUE. `fd` stays the caller's.
+	 */
+	CUresult (*view_create)(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
+	CUresult (*view_map)(struct cn_view *view, const struct cn_arena_part *part);
+	void (*view_free)(struct cn_view *view);
 
 	/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
 	void (*queue_open)(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
@@ -244,10 +311,41 @@ struct cn_device_ops {
 	/* Sleep until the point is reached. */
 	void (*point_wait)(struct cn_point point);
 	/*
-	 * Do waits that stand in the queue already order what it is given from now on after the point? False: not
-	 * known.
+	 * Is what the queue is given from now on ordered after the point, by waits, by those of other queues that these
+	 * wait for, by the legacy queue? False: not known. Of a point that has not been reached true means that the
+	 * next operation will not run before it is; whoever tells others without giving the queue one calls
+	 * point_now().
 	 */
 	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point);
+	/* The queue was to wait for a point that has been reached: nothing is queued, but queue_follows() will know. */
+	void (*queue_follow)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+
+	/* Does reaching the point depend on a signal that another process has yet to give? */
+	bool (*point_waits_outside)(struct cn_point point);
+
+	/*
+	 * Signals: what an event between processes stands on. A signal is recorded and waited for in any number of
+	 * processes; a record is a number, done when its queue comes to it. A wait is for the latest record at the time
+	 * of the call, and no later record releases it. `recorder` names this process among those that share the
+	 * signal: 0 in the one that created it. It lives until it is freed here and nothing of ours is pending on it.
+	 *
+	 * signal_import refuses what is not a signal with CUDA_ERROR_INVALID_VALUE; `fd` stays the caller's.
+	 * signal_query: CUDA_ERROR_NOT_READY while the latest record is pending. signal_sync sleeps for it. Both, and a
+	 * queue that waits: CUDA_ERROR_EXTERNAL_DEVICE when its recorder has died before it was done. signal_bury: this
+	 * recorder has died; what it has not done never will be. CN_RECORDER_ALL_OTHERS: from now on nobody would tell
+	 * this process of a death; to it, all that other recorders have not done is dead, now and later. signal_busy:
+	 * is a record or a wait of this process not over yet?
+	 */
+	CUresult (*signal_create)(struct cn_signal **ret_signal);
+	CUresult (*signal_export)(struct cn_signal *signal, int *ret_fd);
+	CUresult (*signal_import)(int fd, uint32_t recorder, struct cn_signal **ret_signal);
+	void (*signal_free)(struct cn_signal *signal);
+	CUresult (*signal_record)(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+	CUresult (*signal_wait)(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+	CUresult (*signal_query)(struct cn_signal *signal);
+	CUresult (*signal_sync)(struct cn_signal *signal);
+	void (*signal_bury)(struct cn_signal *signal, uint32_t recorder);
+	bool (*signal_busy)(struct cn_signal *signal);
 
 	uint64_t (*time_ns)(void);
 };

@@ -92,6 +92,14 @@ CUresult cn_enter_context(struct cn_context **ret_context)
 	return CUDA_SUCCESS;
 }
 
+struct cn_device *cn_device_of_machine(int physical)
+{
+	for (int i = 0; i < cn_device_count; i++)
+		if (cn_devices[i].physical == physical)
+			return &cn_devices[i];
+	return NULL;
+}
+
 CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device)
 {
 	if (ordinal < 0 || ordinal >= cn_device_count)

@@ -48,8 +48,9 @@ struct cn_event {
 	unsigned int flags;
 	struct cn_stamp stamp; /* its lock guards what follows; its serial counts records, over all lives of the slot */
 	bool recorded;
-	struct cn_point point; /* of the latest record */
-	uint64_t point_serial; /* and that record's number */
+	struct cn_point point;    /* of the latest record */
+	uint64_t point_serial;    /* and that record's number */
+	struct cn_ipc_event *ipc; /* of an interprocess event, which has no point: see ipc_event.h */
 };
 
 extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions;
@@ -87,6 +88,8 @@ CUresult cn_enter_context(struct cn_context **ret_context);
 
 /* CUDA_ERROR_INVALID_DEVICE for an ordinal that is none. */
 CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device);
+/* The device that has the machine's number; NULL: this process may not see it. */
+struct cn_device *cn_device_of_machine(int physical);
 
 /* context.c */
 static inline uint64_t cn_handle(const void *object)

@@ -8,15 +8,14 @@
  * numbered, over all lives of the event's slot, so an old one never writes into a new owner's event. Waiting copies
  * the point, so a later record does not concern it.
  */
-#include "driver/driver.h"
+#include "driver/ipc_event.h"
 #include "driver/pool.h"
 
 struct cn_table cn_events = CN_TABLE(CN_KIND_EVENT, struct cn_event);
 
 enum { EVENT_FLAGS = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS };
 
-/* The living event of a handle, locked. */
-static CUresult lock_event(CUevent handle, struct cn_event **ret_event)
+CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 {
 	struct cn_event *event = cn_table_find(&cn_events, handle);
 
@@ -51,14 +50,26 @@ CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an interprocess event must be created with CU_EVENT_DISABLE_TIMING");
 
+	struct cn_ipc_event *ipc = NULL;
+	if (flags & CU_EVENT_INTERPROCESS)
+		result = cn_ipc_event_make(&ipc);
+	return result ? result : cn_event_make(context, flags, ipc, ret_event);
+}
+
+CUresult cn_event_make(struct cn_context *context, unsigned int flags, struct cn_ipc_event *ipc, CUevent *ret_event)
+{
 	struct cn_event *event = cn_table_take(&cn_events);
-	if (!event)
+
+	if (!event) {
+		cn_ipc_event_drop(ipc);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an event");
+	}
 	cn_lock(&event->stamp.lock);
 	event->context = context;
 	event->flags = flags;
 	event->recorded = false;
 	event->point = (struct cn_point){NULL, 0};
+	event->ipc = ipc;
 	event->stamp.serial++;
 	/* Looked at under the lock: a context that goes away after this takes the event with it. */
 	bool active = atomic_load(&context->active);
@@ -67,6 +78,7 @@ CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 	cn_unlock(&event->stamp.lock);
 	if (active)
 		return CUDA_SUCCESS;
+	cn_ipc_event_drop(ipc);
 	cn_table_give(&cn_events, event);
 	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 }
@@ -75,7 +87,10 @@ static void forget(struct cn_event *event)
 {
 	cn_lock(&event->stamp.lock);
 	event->stamp.serial++;
+	struct cn_ipc_event *ipc = event->ipc;
+	event->ipc = NULL;
 	cn_unlock(&event->stamp.lock);
+	cn_ipc_event_drop(ipc);
 	cn_table_give(&cn_events, event);
 }
 
@@ -85,7 +100,7 @@ CN_EXPORT CUresult cuEventDestroy(CUevent handle)
 	CUresult result = cn_enter_by_handle();
 
 	if (!result)
-		result = lock_event(handle, &event);
+		result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
 	bool ours = cn_table_retire(event, (uintptr_t)handle);
@@ -165,12 +180,17 @@ CN_EXPORT CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "event record flags 0x%x are unknown", flags);
 	if (flags)
 		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external record is for a stream that is being captured");
-	result = lock_event(handle, &event);
+	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
 	if (event->context != stream->context) {
 		cn_unlock(&event->stamp.lock);
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event and the stream belong to different contexts");
+	}
+	if (event->ipc) {
+		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+		cn_unlock(&event->stamp.lock);
+		return cn_ipc_event_record(ipc, stream);
 	}
 	return record_locked(event, stream);
 }
@@ -192,16 +212,23 @@ CN_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, uns
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "event wait flags 0x%x are unknown", flags);
 	if (flags)
 		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external wait is for a stream that is being captured");
-	result = lock_event(handle, &event);
+	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
+	if (event->ipc) {
+		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+		cn_unlock(&event->stamp.lock);
+		return cn_ipc_event_wait(ipc, stream);
+	}
 	struct cn_operation operation = {.kind = CN_WAIT_POINT, .wait_point = event->point};
 	bool recorded = event->recorded;
 	cn_unlock(&event->stamp.lock);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
 	bool matters = recorded && stream == &stream->context->legacy;
-	if (!matters && cn_point_reached(operation.wait_point))
+	if (!matters && cn_point_reached(operation.wait_point)) {
+		cn_device_ops->queue_follow(&stream->queue, cn_handle(stream), operation.wait_point);
 		return CUDA_SUCCESS;
+	}
 	return cn_stream_submit(stream, &operation, NULL);
 }
 
@@ -211,11 +238,14 @@ CN_EXPORT CUresult cuEventQuery(CUevent handle)
 	CUresult result = cn_enter_by_handle();
 
 	if (!result)
-		result = lock_event(handle, &event);
+		result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
+	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
 	bool reached = cn_point_reached(event->point);
 	cn_unlock(&event->stamp.lock);
+	if (ipc)
+		return cn_ipc_event_query(ipc);
 	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -225,11 +255,14 @@ CN_EXPORT CUresult cuEventSynchronize(CUevent handle)
 	CUresult result = cn_enter_by_handle();
 
 	if (!result)
-		result = lock_event(handle, &event);
+		result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
+	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
 	struct cn_point point = event->point;
 	cn_unlock(&event->stamp.lock);
+	if (ipc)
+		return cn_ipc_event_synchronize(ipc);
 	result = cn_point_wait(point);
 	if (!result)
 		cn_pools_synchronised(point);
@@ -240,7 +273,7 @@ CN_EXPORT CUresult cuEventSynchronize(CUevent handle)
 static CUresult time_of(CUevent handle, struct cn_context **ret_context, uint64_t *ret_time_ns)
 {
 	struct cn_event *event;
-	CUresult result = lock_event(handle, &event);
+	CUresult result = cn_event_lock(handle, &event);
 
 	if (result)
 		return result;

@@ -61,6 +61,10 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 		return result;
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not memory of a device", fill->address);
+	if (memory.kind == CN_MEMORY_OPENED && memory.context != stream->context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the memory at 0x%" PRIx64 " was opened by another context, which alone may fill it",
+				memory.start);
 	if (!cn_memory_allows(&memory, stream->context->device, true))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",
 				stream->context->device->ordinal, memory.start, cn_memory_access_call(&memory));

@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "driver/pool.h"
+#include "share/port.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,20 +27,29 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024 };
+enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024, OPENED_BUCKETS = 256 };
 
 struct allocation {
 	struct cn_map_node node; /* first */
 	struct cn_memory facts;
 	struct cn_advice *advice;
 	struct allocation *next; /* in a list of removed ones */
+
+	struct cn_shared_memory *shared;     /* of device memory that has a handle */
+	struct cn_borrowed_memory *borrowed; /* of opened memory, and what follows */
+	unsigned char handle[CN_HANDLE_BYTES];
+	size_t opened_count;
+	struct allocation *opened_next;
 };
 
 static struct {
 	struct cn_lock lock;
 	struct cn_map map;
 	uint64_t last_id;
+	struct allocation *opened[OPENED_BUCKETS]; /* what is in the map of this kind, by handle */
 } registry;
+
+_Static_assert((int)CN_HANDLE_BYTES == (int)CN_MEMORY_HANDLE_BYTES, "as CUDA has it");
 
 /*
  * Take out what is in the way in a range that the system has now given to us: what was registered there, because the
@@ -144,7 +154,13 @@ static void give_back(struct allocation *allocation)
 	void *address = (void *)(uintptr_t)allocation->facts.start;
 
 	switch (allocation->facts.kind) {
-	case CN_MEMORY_DEVICE: cn_device_ops->memory_free(allocation->facts.device, address); break;
+	case CN_MEMORY_DEVICE:
+		if (allocation->shared)
+			cn_shared_memory_free(allocation->shared);
+		else
+			cn_device_ops->memory_free(allocation->facts.device, address);
+		break;
+	case CN_MEMORY_OPENED: cn_borrowed_close(allocation->borrowed); break;
 	case CN_MEMORY_PINNED:
 	case CN_MEMORY_MANAGED: cn_device_ops->host_free(address, allocation->facts.bytes); break;
 	case CN_MEMORY_MAPPED:
@@ -155,6 +171,24 @@ static void give_back(struct allocation *allocation)
 	}
 	cn_advice_free(allocation->advice);
 	free(allocation);
+}
+
+/* A handle has a random part, and a number of its own in a process. */
+static struct allocation **opened_bucket(const unsigned char handle[CN_HANDLE_BYTES])
+{
+	uint64_t words[CN_HANDLE_BYTES / sizeof(uint64_t)];
+
+	memcpy(words, handle, sizeof words);
+	return &registry.opened[(words[CN_HANDLE_BYTES / sizeof(uint64_t) - 1] >> 8) % OPENED_BUCKETS];
+}
+
+static void unlink_opened_locked(const struct allocation *allocation)
+{
+	struct allocation **link = opened_bucket(allocation->handle);
+
+	while (*link != allocation)
+		link = &(*link)->opened_next;
+	*link = allocation->opened_next;
 }
 
 /* The record of the memory, of one of these kinds, that begins at the address; NULL: none does. Registry locked. */
@@ -237,6 +271,8 @@ void cn_memory_release(struct cn_context *context)
 		if (found->facts.context != context)
 			continue;
 		cn_map_remove(&registry.map, &found->node);
+		if (found->facts.kind == CN_MEMORY_OPENED)
+			unlink_opened_locked(found);
 		found->next = removed;
 		removed = found;
 	}
@@ -427,6 +463,156 @@ CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(st
 	return CUDA_SUCCESS;
 }
 
+/* ---- Between processes ---- */
+
+/* The device memory around an address; NULL: there is none. */
+static struct allocation *find_device_locked(uint64_t address)
+{
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+
+	return found && found->facts.kind == CN_MEMORY_DEVICE ? found : NULL;
+}
+
+/* Give memory its handle, if it has none yet and is still there. */
+static CUresult attach_shared(const struct cn_memory *memory, struct cn_shared_memory *shared)
+{
+	struct cn_memory_part part;
+	CUresult result = CUDA_SUCCESS;
+
+	cn_lock(&registry.lock);
+	struct allocation *found = find_device_locked(memory->start);
+	bool there = found && found->facts.id == memory->id;
+	if (there && !found->shared) {
+		result = cn_device_ops->memory_part(memory->device, (void *)(uintptr_t)memory->start, &part);
+		if (!result) {
+			found->shared = shared;
+			shared = NULL;
+		}
+	}
+	cn_unlock(&registry.lock);
+	cn_shared_memory_discard(shared);
+	if (!there)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "another thread has freed the memory");
+	return result;
+}
+
+CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_HANDLE_BYTES])
+{
+	struct cn_shared_memory *shared;
+	struct cn_memory memory;
+
+	for (;;) {
+		cn_lock(&registry.lock);
+		const struct allocation *found = find_device_locked(address);
+		bool done = found && found->shared;
+		if (done)
+			memcpy(ret_handle, cn_shared_memory_handle(found->shared), CN_HANDLE_BYTES);
+		else if (found)
+			memory = found->facts;
+		cn_unlock(&registry.lock);
+		if (done)
+			return CUDA_SUCCESS;
+		if (!found)
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"0x%" PRIx64 " is not in memory of cuMemAlloc(): only that has a handle",
+					address);
+		CUresult result =
+			cn_shared_memory_create(memory.device, (void *)(uintptr_t)memory.start, memory.bytes, &shared);
+		if (!result)
+			result = attach_shared(&memory, shared);
+		if (result)
+			return result;
+	}
+}
+
+/* The memory that a context has open by this handle, opened once more. */
+static struct allocation *open_again_locked(const struct cn_context *context,
+					    const unsigned char handle[CN_HANDLE_BYTES])
+{
+	struct allocation *found = *opened_bucket(handle);
+
+	while (found && (found->facts.context != context || memcmp(found->handle, handle, CN_HANDLE_BYTES) != 0))
+		found = found->opened_next;
+	if (found)
+		found->opened_count++;
+	return found;
+}
+
+bool cn_memory_open_again(const struct cn_context *context, const unsigned char handle[CN_HANDLE_BYTES],
+			  uint64_t *ret_address)
+{
+	cn_lock(&registry.lock);
+	const struct allocation *found = open_again_locked(context, handle);
+	if (found)
+		*ret_address = found->facts.start;
+	cn_unlock(&registry.lock);
+	return found;
+}
+
+CUresult cn_memory_add_opened(struct cn_context *context, struct cn_device *device,
+			      const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
+			      uint64_t *ret_address)
+{
+	const struct cn_borrowed_facts *facts = cn_borrowed_facts(borrowed);
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of opened memory");
+	allocation->facts = (struct cn_memory){
+		.kind = CN_MEMORY_OPENED,
+		.start = (uintptr_t)facts->address,
+		.bytes = facts->bytes,
+		.device = device,
+		.context = context,
+		.context_handle = cn_handle(context),
+		.sync_memops = true, /* the other process looks at it at any time */
+	};
+	allocation->borrowed = borrowed;
+	allocation->opened_count = 1;
+	memcpy(allocation->handle, handle, sizeof allocation->handle);
+
+	cn_lock(&registry.lock);
+	bool alive = is_alive(&allocation->facts);
+	const struct allocation *before = alive ? open_again_locked(context, handle) : NULL;
+	bool entered = false;
+	if (alive && !before) {
+		stale = remove_stale_locked(allocation->facts.start, facts->bytes);
+		entered = cn_map_insert(&registry.map, &allocation->node, allocation->facts.start, facts->bytes);
+	}
+	if (entered) {
+		struct allocation **bucket = opened_bucket(handle);
+		allocation->opened_next = *bucket;
+		*bucket = allocation;
+		allocation->facts.id = ++registry.last_id;
+	}
+	*ret_address = before ? before->facts.start : allocation->facts.start;
+	cn_unlock(&registry.lock);
+
+	free_stale(stale);
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	if (before) /* another thread was quicker */
+		cn_borrowed_close(borrowed);
+	return before ? CUDA_SUCCESS
+		      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
+}
+
+bool cn_memory_close(uint64_t address)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(address, CN_MEMORY_OPENED);
+	bool last = found && --found->opened_count == 0;
+	if (last) {
+		cn_map_remove(&registry.map, &found->node);
+		unlink_opened_locked(found);
+	}
+	cn_unlock(&registry.lock);
+	if (last)
+		give_back(found);
+	return found;
+}
+
 /* ---- The program's own memory ---- */
 
 /* Is every page of a range mapped? For systems that cannot bring pages in on request. */
@@ -562,6 +748,9 @@ CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 		return cn_pool_free_now(pointer);
 	if (!cn_memory_find(pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%llx, or not any more", pointer);
+	if (memory.kind == CN_MEMORY_OPENED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx is another process's memory: cuIpcCloseMemHandle() closes it", pointer);
 	if (memory.kind == CN_MEMORY_VARIABLE)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is a variable and goes with its module", pointer);
 	if (memory.kind == CN_MEMORY_PINNED || memory.kind == CN_MEMORY_REGISTERED)
@@ -578,7 +767,7 @@ CN_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes
 	struct cn_memory memory;
 	CUresult result = cn_enter_context(&context);
 
-	if (result)
+	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
 		return result;
 	bool known = cn_memory_find(pointer, &memory);
 	if (known && !cn_memory_allows(&memory, context->device, false)) {

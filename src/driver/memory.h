@@ -20,6 +20,7 @@ enum cn_memory_kind {
 	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
 	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): nobody's context's, with rights of its own */
 	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: nobody's context's, with the pool's rights (pool_use.c) */
+	CN_MEMORY_OPENED = 1 << 7,   /* another process's, opened by a handle (ipc_memory.c) */
 };
 
 struct cn_memory {
@@ -42,6 +43,7 @@ struct cn_memory {
 	uint64_t pool; /* CUmemoryPool; 0: destroyed */
 	bool managed;
 	CUmemLocation preferred; /* of managed memory */
+	bool imported;           /* another process's */
 
 	/* Of both. */
 	bool on_host; /* memory of the machine's, neither of a device nor managed */
@@ -60,7 +62,7 @@ static inline bool cn_memory_allows(const struct cn_memory *memory, const struct
 /* Is it a device's alone? Then calls without a stream need not wait for it. */
 static inline bool cn_memory_is_device(const struct cn_memory *memory)
 {
-	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE) ||
+	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE | CN_MEMORY_OPENED) ||
 	       (memory->kind & (CN_MEMORY_MAPPED | CN_MEMORY_POOL) && !memory->on_host && !memory->managed);
 }
 
@@ -141,6 +143,23 @@ CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(st
 				void *data);
 /* The block of a pool that begins at the address is being freed: forget what was noted of it. */
 void cn_memory_forget_note(uint64_t address);
+
+/* ---- Between processes (ipc_memory.c) ---- */
+
+struct cn_borrowed_memory;
+enum { CN_MEMORY_HANDLE_BYTES = 64 };
+
+/* The handle of the device memory around an address, which has one from then on. */
+CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_MEMORY_HANDLE_BYTES]);
+/* If the context has this handle open, open it once more. */
+bool cn_memory_open_again(const struct cn_context *context, const unsigned char handle[CN_MEMORY_HANDLE_BYTES],
+			  uint64_t *ret_address);
+/* Enter memory of a device that was opened by a handle; on success it is the registry's. */
+CUresult cn_memory_add_opened(struct cn_context *context, struct cn_device *device,
+			      const unsigned char handle[CN_MEMORY_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
+			      uint64_t *ret_address);
+/* Close opened memory once; the last time it goes. False: no such memory begins at the address. */
+bool cn_memory_close(uint64_t address);
 
 /*
  * managed.c: what is kept of memory that was given no advice yet; of a pool's, with what the pool prefers. NULL: no

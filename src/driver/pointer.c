@@ -14,7 +14,8 @@
 enum {
 	DEVICE_MAPPING_BYTES = 2 * 1024 * 1024, /* device memory is mapped in multiples of this */
 	POOL_MAPPING_BYTES = 32 * 1024 * 1024,  /* and a pool's */
-	TOKEN_KINDS = CN_MEMORY_DEVICE | CN_MEMORY_MANAGED | CN_MEMORY_VARIABLE | CN_MEMORY_MAPPED | CN_MEMORY_POOL,
+	TOKEN_KINDS = CN_MEMORY_DEVICE | CN_MEMORY_MANAGED | CN_MEMORY_VARIABLE | CN_MEMORY_MAPPED | CN_MEMORY_POOL |
+		      CN_MEMORY_OPENED,
 	RIGHTS_KINDS = CN_MEMORY_MAPPED | CN_MEMORY_POOL,
 };
 
@@ -44,7 +45,8 @@ static uint64_t mapping_unit(const struct cn_memory *memory)
 {
 	if (memory->kind == CN_MEMORY_POOL)
 		return POOL_MAPPING_BYTES;
-	return memory->kind == CN_MEMORY_DEVICE ? DEVICE_MAPPING_BYTES : (uint64_t)sysconf(_SC_PAGESIZE);
+	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_OPENED) ? DEVICE_MAPPING_BYTES
+								    : (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* How the memory is mapped: with its neighbours, in larger pieces. */
@@ -109,6 +111,16 @@ static bool has_tokens(const struct cn_memory *memory)
 	return memory->kind & TOKEN_KINDS && !(memory->kind & RIGHTS_KINDS && memory->on_host);
 }
 
+/* Can cuIpcGetMemHandle() share it? */
+static bool has_handle(const struct cn_memory *memory)
+{
+	int supported = 0;
+
+	return memory->kind == CN_MEMORY_DEVICE &&
+	       !cn_device_ops->attribute(memory->device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported) &&
+	       supported;
+}
+
 /* For memory that the registry knows. */
 static struct answer answer_known(const struct cn_memory *memory, CUpointer_attribute attribute, uint64_t pointer)
 {
@@ -143,7 +155,7 @@ static struct answer answer_known(const struct cn_memory *memory, CUpointer_attr
 	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return wide(memory->id);
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return wide(memory->handle_types);
 	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide(memory->pool);
-	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return narrow(has_handle(memory));
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
 	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return narrow(0);
 	}
@@ -256,7 +268,10 @@ CN_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute 
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", (int)attribute);
 	memcpy(&on, value, sizeof on);
 	struct cn_memory memory;
-	if (cn_memory_find(pointer, &memory) && memory.kind & RIGHTS_KINDS)
+	bool found = cn_memory_find(pointer, &memory);
+	if (found && memory.imported && on)
+		return CUDA_SUCCESS; /* it always is so */
+	if (found && memory.kind & RIGHTS_KINDS)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "%s has no such attribute to set",
 				memory.kind == CN_MEMORY_POOL ? "memory of a pool" : "mapped memory");
 	if (!cn_memory_set_sync(pointer, TOKEN_KINDS, on))

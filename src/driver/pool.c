@@ -58,6 +58,16 @@ CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
 	return CUDA_SUCCESS;
 }
 
+CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
+{
+	CUresult result = cn_pool_get(handle, ret_pool);
+
+	if (!result && (*ret_pool)->import)
+		result = cn_error(CUDA_ERROR_INVALID_VALUE,
+				  "the pool is another process's: only its exporter can do that");
+	return result;
+}
+
 /* ---- Making ---- */
 
 static CUresult has(const struct cn_device *device, CUdevice_attribute attribute, const char *what)
@@ -187,6 +197,31 @@ static void give_ended(void)
 {
 	for (void *ended; (ended = cn_pool_take_ended());)
 		cn_table_give(&table, ended);
+	for (void *ended; (ended = cn_import_take_ended());)
+		cn_table_give(&table, ended);
+}
+
+struct cn_memory_pool *cn_pool_take_record(void)
+{
+	give_ended();
+	struct cn_memory_pool *pool = cn_table_take(&table);
+	if (pool) {
+		atomic_store(&pool->export, NULL);
+		atomic_store(&pool->import, NULL);
+	}
+	return pool;
+}
+
+void cn_pool_give_record(struct cn_memory_pool *pool)
+{
+	cn_table_give(&table, pool);
+}
+
+uint64_t cn_pool_publish(struct cn_memory_pool *pool)
+{
+	pool->handle = cn_table_publish(&table, pool);
+	atomic_store(&cn_pools_exist, true);
+	return pool->handle;
 }
 
 /* Properties have been checked; the location is as it is kept. */
@@ -194,8 +229,7 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 			  unsigned int handle_types, size_t max_bytes, bool is_default,
 			  struct cn_memory_pool **ret_pool)
 {
-	give_ended();
-	struct cn_memory_pool *pool = cn_table_take(&table);
+	struct cn_memory_pool *pool = cn_pool_take_record();
 
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
@@ -207,15 +241,39 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 	pool->users = device ? 1ull << device->ordinal : 0;
 	pool->host_uses = !device && type != CU_MEM_ALLOCATION_TYPE_MANAGED;
 	int node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1;
-	CUresult result = cn_pool_create(device, node, max_bytes, pool, &pool->pool);
+	struct cn_pool *made;
+	CUresult result = cn_pool_create(device, node, max_bytes, pool, &made);
 	if (result) {
 		cn_table_give(&table, pool);
 		return result;
 	}
-	pool->handle = cn_table_publish(&table, pool);
-	atomic_store(&cn_pools_exist, true);
+	pool->pool = made;
+	cn_pool_publish(pool);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
+}
+
+uint64_t cn_pool_publish_import(struct cn_memory_pool *pool)
+{
+	uint64_t handle = 0;
+
+	pthread_mutex_lock(&pools.mutex);
+	for (uint32_t i = 0, count = atomic_load(&table.count); i < count && !handle; i++) {
+		struct cn_memory_pool *other = cn_table_slot(&table, i);
+		if (cn_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
+			other->import_count++;
+			handle = cn_handle(other);
+		}
+	}
+	if (!handle) {
+		pool->import_count = 1;
+		handle = cn_pool_publish(pool);
+		pool = NULL;
+	}
+	pthread_mutex_unlock(&pools.mutex);
+	if (pool)
+		cn_import_close(pool->import); /* and with its end the record is given back */
+	return handle;
 }
 
 CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
@@ -255,16 +313,27 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	result = cn_pool_get(handle, &pool);
 	if (!result && pool->is_default)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+	else if (!result && pool->import && cn_import_is_used(pool->import))
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "pointers imported from the pool are not freed yet");
 	if (result) {
 		pthread_mutex_unlock(&pools.mutex);
 		return result;
+	}
+	if (pool->import && --pool->import_count) {
+		pthread_mutex_unlock(&pools.mutex);
+		return CUDA_SUCCESS;
 	}
 	cn_table_retire(pool, (uintptr_t)handle);
 	for (struct place *place = pools.places; place; place = place->next)
 		if (atomic_load(place->current) == pool)
 			atomic_store(place->current, place->own);
 	pthread_mutex_unlock(&pools.mutex);
-	cn_pool_destroy(pool->pool);
+	if (pool->import) {
+		cn_import_close(pool->import);
+	} else {
+		cn_pool_close_shared(pool);
+		cn_pool_destroy(pool->pool);
+	}
 	give_ended();
 	return CUDA_SUCCESS;
 }
@@ -275,7 +344,9 @@ CN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, &pool);
+		result = cn_pool_get_own(handle, &pool);
+	if (!result)
+		cn_pool_look_again(pool);
 	if (!result)
 		cn_pool_trim(pool->pool, keep_bytes);
 	return result;
@@ -299,7 +370,7 @@ static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, ret_pool);
+		result = cn_pool_get_own(handle, ret_pool);
 	if (result)
 		return result;
 	if (!value)
@@ -324,6 +395,7 @@ CN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribut
 		memcpy(ret_value, &on, sizeof on);
 		return CUDA_SUCCESS;
 	}
+	cn_pool_look_again(pool);
 	cn_pool_numbers(pool->pool, &numbers);
 	switch ((int)attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: value = cn_pool_threshold(pool->pool); break;
@@ -413,11 +485,15 @@ static CUresult change_rights(const struct cn_memory_pool *pool, const CUmemAcce
 	unsigned flags = (unsigned)description->flags;
 	bool allow = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
+	if (pool->import && pool->device && is_host(location))
+		return change_host_rights(pool, allow, rights);
 	if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "a pool cannot be made readable without being writable");
-	if (!allow && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+	bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+	bool known = !on_device || (location.id >= 0 && location.id < cn_device_count);
+	if (!allow && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && (known || !pool->import))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u are not rights to memory", flags);
-	if (location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+	if (on_device)
 		return change_device_rights(pool, location.id, allow, rights);
 	if (is_host(location) || pool->device)
 		return change_host_rights(pool, allow, rights);
@@ -564,7 +640,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 	if (result)
 		return result;
 	pthread_mutex_lock(&pools.mutex);
-	result = cn_pool_get(handle, &pool);
+	result = cn_pool_get_own(handle, &pool);
 	if (!result && type == ANY_TYPE)
 		type = pool->type;
 	if (!result)

@@ -11,11 +11,15 @@
 #include "driver/driver.h"
 #include "driver/memory.h"
 #include "pool/pool.h"
+#include "share/import.h"
 
 struct cn_memory_pool {
-	struct cn_object object; /* first */
-	struct cn_pool *pool;
-	struct cn_device *device; /* whose memory it is; NULL: the machine's */
+	struct cn_object object;            /* first */
+	struct cn_pool *_Atomic pool;       /* of the slot's next owner, for a thread that comes too late */
+	struct cn_device *device;           /* whose memory it is; NULL: the machine's */
+	_Atomic(struct cn_export *) export; /* NULL: nothing of it was ever shared */
+	_Atomic(struct cn_import *) import; /* another process's pool, which has no `pool` here */
+	unsigned import_count;              /* as often it is destroyed */
 	CUmemAllocationType type;
 	CUmemLocation location; /* for managed memory the preferred one */
 	unsigned int handle_types;
@@ -41,9 +45,30 @@ extern _Atomic unsigned cn_pools_noted;
 /* A handle's pool. CUDA_ERROR_INVALID_VALUE: there is none. */
 CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
 
+/* The same for what an imported pool cannot do. */
+CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
+/* A record for a pool, without a handle; NULL: no memory. Published when it is filled in, or given back. */
+struct cn_memory_pool *cn_pool_take_record(void);
+void cn_pool_give_record(struct cn_memory_pool *pool);
+uint64_t cn_pool_publish(struct cn_memory_pool *pool);
+/*
+ * The same for an imported pool. If the process has imported it before, that handle counts one more import, and this
+ * record is given up.
+ */
+uint64_t cn_pool_publish_import(struct cn_memory_pool *pool);
+
 /* The pool from which cuMemAllocAsync() allocates on each device; NULL: the default one, which was never needed yet. */
 extern _Atomic(struct cn_memory_pool *) cn_current_pools[CN_DEVICE_MAX];
 CUresult cn_pool_find_current(struct cn_device *device, struct cn_memory_pool **ret_pool);
+
+/* ---- pool_share.c ---- */
+
+/* A pool without a handle any more: nothing of it is exported from now on. */
+void cn_pool_close_shared(struct cn_memory_pool *pool);
+/* Have blocks back that importers had who have died. */
+void cn_pool_look_again(struct cn_memory_pool *pool);
+/* Free a block that was exported. */
+CUresult cn_pool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle);
 
 /* ---- pool_use.c ---- */
 

@@ -6,6 +6,7 @@
  * taken and nothing is recorded. (Blocks with advice of their own are the exception; they are counted, and while
  * there are none a free need not look what it frees.)
  */
+#include "driver/cenote_share.h"
 #include "driver/pool.h"
 
 #include "cenote/cenote.h"
@@ -16,35 +17,49 @@
 #include <string.h>
 
 /* Ids of blocks and of the registry's memory are counted apart, and answer the same question. */
-#define BLOCK_ID (1ull << 63)
+#define BLOCK_ID  (1ull << 63)
+#define IMPORT_ID (1ull << 62)
 
 /* ---- What a block is ---- */
 
-bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
+/* What is known of a block is what is known of its pool. */
+static struct cn_memory describe(const struct cn_memory_pool *pool, const void *start, size_t bytes, uint64_t id)
 {
-	struct cn_pool_block block;
-
-	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed) ||
-	    !cn_pool_find((const void *)(uintptr_t)address, &block))
-		return false;
-	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
 	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
 	/* Every device can use managed memory, whatever rights were given. */
 	uint64_t users = managed ? UINT64_MAX : atomic_load_explicit(&pool->users, memory_order_relaxed);
-	*ret_memory = (struct cn_memory){
+
+	return (struct cn_memory){
 		.kind = CN_MEMORY_POOL,
-		.start = (uintptr_t)block.start,
-		.bytes = block.bytes,
+		.start = (uintptr_t)start,
+		.bytes = bytes,
 		.device = pool->device,
-		.id = block.id | BLOCK_ID,
+		.id = id,
 		.pool = pool->handle,
 		.managed = managed,
+		.imported = pool->import != NULL,
 		.preferred = pool->location,
 		.on_host = !pool->device && !managed,
 		.handle_types = pool->handle_types,
 		.readers = users,
 		.writers = users,
 	};
+}
+
+bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
+{
+	struct cn_import_block imported;
+	struct cn_pool_block block;
+
+	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+		return false;
+	if (cn_pool_find((const void *)(uintptr_t)address, &block)) {
+		*ret_memory = describe(cn_pool_owner(block.pool), block.start, block.bytes, block.id | BLOCK_ID);
+		return true;
+	}
+	if (!cn_import_find((const void *)(uintptr_t)address, &imported))
+		return false;
+	*ret_memory = describe(imported.owner, imported.start, imported.bytes, imported.id | IMPORT_ID);
 	return true;
 }
 
@@ -101,8 +116,17 @@ CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t byte
 	CUresult result = enter_allocation(ret_pointer, handle, &stream);
 
 	if (!result)
-		result = cn_pool_get(pool_handle, &pool);
-	return result ? result : allocate(ret_pointer, bytes, pool, stream);
+		result = cn_pool_get_own(pool_handle, &pool);
+	if (!result)
+		result = allocate(ret_pointer, bytes, pool, stream);
+	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
+		/* Destroyed meanwhile: the block may be of a pool that has the record now. */
+		if (*ret_pointer)
+			cn_pool_free((void *)(uintptr_t)*ret_pointer, &stream->queue, cn_handle(stream));
+		*ret_pointer = 0;
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	}
+	return result;
 }
 
 /* ---- Freeing ---- */
@@ -112,7 +136,12 @@ static CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t ha
 	/* Before the free: after it the addresses may be somebody else's. */
 	if (__builtin_expect(atomic_load_explicit(&cn_pools_noted, memory_order_relaxed), 0))
 		cn_memory_forget_note(address);
-	return cn_pool_free((void *)(uintptr_t)address, queue, handle);
+	CUresult result = cn_pool_free((void *)(uintptr_t)address, queue, handle);
+	if (__builtin_expect(result == CUDA_ERROR_ALREADY_ACQUIRED, 0))
+		return cn_pool_free_shared(address, queue, handle);
+	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0) && atomic_load(&cn_imports_exist))
+		return cn_import_free((void *)(uintptr_t)address, queue, handle);
+	return result;
 }
 
 /* Nothing that can be freed in a stream begins at the address: say why. */
@@ -223,12 +252,13 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, &pool);
+		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	if (!ret_statistics || room_bytes > sizeof *ret_statistics)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are %zu bytes of statistics, and room for %zu at %p",
 				sizeof *ret_statistics, room_bytes, (void *)ret_statistics);
+	cn_pool_look_again(pool);
 	cn_pool_numbers(pool->pool, &numbers);
 	cenote_pool_statistics statistics = {
 		.used_bytes = numbers.used_bytes,
@@ -249,6 +279,7 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	_Static_assert(sizeof statistics.free_blocks_by_size == sizeof numbers.free_blocks_by_size,
 		       "one for each power");
 	memcpy(statistics.free_blocks_by_size, numbers.free_blocks_by_size, sizeof numbers.free_blocks_by_size);
+	cn_pool_count_shared(pool, &statistics);
 	memcpy(ret_statistics, &statistics, room_bytes);
 	return CUDA_SUCCESS;
 }
@@ -261,7 +292,7 @@ CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, siz
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, &pool);
+		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	size_t lines = room_bytes ? (room_bytes - 1) / (COLUMNS + 1) : 0;

@@ -20,6 +20,9 @@ static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, 
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not in memory that was allocated or registered",
 				address);
+	if (memory.imported)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is another process's: its words are not waited for",
+				address);
 	if (!cn_memory_allows(&memory, stream->context->device, write))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not use the word at 0x%llx so: see %s",
 				stream->context->device->ordinal, address, cn_memory_access_call(&memory));

@@ -10,7 +10,9 @@
 
 #include "driver/memory.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllocationHandle handle,
@@ -45,15 +47,6 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 	return result;
 }
 
-/* The device here that has the machine's number; NULL: it cannot be seen. */
-static struct cn_device *device_of(int physical)
-{
-	for (int i = 0; i < cn_device_count; i++)
-		if (cn_devices[i].physical == physical)
-			return &cn_devices[i];
-	return NULL;
-}
-
 static CUresult check_type(CUmemAllocationHandleType type, const void *shareable)
 {
 	if (type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT)
@@ -71,6 +64,7 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 						  CUmemAllocationHandleType type)
 {
 	struct cn_physical *physical;
+	struct stat status;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -80,12 +74,16 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	result = check_type(type, shareable);
 	if (!result)
 		result = cn_device_ops->physical_import((int)(uintptr_t)shareable, &physical);
+	if (result == CUDA_ERROR_UNKNOWN && !fstat((int)(uintptr_t)shareable, &status) && S_ISSOCK(status.st_mode) &&
+	    fcntl((int)(uintptr_t)shareable, F_GETFL) & O_PATH)
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
 	if (result)
 		return result;
 
 	const struct cn_physical_facts *facts = cn_device_ops->physical_facts(physical);
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
-	struct cn_device *device = on_device ? device_of(facts->location_id) : NULL;
+	struct cn_device *device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
 	CUmemAllocationProp properties = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = (CUmemLocationType)facts->location_type,
@@ -122,7 +120,7 @@ CN_EXPORT CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr a
 		return result;
 	memcpy(ret_handle, &none, sizeof none);
 	result = cn_memory_range(address, bytes, &memory);
-	if (!result && !cn_memory_is_device(&memory))
+	if (!result && (!cn_memory_is_device(&memory) || memory.imported))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%llx are not memory of a device", bytes,
 				  address);
 	return result ? result : cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no dma-bufs");

@@ -11,15 +11,13 @@
  */
 #include "pool/internal.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum {
 	KNOWN_CACHES = 4,      /* a thread remembers these */
 	LOOK_DEEP_MAX = 8,     /* blocks of another queue's list that are looked at */
 	PATIENCE_ROUNDS = 100, /* of a millisecond: how long an allocation waits for memory to come free */
-	GROWTH_SHIFT = 4,      /* a pool grows by a sixteenth, if not by more */
+	GROWTH_SHIFT = 6,      /* a pool grows by this part of it, if not by more */
 	KEPT_SHIFT = 5,        /* what the caches keep is a thirty-second of the pool, or it is joined */
 	CREDIT_BYTES_MAX = 4 * 1024 * 1024,
 	LARGEST_CLASS = CN_CLASS_COUNT - 1,
@@ -37,46 +35,66 @@ static _Thread_local struct {
 
 /* ---- Caches ---- */
 
-static struct cn_cache *make_cache(struct cn_pool *pool, struct cn_queue *queue)
+static CUresult is_gone(void)
 {
-	struct cn_cache *cache = aligned_alloc(_Alignof(struct cn_cache), sizeof *cache);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+}
+
+/* For a queue that has none yet. */
+static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_cache **ret_cache)
+{
+	struct cn_cache *cache = cn_cache_take(), *other = NULL;
 
 	if (!cache)
-		return NULL;
-	memset(cache, 0, sizeof *cache);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
+	cn_lock(&cache->lock);
 	cache->pool = pool;
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&last_cache, 1) + 1) << 40;
+	cn_unlock(&cache->lock);
 	cn_lock(&pool->lock);
-	struct cn_cache *other = cn_pool_cache(pool, queue);
-	if (!other) {
+	bool ended = pool->ended;
+	if (!ended)
+		other = cn_pool_cache(pool, queue);
+	if (!ended && !other) {
 		cache->next = atomic_load(&pool->caches);
 		atomic_store_explicit(&pool->caches, cache, memory_order_release);
 	}
 	cn_unlock(&pool->lock);
-	if (other) {
-		free(cache);
-		cache = other;
-	}
-	return cache;
+	if (ended || other)
+		cn_cache_give(cache);
+	if (ended)
+		return is_gone();
+	*ret_cache = other ? other : cache;
+	return CUDA_SUCCESS;
 }
 
-static struct cn_cache *cache_of(struct cn_pool *pool, struct cn_queue *queue)
+static CUresult find_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_cache **ret_cache)
 {
 	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % KNOWN_CACHES;
+	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
 
-	if (known[slot].queue == queue && known[slot].pool == pool && known[slot].pool_id == pool->id)
-		return known[slot].cache;
-	struct cn_cache *cache = cn_pool_cache(pool, queue);
-	if (!cache)
-		cache = make_cache(pool, queue);
-	if (cache) {
-		known[slot].pool = pool;
-		known[slot].pool_id = pool->id;
-		known[slot].queue = queue;
-		known[slot].cache = cache;
+	if (known[slot].queue == queue && known[slot].pool == pool && known[slot].pool_id == id) {
+		*ret_cache = known[slot].cache;
+		return CUDA_SUCCESS;
 	}
-	return cache;
+	struct cn_cache *cache = cn_pool_cache(pool, queue);
+	CUresult result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
+	if (result)
+		return result;
+	known[slot].pool = pool;
+	known[slot].pool_id = id;
+	known[slot].queue = queue;
+	known[slot].cache = cache;
+	*ret_cache = cache;
+	return CUDA_SUCCESS;
+}
+
+/* Since we found the cache, others may have destroyed the pool, and both may serve another one. Cache locked. */
+static bool is_open(const struct cn_cache *cache, const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	return cache->pool == pool && atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue &&
+	       !atomic_load_explicit(&pool->dying, memory_order_acquire);
 }
 
 /* ---- Numbers ---- */
@@ -123,7 +141,6 @@ static void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes
 {
 	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
 	atomic_store_explicit(&block->id, id, memory_order_relaxed);
-	block->cache = NULL;
 	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
 	return pool->base + (size_t)block->start * CN_UNIT_BYTES;
 }
@@ -156,38 +173,39 @@ static void trim_block(struct cn_cache *cache, uint32_t index, uint32_t units, b
 	if (rest && !rest_is_settled) {
 		struct cn_block *other = block_of(pool, rest);
 		other->number = block->number;
-		other->cache = cache;
 		cn_bins_push(&pool->heap, &cache->bins, rest);
 		atomic_store_explicit(&other->state, CN_BLOCK_CACHED, memory_order_release);
 	}
 }
 
 /* Rule 1 for a block that is larger than needed. */
-static uint32_t take_own_larger(struct cn_cache *cache, unsigned class)
+static uint32_t take_own_larger(struct cn_cache *cache, uint32_t units)
 {
 	cn_lock(&cache->lock);
-	unsigned found = cn_bins_next(&cache->bins, class);
-	uint32_t index = found < CN_CLASS_COUNT ? pop_own(cache, found) : 0;
+	uint32_t index = cn_bins_fit(&cache->pool->heap, &cache->bins, units);
 	if (index) {
+		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
+		cache->reused++;
 		set_moving(block_of(cache->pool, index));
-		trim_block(cache, index, cn_class_units(class), false);
+		trim_block(cache, index, units, false);
 	}
 	cn_unlock(&cache->lock);
 	return index;
 }
 
 /* Rule 2: what is settled. */
-static uint32_t take_settled(struct cn_pool *pool, unsigned class)
+static uint32_t take_settled(struct cn_pool *pool, uint32_t units)
 {
+	cn_pool_collect(pool);
 	cn_lock(&pool->lock);
-	uint32_t index = cn_heap_take(&pool->heap, cn_class_units(class));
+	uint32_t index = cn_heap_take(&pool->heap, units);
 	if (index)
 		pool->reused_settled++;
 	cn_unlock(&pool->lock);
 	return index;
 }
 
-enum rule { FOLLOWED, HAPPENED, TO_BE_WAITED_FOR };
+enum rule { FOLLOWED, FOLLOWED_PENDING, HAPPENED, TO_BE_WAITED_FOR };
 
 /* May `queue` have this block of another queue's? */
 static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct cn_block *block,
@@ -197,16 +215,19 @@ static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct
 
 	if (rule == HAPPENED)
 		return cn_point_reached(point);
-	if (rule == FOLLOWED)
+	if (rule == FOLLOWED_PENDING && cn_point_reached(point))
+		return false; /* it can be had by another rule, without a look at what the queue has followed */
+	if (rule == FOLLOWED || rule == FOLLOWED_PENDING)
 		return cn_device_ops->queue_follows(queue, point);
-	return true;
+	/* Not one whose stream waits for another process: that wait may need us. */
+	return !cn_device_ops->point_waits_outside(point);
 }
 
 /*
  * What other queues freed, of the classes up to `last_class`. The block is taken off its list; *ret_point is its
  * free.
  */
-static uint32_t take_from_others(struct cn_cache *own, unsigned class, unsigned last_class, enum rule rule,
+static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned last_class, enum rule rule,
 				 struct cn_point *ret_point)
 {
 	struct cn_cache *other = atomic_load_explicit(&own->pool->caches, memory_order_acquire);
@@ -215,16 +236,16 @@ static uint32_t take_from_others(struct cn_cache *own, unsigned class, unsigned 
 		if (other == own)
 			continue;
 		cn_lock(&other->lock);
-		for (unsigned at = cn_bins_next(&other->bins, class); at <= last_class;
+		for (unsigned at = cn_bins_next(&other->bins, cn_class_below(units)); at <= last_class;
 		     at = cn_bins_next(&other->bins, at + 1)) {
 			uint32_t index = other->bins.heads[at];
 			for (unsigned deep = 0; index && deep < LOOK_DEEP_MAX; deep++) {
 				struct cn_block *block = block_of(own->pool, index);
-				if (fits_rule(rule, other, block, own->queue)) {
+				if (block->units >= units && fits_rule(rule, other, block, own->queue)) {
 					*ret_point = (struct cn_point){other->queue, block->number};
 					cn_bins_remove(&own->pool->heap, &other->bins, index);
 					set_moving(block);
-					trim_block(other, index, cn_class_units(class), false);
+					trim_block(other, index, units, false);
 					cn_unlock(&other->lock);
 					return index;
 				}
@@ -236,11 +257,38 @@ static uint32_t take_from_others(struct cn_cache *own, unsigned class, unsigned 
 	return 0;
 }
 
-/* Rule 6: new memory, at least `wanted` units of it. The block is cut from it. */
-static CUresult grow_by(struct cn_pool *pool, unsigned class, uint64_t wanted, uint32_t *ret_index)
+/* The block could not be had after all: it is whose it was. */
+static void put_back(struct cn_pool *pool, uint32_t index, struct cn_point point)
 {
-	uint32_t needed = cn_class_units(class);
+	struct cn_cache *other = cn_pool_cache(pool, point.queue);
 
+	cn_lock(&other->lock);
+	block_of(pool, index)->number = point.number;
+	cn_bins_push(&pool->heap, &other->bins, index);
+	atomic_store_explicit(&block_of(pool, index)->state, CN_BLOCK_CACHED, memory_order_release);
+	cn_unlock(&other->lock);
+}
+
+/*
+ * Rule 2. Who waits for the queue now must wait for the block's free as well, and the legacy stream's order stands in a
+ * queue only when it is given something: point_now() puts it there.
+ */
+static uint32_t take_followed(struct cn_cache *cache, uint64_t handle, uint32_t units, unsigned last_class,
+			      enum rule rule)
+{
+	struct cn_point point;
+	uint32_t index = take_from_others(cache, units, last_class, rule, &point);
+
+	if (index && !cn_point_reached(point) && cn_device_ops->point_now(cache->queue, handle, NULL)) {
+		put_back(cache->pool, index, point); /* the queue is gone */
+		index = 0;
+	}
+	return index;
+}
+
+/* Rule 6: new memory, at least `wanted` units of it. The block is cut from it. */
+static CUresult grow_by(struct cn_pool *pool, uint32_t needed, uint64_t wanted, uint32_t *ret_index)
+{
 	cn_lock(&pool->lock);
 	uint64_t room = (pool->max_bytes - pool->reserved_bytes) / CN_UNIT_BYTES;
 	uint32_t hole = wanted <= room ? cn_heap_take_hole(&pool->heap, (uint32_t)wanted) : 0;
@@ -273,33 +321,33 @@ static CUresult grow_by(struct cn_pool *pool, unsigned class, uint64_t wanted, u
 }
 
 /* More than is needed at once, so that a growing program does not ask for each piece; if it is to be had. */
-static CUresult grow(struct cn_pool *pool, unsigned class, uint32_t *ret_index)
+static CUresult grow(struct cn_pool *pool, uint32_t needed, uint32_t *ret_index)
 {
-	uint32_t needed = cn_class_units(class);
-
 	cn_lock(&pool->lock);
 	uint64_t wanted = pool->reserved_bytes / CN_UNIT_BYTES >> GROWTH_SHIFT;
 	cn_unlock(&pool->lock);
 	if (wanted > needed) {
-		CUresult result = grow_by(pool, class, wanted, ret_index);
+		CUresult result = grow_by(pool, needed, wanted, ret_index);
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			return result;
 	}
-	return grow_by(pool, class, needed, ret_index);
+	return grow_by(pool, needed, needed, ret_index);
 }
 
 /* Rules 2 and 3: blocks of other queues that can be had without a wait. */
-static uint32_t take_ordered(struct cn_cache *cache, unsigned class, unsigned last_class, unsigned policies)
+static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t units, unsigned last_class,
+			     unsigned policies)
 {
 	struct cn_pool *pool = cache->pool;
 	struct cn_point point;
 	uint32_t index = 0;
 
 	if (policies & CN_POOL_FOLLOW_EVENTS)
-		index = take_from_others(cache, class, last_class, FOLLOWED, &point);
+		index = take_followed(cache, handle, units, last_class,
+				      policies & CN_POOL_OPPORTUNISTIC ? FOLLOWED_PENDING : FOLLOWED);
 	pool->reused_followed += index != 0;
 	if (!index && policies & CN_POOL_OPPORTUNISTIC) {
-		index = take_from_others(cache, class, last_class, HAPPENED, &point);
+		index = take_from_others(cache, units, last_class, HAPPENED, &point);
 		pool->reused_opportunistic += index != 0;
 	}
 	return index;
@@ -309,9 +357,8 @@ static uint32_t take_ordered(struct cn_cache *cache, unsigned class, unsigned la
  * Blocks that a cache keeps are not joined with their neighbours: without a bound for all of them together, a long run
  * of mixed sizes would leave the pool in pieces. A queue that has not gone on since the last look has nothing to give.
  */
-static void join_pieces(struct cn_cache *own, unsigned policies)
+static void join_pieces(struct cn_pool *pool)
 {
-	struct cn_pool *pool = own->pool;
 	struct cn_cache *first = atomic_load_explicit(&pool->caches, memory_order_acquire);
 	uint64_t kept = 0;
 
@@ -324,9 +371,8 @@ static void join_pieces(struct cn_cache *own, unsigned policies)
 		return;
 	for (struct cn_cache *cache = first; cache; cache = cache->next) {
 		uint64_t completed = atomic_load_explicit(&cache->queue->completed, memory_order_relaxed);
-		if ((cache != own && !(policies & CN_POOL_OPPORTUNISTIC)) ||
-		    (atomic_load_explicit(&cache->swept, memory_order_relaxed) == completed &&
-		     !cn_queue_idle(cache->queue)))
+		if (atomic_load_explicit(&cache->swept, memory_order_relaxed) == completed &&
+		    !cn_queue_idle(cache->queue))
 			continue;
 		atomic_store_explicit(&cache->swept, completed, memory_order_relaxed);
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
@@ -334,78 +380,82 @@ static void join_pieces(struct cn_cache *own, unsigned policies)
 }
 
 /* Rules 2 to 5 in their order; 0: nothing that is there can be had. */
-static uint32_t reuse(struct cn_cache *cache, uint64_t handle, unsigned class)
+static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 {
 	struct cn_pool *pool = cache->pool;
 	unsigned policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
 	struct cn_point point;
 
-	uint32_t index = take_ordered(cache, class, class, policies);
+	uint32_t index = take_ordered(cache, handle, units, cn_class_above(units), policies);
 	if (!index) {
-		join_pieces(cache, policies);
-		index = take_settled(pool, class);
+		if (policies & CN_POOL_OPPORTUNISTIC)
+			join_pieces(pool);
+		index = take_settled(pool, units);
 	}
 	if (!index)
-		index = take_own_larger(cache, class);
+		index = take_own_larger(cache, units);
 	if (!index)
-		index = take_ordered(cache, class, LARGEST_CLASS, policies);
-	if (!index) { /* small pieces may be enough together */
-		if (policies & CN_POOL_OPPORTUNISTIC)
-			cn_pool_settle_all(pool);
-		else
-			cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
-		index = take_settled(pool, class);
+		index = take_ordered(cache, handle, units, LARGEST_CLASS, policies);
+	if (!index && policies & CN_POOL_OPPORTUNISTIC) { /* small pieces may be enough together */
+		cn_pool_settle_all(pool);
+		index = take_settled(pool, units);
 	}
 	if (index)
 		return index;
 	if (policies & CN_POOL_INTERNAL_DEPENDENCIES &&
-	    (index = take_from_others(cache, class, LARGEST_CLASS, TO_BE_WAITED_FOR, &point))) {
+	    (index = take_from_others(cache, units, LARGEST_CLASS, TO_BE_WAITED_FOR, &point))) {
 		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
 		if (!cn_device_ops->submit(cache->queue, handle, &wait, NULL)) {
 			pool->reused_waiting++;
 			return index;
 		}
-		/* The queue is gone: the block is whose it was. */
-		struct cn_cache *other = cn_pool_cache(pool, point.queue);
-		cn_lock(&other->lock);
-		block_of(pool, index)->number = point.number;
-		block_of(pool, index)->cache = other;
-		cn_bins_push(&pool->heap, &other->bins, index);
-		atomic_store_explicit(&block_of(pool, index)->state, CN_BLOCK_CACHED, memory_order_release);
-		cn_unlock(&other->lock);
+		put_back(pool, index, point); /* the queue is gone */
 	}
 	return 0;
 }
 
-/* Is there a free that has not happened yet? */
+/* Is there a free that has not happened yet, or a block that somebody holds? */
 static bool has_pending(struct cn_pool *pool)
 {
-	bool pending = false;
+	bool pending = atomic_load_explicit(&pool->held_count, memory_order_relaxed) ||
+		       atomic_load_explicit(&pool->returned, memory_order_relaxed);
 
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
 		cn_lock(&cache->lock);
-		pending = cn_bins_next(&cache->bins, 0) < CN_CLASS_COUNT && !cn_queue_idle(cache->queue);
+		struct cn_point all = {cache->queue, atomic_load(&cache->queue->submitted)};
+		pending = cn_bins_next(&cache->bins, 0) < CN_CLASS_COUNT && !cn_point_reached(all) &&
+			  !cn_device_ops->point_waits_outside(all);
 		cn_unlock(&cache->lock);
 	}
 	return pending;
 }
 
-static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, unsigned class, uint32_t *ret_index)
+/* All rules but the last. CUDA_ERROR_NOT_READY: another thread was quicker, try again. */
+static CUresult reuse_or_grow(struct cn_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
+{
+	if (cn_heap_is_low(&cache->pool->heap))
+		cn_heap_add_records(&cache->pool->heap);
+	*ret_index = reuse(cache, handle, units);
+	return *ret_index ? CUDA_SUCCESS : grow(cache->pool, units, ret_index);
+}
+
+static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
 {
 	const struct timespec millisecond = {.tv_nsec = 1000000};
-	uint32_t index = 0;
-	CUresult result = CUDA_SUCCESS;
+	uint32_t rounded = cn_class_units(cn_class_above(units));
+	CUresult result = CUDA_ERROR_NOT_READY;
 
 	for (unsigned round = 0; round < PATIENCE_ROUNDS; round++) {
-		index = reuse(cache, handle, class);
-		if (!index) {
-			result = grow(cache->pool, class, &index);
-			if (result == CUDA_ERROR_NOT_READY)
-				continue;
-		}
-		if (index || result != CUDA_ERROR_OUT_OF_MEMORY)
+		result = reuse_or_grow(cache, handle, rounded, ret_index);
+		if (result == CUDA_ERROR_OUT_OF_MEMORY && units < rounded) /* what is there may be just enough */
+			result = reuse_or_grow(cache, handle, units, ret_index);
+		if (result == CUDA_ERROR_NOT_READY)
+			continue;
+		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			break;
 		if (!round) { /* free chunks that lie scattered can be exchanged for others that lie together */
+			/* Without OPPORTUNISTIC a queue's own pieces were left apart, for nobody else to have. */
+			cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 			cn_pool_release(cache->pool);
 			continue;
 		}
@@ -413,36 +463,48 @@ static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, unsigne
 			break;
 		nanosleep(&millisecond, NULL); /* work is under way, and may free something */
 	}
-	if (!index)
-		return result ? result : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
-	*ret_index = index;
-	return CUDA_SUCCESS;
+	if (result == CUDA_ERROR_NOT_READY)
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
+	return result;
 }
 
 CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
 			  void **ret_address)
 {
-	if (bytes > pool->max_bytes)
+	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
+
+	if (bytes > max_bytes)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the %llu that the pool may have",
-				bytes, (unsigned long long)pool->max_bytes);
-	unsigned class = cn_class_above((uint32_t)((bytes + CN_UNIT_BYTES - 1) / CN_UNIT_BYTES));
-	struct cn_cache *cache = cache_of(pool, queue);
-	if (!cache)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
+				bytes, (unsigned long long)max_bytes);
+	uint32_t units = (uint32_t)((bytes + CN_UNIT_BYTES - 1) / CN_UNIT_BYTES);
+	struct cn_cache *cache;
+	CUresult result = find_cache(pool, queue, &cache);
+	if (result)
+		return result;
 
 	cn_lock(&cache->lock);
-	uint32_t index = pop_own(cache, class);
+	if (!is_open(cache, pool, queue)) {
+		cn_unlock(&cache->lock);
+		return is_gone();
+	}
+	uint32_t index = pop_own(cache, cn_class_above(units));
 	uint64_t id = ++cache->next_id;
 	if (index)
 		count_used(cache, bytes);
+	else
+		cache->allocating++; /* so the pool does not end under us */
 	cn_unlock(&cache->lock);
 	if (!index) {
-		CUresult result = allocate_slowly(cache, handle, class, &index);
-		if (result)
-			return result;
+		result = allocate_slowly(cache, handle, units, &index);
 		cn_lock(&cache->lock);
-		count_used(cache, bytes);
+		if (!result)
+			count_used(cache, bytes);
+		cache->allocating--;
 		cn_unlock(&cache->lock);
+	}
+	if (result) {
+		cn_pool_let_go(pool);
+		return result;
 	}
 	*ret_address = hand_out(pool, block_of(pool, index), bytes, id);
 	return CUDA_SUCCESS;
@@ -468,34 +530,34 @@ CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle)
 
 	if (!index)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address);
-	struct cn_cache *cache = queue ? cache_of(pool, queue) : NULL;
-	if (queue && !cache)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
-	CUresult result = queue ? cn_device_ops->point_now(queue, handle, &point) : CUDA_SUCCESS;
+	struct cn_cache *cache = NULL;
+	CUresult result = queue ? find_cache(pool, queue, &cache) : CUDA_SUCCESS;
+	if (!result && queue)
+		result = cn_device_ops->point_now(queue, handle, &point);
 	if (result)
 		return result;
 	struct cn_block *block = block_of(pool, index);
 	if (!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING, memory_order_acq_rel,
-						     memory_order_relaxed))
+						     memory_order_relaxed)) {
+		if (live == CN_BLOCK_SHARED)
+			return cn_error(CUDA_ERROR_ALREADY_ACQUIRED, "the block at %p is shared", address);
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
+	}
 
 	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
-	bool dying = atomic_load_explicit(&pool->dying, memory_order_relaxed);
 	if (queue) {
 		cn_lock(&cache->lock);
 		block->number = point.number;
-		block->cache = cache;
 		cn_bins_push(&pool->heap, &cache->bins, index);
 		atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
 		count_unused(cache, bytes);
-		cn_unlock(&cache->lock); /* the pool may go from here on */
+		cn_unlock(&cache->lock); /* the pool may go from here on, but not its record */
 	} else {
 		cn_lock(&pool->lock);
 		cn_heap_give(&pool->heap, index);
 		cn_unlock(&pool->lock);
-		atomic_fetch_sub_explicit(&pool->counted_bytes, bytes, memory_order_acq_rel);
+		atomic_fetch_sub(&pool->counted_bytes, bytes);
 	}
-	if (dying)
-		cn_pools_reap();
+	cn_pool_let_go(pool);
 	return CUDA_SUCCESS;
 }

@@ -4,9 +4,13 @@
  */
 #include "pool/heap.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum {
+	LOOK_DEEP_MAX = 8, /* blocks of a bin that are compared */
+	LARGE_PAGE_BYTES = 2 * 1024 * 1024,
+};
 
 static void set_state(struct cn_block *block, enum cn_block_state state)
 {
@@ -56,6 +60,51 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
 	count_units(bins, -(uint64_t)block->units);
 }
 
+/*
+ * Every block of the class above is large enough; of the class below (another one only when the size is not a class's
+ * own) all are looked at, for the only one may be there.
+ */
+uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units)
+{
+	unsigned above = cn_class_above(units), below = cn_class_below(units);
+
+	if (below != above)
+		for (uint32_t index = bins->heads[below]; index; index = cn_block_at(heap, index)->next)
+			if (cn_block_at(heap, index)->units >= units)
+				return index;
+	unsigned class = cn_bins_next(bins, above);
+	return class < CN_CLASS_COUNT ? bins->heads[class] : 0;
+}
+
+/* The lowest of some blocks of a list that are large enough. */
+static uint32_t lowest_of(const struct cn_heap *heap, uint32_t index, uint32_t units)
+{
+	uint32_t other = cn_block_at(heap, index)->next;
+
+	for (unsigned deep = 1; other && deep < LOOK_DEEP_MAX; deep++) {
+		const struct cn_block *block = cn_block_at(heap, other);
+		if (block->start < cn_block_at(heap, index)->start && block->units >= units)
+			index = other;
+		other = block->next;
+	}
+	return index;
+}
+
+bool cn_heap_add_records(struct cn_heap *heap)
+{
+	uint32_t limit = atomic_load(&heap->record_limit);
+	struct cn_block *more = heap->records + limit;
+
+	if (limit >= heap->record_count_max || mprotect(more, LARGE_PAGE_BYTES, PROT_READ | PROT_WRITE))
+		return false;
+	/* Records are looked at all over the place, which large pages make quicker. A small pool needs no such one. */
+	if (limit)
+		madvise(more, LARGE_PAGE_BYTES, MADV_HUGEPAGE);
+	/* If another thread was quicker, it did the same. */
+	atomic_compare_exchange_strong(&heap->record_limit, &limit, limit + LARGE_PAGE_BYTES / sizeof *more);
+	return true;
+}
+
 static uint32_t new_record(struct cn_heap *heap)
 {
 	uint32_t index = heap->spare;
@@ -65,18 +114,9 @@ static uint32_t new_record(struct cn_heap *heap)
 		return index;
 	}
 	index = heap->record_count;
-	uint32_t segment = index / CN_RECORDS_PER_SEGMENT;
-	if (segment >= CN_SEGMENT_COUNT)
+	if (index >= heap->record_limit)
 		return 0;
-	if (!atomic_load_explicit(&heap->segments[segment], memory_order_relaxed)) {
-		size_t bytes = CN_RECORDS_PER_SEGMENT * sizeof(struct cn_block);
-		struct cn_block *records = aligned_alloc(_Alignof(struct cn_block), bytes);
-		if (!records)
-			return 0;
-		memset(records, 0, bytes);
-		atomic_store_explicit(&heap->segments[segment], records, memory_order_release);
-	}
-	heap->record_count++;
+	atomic_store_explicit(&heap->record_count, index + 1, memory_order_relaxed); /* locked by the caller */
 	return index;
 }
 
@@ -95,28 +135,87 @@ static void set_start(struct cn_heap *heap, uint32_t unit, uint32_t index)
 	atomic_store_explicit(&heap->starts[unit], index, memory_order_relaxed);
 }
 
+/* Addresses, from where a large page can begin. NULL: there are none. */
+static void *map_aligned(size_t bytes, int protection)
+{
+	char *start =
+		mmap(NULL, bytes + LARGE_PAGE_BYTES, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (start == MAP_FAILED)
+		return NULL;
+	size_t surplus = -(uintptr_t)start % LARGE_PAGE_BYTES;
+	if (surplus)
+		munmap(start, surplus);
+	munmap(start + surplus + bytes, LARGE_PAGE_BYTES - surplus);
+	return start + surplus;
+}
+
+static void unmap(void *start, size_t bytes)
+{
+	if (start)
+		munmap(start, bytes);
+}
+
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+}
+
+/* Of the starts, with the covers behind them. */
+static size_t starts_bytes(const struct cn_heap *heap)
+{
+	return whole_pages(((size_t)heap->room_units + heap->room_units / CN_STRETCH_UNITS) * sizeof *heap->starts);
+}
+
+static size_t records_bytes(const struct cn_heap *heap)
+{
+	return whole_pages(heap->record_count_max * sizeof *heap->records);
+}
+
+static bool map_tables(struct cn_heap *heap, uint32_t unit_count)
+{
+	heap->room_units = unit_count;
+	heap->record_count_max = unit_count < CN_RECORD_COUNT_MAX ? unit_count + 1 : CN_RECORD_COUNT_MAX;
+	/* Sparse: only what stands for used memory takes any. */
+	heap->starts = map_aligned(starts_bytes(heap), PROT_READ | PROT_WRITE);
+	heap->records = map_aligned(records_bytes(heap), PROT_NONE);
+	if (!heap->starts || !heap->records || !cn_heap_add_records(heap)) {
+		cn_heap_close(heap);
+		return false;
+	}
+	heap->covers = heap->starts + unit_count;
+	size_t large_bytes = unit_count * sizeof *heap->starts / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+	if (large_bytes > LARGE_PAGE_BYTES)
+		madvise((char *)heap->starts + LARGE_PAGE_BYTES, large_bytes - LARGE_PAGE_BYTES, MADV_HUGEPAGE);
+	return true;
+}
+
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count)
 {
-	/* Sparse: only what stands for used memory takes any. */
-	size_t stretch_count = unit_count / CN_STRETCH_UNITS;
-	void *starts = mmap(NULL, (unit_count + stretch_count) * sizeof *heap->starts, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (starts == MAP_FAILED)
+	if (!heap->starts && !map_tables(heap, unit_count))
 		return false;
-	heap->starts = starts;
-	heap->covers = heap->starts + unit_count;
 	heap->unit_count = unit_count;
 	heap->record_count = 1; /* 0 is no record */
 	return true;
 }
 
+void cn_heap_empty(struct cn_heap *heap)
+{
+	heap->top = 0; /* nothing is found from here on */
+	heap->last = heap->spare = 0;
+	memset(&heap->free, 0, sizeof heap->free);
+	memset(&heap->holes, 0, sizeof heap->holes);
+	madvise((void *)heap->starts, starts_bytes(heap), MADV_DONTNEED);
+	madvise(heap->records, heap->record_limit * sizeof *heap->records, MADV_DONTNEED);
+}
+
 void cn_heap_close(struct cn_heap *heap)
 {
-	for (unsigned i = 0; i < CN_SEGMENT_COUNT; i++)
-		free(atomic_load(&heap->segments[i]));
-	munmap((void *)heap->starts,
-	       (heap->unit_count + (size_t)heap->unit_count / CN_STRETCH_UNITS) * sizeof *heap->starts);
+	unmap((void *)heap->starts, starts_bytes(heap));
+	unmap(heap->records, records_bytes(heap));
+	heap->starts = NULL;
+	heap->records = NULL;
+	heap->record_limit = 0;
 }
 
 /* Let cn_heap_find() know the block in every stretch that begins inside it. */
@@ -163,11 +262,11 @@ uint32_t cn_heap_cut(struct cn_heap *heap, uint32_t index, uint32_t units)
 /* Take a block of at least this many units off its bin, and cut it to size; the rest goes back. */
 static uint32_t take_from(struct cn_heap *heap, struct cn_bins *bins, uint32_t units, enum cn_block_state rest_state)
 {
-	unsigned class = cn_bins_next(bins, cn_class_above(units));
+	uint32_t index = cn_bins_fit(heap, bins, units);
 
-	if (class == CN_CLASS_COUNT)
+	if (!index)
 		return 0;
-	uint32_t index = bins->heads[class];
+	index = lowest_of(heap, index, units);
 	struct cn_block *block = cn_block_at(heap, index);
 	cn_bins_remove(heap, bins, index);
 	set_state(block, CN_BLOCK_MOVING);
@@ -322,6 +421,17 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 	return index;
 }
 
+/*
+ * Does the record describe a block that holds the unit? Others may be making another block of it: it gets its start
+ * before its units, so a start that is the same before and after belongs to the units between.
+ */
+static bool holds(const struct cn_block *block, uint32_t unit)
+{
+	uint32_t start = block->start, units = block->units;
+
+	return start <= unit && unit - start < units && block->start == start;
+}
+
 uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit)
 {
 	uint32_t first = unit / CN_STRETCH_UNITS * CN_STRETCH_UNITS;
@@ -329,11 +439,8 @@ uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit)
 	if (unit >= heap->top)
 		return 0;
 	uint32_t index = atomic_load_explicit(&heap->covers[unit / CN_STRETCH_UNITS], memory_order_relaxed);
-	if (index) {
-		const struct cn_block *block = cn_block_at(heap, index);
-		if (block->start <= unit && unit - block->start < block->units)
-			return index;
-	}
+	if (index && holds(cn_block_at(heap, index), unit))
+		return index;
 	for (uint32_t at = unit; at >= first; at--) {
 		index = atomic_load_explicit(&heap->starts[at], memory_order_relaxed);
 		if (index || !at)

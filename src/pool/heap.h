@@ -19,8 +19,8 @@ enum {
 	CN_UNIT_BYTES = 512,
 	CN_CLASS_COUNT = 464, /* of 2^32 units */
 	CN_CLASS_WORDS = (CN_CLASS_COUNT + 63) / 64,
-	CN_RECORDS_PER_SEGMENT = 1 << 14,
-	CN_SEGMENT_COUNT = 1 << 12,
+	CN_RECORD_COUNT_MAX = 1 << 26,
+	CN_RECORDS_AHEAD = 1024, /* there should be memory for so many more */
 	CN_CHUNK_UNITS = 65536,  /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
 	CN_STRETCH_UNITS = 4096, /* no more records than this are looked at to find a block */
 };
@@ -32,9 +32,9 @@ enum cn_block_state {
 	CN_BLOCK_FREE,   /* anybody's: in a bin */
 	CN_BLOCK_HOLE,   /* no memory behind it: in a bin of holes */
 	CN_BLOCK_MOVING, /* between two of these, in the hands of one thread */
+	CN_BLOCK_SHARED, /* the program's, and others may have it too: see hold.c */
+	CN_BLOCK_HELD,   /* freed by the program, and kept until it is given back */
 };
-
-struct cn_cache;
 
 /* A line of the processor's cache each: two threads at work on two blocks do not disturb each other. */
 struct cn_block {
@@ -42,10 +42,10 @@ struct cn_block {
 	_Atomic uint32_t start, units; /* atomic for cn_heap_find(), which may look at a record that is changing */
 	uint32_t before, after;        /* neighbours, as indices of records; 0: none */
 	uint32_t next, previous;       /* in a list */
+	_Atomic uint32_t note;         /* of a shared block: the layer above's */
 	uint64_t number;               /* of the free, in the order of the cache's queue */
 	_Atomic uint64_t bytes;        /* as asked for */
 	_Atomic uint64_t id;
-	struct cn_cache *cache; /* in whose list it stands */
 };
 
 struct cn_bins {
@@ -55,20 +55,25 @@ struct cn_bins {
 };
 
 struct cn_heap {
-	struct cn_block *_Atomic segments[CN_SEGMENT_COUNT];
-	uint32_t record_count, spare;
+	/* These do not change, and are read without a lock. */
+	struct cn_block *records; /* addresses for all there can be, and memory for `record_limit` of them */
 	_Atomic uint32_t *starts; /* for each unit: the record of the block that begins there, or 0 */
 	_Atomic uint32_t *covers; /* for each stretch: a record that may cover its first unit; a hint, to be checked */
-	uint32_t unit_count;      /* of the range */
-	_Atomic uint32_t top;     /* from here on nothing was ever used */
-	uint32_t last;            /* the record that ends at `top` */
+	uint32_t room_units;      /* of the largest range there is room for */
+	uint32_t record_count_max;
+	_Atomic uint32_t unit_count; /* of the range: changes when it is opened for another one */
+	/* These do: apart from the others, so that a thread which only looks a block up is not disturbed. */
+	_Alignas(64) _Atomic uint32_t record_count;
+	_Atomic uint32_t record_limit;
+	uint32_t spare;
+	_Atomic uint32_t top; /* from here on nothing was ever used */
+	uint32_t last;        /* the record that ends at `top` */
 	struct cn_bins free, holes;
 };
 
 static inline struct cn_block *cn_block_at(const struct cn_heap *heap, uint32_t index)
 {
-	return atomic_load_explicit(&heap->segments[index / CN_RECORDS_PER_SEGMENT], memory_order_relaxed) +
-	       index % CN_RECORDS_PER_SEGMENT;
+	return &heap->records[index];
 }
 
 /* The class whose blocks have at most this many units. */
@@ -109,11 +114,36 @@ static inline unsigned cn_bins_next(const struct cn_bins *bins, unsigned class)
 /* Bins are also what a cache keeps its blocks in. */
 void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
+/* A block of at least this many units; 0: there is none. */
+uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units);
 
+/* A heap of zero bytes, or one that was emptied and has the room. False: no memory; it is as it was. */
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count);
+/*
+ * As it was after cn_heap_open(), and without memory; but what others look at stays mapped, for a thread that looks up
+ * an address in a pool which is ending finds nothing then, and does not fault.
+ */
+void cn_heap_empty(struct cn_heap *heap);
 void cn_heap_close(struct cn_heap *heap);
 
-/* A block of exactly this many units out of the free ones, MOVING; 0: there is none, or no record for it. */
+/*
+ * Are records running out? Then get memory for more. This asks the system, and so wants no lock: any thread may do it
+ * at any time.
+ */
+static inline bool cn_heap_is_low(const struct cn_heap *heap)
+{
+	uint32_t limit = atomic_load_explicit(&heap->record_limit, memory_order_relaxed);
+	uint32_t count = atomic_load_explicit(&heap->record_count, memory_order_relaxed);
+
+	return limit < heap->record_count_max && limit < count + CN_RECORDS_AHEAD;
+}
+
+bool cn_heap_add_records(struct cn_heap *heap);
+
+/*
+ * A block of exactly this many units out of the free ones, MOVING: rather a low one, so that what is high comes free
+ * and joins. 0: there is none, or no record for it.
+ */
 uint32_t cn_heap_take(struct cn_heap *heap, uint32_t units);
 
 /* Give a MOVING block back as free. */

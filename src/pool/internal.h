@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the two files of the pool know of each other: pool.c has its life, allocate.c its blocks' comings and goings.
+ * What the files of the pool know of each other: pool.c has its life, allocate.c its blocks' comings and goings, hold.c
+ * those that others may have too.
  */
 #ifndef CN_POOL_INTERNAL_H
 #define CN_POOL_INTERNAL_H
@@ -8,11 +9,13 @@
 #include "pool/heap.h"
 #include "pool/pool.h"
 
+/* Records of caches and pools are used again, never freed: see cn_pools_reap(). */
 struct cn_cache {
 	_Alignas(64) struct cn_lock lock;
+	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
 	struct cn_pool *pool;
-	struct cn_queue *queue;
-	struct cn_cache *next; /* of the pool; the list only grows */
+	struct cn_queue *_Atomic queue;
+	struct cn_cache *_Atomic next; /* of the pool; the list only grows */
 	uint64_t next_id;
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
@@ -21,21 +24,31 @@ struct cn_cache {
 };
 
 struct cn_pool {
-	struct cn_lock lock; /* of the heap, the list of caches, and what follows up to the base */
-	struct cn_heap heap;
+	/* A thread that has found the pool may look at these when others have destroyed it, or made another of it. */
+	_Atomic bool dying;
+	bool ended;    /* guarded by `lock`: no more caches */
+	unsigned pins; /* guarded by `pools.lock`: threads at work on it, that are not allocating */
+	_Atomic uint64_t id;
+	_Atomic uint64_t max_bytes;
+	struct cn_cache *_Atomic caches;
+	struct cn_pool *next;             /* of all pools; `pools.lock` guards it */
+	_Alignas(64) struct cn_lock lock; /* of the heap, the list of caches, and what is counted below */
+
+	char *_Atomic base;
+	void *_Atomic owner;
+	struct cn_heap heap; /* which finds nothing while the pool is none */
+
+	/* The rest is cleared for each pool. */
+	_Alignas(64) struct cn_arena *arena;
+	_Atomic unsigned policies;
+	_Atomic uint64_t threshold_bytes;
+	_Atomic unsigned keep_count;
+	_Atomic uint32_t returned;   /* blocks that were given back, linked by `next`: see hold.c */
+	_Atomic uint32_t held_count; /* blocks that may be given back any time */
+	_Atomic bool loose;          /* some were, and their memory has not been looked at since */
 	uint64_t reserved_bytes, reserved_high_bytes;
 	uint64_t reused_settled, grown;
 	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
-	struct cn_pool *next; /* of all pools; `pools.lock` guards it */
-	char *base;
-	struct cn_arena *arena;
-	uint64_t id;
-	uint64_t max_bytes;
-	void *owner;
-	struct cn_cache *_Atomic caches;
-	_Atomic unsigned policies;
-	_Atomic uint64_t threshold_bytes;
-	_Atomic bool dying;
 	_Alignas(64) _Atomic uint64_t counted_bytes; /* what is used, and the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
@@ -44,14 +57,24 @@ struct cn_pool {
 struct cn_pool *cn_pool_of(const void *address);
 /* The cache of a queue in a pool; NULL: it has freed nothing there. */
 struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue);
+/* An empty cache that is in no pool; NULL: no memory for it. */
+struct cn_cache *cn_cache_take(void);
+void cn_cache_give(struct cn_cache *cache);
 uint64_t cn_pool_used(const struct cn_pool *pool);
 /* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. Were there any? */
 bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
+/* Take in what was given back. */
+void cn_pool_collect(struct cn_pool *pool);
 /* Give all free chunks back. */
 void cn_pool_release(struct cn_pool *pool);
-/* End the destroyed pools that nobody needs any more. */
-void cn_pools_reap(void);
+
+/* The pool may have lost its last block, or its last allocation under way, and be gone already. */
+static inline void cn_pool_let_go(const struct cn_pool *pool)
+{
+	if (__builtin_expect(atomic_load(&pool->dying), 0))
+		cn_pools_reap();
+}
 
 static inline struct cn_block *block_of(const struct cn_pool *pool, uint32_t index)
 {

@@ -5,6 +5,10 @@
  * Which pool an address belongs to is one load from a table with an entry for each 32 MiB of the address space. A
  * destroyed pool lives until its last block is freed and everything that was freed in it has happened: memory is not
  * given back while somebody may still touch it.
+ *
+ * A thread may allocate in a pool while another destroys it, and then either has its block, and the pool lives on for
+ * it, or is told that the pool is gone. Nothing is counted for that on the way through an allocation: records of pools
+ * and caches are never freed, and `dying` is looked at under the lock of the cache; see is_over().
  */
 #include "pool/internal.h"
 
@@ -27,6 +31,7 @@ _Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << TA
 static struct {
 	struct cn_lock lock;
 	struct cn_pool *first, *ended, *spare;
+	struct cn_cache *spare_caches;
 	_Atomic uint64_t last_id;
 	struct cn_pool *_Atomic *_Atomic table; /* by address */
 } pools;
@@ -68,9 +73,38 @@ struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue
 {
 	struct cn_cache *cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
 
-	while (cache && cache->queue != queue)
-		cache = cache->next;
+	while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
+		cache = atomic_load_explicit(&cache->next, memory_order_acquire);
 	return cache;
+}
+
+struct cn_cache *cn_cache_take(void)
+{
+	cn_lock(&pools.lock);
+	struct cn_cache *cache = pools.spare_caches;
+	if (cache)
+		pools.spare_caches = cache->next;
+	cn_unlock(&pools.lock);
+	if (!cache) {
+		cache = aligned_alloc(_Alignof(struct cn_cache), sizeof *cache);
+		if (cache)
+			memset(cache, 0, sizeof *cache);
+	}
+	return cache;
+}
+
+void cn_cache_give(struct cn_cache *cache)
+{
+	cn_lock(&cache->lock);
+	cache->pool = NULL; /* a thread that comes late sees that it does */
+	cache->reused = 0;
+	atomic_store(&cache->credit_bytes, 0);
+	atomic_store(&cache->swept, 0);
+	cn_unlock(&cache->lock);
+	cn_lock(&pools.lock);
+	cache->next = pools.spare_caches;
+	pools.spare_caches = cache;
+	cn_unlock(&pools.lock);
 }
 
 uint64_t cn_pool_used(const struct cn_pool *pool)
@@ -93,19 +127,25 @@ bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 
 	if (!pool)
 		return false;
-	uint32_t unit = (uint32_t)((size_t)((const char *)address - pool->base) / CN_UNIT_BYTES);
-	uint32_t index = cn_heap_find(&pool->heap, unit);
+	char *base = pool->base; /* once: it may become another pool's */
+	size_t offset = (size_t)((const char *)address - base);
+	if (offset / CN_UNIT_BYTES >= pool->heap.unit_count)
+		return false;
+	uint32_t index = cn_heap_find(&pool->heap, (uint32_t)(offset / CN_UNIT_BYTES));
 	if (!index)
 		return false;
 	const struct cn_block *block = block_of(pool, index);
-	if (atomic_load_explicit(&block->state, memory_order_acquire) != CN_BLOCK_LIVE ||
-	    (size_t)((const char *)address - pool->base) - (size_t)block->start * CN_UNIT_BYTES >= block->bytes)
+	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+	if ((state != CN_BLOCK_LIVE && state != CN_BLOCK_SHARED) ||
+	    offset - (size_t)block->start * CN_UNIT_BYTES >= block->bytes)
 		return false;
 	*ret_block = (struct cn_pool_block){
 		.pool = pool,
 		.id = block->id,
-		.start = pool->base + (size_t)block->start * CN_UNIT_BYTES,
+		.start = base + (size_t)block->start * CN_UNIT_BYTES,
 		.bytes = block->bytes,
+		.shared = state == CN_BLOCK_SHARED,
+		.note = atomic_load_explicit(&block->note, memory_order_relaxed),
 	};
 	return true;
 }
@@ -138,11 +178,30 @@ bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
 
 void cn_pool_settle_all(struct cn_pool *pool)
 {
+	cn_pool_collect(pool);
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next)
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 }
 
 /* ---- Giving back ---- */
+
+/* A pool that is pinned does not end, though it may be destroyed. False: it is destroyed already. */
+static bool pin(struct cn_pool *pool)
+{
+	cn_lock(&pools.lock);
+	bool alive = !atomic_load(&pool->dying);
+	pool->pins += alive;
+	cn_unlock(&pools.lock);
+	return alive;
+}
+
+static void unpin(struct cn_pool *pool)
+{
+	cn_lock(&pools.lock);
+	pool->pins--;
+	cn_unlock(&pools.lock);
+	cn_pool_let_go(pool);
+}
 
 /*
  * Give whole free chunks back while more than `keep_bytes` are reserved: as long as that much stays (`at_least`), or
@@ -175,8 +234,11 @@ void cn_pool_release(struct cn_pool *pool)
 
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 {
+	if (!pin(pool))
+		return;
 	cn_pool_settle_all(pool);
 	release(pool, keep_bytes, true);
+	unpin(pool);
 }
 
 void cn_pools_settle(struct cn_point point)
@@ -184,8 +246,17 @@ void cn_pools_settle(struct cn_point point)
 	cn_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
 		struct cn_cache *cache = cn_pool_cache(pool, point.queue);
-		if (cache && cn_pool_settle_cache(cache, point))
+		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
+		    !atomic_load_explicit(&pool->loose, memory_order_relaxed))
+			continue;
+		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
+		cn_unlock(&pools.lock);
+		cn_pool_collect(pool);
+		bool loose = atomic_exchange_explicit(&pool->loose, false, memory_order_relaxed);
+		if ((cache && cn_pool_settle_cache(cache, point)) || loose)
 			release(pool, atomic_load(&pool->threshold_bytes), false);
+		cn_lock(&pools.lock);
+		pool->pins--;
 	}
 	cn_unlock(&pools.lock);
 	cn_pools_reap();
@@ -198,17 +269,41 @@ static size_t machine_bytes(void)
 	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static struct cn_pool *new_record(void)
+static void give_record(struct cn_pool *pool)
 {
 	cn_lock(&pools.lock);
-	struct cn_pool *pool = pools.spare;
-	if (pool)
-		pools.spare = pool->next;
+	pool->next = pools.spare;
+	pools.spare = pool;
 	cn_unlock(&pools.lock);
-	if (!pool)
-		pool = aligned_alloc(_Alignof(struct cn_pool), sizeof *pool);
+}
+
+/* A record whose heap has room for so many units, or has no room yet; of those the one with the least. */
+static struct cn_pool *new_record(uint32_t unit_count)
+{
+	struct cn_pool **best = NULL;
+	uint64_t least = UINT64_MAX;
+
+	cn_lock(&pools.lock);
+	for (struct cn_pool **link = &pools.spare; *link; link = &(*link)->next) {
+		uint64_t room = (*link)->heap.starts ? (*link)->heap.room_units : UINT64_MAX - 1;
+		if (room >= unit_count && room < least) {
+			least = room;
+			best = link;
+		}
+	}
+	struct cn_pool *pool = best ? *best : NULL;
 	if (pool)
+		*best = pool->next;
+	cn_unlock(&pools.lock);
+	if (!pool) {
+		pool = aligned_alloc(_Alignof(struct cn_pool), sizeof *pool);
+		if (!pool)
+			return NULL;
 		memset(pool, 0, sizeof *pool);
+		atomic_store(&pool->dying, true);
+		pool->ended = true;
+	}
+	memset(&pool->arena, 0, sizeof *pool - offsetof(struct cn_pool, arena));
 	return pool;
 }
 
@@ -223,10 +318,11 @@ CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, vo
 
 	cn_pools_reap();
 	pthread_once(&table_once, make_table);
-	struct cn_pool *pool = atomic_load(&pools.table) ? new_record() : NULL;
+	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
+	struct cn_pool *pool = atomic_load(&pools.table) ? new_record(units) : NULL;
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
-	if (!cn_heap_open(&pool->heap, (uint32_t)(range / CN_UNIT_BYTES))) {
+	if (!cn_heap_open(&pool->heap, units)) {
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
 		goto err_free;
 	}
@@ -238,18 +334,22 @@ CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, vo
 	pool->max_bytes = range;
 	pool->owner = owner;
 	atomic_store(&pool->policies, CN_POOL_POLICIES);
+	cn_lock(&pool->lock);
+	pool->ended = false;
+	cn_unlock(&pool->lock);
 	enter_table(pool, pool);
 	cn_lock(&pools.lock);
 	pool->next = pools.first;
 	pools.first = pool;
+	atomic_store(&pool->dying, false); /* from here on threads allocate, also such as still know an older pool */
 	cn_unlock(&pools.lock);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 
 err_close:
-	cn_heap_close(&pool->heap);
+	cn_heap_empty(&pool->heap);
 err_free:
-	free(pool);
+	give_record(pool);
 	return result;
 }
 
@@ -267,16 +367,40 @@ static bool is_at_rest(struct cn_pool *pool)
 	return true;
 }
 
+/*
+ * Has a destroyed pool nothing left? What is in it goes one way: an allocation that began before `dying` was set
+ * becomes a block, a block is freed, what was freed happens. In that order it is looked for, so nothing slips past. No
+ * allocation begins any more: whoever takes a lock after we had it sees `dying`.
+ */
+static bool is_over(struct cn_pool *pool)
+{
+	cn_lock(&pool->lock);
+	struct cn_cache *cache = atomic_load(&pool->caches);
+	cn_unlock(&pool->lock);
+	for (; cache; cache = cache->next) {
+		cn_lock(&cache->lock);
+		bool allocating = cache->allocating;
+		cn_unlock(&cache->lock);
+		if (allocating)
+			return false;
+	}
+	return !cn_pool_used(pool) && is_at_rest(pool);
+}
+
 static void end_pool(struct cn_pool *pool)
 {
 	enter_table(pool, NULL);
 	release(pool, 0, true);
 	cn_device_ops->arena_free(pool->arena);
-	for (struct cn_cache *cache = atomic_load(&pool->caches), *next; cache; cache = next) {
+	cn_lock(&pool->lock);
+	pool->ended = true;
+	struct cn_cache *cache = atomic_exchange(&pool->caches, NULL);
+	cn_unlock(&pool->lock);
+	for (struct cn_cache *next; cache; cache = next) {
 		next = cache->next;
-		free(cache);
+		cn_cache_give(cache);
 	}
-	cn_heap_close(&pool->heap);
+	cn_heap_empty(&pool->heap);
 	cn_lock(&pools.lock);
 	pool->next = pools.ended;
 	pools.ended = pool;
@@ -287,17 +411,12 @@ void *cn_pool_take_ended(void)
 {
 	cn_lock(&pools.lock);
 	struct cn_pool *pool = pools.ended;
-	void *owner = pool ? pool->owner : NULL;
-	if (pool) {
-		/*
-		 * The record stays for the next pool: a thread that has just looked the pool up must not find it
-		 * gone.
-		 */
+	if (pool)
 		pools.ended = pool->next;
-		pool->next = pools.spare;
-		pools.spare = pool;
-	}
 	cn_unlock(&pools.lock);
+	void *owner = pool ? pool->owner : NULL;
+	if (pool)
+		give_record(pool);
 	return owner;
 }
 
@@ -308,7 +427,7 @@ void cn_pools_reap(void)
 	cn_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.first; *link;) {
 		struct cn_pool *pool = *link;
-		if (atomic_load(&pool->dying) && !cn_pool_used(pool) && is_at_rest(pool)) {
+		if (atomic_load(&pool->dying) && !pool->pins && !atomic_load(&pool->keep_count) && is_over(pool)) {
 			*link = pool->next;
 			pool->next = ended;
 			ended = pool;
@@ -368,13 +487,14 @@ void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used)
 	}
 }
 
-void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 {
 	struct cn_pool_numbers numbers = {
 		.used_bytes = cn_pool_used(pool),
 		.used_high_bytes = atomic_load(&pool->used_high_bytes),
 	};
 
+	cn_pool_collect(pool);
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
 		cn_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
@@ -393,7 +513,7 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 		const struct cn_block *block = block_of(pool, i);
 		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
 		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
-		numbers.live_block_count += state == CN_BLOCK_LIVE;
+		numbers.live_block_count += state == CN_BLOCK_LIVE || state == CN_BLOCK_SHARED;
 		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED)
 			continue;
 		numbers.free_block_count++;
@@ -408,18 +528,29 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	*ret_numbers = numbers;
 }
 
+void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+{
+	*ret_numbers = (struct cn_pool_numbers){0};
+	if (pin(pool)) {
+		count_all(pool, ret_numbers);
+		unpin(pool);
+	}
+}
+
 /* How a block is drawn, and in which order the counts of a cell stand. */
 static unsigned kind_of(const struct cn_block *block)
 {
 	switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
-	case CN_BLOCK_LIVE: return 0;
+	case CN_BLOCK_LIVE:
+	case CN_BLOCK_SHARED:
+	case CN_BLOCK_HELD: return 0;
 	case CN_BLOCK_FREE: return 2;
 	case CN_BLOCK_HOLE: return 3;
 	default: return 1;
 	}
 }
 
-void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
+static void draw(struct cn_pool *pool, char *ret_cells, size_t count)
 {
 	static const char signs[] = "#o._";
 
@@ -445,4 +576,13 @@ void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
 		ret_cells[cell] = signs[most];
 	}
 	cn_unlock(&pool->lock);
+}
+
+void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
+{
+	memset(ret_cells, '_', count);
+	if (pin(pool)) {
+		draw(pool, ret_cells, count);
+		unpin(pool);
+	}
 }

@@ -44,6 +44,8 @@ struct cn_pool_block {
 	uint64_t id; /* of the allocation: never used twice in a process */
 	void *start;
 	size_t bytes; /* as asked for */
+	bool shared;
+	uint32_t note; /* of a shared block */
 };
 
 /*
@@ -57,6 +59,8 @@ void cn_pool_destroy(struct cn_pool *pool);
 
 void *cn_pool_owner(const struct cn_pool *pool);
 
+/* End the destroyed pools that nobody needs any more. */
+void cn_pools_reap(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
 
@@ -69,6 +73,33 @@ CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t
  * it has happened. CUDA_ERROR_INVALID_VALUE: no block of any pool begins there.
  */
 CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
+
+/*
+ * ---- Blocks that others may have too ----
+ *
+ * All the pool knows of sharing is that a block can be held. cn_pool_free() refuses a shared block with
+ * CUDA_ERROR_ALREADY_ACQUIRED: it is held instead, and given back when nobody has it any more. `address` is where the
+ * block begins.
+ */
+
+/* Mark a living block as shared, with a note that cn_pool_find() returns. False: it is not living, or is already. */
+bool cn_pool_share(void *address, uint32_t note);
+/* The program has freed a shared block. False: it is not a shared one, or was freed already. */
+bool cn_pool_hold(void *address, uint32_t *ret_note);
+void cn_pool_unhold(void *address); /* it has not, after all */
+/*
+ * Nobody has a held block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends with
+ * the next cn_pools_reap().
+ */
+void cn_pool_give_back(void *address);
+
+/* A destroyed pool does not end while it is kept. */
+void cn_pool_keep(struct cn_pool *pool);
+void cn_pool_unkeep(struct cn_pool *pool);
+
+/* Where the range begins, how large it is, and the part of it around an offset as another process gets it. */
+void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes);
+CUresult cn_pool_part(const struct cn_pool *pool, size_t offset, struct cn_arena_part *ret_part);
 
 /* The living block that holds an address. False: none. */
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);

@@ -6,6 +6,8 @@
  */
 #include "runtime/runtime.h"
 
+#include <string.h>
+
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
 	return cudaEventCreateWithFlags(event, cudaEventDefault);
@@ -60,4 +62,29 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 	if (!result && !ms)
 		return CN_REFUSE(cudaErrorInvalidValue, "cudaEventElapsedTime: nowhere to put the time");
 	return cn_runtime_result(result ? result : cuEventElapsedTime(ms, start, end));
+}
+
+/* ---- Between processes ------------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle), "handles of one size");
+
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+{
+	CUipcEventHandle made;
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuIpcGetEventHandle(handle ? &made : NULL, event);
+	if (!result && handle)
+		memcpy(handle, &made, sizeof made);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+{
+	CUipcEventHandle given;
+	CUresult result = cn_runtime_context();
+
+	memcpy(&given, &handle, sizeof given);
+	return cn_runtime_result(result ? result : cuIpcOpenEventHandle(event, given));
 }

@@ -232,3 +232,40 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 	attributes->hostPointer = host_pointer;
 	return cudaSuccess;
 }
+
+/* ---- Between processes ------------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "handles of one size");
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
+{
+	CUipcMemHandle made;
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuIpcGetMemHandle(handle ? &made : NULL, cn_runtime_pointer(devPtr));
+	if (!result && handle)
+		memcpy(handle, &made, sizeof made);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
+{
+	CUipcMemHandle given;
+	CUdeviceptr pointer = 0;
+	CUresult result = cn_runtime_context();
+
+	memcpy(&given, &handle, sizeof given);
+	if (!result)
+		result = cuIpcOpenMemHandle(devPtr ? &pointer : NULL, given, flags);
+	if (!result && devPtr)
+		*devPtr = (void *)(uintptr_t)pointer;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaIpcCloseMemHandle(void *devPtr)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuIpcCloseMemHandle(cn_runtime_pointer(devPtr)));
+}

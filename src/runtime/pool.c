@@ -78,6 +78,51 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAcce
 	return cn_runtime_result(result);
 }
 
+/* ---- Between processes ------------------------------------------------------------------------------------------ */
+
+_Static_assert(sizeof(struct cudaMemPoolPtrExportData) == sizeof(CUmemPoolPtrExportData), "data of one size");
+
+cudaError_t cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPool_t memPool,
+					       enum cudaMemAllocationHandleType handleType, unsigned int flags)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolExportToShareableHandle(shareableHandle, memPool,
+							  (CUmemAllocationHandleType)handleType, flags);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *shareableHandle,
+						 enum cudaMemAllocationHandleType handleType, unsigned int flags)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolImportFromShareableHandle(memPool, shareableHandle,
+							    (CUmemAllocationHandleType)handleType, flags);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemPoolExportPointer(struct cudaMemPoolPtrExportData *exportData, void *ptr)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolExportPointer((CUmemPoolPtrExportData *)(void *)exportData, (uintptr_t)ptr);
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaMemPoolImportPointer(void **ptr, cudaMemPool_t memPool, struct cudaMemPoolPtrExportData *exportData)
+{
+	CUresult result = cn_runtime_start();
+
+	if (!result)
+		result = cuMemPoolImportPointer((CUdeviceptr *)(void *)ptr, memPool,
+						(CUmemPoolPtrExportData *)(void *)exportData);
+	return cn_runtime_result(result);
+}
+
 /* ---- Allocation in stream order --------------------------------------------------------------------------------- */
 
 cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)

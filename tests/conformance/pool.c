@@ -249,7 +249,7 @@ static void ask_access(const char *kind, CUmemPoolProps properties)
 			if (k > 2 && i > 0)
 				break;
 			ASK_VALUE(ask_name("%s_allow_%s_%d", kind, places[i].name, rights[k]),
-				  pool_allow(pool, places[i].type, places[i].id, rights[k]), "then %s",
+				  pool_allow(pool, places[i].type, places[i].id, rights[k]), "now %s",
 				  pool_rights(pool, places[i].type, places[i].id));
 		}
 	}
@@ -288,8 +288,8 @@ GROUP(access_arguments)
 	ASK("allow_null_count_0", cuMemPoolSetAccess(pool, NULL, 0));
 	ASK("allow_null_count_1", cuMemPoolSetAccess(pool, NULL, 1));
 	ASK("allow_write_twice", cuMemPoolSetAccess(pool, (CUmemAccessDesc[]){all[0], all[0]}, 2));
-	ASK_VALUE("allow_write_and_none", cuMemPoolSetAccess(pool, all, 2), "then %s", pool_rights(pool, DEVICE, 0));
-	ASK_VALUE("allow_one_wrong", cuMemPoolSetAccess(pool, wrong, 2), "then %s", pool_rights(pool, DEVICE, 0));
+	ASK_VALUE("allow_write_and_none", cuMemPoolSetAccess(pool, all, 2), "now %s", pool_rights(pool, DEVICE, 0));
+	ASK_VALUE("allow_one_wrong", cuMemPoolSetAccess(pool, wrong, 2), "now %s", pool_rights(pool, DEVICE, 0));
 	ASK("rights_null_flags", cuMemPoolGetAccess(NULL, pool, &location));
 	ASK_VALUE("rights_null_location", cuMemPoolGetAccess(&flags, pool, NULL), "%d", (int)flags);
 	location = vmm_place(DEVICE, 99);
@@ -308,7 +308,7 @@ static void ask_access_use(const char *kind, CUmemPoolProps properties)
 	SAY(ask_name("%s_device_access_flags", kind), "%d",
 	    pool_pointer_word(before, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS));
 	ASK(ask_name("%s_device_fill", kind), cuMemsetD8(before, 0x21, 64));
-	ASK_VALUE(ask_name("%s_allow_device", kind), pool_allow(pool, DEVICE, 0, WRITE), "then %s",
+	ASK_VALUE(ask_name("%s_allow_device", kind), pool_allow(pool, DEVICE, 0, WRITE), "now %s",
 		  pool_rights(pool, DEVICE, 0));
 	ASK(ask_name("%s_device_fill_old_block", kind), cuMemsetD8(before, 0x22, 64));
 	SAY(ask_name("%s_old_block_bytes", kind), "%s", vmm_bytes(before, 16));
@@ -318,7 +318,7 @@ static void ask_access_use(const char *kind, CUmemPoolProps properties)
 	SAY(ask_name("%s_new_block_bytes", kind), "%s", vmm_bytes(after, 16));
 	SAY(ask_name("%s_allowed_access_flags", kind), "%d",
 	    pool_pointer_word(after, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS));
-	ASK_VALUE(ask_name("%s_forbid_device", kind), pool_allow(pool, DEVICE, 0, NONE), "then %s",
+	ASK_VALUE(ask_name("%s_forbid_device", kind), pool_allow(pool, DEVICE, 0, NONE), "now %s",
 		  pool_rights(pool, DEVICE, 0));
 	ASK(ask_name("%s_device_fill_forbidden", kind), cuMemsetD8(after, 0x24, 64));
 	ASK(ask_name("%s_free_forbidden", kind), cuMemFreeAsync(after, stream));
@@ -372,7 +372,7 @@ GROUP(attributes)
 		for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
 			wide = values[k];
 			ASK_VALUE(ask_name("set_%s_%llx", name, values[k]),
-				  cuMemPoolSetAttribute(pool, (CUmemPool_attribute)i, &wide), "then %s",
+				  cuMemPoolSetAttribute(pool, (CUmemPool_attribute)i, &wide), "now %s",
 				  pool_get(pool, i));
 		}
 	}
@@ -390,9 +390,9 @@ GROUP(attributes_default)
 		SAY(ask_name("default_pool_%s", attribute_names[i]), "%s", pool_get(pool, i));
 	SAY("default_pool_rights", "device %s host %s numa %s", pool_rights(pool, DEVICE, 0),
 	    pool_rights(pool, HOST, 0), pool_rights(pool, NUMA, 0));
-	ASK_VALUE("default_pool_threshold_up", pool_set(pool, THRESHOLD, 64 * MIB), "then %s",
+	ASK_VALUE("default_pool_threshold_up", pool_set(pool, THRESHOLD, 64 * MIB), "now %s",
 		  pool_get(pool, THRESHOLD));
-	ASK_VALUE("default_pool_follow_off", pool_set(pool, FOLLOW, 0), "then %s", pool_get(pool, FOLLOW));
+	ASK_VALUE("default_pool_follow_off", pool_set(pool, FOLLOW, 0), "now %s", pool_get(pool, FOLLOW));
 	ASK("default_pool_forbid", pool_allow(pool, DEVICE, 0, NONE));
 	ASK("default_pool_allow_host", pool_allow(pool, HOST, 0, WRITE));
 	ASK("default_pool_trim", cuMemPoolTrimTo(pool, 0));

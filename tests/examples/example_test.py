@@ -4,7 +4,7 @@
 A test (TAP) of an example: it ends well, complains of nothing, and prints the line that says so. It is run from another
 folder, since an example finds what it needs beside itself.
 
-    example_test.py PROGRAM LINE
+    example_test.py PROGRAM LINE [ARGUMENT...]
 """
 
 import subprocess
@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 
-def main(program, line):
+def main(program, line, arguments):
     """Runs the example; True when it did what it should."""
-    done = subprocess.run([program], cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    command = [sys.executable] * program.endswith(".py") + [program] + arguments
+    done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, timeout=120, check=False)
     problems = []
     if done.returncode:
@@ -32,4 +33,4 @@ def main(program, line):
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(str(Path(sys.argv[1]).resolve()), sys.argv[2]) else 1)
+    sys.exit(0 if main(str(Path(sys.argv[1]).resolve()), sys.argv[2], sys.argv[3:]) else 1)

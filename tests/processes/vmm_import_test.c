@@ -110,6 +110,22 @@ TEST(other_descriptors_of_ours_are_refused)
 	ASSERT_OK(cuMemRelease(handle));
 }
 
+/*
+ * Goal: memory of huge pages, which may be missing when they are touched, is refused whatever its name and its seals.
+ */
+TEST(memory_of_huge_pages_is_refused)
+{
+	int descriptor = memfd_create("cenote-memory-1 location 1 0 handles 1 flags 0",
+				      MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+
+	vmm_start(0);
+	if (descriptor < 0)
+		SKIP("the system has no memory files of huge pages");
+	ASSERT_SYS(ftruncate(descriptor, VMM_GRAIN));
+	ASSERT_SYS(fcntl(descriptor, F_ADD_SEALS, ALL_SEALS));
+	assert_refused_and_close(descriptor, "not memory of Cenote's");
+}
+
 /* Goal: a file that somebody made look like ours is taken only if it is whole and cannot change. */
 TEST(forged_memory_is_refused)
 {

@@ -451,7 +451,7 @@ TEST(wrong_frees_are_refused)
 	ASSERT_OK(cuMemGetAddressRange(&base, &bytes, at + 999));
 	ASSERT_EQ(at, base);
 	ASSERT_EQ(1000, bytes);
-	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(NULL, NULL, at + 1000));
+	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, NULL, at + 1000));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(at + 999, 0, 2));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(at + 512, NULL));
 	ASSERT_CONTAINS("inside", cenote_last_error());

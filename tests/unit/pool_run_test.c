@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Pools in the long run: what is reserved for what lives, what the records take, what happens when memory ends, and
- * that a pool which was full of holes is whole again.
+ * that a pool which was full of holes is whole again; and pools that end while others are at work in them.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "cenote/cenote.h"
 #include "gate.h"
 
 enum {
-	OPERATIONS = 1000000,
-	SLOTS = 4096,
+	STREAMS = 8,
+	OPERATIONS = 1000000 / HARNESS_SLOWDOWN,
+	SLOTS_MAX = 16384,
 	MANY = 1000000,
 	CHUNK_BYTES = 32 << 20,
-	DEVICE_CHUNKS = 64,
+	DEVICE_CHUNKS = 128,
 };
 
 static CUmemoryPool pool;
-static CUstream streams[3];
+static CUstream streams[STREAMS];
 
 static CUmemoryPool make_pool(size_t max_bytes)
 {
@@ -34,9 +36,9 @@ static CUmemoryPool make_pool(size_t max_bytes)
 
 SETUP
 {
-	ASSERT_SYS(setenv("CENOTE_HOST_MEMORY", "2G", 1));
+	ASSERT_SYS(setenv("CENOTE_HOST_MEMORY", "4G", 1));
 	context_current();
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < STREAMS; i++)
 		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
 }
 
@@ -66,7 +68,7 @@ static void set_policies(int follow, int opportunistic, int internal)
 /* Nothing lives: all of it can go. */
 static void end_pool(void)
 {
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < STREAMS; i++)
 		ASSERT_OK(cuStreamSynchronize(streams[i]));
 	ASSERT_EQ(0u, numbers().used_bytes);
 	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
@@ -105,16 +107,52 @@ TEST(out_of_memory_changes_nothing)
 /* Goal: the largest block that a pool may have can be had, whatever that size is. */
 TEST(a_pool_can_be_one_block)
 {
-	static const unsigned chunks[] = {1, 3, 17, 31};
-
-	for (unsigned i = 0; i < sizeof chunks / sizeof *chunks; i++) {
-		pool = make_pool((size_t)chunks[i] * CHUNK_BYTES);
-		CUdeviceptr block = take((size_t)chunks[i] * CHUNK_BYTES, streams[0]);
+	for (unsigned chunks = 1; chunks < DEVICE_CHUNKS; chunks += 2) {
+		size_t bytes = (size_t)chunks * CHUNK_BYTES;
+		pool = make_pool(bytes);
+		CUdeviceptr block = take(bytes, streams[0]);
 		ASSERT_OK(cuMemFreeAsync(block, streams[0]));
-		block = take((size_t)chunks[i] * CHUNK_BYTES - 1, streams[1]);
+		ASSERT_EQ(block, take(bytes - 1, streams[1]));
 		ASSERT_OK(cuMemFreeAsync(block, streams[1]));
 		end_pool();
 	}
+}
+
+/* Goal: neither is anything lost when it is the device that has no more. */
+TEST(a_pool_can_have_all_that_the_device_has)
+{
+	for (unsigned chunks = 1; chunks < DEVICE_CHUNKS; chunks += 6) {
+		CUdeviceptr other;
+		ASSERT_OK(cuMemAlloc(&other, (DEVICE_CHUNKS - chunks) * (size_t)CHUNK_BYTES));
+		pool = make_pool(0);
+		CUdeviceptr block = take(chunks * (size_t)CHUNK_BYTES - 4096, streams[0]);
+		ASSERT_OK(cuMemFreeAsync(block, streams[0]));
+		end_pool();
+		ASSERT_OK(cuMemFree(other));
+	}
+}
+
+/* Goal: a block of such a size is had again by who may have it while its free has not happened, and by nobody else. */
+TEST(one_block_is_reused_in_order)
+{
+	size_t bytes = 33 * (size_t)CHUNK_BYTES;
+	CUdeviceptr refused;
+	struct gate gate = gate_make();
+
+	pool = make_pool(bytes);
+	set_policies(1, 0, 0);
+	CUdeviceptr block = take(bytes, streams[0]);
+	gate_close(gate, streams[0]);
+	ASSERT_OK(cuMemFreeAsync(block, streams[0]));
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocFromPoolAsync(&refused, bytes, pool, streams[1]));
+	ASSERT_EQ(block, take(bytes - CHUNK_BYTES / 2, streams[0]));
+	CUdeviceptr rest = take(CHUNK_BYTES / 4, streams[0]);
+	ASSERT_EQ(block + bytes - CHUNK_BYTES / 2, rest);
+	ASSERT_OK(cuMemFreeAsync(rest, streams[0]));
+	ASSERT_OK(cuMemFreeAsync(block, streams[0]));
+	gate_open(gate);
+	end_pool();
+	gate_free(gate);
 }
 
 /* Goal: chunks that are free but scattered are exchanged for others that lie together. */
@@ -161,49 +199,69 @@ struct slot {
 	size_t bytes;
 };
 
-static size_t mixed_bytes(struct test_random *random)
-{
-	uint64_t shift = test_random_below(random, 15);
+/* Sizes are spread evenly over the powers of two, and below each of them. */
+static const struct mix {
+	const char *name;
+	unsigned shift_count, slot_count;
+} mixes[] = {
+	{"256 B to 512 KiB", 12, 16384},
+	{"256 B to 4 MiB", 15, 4096},
+	{"256 B to 32 MiB", 18, 2048},
+};
 
-	return 256 + (size_t)test_random_below(random, 256ull << shift);
-}
-
-/* Goal: a long run of mixed sizes over several streams reserves little more than lives, and records take little. */
-TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 60000)
+/* What lived at most. The pool is left without a living block. */
+static size_t run_mix(const struct mix *mix, unsigned stream_count)
 {
-	static struct slot slots[SLOTS];
+	static struct slot slots[SLOTS_MAX];
 	struct test_random random = {.state = 20261115}; /* always the same: the limits are of this run */
 	size_t live = 0, peak = 0;
 
-	pool = make_pool(0);
-	cuuint64_t threshold = UINT64_MAX;
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
 	for (unsigned i = 0; i < OPERATIONS; i++) {
-		struct slot *slot = &slots[test_random_below(&random, SLOTS)];
-		CUstream stream = streams[test_random_below(&random, 3)];
+		struct slot *slot = &slots[test_random_below(&random, mix->slot_count)];
+		CUstream stream = streams[test_random_below(&random, stream_count)];
 		if (slot->pointer) {
 			ASSERT_OK(cuMemFreeAsync(slot->pointer, stream));
 			live -= slot->bytes;
 			slot->pointer = 0;
 			continue;
 		}
-		slot->bytes = mixed_bytes(&random);
+		slot->bytes = 256 + (size_t)test_random_below(&random,
+							      256ull << test_random_below(&random, mix->shift_count));
 		slot->pointer = take(slot->bytes, stream);
 		live += slot->bytes;
 		if (live > peak)
 			peak = live;
 	}
 	cenote_pool_statistics now = numbers();
-	printf("reserved %.3f times the peak of what lived; records %.2f %% of it\n",
-	       (double)now.reserved_high_bytes / (double)peak, 100.0 * (double)now.metadata_bytes / (double)peak);
 	ASSERT_EQ(live, now.used_bytes);
 	ASSERT_EQ(peak, now.used_high_bytes);
-	ASSERT_LE((double)now.reserved_high_bytes, 1.25 * (double)peak);
-	ASSERT_LE((double)now.metadata_bytes, 0.02 * (double)peak);
-	for (unsigned i = 0; i < SLOTS; i++)
+	for (unsigned i = 0; i < SLOTS_MAX; i++) {
 		if (slots[i].pointer)
 			ASSERT_OK(cuMemFreeAsync(slots[i].pointer, streams[0]));
-	end_pool();
+		slots[i].pointer = 0;
+	}
+	return peak;
+}
+
+/* Goal: a long run of mixed sizes, on one stream or several, reserves little more than lives; records take little. */
+TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 120000)
+{
+	static const unsigned stream_counts[] = {1, 3, STREAMS};
+	cuuint64_t threshold = UINT64_MAX;
+
+	for (unsigned i = 0; i < sizeof mixes / sizeof *mixes; i++)
+		for (unsigned j = 0; j < sizeof stream_counts / sizeof *stream_counts; j++) {
+			pool = make_pool(0);
+			ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
+			double peak = (double)run_mix(&mixes[i], stream_counts[j]);
+			cenote_pool_statistics now = numbers();
+			printf("# %s, %u streams: reserved %.3f times the peak of what lived, records %.2f %% of it\n",
+			       mixes[i].name, stream_counts[j], (double)now.reserved_high_bytes / peak,
+			       100.0 * (double)now.metadata_bytes / (double)now.reserved_bytes);
+			ASSERT_LE((double)now.reserved_high_bytes, 1.25 * peak);
+			ASSERT_LE((double)now.metadata_bytes, 0.02 * (double)now.reserved_bytes);
+			end_pool();
+		}
 }
 
 /* Goal: a million blocks can live; each is found, and when they are gone the pool is one piece again. */
@@ -317,4 +375,107 @@ TEST(the_rest_of_a_large_block_is_known_everywhere)
 	gate_open(gate);
 	end_pool();
 	gate_free(gate);
+}
+
+/*
+ * ---- The end of a pool --------------------------------------------------------------------------------------------
+ */
+
+struct user {
+	CUstream stream;
+	struct test_random random;
+	bool looks; /* at the pool, instead of allocating in it */
+};
+
+static CUcontext users_context;
+static _Atomic(CUmemoryPool) users_pool;
+static _Atomic unsigned long turns;
+static _Atomic bool users_stop;
+
+static void expect_gone_or_well(CUresult result)
+{
+	if (result != CUDA_ERROR_INVALID_VALUE)
+		ASSERT_OK(result);
+}
+
+static void look_at(CUmemoryPool at, struct user *user)
+{
+	cenote_pool_statistics statistics;
+	cuuint64_t value = 0;
+	char text[66];
+
+	switch (test_random_below(&user->random, 5)) {
+	case 0: expect_gone_or_well(cuMemPoolTrimTo(at, 0)); break;
+	case 1: expect_gone_or_well(cenote_pool_stats(at, &statistics, sizeof statistics)); break;
+	case 2: expect_gone_or_well(cenote_pool_picture(at, text, sizeof text)); break;
+	case 3: expect_gone_or_well(cuMemPoolGetAttribute(at, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &value)); break;
+	default: ASSERT_OK(cuStreamSynchronize(user->stream));
+	}
+}
+
+/* One block after another in whatever pool there is, each filled while it lives. */
+static void *use_pools(void *data)
+{
+	struct user *user = data;
+
+	ASSERT_OK(cuCtxSetCurrent(users_context));
+	while (!users_stop) {
+		CUmemoryPool at = users_pool;
+		size_t bytes =
+			1 + (size_t)test_random_below(&user->random, 4096ull << test_random_below(&user->random, 14));
+		CUdeviceptr block = 1;
+		turns++;
+		if (user->looks) {
+			look_at(at, user);
+			continue;
+		}
+		CUresult result = cuMemAllocFromPoolAsync(&block, bytes, at, user->stream);
+		expect_gone_or_well(result);
+		if (result) {
+			ASSERT_EQ(0u, block);
+			continue;
+		}
+		ASSERT_OK(cuMemsetD8Async(block, 0xA5, bytes < 64 ? bytes : 64, user->stream));
+		ASSERT_OK(cuMemFreeAsync(block, user->stream));
+	}
+	return NULL;
+}
+
+/*
+ * Goal: a pool can be destroyed while other threads allocate in it. Each has its block, or hears that the pool is gone;
+ * and in the end nothing is left.
+ */
+TEST(a_pool_ends_while_others_allocate, .timeout_ms = 60000)
+{
+	enum { USERS = 4, ROUNDS = 400 / HARNESS_SLOWDOWN, TURNS = 50 };
+	struct test_random random = test_random_start(0);
+	struct user users[USERS];
+	pthread_t threads[USERS];
+	size_t before, after, total;
+
+	ASSERT_OK(cuCtxGetCurrent(&users_context));
+	ASSERT_OK(cuMemGetInfo(&before, &total));
+	users_pool = make_pool(0);
+	for (unsigned i = 0; i < USERS; i++) {
+		users[i] = (struct user){streams[i], {.state = test_random_below(&random, UINT64_MAX) | 1}, i == 0};
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, use_pools, &users[i]));
+	}
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		unsigned long seen = turns + test_random_below(&random, TURNS);
+		while (turns < seen)
+			sched_yield();
+		CUmemoryPool old = users_pool;
+		if (i % 2) /* the next one is there first, or gets the record of this one */
+			users_pool = make_pool(0);
+		ASSERT_OK(cuMemPoolDestroy(old));
+		if (i % 2 == 0)
+			users_pool = make_pool(0);
+	}
+	users_stop = true;
+	for (unsigned i = 0; i < USERS; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	ASSERT_OK(cuMemPoolDestroy(users_pool));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuMemGetInfo(&after, &total));
+	ASSERT_EQ(before, after);
 }

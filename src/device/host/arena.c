@@ -4,8 +4,13 @@
  *
  * Committing a part only counts it: pages come from the system when they are first touched. Decommitting gives the
  * pages back by punching a hole, so the mapping, and whoever else has it mapped, stays as it is.
+ *
+ * A view is the same file in another process. It is one part, so a view that has been mapped is mapped for good, and
+ * follows whatever the arena's owner commits and gives back.
  */
 #include "device/host/host.h"
+
+#include "base/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct cn_arena {
@@ -82,4 +88,72 @@ void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 		madvise(arena->base + offset, bytes, MADV_REMOVE);
 	if (arena->device)
 		atomic_fetch_sub(&arena->device->used_bytes, bytes);
+}
+
+CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part)
+{
+	int fd = fcntl(arena->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	(void)offset;
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a pool's memory: %s",
+				strerror(errno));
+	*ret_part = (struct cn_arena_part){.offset = 0, .bytes = arena->bytes, .fd = fd};
+	return CUDA_SUCCESS;
+}
+
+/* ---- Views ---- */
+
+struct cn_view {
+	char *base;
+	size_t bytes;
+};
+
+CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base)
+{
+	struct cn_view *view = calloc(1, sizeof *view);
+	void *base;
+
+	if (!view)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a view's record");
+	CUresult result = cn_host_range_reserve(bytes, alignment, &base);
+	if (result) {
+		free(view);
+		return result;
+	}
+	*view = (struct cn_view){.base = base, .bytes = bytes};
+	*ret_view = view;
+	*ret_base = base;
+	return CUDA_SUCCESS;
+}
+
+/* A file that nobody can shorten, long enough, and not something else. */
+static bool is_arena_file(int fd, size_t bytes)
+{
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS), wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+
+	return seals >= 0 && (seals & wanted) == wanted && cn_file_is_memory(fd) && !fstat(fd, &status) &&
+	       (size_t)status.st_size >= bytes;
+}
+
+CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part)
+{
+	if (part->offset % CN_GRANULARITY_BYTES || !part->bytes || part->bytes % CN_GRANULARITY_BYTES ||
+	    part->offset > view->bytes || part->bytes > view->bytes - part->offset ||
+	    !is_arena_file(part->fd, part->bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "what came is not a part of a pool's memory");
+	char *address = view->base + part->offset;
+	if (mmap(address, part->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, part->fd, 0) ==
+	    MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of a pool could not be mapped: %s", part->bytes,
+				strerror(errno));
+	madvise(address, part->bytes, MADV_DONTFORK); /* a child that nobody counts must not have it */
+	return CUDA_SUCCESS;
+}
+
+void cn_host_view_free(struct cn_view *view)
+{
+	cn_host_range_free(view->base, view->bytes);
+	free(view);
 }

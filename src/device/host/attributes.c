@@ -74,9 +74,13 @@ static bool has_capability(CUdevice_attribute attribute)
 	case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return true;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: return !cn_host_without("ipc");
+	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: /* one bit: descriptors */
+		return !cn_host_without("ipc") && !cn_host_without("pools");
 	case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: return !cn_host_without("pools");
+	case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED:
+		return !cn_host_without("ipc") && !cn_host_without("unified-addressing");
 	case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: return !cn_host_without("unified-addressing");
 	case CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY:
 	case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:

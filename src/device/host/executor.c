@@ -7,10 +7,8 @@
  * is asleep, so a host function that blocks never holds up another stream; one that has found nothing to do for a while
  * ends. Where the system refuses a further thread, the queue waits for one of those that are there.
  */
+#include "base/thread.h"
 #include "device/host/host.h"
-
-#include <pthread.h>
-#include <signal.h>
 
 enum { IDLE_NS = 2000000000 };
 
@@ -20,25 +18,6 @@ static struct {
 	unsigned thread_count, sleeper_count;
 	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */
 } executors;
-
-bool cn_host_thread_start(void *(*body)(void *), void *argument)
-{
-	pthread_attr_t attributes;
-	pthread_t thread;
-	sigset_t all, before;
-
-	if (pthread_attr_init(&attributes))
-		return false;
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* fault.c takes these */
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = pthread_create(&thread, &attributes, body, argument);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attributes);
-	return error == 0;
-}
 
 static bool take_token(void)
 {
@@ -116,7 +95,7 @@ void cn_host_executor_push(struct cn_queue *queue)
 		cn_futex_wake(&executors.tokens, 1);
 		return;
 	}
-	if (cn_host_thread_start(executor, NULL))
+	if (cn_thread_start(executor, NULL))
 		return;
 	cn_lock(&executors.lock);
 	bool nobody = --executors.thread_count == 0;

@@ -22,6 +22,7 @@ struct cn_queue_item {
 	struct cn_queue_item *next;
 	struct cn_operation operation;
 	void *payload; /* a kernel's arguments; freed with the operation */
+	bool runs;     /* it has nothing to wait for any more */
 };
 
 void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
@@ -31,23 +32,92 @@ CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_
 			struct cn_point *ret_point);
 CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 void cn_host_point_wait(struct cn_point point);
-bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point);
+void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 uint64_t cn_host_time_ns(void);
+/* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
+static inline bool cn_host_queue_owned(struct cn_queue *queue, uint64_t owner)
+{
+	return owner && atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+}
 
 /* Go on with a queue: called by an executor that has taken it from the run list. */
 void cn_host_queue_drive(struct cn_queue *queue);
 /* What a blocked queue waited for has come: put it on the run list. */
 void cn_host_queue_resume(struct cn_queue *queue);
+/* The same, but what is short is done at once, in this thread. */
+void cn_host_queue_go_on(struct cn_queue *queue);
+
+/* operation.c: do an operation that does not have to wait. `failure` is that of the operations before it. */
+CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure);
+
+/* follow.c */
+bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point);
+/*
+ * Note that what the queue is given from now on comes after a point. True: something was noted, now or before, that no
+ * operation's number shows yet. Queue locked.
+ */
+bool cn_host_follow_locked(struct cn_queue *queue, struct cn_point point);
+static inline bool cn_host_follow_is_ahead(struct cn_queue *queue)
+{
+	return atomic_load_explicit(&queue->learned, memory_order_relaxed) >
+	       atomic_load_explicit(&queue->submitted, memory_order_acquire);
+}
+/* A queue that is being opened follows nothing, whatever its last owner did. */
+void cn_host_follow_open(struct cn_queue *queue);
+/* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */
+void cn_host_follow_make_room(struct cn_queue *queue);
 
 /* executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_queue *queue);
-/* A detached thread with all signals blocked. */
-bool cn_host_thread_start(void *(*body)(void *), void *argument);
 
 /* poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
 bool cn_host_value_reached(const struct cn_operation *operation); /* true also when the word is not there */
 uint64_t cn_host_read_value(const struct cn_operation *operation);
 void cn_host_poll(struct cn_queue_item *item);
+/*
+ * The same for an item that waits for a signal; its queue is locked. True: cn_host_poller_tell() must be called once it
+ * is not. Until the queue is resumed, cn_host_unwatch() makes the item the caller's again. False: too late.
+ */
+bool cn_host_watch(struct cn_queue_item *item);
+bool cn_host_unwatch(struct cn_queue_item *item);
+void cn_host_poller_tell(void);
+void cn_host_watch_forget(struct cn_signal *signal); /* it goes, and nothing waits for it */
+
+/* signal.c: a signal as this process has it. */
+struct cn_signal {
+	struct cn_signal_ring *ring;                 /* what is shared */
+	_Atomic uint32_t *poll_wake, *poll_sleepers; /* in the ring: those of pollers */
+	int fd;                                      /* -1: another process's */
+	uint32_t recorder;                           /* whose records ours are */
+	_Atomic unsigned references;                 /* one of the owner, one of each operation */
+	_Atomic bool alone;                          /* what others have not done is dead to us */
+	_Atomic uint32_t spin_ns;                    /* how long it has been worth while to look before sleeping */
+	struct cn_lock lock;                         /* of our latest record */
+	uint64_t own_number;
+	struct cn_point own_point;
+	struct { /* the poller's, under its lock */
+		struct cn_signal *next, *previous;
+		struct cn_waiter *items;
+		bool known, covered; /* in its list; among what it sleeps on */
+	} watch;
+};
+
+CUresult cn_host_signal_create(struct cn_signal **ret_signal);
+CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd);
+CUresult cn_host_signal_import(int fd, uint32_t recorder, struct cn_signal **ret_signal);
+void cn_host_signal_free(struct cn_signal *signal);
+CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+CUresult cn_host_signal_query(struct cn_signal *signal);
+CUresult cn_host_signal_sync(struct cn_signal *signal);
+void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder);
+bool cn_host_signal_busy(struct cn_signal *signal);
+bool cn_host_point_waits_outside(struct cn_point point);
+/* Is a record not done yet? Sleep until it is, or never can be. Do what there is to do, and let go of the signal. */
+bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number);
+void cn_host_signal_await(struct cn_signal *signal, uint64_t number);
+CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure);
+bool cn_host_signal_waits(void); /* does any queue wait for a signal? */
 
 /* copy.c, kernel.c: do it, now, in this thread. */
 CUresult cn_host_copy(const struct cn_operation *operation);
@@ -58,6 +128,7 @@ CUresult cn_host_launch(const struct cn_launch *launch, void **arguments);
 /* memory.c */
 CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
 void cn_host_memory_free(struct cn_device *device, void *address);
+CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
 CUresult cn_host_host_allocate(size_t bytes, void **ret_address);
 void cn_host_host_free(void *address, size_t bytes);
 
@@ -86,6 +157,10 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 void cn_host_arena_free(struct cn_arena *arena);
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes);
 void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes);
+CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
+CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
+CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part);
+void cn_host_view_free(struct cn_view *view);
 /* Ask the system for memory of a node, if the machine has more than one; the file remembers it. */
 void cn_host_place(int node, void *address, size_t bytes);
 

@@ -5,6 +5,7 @@
  * The executor that drives the stream works on its own launch, and a team of one thread for each further core helps
  * with whatever launches there are, oldest first. A launch of one block needs no help.
  */
+#include "base/thread.h"
 #include "device/host/host.h"
 
 #include "cenote/cenote.h"
@@ -179,7 +180,7 @@ static void add_job(struct job *job)
 	atomic_fetch_add(&team.arrivals, 1);
 	cn_futex_wake(&team.arrivals, (int)helper_count);
 	for (unsigned i = 0; start && i < helper_count; i++)
-		cn_host_thread_start(help, NULL); /* fewer helpers are slower, not wrong */
+		cn_thread_start(help, NULL); /* fewer helpers are slower, not wrong */
 }
 
 /* Take the job off the list and wait until no helper is at work on it. */

@@ -32,6 +32,7 @@ enum {
 struct chunk {
 	struct cn_map_node node; /* first */
 	struct cn_device *device;
+	uint64_t number;
 	int fd; /* -1: none could be had */
 	bool small;
 	unsigned free_units;
@@ -43,6 +44,7 @@ static struct {
 	struct cn_lock lock;
 	struct cn_map chunks;
 	struct chunk *small[CN_DEVICE_MAX];
+	uint64_t number_last;
 } heap;
 
 static bool bit(const uint64_t *map, unsigned index)
@@ -152,6 +154,7 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 	chunk->small = small;
 	chunk->free_units = CHUNK_UNITS;
 	cn_lock(&heap.lock);
+	chunk->number = ++heap.number_last;
 	cn_map_insert(&heap.chunks, &chunk->node, (uintptr_t)address, bytes);
 	if (small) {
 		chunk->next = heap.small[device->ordinal];
@@ -260,6 +263,27 @@ void cn_host_memory_free(struct cn_device *device, void *address)
 		close(chunk->fd);
 	atomic_fetch_sub(&device->used_bytes, chunk->node.bytes);
 	free(chunk);
+}
+
+CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part)
+{
+	cn_lock(&heap.lock);
+	const struct chunk *chunk = (const struct chunk *)cn_map_find(&heap.chunks, (uintptr_t)address);
+	struct cn_memory_part part = {
+		.chunk = chunk->number,
+		.chunk_bytes = chunk->node.bytes,
+		.offset = (uintptr_t)address - chunk->node.start,
+		.fd = chunk->fd,
+	};
+	cn_unlock(&heap.lock);
+	if (part.fd < 0)
+		return cn_error(
+			CUDA_ERROR_NOT_SUPPORTED,
+			"memory of device %d was allocated when the program had no descriptor left for it (ulimit "
+			"-n): it cannot be shared",
+			device->ordinal);
+	*ret_part = part;
+	return CUDA_SUCCESS;
 }
 
 CUresult cn_host_host_allocate(size_t bytes, void **ret_address)

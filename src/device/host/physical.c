@@ -13,6 +13,8 @@
  */
 #include "device/host/host.h"
 
+#include "base/segment.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -112,7 +114,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	struct stat status;
 
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode)) {
+	if (fstat(fd, &status) || !cn_file_is_memory(fd)) {
 		*ret_why = "is not memory of Cenote's";
 		return false;
 	}

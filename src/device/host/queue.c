@@ -21,7 +21,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { IDLE, DRIVEN, BLOCKED };
 
@@ -29,6 +28,7 @@ enum {
 	SHORT_BYTES = 64 * 1024, /* a copy of this size takes about as long as waking a thread for it */
 	SPARE_ITEMS_MAX = 64,
 	WAIT_SPIN_COUNT = 100,
+	HELP_HOPS_MAX = 16, /* queues that wait for one another, on the way to the one that a signal holds up */
 };
 
 /* What a thread that drives a queue does itself; it hands the queue to an executor at the first item beyond that. */
@@ -37,6 +37,9 @@ enum effort {
 	SHORTS, /* what is_short() */
 	EVERYTHING,
 };
+
+/* Takes a number. */
+static const struct cn_operation nothing = {.kind = CN_WAIT_POINT};
 
 /* Does it neither block, nor call back, nor take long? */
 static bool is_short(const struct cn_operation *operation)
@@ -49,7 +52,10 @@ static bool is_short(const struct cn_operation *operation)
 	case CN_WAIT_POINT:
 	case CN_WAIT_VALUE:
 	case CN_WRITE_VALUE:
-	case CN_TIMESTAMP: return true;
+	case CN_TIMESTAMP:
+	case CN_NOTE:
+	case CN_MARK_SIGNAL:
+	case CN_WAIT_SIGNAL: return true;
 	case CN_HOST_CALL:
 	case CN_CALLBACK:
 	case CN_LAUNCH: return false;
@@ -57,111 +63,17 @@ static bool is_short(const struct cn_operation *operation)
 	return false;
 }
 
+static bool is_wait(const struct cn_operation *operation)
+{
+	return operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE ||
+	       operation->kind == CN_WAIT_SIGNAL;
+}
+
 static bool within(enum effort effort, const struct cn_operation *operation)
 {
 	if (effort == WAITS)
-		return operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE;
+		return is_wait(operation);
 	return effort == EVERYTHING || is_short(operation);
-}
-
-uint64_t cn_host_time_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static void write_value(const struct cn_operation *operation)
-{
-	if (operation->write_value.bytes == 4)
-		atomic_store_explicit((_Atomic uint32_t *)operation->write_value.address,
-				      (uint32_t)operation->write_value.value, memory_order_release);
-	else
-		atomic_store_explicit((_Atomic uint64_t *)operation->write_value.address, operation->write_value.value,
-				      memory_order_release);
-}
-
-static void write_timestamp(const struct cn_operation *operation)
-{
-	struct cn_stamp *stamp = operation->timestamp.stamp;
-
-	cn_lock(&stamp->lock);
-	if (stamp->serial == operation->timestamp.serial)
-		stamp->time_ns = cn_host_time_ns();
-	cn_unlock(&stamp->lock);
-}
-
-/* Call a function of the program, marked as such: it may not call CUDA. */
-static void call_program(struct cn_queue *queue, const struct cn_operation *operation, CUresult failure)
-{
-	cn_callback_queue = queue;
-	if (operation->kind == CN_CALLBACK)
-		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
-	else if (!failure)
-		operation->host_call.function(operation->host_call.data);
-	cn_callback_queue = NULL;
-}
-
-static bool touches_memory(const struct cn_operation *operation)
-{
-	return operation->kind == CN_COPY || operation->kind == CN_FILL || operation->kind == CN_WRITE_VALUE ||
-	       operation->kind == CN_WAIT_VALUE;
-}
-
-struct touch {
-	const struct cn_operation *operation;
-	CUresult result;
-};
-
-static void touch_guarded(void *data)
-{
-	struct touch *touch = data;
-
-	if (touch->operation->kind == CN_COPY)
-		touch->result = cn_host_copy(touch->operation);
-	else if (touch->operation->kind == CN_FILL)
-		cn_host_fill(touch->operation);
-	else if (touch->operation->kind == CN_WRITE_VALUE)
-		write_value(touch->operation);
-	else
-		(void)cn_host_read_value(touch->operation);
-}
-
-/* Memory may have gone since the operation was accepted. */
-static CUresult touch(const struct cn_operation *operation)
-{
-	struct touch touch = {operation, CUDA_SUCCESS};
-
-	if (!cn_host_guarded(touch_guarded, &touch))
-		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation touched memory that is not there any more");
-	return touch.result;
-}
-
-/* Do an operation that does not have to wait. `failure` is that of the operations before it. */
-static CUresult run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
-{
-	CUresult result = CUDA_SUCCESS;
-
-	if (operation->kind == CN_CALLBACK || operation->kind == CN_HOST_CALL)
-		call_program(queue, operation, failure);
-	else if (failure)
-		; /* what follows a failure does not run */
-	else if (operation->kind == CN_LAUNCH)
-		result = cn_host_launch(&operation->launch.launch, payload);
-	else if (touches_memory(operation))
-		result = touch(operation);
-	else if (operation->kind == CN_TIMESTAMP)
-		write_timestamp(operation);
-
-	if (operation->kind == CN_COPY) {
-		free(operation->copy.staging);
-		if (operation->copy.result) {
-			*operation->copy.result = failure ? failure : result;
-			result = CUDA_SUCCESS;
-		}
-	}
-	return result;
 }
 
 /* Count one more operation as done; returns the waiters that this releases. Queue locked. */
@@ -241,6 +153,18 @@ static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
 		cn_host_poll(item);
 		return true;
 	}
+	if (operation->kind == CN_WAIT_SIGNAL) {
+		if (!cn_host_signal_pending(operation->wait_signal.signal, operation->wait_signal.record))
+			return false;
+		item->queue = queue;
+		queue->state = BLOCKED;
+		/* Under the lock: who finds the queue blocked finds the item watched. */
+		bool tell = cn_host_watch(item);
+		cn_unlock(&queue->lock);
+		if (tell)
+			cn_host_poller_tell();
+		return true;
+	}
 	if (operation->kind != CN_WAIT_POINT || cn_point_reached(operation->wait_point))
 		return false;
 
@@ -280,8 +204,11 @@ static void finish_locked(struct cn_queue *queue, CUresult result)
 	cn_lock(&queue->lock);
 }
 
-/* Go through the items of a queue that this thread drives. Queue locked on entry, unlocked on return. */
-static void drive_locked(struct cn_queue *queue, enum effort effort)
+/*
+ * Go through the items of a queue that this thread drives. Where a signal holds it up before the number `until`, which
+ * the thread wants to see reached, it waits for the signal itself. Queue locked on entry, unlocked on return.
+ */
+static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t until)
 {
 	for (;;) {
 		struct cn_queue_item *item = queue->first;
@@ -295,12 +222,19 @@ static void drive_locked(struct cn_queue *queue, enum effort effort)
 			cn_host_executor_push(queue);
 			return;
 		}
+		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
+		if (item->operation.kind == CN_WAIT_SIGNAL && !failure &&
+		    atomic_load_explicit(&queue->completed, memory_order_relaxed) < until) {
+			cn_unlock(&queue->lock);
+			cn_host_signal_await(item->operation.wait_signal.signal, item->operation.wait_signal.record);
+			cn_lock(&queue->lock);
+		}
 		if (block_locked(queue, item))
 			return;
 
-		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
+		item->runs = true;
 		cn_unlock(&queue->lock);
-		CUresult result = run(queue, &item->operation, item->payload, failure);
+		CUresult result = cn_host_run(queue, &item->operation, item->payload, failure);
 		cn_lock(&queue->lock);
 
 		queue->first = item->next;
@@ -314,7 +248,14 @@ static void drive_locked(struct cn_queue *queue, enum effort effort)
 void cn_host_queue_drive(struct cn_queue *queue)
 {
 	cn_lock(&queue->lock);
-	drive_locked(queue, EVERYTHING);
+	drive_locked(queue, EVERYTHING, 0);
+}
+
+void cn_host_queue_go_on(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	queue->state = DRIVEN;
+	drive_locked(queue, SHORTS, 0);
 }
 
 static uint64_t count_locked(struct cn_queue *queue)
@@ -328,6 +269,8 @@ static uint64_t count_locked(struct cn_queue *queue)
 /* Append an item; the number of its point. Queue locked. */
 static uint64_t append_locked(struct cn_queue *queue, struct cn_queue_item *item)
 {
+	if (item->operation.kind == CN_WAIT_POINT)
+		cn_host_follow_locked(queue, item->operation.wait_point);
 	item->next = NULL;
 	if (queue->last)
 		queue->last->next = item;
@@ -361,6 +304,7 @@ static void set_item(struct cn_queue_item *item, const struct cn_operation *oper
 {
 	item->operation = *operation;
 	item->payload = payload;
+	item->runs = false;
 }
 
 static void set_wait(struct cn_queue_item *item, struct cn_queue *queue, uint64_t number)
@@ -368,10 +312,18 @@ static void set_wait(struct cn_queue_item *item, struct cn_queue *queue, uint64_
 	set_item(item, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = {queue, number}}, NULL);
 }
 
-/* A closed queue has nobody's handle, and 0 is what a handle reads as that has just died. */
-static bool owns(struct cn_queue *queue, uint64_t owner)
+/*
+ * A blocking queue comes after what the legacy queue was given so far. Queue locked, and so it stays until its
+ * operation is counted: the legacy queue looks at it under this lock before it counts one of its own.
+ */
+static void follow_legacy_locked(struct cn_queue *queue, struct cn_queue *legacy)
 {
-	return owner && atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+	uint64_t number = atomic_load(&legacy->submitted);
+
+	if (number > atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)) {
+		atomic_store_explicit(&queue->legacy_noted, number, memory_order_relaxed);
+		cn_host_follow_locked(queue, (struct cn_point){legacy, number});
+	}
 }
 
 /*
@@ -384,8 +336,10 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 
 	cn_lock(&queue->lock);
 	if (!atomic_load(&group->joining) &&
-	    (cn_queue_idle(legacy) || atomic_load(&legacy->submitted) <= queue->legacy_seen))
+	    (cn_queue_idle(legacy) || atomic_load(&legacy->submitted) <= queue->legacy_seen)) {
+		follow_legacy_locked(queue, legacy);
 		return CUDA_SUCCESS;
+	}
 	cn_unlock(&queue->lock);
 
 	struct cn_queue_item *item = make_item();
@@ -394,12 +348,14 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 	cn_lock(&group->lock);
 	cn_lock(&queue->lock);
 	uint64_t number = atomic_load(&legacy->submitted);
-	if (owns(queue, owner) && number > queue->legacy_seen && !cn_point_reached((struct cn_point){legacy, number})) {
+	if (cn_host_queue_owned(queue, owner) && number > queue->legacy_seen &&
+	    !cn_point_reached((struct cn_point){legacy, number})) {
 		set_wait(item, legacy, number);
 		append_locked(queue, item);
 		queue->legacy_seen = number;
 		item = NULL;
 	}
+	follow_legacy_locked(queue, legacy);
 	cn_unlock(&group->lock);
 	free(item);
 	return CUDA_SUCCESS;
@@ -418,6 +374,14 @@ static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *gro
 		uint64_t number = atomic_load(&queue->submitted);
 		bool wait = number > queue->seen_by_legacy && !cn_point_reached((struct cn_point){queue, number});
 		cn_unlock(&queue->lock);
+		if (number > queue->noted_by_legacy) {
+			queue->noted_by_legacy = number;
+			cn_host_follow_make_room(legacy);
+			cn_lock(&legacy->lock);
+			if (cn_host_queue_owned(legacy, owner))
+				cn_host_follow_locked(legacy, (struct cn_point){queue, number});
+			cn_unlock(&legacy->lock);
+		}
 		if (!wait)
 			continue;
 		struct cn_queue_item *item = make_item();
@@ -432,7 +396,7 @@ static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *gro
 	}
 
 	cn_lock(&legacy->lock);
-	bool open = owns(legacy, owner);
+	bool open = cn_host_queue_owned(legacy, owner);
 	while (waits) {
 		struct cn_queue_item *next = waits->next;
 		if (open)
@@ -461,7 +425,7 @@ static void leave(struct cn_queue *queue, enum effort effort)
 	leave_group(queue);
 	if (queue->state == IDLE && queue->first) {
 		queue->state = DRIVEN;
-		drive_locked(queue, effort);
+		drive_locked(queue, effort, 0);
 	} else {
 		cn_unlock(&queue->lock);
 	}
@@ -485,11 +449,27 @@ static CUresult admit(struct cn_queue *queue, uint64_t owner)
 	if (result && group->legacy != queue)
 		return result; /* nothing was locked */
 
-	if (!result && !owns(queue, owner))
+	if (!result && !cn_host_queue_owned(queue, owner))
 		result = cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream was destroyed during the call");
 	if (result)
 		leave(queue, WAITS);
 	return result;
+}
+
+/* Has it nothing to do, and nobody who does it? Queue locked. */
+static bool is_idle_locked(const struct cn_queue *queue)
+{
+	return queue->state == IDLE && !queue->first;
+}
+
+/* Count an operation that does nothing. Admitted, queue idle, and never seen otherwise. */
+static uint64_t pass_locked(struct cn_queue *queue)
+{
+	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&queue->completed, number, memory_order_release);
+	atomic_store_explicit(&queue->submitted, number, memory_order_release);
+	return number;
 }
 
 /* Run a short operation in the caller. Admitted, queue idle. */
@@ -501,36 +481,31 @@ static uint64_t run_here(struct cn_queue *queue, const struct cn_operation *oper
 	queue->state = DRIVEN;
 	leave_group(queue);
 	cn_unlock(&queue->lock);
-	CUresult result = run(queue, operation, NULL, failure);
+	CUresult result = cn_host_run(queue, operation, NULL, failure);
 	cn_lock(&queue->lock);
 	finish_locked(queue, result);
-	drive_locked(queue, SHORTS);
+	drive_locked(queue, SHORTS, 0);
 	return number;
 }
 
-CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			struct cn_point *ret_point)
+/*
+ * Accept an operation that cannot be left out. The thread that does it may go on with what stands behind it, as far as
+ * `effort` goes. After a failure the payload is still the caller's.
+ */
+static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation, void *payload,
+			enum effort effort, struct cn_point *ret_point)
 {
-	bool waits = operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE;
+	bool waits = is_wait(operation);
 	struct cn_queue_item *item = NULL;
-	void *payload = NULL;
 	uint64_t number;
-	CUresult result;
-
-	if (operation->kind == CN_WAIT_POINT &&
-	    (operation->wait_point.queue == queue || cn_point_reached(operation->wait_point)))
-		return cn_host_point_now(queue, owner, ret_point);
-	if (operation->kind == CN_LAUNCH) {
-		result = cn_host_launch_prepare(operation, &payload);
-		if (result)
-			return result;
-	}
 
 	for (;;) {
-		result = admit(queue, owner);
-		if (result)
-			goto err_free;
-		if (!waits && queue->state == IDLE && !queue->first && is_short(operation)) {
+		CUresult result = admit(queue, owner);
+		if (result) {
+			free(item);
+			return result;
+		}
+		if (!waits && is_idle_locked(queue) && is_short(operation)) {
 			number = run_here(queue, operation);
 			free(item);
 			break;
@@ -540,34 +515,89 @@ CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_
 		if (item) {
 			set_item(item, operation, payload);
 			number = append_locked(queue, item);
-			leave(queue, SHORTS);
+			leave(queue, effort);
 			break;
 		}
-		leave(queue, SHORTS); /* no lock is held while memory is asked for */
+		leave(queue, effort); /* no lock is held while memory is asked for */
 		item = make_item();
-		if (!item) {
-			result = CUDA_ERROR_OUT_OF_MEMORY;
-			goto err_free;
-		}
+		if (!item)
+			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (ret_point)
 		*ret_point = (struct cn_point){queue, number};
 	return CUDA_SUCCESS;
+}
 
-err_free:
+/*
+ * What the queue follows from now on counts for those who take its number from now on, and not for those who took it
+ * before: the wait must have a number, although there is nothing to wait for.
+ */
+void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point)
+{
+	struct cn_queue_item *item = NULL;
+	bool behind;
+
+	if (!point.queue)
+		return;
+	cn_host_follow_make_room(queue);
+	do {
+		cn_lock(&queue->lock);
+		behind = cn_host_queue_owned(queue, owner) && cn_host_follow_locked(queue, point);
+		if (behind && is_idle_locked(queue)) {
+			pass_locked(queue);
+			behind = false;
+		} else if (behind && (item || (item = take_spare_locked(queue)))) {
+			set_item(item, &nothing, NULL);
+			append_locked(queue, item);
+			item = NULL;
+			behind = false;
+		}
+		cn_unlock(&queue->lock);
+	} while (behind && (item = make_item()));
 	free(item);
-	free(payload);
+}
+
+CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			struct cn_point *ret_point)
+{
+	void *payload = NULL;
+	CUresult result;
+
+	if (operation->kind == CN_WAIT_POINT) {
+		cn_host_follow_make_room(queue);
+		if (operation->wait_point.queue == queue || cn_point_reached(operation->wait_point)) {
+			cn_host_queue_follow(queue, owner, operation->wait_point);
+			return cn_host_point_now(queue, owner, ret_point);
+		}
+	}
+	if (operation->kind == CN_LAUNCH) {
+		result = cn_host_launch_prepare(operation, &payload);
+		if (result)
+			return result;
+	}
+	result = enqueue(queue, owner, operation, payload, SHORTS, ret_point);
+	if (result)
+		free(payload);
 	return result;
 }
 
-CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+/* May a point be taken without a look at the group, and does it have all that the queue has come to follow? */
+static bool is_plain(struct cn_queue *queue, uint64_t owner)
 {
 	struct cn_queue_group *group = queue->group;
 
-	/* Without a lock where the group has no say: a blocking queue while the legacy queue is idle, or no group. */
-	bool alone =
-		!group || (group->legacy != queue && !atomic_load(&group->joining) && cn_queue_idle(group->legacy));
-	if (alone && owns(queue, owner)) {
+	/* Where the group has no say: a blocking queue that knows all of an idle legacy queue, or no group. */
+	if (group &&
+	    (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(group->legacy) ||
+	     atomic_load(&group->legacy->submitted) > atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
+		return false;
+	return !cn_host_follow_is_ahead(queue) && cn_host_queue_owned(queue, owner);
+}
+
+/* The legacy queue and the blocking ones come to follow each other without a wait; a point shows that by its number. */
+CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+{
+	if (is_plain(queue, owner)) {
 		if (ret_point)
 			*ret_point = (struct cn_point){queue, atomic_load(&queue->submitted)};
 		return CUDA_SUCCESS;
@@ -577,7 +607,14 @@ CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_poi
 	if (result)
 		return result;
 	uint64_t number = atomic_load(&queue->submitted);
+	bool behind = cn_host_follow_is_ahead(queue);
+	if (behind && is_idle_locked(queue)) {
+		number = pass_locked(queue);
+		behind = false;
+	}
 	leave(queue, WAITS); /* the caller may hold an event, and a timestamp that stands here wants it */
+	if (behind)
+		return enqueue(queue, owner, &nothing, NULL, WAITS, ret_point);
 	if (ret_point)
 		*ret_point = (struct cn_point){queue, number};
 	return CUDA_SUCCESS;
@@ -597,10 +634,38 @@ static void thread_waiter_reached(struct cn_waiter *waiter)
 	cn_futex_wake(reached, 1);
 }
 
+/*
+ * If it is a signal that holds up the way to a point, wait for it and drive the queue in this thread: to hand over to
+ * another one takes longer than all the rest.
+ */
+static void help(struct cn_point point)
+{
+	for (int hops = 0; hops < HELP_HOPS_MAX; hops++) {
+		struct cn_queue *queue = point.queue;
+		cn_lock(&queue->lock);
+		struct cn_queue_item *item = queue->state == BLOCKED ? queue->first : NULL;
+		if (item && item->operation.kind == CN_WAIT_POINT) {
+			point = item->operation.wait_point;
+			cn_unlock(&queue->lock);
+			continue;
+		}
+		if (item && item->operation.kind == CN_WAIT_SIGNAL && !cn_point_reached(point) &&
+		    cn_host_unwatch(item)) {
+			queue->state = DRIVEN;
+			drive_locked(queue, SHORTS, point.number);
+		} else {
+			cn_unlock(&queue->lock);
+		}
+		return;
+	}
+}
+
 void cn_host_point_wait(struct cn_point point)
 {
 	struct thread_waiter self = {.waiter = {.number = point.number, .reached = thread_waiter_reached}};
 
+	if (cn_host_signal_waits() && !cn_point_reached(point))
+		help(point);
 	for (int i = 0; i < WAIT_SPIN_COUNT; i++) {
 		if (cn_point_reached(point))
 			return;
@@ -614,10 +679,15 @@ void cn_host_point_wait(struct cn_point point)
 
 void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
 {
+	cn_host_follow_open(queue);
 	cn_lock(&queue->lock);
+	if (atomic_load_explicit(&queue->submitted, memory_order_relaxed))
+		pass_locked(queue); /* no point of this owner is one of the last owner's */
 	queue->state = IDLE;
 	atomic_store(&queue->failure, CUDA_SUCCESS);
 	queue->legacy_seen = queue->seen_by_legacy = 0;
+	atomic_store(&queue->legacy_noted, 0);
+	queue->noted_by_legacy = atomic_load(&queue->submitted);
 	queue->group = group;
 	queue->group_next = queue->group_previous = NULL;
 	cn_unlock(&queue->lock);
@@ -672,85 +742,4 @@ bool cn_host_queue_drained(struct cn_queue *queue)
 		spare = next;
 	}
 	return true;
-}
-
-enum { FOLLOW_QUEUES_MAX = 256 };
-
-/* What is known to come before: queues, each up to a number. */
-struct followed {
-	struct {
-		struct cn_queue *queue;
-		uint64_t up_to, looked_up_to;
-	} queues[FOLLOW_QUEUES_MAX];
-	unsigned count;
-};
-
-static void follow(struct followed *followed, struct cn_point point)
-{
-	unsigned i = 0;
-
-	while (i < followed->count && followed->queues[i].queue != point.queue)
-		i++;
-	if (i == FOLLOW_QUEUES_MAX)
-		return;
-	if (i == followed->count) {
-		followed->queues[i].queue = point.queue;
-		followed->queues[i].looked_up_to = followed->queues[i].up_to = 0;
-		followed->count++;
-	}
-	if (point.number > followed->queues[i].up_to)
-		followed->queues[i].up_to = point.number;
-}
-
-/*
- * Follow the waits that stand in a queue up to a number and were not looked at yet. Does one of them cover the point?
- */
-static bool follow_waits(struct followed *followed, unsigned i, struct cn_point point)
-{
-	struct cn_queue *queue = followed->queues[i].queue;
-	uint64_t from = followed->queues[i].looked_up_to, up_to = followed->queues[i].up_to;
-	bool found = false;
-
-	followed->queues[i].looked_up_to = up_to;
-	cn_lock(&queue->lock);
-	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
-	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
-	for (struct cn_queue_item *item = queue->first; item; item = item->next)
-		number--;
-	for (struct cn_queue_item *item = queue->first; item && ++number <= up_to && !found; item = item->next) {
-		struct cn_point wait = item->operation.wait_point;
-		if (number <= from || item->operation.kind != CN_WAIT_POINT || cn_point_reached(wait))
-			continue;
-		found = wait.queue == point.queue && wait.number >= point.number;
-		follow(followed, wait);
-	}
-	cn_unlock(&queue->lock);
-	return found;
-}
-
-/*
- * What a queue is ordered after can be read from the waits that stand in it, and in the queues these wait for. Waits
- * that are over do not matter, since what they waited for has happened. One queue is locked at a time; the answer
- * holds, since a wait once submitted stays.
- */
-bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point)
-{
-	struct cn_queue_group *group = queue->group;
-	struct followed followed;
-
-	/* The legacy queue and a blocking one follow each other: what is submitted next will wait. */
-	if (group && point.queue->group == group && (group->legacy == queue || group->legacy == point.queue))
-		return true;
-	followed.count = 0;
-	follow(&followed, (struct cn_point){queue, UINT64_MAX});
-	for (unsigned i = 0; i < followed.count;) {
-		if (followed.queues[i].looked_up_to == followed.queues[i].up_to) {
-			i++;
-			continue;
-		}
-		if (follow_waits(&followed, i, point))
-			return true;
-		i = 0; /* an earlier one may have to be followed further */
-	}
-	return false;
 }

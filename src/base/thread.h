@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads of the library's own: nobody waits for their end, and no signal of the program is delivered to them.
+ */
+#ifndef CN_BASE_THREAD_H
+#define CN_BASE_THREAD_H
+
+#include <stdbool.h>
+
+/* A detached thread with all signals blocked. False: the system refuses one. */
+bool cn_thread_start(void *(*body)(void *), void *argument);
+
+#endif

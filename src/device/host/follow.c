@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a queue comes after.
+ *
+ * "Does this queue follow that point?" is two questions. While the point has not been reached, the answer decides
+ * about memory that somebody may still touch. It is read from the waits that stand in the queues: none of the links of
+ * a chain to such a point is over, for then all that lies behind the link would have happened.
+ *
+ * Once the point has been reached nobody can come to harm, but a program that allows no reuse by chance wants to know
+ * whether there was an order. For that each queue keeps a table of what it was made to follow, waits that had nothing
+ * to wait for included: from its operation `from` on, it comes after a point of another queue. An event stands for its
+ * queue's number when it was recorded, so only entries up to that number count for those who waited for it; what the
+ * queue was made to follow later does not.
+ *
+ * The table has a bound. An entry that is left out loses a chance to use memory again, and never more than that: the
+ * table is asked about nothing but what has happened. First to go are entries of the older half that a later one
+ * covers, which concern only events recorded between the two; then, in a queue that was made to follow FOLLOWED_MAX
+ * others, the oldest.
+ *
+ * A walk visits each queue that is followed, however many there are: the list of those still to be visited runs
+ * through the queues themselves. (A queue that two streams had, one after the other, and that is met as both, is
+ * followed as the later one's.) Locks: that of walks, then a group's or one queue's.
+ */
+#include "device/host/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FOLLOWED_MIN = 64, /* entries; all numbers of them are powers of two */
+	FOLLOWED_MAX = 2048,
+	KNOWN_DEEP_MAX = 8, /* entries that are looked at before one is added */
+};
+
+/* ---- The table -------------------------------------------------------------------------------------------------- */
+
+/* Where a queue stands, or would stand, in a table of entries' positions, 0 being none. */
+static unsigned find_place(const uint16_t *places, unsigned mask, const struct cn_followed *entries,
+			   const struct cn_queue *queue)
+{
+	unsigned place = (unsigned)(((uintptr_t)queue >> 6) * 0x9e3779b97f4a7c15u >> 40) & mask;
+
+	while (places[place] && entries[places[place] - 1].point.queue != queue)
+		place = (place + 1) & mask;
+	return place;
+}
+
+/* Leave out what later entries cover, but nothing of the newer half. Queue locked. */
+static void leave_out_covered(struct cn_queue *queue)
+{
+	struct cn_followed *entries = queue->followed;
+	unsigned count = queue->followed_count, kept = count, mask = 2 * queue->followed_room - 1;
+	uint16_t places[2 * FOLLOWED_MAX];
+
+	memset(places, 0, (mask + 1) * sizeof *places);
+	for (unsigned i = count; i-- > 0;) { /* the newest first, moved to the end */
+		struct cn_followed entry = entries[i];
+		if (!entry.point.queue) {
+			memset(places, 0, (mask + 1) * sizeof *places);
+			entries[--kept] = entry;
+			continue;
+		}
+		unsigned place = find_place(places, mask, entries, entry.point.queue);
+		const struct cn_followed *later = places[place] ? &entries[places[place] - 1] : NULL;
+		if (later && later->point.number >= entry.point.number && i < count / 2)
+			continue;
+		entries[--kept] = entry;
+		if (!later || later->point.number < entry.point.number)
+			places[place] = (uint16_t)(kept + 1);
+	}
+	queue->followed_count = count - kept;
+	memmove(entries, entries + kept, queue->followed_count * sizeof *entries);
+}
+
+/* Before an entry is added. False: there is no room at all. Queue locked. */
+static bool has_room(struct cn_queue *queue)
+{
+	unsigned room = queue->followed_room;
+
+	if (queue->followed_count != room / 4 * 3 && queue->followed_count != room)
+		return true;
+	if (!room)
+		return false;
+	leave_out_covered(queue);
+	if (queue->followed_count > room / 8 * 5 && room < FOLLOWED_MAX)
+		atomic_store_explicit(&queue->followed_crowded, true, memory_order_relaxed);
+	if (queue->followed_count == room) {
+		queue->followed_count -= room / 4;
+		memmove(queue->followed, queue->followed + room / 4, queue->followed_count * sizeof *queue->followed);
+	}
+	return true;
+}
+
+static bool is_known(const struct cn_queue *queue, struct cn_point point)
+{
+	unsigned first = queue->followed_count > KNOWN_DEEP_MAX ? queue->followed_count - KNOWN_DEEP_MAX : 0;
+
+	for (unsigned i = queue->followed_count; i-- > first && queue->followed[i].point.queue;)
+		if (queue->followed[i].point.queue == point.queue)
+			return queue->followed[i].point.number >= point.number;
+	return false;
+}
+
+bool cn_host_follow_locked(struct cn_queue *queue, struct cn_point point)
+{
+	uint64_t from = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
+	bool own = point.queue == queue && point.number > queue->opened; /* not of an earlier owner */
+
+	if (point.queue && !own && !is_known(queue, point) && has_room(queue)) {
+		queue->followed[queue->followed_count++] = (struct cn_followed){point, from};
+		atomic_store_explicit(&queue->learned, from, memory_order_relaxed);
+	}
+	return cn_host_follow_is_ahead(queue);
+}
+
+static void make_room(struct cn_queue *queue)
+{
+	cn_lock(&queue->lock);
+	unsigned room = queue->followed_room;
+	cn_unlock(&queue->lock);
+
+	unsigned wanted = room ? 2 * room : FOLLOWED_MIN;
+	struct cn_followed *entries = wanted <= FOLLOWED_MAX ? malloc(wanted * sizeof *entries) : NULL;
+	if (!entries)
+		return; /* it goes on with what it has */
+	cn_lock(&queue->lock);
+	struct cn_followed *unused = entries;
+	if (queue->followed_room == room) { /* no other thread was quicker */
+		if (room)
+			memcpy(entries, queue->followed, queue->followed_count * sizeof *entries);
+		unused = queue->followed;
+		queue->followed = entries;
+		queue->followed_room = wanted;
+		atomic_store_explicit(&queue->followed_crowded, false, memory_order_relaxed);
+	}
+	cn_unlock(&queue->lock);
+	free(unused);
+}
+
+void cn_host_follow_open(struct cn_queue *queue)
+{
+	if (!queue->followed)
+		make_room(queue);
+	cn_lock(&queue->lock);
+	uint64_t submitted = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+	atomic_store_explicit(&queue->learned, submitted, memory_order_relaxed);
+	queue->opened = submitted;
+	if (queue->followed_count && queue->followed[queue->followed_count - 1].point.queue && has_room(queue))
+		queue->followed[queue->followed_count++] = (struct cn_followed){.from = submitted};
+	cn_unlock(&queue->lock);
+}
+
+void cn_host_follow_make_room(struct cn_queue *queue)
+{
+	if (__builtin_expect(atomic_load_explicit(&queue->followed_crowded, memory_order_relaxed), 0))
+		make_room(queue);
+}
+
+/* ---- Walks ------------------------------------------------------------------------------------------------------ */
+
+struct walk {
+	struct cn_point target;
+	bool past; /* by the tables; else by the waits that stand */
+	uint64_t serial;
+	struct cn_queue *first, *last; /* to be looked at */
+};
+
+static struct {
+	struct cn_lock lock;
+	uint64_t last_serial;
+} walks;
+
+/* What is followed goes up to this point. Is that the target? */
+static bool reach(struct walk *walk, struct cn_point point)
+{
+	struct cn_queue *queue = point.queue;
+
+	if (!queue || (!walk->past && cn_point_reached(point)))
+		return false;
+	if (queue == walk->target.queue && point.number >= walk->target.number)
+		return true;
+	if (queue->walk.serial != walk->serial) {
+		queue->walk.serial = walk->serial;
+		queue->walk.up_to = queue->walk.looked_up_to = 0;
+		queue->walk.listed = false;
+	}
+	if (point.number <= queue->walk.up_to)
+		return false;
+	queue->walk.up_to = point.number;
+	if (!queue->walk.listed) {
+		queue->walk.listed = true;
+		queue->walk.next = NULL;
+		if (walk->last)
+			walk->last->walk.next = queue;
+		else
+			walk->first = queue;
+		walk->last = queue;
+	}
+	return false;
+}
+
+/* The waits that stand in a queue, from a number on, up to another. Queue locked. */
+static bool reach_waits(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+{
+	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
+	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+
+	for (struct cn_queue_item *item = queue->first; item; item = item->next)
+		number--;
+	for (struct cn_queue_item *item = queue->first; item && ++number <= up_to; item = item->next)
+		if (number > from && item->operation.kind == CN_WAIT_POINT && reach(walk, item->operation.wait_point))
+			return true;
+	return false;
+}
+
+/* The same in the table, as far back as the stream goes which had the queue at `up_to`. Queue locked. */
+static bool reach_followed(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+{
+	for (unsigned i = queue->followed_count; i-- > 0;) {
+		const struct cn_followed *entry = &queue->followed[i];
+		if (entry->from <= from || (!entry->point.queue && entry->from < up_to))
+			return false;
+		if (entry->from <= up_to && reach(walk, entry->point))
+			return true;
+	}
+	return false;
+}
+
+static bool look_at(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+{
+	cn_lock(&queue->lock);
+	bool reached = walk->past ? reach_followed(walk, queue, from, up_to) : reach_waits(walk, queue, from, up_to);
+	cn_unlock(&queue->lock);
+	return reached;
+}
+
+/* What the next operation of a queue comes after by the rule of its group, whether or not anything says so yet. */
+static bool reach_group(struct walk *walk, struct cn_queue *queue)
+{
+	struct cn_queue_group *group = queue->group;
+	bool reached = false;
+
+	if (!group)
+		return false;
+	if (group->legacy != queue)
+		return reach(walk, (struct cn_point){group->legacy, atomic_load(&group->legacy->submitted)});
+	cn_lock(&group->lock);
+	for (struct cn_queue *other = group->blocking; other && !reached; other = other->group_next)
+		reached = reach(walk, (struct cn_point){other, atomic_load(&other->submitted)});
+	cn_unlock(&group->lock);
+	return reached;
+}
+
+static bool walk_to(struct cn_queue *queue, struct cn_point target, bool past)
+{
+	struct walk walk = {.target = target, .past = past};
+
+	cn_lock(&walks.lock);
+	walk.serial = ++walks.last_serial;
+	bool reached = look_at(&walk, queue, 0, UINT64_MAX) || reach_group(&walk, queue);
+	while (walk.first && !reached) {
+		struct cn_queue *at = walk.first;
+		uint64_t from = at->walk.looked_up_to, up_to = at->walk.up_to;
+		walk.first = at->walk.next;
+		if (!walk.first)
+			walk.last = NULL;
+		at->walk.listed = false;
+		at->walk.looked_up_to = up_to;
+		reached = look_at(&walk, at, from, up_to);
+	}
+	cn_unlock(&walks.lock);
+	return reached;
+}
+
+/* The answer holds when the locks are let go: a wait once submitted stays, and what has happened stays so. */
+bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point)
+{
+	struct cn_queue_group *group = queue->group;
+
+	if (point.queue == queue)
+		return true;
+	/* The legacy queue and a blocking one follow each other: what is submitted next will wait. */
+	if (group && point.queue->group == group && (group->legacy == queue || group->legacy == point.queue))
+		return true;
+	if (!cn_point_reached(point) && walk_to(queue, point, false))
+		return true;
+	return cn_point_reached(point) && walk_to(queue, point, true);
+}

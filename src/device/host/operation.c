@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations: doing one, once nothing holds it up.
+ *
+ * After a failure what touches memory is left out. What others count on is done all the same: callbacks are told, the
+ * library's own notes are taken, and a record of a signal comes to its end.
+ */
+#include "device/host/host.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+uint64_t cn_host_time_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void write_value(const struct cn_operation *operation)
+{
+	if (operation->write_value.bytes == 4)
+		atomic_store_explicit((_Atomic uint32_t *)operation->write_value.address,
+				      (uint32_t)operation->write_value.value, memory_order_release);
+	else
+		atomic_store_explicit((_Atomic uint64_t *)operation->write_value.address, operation->write_value.value,
+				      memory_order_release);
+}
+
+static void write_timestamp(const struct cn_operation *operation)
+{
+	struct cn_stamp *stamp = operation->timestamp.stamp;
+
+	cn_lock(&stamp->lock);
+	if (stamp->serial == operation->timestamp.serial)
+		stamp->time_ns = cn_host_time_ns();
+	cn_unlock(&stamp->lock);
+}
+
+/* Call a function of the program, marked as such: it may not call CUDA. */
+static void call_program(struct cn_queue *queue, const struct cn_operation *operation, CUresult failure)
+{
+	cn_callback_queue = queue;
+	if (operation->kind == CN_CALLBACK)
+		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
+	else if (!failure)
+		operation->host_call.function(operation->host_call.data);
+	cn_callback_queue = NULL;
+}
+
+static bool touches_memory(const struct cn_operation *operation)
+{
+	return operation->kind == CN_COPY || operation->kind == CN_FILL || operation->kind == CN_WRITE_VALUE ||
+	       operation->kind == CN_WAIT_VALUE;
+}
+
+struct touch {
+	const struct cn_operation *operation;
+	CUresult result;
+};
+
+static void touch_guarded(void *data)
+{
+	struct touch *touch = data;
+
+	if (touch->operation->kind == CN_COPY)
+		touch->result = cn_host_copy(touch->operation);
+	else if (touch->operation->kind == CN_FILL)
+		cn_host_fill(touch->operation);
+	else if (touch->operation->kind == CN_WRITE_VALUE)
+		write_value(touch->operation);
+	else
+		(void)cn_host_read_value(touch->operation);
+}
+
+/* Memory may have gone since the operation was accepted. */
+static CUresult touch(const struct cn_operation *operation)
+{
+	struct touch touch = {operation, CUDA_SUCCESS};
+
+	if (!cn_host_guarded(touch_guarded, &touch))
+		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation touched memory that is not there any more");
+	return touch.result;
+}
+
+CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (operation->kind == CN_CALLBACK || operation->kind == CN_HOST_CALL)
+		call_program(queue, operation, failure);
+	else if (operation->kind == CN_NOTE)
+		operation->note.function(operation->note.object, operation->note.number);
+	else if (operation->kind == CN_MARK_SIGNAL || operation->kind == CN_WAIT_SIGNAL)
+		result = cn_host_signal_run(operation, failure);
+	else if (failure)
+		; /* what follows a failure does not run */
+	else if (operation->kind == CN_LAUNCH)
+		result = cn_host_launch(&operation->launch.launch, payload);
+	else if (touches_memory(operation))
+		result = touch(operation);
+	else if (operation->kind == CN_TIMESTAMP)
+		write_timestamp(operation);
+
+	if (operation->kind == CN_COPY) {
+		free(operation->copy.staging);
+		if (operation->copy.result) {
+			*operation->copy.result = failure ? failure : result;
+			result = CUDA_SUCCESS;
+		}
+	}
+	return result;
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Signals: events between processes.
+ *
+ * What is shared is a ring of cells in a memory file that every process writes. A record has a number, its cell is the
+ * number modulo CELLS, and all that is true of it stands in that cell's one word: which round of the ring, whose
+ * record, pending, done or dead. A cell is taken with one compare-and-swap, so a process that is killed at any
+ * instruction leaves either nothing or a pending record with its name on it, which signal_bury() ends. `latest` is the
+ * number that a wait is for. A number whose cell has gone on to another round is done: only a cell that is not pending
+ * is taken again. Cells of dead records are taken last, so that who comes late still hears of it.
+ *
+ * A record whose queue has nothing to do is done at once; it needs no number while the latest is done too. Each pending
+ * record has a cell of its own until it is done, however many there are of one queue: if a later one took over an
+ * earlier one's cell, who waits for the earlier would wait for the later, which may in turn wait for him.
+ *
+ * A stream that fails before its record is reached has not done what the record stands for, so the record is dead, as
+ * if the process were: those who wait in other processes fail, and do not read what was never written.
+ *
+ * To sleep: count yourself in, read the wake word, look again, sleep on the word. To wake: mark the cell, look at the
+ * count, change the word, wake. Sequentially consistent, so one always sees the other. There are two such words: for
+ * threads that wait here, and for pollers (poller.c), which would else be woken at each turn of a thread's.
+ * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else.
+ *
+ * The other processes are not trusted: what they write here can make a record look done, pending or dead, and no more.
+ */
+#include "device/host/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	CELLS = 1024, /* a power of two; that many records can be pending, of all processes together */
+	VERSION = 1,
+	RING_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+	LATEST_TRIES_MAX = 64,
+	WALK_MAX = 64, /* points that are looked at before the careful answer is given */
+	SPIN_FIRST_NS = 20000,
+	SPIN_LEAST_NS = 500,
+	SPIN_MOST_NS = 40000,
+	SPINS_PER_LOOK = 8, /* at the clock */
+};
+
+#define MAGIC UINT64_C(0x6c616e6769736e63) /* "cnsignal" */
+
+enum state { DONE, PENDING, DEAD }; /* DONE is 0: a new ring's cells are done, of round 0, which has no numbers */
+
+/* The word of a cell: round (30 bits), recorder (32), state (2). */
+enum { RECORDER_SHIFT = 2, ROUND_SHIFT = 34 };
+#define ROUND_MASK ((UINT64_C(1) << 30) - 1)
+
+struct cn_signal_ring {
+	uint64_t magic;
+	uint32_t version, cells_count;
+	_Alignas(64) _Atomic uint64_t latest; /* 0: there is none */
+	_Atomic int32_t cpu;                  /* where a record was made or done last */
+	_Alignas(64) _Atomic uint32_t wake[2], sleepers[2];
+	_Alignas(64) _Atomic uint64_t cells[CELLS];
+};
+
+/* The two kinds of sleepers. */
+enum { THREADS, POLLERS };
+
+/* Waits that stand in queues: as long as there are none, nothing waits for another process. */
+static _Atomic unsigned wait_count;
+
+/* ---- Cells ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t round_of(uint64_t number)
+{
+	return number / CELLS & ROUND_MASK;
+}
+
+static uint64_t make_word(uint64_t number, uint32_t recorder, enum state state)
+{
+	return round_of(number) << ROUND_SHIFT | (uint64_t)recorder << RECORDER_SHIFT | state;
+}
+
+static enum state word_state(uint64_t word)
+{
+	return (word & 3) == PENDING ? PENDING : (word & 3) == DEAD ? DEAD : DONE;
+}
+
+static _Atomic uint64_t *cell_of(const struct cn_signal *signal, uint64_t number)
+{
+	return &signal->ring->cells[number % CELLS];
+}
+
+static enum state state_of(const struct cn_signal *signal, uint64_t number)
+{
+	uint64_t word = atomic_load(cell_of(signal, number));
+
+	if (word >> ROUND_SHIFT != round_of(number))
+		return DONE;
+	if (word_state(word) == PENDING && (uint32_t)(word >> RECORDER_SHIFT) != signal->recorder &&
+	    atomic_load(&signal->alone))
+		return DEAD;
+	return word_state(word);
+}
+
+/* Is the cell with this word free for a number? Not if the number was used, or is behind: `latest` was an old one. */
+static bool is_free(uint64_t word, uint64_t number, bool dead_too)
+{
+	uint64_t ahead = (round_of(number) - (word >> ROUND_SHIFT)) & ROUND_MASK;
+
+	return word_state(word) != PENDING && (dead_too || word_state(word) != DEAD) && number >= CELLS && ahead &&
+	       ahead <= ROUND_MASK / 2;
+}
+
+/* Take the next number whose cell is free. */
+static CUresult take_number(struct cn_signal *signal, enum state state, uint64_t *ret_number)
+{
+	for (int dead_too = 0; dead_too < 2; dead_too++) {
+		uint64_t latest = atomic_load(&signal->ring->latest);
+		uint64_t first = latest < CELLS ? CELLS : latest + 1;
+		for (uint64_t number = first; number != first + CELLS; number++) {
+			_Atomic uint64_t *cell = cell_of(signal, number);
+			uint64_t word = atomic_load(cell);
+			if (is_free(word, number, dead_too) &&
+			    atomic_compare_exchange_strong(cell, &word, make_word(number, signal->recorder, state))) {
+				*ret_number = number;
+				return CUDA_SUCCESS;
+			}
+		}
+	}
+	return cn_error(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+			"%d records of the event are pending, in all processes together: there is no room for another",
+			CELLS);
+}
+
+static void set_latest(struct cn_signal_ring *ring, uint64_t number)
+{
+	uint64_t latest = atomic_load(&ring->latest);
+
+	/* Bounded: another process may write what it likes, as often as it likes. */
+	for (int i = 0; i < LATEST_TRIES_MAX && latest < number; i++)
+		if (atomic_compare_exchange_strong(&ring->latest, &latest, number))
+			return;
+}
+
+static void note_cpu(struct cn_signal_ring *ring)
+{
+	int32_t cpu = sched_getcpu();
+
+	if (atomic_load_explicit(&ring->cpu, memory_order_relaxed) != cpu)
+		atomic_store_explicit(&ring->cpu, cpu, memory_order_relaxed);
+}
+
+/* ---- Sleeping and waking ---------------------------------------------------------------------------------------- */
+
+/* Not private, as those of base/lock.h are: the other side is in another process. */
+static void sleep_on(_Atomic uint32_t *word, uint32_t expected)
+{
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
+	errno = saved;
+}
+
+static void wake_all(_Atomic uint32_t *word)
+{
+	int saved = errno;
+
+	atomic_fetch_add(word, 1);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	errno = saved;
+}
+
+/* Our own record comes to its end. If somebody else has ended it, it stays so. */
+static void mark(struct cn_signal *signal, uint64_t number, enum state state)
+{
+	struct cn_signal_ring *ring = signal->ring;
+	uint64_t pending = make_word(number, signal->recorder, PENDING);
+
+	note_cpu(ring);
+	atomic_compare_exchange_strong(cell_of(signal, number), &pending, make_word(number, signal->recorder, state));
+	for (int kind = THREADS; kind <= POLLERS; kind++)
+		if (atomic_load(&ring->sleepers[kind]))
+			wake_all(&ring->wake[kind]);
+}
+
+void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder)
+{
+	struct cn_signal_ring *ring = signal->ring;
+
+	if (recorder == CN_RECORDER_ALL_OTHERS) /* dead to us; they may live, and are left in peace */
+		atomic_store(&signal->alone, true);
+	for (unsigned i = 0; i < CELLS; i++) {
+		uint64_t word = atomic_load(&ring->cells[i]);
+		if (word_state(word) == PENDING && (uint32_t)(word >> RECORDER_SHIFT) == recorder)
+			atomic_compare_exchange_strong(&ring->cells[i], &word, word - PENDING + DEAD);
+	}
+	/* Whatever the counts say: the dead one may have spoilt them. */
+	wake_all(&ring->wake[THREADS]);
+	wake_all(&ring->wake[POLLERS]);
+}
+
+bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number)
+{
+	return state_of(signal, number) == PENDING;
+}
+
+/*
+ * Look at the record for a while, as fast as possible, if whoever is to do it runs on another core. How long, this
+ * signal's own history says: a look is worth as much as the sleep it saves.
+ */
+static void spin(struct cn_signal *signal, uint64_t number, uint64_t start_ns)
+{
+	uint64_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
+
+	if (atomic_load_explicit(&signal->ring->cpu, memory_order_relaxed) == sched_getcpu())
+		return;
+	do {
+		for (int i = 0; i < SPINS_PER_LOOK; i++) {
+			if (!cn_host_signal_pending(signal, number))
+				return;
+			cn_cpu_relax();
+		}
+	} while (cn_host_time_ns() - start_ns < spin_ns);
+}
+
+/* After a wait: would it have been worth while to look for as long as is allowed at most? */
+static void learn(struct cn_signal *signal, uint64_t start_ns)
+{
+	uint32_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
+
+	if (cn_host_time_ns() - start_ns <= SPIN_MOST_NS)
+		spin_ns = spin_ns < SPIN_MOST_NS / 2 ? spin_ns * 2 : SPIN_MOST_NS;
+	else
+		spin_ns = spin_ns > SPIN_LEAST_NS * 2 ? spin_ns / 2 : SPIN_LEAST_NS;
+	atomic_store_explicit(&signal->spin_ns, spin_ns, memory_order_relaxed);
+}
+
+void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
+{
+	struct cn_signal_ring *ring = signal->ring;
+
+	if (!cn_host_signal_pending(signal, number))
+		return;
+	uint64_t start_ns = cn_host_time_ns();
+	spin(signal, number, start_ns);
+	while (cn_host_signal_pending(signal, number)) {
+		atomic_fetch_add(&ring->sleepers[THREADS], 1);
+		uint32_t wake = atomic_load(&ring->wake[THREADS]);
+		if (cn_host_signal_pending(signal, number))
+			sleep_on(&ring->wake[THREADS], wake);
+		atomic_fetch_sub(&ring->sleepers[THREADS], 1);
+	}
+	learn(signal, start_ns);
+}
+
+/* ---- The life of a signal --------------------------------------------------------------------------------------- */
+
+static CUresult make_signal(int fd, uint32_t recorder, struct cn_signal **ret_signal)
+{
+	struct cn_signal *signal = calloc(1, sizeof *signal);
+
+	if (!signal)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an event between processes");
+	struct cn_signal_ring *ring =
+		mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	if (ring == MAP_FAILED) {
+		CUresult result =
+			cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				 "the memory of an event between processes could not be mapped: %s", strerror(errno));
+		free(signal);
+		return result;
+	}
+	madvise(ring, sizeof *ring, MADV_DONTFORK);
+	signal->ring = ring;
+	signal->poll_wake = &ring->wake[POLLERS];
+	signal->poll_sleepers = &ring->sleepers[POLLERS];
+	signal->fd = -1;
+	signal->recorder = recorder;
+	atomic_store_explicit(&signal->references, 1, memory_order_relaxed);
+	atomic_store_explicit(&signal->spin_ns, SPIN_FIRST_NS, memory_order_relaxed);
+	*ret_signal = signal;
+	return CUDA_SUCCESS;
+}
+
+static void retain(struct cn_signal *signal)
+{
+	atomic_fetch_add_explicit(&signal->references, 1, memory_order_relaxed);
+}
+
+void cn_host_signal_free(struct cn_signal *signal)
+{
+	if (atomic_fetch_sub_explicit(&signal->references, 1, memory_order_acq_rel) != 1)
+		return;
+	cn_host_watch_forget(signal);
+	munmap(signal->ring, sizeof *signal->ring);
+	if (signal->fd >= 0)
+		close(signal->fd);
+	free(signal);
+}
+
+bool cn_host_signal_busy(struct cn_signal *signal)
+{
+	return atomic_load(&signal->references) > 1;
+}
+
+CUresult cn_host_signal_create(struct cn_signal **ret_signal)
+{
+	struct cn_signal *signal;
+	int fd;
+	CUresult result = cn_host_make_file("cenote-signal", sizeof *signal->ring, &fd);
+
+	if (result)
+		return result;
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program has no descriptor left for an event between "
+							     "processes: raise its limit (ulimit -n)");
+	result = make_signal(fd, 0, &signal);
+	if (result) {
+		close(fd);
+		return result;
+	}
+	signal->fd = fd;
+	signal->ring->magic = MAGIC;
+	signal->ring->version = VERSION;
+	signal->ring->cells_count = CELLS;
+	*ret_signal = signal;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd)
+{
+	if (signal->fd < 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the event is another process's, which alone can share it");
+	int fd = fcntl(signal->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made: %s", strerror(errno));
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_signal_import(int fd, uint32_t recorder, struct cn_signal **ret_signal)
+{
+	struct cn_signal *signal;
+	struct stat status;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* The seals are what keeps the memory there; not even its owner can take them away. */
+	if (seals < 0 || (seals & RING_SEALS) != RING_SEALS || fstat(fd, &status) || !S_ISREG(status.st_mode) ||
+	    status.st_size != (off_t)sizeof *signal->ring)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not an event of Cenote's", fd);
+	CUresult result = make_signal(fd, recorder, &signal);
+	if (result)
+		return result == CUDA_ERROR_OUT_OF_MEMORY ? result : CUDA_ERROR_INVALID_VALUE;
+	if (signal->ring->magic != MAGIC || signal->ring->version != VERSION || signal->ring->cells_count != CELLS) {
+		cn_host_signal_free(signal);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not an event of this version of Cenote",
+				fd);
+	}
+	*ret_signal = signal;
+	return CUDA_SUCCESS;
+}
+
+/* ---- Records and waits ------------------------------------------------------------------------------------------ */
+
+/* What we know of our own latest record: where it is in which queue. */
+static void keep_own(struct cn_signal *signal, uint64_t number, struct cn_point point)
+{
+	cn_lock(&signal->lock);
+	signal->own_number = number;
+	signal->own_point = point;
+	cn_unlock(&signal->lock);
+}
+
+static bool find_own(struct cn_signal *signal, uint64_t number, struct cn_point *ret_point)
+{
+	cn_lock(&signal->lock);
+	bool own = signal->own_number == number;
+	if (own)
+		*ret_point = signal->own_point;
+	cn_unlock(&signal->lock);
+	return own;
+}
+
+/* The queue has come to the point: there is nothing to wait for. */
+static CUresult record_done(struct cn_signal *signal, struct cn_point point)
+{
+	uint64_t number = atomic_load(&signal->ring->latest);
+
+	if (!number || state_of(signal, number) != DONE) {
+		CUresult result = take_number(signal, DONE, &number);
+		if (result)
+			return result;
+		set_latest(signal->ring, number);
+	}
+	keep_own(signal, number, point);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
+{
+	struct cn_operation operation = {.kind = CN_MARK_SIGNAL, .wait_signal = {.signal = signal}};
+	struct cn_point point;
+	CUresult result = cn_host_point_now(queue, owner, &point);
+
+	if (result)
+		return result;
+	if (cn_point_reached(point) && !atomic_load_explicit(&queue->failure, memory_order_relaxed))
+		return record_done(signal, point);
+
+	result = take_number(signal, PENDING, &operation.wait_signal.record);
+	if (result)
+		return result;
+	note_cpu(signal->ring);
+	retain(signal);
+	result = cn_host_submit(queue, owner, &operation, &point);
+	if (result) {
+		mark(signal, operation.wait_signal.record, DONE); /* nobody has seen the number yet */
+		cn_host_signal_free(signal);
+		return result;
+	}
+	keep_own(signal, operation.wait_signal.record, point);
+	set_latest(signal->ring, operation.wait_signal.record);
+	return CUDA_SUCCESS;
+}
+
+/* A record of our own: its point says all that a queue of ours has to know, without a detour over the ring. */
+static CUresult wait_for_own(struct cn_queue *queue, uint64_t owner, struct cn_point point, bool is_legacy)
+{
+	if (cn_point_reached(point) && !is_legacy) {
+		cn_host_queue_follow(queue, owner, point);
+		return CUDA_SUCCESS;
+	}
+	return cn_host_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point}, NULL);
+}
+
+CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
+{
+	struct cn_queue_group *group = queue->group;
+	/* In the legacy queue even a wait for what has happened stands between its group's work before and after. */
+	bool is_legacy = group && group->legacy == queue;
+	uint64_t number = atomic_load(&signal->ring->latest);
+	struct cn_point point;
+
+	if (!number)
+		return CUDA_SUCCESS;
+	enum state state = state_of(signal, number);
+	if (state != DEAD && find_own(signal, number, &point))
+		return wait_for_own(queue, owner, point, is_legacy);
+	if (state == DONE)
+		return is_legacy ? cn_host_point_now(queue, owner, NULL) : CUDA_SUCCESS;
+
+	struct cn_operation operation = {.kind = CN_WAIT_SIGNAL, .wait_signal = {signal, number}};
+	retain(signal);
+	atomic_fetch_add(&wait_count, 1);
+	CUresult result = cn_host_submit(queue, owner, &operation, NULL);
+	if (result) {
+		atomic_fetch_sub(&wait_count, 1);
+		cn_host_signal_free(signal);
+	}
+	return result;
+}
+
+static CUresult result_of(const struct cn_signal *signal, uint64_t number)
+{
+	if (state_of(signal, number) != DEAD)
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
+			"the process that recorded the event has died, or its stream has failed, before it was done");
+}
+
+CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure)
+{
+	struct cn_signal *signal = operation->wait_signal.signal;
+	CUresult result = CUDA_SUCCESS;
+
+	if (operation->kind == CN_MARK_SIGNAL) {
+		mark(signal, operation->wait_signal.record, failure ? DEAD : DONE);
+	} else {
+		atomic_fetch_sub(&wait_count, 1);
+		if (!failure)
+			result = result_of(signal, operation->wait_signal.record);
+	}
+	cn_host_signal_free(signal);
+	return result;
+}
+
+CUresult cn_host_signal_query(struct cn_signal *signal)
+{
+	uint64_t number = atomic_load(&signal->ring->latest);
+
+	if (cn_host_signal_pending(signal, number))
+		return CUDA_ERROR_NOT_READY;
+	return result_of(signal, number);
+}
+
+CUresult cn_host_signal_sync(struct cn_signal *signal)
+{
+	uint64_t number = atomic_load(&signal->ring->latest);
+	struct cn_point point;
+
+	retain(signal); /* it may be freed while this sleeps */
+	if (cn_host_signal_pending(signal, number) && find_own(signal, number, &point))
+		cn_host_point_wait(point); /* may have to help the queue on */
+	cn_host_signal_await(signal, number);
+	CUresult result = result_of(signal, number);
+	cn_host_signal_free(signal);
+	return result;
+}
+
+/* ---- Who waits for another process ------------------------------------------------------------------------------ */
+
+bool cn_host_signal_waits(void)
+{
+	return atomic_load_explicit(&wait_count, memory_order_relaxed) != 0;
+}
+
+struct outside_walk {
+	struct cn_point points[WALK_MAX];
+	unsigned count;
+};
+
+/* False: there is no room for it. */
+static bool add_point(struct outside_walk *walk, struct cn_point point)
+{
+	for (unsigned i = 0; i < walk->count; i++)
+		if (walk->points[i].queue == point.queue && walk->points[i].number >= point.number)
+			return true;
+	if (walk->count == WALK_MAX)
+		return false;
+	walk->points[walk->count++] = point;
+	return true;
+}
+
+/* Is there a wait for a signal in a queue, up to a number? Other queues that it waits for are added. Queue locked. */
+static bool look_locked(struct outside_walk *walk, struct cn_point point)
+{
+	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
+	uint64_t number = atomic_load_explicit(&point.queue->submitted, memory_order_relaxed);
+
+	for (struct cn_queue_item *item = point.queue->first; item; item = item->next)
+		number--;
+	for (struct cn_queue_item *item = point.queue->first; item && ++number <= point.number; item = item->next) {
+		const struct cn_operation *operation = &item->operation;
+		if (item->runs) /* it waits no longer, and its signal may be gone */
+			continue;
+		if (operation->kind == CN_WAIT_SIGNAL &&
+		    cn_host_signal_pending(operation->wait_signal.signal, operation->wait_signal.record))
+			return true;
+		if (operation->kind == CN_WAIT_POINT && !cn_point_reached(operation->wait_point) &&
+		    !add_point(walk, operation->wait_point))
+			return true;
+	}
+	return false;
+}
+
+bool cn_host_point_waits_outside(struct cn_point point)
+{
+	struct outside_walk walk = {.count = 0};
+	bool outside = false;
+
+	if (!cn_host_signal_waits() || cn_point_reached(point))
+		return false;
+	add_point(&walk, point);
+	for (unsigned i = 0; i < walk.count && !outside; i++) {
+		struct cn_queue *queue = walk.points[i].queue;
+		cn_lock(&queue->lock);
+		outside = look_locked(&walk, walk.points[i]);
+		cn_unlock(&queue->lock);
+	}
+	return outside;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory between processes by handles of 64 bytes: out of cuMemAlloc()'s memory, in as memory of the opening context.
+ *
+ * The registry (memory.c) knows both ends: device memory has its handle there, and opened memory is a kind of its own,
+ * counted by its handle. What a handle leads to, and what becomes of memory that is freed while others have it open, is
+ * share/'s matter.
+ */
+#include "driver/memory.h"
+
+#include "share/port.h"
+
+#include <string.h>
+
+_Static_assert(sizeof(CUipcMemHandle) == CN_HANDLE_BYTES, "as CUDA has it");
+
+static CUresult check_support(const struct cn_device *device)
+{
+	int supported = 0;
+	CUresult result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported);
+
+	if (result || supported)
+		return result;
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"device %d shares nothing by handles (CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)",
+			device->ordinal);
+}
+
+CN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
+{
+	struct cn_context *context;
+
+	if (!ret_handle || !pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+	CUresult result = cn_enter_context(&context);
+	if (!result)
+		result = check_support(context->device);
+	return result ? result : cn_memory_share(pointer, (unsigned char *)ret_handle->reserved);
+}
+
+/* The device whose memory it is, as far as this process can see it; the context may use it from now on. */
+static CUresult reach_device(struct cn_context *context, int physical, struct cn_device **ret_device)
+{
+	struct cn_device *device = cn_device_of_machine(physical);
+
+	if (!device)
+		device = context->device;
+	if (device != context->device) {
+		if (!cn_device_ops->peers(context->device, device))
+			return cn_error(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+					"the memory is of device %d, whose memory device %d cannot access",
+					device->ordinal, context->device->ordinal);
+		atomic_fetch_or(&context->peers, 1ull << device->ordinal);
+	}
+	*ret_device = device;
+	return CUDA_SUCCESS;
+}
+
+static CUresult open_first(struct cn_context *context, const unsigned char handle[CN_HANDLE_BYTES],
+			   uint64_t *ret_address)
+{
+	struct cn_borrowed_memory *borrowed;
+	struct cn_device *device;
+	CUresult result = check_support(context->device);
+
+	if (!result)
+		result = cn_borrowed_open(handle, context->device, cn_handle(context), &borrowed);
+	if (result)
+		return result;
+	result = reach_device(context, cn_borrowed_facts(borrowed)->device, &device);
+	if (!result)
+		result = cn_memory_add_opened(context, device, handle, borrowed, ret_address);
+	if (result)
+		cn_borrowed_close(borrowed);
+	return result;
+}
+
+CN_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_pointer, CUipcMemHandle handle, unsigned int flags)
+{
+	const unsigned char *bytes = (const unsigned char *)handle.reserved;
+	struct cn_context *context;
+	uint64_t address;
+
+	if (!ret_pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: pdptr is NULL");
+	if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) /* the driver looks at no other bit */
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the flags are 0x%x and must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS", flags);
+	CUresult result = cn_enter_context(&context);
+	if (result)
+		return result;
+	if (!cn_memory_open_again(context, bytes, &address))
+		result = open_first(context, bytes, &address);
+	if (!result)
+		*ret_pointer = address;
+	return result;
+}
+
+CN_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer)
+{
+	struct cn_context *context;
+	struct cn_memory memory;
+	CUresult result = cn_enter_context(&context);
+
+	if (result)
+		return result;
+	if (!cn_memory_find(pointer, &memory) || memory.kind != CN_MEMORY_OPENED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no memory that was opened by a handle is at 0x%llx",
+				pointer);
+	if (memory.start != pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is inside the opened memory that begins at 0x%llx",
+				pointer, (unsigned long long)memory.start);
+	/* Also when it is not the last time. A failure of the work before is its stream's to tell. */
+	cn_context_wait(context);
+	if (memory.context != context && cn_handle(memory.context) == memory.context_handle)
+		cn_context_wait(memory.context);
+	if (!cn_memory_close(pointer))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "another thread has closed the memory at 0x%llx", pointer);
+	return CUDA_SUCCESS;
+}

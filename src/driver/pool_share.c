@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools between processes: out as a descriptor, in from one, and their blocks by 64 bytes each.
+ *
+ * A pool that is exported gets an export (share/export.h), made when it is first needed; an imported pool has an import
+ * (share/import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
+ * is freed: see pool_use.c.
+ */
+#include "driver/pool.h"
+
+#include "share/export.h"
+#include "share/import.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+/* A descriptor of a pool's export, which is made if it has none yet. */
+static CUresult export_descriptor(struct cn_memory_pool *pool, CUmemoryPool handle, int *ret_fd)
+{
+	struct cn_pool_facts facts = {
+		.location_type = (int)pool->location.type,
+		.location_id = pool->device ? pool->device->physical : pool->location.id,
+		.handle_types = pool->handle_types,
+		.memory_type = (int)pool->type,
+	};
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&making); /* until it is not needed any more: nobody closes the export meanwhile */
+	struct cn_export *export = atomic_load(&pool->export);
+	if (cn_handle(pool) != (uintptr_t)handle) /* nobody would close it; or the record is another pool's by now */
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	else if (!export)
+		result = cn_export_create(pool->pool, &facts, &export);
+	if (!result) {
+		atomic_store_explicit(&pool->export, export, memory_order_release);
+		result = cn_export_descriptor(export, ret_fd);
+	}
+	pthread_mutex_unlock(&making);
+	return result;
+}
+
+void cn_pool_close_shared(struct cn_memory_pool *pool)
+{
+	pthread_mutex_lock(&making);
+	struct cn_export *export = atomic_load(&pool->export);
+	pthread_mutex_unlock(&making);
+	if (export)
+		cn_export_close(export);
+}
+
+CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool handle,
+						    CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct cn_memory_pool *pool;
+	int fd;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	if (!ret_shareable)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the shareable handle: handle_out is NULL");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemPoolExportToShareableHandle takes no flags; they are 0x%llx", flags);
+	if (pool->import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"an imported pool is not exported again: pass its descriptor on instead");
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
+	if (!(pool->handle_types & (unsigned)type))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool was not created with this handle type in handleTypes");
+	if (pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_NOT_PERMITTED,
+				"a pool with CU_MEM_HANDLE_TYPE_FABRIC is exported by those who have an IMEX channel");
+	result = export_descriptor(pool, handle, &fd);
+	if (!result)
+		memcpy(ret_shareable, &fd, sizeof fd);
+	return result;
+}
+
+/* What the exporter says of its pool: a stranger's word, so only what we know is taken. */
+static CUresult take_facts(struct cn_memory_pool *pool, const struct cn_pool_facts *facts)
+{
+	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
+
+	pool->device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
+	if (on_device && !pool->device)
+		return cn_error(CUDA_ERROR_INVALID_DEVICE,
+				"the pool is of device %d of the machine, which this process "
+				"may not see (CUDA_VISIBLE_DEVICES)",
+				facts->location_id);
+	if (!on_device && facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is at a place that is not shared");
+	pool->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	pool->location.type = (CUmemLocationType)facts->location_type;
+	pool->location.id = on_device ? pool->device->ordinal : facts->location_id;
+	pool->handle_types = 0;
+	pool->is_default = false;
+	pool->users = on_device ? 1ull << pool->device->ordinal : 0;
+	pool->host_uses = !on_device;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_import(CUmemAllocationHandleType type, const void *shareable)
+{
+	switch ((int)type) {
+	case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: return CUDA_SUCCESS;
+	case CU_MEM_HANDLE_TYPE_WIN32: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "Win32 handles are for Windows");
+	case CU_MEM_HANDLE_TYPE_FABRIC:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "fabric handles are not there yet (%p)", shareable);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool is not imported from handle type %d", (int)type);
+	}
+}
+
+static bool leads_to_socket(int fd)
+{
+	struct stat status;
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && flags & O_PATH && !fstat(fd, &status) && S_ISSOCK(status.st_mode);
+}
+
+/* The driver tells a descriptor of something else from a bad argument. */
+static CUresult explain_import(CUresult result, int fd)
+{
+	struct cn_physical *physical;
+
+	if (result != CUDA_ERROR_INVALID_VALUE)
+		return result;
+	if (leads_to_socket(fd)) /* the sentence says what is wrong with it */
+		return CUDA_ERROR_UNKNOWN;
+	if (cn_device_ops->physical_import(fd, &physical))
+		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
+	cn_device_ops->physical_free(physical);
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"descriptor %d leads to memory of cuMemCreate(), which cuMemImportFromShareableHandle() takes",
+			fd);
+}
+
+CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
+						      CUmemAllocationHandleType type, unsigned long long flags)
+{
+	int fd = (int)(intptr_t)shareable;
+	struct cn_pool_facts facts;
+	struct cn_import *import;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pool || !shareable)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemPoolImportFromShareableHandle takes no flags; they are 0x%llx", flags);
+	*ret_pool = NULL;
+	result = check_import(type, shareable);
+	if (result)
+		return result;
+	struct cn_memory_pool *pool = cn_pool_take_record();
+	if (!pool)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
+	result = cn_import_create(fd, pool, &import, &facts);
+	if (result) {
+		cn_pool_give_record(pool);
+		return explain_import(result, fd);
+	}
+	pool->import = import;
+	result = take_facts(pool, &facts);
+	if (result) {
+		cn_import_close(import); /* and with its end the record is given back */
+		return result;
+	}
+	*ret_pool = (CUmemoryPool)(uintptr_t)cn_pool_publish_import(pool);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
+{
+	struct cn_pool_block block;
+	struct cn_export_data data;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_data)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the data: shareData_out is NULL");
+	if (!cn_pool_find((void *)(uintptr_t)pointer, &block))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
+	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	struct cn_export *export = atomic_load_explicit(&pool->export, memory_order_acquire);
+	if (!export)
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"the block's pool has not been exported: cuMemPoolExportToShareableHandle() comes first");
+	result = cn_export_pointer(export, (void *)(uintptr_t)pointer, &data);
+	if (!result)
+		memcpy(ret_data, &data, sizeof data);
+	return result;
+}
+
+CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle, CUmemPoolPtrExportData *data)
+{
+	struct cn_memory_pool *pool;
+	void *address;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pointer || !data || !handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+	*ret_pointer = 0;
+	result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	struct cn_import *import = pool->import;
+	if (!import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool was not imported: its blocks have addresses here");
+	result = cn_import_pointer(import, data, &address);
+	if (!result)
+		*ret_pointer = (uintptr_t)address;
+	return result;
+}
+
+/* ---- Freeing ---- */
+
+void cn_pool_look_again(struct cn_memory_pool *pool)
+{
+	struct cn_export *export = atomic_load(&pool->export);
+
+	if (export)
+		cn_export_look_again(export);
+}
+
+CUresult cn_pool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_pool_block block;
+
+	if (!cn_pool_find((void *)(uintptr_t)address, &block))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed already",
+				(unsigned long long)address);
+	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	return cn_export_free(atomic_load(&pool->export), block.start, queue, handle);
+}

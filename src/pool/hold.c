@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks that others may have too.
+ *
+ * A shared block is the program's like any other, but its free does not make it anybody's: it is held, not to be seen
+ * and not to be handed out, until the layer above knows that nobody has it any more and gives it back. That may come
+ * from any thread at any time, so it takes no lock: the block is put on a list that only grows, and whoever next needs
+ * memory, or looks at the pool, takes the whole list in.
+ */
+#include "pool/internal.h"
+
+static struct cn_block *find(const void *address, struct cn_pool **ret_pool, uint32_t *ret_index)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+	size_t offset = pool ? (size_t)((const char *)address - pool->base) : 0;
+
+	if (!pool || offset % CN_UNIT_BYTES || offset / CN_UNIT_BYTES >= pool->heap.unit_count)
+		return NULL;
+	*ret_index = atomic_load_explicit(&pool->heap.starts[offset / CN_UNIT_BYTES], memory_order_relaxed);
+	*ret_pool = pool;
+	return *ret_index ? block_of(pool, *ret_index) : NULL;
+}
+
+static bool change(struct cn_block *block, uint32_t from, uint32_t to)
+{
+	return atomic_compare_exchange_strong_explicit(&block->state, &from, to, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
+
+bool cn_pool_share(void *address, uint32_t note)
+{
+	struct cn_pool *pool;
+	uint32_t index;
+	struct cn_block *block = find(address, &pool, &index);
+
+	if (!block || atomic_load_explicit(&block->state, memory_order_relaxed) != CN_BLOCK_LIVE)
+		return false;
+	/* First: who sees the state reads the note. If the block is freed in between, nobody reads it. */
+	atomic_store_explicit(&block->note, note, memory_order_relaxed);
+	return change(block, CN_BLOCK_LIVE, CN_BLOCK_SHARED);
+}
+
+bool cn_pool_hold(void *address, uint32_t *ret_note)
+{
+	struct cn_pool *pool;
+	uint32_t index;
+	struct cn_block *block = find(address, &pool, &index);
+
+	if (!block || !change(block, CN_BLOCK_SHARED, CN_BLOCK_HELD))
+		return false;
+	atomic_fetch_add_explicit(&pool->held_count, 1, memory_order_relaxed);
+	*ret_note = atomic_load_explicit(&block->note, memory_order_relaxed);
+	return true;
+}
+
+void cn_pool_unhold(void *address)
+{
+	struct cn_pool *pool;
+	uint32_t index;
+	struct cn_block *block = find(address, &pool, &index);
+
+	if (block && change(block, CN_BLOCK_HELD, CN_BLOCK_SHARED))
+		atomic_fetch_sub_explicit(&pool->held_count, 1, memory_order_relaxed);
+}
+
+void cn_pool_give_back(void *address)
+{
+	struct cn_pool *pool;
+	uint32_t index;
+	struct cn_block *block = find(address, &pool, &index);
+
+	if (!block || !change(block, CN_BLOCK_HELD, CN_BLOCK_MOVING))
+		return;
+	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
+	uint32_t first = atomic_load_explicit(&pool->returned, memory_order_relaxed);
+	do
+		block->next = first;
+	while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, index, memory_order_release,
+						      memory_order_relaxed));
+	atomic_fetch_sub_explicit(&pool->held_count, 1, memory_order_relaxed);
+	/* Last: with its last byte uncounted, a destroyed pool may end. */
+	atomic_fetch_sub_explicit(&pool->counted_bytes, bytes, memory_order_acq_rel);
+}
+
+void cn_pool_collect(struct cn_pool *pool)
+{
+	if (!atomic_load_explicit(&pool->returned, memory_order_relaxed))
+		return;
+	uint32_t index = atomic_exchange_explicit(&pool->returned, 0, memory_order_acquire);
+	cn_lock(&pool->lock);
+	while (index) {
+		uint32_t next = block_of(pool, index)->next;
+		cn_heap_give(&pool->heap, index);
+		index = next;
+	}
+	cn_unlock(&pool->lock);
+	/* Last: whoever sees it, and takes it away, finds the blocks in the heap. */
+	atomic_store_explicit(&pool->loose, true, memory_order_release);
+}
+
+void cn_pool_keep(struct cn_pool *pool)
+{
+	atomic_fetch_add(&pool->keep_count, 1);
+}
+
+void cn_pool_unkeep(struct cn_pool *pool)
+{
+	if (atomic_fetch_sub(&pool->keep_count, 1) == 1)
+		cn_pools_reap();
+}
+
+void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes)
+{
+	*ret_bytes = (size_t)pool->heap.unit_count * CN_UNIT_BYTES;
+	return pool->base;
+}
+
+CUresult cn_pool_part(const struct cn_pool *pool, size_t offset, struct cn_arena_part *ret_part)
+{
+	return cn_device_ops->arena_part(pool->arena, offset, ret_part);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What exporter and importers of a pool have in common: three layouts, the same in every process.
+ *
+ * The control segment is written by the exporter alone: which exports are live. A ledger is written by one importer
+ * alone: which of them it holds. Both have a word for each of a fixed number of slots; pages that nobody used do not
+ * exist. An export is a slot and a generation, which is odd while the export is live, and grows by one when it ends and
+ * by one more when the slot is used again. So a word of a ledger says which life of the slot it means.
+ *
+ * Order that must not change, each a seq_cst store and then a seq_cst load:
+ * importer: own word, then the slot's generation. exporter: the slot's generation, then the ledgers' words.
+ */
+#ifndef CN_SHARE_CONTROL_H
+#define CN_SHARE_CONTROL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+	CN_EXPORT_SLOTS = 1 << 22, /* exports of one pool that are live at the same time */
+	CN_POOL_NAME_BYTES = 16,
+	CN_EXPORT_DATA_BYTES = 64,
+	CN_EXPORT_DATA_MAGIC = 0x74705ece,
+	CN_EXPORT_DATA_VERSION = 1,
+};
+
+struct cn_control_slot {
+	_Atomic uint64_t generation;
+	_Atomic uint64_t offset, bytes; /* of the block, in the pool's range; fixed while the generation is odd */
+	uint64_t unused;
+};
+
+struct cn_control {
+	_Atomic uint64_t limit_bytes; /* what an importer may hold; 0: as much as it likes */
+	unsigned char rest_of_page[4096 - sizeof(uint64_t)];
+	struct cn_control_slot slots[CN_EXPORT_SLOTS];
+};
+
+struct cn_ledger {
+	_Atomic uint64_t held_count, held_bytes; /* what the importer says of itself: to be shown, not relied on */
+	unsigned char rest_of_page[4096 - 2 * sizeof(uint64_t)];
+	_Atomic uint64_t held[CN_EXPORT_SLOTS]; /* the generation that is held; 0: none */
+};
+
+/* What cuMemPoolExportPointer() fills in: an export, by name. The block's place is in the control segment. */
+struct cn_export_data {
+	uint32_t magic, version;
+	unsigned char pool[CN_POOL_NAME_BYTES];
+	uint64_t slot, generation;
+	uint64_t zeros[2];
+	uint64_t check; /* of all before: so that no wrong bit is taken for another export */
+};
+_Static_assert(sizeof(struct cn_export_data) == CN_EXPORT_DATA_BYTES, "as CUDA has it");
+
+static inline uint64_t cn_export_data_check(const struct cn_export_data *data)
+{
+	uint64_t words[offsetof(struct cn_export_data, check) / sizeof(uint64_t)], check = 0x9e3779b97f4a7c15u;
+
+	memcpy(words, data, sizeof words);
+	for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
+		check = (check ^ words[i]) * 0xff51afd7ed558ccdu;
+		check ^= check >> 32;
+	}
+	return check;
+}
+
+#endif

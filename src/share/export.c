@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Exports: slots, their blocks, and blocks whose return is deferred. See export.h for the idea, control.h for the order
+ * of loads and stores.
+ *
+ * A slot is taken when a block is first exported and given up when the block goes back to the pool; so while a ledger
+ * can name a life of a slot, the block of that life is not handed out. Records of exports are never freed: a thread
+ * that has just found one may look at it.
+ */
+#include "share/internal.h"
+#include "share/rights.h"
+#include "share/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { LOWEST = 3 };
+
+static struct {
+	struct cn_lock lock;
+	struct cn_export *first, *spare;
+	pthread_once_t once;
+} exports = {.once = PTHREAD_ONCE_INIT};
+
+static CUresult refuse_closing(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is being destroyed");
+}
+
+/* ---- Slots ---- */
+
+/* Export locked. 0: all are taken. */
+static uint32_t take_slot(struct cn_export *export)
+{
+	uint32_t slot = export->slot_spare;
+
+	if (slot)
+		export->slot_spare = export->slots[slot].next;
+	else if (export->slot_top + 1 < CN_EXPORT_SLOTS)
+		slot = ++export->slot_top; /* 0 is none */
+	if (slot)
+		export->slot_count++;
+	return slot;
+}
+
+/* Export locked. */
+static void give_slot(struct cn_export *export, uint32_t slot)
+{
+	export->slots[slot].next = export->slot_spare;
+	export->slot_spare = slot;
+	export->slot_count--;
+	if (export->closing && !export->slot_count)
+		cn_service_post(&export->close_job);
+}
+
+static void begin_life(struct cn_export *export, uint32_t slot, const struct cn_pool_block *block)
+{
+	struct cn_slot *mine = &export->slots[slot];
+	struct cn_control_slot *shown = &control_of(export)->slots[slot];
+
+	mine->address = block->start;
+	mine->bytes = block->bytes;
+	mine->generation = (mine->generation | 1) + (mine->generation ? 2 : 0);
+	mine->deferred_ns = 0;
+	atomic_store_explicit(&shown->offset, (uint64_t)((char *)block->start - export->base), memory_order_relaxed);
+	atomic_store_explicit(&shown->bytes, block->bytes, memory_order_relaxed);
+	atomic_store(&shown->generation, mine->generation);
+}
+
+CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_export_data *ret_data)
+{
+	struct cn_export_data data = {.magic = CN_EXPORT_DATA_MAGIC, .version = CN_EXPORT_DATA_VERSION};
+	struct cn_pool_block block;
+	CUresult result = CUDA_SUCCESS;
+	uint32_t slot = 0;
+
+	cn_lock(&export->lock);
+	if (export->closing) {
+		result = refuse_closing();
+	} else if (!cn_pool_find(address, &block) || block.start != address || block.pool != export->pool) {
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no block of the pool begins at %p", address);
+	} else if (block.shared) {
+		slot = block.note;
+	} else if (!(slot = take_slot(export))) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%d blocks of the pool are exported, and no more can be",
+				  CN_EXPORT_SLOTS - 1);
+	} else {
+		begin_life(export, slot, &block);
+		if (!cn_pool_share(address, slot)) { /* freed by another thread just now */
+			atomic_store(&control_of(export)->slots[slot].generation, export->slots[slot].generation + 1);
+			give_slot(export, slot);
+			result = cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p is being freed", address);
+		}
+	}
+	if (!result) {
+		memcpy(data.pool, export->name, sizeof data.pool);
+		data.slot = slot;
+		data.generation = export->slots[slot].generation;
+	}
+	cn_unlock(&export->lock);
+	if (result)
+		return result;
+	data.check = cn_export_data_check(&data);
+	*ret_data = data;
+	return CUDA_SUCCESS;
+}
+
+/* ---- The end of an export ---- */
+
+static bool holds(const struct cn_importer *importer, uint32_t slot, uint64_t generation)
+{
+	return importer->ledger.bytes && atomic_load(&ledger_of(importer)->held[slot]) == generation;
+}
+
+/*
+ * Does anybody hold it? A word of a process that has died counts for nothing, whether or not the service thread has
+ * heard of it yet. Export locked.
+ */
+static bool is_held(const struct cn_export *export, uint32_t slot)
+{
+	for (struct cn_importer *importer = export->importers; importer; importer = importer->next) {
+		if (!holds(importer, slot, export->slots[slot].generation))
+			continue;
+		if (importer->look != export->look) {
+			importer->look = export->look;
+			importer->gone = cn_importer_is_gone(importer);
+		}
+		if (!importer->gone)
+			return true;
+	}
+	return false;
+}
+
+static void defer(struct cn_export *export, uint32_t slot)
+{
+	struct cn_slot *mine = &export->slots[slot];
+
+	mine->deferred_ns = cn_service_now_ns();
+	mine->previous = 0;
+	mine->next = export->deferred;
+	if (mine->next)
+		export->slots[mine->next].previous = slot;
+	export->deferred = slot;
+	export->deferred_count++;
+	export->deferred_bytes += mine->bytes;
+}
+
+static void undefer(struct cn_export *export, uint32_t slot)
+{
+	struct cn_slot *mine = &export->slots[slot];
+
+	if (mine->previous)
+		export->slots[mine->previous].next = mine->next;
+	else
+		export->deferred = mine->next;
+	if (mine->next)
+		export->slots[mine->next].previous = mine->previous;
+	export->deferred_count--;
+	export->deferred_bytes -= mine->bytes;
+}
+
+/* The stream in which the block was freed has come to it. */
+static void end_life(void *object, uint64_t slot_number)
+{
+	struct cn_export *export = object;
+	uint32_t slot = (uint32_t)slot_number;
+
+	cn_lock(&export->lock);
+	void *address = export->slots[slot].address;
+	atomic_store(&control_of(export)->slots[slot].generation, export->slots[slot].generation + 1);
+	export->look++;
+	bool held = is_held(export, slot);
+	if (held)
+		defer(export, slot);
+	else /* before the slot: with the last slot the export may go, and the pool with it */
+		cn_pool_give_back(address);
+	if (!held)
+		give_slot(export, slot);
+	cn_unlock(&export->lock);
+}
+
+void cn_export_look_again(struct cn_export *export)
+{
+	bool closing;
+
+	cn_lock(&export->lock);
+	export->look++;
+	for (uint32_t slot = export->deferred, next; slot; slot = next) {
+		next = export->slots[slot].next;
+		if (is_held(export, slot))
+			continue;
+		undefer(export, slot);
+		cn_pool_give_back(export->slots[slot].address);
+		give_slot(export, slot);
+	}
+	closing = export->closing;
+	cn_unlock(&export->lock);
+	if (closing)
+		cn_pools_reap();
+}
+
+CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue *queue, uint64_t handle)
+{
+	uint32_t slot;
+
+	if (!cn_pool_hold(address, &slot))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
+	struct cn_operation operation = {.kind = CN_NOTE, .note = {end_life, export, slot}};
+	CUresult result = cn_device_ops->submit(queue, handle, &operation, NULL);
+	if (result)
+		cn_pool_unhold(address);
+	return result;
+}
+
+/* ---- Life ---- */
+
+/* A forked child holds nothing: its parent's peers wait for its parent alone. */
+static void before_fork(void)
+{
+	cn_lock(&exports.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	cn_unlock(&exports.lock);
+}
+
+static void after_fork_in_child(void)
+{
+	for (struct cn_export *export = exports.first; export; export = export->next) {
+		close(export->path_fd);
+		close(export->control.fd);
+		if (export->event_fd >= 0)
+			close(export->event_fd);
+		for (struct cn_importer *importer = export->importers; importer; importer = importer->next) {
+			if (importer->ledger.bytes)
+				close(importer->ledger.fd);
+			if (importer->pidfd >= 0)
+				close(importer->pidfd);
+		}
+	}
+	exports.first = NULL;
+	cn_unlock(&exports.lock);
+}
+
+static struct cn_fork_hook hook = {.before = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child};
+
+static void watch_forks(void)
+{
+	cn_service_at_fork(&hook);
+}
+
+/* On the service thread: nothing of it is exported any more, and nothing ever will be. */
+static void end_export(struct cn_job *job)
+{
+	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, close_job));
+	struct cn_pool *pool = export->pool;
+
+	cn_importers_drop(export);
+	cn_service_unwatch(&export->listener);
+	cn_lock(&exports.lock);
+	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
+		if (*link == export) {
+			*link = export->next;
+			break;
+		}
+	cn_unlock(&exports.lock);
+	/* A thread that comes too late finds nothing, under the lock. */
+	cn_lock(&export->lock);
+	int path_fd = export->path_fd, event_fd = export->event_fd;
+	struct cn_segment control = export->control;
+	export->path_fd = export->event_fd = -1;
+	export->control = (struct cn_segment){.fd = -1};
+	cn_unlock(&export->lock);
+	close(path_fd);
+	if (event_fd >= 0)
+		close(event_fd);
+	cn_segment_close(&control);
+	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
+	cn_lock(&exports.lock);
+	export->next = exports.spare;
+	exports.spare = export;
+	cn_unlock(&exports.lock);
+	cn_pool_unkeep(pool);
+}
+
+static struct cn_export *new_record(void)
+{
+	cn_lock(&exports.lock);
+	struct cn_export *export = exports.spare;
+	if (export)
+		exports.spare = export->next;
+	cn_unlock(&exports.lock);
+	if (!export)
+		export = calloc(1, sizeof *export);
+	if (!export)
+		return NULL;
+	/* Not the lock: a thread that comes too late may be looking at what the record was. */
+	cn_lock(&export->lock);
+	memset((char *)export + sizeof export->lock, 0, sizeof *export - sizeof export->lock);
+	export->path_fd = export->event_fd = -1;
+	export->closing = true; /* and must not take it for another before it is whole */
+	cn_unlock(&export->lock);
+	return export;
+}
+
+static void set_closing(struct cn_export *export, bool closing)
+{
+	cn_lock(&export->lock);
+	export->closing = closing;
+	cn_unlock(&export->lock);
+}
+
+static void spare_record(struct cn_export *export)
+{
+	cn_lock(&exports.lock);
+	export->next = exports.spare;
+	exports.spare = export;
+	cn_unlock(&exports.lock);
+}
+
+static CUresult make_slots(struct cn_export *export)
+{
+	void *slots = mmap(NULL, CN_EXPORT_SLOTS * sizeof *export->slots, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (slots == MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what a pool exports: %s",
+				strerror(errno));
+	export->slots = slots;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *facts, struct cn_export **ret_export)
+{
+	size_t range_bytes;
+	CUresult result = cn_service_start();
+
+	if (result)
+		return result;
+	pthread_once(&exports.once, watch_forks);
+	struct cn_export *export = new_record();
+	if (!export)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a shared pool's record");
+	export->pool = pool;
+	export->base = cn_pool_base(pool, &range_bytes);
+	export->facts = *facts;
+	export->close_job.run = end_export;
+	export->evict_job.run = cn_importers_evict;
+	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name) {
+		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no name for a shared pool: %s", strerror(errno));
+		goto err_spare;
+	}
+	result = make_slots(export);
+	if (result)
+		goto err_spare;
+	result = cn_segment_make("cenote-control", sizeof(struct cn_control), &export->control);
+	if (result)
+		goto err_unmap;
+	cn_service_hold_fork();
+	result = cn_wire_listen_unnamed(&export->listener.fd, &export->path_fd);
+	if (!result)
+		cn_service_keep(&export->listener);
+	cn_service_allow_fork();
+	if (result)
+		goto err_control;
+	export->listener.ready = cn_importers_accept;
+	cn_pool_keep(pool);
+	set_closing(export, false);
+	cn_lock(&exports.lock);
+	export->next = exports.first;
+	exports.first = export;
+	cn_unlock(&exports.lock);
+	result = cn_service_watch(&export->listener);
+	if (result)
+		goto err_unlist;
+	*ret_export = export;
+	return CUDA_SUCCESS;
+
+err_unlist:
+	set_closing(export, true);
+	cn_lock(&exports.lock);
+	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
+		if (*link == export) {
+			*link = export->next;
+			break;
+		}
+	cn_unlock(&exports.lock);
+	cn_pool_unkeep(pool);
+	cn_service_unwatch(&export->listener);
+	close(export->path_fd);
+err_control:
+	cn_segment_close(&export->control);
+err_unmap:
+	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
+err_spare:
+	spare_record(export);
+	return result;
+}
+
+void cn_export_close(struct cn_export *export)
+{
+	cn_lock(&export->lock);
+	export->closing = true;
+	if (!export->slot_count)
+		cn_service_post(&export->close_job);
+	cn_unlock(&export->lock);
+}
+
+CUresult cn_export_descriptor(struct cn_export *export, int *ret_fd)
+{
+	int fd = -1;
+
+	/* Locked: it is closed with the export, and its number soon another's. */
+	cn_lock(&export->lock);
+	bool closing = export->closing;
+	if (!closing) /* not closed on exec, as the driver's: a program that executes another keeps it */
+		fd = fcntl(export->path_fd, F_DUPFD, LOWEST);
+	cn_unlock(&export->lock);
+	if (closing)
+		return refuse_closing();
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for the pool: %s",
+				strerror(errno));
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+void cn_export_set_limit(struct cn_export *export, uint64_t bytes)
+{
+	cn_lock(&export->lock);
+	if (!export->closing)
+		atomic_store(&control_of(export)->limit_bytes, bytes);
+	cn_unlock(&export->lock);
+}
+
+/* ---- Who has what ---- */
+
+/* Export locked. */
+static void describe(const struct cn_export *export, const struct cn_importer *importer,
+		     struct cn_importer_facts *ret_facts)
+{
+	struct cn_importer_facts facts = {
+		.id = importer->id,
+		.pid = importer->pid,
+		.uid = importer->uid,
+		.leaving = importer->leaving,
+		.joined_ns = importer->joined_ns,
+	};
+
+	if (importer->ledger.bytes) {
+		facts.held_count = atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed);
+		facts.held_bytes = atomic_load_explicit(&ledger_of(importer)->held_bytes, memory_order_relaxed);
+	}
+	for (uint32_t slot = export->deferred; slot; slot = export->slots[slot].next) {
+		const struct cn_slot *mine = &export->slots[slot];
+		if (!holds(importer, slot, mine->generation))
+			continue;
+		facts.deferred_count++;
+		facts.deferred_bytes += mine->bytes;
+		if (!facts.waiting_since_ns || mine->deferred_ns < facts.waiting_since_ns)
+			facts.waiting_since_ns = mine->deferred_ns;
+	}
+	*ret_facts = facts;
+}
+
+size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *importers, size_t room)
+{
+	size_t count = 0;
+
+	cn_lock(&export->lock);
+	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
+		if (!importer->joined)
+			continue;
+		if (count < room)
+			describe(export, importer, &importers[count]);
+		count++;
+	}
+	cn_unlock(&export->lock);
+	return count;
+}
+
+void cn_export_numbers(struct cn_export *export, struct cn_export_numbers *ret_numbers)
+{
+	struct cn_export_numbers numbers = {.importer_count = cn_export_importers(export, NULL, 0)};
+
+	cn_lock(&export->lock);
+	numbers.export_count = export->slot_count;
+	numbers.deferred_count = export->deferred_count;
+	numbers.deferred_bytes = export->deferred_bytes;
+	cn_unlock(&export->lock);
+	*ret_numbers = numbers;
+}
+
+CUresult cn_export_evict(struct cn_export *export, uint64_t id)
+{
+	bool found = false;
+
+	cn_lock(&export->lock);
+	for (struct cn_importer *importer = export->importers; importer && !found; importer = importer->next)
+		if (importer->joined && importer->id == id) {
+			atomic_store(&importer->evicted, true);
+			found = true;
+		}
+	/* Under the lock, and not once the export is about to end: the job comes before that one, or not at all. */
+	bool ends = export->closing && !export->slot_count;
+	if (found && !ends && !atomic_exchange(&export->evict_posted, true))
+		cn_service_post(&export->evict_job);
+	cn_unlock(&export->lock);
+	if (!found)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the pool has no importer %llu, or not any more",
+				(unsigned long long)id);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_export_watch(struct cn_export *export, int *ret_fd)
+{
+	int spare = -1, fd = -1;
+
+	cn_service_hold_fork();
+	int made = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	/* One for all who watch: made once, so that what it says is not lost between two of them. */
+	cn_lock(&export->lock);
+	bool closing = export->closing;
+	if (export->event_fd < 0 && !closing)
+		export->event_fd = made;
+	else
+		spare = made;
+	if (export->event_fd >= 0)
+		fd = fcntl(export->event_fd, F_DUPFD_CLOEXEC, LOWEST);
+	cn_unlock(&export->lock);
+	if (spare >= 0)
+		close(spare);
+	cn_service_allow_fork();
+	if (closing && fd < 0)
+		return refuse_closing();
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made to watch the pool: %s",
+				strerror(errno));
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Imported pointers: holding, counting, finding and letting go. See import.h for the idea, control.h for the order of
+ * loads and stores.
+ */
+#include "share/import_internal.h"
+
+static _Atomic uint64_t last_id;
+
+static uint64_t next_id(void)
+{
+	return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+}
+
+/* The offset of an address in an import; false: it is another's by now. Import locked. */
+static bool offset_of(const struct cn_import *import, const void *address, uint64_t *ret_offset)
+{
+	*ret_offset = (uint64_t)((uintptr_t)address - (uintptr_t)import->base);
+	return import->base && *ret_offset < import->bytes;
+}
+
+/* Is it an export of this pool, whole? */
+static CUresult check_data(const struct cn_import *import, const struct cn_export_data *data)
+{
+	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
+	    data->check != cn_export_data_check(data) || !data->slot || data->slot >= CN_EXPORT_SLOTS ||
+	    !(data->generation & 1) || data->zeros[0] || data->zeros[1])
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "these bytes do not name an exported pointer");
+	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool");
+	return CUDA_SUCCESS;
+}
+
+static CUresult refuse_stale(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed what the exported pointer leads to");
+}
+
+/* Take our word out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
+static void take_word_out(struct cn_import *import, uint32_t slot, uint64_t generation)
+{
+	atomic_store(&ledger_of(import)->held[slot], 0);
+	if (atomic_load(&control_of(import)->slots[slot].generation) != generation)
+		cn_import_tell_locked(import);
+}
+
+/* What we hold has changed by a block. Import locked. */
+static void count_held(struct cn_import *import, int64_t blocks, uint64_t bytes)
+{
+	import->held_count += (uint64_t)blocks;
+	import->held_bytes += blocks < 0 ? -bytes : bytes;
+	atomic_store_explicit(&ledger_of(import)->held_count, import->held_count, memory_order_relaxed);
+	atomic_store_explicit(&ledger_of(import)->held_bytes, import->held_bytes, memory_order_relaxed);
+}
+
+/* Nothing of ours needs the slot any more. Import locked. */
+static void let_go(struct cn_import *import, uint32_t slot)
+{
+	count_held(import, -1, import->held[slot].bytes);
+	take_word_out(import, slot, import->held[slot].generation);
+}
+
+/* Read where a slot's block is. False: nowhere in the pool. */
+static bool read_place(const struct cn_import *import, uint32_t slot, uint64_t *ret_offset, uint64_t *ret_bytes)
+{
+	struct cn_control_slot *shown = &control_of(import)->slots[slot];
+	uint64_t offset = atomic_load_explicit(&shown->offset, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&shown->bytes, memory_order_relaxed);
+
+	*ret_offset = offset;
+	*ret_bytes = bytes;
+	return bytes && offset % CN_IMPORT_UNIT_BYTES == 0 && offset < import->bytes && bytes <= import->bytes - offset;
+}
+
+/* The block can be found by its addresses from now on. False: another begins there. Import locked. */
+static bool enter_start(struct cn_import *import, uint32_t slot)
+{
+	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+
+	if (import->slot_at[unit])
+		return false;
+	import->slot_at[unit] = slot;
+	cn_bits_set(&import->starts, unit);
+	import->live_count++;
+	return true;
+}
+
+static void leave_start(struct cn_import *import, uint32_t slot)
+{
+	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+
+	import->slot_at[unit] = 0;
+	cn_bits_clear(&import->starts, unit);
+	import->live_count--;
+}
+
+/*
+ * Hold an export that we do not hold yet. CUDA_ERROR_NOT_READY: there is no memory behind *ret_offset yet. Import
+ * locked.
+ */
+static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_offset)
+{
+	struct cn_control *control = control_of(import);
+	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset = 0, bytes;
+	CUresult result = CUDA_SUCCESS;
+
+	atomic_store(&ledger_of(import)->held[slot], generation);
+	if (atomic_load(&control->slots[slot].generation) != generation)
+		result = refuse_stale();
+	else if (!read_place(import, slot, &offset, &bytes))
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool");
+	else if (limit && import->held_bytes + bytes > limit)
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+				  "the pool's exporter lets an importer hold %llu bytes, and %llu are held already",
+				  (unsigned long long)limit, (unsigned long long)import->held_bytes);
+	else if (offset < import->mapped_from || offset + bytes > import->mapped_to)
+		result = CUDA_ERROR_NOT_READY;
+	if (result) {
+		take_word_out(import, slot, generation);
+		*ret_offset = offset;
+		return result;
+	}
+	import->held[slot] = (struct cn_held){
+		.generation = generation,
+		.offset = offset,
+		.bytes = bytes,
+		.id = next_id(),
+	};
+	count_held(import, 1, bytes);
+	return CUDA_SUCCESS;
+}
+
+/* Import locked. CUDA_ERROR_NOT_READY: see hold(). */
+static CUresult import_locked(struct cn_import *import, const struct cn_export_data *data, uint64_t *ret_offset)
+{
+	uint32_t slot = (uint32_t)data->slot;
+
+	if (import->closed || !import->base || import->state != CN_IMPORT_ALIVE)
+		return cn_import_explain_locked(import);
+	struct cn_held *held = &import->held[slot];
+	if (held->import_count && held->generation == data->generation) {
+		if (held->import_count == UINT32_MAX)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pointer was imported too often to be counted");
+		held->import_count++;
+		return CUDA_SUCCESS;
+	}
+	if (held->import_count) /* an older life, which the exporter cannot have given to another while we hold it */
+		return refuse_stale();
+	if (!held->pending_count) {
+		CUresult result = hold(import, slot, data->generation, ret_offset);
+		if (result)
+			return result;
+	} else if (held->generation != data->generation ||
+		   atomic_load(&control_of(import)->slots[slot].generation) != data->generation) {
+		return refuse_stale();
+	} else {
+		held->id = next_id();
+	}
+	if (!enter_start(import, slot)) {
+		if (!held->pending_count)
+			let_go(import, slot);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies on another that is imported");
+	}
+	held->import_count = 1;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address)
+{
+	struct cn_export_data copy;
+	bool asked = false;
+	uint64_t offset = 0;
+
+	memcpy(&copy, data, sizeof copy); /* the caller's may be shared memory, and change */
+	cn_lock(&import->lock);
+	CUresult result = check_data(import, &copy);
+	if (!result)
+		result = import_locked(import, &copy, &offset);
+	while (result == CUDA_ERROR_NOT_READY && !asked) {
+		import->busy_count++;
+		cn_unlock(&import->lock);
+		result = cn_import_map(import, offset);
+		asked = true;
+		cn_lock(&import->lock);
+		import->busy_count--;
+		if (!result)
+			result = import_locked(import, &copy, &offset);
+		cn_import_end_locked(import);
+	}
+	if (!result)
+		*ret_address = import->base + import->held[copy.slot].offset;
+	cn_unlock(&import->lock);
+	if (result == CUDA_ERROR_NOT_READY)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter did not hand over the memory of the block");
+	return result;
+}
+
+/* The stream in which the block was freed has come to it. */
+static void release_reached(void *object, uint64_t slot)
+{
+	struct cn_import *import = object;
+
+	cn_lock(&import->lock);
+	struct cn_held *held = &import->held[slot];
+	if (!--held->pending_count && !held->import_count)
+		let_go(import, (uint32_t)slot);
+	cn_import_end_locked(import);
+	cn_unlock(&import->lock);
+}
+
+/* Count a free at `address`; *ret_last: it was the last, and comes into effect in stream order. Import locked. */
+static CUresult begin_free(struct cn_import *import, const void *address, uint32_t *ret_slot, bool *ret_last)
+{
+	uint64_t offset;
+	uint32_t slot = offset_of(import, address, &offset) && offset % CN_IMPORT_UNIT_BYTES == 0
+				? import->slot_at[offset / CN_IMPORT_UNIT_BYTES]
+				: 0;
+
+	if (!slot)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no imported block begins at %p, or not any more", address);
+	struct cn_held *held = &import->held[slot];
+	*ret_slot = slot;
+	*ret_last = held->import_count == 1;
+	if (*ret_last) {
+		leave_start(import, slot);
+		held->pending_count++;
+	}
+	held->import_count--;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_import *import = cn_import_at(address);
+	uint32_t slot;
+	bool last;
+
+	if (!import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no imported block begins at %p", address);
+	cn_lock(&import->lock);
+	CUresult result = begin_free(import, address, &slot, &last);
+	cn_unlock(&import->lock);
+	if (result || !last)
+		return result;
+	struct cn_operation operation = {.kind = CN_NOTE, .note = {release_reached, import, slot}};
+	result = cn_device_ops->submit(queue, handle, &operation, NULL);
+	if (!result)
+		return CUDA_SUCCESS;
+	cn_lock(&import->lock); /* as it was, unless it has been imported again meanwhile */
+	import->held[slot].pending_count--;
+	if (!import->held[slot].import_count++)
+		enter_start(import, slot);
+	cn_unlock(&import->lock);
+	return result;
+}
+
+bool cn_import_find(const void *address, struct cn_import_block *ret_block)
+{
+	struct cn_import *import = cn_import_at(address);
+	uint64_t offset, unit = CN_BITS_NONE;
+
+	if (!import)
+		return false;
+	cn_lock(&import->lock);
+	if (offset_of(import, address, &offset))
+		unit = cn_bits_last(&import->starts, offset / CN_IMPORT_UNIT_BYTES);
+	const struct cn_held *held = unit == CN_BITS_NONE ? NULL : &import->held[import->slot_at[unit]];
+	bool found = held && offset - held->offset < held->bytes;
+	if (found)
+		*ret_block = (struct cn_import_block){
+			.import = import,
+			.owner = import->owner,
+			.start = import->base + held->offset,
+			.bytes = held->bytes,
+			.id = held->id,
+		};
+	cn_unlock(&import->lock);
+	return found;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Those who import a pool: how they come, what they may ask, and when they are gone. All on the service thread.
+ *
+ * The end of a channel is not the end of a hold: the process may live on, or die slowly. An importer whose channel has
+ * ended is *leaving*: it stays on the list, with its ledger, until nobody has that ledger mapped any more or its
+ * process is gone; until then its words are looked at again and again, ever more seldom, for no message will come.
+ *
+ * What an importer can do to us: be one of CN_IMPORTERS_MAX, send messages one by one, hold blocks. Whoever does not
+ * introduce himself in time, says what we do not know, or does not read his replies is shut out.
+ */
+#include "share/internal.h"
+#include "share/rights.h"
+#include "share/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+#define MILLISECOND_NS 1000000ull
+
+enum { LOOK_FIRST_MS = 1, LOOK_LAST_MS = 100 };
+
+static _Atomic uint64_t last_id;
+
+/* Tell who watches the pool. Only this thread takes the descriptor away again. */
+static void tell_watchers(struct cn_export *export)
+{
+	const uint64_t one = 1;
+
+	cn_lock(&export->lock);
+	int fd = export->event_fd;
+	cn_unlock(&export->lock);
+	/* An eventfd that does not wait; if it is full, it is readable already. */
+	if (fd >= 0 && write(fd, &one, sizeof one) < 0)
+		return;
+}
+
+/* ---- Leaving ---- */
+
+static void unlist(struct cn_importer *importer)
+{
+	struct cn_export *export = importer->export;
+
+	cn_lock(&export->lock);
+	for (struct cn_importer **link = &export->importers; *link; link = &(*link)->next)
+		if (*link == importer) {
+			*link = importer->next;
+			break;
+		}
+	export->importer_count--;
+	cn_unlock(&export->lock);
+	if (importer->joined)
+		tell_watchers(export);
+}
+
+/* The importer is gone for good: whatever it held is not held any more. */
+static void forget(struct cn_importer *importer)
+{
+	struct cn_export *export = importer->export;
+
+	unlist(importer);
+	cn_service_unwatch(&importer->channel);
+	cn_segment_close(&importer->ledger);
+	if (importer->pidfd >= 0)
+		close(importer->pidfd);
+	free(importer);
+	cn_export_look_again(export);
+}
+
+bool cn_importer_is_gone(const struct cn_importer *importer)
+{
+	struct pollfd process = {.fd = importer->pidfd, .events = POLLIN};
+
+	return !importer->ledger.bytes || cn_segment_is_final(&importer->ledger) ||
+	       (importer->pidfd >= 0 && poll(&process, 1, 0) == 1);
+}
+
+static void look_if_gone(struct cn_watch *watch)
+{
+	struct cn_importer *importer = (struct cn_importer *)watch;
+
+	if (cn_importer_is_gone(importer)) {
+		forget(importer);
+		return;
+	}
+	cn_export_look_again(importer->export);
+	importer->look_again_ns =
+		importer->look_again_ns ? 2 * importer->look_again_ns : LOOK_FIRST_MS * MILLISECOND_NS;
+	if (importer->look_again_ns > LOOK_LAST_MS * MILLISECOND_NS)
+		importer->look_again_ns = LOOK_LAST_MS * MILLISECOND_NS;
+	watch->due_ns = cn_service_now_ns() + importer->look_again_ns;
+}
+
+/* The channel has ended, or we end it. */
+static void leave(struct cn_importer *importer)
+{
+	struct cn_export *export = importer->export;
+
+	if (cn_importer_is_gone(importer)) {
+		forget(importer);
+		return;
+	}
+	cn_service_unwatch(&importer->channel);
+	cn_lock(&export->lock);
+	importer->leaving = true;
+	cn_unlock(&export->lock);
+	tell_watchers(export);
+	importer->channel.fd = -1; /* from now on only a time is waited for */
+	importer->channel.due = look_if_gone;
+	importer->channel.due_ns = cn_service_now_ns() + LOOK_FIRST_MS * MILLISECOND_NS;
+	if (cn_service_watch(&importer->channel))
+		forget(importer);
+}
+
+/* ---- Messages ---- */
+
+static int reply(struct cn_importer *importer, struct cn_parcel *parcel)
+{
+	return cn_wire_send(importer->channel.fd, parcel);
+}
+
+static void find_process(struct cn_importer *importer)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof peer;
+
+	if (!getsockopt(importer->channel.fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes)) {
+		importer->pid = peer.pid;
+		importer->uid = peer.uid;
+	}
+	int pidfd;
+	bytes = sizeof pidfd;
+	if (getsockopt(importer->channel.fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes))
+		pidfd = importer->pid > 0 ? (int)syscall(SYS_pidfd_open, importer->pid, 0) : -1;
+	importer->pidfd = cn_descriptor_raise(pidfd);
+}
+
+/* Could we see that it is final? Of a file that we may not seal we never would, and a hold on it might never end. */
+static bool can_be_sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
+
+	return seals >= 0 && !(seals & F_SEAL_SEAL) && flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
+}
+
+/* False: it cannot stay. */
+static bool join(struct cn_importer *importer, struct cn_parcel *request)
+{
+	struct cn_export *export = importer->export;
+	struct cn_segment ledger;
+	size_t range_bytes;
+
+	if (importer->joined || request->descriptor_count != 1 || !can_be_sealed(request->descriptors[0]) ||
+	    cn_segment_map(request->descriptors[0], sizeof(struct cn_ledger), "the importer's ledger", &ledger))
+		return false;
+	request->descriptor_count = 0; /* it is the ledger's now */
+	find_process(importer);
+	cn_pool_base(export->pool, &range_bytes);
+	cn_lock(&export->lock);
+	importer->ledger = ledger;
+	importer->joined = true;
+	importer->id = atomic_fetch_add(&last_id, 1) + 1;
+	importer->joined_ns = cn_service_now_ns();
+	cn_unlock(&export->lock);
+	tell_watchers(export);
+	importer->channel.due_ns = 0;
+
+	struct cn_parcel welcome = {
+		.message = {.kind = CN_MESSAGE_WELCOME,
+			    .request = request->message.request,
+			    .words = {range_bytes, (uint64_t) export->facts.location_type,
+				      (uint64_t) export->facts.location_id, export->facts.handle_types,
+				      (uint64_t) export->facts.memory_type}},
+		.descriptors = {export->control.fd},
+		.descriptor_count = 1,
+	};
+	memcpy(welcome.message.bytes, export->name, sizeof export->name);
+	return reply(importer, &welcome) == 0;
+}
+
+static bool send_part(struct cn_importer *importer, const struct cn_parcel *request)
+{
+	struct cn_arena_part part = {.fd = -1};
+	size_t range_bytes;
+
+	cn_pool_base(importer->export->pool, &range_bytes);
+	CUresult result = request->message.words[0] < range_bytes
+				  ? cn_pool_part(importer->export->pool, request->message.words[0], &part)
+				  : CUDA_ERROR_INVALID_VALUE;
+	struct cn_parcel answer = {
+		.message = {.kind = CN_MESSAGE_PART,
+			    .request = request->message.request,
+			    .result = (int32_t)result,
+			    .words = {part.offset, part.bytes}},
+		.descriptors = {part.fd},
+		.descriptor_count = !result,
+	};
+	int error = reply(importer, &answer);
+	if (!result)
+		close(part.fd);
+	return error == 0;
+}
+
+/* False: it cannot stay. */
+static bool serve(struct cn_importer *importer, struct cn_parcel *request)
+{
+	if (request->message.kind == CN_MESSAGE_JOIN)
+		return join(importer, request);
+	if (!importer->joined)
+		return false;
+	if (request->message.kind == CN_MESSAGE_PART)
+		return send_part(importer, request);
+	if (request->message.kind == CN_MESSAGE_RELEASED) {
+		cn_export_look_again(importer->export);
+		return true;
+	}
+	return false;
+}
+
+static void channel_ready(struct cn_watch *watch)
+{
+	struct cn_importer *importer = (struct cn_importer *)watch;
+	struct cn_parcel request;
+	int error = cn_wire_receive(watch->fd, &request);
+
+	if (error == EAGAIN)
+		return;
+	bool stays = !error && serve(importer, &request);
+	if (!error)
+		cn_wire_close(&request);
+	if (!stays)
+		leave(importer);
+}
+
+static void channel_due(struct cn_watch *watch)
+{
+	leave((struct cn_importer *)watch); /* it has said nothing for too long */
+}
+
+static void admit(struct cn_export *export, int sock)
+{
+	struct cn_importer *importer = calloc(1, sizeof *importer);
+
+	if (!importer) {
+		close(sock);
+		return;
+	}
+	importer->export = export;
+	importer->pidfd = -1;
+	importer->channel.fd = sock;
+	importer->channel.ready = channel_ready;
+	importer->channel.due = channel_due;
+	importer->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * MILLISECOND_NS;
+	cn_lock(&export->lock);
+	bool full = export->importer_count >= CN_IMPORTERS_MAX;
+	if (!full) {
+		importer->next = export->importers;
+		export->importers = importer;
+		export->importer_count++;
+	}
+	cn_unlock(&export->lock);
+	if (full || cn_service_watch(&importer->channel)) {
+		if (!full)
+			unlist(importer);
+		close(sock);
+		free(importer);
+		return;
+	}
+	channel_ready(&importer->channel); /* most have said who they are by now */
+}
+
+void cn_importers_accept(struct cn_watch *listener)
+{
+	struct cn_export *export = (struct cn_export *)((char *)listener - offsetof(struct cn_export, listener));
+	int sock = cn_wire_accept(listener->fd);
+
+	if (sock >= 0)
+		admit(export, sock);
+}
+
+/* ---- Shutting out ---- */
+
+/* The list changes under our feet with each that leaves: begin again until nobody is left to leave. */
+static struct cn_importer *next_evicted(struct cn_export *export)
+{
+	struct cn_importer *importer;
+
+	cn_lock(&export->lock);
+	for (importer = export->importers; importer; importer = importer->next)
+		if (atomic_load(&importer->evicted) && !importer->leaving)
+			break;
+	cn_unlock(&export->lock);
+	return importer;
+}
+
+void cn_importers_evict(struct cn_job *job)
+{
+	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, evict_job));
+	struct cn_importer *importer;
+
+	atomic_store(&export->evict_posted, false);
+	while ((importer = next_evicted(export))) {
+		struct cn_parcel goodbye = {.message = {.kind = CN_MESSAGE_EVICTED}};
+		reply(importer, &goodbye);
+		leave(importer);
+	}
+}
+
+void cn_importers_drop(struct cn_export *export)
+{
+	/* The list is changed by this thread alone. */
+	for (struct cn_importer *importer = export->importers, *next; importer; importer = next) {
+		next = importer->next;
+		forget(importer);
+	}
+}

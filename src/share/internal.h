@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the two files of the exporter's side know of each other: export.c has the slots, importers.c those who come.
+ */
+#ifndef CN_SHARE_INTERNAL_H
+#define CN_SHARE_INTERNAL_H
+
+#include "base/segment.h"
+#include "share/export.h"
+#include "share/service.h"
+
+/* What the exporter remembers of a slot, beside what it shows. */
+struct cn_slot {
+	void *address;
+	uint64_t bytes;
+	uint64_t generation;  /* of the export; 0: the slot was never used */
+	uint64_t deferred_ns; /* since when the block waits for importers; 0: it does not */
+	uint32_t next, previous;
+};
+
+struct cn_importer {
+	struct cn_watch channel; /* first; without a descriptor when the importer is leaving */
+	struct cn_export *export;
+	struct cn_importer *next;
+	struct cn_segment ledger; /* none until it has joined */
+	int pidfd;                /* -1: none to be had */
+	bool joined, leaving;
+	_Atomic bool evicted;
+	bool gone; /* as it was found when the export was last looked through, at `look` */
+	uint64_t look;
+	uint64_t id, joined_ns, look_again_ns;
+	int pid;
+	unsigned uid;
+};
+
+struct cn_export {
+	struct cn_lock lock; /* first; of the slots and the list of importers */
+	struct cn_pool *pool;
+	char *base;
+	struct cn_pool_facts facts;
+	unsigned char name[CN_POOL_NAME_BYTES];
+	struct cn_segment control;
+	struct cn_slot *slots;
+	uint32_t slot_top, slot_spare; /* slots used so far; a list of those that are free again */
+	uint32_t slot_count;           /* in use */
+	uint32_t deferred;             /* a list of slots */
+	uint64_t deferred_count, deferred_bytes;
+	uint64_t look; /* how often it was looked through: the system is asked for an importer once each time */
+	struct cn_importer *importers;
+	unsigned importer_count;
+	struct cn_watch listener; /* first member of nothing: see export_of_listener() */
+	int path_fd, event_fd;
+	bool closing;
+	struct cn_job close_job, evict_job;
+	_Atomic bool evict_posted;
+	struct cn_export *next; /* of all, or of the spare ones */
+};
+
+static inline struct cn_control *control_of(const struct cn_export *export)
+{
+	return export->control.address;
+}
+
+static inline const struct cn_ledger *ledger_of(const struct cn_importer *importer)
+{
+	return importer->ledger.address;
+}
+
+/* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
+bool cn_importer_is_gone(const struct cn_importer *importer);
+/* importers.c, on the service thread: somebody is at the door. */
+void cn_importers_accept(struct cn_watch *listener);
+/* importers.c, on the service thread: shut those out who were evicted; all of them. */
+void cn_importers_evict(struct cn_job *job);
+void cn_importers_drop(struct cn_export *export);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files behind a port know of each other.
+ *
+ * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; creator.c
+ * has the processes at whose ports we called. event.c has the events; memory.c has the memory that others open from us,
+ * and borrow.c what we open from them. A process at whose port we called and that calls at ours has several connections
+ * with us, one or two a direction.
+ */
+#ifndef CN_SHARE_PORT_INTERNAL_H
+#define CN_SHARE_PORT_INTERNAL_H
+
+#include "share/port.h"
+#include "share/service.h"
+#include "share/wire.h"
+
+enum {
+	CN_HANDLE_MAGIC = 0x656c74ce,
+	CN_HANDLE_VERSION = 1,
+	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
+	CN_SECRET_BYTES = 16,
+	CN_OPENINGS_MAX = 65536, /* of a caller */
+};
+
+enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY };
+
+/* What opening a handle answers, wherever it is found out: these bytes are none; the process of it is not there now. */
+static inline CUresult cn_handle_refused(enum cn_handle_kind kind)
+{
+	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_VALUE;
+}
+
+static inline CUresult cn_handle_gone(enum cn_handle_kind kind)
+{
+	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The bytes of a handle. */
+struct cn_handle {
+	uint32_t magic;
+	uint16_t version, kind;
+	unsigned char port[CN_PORT_NAME_BYTES];
+	unsigned char secret[CN_SECRET_BYTES];
+	uint64_t number, generation; /* of the object; 1 for what is never shared anew under its number */
+	uint64_t check;              /* of what comes before */
+};
+_Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
+
+/* ---- port.c ---- */
+
+/* Make this process's port, if there is none yet. */
+CUresult cn_port_open(void);
+bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES]);
+/* The port is open. Everything but the object's part is filled in. */
+void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
+/* cn_handle_refused(): it is none, or of another kind, or a bit of it has changed. */
+CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_handle_kind kind,
+			struct cn_handle *ret_handle);
+
+/* The process at the other end, as a descriptor that is readable when it is gone; -1: the system cannot say. */
+int cn_peer_process(int sock);
+
+struct cn_opening;
+
+/* A process that has called at our port. The service thread's alone. */
+struct cn_caller {
+	struct cn_watch channel; /* first; fd -1: it has ended */
+	struct cn_watch process; /* its death; not watched until it has memory open */
+	struct cn_caller *next, *previous;
+	uint32_t recorder; /* 0 until it has asked for an event */
+	struct cn_opening *openings;
+	unsigned opening_count;
+};
+
+/* ---- origin.c ---- */
+
+/* Something that others can open from us; embedded. */
+struct cn_origin {
+	struct cn_origin *next;
+	enum cn_handle_kind kind;
+	uint64_t number;
+	unsigned char secret[CN_SECRET_BYTES];
+	uint64_t opening_count;
+	bool withdrawn;
+};
+
+/* Make it known, with a number and a secret. */
+CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
+void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_HANDLE_BYTES]);
+/* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
+bool cn_origin_withdraw(struct cn_origin *origin);
+
+/* One who has opened an origin. All on the service thread. */
+struct cn_opening {
+	struct cn_opening *next;
+	struct cn_origin *origin;
+};
+
+/*
+ * What a message asks for. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more; CUDA_ERROR_NOT_PERMITTED: who
+ * has a handle asks otherwise.
+ */
+CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
+			  struct cn_opening **ret_opening);
+struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handle_kind kind, uint64_t number);
+/* Ends and frees it. True: it was the last of what was withdrawn, which is the caller's to free now. */
+bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
+
+/* ---- creator.c ---- */
+
+/*
+ * Call at a port, and see that the other is of our user. The connection is kept (service.h), and not watched.
+ * cn_handle_gone(): nobody is there.
+ */
+CUresult cn_port_connect(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handle_kind kind,
+			 struct cn_watch *ret_channel);
+
+struct cn_creator;
+struct cn_event_holder;
+
+/* An event that was opened from another process. The service thread's alone, but for `holder` and `orphaned`. */
+struct cn_opened {
+	struct cn_watch linger; /* first; a time: see cn_opened_return() */
+	struct cn_job job;
+	struct cn_creator *creator; /* NULL: gone */
+	struct cn_opened *next, *previous;
+	uint64_t number;
+	struct cn_event_holder *holder; /* event.c's lock guards these two */
+	bool orphaned;
+};
+
+/*
+ * Ask a handle's process for what it names, and wait. On success `opened` is known as that process's, and the reply has
+ * one descriptor; else it has been freed.
+ */
+CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply);
+/* On the service thread: tell the creator that we have done with it, and free the record. */
+void cn_opened_return(struct cn_opened *opened);
+
+/* ---- event.c, all on the service thread ---- */
+
+/* Somebody asks for an event. False: with something that nobody who has a handle says. */
+bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+/* One who had opened an event has freed it, or has died (the number under which it recorded; else 0). */
+void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening, uint32_t dead_recorder);
+/* The process from which we opened this has died. */
+void cn_event_orphaned(struct cn_opened *opened);
+
+/* ---- memory.c, all on the service thread ---- */
+
+/* What is said of lent memory. */
+enum cn_loan_word { CN_LOAN_CHUNK, CN_LOAN_CHUNK_BYTES, CN_LOAN_OFFSET, CN_LOAN_BYTES, CN_LOAN_DEVICE };
+/* CN_MESSAGE_MEMORY_CLOSED: everything that was opened over this connection. */
+enum { CN_CLOSED_ALL = 0 };
+
+/* Somebody asks for memory. False: with something that nobody who has a handle says. The descriptor stays ours. */
+bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+/* One who had it open has closed it, or is gone. */
+void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors beside a message, as sendmsg() and recvmsg() have them.
+ *
+ * What comes is a stranger's: whatever descriptors there are, those for which the receiver has no use are closed again.
+ * There is room for many, and for the other things that a socket may have been told to deliver beside them:
+ * credentials, a label, a pidfd. The kernel itself drops what finds no room, and says so (MSG_CTRUNC).
+ */
+#ifndef CN_SHARE_RIGHTS_H
+#define CN_SHARE_RIGHTS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+enum { CN_RIGHTS_BYTES = 512 };
+
+union cn_rights {
+	char bytes[CN_RIGHTS_BYTES];
+	struct cmsghdr align;
+};
+
+/* Put descriptors beside a message that is to be sent; `rights` lives until it is. */
+void cn_rights_put(struct msghdr *message, union cn_rights *rights, const int *descriptors, unsigned count);
+/* Take the first `room` descriptors that came with a message and close the others; returns how many came. */
+unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned room);
+/* Is there no number left for one more descriptor? Asked of the system, with one that is surely open. */
+bool cn_rights_full(int open_descriptor);
+/*
+ * The same file out of the way of standard input, output and error, which a daemon may have closed. The old number is
+ * closed, also on failure: -1 and errno. Takes -1 and passes it on, with its errno.
+ */
+int cn_descriptor_raise(int descriptor);
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sockets: the runtime directory, and the listening sockets that are made in it.
+ *
+ * A socket has to have a name for a moment, even one that nobody shall find by it. Every name is made in one way, so
+ * that a process that is killed at any instruction leaves nothing that the next one cannot sweep:
+ *
+ *	NAME.lock   made and locked first, taken away last
+ *	NAME.tmp    the socket, until it listens
+ *	NAME        the socket of a port
+ *
+ * NAME is 16 random bytes. The kernel lets go of a lock when its process ends, so whoever gets the lock of a NAME knows
+ * that nobody lives there, and takes all three away. One who has made a lock file and lost it to a sweeper before it
+ * was locked sees that the file has no name any more, and takes another.
+ *
+ * Paths go through /proc/self/fd: they are short, whatever the directory is called, and lead to the directory that was
+ * checked and no other.
+ */
+#include "share/rights.h"
+#include "share/wire.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	BACKLOG = 128,
+	NAME_TRIES_MAX = 16,
+	SWEEP_LOOKS_MAX = 256, /* a sweep ends after so many lock files: it must not hold up who wants a name */
+	SUFFIX_CHARS = 8,
+};
+
+static const char lock_suffix[] = ".lock", temporary_suffix[] = ".tmp";
+
+/* ---- The runtime directory ---- */
+
+/* Open a folder, made if need be, that is ours alone. `path` is for the sentence. */
+static CUresult open_private(int parent_fd, const char *name, const char *path, bool make, int *ret_fd)
+{
+	struct stat status;
+
+	if (make && mkdirat(parent_fd, name, 0700) && errno != EEXIST)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be made: %s", path,
+				strerror(errno));
+	int fd = cn_descriptor_raise(openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be opened: %s", path,
+				errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
+	if (fstat(fd, &status)) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be looked at: %s", path,
+			 strerror(errno));
+	} else if (status.st_uid != geteuid()) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+			 "the runtime directory %s belongs to user %u and not to user %u, who runs this program", path,
+			 (unsigned)status.st_uid, (unsigned)geteuid());
+	} else if (status.st_mode & 077) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+			 "other users may enter the runtime directory %s (mode %03o): it must be 0700", path,
+			 (unsigned)status.st_mode & 0777);
+	} else {
+		*ret_fd = fd;
+		return CUDA_SUCCESS;
+	}
+	close(fd);
+	return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+/* The one that the user has named. Its parent is the user's choice, too; only the last part is made. */
+static CUresult open_chosen(const char *named, int *ret_fd)
+{
+	char path[PATH_MAX];
+	size_t length = strlen(named);
+
+	while (length > 1 && named[length - 1] == '/') /* a slash at the end would let a link be followed */
+		length--;
+	if (length >= sizeof path)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "CENOTE_RUNTIME_DIR is too long for a path");
+	memcpy(path, named, length);
+	path[length] = '\0';
+	if (path[0] != '/')
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				"CENOTE_RUNTIME_DIR is \"%s\": it must be an absolute path, "
+				"the same for all processes that share",
+				path);
+	return open_private(AT_FDCWD, path, path, true, ret_fd);
+}
+
+static CUresult open_session_folder(int *ret_fd)
+{
+	char user_path[64], path[80];
+	int user_fd;
+
+	snprintf(user_path, sizeof user_path, "/run/user/%u", (unsigned)geteuid());
+	snprintf(path, sizeof path, "%s/cenote", user_path);
+	CUresult result = open_private(AT_FDCWD, user_path, user_path, false, &user_fd);
+	if (result)
+		return result;
+	result = open_private(user_fd, "cenote", path, true, ret_fd);
+	close(user_fd);
+	return result;
+}
+
+CUresult cn_runtime_directory(int *ret_fd)
+{
+	const char *named = getenv("CENOTE_RUNTIME_DIR");
+	char path[64];
+
+	if (named && *named)
+		return open_chosen(named, ret_fd);
+	if (!open_session_folder(ret_fd))
+		return CUDA_SUCCESS;
+	snprintf(path, sizeof path, "/tmp/cenote-%u", (unsigned)geteuid());
+	return open_private(AT_FDCWD, path, path, true, ret_fd);
+}
+
+/* ---- Names ---- */
+
+static void join(const char *name, const char *suffix, char ret_file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS])
+{
+	snprintf(ret_file, CN_SOCKET_NAME_CHARS + SUFFIX_CHARS, "%.*s%s", CN_SOCKET_NAME_CHARS, name, suffix);
+}
+
+static void take_away(int directory_fd, const char *name)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+
+	join(name, "", file);
+	unlinkat(directory_fd, file, 0);
+	join(name, temporary_suffix, file);
+	unlinkat(directory_fd, file, 0);
+	join(name, lock_suffix, file);
+	unlinkat(directory_fd, file, 0);
+}
+
+static bool is_lock_name(const char *file)
+{
+	return strspn(file, "0123456789abcdef") == CN_SOCKET_NAME_CHARS &&
+	       !strcmp(file + CN_SOCKET_NAME_CHARS, lock_suffix);
+}
+
+/* Take away what processes left that were killed. Whatever goes wrong here is left to the next sweep. */
+static void sweep(int directory_fd)
+{
+	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!entries) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (unsigned looks = 0; looks < SWEEP_LOOKS_MAX && (entry = readdir(entries));) {
+		if (!is_lock_name(entry->d_name))
+			continue;
+		looks++;
+		int lock_fd = openat(directory_fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		if (lock_fd < 0)
+			continue;
+		if (!flock(lock_fd, LOCK_EX | LOCK_NB))
+			take_away(directory_fd, entry->d_name);
+		close(lock_fd);
+	}
+	closedir(entries);
+}
+
+static bool random_name(char ret_name[CN_SOCKET_NAME_CHARS + 1])
+{
+	unsigned char bytes[CN_SOCKET_NAME_CHARS / 2];
+
+	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+		return false;
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(ret_name + 2 * i, 3, "%02x", bytes[i]);
+	return true;
+}
+
+/* A new name, its lock file made and locked. */
+static CUresult lock_name(int directory_fd, char ret_name[CN_SOCKET_NAME_CHARS + 1], int *ret_lock_fd)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	struct stat status;
+
+	for (int i = 0; i < NAME_TRIES_MAX; i++) {
+		if (!random_name(ret_name))
+			return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s",
+					strerror(errno));
+		join(ret_name, lock_suffix, file);
+		int fd = cn_descriptor_raise(
+			openat(directory_fd, file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+		if (fd < 0)
+			return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no file can be made in the runtime directory: %s",
+					strerror(errno));
+		if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &status) && status.st_nlink > 0) {
+			*ret_lock_fd = fd;
+			return CUDA_SUCCESS;
+		}
+		close(fd); /* a sweeper has it, and takes it away */
+	}
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory's file system does not keep locks");
+}
+
+static bool fill_address(int directory_fd, const char *file, struct sockaddr_un *ret_address)
+{
+	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	int length = snprintf(ret_address->sun_path, sizeof ret_address->sun_path, "/proc/self/fd/%d%s%s", directory_fd,
+			      file ? "/" : "", file ? file : "");
+
+	return length > 0 && (size_t)length < sizeof ret_address->sun_path;
+}
+
+static CUresult explain_proc(const char *what, int error)
+{
+	if ((error == ENOENT || error == ENOTDIR) && access("/proc/self/fd", F_OK))
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s: /proc is not mounted here, and Cenote needs it",
+				what);
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s: %s", what, strerror(error));
+}
+
+/* A socket that listens under NAME.tmp. */
+static CUresult listen_temporary(const struct cn_named_socket *named, int *ret_listen_fd)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	struct sockaddr_un address;
+
+	int fd = cn_descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (fd < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no socket could be made: %s", strerror(errno));
+	join(named->name, temporary_suffix, file);
+	/* Anybody may connect who gets here: the directory keeps the others out, or a descriptor lets them in. */
+	if (!fill_address(named->directory_fd, file, &address) ||
+	    bind(fd, (const struct sockaddr *)&address, sizeof address) ||
+	    fchmodat(named->directory_fd, file, 0666, 0) || listen(fd, BACKLOG)) {
+		int error = errno;
+		close(fd);
+		return explain_proc("no socket can be made in the runtime directory", error);
+	}
+	*ret_listen_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+/* ---- Listening ---- */
+
+/* Given up for a moment when there are no more descriptors: see cn_wire_accept(). */
+static _Atomic int reserve = -1;
+
+static void fill_reserve(void)
+{
+	int none = -1;
+
+	if (atomic_load(&reserve) >= 0)
+		return;
+	int fd = cn_descriptor_raise(open("/", O_PATH | O_CLOEXEC));
+	if (fd >= 0 && !atomic_compare_exchange_strong(&reserve, &none, fd))
+		close(fd);
+}
+
+static void close_named(struct cn_named_socket *named)
+{
+	close(named->listen_fd);
+	close(named->lock_fd);
+	close(named->directory_fd);
+}
+
+static CUresult listen_under_lock(struct cn_named_socket *ret_socket)
+{
+	struct cn_named_socket named;
+	CUresult result = cn_runtime_directory(&named.directory_fd);
+
+	if (result)
+		return result;
+	sweep(named.directory_fd);
+	fill_reserve();
+	result = lock_name(named.directory_fd, named.name, &named.lock_fd);
+	if (result)
+		goto err_close_directory;
+	result = listen_temporary(&named, &named.listen_fd);
+	if (result)
+		goto err_take_away;
+	*ret_socket = named;
+	return CUDA_SUCCESS;
+
+err_take_away:
+	take_away(named.directory_fd, named.name);
+	close(named.lock_fd);
+err_close_directory:
+	close(named.directory_fd);
+	return result;
+}
+
+CUresult cn_wire_listen_named(struct cn_named_socket *ret_socket)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	struct cn_named_socket named;
+	CUresult result = listen_under_lock(&named);
+
+	if (result)
+		return result;
+	join(named.name, temporary_suffix, file);
+	if (renameat(named.directory_fd, file, named.directory_fd, named.name)) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the port cannot be given its name: %s", strerror(errno));
+		take_away(named.directory_fd, named.name);
+		close_named(&named);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	*ret_socket = named;
+	return CUDA_SUCCESS;
+}
+
+void cn_wire_forget_name(const struct cn_named_socket *socket)
+{
+	take_away(socket->directory_fd, socket->name);
+}
+
+CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	struct cn_named_socket named;
+	struct stat status;
+	CUresult result = listen_under_lock(&named);
+
+	if (result)
+		return result;
+	join(named.name, temporary_suffix, file);
+	int path_fd = cn_descriptor_raise(openat(named.directory_fd, file, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+	int error = errno;
+	take_away(named.directory_fd, named.name);
+	if (path_fd < 0 || fstat(path_fd, &status) || !S_ISSOCK(status.st_mode)) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the socket in the runtime directory has been taken away: %s",
+			 path_fd < 0 ? strerror(error) : "another file is there");
+		if (path_fd >= 0)
+			close(path_fd);
+		close_named(&named);
+		return CUDA_ERROR_OPERATING_SYSTEM;
+	}
+	close(named.lock_fd);
+	close(named.directory_fd);
+	*ret_listen_fd = named.listen_fd;
+	*ret_path_fd = path_fd;
+	return CUDA_SUCCESS;
+}
+
+/* A connection that finds no descriptor would wait for ever and be reported for ever: take it and close it. */
+static void shed_connection(int listen_fd)
+{
+	int spare = atomic_exchange(&reserve, -1);
+
+	if (spare >= 0)
+		close(spare);
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	fill_reserve();
+}
+
+int cn_wire_accept(int listen_fd)
+{
+	for (;;) {
+		int fd = cn_descriptor_raise(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+
+		if (fd >= 0)
+			return fd;
+		if (errno == EMFILE || errno == ENFILE) {
+			shed_connection(listen_fd); /* one: whoever listens hears of the next */
+			return -1;
+		}
+		if (errno != EINTR && errno != ECONNABORTED)
+			return -1;
+	}
+}
+
+/* ---- Connecting ---- */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Connect within CN_WIRE_TIMEOUT_MS: 0, or errno. */
+static int connect_in_time(int sock, const struct sockaddr_un *address)
+{
+	int64_t deadline_ms = now_ms() + CN_WIRE_TIMEOUT_MS, left_ms = CN_WIRE_TIMEOUT_MS;
+
+	for (;;) {
+		struct timeval timeout = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
+
+		if (setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout))
+			return errno;
+		if (!connect(sock, (const struct sockaddr *)address, sizeof *address))
+			return 0;
+		left_ms = deadline_ms - now_ms();
+		if (errno != EINTR)
+			return errno;
+		if (left_ms <= 0)
+			return EAGAIN;
+	}
+}
+
+static CUresult explain_connect(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: nobody listens there any more");
+	case EPROTOTYPE:
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to a socket of another kind than ours");
+	case EAGAIN: return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the exporter does not take the connection");
+	default: return explain_proc("the exporter cannot be reached", error);
+	}
+}
+
+static CUresult connect_to(const struct sockaddr_un *address, int *ret_sock)
+{
+	int sock = cn_descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+
+	if (sock < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no socket could be made: %s", strerror(errno));
+	int error = connect_in_time(sock, address);
+	if (error) {
+		close(sock);
+		return explain_connect(error);
+	}
+	*ret_sock = sock;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
+{
+	struct sockaddr_un address;
+	struct stat status;
+	int flags = fcntl(path_fd, F_GETFL);
+
+	if (flags < 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
+	if (fstat(path_fd, &status) || !S_ISSOCK(status.st_mode) || !(flags & O_PATH))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", path_fd);
+	fill_address(path_fd, NULL, &address);
+	return connect_to(&address, ret_sock);
+}
+
+CUresult cn_wire_connect_name(const char *name, int *ret_sock)
+{
+	struct sockaddr_un address;
+	int directory_fd;
+	CUresult result = cn_runtime_directory(&directory_fd);
+
+	if (result)
+		return result;
+	if (faccessat(directory_fd, name, F_OK, 0) && errno == ENOENT)
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another runtime directory");
+	else if (fill_address(directory_fd, name, &address))
+		result = connect_to(&address, ret_sock);
+	close(directory_fd);
+	return result;
+}

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Importers and exporters that do not play by the rules: whatever they send, hold back or change under our eyes, they
+ * get an error or are shut out, and nobody else notices.
+ *
+ * The hostile side is written here with the pieces of the protocol, in the same process: a descriptor is all that the
+ * two sides have in common anyway.
+ */
+#include "../share.h"
+
+#include "base/segment.h"
+#include "share/control.h"
+#include "share/export.h"
+#include "share/wire.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#ifndef MFD_HUGETLB
+#define MFD_HUGETLB 4u
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 16
+#endif
+
+enum {
+	BLOCK = SHARE_MIB,
+	POOL = SHARE_CHUNK,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE,
+	HUGE_BYTES = 2 << 20,
+};
+
+SETUP
+{
+	share_start();
+}
+
+/* ---- Files that are not what they should be ---------------------------------------------------------------------- */
+
+static int memory_file(size_t bytes, unsigned flags, int seals)
+{
+	int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+
+	ASSERT_SYS(fd);
+	ASSERT_SYS(ftruncate(fd, (off_t)bytes));
+	ASSERT_SYS(fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+enum { BAD_FILES = 9 };
+
+/* A descriptor that must not be taken for a segment of so many bytes; -1: it cannot be made here. */
+static int bad_file(unsigned which, size_t bytes)
+{
+	int ends[2], fd;
+
+	switch (which) {
+	case 0:
+		ASSERT_SYS(pipe2(ends, O_CLOEXEC));
+		close(ends[1]);
+		return ends[0];
+	case 1: ASSERT_SYS(fd = open("/dev/null", O_RDWR | O_CLOEXEC)); return fd;
+	case 2: ASSERT_SYS(fd = open("/", O_PATH | O_CLOEXEC)); return fd;
+	case 3: return memory_file(bytes, 0, F_SEAL_GROW);   /* it could be cut */
+	case 4: return memory_file(bytes, 0, F_SEAL_SHRINK); /* it could grow */
+	case 5: return memory_file(bytes - 4096, 0, SEALS);
+	case 6: return memory_file(0, 0, SEALS);
+	case 7: ASSERT_SYS(fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); return fd;
+	default: /* sealed, and long enough, but of pages that the system need not have: touching them would kill us */
+		fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+		if (fd < 0)
+			return -1;
+		ASSERT_SYS(ftruncate(fd, (off_t)((bytes + HUGE_BYTES - 1) / HUGE_BYTES * HUGE_BYTES)));
+		ASSERT_SYS(fcntl(fd, F_ADD_SEALS, bytes % HUGE_BYTES ? SEALS : F_SEAL_SHRINK | F_SEAL_GROW));
+		return fd;
+	}
+}
+
+/* ---- Hostile importers ------------------------------------------------------------------------------------------- */
+
+static int connect_to(CUmemoryPool pool)
+{
+	int descriptor = share_export(pool), sock;
+
+	ASSERT_OK(cn_wire_connect_path(descriptor, &sock));
+	close(descriptor);
+	return sock;
+}
+
+/* The other side has closed the connection; replies may have come before that. */
+static void expect_end(int sock)
+{
+	char reply[256];
+	ssize_t got;
+
+	do
+		got = recv(sock, reply, sizeof reply, 0);
+	while (got > 0);
+	if (got < 0)
+		ASSERT_EQ(ECONNRESET, errno);
+	close(sock);
+}
+
+static struct cn_parcel parcel_of(enum cn_message_kind kind, int descriptor)
+{
+	return (struct cn_parcel){
+		.message = {.kind = kind, .request = 1},
+		.descriptors = {descriptor},
+		.descriptor_count = descriptor >= 0,
+	};
+}
+
+static void send_parcel(int sock, struct cn_parcel parcel)
+{
+	struct pollfd wanted = {.fd = sock, .events = POLLOUT};
+	int error;
+
+	while ((error = cn_wire_send(sock, &parcel)) == EAGAIN)
+		ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, error);
+}
+
+/* Wait for a parcel; the test's time limit ends a vain wait. */
+static struct cn_parcel receive_parcel(int sock)
+{
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
+	struct cn_parcel parcel;
+
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, cn_wire_receive(sock, &parcel));
+	return parcel;
+}
+
+/* A connection that has joined, with a ledger of its own making. */
+static int join_pool(CUmemoryPool pool, struct cn_segment *ret_ledger, struct cn_parcel *ret_welcome)
+{
+	int sock = connect_to(pool);
+
+	ASSERT_OK(cn_segment_make("hostile-ledger", sizeof(struct cn_ledger), ret_ledger));
+	send_parcel(sock, parcel_of(CN_MESSAGE_JOIN, ret_ledger->fd));
+	*ret_welcome = receive_parcel(sock);
+	ASSERT_EQ(CN_MESSAGE_WELCOME, ret_welcome->message.kind);
+	ASSERT_EQ(1, ret_welcome->descriptor_count);
+	return sock;
+}
+
+/* Another importer is served, and the exporter has all its memory. */
+static void check_exporter(CUmemoryPool pool)
+{
+	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
+	int descriptor = share_export(pool);
+	CUmemoryPool imported = share_import(descriptor);
+	CUdeviceptr taken = share_take(imported, share_name(block));
+
+	close(descriptor);
+	ASSERT_OK(cuMemFreeAsync(block, NULL));
+	ASSERT_OK(cuMemFreeAsync(taken, NULL));
+	ASSERT_OK(cuMemPoolDestroy(imported));
+	share_await_used(pool, 0);
+	share_fill_whole(pool, POOL, BLOCK, 0);
+}
+
+/* Goal: whoever says something else than he should is shut out. */
+TEST(messages_that_are_none)
+{
+	struct test_random random = test_random_start(1);
+	CUmemoryPool pool = share_pool(POOL);
+	unsigned char bytes[4096];
+
+	for (unsigned i = 0; i < 200; i++) {
+		int sock = connect_to(pool);
+		size_t size = i < 140 ? i : test_random_below(&random, sizeof bytes);
+		for (size_t at = 0; at < sizeof bytes; at++)
+			bytes[at] = (unsigned char)test_random_next(&random);
+		if (i % 3 == 0) { /* looks like one at first */
+			struct cn_message message = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION + i % 2};
+			message.kind = (uint32_t)test_random_below(&random, 12);
+			memcpy(bytes, &message, sizeof message);
+		}
+		ASSERT_EQ((ssize_t)size, send(sock, bytes, size, MSG_NOSIGNAL));
+		expect_end(sock);
+	}
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: nobody joins without a ledger that is what it should be. */
+TEST(ledgers_that_are_none)
+{
+	CUmemoryPool pool = share_pool(POOL);
+
+	for (unsigned i = 0; i < BAD_FILES + 3; i++) {
+		int sock = connect_to(pool), fd = -1;
+		struct cn_parcel parcel;
+		if (i < BAD_FILES)
+			fd = bad_file(i, sizeof(struct cn_ledger));
+		else if (i == BAD_FILES) /* others could map it and write */
+			fd = memory_file(sizeof(struct cn_ledger), 0, F_SEAL_SHRINK | F_SEAL_GROW);
+		else if (i == BAD_FILES + 1)
+			fd = memory_file(sizeof(struct cn_ledger), 0, SEALS);
+		parcel = parcel_of(CN_MESSAGE_JOIN, fd);
+		if (i == BAD_FILES + 1) { /* one too many */
+			parcel.descriptors[1] = fd;
+			parcel.descriptor_count = 2;
+		}
+		send_parcel(sock, parcel);
+		expect_end(sock);
+		if (fd >= 0)
+			close(fd);
+	}
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: whoever has joined may ask for the pool's memory and for nothing else, and not join again. */
+TEST(requests_out_of_bounds)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	struct cn_segment ledger;
+	struct cn_parcel welcome, answer;
+	int sock = join_pool(pool, &ledger, &welcome);
+	uint64_t bytes = welcome.message.words[0];
+	const uint64_t offsets[] = {bytes, bytes + 1, UINT64_MAX, (uint64_t)1 << 63, UINT64_MAX - 4095};
+
+	for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
+		struct cn_parcel request = parcel_of(CN_MESSAGE_PART, -1);
+		request.message.words[0] = offsets[i];
+		send_parcel(sock, request);
+		answer = receive_parcel(sock);
+		ASSERT_NE(0, answer.message.result);
+		ASSERT_EQ(0, answer.descriptor_count);
+	}
+	struct cn_parcel request = parcel_of(CN_MESSAGE_PART, ledger.fd); /* a descriptor that nobody asked for */
+	request.message.words[0] = bytes - 1;
+	send_parcel(sock, request);
+	answer = receive_parcel(sock);
+	ASSERT_EQ(0, answer.message.result);
+	ASSERT_EQ(1, answer.descriptor_count);
+	cn_wire_close(&answer);
+	for (unsigned i = 0; i < 1000; i++)
+		send_parcel(sock, parcel_of(CN_MESSAGE_RELEASED, i % 3 ? -1 : ledger.fd));
+	send_parcel(sock, parcel_of(CN_MESSAGE_JOIN, ledger.fd));
+	expect_end(sock);
+	cn_wire_close(&welcome);
+	cn_segment_close(&ledger);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: what an importer gets from its exporter it cannot spoil for others. */
+TEST(an_importer_cannot_seal_or_write_what_is_shared)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	struct cn_segment ledger;
+	struct cn_parcel welcome, part;
+	int sock = join_pool(pool, &ledger, &welcome), control = welcome.descriptors[0];
+
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0));
+	ASSERT_EQ(-1, pwrite(control, "x", 1, 0));
+	ASSERT_EQ(-1, ftruncate(control, 0));
+	fcntl(control, F_ADD_SEALS, F_SEAL_WRITE); /* whether it is allowed or not: see below */
+	fcntl(control, F_ADD_SEALS, F_SEAL_SEAL);
+	send_parcel(sock, parcel_of(CN_MESSAGE_PART, -1));
+	part = receive_parcel(sock);
+	ASSERT_EQ(-1, ftruncate(part.descriptors[0], 0));
+	ASSERT_EQ(-1, fcntl(part.descriptors[0], F_ADD_SEALS, F_SEAL_FUTURE_WRITE));
+	cn_wire_close(&part);
+	check_exporter(pool);
+	cn_wire_close(&welcome);
+	cn_segment_close(&ledger);
+	close(sock);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: an importer that claims to hold everything delays what was exported while it is there, and no longer. */
+TEST(a_ledger_full_of_lies)
+{
+	enum { COUNT = 100 };
+	CUmemoryPool pool = share_pool(POOL);
+	struct cn_segment segment;
+	struct cn_parcel welcome;
+	int sock = join_pool(pool, &segment, &welcome);
+	struct cn_ledger *ledger = segment.address;
+	CUdeviceptr blocks[COUNT];
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct cn_export_data data;
+		blocks[i] = share_allocate(pool, BLOCK / 8, NULL);
+		CUmemPoolPtrExportData name = share_name(blocks[i]);
+		memcpy(&data, &name, sizeof data);
+		atomic_store(&ledger->held[data.slot], i % 2 ? data.generation : data.generation + 2);
+	}
+	atomic_store(&ledger->held_count, UINT64_MAX);
+	atomic_store(&ledger->held_bytes, UINT64_MAX);
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	ASSERT_OK(cuStreamSynchronize(NULL));
+	ASSERT_EQ((uint64_t)COUNT / 2 * (BLOCK / 8), share_used(pool));
+	close(sock);
+	ASSERT_EQ((uint64_t)COUNT / 2 * (BLOCK / 8),
+		  share_used(pool)); /* the end of a channel is not the end of a hold */
+	atomic_store(&ledger->held[1], 0);
+	cn_segment_close(&segment);
+	cn_wire_close(&welcome);
+	share_await_used(pool, 0);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: whoever asks and does not listen is shut out when nothing more can be told to him, and holds up nobody. */
+TEST(one_that_asks_and_does_not_listen)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	struct cn_segment ledger;
+	struct cn_parcel welcome, request = parcel_of(CN_MESSAGE_PART, -1);
+	int sock = join_pool(pool, &ledger, &welcome), error;
+
+	do
+		error = cn_wire_send(sock, &request);
+	while (!error || error == EAGAIN);
+	ASSERT(error == EPIPE || error == ECONNRESET);
+	cn_wire_close(&welcome);
+	cn_segment_close(&ledger);
+	check_exporter(pool);
+	close(sock);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: whoever connects and says nothing is served with patience, and then not at all; others meanwhile as always. */
+TEST(one_that_says_nothing)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	int sock = connect_to(pool);
+
+	check_exporter(pool);
+	expect_end(sock);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: more connections than a pool may have are turned away; those that are there stay, and then there is room. */
+TEST(too_many_connections, .timeout_ms = 60000)
+{
+	enum { MANY = CN_IMPORTERS_MAX + 50 };
+	static int socks[MANY];
+	struct rlimit limit;
+	CUmemoryPool pool = share_pool(POOL);
+	struct peer *agent;
+
+	ASSERT_SYS(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 2 * MANY + 200;
+	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_NOFILE, &limit))
+		SKIP("the system allows no %d descriptors", 2 * MANY + 200);
+	agent = agent_importer(pool);
+	for (unsigned i = 0; i < MANY; i++)
+		socks[i] = connect_to(pool);
+	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
+	share_fill(block, 0x2b, BLOCK);
+	agent_take(agent, 0, share_name(block));
+	ASSERT_EQ(0x2b, agent_byte(agent, 0, BLOCK - 1));
+	for (unsigned i = 0; i < MANY; i++)
+		close(socks[i]);
+	agent_free(agent, 0);
+	agent_destroy(agent, 0);
+	agent_end(agent);
+	ASSERT_OK(cuMemFreeAsync(block, NULL));
+	share_await_used(pool, 0);
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* ---- Hostile exporters ------------------------------------------------------------------------------------------- */
+
+/* A listening socket that answers as it was told. */
+struct fake {
+	int listener, path, stop[2];
+	pthread_t thread;
+	struct cn_parcel welcome, part;
+	_Atomic bool silent; /* closes the connection at the first question */
+	bool other_question; /* answers another one than was asked */
+};
+
+static void fake_answer(const struct fake *fake, int sock, const struct cn_parcel *request)
+{
+	struct cn_parcel answer = request->message.kind == CN_MESSAGE_JOIN ? fake->welcome : fake->part;
+
+	answer.message.request = request->message.request + fake->other_question;
+	if (request->message.kind != CN_MESSAGE_RELEASED)
+		cn_wire_send(sock, &answer);
+}
+
+static void *fake_serve(void *data)
+{
+	struct fake *fake = data;
+	int sock = -1;
+
+	for (;;) {
+		struct pollfd wanted[] = {{.fd = fake->stop[0], .events = POLLIN},
+					  {.fd = sock < 0 ? fake->listener : sock, .events = POLLIN}};
+		struct cn_parcel request;
+		ASSERT_LE(1, poll(wanted, 2, -1));
+		if (wanted[0].revents)
+			break;
+		if (sock < 0) {
+			sock = cn_wire_accept(fake->listener);
+			continue;
+		}
+		int error = cn_wire_receive(sock, &request);
+		if (error == EAGAIN)
+			continue;
+		if (!error) {
+			cn_wire_close(&request);
+			if (!fake->silent)
+				fake_answer(fake, sock, &request);
+		}
+		if (error || fake->silent) {
+			close(sock);
+			sock = -1;
+		}
+	}
+	if (sock >= 0)
+		close(sock);
+	return NULL;
+}
+
+static void fake_start(struct fake *fake)
+{
+	ASSERT_OK(cn_wire_listen_unnamed(&fake->listener, &fake->path));
+	ASSERT_SYS(pipe2(fake->stop, O_CLOEXEC));
+	ASSERT_EQ(0, pthread_create(&fake->thread, NULL, fake_serve, fake));
+}
+
+static void fake_stop(struct fake *fake)
+{
+	close(fake->stop[1]);
+	ASSERT_EQ(0, pthread_join(fake->thread, NULL));
+	close(fake->stop[0]);
+	close(fake->listener);
+	close(fake->path);
+}
+
+/* A fake pool that all is right with: what its control segment says is the test's. */
+static struct fake good_fake(int control, int memory)
+{
+	struct fake fake = {
+		.welcome = parcel_of(CN_MESSAGE_WELCOME, control),
+		.part = parcel_of(CN_MESSAGE_PART, memory),
+	};
+
+	fake.welcome.message.words[0] = POOL;
+	fake.welcome.message.words[1] = CU_MEM_LOCATION_TYPE_DEVICE;
+	fake.welcome.message.words[3] = SHARE_POSIX;
+	fake.welcome.message.words[4] = CU_MEM_ALLOCATION_TYPE_PINNED;
+	memcpy(fake.welcome.message.bytes, "a pool's name...", CN_POOL_NAME_BYTES);
+	fake.part.message.words[1] = POOL;
+	return fake;
+}
+
+static void expect_refusal(struct fake *fake)
+{
+	CUmemoryPool pool;
+
+	fake_start(fake);
+	ASSERT_NE(CUDA_SUCCESS, share_try_import(fake->path, &pool));
+	ASSERT_NE(0, strlen(cenote_last_error()));
+	fake_stop(fake);
+}
+
+static CUmemPoolPtrExportData fake_name(uint64_t slot, uint64_t generation)
+{
+	struct cn_export_data data = {.magic = CN_EXPORT_DATA_MAGIC,
+				      .version = CN_EXPORT_DATA_VERSION,
+				      .slot = slot,
+				      .generation = generation};
+	CUmemPoolPtrExportData name;
+
+	memcpy(data.pool, "a pool's name...", CN_POOL_NAME_BYTES);
+	data.check = cn_export_data_check(&data);
+	memcpy(&name, &data, sizeof name);
+	return name;
+}
+
+/* A slot that says there is a block. */
+static void show(struct cn_control *control, uint64_t slot, uint64_t offset, uint64_t bytes)
+{
+	atomic_store(&control->slots[slot].offset, offset);
+	atomic_store(&control->slots[slot].bytes, bytes);
+	atomic_store(&control->slots[slot].generation, 1);
+}
+
+/* Goal: a pool whose exporter says what cannot be is not imported. */
+TEST(welcomes_that_are_none)
+{
+	struct cn_segment control;
+	const uint64_t sizes[] = {0, 1, POOL + 1, POOL + 4096, (uint64_t)1 << 41, (uint64_t)1 << 63, UINT64_MAX};
+	const uint64_t places[][2] = {{0, 0}, {99, 0}, {1, 77}, {1, UINT64_MAX}, {UINT64_MAX, 0}, {2, 0}};
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct fake fake = good_fake(control.fd, -1);
+		fake.welcome.message.words[0] = sizes[i];
+		expect_refusal(&fake);
+	}
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+		struct fake fake = good_fake(control.fd, -1);
+		fake.welcome.message.words[1] = places[i][0];
+		fake.welcome.message.words[2] = places[i][1];
+		expect_refusal(&fake);
+	}
+	for (unsigned i = 0; i < BAD_FILES + 2; i++) {
+		int fd = i < BAD_FILES    ? bad_file(i, sizeof(struct cn_control))
+			 : i == BAD_FILES ? memory_file(sizeof(struct cn_control), 0, F_SEAL_SHRINK | F_SEAL_GROW)
+					  : -1;
+		struct fake fake = good_fake(fd, -1);
+		expect_refusal(&fake);
+		if (fd >= 0)
+			close(fd);
+	}
+	struct fake fakes[4];
+	for (unsigned i = 0; i < 4; i++)
+		fakes[i] = good_fake(control.fd, -1);
+	fakes[0].silent = true;
+	fakes[1].other_question = true;
+	fakes[2].welcome.message.kind = CN_MESSAGE_PART;
+	fakes[3].welcome.descriptors[1] = control.fd;
+	fakes[3].welcome.descriptor_count = 2;
+	for (unsigned i = 0; i < 4; i++)
+		expect_refusal(&fakes[i]);
+	cn_segment_close(&control);
+}
+
+/* Goal: an exporter that hands over something else than the memory asked for gives none. */
+TEST(parts_that_are_none)
+{
+	struct cn_segment control;
+	const uint64_t places[][2] = {{0, 0},
+				      {0, 4096},
+				      {4096, POOL},
+				      {POOL, POOL},
+				      {0, 2 * (uint64_t)POOL},
+				      {UINT64_MAX, POOL},
+				      {POOL - HUGE_BYTES, 2 * HUGE_BYTES},
+				      {1, 1},
+				      {POOL - HUGE_BYTES, HUGE_BYTES}};
+	enum { PLACES = sizeof places / sizeof *places };
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
+	show(control.address, 1, 0, BLOCK);
+	for (unsigned i = 0; i < BAD_FILES + PLACES + 3; i++) {
+		int fd = i < BAD_FILES ? bad_file(i, POOL) : memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
+		struct fake fake = good_fake(control.fd, fd);
+		CUmemPoolPtrExportData name = fake_name(1, 1);
+		CUdeviceptr address;
+		if (i >= BAD_FILES && i < BAD_FILES + PLACES)
+			memcpy(fake.part.message.words, places[i - BAD_FILES], sizeof places[0]);
+		if (i == BAD_FILES + PLACES)
+			fake.part.message.result = CUDA_ERROR_OUT_OF_MEMORY;
+		if (i == BAD_FILES + PLACES + 1)
+			fake.part.message.kind = CN_MESSAGE_EVICTED;
+		fake_start(&fake);
+		CUmemoryPool pool = share_import(fake.path);
+		if (i == BAD_FILES + PLACES + 2)
+			fake.silent = true;
+		ASSERT_NE(CUDA_SUCCESS, cuMemPoolImportPointer(&address, pool, &name));
+		ASSERT_NE(0, strlen(cenote_last_error()));
+		ASSERT_OK(cuMemPoolDestroy(pool));
+		fake_stop(&fake);
+		if (fd >= 0)
+			close(fd);
+	}
+	cn_segment_close(&control);
+}
+
+/* Goal: blocks that lie where none can lie are refused; two that lie on each other do no harm. */
+TEST(blocks_out_of_bounds)
+{
+	struct cn_segment segment;
+	int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
+	const uint64_t bad[][2] = {
+		{POOL, BLOCK},           {POOL - 512, 1024}, {0, 0},          {1, 511},
+		{0, POOL + 1},           {256, 512},         {0, UINT64_MAX}, {UINT64_MAX - 511, 1024},
+		{512, UINT64_MAX - 511}, {1u << 31, 512}};
+	enum { BAD = sizeof bad / sizeof *bad };
+	CUdeviceptr address, first, second;
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &segment));
+	struct fake fake = good_fake(segment.fd, memory);
+	fake_start(&fake);
+	CUmemoryPool pool = share_import(fake.path);
+	for (uint64_t i = 0; i < BAD; i++) {
+		CUmemPoolPtrExportData name = fake_name(i + 1, 1);
+		show(segment.address, i + 1, bad[i][0], bad[i][1]);
+		ASSERT_NE(CUDA_SUCCESS, cuMemPoolImportPointer(&address, pool, &name));
+		ASSERT_NE(0, strlen(cenote_last_error()));
+	}
+	show(segment.address, 100, 0, BLOCK);
+	show(segment.address, 101, 512, BLOCK);
+	show(segment.address, 102, 0, 512);
+	first = share_take(pool, fake_name(100, 1));
+	second = share_take(pool, fake_name(101, 1));
+	CUmemPoolPtrExportData third = fake_name(102, 1);
+	ASSERT_NE(CUDA_SUCCESS, cuMemPoolImportPointer(&address, pool, &third)); /* another begins there */
+	share_fill(first, 1, BLOCK);
+	share_fill(second, 2, BLOCK);
+	ASSERT_OK(cuMemFreeAsync(first, NULL));
+	ASSERT_EQ(2, share_byte(second));
+	ASSERT_OK(cuMemFreeAsync(second, NULL));
+	ASSERT_OK(cuStreamSynchronize(NULL));
+	address = share_take(pool, third);
+	ASSERT_OK(cuMemFreeAsync(address, NULL));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	fake_stop(&fake);
+	cn_segment_close(&segment);
+	close(memory);
+}
+
+struct mutation {
+	struct cn_control *control;
+	_Atomic bool over;
+};
+
+enum { MUTATED_SLOTS = 8 };
+
+/* Change the words of a few slots, most of the time to something that could be. */
+static void *mutate(void *data)
+{
+	struct mutation *mutation = data;
+	struct test_random random = test_random_start(7);
+
+	while (!atomic_load(&mutation->over)) {
+		struct cn_control_slot *slot = &mutation->control->slots[1 + test_random_below(&random, MUTATED_SLOTS)];
+		uint64_t value = test_random_next(&random);
+		switch (test_random_below(&random, 4)) {
+		case 0: atomic_store(&slot->generation, value % 8); break;
+		case 1: atomic_store(&slot->offset, value % 16 ? value % POOL / 512 * 512 : value); break;
+		case 2: atomic_store(&slot->bytes, value % 16 ? value % BLOCK : value); break;
+		default: atomic_store(&mutation->control->limit_bytes, value % 4 ? 0 : value % POOL);
+		}
+	}
+	return NULL;
+}
+
+/* Goal: an exporter that changes all it shows at any time makes imports fail, and nothing worse. */
+TEST(an_exporter_that_changes_its_mind, .timeout_ms = 60000)
+{
+	enum { STEPS = 200000 / HARNESS_SLOWDOWN, HELD = 32 };
+	struct test_random random = test_random_start(8);
+	struct cn_segment segment;
+	int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
+	CUdeviceptr held[HELD] = {0};
+	unsigned long taken = 0, refused = 0;
+	pthread_t thread;
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &segment));
+	struct mutation mutation = {.control = segment.address};
+	struct fake fake = good_fake(segment.fd, memory);
+	fake_start(&fake);
+	CUmemoryPool pool = share_import(fake.path);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, mutate, &mutation));
+	for (unsigned i = 0; i < STEPS || !taken; i++) {
+		CUdeviceptr *block = &held[test_random_below(&random, HELD)];
+		CUmemPoolPtrExportData name =
+			fake_name(1 + test_random_below(&random, MUTATED_SLOTS), test_random_below(&random, 4) * 2 + 1);
+		if (*block) {
+			share_byte(*block);
+			ASSERT_OK(cuMemFreeAsync(*block, NULL));
+			*block = 0;
+		} else if (cuMemPoolImportPointer(block, pool, &name)) {
+			*block = 0;
+			refused++;
+		} else {
+			taken++;
+		}
+	}
+	atomic_store(&mutation.over, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_GT(refused, 0);
+	for (unsigned i = 0; i < HELD; i++)
+		if (held[i])
+			ASSERT_OK(cuMemFreeAsync(held[i], NULL));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	fake_stop(&fake);
+	cn_segment_close(&segment);
+	close(memory);
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+/* Goal: a name with any one bit wrong is none. */
+TEST(names_with_a_wrong_bit)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	int descriptor = share_export(pool);
+	CUmemoryPool imported = share_import(descriptor);
+	CUdeviceptr block = share_allocate(pool, BLOCK, NULL), taken;
+	CUmemPoolPtrExportData name = share_name(block);
+
+	close(descriptor);
+	for (unsigned bit = 0; bit < 8 * sizeof name; bit++) {
+		CUmemPoolPtrExportData wrong = name;
+		((unsigned char *)&wrong)[bit / 8] ^= (unsigned char)(1 << bit % 8);
+		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportPointer(&taken, imported, &wrong));
+		ASSERT_NE(0, strlen(cenote_last_error()));
+	}
+	taken = share_take(imported, name);
+	ASSERT_OK(cuMemFreeAsync(taken, NULL));
+	ASSERT_OK(cuMemFreeAsync(block, NULL));
+	ASSERT_OK(cuMemPoolDestroy(imported));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
