@@ -13,6 +13,6 @@ show()
 }
 
 show "$1/bin/cenote" info
-for example in share_a_pool share_allocations hello shareable_allocation; do
+for example in share_a_pool share_allocations legacy_ipc hello shareable_allocation; do
 	show "$1/examples/$example"
 done

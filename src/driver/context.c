@@ -92,6 +92,18 @@ CUresult cn_enter_context(struct cn_context **ret_context)
 	return CUDA_SUCCESS;
 }
 
+CUresult cn_device_has_handles(const struct cn_device *device)
+{
+	int supported = 0;
+	CUresult result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported);
+
+	if (result || supported)
+		return result;
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"device %d shares nothing by handles (CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)",
+			device->ordinal);
+}
+
 struct cn_device *cn_device_of_machine(int physical)
 {
 	for (int i = 0; i < cn_device_count; i++)

@@ -88,6 +88,8 @@ CUresult cn_enter_context(struct cn_context **ret_context);
 
 /* CUDA_ERROR_INVALID_DEVICE for an ordinal that is none. */
 CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device);
+/* CUDA_ERROR_NOT_SUPPORTED: nothing of the device is shared by handles of 64 bytes. */
+CUresult cn_device_has_handles(const struct cn_device *device);
 /* The device that has the machine's number; NULL: this process may not see it. */
 struct cn_device *cn_device_of_machine(int physical);
 

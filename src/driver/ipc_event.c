@@ -108,6 +108,8 @@ CN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent eve
 	if (!ret_handle || !event_handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
 	CUresult result = cn_enter_context(&context);
+	if (!result)
+		result = cn_device_has_handles(context->device);
 	if (result)
 		return result;
 	memset(ret_handle, 0, sizeof *ret_handle);
@@ -139,6 +141,8 @@ CN_EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle han
 	if (!ret_event)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the event: phEvent is NULL");
 	CUresult result = cn_enter_context(&context);
+	if (!result)
+		result = cn_device_has_handles(context->device);
 	if (!result)
 		result = cn_shared_event_open((const unsigned char *)handle.reserved, &shared);
 	if (!result)

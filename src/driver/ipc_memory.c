@@ -14,18 +14,6 @@
 
 _Static_assert(sizeof(CUipcMemHandle) == CN_HANDLE_BYTES, "as CUDA has it");
 
-static CUresult check_support(const struct cn_device *device)
-{
-	int supported = 0;
-	CUresult result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported);
-
-	if (result || supported)
-		return result;
-	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-			"device %d shares nothing by handles (CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)",
-			device->ordinal);
-}
-
 CN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
 {
 	struct cn_context *context;
@@ -34,7 +22,7 @@ CN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr poi
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
 	CUresult result = cn_enter_context(&context);
 	if (!result)
-		result = check_support(context->device);
+		result = cn_device_has_handles(context->device);
 	return result ? result : cn_memory_share(pointer, (unsigned char *)ret_handle->reserved);
 }
 
@@ -61,7 +49,7 @@ static CUresult open_first(struct cn_context *context, const unsigned char handl
 {
 	struct cn_borrowed_memory *borrowed;
 	struct cn_device *device;
-	CUresult result = check_support(context->device);
+	CUresult result = cn_device_has_handles(context->device);
 
 	if (!result)
 		result = cn_borrowed_open(handle, context->device, cn_handle(context), &borrowed);

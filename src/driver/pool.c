@@ -292,6 +292,9 @@ CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps 
 		result = check_location(properties->allocType, properties->location, &location, &device);
 	if (!result)
 		result = check_support(properties->allocType, location, device);
+	if (!result && properties->handleTypes)
+		result = has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+			     "memory pools that can be shared");
 	if (!result)
 		result = make_pool(properties->allocType, location, device, (unsigned)properties->handleTypes,
 				   is_unlimited_host(properties) ? 0 : properties->maxSize, false, &pool);

@@ -62,13 +62,22 @@ int cn_wire_receive(int sock, struct cn_parcel *ret_parcel)
 	ssize_t got = 0;
 
 	/*
-	 * A peer that closes before it has read what we sent is told of first, and once; what it said is still there.
+	 * The end of a peer may be told of before what it said last: that it has not read what we sent, first and
+	 * once; and that it has closed, when it sends and closes just after the system has found nothing to receive.
+	 * So look again, once.
 	 */
-	bool reset = false;
+	bool again = false, ended;
 	do {
-		reset = reset || (got < 0 && errno == ECONNRESET);
 		got = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (got < 0 && (errno == EINTR || (errno == ECONNRESET && !reset)));
+		ended = (got == 0 && !message.msg_controllen) || (got < 0 && errno == ECONNRESET);
+		if (ended && again)
+			break;
+		again = again || ended;
+		if (ended)
+			message.msg_controllen = sizeof rights.bytes;
+	} while (ended || (got < 0 && errno == EINTR));
+	if (got < 0 && errno == EAGAIN && again)
+		return EPIPE;
 	if (got < 0)
 		return errno == ECONNRESET ? EPIPE : errno;
 

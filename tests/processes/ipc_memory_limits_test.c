@@ -119,7 +119,9 @@ ROLE(without)
 {
 	CUipcMemHandle handle;
 	cudaIpcMemHandle_t runtime_handle;
+	CUipcEventHandle event_handle = {0};
 	CUdeviceptr home, there;
+	CUevent event;
 	void *opened;
 	int supported = 1;
 
@@ -137,6 +139,10 @@ ROLE(without)
 	ASSERT_CONTAINS("CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED", cenote_last_error());
 	ASSERT_ERROR(cudaErrorNotSupported,
 		     cudaIpcOpenMemHandle(&opened, runtime_handle, cudaIpcMemLazyEnablePeerAccess));
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuIpcGetEventHandle(&event_handle, event));
+	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuIpcOpenEventHandle(&event, event_handle));
+	ASSERT_OK(cuEventDestroy(event));
 	ASSERT_OK(cuMemFree(home));
 }
 

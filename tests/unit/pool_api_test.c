@@ -250,6 +250,21 @@ TEST(capabilities_can_be_missing)
 	ASSERT_OK(cuMemPoolDestroy(device_pool()));
 }
 
+/* Goal: where nothing is shared, neither is a pool. */
+TEST(devices_can_share_no_pools)
+{
+	CUmemPoolProps properties = properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, 0);
+	int value = 77;
+
+	ASSERT_SYS(setenv("CENOTE_HOST_WITHOUT", "ipc", 1));
+	ASSERT_OK(cuInit(0));
+	ASSERT_OK(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0));
+	ASSERT_EQ(0, value);
+	properties.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+	assert_refused(CUDA_ERROR_NOT_SUPPORTED, properties, "shared");
+	ASSERT_OK(cuMemPoolDestroy(device_pool()));
+}
+
 TEST(devices_can_have_no_pools)
 {
 	CUmemoryPool pool;

@@ -326,6 +326,45 @@ TEST(an_answer_to_another_question_is_an_error_and_leaves_nothing)
 	ASSERT_EQ(77, reply.descriptor_count);
 }
 
+enum { LAST_WORDS = 3000 };
+
+static void *answer_and_close(void *argument)
+{
+	for (int i = 0; i < LAST_WORDS; i++) {
+		int sock, ready;
+		struct cn_parcel parcel;
+
+		ASSERT_EQ(sizeof sock, read(*(int *)argument, &sock, sizeof sock));
+		struct pollfd wanted = {.fd = sock, .events = POLLIN};
+		while ((ready = poll(&wanted, 1, -1)) == -1 && errno == EINTR)
+			continue;
+		ASSERT_EQ(1, ready);
+		ASSERT_EQ(0, cn_wire_receive(sock, &parcel));
+		ASSERT_EQ(0, cn_wire_send(sock, &parcel));
+		close(sock);
+	}
+	return NULL;
+}
+
+/* Goal: an answer is heard though its sender has closed at once. */
+TEST(last_words_are_heard)
+{
+	struct cn_parcel request = {.message = {.kind = 1, .request = 9}}, reply;
+	int ends[2], queue[2];
+	pthread_t thread;
+
+	ASSERT_SYS(pipe2(queue, O_CLOEXEC));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, answer_and_close, &queue[0]));
+	for (int i = 0; i < LAST_WORDS; i++) {
+		make_pair(ends);
+		ASSERT_EQ(sizeof ends[1], write(queue[1], &ends[1], sizeof ends[1]));
+		ASSERT_OK(cn_wire_ask(ends[0], &request, "asked", &reply));
+		ASSERT_SYS(close(ends[0]));
+	}
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	close_pair(queue);
+}
+
 TEST(a_peer_that_closes_instead_of_answering_is_an_error)
 {
 	struct answerer answerer = {.wait_for = -1, .silent = true};

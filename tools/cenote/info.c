@@ -31,6 +31,7 @@ static const struct {
 	{"CENOTE_HOST_MEMORY", "memory of each, with K, M, G or T"},
 	{"CENOTE_HOST_WITHOUT", "capabilities to take away, with commas between"},
 	{"CENOTE_LOG", "debug: print each error's sentence"},
+	{"CENOTE_RUNTIME_DIR", "where the sockets of this user's processes stand"},
 	{"CUDA_VISIBLE_DEVICES", "which devices a program sees, and in which order"},
 };
 
