@@ -331,12 +331,11 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		if (atomic_load(place->current) == pool)
 			atomic_store(place->current, place->own);
 	pthread_mutex_unlock(&pools.mutex);
-	if (pool->import) {
+	cn_pool_close_shared(pool);
+	if (pool->import)
 		cn_import_close(pool->import);
-	} else {
-		cn_pool_close_shared(pool);
+	else
 		cn_pool_destroy(pool->pool);
-	}
 	give_ended();
 	return CUDA_SUCCESS;
 }

@@ -18,29 +18,40 @@
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-/* A descriptor of a pool's export, which is made if it has none yet. */
-static CUresult export_descriptor(struct cn_memory_pool *pool, CUmemoryPool handle, int *ret_fd)
+static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationHandleType type)
 {
-	struct cn_pool_facts facts = {
-		.location_type = (int)pool->location.type,
-		.location_id = pool->device ? pool->device->physical : pool->location.id,
-		.handle_types = pool->handle_types,
-		.memory_type = (int)pool->type,
-	};
-	CUresult result = CUDA_SUCCESS;
+	if (pool->import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"an imported pool is not exported again: pass its descriptor on instead");
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
+	if (!(pool->handle_types & (unsigned)type))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool was not created with this handle type in handleTypes");
+	if (pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(CUDA_ERROR_NOT_PERMITTED,
+				"a pool with CU_MEM_HANDLE_TYPE_FABRIC is exported by those who have an IMEX channel");
+	return CUDA_SUCCESS;
+}
 
-	pthread_mutex_lock(&making); /* until it is not needed any more: nobody closes the export meanwhile */
+/* A descriptor of a pool's export, which is made if it has none yet. `making` is held. */
+static CUresult export_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, int *ret_fd)
+{
 	struct cn_export *export = atomic_load(&pool->export);
-	if (cn_handle(pool) != (uintptr_t)handle) /* nobody would close it; or the record is another pool's by now */
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
-	else if (!export)
+	CUresult result = check_export(pool, type);
+
+	if (!result && !export) {
+		struct cn_pool_facts facts = {
+			.location_type = (int)pool->location.type,
+			.location_id = pool->device ? pool->device->physical : pool->location.id,
+			.handle_types = pool->handle_types,
+			.memory_type = (int)pool->type,
+		};
 		result = cn_export_create(pool->pool, &facts, &export);
-	if (!result) {
-		atomic_store_explicit(&pool->export, export, memory_order_release);
-		result = cn_export_descriptor(export, ret_fd);
+		if (!result)
+			atomic_store_explicit(&pool->export, export, memory_order_release);
 	}
-	pthread_mutex_unlock(&making);
-	return result;
+	return result ? result : cn_export_descriptor(export, ret_fd);
 }
 
 void cn_pool_close_shared(struct cn_memory_pool *pool)
@@ -68,18 +79,12 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolExportToShareableHandle takes no flags; they are 0x%llx", flags);
-	if (pool->import)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"an imported pool is not exported again: pass its descriptor on instead");
-	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
-	if (!(pool->handle_types & (unsigned)type))
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the pool was not created with this handle type in handleTypes");
-	if (pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_NOT_PERMITTED,
-				"a pool with CU_MEM_HANDLE_TYPE_FABRIC is exported by those who have an IMEX channel");
-	result = export_descriptor(pool, handle, &fd);
+	/* Whoever destroys the pool comes through here too before its record becomes another's. */
+	pthread_mutex_lock(&making);
+	result = cn_handle(pool) == (uintptr_t)handle
+			 ? export_locked(pool, type, &fd)
+			 : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	pthread_mutex_unlock(&making);
 	if (!result)
 		memcpy(ret_shareable, &fd, sizeof fd);
 	return result;
