@@ -7,129 +7,16 @@
  *
  * Only CUDA's API and plain sockets are used here, so the program can also be built with NVIDIA's headers and libcuda,
  * and runs on a GPU unchanged. (cenote_send_descriptor() and cenote_recv_descriptor(), in cenote.h, do what
- * send_descriptor() and receive_descriptor() below do, and check what these leave out.)
+ * send_descriptor() and receive_descriptor() in two_processes.h do, and check what these leave out.)
  *
  *     gcc shareable_allocation.c -lcuda && ./a.out        with shareable_allocation_kernels.ptx beside it
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <cuda.h>
+#define DRIVER_API
+#include "two_processes.h"
 
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { NUMBERS = 1000, FACTOR = 10, BLOCK = 128, COLUMN = 60 };
-
-static const char *me = "exporter";
-
-/* ---- What is said, and who says it: the exporter on the left, the importer on the right ---- */
-
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
-{
-	va_list arguments;
-
-	printf("%*s", strcmp(me, "importer") ? 0 : COLUMN, "");
-	va_start(arguments, format);
-	vprintf(format, arguments);
-	va_end(arguments);
-	printf("\n");
-	fflush(stdout); /* before the other one goes on */
-}
-
-static void fail(const char *what, const char *why)
-{
-	fprintf(stderr, "%s: %s: %s\n", me, what, why);
-	exit(1);
-}
-
-/* Every call says whether it worked. Under Cenote every failure also says why. */
-static void check(CUresult result, const char *call)
-{
-	const char *name = "unknown error";
-	char why[600];
-
-	if (!result)
-		return;
-	const char *(*last_error)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "cenote_last_error");
-	cuGetErrorName(result, &name);
-	snprintf(why, sizeof why, "%s%s%s", name, last_error ? ": " : "", last_error ? last_error() : "");
-	fail(call, why);
-}
-#define CHECK(call) check(call, #call)
-
-static int check_system(int answer, const char *call)
-{
-	if (answer < 0)
-		fail(call, strerror(errno));
-	return answer;
-}
-#define CHECK_SYSTEM(call) check_system((int)(call), #call)
-
-/* ---- Between the processes ---- */
-
-static void tell(int sock)
-{
-	CHECK_SYSTEM(send(sock, "!", 1, MSG_NOSIGNAL));
-}
-
-static void be_told(int sock)
-{
-	char byte;
-
-	if (CHECK_SYSTEM(recv(sock, &byte, 1, 0)) == 0)
-		fail("waiting", "the other process is gone");
-}
-
-static void send_descriptor(int sock, int descriptor)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
-	char byte = '!';
-	struct iovec part = {&byte, 1};
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof descriptor);
-	memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-	CHECK_SYSTEM(sendmsg(sock, &message, MSG_NOSIGNAL));
-}
-
-static int receive_descriptor(int sock)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {{0}};
-	char byte;
-	struct iovec part = {&byte, 1};
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-	int descriptor;
-
-	if (CHECK_SYSTEM(recvmsg(sock, &message, MSG_CMSG_CLOEXEC)) == 0)
-		fail("waiting", "the other process is gone");
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	if (!header || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof descriptor))
-		fail("receiving", "no descriptor has come");
-	memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-	return descriptor;
-}
+enum { NUMBERS = 1000, FACTOR = 10, BLOCK = 128 };
 
 /* ---- What both do ---- */
 
@@ -206,34 +93,12 @@ static void read_and_verify(CUdeviceptr address, int factor, const char *remark)
 
 /* ---- The exporter ---- */
 
-/* Execute this program again. A fork alone would not do: CUDA does not live on in a child of a process that uses it. */
-static pid_t start_importer(int *ret_sock)
-{
-	int ends[2];
-	char name[] = "shareable_allocation", role[] = "importer", number[16];
-
-	CHECK_SYSTEM(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-	pid_t child = CHECK_SYSTEM(fork());
-	if (child == 0) {
-		char *arguments[] = {name, role, number, NULL};
-		CHECK_SYSTEM(fcntl(ends[1], F_SETFD, 0)); /* this end stays open */
-		snprintf(number, sizeof number, "%d", ends[1]);
-		execv("/proc/self/exe", arguments);
-		fail("starting the importer", strerror(errno));
-	}
-	close(ends[1]);
-	*ret_sock = ends[0];
-	return child;
-}
-
 static int run_exporter(void)
 {
 	CUmemGenericAllocationHandle memory;
-	int sock, descriptor, can_share = 0, status, numbers[NUMBERS];
+	int sock, descriptor, can_share = 0, numbers[NUMBERS];
 	char name[40] = "";
 
-	printf("%-*s%s\n%-*s%s\n", COLUMN, "EXPORTER", "IMPORTER", COLUMN, "--------", "--------");
-	fflush(stdout);
 	pid_t importer = start_importer(&sock);
 	CUdevice device = start();
 	CHECK(cuDeviceGetName(name, sizeof name, device));
@@ -265,10 +130,8 @@ static int run_exporter(void)
 	say("unmapped and released it  ----------------------------->");
 	tell(sock);
 
-	CHECK_SYSTEM(waitpid(importer, &status, 0));
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		fail("waiting for the importer", "it did not end well");
-	say("done: two processes, one memory");
+	await_importer(importer);
+	printf("done: two processes, one memory\n");
 	return 0;
 }
 
@@ -336,9 +199,7 @@ static int run_importer(int sock)
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && strcmp(argv[1], "importer") == 0) {
-		me = argv[1];
-		return run_importer((int)strtol(argv[2], NULL, 10));
-	}
-	return run_exporter();
+	int sock;
+
+	return started_as_importer(argc, argv, &sock) ? run_importer(sock) : run_exporter();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the examples of shared pools have around them: an exporter that starts an importer, a socket between the two,
- * and what each does printed side by side, with the time on the left. Plain sockets and CUDA's runtime API, nothing
- * else.
+ * What the examples have around them: an exporter that starts an importer, a socket between the two, and what each does
+ * printed side by side, with the time on the left. Plain sockets and CUDA's runtime API, or with DRIVER_API its driver
+ * API; nothing else.
  */
 #ifndef TWO_PROCESSES_H
 #define TWO_PROCESSES_H
@@ -10,7 +10,11 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#ifdef DRIVER_API
+#include <cuda.h>
+#else
 #include <cuda_runtime_api.h>
+#endif
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,18 +74,34 @@ static inline void fail(const char *what, const char *why)
 	exit(1);
 }
 
-/* Every call says whether it worked. Under Cenote every failure also says why. */
-static inline void check(cudaError_t result, const char *call)
+/* Under Cenote every failure also says why. */
+static inline void fail_call(const char *call, const char *name)
 {
+	const char *(*last_error)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "cenote_last_error");
 	char why[600];
 
-	if (result == cudaSuccess)
-		return;
-	const char *(*last_error)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "cenote_last_error");
-	snprintf(why, sizeof why, "%s%s%s", cudaGetErrorName(result), last_error ? ": " : "",
-		 last_error ? last_error() : "");
+	snprintf(why, sizeof why, "%s%s%s", name, last_error ? ": " : "", last_error ? last_error() : "");
 	fail(call, why);
 }
+
+/* Every call says whether it worked. */
+#ifdef DRIVER_API
+static inline void check(CUresult result, const char *call)
+{
+	const char *name = "unknown error";
+
+	if (result == CUDA_SUCCESS)
+		return;
+	cuGetErrorName(result, &name);
+	fail_call(call, name);
+}
+#else
+static inline void check(cudaError_t result, const char *call)
+{
+	if (result != cudaSuccess)
+		fail_call(call, cudaGetErrorName(result));
+}
+#endif
 #define CHECK(call) check(call, #call)
 
 static inline int check_system(int answer, const char *call)

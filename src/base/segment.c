@@ -7,6 +7,8 @@
  */
 #include "base/segment.h"
 
+#include "base/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,7 +19,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { LOWEST = 3, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE };
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE };
 
 static CUresult explain(const char *doing)
 {
@@ -30,22 +32,12 @@ static CUresult explain(const char *doing)
 			"the system refused to %s: %s", doing, strerror(error));
 }
 
-static int move_up(int fd)
-{
-	if (fd < 0 || fd >= LOWEST)
-		return fd;
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, LOWEST), error = errno;
-	close(fd);
-	errno = error;
-	return moved;
-}
-
 CUresult cn_segment_make(const char *name, size_t bytes, struct cn_segment *ret_segment)
 {
 	struct cn_segment segment = {.bytes = bytes};
 	CUresult result;
 
-	segment.fd = move_up(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	segment.fd = cn_descriptor_raise(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (segment.fd < 0)
 		return explain("make shared memory");
 	segment.address = MAP_FAILED;

@@ -137,10 +137,8 @@ static CUresult enter_shared(CUmemoryPool handle, struct cn_export **ret_export)
 {
 	struct cn_memory_pool *pool;
 	int descriptor;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	if (!atomic_load(&pool->export)) {
@@ -194,10 +192,8 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 					  size_t room, size_t *ret_count)
 {
 	struct cn_memory_pool *pool;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	if (!ret_count)
@@ -241,10 +237,8 @@ CENOTE_API CUresult cenote_pool_watch(CUmemoryPool handle, int *ret_descriptor)
 CENOTE_API CUresult cenote_pool_evict(CUmemoryPool handle, unsigned long long importer)
 {
 	struct cn_memory_pool *pool;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	struct cn_export *export = atomic_load(&pool->export);

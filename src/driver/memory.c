@@ -209,13 +209,21 @@ CUresult cn_memory_enter_free(struct cn_context **ret_context)
 	return CUDA_SUCCESS;
 }
 
-bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds)
+/* The record of the memory that begins at the address, which nobody else finds any more; NULL: none does. */
+static struct allocation *take_out(uint64_t address, unsigned int kinds)
 {
 	cn_lock(&registry.lock);
 	struct allocation *allocation = find_start_locked(address, kinds);
 	if (allocation)
 		cn_map_remove(&registry.map, &allocation->node);
 	cn_unlock(&registry.lock);
+	return allocation;
+}
+
+bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds)
+{
+	struct allocation *allocation = take_out(address, kinds);
+
 	if (!allocation)
 		return false;
 
@@ -237,11 +245,8 @@ static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 
 CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, unsigned int kinds)
 {
-	cn_lock(&registry.lock);
-	struct allocation *allocation = find_start_locked(address, kinds);
-	if (allocation)
-		cn_map_remove(&registry.map, &allocation->node);
-	cn_unlock(&registry.lock);
+	struct allocation *allocation = take_out(address, kinds);
+
 	if (!allocation)
 		return CUDA_ERROR_NOT_FOUND;
 	struct cn_operation operation = {

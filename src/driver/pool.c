@@ -343,10 +343,8 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 CN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 {
 	struct cn_memory_pool *pool;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (!result)
 		cn_pool_look_again(pool);
 	if (!result)
@@ -369,10 +367,8 @@ static unsigned policy_of(CUmemPool_attribute attribute)
 static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value,
 				struct cn_memory_pool **ret_pool)
 {
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, ret_pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, ret_pool);
 	if (result)
 		return result;
 	if (!value)

@@ -47,6 +47,13 @@ CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
 
 /* The same for what an imported pool cannot do. */
 CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
+/* cn_enter() with it. */
+static inline CUresult cn_pool_enter_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
+{
+	CUresult result = cn_enter();
+
+	return result ? result : cn_pool_get_own(handle, ret_pool);
+}
 /* A record for a pool, without a handle; NULL: no memory. Published when it is filled in, or given back. */
 struct cn_memory_pool *cn_pool_take_record(void);
 void cn_pool_give_record(struct cn_memory_pool *pool);

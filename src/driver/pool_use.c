@@ -249,10 +249,8 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 {
 	struct cn_memory_pool *pool;
 	struct cn_pool_numbers numbers;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	if (!ret_statistics || room_bytes > sizeof *ret_statistics)
@@ -289,10 +287,8 @@ CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, siz
 	enum { COLUMNS = 64, LINES_MAX = 64 };
 	char cells[COLUMNS * LINES_MAX];
 	struct cn_memory_pool *pool;
-	CUresult result = cn_enter();
+	CUresult result = cn_pool_enter_own(handle, &pool);
 
-	if (!result)
-		result = cn_pool_get_own(handle, &pool);
 	if (result)
 		return result;
 	size_t lines = room_bytes ? (room_bytes - 1) / (COLUMNS + 1) : 0;

@@ -13,11 +13,12 @@
 #ifndef CN_SHARE_CONTROL_H
 #define CN_SHARE_CONTROL_H
 
+#include "base/check.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum {
 	CN_EXPORT_SLOTS = 1 << 22, /* exports of one pool that are live at the same time */
@@ -57,14 +58,7 @@ _Static_assert(sizeof(struct cn_export_data) == CN_EXPORT_DATA_BYTES, "as CUDA h
 
 static inline uint64_t cn_export_data_check(const struct cn_export_data *data)
 {
-	uint64_t words[offsetof(struct cn_export_data, check) / sizeof(uint64_t)], check = 0x9e3779b97f4a7c15u;
-
-	memcpy(words, data, sizeof words);
-	for (unsigned i = 0; i < sizeof words / sizeof *words; i++) {
-		check = (check ^ words[i]) * 0xff51afd7ed558ccdu;
-		check ^= check >> 32;
-	}
-	return check;
+	return cn_check(data, offsetof(struct cn_export_data, check));
 }
 
 #endif

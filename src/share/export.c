@@ -256,6 +256,25 @@ static void watch_forks(void)
 	cn_service_at_fork(&hook);
 }
 
+static void unlist(const struct cn_export *export)
+{
+	cn_lock(&exports.lock);
+	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
+		if (*link == export) {
+			*link = export->next;
+			break;
+		}
+	cn_unlock(&exports.lock);
+}
+
+static void spare_record(struct cn_export *export)
+{
+	cn_lock(&exports.lock);
+	export->next = exports.spare;
+	exports.spare = export;
+	cn_unlock(&exports.lock);
+}
+
 /* On the service thread: nothing of it is exported any more, and nothing ever will be. */
 static void end_export(struct cn_job *job)
 {
@@ -264,13 +283,7 @@ static void end_export(struct cn_job *job)
 
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
-	cn_lock(&exports.lock);
-	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
-		if (*link == export) {
-			*link = export->next;
-			break;
-		}
-	cn_unlock(&exports.lock);
+	unlist(export);
 	/* A thread that comes too late finds nothing, under the lock. */
 	cn_lock(&export->lock);
 	int path_fd = export->path_fd, event_fd = export->event_fd;
@@ -283,10 +296,7 @@ static void end_export(struct cn_job *job)
 		close(event_fd);
 	cn_segment_close(&control);
 	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
-	cn_lock(&exports.lock);
-	export->next = exports.spare;
-	exports.spare = export;
-	cn_unlock(&exports.lock);
+	spare_record(export);
 	cn_pool_unkeep(pool);
 }
 
@@ -315,14 +325,6 @@ static void set_closing(struct cn_export *export, bool closing)
 	cn_lock(&export->lock);
 	export->closing = closing;
 	cn_unlock(&export->lock);
-}
-
-static void spare_record(struct cn_export *export)
-{
-	cn_lock(&exports.lock);
-	export->next = exports.spare;
-	exports.spare = export;
-	cn_unlock(&exports.lock);
 }
 
 static CUresult make_slots(struct cn_export *export)
@@ -385,13 +387,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 
 err_unlist:
 	set_closing(export, true);
-	cn_lock(&exports.lock);
-	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
-		if (*link == export) {
-			*link = export->next;
-			break;
-		}
-	cn_unlock(&exports.lock);
+	unlist(export);
 	cn_pool_unkeep(pool);
 	cn_service_unwatch(&export->listener);
 	close(export->path_fd);

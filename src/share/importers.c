@@ -10,7 +10,6 @@
  * introduce himself in time, says what we do not know, or does not read his replies is shut out.
  */
 #include "share/internal.h"
-#include "share/rights.h"
 #include "share/wire.h"
 
 #include <errno.h>
@@ -19,12 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
 
 #define MILLISECOND_NS 1000000ull
 
@@ -138,11 +132,7 @@ static void find_process(struct cn_importer *importer)
 		importer->pid = peer.pid;
 		importer->uid = peer.uid;
 	}
-	int pidfd;
-	bytes = sizeof pidfd;
-	if (getsockopt(importer->channel.fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &bytes))
-		pidfd = importer->pid > 0 ? (int)syscall(SYS_pidfd_open, importer->pid, 0) : -1;
-	importer->pidfd = cn_descriptor_raise(pidfd);
+	importer->pidfd = cn_peer_process(importer->channel.fd);
 }
 
 /* Could we see that it is final? Of a file that we may not seal we never would, and a hold on it might never end. */

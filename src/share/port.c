@@ -11,7 +11,6 @@
  * for that long, and counts as one.
  */
 #include "share/port_internal.h"
-#include "share/rights.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -20,12 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SO_PEERPIDFD /* Linux 6.5 */
-#define SO_PEERPIDFD 77
-#endif
 
 enum { CALLERS_MAX = 256 };
 
@@ -45,15 +39,9 @@ static struct {
 
 /* ---- Handles ---- */
 
-/* FNV-1a. Each step can be undone, so two handles that differ in one byte never have the same. */
 static uint64_t check_of(const struct cn_handle *handle)
 {
-	const unsigned char *bytes = (const unsigned char *)handle;
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < offsetof(struct cn_handle, check); i++)
-		hash = (hash ^ bytes[i]) * 0x100000001b3;
-	return hash;
+	return cn_check(handle, offsetof(struct cn_handle, check));
 }
 
 void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_HANDLE_BYTES])
@@ -91,20 +79,6 @@ bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES])
 }
 
 /* ---- Callers ---- */
-
-int cn_peer_process(int sock)
-{
-	struct ucred who;
-	socklen_t bytes = sizeof who;
-	int fd;
-
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
-		return -1;
-	bytes = sizeof fd;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes))
-		fd = who.pid > 0 ? (int)syscall(SYS_pidfd_open, who.pid, 0) : -1;
-	return cn_descriptor_raise(fd);
-}
 
 /* What a caller has open of one kind ends. */
 static void end_openings(struct cn_caller *caller, enum cn_handle_kind kind)

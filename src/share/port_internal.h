@@ -10,6 +10,7 @@
 #ifndef CN_SHARE_PORT_INTERNAL_H
 #define CN_SHARE_PORT_INTERNAL_H
 
+#include "base/check.h"
 #include "share/port.h"
 #include "share/service.h"
 #include "share/wire.h"
@@ -42,7 +43,7 @@ struct cn_handle {
 	unsigned char port[CN_PORT_NAME_BYTES];
 	unsigned char secret[CN_SECRET_BYTES];
 	uint64_t number, generation; /* of the object; 1 for what is never shared anew under its number */
-	uint64_t check;              /* of what comes before */
+	uint64_t check;              /* of what comes before: see base/check.h */
 };
 _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
 
@@ -56,9 +57,6 @@ void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_
 /* cn_handle_refused(): it is none, or of another kind, or a bit of it has changed. */
 CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_handle_kind kind,
 			struct cn_handle *ret_handle);
-
-/* The process at the other end, as a descriptor that is readable when it is gone; -1: the system cannot say. */
-int cn_peer_process(int sock);
 
 struct cn_opening;
 

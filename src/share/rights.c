@@ -11,7 +11,6 @@
 
 enum {
 	CONTROL_PIDFD = 4, /* SCM_PIDFD, where the C library does not know it */
-	LOWEST = 3,        /* 0, 1 and 2 have a meaning for programs, and 0 is no handle for CUDA */
 };
 
 void cn_rights_put(struct msghdr *message, union cn_rights *rights, const int *descriptors, unsigned count)
@@ -59,15 +58,4 @@ bool cn_rights_full(int open_descriptor)
 		return true;
 	close(probe);
 	return false;
-}
-
-int cn_descriptor_raise(int descriptor)
-{
-	if (descriptor < 0 || descriptor >= LOWEST)
-		return descriptor;
-	int raised = fcntl(descriptor, F_DUPFD_CLOEXEC, LOWEST);
-	int error = errno;
-	close(descriptor);
-	errno = error;
-	return raised;
 }

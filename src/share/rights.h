@@ -9,6 +9,8 @@
 #ifndef CN_SHARE_RIGHTS_H
 #define CN_SHARE_RIGHTS_H
 
+#include "base/descriptor.h"
+
 #include <stdbool.h>
 #include <sys/socket.h>
 
@@ -25,10 +27,5 @@ void cn_rights_put(struct msghdr *message, union cn_rights *rights, const int *d
 unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned room);
 /* Is there no number left for one more descriptor? Asked of the system, with one that is surely open. */
 bool cn_rights_full(int open_descriptor);
-/*
- * The same file out of the way of standard input, output and error, which a daemon may have closed. The old number is
- * closed, also on failure: -1 and errno. Takes -1 and passes it on, with its errno.
- */
-int cn_descriptor_raise(int descriptor);
 
 #endif

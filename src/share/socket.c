@@ -30,10 +30,15 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifndef SO_PEERPIDFD /* Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
 
 enum {
 	BACKLOG = 128,
@@ -379,6 +384,20 @@ int cn_wire_accept(int listen_fd)
 		if (errno != EINTR && errno != ECONNABORTED)
 			return -1;
 	}
+}
+
+int cn_peer_process(int sock)
+{
+	struct ucred who;
+	socklen_t bytes = sizeof who;
+	int fd;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+		return -1;
+	bytes = sizeof fd;
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes))
+		fd = who.pid > 0 ? (int)syscall(SYS_pidfd_open, who.pid, 0) : -1;
+	return cn_descriptor_raise(fd);
 }
 
 /* ---- Connecting ---- */

@@ -83,6 +83,8 @@ CUresult cn_runtime_directory(int *ret_fd);
 CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
 /* Connect to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
 CUresult cn_wire_connect_path(int path_fd, int *ret_sock);
+/* The process at the other end, as a descriptor that is readable when it is gone; -1: the system cannot say. */
+int cn_peer_process(int sock);
 /* The next connection of a listening socket; -1: there is none. */
 int cn_wire_accept(int listen_fd);
 

@@ -360,11 +360,7 @@ ROLE(lender)
 
 static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYTES])
 {
-	const unsigned char *bytes = (const unsigned char *)&handle;
-
-	handle.check = 0xcbf29ce484222325;
-	for (size_t i = 0; i < offsetof(struct cn_handle, check); i++)
-		handle.check = (handle.check ^ bytes[i]) * 0x100000001b3;
+	handle.check = cn_check(&handle, offsetof(struct cn_handle, check));
 	memcpy(ret_bytes, &handle, sizeof handle);
 }
 

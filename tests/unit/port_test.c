@@ -38,11 +38,7 @@ static struct cn_handle parts_of(const unsigned char bytes[CN_HANDLE_BYTES])
 /* A handle that is in order but for what was changed in it. */
 static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYTES])
 {
-	const unsigned char *bytes = (const unsigned char *)&handle;
-
-	handle.check = 0xcbf29ce484222325;
-	for (size_t i = 0; i < offsetof(struct cn_handle, check); i++)
-		handle.check = (handle.check ^ bytes[i]) * 0x100000001b3;
+	handle.check = cn_check(&handle, offsetof(struct cn_handle, check));
 	memcpy(ret_bytes, &handle, sizeof handle);
 }
 
