@@ -7,12 +7,12 @@
 #   make test        all tests: plain, sanitizers, format, static analysis (ONLY="plain asan tsan checks", SUITE=unit)
 #   make bench       measure
 #   make coverage    which lines the tests reach
-#   make soak        the randomised tests for SOAK_SECONDS each (60)
+#   make soak        the randomised tests for SOAK_SECONDS each (60), and the models within larger bounds
 #   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
 #   make gpu-golden  ask a real driver the conformance questions, and keep its answers
-#   make gpu-test    the tests that need a GPU
+#   make gpu-test    the tests that need a GPU, and what shows Cenote on one (PARTS="suites bench"; docs/gpu.md)
 #   make clean
 #
 # Missing packages are installed, as root or through sudo; NO_INSTALL=1 forbids it. `make test` takes warnings of the
@@ -24,6 +24,7 @@ LIBDIR ?= lib
 SOAK_SECONDS ?= 60
 ONLY ?=
 SUITE ?=
+PARTS ?=
 
 .PHONY: build demo test bench coverage soak install format clean abi-table gpu-golden gpu-test packages packages-test
 
@@ -72,7 +73,7 @@ gpu-golden:
 	@scripts/gpu_golden.sh
 
 gpu-test:
-	@scripts/gpu_test.sh
+	@BUILD="$(BUILD)" scripts/gpu_test.sh $(PARTS)
 
 clean:
 	@rm -rf $(BUILD)

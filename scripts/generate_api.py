@@ -9,9 +9,17 @@ Makes from src/api.list what the build needs of it, so that a function is named 
                                                               has no code of its own for what Cenote implements
     generate_api.py dropin-cuda-map API_LIST NAMES OUT        version script of the drop-in libcuda.so.1
     generate_api.py dropin-cudart-map API_LIST NAMES OUT      version script of the drop-in libcudart.so.13
+    generate_api.py driver-map API_LIST NAME... OUT           version script of the tests' driver, with these names
+                                                              besides
     generate_api.py stubs API_LIST HEADER_DIR OUT             C: the functions that are not there yet
     generate_api.py entry-table API_LIST OUT                  C: the table behind cuGetProcAddress
+    generate_api.py own-names API_LIST OUT                    C header: src/driver's functions as symbols, with own_
+    generate_api.py slots API_LIST OUT                        assembler: the functions that are exported for them
+    generate_api.py slot-names API_LIST OUT                   C: what the slots are called, in the same order
+    generate_api.py versions API_LIST OUT                     C header: the version that brought each function
     generate_api.py missing driver|runtime NAMES API_LIST OUT C: what NVIDIA exports and Cenote does not
+    generate_api.py forwards driver NAMES API_LIST OUT        C: the same as a table, beside
+    generate_api.py forward-jumps driver NAMES API_LIST OUT   assembler: the functions that lead to the real driver
     generate_api.py answers-test API_LIST HEADER_DIR OUT      C: a test that calls every function with zeros
 
 HEADER_DIR is the directory of cuda.h and cuda_runtime_api.h; their prototypes are read as text. NAMES is
@@ -27,10 +35,12 @@ Function = namedtuple("Function", "library name symbol thread since state")
 Prototype = namedtuple("Prototype", "result parameters")
 
 LIBRARIES = ("driver", "runtime")
-STATES = ("done", "later", "edge")
+STATES = ("done", "form", "later", "edge")
 HEADERS = {"driver": "cuda.h", "runtime": "cuda_runtime_api.h"}
 # The symbol version that NVIDIA's libcudart.so.13 gives all that it exports.
 CUDART_NODE = "libcudart.so.13"
+# The version that brought the forms whose default stream is the thread's own.
+PER_THREAD_SINCE = 7000
 # Exported by the runtime, but not as functions that answer with an error code. The drop-in writes them by hand.
 BY_HAND = re.compile(r"__cuda|cudaCreateChannelDesc$")
 
@@ -147,6 +157,11 @@ def version_script(node, names):
     return f"{node} {{\nglobal:\n{exported}local:\n\t*;\n}};\n".lstrip()
 
 
+def meant_by_headers(functions):
+    """All but the forms that the headers do not mean by a function's name, and do not declare."""
+    return [f for f in functions if f.state != "form"]
+
+
 def thread_declarations(functions):
     """Declarations of the per-thread symbols, which the headers show only to those who ask for them."""
     return "".join(f"extern __typeof__({f.name}) {f.thread};\n" for f in functions if f.thread != "-")
@@ -171,7 +186,7 @@ def stub(function, symbol, prototype):
 
 def stubs(functions, header_dir):
     """Every function of the list that is not done."""
-    waiting = [f for f in functions if f.state != "done"]
+    waiting = [f for f in functions if f.state not in ("done", "form")]
     prototypes = read_prototypes(waiting, header_dir)
     text = "\n".join(stub(f, s, prototypes[f.name]) for f in waiting for s in symbols(f))
     return c_file("#pragma GCC visibility push(default)\n" + thread_declarations(waiting) + "\n" + text,
@@ -181,24 +196,77 @@ def stubs(functions, header_dir):
 def entry_table(functions):
     """The driver's functions, sorted by name and version, for a binary search."""
     driver = sorted((f for f in functions if f.library == "driver"), key=lambda f: (f.name, int(f.since)))
+    # By their symbols: in C a name is the headers' form, and most others are not declared.
+    declarations = "".join(f'extern void entry_{s}(void) __asm__("{s}");\n' for s in all_symbols(driver))
     rows = "".join(
-        f'\t{{"{f.name}", {f.since}, (void *){f.symbol}, (void *){f.thread if f.thread != "-" else f.symbol}}},\n'
+        f'\t{{"{f.name}", {f.since}, (void *)entry_{f.symbol}, '
+        f'(void *)entry_{f.thread if f.thread != "-" else f.symbol}}},\n'
         for f in driver)
     return c_file(
         '#pragma GCC diagnostic ignored "-Wpedantic"\n\n'
-        + thread_declarations(driver)
+        + declarations
         + f"\nconst struct cn_entry cn_entries[] = {{\n{rows}}};\n"
         + "const size_t cn_entry_count = sizeof cn_entries / sizeof cn_entries[0];",
-        '"cenote/cuda.h"', '"driver/entry.h"')
+        '"driver/entry.h"')
 
 
-def missing(names, functions):
-    """A function for every name of NVIDIA's that is not Cenote's. Weak: what the drop-in writes itself wins."""
+def own_names(functions):
+    """Pragmas that give the driver's functions, where they are written, the symbols behind the slots."""
+    pragmas = "".join(f"#pragma redefine_extname {s} own_{s}\n" for s in all_symbols(functions, "driver"))
+    return f'#include "base/jump.h"\n#if CN_HAS_JUMPS\n{pragmas}#endif\n'
+
+
+def slots(functions):
+    """The rows of src/driver/slots.S."""
+    return "".join(f"\tSLOT\t{s}\n" for s in all_symbols(functions, "driver"))
+
+
+def slot_names(functions):
+    """The table cn_slot_names of src/driver/gpu.h."""
+    rows = ""
+    for f in (f for f in functions if f.library == "driver"):
+        for s in symbols(f):
+            thread = s == f.thread
+            since = max(int(f.since), PER_THREAD_SINCE) if thread else f.since
+            rows += f'\t{{"{f.name}", "{s}", {since}, {str(thread).lower()}}},\n'
+    return c_file(f"const struct cn_slot_name cn_slot_names[] = {{\n{rows}}};\n"
+                  "const size_t cn_slot_count = sizeof cn_slot_names / sizeof cn_slot_names[0];",
+                  '"driver/gpu.h"')
+
+
+def versions(functions):
+    """CN_SINCE_cuX, for whoever asks a driver for the form of cuX that our headers have."""
+    rows = "".join(f"#define CN_SINCE_{f.name} {f.since}\n"
+                   for f in meant_by_headers(functions) if f.library == "driver")
+    return c_file(rows)
+
+
+def missing_names(names, functions):
+    """The names of NVIDIA's that are not Cenote's."""
     ours = set(all_symbols(functions))
-    rows = "".join(f"MISSING({n})\n" for n in names if n not in ours and not BY_HAND.match(n))
+    return [n for n in names if n not in ours and not BY_HAND.match(n)]
+
+
+def missing(names):
+    """A function for every name. Weak: what the drop-in writes itself wins."""
+    rows = "".join(f"MISSING({n})\n" for n in names)
     macro = ("#define MISSING(name) \\\n\tint name(void); \\\n"
              '\t__attribute__((weak, visibility("default"))) int name(void) { return (int)cn_missing(#name); }\n\n')
     return c_file(macro + rows.rstrip("\n"), '"dropin/missing.h"')
+
+
+def forwards(names):
+    """The table cn_forwards of src/dropin/forward.h, beside the jumps of the same names."""
+    functions = "".join(f"MISSING({n})\n" for n in names)
+    rows = "".join(f'\t{{"{n}", missing_{n}}},\n' for n in names)
+    macro = "#define MISSING(name) static int missing_##name(void) { return (int)cn_missing(#name); }\n\n"
+    return c_file(macro + functions + f"\nconst struct cn_forward cn_forwards[] = {{\n{rows}}};",
+                  '"dropin/forward.h"', '"dropin/missing.h"')
+
+
+def forward_jumps(names):
+    """The rows of src/dropin/forward.S."""
+    return "".join(f"\tFORWARD\t{n}\n" for n in names)
 
 
 def answer_call(function, symbol, prototype):
@@ -214,6 +282,7 @@ def answer_call(function, symbol, prototype):
 
 def answers_test(functions, header_dir):
     """The table that tests/abi/answers_test.c walks."""
+    functions = meant_by_headers(functions)
     prototypes = read_prototypes(functions, header_dir)
     calls = "\n".join(answer_call(f, s, prototypes[f.name]) for f in functions for s in symbols(f))
     rows = "".join(f'\t{{"{f.name}", "{s}", {int(f.state == "done")}, {int(f.library == "runtime")}, call_{s}}},\n'
@@ -222,6 +291,9 @@ def answers_test(functions, header_dir):
                   + f"\nconst struct answer answers[] = {{\n{rows}}};\n"
                   + "const int answer_count = (int)(sizeof answers / sizeof answers[0]);",
                   "<cuda.h>", "<cuda_runtime_api.h>", '"answers.h"')
+
+
+MISSING = {"missing": missing, "forwards": forwards, "forward-jumps": forward_jumps}
 
 
 def run(arguments):
@@ -238,12 +310,22 @@ def run(arguments):
         text = version_script("", dropin_names(rest, "driver"))
     elif command == "dropin-cudart-map":
         text = version_script(CUDART_NODE, dropin_names(rest, "runtime"))
+    elif command == "driver-map":
+        text = version_script("", all_symbols(read_list(rest[0]), "driver") + rest[1:])
     elif command == "stubs":
         text = stubs(read_list(rest[0]), rest[1])
     elif command == "entry-table":
         text = entry_table(read_list(rest[0]))
-    elif command == "missing":
-        text = missing(read_names(rest[1], rest[0]), read_list(rest[2]))
+    elif command == "own-names":
+        text = own_names(read_list(rest[0]))
+    elif command == "slots":
+        text = slots(read_list(rest[0]))
+    elif command == "slot-names":
+        text = slot_names(read_list(rest[0]))
+    elif command == "versions":
+        text = versions(read_list(rest[0]))
+    elif command in MISSING:
+        text = MISSING[command](missing_names(read_names(rest[1], rest[0]), read_list(rest[2])))
     elif command == "answers-test":
         text = answers_test(read_list(rest[0]), rest[1])
     else:

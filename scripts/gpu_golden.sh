@@ -7,7 +7,7 @@
 #
 # Needs a GPU with its driver, gcc and a CUDA toolkit (CUDA_PATH, or the one nvcc belongs to). The files go to
 # tests/conformance/golden, or to $OUT where that is set. Every chapter is asked twice; an answer that changed is
-# written as `varies`. GOLDEN_ONCE=1 asks once.
+# written as `varies`. GOLDEN_ONCE=1 asks once. GOLDEN_UNDER="build/bin/cenote run" asks Cenote in front of the driver.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,62 +15,44 @@ source_dir=$root/tests/conformance
 out_dir=${OUT:-$source_dir/golden}
 all_chapters=(device attributes context stream event memory pointer copy launch runtime fork entry state perthread
 	vmm vmm_use vmm_state vmm_share pool pool_use pool_state pool_share pool_share_use
-	pool_share_state ipc_event ipc_event_use ipc_memory ipc_memory_use fabric)
+	pool_share_state ipc_event ipc_event_use ipc_memory ipc_memory_use fabric
+	edge edge_batch edge_copy older)
 chapters=("${@:-${all_chapters[@]}}")
 
-toolkit=${CUDA_PATH:-}
-if [ -z "$toolkit" ] && command -v nvcc >/dev/null; then
-	toolkit=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")
-fi
-if [ ! -e "$toolkit/include/cuda.h" ]; then
-	echo "no CUDA toolkit: set CUDA_PATH" >&2
-	exit 1
-fi
-
-find_library() { # NAME DIRECTORY…: the first directory that has it, else what the loader knows
-	local name=$1 found
-	shift
-	for directory in "$@"; do
-		[ -e "$directory/$name" ] && echo "$directory/$name" && return
-	done
-	found=$(ldconfig -p | awk -v name="$name" '$1 == name { print $NF; exit }')
-	[ -n "$found" ] && echo "$found"
-}
-libcuda=$(find_library libcuda.so.1 ${LIBCUDA_DIR:+"$LIBCUDA_DIR"} /usr/lib/x86_64-linux-gnu /usr/lib64) ||
-	{ echo "no libcuda.so.1: is the driver installed?" >&2; exit 1; }
-libcudart=$(find_library libcudart.so "$toolkit/lib64" "$toolkit"/targets/*/lib "$toolkit/lib") ||
-	{ echo "no libcudart.so in $toolkit" >&2; exit 1; }
+# shellcheck source=scripts/gpu_common.sh
+. "$root/scripts/gpu_common.sh"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out_dir"
 export CONFORMANCE_MODULE=$source_dir/kernels.ptx
 export CONFORMANCE_TIMEOUT=${CONFORMANCE_TIMEOUT:-8}
-export LD_LIBRARY_PATH=$(dirname "$libcudart")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
-gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
-if ! ldconfig -p | grep -q libnvidia-ptxjitcompiler.so.1; then # a driver without its compiler loads binaries alone
-	capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d . || true)
-	if "$toolkit/bin/ptxas" -arch="sm_${capability:-90}" "$CONFORMANCE_MODULE" -o "$work/kernels.cubin"; then
-		export CONFORMANCE_MODULE=$work/kernels.cubin
-	fi
+if ! ldconfig -p | grep -q libnvidia-ptxjitcompiler.so.1; then
+	assemble "$CONFORMANCE_MODULE" "$work/kernels.cubin"
+	export CONFORMANCE_MODULE=$work/kernels.cubin
 fi
-cuda=$(awk '$2 == "CUDA_VERSION" { printf "%d.%d", $3 / 1000, $3 % 1000 / 10 }' "$toolkit/include/cuda.h")
 
 ask() { # PROGRAM CHAPTER: the answers, under the lines that say whose they are
 	echo "# driver ${driver:-unknown}, CUDA $cuda, ${gpu:-unknown}, $(date -u +%Y-%m-%d)"
 	echo "# written by scripts/gpu_golden.sh; not to be edited"
-	timeout 300 "$1" 2>>"$work/$2.log" || echo "$2: ended with $?" >&2
+	# shellcheck disable=SC2086 # a command of several words, or none
+	timeout 300 ${GOLDEN_UNDER:-} "$1" 2>>"$work/$2.log" || echo "$2: ended with $?" >&2
+}
+
+build() { # CHAPTER
+	local sources=("$source_dir/$1.c" "$source_dir/ask.c")
+	grep -q '"calls.h"' "$source_dir/$1.c" && sources+=("$source_dir/calls.c")
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$toolkit/include" "${sources[@]}" \
+		-o "$work/$1" "$libcuda" "$libcudart" -lpthread -ldl -Wl,--allow-shlib-undefined
 }
 
 failed=0
 for chapter in "${chapters[@]}"; do
-	sources=("$source_dir/$chapter.c" "$source_dir/ask.c")
-	grep -q '"calls.h"' "$source_dir/$chapter.c" && sources+=("$source_dir/calls.c")
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$toolkit/include" "${sources[@]}" \
-		-o "$work/$chapter" "$libcuda" "$libcudart" -lpthread -Wl,--allow-shlib-undefined ||
-		{ failed=1; continue; }
+	build "$chapter" &
+done
+wait
+for chapter in "${chapters[@]}"; do
+	[ -x "$work/$chapter" ] || { failed=1; continue; }
 	started=$SECONDS
 	ask "$work/$chapter" "$chapter" >"$work/$chapter.1"
 	if [ -n "${GOLDEN_ONCE:-}" ]; then

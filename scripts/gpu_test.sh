@@ -1,18 +1,58 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Asks the driver of this machine's GPU the conformance questions again, and shows where its answers are no longer those
-# of the golden files: after a change of a question, or with another driver.
+# The tests that need a GPU, and what shows Cenote on one.
 #
-#     scripts/gpu_test.sh [CHAPTER…]
+#     scripts/gpu_test.sh [PART…]        all parts, or these:
 #
-# Needs what gpu_golden.sh needs.
+#   answers      ask the driver alone the conformance questions again: are its answers still the golden ones?
+#   suites       the test programs on the cuda device, with what is left out and why
+#   conformance  the conformance chapters, linked with libcenote.so, on the cuda device
+#   dropin       the same built with NVIDIA's headers, over NVIDIA's libraries with Cenote's libcuda.so.1 in front
+#   examples     the examples with real kernels: linked with Cenote, over NVIDIA alone, and under `cenote run`
+#   sanitizer    compute-sanitizer over the examples
+#   early-free   a block freed while an importer reads it: over the driver, and over Cenote
+#   bench        pools: the driver's beside Cenote's
+#   torch        PyTorch over Cenote's pools, where it is installed
+#
+# Needs a GPU with its driver, a CUDA toolkit (CUDA_PATH, or nvcc's), gcc, Meson and ninja; it installs nothing. BUILD
+# is the build directory (build). CHAPTERS="pool pool_use" and PROGRAMS="share_pool_test" are for a part of a part. With
+# OUT set, the log and the tables are written there too.
 set -euo pipefail
 
-golden=$(cd "$(dirname "$0")/.." && pwd)/tests/conformance/golden
-answers=$(mktemp -d)
-trap 'rm -rf "$answers"' EXIT
-OUT=$answers "$(dirname "$0")/gpu_golden.sh" "$@"
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$(realpath -m "${BUILD:-$root/build}")
+scripts=$root/scripts
+cenote=$build/bin/cenote
+read -ra chapters <<<"${CHAPTERS:-}"
+read -ra programs <<<"${PROGRAMS:-}"
+all_parts=(answers suites conformance dropin examples sanitizer early-free bench torch)
+parts=("$@")
+[ $# -gt 0 ] || parts=("${all_parts[@]}")
+for part in "${parts[@]}"; do
+	[[ " ${all_parts[*]} " == *" $part "* ]] ||
+		{ echo "no such part: $part; there are ${all_parts[*]}" >&2; exit 2; }
+done
+
+if [ -n "${OUT:-}" ] && [ -z "${GPU_TEST_LOGGED:-}" ]; then
+	GPU_TEST_LOGGED=1 "$0" "$@" 2>&1 | tee -a "$OUT/gpu_test.log"
+	exit "${PIPESTATUS[0]}"
+fi
+
+# shellcheck source=scripts/gpu_common.sh
+. "$scripts/gpu_common.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+results=${OUT:-$work}
+unset OUT # it tells gpu_golden.sh where to write
+
+build_all()
+{
+	if [ ! -e "$build/build.ninja" ]; then
+		meson setup "$build" "$root" >"$work/build.log" 2>&1 || { cat "$work/build.log"; exit 1; }
+	fi
+	ninja -C "$build" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
+}
 
 # Without the lines that name the driver, and without answers that were never the same twice.
 significant()
@@ -20,11 +60,115 @@ significant()
 	grep -v -e '^#' -e ' = varies$' "$1"
 }
 
-changed=0
-for file in "$answers"/*.txt; do
-	name=$(basename "$file")
-	diff -u --label "golden/$name" --label "this driver" <(significant "$golden/$name") <(significant "$file") ||
-		changed=$((changed + 1))
+part_answers()
+{
+	local changed=0 name
+	mkdir -p "$work/answers"
+	OUT=$work/answers "$scripts/gpu_golden.sh" "${chapters[@]}"
+	for file in "$work"/answers/*.txt; do
+		name=$(basename "$file")
+		diff -u --label "golden/$name" --label "this driver" \
+			<(significant "$root/tests/conformance/golden/$name") <(significant "$file") ||
+			changed=$((changed + 1))
+	done
+	echo "$changed chapters changed"
+	[ $changed = 0 ]
+}
+
+part_suites()
+{
+	"$scripts/gpu_suites.py" suites --build "$build" --only "${programs[@]}"
+}
+
+part_conformance()
+{
+	assemble "$root/tests/conformance/kernels.ptx" "$work/kernels"
+	"$scripts/gpu_suites.py" conformance --build "$build" --module "$work/kernels" --only "${chapters[@]}"
+}
+
+part_dropin()
+{
+	mkdir -p "$work/dropin"
+	OUT=$work/dropin GOLDEN_ONCE=1 GOLDEN_UNDER="$cenote run" "$scripts/gpu_golden.sh" "${chapters[@]}" || true
+	tar -C "$work" -czf "$results/dropin_answers.tgz" dropin
+	"$scripts/gpu_suites.py" answers "$work/dropin" --build "$build"
+}
+
+# Each example as Meson linked it and built with NVIDIA's own headers and libraries, with kernels beside it.
+make_examples()
+{
+	local name
+	[ ! -e "$work/examples" ] || return 0
+	mkdir -p "$work/examples/cenote" "$work/examples/nvidia"
+	for source in "$root"/examples/*.c; do
+		name=$(basename "$source" .c)
+		[ -x "$build/examples/$name" ] || continue
+		cp "$build/examples/$name" "$work/examples/cenote/"
+		[ "$name" = hello ] || gcc -O1 -g -I"$toolkit/include" "$source" -o "$work/examples/nvidia/$name" \
+			"$libcudart" "$libcuda" -lpthread -ldl -Wl,--allow-shlib-undefined
+	done
+	for kernels in "$root"/examples/*.ptx; do # cuModuleLoad looks at what is in the file, not at its name
+		assemble "$kernels" "$work/examples/cenote/$(basename "$kernels")"
+		cp "$work/examples/cenote/$(basename "$kernels")" "$work/examples/nvidia/"
+	done
+}
+
+part_examples()
+{
+	make_examples
+	"$scripts/gpu_suites.py" examples "$work/examples" --build "$build"
+}
+
+part_sanitizer()
+{
+	command -v compute-sanitizer >/dev/null || { echo "skipped: compute-sanitizer is not installed"; return 0; }
+	make_examples
+	"$scripts/gpu_suites.py" sanitizer "$work/examples" --build "$build" --tool "${TOOL:-memcheck}"
+}
+
+part_early-free()
+{
+	local status=0
+	assemble "$root/bench/gpu_early_free.ptx" "$work/early_free"
+	echo "-- over the driver alone"
+	timeout 120 "$build/bench/bench-gpu_early_free" "$work/early_free" || status=$?
+	[ $status = 3 ] || echo "the driver did not hand the block out this time: status $status"
+	echo
+	echo "-- under cenote run"
+	timeout 120 "$cenote" run "$build/bench/bench-gpu_early_free" "$work/early_free"
+}
+
+part_bench()
+{
+	timeout 300 "$build/bench/bench-gpu_pool" --cenote "$cenote" --rounds "${ROUNDS:-31}" \
+		--json "$results/gpu_pool.json"
+}
+
+part_torch()
+{
+	if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+		echo "skipped: no PyTorch with CUDA here"
+		return 0
+	fi
+	timeout 300 python3 "$scripts/gpu_torch.py" --cenote "$cenote" --json "$results/gpu_torch.json"
+}
+
+echo "GPU ${gpu:-unknown}, driver ${driver:-unknown}, CUDA $cuda, $(date -u +%Y-%m-%d)"
+started=$SECONDS
+build_all
+echo "built in $((SECONDS - started)) s"
+failed=()
+for part in "${parts[@]}"; do
+	echo
+	echo "==== $part"
+	started=$SECONDS
+	# In a condition `set -e` is off inside, so that a part goes on to its end and says itself how it went.
+	"part_$part" || failed+=("$part")
+	echo "==== $part: $((SECONDS - started)) s"
 done
-echo "$changed chapters changed"
-exit $((changed > 0))
+echo
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "failed: ${failed[*]}"
+	exit 1
+fi
+echo "all well: ${parts[*]}"

@@ -50,6 +50,7 @@ check_test()
 	have cppcheck || want cppcheck
 	have pkg-config || want pkg-config
 	have cmake || want cmake
+	have spin || want spin
 }
 
 # The first package of each alternative "a|b" that apt can install. One that is installed already needs nothing.

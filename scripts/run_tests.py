@@ -25,6 +25,7 @@ from checks import CHECKS
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = max(2, os.cpu_count() or 2)
 PROGRAM_SECONDS_MAX = 300
+SOAK_TESTS_MAX = 8  # of one program, each as long as the soak
 TAIL_LINES = 60
 SHOWN_FAILURES_MAX = 30
 
@@ -98,7 +99,8 @@ def test_environment():
 def run_program(test, label, prefix, directory):
     """Run one test as Meson would. Exit status 77 of a program without TAP means skipped."""
     environment = {**test_environment(), **test["env"]}
-    status, text = run(prefix + test["cmd"], PROGRAM_SECONDS_MAX, env=environment, cwd=test["workdir"] or directory)
+    seconds = PROGRAM_SECONDS_MAX + SOAK_TESTS_MAX * int(environment.get("CENOTE_SOAK_SECONDS", 0))
+    status, text = run(prefix + test["cmd"], seconds, env=environment, cwd=test["workdir"] or directory)
     name = f"{label} {test['name']}"
     if test["protocol"] == "tap":
         return parse_tap(name, text, status)
@@ -194,6 +196,13 @@ def program_prefix(variant, tests):
     return None
 
 
+def has_soak_mode(test):
+    """Whether a test can go on for longer: a program of ours lists what can. The models always can."""
+    if test["suite"][0].endswith(":model"):
+        return True
+    return test["protocol"] == "tap" and "(soak)" in run(test["cmd"][:1] + ["--list"])[1]
+
+
 def run_variant(report, variant, options):
     """Build a variant and run its tests, a suite at a time."""
     below, settings = VARIANTS[variant]
@@ -202,7 +211,7 @@ def run_variant(report, variant, options):
         return
     tests = introspect(directory, "tests")
     if options.soak:
-        tests = [t for t in tests if t["protocol"] == "tap" and "(soak)" in run(t["cmd"][:1] + ["--list"])[1]]
+        tests = [test for test in tests if has_soak_mode(test)]
         os.environ["CENOTE_SOAK_SECONDS"] = str(options.soak)
     prefix = program_prefix(variant, tests)
     if prefix is None:

@@ -11,6 +11,9 @@
  *                says when it is ready, on their way to another process
  *   Pools        cenote_pool_stats(): how a memory pool is doing; cenote_pool_importers(), cenote_pool_watch(),
  *                cenote_pool_limit(), cenote_pool_evict(): who has imported it, and what they may
+ *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and who holds it
+ *   Housekeeping cenote_sweep(): names that processes left behind; cenote_device_kind(), cenote_driver_library(): what
+ *                is under this process
  *   Kernels      CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
  */
 #ifndef CENOTE_H
@@ -78,6 +81,11 @@ CENOTE_API CUresult cenote_send_descriptor(int sock, int descriptor);
  * close it.
  */
 CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
+
+/* What sharing a pool is limited to; see the calls below for what happens then. */
+#define CENOTE_POOL_IMPORTERS_MAX       1024          /* importers, each with any number of imports */
+#define CENOTE_POOL_EXPORTED_BLOCKS_MAX 4194303       /* blocks that are exported at the same time */
+#define CENOTE_POOL_RANGE_BYTES_MAX     1099511627776 /* range of a pool that can be imported */
 
 /*
  * Send a pool to another process over a Unix socket.
@@ -256,9 +264,9 @@ typedef struct cenote_importer {
  * Who has imported a pool, and what they hold: cenote_pool_importers(pool, list, sizeof *list, room, &count).
  *
  * Fills in at most `room` of ret_importers, the youngest first, and sets *ret_count to how many there are, which may be
- * more; with room 0 they are only counted, and ret_importers may be NULL. A process that has imported the pool twice is
- * there once. The structure may grow at its end in later versions: importer_bytes says how much of it the caller
- * knows, and the entries are that far apart.
+ * more; with room 0 they are only counted, and ret_importers may be NULL. A process is there from the first pointer
+ * that it imports on; one that has imported the pool twice is there once. The structure may grow at its end in later
+ * versions: importer_bytes says how much of it the caller knows, and the entries are that far apart.
  *
  * Looks at every deferred block for each importer, so not for an inner loop; others come, go, import and free
  * meanwhile. Thread-safe.
@@ -323,6 +331,147 @@ CENOTE_API CUresult cenote_pool_evict(CUmemoryPool pool, unsigned long long impo
  *   CUDA_ERROR_OPERATING_SYSTEM  the pool could not be made a shared one: cenote_last_error() says why
  */
 CENOTE_API CUresult cenote_pool_limit(CUmemoryPool pool, size_t bytes_per_importer);
+
+/*
+ * A name by which a process can be found, when all that another one has is a handle of 64 bytes, or when it wants to
+ * know what is shared (cenote_survey): a socket in a directory, and beside it a file that is locked as long as the
+ * process lives. A process has one from the time it first exports a pool or gives out such a handle.
+ */
+typedef struct cenote_name {
+	const char *directory; /* its path; valid during the call, as is `name` */
+	const char *name;      /* 32 hexadecimal digits; NULL: this is about the directory itself */
+	int live;              /* 1: its process lives */
+	int removed;           /* 1: its process does not, and the name has been taken away */
+} cenote_name;
+
+#define CENOTE_SWEEP_LOOK 1u /* take nothing away */
+
+/*
+ * Take away the names of processes that have ended without doing so: killed ones.
+ *
+ * They do no harm, and whoever makes a name sweeps as well; this is for those who want to see it done, or to see who is
+ * there. It looks where names of this user may stand: in the runtime directory (CENOTE_RUNTIME_DIR; where that is not
+ * set, in both that may be it, /run/user/UID/cenote and /tmp/cenote-UID) and in the user's folder of the fabric
+ * directory (CENOTE_FABRIC_DIR, else /tmp/cenote-fabric). `found`, if it is not NULL, is called for each directory that
+ * is there, with `name` NULL, and then for each name in it. It may call anything but CUDA and Cenote.
+ *
+ * A name of a live process is never taken away: the kernel keeps the lock for the process, in whatever container it is.
+ * With CENOTE_SWEEP_LOOK in flags, nothing is. Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     flags has bits that are not known
+ *   CUDA_ERROR_OPERATING_SYSTEM  a variable does not name a directory, or one belongs to another user, is a link, or
+ *                                cannot be read: cenote_last_error() says which; the others have been looked through
+ */
+CENOTE_API CUresult cenote_sweep(unsigned int flags, void (*found)(const cenote_name *name, void *data), void *data);
+
+/*
+ * A process that shares something: one that has exported a pool, or given out a handle of 64 bytes.
+ *
+ * What it is and has is its own word, made printable; `pid`, `uid`, `directory` and `name` are not.
+ */
+typedef struct cenote_process {
+	int pid;       /* as this process sees it; 0: it cannot, the process is in another PID namespace */
+	int pid_there; /* as the process sees itself */
+	unsigned int uid;
+	int answers;           /* 0: it is there, but does not say what it has: stopped, busy, or of another version */
+	const char *program;   /* what it runs, at most 31 characters of ASCII; "": it does not say */
+	const char *directory; /* the path of the directory where it can be called, … */
+	const char *name;      /* … and the name it has there, as with cenote_sweep() */
+	unsigned long long pool_count;   /* pools that it has exported and not destroyed */
+	unsigned long long opener_count; /* processes that have opened events or memory of it by handles of 64 bytes */
+} cenote_process;
+
+/* A pool that a process has exported. */
+typedef struct cenote_shared_pool {
+	unsigned long long id; /* random, and the same as long as the pool lives; not 0 */
+	int location_type;     /* where its memory is: CUmemLocationType, … */
+	int location_id;       /* … and the number of the device, as the machine counts, or of the NUMA node */
+	unsigned long long used_bytes; /* as in cenote_pool_statistics, as are the following */
+	unsigned long long reserved_bytes;
+	unsigned long long exported_block_count, exported_bytes;
+	unsigned long long deferred_block_count, deferred_bytes;
+	unsigned long long importer_count;
+	unsigned long long limit_bytes; /* of cenote_pool_limit(); 0: none */
+	unsigned long long age_ns;      /* since it was first exported, in nanoseconds */
+} cenote_shared_pool;
+
+/* Something that a survey has found. All that it points to is valid during the call. */
+typedef struct cenote_shared {
+	const cenote_process *process;
+	const cenote_shared_pool *pool;  /* NULL: this is about the process itself, before its pools */
+	const cenote_importer *importer; /* NULL: this is about the pool itself, before its importers */
+	int at_least; /* 1: the importer may delay more blocks, and for longer, than its numbers say */
+} cenote_shared;
+
+/*
+ * Ask all processes that share something what they share, and who holds it.
+ *
+ * Those of this user are asked that can be found in the runtime directory (see cenote_sweep()), in whatever container:
+ * a process has its place there from the time it first exports a pool or gives out a handle of 64 bytes. `found` is
+ * called for each process, then for each of its pools, each followed by its importers, which may be any user's. It may
+ * call anything but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
+ *
+ * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock.
+ *
+ * The processes answer by themselves, whatever their programs do, and are not held up. What they say is not of one
+ * moment: what comes and goes meanwhile is told or not told. One that is stopped delays the survey by two seconds. This
+ * process's own pools are told like all others. Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL
+ *   CUDA_ERROR_OPERATING_SYSTEM  the runtime directory is not an absolute path, belongs to another user, is a link, or
+ *                                cannot be read: cenote_last_error() says which
+ */
+CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data),
+				  void *data);
+
+/* What most of a cell of a picture is. */
+#define CENOTE_CELL_LIVE           '#' /* in blocks that live */
+#define CENOTE_CELL_EXPORTED       '=' /* … and are exported */
+#define CENOTE_CELL_DEFERRED       '!' /* in exported blocks that were freed, and that an importer still holds */
+#define CENOTE_CELL_FREED          'o' /* in blocks that were freed, and wait for their stream's next use */
+#define CENOTE_CELL_FREE           '.' /* free for anybody */
+#define CENOTE_CELL_WITHOUT_MEMORY '_' /* given back to the system */
+#define CENOTE_CELL_UNKNOWN        '?' /* it would have taken its owner too long to say */
+
+#define CENOTE_CELLS_MAX       65536
+#define CENOTE_HELD_BY_SEVERAL (~0ull)
+
+typedef struct cenote_cell {
+	unsigned long long importer; /* who holds the largest exported block of the cell: the id of an importer,
+					CENOTE_HELD_BY_SEVERAL, or 0: nobody, or it is of another kind */
+	int kind;                    /* CENOTE_CELL_… */
+	int unused;
+} cenote_cell;
+
+/*
+ * Draw the memory of a pool of any process that cenote_survey() tells of: as cell_count equal parts of the range that
+ * was used so far, which is *ret_bytes long. ret_bytes may be NULL.
+ *
+ * `pool` is its id. The owner looks at no more than 256 blocks of a cell: where there are more, these stand for them.
+ * Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     ret_cells is NULL, or cell_count is 0 or more than CENOTE_CELLS_MAX
+ *   CUDA_ERROR_NOT_FOUND         no process that can be asked has such a pool, or not any more
+ *   CUDA_ERROR_OPERATING_SYSTEM  as with cenote_survey()
+ *   CUDA_ERROR_OUT_OF_MEMORY     no host memory
+ */
+CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *ret_cells, size_t cell_count,
+					  unsigned long long *ret_bytes);
+
+/* Which kind of device this process uses: "host" or "cuda"; "" before cuInit() has chosen. Thread-safe. */
+CENOTE_API const char *cenote_device_kind(void);
+
+/*
+ * Where NVIDIA's driver is on this machine: the absolute path of its libcuda.so.1, whether this process uses it or not.
+ *
+ * If cuInit() has not opened it, it is looked for and opened now, and not started: CENOTE_LIBCUDA if that is set, else
+ * the folders of LD_LIBRARY_PATH, the dynamic linker's cache, the usual folders. *ret_path is valid for good. Needs no
+ * cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  ret_path is NULL
+ *   CUDA_ERROR_NO_DEVICE      there is none, or it cannot be used: cenote_last_error() says why
+ */
+CENOTE_API CUresult cenote_driver_library(const char **ret_path);
 
 /*
  * Kernels.

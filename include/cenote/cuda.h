@@ -276,7 +276,10 @@ typedef enum CUmemAllocationType_enum {
 /* Bytes of an IPC handle, for memory, events and fabric alike. */
 #define CU_IPC_HANDLE_SIZE 64
 
-/* Names an allocation across users and machines: see CU_MEM_HANDLE_TYPE_FABRIC. Copy the bytes, do not read them. */
+/*
+ * Names memory or a pool across users, on this machine: see CU_MEM_HANDLE_TYPE_FABRIC. (CUDA's reach the machines of an
+ * NVLink fabric.) Copy the bytes, do not read them.
+ */
 typedef struct CUmemFabricHandle_st {
 	unsigned char data[CU_IPC_HANDLE_SIZE];
 } CUmemFabricHandle_v1;
@@ -1092,6 +1095,7 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *ret_value, CUlimit limit);
  *
  *   CUDA_ERROR_INVALID_VALUE      there is no such limit, or it cannot have this value
  *   CUDA_ERROR_UNSUPPORTED_LIMIT  the device does not have this one
+ *   CUDA_ERROR_NOT_PERMITTED      it can only be read
  *   CUDA_ERROR_OUT_OF_MEMORY      no memory for it
  *   CUDA_ERROR_INVALID_CONTEXT    no context is current
  */
@@ -1127,7 +1131,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer);
 
 /*
- * The current context's wish for its on-chip memory. CU_FUNC_CACHE_PREFER_NONE where the split is fixed.
+ * The current context's wish for its on-chip memory; CU_FUNC_CACHE_PREFER_NONE until it has one.
  *
  *   CUDA_ERROR_INVALID_VALUE    ret_config is NULL
  *   CUDA_ERROR_INVALID_CONTEXT  no context is current
@@ -1277,7 +1281,7 @@ typedef struct CUDA_MEMCPY3D_st {
 	size_t srcXInBytes;
 	size_t srcY;
 	size_t srcZ;
-	size_t srcLOD; /* must be 0 */
+	size_t srcLOD; /* of a mipmapped array; 0 */
 	CUmemorytype srcMemoryType;
 	const void *srcHost;
 	CUdeviceptr srcDevice;
@@ -1289,7 +1293,7 @@ typedef struct CUDA_MEMCPY3D_st {
 	size_t dstXInBytes;
 	size_t dstY;
 	size_t dstZ;
-	size_t dstLOD; /* must be 0 */
+	size_t dstLOD; /* of a mipmapped array; 0 */
 	CUmemorytype dstMemoryType;
 	void *dstHost;
 	CUdeviceptr dstDevice;
@@ -1584,10 +1588,9 @@ CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy);
 CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream);
 
 /*
- * Copy slices of rows: see CUDA_MEMCPY3D.
+ * Copy slices of rows: see CUDA_MEMCPY3D. A height of 0 is Y + Height.
  *
- *   CUDA_ERROR_INVALID_VALUE  as cuMemcpy2D(); or a height is less than Y + Height, a LOD is not 0, or a reserved field
- *                             is not NULL
+ *   CUDA_ERROR_INVALID_VALUE  as cuMemcpy2D(); or a height is less than Y + Height
  *   CUDA_ERROR_NOT_SUPPORTED  a side is an array
  */
 CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D *copy);
@@ -2544,7 +2547,7 @@ CUresult CUDAAPI cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuui
 
 /*
  * Several such operations, in the order of the array, which is read before the call returns. If one is not well formed,
- * none is enqueued. At most 256. flags must be 0.
+ * none is enqueued. At most 255. flags must be 0.
  *
  *   CUDA_ERROR_INVALID_VALUE   operations is NULL, count is more than that, flags is not 0, or one of them is as above
  *   CUDA_ERROR_INVALID_HANDLE  stream is not a live one

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local char sentence[512];
+static _Thread_local char sentence[CN_SENTENCE_BYTES];
 
 static bool log_wanted(void)
 {
@@ -35,4 +35,9 @@ void cn_error_keep(CUresult code, const char *format, ...)
 const char *cn_last_error(void)
 {
 	return sentence;
+}
+
+void cn_error_forget(const char kept[CN_SENTENCE_BYTES])
+{
+	memcpy(sentence, kept, sizeof sentence);
 }

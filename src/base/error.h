@@ -23,6 +23,10 @@ void cn_error_keep(CUresult code, const char *format, ...) __attribute__((format
 /* The sentence of this thread's last failure; "" when there was none. Valid until the thread's next failure. */
 const char *cn_last_error(void);
 
+enum { CN_SENTENCE_BYTES = 512 };
+/* What failed was only tried: the sentence is again `kept`, a copy of what it was before. */
+void cn_error_forget(const char kept[CN_SENTENCE_BYTES]);
+
 /* CUDA's name and text of a code; NULL for a code that CUDA does not have. */
 const char *cn_result_name(CUresult code);
 const char *cn_result_text(CUresult code);

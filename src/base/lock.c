@@ -11,7 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPIN_COUNT = 64 };
+enum {
+	SPIN_COUNT = 64,
+	AGAIN_NS = 50000, /* when a quick lock is looked at again */
+};
 
 void cn_lock_slow(struct cn_lock *lock)
 {
@@ -24,6 +27,21 @@ void cn_lock_slow(struct cn_lock *lock)
 	}
 	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
 		cn_futex_wait(&lock->word, 2, -1);
+}
+
+void cn_quick_lock_slow(struct cn_quick_lock *lock)
+{
+	for (unsigned i = 1;; i++) {
+		uint32_t unlocked = 0;
+		if (!atomic_load_explicit(&lock->word, memory_order_relaxed) &&
+		    atomic_compare_exchange_weak_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
+							  memory_order_relaxed))
+			return;
+		if (i % SPIN_COUNT)
+			cn_cpu_relax();
+		else /* whoever has it has been put aside */
+			cn_futex_wait(&lock->word, 1, AGAIN_NS);
+	}
 }
 
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)

@@ -62,26 +62,38 @@ err_close:
 	return result;
 }
 
-bool cn_file_is_memory(int fd)
+bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals)
 {
 	struct stat status;
 	struct statfs system;
+	int seals = fcntl(fd, F_GET_SEALS);
 
-	return !fstat(fd, &status) && S_ISREG(status.st_mode) && fcntl(fd, F_GET_SEALS) >= 0 && !fstatfs(fd, &system) &&
-	       system.f_type == TMPFS_MAGIC;
+	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || fstatfs(fd, &system) ||
+	    system.f_type != TMPFS_MAGIC)
+		return false;
+	*ret_bytes = (size_t)status.st_size;
+	*ret_seals = seals;
+	return true;
+}
+
+bool cn_file_is_memory(int fd)
+{
+	size_t bytes;
+	int seals;
+
+	return cn_file_look(fd, &bytes, &seals);
 }
 
 CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment)
 {
-	struct stat status;
+	size_t found_bytes;
 	char path[32];
+	int seals;
 
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (fstat(fd, &status) || !cn_file_is_memory(fd))
+	if (!cn_file_look(fd, &found_bytes, &seals))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not shared memory", what);
-	if ((size_t)status.st_size != bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s has %lld bytes and not %zu", what,
-				(long long)status.st_size, bytes);
+	if (found_bytes != bytes)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s has %zu bytes and not %zu", what, found_bytes, bytes);
 	if ((seals & SEALS) != SEALS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not sealed: its seals are 0x%x", what,
 				(unsigned)seals);

@@ -34,6 +34,8 @@ CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segmen
  * whoever touches it is killed.
  */
 bool cn_file_is_memory(int fd);
+/* The same, and what it is: with as few questions to the system as it takes. */
+bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
 /* Has its writer let go of it, in every process that might still have it mapped? From then on it never changes. */
 bool cn_segment_is_final(const struct cn_segment *segment);

@@ -4,21 +4,65 @@
  */
 #include "device/device.h"
 
+#include "device/cuda/library.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 const struct cn_device_ops *cn_device_ops;
+const char *cn_device_wanted;
 _Thread_local struct cn_queue *cn_callback_queue;
+
+CUresult cn_device_choice(enum cn_device_choice *ret_choice)
+{
+	static const char *const names[] = {
+		[CN_DEVICE_AUTO] = "auto", [CN_DEVICE_HOST] = "host", [CN_DEVICE_CUDA] = "cuda"};
+	const char *wanted = cn_device_wanted ? cn_device_wanted : getenv("CENOTE_DEVICE");
+
+	if (!wanted || !*wanted)
+		wanted = names[CN_DEVICE_AUTO];
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		if (strcmp(wanted, names[i]) == 0) {
+			*ret_choice = (enum cn_device_choice)i;
+			return CUDA_SUCCESS;
+		}
+	}
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "CENOTE_DEVICE is '%s'; it takes host, cuda or auto", wanted);
+}
+
+/* Is there a driver, and does it find a GPU? Initialises it. */
+static CUresult find_gpu(void)
+{
+	int count = 0;
+	CUresult result = cn_cuda_open();
+
+	if (result)
+		return result;
+	result = cn_cuda.cuInit(0);
+	if (!result)
+		result = cn_cuda.cuDeviceGetCount(&count);
+	if (result)
+		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s does not start: %s", cn_cuda_path(),
+				cn_result_name(result) ? cn_result_name(result) : "an unknown error");
+	return count > 0 ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s finds no GPU", cn_cuda_path());
+}
 
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
-	const char *wanted = getenv("CENOTE_DEVICE");
+	enum cn_device_choice choice;
+	char before[CN_SENTENCE_BYTES], why[CN_SENTENCE_BYTES];
+	CUresult result = cn_device_choice(&choice);
 
-	if (wanted && strcmp(wanted, "cuda") == 0)
-		return cn_error(CUDA_ERROR_NO_DEVICE,
-				"CENOTE_DEVICE=cuda: this build of Cenote has no cuda device yet");
-	if (wanted && *wanted && strcmp(wanted, "host") && strcmp(wanted, "auto"))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "CENOTE_DEVICE is '%s'; it takes host, cuda or auto", wanted);
-	cn_device_ops = &cn_host_device_ops;
+	if (result)
+		return result;
+	memcpy(before, cn_last_error(), sizeof before);
+	if (choice != CN_DEVICE_HOST && find_gpu()) {
+		memcpy(why, cn_last_error(), sizeof why);
+		if (choice == CN_DEVICE_CUDA)
+			return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_DEVICE=cuda, but %s", why);
+		cn_error_forget(before);
+		choice = CN_DEVICE_HOST;
+	}
+	cn_device_ops = choice == CN_DEVICE_HOST ? &cn_host_device_ops : &cn_cuda_device_ops;
 	return cn_device_ops->init(devices, ret_count);
 }

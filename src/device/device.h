@@ -86,6 +86,11 @@ struct cn_stamp {
 	uint64_t time_ns;
 };
 
+/* Layers of rows, one after the other: how far apart. */
+struct cn_layers {
+	size_t count, to_pitch, from_pitch;
+};
+
 struct cn_operation {
 	enum cn_operation_kind kind;
 	union {
@@ -94,6 +99,7 @@ struct cn_operation {
 			const void *from;
 			size_t to_pitch, from_pitch, row_bytes, row_count;
 			bool to_foreign, from_foreign; /* plain memory of the program: may be unmapped under us */
+			struct cn_layers *layers;      /* freed afterwards; NULL: one */
 			void *staging;                 /* freed afterwards; NULL: none */
 			CUresult *result;              /* takes the copy's result, if not NULL, instead of the queue */
 		} copy;
@@ -218,16 +224,31 @@ struct cn_physical;
 struct cn_arena;
 struct cn_view;
 
-/* A stretch of an arena that has a descriptor of its own: on the host device the whole arena, elsewhere a chunk. */
+/*
+ * A stretch of an arena that has a descriptor of its own: on the host device the whole arena, elsewhere a chunk. Its
+ * memory may go and other memory come in its place: `serial` tells them apart.
+ */
 struct cn_arena_part {
 	size_t offset, bytes;
+	uint64_t serial; /* never 0, never used twice at a place */
 	int fd;
+};
+
+/* Who may use memory: a bit for each device, by ordinal, and the host. */
+struct cn_users {
+	uint64_t devices;
+	bool host;
 };
 
 #define CN_RECORDER_ALL_OTHERS UINT32_MAX
 
 struct cn_device_ops {
 	const char *name; /* "host", "cuda" */
+	/*
+	 * Of a process that has no mapping of our memory left, is it known that nothing of it uses the memory any more?
+	 * Else that is known only when the process is gone.
+	 */
+	bool use_ends_with_mapping;
 
 	/* Find the devices; called once, before anything else. Zero devices is CUDA_ERROR_NO_DEVICE. */
 	CUresult (*init)(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
@@ -271,15 +292,27 @@ struct cn_device_ops {
 
 	/*
 	 * An arena: one range of addresses whose memory comes and goes piece by piece, in multiples of
-	 * CN_GRANULARITY_BYTES. `bytes` is its size for ever; the device is asked for memory when a part is committed.
+	 * CN_GRANULARITY_BYTES (the pool asks for multiples of 32 MiB, at multiples of it). `bytes` is its size for
+	 * ever; the device is asked for memory when a part is committed. `shareable`: other processes may get parts.
 	 */
-	CUresult (*arena_create)(struct cn_device *device, int node, size_t bytes, size_t alignment,
+	CUresult (*arena_create)(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 				 struct cn_arena **ret_arena, void **ret_base);
 	void (*arena_free)(struct cn_arena *arena); /* nothing is committed */
+	/* Who may use its memory, what is there and what will come; nobody before the first call. */
+	CUresult (*arena_allow)(struct cn_arena *arena, struct cn_users users);
 	CUresult (*arena_commit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	/* The part around an offset, for another process; the descriptor is the caller's to close. */
 	CUresult (*arena_part)(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
+	/*
+	 * The serial of the part around an offset, and where it ends; 0: no memory is there. Neither waits nor locks.
+	 */
+	uint64_t (*arena_serial)(const struct cn_arena *arena, size_t offset, size_t *ret_end);
+	/*
+	 * `function` is called, from then on, when a part that arena_part() gave away has lost its memory here: those
+	 * who have it should let go of it. It neither waits nor calls the device. NULL: nobody is to be told.
+	 */
+	void (*arena_watch)(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object);
 
 	/*
 	 * A view: another process's arena, seen from here. Addresses for all of it, and memory where parts of it were
@@ -288,6 +321,8 @@ struct cn_device_ops {
 	 */
 	CUresult (*view_create)(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
 	CUresult (*view_map)(struct cn_view *view, const struct cn_arena_part *part);
+	void (*view_unmap)(struct cn_view *view, size_t offset, size_t bytes); /* one part, as it was mapped */
+	CUresult (*view_allow)(struct cn_view *view, struct cn_users users);   /* as arena_allow */
 	void (*view_free)(struct cn_view *view);
 
 	/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
@@ -319,6 +354,12 @@ struct cn_device_ops {
 	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point);
 	/* The queue was to wait for a point that has been reached: nothing is queued, but queue_follows() will know. */
 	void (*queue_follow)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+
+	/*
+	 * Bring `completed` up to date, where it does not come of itself: somebody else could use what this queue is
+	 * done with. May ask the system, and does so at most now and then. No lock of a caller's is needed by it.
+	 */
+	void (*queue_look)(struct cn_queue *queue);
 
 	/* Does reaching the point depend on a signal that another process has yet to give? */
 	bool (*point_waits_outside)(struct cn_point point);
@@ -358,9 +399,15 @@ extern _Thread_local struct cn_queue *cn_callback_queue __attribute__((tls_model
 
 /* The device of this process: set once by cn_device_open(). */
 extern const struct cn_device_ops *cn_device_ops;
-extern const struct cn_device_ops cn_host_device_ops;
+extern const struct cn_device_ops cn_host_device_ops, cn_cuda_device_ops;
 
-/* Choose by CENOTE_DEVICE and call the chosen one's init. */
+/* What CENOTE_DEVICE says; auto: a GPU if there is one. */
+enum cn_device_choice { CN_DEVICE_AUTO, CN_DEVICE_HOST, CN_DEVICE_CUDA };
+CUresult cn_device_choice(enum cn_device_choice *ret_choice);
+/* In its place, where a library is always of one kind: the tests' driver. NULL: ask the environment. */
+extern const char *cn_device_wanted;
+
+/* Choose, and call the chosen one's init. */
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 
 static inline bool cn_point_reached(struct cn_point point)

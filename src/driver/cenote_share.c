@@ -6,6 +6,8 @@
  * done by hand on either side: a pool travels as a descriptor like any other, a block as CUDA's 64 bytes and an
  * event's.
  *
+ * CUDA's functions are called here as a program calls them: on a GPU, events are the driver's.
+ *
  * What is asked of a pool is asked of its export (share/export.h), which is made when somebody wants to set or watch
  * something before the pool is first sent.
  */
@@ -22,10 +24,15 @@
 
 CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool)
 {
+	struct cn_memory_pool *known;
 	int descriptor;
-	CUresult result =
-		cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	CUresult result = cn_enter();
 
+	if (!result)
+		result = cn_pool_get(pool, &known); /* a GPU's driver does not look what it is given */
+	if (!result)
+		result = cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+							  0);
 	if (result)
 		return result;
 	result = cn_descriptor_send(sock, descriptor);
@@ -48,7 +55,7 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 		return result;
 	result = cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)descriptor,
 						    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	close(descriptor); /* the import has a channel of its own */
+	close(descriptor); /* the import has one of its own */
 	if (!result)
 		*ret_pool = pool;
 	return result;
@@ -95,13 +102,13 @@ static CUresult check_body(const struct block_body *body)
 
 CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUdeviceptr *ret_block, CUevent *ret_ready)
 {
-	struct cn_context *context;
 	struct cn_memory_pool *pool;
 	struct block_body body;
 	CUdeviceptr block;
 	CUevent ready = NULL;
+	CUdevice device;
 	/* All that can be said before is said before: what has been received cannot be received again. */
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cuCtxGetDevice(&device);
 
 	if (!result)
 		result = cn_pool_get(imported_pool, &pool);

@@ -112,6 +112,18 @@ struct cn_device *cn_device_of_machine(int physical)
 	return NULL;
 }
 
+CUresult cn_device_has(const struct cn_device *device, CUdevice_attribute attribute, const char *what)
+{
+	int value = 0;
+	CUresult result = cn_device_ops->attribute(device, attribute, &value);
+
+	if (result)
+		return result;
+	if (!value)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no %s", device->ordinal, what);
+	return CUDA_SUCCESS;
+}
+
 CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device)
 {
 	if (ordinal < 0 || ordinal >= cn_device_count)
@@ -139,6 +151,7 @@ static void activate(struct cn_context *context, struct cn_device *device, unsig
 	context->device = device;
 	atomic_store(&context->flags, flags);
 	atomic_store(&context->peers, 0);
+	cn_limits_reset(context);
 	context->id = atomic_fetch_add(&next_id, 1);
 	context->version = API_VERSION;
 	if (!context->group.legacy)
@@ -185,7 +198,7 @@ static CUresult push(uint64_t handle)
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_flags(unsigned int flags)
+CUresult cn_context_check_flags(unsigned int flags)
 {
 	unsigned int schedule = flags & CU_CTX_SCHED_MASK;
 
@@ -208,7 +221,7 @@ CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
 	result = cn_device_find(ordinal, &device);
 	if (!result)
-		result = check_flags(flags);
+		result = cn_context_check_flags(flags);
 	if (result)
 		return result;
 	if (params && (params->numExecAffinityParams || params->cigParams))
@@ -347,14 +360,13 @@ CN_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 	CUresult result = cn_enter_context(&context);
 
 	if (!result)
-		result = check_flags(flags);
+		result = cn_context_check_flags(flags);
 	if (!result)
 		atomic_store(&context->flags, flags & FLAGS_LASTING);
 	return result;
 }
 
-/* A context argument that may be NULL: then the current one. `gone` is the answer when it is not usable. */
-static CUresult given_or_current(CUcontext handle, CUresult gone, struct cn_context **ret_context)
+CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_context **ret_context)
 {
 	CUresult result = cn_enter();
 
@@ -371,7 +383,7 @@ static CUresult given_or_current(CUcontext handle, CUresult gone, struct cn_cont
 CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 {
 	struct cn_context *context;
-	CUresult result = given_or_current(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &context);
+	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &context);
 
 	if (result)
 		return result;
@@ -384,7 +396,7 @@ CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 {
 	struct cn_context *context;
-	CUresult result = given_or_current(handle, CUDA_ERROR_INVALID_CONTEXT, &context);
+	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &context);
 
 	if (result)
 		return result;
@@ -563,7 +575,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int fla
 	if (!result)
 		result = cn_device_find(ordinal, &device);
 	if (!result)
-		result = check_flags(flags);
+		result = cn_context_check_flags(flags);
 	if (result)
 		return result;
 	if (flags & CU_CTX_MAP_HOST)

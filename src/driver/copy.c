@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies: one dimension and two, between any two places, now and in stream order.
+ * Copies: one dimension and two, between any two places, now and in stream order. (Three are in copy_3d.c.)
  *
- * All become rows from one address to another. Each side is looked up; what a direction says in its name ("HtoD") only
- * decides whether foreign memory may stand there, since with unified addressing the address tells the rest.
+ * All become rows, and layers of rows, from one address to another. Each side is looked up; what a direction says in
+ * its name ("HtoD") only decides whether foreign memory may stand there, since with unified addressing the address
+ * tells the rest.
  *
  * What has happened when a call returns is CUDA's rule. A call without a stream waits, save between two places of
  * device memory. A call with one does not wait, save from host to host, and save for foreign memory, which the
@@ -19,8 +20,7 @@
 
 enum { STAGE_BYTES_MAX = 1024 * 1024 };
 
-/* Host functions may name a stream, but not copy in it: a copy can wait. */
-static CUresult find_stream(CUstream handle, struct cn_stream **ret_stream)
+CUresult cn_copy_find_stream(CUstream handle, struct cn_stream **ret_stream)
 {
 	CUresult result = cn_enter();
 
@@ -32,25 +32,32 @@ struct sides {
 	struct cn_memory to, from;
 };
 
-/* From the first byte of the first row to the last of the last; rows are not empty. */
-static CUresult extent(const struct cn_rows *rows, size_t row_bytes, size_t row_count, size_t *ret_bytes)
+static size_t layers_of(const struct cn_copy *copy)
 {
-	size_t bytes;
+	return copy->layer_count ? copy->layer_count : 1;
+}
 
-	if (__builtin_mul_overflow(rows->pitch, row_count - 1, &bytes) ||
-	    __builtin_add_overflow(bytes, row_bytes, &bytes))
+/* From the first byte of the first row to the last of the last; rows are not empty. */
+static CUresult extent(const struct cn_rows *rows, const struct cn_copy *copy, size_t *ret_bytes)
+{
+	size_t bytes, layers;
+
+	if (__builtin_mul_overflow(rows->pitch, copy->row_count - 1, &bytes) ||
+	    __builtin_add_overflow(bytes, copy->row_bytes, &bytes) ||
+	    __builtin_mul_overflow(rows->layer_pitch, layers_of(copy) - 1, &layers) ||
+	    __builtin_add_overflow(bytes, layers, &bytes))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"%zu rows with a pitch of %zu bytes go beyond the last address", row_count,
-				rows->pitch);
+				"%zu layers of %zu rows with a pitch of %zu bytes go beyond the last address",
+				layers_of(copy), copy->row_count, rows->pitch);
 	*ret_bytes = bytes;
 	return CUDA_SUCCESS;
 }
 
-static CUresult find_side(const struct cn_rows *rows, size_t row_bytes, size_t row_count, const char *what,
+static CUresult find_side(const struct cn_rows *rows, const struct cn_copy *copy, const char *what,
 			  struct cn_memory *ret_memory)
 {
 	size_t bytes = 0;
-	CUresult result = extent(rows, row_bytes, row_count, &bytes);
+	CUresult result = extent(rows, copy, &bytes);
 
 	if (!result)
 		result = cn_memory_range(rows->address, bytes, ret_memory);
@@ -78,6 +85,12 @@ static bool is_fragile(const struct cn_memory *memory)
 	return memory->kind == CN_MEMORY_FOREIGN || memory->kind == CN_MEMORY_REGISTERED;
 }
 
+/* What is copied; that it does not overflow has been seen. */
+static size_t bytes_of(const struct cn_copy *copy)
+{
+	return copy->row_bytes * copy->row_count * layers_of(copy);
+}
+
 static bool must_wait(struct cn_stream *stream, const struct cn_copy *copy, const struct sides *sides,
 		      enum cn_manner manner)
 {
@@ -87,22 +100,23 @@ static bool must_wait(struct cn_stream *stream, const struct cn_copy *copy, cons
 		       atomic_load(&stream->context->flags) & CU_CTX_SYNC_MEMOPS;
 	if (sides->to.kind == CN_MEMORY_FOREIGN || (cn_memory_is_host(&sides->to) && cn_memory_is_host(&sides->from)))
 		return true;
-	return sides->from.kind == CN_MEMORY_FOREIGN && copy->row_bytes * copy->row_count > STAGE_BYTES_MAX;
+	return sides->from.kind == CN_MEMORY_FOREIGN && bytes_of(copy) > STAGE_BYTES_MAX;
 }
 
 /* Read a foreign source into memory of our own, which the operation takes along. */
 static CUresult stage(const struct cn_copy *copy, struct cn_operation *operation)
 {
-	char *staging = malloc(copy->row_bytes * copy->row_count);
+	char *staging = malloc(bytes_of(copy)), *to = staging;
 	CUresult result = CUDA_SUCCESS;
 
 	if (!staging)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a copy of %zu bytes",
-				copy->row_bytes * copy->row_count);
-	for (size_t row = 0; row < copy->row_count && !result; row++)
-		result = cn_foreign_read(staging + row * copy->row_bytes,
-					 (const void *)(uintptr_t)(copy->from.address + row * copy->from.pitch),
-					 copy->row_bytes);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a copy of %zu bytes", bytes_of(copy));
+	for (size_t layer = 0; layer < layers_of(copy); layer++) {
+		uint64_t from = copy->from.address + layer * copy->from.layer_pitch;
+		for (size_t row = 0; row < copy->row_count && !result; row++, to += copy->row_bytes)
+			result = cn_foreign_read(to, (const void *)(uintptr_t)(from + row * copy->from.pitch),
+						 copy->row_bytes);
+	}
 	if (result) {
 		free(staging);
 		return result;
@@ -110,6 +124,28 @@ static CUresult stage(const struct cn_copy *copy, struct cn_operation *operation
 	operation->copy.from = operation->copy.staging = staging;
 	operation->copy.from_pitch = copy->row_bytes;
 	operation->copy.from_foreign = false;
+	if (operation->copy.layers)
+		operation->copy.layers->from_pitch = copy->row_bytes * copy->row_count;
+	return CUDA_SUCCESS;
+}
+
+/* What an operation has to know of layers, if there are several. */
+static CUresult make_layers(const struct cn_copy *copy, struct cn_layers **ret_layers)
+{
+	struct cn_layers *layers;
+
+	*ret_layers = NULL;
+	if (layers_of(copy) == 1)
+		return CUDA_SUCCESS;
+	layers = malloc(sizeof *layers);
+	if (!layers)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a copy of several layers");
+	*layers = (struct cn_layers){
+		.count = copy->layer_count,
+		.to_pitch = copy->to.layer_pitch,
+		.from_pitch = copy->from.layer_pitch,
+	};
+	*ret_layers = layers;
 	return CUDA_SUCCESS;
 }
 
@@ -130,29 +166,33 @@ static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, con
 				.from_foreign = is_fragile(&sides->from),
 			},
 	};
-	CUresult result, outcome = CUDA_SUCCESS;
+	CUresult outcome = CUDA_SUCCESS, result = make_layers(copy, &operation.copy.layers);
 
+	if (result)
+		return result;
 	if (must_wait(stream, copy, sides, manner)) {
 		struct cn_point point;
 		operation.copy.result = &outcome;
 		result = cn_stream_submit(stream, &operation, &point);
-		if (result)
+		if (result) {
+			free(operation.copy.layers);
 			return result;
+		}
 		cn_device_ops->point_wait(point);
 		*ret_point = point;
 		if (outcome == CUDA_ERROR_INVALID_VALUE) /* said in the thread that copied, which may be another */
 			return cn_error(outcome, "host memory among the %zu bytes from %p to %p is not there",
-					copy->row_bytes * copy->row_count, operation.copy.from, operation.copy.to);
+					bytes_of(copy), operation.copy.from, operation.copy.to);
 		return outcome;
 	}
-	if (sides->from.kind == CN_MEMORY_FOREIGN) {
+	if (sides->from.kind == CN_MEMORY_FOREIGN)
 		result = stage(copy, &operation);
-		if (result)
-			return result;
-	}
-	result = cn_stream_submit(stream, &operation, ret_point);
-	if (result)
+	if (!result)
+		result = cn_stream_submit(stream, &operation, ret_point);
+	if (result) {
 		free(operation.copy.staging);
+		free(operation.copy.layers);
+	}
 	return result;
 }
 
@@ -164,12 +204,13 @@ static CUresult run(struct cn_stream *stream, const struct cn_copy *copy, enum c
 	size_t bytes;
 	CUresult result;
 
-	if (__builtin_mul_overflow(copy->row_bytes, copy->row_count, &bytes))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are more than memory", copy->row_count,
-				copy->row_bytes);
-	result = find_side(&copy->to, copy->row_bytes, copy->row_count, "destination", &sides.to);
+	if (__builtin_mul_overflow(copy->row_bytes, copy->row_count, &bytes) ||
+	    __builtin_mul_overflow(bytes, layers_of(copy), &bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu layers of %zu rows of %zu bytes are more than memory",
+				layers_of(copy), copy->row_count, copy->row_bytes);
+	result = find_side(&copy->to, copy, "destination", &sides.to);
 	if (!result)
-		result = find_side(&copy->from, copy->row_bytes, copy->row_count, "source", &sides.from);
+		result = find_side(&copy->from, copy, "source", &sides.from);
 	if (!result)
 		result = check_rights(&sides.to, stream->context->device, true);
 	if (!result)
@@ -181,7 +222,7 @@ CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner man
 {
 	struct cn_stream *stream;
 	struct cn_point point;
-	CUresult result = find_stream(handle, &stream);
+	CUresult result = cn_copy_find_stream(handle, &stream);
 
 	if (result || !copy->row_bytes || !copy->row_count)
 		return result;
@@ -190,20 +231,11 @@ CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner man
 
 /* ---- Two dimensions ---- */
 
-/* One side of a CUDA_MEMCPY2D. */
-struct side_2d {
-	const char *name;
-	CUmemorytype type;
-	const void *host;
-	CUdeviceptr device;
-	CUarray array;
-	size_t pitch, x_bytes, y;
-};
-
-static CUresult side_rows(const struct side_2d *side, size_t row_bytes, size_t pitch_max, struct cn_rows *ret_rows)
+CUresult cn_copy_find_rows(const struct cn_copy_side *side, size_t row_bytes, size_t row_count, size_t pitch_max,
+			   struct cn_rows *ret_rows)
 {
 	struct cn_rows rows = {.pitch = side->pitch};
-	size_t offset, needed;
+	size_t offset, needed, height = side->height;
 
 	switch ((int)side->type) {
 	case CU_MEMORYTYPE_HOST:
@@ -237,11 +269,21 @@ static CUresult side_rows(const struct side_2d *side, size_t row_bytes, size_t p
 				rows.pitch, pitch_max);
 	if (!rows.address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", side->name);
-	if (__builtin_mul_overflow(rows.pitch, side->y, &offset) ||
+	if (__builtin_add_overflow(side->y, row_count, &needed))
+		needed = SIZE_MAX;
+	if (!height)
+		height = needed;
+	else if (height < needed)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's height is %zu, less than its last row, %zu",
+				side->name, height, needed);
+	if (__builtin_mul_overflow(rows.pitch, height, &rows.layer_pitch)) /* fine for a single layer: see extent() */
+		rows.layer_pitch = SIZE_MAX;
+	if (__builtin_mul_overflow(height, side->z, &offset) || __builtin_add_overflow(offset, side->y, &offset) ||
+	    __builtin_mul_overflow(rows.pitch, offset, &offset) ||
 	    __builtin_add_overflow(offset, side->x_bytes, &offset) ||
 	    __builtin_add_overflow(rows.address, offset, &rows.address))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "row %zu of the %s is beyond the last address", side->y,
-				side->name);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "row %zu of layer %zu of the %s is beyond the last address",
+				side->y, side->z, side->name);
 	*ret_rows = rows;
 	return CUDA_SUCCESS;
 }
@@ -250,7 +292,7 @@ CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_m
 {
 	struct cn_stream *stream;
 	struct cn_point point;
-	CUresult result = find_stream(handle, &stream);
+	CUresult result = cn_copy_find_stream(handle, &stream);
 
 	if (result)
 		return result;
@@ -260,21 +302,33 @@ CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_m
 	if (!given.WidthInBytes || !given.Height)
 		return CUDA_SUCCESS;
 
-	struct side_2d from = {
-		"source",       given.srcMemoryType, given.srcHost,     given.srcDevice,
-		given.srcArray, given.srcPitch,      given.srcXInBytes, given.srcY,
+	struct cn_copy_side from = {
+		.name = "source",
+		.type = given.srcMemoryType,
+		.host = given.srcHost,
+		.device = given.srcDevice,
+		.array = given.srcArray,
+		.pitch = given.srcPitch,
+		.x_bytes = given.srcXInBytes,
+		.y = given.srcY,
 	};
-	struct side_2d to = {
-		"destination",  given.dstMemoryType, given.dstHost,     given.dstDevice,
-		given.dstArray, given.dstPitch,      given.dstXInBytes, given.dstY,
+	struct cn_copy_side to = {
+		.name = "destination",
+		.type = given.dstMemoryType,
+		.host = given.dstHost,
+		.device = given.dstDevice,
+		.array = given.dstArray,
+		.pitch = given.dstPitch,
+		.x_bytes = given.dstXInBytes,
+		.y = given.dstY,
 	};
 	struct cn_copy copy = {.row_bytes = given.WidthInBytes, .row_count = given.Height};
 	int pitch_max = 0;
 	result = cn_device_ops->attribute(stream->context->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &pitch_max);
 	if (!result)
-		result = side_rows(&from, copy.row_bytes, (size_t)pitch_max, &copy.from);
+		result = cn_copy_find_rows(&from, copy.row_bytes, copy.row_count, (size_t)pitch_max, &copy.from);
 	if (!result)
-		result = side_rows(&to, copy.row_bytes, (size_t)pitch_max, &copy.to);
+		result = cn_copy_find_rows(&to, copy.row_bytes, copy.row_count, (size_t)pitch_max, &copy.to);
 	return result ? result : run(stream, &copy, manner, &point);
 }
 
@@ -323,7 +377,7 @@ CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUc
 	struct cn_context *to_context, *from_context;
 	struct cn_stream *stream;
 	struct cn_point point;
-	CUresult result = find_stream(handle, &stream);
+	CUresult result = cn_copy_find_stream(handle, &stream);
 
 	if (!result)
 		result = find_context(to_handle, stream, &to_context);

@@ -29,6 +29,9 @@ struct cn_stream {
 	struct cn_stream *closing_next; /* destroyed, with work left */
 };
 
+/* The limits that a program may set are below this one. */
+enum { CN_LIMIT_COUNT = CU_LIMIT_PERSISTING_L2_CACHE_SIZE + 1 };
+
 struct cn_context {
 	struct cn_object object; /* first */
 	_Atomic(struct cn_device *) device;
@@ -38,6 +41,8 @@ struct cn_context {
 	_Atomic unsigned int version;
 	_Atomic unsigned long long id;
 	_Atomic uint64_t peers; /* a bit for each device whose memory this context may use */
+	_Atomic size_t limits[CN_LIMIT_COUNT];
+	_Atomic int cache_config;
 	struct cn_queue_group group;
 	struct cn_stream legacy; /* has the context's handle as its own; never in the table of streams */
 };
@@ -92,6 +97,8 @@ CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device);
 CUresult cn_device_has_handles(const struct cn_device *device);
 /* The device that has the machine's number; NULL: this process may not see it. */
 struct cn_device *cn_device_of_machine(int physical);
+/* CUDA_ERROR_NOT_SUPPORTED: the attribute is 0; the device has no `what`. */
+CUresult cn_device_has(const struct cn_device *device, CUdevice_attribute attribute, const char *what);
 
 /* context.c */
 static inline uint64_t cn_handle(const void *object)
@@ -101,6 +108,10 @@ static inline uint64_t cn_handle(const void *object)
 CUresult cn_context_find(CUcontext handle, struct cn_context **ret_context);
 /* The same with another answer than CUDA_ERROR_INVALID_CONTEXT for a handle that is no living context. */
 CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_context **ret_context);
+/* A context argument that may be NULL: then the current one. `gone` is the answer when it is not usable. */
+CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_context **ret_context);
+/* CUDA_ERROR_INVALID_VALUE: they are not flags of a context. */
+CUresult cn_context_check_flags(unsigned int flags);
 /* The device's primary context if it is active, else NULL. */
 struct cn_context *cn_primary_context(const struct cn_device *device);
 /* Sleep until everything submitted to any stream of the context so far has happened. */
@@ -133,6 +144,9 @@ void cn_streams_thread_end(void);
 void cn_streams_settle(struct cn_context *context, bool all);
 /* What all streams of the process still have to do, as points; how many there are, of which `room` are stored. */
 size_t cn_streams_pending(struct cn_point *points, size_t room);
+
+/* limit.c: what a new context has. */
+void cn_limits_reset(struct cn_context *context);
 
 /* event.c */
 void cn_events_destroy(struct cn_context *context);

@@ -4,7 +4,9 @@
  */
 #include "driver/entry.h"
 
+#include "device/cuda/library.h"
 #include "driver/driver.h"
+#include "driver/gpu.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -18,6 +20,9 @@ CN_EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuDriverGetVersion: nowhere to put the answer");
+	/* Before cuInit() the real driver is asked here, afterwards without us. */
+	if (cn_gpu_expected())
+		return cn_cuda.cuDriverGetVersion(version);
 	*version = CUDA_VERSION;
 	return CUDA_SUCCESS;
 }
@@ -55,12 +60,16 @@ static size_t lower_bound(const char *name)
 	return low;
 }
 
+static bool has_twin(const struct cn_entry *entry)
+{
+	return entry->per_thread != entry->function;
+}
+
 static unsigned int since(const struct cn_entry *entry, bool per_thread)
 {
 	unsigned int version = (unsigned int)entry->version;
 
-	return per_thread && entry->per_thread != entry->function && version < PER_THREAD_SINCE ? PER_THREAD_SINCE
-												: version;
+	return per_thread && has_twin(entry) && version < PER_THREAD_SINCE ? PER_THREAD_SINCE : version;
 }
 
 /* The newest form of a function that a version has. */
@@ -68,8 +77,15 @@ static CUdriverProcAddressQueryResult find_entry(const char *name, unsigned int 
 						 const struct cn_entry **ret_entry)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	size_t first = lower_bound(name), end = first;
 
-	for (size_t i = lower_bound(name); i < cn_entry_count && strcmp(cn_entries[i].name, name) == 0; i++) {
+	while (end < cn_entry_count && strcmp(cn_entries[end].name, name) == 0)
+		end++;
+	/* Forms from before there were twins are not offered for those of the forms after. */
+	bool twins_alone = per_thread && end > first && has_twin(&cn_entries[end - 1]);
+	for (size_t i = first; i < end; i++) {
+		if (twins_alone && !has_twin(&cn_entries[i]))
+			continue;
 		if (since(&cn_entries[i], per_thread) <= version) {
 			*ret_entry = &cn_entries[i];
 			status = CU_GET_PROC_ADDRESS_SUCCESS;
@@ -88,6 +104,8 @@ CN_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int versi
 
 	if (!name || !function)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress needs a name and a place for the address");
+	if (cn_gpu_expected())
+		return cn_gpu_proc_address(name, function, version, flags, status);
 	if (flags & ~(cuuint64_t)PROC_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress: flags 0x%llx", (unsigned long long)flags);
 	if (version > CUDA_VERSION)

@@ -7,6 +7,7 @@
  * which names the way out.
  */
 #include "driver/driver.h"
+#include "driver/gpu.h"
 
 #include <pthread.h>
 
@@ -35,6 +36,11 @@ static CUresult start(void)
 	if (error)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
 	cn_device_count = count;
+	if (cn_device_ops != &cn_host_device_ops) {
+		result = cn_gpu_take_over();
+		if (result)
+			return result;
+	}
 	atomic_store(&cn_ready, READY);
 	return CUDA_SUCCESS;
 }

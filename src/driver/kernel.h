@@ -52,6 +52,9 @@ static inline CUresult cn_enter_any_context(void)
 CUresult cn_kernel_check(const cenote_kernel *kernel);
 CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function);
 
+/* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is none, or not any more. */
+CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function);
+
 /* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
 CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
 

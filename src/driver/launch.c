@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-static CUresult find_function(CUfunction handle, struct cn_function **ret_function)
+CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function)
 {
 	struct cn_function *function = cn_table_find(&cn_functions, handle);
 
@@ -139,7 +139,7 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 static CUresult lock_function(CUfunction handle, struct cn_function **ret_function, struct cn_module **ret_module)
 {
 	struct cn_function *function;
-	CUresult result = find_function(handle, &function);
+	CUresult result = cn_function_find(handle, &function);
 
 	if (result)
 		return result;
@@ -303,7 +303,7 @@ CN_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuFuncGetAttribute: nowhere to put the answer");
 	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
-	result = find_function(handle, &function);
+	result = cn_function_find(handle, &function);
 	if (result)
 		return result;
 	switch ((int)attribute) {
@@ -330,7 +330,7 @@ CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute at
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = find_function(handle, &function);
+		result = cn_function_find(handle, &function);
 	if (result)
 		return result;
 	switch ((int)attribute) {

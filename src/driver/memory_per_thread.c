@@ -82,6 +82,16 @@ CN_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
 	return cn_copy_2d(copy, own(stream), CN_IN_STREAM);
 }
 
+CN_EXPORT CUresult cuMemcpy3D(const CUDA_MEMCPY3D *copy)
+{
+	return cn_copy_3d(copy, CU_STREAM_PER_THREAD, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+	return cn_copy_3d(copy, own(stream), CN_IN_STREAM);
+}
+
 CN_EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags,
 				      CUstream stream)
 {

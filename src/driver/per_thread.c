@@ -44,6 +44,9 @@ TWIN(cuStreamWriteValue32_v2_ptsz, (CUstream stream, CUdeviceptr address, cuuint
      cuStreamWriteValue32(own(stream), address, value, flags))
 TWIN(cuStreamWriteValue64_v2_ptsz, (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags),
      cuStreamWriteValue64(own(stream), address, value, flags))
+TWIN(cuStreamBatchMemOp_v2_ptsz,
+     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags),
+     cuStreamBatchMemOp(own(stream), count, operations, flags))
 TWIN(cuEventRecord_ptsz, (CUevent event, CUstream stream), cuEventRecord(event, own(stream)))
 TWIN(cuEventRecordWithFlags_ptsz, (CUevent event, CUstream stream, unsigned int flags),
      cuEventRecordWithFlags(event, own(stream), flags))

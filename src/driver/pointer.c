@@ -6,6 +6,8 @@
  * cuPointerGetAttributes() answers it with a default, since it is how programs find out whether an address is CUDA's at
  * all.
  */
+#include "device/cuda/library.h"
+#include "driver/gpu.h"
 #include "driver/memory.h"
 
 #include <string.h>
@@ -69,7 +71,7 @@ static uint64_t mapping_bytes(const struct cn_memory *memory)
 	return end - mapping_start(memory);
 }
 
-/* The context that is current to this thread; NULL: none. */
+/* The context that is current to this thread; NULL: none, or that of a GPU. */
 static struct cn_context *current_context(void)
 {
 	uint64_t handle = cn_thread.depth ? cn_thread.stack[cn_thread.depth - 1] : 0;
@@ -77,22 +79,32 @@ static struct cn_context *current_context(void)
 	return cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
 }
 
+/* Whose the current context is; NULL: none is current. */
+static const struct cn_device *current_device(void)
+{
+	struct cn_context *context = current_context();
+	CUdevice device;
+
+	if (cn_on_gpu)
+		return cn_cuda.cuCtxGetDevice(&device) ? NULL : &cn_devices[device];
+	return context ? context->device : NULL;
+}
+
 /* May the current context use it? Another device's memory only as a peer. */
 static bool is_within_reach(const struct cn_memory *memory)
 {
-	struct cn_context *context = current_context();
+	const struct cn_device *device = current_device();
 
 	if (memory->kind & RIGHTS_KINDS)
-		return !context || cn_memory_allows(memory, context->device, false);
-	return !context || !cn_memory_is_device(memory) || context->device == memory->device ||
-	       atomic_load(&context->peers) >> memory->device->ordinal & 1;
+		return !device || cn_memory_allows(memory, device, false);
+	return !device || !cn_memory_is_device(memory) || device == memory->device ||
+	       atomic_load(&current_context()->peers) >> memory->device->ordinal & 1;
 }
 
 /* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_… of the current context; without one, of the device whose memory it is. */
 static int access_flags(const struct cn_memory *memory)
 {
-	struct cn_context *context = current_context();
-	const struct cn_device *device = context ? context->device : memory->device;
+	const struct cn_device *current = current_device(), *device = current ? current : memory->device;
 
 	if (memory->kind == CN_MEMORY_POOL && memory->on_host)
 		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; /* the host's own: the driver means that */
@@ -131,7 +143,7 @@ static struct answer answer_known(const struct cn_memory *memory, CUpointer_attr
 	case CU_POINTER_ATTRIBUTE_CONTEXT: return wide(memory->context_handle);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return narrow(host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-		if (!current_context())
+		if (!current_device())
 			return refused(CUDA_ERROR_INVALID_CONTEXT, wide(0));
 		return is_within_reach(memory) ? wide(pointer) : refused(CUDA_ERROR_INVALID_VALUE, wide(0));
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:

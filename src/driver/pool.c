@@ -11,6 +11,8 @@
  */
 #include "driver/pool.h"
 
+#include "driver/gpu.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,18 +72,6 @@ CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
 
 /* ---- Making ---- */
 
-static CUresult has(const struct cn_device *device, CUdevice_attribute attribute, const char *what)
-{
-	int value = 0;
-	CUresult result = cn_device_ops->attribute(device, attribute, &value);
-
-	if (result)
-		return result;
-	if (!value)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no %s", device->ordinal, what);
-	return CUDA_SUCCESS;
-}
-
 /* A location as it is kept, for memory of a type, and the device whose memory is there. */
 static CUresult check_location(CUmemAllocationType type, CUmemLocation location, CUmemLocation *ret_location,
 			       struct cn_device **ret_device)
@@ -123,17 +113,19 @@ static CUresult check_support(CUmemAllocationType type, CUmemLocation location, 
 
 	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) {
 		for (int i = 0; i < cn_device_count && !result; i++)
-			result = has(&cn_devices[i], CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
-				     "managed memory that the host can use at the same time");
+			result = cn_device_has(&cn_devices[i], CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+					       "managed memory that the host can use at the same time");
 		return result ? result
-			      : has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "memory pools");
+			      : cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+					      "memory pools");
 	}
 	if (device)
-		return has(device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "memory pools");
-	return has(&cn_devices[0],
-		   location.type == CU_MEM_LOCATION_TYPE_HOST ? CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
-							      : CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
-		   "memory pools of the host's memory");
+		return cn_device_has(device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "memory pools");
+	return cn_device_has(&cn_devices[0],
+			     location.type == CU_MEM_LOCATION_TYPE_HOST
+				     ? CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
+				     : CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+			     "memory pools of the host's memory");
 }
 
 static CUresult check_handle_types(const CUmemPoolProps *properties)
@@ -150,6 +142,21 @@ static CUresult check_handle_types(const CUmemPoolProps *properties)
 			CUDA_ERROR_INVALID_VALUE,
 			"a pool of the host that names no node cannot be shared: use CU_MEM_LOCATION_TYPE_HOST_NUMA");
 	return CUDA_SUCCESS;
+}
+
+/* Can pools be shared so? Whether the process may is asked when one is exported. */
+static CUresult check_sharing(unsigned types)
+{
+	int supported = 0;
+	CUresult result =
+		types ? cn_device_ops->attribute(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+						 &supported)
+		      : CUDA_SUCCESS;
+
+	if (!result && types & ~(unsigned)supported)
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				  "device 0 has no memory pools that can be shared by handle types 0x%x", types);
+	return result;
 }
 
 static CUresult check_managed(const CUmemPoolProps *properties)
@@ -208,6 +215,7 @@ struct cn_memory_pool *cn_pool_take_record(void)
 	if (pool) {
 		atomic_store(&pool->export, NULL);
 		atomic_store(&pool->import, NULL);
+		pool->fabric = NULL;
 	}
 	return pool;
 }
@@ -219,6 +227,8 @@ void cn_pool_give_record(struct cn_memory_pool *pool)
 
 uint64_t cn_pool_publish(struct cn_memory_pool *pool)
 {
+	if (cn_on_gpu)
+		pool->object.generation |= CN_POOL_ON_GPU;
 	pool->handle = cn_table_publish(&table, pool);
 	atomic_store(&cn_pools_exist, true);
 	return pool->handle;
@@ -240,9 +250,16 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 	pool->is_default = is_default;
 	pool->users = device ? 1ull << device->ordinal : 0;
 	pool->host_uses = !device && type != CU_MEM_ALLOCATION_TYPE_MANAGED;
-	int node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1;
+	struct cn_pool_wants wants = {
+		.device = device,
+		.node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1,
+		.max_bytes = max_bytes,
+		.shareable = handle_types != 0,
+		.users = {.devices = pool->users, .host = pool->host_uses},
+		.owner = pool,
+	};
 	struct cn_pool *made;
-	CUresult result = cn_pool_create(device, node, max_bytes, pool, &made);
+	CUresult result = cn_pool_create(&wants, &made);
 	if (result) {
 		cn_table_give(&table, pool);
 		return result;
@@ -292,9 +309,8 @@ CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps 
 		result = check_location(properties->allocType, properties->location, &location, &device);
 	if (!result)
 		result = check_support(properties->allocType, location, device);
-	if (!result && properties->handleTypes)
-		result = has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-			     "memory pools that can be shared");
+	if (!result)
+		result = check_sharing((unsigned)properties->handleTypes);
 	if (!result)
 		result = make_pool(properties->allocType, location, device, (unsigned)properties->handleTypes,
 				   is_unlimited_host(properties) ? 0 : properties->maxSize, false, &pool);
@@ -514,6 +530,10 @@ CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc
 		rights = (struct rights){pool->users, pool->host_uses};
 	for (size_t i = 0; i < count && !result; i++)
 		result = change_rights(pool, &descriptions[i], &rights);
+	if (!result) {
+		struct cn_users wanted = {.devices = rights.users, .host = rights.host};
+		result = pool->import ? cn_import_allow(pool->import, wanted) : cn_pool_allow(pool->pool, wanted);
+	}
 	if (!result) {
 		atomic_store(&pool->users, rights.users);
 		atomic_store(&pool->host_uses, rights.host);

@@ -18,6 +18,7 @@ struct cn_memory_pool {
 	struct cn_pool *_Atomic pool;       /* of the slot's next owner, for a thread that comes too late */
 	struct cn_device *device;           /* whose memory it is; NULL: the machine's */
 	_Atomic(struct cn_export *) export; /* NULL: nothing of it was ever shared */
+	struct cn_fabric *fabric;           /* NULL: it was never exported by a fabric handle; pool_share.c's */
 	_Atomic(struct cn_import *) import; /* another process's pool, which has no `pool` here */
 	unsigned import_count;              /* as often it is destroyed */
 	CUmemAllocationType type;
@@ -41,6 +42,16 @@ static inline void cn_pools_synchronised(struct cn_point point)
 
 /* How many blocks have advice of their own (memory.c): while there are none, a free need not look what it frees. */
 extern _Atomic unsigned cn_pools_noted;
+
+/*
+ * On a GPU, is it a handle of Cenote's, alive or not, or one of the driver's? That may be a Cenote too (in tests), so
+ * there is a bit that its handles lack.
+ */
+enum { CN_POOL_ON_GPU = 1 << (CN_TABLE_GENERATION_BITS - 1) };
+static inline bool cn_pool_is_ours(CUmemoryPool handle)
+{
+	return (uintptr_t)handle >> 51 == ((0xCE0u | CN_KIND_POOL) << 1 | 1);
+}
 
 /* A handle's pool. CUDA_ERROR_INVALID_VALUE: there is none. */
 CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools between processes: out as a descriptor, in from one, and their blocks by 64 bytes each.
+ * Pools between processes: out as a descriptor or a fabric handle, in from one, and their blocks by 64 bytes each.
  *
  * A pool that is exported gets an export (share/export.h), made when it is first needed; an imported pool has an import
  * (share/import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
@@ -9,12 +9,14 @@
 #include "driver/pool.h"
 
 #include "share/export.h"
+#include "share/fabric.h"
 #include "share/import.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,10 +30,8 @@ static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationH
 	if (!(pool->handle_types & (unsigned)type))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the pool was not created with this handle type in handleTypes");
-	if (pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_NOT_PERMITTED,
-				"a pool with CU_MEM_HANDLE_TYPE_FABRIC is exported by those who have an IMEX channel");
-	return CUDA_SUCCESS;
+	/* The driver wants a channel for every export of a pool that can be exported so. */
+	return pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC ? cn_fabric_permitted() : CUDA_SUCCESS;
 }
 
 /* A descriptor of a pool's export, which is made if it has none yet. `making` is held. */
@@ -54,10 +54,40 @@ static CUresult export_locked(struct cn_memory_pool *pool, CUmemAllocationHandle
 	return result ? result : cn_export_descriptor(export, ret_fd);
 }
 
+/* The same by 64 bytes. `making` is held. */
+static CUresult export_fabric_locked(struct cn_memory_pool *pool, void *ret_shareable)
+{
+	int fd;
+	CUresult result = export_locked(pool, CU_MEM_HANDLE_TYPE_FABRIC, &fd);
+
+	if (result)
+		return result;
+	if (!pool->fabric)
+		result = cn_fabric_create(CN_FABRIC_POOL, fd, &pool->fabric);
+	close(fd);
+	if (!result)
+		memcpy(ret_shareable, cn_fabric_handle(pool->fabric), CN_HANDLE_BYTES);
+	return result;
+}
+
+static CUresult export_as_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, void *ret_shareable)
+{
+	int fd;
+
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return export_fabric_locked(pool, ret_shareable);
+	CUresult result = export_locked(pool, type, &fd);
+	if (!result)
+		memcpy(ret_shareable, &fd, sizeof fd);
+	return result;
+}
+
 void cn_pool_close_shared(struct cn_memory_pool *pool)
 {
 	pthread_mutex_lock(&making);
 	struct cn_export *export = atomic_load(&pool->export);
+	cn_fabric_free(pool->fabric);
+	pool->fabric = NULL;
 	pthread_mutex_unlock(&making);
 	if (export)
 		cn_export_close(export);
@@ -67,7 +97,6 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 						    CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct cn_memory_pool *pool;
-	int fd;
 	CUresult result = cn_enter();
 
 	if (!result)
@@ -82,11 +111,9 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 	/* Whoever destroys the pool comes through here too before its record becomes another's. */
 	pthread_mutex_lock(&making);
 	result = cn_handle(pool) == (uintptr_t)handle
-			 ? export_locked(pool, type, &fd)
+			 ? export_as_locked(pool, type, ret_shareable)
 			 : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	pthread_mutex_unlock(&making);
-	if (!result)
-		memcpy(ret_shareable, &fd, sizeof fd);
 	return result;
 }
 
@@ -113,13 +140,14 @@ static CUresult take_facts(struct cn_memory_pool *pool, const struct cn_pool_fac
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_import(CUmemAllocationHandleType type, const void *shareable)
+static CUresult check_import(CUmemAllocationHandleType type)
 {
 	switch ((int)type) {
 	case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: return CUDA_SUCCESS;
 	case CU_MEM_HANDLE_TYPE_WIN32: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "Win32 handles are for Windows");
 	case CU_MEM_HANDLE_TYPE_FABRIC:
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "fabric handles are not there yet (%p)", shareable);
+		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+				     "memory pools that can be shared by fabric handle");
 	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool is not imported from handle type %d", (int)type);
 	}
 }
@@ -149,10 +177,30 @@ static CUresult explain_import(CUresult result, int fd)
 			fd);
 }
 
+static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
+			      struct cn_pool_facts *ret_facts)
+{
+	int fd;
+	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_POOL, &fd);
+
+	if (result)
+		return result;
+	result = cn_import_create(fd, pool, ret_import, ret_facts);
+	close(fd);
+	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
+}
+
+static CUresult import_descriptor(int fd, struct cn_memory_pool *pool, struct cn_import **ret_import,
+				  struct cn_pool_facts *ret_facts)
+{
+	CUresult result = cn_import_create(fd, pool, ret_import, ret_facts);
+
+	return result ? explain_import(result, fd) : CUDA_SUCCESS;
+}
+
 CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
 						      CUmemAllocationHandleType type, unsigned long long flags)
 {
-	int fd = (int)(intptr_t)shareable;
 	struct cn_pool_facts facts;
 	struct cn_import *import;
 	CUresult result = cn_enter();
@@ -165,19 +213,22 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolImportFromShareableHandle takes no flags; they are 0x%llx", flags);
 	*ret_pool = NULL;
-	result = check_import(type, shareable);
+	result = check_import(type);
 	if (result)
 		return result;
 	struct cn_memory_pool *pool = cn_pool_take_record();
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
-	result = cn_import_create(fd, pool, &import, &facts);
+	result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, pool, &import, &facts)
+						   : import_descriptor((int)(intptr_t)shareable, pool, &import, &facts);
 	if (result) {
 		cn_pool_give_record(pool);
-		return explain_import(result, fd);
+		return result;
 	}
 	pool->import = import;
 	result = take_facts(pool, &facts);
+	if (!result)
+		result = cn_import_allow(import, (struct cn_users){.devices = pool->users, .host = pool->host_uses});
 	if (result) {
 		cn_import_close(import); /* and with its end the record is given back */
 		return result;

@@ -7,7 +7,7 @@
  * there are none a free need not look what it frees.)
  */
 #include "driver/cenote_share.h"
-#include "driver/pool.h"
+#include "driver/gpu_calls.h"
 
 #include "cenote/cenote.h"
 
@@ -63,22 +63,57 @@ bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
 	return true;
 }
 
-/* ---- Allocating ---- */
+/* ---- Allocating ----
+ *
+ * Each call comes in two forms, which differ in how they find a stream: on a GPU the streams are the driver's.
+ */
 
-static CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_memory_pool *pool, struct cn_stream *stream)
+static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_memory_pool *pool,
+				struct cn_queue *queue, uint64_t owner)
 {
 	void *address;
 
 	if (!bytes)
 		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeAsync() takes back */
-	CUresult result = cn_pool_allocate(pool->pool, &stream->queue, cn_handle(stream), bytes, &address);
+	CUresult result = cn_pool_allocate(pool->pool, queue, owner, bytes, &address);
 	if (!result)
 		*ret_pointer = (uintptr_t)address;
 	return result;
 }
 
+static inline CUresult allocate_current(CUdeviceptr *ret_pointer, size_t bytes, struct cn_device *device,
+					struct cn_queue *queue, uint64_t owner)
+{
+	struct cn_memory_pool *pool = atomic_load_explicit(&cn_current_pools[device->ordinal], memory_order_acquire);
+
+	if (__builtin_expect(!pool, 0)) {
+		CUresult result = cn_pool_find_current(device, &pool);
+		if (result)
+			return result;
+	}
+	return allocate(ret_pointer, bytes, pool, queue, owner);
+}
+
+static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
+				     struct cn_queue *queue, uint64_t owner)
+{
+	struct cn_memory_pool *pool;
+	CUresult result = cn_pool_get_own(pool_handle, &pool);
+
+	if (!result)
+		result = allocate(ret_pointer, bytes, pool, queue, owner);
+	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
+		/* Destroyed meanwhile: the block may be of a pool that has the record now. */
+		if (*ret_pointer)
+			cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner);
+		*ret_pointer = 0;
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	}
+	return result;
+}
+
 /* Host functions may name a stream, but not allocate in it: that can wait. After a failure the pointer is 0. */
-static CUresult enter_allocation(CUdeviceptr *ret_pointer, CUstream handle, struct cn_stream **ret_stream)
+static inline CUresult enter_allocation(CUdeviceptr *ret_pointer)
 {
 	CUresult result = cn_enter();
 
@@ -87,61 +122,80 @@ static CUresult enter_allocation(CUdeviceptr *ret_pointer, CUstream handle, stru
 	if (!ret_pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
 	*ret_pointer = 0;
-	return cn_stream_find(handle, ret_stream);
+	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
-	struct cn_memory_pool *pool;
 	struct cn_stream *stream;
-	CUresult result = enter_allocation(ret_pointer, handle, &stream);
+	CUresult result = enter_allocation(ret_pointer);
 
+	if (!result)
+		result = cn_stream_find(handle, &stream);
 	if (result)
 		return result;
 	struct cn_device *device = atomic_load_explicit(&stream->context->device, memory_order_relaxed);
-	pool = atomic_load_explicit(&cn_current_pools[device->ordinal], memory_order_acquire);
-	if (__builtin_expect(!pool, 0)) {
-		result = cn_pool_find_current(device, &pool);
-		if (result)
-			return result;
-	}
-	return allocate(ret_pointer, bytes, pool, stream);
+	return allocate_current(ret_pointer, bytes, device, &stream->queue, cn_handle(stream));
 }
 
-CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
-					   CUstream handle)
+CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
-	struct cn_memory_pool *pool;
+	struct cn_cuda_place place;
+
+	if (cn_cuda_is_capturing(handle))
+		return cn_gpu_driver_alloc(ret_pointer, bytes, handle);
+	CUresult result = enter_allocation(ret_pointer);
+	if (!result)
+		result = cn_cuda_find(handle, &place);
+	return result ? result : allocate_current(ret_pointer, bytes, place.device, place.queue, place.owner);
+}
+
+CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
 	struct cn_stream *stream;
-	CUresult result = enter_allocation(ret_pointer, handle, &stream);
+	CUresult result = enter_allocation(ret_pointer);
 
 	if (!result)
-		result = cn_pool_get_own(pool_handle, &pool);
+		result = cn_stream_find(handle, &stream);
+	return result ? result : allocate_from(ret_pointer, bytes, pool, &stream->queue, cn_handle(stream));
+}
+
+CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+	struct cn_cuda_place place;
+	CUresult result = enter_allocation(ret_pointer);
+
 	if (!result)
-		result = allocate(ret_pointer, bytes, pool, stream);
-	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
-		/* Destroyed meanwhile: the block may be of a pool that has the record now. */
-		if (*ret_pointer)
-			cn_pool_free((void *)(uintptr_t)*ret_pointer, &stream->queue, cn_handle(stream));
-		*ret_pointer = 0;
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
-	}
-	return result;
+		result = cn_cuda_find(handle, &place);
+	return result ? result : allocate_from(ret_pointer, bytes, pool, place.queue, place.owner);
 }
 
 /* ---- Freeing ---- */
 
-static CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
+/* What cn_pool_free() does not free: it is shared, or an imported pool's, or has no block. */
+static __attribute__((noinline)) CUresult free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
+							 CUresult result)
+{
+	bool shared = result == CUDA_ERROR_ALREADY_ACQUIRED;
+	bool imported = result == CUDA_ERROR_NOT_FOUND && atomic_load(&cn_imports_exist) &&
+			cn_import_has((void *)(uintptr_t)address);
+
+	if (!queue && (shared || imported))
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
+				"a shared block is freed in stream order, and no context is current to this thread");
+	if (shared)
+		return cn_pool_free_shared(address, queue, handle);
+	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : result;
+}
+
+/* `queue` NULL: see cn_pool_free(). CUDA_ERROR_NOT_FOUND, unexplained: the address is no pool's. */
+static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
 	/* Before the free: after it the addresses may be somebody else's. */
 	if (__builtin_expect(atomic_load_explicit(&cn_pools_noted, memory_order_relaxed), 0))
 		cn_memory_forget_note(address);
 	CUresult result = cn_pool_free((void *)(uintptr_t)address, queue, handle);
-	if (__builtin_expect(result == CUDA_ERROR_ALREADY_ACQUIRED, 0))
-		return cn_pool_free_shared(address, queue, handle);
-	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0) && atomic_load(&cn_imports_exist))
-		return cn_import_free((void *)(uintptr_t)address, queue, handle);
-	return result;
+	return __builtin_expect(!result, 1) ? CUDA_SUCCESS : free_otherwise(address, queue, handle, result);
 }
 
 /* Nothing that can be freed in a stream begins at the address: say why. */
@@ -170,13 +224,32 @@ CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	if (result || !pointer)
 		return result;
 	result = free_block(pointer, &stream->queue, cn_handle(stream));
-	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE, 1))
+	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_FOUND, 1))
 		return result;
 	if (cn_memory_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"managed memory is not freed in stream order: cuMemFree() frees it");
 	result = cn_memory_free_in_stream(stream, pointer, CN_MEMORY_DEVICE);
 	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
+}
+
+CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream handle)
+{
+	struct cn_cuda_place place = {0};
+
+	/* In a capture only what its graph has allocated is freed; the driver says so for a block of ours. */
+	if (!cn_gpu_has_pools() || cn_cuda_is_capturing(handle))
+		return cn_gpu_driver_free(pointer, handle);
+	CUresult result = cn_enter();
+	if (!result)
+		result = cn_cuda_find(handle, &place);
+	if (!result)
+		result = free_block(pointer, place.queue, place.owner);
+	if (__builtin_expect(!result, 1))
+		return CUDA_SUCCESS;
+	if (!cn_gpu_is_ours(pointer))
+		return cn_gpu_driver_free(pointer, handle);
+	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
 }
 
 /* ---- Freeing without a stream ----
@@ -223,19 +296,42 @@ static CUresult follow_all_work(void)
 	return result;
 }
 
+/* A queue that comes after all work. Without one (*ret_place is empty then) nothing is to be waited for. */
+static CUresult find_late(const struct cn_device *device, struct cn_cuda_place *ret_place)
+{
+	if (!cn_on_gpu) {
+		pthread_once(&late.once, open_late);
+		*ret_place = (struct cn_cuda_place){.queue = &late.queue, .owner = LATE_OWNER};
+		return follow_all_work();
+	}
+	CUresult result = cn_gpu_find_late(device ? device->ordinal : 0, ret_place);
+	if (result == CUDA_ERROR_INVALID_CONTEXT) { /* a block needs no context to be freed */
+		*ret_place = (struct cn_cuda_place){.queue = NULL};
+		return CUDA_SUCCESS;
+	}
+	return result;
+}
+
 CUresult cn_pool_free_now(uint64_t address)
 {
+	struct cn_cuda_place place;
 	struct cn_memory memory;
 
 	if (!cn_pool_find_memory(address, &memory) || memory.start != address)
 		return explain(address);
-	pthread_once(&late.once, open_late);
-	CUresult result = follow_all_work();
+	CUresult result = find_late(memory.device, &place);
 	if (!result)
-		result = free_block(address, &late.queue, LATE_OWNER);
-	if (!result)
-		cn_pools_settle(cn_pool_late_point());
-	return result;
+		result = free_block(address, place.queue, place.owner);
+	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
+		return explain(address);
+	if (result || !place.queue)
+		return result;
+	cn_device_ops->queue_look(place.queue);
+	struct cn_point point = {place.queue, atomic_load(&place.queue->completed)};
+	if (cn_on_gpu)
+		cn_cuda_reached(point);
+	cn_pools_settle(point);
+	return CUDA_SUCCESS;
 }
 
 struct cn_point cn_pool_late_point(void)

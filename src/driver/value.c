@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for, and writing, a word of memory in stream order.
+ * Waiting for, and writing, words of memory in stream order: one by one, and in batches.
  */
 #include "driver/driver.h"
 #include "driver/memory.h"
 
-enum { WAIT_FLAGS = 3 | CU_STREAM_WAIT_VALUE_FLUSH };
+enum {
+	WAIT_FLAGS = 3 | CU_STREAM_WAIT_VALUE_FLUSH,
+	BATCH_MAX = 255,
+};
 
 static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, unsigned bytes, bool write)
 {
@@ -29,44 +32,52 @@ static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, 
 	return CUDA_SUCCESS;
 }
 
-static CUresult wait_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
+static CUresult prepare_wait(const struct cn_stream *stream, CUdeviceptr address, uint64_t value, unsigned bytes,
+			     unsigned int flags, struct cn_operation *ret_operation)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
-
-	if (result)
-		return result;
 	if (flags & ~(unsigned)WAIT_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "wait flags 0x%x are unknown", flags);
 	if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not flush remote writes");
-	result = check_word(stream, address, bytes, false);
-	if (result)
-		return result;
-	struct cn_operation operation = {
+	*ret_operation = (struct cn_operation){
 		.kind = CN_WAIT_VALUE,
 		.wait_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes, .flags = flags},
 	};
-	return cn_stream_submit(stream, &operation, NULL);
+	return check_word(stream, address, bytes, false);
+}
+
+static CUresult prepare_write(const struct cn_stream *stream, CUdeviceptr address, uint64_t value, unsigned bytes,
+			      unsigned int flags, struct cn_operation *ret_operation)
+{
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not taken", flags);
+	*ret_operation = (struct cn_operation){
+		.kind = CN_WRITE_VALUE,
+		.write_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes},
+	};
+	return check_word(stream, address, bytes, true);
+}
+
+static CUresult wait_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
+{
+	struct cn_operation operation;
+	struct cn_stream *stream;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (!result)
+		result = prepare_wait(stream, address, value, bytes, flags, &operation);
+	return result ? result : cn_stream_submit(stream, &operation, NULL);
 }
 
 static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
 {
+	struct cn_operation operation;
 	struct cn_stream *stream;
 	CUresult result = cn_stream_find(handle, &stream);
 
-	if (result)
-		return result;
-	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not taken", flags);
-	result = check_word(stream, address, bytes, true);
-	if (result)
-		return result;
-	struct cn_operation operation = {
-		.kind = CN_WRITE_VALUE,
-		.write_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes},
-	};
-	return cn_stream_submit(stream, &operation, NULL);
+	if (!result)
+		result = prepare_write(stream, address, value, bytes, flags, &operation);
+	return result ? result : cn_stream_submit(stream, &operation, NULL);
 }
 
 CN_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
@@ -87,4 +98,63 @@ CN_EXPORT CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cu
 CN_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
 	return write_value(stream, address, value, sizeof value, flags);
+}
+
+/* ---- Several at once --------------------------------------------------------------------------------------------- */
+
+/* *ret_needed: there is something to put in the stream. A barrier is in the order of the stream itself. */
+static CUresult prepare(const struct cn_stream *stream, const CUstreamBatchMemOpParams *one, bool *ret_needed,
+			struct cn_operation *ret_operation)
+{
+	*ret_needed = true;
+	switch ((int)one->operation) {
+	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+		return prepare_wait(stream, one->waitValue.address, one->waitValue.value, 4, one->waitValue.flags,
+				    ret_operation);
+	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+		return prepare_wait(stream, one->waitValue.address, one->waitValue.value64, 8, one->waitValue.flags,
+				    ret_operation);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+		return prepare_write(stream, one->writeValue.address, one->writeValue.value, 4, one->writeValue.flags,
+				     ret_operation);
+	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+		return prepare_write(stream, one->writeValue.address, one->writeValue.value64, 8, one->writeValue.flags,
+				     ret_operation);
+	case CU_STREAM_MEM_OP_BARRIER:
+		*ret_needed = false;
+		if (one->memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU)
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "barrier flags 0x%x are unknown",
+					one->memoryBarrier.flags);
+		return CUDA_SUCCESS;
+	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not flush remote writes");
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no memory operation %d", (int)one->operation);
+	}
+}
+
+CN_EXPORT CUresult cuStreamBatchMemOp(CUstream handle, unsigned int count, CUstreamBatchMemOpParams *operations,
+				      unsigned int flags)
+{
+	struct cn_operation operation;
+	struct cn_stream *stream;
+	bool needed;
+	CUresult result = cn_stream_find(handle, &stream);
+
+	if (result)
+		return result;
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamBatchMemOp takes no flags; they are 0x%x", flags);
+	if (count > BATCH_MAX)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations in a batch, which holds %d", count, BATCH_MAX);
+	if (count && !operations)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations of a batch are at NULL", count);
+	/* All or none: every one is looked at before the first is put in the stream. */
+	for (unsigned int i = 0; i < count && !result; i++)
+		result = prepare(stream, &operations[i], &needed, &operation);
+	for (unsigned int i = 0; i < count && !result; i++) {
+		result = prepare(stream, &operations[i], &needed, &operation);
+		if (!result && needed)
+			result = cn_stream_submit(stream, &operation, NULL);
+	}
+	return result;
 }

@@ -15,6 +15,7 @@
 
 #include "base/map.h"
 #include "driver/memory.h"
+#include "share/fabric.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -58,6 +59,7 @@ CUresult cn_allocation_make(struct cn_physical *physical, const CUmemAllocationP
 	allocation->reference_count = 1;
 	allocation->mapping_count = 0;
 	allocation->device = device;
+	atomic_store(&allocation->fabric, NULL);
 	*ret_handle = cn_table_publish(&allocations, allocation);
 	return CUDA_SUCCESS;
 }
@@ -79,6 +81,7 @@ static struct cn_physical *let_go_locked(struct cn_allocation *allocation)
 	if (allocation->reference_count || allocation->mapping_count)
 		return NULL;
 	struct cn_physical *physical = allocation->physical;
+	cn_fabric_free(atomic_load(&allocation->fabric));
 	cn_table_retire(allocation, cn_handle(allocation));
 	cn_table_give(&allocations, allocation);
 	return physical;
@@ -140,25 +143,30 @@ static CUresult check_location(const CUmemAllocationProp *properties, struct cn_
 static CUresult check_handle_types(const CUmemAllocationProp *properties)
 {
 	unsigned types = (unsigned)properties->requestedHandleTypes;
-	int posix = 0;
 
 	if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"Win32 handles are for Windows; here it is a file descriptor");
 	if (properties->win32HandleMetaData)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "security attributes (win32HandleMetaData) are for Windows");
-	if (types & CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_NOT_PERMITTED,
-				"fabric handles need an IMEX channel, and this process has none");
-	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
-		CUresult result = cn_device_ops->attribute(
-			&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, &posix);
-		if (result)
-			return result;
-		if (!posix)
-			return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not share memory by descriptor");
-	}
 	return CUDA_SUCCESS;
+}
+
+/* What the device can do, and the process may: asked when everything else is in order. */
+static CUresult check_sharing(const CUmemAllocationProp *properties)
+{
+	unsigned types = (unsigned)properties->requestedHandleTypes;
+	CUresult result = CUDA_SUCCESS;
+
+	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		result = cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+				       "memory that is shared by descriptor");
+	if (!result && types & CU_MEM_HANDLE_TYPE_FABRIC)
+		result = cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+				       "memory that is shared by fabric handle");
+	if (!result && types & CU_MEM_HANDLE_TYPE_FABRIC)
+		result = cn_fabric_permitted();
+	return result;
 }
 
 static CUresult check_properties(const CUmemAllocationProp *properties)
@@ -216,6 +224,8 @@ CN_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t 
 		result = check_handle_types(properties);
 	if (!result)
 		result = check_location(properties, &device, &kept.location);
+	if (!result)
+		result = check_sharing(properties);
 	if (result)
 		return result;
 

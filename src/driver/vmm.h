@@ -17,7 +17,8 @@ struct cn_allocation {
 	CUmemAllocationProp properties; /* as cuMemGetAllocationPropertiesFromHandle() says them */
 	size_t bytes;
 	unsigned reference_count, mapping_count; /* vmm.c's mutex guards them */
-	struct cn_device *device; /* NULL: memory of the machine, or of a device that cannot be seen here */
+	struct cn_device *device;           /* NULL: memory of the machine, or of a device that cannot be seen here */
+	_Atomic(struct cn_fabric *) fabric; /* NULL: it was never exported by a fabric handle */
 };
 
 /* Give physical memory a handle, with one reference. On failure the memory stays the caller's. */

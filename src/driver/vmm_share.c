@@ -1,25 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Physical memory between processes: out as a descriptor, in from one.
+ * Physical memory between processes: out as a descriptor or a fabric handle, in from one.
  *
  * A descriptor is all that travels: the device's memory file says itself what it is (device/host/physical.c). Every
  * export makes a descriptor of its own, and every import a handle of its own; an imported allocation cannot be
- * exported again, as the driver has it, but its descriptor may be passed on.
+ * exported again, as the driver has it, but its descriptor may be passed on. A fabric handle (share/fabric.h) fetches
+ * such a descriptor; an allocation has one such handle, from its first export to its end.
  */
 #include "driver/vmm.h"
 
 #include "driver/memory.h"
+#include "share/fabric.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+static CUresult export_descriptor(struct cn_allocation *allocation, void *ret_shareable)
+{
+	int fd;
+	CUresult result = cn_device_ops->physical_export(allocation->physical, &fd);
+
+	if (!result)
+		memcpy(ret_shareable, &fd, sizeof fd);
+	return result;
+}
+
+static CUresult export_fabric(struct cn_allocation *allocation, void *ret_shareable)
+{
+	struct cn_fabric *fabric = atomic_load(&allocation->fabric), *other = NULL;
+	int fd;
+
+	if (!fabric) {
+		CUresult result = cn_device_ops->physical_export(allocation->physical, &fd);
+		if (result)
+			return result;
+		result = cn_fabric_create(CN_FABRIC_MEMORY, fd, &fabric);
+		close(fd);
+		if (result)
+			return result;
+		if (!atomic_compare_exchange_strong(&allocation->fabric, &other, fabric)) {
+			cn_fabric_free(fabric); /* another thread was quicker */
+			fabric = other;
+		}
+	}
+	memcpy(ret_shareable, cn_fabric_handle(fabric), CN_HANDLE_BYTES);
+	return CUDA_SUCCESS;
+}
+
 CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllocationHandle handle,
 						CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct cn_allocation *allocation;
-	int fd;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -30,7 +63,7 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemExportToShareableHandle takes no flags; they are 0x%llx", flags);
-	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
 	result = cn_allocation_get(handle, &allocation);
 	if (result)
@@ -39,11 +72,11 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 		result = cn_error(
 			CUDA_ERROR_INVALID_VALUE,
 			"the memory was not created with this handle type in requestedHandleTypes, or was imported");
+	else if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		result = export_fabric(allocation, ret_shareable);
 	else
-		result = cn_device_ops->physical_export(allocation->physical, &fd);
+		result = export_descriptor(allocation, ret_shareable);
 	cn_allocation_put(allocation);
-	if (!result)
-		memcpy(ret_shareable, &fd, sizeof fd);
 	return result;
 }
 
@@ -56,15 +89,42 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 	if (!shareable)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no handle to import: osHandle is 0");
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "fabric handles are not there yet");
+		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+				     "memory that is shared by fabric handle");
 	return CUDA_SUCCESS;
+}
+
+static CUresult import_descriptor(int fd, struct cn_physical **ret_physical)
+{
+	CUresult result = cn_device_ops->physical_import(fd, ret_physical);
+	struct stat status;
+
+	if (result == CUDA_ERROR_UNKNOWN && !fstat(fd, &status) && S_ISSOCK(status.st_mode) &&
+	    fcntl(fd, F_GETFL) & O_PATH)
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
+	return result;
+}
+
+static CUresult import_fabric(const void *shareable, struct cn_physical **ret_physical)
+{
+	int fd;
+	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_MEMORY, &fd);
+
+	if (result)
+		return result;
+	result = cn_device_ops->physical_import(fd, ret_physical);
+	close(fd);
+	if (result == CUDA_ERROR_UNKNOWN)
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				  "the fabric handle's process sent something else than memory");
+	return result;
 }
 
 CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *shareable,
 						  CUmemAllocationHandleType type)
 {
 	struct cn_physical *physical;
-	struct stat status;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -73,11 +133,8 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the handle: handle is NULL");
 	result = check_type(type, shareable);
 	if (!result)
-		result = cn_device_ops->physical_import((int)(uintptr_t)shareable, &physical);
-	if (result == CUDA_ERROR_UNKNOWN && !fstat((int)(uintptr_t)shareable, &status) && S_ISSOCK(status.st_mode) &&
-	    fcntl((int)(uintptr_t)shareable, F_GETFL) & O_PATH)
-		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
+		result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, &physical)
+							   : import_descriptor((int)(uintptr_t)shareable, &physical);
 	if (result)
 		return result;
 
@@ -94,8 +151,7 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	if (!facts->bytes || facts->bytes % CN_GRANULARITY_BYTES ||
 	    (!on_device &&
 	     (facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA || !cn_device_ops->has_node(facts->location_id))))
-		result = cn_error(CUDA_ERROR_UNKNOWN,
-				  "the descriptor's memory has a size or a place that no allocation has");
+		result = cn_error(CUDA_ERROR_UNKNOWN, "what was imported has a size or a place that no allocation has");
 	else
 		result = cn_allocation_make(physical, &properties, device, ret_handle);
 	if (result)

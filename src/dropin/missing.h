@@ -3,8 +3,9 @@
  * The drop-in libraries: NVIDIA's library names over Cenote.
  *
  * libcuda.so.1 and libcudart.so.13 need libcenote.so, where the dynamic linker finds all that Cenote implements. What
- * they hold themselves is the rest of NVIDIA's names, made by scripts/generate_api.py: each answers "not supported" and
- * says which function it is; a program that refers to one it never calls still starts.
+ * they hold themselves is the rest of NVIDIA's names, made by scripts/generate_api.py. On a GPU those of the driver
+ * lead to the real one (forward.S). Else each answers "not supported" and says which function it is; a program that
+ * refers to one it never calls still starts.
  */
 #ifndef CN_DROPIN_MISSING_H
 #define CN_DROPIN_MISSING_H
@@ -19,6 +20,12 @@ int cn_missing(const char *name);
  * last error. Returns CUDA_ERROR_NOT_SUPPORTED, which is also cudaErrorNotSupported.
  */
 __attribute__((visibility("default"))) int cenote_report_missing(const char *name);
+
+/*
+ * In libcenote.so, for the drop-in libcuda.so.1: what a name leads to that is not Cenote's. NULL: there is no GPU, or
+ * its driver has no such name.
+ */
+__attribute__((visibility("default"))) void *cenote_driver_symbol(const char *name);
 
 /* In both drop-ins: by this, Cenote knows its own drop-in when it looks for a real driver. */
 extern __attribute__((visibility("default"))) const char cenote_dropin_mark[];

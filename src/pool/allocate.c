@@ -18,7 +18,9 @@ enum {
 	LOOK_DEEP_MAX = 8,     /* blocks of another queue's list that are looked at */
 	PATIENCE_ROUNDS = 100, /* of a millisecond: how long an allocation waits for memory to come free */
 	GROWTH_SHIFT = 6,      /* a pool grows by this part of it, if not by more */
-	KEPT_SHIFT = 5,        /* what the caches keep is a thirty-second of the pool, or it is joined */
+	KEPT_PARTS = 3,        /* what the caches keep is so many parts of the pool, or it is joined */
+	KEPT_SHIFT = 6,        /* of so many, to the power of two */
+	MORE_SHIFT = 4,        /* and again when there is this part more of it */
 	CREDIT_BYTES_MAX = 4 * 1024 * 1024,
 	LARGEST_CLASS = CN_CLASS_COUNT - 1,
 };
@@ -47,11 +49,11 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 
 	if (!cache)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
-	cn_lock(&cache->lock);
+	cn_quick_lock(&cache->lock);
 	cache->pool = pool;
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&last_cache, 1) + 1) << 40;
-	cn_unlock(&cache->lock);
+	cn_quick_unlock(&cache->lock);
 	cn_lock(&pool->lock);
 	bool ended = pool->ended;
 	if (!ended)
@@ -69,17 +71,12 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	return CUDA_SUCCESS;
 }
 
-static CUresult find_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_cache **ret_cache)
+static __attribute__((noinline)) CUresult find_cache_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot,
+							    uint64_t id, struct cn_cache **ret_cache)
 {
-	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % KNOWN_CACHES;
-	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
-
-	if (known[slot].queue == queue && known[slot].pool == pool && known[slot].pool_id == id) {
-		*ret_cache = known[slot].cache;
-		return CUDA_SUCCESS;
-	}
 	struct cn_cache *cache = cn_pool_cache(pool, queue);
 	CUresult result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
+
 	if (result)
 		return result;
 	known[slot].pool = pool;
@@ -87,6 +84,17 @@ static CUresult find_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	known[slot].queue = queue;
 	known[slot].cache = cache;
 	*ret_cache = cache;
+	return CUDA_SUCCESS;
+}
+
+static inline CUresult find_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_cache **ret_cache)
+{
+	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % KNOWN_CACHES;
+	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
+
+	if (__builtin_expect(known[slot].queue != queue || known[slot].pool != pool || known[slot].pool_id != id, 0))
+		return find_cache_slowly(pool, queue, slot, id, ret_cache);
+	*ret_cache = known[slot].cache;
 	return CUDA_SUCCESS;
 }
 
@@ -104,27 +112,17 @@ static bool is_open(const struct cn_cache *cache, const struct cn_pool *pool, co
  * freed something does not uncount it, within a bound, and takes from this credit when it allocates. Where the count
  * is above the greatest height, the credits are subtracted. Cache locked.
  */
-static void count_used(struct cn_cache *cache, uint64_t bytes)
+static inline void count_used(struct cn_cache *cache, uint64_t bytes)
 {
-	struct cn_pool *pool = cache->pool;
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	uint64_t lacking = credit < bytes ? bytes - credit : 0;
 
-	uint64_t lacking = credit < bytes ? bytes - credit : 0, counted;
 	atomic_store_explicit(&cache->credit_bytes, lacking ? 0 : credit - bytes, memory_order_relaxed);
 	if (lacking)
-		counted = atomic_fetch_add_explicit(&pool->counted_bytes, lacking, memory_order_relaxed) + lacking;
-	else
-		counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
-	uint64_t high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
-	if (counted <= high)
-		return;
-	uint64_t used = cn_pool_used(pool);
-	while (used > high && !atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used,
-								     memory_order_relaxed, memory_order_relaxed))
-		;
+		atomic_fetch_add_explicit(&cache->pool->counted_bytes, lacking, memory_order_relaxed);
 }
 
-static void count_unused(struct cn_cache *cache, uint64_t bytes)
+static inline void count_unused(struct cn_cache *cache, uint64_t bytes)
 {
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
 
@@ -134,27 +132,38 @@ static void count_unused(struct cn_cache *cache, uint64_t bytes)
 		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
 }
 
+static __attribute__((noinline)) void raise_high(struct cn_pool *pool)
+{
+	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+
+	while (used > high && !atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used,
+								     memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+/* An allocation has succeeded. */
+static inline void note_high(struct cn_pool *pool)
+{
+	if (__builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
+				     atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed),
+			     0))
+		raise_high(pool);
+}
+
 /* ---- Allocating ---- */
 
+static inline uint32_t units_of(size_t bytes)
+{
+	return (uint32_t)((bytes + CN_UNIT_BYTES - 1) / CN_UNIT_BYTES);
+}
+
 /* The block is the program's from now on. */
-static void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
+static inline void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
 {
 	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
 	atomic_store_explicit(&block->id, id, memory_order_relaxed);
 	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
 	return pool->base + (size_t)block->start * CN_UNIT_BYTES;
-}
-
-/* Rule 1: what this queue freed itself. Cache locked. */
-static uint32_t pop_own(struct cn_cache *cache, unsigned class)
-{
-	uint32_t index = cache->bins.heads[class];
-
-	if (index) {
-		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
-		cache->reused++;
-	}
-	return index;
 }
 
 /* Cut what is too large: the rest stays with its queue, or becomes anybody's. Cache locked, block MOVING. */
@@ -181,7 +190,7 @@ static void trim_block(struct cn_cache *cache, uint32_t index, uint32_t units, b
 /* Rule 1 for a block that is larger than needed. */
 static uint32_t take_own_larger(struct cn_cache *cache, uint32_t units)
 {
-	cn_lock(&cache->lock);
+	cn_quick_lock(&cache->lock);
 	uint32_t index = cn_bins_fit(&cache->pool->heap, &cache->bins, units);
 	if (index) {
 		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
@@ -189,7 +198,7 @@ static uint32_t take_own_larger(struct cn_cache *cache, uint32_t units)
 		set_moving(block_of(cache->pool, index));
 		trim_block(cache, index, units, false);
 	}
-	cn_unlock(&cache->lock);
+	cn_quick_unlock(&cache->lock);
 	return index;
 }
 
@@ -235,7 +244,7 @@ static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned 
 	for (; other; other = other->next) {
 		if (other == own)
 			continue;
-		cn_lock(&other->lock);
+		cn_quick_lock(&other->lock);
 		for (unsigned at = cn_bins_next(&other->bins, cn_class_below(units)); at <= last_class;
 		     at = cn_bins_next(&other->bins, at + 1)) {
 			uint32_t index = other->bins.heads[at];
@@ -246,13 +255,13 @@ static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned 
 					cn_bins_remove(&own->pool->heap, &other->bins, index);
 					set_moving(block);
 					trim_block(other, index, units, false);
-					cn_unlock(&other->lock);
+					cn_quick_unlock(&other->lock);
 					return index;
 				}
 				index = block->next;
 			}
 		}
-		cn_unlock(&other->lock);
+		cn_quick_unlock(&other->lock);
 	}
 	return 0;
 }
@@ -262,11 +271,11 @@ static void put_back(struct cn_pool *pool, uint32_t index, struct cn_point point
 {
 	struct cn_cache *other = cn_pool_cache(pool, point.queue);
 
-	cn_lock(&other->lock);
+	cn_quick_lock(&other->lock);
 	block_of(pool, index)->number = point.number;
 	cn_bins_push(&pool->heap, &other->bins, index);
 	atomic_store_explicit(&block_of(pool, index)->state, CN_BLOCK_CACHED, memory_order_release);
-	cn_unlock(&other->lock);
+	cn_quick_unlock(&other->lock);
 }
 
 /*
@@ -342,15 +351,28 @@ static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t u
 	struct cn_point point;
 	uint32_t index = 0;
 
+	if (atomic_load_explicit(&pool->caches, memory_order_acquire) == cache && !atomic_load(&cache->next))
+		return 0; /* there are no others */
 	if (policies & CN_POOL_FOLLOW_EVENTS)
 		index = take_followed(cache, handle, units, last_class,
 				      policies & CN_POOL_OPPORTUNISTIC ? FOLLOWED_PENDING : FOLLOWED);
-	pool->reused_followed += index != 0;
-	if (!index && policies & CN_POOL_OPPORTUNISTIC) {
+	if (index) {
+		pool->reused_followed++;
+	} else if (policies & CN_POOL_OPPORTUNISTIC) {
 		index = take_from_others(cache, units, last_class, HAPPENED, &point);
-		pool->reused_opportunistic += index != 0;
+		if (index)
+			pool->reused_opportunistic++;
 	}
 	return index;
+}
+
+static uint64_t kept_units(struct cn_cache *cache)
+{
+	uint64_t kept = 0;
+
+	for (; cache; cache = cache->next)
+		kept += atomic_load_explicit(&cache->bins.units, memory_order_relaxed);
+	return kept;
 }
 
 /*
@@ -360,16 +382,15 @@ static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t u
 static void join_pieces(struct cn_pool *pool)
 {
 	struct cn_cache *first = atomic_load_explicit(&pool->caches, memory_order_acquire);
-	uint64_t kept = 0;
+	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) / CN_UNIT_BYTES;
+	uint64_t kept = kept_units(first);
 
-	for (struct cn_cache *cache = first; cache; cache = cache->next)
-		kept += atomic_load_explicit(&cache->bins.units, memory_order_relaxed);
-	cn_lock(&pool->lock);
-	bool few = kept <= pool->reserved_bytes / CN_UNIT_BYTES >> KEPT_SHIFT;
-	cn_unlock(&pool->lock);
-	if (few)
+	/* After one that was in vain, or nearly so, there must be some more of them. */
+	if (kept <= KEPT_PARTS * reserved >> KEPT_SHIFT ||
+	    kept < atomic_load_explicit(&pool->join_units, memory_order_relaxed))
 		return;
 	for (struct cn_cache *cache = first; cache; cache = cache->next) {
+		cn_pool_look(cache);
 		uint64_t completed = atomic_load_explicit(&cache->queue->completed, memory_order_relaxed);
 		if (atomic_load_explicit(&cache->swept, memory_order_relaxed) == completed &&
 		    !cn_queue_idle(cache->queue))
@@ -377,6 +398,8 @@ static void join_pieces(struct cn_pool *pool)
 		atomic_store_explicit(&cache->swept, completed, memory_order_relaxed);
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 	}
+	kept = kept_units(first);
+	atomic_store_explicit(&pool->join_units, kept + (kept >> MORE_SHIFT), memory_order_relaxed);
 }
 
 /* Rules 2 to 5 in their order; 0: nothing that is there can be had. */
@@ -421,11 +444,12 @@ static bool has_pending(struct cn_pool *pool)
 		       atomic_load_explicit(&pool->returned, memory_order_relaxed);
 
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
-		cn_lock(&cache->lock);
+		cn_pool_look(cache);
+		cn_quick_lock(&cache->lock);
 		struct cn_point all = {cache->queue, atomic_load(&cache->queue->submitted)};
 		pending = cn_bins_next(&cache->bins, 0) < CN_CLASS_COUNT && !cn_point_reached(all) &&
 			  !cn_device_ops->point_waits_outside(all);
-		cn_unlock(&cache->lock);
+		cn_quick_unlock(&cache->lock);
 	}
 	return pending;
 }
@@ -468,44 +492,57 @@ static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, uint32_
 	return result;
 }
 
+/* The queue has freed nothing of this class. `allocating` counts this call. */
+static __attribute__((noinline)) CUresult leave_fast_path(struct cn_cache *cache, uint64_t handle, size_t bytes,
+							  uint32_t *ret_index)
+{
+	struct cn_pool *pool = cache->pool;
+	CUresult result = allocate_slowly(cache, handle, units_of(bytes), ret_index);
+
+	cn_quick_lock(&cache->lock);
+	if (!result)
+		count_used(cache, bytes);
+	cache->allocating--;
+	cn_quick_unlock(&cache->lock);
+	if (result)
+		cn_pool_let_go(pool);
+	return result;
+}
+
 CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
 			  void **ret_address)
 {
 	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
+	struct cn_cache *cache;
 
 	if (bytes > max_bytes)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the %llu that the pool may have",
 				bytes, (unsigned long long)max_bytes);
-	uint32_t units = (uint32_t)((bytes + CN_UNIT_BYTES - 1) / CN_UNIT_BYTES);
-	struct cn_cache *cache;
 	CUresult result = find_cache(pool, queue, &cache);
 	if (result)
 		return result;
 
-	cn_lock(&cache->lock);
+	cn_quick_lock(&cache->lock);
 	if (!is_open(cache, pool, queue)) {
-		cn_unlock(&cache->lock);
+		cn_quick_unlock(&cache->lock);
 		return is_gone();
 	}
-	uint32_t index = pop_own(cache, cn_class_above(units));
+	/* Rule 1: what this queue freed itself. */
+	uint32_t index = cn_bins_pop(&pool->heap, &cache->bins, cn_class_above(units_of(bytes)));
 	uint64_t id = ++cache->next_id;
-	if (index)
+	if (__builtin_expect(index != 0, 1)) {
+		cache->reused++;
 		count_used(cache, bytes);
-	else
+	} else {
 		cache->allocating++; /* so the pool does not end under us */
-	cn_unlock(&cache->lock);
-	if (!index) {
-		result = allocate_slowly(cache, handle, units, &index);
-		cn_lock(&cache->lock);
-		if (!result)
-			count_used(cache, bytes);
-		cache->allocating--;
-		cn_unlock(&cache->lock);
 	}
-	if (result) {
-		cn_pool_let_go(pool);
-		return result;
+	cn_quick_unlock(&cache->lock);
+	if (__builtin_expect(!index, 0)) {
+		result = leave_fast_path(cache, handle, bytes, &index);
+		if (result)
+			return result;
 	}
+	note_high(pool);
 	*ret_address = hand_out(pool, block_of(pool, index), bytes, id);
 	return CUDA_SUCCESS;
 }
@@ -522,42 +559,59 @@ static uint32_t find_start(const struct cn_pool *pool, const void *address)
 	return atomic_load_explicit(&pool->heap.starts[offset / CN_UNIT_BYTES], memory_order_relaxed);
 }
 
+static CUresult refuse(const void *address, uint32_t state)
+{
+	if (state == CN_BLOCK_SHARED)
+		return CUDA_ERROR_ALREADY_ACQUIRED;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
+}
+
+/* Without a queue: now. */
+static CUresult free_now(struct cn_pool *pool, const void *address, uint32_t index)
+{
+	struct cn_block *block = block_of(pool, index);
+	uint32_t live = CN_BLOCK_LIVE;
+
+	if (!atomic_compare_exchange_strong(&block->state, &live, CN_BLOCK_MOVING))
+		return refuse(address, live);
+	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
+	cn_lock(&pool->lock);
+	cn_heap_give(&pool->heap, index);
+	cn_unlock(&pool->lock);
+	atomic_fetch_sub(&pool->counted_bytes, bytes);
+	cn_pool_let_go(pool);
+	return CUDA_SUCCESS;
+}
+
 CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle)
 {
 	struct cn_pool *pool = cn_pool_of(address);
 	uint32_t index = pool ? find_start(pool, address) : 0, live = CN_BLOCK_LIVE;
-	struct cn_point point = {NULL, 0};
+	struct cn_cache *cache;
+	struct cn_point point;
 
-	if (!index)
+	if (__builtin_expect(!pool, 0))
+		return CUDA_ERROR_NOT_FOUND;
+	if (__builtin_expect(!index, 0))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address);
-	struct cn_cache *cache = NULL;
-	CUresult result = queue ? find_cache(pool, queue, &cache) : CUDA_SUCCESS;
-	if (!result && queue)
+	if (__builtin_expect(!queue, 0))
+		return free_now(pool, address, index);
+	CUresult result = find_cache(pool, queue, &cache);
+	if (!result)
 		result = cn_device_ops->point_now(queue, handle, &point);
 	if (result)
 		return result;
 	struct cn_block *block = block_of(pool, index);
-	if (!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING, memory_order_acq_rel,
-						     memory_order_relaxed)) {
-		if (live == CN_BLOCK_SHARED)
-			return cn_error(CUDA_ERROR_ALREADY_ACQUIRED, "the block at %p is shared", address);
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
-	}
-
-	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
-	if (queue) {
-		cn_lock(&cache->lock);
-		block->number = point.number;
-		cn_bins_push(&pool->heap, &cache->bins, index);
-		atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
-		count_unused(cache, bytes);
-		cn_unlock(&cache->lock); /* the pool may go from here on, but not its record */
-	} else {
-		cn_lock(&pool->lock);
-		cn_heap_give(&pool->heap, index);
-		cn_unlock(&pool->lock);
-		atomic_fetch_sub(&pool->counted_bytes, bytes);
-	}
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING,
+								      memory_order_acq_rel, memory_order_relaxed),
+			     0))
+		return refuse(address, live);
+	cn_quick_lock(&cache->lock);
+	block->number = point.number;
+	cn_bins_push(&pool->heap, &cache->bins, index);
+	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
+	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
+	cn_quick_unlock(&cache->lock); /* the pool may go from here on, but not its record */
 	cn_pool_let_go(pool);
 	return CUDA_SUCCESS;
 }

@@ -22,28 +22,6 @@ static enum cn_block_state state_of(const struct cn_block *block)
 	return atomic_load_explicit(&block->state, memory_order_acquire);
 }
 
-/* Whoever changes bins has them locked. */
-static void count_units(struct cn_bins *bins, uint64_t change)
-{
-	uint64_t units = atomic_load_explicit(&bins->units, memory_order_relaxed);
-
-	atomic_store_explicit(&bins->units, units + change, memory_order_relaxed);
-}
-
-void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
-{
-	struct cn_block *block = cn_block_at(heap, index);
-	unsigned class = cn_class_below(block->units);
-
-	block->previous = 0;
-	block->next = bins->heads[class];
-	if (block->next)
-		cn_block_at(heap, block->next)->previous = index;
-	bins->heads[class] = index;
-	bins->filled[class / 64] |= 1ull << class % 64;
-	count_units(bins, block->units);
-}
-
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
@@ -51,13 +29,13 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
 
 	if (block->next)
 		cn_block_at(heap, block->next)->previous = block->previous;
-	if (block->previous)
-		cn_block_at(heap, block->previous)->next = block->next;
-	else
+	if (bins->heads[class] == index)
 		bins->heads[class] = block->next;
+	else
+		cn_block_at(heap, block->previous)->next = block->next;
 	if (!bins->heads[class])
 		bins->filled[class / 64] &= ~(1ull << class % 64);
-	count_units(bins, -(uint64_t)block->units);
+	cn_bins_count(bins, -(uint64_t)block->units);
 }
 
 /*

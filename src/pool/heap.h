@@ -41,7 +41,7 @@ struct cn_block {
 	_Alignas(64) _Atomic uint32_t state;
 	_Atomic uint32_t start, units; /* atomic for cn_heap_find(), which may look at a record that is changing */
 	uint32_t before, after;        /* neighbours, as indices of records; 0: none */
-	uint32_t next, previous;       /* in a list */
+	uint32_t next, previous;       /* in a list; the first one's `previous` means nothing */
 	_Atomic uint32_t note;         /* of a shared block: the layer above's */
 	uint64_t number;               /* of the free, in the order of the cache's queue */
 	_Atomic uint64_t bytes;        /* as asked for */
@@ -111,8 +111,45 @@ static inline unsigned cn_bins_next(const struct cn_bins *bins, unsigned class)
 	return CN_CLASS_COUNT;
 }
 
-/* Bins are also what a cache keeps its blocks in. */
-void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
+/* Bins are also what a cache keeps its blocks in. Whoever changes them has them locked. */
+static inline void cn_bins_count(struct cn_bins *bins, uint64_t change)
+{
+	uint64_t units = atomic_load_explicit(&bins->units, memory_order_relaxed);
+
+	atomic_store_explicit(&bins->units, units + change, memory_order_relaxed);
+}
+
+static inline void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
+{
+	struct cn_block *block = cn_block_at(heap, index);
+	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
+	unsigned class = cn_class_below(units);
+	uint32_t next = bins->heads[class];
+
+	block->next = next;
+	if (next)
+		cn_block_at(heap, next)->previous = index;
+	else
+		bins->filled[class / 64] |= 1ull << class % 64;
+	bins->heads[class] = index;
+	cn_bins_count(bins, units);
+}
+
+/* The newest of a class; 0: there is none. */
+static inline uint32_t cn_bins_pop(const struct cn_heap *heap, struct cn_bins *bins, unsigned class)
+{
+	uint32_t index = bins->heads[class];
+
+	if (!index)
+		return 0;
+	const struct cn_block *block = cn_block_at(heap, index);
+	bins->heads[class] = block->next;
+	if (!block->next)
+		bins->filled[class / 64] &= ~(1ull << class % 64);
+	cn_bins_count(bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
+	return index;
+}
+
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
 /* A block of at least this many units; 0: there is none. */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units);

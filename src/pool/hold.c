@@ -119,3 +119,13 @@ CUresult cn_pool_part(const struct cn_pool *pool, size_t offset, struct cn_arena
 {
 	return cn_device_ops->arena_part(pool->arena, offset, ret_part);
 }
+
+uint64_t cn_pool_serial(const struct cn_pool *pool, size_t offset, size_t *ret_end)
+{
+	return cn_device_ops->arena_serial(pool->arena, offset, ret_end);
+}
+
+void cn_pool_watch(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object)
+{
+	cn_device_ops->arena_watch(pool->arena, function, object);
+}

@@ -11,7 +11,7 @@
 
 /* Records of caches and pools are used again, never freed: see cn_pools_reap(). */
 struct cn_cache {
-	_Alignas(64) struct cn_lock lock;
+	_Alignas(64) struct cn_quick_lock lock;
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
@@ -43,18 +43,32 @@ struct cn_pool {
 	_Atomic unsigned policies;
 	_Atomic uint64_t threshold_bytes;
 	_Atomic unsigned keep_count;
-	_Atomic uint32_t returned;   /* blocks that were given back, linked by `next`: see hold.c */
-	_Atomic uint32_t held_count; /* blocks that may be given back any time */
-	_Atomic bool loose;          /* some were, and their memory has not been looked at since */
-	uint64_t reserved_bytes, reserved_high_bytes;
+	_Atomic uint32_t returned;       /* blocks that were given back, linked by `next`: see hold.c */
+	_Atomic uint32_t held_count;     /* blocks that may be given back any time */
+	_Atomic bool loose;              /* some were, and their memory has not been looked at since */
+	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
+	uint64_t reserved_high_bytes;
+	_Atomic uint64_t
+		join_units; /* what the caches must keep before they are asked for it again: see join_pieces() */
 	uint64_t reused_settled, grown;
 	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
 	_Alignas(64) _Atomic uint64_t counted_bytes; /* what is used, and the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
 
+enum { CN_ADDRESS_BITS = 47, CN_TABLE_SHIFT = 25 /* an entry for each chunk */ };
+extern struct cn_pool *_Atomic *_Atomic cn_pool_table; /* by address */
+
 /* The pool that an address belongs to; NULL: none. */
-struct cn_pool *cn_pool_of(const void *address);
+static inline struct cn_pool *cn_pool_of(const void *address)
+{
+	struct cn_pool *_Atomic *table = atomic_load_explicit(&cn_pool_table, memory_order_acquire);
+	uintptr_t chunk = (uintptr_t)address >> CN_TABLE_SHIFT;
+
+	if (!table || chunk >> (CN_ADDRESS_BITS - CN_TABLE_SHIFT))
+		return NULL;
+	return atomic_load_explicit(&table[chunk], memory_order_acquire);
+}
 /* The cache of a queue in a pool; NULL: it has freed nothing there. */
 struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue);
 /* An empty cache that is in no pool; NULL: no memory for it. */
@@ -68,6 +82,15 @@ void cn_pool_settle_all(struct cn_pool *pool);
 void cn_pool_collect(struct cn_pool *pool);
 /* Give all free chunks back. */
 void cn_pool_release(struct cn_pool *pool);
+
+/* If a queue has blocks that others could have, have it looked how far it has come. */
+static inline void cn_pool_look(struct cn_cache *cache)
+{
+	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
+
+	if (queue && atomic_load_explicit(&cache->bins.units, memory_order_relaxed))
+		cn_device_ops->queue_look(queue);
+}
 
 /* The pool may have lost its last block, or its last allocation under way, and be gone already. */
 static inline void cn_pool_let_go(const struct cn_pool *pool)

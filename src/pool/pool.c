@@ -18,55 +18,46 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-	ADDRESS_BITS = 47,
-	TABLE_SHIFT = 25, /* an entry for each chunk */
-	CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES,
-};
+enum { CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES, SETTLED_AT_ONCE = 16 };
 
 #define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
 
-_Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << TABLE_SHIFT, "what the device gives");
+_Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << CN_TABLE_SHIFT, "what the device gives");
 
 static struct {
 	struct cn_lock lock;
 	struct cn_pool *first, *ended, *spare;
 	struct cn_cache *spare_caches;
 	_Atomic uint64_t last_id;
-	struct cn_pool *_Atomic *_Atomic table; /* by address */
 } pools;
 
 /* ---- Which pool ---- */
 
+struct cn_pool *_Atomic *_Atomic cn_pool_table;
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
 static void make_table(void)
 {
-	size_t bytes = ((size_t)1 << (ADDRESS_BITS - TABLE_SHIFT)) * sizeof(void *);
+	size_t bytes = ((size_t)1 << (CN_ADDRESS_BITS - CN_TABLE_SHIFT)) * sizeof(void *);
 	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (table != MAP_FAILED)
-		atomic_store(&pools.table, table);
+		atomic_store(&cn_pool_table, table);
 }
 
 static void enter_table(const struct cn_pool *pool, struct cn_pool *value)
 {
-	size_t first = (uintptr_t)pool->base >> TABLE_SHIFT;
+	size_t first = (uintptr_t)pool->base >> CN_TABLE_SHIFT;
 	size_t count = pool->heap.unit_count / CN_CHUNK_UNITS;
-	struct cn_pool *_Atomic *table = atomic_load(&pools.table);
+	struct cn_pool *_Atomic *table = atomic_load(&cn_pool_table);
 
 	for (size_t i = 0; i < count; i++)
 		atomic_store_explicit(&table[first + i], value, memory_order_release);
 }
 
-struct cn_pool *cn_pool_of(const void *address)
+bool cn_pool_has(const void *address)
 {
-	struct cn_pool *_Atomic *table = atomic_load_explicit(&pools.table, memory_order_acquire);
-	uintptr_t chunk = (uintptr_t)address >> TABLE_SHIFT;
-
-	if (!table || chunk >> (ADDRESS_BITS - TABLE_SHIFT))
-		return NULL;
-	return atomic_load_explicit(&table[chunk], memory_order_acquire);
+	return cn_pool_of(address) != NULL;
 }
 
 struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue)
@@ -95,12 +86,12 @@ struct cn_cache *cn_cache_take(void)
 
 void cn_cache_give(struct cn_cache *cache)
 {
-	cn_lock(&cache->lock);
+	cn_quick_lock(&cache->lock);
 	cache->pool = NULL; /* a thread that comes late sees that it does */
 	cache->reused = 0;
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
-	cn_unlock(&cache->lock);
+	cn_quick_unlock(&cache->lock);
 	cn_lock(&pools.lock);
 	cache->next = pools.spare_caches;
 	pools.spare_caches = cache;
@@ -153,9 +144,9 @@ bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
 {
 	struct cn_pool *pool = cache->pool;
-	bool any = false;
+	unsigned count = 0;
 
-	cn_lock(&cache->lock);
+	cn_quick_lock(&cache->lock);
 	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_CLASS_COUNT;
 	     class = cn_bins_next(&cache->bins, class + 1)) {
 		uint32_t next;
@@ -164,23 +155,29 @@ bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
 			next = block->next;
 			if (block->number > point.number || !is_reached(cache, block))
 				continue;
-			any = true;
 			cn_bins_remove(&pool->heap, &cache->bins, index);
 			set_moving(block);
-			cn_lock(&pool->lock);
+			if (count++ % SETTLED_AT_ONCE == 0) { /* a few for each lock, and others come in between */
+				if (count > 1)
+					cn_unlock(&pool->lock);
+				cn_lock(&pool->lock);
+			}
 			cn_heap_give(&pool->heap, index);
-			cn_unlock(&pool->lock);
 		}
 	}
-	cn_unlock(&cache->lock);
-	return any;
+	if (count)
+		cn_unlock(&pool->lock);
+	cn_quick_unlock(&cache->lock);
+	return count != 0;
 }
 
 void cn_pool_settle_all(struct cn_pool *pool)
 {
 	cn_pool_collect(pool);
-	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next)
+	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+		cn_pool_look(cache);
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+	}
 }
 
 /* ---- Giving back ---- */
@@ -307,10 +304,10 @@ static struct cn_pool *new_record(uint32_t unit_count)
 	return pool;
 }
 
-CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, void *owner, struct cn_pool **ret_pool)
+CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_pool)
 {
-	size_t all = device ? device->total_bytes : machine_bytes();
-	size_t most = max_bytes && max_bytes < all ? max_bytes : all;
+	size_t all = wants->device ? wants->device->total_bytes : machine_bytes();
+	size_t most = wants->max_bytes && wants->max_bytes < all ? wants->max_bytes : all;
 	most = most < RANGE_BYTES_MAX ? most : RANGE_BYTES_MAX;
 	size_t range = (most + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
 	void *base;
@@ -319,20 +316,24 @@ CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, vo
 	cn_pools_reap();
 	pthread_once(&table_once, make_table);
 	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
-	struct cn_pool *pool = atomic_load(&pools.table) ? new_record(units) : NULL;
+	struct cn_pool *pool = atomic_load(&cn_pool_table) ? new_record(units) : NULL;
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
 	if (!cn_heap_open(&pool->heap, units)) {
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
 		goto err_free;
 	}
-	result = cn_device_ops->arena_create(device, node, range, CHUNK_BYTES, &pool->arena, &base);
+	result = cn_device_ops->arena_create(wants->device, wants->node, range, CHUNK_BYTES, wants->shareable,
+					     &pool->arena, &base);
 	if (result)
 		goto err_close;
+	result = cn_device_ops->arena_allow(pool->arena, wants->users);
+	if (result)
+		goto err_arena;
 	pool->base = base;
 	pool->id = atomic_fetch_add(&pools.last_id, 1) + 1;
 	pool->max_bytes = range;
-	pool->owner = owner;
+	pool->owner = wants->owner;
 	atomic_store(&pool->policies, CN_POOL_POLICIES);
 	cn_lock(&pool->lock);
 	pool->ended = false;
@@ -346,6 +347,8 @@ CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, vo
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 
+err_arena:
+	cn_device_ops->arena_free(pool->arena);
 err_close:
 	cn_heap_empty(&pool->heap);
 err_free:
@@ -358,9 +361,9 @@ static bool is_at_rest(struct cn_pool *pool)
 {
 	cn_pool_settle_all(pool);
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_lock(&cache->lock);
+		cn_quick_lock(&cache->lock);
 		bool empty = cn_bins_next(&cache->bins, 0) == CN_CLASS_COUNT;
-		cn_unlock(&cache->lock);
+		cn_quick_unlock(&cache->lock);
 		if (!empty)
 			return false;
 	}
@@ -378,9 +381,9 @@ static bool is_over(struct cn_pool *pool)
 	struct cn_cache *cache = atomic_load(&pool->caches);
 	cn_unlock(&pool->lock);
 	for (; cache; cache = cache->next) {
-		cn_lock(&cache->lock);
+		cn_quick_lock(&cache->lock);
 		bool allocating = cache->allocating;
-		cn_unlock(&cache->lock);
+		cn_quick_unlock(&cache->lock);
 		if (allocating)
 			return false;
 	}
@@ -449,6 +452,15 @@ void cn_pool_destroy(struct cn_pool *pool)
 	cn_pools_reap();
 }
 
+CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users)
+{
+	if (!pin(pool))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	CUresult result = cn_device_ops->arena_allow(pool->arena, users);
+	unpin(pool);
+	return result;
+}
+
 void *cn_pool_owner(const struct cn_pool *pool)
 {
 	return pool->owner;
@@ -496,14 +508,20 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 
 	cn_pool_collect(pool);
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_lock(&cache->lock);
+		cn_quick_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
-		cn_unlock(&cache->lock);
+		cn_quick_unlock(&cache->lock);
 		numbers.metadata_bytes += sizeof *cache;
 	}
 	cn_lock(&pool->lock);
 	numbers.reserved_bytes = pool->reserved_bytes;
 	numbers.reserved_high_bytes = pool->reserved_high_bytes;
+	/*
+	 * Summed while others allocate and free, the use can come out too high (cn_pool_used()); never is it this
+	 * high.
+	 */
+	if (numbers.used_high_bytes > numbers.reserved_high_bytes)
+		numbers.used_high_bytes = numbers.reserved_high_bytes;
 	numbers.reused_settled = pool->reused_settled;
 	numbers.reused_followed = pool->reused_followed;
 	numbers.reused_opportunistic = pool->reused_opportunistic;

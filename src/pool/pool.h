@@ -48,11 +48,20 @@ struct cn_pool_block {
 	uint32_t note; /* of a shared block */
 };
 
-/*
- * A pool of a device's memory, or of the machine's (`device` NULL; node -1: any). `max_bytes` is the most it may
- * hold; 0: as much as there is. `owner` is the layer above's, and comes back from cn_pool_owner().
- */
-CUresult cn_pool_create(struct cn_device *device, int node, size_t max_bytes, void *owner, struct cn_pool **ret_pool);
+/* What a pool is to be. */
+struct cn_pool_wants {
+	struct cn_device *device; /* whose memory; NULL: the machine's, */
+	int node;                 /* of this node; -1: any */
+	size_t max_bytes;         /* the most it may hold; 0: as much as there is */
+	bool shareable;           /* cn_pool_part() will be called */
+	struct cn_users users;
+	void *owner; /* the layer above's: comes back from cn_pool_owner() */
+};
+
+CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_pool);
+
+/* Change who may use its memory. */
+CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
 
 /* No more allocations; the pool goes with its last block. */
 void cn_pool_destroy(struct cn_pool *pool);
@@ -70,7 +79,8 @@ CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t
 
 /*
  * Free the block that begins at the address, when the queue has come to it; `queue` NULL: now, everything that used
- * it has happened. CUDA_ERROR_INVALID_VALUE: no block of any pool begins there.
+ * it has happened. CUDA_ERROR_INVALID_VALUE: no block of a pool begins there; CUDA_ERROR_NOT_FOUND, which nobody has
+ * explained: the address is no pool's.
  */
 CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
 
@@ -78,8 +88,8 @@ CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
  * ---- Blocks that others may have too ----
  *
  * All the pool knows of sharing is that a block can be held. cn_pool_free() refuses a shared block with
- * CUDA_ERROR_ALREADY_ACQUIRED: it is held instead, and given back when nobody has it any more. `address` is where the
- * block begins.
+ * CUDA_ERROR_ALREADY_ACQUIRED, unexplained: it is held instead, and given back when nobody has it any more. `address`
+ * is where the block begins.
  */
 
 /* Mark a living block as shared, with a note that cn_pool_find() returns. False: it is not living, or is already. */
@@ -100,7 +110,12 @@ void cn_pool_unkeep(struct cn_pool *pool);
 /* Where the range begins, how large it is, and the part of it around an offset as another process gets it. */
 void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes);
 CUresult cn_pool_part(const struct cn_pool *pool, size_t offset, struct cn_arena_part *ret_part);
+/* As arena_serial() and arena_watch() in device.h. */
+uint64_t cn_pool_serial(const struct cn_pool *pool, size_t offset, size_t *ret_end);
+void cn_pool_watch(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object);
 
+/* Is an address in the range of a pool, whatever is there? */
+bool cn_pool_has(const void *address);
 /* The living block that holds an address. False: none. */
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);
 
@@ -112,6 +127,31 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
 /* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
 void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
 void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);
+
+/* ---- For a stranger who looks: cells.c. The pool is kept, and no lock is held for long. ---- */
+
+/* What most of a cell is. */
+enum cn_cell_kind {
+	CN_CELL_LIVE = '#',
+	CN_CELL_SHARED = '=', /* … and others may have it too */
+	CN_CELL_HELD = '!',   /* freed by the program, and not given back yet */
+	CN_CELL_CACHED = 'o', /* freed, and its queue's */
+	CN_CELL_FREE = '.',
+	CN_CELL_HOLE = '_',    /* no memory */
+	CN_CELL_UNKNOWN = '?', /* it would take too long to say */
+};
+struct cn_pool_cell {
+	char kind;
+	uint32_t note; /* of the largest block of this kind, if it is SHARED or HELD */
+};
+
+void cn_pool_amounts(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
+/*
+ * Cells [first, first + count) of `of`, which are equal parts of what was used of the range so far: so many bytes,
+ * which are returned. `of` is at most 2^24. *place is 0 for the first, for the others what the last call left there.
+ */
+uint64_t cn_pool_cells(struct cn_pool *pool, uint64_t first, uint64_t count, uint64_t of, uint64_t *place,
+		       struct cn_pool_cell *ret_cells);
 
 /* Give free memory back to the system, as long as at least `keep_bytes` stay reserved. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);

@@ -128,6 +128,40 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPr
 	return cn_runtime_result(result ? result : cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
 }
 
+/* The limits and settings of the two APIs are the same numbers. */
+cudaError_t cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxGetLimit(pValue, (CUlimit)limit));
+}
+
+cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxSetLimit((CUlimit)limit, value));
+}
+
+cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
+{
+	CUfunc_cache config = CU_FUNC_CACHE_PREFER_NONE;
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuCtxGetCacheConfig(pCacheConfig ? &config : NULL);
+	if (!result && pCacheConfig)
+		*pCacheConfig = (enum cudaFuncCache)config;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache cacheConfig)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxSetCacheConfig((CUfunc_cache)cacheConfig));
+}
+
 /* ---- Attributes ------------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)

@@ -201,3 +201,21 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, 
 		return error;
 	return cn_runtime_result(cuFuncSetAttribute(function, (CUfunction_attribute)attr, value));
 }
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
+							  size_t dynamicSMemSize)
+{
+	CUfunction function = NULL;
+	CUresult result = cn_runtime_context();
+	cudaError_t error;
+
+	if (result)
+		return cn_runtime_result(result);
+	if (func && !numBlocks)
+		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the count of blocks");
+	error = find_kernel(func, &function);
+	if (error)
+		return error;
+	return cn_runtime_result(
+		cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function, blockSize, dynamicSMemSize));
+}

@@ -7,8 +7,21 @@
  * exist. An export is a slot and a generation, which is odd while the export is live, and grows by one when it ends and
  * by one more when the slot is used again. So a word of a ledger says which life of the slot it means.
  *
+ * A pool's memory comes in parts, which begin and end at multiples of CN_PART_BYTES. A part may lose its memory and get
+ * other memory later: the control segment has a word for each CN_PART_BYTES of the range, which says by its serial what
+ * memory the exported blocks there lie in; 0: none does.
+ *
  * Order that must not change, each a seq_cst store and then a seq_cst load:
  * importer: own word, then the slot's generation. exporter: the slot's generation, then the ledgers' words.
+ *
+ * The serials are written before the generation that shows a block, and read after it: so an importer reads serials
+ * that are not older than the block. They are not younger either. Memory is taken from a part only while no block of
+ * it is live or held, and other serials are written only when memory was taken; but once an importer has found the
+ * generation it wants behind its own word, the block is one of these, by the order above, until the word is out. Nor is
+ * the importer's own mapping taken away: it forgets one only while it counts no hold in it, under the lock under which
+ * it counts. Hence: if all serials are those of what it has mapped, it has the block's memory; if not, it takes its
+ * word out, asks for what is missing, and begins again. Nothing has to be held meanwhile: a block that still lives has
+ * kept its memory, and one that does not is refused by its generation.
  */
 #ifndef CN_SHARE_CONTROL_H
 #define CN_SHARE_CONTROL_H
@@ -26,6 +39,8 @@ enum {
 	CN_EXPORT_DATA_BYTES = 64,
 	CN_EXPORT_DATA_MAGIC = 0x74705ece,
 	CN_EXPORT_DATA_VERSION = 1,
+	CN_PART_BYTES = 32 * 1024 * 1024, /* what a pool grows and shrinks by */
+	CN_PART_COUNT_MAX = 1 << 15,      /* of the largest range, 1 TiB */
 };
 
 struct cn_control_slot {
@@ -38,11 +53,13 @@ struct cn_control {
 	_Atomic uint64_t limit_bytes; /* what an importer may hold; 0: as much as it likes */
 	unsigned char rest_of_page[4096 - sizeof(uint64_t)];
 	struct cn_control_slot slots[CN_EXPORT_SLOTS];
+	_Atomic uint64_t serials[CN_PART_COUNT_MAX];
 };
 
 struct cn_ledger {
 	_Atomic uint64_t held_count, held_bytes; /* what the importer says of itself: to be shown, not relied on */
-	unsigned char rest_of_page[4096 - 2 * sizeof(uint64_t)];
+	_Atomic uint64_t parts_seen;             /* the number of the last CN_MESSAGE_PARTS that was looked into */
+	unsigned char rest_of_page[4096 - 3 * sizeof(uint64_t)];
 	_Atomic uint64_t held[CN_EXPORT_SLOTS]; /* the generation that is held; 0: none */
 };
 

@@ -8,6 +8,8 @@
  * that has just found one may look at it.
  */
 #include "share/internal.h"
+#include "share/mark.h"
+#include "share/port.h"
 #include "share/rights.h"
 #include "share/wire.h"
 
@@ -49,6 +51,22 @@ static uint32_t take_slot(struct cn_export *export)
 	return slot;
 }
 
+/*
+ * Nothing of it is exported any more, and nothing ever will be. That its socket is gone can be seen at once; the rest
+ * is done on the service thread. Export locked.
+ */
+static void end_locked(struct cn_export *export)
+{
+	cn_service_divert(&export->listener, export->path_fd);
+	cn_service_post(&export->close_job);
+}
+
+/* The life that began with begin_life() is over. Export locked. */
+static void forget_life(struct cn_export *export, uint32_t slot)
+{
+	export->slot_bytes -= export->slots[slot].bytes;
+}
+
 /* Export locked. */
 static void give_slot(struct cn_export *export, uint32_t slot)
 {
@@ -56,20 +74,40 @@ static void give_slot(struct cn_export *export, uint32_t slot)
 	export->slot_spare = slot;
 	export->slot_count--;
 	if (export->closing && !export->slot_count)
-		cn_service_post(&export->close_job);
+		end_locked(export);
 }
 
+/* Show in which memory a block lies. It is live, so that memory stays. Export locked. */
+static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes)
+{
+	_Atomic uint64_t *serials = control_of(export)->serials;
+	uint64_t index = offset / CN_PART_BYTES, last = (offset + bytes - 1) / CN_PART_BYTES;
+
+	while (index <= last) {
+		size_t end;
+		uint64_t serial = cn_pool_serial(export->pool, index * CN_PART_BYTES, &end);
+		do /* written only where it is new: all importers read these */
+			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial)
+				atomic_store(&serials[index], serial);
+		while (++index <= last && index * CN_PART_BYTES < end);
+	}
+}
+
+/* Export locked; the block is shared, and cannot be freed before that lock is. */
 static void begin_life(struct cn_export *export, uint32_t slot, const struct cn_pool_block *block)
 {
 	struct cn_slot *mine = &export->slots[slot];
 	struct cn_control_slot *shown = &control_of(export)->slots[slot];
+	uint64_t offset = (uint64_t)((char *)block->start - export->base);
 
 	mine->address = block->start;
 	mine->bytes = block->bytes;
+	export->slot_bytes += block->bytes;
 	mine->generation = (mine->generation | 1) + (mine->generation ? 2 : 0);
 	mine->deferred_ns = 0;
-	atomic_store_explicit(&shown->offset, (uint64_t)((char *)block->start - export->base), memory_order_relaxed);
+	atomic_store_explicit(&shown->offset, offset, memory_order_relaxed);
 	atomic_store_explicit(&shown->bytes, block->bytes, memory_order_relaxed);
+	show_parts(export, offset, block->bytes);
 	atomic_store(&shown->generation, mine->generation);
 }
 
@@ -90,13 +128,11 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	} else if (!(slot = take_slot(export))) {
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%d blocks of the pool are exported, and no more can be",
 				  CN_EXPORT_SLOTS - 1);
+	} else if (!cn_pool_share(address, slot)) { /* freed by another thread just now */
+		give_slot(export, slot);
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p is being freed", address);
 	} else {
 		begin_life(export, slot, &block);
-		if (!cn_pool_share(address, slot)) { /* freed by another thread just now */
-			atomic_store(&control_of(export)->slots[slot].generation, export->slots[slot].generation + 1);
-			give_slot(export, slot);
-			result = cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p is being freed", address);
-		}
 	}
 	if (!result) {
 		memcpy(data.pool, export->name, sizeof data.pool);
@@ -111,12 +147,17 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	return CUDA_SUCCESS;
 }
 
-/* ---- The end of an export ---- */
-
-static bool holds(const struct cn_importer *importer, uint32_t slot, uint64_t generation)
+bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset)
 {
-	return importer->ledger.bytes && atomic_load(&ledger_of(importer)->held[slot]) == generation;
+	cn_lock(&export->lock);
+	bool found = slot && slot <= export->slot_top && export->slots[slot].generation == generation;
+	if (found)
+		*ret_offset = (uint64_t)((char *)export->slots[slot].address - export->base);
+	cn_unlock(&export->lock);
+	return found;
 }
+
+/* ---- The end of an export ---- */
 
 /*
  * Does anybody hold it? A word of a process that has died counts for nothing, whether or not the service thread has
@@ -180,8 +221,10 @@ static void end_life(void *object, uint64_t slot_number)
 		defer(export, slot);
 	else /* before the slot: with the last slot the export may go, and the pool with it */
 		cn_pool_give_back(address);
-	if (!held)
+	if (!held) {
+		forget_life(export, slot);
 		give_slot(export, slot);
+	}
 	cn_unlock(&export->lock);
 }
 
@@ -197,6 +240,7 @@ void cn_export_look_again(struct cn_export *export)
 			continue;
 		undefer(export, slot);
 		cn_pool_give_back(export->slots[slot].address);
+		forget_life(export, slot);
 		give_slot(export, slot);
 	}
 	closing = export->closing;
@@ -216,6 +260,46 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 	if (result)
 		cn_pool_unhold(address);
 	return result;
+}
+
+/* ---- Parts that lose their memory ---- */
+
+/*
+ * On the service thread. What the words say is compared with what is there, and not only at the offset that we were
+ * told of: so it does not matter how late we were told.
+ */
+static void hide_parts(struct cn_job *job)
+{
+	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, parts_job));
+	_Atomic uint64_t *serials = control_of(export)->serials;
+	size_t end;
+
+	/* First: what is lost from here on needs another look. */
+	atomic_store(&export->parts_posted, false);
+	for (uint64_t index = 0; index < export->range_bytes / CN_PART_BYTES; index++) {
+		if (!atomic_load_explicit(&serials[index], memory_order_relaxed))
+			continue;
+		cn_lock(&export->lock); /* a block may be shown there this very moment */
+		if (atomic_load_explicit(&serials[index], memory_order_relaxed) !=
+		    cn_pool_serial(export->pool, index * CN_PART_BYTES, &end))
+			atomic_store(&serials[index], 0);
+		cn_unlock(&export->lock);
+	}
+	cn_importers_tell_parts(export);
+}
+
+/* The device calls it: a part that importers may have has lost its memory. */
+static void lose_part(void *object, size_t offset)
+{
+	struct cn_export *export = object;
+
+	(void)offset;
+	cn_lock(&export->lock);
+	/* Not once the export is about to end: the job comes before that one, or not at all. */
+	bool ends = export->closing && !export->slot_count;
+	if (!ends && !atomic_exchange(&export->parts_posted, true))
+		cn_service_post(&export->parts_job);
+	cn_unlock(&export->lock);
 }
 
 /* ---- Life ---- */
@@ -275,12 +359,13 @@ static void spare_record(struct cn_export *export)
 	cn_unlock(&exports.lock);
 }
 
-/* On the service thread: nothing of it is exported any more, and nothing ever will be. */
+/* On the service thread: see end_locked(). */
 static void end_export(struct cn_job *job)
 {
 	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, close_job));
 	struct cn_pool *pool = export->pool;
 
+	cn_pool_watch(pool, NULL, NULL);
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
 	unlist(export);
@@ -352,13 +437,18 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a shared pool's record");
 	export->pool = pool;
 	export->base = cn_pool_base(pool, &range_bytes);
+	export->range_bytes = range_bytes;
 	export->facts = *facts;
 	export->close_job.run = end_export;
 	export->evict_job.run = cn_importers_evict;
+	export->parts_job.run = hide_parts;
 	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name) {
 		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no name for a shared pool: %s", strerror(errno));
 		goto err_spare;
 	}
+	memcpy(&export->id, export->name, sizeof export->id);
+	export->id += !export->id;
+	export->created_ns = cn_service_now_ns();
 	result = make_slots(export);
 	if (result)
 		goto err_spare;
@@ -372,6 +462,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 	cn_service_allow_fork();
 	if (result)
 		goto err_control;
+	cn_mark_leave(export->path_fd, facts);
 	export->listener.ready = cn_importers_accept;
 	cn_pool_keep(pool);
 	set_closing(export, false);
@@ -379,13 +470,17 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 	export->next = exports.first;
 	exports.first = export;
 	cn_unlock(&exports.lock);
+	cn_pool_watch(pool, lose_part, export);
 	result = cn_service_watch(&export->listener);
 	if (result)
 		goto err_unlist;
+	atomic_store(&export->known, true);
+	cn_port_try_open();
 	*ret_export = export;
 	return CUDA_SUCCESS;
 
 err_unlist:
+	cn_pool_watch(pool, NULL, NULL);
 	set_closing(export, true);
 	unlist(export);
 	cn_pool_unkeep(pool);
@@ -405,7 +500,7 @@ void cn_export_close(struct cn_export *export)
 	cn_lock(&export->lock);
 	export->closing = true;
 	if (!export->slot_count)
-		cn_service_post(&export->close_job);
+		end_locked(export);
 	cn_unlock(&export->lock);
 }
 
@@ -438,10 +533,11 @@ void cn_export_set_limit(struct cn_export *export, uint64_t bytes)
 
 /* ---- Who has what ---- */
 
-/* Export locked. */
-static void describe(const struct cn_export *export, const struct cn_importer *importer,
+/* Export locked. False: it was not all that could be looked at. */
+static bool describe(const struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
 		     struct cn_importer_facts *ret_facts)
 {
+	uint32_t slot = export->deferred;
 	struct cn_importer_facts facts = {
 		.id = importer->id,
 		.pid = importer->pid,
@@ -454,7 +550,7 @@ static void describe(const struct cn_export *export, const struct cn_importer *i
 		facts.held_count = atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed);
 		facts.held_bytes = atomic_load_explicit(&ledger_of(importer)->held_bytes, memory_order_relaxed);
 	}
-	for (uint32_t slot = export->deferred; slot; slot = export->slots[slot].next) {
+	for (uint64_t looks = 0; slot && looks < looks_max; slot = export->slots[slot].next, looks++) {
 		const struct cn_slot *mine = &export->slots[slot];
 		if (!holds(importer, slot, mine->generation))
 			continue;
@@ -464,6 +560,39 @@ static void describe(const struct cn_export *export, const struct cn_importer *i
 			facts.waiting_since_ns = mine->deferred_ns;
 	}
 	*ret_facts = facts;
+	return !slot;
+}
+
+bool cn_export_describe(struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
+			struct cn_importer_facts *ret_facts)
+{
+	cn_lock(&export->lock);
+	bool all = describe(export, importer, looks_max, ret_facts);
+	cn_unlock(&export->lock);
+	return all;
+}
+
+struct cn_export *cn_export_after(uint64_t id)
+{
+	struct cn_export *next = NULL;
+
+	cn_lock(&exports.lock);
+	for (struct cn_export *export = exports.first; export; export = export->next)
+		if (export->id > id && (!next || export->id < next->id) && atomic_load(&export->known))
+			next = export;
+	cn_unlock(&exports.lock);
+	return next;
+}
+
+unsigned cn_exports_count(void)
+{
+	unsigned count = 0;
+
+	cn_lock(&exports.lock);
+	for (const struct cn_export *export = exports.first; export; export = export->next)
+		count += atomic_load(&export->known);
+	cn_unlock(&exports.lock);
+	return count;
 }
 
 size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *importers, size_t room)
@@ -475,7 +604,7 @@ size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *i
 		if (!importer->joined)
 			continue;
 		if (count < room)
-			describe(export, importer, &importers[count]);
+			describe(export, importer, UINT64_MAX, &importers[count]);
 		count++;
 	}
 	cn_unlock(&export->lock);

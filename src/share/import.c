@@ -2,23 +2,19 @@
 /*
  * Imports: the channel to the exporter, and how an import comes and goes. See import.h for the idea.
  *
- * The channel is the service thread's: it reads what comes, tells the exporter that something was let go of, and takes
- * the import apart when it has ended. A thread that needs a reply waits for the service thread to bring it.
+ * Once an import has joined, the channel is the service thread's: it hears what comes, tells the exporter that
+ * something was let go of, and takes the import apart when it has ended. Until then an import is a descriptor and what
+ * that says.
  */
 #include "share/import_internal.h"
 
+#include "base/descriptor.h"
+#include "share/mark.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define RETRY_NS        10000000ull
-#define RANGE_BYTES_MAX ((uint64_t)1 << 40)
-
-enum { VIEW_ALIGNMENT_BYTES = 32 * 1024 * 1024 };
+#define RETRY_NS 10000000ull
 
 _Atomic bool cn_imports_exist;
 
@@ -72,41 +68,14 @@ void cn_import_tell_locked(struct cn_import *import)
 		cn_service_post(&import->release_job);
 }
 
-/* Bring the answer to whoever asks; false: nobody does. */
-static bool bring_answer(struct cn_import *import, const struct cn_parcel *parcel)
-{
-	cn_lock(&import->lock);
-	bool wanted = parcel->message.request == import->request && !atomic_load(&import->answered);
-	if (wanted) {
-		import->answer = *parcel;
-		atomic_store(&import->answered, 1);
-	}
-	cn_unlock(&import->lock);
-	if (wanted)
-		cn_futex_wake(&import->answered, 1);
-	return wanted;
-}
-
-/* Whoever waits for an answer gets none; why, the state says from now on. */
-static void fail_request(struct cn_import *import, enum cn_import_state state)
+/* No more will come. */
+static void lose_channel(struct cn_import *import)
 {
 	cn_lock(&import->lock);
 	if (import->state == CN_IMPORT_ALIVE)
-		import->state = state;
-	bool waiting = !atomic_load(&import->answered);
-	if (waiting) {
-		import->answer = (struct cn_parcel){.message = {.result = CUDA_ERROR_OPERATING_SYSTEM }};
-		atomic_store(&import->answered, 1);
-	}
+		import->state = CN_IMPORT_ORPHANED;
+	cn_import_want_drop_locked(import); /* of what we do not hold, nothing will be held again */
 	cn_unlock(&import->lock);
-	if (waiting)
-		cn_futex_wake(&import->answered, 1);
-}
-
-/* No more will come. */
-static void lose_channel(struct cn_import *import, enum cn_import_state state)
-{
-	fail_request(import, state);
 	cn_service_unwatch(&import->channel);
 	import->channel.fd = -1;
 }
@@ -115,24 +84,18 @@ static void channel_ready(struct cn_watch *watch)
 {
 	struct cn_import *import = (struct cn_import *)watch;
 	struct cn_parcel parcel;
-	int error = cn_wire_receive(watch->fd, &parcel);
 
-	if (error == EAGAIN)
-		return;
-	if (error == EMFILE) { /* only answers have descriptors: this one is lost, and the exporter is still there */
-		fail_request(import, CN_IMPORT_ALIVE);
-		return;
-	}
-	if (error) {
-		lose_channel(import, CN_IMPORT_ORPHANED);
-		return;
-	}
-	if (parcel.message.kind == CN_MESSAGE_EVICTED) {
-		cn_wire_close(&parcel);
-		lose_channel(import, CN_IMPORT_EVICTED);
-	} else if (!bring_answer(import, &parcel)) {
+	if (pthread_mutex_trylock(&import->reading))
+		return; /* a thread that asks reads, and has us called again for what it leaves */
+	int error = cn_wire_receive(watch->fd, &parcel);
+	if (!error) {
+		error = cn_import_hear(import, &parcel.message);
 		cn_wire_close(&parcel);
 	}
+	/* Only answers have descriptors: one for which there was no room was late, and the exporter is still there. */
+	if (error && error != EAGAIN && error != EMFILE)
+		lose_channel(import);
+	pthread_mutex_unlock(&import->reading);
 }
 
 CUresult cn_import_explain_locked(const struct cn_import *import)
@@ -144,93 +107,6 @@ CUresult cn_import_explain_locked(const struct cn_import *import)
 			"and freed, but nothing more imported");
 }
 
-/* Ask the exporter for the part around an offset. `asking` is held; the import is not locked. */
-static CUresult ask_part(struct cn_import *import, uint64_t offset, struct cn_parcel *ret_answer)
-{
-	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_PART, .words = {offset}}};
-	uint64_t deadline = cn_service_now_ns() + (uint64_t)CN_WIRE_TIMEOUT_MS * 1000000;
-	uint64_t now;
-
-	/*
-	 * A descriptor of our own, which no forked child gets: the service thread may close the channel's while we
-	 * send.
-	 */
-	cn_service_hold_fork();
-	cn_lock(&import->lock);
-	request.message.request = ++import->request;
-	bool alive = import->state == CN_IMPORT_ALIVE;
-	int sock = alive ? fcntl(import->channel.fd, F_DUPFD_CLOEXEC, 3) : -1, error = sock < 0 ? errno : 0;
-	atomic_store(&import->answered, sock < 0);
-	CUresult result = alive ? CUDA_SUCCESS : cn_import_explain_locked(import);
-	cn_unlock(&import->lock);
-	if (sock >= 0) {
-		error = cn_wire_send(sock, &request);
-		close(sock);
-	}
-	cn_service_allow_fork();
-	if (!result && error) {
-		cn_lock(&import->lock);
-		atomic_store(&import->answered, 1);            /* nobody asks */
-		result = error == EPIPE || error == ECONNRESET /* the service thread is about to see it, too */
-				 ? cn_import_explain_locked(import)
-				 : cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool's exporter could not be asked: %s",
-					    strerror(error));
-		cn_unlock(&import->lock);
-	}
-	if (result)
-		return result;
-	while (!atomic_load(&import->answered) && (now = cn_service_now_ns()) < deadline)
-		cn_futex_wait(&import->answered, 0, (int64_t)(deadline - now));
-
-	cn_lock(&import->lock);
-	if (!atomic_load(&import->answered)) {
-		import->request++; /* whatever comes now is late */
-		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool's exporter has not answered for %d ms",
-				  CN_WIRE_TIMEOUT_MS);
-	} else if (import->answer.message.result) {
-		result = import->state != CN_IMPORT_ALIVE
-				 ? cn_import_explain_locked(import)
-				 : cn_error(CUDA_ERROR_INVALID_VALUE,
-					    "the pool's exporter refused to hand over its memory: %d",
-					    (int)import->answer.message.result);
-	}
-	bool came = atomic_load(&import->answered);
-	*ret_answer = import->answer;
-	atomic_store(&import->answered, 1); /* nobody asks */
-	cn_unlock(&import->lock);
-	if (result && came)
-		cn_wire_close(ret_answer);
-	return result;
-}
-
-CUresult cn_import_map(struct cn_import *import, uint64_t offset)
-{
-	struct cn_parcel answer;
-
-	pthread_mutex_lock(&import->asking);
-	CUresult result = CUDA_SUCCESS;
-	if (offset < import->mapped_from || offset >= import->mapped_to) {
-		result = ask_part(import, offset, &answer);
-		if (!result) {
-			struct cn_arena_part part = {
-				.offset = answer.message.words[0],
-				.bytes = answer.message.words[1],
-				.fd = answer.descriptor_count == 1 ? answer.descriptors[0] : -1,
-			};
-			result = cn_device_ops->view_map(import->view, &part);
-			if (!result) {
-				cn_lock(&import->lock);
-				import->mapped_from = part.offset;
-				import->mapped_to = part.offset + part.bytes;
-				cn_unlock(&import->lock);
-			}
-			cn_wire_close(&answer);
-		}
-	}
-	pthread_mutex_unlock(&import->asking);
-	return result;
-}
-
 /* ---- Life ---- */
 
 void cn_import_end_locked(struct cn_import *import)
@@ -239,6 +115,13 @@ void cn_import_end_locked(struct cn_import *import)
 		return;
 	import->ending = true;
 	cn_service_post(&import->end_job);
+}
+
+void cn_import_unbusy_locked(struct cn_import *import)
+{
+	if (!--import->busy_count && import->drop_wanted)
+		cn_import_want_drop_locked(import);
+	cn_import_end_locked(import);
 }
 
 static void before_fork(void)
@@ -255,8 +138,11 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	for (struct cn_import *import = imports.first; import; import = import->next) {
-		close(import->control.fd);
-		close(import->ledger.fd);
+		close(import->path_fd);
+		if (import->control.fd >= 0)
+			close(import->control.fd);
+		if (import->ledger.fd >= 0)
+			close(import->ledger.fd);
 	}
 	imports.first = NULL;
 	cn_unlock(&imports.lock);
@@ -272,7 +158,8 @@ static void watch_forks(void)
 static void unlist(struct cn_import *import)
 {
 	cn_lock(&imports.lock);
-	cn_map_remove(&imports.by_address, &import->node);
+	if (import->base) /* else it never was there */
+		cn_map_remove(&imports.by_address, &import->node);
 	for (struct cn_import **link = &imports.first; *link; link = &(*link)->next)
 		if (*link == import) {
 			*link = import->next;
@@ -281,35 +168,28 @@ static void unlist(struct cn_import *import)
 	cn_unlock(&imports.lock);
 }
 
-static void give_memory(struct cn_import *import)
+/* The import is closed and holds nothing. No fork at the same time. */
+static void take_apart(struct cn_import *import)
 {
-	if (import->view)
-		cn_device_ops->view_free(import->view);
-	cn_segment_close(&import->control);
-	cn_segment_close(&import->ledger); /* last: with it the exporter may have the memory back */
-	if (import->memory)
-		munmap(import->memory, import->memory_bytes);
-	import->view = NULL;
-	import->memory = NULL;
-}
-
-/* On the service thread: the import is closed and holds nothing. */
-static void end_import(struct cn_job *job)
-{
-	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, end_job));
-
 	unlist(import);
 	cn_lock(&import->lock);
 	import->base = NULL;
 	cn_unlock(&import->lock);
-	give_memory(import);
+	cn_import_give_memory(import);
 	if (import->channel.fd >= 0)
 		cn_service_unwatch(&import->channel);
 	import->channel.fd = -1;
+	close(import->path_fd);
 	cn_lock(&imports.lock);
 	import->next = imports.ended;
 	imports.ended = import;
 	cn_unlock(&imports.lock);
+}
+
+/* On the service thread. */
+static void end_import(struct cn_job *job)
+{
+	take_apart((struct cn_import *)((char *)job - offsetof(struct cn_import, end_job)));
 }
 
 void *cn_import_take_ended(void)
@@ -330,8 +210,36 @@ void cn_import_close(struct cn_import *import)
 {
 	cn_lock(&import->lock);
 	import->closed = true;
-	cn_import_end_locked(import);
+	/* One that never joined is nothing to the service thread. */
+	bool unknown = !import->base && !import->busy_count && !import->ending;
+	if (unknown)
+		import->ending = true;
+	else
+		cn_import_end_locked(import);
 	cn_unlock(&import->lock);
+	if (!unknown)
+		return;
+	cn_service_hold_fork();
+	take_apart(import);
+	cn_service_allow_fork();
+}
+
+CUresult cn_import_allow(struct cn_import *import, struct cn_users users)
+{
+	cn_lock(&import->lock);
+	import->busy_count++;
+	cn_unlock(&import->lock);
+	pthread_mutex_lock(&import->asking);
+	CUresult result = import->view ? cn_device_ops->view_allow(import->view, users) : CUDA_SUCCESS;
+	if (!result) {
+		import->users = users;
+		import->allowed = true;
+	}
+	pthread_mutex_unlock(&import->asking);
+	cn_lock(&import->lock);
+	cn_import_unbusy_locked(import);
+	cn_unlock(&import->lock);
+	return result;
 }
 
 bool cn_import_is_used(struct cn_import *import)
@@ -345,12 +253,33 @@ bool cn_import_is_used(struct cn_import *import)
 bool cn_import_is_same(struct cn_import *import, const struct cn_import *other)
 {
 	cn_lock(&import->lock);
-	/* The name is the exporter's word, and known to whoever has seen a pointer; the socket is the pool itself. */
-	bool same = memcmp(import->name, other->name, sizeof import->name) == 0 &&
-		    import->socket_device == other->socket_device && import->socket_inode == other->socket_inode &&
+	/* The socket is the pool itself. Its inode is no other's: both have a descriptor of it. */
+	bool same = import->socket_device == other->socket_device && import->socket_inode == other->socket_inode &&
 		    import->state == CN_IMPORT_ALIVE;
 	cn_unlock(&import->lock);
 	return same;
+}
+
+static void prepare_record(struct cn_import *import)
+{
+	import->channel.fd = import->path_fd = import->control.fd = import->ledger.fd = -1;
+	import->channel.due_ns = 0;
+	import->channel.ready = channel_ready;
+	import->channel.due = channel_due;
+	import->release_job.run = say_released;
+	import->drop_job.run = cn_import_drop_parts;
+	import->end_job.run = end_import;
+	atomic_store(&import->release_posted, false);
+	import->allowed = false;
+	import->request = 0;
+	cn_lock(&import->lock);
+	import->held_count = import->held_bytes = import->live_count = 0;
+	import->busy_count = 1; /* it is being made */
+	import->drop_wanted = import->drop_posted = false;
+	import->state = CN_IMPORT_ALIVE;
+	import->closed = true; /* for a thread that comes too late, and takes it for what it was */
+	import->ending = false;
+	cn_unlock(&import->lock);
 }
 
 static struct cn_import *new_record(void)
@@ -362,15 +291,12 @@ static struct cn_import *new_record(void)
 	cn_unlock(&imports.lock);
 	if (!import) {
 		import = calloc(1, sizeof *import);
-		if (import)
-			pthread_mutex_init(&import->asking, NULL);
-		return import;
+		if (!import)
+			return NULL;
+		pthread_mutex_init(&import->asking, NULL);
+		pthread_mutex_init(&import->reading, NULL);
 	}
-	import->held_count = import->held_bytes = import->live_count = 0;
-	import->mapped_from = import->mapped_to = 0;
-	import->busy_count = 0;
-	import->state = CN_IMPORT_ALIVE;
-	import->closed = import->ending = false;
+	prepare_record(import);
 	return import;
 }
 
@@ -382,111 +308,49 @@ static void spare_record(struct cn_import *import)
 	cn_unlock(&imports.lock);
 }
 
-/* The arrays: by slot, by unit, and the set of starts. */
-static CUresult make_memory(struct cn_import *import)
+void cn_import_enter(struct cn_import *import)
 {
-	uint64_t units = import->bytes / CN_IMPORT_UNIT_BYTES;
-	size_t held_bytes = CN_EXPORT_SLOTS * sizeof *import->held;
-	size_t slot_bytes = (units * sizeof *import->slot_at + 7) / 8 * 8;
-
-	import->memory_bytes = held_bytes + slot_bytes + cn_bits_bytes(units);
-	char *memory = mmap(NULL, import->memory_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what is imported: %s", strerror(errno));
-	import->memory = memory;
-	import->held = (struct cn_held *)memory;
-	import->slot_at = (uint32_t *)(memory + held_bytes);
-	cn_bits_open(&import->starts, memory + held_bytes + slot_bytes, units);
-	return CUDA_SUCCESS;
-}
-
-/* Introduce ourselves and learn what the pool is. */
-static CUresult join(struct cn_import *import, struct cn_pool_facts *ret_facts)
-{
-	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_JOIN, .request = 1},
-		.descriptors = {import->ledger.fd},
-		.descriptor_count = 1,
-	};
-	struct cn_parcel welcome;
-	struct pollfd channel = {.fd = import->channel.fd};
-	CUresult result = cn_wire_ask(import->channel.fd, &request, "the pool could not be imported", &welcome);
-
-	if (result && poll(&channel, 1, 0) == 1 && channel.revents & POLLHUP)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the pool has just been destroyed, or its exporter has ended, or has importers enough");
-	if (result)
-		return result;
-	const struct cn_message *message = &welcome.message;
-	if (message->kind != CN_MESSAGE_WELCOME || welcome.descriptor_count != 1 || !message->words[0] ||
-	    message->words[0] % CN_GRANULARITY_BYTES || message->words[0] > RANGE_BYTES_MAX) {
-		cn_wire_close(&welcome);
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something else than a pool");
-	}
-	result = cn_segment_map(welcome.descriptors[0], sizeof(struct cn_control), "the pool's control segment",
-				&import->control);
-	if (result) {
-		cn_wire_close(&welcome);
-		return result;
-	}
-	import->bytes = message->words[0];
-	import->request = 1;
-	memcpy(import->name, message->bytes, sizeof import->name);
-	*ret_facts = (struct cn_pool_facts){
-		.location_type = (int)message->words[1],
-		.location_id = (int)message->words[2],
-		.handle_types = (unsigned)message->words[3],
-		.memory_type = (int)message->words[4],
-	};
-	return CUDA_SUCCESS;
-}
-
-static CUresult enlist(struct cn_import *import)
-{
-	import->channel.ready = channel_ready;
-	import->channel.due = channel_due;
-	import->release_job.run = say_released;
-	import->end_job.run = end_import;
-	atomic_store(&import->release_posted, false);
-	atomic_store(&import->answered, 1);
 	cn_lock(&imports.lock);
 	cn_map_insert(&imports.by_address, &import->node, (uintptr_t)import->base, import->bytes);
-	import->next = imports.first;
-	imports.first = import;
 	cn_unlock(&imports.lock);
-	CUresult result = cn_service_watch(&import->channel);
-	if (result)
-		unlist(import);
-	return result;
+	atomic_store(&cn_imports_exist, true);
 }
 
-/* A channel and a ledger that no forked child has, not even one that is forked this very moment. */
-static CUresult connect_held(struct cn_import *import, int fd)
+/* Keep a descriptor of our own that leads to the exporter, which no forked child has. The import is listed then. */
+static CUresult keep_path(struct cn_import *import, int fd)
 {
-	struct stat status = {0};
+	CUresult result = CUDA_SUCCESS;
 
-	if (!fstat(fd, &status)) { /* if not, the connection fails and says why */
-		import->socket_device = status.st_dev;
-		import->socket_inode = status.st_ino;
-	}
 	cn_service_hold_fork();
-	CUresult result = cn_segment_make("cenote-ledger", sizeof(struct cn_ledger), &import->ledger);
-	if (!result) {
-		result = cn_wire_connect_path(fd, &import->channel.fd);
-		if (result)
-			cn_segment_close(&import->ledger);
-		else
-			cn_service_keep(&import->channel);
+	import->path_fd = fcntl(fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+	if (import->path_fd < 0) {
+		result = errno == EBADF
+				 ? cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", fd)
+				 : cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+					    "no descriptor could be made for an imported pool: %s", strerror(errno));
+	} else {
+		cn_lock(&imports.lock);
+		import->next = imports.first;
+		imports.first = import;
+		cn_unlock(&imports.lock);
 	}
 	cn_service_allow_fork();
 	return result;
 }
 
+/* Give up an import that nobody knows of and that has not joined. */
+static void discard(struct cn_import *import)
+{
+	cn_service_hold_fork();
+	unlist(import);
+	close(import->path_fd);
+	cn_service_allow_fork();
+	spare_record(import);
+}
+
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts)
 {
-	struct cn_pool_facts facts;
-	void *base;
+	struct stat status = {0};
 	CUresult result = cn_service_start();
 
 	if (result)
@@ -496,36 +360,26 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 	if (!import)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an imported pool's record");
 	import->owner = owner;
-	import->channel.due_ns = 0;
-	result = connect_held(import, fd);
-	if (result)
-		goto err_spare;
-	result = join(import, &facts);
-	if (!result)
-		result = make_memory(import);
-	if (!result)
-		result = cn_device_ops->view_create(import->bytes, VIEW_ALIGNMENT_BYTES, &import->view, &base);
-	if (result)
-		goto err_give;
+	result = keep_path(import, fd);
+	if (result) {
+		spare_record(import);
+		return result;
+	}
+	import->marked = !fstat(import->path_fd, &status) && cn_mark_read(&status, &import->facts) &&
+			 cn_wire_is_there(import->path_fd);
+	import->socket_device = status.st_dev;
+	import->socket_inode = status.st_ino;
+	if (!import->marked) /* then the exporter must say where its pool is, or the system why we cannot reach it */
+		result = cn_import_join(import, NULL);
+	if (result) {
+		discard(import);
+		return result;
+	}
 	cn_lock(&import->lock);
-	import->base = base;
+	import->closed = false;
+	cn_import_unbusy_locked(import);
 	cn_unlock(&import->lock);
-	result = enlist(import);
-	if (result)
-		goto err_nobody;
-	atomic_store(&cn_imports_exist, true);
 	*ret_import = import;
-	*ret_facts = facts;
+	*ret_facts = import->facts;
 	return CUDA_SUCCESS;
-
-err_nobody:
-	cn_lock(&import->lock);
-	import->base = NULL;
-	cn_unlock(&import->lock);
-err_give:
-	give_memory(import);
-	cn_service_unwatch(&import->channel);
-err_spare:
-	spare_record(import);
-	return result;
 }

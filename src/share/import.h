@@ -8,6 +8,9 @@
  * it. If the exporter has ended the export by then, it is told.
  *
  * The exporter's end changes nothing for what is held: it stays readable until it is freed. New imports fail.
+ *
+ * Channel, segments and view come with the first pointer (import_join.c). Until then an import is a descriptor, and the
+ * exporter does not know of it; and what keeps it from joining is said by the import of a pointer.
  */
 #ifndef CN_SHARE_IMPORT_H
 #define CN_SHARE_IMPORT_H
@@ -34,12 +37,15 @@ bool cn_import_is_same(struct cn_import *import, const struct cn_import *other);
 extern _Atomic bool cn_imports_exist;
 
 /*
- * Import the pool that a descriptor leads to; `fd` stays the caller's. CUDA_ERROR_INVALID_VALUE: it leads to none;
- * CUDA_ERROR_OPERATING_SYSTEM: its exporter is gone or does not answer.
+ * Import the pool that a descriptor leads to; `fd` stays the caller's. CUDA_ERROR_INVALID_VALUE: it leads to none, or
+ * its exporter is gone; CUDA_ERROR_OPERATING_SYSTEM: that does not answer. Of the facts, those of the location are
+ * known; the others may be 0.
  */
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts);
 /* No more imports; the import goes with its last block, whose free its stream may not have reached yet. */
 void cn_import_close(struct cn_import *import);
+/* Who may use what is imported; nobody before the first call. */
+CUresult cn_import_allow(struct cn_import *import, struct cn_users users);
 /* Are there imported pointers that were not freed? */
 bool cn_import_is_used(struct cn_import *import);
 /* The owner of a closed import that has ended, each once; NULL: no further one has. */
@@ -52,6 +58,8 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
  * imported block begins there.
  */
 CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle);
+/* Is an address in the range of an imported pool, whatever is there? */
+bool cn_import_has(const void *address);
 /* The imported block that holds an address. False: none. */
 bool cn_import_find(const void *address, struct cn_import_block *ret_block);
 

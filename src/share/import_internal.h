@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the two files of the importer's side know of each other: import.c has the channel and the life of an import,
- * import_pointer.c its blocks.
+ * What the files of the importer's side know of each other: import.c has the channel and the life of an import,
+ * import_join.c its coming to the exporter and its questions, import_parts.c its memory, import_pointer.c its blocks.
  *
  * What is known of a slot is kept in an array by slot; a table by offset and a set of the offsets at which imported
  * blocks begin lead from an address to its slot. All of it is memory that exists only where it is used. One lock an
@@ -32,17 +32,29 @@ struct cn_held {
 	uint32_t pending_count; /* freed, and the stream has not come to it */
 };
 
+/* A part of the exporter's memory that is mapped here, in a table by the index at which it begins. */
+struct cn_mapped {
+	uint64_t serial;
+	uint32_t end; /* index */
+	uint32_t hold_count;
+};
+
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
 
 struct cn_import {
 	struct cn_watch channel; /* first */
 	struct cn_lock lock;     /* of what follows, if nothing else is said */
+	int path_fd;             /* leads to the exporter */
 	struct cn_map_node node; /* by address */
 	void *owner;
 	unsigned char name[CN_POOL_NAME_BYTES];
-	dev_t socket_device; /* with the inode: where the pool's descriptor leads, which no other pool can claim */
+	dev_t socket_device; /* with the inode: where path_fd leads, which no other pool can claim while we have that */
 	ino_t socket_inode;
-	char *base; /* NULL: this record is nobody's */
+	struct cn_pool_facts facts;
+	bool marked;           /* the descriptor said so, and the exporter has not been asked */
+	struct cn_users users; /* who may use the view, under `asking`, */
+	bool allowed;          /* once somebody may */
+	char *base;            /* NULL: not joined yet, or this record is nobody's */
 	uint64_t bytes;
 	struct cn_view *view;
 	struct cn_segment control, ledger;
@@ -52,18 +64,20 @@ struct cn_import {
 	uint32_t *slot_at; /* by unit */
 	struct cn_bits starts;
 	uint64_t held_count, held_bytes;
-	uint64_t live_count;             /* of the held ones: with pointers that were not freed */
-	uint64_t mapped_from, mapped_to; /* the part that is mapped */
+	uint64_t live_count; /* of the held ones: with pointers that were not freed */
+	struct cn_mapped *mapped;
+	uint32_t *mapped_at; /* by CN_PART_BYTES: 1 + the index at which the mapped part around it begins; 0: none */
+	uint32_t part_count; /* of the range */
 	enum cn_import_state state;
 	bool closed, ending;
 	unsigned busy_count; /* threads that need it to stay */
 	_Atomic bool release_posted;
-	struct cn_job release_job, end_job;
-	pthread_mutex_t asking; /* one request, or change of the view, at a time */
-	uint64_t request;       /* the last one's number */
-	struct cn_parcel answer;
-	_Atomic uint32_t answered; /* 1: the answer to `request` is there, or nobody asks */
-	struct cn_import *next;    /* of all; of the spare ones; of the ended ones */
+	bool drop_wanted, drop_posted; /* a look for parts that nobody needs */
+	struct cn_job release_job, drop_job, end_job;
+	pthread_mutex_t asking;  /* one request, or change of the view, at a time; who takes it is busy */
+	pthread_mutex_t reading; /* who reads the channel once it is watched, and may end it; asking comes first */
+	uint64_t request;        /* the last one's number, under `asking` */
+	struct cn_import *next;  /* of all; of the spare ones; of the ended ones */
 };
 
 static inline struct cn_control *control_of(const struct cn_import *import)
@@ -78,13 +92,40 @@ static inline struct cn_ledger *ledger_of(const struct cn_import *import)
 
 /* import.c: the import whose view holds an address; NULL: none. Not locked: it may be another's by now. */
 struct cn_import *cn_import_at(const void *address);
+/* An import has joined: it can be found by address. */
+void cn_import_enter(struct cn_import *import);
 /* Why nothing more can be imported. Import locked. */
 CUresult cn_import_explain_locked(const struct cn_import *import);
-/* Have memory behind the bytes at an offset. The import is busy, and not locked. */
-CUresult cn_import_map(struct cn_import *import, uint64_t offset);
+/* The caller does not need the import to stay any more. Import locked. */
+void cn_import_unbusy_locked(struct cn_import *import);
 /* The exporter waits for something that was let go of: tell it. Import locked. */
 void cn_import_tell_locked(struct cn_import *import);
 /* Take the import apart if nothing of it is needed any more. Import locked. */
 void cn_import_end_locked(struct cn_import *import);
+
+/*
+ * import_join.c: join the exporter, if we have not; `wanted` is the export for which it is done, or NULL. The import is
+ * busy, and not locked. After a failure it is as it was, or an orphan.
+ */
+CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted);
+/*
+ * Ask, and wait for the answer: 0, or errno. After 0 a fork has to wait until the caller allows it. `asking` is held,
+ * and nobody else reads the channel.
+ */
+int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer);
+/* What the exporter says unasked: 0, or errno: it will say no more. Who calls reads the channel. */
+int cn_import_hear(struct cn_import *import, const struct cn_message *message);
+/* Give back what joining has brought, but the channel. No fork at the same time. */
+void cn_import_give_memory(struct cn_import *import);
+
+/* import_parts.c: the words for what went wrong with a question. */
+const char *cn_import_explain_error(int error);
+/* The part that came with a welcome; what is not as it should be is left alone. `asking` is held. */
+void cn_import_take_first(struct cn_import *import, const struct cn_parcel *welcome);
+/* Have the memory mapped that the exporter shows at an offset. The import is busy, and not locked. */
+CUresult cn_import_map(struct cn_import *import, uint64_t offset);
+/* There may be parts that nobody needs any more: have the service thread look, soon. Import locked. */
+void cn_import_want_drop_locked(struct cn_import *import);
+void cn_import_drop_parts(struct cn_job *job); /* that look: drop_job */
 
 #endif

@@ -5,6 +5,12 @@
  */
 #include "share/import_internal.h"
 
+/* How long an import may take whose parts the exporter hands over one by one, and how often one may come in vain. */
+#define MAP_TIMEOUT_NS 60000000000ull
+enum { VAIN_MAX = 8 };
+
+#define NOT_JOINED UINT64_MAX /* what is missing is all of it */
+
 static _Atomic uint64_t last_id;
 
 static uint64_t next_id(void)
@@ -19,15 +25,13 @@ static bool offset_of(const struct cn_import *import, const void *address, uint6
 	return import->base && *ret_offset < import->bytes;
 }
 
-/* Is it an export of this pool, whole? */
-static CUresult check_data(const struct cn_import *import, const struct cn_export_data *data)
+/* Is it an export of a pool, whole? */
+static CUresult check_data(const struct cn_export_data *data)
 {
 	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
 	    data->check != cn_export_data_check(data) || !data->slot || data->slot >= CN_EXPORT_SLOTS ||
 	    !(data->generation & 1) || data->zeros[0] || data->zeros[1])
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "these bytes do not name an exported pointer");
-	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool");
 	return CUDA_SUCCESS;
 }
 
@@ -53,11 +57,59 @@ static void count_held(struct cn_import *import, int64_t blocks, uint64_t bytes)
 	atomic_store_explicit(&ledger_of(import)->held_bytes, import->held_bytes, memory_order_relaxed);
 }
 
+/* ---- The parts that a block lies in: one, or several for a large one. Import locked. ---- */
+
+/* Are they mapped, with the memory that the exporter shows? If not, *ret_missing is in one that is not. */
+static bool has_parts(const struct cn_import *import, uint64_t offset, uint64_t bytes, uint64_t *ret_missing)
+{
+	uint64_t index = offset / CN_PART_BYTES, last = (offset + bytes - 1) / CN_PART_BYTES;
+
+	while (index <= last) {
+		uint64_t shown = atomic_load_explicit(&control_of(import)->serials[index], memory_order_relaxed);
+		uint32_t at = import->mapped_at[index];
+		if (!at || import->mapped[at - 1].serial != shown) {
+			*ret_missing = index * CN_PART_BYTES;
+			return false;
+		}
+		index = import->mapped[at - 1].end;
+	}
+	return true;
+}
+
+/* While they are held they stay as they are. */
+static void hold_parts(struct cn_import *import, uint64_t offset, uint64_t bytes)
+{
+	uint64_t last = (offset + bytes - 1) / CN_PART_BYTES;
+	struct cn_mapped *part;
+
+	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
+		part = &import->mapped[import->mapped_at[index] - 1];
+		part->hold_count++;
+	}
+}
+
+static void leave_parts(struct cn_import *import, uint64_t offset, uint64_t bytes)
+{
+	uint64_t last = (offset + bytes - 1) / CN_PART_BYTES;
+	struct cn_mapped *part;
+
+	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
+		part = &import->mapped[import->mapped_at[index] - 1];
+		if (!--part->hold_count && import->state != CN_IMPORT_ALIVE)
+			cn_import_want_drop_locked(import);
+	}
+}
+
+/* ---- Holding ---- */
+
 /* Nothing of ours needs the slot any more. Import locked. */
 static void let_go(struct cn_import *import, uint32_t slot)
 {
-	count_held(import, -1, import->held[slot].bytes);
-	take_word_out(import, slot, import->held[slot].generation);
+	const struct cn_held *held = &import->held[slot];
+
+	leave_parts(import, held->offset, held->bytes);
+	count_held(import, -1, held->bytes);
+	take_word_out(import, slot, held->generation);
 }
 
 /* Read where a slot's block is. False: nowhere in the pool. */
@@ -95,13 +147,13 @@ static void leave_start(struct cn_import *import, uint32_t slot)
 }
 
 /*
- * Hold an export that we do not hold yet. CUDA_ERROR_NOT_READY: there is no memory behind *ret_offset yet. Import
- * locked.
+ * Hold an export that we do not hold yet. CUDA_ERROR_NOT_READY: the exporter's memory is not mapped at *ret_missing.
+ * Import locked.
  */
-static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_offset)
+static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_missing)
 {
 	struct cn_control *control = control_of(import);
-	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset = 0, bytes;
+	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset, bytes;
 	CUresult result = CUDA_SUCCESS;
 
 	atomic_store(&ledger_of(import)->held[slot], generation);
@@ -113,13 +165,13 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
 				  "the pool's exporter lets an importer hold %llu bytes, and %llu are held already",
 				  (unsigned long long)limit, (unsigned long long)import->held_bytes);
-	else if (offset < import->mapped_from || offset + bytes > import->mapped_to)
+	else if (!has_parts(import, offset, bytes, ret_missing))
 		result = CUDA_ERROR_NOT_READY;
 	if (result) {
 		take_word_out(import, slot, generation);
-		*ret_offset = offset;
 		return result;
 	}
+	hold_parts(import, offset, bytes);
 	import->held[slot] = (struct cn_held){
 		.generation = generation,
 		.offset = offset,
@@ -130,13 +182,19 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 	return CUDA_SUCCESS;
 }
 
-/* Import locked. CUDA_ERROR_NOT_READY: see hold(). */
-static CUresult import_locked(struct cn_import *import, const struct cn_export_data *data, uint64_t *ret_offset)
+/* Import locked. CUDA_ERROR_NOT_READY: see hold(), or we have not joined yet. */
+static CUresult import_locked(struct cn_import *import, const struct cn_export_data *data, uint64_t *ret_missing)
 {
 	uint32_t slot = (uint32_t)data->slot;
 
-	if (import->closed || !import->base || import->state != CN_IMPORT_ALIVE)
+	if (import->closed || import->state != CN_IMPORT_ALIVE)
 		return cn_import_explain_locked(import);
+	if (__builtin_expect(!import->base, 0)) {
+		*ret_missing = NOT_JOINED;
+		return CUDA_ERROR_NOT_READY;
+	}
+	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool");
 	struct cn_held *held = &import->held[slot];
 	if (held->import_count && held->generation == data->generation) {
 		if (held->import_count == UINT32_MAX)
@@ -147,7 +205,7 @@ static CUresult import_locked(struct cn_import *import, const struct cn_export_d
 	if (held->import_count) /* an older life, which the exporter cannot have given to another while we hold it */
 		return refuse_stale();
 	if (!held->pending_count) {
-		CUresult result = hold(import, slot, data->generation, ret_offset);
+		CUresult result = hold(import, slot, data->generation, ret_missing);
 		if (result)
 			return result;
 	} else if (held->generation != data->generation ||
@@ -165,33 +223,49 @@ static CUresult import_locked(struct cn_import *import, const struct cn_export_d
 	return CUDA_SUCCESS;
 }
 
+/*
+ * Join if need be, have the parts mapped that are missing, one after the other, and import. Each is asked for once,
+ * unless the exporter does not hand over what it shows. Import locked, but not all the time.
+ */
+static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, uint64_t missing)
+{
+	uint64_t deadline_ns = cn_service_now_ns() + MAP_TIMEOUT_NS, wanted;
+	unsigned vain_count = 0;
+
+	for (;;) {
+		import->busy_count++;
+		cn_unlock(&import->lock);
+		CUresult mapped = missing == NOT_JOINED ? cn_import_join(import, data) : cn_import_map(import, missing);
+		cn_lock(&import->lock);
+		wanted = missing;
+		CUresult result = import_locked(import, data, &missing);
+		cn_import_unbusy_locked(import);
+		if (result != CUDA_ERROR_NOT_READY)
+			return result;
+		if (mapped)
+			return mapped;
+		vain_count += missing <= wanted;
+		if (vain_count == VAIN_MAX || cn_service_now_ns() > deadline_ns)
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"the pool's exporter did not hand over the memory of the block");
+	}
+}
+
 CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address)
 {
 	struct cn_export_data copy;
-	bool asked = false;
-	uint64_t offset = 0;
+	uint64_t missing = 0;
 
 	memcpy(&copy, data, sizeof copy); /* the caller's may be shared memory, and change */
 	cn_lock(&import->lock);
-	CUresult result = check_data(import, &copy);
+	CUresult result = check_data(&copy);
 	if (!result)
-		result = import_locked(import, &copy, &offset);
-	while (result == CUDA_ERROR_NOT_READY && !asked) {
-		import->busy_count++;
-		cn_unlock(&import->lock);
-		result = cn_import_map(import, offset);
-		asked = true;
-		cn_lock(&import->lock);
-		import->busy_count--;
-		if (!result)
-			result = import_locked(import, &copy, &offset);
-		cn_import_end_locked(import);
-	}
+		result = import_locked(import, &copy, &missing);
+	if (result == CUDA_ERROR_NOT_READY)
+		result = import_mapping(import, &copy, missing);
 	if (!result)
 		*ret_address = import->base + import->held[copy.slot].offset;
 	cn_unlock(&import->lock);
-	if (result == CUDA_ERROR_NOT_READY)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter did not hand over the memory of the block");
 	return result;
 }
 
@@ -252,6 +326,11 @@ CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
 		enter_start(import, slot);
 	cn_unlock(&import->lock);
 	return result;
+}
+
+bool cn_import_has(const void *address)
+{
+	return cn_import_at(address) != NULL;
 }
 
 bool cn_import_find(const void *address, struct cn_import_block *ret_block)

@@ -71,12 +71,20 @@ static void forget(struct cn_importer *importer)
 	cn_export_look_again(export);
 }
 
+/*
+ * A final ledger says that no process has the pool mapped any more. Where work can outlive the mapping, that is not yet
+ * the end of what was held; who held nothing, as one that has ended his import, is gone all the same. (What he says of
+ * himself is good enough: a lie takes his own holds away.) And where the system shows no process, the ledger must do.
+ */
 bool cn_importer_is_gone(const struct cn_importer *importer)
 {
 	struct pollfd process = {.fd = importer->pidfd, .events = POLLIN};
 
-	return !importer->ledger.bytes || cn_segment_is_final(&importer->ledger) ||
-	       (importer->pidfd >= 0 && poll(&process, 1, 0) == 1);
+	if (!importer->ledger.bytes || (importer->pidfd >= 0 && poll(&process, 1, 0) == 1))
+		return true;
+	bool needs_process = !cn_device_ops->use_ends_with_mapping && importer->pidfd >= 0;
+	return cn_segment_is_final(&importer->ledger) &&
+	       (!needs_process || !atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed));
 }
 
 static void look_if_gone(struct cn_watch *watch)
@@ -143,55 +151,71 @@ static bool can_be_sealed(int fd)
 	return seals >= 0 && !(seals & F_SEAL_SEAL) && flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
 }
 
+/* Whoever joins because he wants a block is given the part that it begins in at once, and need not ask again. */
+static bool find_first_part(struct cn_export *export, const uint64_t *wanted, struct cn_arena_part *ret_part)
+{
+	uint64_t offset;
+
+	return wanted[CN_JOIN_SLOT] &&
+	       cn_export_place(export, wanted[CN_JOIN_SLOT], wanted[CN_JOIN_GENERATION], &offset) &&
+	       !cn_pool_part(export->pool, offset, ret_part);
+}
+
+static int welcome(struct cn_importer *importer, const struct cn_message *request)
+{
+	const struct cn_export *export = importer->export;
+	struct cn_arena_part part = {.fd = -1};
+	bool with_part = find_first_part(importer->export, request->words, &part);
+	struct cn_parcel parcel = {
+		.message = {.kind = CN_MESSAGE_WELCOME,
+			    .request = request->request,
+			    .words = {export->range_bytes, (uint64_t) export->facts.location_type,
+				      (uint64_t) export->facts.location_id, export->facts.handle_types,
+				      (uint64_t) export->facts.memory_type, part.offset, part.bytes, part.serial}},
+		.descriptors = {export->control.fd, part.fd},
+		.descriptor_count = with_part ? 2 : 1,
+	};
+	memcpy(parcel.message.bytes, export->name, sizeof export->name);
+	int error = reply(importer, &parcel);
+	if (with_part)
+		close(part.fd);
+	return error;
+}
+
 /* False: it cannot stay. */
 static bool join(struct cn_importer *importer, struct cn_parcel *request)
 {
 	struct cn_export *export = importer->export;
 	struct cn_segment ledger;
-	size_t range_bytes;
 
 	if (importer->joined || request->descriptor_count != 1 || !can_be_sealed(request->descriptors[0]) ||
 	    cn_segment_map(request->descriptors[0], sizeof(struct cn_ledger), "the importer's ledger", &ledger))
 		return false;
 	request->descriptor_count = 0; /* it is the ledger's now */
 	find_process(importer);
-	cn_pool_base(export->pool, &range_bytes);
 	cn_lock(&export->lock);
 	importer->ledger = ledger;
 	importer->joined = true;
 	importer->id = atomic_fetch_add(&last_id, 1) + 1;
 	importer->joined_ns = cn_service_now_ns();
 	cn_unlock(&export->lock);
-	tell_watchers(export);
 	importer->channel.due_ns = 0;
-
-	struct cn_parcel welcome = {
-		.message = {.kind = CN_MESSAGE_WELCOME,
-			    .request = request->message.request,
-			    .words = {range_bytes, (uint64_t) export->facts.location_type,
-				      (uint64_t) export->facts.location_id, export->facts.handle_types,
-				      (uint64_t) export->facts.memory_type}},
-		.descriptors = {export->control.fd},
-		.descriptor_count = 1,
-	};
-	memcpy(welcome.message.bytes, export->name, sizeof export->name);
-	return reply(importer, &welcome) == 0;
+	int error = welcome(importer, &request->message);
+	tell_watchers(export); /* who waits for the welcome is in more of a hurry */
+	return error == 0;
 }
 
 static bool send_part(struct cn_importer *importer, const struct cn_parcel *request)
 {
 	struct cn_arena_part part = {.fd = -1};
-	size_t range_bytes;
-
-	cn_pool_base(importer->export->pool, &range_bytes);
-	CUresult result = request->message.words[0] < range_bytes
+	CUresult result = request->message.words[0] < importer->export->range_bytes
 				  ? cn_pool_part(importer->export->pool, request->message.words[0], &part)
 				  : CUDA_ERROR_INVALID_VALUE;
 	struct cn_parcel answer = {
 		.message = {.kind = CN_MESSAGE_PART,
 			    .request = request->message.request,
 			    .result = (int32_t)result,
-			    .words = {part.offset, part.bytes}},
+			    .words = {part.offset, part.bytes, part.serial}},
 		.descriptors = {part.fd},
 		.descriptor_count = !result,
 	};
@@ -305,6 +329,33 @@ void cn_importers_evict(struct cn_job *job)
 		leave(importer);
 	}
 }
+
+/* ---- Parts that have lost their memory ---- */
+
+/*
+ * One message at a time: who has not looked into the last one yet will see, when he does, what has happened since. He
+ * says first that he looks, and looks then; we have changed the words before, and look now whether he has said so. So
+ * the memory of trims does not fill the channel of a process that is stopped.
+ */
+static bool tell_parts(struct cn_importer *importer)
+{
+	if (atomic_load(&ledger_of(importer)->parts_seen) != importer->parts_told)
+		return true;
+	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_PARTS, .words = {++importer->parts_told}}};
+	return reply(importer, &parcel) == 0;
+}
+
+void cn_importers_tell_parts(struct cn_export *export)
+{
+	/* The list is changed by this thread alone. */
+	for (struct cn_importer *importer = export->importers, *next; importer; importer = next) {
+		next = importer->next;
+		if (importer->joined && !importer->leaving && !tell_parts(importer))
+			leave(importer);
+	}
+}
+
+/* ---- The end ---- */
 
 void cn_importers_drop(struct cn_export *export)
 {

@@ -28,6 +28,7 @@ struct cn_importer {
 	_Atomic bool evicted;
 	bool gone; /* as it was found when the export was last looked through, at `look` */
 	uint64_t look;
+	uint64_t parts_told; /* the number of the last CN_MESSAGE_PARTS */
 	uint64_t id, joined_ns, look_again_ns;
 	int pid;
 	unsigned uid;
@@ -37,12 +38,17 @@ struct cn_export {
 	struct cn_lock lock; /* first; of the slots and the list of importers */
 	struct cn_pool *pool;
 	char *base;
+	uint64_t range_bytes;
 	struct cn_pool_facts facts;
 	unsigned char name[CN_POOL_NAME_BYTES];
+	uint64_t id;         /* the beginning of its name; not 0 */
+	uint64_t created_ns; /* CLOCK_MONOTONIC */
+	_Atomic bool known;  /* it can be found by its id, and ends on the service thread alone */
 	struct cn_segment control;
 	struct cn_slot *slots;
 	uint32_t slot_top, slot_spare; /* slots used so far; a list of those that are free again */
 	uint32_t slot_count;           /* in use */
+	uint64_t slot_bytes;           /* of their blocks */
 	uint32_t deferred;             /* a list of slots */
 	uint64_t deferred_count, deferred_bytes;
 	uint64_t look; /* how often it was looked through: the system is asked for an importer once each time */
@@ -51,8 +57,8 @@ struct cn_export {
 	struct cn_watch listener; /* first member of nothing: see export_of_listener() */
 	int path_fd, event_fd;
 	bool closing;
-	struct cn_job close_job, evict_job;
-	_Atomic bool evict_posted;
+	struct cn_job close_job, evict_job, parts_job;
+	_Atomic bool evict_posted, parts_posted;
 	struct cn_export *next; /* of all, or of the spare ones */
 };
 
@@ -66,12 +72,33 @@ static inline const struct cn_ledger *ledger_of(const struct cn_importer *import
 	return importer->ledger.address;
 }
 
+static inline bool holds(const struct cn_importer *importer, uint32_t slot, uint64_t generation)
+{
+	return importer->ledger.bytes && atomic_load(&ledger_of(importer)->held[slot]) == generation;
+}
+
+/*
+ * export.c, on the service thread: the export with the least id above this one, which stays until that thread ends it;
+ * NULL: there is none.
+ */
+struct cn_export *cn_export_after(uint64_t id);
+unsigned cn_exports_count(void);
+/*
+ * export.c, on the service thread: an importer, as it is shown. Of the blocks whose return is deferred no more than
+ * `looks_max` are looked at, the youngest; false: there are more.
+ */
+bool cn_export_describe(struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
+			struct cn_importer_facts *ret_facts);
+/* export.c: where the block of an export is, or was. False: there never was such an export. */
+bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
 /* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
 bool cn_importer_is_gone(const struct cn_importer *importer);
 /* importers.c, on the service thread: somebody is at the door. */
 void cn_importers_accept(struct cn_watch *listener);
 /* importers.c, on the service thread: shut those out who were evicted; all of them. */
 void cn_importers_evict(struct cn_job *job);
+/* importers.c, on the service thread: parts have lost their memory, and the control segment says which. */
+void cn_importers_tell_parts(struct cn_export *export);
 void cn_importers_drop(struct cn_export *export);
 
 #endif

@@ -6,7 +6,8 @@
  * then on nobody opens it, and the record stays until those who have it open have let go or are gone. Whoever makes the
  * last step, withdrawing it or ending its last opening, is told so, and frees what is behind it.
  *
- * Openings are the service thread's alone, and so are the lists of them that callers have.
+ * Openings are their caller's, and so is the list of them; a caller is the service thread's alone, or the porter's, if
+ * it came to the fabric port.
  */
 #include "share/port_internal.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { BUCKETS = 256, GENERATION = 1 };
+enum { BUCKETS = 256 };
 
 static struct {
 	struct cn_lock lock; /* of the table, and of what origins count */
@@ -43,7 +44,7 @@ static bool forget_locked(struct cn_origin *origin)
 
 CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind)
 {
-	CUresult result = cn_port_open();
+	CUresult result = cn_handle_is_fabric(kind) ? cn_fabric_port_open() : cn_port_open();
 
 	if (result)
 		return result;
@@ -64,7 +65,8 @@ void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_
 	struct cn_handle handle = {
 		.kind = (uint16_t)origin->kind,
 		.number = origin->number,
-		.generation = GENERATION,
+		.generation = CN_GENERATION,
+		.channel = cn_handle_is_fabric(origin->kind) ? cn_fabric_port_channel() : 0,
 	};
 
 	memcpy(handle.secret, origin->secret, sizeof handle.secret);
@@ -87,7 +89,7 @@ static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *r
 
 	if (!origin || origin->withdrawn)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (origin->kind != kind || request->words[1] != GENERATION ||
+	if (origin->kind != kind || request->words[1] != CN_GENERATION ||
 	    memcmp(origin->secret, request->bytes, sizeof origin->secret) != 0)
 		return CUDA_ERROR_NOT_PERMITTED;
 	origin->opening_count++;

@@ -2,15 +2,17 @@
 /*
  * The port of this process: its handles, and those who call.
  *
- * The first handle makes the port. Callers are kept until they end: their connection says when. One who says nothing is
- * sent away after a time, one who says what nobody would who has a handle at once, and so are those beyond CALLERS_MAX.
- * Each caller that has asked for an event is a recorder, and has a number for it that is not used again.
+ * The first handle makes the port, or the first pool that is exported. Callers are kept until they end: their
+ * connection says when. One who says nothing is sent away after a time, one who says what nobody would who has a handle
+ * at once, and so are those beyond CALLERS_MAX. Each caller that has asked for an event is a recorder, and has a number
+ * for it that is not used again. One who only asks what is shared here (report.h) is nobody to be remembered.
  *
  * One who has memory of ours open can use it as long as his process lives, with a connection or without: what he has
  * open ends when he says so, or with the process. A caller whose connection has ended and whose process has not stays
  * for that long, and counts as one.
  */
 #include "share/port_internal.h"
+#include "share/report.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -26,10 +28,7 @@ enum { CALLERS_MAX = 256 };
 static struct {
 	pthread_mutex_t opening;
 	_Atomic bool open; /* what follows is for good then */
-	unsigned char name[CN_PORT_NAME_BYTES];
-	struct cn_named_socket socket;
-	struct cn_watch listener, lock, directory;
-	pid_t pid;
+	struct cn_door door;
 
 	/* The service thread's alone. */
 	struct cn_caller *callers;
@@ -50,7 +49,8 @@ void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_
 
 	handle.magic = CN_HANDLE_MAGIC;
 	handle.version = CN_HANDLE_VERSION;
-	memcpy(handle.port, port.name, sizeof handle.port);
+	memcpy(handle.port, cn_handle_is_fabric(object->kind) ? cn_fabric_port_name() : port.door.name,
+	       sizeof handle.port);
 	handle.check = check_of(&handle);
 	memcpy(ret_bytes, &handle, sizeof handle);
 }
@@ -75,7 +75,8 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 
 bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES])
 {
-	return atomic_load_explicit(&port.open, memory_order_acquire) && !memcmp(name, port.name, sizeof port.name);
+	return atomic_load_explicit(&port.open, memory_order_acquire) &&
+	       !memcmp(name, port.door.name, sizeof port.door.name);
 }
 
 /* ---- Callers ---- */
@@ -166,6 +167,27 @@ static bool serve_request(struct cn_caller *caller, const struct cn_message *req
 	return known && (!error || error == EPIPE);
 }
 
+static unsigned count_openers(void)
+{
+	unsigned count = 0;
+
+	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
+		count += caller->recorder || caller->openings;
+	return count;
+}
+
+/* The same for who wants to know what is shared. */
+static bool serve_report(struct cn_caller *caller, const struct cn_message *request)
+{
+	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
+	bool known = cn_report_serve(request, count_openers(), &reply.message);
+
+	/* One who only looks is sent away when he has stopped asking. */
+	if (!caller->recorder && !caller->openings)
+		caller->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
+	return known && !cn_wire_send(caller->channel.fd, &reply);
+}
+
 /* One has done with something; what he did not have is nothing. */
 static void take_back(struct cn_caller *caller, const struct cn_message *message)
 {
@@ -196,6 +218,7 @@ static void caller_ready(struct cn_watch *channel)
 		switch (parcel.message.kind) {
 		case CN_MESSAGE_EVENT:
 		case CN_MESSAGE_MEMORY: stays = serve_request(caller, &parcel.message); break;
+		case CN_MESSAGE_REPORT: stays = serve_report(caller, &parcel.message); break;
 		case CN_MESSAGE_EVENT_FREED:
 		case CN_MESSAGE_MEMORY_CLOSED:
 			stays = !channel->due_ns; /* what has one done with who has asked for nothing? */
@@ -253,12 +276,12 @@ static void caller_comes(struct cn_watch *listener)
 	}
 }
 
-/* ---- The port itself ---- */
+/* ---- Doors ---- */
 
-static void forget_name(void)
+void cn_door_forget(const struct cn_door *door)
 {
-	if (getpid() == port.pid) /* and not a child of it, however it was made */
-		cn_wire_forget_name(&port.socket);
+	if (getpid() == door->pid) /* and not a child of it, however it was made */
+		cn_wire_forget_name(&door->socket);
 }
 
 static void name_to_bytes(const char *name, unsigned char ret_bytes[CN_PORT_NAME_BYTES])
@@ -269,31 +292,54 @@ static void name_to_bytes(const char *name, unsigned char ret_bytes[CN_PORT_NAME
 	}
 }
 
-/* While a fork waits: a child that had the lock would keep our name alive, and one that listened would be called. */
-static CUresult make_port(void)
+CUresult cn_door_make(struct cn_door *door, bool fabric)
 {
-	CUresult result = cn_wire_listen_named(&port.socket);
+	CUresult result = cn_wire_listen_named(fabric, &door->socket);
 
 	if (result)
 		return result;
-	name_to_bytes(port.socket.name, port.name);
-	port.pid = getpid();
-	port.lock.fd = port.socket.lock_fd;
-	port.directory.fd = port.socket.directory_fd;
-	port.listener.fd = port.socket.listen_fd;
-	port.listener.ready = caller_comes;
-	cn_service_keep(&port.lock);
-	cn_service_keep(&port.directory);
-	result = cn_service_watch(&port.listener);
-	if (!result && atexit(forget_name))
+	name_to_bytes(door->socket.name, door->name);
+	door->pid = getpid();
+	door->lock.fd = door->socket.lock_fd;
+	door->directory.fd = door->socket.directory_fd;
+	door->listener.fd = door->socket.listen_fd;
+	cn_service_keep(&door->lock);
+	cn_service_keep(&door->directory);
+	cn_service_keep(&door->listener);
+	return CUDA_SUCCESS;
+}
+
+void cn_door_close(struct cn_door *door)
+{
+	cn_door_forget(door);
+	cn_service_unwatch(&door->listener);
+	cn_service_unwatch(&door->lock);
+	cn_service_unwatch(&door->directory);
+}
+
+CUresult cn_door_open(struct cn_door *door, void (*comes)(struct cn_watch *listener), void (*at_exit)(void))
+{
+	door->listener.ready = comes;
+	CUresult result = cn_service_watch(&door->listener);
+	if (result)
+		cn_door_close(door);
+	else if (atexit(at_exit))
 		result = CUDA_SUCCESS; /* then the name is swept by somebody else, as that of one who was killed */
-	if (!result)
-		return result;
-	forget_name();
-	close(port.listener.fd);
-	cn_service_unwatch(&port.lock);
-	cn_service_unwatch(&port.directory);
 	return result;
+}
+
+/* ---- The port itself ---- */
+
+static void forget_name(void)
+{
+	cn_door_forget(&port.door);
+}
+
+static CUresult make_port(void)
+{
+	CUresult result = cn_door_make(&port.door, false);
+
+	return result ? result : cn_door_open(&port.door, caller_comes, forget_name);
 }
 
 CUresult cn_port_open(void)
@@ -311,4 +357,15 @@ CUresult cn_port_open(void)
 	}
 	pthread_mutex_unlock(&port.opening);
 	return result;
+}
+
+void cn_port_try_open(void)
+{
+	char kept[CN_SENTENCE_BYTES];
+
+	if (atomic_load_explicit(&port.open, memory_order_acquire))
+		return;
+	memcpy(kept, cn_last_error(), sizeof kept);
+	if (cn_port_open())
+		cn_error_forget(kept);
 }

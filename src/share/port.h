@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The port: how another process finds this one when all it has is a handle of 64 bytes.
+ * The port: how another process finds this one when all it has is a handle of 64 bytes, or not even that (report.h).
  *
  * A handle names its exporter's port, a socket in a directory that only its user can enter, and carries a random secret
  * and the number of an object. The opener connects, both sides look who the other is, and the object's descriptor comes
@@ -15,6 +15,12 @@
 #include "device/device.h"
 
 enum { CN_HANDLE_BYTES = 64 };
+
+/*
+ * This process shares something: have a port, so that others of its user can ask what (report.h). The first time it is
+ * made; if that cannot be done, nothing is said, and the next call tries again.
+ */
+void cn_port_try_open(void);
 
 /* ---- IPC events ---- */
 

@@ -4,8 +4,8 @@
  *
  * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; creator.c
  * has the processes at whose ports we called. event.c has the events; memory.c has the memory that others open from us,
- * and borrow.c what we open from them. A process at whose port we called and that calls at ours has several connections
- * with us, one or two a direction.
+ * and borrow.c what we open from them. fabric.c has a port of its own, for fabric handles. A process at whose port we
+ * called and that calls at ours has several connections with us, one or two a direction.
  */
 #ifndef CN_SHARE_PORT_INTERNAL_H
 #define CN_SHARE_PORT_INTERNAL_H
@@ -23,16 +23,25 @@ enum {
 	CN_OPENINGS_MAX = 65536, /* of a caller */
 };
 
-enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY };
+enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY, CN_HANDLE_FABRIC_MEMORY, CN_HANDLE_FABRIC_POOL };
+
+static inline bool cn_handle_is_fabric(enum cn_handle_kind kind)
+{
+	return kind == CN_HANDLE_FABRIC_MEMORY || kind == CN_HANDLE_FABRIC_POOL;
+}
 
 /* What opening a handle answers, wherever it is found out: these bytes are none; the process of it is not there now. */
 static inline CUresult cn_handle_refused(enum cn_handle_kind kind)
 {
+	if (cn_handle_is_fabric(kind))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_VALUE;
 }
 
 static inline CUresult cn_handle_gone(enum cn_handle_kind kind)
 {
+	if (cn_handle_is_fabric(kind))
+		return CUDA_ERROR_NOT_SUPPORTED;
 	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -42,8 +51,10 @@ struct cn_handle {
 	uint16_t version, kind;
 	unsigned char port[CN_PORT_NAME_BYTES];
 	unsigned char secret[CN_SECRET_BYTES];
-	uint64_t number, generation; /* of the object; 1 for what is never shared anew under its number */
-	uint64_t check;              /* of what comes before: see base/check.h */
+	uint64_t number;     /* of the object */
+	uint32_t generation; /* 1: nothing is shared anew under its number */
+	int32_t channel;     /* the number of the exporter's IMEX channel; 0 where none is needed */
+	uint64_t check;      /* of what comes before: see base/check.h */
 };
 _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
 
@@ -58,9 +69,27 @@ void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_
 CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_handle_kind kind,
 			struct cn_handle *ret_handle);
 
+/* Where a port listens, under a name of its own, as long as the process lives. */
+struct cn_door {
+	unsigned char name[CN_PORT_NAME_BYTES];
+	struct cn_named_socket socket;
+	struct cn_watch listener, lock, directory;
+	pid_t pid;
+};
+
+/*
+ * A name, and a socket that nobody listens at yet; then somebody does, and it cannot be closed any more. On failure it
+ * has been closed. While a fork waits: a child that had the lock would keep our name alive, and one that listened would
+ * be called. `at_exit` calls cn_door_forget(), which takes the name away.
+ */
+CUresult cn_door_make(struct cn_door *door, bool fabric);
+CUresult cn_door_open(struct cn_door *door, void (*comes)(struct cn_watch *listener), void (*at_exit)(void));
+void cn_door_close(struct cn_door *door);
+void cn_door_forget(const struct cn_door *door);
+
 struct cn_opening;
 
-/* A process that has called at our port. The service thread's alone. */
+/* A process that has called at our port. The service thread's alone; at the fabric port the porter's (fabric.c). */
 struct cn_caller {
 	struct cn_watch channel; /* first; fd -1: it has ended */
 	struct cn_watch process; /* its death; not watched until it has memory open */
@@ -84,11 +113,12 @@ struct cn_origin {
 
 /* Make it known, with a number and a secret. */
 CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
+enum { CN_GENERATION = 1 };
 void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_HANDLE_BYTES]);
 /* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
 bool cn_origin_withdraw(struct cn_origin *origin);
 
-/* One who has opened an origin. All on the service thread. */
+/* One who has opened an origin. All on the caller's thread: see struct cn_caller. */
 struct cn_opening {
 	struct cn_opening *next;
 	struct cn_origin *origin;
@@ -155,5 +185,13 @@ enum { CN_CLOSED_ALL = 0 };
 bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
 /* One who had it open has closed it, or is gone. */
 void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
+
+/* ---- fabric.c ---- */
+
+/* Make this process's fabric port, if there is none yet. CUDA_ERROR_NOT_PERMITTED: it has no channel. */
+CUresult cn_fabric_port_open(void);
+/* The port is open: its name, and the number of its channel. */
+const unsigned char *cn_fabric_port_name(void);
+int32_t cn_fabric_port_channel(void);
 
 #endif

@@ -16,6 +16,7 @@
 #include "share/rights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 enum { NOT_STARTED = 0, RUNNING = 1, FORKED = 2 };
+enum { WATCHED = EPOLLIN | EPOLLRDHUP };
 
 static struct {
 	pthread_mutex_t starting;
@@ -93,9 +95,20 @@ void cn_service_keep(struct cn_watch *watch)
 	cn_unlock(&service.lock);
 }
 
+int cn_service_release(struct cn_watch *watch)
+{
+	int fd = watch->fd;
+
+	cn_lock(&service.lock);
+	remove_locked(watch);
+	cn_unlock(&service.lock);
+	watch->fd = -1;
+	return fd;
+}
+
 CUresult cn_service_watch(struct cn_watch *watch)
 {
-	struct epoll_event wanted = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = watch};
+	struct epoll_event wanted = {.events = WATCHED, .data.ptr = watch};
 	/* Once the system knows it, the service thread may have called its function and freed it. */
 	bool timed = watch->due_ns != 0;
 
@@ -113,7 +126,7 @@ CUresult cn_service_watch(struct cn_watch *watch)
 		return cn_error(error == EPERM ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OPERATING_SYSTEM,
 				"the service thread cannot watch a descriptor: %s", strerror(error));
 	}
-	if (timed)
+	if (timed && !serving) /* else it looks for the next time by itself */
 		wake();
 	return CUDA_SUCCESS;
 }
@@ -135,6 +148,26 @@ void cn_service_unwatch(struct cn_watch *watch)
 	}
 	if (hold)
 		cn_service_allow_fork();
+}
+
+void cn_service_pause(struct cn_watch *watch)
+{
+	/* The end of the peer is reported whatever is wanted; so, at most once. */
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
+		  &(struct epoll_event){.events = EPOLLONESHOT, .data.ptr = watch});
+}
+
+void cn_service_resume(struct cn_watch *watch)
+{
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
+		  &(struct epoll_event){.events = WATCHED, .data.ptr = watch});
+}
+
+void cn_service_divert(struct cn_watch *watch, int other_fd)
+{
+	/* First: as in cn_service_unwatch(), which will not find it any more. */
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
+	dup3(other_fd, watch->fd, O_CLOEXEC);
 }
 
 void cn_service_post(struct cn_job *job)

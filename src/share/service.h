@@ -44,6 +44,18 @@ CUresult cn_service_start(void);
 CUresult cn_service_watch(struct cn_watch *watch);
 /* On the service thread alone: forget the watch and close its descriptor. */
 void cn_service_unwatch(struct cn_watch *watch);
+/*
+ * From any thread, of a watch that stays meanwhile: what comes is read by the caller and does not wake the service
+ * thread, until it is resumed. That thread may be called for it all the same: it is the owner's to keep it from
+ * reading.
+ */
+void cn_service_pause(struct cn_watch *watch);
+void cn_service_resume(struct cn_watch *watch);
+/*
+ * From any thread, of a watch that stays meanwhile: close what its descriptor leads to, now. The number is the watch's
+ * still, and leads to the same as another one.
+ */
+void cn_service_divert(struct cn_watch *watch, int other_fd);
 /* From any thread; neither waits nor fails. The service has been started. */
 void cn_service_post(struct cn_job *job);
 uint64_t cn_service_now_ns(void);
@@ -56,6 +68,8 @@ uint64_t cn_service_now_ns(void);
  * than the service's calls cn_service_hold_fork() before and cn_service_allow_fork() afterwards.
  */
 void cn_service_keep(struct cn_watch *watch);
+/* From any thread, of one that is kept and not watched: forget it. The descriptor is the caller's to close. */
+int cn_service_release(struct cn_watch *watch);
 void cn_service_hold_fork(void);
 void cn_service_allow_fork(void);
 

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets: the runtime directory, and the listening sockets that are made in it.
+ * Sockets: those that listen in a directory, and how they are called.
  *
  * A socket has to have a name for a moment, even one that nobody shall find by it. Every name is made in one way, so
  * that a process that is killed at any instruction leaves nothing that the next one cannot sweep:
  *
  *	NAME.lock   made and locked first, taken away last
- *	NAME.tmp    the socket, until it listens
+ *	NAME.tmp/s  the socket, until it listens
  *	NAME        the socket of a port
  *
- * NAME is 16 random bytes. The kernel lets go of a lock when its process ends, so whoever gets the lock of a NAME knows
- * that nobody lives there, and takes all three away. One who has made a lock file and lost it to a sweeper before it
- * was locked sees that the file has no name any more, and takes another.
+ * What a socket was called when it was made stands in /proc/net/unix for all to read, so NAME is no part of that: who
+ * cannot list a directory does not learn there whom he could call in it.
+ *
+ * NAME is 16 random bytes; in the fabric directory the first four are the user's number. The kernel lets go of a lock
+ * when its process ends, so whoever gets the lock of a NAME knows that nobody lives there, and takes them all away.
+ * One who has made a lock file and lost it to a sweeper before it was locked sees that the file has no name any more,
+ * and takes another.
  *
  * Paths go through /proc/self/fd: they are short, whatever the directory is called, and lead to the directory that was
  * checked and no other.
@@ -19,6 +23,7 @@
 #include "share/rights.h"
 #include "share/wire.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,92 +48,14 @@
 enum {
 	BACKLOG = 128,
 	NAME_TRIES_MAX = 16,
-	SWEEP_LOOKS_MAX = 256, /* a sweep ends after so many lock files: it must not hold up who wants a name */
+	/* A sweep ends after so many lock files: it must not hold up who wants a name. */
+	SWEEP_LOOKS_MAX = 256,
+	SWEEP_LOOKS_UNNAMED_MAX = 8, /* … for a moment only: all who share have a name there, and most of them live */
 	SUFFIX_CHARS = 8,
 };
 
-static const char lock_suffix[] = ".lock", temporary_suffix[] = ".tmp";
-
-/* ---- The runtime directory ---- */
-
-/* Open a folder, made if need be, that is ours alone. `path` is for the sentence. */
-static CUresult open_private(int parent_fd, const char *name, const char *path, bool make, int *ret_fd)
-{
-	struct stat status;
-
-	if (make && mkdirat(parent_fd, name, 0700) && errno != EEXIST)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be made: %s", path,
-				strerror(errno));
-	int fd = cn_descriptor_raise(openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-	if (fd < 0)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be opened: %s", path,
-				errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
-	if (fstat(fd, &status)) {
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be looked at: %s", path,
-			 strerror(errno));
-	} else if (status.st_uid != geteuid()) {
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-			 "the runtime directory %s belongs to user %u and not to user %u, who runs this program", path,
-			 (unsigned)status.st_uid, (unsigned)geteuid());
-	} else if (status.st_mode & 077) {
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-			 "other users may enter the runtime directory %s (mode %03o): it must be 0700", path,
-			 (unsigned)status.st_mode & 0777);
-	} else {
-		*ret_fd = fd;
-		return CUDA_SUCCESS;
-	}
-	close(fd);
-	return CUDA_ERROR_OPERATING_SYSTEM;
-}
-
-/* The one that the user has named. Its parent is the user's choice, too; only the last part is made. */
-static CUresult open_chosen(const char *named, int *ret_fd)
-{
-	char path[PATH_MAX];
-	size_t length = strlen(named);
-
-	while (length > 1 && named[length - 1] == '/') /* a slash at the end would let a link be followed */
-		length--;
-	if (length >= sizeof path)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "CENOTE_RUNTIME_DIR is too long for a path");
-	memcpy(path, named, length);
-	path[length] = '\0';
-	if (path[0] != '/')
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"CENOTE_RUNTIME_DIR is \"%s\": it must be an absolute path, "
-				"the same for all processes that share",
-				path);
-	return open_private(AT_FDCWD, path, path, true, ret_fd);
-}
-
-static CUresult open_session_folder(int *ret_fd)
-{
-	char user_path[64], path[80];
-	int user_fd;
-
-	snprintf(user_path, sizeof user_path, "/run/user/%u", (unsigned)geteuid());
-	snprintf(path, sizeof path, "%s/cenote", user_path);
-	CUresult result = open_private(AT_FDCWD, user_path, user_path, false, &user_fd);
-	if (result)
-		return result;
-	result = open_private(user_fd, "cenote", path, true, ret_fd);
-	close(user_fd);
-	return result;
-}
-
-CUresult cn_runtime_directory(int *ret_fd)
-{
-	const char *named = getenv("CENOTE_RUNTIME_DIR");
-	char path[64];
-
-	if (named && *named)
-		return open_chosen(named, ret_fd);
-	if (!open_session_folder(ret_fd))
-		return CUDA_SUCCESS;
-	snprintf(path, sizeof path, "/tmp/cenote-%u", (unsigned)geteuid());
-	return open_private(AT_FDCWD, path, path, true, ret_fd);
-}
+static const char lock_suffix[] = ".lock", folder_suffix[] = ".tmp", temporary_suffix[] = ".tmp/s";
+static const char temporary_name[] = "s";
 
 /* ---- Names ---- */
 
@@ -137,16 +64,26 @@ static void join(const char *name, const char *suffix, char ret_file[CN_SOCKET_N
 	snprintf(ret_file, CN_SOCKET_NAME_CHARS + SUFFIX_CHARS, "%.*s%s", CN_SOCKET_NAME_CHARS, name, suffix);
 }
 
-static void take_away(int directory_fd, const char *name)
+static void take_away_folder(int directory_fd, const char *name)
+{
+	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+
+	join(name, temporary_suffix, file);
+	unlinkat(directory_fd, file, 0);
+	join(name, folder_suffix, file);
+	unlinkat(directory_fd, file, AT_REMOVEDIR);
+}
+
+/* True: nothing is left of it. */
+static bool take_away(int directory_fd, const char *name)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 
 	join(name, "", file);
 	unlinkat(directory_fd, file, 0);
-	join(name, temporary_suffix, file);
-	unlinkat(directory_fd, file, 0);
+	take_away_folder(directory_fd, name);
 	join(name, lock_suffix, file);
-	unlinkat(directory_fd, file, 0);
+	return !unlinkat(directory_fd, file, 0);
 }
 
 static bool is_lock_name(const char *file)
@@ -155,59 +92,80 @@ static bool is_lock_name(const char *file)
 	       !strcmp(file + CN_SOCKET_NAME_CHARS, lock_suffix);
 }
 
-/* Take away what processes left that were killed. Whatever goes wrong here is left to the next sweep. */
-static void sweep(int directory_fd)
+/* Look at one lock file. What cannot be opened or locked is taken for somebody's. */
+static void sweep_name(int directory_fd, const char *file, const struct cn_sweep *how)
+{
+	int fd = openat(directory_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	char name[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+
+	if (fd < 0)
+		return;
+	bool live = flock(fd, LOCK_EX | LOCK_NB) != 0;
+	bool removed = !live && !how->only_look && take_away(directory_fd, file);
+	close(fd);
+	join(file, "", name);
+	if (how->found)
+		how->found(name, live, removed, how->data);
+}
+
+int cn_wire_sweep(int directory_fd, const struct cn_sweep *how)
 {
 	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *entry;
 
 	if (!entries) {
+		int error = errno;
 		if (fd >= 0)
 			close(fd);
-		return;
+		return error;
 	}
-	for (unsigned looks = 0; looks < SWEEP_LOOKS_MAX && (entry = readdir(entries));) {
+	for (unsigned looks = 0; looks < how->looks_max && (entry = readdir(entries));) {
 		if (!is_lock_name(entry->d_name))
 			continue;
 		looks++;
-		int lock_fd = openat(directory_fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-		if (lock_fd < 0)
-			continue;
-		if (!flock(lock_fd, LOCK_EX | LOCK_NB))
-			take_away(directory_fd, entry->d_name);
-		close(lock_fd);
+		sweep_name(directory_fd, entry->d_name, how);
 	}
 	closedir(entries);
+	return 0;
 }
 
-static bool random_name(char ret_name[CN_SOCKET_NAME_CHARS + 1])
+/* Whatever goes wrong here is left to the next sweep. */
+static void sweep(int directory_fd, unsigned looks_max)
+{
+	cn_wire_sweep(directory_fd, &(struct cn_sweep){.looks_max = looks_max});
+}
+
+static bool random_name(bool fabric, char ret_name[CN_SOCKET_NAME_CHARS + 1])
 {
 	unsigned char bytes[CN_SOCKET_NAME_CHARS / 2];
+	uint32_t user = htonl((uint32_t)geteuid());
 
 	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
 		return false;
+	if (fabric)
+		memcpy(bytes, &user, sizeof user);
 	for (size_t i = 0; i < sizeof bytes; i++)
 		snprintf(ret_name + 2 * i, 3, "%02x", bytes[i]);
 	return true;
 }
 
 /* A new name, its lock file made and locked. */
-static CUresult lock_name(int directory_fd, char ret_name[CN_SOCKET_NAME_CHARS + 1], int *ret_lock_fd)
+static CUresult lock_name(int directory_fd, bool fabric, char ret_name[CN_SOCKET_NAME_CHARS + 1], int *ret_lock_fd)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 	struct stat status;
 
 	for (int i = 0; i < NAME_TRIES_MAX; i++) {
-		if (!random_name(ret_name))
+		if (!random_name(fabric, ret_name))
 			return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s",
 					strerror(errno));
 		join(ret_name, lock_suffix, file);
 		int fd = cn_descriptor_raise(
 			openat(directory_fd, file, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
 		if (fd < 0)
-			return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no file can be made in the runtime directory: %s",
-					strerror(errno));
+			return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no file can be made in the %s directory: %s",
+					fabric ? "fabric" : "runtime", strerror(errno));
 		if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &status) && status.st_nlink > 0) {
 			*ret_lock_fd = fd;
 			return CUDA_SUCCESS;
@@ -220,8 +178,8 @@ static CUresult lock_name(int directory_fd, char ret_name[CN_SOCKET_NAME_CHARS +
 static bool fill_address(int directory_fd, const char *file, struct sockaddr_un *ret_address)
 {
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
-	int length = snprintf(ret_address->sun_path, sizeof ret_address->sun_path, "/proc/self/fd/%d%s%s", directory_fd,
-			      file ? "/" : "", file ? file : "");
+	int length = snprintf(ret_address->sun_path, sizeof ret_address->sun_path, "/proc/self/fd/%d/%s", directory_fd,
+			      file);
 
 	return length > 0 && (size_t)length < sizeof ret_address->sun_path;
 }
@@ -234,21 +192,34 @@ static CUresult explain_proc(const char *what, int error)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s: %s", what, strerror(error));
 }
 
-/* A socket that listens under NAME.tmp. */
+/* The folder for a socket that has no name yet, whatever the umask is. */
+static int make_temporary_folder(const struct cn_named_socket *named)
+{
+	char folder[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+
+	join(named->name, folder_suffix, folder);
+	if (mkdirat(named->directory_fd, folder, 0700) || fchmodat(named->directory_fd, folder, 0700, 0))
+		return -1;
+	return cn_descriptor_raise(openat(named->directory_fd, folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/* A socket that listens under NAME.tmp/s. */
 static CUresult listen_temporary(const struct cn_named_socket *named, int *ret_listen_fd)
 {
-	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 	struct sockaddr_un address;
 
 	int fd = cn_descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no socket could be made: %s", strerror(errno));
-	join(named->name, temporary_suffix, file);
+	int folder_fd = make_temporary_folder(named);
 	/* Anybody may connect who gets here: the directory keeps the others out, or a descriptor lets them in. */
-	if (!fill_address(named->directory_fd, file, &address) ||
-	    bind(fd, (const struct sockaddr *)&address, sizeof address) ||
-	    fchmodat(named->directory_fd, file, 0666, 0) || listen(fd, BACKLOG)) {
-		int error = errno;
+	bool failed = folder_fd < 0 || !fill_address(folder_fd, temporary_name, &address) ||
+		      bind(fd, (const struct sockaddr *)&address, sizeof address) ||
+		      fchmodat(folder_fd, temporary_name, 0666, 0) || listen(fd, BACKLOG);
+	int error = errno;
+	if (folder_fd >= 0)
+		close(folder_fd);
+	if (failed) {
 		close(fd);
 		return explain_proc("no socket can be made in the runtime directory", error);
 	}
@@ -272,6 +243,23 @@ static void fill_reserve(void)
 		close(fd);
 }
 
+/* To ask with whether a socket is there: of another kind than ours, so that it is never connected. Kept for good. */
+static _Atomic int prober = -1;
+
+static int open_prober(void)
+{
+	int none = -1, fd = atomic_load(&prober);
+
+	if (fd >= 0)
+		return fd;
+	fd = cn_descriptor_raise(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (fd >= 0 && !atomic_compare_exchange_strong(&prober, &none, fd)) {
+		close(fd);
+		fd = none;
+	}
+	return fd;
+}
+
 static void close_named(struct cn_named_socket *named)
 {
 	close(named->listen_fd);
@@ -279,16 +267,17 @@ static void close_named(struct cn_named_socket *named)
 	close(named->directory_fd);
 }
 
-static CUresult listen_under_lock(struct cn_named_socket *ret_socket)
+static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_named_socket *ret_socket)
 {
 	struct cn_named_socket named;
-	CUresult result = cn_runtime_directory(&named.directory_fd);
+	CUresult result = fabric ? cn_fabric_directory(&named.directory_fd) : cn_runtime_directory(&named.directory_fd);
 
 	if (result)
 		return result;
-	sweep(named.directory_fd);
+	sweep(named.directory_fd, looks_max);
 	fill_reserve();
-	result = lock_name(named.directory_fd, named.name, &named.lock_fd);
+	open_prober(); /* whoever shares once keeps what it will need, and no more comes */
+	result = lock_name(named.directory_fd, fabric, named.name, &named.lock_fd);
 	if (result)
 		goto err_close_directory;
 	result = listen_temporary(&named, &named.listen_fd);
@@ -305,11 +294,11 @@ err_close_directory:
 	return result;
 }
 
-CUresult cn_wire_listen_named(struct cn_named_socket *ret_socket)
+CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 	struct cn_named_socket named;
-	CUresult result = listen_under_lock(&named);
+	CUresult result = listen_under_lock(fabric, SWEEP_LOOKS_MAX, &named);
 
 	if (result)
 		return result;
@@ -320,6 +309,7 @@ CUresult cn_wire_listen_named(struct cn_named_socket *ret_socket)
 		close_named(&named);
 		return CUDA_ERROR_OPERATING_SYSTEM;
 	}
+	take_away_folder(named.directory_fd, named.name);
 	*ret_socket = named;
 	return CUDA_SUCCESS;
 }
@@ -334,7 +324,7 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 	struct cn_named_socket named;
 	struct stat status;
-	CUresult result = listen_under_lock(&named);
+	CUresult result = listen_under_lock(false, SWEEP_LOOKS_UNNAMED_MAX, &named);
 
 	if (result)
 		return result;
@@ -392,12 +382,11 @@ int cn_peer_process(int sock)
 	socklen_t bytes = sizeof who;
 	int fd;
 
+	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &(socklen_t){sizeof fd}))
+		return cn_descriptor_raise(fd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
 		return -1;
-	bytes = sizeof fd;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes))
-		fd = who.pid > 0 ? (int)syscall(SYS_pidfd_open, who.pid, 0) : -1;
-	return cn_descriptor_raise(fd);
+	return cn_descriptor_raise(who.pid > 0 ? (int)syscall(SYS_pidfd_open, who.pid, 0) : -1);
 }
 
 /* ---- Connecting ---- */
@@ -457,32 +446,85 @@ static CUresult connect_to(const struct sockaddr_un *address, int *ret_sock)
 	return CUDA_SUCCESS;
 }
 
+/* fill_address() of a descriptor alone, without the time that snprintf() takes who is seldom called. */
+static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
+{
+	static const char folder[] = "/proc/self/fd/";
+	char digits[12], *digit = digits + sizeof digits;
+
+	if (path_fd < 0)
+		return false;
+	*--digit = 0;
+	do
+		*--digit = (char)('0' + path_fd % 10);
+	while (path_fd /= 10);
+	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
+	memcpy(ret_address->sun_path, folder, sizeof folder);
+	memcpy(ret_address->sun_path + sizeof folder - 1, digit, (size_t)(digits + sizeof digits - digit));
+	return true;
+}
+
 CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
 {
 	struct sockaddr_un address;
 	struct stat status;
-	int flags = fcntl(path_fd, F_GETFL);
 
+	if (!fill_path(path_fd, &address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
+	CUresult result = connect_to(&address, ret_sock); /* nothing but a socket can be connected to */
+	if (!result)
+		return CUDA_SUCCESS;
+	int flags = fcntl(path_fd, F_GETFL);
 	if (flags < 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
 	if (fstat(path_fd, &status) || !S_ISSOCK(status.st_mode) || !(flags & O_PATH))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", path_fd);
-	fill_address(path_fd, NULL, &address);
+	return result;
+}
+
+/* The system looks for the socket first, and then at its kind. */
+bool cn_wire_is_there(int path_fd)
+{
+	struct sockaddr_un address;
+	int sock = open_prober();
+
+	return sock >= 0 && fill_path(path_fd, &address) &&
+	       connect(sock, (const struct sockaddr *)&address, sizeof address) && errno == EPROTOTYPE;
+}
+
+CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
+{
+	struct sockaddr_un address;
+
+	if (!fill_address(directory_fd, name, &address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is no name of a socket of ours", name);
 	return connect_to(&address, ret_sock);
+}
+
+static CUresult connect_in(int directory_fd, const char *name, const char *what, int *ret_sock)
+{
+	CUresult result;
+
+	if (faccessat(directory_fd, name, F_OK, 0) && errno == ENOENT)
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
+	else
+		result = cn_wire_connect_in(directory_fd, name, ret_sock);
+	close(directory_fd);
+	return result;
 }
 
 CUresult cn_wire_connect_name(const char *name, int *ret_sock)
 {
-	struct sockaddr_un address;
 	int directory_fd;
 	CUresult result = cn_runtime_directory(&directory_fd);
 
-	if (result)
-		return result;
-	if (faccessat(directory_fd, name, F_OK, 0) && errno == ENOENT)
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another runtime directory");
-	else if (fill_address(directory_fd, name, &address))
-		result = connect_to(&address, ret_sock);
-	close(directory_fd);
-	return result;
+	return result ? result : connect_in(directory_fd, name, "runtime", ret_sock);
+}
+
+CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock)
+{
+	int directory_fd;
+	CUresult result = cn_fabric_directory_of(user, &directory_fd);
+
+	return result ? result : connect_in(directory_fd, name, "fabric", ret_sock);
 }

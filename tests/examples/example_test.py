@@ -2,21 +2,25 @@
 # SPDX-License-Identifier: MIT
 """
 A test (TAP) of an example: it ends well, complains of nothing, and prints the line that says so. It is run from another
-folder, since an example finds what it needs beside itself.
+folder, since an example finds what it needs beside itself, and with an IMEX channel, since some need one.
 
     example_test.py PROGRAM LINE [ARGUMENT...]
 """
 
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 
-def main(program, line, arguments):
-    """Runs the example; True when it did what it should."""
+def main(program, line, arguments, channels):
+    """Runs the example, with the channels of a folder; True when it did what it should."""
     command = [sys.executable] * program.endswith(".py") + [program] + arguments
-    done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=120, check=False)
+    environment = {**os.environ, "CENOTE_IMEX_DIR": channels}
+    Path(channels, "channel0").touch()
+    done = subprocess.run(command, cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     problems = []
     if done.returncode:
         problems.append(f"exit status {done.returncode}")
@@ -33,4 +37,6 @@ def main(program, line, arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(0 if main(str(Path(sys.argv[1]).resolve()), sys.argv[2], sys.argv[3:]) else 1)
+    with tempfile.TemporaryDirectory() as folder:
+        GOOD = main(str(Path(sys.argv[1]).resolve()), sys.argv[2], sys.argv[3:], folder)
+    sys.exit(0 if GOOD else 1)

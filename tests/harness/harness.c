@@ -64,6 +64,13 @@ __attribute__((weak)) void harness_setup(void)
 {
 }
 
+bool test_on_gpu(void)
+{
+	const char *device = getenv("CENOTE_DEVICE");
+
+	return device && strcmp(device, "cuda") == 0;
+}
+
 const char *test_directory(void)
 {
 	return directory;
@@ -392,16 +399,19 @@ static void stop(int signal_number)
 
 static void prepare_environment(void)
 {
-	static const char *const removed[] = {"CENOTE_DEVICE",       "CENOTE_HOST_DEVICES", "CENOTE_HOST_MEMORY",
-					      "CENOTE_HOST_WITHOUT", "CENOTE_IMEX_DIR",     "CENOTE_LIBCUDA",
-					      "CENOTE_LOG",          "CENOTE_RUNTIME_DIR",  "CUDA_VISIBLE_DEVICES"};
+	static const char *const removed[] = {"CENOTE_DEVICE",      "CENOTE_FABRIC_DIR",   "CENOTE_HOST_DEVICES",
+					      "CENOTE_HOST_MEMORY", "CENOTE_HOST_WITHOUT", "CENOTE_IMEX_DIR",
+					      "CENOTE_LIBCUDA",     "CENOTE_LOG",          "CENOTE_POOLS",
+					      "CENOTE_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES"};
 	const char *device = getenv("CENOTE_TEST_DEVICE"), *soak = getenv("CENOTE_SOAK_SECONDS");
-	const char *seed_text = getenv("CENOTE_TEST_SEED");
+	const char *seed_text = getenv("CENOTE_TEST_SEED"), *library = getenv("CENOTE_TEST_LIBCUDA");
 	char text[32];
 
 	for (size_t i = 0; i < sizeof removed / sizeof *removed; i++)
 		unsetenv(removed[i]);
 	setenv("CENOTE_DEVICE", device && *device ? device : "host", 1);
+	if (library && *library)
+		setenv("CENOTE_LIBCUDA", library, 1);
 	soak_seconds = soak ? (unsigned)strtoul(soak, NULL, 10) : 0;
 	if (seed_text && *seed_text)
 		seed = strtoull(seed_text, NULL, 0);

@@ -36,8 +36,10 @@
  * time limit, for a debugger.
  *
  * Environment: CENOTE_TEST_SEED (the seed a failure printed), CENOTE_TEST_DEVICE (CENOTE_DEVICE for the tests, "host"
- * unless given), CENOTE_SOAK_SECONDS (run the tests marked .soak, for that long each, and no others). Every other
- * CENOTE_ variable and CUDA_VISIBLE_DEVICES are removed before a test starts: a test sets what it needs.
+ * unless given), CENOTE_TEST_LIBCUDA (CENOTE_LIBCUDA for the tests), CENOTE_TEST_UNCOUNTED (1: descriptors, mappings
+ * and threads are not counted, for a GPU's driver has its own), CENOTE_SOAK_SECONDS (run the tests marked .soak, for
+ * that long each, and no others). Every other CENOTE_ variable and CUDA_VISIBLE_DEVICES are removed before a test
+ * starts: a test sets what it needs.
  */
 #ifndef CENOTE_TESTS_HARNESS_H
 #define CENOTE_TESTS_HARNESS_H
@@ -101,6 +103,12 @@ void harness_setup(void);
 /* End the test as skipped. The reason is shown in the summary; a role cannot skip. */
 #define SKIP(...) harness_skip(__VA_ARGS__)
 _Noreturn void harness_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Is the device under test a GPU (CENOTE_DEVICE=cuda)? There what is not a pool's is the driver's: it has no sentences,
+ * and what it does not check cannot be asked.
+ */
+bool test_on_gpu(void);
 
 /* A directory of this test's own, removed after it. The runtime directory is a folder in it. */
 const char *test_directory(void);

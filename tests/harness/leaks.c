@@ -10,6 +10,7 @@
 #include <ftw.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -147,10 +148,20 @@ static void count_threads(struct count *count)
 	closedir(entries);
 }
 
+/* A GPU's driver opens and maps things of its own when it likes, which cannot be told from the library's. */
+static bool beside_a_driver(void)
+{
+	const char *setting = getenv("CENOTE_TEST_UNCOUNTED");
+
+	return setting && *setting;
+}
+
 static struct count count_all(void)
 {
 	struct count count = {0};
 
+	if (beside_a_driver())
+		return count;
 	if (watched & LEAK_DESCRIPTORS)
 		count_descriptors(&count);
 	if (watched & LEAK_MAPPINGS)
@@ -207,6 +218,27 @@ bool leaks_found(void)
 	}
 }
 
+/*
+ * The name of a process that shared something and was killed, or ended without its exit handlers: the next process that
+ * makes a name takes it away. That one which ends as it should takes its own along is for sweep_test and port_test.
+ */
+static bool is_dead_name(int directory, const char *file)
+{
+	enum { NAME_CHARS = 32 };
+	char lock[NAME_CHARS + sizeof ".lock"];
+	size_t digits = strspn(file, "0123456789abcdef");
+
+	if (digits != NAME_CHARS || (file[digits] && strcmp(file + digits, ".lock") != 0))
+		return false;
+	snprintf(lock, sizeof lock, "%.*s.lock", NAME_CHARS, file);
+	int fd = openat(directory, lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	bool dead = flock(fd, LOCK_EX | LOCK_NB) == 0;
+	close(fd);
+	return dead;
+}
+
 bool leaks_files_found(const char *directory)
 {
 	DIR *entries = opendir(directory);
@@ -217,6 +249,8 @@ bool leaks_files_found(const char *directory)
 		return false;
 	while ((entry = readdir(entries))) {
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		if (is_dead_name(dirfd(entries), entry->d_name))
 			continue;
 		printf("# left behind: file %s in the runtime directory\n", entry->d_name);
 		found = true;

@@ -55,12 +55,15 @@ class Tree:
         self.prefix = next((self.directory / "tree").rglob("include")).parent
 
     def all_is_in_place(self):
-        """The headers, the library under both names, the drop-in libraries where no loader looks by itself."""
+        """The headers, the library under both names, the drop-in libraries where no loader looks, the manual."""
         for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
         for name in ("libcenote.so", "libcenote.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13"):
             assert (self.libraries / name).exists(), name
         expect(sorted(f.name for f in (self.prefix / "include").iterdir()), ["cenote"])
+        for name in ("man/man1/cenote.1", "man/man1/cenote-demo.1", "bash-completion/completions/cenote",
+                     "zsh/site-functions/_cenote"):
+            assert (self.prefix / "share" / name).exists(), name
 
     def command_runs(self):
         """The command finds its library by itself."""
@@ -93,11 +96,13 @@ class Tree:
         words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
         programs = re.findall(r"```c\n(#include.*?)```.*?```text\n(.*?)```", text, re.S)
         assert programs, "there is no program"
+        channels = {"CENOTE_IMEX_DIR": str(self.directory / "channels")}
+        run(self.prefix / "bin/cenote", "imex", "create", "0", **channels)
         for code, printed in programs:
             source, program = self.directory / "guide.c", self.directory / "guide"
             source.write_text(code)
             run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
-            expect(run(program, LD_LIBRARY_PATH=str(self.libraries)), printed)
+            expect(run(program, LD_LIBRARY_PATH=str(self.libraries), **channels), printed)
 
     def cmake_works(self):
         """A program is built by a CMake project."""

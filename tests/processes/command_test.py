@@ -10,33 +10,74 @@ symbol versions, and nothing inside. Where a CUDA toolkit is installed, found by
 example is built with its headers and its own stub library as well.
 """
 
+import errno
+import fcntl
 import json
 import os
+import pty
+import re
 import shutil
+import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import xml.etree.ElementTree
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-HEADERS = HERE.parent.parent / "include" / "cenote"
+ROOT = HERE.parent.parent
+HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
+COMMANDS = ("demo", "run", "info", "ps", "top", "map", "imex", "gc")
 
 
 class Skip(Exception):
     """Why a test cannot be run here."""
 
 
+def environment(variables):
+    """The environment without what has a say in Cenote, and with these variables."""
+    passed = {name: value for name, value in os.environ.items() if not name.startswith(("CENOTE_", "LC_"))
+              and name not in ("CUDA_VISIBLE_DEVICES", "LANG", "LD_LIBRARY_PATH", "NO_COLOR", "TERM")}
+    return {**passed, **variables}
+
+
 def run(*command, status=0, **variables):
     """What a command prints on both channels; it must end with this status."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("CENOTE_") and name not in ("CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")}
-    done = subprocess.run([str(word) for word in command], env={**environment, **variables}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([str(word) for word in command], env=environment(variables), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", check=False)
     if done.returncode != status:
         raise AssertionError(f"{' '.join(map(str, command))}: exit status {done.returncode}, not {status}\n"
                              + done.stdout + done.stderr)
     return done.stdout, done.stderr
+
+
+def run_at_terminal(*command, columns=80, **variables):
+    """What a command prints when its standard output is a terminal."""
+    screen, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with subprocess.Popen([str(word) for word in command], env=environment({"TERM": "xterm", **variables}),
+                          stdin=subprocess.DEVNULL, stdout=end, stderr=subprocess.PIPE) as process:
+        os.close(end)
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(screen, 65536))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                break
+        os.close(screen)
+        complaint = process.stderr.read()
+    assert process.returncode == 0, complaint
+    return b"".join(parts).decode().replace("\r\n", "\n")
+
+
+def without_colours(text):
+    """The text that a terminal shows."""
+    return re.sub("\033\\[[0-9;]*m", "", text)
 
 
 def contains(text, *parts):
@@ -130,12 +171,42 @@ int main(void)
 """
 
 
+# A process that others can find: it has a handle of an event, and waits.
+NAMED_PROCESS = r"""
+import ctypes, sys
+cuda = ctypes.CDLL(sys.argv[1])
+context, event, handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(64)
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+assert not cuda.cuCtxSetCurrent(context) and not cuda.cuEventCreate(ctypes.byref(event), 2 | 4)
+assert not cuda.cuIpcGetEventHandle(handle, event)
+print(flush=True)
+sys.stdin.read()
+"""
+
+# Words as they stand on a line, the last one to be completed.
+COMPLETE = r"""
+. "$1"
+shift
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_cenote
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
 class Command:
     """The command, and a folder for programs."""
 
     def __init__(self, build, compiler, folder):
         self.cenote, self.examples = Path(build) / "bin" / "cenote", Path(build) / "examples"
+        self.library, self.driver = Path(build) / "lib" / "libcenote.so", Path(build) / "tests" / "libcuda-host.so"
         self.compiler, self.folder = compiler, Path(folder)
+
+    def own_directories(self, name):
+        """Variables with which processes meet in directories of a test's own; the folder with both."""
+        folder = self.folder / name
+        folder.mkdir()
+        return {"CENOTE_RUNTIME_DIR": str(folder / "runtime"), "CENOTE_FABRIC_DIR": str(folder / "fabric")}
 
     def make_stub(self, soname, functions, version=None):
         """A library with this soname and these functions, with this version."""
@@ -159,7 +230,7 @@ class Command:
 
     def run_example(self, headers, library):
         """Build the example with these headers and this libcuda, and run it over ours, with its module beside it."""
-        source = HERE.parent.parent / "examples" / f"{EXAMPLE}.c"
+        source = ROOT / "examples" / f"{EXAMPLE}.c"
         run(*self.compiler, "-Wall", "-Wextra", "-Werror", "-isystem", headers, source, library, "-ldl", "-o",
             self.folder / EXAMPLE)
         for ending in ("so", "ptx"):
@@ -171,10 +242,10 @@ class Command:
     def says_what_it_is(self):
         """--help, --version, help of each command; without a command, help is a complaint."""
         text, _ = run(self.cenote, "--help")
-        contains(text, "Usage: cenote", "run", "info")
+        contains(text, "Usage: cenote", *(f"\n  {name} " for name in COMMANDS))
         assert "\033" not in text
         contains(run(self.cenote, "--version")[0], "cenote ", "CUDA 13.0")
-        for name in ("run", "info"):
+        for name in COMMANDS:
             help_text = run(self.cenote, "help", name)[0]
             contains(help_text, f"Usage: cenote {name}")
             assert run(self.cenote, name, "--help")[0] == help_text
@@ -183,12 +254,23 @@ class Command:
     def refuses_what_it_does_not_understand(self):
         """Status 2, a sentence on standard error, and nothing on standard output."""
         for words, part in ((["fly"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
-                            (["info", "--xml"], "--xml"), (["run"], "which program"),
+                            (["info", "--xml"], "--xml"), (["info", "--json", "9"], "'9'"), (["run"], "which program"),
+                            (["demo", "--svg"], "--svg takes"), (["demo", "--svg="], "--svg takes"),
+                            (["demo", "--svg", "x", "--json"], "not both"), (["demo", "again"], "'again'"),
+                            (["gc", "--all"], "'--all'"),
                             (["run", "--speed", "9", "true"], "--speed"), (["run", "--devices"], "takes a number"),
-                            (["run", "--devices", "many", "true"], "takes a number")):
-            output, complaint = run(self.cenote, *words, status=2)
+                            (["run", "--devices", "many", "true"], "takes a number"), (["imex"], "create, list"),
+                            (["imex", "open", "0"], "'open'"), (["imex", "create"], "takes a number"),
+                            (["imex", "create", "zero"], "'zero'"), (["imex", "create", "-1"], "'-1'"),
+                            (["imex", "create", "07"], "'07'"), (["imex", "create", "99999999999"], "'99999999999'"),
+                            (["imex", "create", "1", "2"], "'2'"), (["imex", "create", "1", "--mode"], "octal"),
+                            (["imex", "create", "1", "--mode", "rw"], "'rw'"), (["imex", "list", "1"], "'1'"),
+                            (["imex", "create", "1", "--mode=1777"], "'1777'"), (["imex", "list", "--xml"], "--xml"),
+                            (["imex", "remove", ""], "''"), (["imex", "remove", "1", "--json"], "--json")):
+            output, complaint = run(self.cenote, *words, status=2, CENOTE_IMEX_DIR=str(self.folder / "unused"))
             contains(complaint, part, "cenote help")
             assert not output, output
+        assert not (self.folder / "unused").exists()
 
     def describes_devices(self):
         """info, for people and for programs, with what the environment says."""
@@ -200,6 +282,292 @@ class Command:
         assert data["devices"][2]["memory_bytes"] == 64 << 20
         assert data["devices"][0]["has"]["managed"] is False and data["devices"][0]["has"]["unified-addressing"] is True
         assert data["environment"]["CENOTE_HOST_WITHOUT"] == "managed" and data["cuda"] == "13.0"
+
+    def says_what_can_be_shared(self):
+        """info: each way to share is tried; one that does not work says why, and what to do."""
+        here = self.own_directories("ways")
+        ways = ["pool-descriptor", "memory-descriptor", "event", "legacy", "fabric"]
+
+        def tried(**variables):
+            device = json.loads(run(self.cenote, "info", "--json", **{**here, **variables})[0])["devices"][0]
+            assert list(device["sharing"]) == ways, device
+            assert all(way["works"] == (way["why_not"] is None) for way in device["sharing"].values()), device
+            return device["sharing"], device["handle_types"]
+
+        sharing, types = tried()
+        assert [way for way in ways if not sharing[way]["works"]] == ["fabric"], sharing
+        assert types == {"pools": ["descriptor", "fabric"], "allocations": ["descriptor", "fabric"]}, types
+        contains(sharing["fabric"]["why_not"], "IMEX channel", "CENOTE_IMEX_DIR", "cenote imex create 0")
+        channels = {"CENOTE_IMEX_DIR": str(self.folder / "channels-to-try")}
+        run(self.cenote, "imex", "create", "0", **channels)
+        assert all(way["works"] for way in tried(**channels)[0].values())
+        sharing, types = tried(CENOTE_HOST_WITHOUT="ipc", **channels)
+        assert not any(way["works"] for way in sharing.values()) and types == {"pools": [], "allocations": []}
+        contains(sharing["pool-descriptor"]["why_not"], "CENOTE_HOST_WITHOUT=ipc takes it away")
+        (self.folder / "for-all").mkdir()
+        (self.folder / "for-all").chmod(0o755)
+        sharing, _ = tried(CENOTE_RUNTIME_DIR=str(self.folder / "for-all"))
+        assert [way for way in ways if sharing[way]["works"]] == ["memory-descriptor"], sharing
+        contains(sharing["event"]["why_not"], "for-all", "0700")
+        text, _ = run(self.cenote, "info", **here)
+        contains(text, "pools, by descriptor      works\n", "by fabric handle  no: fabric handles need an IMEX channel",
+                 "importers of a pool", "vm.max_map_count")
+        assert "\033" not in text
+        text = run_at_terminal(self.cenote, "info", columns=80, **here)
+        contains(text, "\033[32mworks\033[0m", "\033[1;31mno:\033[0m")
+        assert "\033" not in run_at_terminal(self.cenote, "info", NO_COLOR="1", **here)
+        assert "\033" not in run_at_terminal(self.cenote, "info", TERM="dumb", **here)
+
+    def says_which_driver_there_is(self):
+        """info: where NVIDIA's libcuda.so.1 is, whether it is used, and if not why."""
+        data = json.loads(run(self.cenote, "info", "--json", CENOTE_LIBCUDA="/absent/libcuda.so.1")[0])
+        assert data["kind"] == "host" and data["driver"]["path"] is None, data["driver"]
+        contains(data["driver"]["why_not"], "/absent/libcuda.so.1")
+        contains(run(self.cenote, "info", "--json", status=1, CENOTE_LIBCUDA="/absent/libcuda.so.1",
+                     CENOTE_DEVICE="cuda")[1], "CENOTE_DEVICE=cuda", "/absent/libcuda.so.1")
+        there = {"CENOTE_LIBCUDA": str(self.driver)}
+        data = json.loads(run(self.cenote, "info", "--json", CENOTE_DEVICE="cuda", **there)[0])
+        assert data["kind"] == "cuda" and data["driver"] == {"path": str(self.driver), "why_not": None}, data["driver"]
+        assert data["devices"][0]["sharing"]["pool-descriptor"]["works"], data["devices"]
+        data = json.loads(run(self.cenote, "info", "--json", CENOTE_DEVICE="host", **there)[0])
+        assert data["driver"] == {"path": str(self.driver), "why_not": "CENOTE_DEVICE=host"}, data["driver"]
+        contains(run(self.cenote, "info", CENOTE_DEVICE="host", **there)[0], f"{self.driver}, not used: CENOTE_DEVICE=")
+
+    def sweeps_dead_names(self):
+        """gc: what a killed process left goes; a live one's name, and what is no name, stays."""
+        here = self.own_directories("sweep")
+        runtime, fabric = Path(here["CENOTE_RUNTIME_DIR"]), Path(here["CENOTE_FABRIC_DIR"]) / str(os.geteuid())
+
+        def sweep(*words, status=0):
+            return json.loads(run(self.cenote, "gc", "--json", *words, status=status, **here)[0])
+
+        assert sweep() == {"directories": [], "removed": 0, "dead": 0, "live": 0}
+        assert not runtime.exists() and not fabric.exists(), "what is not there was made"
+        fabric.mkdir(parents=True)
+        dead = [f"{number:032x}" for number in range(300)]  # more than a process that makes a name looks at
+        for name in dead:
+            (fabric / f"{name}.lock").touch()
+            (fabric / name).touch()
+        others = ["notes", "0.lock", f"{0xabc:032X}.lock", f"{1:033x}.lock", f"{0xdef:032x}"]
+        for name in others:
+            (fabric / name).touch()
+        with subprocess.Popen([sys.executable, "-c", NAMED_PROCESS, self.library], env=environment(here),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"\n"
+            names = sorted(path.name for path in runtime.iterdir())
+            assert len(names) == 2 and names[1] == f"{names[0]}.lock", names
+            data = sweep("--dry-run")
+            assert (data["removed"], data["dead"], data["live"]) == (0, 300, 1), data
+            assert len(list(fabric.iterdir())) == 600 + len(others), "--dry-run has removed something"
+            data = sweep()
+            assert (data["removed"], data["dead"], data["live"]) == (300, 0, 1), data
+            assert [entry["path"] for entry in data["directories"]] == [str(runtime), str(fabric)], data
+            assert data["directories"][0]["names"] == [{"name": names[0], "state": "live"}], data
+            assert sorted(entry["name"] for entry in data["directories"][1]["names"]) == dead
+            assert sorted(path.name for path in fabric.iterdir()) == sorted(others)
+            assert sorted(path.name for path in runtime.iterdir()) == names, "a live name was taken away"
+            info = json.loads(run(self.cenote, "info", "--json", **here)[0])
+            assert info["directories"][0] == {"path": str(runtime), "live": 1, "dead": 0}, info["directories"]
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        contains(run(self.cenote, "gc", "--dry-run", **here)[0], f"{names[0]}  dead\n", "1 dead name, 0 live\n")
+        contains(run(self.cenote, "gc", **here)[0], f"{names[0]}  removed\n", "1 dead name removed, 0 live\n")
+        assert not list(runtime.iterdir())
+
+    def sweeps_no_strange_directory(self):
+        """gc: a link, or what is no directory, is left alone and named; the other directory is swept all the same."""
+        here = self.own_directories("strange")
+        runtime, fabric = Path(here["CENOTE_RUNTIME_DIR"]), Path(here["CENOTE_FABRIC_DIR"]) / str(os.geteuid())
+        fabric.mkdir(parents=True)
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir()
+        for folder in (fabric, elsewhere):
+            (folder / f"{7:032x}.lock").touch()
+        runtime.symlink_to(elsewhere)
+        text, complaint = run(self.cenote, "gc", status=1, **here)
+        contains(complaint, "cenote gc: ", str(runtime), "link")
+        contains(text, "1 dead name removed")
+        assert list(elsewhere.iterdir()) and not list(fabric.iterdir())
+        runtime.unlink()
+        runtime.touch()
+        contains(run(self.cenote, "gc", status=1, **here)[1], "no directory")
+        contains(run(self.cenote, "gc", status=1, CENOTE_RUNTIME_DIR="near")[1], "absolute path")
+
+    def shows_what_happens(self):
+        """demo: what is told is in order, goes from one process to the other, and leaves nothing behind."""
+        here = self.own_directories("demo")
+        data = json.loads(run(self.cenote, "demo", "--json", **here)[0])
+        moments = data["moments"]
+        times = [moment["time_ns"] for moment in moments]
+        assert times == sorted(times) and times[0] == 0 and data["exporter"] != data["importer"]
+        assert sorted({moment["chapter"] for moment in moments}) == [1, 2, 3, 4]
+        assert [moment["chapter"] for moment in moments] == sorted(moment["chapter"] for moment in moments)
+        sent = {moment["sends"]: moment for moment in moments if moment["sends"]}
+        received = {moment["receives"]: moment for moment in moments if moment["receives"]}
+        assert len(sent) >= 10 and sent.keys() == received.keys(), (sent, received)
+        for arrow, moment in sent.items():
+            assert moment["who"] != received[arrow]["who"], moment
+            assert moment["time_ns"] <= received[arrow]["time_ns"], moment
+            assert moment["stream"] == received[arrow]["stream"], moment
+        texts = "\n".join(f"{moment['who']}: {moment['text']}" for moment in moments)
+        contains(texts, "importer: read 42, freed A", f"exporter: 1 MiB waits for process {data['importer']}",
+                 "importer: reads B: still 7", "exporter: B is back", "importer: is killed (signal 9), holding C",
+                 "exporter: C is back; no importer is left", "exporter: removes 1 dead name")
+        assert [moment["who"] for moment in moments if moment["tone"] == "killed"] == ["importer"]
+        assert not list(Path(here["CENOTE_RUNTIME_DIR"]).iterdir()), "something was left behind"
+        again = json.loads(run(self.cenote, "demo", "--json", **here)[0])
+        assert times != [moment["time_ns"] for moment in again["moments"]], "these times were not measured"
+        run(self.cenote, "demo", CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver), **here)
+
+    def draws_what_happens(self):
+        """demo: in a pipe without colours, at a terminal with them and no wider than it, in ASCII where need be."""
+        text, complaint = run(self.cenote, "demo", LC_ALL="C.UTF-8")
+        contains(text, "exporter, process", "importer, process", "\n      4.  A process is killed", "●", "○", "▶", "✖")
+        assert "\033" not in text and not complaint, complaint
+        assert all(line == line.rstrip() for line in text.splitlines())
+        for words, locale in ((["--ascii"], "C.UTF-8"), ([], "C")):
+            text, _ = run(self.cenote, "demo", *words, LC_ALL=locale)
+            contains(text, "*----", "->*", "X is killed")
+            assert text.isascii()
+        for columns in (60, 80, 133):
+            text = run_at_terminal(self.cenote, "demo", columns=columns, LC_ALL="C.UTF-8")
+            assert "\033[" in text
+            shown = without_colours(text)
+            assert "\033" not in shown
+            picture = [line for line in shown.splitlines() if re.match(r"(?: {8}| *\d+\.\d\d ) ", line)]
+            assert len(picture) > 30 and max(map(len, picture)) <= columns, shown
+        assert "\033" not in run_at_terminal(self.cenote, "demo", NO_COLOR="1")
+
+    def draws_a_picture(self):
+        """demo --svg: a drawing, well-formed, for light pages and dark, in which no text is over another."""
+        file = self.folder / "demo.svg"
+        contains(run(self.cenote, "demo", "--svg", file)[0], f"wrote {file}")
+        contains(file.read_text(), "prefers-color-scheme: dark")
+        drawing = xml.etree.ElementTree.parse(file).getroot()
+        width, height = int(drawing.get("width")), int(drawing.get("height"))
+        boxes = []
+        for element in drawing.iter("{http://www.w3.org/2000/svg}text"):
+            size = {"title": 18, "chapter": 14, "small": 12, "time": 12}.get(element.get("class"), 13)
+            wide = len(element.text) * size * 0.6  # of a wide sans serif's letters
+            x, y = float(element.get("x")), float(element.get("y"))
+            left = x - {"end": wide, "middle": wide / 2}.get(element.get("text-anchor"), 0)
+            boxes.append((left, y - 0.8 * size, left + wide, y + 0.2 * size, element.text))
+            assert left > 0 and left + wide < width and 0 < y < height, element.text
+        assert len(boxes) > 60
+        for number, one in enumerate(boxes):
+            for other in boxes[:number]:
+                apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+                assert apart, (one, other)
+        text, _ = run(self.cenote, "demo", "--svg=-")
+        assert text.startswith("<svg ") and text.endswith("</svg>\n")
+
+    def demo_says_why_not(self):
+        """demo: where nothing can be shared it shows nothing, and says why."""
+        for words in ([], ["--json"], ["--svg", self.folder / "none.svg"]):
+            text, complaint = run(self.cenote, "demo", *words, status=1, CENOTE_HOST_WITHOUT="ipc")
+            contains(complaint, "cenote demo: the exporter: cuMemPoolCreate: CUDA_ERROR_NOT_SUPPORTED: ")
+            assert not text and len(complaint.splitlines()) == 1, text + complaint
+        assert not (self.folder / "none.svg").exists()
+        contains(run(self.cenote, "demo", status=1, CUDA_VISIBLE_DEVICES="")[1], "CUDA_VISIBLE_DEVICES")
+        contains(run(self.cenote, "demo", "--svg", self.folder / "absent" / "x.svg", status=1)[1], "absent/x.svg")
+
+    def options(self, name):
+        """The options that a command's help names."""
+        return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", run(self.cenote, "help", name)[0]))
+
+    def has_a_manual(self):
+        """A page for each command, which has all its options and can be set without a complaint."""
+        pages = {name: ROOT / "man" / f"cenote-{name}.1" for name in COMMANDS}
+        for name, page in pages.items():
+            text = page.read_text().replace("\\-", "-")
+            contains(text, f"cenote {name}", "EXIT STATUS", *self.options(name))
+            contains((ROOT / "man" / "cenote.1").read_text(), f"\n.BR cenote\\-{name} (1)")
+        for variable in json.loads(run(self.cenote, "info", "--json")[0])["environment"]:
+            contains((ROOT / "man" / "cenote.1").read_text(), variable)
+        if not shutil.which("mandoc"):
+            raise Skip("mandoc is not installed: the pages have not been set")
+        run("mandoc", "-Tlint", "-Wwarning", ROOT / "man" / "cenote.1", *pages.values())
+
+    def completes_words(self):
+        """bash: commands, and each command's own options, which are those of its help."""
+        if not shutil.which("bash"):
+            raise Skip("bash is not installed")
+        script = ROOT / "packaging" / "completion" / "cenote.bash"
+
+        def complete(*words, **variables):
+            return run("bash", "-c", COMPLETE, "bash", script, "cenote", *words, **variables)[0].split()
+
+        assert set(COMMANDS) < set(complete("")) and complete("de") == ["demo"]
+        assert set(complete("help", "")) == set(COMMANDS)
+        for name in ("demo", "run", "info", "ps", "top", "map", "gc"):
+            assert self.options(name) <= set(complete(name, "--")), name
+        assert complete("imex", "") == ["create", "list", "remove", "--help"]
+        assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]
+        assert complete("run", "--device", "") == ["host", "cuda", "auto"]
+        folder = self.folder / "to-complete"
+        run(self.cenote, "imex", "create", "12", CENOTE_IMEX_DIR=str(folder))
+        assert complete("imex", "remove", "", CENOTE_IMEX_DIR=str(folder)) == ["12"]
+        assert complete("run", "--devices", "2", str(folder / "chan")) == [str(folder / "channel12")]
+        if not shutil.which("zsh"):
+            raise Skip("zsh is not installed: its completion has not been read")
+        zsh = ROOT / "packaging" / "completion" / "_cenote"
+        run("zsh", "-n", zsh)
+        for name in COMMANDS:
+            contains(zsh.read_text(), f"'{name}:", *self.options(name))
+
+    def makes_and_removes_channels(self):
+        """imex: channels come with the mode that was asked for, are listed by number, and go."""
+        folder = self.folder / "channels"
+        here = {"CENOTE_IMEX_DIR": str(folder)}
+        before = os.umask(0o027)
+        try:
+            for number, *mode in (("10",), ("2", "--mode", "0444"), ("0", "--mode=666")):
+                text, _ = run(self.cenote, "imex", "create", number, *mode, **here)
+                contains(text, f"{folder}/channel{number}\n")
+        finally:
+            os.umask(before)
+        for name in ("channel", "channel01", "channelx", "other"):
+            (folder / name).touch()
+        data = json.loads(run(self.cenote, "imex", "list", "--json", **here)[0])
+        assert data["directory"] == str(folder), data
+        assert [(channel["number"], channel["mode"]) for channel in data["channels"]] == \
+            [(0, "0666"), (2, "0444"), (10, "0440")], data
+        assert all(channel["user"] == os.geteuid() and channel["readable"] for channel in data["channels"]), data
+        text, _ = run(self.cenote, "imex", "list", **here)
+        assert [line.split()[:2] for line in text.splitlines()[1:]] == [["0", "0666"], ["2", "0444"], ["10", "0440"]]
+        contains(run(self.cenote, "imex", "create", "2", status=1, **here)[1], "channel 2 is already there")
+        assert (folder / "channel2").stat().st_mode & 0o777 == 0o444, "what was there was touched"
+        for number in ("10", "0", "2"):
+            contains(run(self.cenote, "imex", "remove", number, **here)[0], f"{folder}/channel{number}\n")
+        contains(run(self.cenote, "imex", "remove", "2", status=1, **here)[1], "no channel 2")
+        contains(run(self.cenote, "imex", "list", **here)[0], "no channel", "cenote imex create 0")
+        assert json.loads(run(self.cenote, "imex", "list", "--json", **here)[0])["channels"] == []
+
+    def makes_what_an_example_asks_for(self):
+        """The example of fabric handles says what it lacks; done as it says, it works."""
+        program = self.examples / "fabric"
+        _, complaint = run(program, status=1, CENOTE_DEVICE="host")
+        contains(complaint, "CUDA_ERROR_NOT_PERMITTED", "export CENOTE_IMEX_DIR=", "cenote imex create 0")
+        here = {"CENOTE_IMEX_DIR": str(self.folder / "example-channels")}
+        run(self.cenote, "imex", "create", "0", **here)
+        text, complaint = run(program, CENOTE_DEVICE="host", **here)
+        contains(text, "\ndone: two processes")
+        assert not complaint, complaint
+
+    def says_why_there_is_no_channel(self):
+        """imex: a directory that is not set, not there, or takes nothing is status 1 and a sentence."""
+        for words in (["create", "0"], ["list"], ["list", "--json"], ["remove", "0"]):
+            for variables in ({}, {"CENOTE_IMEX_DIR": ""}):
+                output, complaint = run(self.cenote, "imex", *words, status=1, **variables)
+                contains(complaint, "cenote imex: CENOTE_IMEX_DIR is not set", "export CENOTE_IMEX_DIR=")
+                assert not output, output
+        (self.folder / "file").touch()
+        for place, words, part in (("absent", ["list"], "create"), ("absent", ["remove", "0"], "create"),
+                                   ("absent/deeper", ["create", "0"], "absent/deeper cannot be made"),
+                                   ("file", ["create", "0"], "file: Not a directory"),
+                                   ("/proc/self", ["create", "0"], "/proc/self/channel0 cannot be made")):
+            _, complaint = run(self.cenote, "imex", *words, status=1, CENOTE_IMEX_DIR=str(self.folder / place))
+            contains(complaint, "cenote imex: ", part)
 
     def says_why_there_is_no_device(self):
         """An environment that leaves no device, or is not understood, is status 1 and a sentence."""
@@ -231,7 +599,7 @@ class Command:
 
     def serves_an_example(self):
         """Two processes that share memory: a whole program, linked with NVIDIA's libcuda.so.1."""
-        source, thing = HERE.parent.parent / "examples" / f"{EXAMPLE}.c", self.folder / "example.o"
+        source, thing = ROOT / "examples" / f"{EXAMPLE}.c", self.folder / "example.o"
         run(*self.compiler, f"-I{HEADERS}", "-c", source, "-o", thing)
         missing = [line.split()[-1] for line in run("nm", "-u", thing)[0].splitlines()]
         self.run_example(HEADERS, self.make_stub("libcuda.so.1", [name for name in missing if name.startswith("cu")]))
@@ -274,9 +642,14 @@ def main(build, *compiler):
     with tempfile.TemporaryDirectory() as folder:
         command = Command(build, compiler, folder)
         tests = [command.says_what_it_is, command.refuses_what_it_does_not_understand, command.describes_devices,
-                 command.says_why_there_is_no_device, command.runs_programs, command.serves_programs_of_the_driver,
-                 command.serves_programs_of_the_runtime, command.serves_an_example,
-                 command.serves_an_example_of_the_toolkit, command.survives_being_closed]
+                 command.says_why_there_is_no_device, command.says_what_can_be_shared,
+                 command.says_which_driver_there_is, command.shows_what_happens, command.draws_what_happens,
+                 command.draws_a_picture, command.demo_says_why_not, command.sweeps_dead_names,
+                 command.sweeps_no_strange_directory, command.has_a_manual, command.completes_words,
+                 command.makes_and_removes_channels,
+                 command.says_why_there_is_no_channel, command.makes_what_an_example_asks_for, command.runs_programs,
+                 command.serves_programs_of_the_driver, command.serves_programs_of_the_runtime,
+                 command.serves_an_example, command.serves_an_example_of_the_toolkit, command.survives_being_closed]
         good = True
         print(f"1..{len(tests)}")
         for number, test in enumerate(tests, 1):

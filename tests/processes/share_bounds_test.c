@@ -15,33 +15,12 @@
 
 enum { BLOCK = SHARE_MIB, POOL = SHARE_CHUNK, CHANNEL_FD = 3, FIRST_USER = 64123, SECOND_USER = 64124 };
 
-SETUP
-{
-	share_start();
-}
-
-/* ---- Roles ------------------------------------------------------------------------------------------------------- */
-
-/* Execute the program in another role that has the channel, and wait for its end. */
-static void run_role(const char *role)
-{
-	char *arguments[] = {(char *)"peer", (char *)"--role", (char *)(uintptr_t)role, NULL};
-	posix_spawn_file_actions_t actions;
-	pid_t child;
-	int status;
-
-	ASSERT_EQ(0, posix_spawn_file_actions_init(&actions));
-	ASSERT_EQ(0, posix_spawn_file_actions_adddup2(&actions, CHANNEL_FD, CHANNEL_FD)); /* not closed on exec */
-	ASSERT_EQ(0, posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ));
-	posix_spawn_file_actions_destroy(&actions);
-	ASSERT_SYS(waitpid(child, &status, 0));
-	ASSERT_EQ(0, status);
-}
+/* In the environment: only try whether the device can be used there. */
+#define TRY "CENOTE_TEST_TRY"
 
 /* The first process of its own PID namespace: with a /proc of its own, and nothing of the outside's directories. */
-ROLE(first_process)
+static void leave_directories(void)
 {
-	ASSERT_EQ(1, getpid());
 	ASSERT_SYS(prctl(PR_SET_PDEATHSIG, SIGKILL)); /* a test that kills the one outside means this one */
 	ASSERT_SYS(unshare(CLONE_NEWNS));             /* the one outside keeps its /proc */
 	ASSERT_SYS(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL));
@@ -53,6 +32,43 @@ ROLE(first_process)
 		ASSERT_SYS(mount("none", "/dev/shm", "tmpfs", 0, NULL));
 	/* What an exporter needs is here, and nobody outside sees it. */
 	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", "/tmp/apart", 1));
+}
+
+SETUP
+{
+	int version;
+
+	if (getpid() == 1) {                             /* first: a driver looks into /proc by its own number */
+		ASSERT_OK(cuDriverGetVersion(&version)); /* opens it, wherever its file is */
+		leave_directories();
+	}
+	if (getenv(TRY))
+		_exit(cuInit(0) != CUDA_SUCCESS);
+	share_start();
+}
+
+/* ---- Roles ------------------------------------------------------------------------------------------------------- */
+
+/* Execute the program in another role that has the channel, and wait for its end: how it ended. */
+static int run_role(const char *role)
+{
+	char *arguments[] = {(char *)"peer", (char *)"--role", (char *)(uintptr_t)role, NULL};
+	posix_spawn_file_actions_t actions;
+	pid_t child;
+	int status;
+
+	ASSERT_EQ(0, posix_spawn_file_actions_init(&actions));
+	ASSERT_EQ(0, posix_spawn_file_actions_adddup2(&actions, CHANNEL_FD, CHANNEL_FD)); /* not closed on exec */
+	ASSERT_EQ(0, posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ));
+	posix_spawn_file_actions_destroy(&actions);
+	ASSERT_SYS(waitpid(child, &status, 0));
+	return status;
+}
+
+/* An agent that SETUP has put apart. */
+ROLE(first_process)
+{
+	ASSERT_EQ(1, getpid());
 	role_agent(parent, 0, NULL);
 }
 
@@ -60,7 +76,7 @@ ROLE(first_process)
 ROLE(apart)
 {
 	ASSERT_SYS(unshare(CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS));
-	run_role("first_process");
+	ASSERT_EQ(0, run_role("first_process"));
 	_exit(0); /* a process that has lost its children's namespace can start nothing more: LeakSanitizer would try */
 }
 
@@ -141,10 +157,31 @@ static void need_root(void)
 		SKIP("this root may not make namespaces, or not become another user");
 }
 
+/* On a GPU: does its driver start in other namespaces? */
+static void need_namespaces(void)
+{
+	int status;
+
+	need_root();
+	if (!test_on_gpu())
+		return;
+	pid_t child = fork();
+	ASSERT_SYS(child);
+	if (child == 0) {
+		if (setenv(TRY, "1", 1) || dup2(STDIN_FILENO, CHANNEL_FD) < 0 || /* nothing is said over it */
+		    unshare(CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS))
+			_exit(1);
+		_exit(run_role("first_process") != 0);
+	}
+	ASSERT_SYS(waitpid(child, &status, 0));
+	if (status)
+		SKIP("the GPU's driver does not start in PID and IPC namespaces of its own");
+}
+
 /* Goal: an importer in other network, PID, mount, IPC and UTS namespaces than its exporter. */
 TEST(importer_in_other_namespaces)
 {
-	need_root();
+	need_namespaces();
 	struct peer *exporter = peer_start("agent"), *importer = peer_start("apart");
 	share_between(exporter, importer);
 	end_both(exporter, importer);
@@ -153,7 +190,7 @@ TEST(importer_in_other_namespaces)
 /* Goal: the other way round. */
 TEST(exporter_in_other_namespaces)
 {
-	need_root();
+	need_namespaces();
 	struct peer *exporter = peer_start("apart"), *importer = peer_start("agent");
 	share_between(exporter, importer);
 	end_both(exporter, importer);
@@ -162,7 +199,7 @@ TEST(exporter_in_other_namespaces)
 /* Goal: each in namespaces of its own. */
 TEST(both_in_namespaces_of_their_own)
 {
-	need_root();
+	need_namespaces();
 	struct peer *exporter = peer_start("apart"), *importer = peer_start("apart");
 	share_between(exporter, importer);
 	end_both(exporter, importer);
@@ -173,7 +210,7 @@ TEST(importer_in_other_namespaces_dies)
 {
 	int status;
 
-	need_root();
+	need_namespaces();
 	ASSERT_SYS(prctl(PR_SET_CHILD_SUBREAPER, 1)); /* what is killed inside becomes our child */
 	struct peer *exporter = peer_start("apart"), *importer = peer_start("apart");
 	share_between(exporter, importer);

@@ -57,7 +57,8 @@ TEST(exporter_frees_first)
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(block, NULL));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(block, "", 1));
+	if (share_is_checked())
+		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(block, "", 1));
 	allocate_around(pool, block, BLOCK);
 	for (unsigned at = 0; at < BLOCK; at += 4096)
 		ASSERT_EQ(0x11, agent_byte(agent, 0, at));
@@ -241,14 +242,30 @@ TEST(a_second_import_is_counted)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, answer.result);
 	ASSERT_NE(0, strlen(answer.sentence));
 	once_more = (struct agent_order){.call = AGENT_READ, .block = 1};
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, agent_do(agent, &once_more, -1).result);
+	if (share_is_checked())
+		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, agent_do(agent, &once_more, -1).result);
 	agent_leaves(agent);
 	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* On a GPU it takes the driver to wait for a stream of which the pools know nothing. */
+static void need_waits_for_contexts(void)
+{
+	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+	void *function = NULL;
+	int version;
+
+	if (!test_on_gpu())
+		return;
+	ASSERT_OK(cuDriverGetVersion(&version));
+	if (version < 12050 || cuGetProcAddress("cuCtxRecordEvent", &function, 12050, 0, &status) || !function)
+		SKIP("the driver has no cuCtxRecordEvent: only streams that the pools know are waited for");
 }
 
 /* Goal: cuMemFree frees on both sides, in either order, and waits for the work that was there. */
 TEST(freed_without_a_stream)
 {
+	need_waits_for_contexts();
 	CUmemoryPool pool = share_pool(POOL);
 	CUstream stream = share_stream();
 	struct share_gate gate = share_gate_make(), agents_gate = share_gate_make();
@@ -298,7 +315,7 @@ TEST(the_exporter_goes_on_with_a_block)
 	agent_leaves(agent);
 	ASSERT_EQ(99, share_byte(block));
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
-	ASSERT_EQ(0, share_used(pool));
+	share_await_used(pool, 0);
 	share_fill_whole(pool, POOL, BLOCK, block);
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }

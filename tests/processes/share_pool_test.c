@@ -417,8 +417,11 @@ TEST(a_million_allocations, .timeout_ms = 120000)
 			names[i % BATCH] = share_name(blocks[i]);
 			if (i % SAMPLE == 0)
 				ASSERT_OK(cuMemcpyHtoD(blocks[i], &stamp, sizeof stamp));
-			if (i % BATCH == BATCH - 1)
+			if (i % BATCH == BATCH - 1) {
+				ASSERT_OK(
+					cuStreamSynchronize(NULL)); /* on a GPU a copy may return before it is there */
 				peer_send_bytes(collector, names, sizeof names);
+			}
 		}
 		if (round % 2) /* in turn: freed early, and freed in order */
 			peer_expect(collector, "freed");

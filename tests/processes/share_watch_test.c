@@ -40,7 +40,7 @@ TEST(an_importer_is_shown)
 	int changes = watch(pool);
 	ASSERT_EQ(0, importer_count(pool));
 	unsigned long long before_ns = now_ns();
-	struct receiver receiver = receiver_of(pool);
+	struct receiver receiver = importer_of(pool);
 	cenote_importer importer = the_importer(pool);
 
 	ASSERT_NE(0, importer.id);
@@ -104,7 +104,7 @@ TEST(the_list_is_as_large_as_the_caller_says)
 	ASSERT_OK(cenote_pool_importers(pool, list, sizeof *list, COUNT, &count));
 	ASSERT_EQ(0, count);
 	for (int i = 0; i < COUNT; i++)
-		receivers[i] = receiver_of(pool);
+		receivers[i] = importer_of(pool);
 	for (size_t room = 0; room <= COUNT + 1; room++) {
 		memset(list, 0x77, sizeof list);
 		ASSERT_OK(cenote_pool_importers(pool, list, sizeof *list, room, &count));
@@ -196,14 +196,20 @@ TEST(a_watch_tells_who_comes_and_goes)
 	ASSERT_EQ(EAGAIN, errno);
 
 	struct receiver receiver = receiver_of(pool);
+	ASSERT_EQ(-1, read(changes, &count, sizeof count)); /* whoever has the pool and uses it not has not come */
+	ASSERT_EQ(EAGAIN, errno);
+	CUdeviceptr block = allocate(pool, MIB, 1);
+	give(&receiver, block, 0);
 	ASSERT_EQ(1, await_change(changes));
 	ASSERT_EQ(-1, read(again, &count, sizeof count)); /* one count for all */
 	ASSERT_EQ(EAGAIN, errno);
+	must(&receiver, FREE, 0);
 	must(&receiver, DESTROY_POOL, 0);
 	await_nobody(pool, again);
 	receiver_end(&receiver);
+	free_now(block);
 
-	struct receiver first = receiver_of(pool), second = receiver_of(pool);
+	struct receiver first = importer_of(pool), second = importer_of(pool);
 	while (importer_count(pool) != 2)
 		await_change(changes);
 	peer_kill(first.peer);

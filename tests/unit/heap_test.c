@@ -114,7 +114,8 @@ static unsigned count_bins(const struct cn_heap *heap, const struct cn_bins *bin
 			const struct cn_block *block = cn_block_at(heap, index);
 			ASSERT_EQ(state, block->state);
 			ASSERT_EQ(bin, cn_class_below(block->units));
-			ASSERT_EQ(previous, block->previous);
+			if (previous) /* the first one's means nothing */
+				ASSERT_EQ(previous, block->previous);
 			previous = index;
 			units += block->units;
 			count++;

@@ -676,24 +676,35 @@ TEST(host_functions_may_not_call_cuda)
 
 /* ---- Entry points, names, devices -------------------------------------------------------------------------------- */
 
-/* Goal: every function that the library has is found, in both forms, from its version on and not before. */
-TEST(entry_points)
+static void expect_entry(const char *name, int version, cuuint64_t flags, const void *expected)
 {
 	CUdriverProcAddressQueryResult status;
-	void *function, *per_thread;
+	void *function;
+
+	ASSERT_OK(cuGetProcAddress(name, &function, version, flags, &status));
+	ASSERT_EQ(expected ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
+	ASSERT_EQ(expected, function);
+}
+
+/* Goal: every form of a function that the library has is found from its version on, until the next; none before. */
+TEST(entry_points)
+{
+	const struct cn_entry *before = NULL;
 
 	ASSERT_GT(cn_entry_count, 100);
 	for (size_t i = 0; i < cn_entry_count; i++) {
-		const struct cn_entry *entry = &cn_entries[i];
-		ASSERT_OK(cuGetProcAddress(entry->name, &function, CUDA_VERSION, 0, &status));
-		ASSERT_EQ(CU_GET_PROC_ADDRESS_SUCCESS, status);
-		ASSERT_EQ((void *)entry->function, function);
-		ASSERT_OK(cuGetProcAddress(entry->name, &per_thread, CUDA_VERSION,
-					   CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &status));
-		ASSERT_EQ((void *)entry->per_thread, per_thread);
-		ASSERT_OK(cuGetProcAddress(entry->name, &function, entry->version - 1, 0, &status));
-		ASSERT_EQ(CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
-		ASSERT_EQ(NULL, function);
+		const struct cn_entry *entry = &cn_entries[i], *next = i + 1 < cn_entry_count ? entry + 1 : NULL;
+		bool newest = !next || strcmp(next->name, entry->name) != 0;
+		int last = newest ? CUDA_VERSION : next->version - 1;
+		if (before && strcmp(before->name, entry->name) != 0)
+			before = NULL;
+		expect_entry(entry->name, entry->version, 0, entry->function);
+		expect_entry(entry->name, last, 0, entry->function);
+		expect_entry(entry->name, entry->version - 1, 0, before ? before->function : NULL);
+		if (newest)
+			expect_entry(entry->name, last, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+				     entry->per_thread);
+		before = entry;
 	}
 }
 

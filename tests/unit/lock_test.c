@@ -44,6 +44,35 @@ TEST(one_holder_at_a_time)
 	ASSERT_EQ(0, lock.word);
 }
 
+static struct cn_quick_lock quick;
+
+static void *count_up_quickly(void *unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < rounds; i++) {
+		cn_quick_lock(&quick);
+		counter++;
+		if (i % 1024 == 0)
+			for (unsigned j = 0; j < 20; j++)
+				sched_yield();
+		cn_quick_unlock(&quick);
+	}
+	return NULL;
+}
+
+TEST(one_holder_of_a_quick_lock)
+{
+	pthread_t threads[THREADS];
+
+	rounds = 20000 / HARNESS_SLOWDOWN;
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, count_up_quickly, NULL));
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT_EQ((uint64_t)THREADS * rounds, counter);
+	ASSERT_EQ(0, quick.word);
+}
+
 static void *take_and_leave(void *unused)
 {
 	(void)unused;

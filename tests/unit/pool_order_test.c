@@ -17,6 +17,7 @@
 #include <pthread.h>
 
 #include "cenote/cenote.h"
+#include "driver/gpu.h"
 #include "gate.h"
 
 enum {
@@ -368,7 +369,10 @@ static void free_life(struct issuer *issuer, struct life *life)
 	look(issuer, life);
 	leave_living(life->at);
 	ASSERT_OK(cuMemFreeAsync((CUdeviceptr)(uintptr_t)life->at, line->handle));
-	issue(issuer, line);
+	if (cn_on_gpu) /* the driver sees nothing of it, so nobody is held by it */
+		perhaps_issue(issuer, line, false);
+	else
+		issue(issuer, line);
 	/* What it frees is its own from here on, whoever freed these bytes before. */
 	for (unsigned i = 0; i < issuer->late_count; i++)
 		if (overlap(life->at, life->bytes, issuer->late[i].at, issuer->late[i].bytes))

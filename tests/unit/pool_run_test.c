@@ -477,5 +477,6 @@ TEST(a_pool_ends_while_others_allocate, .timeout_ms = 60000)
 	ASSERT_OK(cuMemPoolDestroy(users_pool));
 	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_OK(cuMemGetInfo(&after, &total));
-	ASSERT_EQ(before, after);
+	if (!test_on_gpu()) /* where others have memory as well */
+		ASSERT_EQ(before, after);
 }

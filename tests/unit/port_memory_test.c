@@ -316,7 +316,7 @@ ROLE(lender)
 	struct cn_parcel request;
 	int sock = -1;
 
-	ASSERT_OK(cn_wire_listen_named(&port));
+	ASSERT_OK(cn_wire_listen_named(false, &port));
 	peer_send_bytes(parent, port.name, sizeof port.name);
 	for (int i = 0; i < MANNERS;) {
 		struct pollfd wanted[] = {{.fd = port.listen_fd, .events = POLLIN}, {.fd = sock, .events = POLLIN}};

@@ -78,16 +78,6 @@ TEST(last_error_belongs_to_the_thread)
 	ASSERT_OK(cudaGetLastError());
 }
 
-/* Goal: calls that are not implemented yet leave a last error and a sentence like the others. */
-TEST(missing_calls_leave_an_error)
-{
-	struct cudaMemcpy3DParms copy = {0};
-
-	ASSERT_ERROR(cudaErrorNotSupported, cudaMemcpy3D(&copy));
-	ASSERT_ERROR(cudaErrorNotSupported, cudaGetLastError());
-	ASSERT_CONTAINS("cudaMemcpy3D", cenote_last_error());
-}
-
 /* Goal: "not ready" is an answer, not a failure. */
 TEST(not_ready_is_no_last_error)
 {

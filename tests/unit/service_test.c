@@ -6,9 +6,11 @@
 #include "harness.h"
 #include "share/service.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -154,6 +156,52 @@ TEST(a_watch_that_has_ended_says_nothing_and_its_descriptor_is_closed)
 	expect('j');
 	ASSERT_SYS(close(copy));
 	ASSERT_SYS(close(ends[1]));
+}
+
+TEST(what_comes_to_a_paused_watch_is_told_when_it_is_resumed)
+{
+	struct letter letter = {{.run = send_letter}, 'j', 0};
+	int ends[2];
+	char byte;
+
+	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
+	struct reader reader = {.watch = {.fd = ends[0], .ready = read_one}};
+	ASSERT_OK(cn_service_watch(&reader.watch));
+	for (int i = 0; i < 3; i++) {
+		cn_service_pause(&reader.watch);
+		ASSERT_EQ(2, write(ends[1], "mo", 2));
+		cn_service_post(&letter.job); /* the thread goes round, and sees nothing else */
+		expect('j');
+		ASSERT_EQ(1, read(ends[0], &byte, 1)); /* mine */
+		ASSERT_EQ('m', byte);
+		cn_service_resume(&reader.watch);
+		expect('o');
+	}
+	cn_service_pause(&reader.watch);
+	cn_service_resume(&reader.watch);
+	cn_service_post(&letter.job); /* what I have read was before it closes that */
+	expect('j');
+	ASSERT_SYS(close(ends[1]));
+	expect('0');
+}
+
+TEST(what_a_diverted_watch_led_to_is_closed_at_once)
+{
+	int ends[2], other = open("/", O_PATH | O_CLOEXEC);
+
+	ASSERT_SYS(other);
+	signal(SIGPIPE, SIG_IGN);
+	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
+	struct reader reader = {.watch = {.fd = ends[0], .ready = read_one}};
+	ASSERT_OK(cn_service_watch(&reader.watch));
+	cn_service_divert(&reader.watch, other);
+	ASSERT_EQ(-1, write(ends[1], "x", 1));
+	ASSERT_EQ(EPIPE, errno);
+	ASSERT_EQ(FD_CLOEXEC, fcntl(ends[0], F_GETFD)); /* the number is the watch's still */
+	end_reader(&reader);
+	ASSERT(!is_open(ends[0]));
+	ASSERT_SYS(close(ends[1]));
+	ASSERT_SYS(close(other));
 }
 
 TEST(what_the_system_cannot_watch_stays_the_callers)

@@ -6,16 +6,8 @@
  * The hostile side is written here with the pieces of the protocol, in the same process: a descriptor is all that the
  * two sides have in common anyway.
  */
-#include "../share.h"
+#include "share_fake.h"
 
-#include "base/segment.h"
-#include "share/control.h"
-#include "share/export.h"
-#include "share/wire.h"
-
-#include <poll.h>
-#include <pthread.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #ifndef MFD_HUGETLB
@@ -31,6 +23,7 @@ enum {
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE,
 	HUGE_BYTES = 2 << 20,
 };
+_Static_assert((int)POOL == (int)CN_PART_BYTES, "a fake pool has one part");
 
 SETUP
 {
@@ -38,16 +31,6 @@ SETUP
 }
 
 /* ---- Files that are not what they should be ---------------------------------------------------------------------- */
-
-static int memory_file(size_t bytes, unsigned flags, int seals)
-{
-	int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
-
-	ASSERT_SYS(fd);
-	ASSERT_SYS(ftruncate(fd, (off_t)bytes));
-	ASSERT_SYS(fcntl(fd, F_ADD_SEALS, seals));
-	return fd;
-}
 
 enum { BAD_FILES = 9 };
 
@@ -80,70 +63,20 @@ static int bad_file(unsigned which, size_t bytes)
 
 /* ---- Hostile importers ------------------------------------------------------------------------------------------- */
 
-static int connect_to(CUmemoryPool pool)
-{
-	int descriptor = share_export(pool), sock;
-
-	ASSERT_OK(cn_wire_connect_path(descriptor, &sock));
-	close(descriptor);
-	return sock;
-}
-
 /* The other side has closed the connection; replies may have come before that. */
 static void expect_end(int sock)
 {
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
 	char reply[256];
 	ssize_t got;
 
-	do
+	do {
+		ASSERT_EQ(1, poll(&wanted, 1, -1));
 		got = recv(sock, reply, sizeof reply, 0);
-	while (got > 0);
+	} while (got > 0 || (got < 0 && errno == EAGAIN));
 	if (got < 0)
 		ASSERT_EQ(ECONNRESET, errno);
 	close(sock);
-}
-
-static struct cn_parcel parcel_of(enum cn_message_kind kind, int descriptor)
-{
-	return (struct cn_parcel){
-		.message = {.kind = kind, .request = 1},
-		.descriptors = {descriptor},
-		.descriptor_count = descriptor >= 0,
-	};
-}
-
-static void send_parcel(int sock, struct cn_parcel parcel)
-{
-	struct pollfd wanted = {.fd = sock, .events = POLLOUT};
-	int error;
-
-	while ((error = cn_wire_send(sock, &parcel)) == EAGAIN)
-		ASSERT_EQ(1, poll(&wanted, 1, -1));
-	ASSERT_EQ(0, error);
-}
-
-/* Wait for a parcel; the test's time limit ends a vain wait. */
-static struct cn_parcel receive_parcel(int sock)
-{
-	struct pollfd wanted = {.fd = sock, .events = POLLIN};
-	struct cn_parcel parcel;
-
-	ASSERT_EQ(1, poll(&wanted, 1, -1));
-	ASSERT_EQ(0, cn_wire_receive(sock, &parcel));
-	return parcel;
-}
-
-/* A connection that has joined, with a ledger of its own making. */
-static int join_pool(CUmemoryPool pool, struct cn_segment *ret_ledger, struct cn_parcel *ret_welcome)
-{
-	int sock = connect_to(pool);
-
-	ASSERT_OK(cn_segment_make("hostile-ledger", sizeof(struct cn_ledger), ret_ledger));
-	send_parcel(sock, parcel_of(CN_MESSAGE_JOIN, ret_ledger->fd));
-	*ret_welcome = receive_parcel(sock);
-	ASSERT_EQ(CN_MESSAGE_WELCOME, ret_welcome->message.kind);
-	ASSERT_EQ(1, ret_welcome->descriptor_count);
-	return sock;
 }
 
 /* Another importer is served, and the exporter has all its memory. */
@@ -356,15 +289,31 @@ TEST(too_many_connections, .timeout_ms = 60000)
 	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_NOFILE, &limit))
 		SKIP("the system allows no %d descriptors", 2 * MANY + 200);
 	agent = agent_importer(pool);
-	for (unsigned i = 0; i < MANY; i++)
-		socks[i] = connect_to(pool);
 	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
 	share_fill(block, 0x2b, BLOCK);
-	agent_take(agent, 0, share_name(block));
-	ASSERT_EQ(0x2b, agent_byte(agent, 0, BLOCK - 1));
+	agent_take(agent, 0, share_name(block)); /* it is there */
+	for (unsigned i = 0; i < MANY; i++)
+		socks[i] = connect_to(pool);
+	agent_take(agent, 1, share_name(block));
+	ASSERT_EQ(0x2b, agent_byte(agent, 1, BLOCK - 1));
+
+	/* One who has the pool already, and comes now. */
+	struct peer *late = agent_importer(pool);
+	struct agent_order take = {.call = AGENT_TAKE, .name = share_name(block)};
+	struct agent_answer answer = agent_do(late, &take, -1);
+	ASSERT_EQ(CUDA_ERROR_INVALID_VALUE, answer.result);
+	ASSERT_CONTAINS("importers enough", answer.sentence);
 	for (unsigned i = 0; i < MANY; i++)
 		close(socks[i]);
+	do /* until the exporter has seen them go */
+		answer = agent_do(late, &take, -1);
+	while (answer.result);
+	ASSERT_EQ(0x2b, agent_byte(late, 0, BLOCK - 1));
+	agent_free(late, 0);
+	agent_destroy(late, 0);
+	agent_end(late);
 	agent_free(agent, 0);
+	agent_free(agent, 1);
 	agent_destroy(agent, 0);
 	agent_end(agent);
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
@@ -374,91 +323,6 @@ TEST(too_many_connections, .timeout_ms = 60000)
 }
 
 /* ---- Hostile exporters ------------------------------------------------------------------------------------------- */
-
-/* A listening socket that answers as it was told. */
-struct fake {
-	int listener, path, stop[2];
-	pthread_t thread;
-	struct cn_parcel welcome, part;
-	_Atomic bool silent; /* closes the connection at the first question */
-	bool other_question; /* answers another one than was asked */
-};
-
-static void fake_answer(const struct fake *fake, int sock, const struct cn_parcel *request)
-{
-	struct cn_parcel answer = request->message.kind == CN_MESSAGE_JOIN ? fake->welcome : fake->part;
-
-	answer.message.request = request->message.request + fake->other_question;
-	if (request->message.kind != CN_MESSAGE_RELEASED)
-		cn_wire_send(sock, &answer);
-}
-
-static void *fake_serve(void *data)
-{
-	struct fake *fake = data;
-	int sock = -1;
-
-	for (;;) {
-		struct pollfd wanted[] = {{.fd = fake->stop[0], .events = POLLIN},
-					  {.fd = sock < 0 ? fake->listener : sock, .events = POLLIN}};
-		struct cn_parcel request;
-		ASSERT_LE(1, poll(wanted, 2, -1));
-		if (wanted[0].revents)
-			break;
-		if (sock < 0) {
-			sock = cn_wire_accept(fake->listener);
-			continue;
-		}
-		int error = cn_wire_receive(sock, &request);
-		if (error == EAGAIN)
-			continue;
-		if (!error) {
-			cn_wire_close(&request);
-			if (!fake->silent)
-				fake_answer(fake, sock, &request);
-		}
-		if (error || fake->silent) {
-			close(sock);
-			sock = -1;
-		}
-	}
-	if (sock >= 0)
-		close(sock);
-	return NULL;
-}
-
-static void fake_start(struct fake *fake)
-{
-	ASSERT_OK(cn_wire_listen_unnamed(&fake->listener, &fake->path));
-	ASSERT_SYS(pipe2(fake->stop, O_CLOEXEC));
-	ASSERT_EQ(0, pthread_create(&fake->thread, NULL, fake_serve, fake));
-}
-
-static void fake_stop(struct fake *fake)
-{
-	close(fake->stop[1]);
-	ASSERT_EQ(0, pthread_join(fake->thread, NULL));
-	close(fake->stop[0]);
-	close(fake->listener);
-	close(fake->path);
-}
-
-/* A fake pool that all is right with: what its control segment says is the test's. */
-static struct fake good_fake(int control, int memory)
-{
-	struct fake fake = {
-		.welcome = parcel_of(CN_MESSAGE_WELCOME, control),
-		.part = parcel_of(CN_MESSAGE_PART, memory),
-	};
-
-	fake.welcome.message.words[0] = POOL;
-	fake.welcome.message.words[1] = CU_MEM_LOCATION_TYPE_DEVICE;
-	fake.welcome.message.words[3] = SHARE_POSIX;
-	fake.welcome.message.words[4] = CU_MEM_ALLOCATION_TYPE_PINNED;
-	memcpy(fake.welcome.message.bytes, "a pool's name...", CN_POOL_NAME_BYTES);
-	fake.part.message.words[1] = POOL;
-	return fake;
-}
 
 static void expect_refusal(struct fake *fake)
 {
@@ -470,28 +334,6 @@ static void expect_refusal(struct fake *fake)
 	fake_stop(fake);
 }
 
-static CUmemPoolPtrExportData fake_name(uint64_t slot, uint64_t generation)
-{
-	struct cn_export_data data = {.magic = CN_EXPORT_DATA_MAGIC,
-				      .version = CN_EXPORT_DATA_VERSION,
-				      .slot = slot,
-				      .generation = generation};
-	CUmemPoolPtrExportData name;
-
-	memcpy(data.pool, "a pool's name...", CN_POOL_NAME_BYTES);
-	data.check = cn_export_data_check(&data);
-	memcpy(&name, &data, sizeof name);
-	return name;
-}
-
-/* A slot that says there is a block. */
-static void show(struct cn_control *control, uint64_t slot, uint64_t offset, uint64_t bytes)
-{
-	atomic_store(&control->slots[slot].offset, offset);
-	atomic_store(&control->slots[slot].bytes, bytes);
-	atomic_store(&control->slots[slot].generation, 1);
-}
-
 /* Goal: a pool whose exporter says what cannot be is not imported. */
 TEST(welcomes_that_are_none)
 {
@@ -501,12 +343,12 @@ TEST(welcomes_that_are_none)
 
 	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		struct fake fake = good_fake(control.fd, -1);
+		struct fake fake = good_fake(control.fd, -1, POOL);
 		fake.welcome.message.words[0] = sizes[i];
 		expect_refusal(&fake);
 	}
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-		struct fake fake = good_fake(control.fd, -1);
+		struct fake fake = good_fake(control.fd, -1, POOL);
 		fake.welcome.message.words[1] = places[i][0];
 		fake.welcome.message.words[2] = places[i][1];
 		expect_refusal(&fake);
@@ -515,14 +357,14 @@ TEST(welcomes_that_are_none)
 		int fd = i < BAD_FILES    ? bad_file(i, sizeof(struct cn_control))
 			 : i == BAD_FILES ? memory_file(sizeof(struct cn_control), 0, F_SEAL_SHRINK | F_SEAL_GROW)
 					  : -1;
-		struct fake fake = good_fake(fd, -1);
+		struct fake fake = good_fake(fd, -1, POOL);
 		expect_refusal(&fake);
 		if (fd >= 0)
 			close(fd);
 	}
 	struct fake fakes[4];
 	for (unsigned i = 0; i < 4; i++)
-		fakes[i] = good_fake(control.fd, -1);
+		fakes[i] = good_fake(control.fd, -1, POOL);
 	fakes[0].silent = true;
 	fakes[1].other_question = true;
 	fakes[2].welcome.message.kind = CN_MESSAGE_PART;
@@ -530,6 +372,97 @@ TEST(welcomes_that_are_none)
 	fakes[3].welcome.descriptor_count = 2;
 	for (unsigned i = 0; i < 4; i++)
 		expect_refusal(&fakes[i]);
+	cn_segment_close(&control);
+}
+
+/* A descriptor that says where the pool is. */
+static void mark(const struct fake *fake, int location_type, int location_id)
+{
+	struct cn_pool_facts facts = {.location_type = location_type, .location_id = location_id};
+
+	cn_mark_leave(fake->path, &facts);
+}
+
+/* Goal: what a descriptor says of its pool is compared with what the exporter says, and not believed. */
+TEST(marks_that_lie)
+{
+	struct cn_segment control;
+	CUmemPoolPtrExportData name = fake_name(1, 1);
+	CUdeviceptr address;
+	CUmemoryPool pool;
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
+	show(control.address, 1, 0, BLOCK);
+	for (unsigned i = 0; i < 6; i++) {
+		int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
+		struct fake fake = good_fake(control.fd, memory, POOL);
+		if (i == 1) /* of a node, and says of a device */
+			fake.welcome.message.words[CN_WELCOME_LOCATION_TYPE] = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+		if (i == 2) /* of another device */
+			fake.welcome.message.words[CN_WELCOME_LOCATION_ID] = 1;
+		if (i == 3)
+			fake.welcome.message.words[CN_WELCOME_BYTES] = 1;
+		fake_start(&fake);
+		mark(&fake, i == 4 ? 31 : CU_MEM_LOCATION_TYPE_DEVICE, i == 5 ? 77 : 0);
+		if (i >= 4) { /* nowhere that we know, at once */
+			ASSERT_ERROR(i == 5 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE,
+				     share_try_import(fake.path, &pool));
+		} else {
+			pool = share_import(fake.path);
+			for (unsigned again = 0; again < 2; again++)
+				ASSERT_EQ(i ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS,
+					  cuMemPoolImportPointer(&address, pool, &name));
+			for (unsigned again = 0; again < 2 && !i; again++)
+				ASSERT_OK(cuMemFreeAsync(address, NULL));
+			ASSERT_OK(cuStreamSynchronize(NULL));
+			ASSERT_OK(cuMemPoolDestroy(pool));
+		}
+		fake_stop(&fake);
+		close(memory);
+	}
+	cn_segment_close(&control);
+}
+
+/* Goal: memory that comes with a welcome and is not what was wanted does no harm: it is asked for again. */
+TEST(first_parts_that_are_none)
+{
+	const uint64_t parts[][3] = {{0, POOL, FAKE_SERIAL},
+				     {0, POOL, FAKE_SERIAL + 1},
+				     {0, 0, FAKE_SERIAL},
+				     {4096, POOL, FAKE_SERIAL},
+				     {POOL, POOL, FAKE_SERIAL},
+				     {0, 2ull * POOL, FAKE_SERIAL},
+				     {UINT64_MAX, POOL, FAKE_SERIAL},
+				     {0, POOL, 0}};
+	enum { PARTS = sizeof parts / sizeof *parts };
+	struct cn_segment control;
+
+	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
+	show(control.address, 1, 0, BLOCK);
+	for (unsigned i = 0; i < PARTS + BAD_FILES; i++) {
+		int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
+		int first = i < PARTS ? memory : bad_file(i - PARTS, POOL);
+		struct fake fake = good_fake(control.fd, memory, POOL);
+		if (first < 0)
+			first = memory; /* it cannot be made here */
+		memcpy(&fake.welcome.message.words[CN_WELCOME_PART], parts[i < PARTS ? i : 0], sizeof parts[0]);
+		fake.welcome.descriptors[1] = first;
+		fake.welcome.descriptor_count = 2;
+		fake_start(&fake);
+		mark(&fake, CU_MEM_LOCATION_TYPE_DEVICE, 0);
+		CUmemoryPool pool = share_import(fake.path);
+		CUdeviceptr block = share_take(pool, fake_name(1, 1));
+		ASSERT_EQ(first == memory && (i == 0 || i >= PARTS) ? 0u : 1u, fake.asked_count);
+		share_fill(block, 5, BLOCK);
+		ASSERT_EQ(5, share_byte(block));
+		ASSERT_OK(cuMemFreeAsync(block, NULL));
+		ASSERT_OK(cuStreamSynchronize(NULL));
+		ASSERT_OK(cuMemPoolDestroy(pool));
+		fake_stop(&fake);
+		if (first != memory)
+			close(first);
+		close(memory);
+	}
 	cn_segment_close(&control);
 }
 
@@ -552,7 +485,7 @@ TEST(parts_that_are_none)
 	show(control.address, 1, 0, BLOCK);
 	for (unsigned i = 0; i < BAD_FILES + PLACES + 3; i++) {
 		int fd = i < BAD_FILES ? bad_file(i, POOL) : memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
-		struct fake fake = good_fake(control.fd, fd);
+		struct fake fake = good_fake(control.fd, fd, POOL);
 		CUmemPoolPtrExportData name = fake_name(1, 1);
 		CUdeviceptr address;
 		if (i >= BAD_FILES && i < BAD_FILES + PLACES)
@@ -588,7 +521,7 @@ TEST(blocks_out_of_bounds)
 	CUdeviceptr address, first, second;
 
 	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &segment));
-	struct fake fake = good_fake(segment.fd, memory);
+	struct fake fake = good_fake(segment.fd, memory, POOL);
 	fake_start(&fake);
 	CUmemoryPool pool = share_import(fake.path);
 	for (uint64_t i = 0; i < BAD; i++) {
@@ -634,10 +567,11 @@ static void *mutate(void *data)
 	while (!atomic_load(&mutation->over)) {
 		struct cn_control_slot *slot = &mutation->control->slots[1 + test_random_below(&random, MUTATED_SLOTS)];
 		uint64_t value = test_random_next(&random);
-		switch (test_random_below(&random, 4)) {
+		switch (test_random_below(&random, 5)) {
 		case 0: atomic_store(&slot->generation, value % 8); break;
 		case 1: atomic_store(&slot->offset, value % 16 ? value % POOL / 512 * 512 : value); break;
 		case 2: atomic_store(&slot->bytes, value % 16 ? value % BLOCK : value); break;
+		case 3: atomic_store(&mutation->control->serials[0], value % 8 ? FAKE_SERIAL : value); break;
 		default: atomic_store(&mutation->control->limit_bytes, value % 4 ? 0 : value % POOL);
 		}
 	}
@@ -657,7 +591,7 @@ TEST(an_exporter_that_changes_its_mind, .timeout_ms = 60000)
 
 	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &segment));
 	struct mutation mutation = {.control = segment.address};
-	struct fake fake = good_fake(segment.fd, memory);
+	struct fake fake = good_fake(segment.fd, memory, POOL);
 	fake_start(&fake);
 	CUmemoryPool pool = share_import(fake.path);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, mutate, &mutation));

@@ -441,7 +441,7 @@ ROLE(listener)
 {
 	struct cn_named_socket named;
 
-	ASSERT_OK(cn_wire_listen_named(&named));
+	ASSERT_OK(cn_wire_listen_named(false, &named));
 	peer_send_bytes(parent, named.name, sizeof named.name);
 	peer_expect(parent, "end");
 	cn_wire_forget_name(&named);
@@ -507,8 +507,8 @@ TEST(a_name_is_swept_when_its_process_was_killed_and_not_before)
 TEST(half_made_names_are_swept_and_strange_files_are_not)
 {
 	static const char *const dead[] = {
-		"0123456789abcdef0123456789abcdef.lock", "0123456789abcdef0123456789abcdee.lock",
-		"0123456789abcdef0123456789abcdee.tmp",  "0123456789abcdef0123456789abcded.lock",
+		"0123456789abcdef0123456789abcdef.lock",  "0123456789abcdef0123456789abcdee.lock",
+		"0123456789abcdef0123456789abcdee.tmp/s", "0123456789abcdef0123456789abcded.lock",
 		"0123456789abcdef0123456789abcded",
 	};
 	static const char *const strange[] = {
@@ -522,6 +522,8 @@ TEST(half_made_names_are_swept_and_strange_files_are_not)
 	int directory = path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	ASSERT_SYS(directory);
+	ASSERT_SYS(mkdirat(directory, "0123456789abcdef0123456789abcdee.tmp", 0700));
+	ASSERT_SYS(mkdirat(directory, "0123456789abcdef0123456789abcded.tmp", 0700));
 	for (size_t i = 0; i < 5; i++) {
 		ASSERT_SYS(close(openat(directory, dead[i], O_CREAT | O_WRONLY, 0600)));
 		ASSERT_SYS(close(openat(directory, strange[i], O_CREAT | O_WRONLY, 0600)));
@@ -532,6 +534,7 @@ TEST(half_made_names_are_swept_and_strange_files_are_not)
 		ASSERT_SYS(unlinkat(directory, strange[i], 0));
 	}
 	ASSERT_SYS(close(directory));
+	ASSERT_EQ(0, files_in_runtime_directory());
 }
 
 /* Goal: makers and sweepers at the same time never take each other's names. */
@@ -540,7 +543,7 @@ ROLE(maker)
 	for (int i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
 		struct cn_named_socket named;
 
-		ASSERT_OK(cn_wire_listen_named(&named));
+		ASSERT_OK(cn_wire_listen_named(false, &named));
 		expect_name(named.name, true);
 		cn_wire_forget_name(&named);
 		ASSERT_SYS(close(named.listen_fd));

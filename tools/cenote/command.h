@@ -8,6 +8,8 @@
 #ifndef CENOTE_TOOLS_COMMAND_H
 #define CENOTE_TOOLS_COMMAND_H
 
+#include <stdbool.h>
+
 enum { EXIT_USAGE = 2 };
 
 struct command {
@@ -17,10 +19,40 @@ struct command {
 	int (*run)(int argument_count, char **arguments); /* arguments[0] is the command's name */
 };
 
+extern const struct command command_demo;
+extern const struct command command_gc;
+extern const struct command command_imex;
 extern const struct command command_info;
+extern const struct command command_map;
+extern const struct command command_ps;
 extern const struct command command_run;
+extern const struct command command_top;
 
 /* Print a complaint and where to read on; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- What is printed (output.c) ---- */
+
+/* Print a text as JSON has it, with its quotes. */
+void print_json_string(const char *text);
+
+enum style {
+	STYLE_END,
+	STYLE_BOLD,
+	STYLE_DIM,
+	STYLE_GOOD,
+	STYLE_BAD,
+	STYLE_CAUTION,
+	STYLE_EXPORTER,
+	STYLE_IMPORTER,
+};
+/*
+ * The sequence that begins a style on standard output: "" where that is no terminal, or colours are not wanted there.
+ */
+const char *style(enum style style);
+/* How wide standard output is: the terminal's columns, else 100. */
+int output_columns(void);
+/* May what is printed be more than ASCII? The user's locale says so. */
+bool output_is_utf8(void);
 
 #endif

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote info: which devices a program would see here, and why.
+ * cenote info: which devices a program would see here, what it could share, and what is missing for the rest.
  */
+#include "info.h"
 #include "command.h"
 
-#include <cenote/cenote.h>
-
-#include <stdbool.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
 
-static const struct {
-	const char *name;
-	CUdevice_attribute attribute;
-} capabilities[] = {
+const struct capability info_capabilities[CAPABILITY_COUNT] = {
 	{"unified-addressing", CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING},
 	{"managed", CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY},
 	{"pools", CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
@@ -23,37 +21,21 @@ static const struct {
 	{"fabric", CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED},
 };
 
-static const struct {
-	const char *name, *meaning;
-} variables[] = {
+const struct variable info_variables[VARIABLE_COUNT] = {
 	{"CENOTE_DEVICE", "host, cuda or auto: which kind of device"},
+	{"CENOTE_FABRIC_DIR", "where the sockets behind fabric handles stand, for all users"},
 	{"CENOTE_HOST_DEVICES", "how many host devices there are"},
 	{"CENOTE_HOST_MEMORY", "memory of each, with K, M, G or T"},
 	{"CENOTE_HOST_WITHOUT", "capabilities to take away, with commas between"},
+	{"CENOTE_IMEX_DIR", "where the host device's IMEX channels are"},
+	{"CENOTE_LIBCUDA", "NVIDIA's libcuda.so.1, if it is not where it usually is"},
 	{"CENOTE_LOG", "debug: print each error's sentence"},
+	{"CENOTE_POOLS", "driver: leave memory pools to NVIDIA's driver"},
 	{"CENOTE_RUNTIME_DIR", "where the sockets of this user's processes stand"},
 	{"CUDA_VISIBLE_DEVICES", "which devices a program sees, and in which order"},
 };
 
-enum {
-	CAPABILITY_COUNT = sizeof capabilities / sizeof capabilities[0],
-	VARIABLE_COUNT = sizeof variables / sizeof variables[0],
-	PCI_ID_BYTES = 16,
-	UUID_BYTES = 48,
-};
-
-struct device {
-	char name[256], pci_id[PCI_ID_BYTES], uuid[UUID_BYTES];
-	size_t total_bytes;
-	int processor_count, major, minor;
-	int has[CAPABILITY_COUNT];
-};
-
-static int fail(const char *what)
-{
-	fprintf(stderr, "cenote info: %s: %s\n", what, cenote_last_error());
-	return EXIT_FAILURE;
-}
+/* ---- Devices ----------------------------------------------------------------------------------------------------- */
 
 static void format_uuid(const CUuuid *uuid, char text[UUID_BYTES])
 {
@@ -62,6 +44,32 @@ static void format_uuid(const CUuuid *uuid, char text[UUID_BYTES])
 	for (int i = 0; i < 16; i++)
 		length += snprintf(text + length, (size_t)(UUID_BYTES - length), "%s%02x",
 				   i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid->bytes[i]);
+}
+
+static CUresult read_attributes(CUdevice handle, struct device *device)
+{
+	int pool_types = 0, descriptor = 0, fabric = 0;
+	const struct {
+		CUdevice_attribute attribute;
+		int *value;
+	} wanted[] = {
+		{CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->processor_count},
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &device->major},
+		{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &device->minor},
+		{CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, &pool_types},
+		{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, &descriptor},
+		{CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, &fabric},
+	};
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0] && !result; i++)
+		result = cuDeviceGetAttribute(wanted[i].value, wanted[i].attribute, handle);
+	for (int i = 0; i < CAPABILITY_COUNT && !result; i++)
+		result = cuDeviceGetAttribute(&device->has[i], info_capabilities[i].attribute, handle);
+	device->pool_handle_types = (unsigned)pool_types;
+	device->memory_handle_types = (descriptor ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : 0u) |
+				      (fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0u);
+	return result;
 }
 
 static CUresult read_device(int ordinal, struct device *device)
@@ -79,157 +87,149 @@ static CUresult read_device(int ordinal, struct device *device)
 	if (!result)
 		result = cuDeviceTotalMem(&device->total_bytes, handle);
 	if (!result)
-		result = cuDeviceGetAttribute(&device->processor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-					      handle);
-	if (!result)
-		result = cuDeviceGetAttribute(&device->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle);
-	if (!result)
-		result = cuDeviceGetAttribute(&device->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle);
-	for (int i = 0; i < CAPABILITY_COUNT && !result; i++)
-		result = cuDeviceGetAttribute(&device->has[i], capabilities[i].attribute, handle);
-	if (!result)
-		format_uuid(&uuid, device->uuid);
-	return result;
+		result = read_attributes(handle, device);
+	if (result)
+		return result;
+	format_uuid(&uuid, device->uuid);
+	info_try(handle, device->trials);
+	return CUDA_SUCCESS;
 }
 
-/* ---- For people -------------------------------------------------------------------------------------------------- */
-
-static void print_device(int ordinal, const struct device *device)
+static void fail(struct facts *facts, const char *what)
 {
-	bool any = false;
+	snprintf(facts->error, sizeof facts->error, "%s: %s", what, cenote_last_error());
+}
 
-	printf("Device %d      %s\n", ordinal, device->name);
-	printf("  uuid        %s\n", device->uuid);
-	printf("  pci         %s\n", device->pci_id);
-	printf("  memory      %.1f GiB (%zu bytes)\n", (double)device->total_bytes / (1 << 30), device->total_bytes);
-	printf("  processors  %d\n", device->processor_count);
-	printf("  capability  %d.%d\n", device->major, device->minor);
-	printf("  has        ");
-	for (int i = 0; i < CAPABILITY_COUNT; i++)
-		if (device->has[i]) {
-			printf(" %s", capabilities[i].name);
-			any = true;
+static void read_devices(struct facts *facts)
+{
+	int count = 0;
+
+	if (cuInit(0) || cuDeviceGetCount(&count)) {
+		fail(facts, "no device can be used");
+		return;
+	}
+	facts->devices = calloc((size_t)count, sizeof *facts->devices);
+	if (!facts->devices) {
+		snprintf(facts->error, sizeof facts->error, "no memory for what is known of %d devices", count);
+		return;
+	}
+	for (; facts->device_count < count; facts->device_count++)
+		if (read_device(facts->device_count, &facts->devices[facts->device_count])) {
+			fail(facts, "a device does not answer");
+			return;
 		}
-	puts(any ? "" : " nothing of note");
-	printf("  has not    ");
-	any = false;
-	for (int i = 0; i < CAPABILITY_COUNT; i++)
-		if (!device->has[i]) {
-			printf(" %s", capabilities[i].name);
-			any = true;
-		}
-	puts(any ? "" : " nothing of note");
 }
 
-static void print_environment(void)
+/* ---- The rest ---------------------------------------------------------------------------------------------------- */
+
+static void read_versions(struct facts *facts)
 {
-	puts("Environment");
-	for (int i = 0; i < VARIABLE_COUNT; i++) {
-		const char *value = getenv(variables[i].name);
-		printf("  %-20s  %s (%s)\n", variables[i].name, value ? value : "not set", variables[i].meaning);
+	struct utsname system;
+	Dl_info where;
+	const char *(*function)(void) = cenote_last_error;
+	void *address;
+
+	if (cuDriverGetVersion(&facts->cuda_version))
+		facts->cuda_version = CUDA_VERSION;
+	if (!uname(&system))
+		snprintf(facts->kernel, sizeof facts->kernel, "%s %s, %s", system.sysname, system.release,
+			 system.machine);
+	memcpy(&address, &function, sizeof address);
+	if (dladdr(address, &where) && where.dli_fname && !realpath(where.dli_fname, facts->library))
+		snprintf(facts->library, sizeof facts->library, "%s", where.dli_fname);
+}
+
+static void read_driver(struct facts *facts)
+{
+	const char *path;
+
+	if (cenote_driver_library(&path)) {
+		snprintf(facts->driver_why, sizeof facts->driver_why, "%s", cenote_last_error());
+		return;
 	}
+	facts->driver = path;
+	if (strcmp(cenote_device_kind(), "cuda") == 0)
+		return;
+	const char *wanted = getenv("CENOTE_DEVICE");
+	snprintf(facts->driver_why, sizeof facts->driver_why, "%s",
+		 wanted && strcmp(wanted, "host") == 0 ? "CENOTE_DEVICE=host" : "it finds no GPU that can be used");
 }
 
-/* ---- For programs ------------------------------------------------------------------------------------------------ */
-
-static void print_string(const char *text)
+static void found(const cenote_name *name, void *data)
 {
-	putchar('"');
-	for (; *text; text++) {
-		unsigned char byte = (unsigned char)*text;
-		if (byte == '"' || byte == '\\')
-			printf("\\%c", byte);
-		else if (byte < ' ')
-			printf("\\u%04x", byte);
-		else
-			putchar(byte);
+	struct facts *facts = data;
+
+	if (!name->name) {
+		if (facts->place_count < DIRECTORIES_MAX)
+			snprintf(facts->places[facts->place_count++].path, PATH_BYTES, "%s", name->directory);
+		return;
 	}
-	putchar('"');
+	struct meeting_place *place = &facts->places[facts->place_count - 1];
+	*(name->live ? &place->live_count : &place->dead_count) += 1;
 }
 
-static void print_device_json(const struct device *device, bool last)
+static void read_limits(struct facts *facts)
 {
-	printf("    {\"name\": ");
-	print_string(device->name);
-	printf(", \"uuid\": \"%s\", \"pci\": \"%s\", \"memory_bytes\": %zu, \"processors\": %d, "
-	       "\"capability\": \"%d.%d\", \"has\": {",
-	       device->uuid, device->pci_id, device->total_bytes, device->processor_count, device->major,
-	       device->minor);
-	for (int i = 0; i < CAPABILITY_COUNT; i++)
-		printf("%s\"%s\": %s", i ? ", " : "", capabilities[i].name, device->has[i] ? "true" : "false");
-	printf("}}%s\n", last ? "" : ",");
-}
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+	struct rlimit limit;
 
-static void print_environment_json(void)
-{
-	printf("  \"environment\": {");
-	for (int i = 0; i < VARIABLE_COUNT; i++) {
-		const char *value = getenv(variables[i].name);
-		printf("%s\n    \"%s\": ", i ? "," : "", variables[i].name);
-		if (value)
-			print_string(value);
-		else
-			fputs("null", stdout);
-	}
-	puts("\n  }");
+	facts->descriptor_limit = facts->mapping_limit = -1;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur != RLIM_INFINITY)
+		facts->descriptor_limit = (long long)limit.rlim_cur;
+	if (!file)
+		return;
+	if (fscanf(file, "%lld", &facts->mapping_limit) != 1)
+		facts->mapping_limit = -1;
+	fclose(file);
 }
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static int info(int argument_count, char **arguments)
 {
+	static struct facts facts; /* it is large */
 	bool json = argument_count == 2 && strcmp(arguments[1], "--json") == 0;
-	int count = 0, cuda_version = 0;
 
 	if (argument_count > 1 && !json)
 		return usage_error("info", "'%s' is more than this command takes", arguments[argument_count - 1]);
-	if (cuDriverGetVersion(&cuda_version) || cuInit(0) || cuDeviceGetCount(&count))
-		return fail("no device can be used");
-	struct device *devices = calloc((size_t)count, sizeof *devices);
-	if (!devices) {
-		perror("cenote info");
-		return EXIT_FAILURE;
-	}
-	for (int i = 0; i < count; i++)
-		if (read_device(i, &devices[i])) {
-			free(devices);
-			return fail("a device does not answer");
-		}
-
+	/* Before anything is tried: for that, this process gets a name of its own. */
+	if (cenote_sweep(CENOTE_SWEEP_LOOK, found, &facts))
+		snprintf(facts.places_error, sizeof facts.places_error, "%s", cenote_last_error());
+	read_devices(&facts);
+	read_versions(&facts);
+	read_driver(&facts);
+	read_limits(&facts);
 	if (json)
-		printf("{\n  \"cenote\": \"%d.%d.%d\",\n  \"cuda\": \"%d.%d\",\n  \"devices\": [\n",
-		       CENOTE_VERSION_MAJOR, CENOTE_VERSION_MINOR, CENOTE_VERSION_PATCH, cuda_version / 1000,
-		       cuda_version % 1000 / 10);
+		info_print_json(&facts);
 	else
-		printf("Cenote        %d.%d.%d\nCUDA          %d.%d\nDevices       %d\n", CENOTE_VERSION_MAJOR,
-		       CENOTE_VERSION_MINOR, CENOTE_VERSION_PATCH, cuda_version / 1000, cuda_version % 1000 / 10,
-		       count);
-	for (int i = 0; i < count; i++) {
-		if (json)
-			print_device_json(&devices[i], i == count - 1);
-		else
-			print_device(i, &devices[i]);
-	}
-	free(devices);
-	if (json) {
-		puts("  ],");
-		print_environment_json();
-		puts("}");
-	} else {
-		print_environment();
-	}
-	return EXIT_SUCCESS;
+		info_print_text(&facts);
+	free(facts.devices);
+	if (!facts.error[0])
+		return EXIT_SUCCESS;
+	fflush(stdout);
+	fprintf(stderr, "cenote info: %s\n", facts.error);
+	return EXIT_FAILURE;
 }
 
 const struct command command_info = {
 	.name = "info",
-	.summary = "say which devices there are, what they can do, and what the environment sets",
+	.summary = "say which devices there are, what can be shared, and what is missing for the rest",
 	.help = "Usage: cenote info [--json]\n"
 		"\n"
-		"Says which devices a program would see if it were started here: memory, capabilities, versions,\n"
-		"variables of the environment that have a say in it. With --json, for programs.\n"
+		"Says what a program would find if it were started here:\n"
 		"\n"
-		"Exit status: 1 when there is no device, or the environment is not understood;\n"
-		"a sentence says which.\n",
+		"  - versions, the library itself, and NVIDIA's driver if there is one;\n"
+		"  - devices, and what each can do;\n"
+		"  - for each way to share memory whether it works here. It is tried; where it does not "
+		"work, a sentence\n"
+		"    says why, and what to do;\n"
+		"  - limits, the directories in which processes find each other, and the variables of the environment\n"
+		"    that have a say in all this.\n"
+		"\n"
+		"Options:\n"
+		"  --json   print it for a program\n"
+		"\n"
+		"Exit status: 1 when there is no device, or the environment is not understood; a sentence says which.\n"
+		"A way to share that does not work is no failure.\n",
 	.run = info,
 };

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_run, &command_info};
+static const struct command *const commands[] = {&command_demo, &command_run, &command_info, &command_ps,
+						 &command_top,  &command_map, &command_imex, &command_gc};
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cenote run: a program that was linked against NVIDIA's libraries, with Cenote's in front of them.
+ *
+ * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours. On
+ * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps a part of the program, and when
+ * it asks for the driver's library by its name, the dynamic linker answers with the one that is there already.
  */
 #include "command.h"
+
+#include <cenote/cenote.h>
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -44,14 +51,17 @@ static int find_libraries(char folder[PATH_MAX])
 	return 0;
 }
 
-static int put_in_front(const char *variable, const char *folder)
+/* Put a word at the front of a list; -1: said why not. */
+static int put_in_front(const char *variable, const char *word)
 {
 	const char *old = getenv(variable);
 	char *value;
 
-	if (asprintf(&value, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "") < 0)
-		return -1;
-	int failed = setenv(variable, value, 1);
+	if (asprintf(&value, "%s%s%s", word, old && *old ? ":" : "", old ? old : "") < 0)
+		value = NULL;
+	int failed = value ? setenv(variable, value, 1) : -1;
+	if (failed)
+		perror("cenote run");
 	free(value);
 	return failed;
 }
@@ -76,10 +86,17 @@ static const char *option_value(const char *name, int argument_count, char **arg
 /* The options that stand for variables of the environment. */
 static const struct {
 	const char *option, *variable;
+	int host; /* it takes a number, and makes sense for host devices alone */
 } options[] = {
-	{"--devices", "CENOTE_HOST_DEVICES"},
-	{"--memory", "CENOTE_HOST_MEMORY"},
+	{"--device", "CENOTE_DEVICE", 0},
+	{"--devices", "CENOTE_HOST_DEVICES", 1},
+	{"--memory", "CENOTE_HOST_MEMORY", 1},
 };
+
+static int is_kind(const char *value)
+{
+	return strcmp(value, "host") == 0 || strcmp(value, "cuda") == 0 || strcmp(value, "auto") == 0;
+}
 
 /* Read options; *ret_program is the index of what follows them. 0, or EXIT_USAGE. */
 static int read_options(int argument_count, char **arguments, int *ret_program)
@@ -96,9 +113,13 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 			value = option_value(options[j].option, argument_count, arguments, &i);
 			if (!value)
 				continue;
-			if (!isdigit((unsigned char)*value))
+			if (options[j].host && !isdigit((unsigned char)*value))
 				return usage_error("run", "%s takes a number", options[j].option);
+			if (!options[j].host && !is_kind(value))
+				return usage_error("run", "%s takes host, cuda or auto", options[j].option);
 			setenv(options[j].variable, value, 1);
+			if (options[j].host)
+				setenv("CENOTE_DEVICE", "host", 0);
 		}
 		if (!value)
 			return usage_error("run", "there is no option '%s'", arguments[i]);
@@ -109,20 +130,79 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 	return 0;
 }
 
-static int run(int argument_count, char **arguments)
+/* ---- Which device ------------------------------------------------------------------------------------------------ */
+
+/* Can this be a machine with a GPU? Where none of these is, its driver need not be started to know. */
+static int gpu_is_possible(void)
+{
+	const char *library = getenv("CENOTE_LIBCUDA");
+
+	return (library && *library) || access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
+/* Does cuInit() find a GPU? In a process of its own: what a driver starts would not survive the program's exec. */
+static int gpu_is_there(void)
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0) {
+		setenv("CENOTE_DEVICE", "cuda", 1);
+		_exit(cuInit(0) == CUDA_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* 1: the program is to use a GPU; 0: the host device; -1: CENOTE_DEVICE makes no sense. */
+static int wants_gpu(void)
+{
+	const char *wanted = getenv("CENOTE_DEVICE");
+
+	if (!wanted || !*wanted || strcmp(wanted, "auto") == 0)
+		return gpu_is_possible() && gpu_is_there();
+	if (is_kind(wanted))
+		return strcmp(wanted, "cuda") == 0;
+	fprintf(stderr, "cenote run: CENOTE_DEVICE is '%s'; it takes host, cuda or auto\n", wanted);
+	return -1;
+}
+
+/* ---- Run --------------------------------------------------------------------------------------------------------- */
+
+static int put_library_in_front(const char *folder)
+{
+	char library[PATH_MAX + 16];
+
+	/* The dynamic linker takes both for the end of a name, and knows no way to quote them. */
+	if (strpbrk(folder, " :")) {
+		fprintf(stderr, "cenote run: LD_PRELOAD cannot name a library in '%s'\n", folder);
+		return -1;
+	}
+	snprintf(library, sizeof library, "%s/libcuda.so.1", folder);
+	return put_in_front("LD_PRELOAD", library);
+}
+
+static int prepare(void)
 {
 	char folder[PATH_MAX];
+	int gpu = wants_gpu();
+
+	if (gpu < 0 || !find_libraries(folder))
+		return -1;
+	if (!gpu)
+		return put_in_front("LD_LIBRARY_PATH", folder);
+	/* That nothing less is found by the program than was found here. */
+	return setenv("CENOTE_DEVICE", "cuda", 1) ? -1 : put_library_in_front(folder);
+}
+
+static int run(int argument_count, char **arguments)
+{
 	int program = 0;
 	int status = read_options(argument_count, arguments, &program);
 
 	if (status)
 		return status;
-	if (!find_libraries(folder))
+	if (prepare())
 		return EXIT_FAILURE;
-	if (put_in_front("LD_LIBRARY_PATH", folder)) {
-		perror("cenote run");
-		return EXIT_FAILURE;
-	}
 	execvp(arguments[program], arguments + program);
 	fprintf(stderr, "cenote run: %s: %s\n", arguments[program], strerror(errno));
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
@@ -133,13 +213,18 @@ const struct command command_run = {
 	.summary = "run a program with Cenote in place of NVIDIA's libraries",
 	.help = "Usage: cenote run [OPTION...] PROGRAM [ARGUMENT...]\n"
 		"\n"
-		"Runs a program that was linked against NVIDIA's libcuda.so.1 or libcudart.so.13, and puts Cenote's\n"
-		"libraries of these names in front of them (in LD_LIBRARY_PATH, so that its children have them too).\n"
+		"Runs a program that was written for NVIDIA's libraries, with Cenote's in front of them, also for its\n"
+		"children. On a GPU it keeps NVIDIA's driver and runtime, and has Cenote's pools (LD_PRELOAD).\n"
+		"Without one, Cenote is its libcuda.so.1 and its libcudart.so.13 (LD_LIBRARY_PATH).\n"
 		"\n"
 		"Options:\n"
-		"  --devices N     let it see N host devices (CENOTE_HOST_DEVICES)\n"
-		"  --memory SIZE   give each so much memory: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY)\n"
+		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
+		"  --devices N     let it see N host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --memory SIZE   give each so much memory: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
 		"  --              what follows is the program\n"
+		"\n"
+		"CENOTE_LIBCUDA=FILE in the environment names NVIDIA's libcuda.so.1, if it is in an unusual place.\n"
+		"CENOTE_POOLS=driver leaves the memory pools to NVIDIA's driver, too: for comparing.\n"
 		"\n"
 		"Exit status: the program's; 126 when it cannot be executed, 127 when it is not found.\n"
 		"\n"

@@ -21,6 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { ONLY_SERIAL = 1 }; /* an arena is one part for ever */
+
 struct cn_arena {
 	struct cn_device *device; /* whose bytes are counted; NULL: the machine's */
 	int fd;
@@ -28,12 +30,13 @@ struct cn_arena {
 	size_t bytes;
 };
 
-CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment,
+CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 			      struct cn_arena **ret_arena, void **ret_base)
 {
 	struct cn_arena *arena = calloc(1, sizeof *arena);
 	void *base;
 
+	(void)shareable; /* a memory file always is */
 	if (!arena)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an arena's record");
 	CUresult result = cn_host_make_file("cenote-pool", bytes, &arena->fd);
@@ -98,8 +101,28 @@ CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a pool's memory: %s",
 				strerror(errno));
-	*ret_part = (struct cn_arena_part){.offset = 0, .bytes = arena->bytes, .fd = fd};
+	*ret_part = (struct cn_arena_part){.offset = 0, .bytes = arena->bytes, .serial = ONLY_SERIAL, .fd = fd};
 	return CUDA_SUCCESS;
+}
+
+/* Rights are kept by driver/, which every use of memory passes on the host device. */
+CUresult cn_host_arena_allow(struct cn_arena *arena, struct cn_users users)
+{
+	(void)arena, (void)users;
+	return CUDA_SUCCESS;
+}
+
+uint64_t cn_host_arena_serial(const struct cn_arena *arena, size_t offset, size_t *ret_end)
+{
+	(void)offset;
+	*ret_end = arena->bytes;
+	return ONLY_SERIAL;
+}
+
+/* The file stays, whatever is committed: nobody has to let go of it. */
+void cn_host_arena_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object)
+{
+	(void)arena, (void)function, (void)object;
 }
 
 /* ---- Views ---- */
@@ -130,11 +153,10 @@ CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **re
 /* A file that nobody can shorten, long enough, and not something else. */
 static bool is_arena_file(int fd, size_t bytes)
 {
-	struct stat status;
-	int seals = fcntl(fd, F_GET_SEALS), wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+	int seals, wanted = F_SEAL_SHRINK | F_SEAL_GROW;
+	size_t found_bytes;
 
-	return seals >= 0 && (seals & wanted) == wanted && cn_file_is_memory(fd) && !fstat(fd, &status) &&
-	       (size_t)status.st_size >= bytes;
+	return cn_file_look(fd, &found_bytes, &seals) && (seals & wanted) == wanted && found_bytes >= bytes;
 }
 
 CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part)
@@ -149,6 +171,21 @@ CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of a pool could not be mapped: %s", part->bytes,
 				strerror(errno));
 	madvise(address, part->bytes, MADV_DONTFORK); /* a child that nobody counts must not have it */
+	return CUDA_SUCCESS;
+}
+
+void cn_host_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+
+	/* Addresses without memory again, as range_reserve() left them; or at least addresses that nobody can use. */
+	if (mmap(view->base + offset, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)
+		mprotect(view->base + offset, bytes, PROT_NONE);
+}
+
+CUresult cn_host_view_allow(struct cn_view *view, struct cn_users users)
+{
+	(void)view, (void)users;
 	return CUDA_SUCCESS;
 }
 

@@ -74,8 +74,8 @@ static bool has_capability(CUdevice_attribute attribute)
 	case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: return true;
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: return !cn_host_without("ipc");
-	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: /* one bit: descriptors */
-		return !cn_host_without("ipc") && !cn_host_without("pools");
+	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+		return !cn_host_without("ipc") && !cn_host_without("fabric");
 	case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: return !cn_host_without("pools");
@@ -87,6 +87,13 @@ static bool has_capability(CUdevice_attribute attribute)
 	case CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST: return !cn_host_without("managed");
 	default: return false;
 	}
+}
+
+static int pool_handle_types(void)
+{
+	if (cn_host_without("ipc") || cn_host_without("pools"))
+		return 0;
+	return CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (cn_host_without("fabric") ? 0 : CU_MEM_HANDLE_TYPE_FABRIC);
 }
 
 CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value)
@@ -103,6 +110,7 @@ CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute at
 	case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: value = device->pci_device; break;
 	case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID: value = device->pci_domain; break;
 	case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: value = device->physical; break;
+	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: value = pool_handle_types(); break;
 	case CU_DEVICE_ATTRIBUTE_NUMA_ID:
 		value = -1; /* the device's memory is no node of its own */
 		break;

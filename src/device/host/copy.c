@@ -48,11 +48,9 @@ static CUresult copy_row(const struct cn_operation *operation, char *to, const c
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_host_copy(const struct cn_operation *operation)
+static CUresult copy_rows(const struct cn_operation *operation, char *to, const char *from)
 {
 	size_t row_bytes = operation->copy.row_bytes, row_count = operation->copy.row_count;
-	char *to = operation->copy.to;
-	const char *from = operation->copy.from;
 	CUresult result = CUDA_SUCCESS;
 
 	if (row_count > 1 && operation->copy.to_pitch == row_bytes && operation->copy.from_pitch == row_bytes)
@@ -60,6 +58,20 @@ CUresult cn_host_copy(const struct cn_operation *operation)
 	for (size_t row = 0; row < row_count && !result; row++)
 		result = copy_row(operation, to + row * operation->copy.to_pitch,
 				  from + row * operation->copy.from_pitch, row_bytes);
+	return result;
+}
+
+CUresult cn_host_copy(const struct cn_operation *operation)
+{
+	const struct cn_layers *layers = operation->copy.layers;
+	char *to = operation->copy.to;
+	const char *from = operation->copy.from;
+	CUresult result = CUDA_SUCCESS;
+
+	if (!layers)
+		return copy_rows(operation, to, from);
+	for (size_t layer = 0; layer < layers->count && !result; layer++)
+		result = copy_rows(operation, to + layer * layers->to_pitch, from + layer * layers->from_pitch);
 	return result;
 }
 

@@ -33,6 +33,7 @@ CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_
 CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 void cn_host_point_wait(struct cn_point point);
 void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+void cn_host_queue_look(struct cn_queue *queue);
 uint64_t cn_host_time_ns(void);
 /* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
 static inline bool cn_host_queue_owned(struct cn_queue *queue, uint64_t owner)
@@ -152,14 +153,19 @@ CUresult cn_host_range_unmap(void *address, size_t bytes);
 CUresult cn_host_range_protect(void *address, size_t bytes, bool readable, bool writable);
 
 /* arena.c */
-CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment,
+CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 			      struct cn_arena **ret_arena, void **ret_base);
 void cn_host_arena_free(struct cn_arena *arena);
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes);
 void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes);
 CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
+CUresult cn_host_arena_allow(struct cn_arena *arena, struct cn_users users);
+uint64_t cn_host_arena_serial(const struct cn_arena *arena, size_t offset, size_t *ret_end);
+void cn_host_arena_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object);
 CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
 CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part);
+void cn_host_view_unmap(struct cn_view *view, size_t offset, size_t bytes);
+CUresult cn_host_view_allow(struct cn_view *view, struct cn_users users);
 void cn_host_view_free(struct cn_view *view);
 /* Ask the system for memory of a node, if the machine has more than one; the file remembers it. */
 void cn_host_place(int node, void *address, size_t bytes);

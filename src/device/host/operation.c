@@ -105,6 +105,7 @@ CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operatio
 
 	if (operation->kind == CN_COPY) {
 		free(operation->copy.staging);
+		free(operation->copy.layers);
 		if (operation->copy.result) {
 			*operation->copy.result = failure ? failure : result;
 			result = CUDA_SUCCESS;

@@ -45,7 +45,8 @@ static const struct cn_operation nothing = {.kind = CN_WAIT_POINT};
 static bool is_short(const struct cn_operation *operation)
 {
 	switch (operation->kind) {
-	case CN_COPY: return operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
+	case CN_COPY:
+		return !operation->copy.layers && operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
 	case CN_FILL:
 		return operation->fill.element_bytes * operation->fill.row_elements * operation->fill.row_count <=
 		       SHORT_BYTES;
@@ -526,6 +527,12 @@ static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_
 	if (ret_point)
 		*ret_point = (struct cn_point){queue, number};
 	return CUDA_SUCCESS;
+}
+
+/* `completed` is always what has happened. */
+void cn_host_queue_look(struct cn_queue *queue)
+{
+	(void)queue;
 }
 
 /*

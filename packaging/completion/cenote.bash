@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+# Completion of the cenote command for bash; bash-completion finds it by the command's name.
+
+_cenote_channels()
+{
+	local file
+
+	[ -n "${CENOTE_IMEX_DIR:-}" ] || return
+	for file in "$CENOTE_IMEX_DIR"/channel*; do
+		[ -e "$file" ] && echo "${file##*/channel}"
+	done
+}
+
+# The program that follows `cenote run` and its options is completed as if it stood at the beginning of the line.
+_cenote_program()
+{
+	local first=$1
+
+	if [ "$COMP_CWORD" -eq "$first" ]; then
+		mapfile -t COMPREPLY < <(compgen -c -- "$2"; compgen -f -- "$2")
+	elif declare -F _command_offset >/dev/null; then
+		_command_offset "$first"
+	else
+		mapfile -t COMPREPLY < <(compgen -f -- "$2")
+	fi
+}
+
+_cenote_run()
+{
+	local word=$1 i=2
+
+	while [ "$i" -lt "$COMP_CWORD" ]; do
+		case ${COMP_WORDS[i]} in
+		--device | --devices | --memory) i=$((i + 2)) ;;
+		--) i=$((i + 1)); break ;;
+		-*) i=$((i + 1)) ;;
+		*) break ;;
+		esac
+	done
+	if [ "$i" -gt "$COMP_CWORD" ]; then # the value of an option
+		[ "${COMP_WORDS[COMP_CWORD - 1]}" != --device ] || mapfile -t COMPREPLY < <(compgen -W "host cuda auto" -- "$word")
+	elif [ "$i" -eq "$COMP_CWORD" ] && [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--device --devices --memory --help --" -- "$word")
+	else
+		_cenote_program "$i" "$word"
+	fi
+}
+
+_cenote_imex()
+{
+	local word=$1 action=${COMP_WORDS[2]}
+
+	if [ "$COMP_CWORD" -eq 2 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "create list remove --help" -- "$word")
+	elif [ "$action" = create ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --mode ]; then
+		mapfile -t COMPREPLY < <(compgen -W "0600 0640 0644 0666" -- "$word")
+	elif [ "$action" = create ]; then
+		mapfile -t COMPREPLY < <(compgen -W "--mode" -- "$word")
+	elif [ "$action" = list ]; then
+		mapfile -t COMPREPLY < <(compgen -W "--json" -- "$word")
+	elif [ "$action" = remove ] && [ "$COMP_CWORD" -eq 3 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$(_cenote_channels)" -- "$word")
+	fi
+}
+
+_cenote_map()
+{
+	local word=$1
+
+	if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --svg ]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	elif [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "--json --svg --help" -- "$word")
+	else # pools, as the command itself says
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ps --json 2>/dev/null |
+			sed -n 's/^ *{"id": "\([0-9a-f]\{8\}\)[0-9a-f]\{8\}".*/\1/p')" -- "$word")
+	fi
+}
+
+_cenote()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run info ps top map imex gc"
+
+	COMPREPLY=()
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$commands help --help --version" -- "$word")
+		return
+	fi
+	case ${COMP_WORDS[1]} in
+	help) [ "$COMP_CWORD" -ne 2 ] || mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
+	run) _cenote_run "$word" ;;
+	imex) _cenote_imex "$word" ;;
+	map) _cenote_map "$word" ;;
+	ps) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
+	top) mapfile -t COMPREPLY < <(compgen -W "--delay --once --help" -- "$word") ;;
+	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
+	gc) mapfile -t COMPREPLY < <(compgen -W "--dry-run --json --help" -- "$word") ;;
+	demo)
+		if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --svg ]; then
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		else
+			mapfile -t COMPREPLY < <(compgen -W "--ascii --json --svg --help" -- "$word")
+		fi
+		;;
+	esac
+}
+
+complete -F _cenote cenote

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The cuda device: a GPU behind the device contract, as far as pools need it. All else is the driver's own, and
+ * programs reach it without us, so what has to do with running operations, with memory outside of pools and with
+ * signals is not here.
+ */
+#include "device/cuda/internal.h"
+
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct cn_device *cn_cuda_devices;
+int cn_cuda_device_count;
+
+/*
+ * The same number in every process: what the machine calls a device does not depend on what a process may see. It has
+ * as many bits as a pool's descriptor can say (share/mark.h).
+ */
+static int number_of(const CUuuid *uuid)
+{
+	return (int)(cn_check(uuid, sizeof *uuid) & 0xffffff);
+}
+
+static CUresult attribute(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value)
+{
+	int value = 0;
+	CUresult result = cn_cuda.cuDeviceGetAttribute(&value, attribute, device->ordinal);
+
+	if (result)
+		return cn_error(result, "the driver does not know attribute %d of device %d", (int)attribute,
+				device->ordinal);
+	*ret_value = value;
+	return CUDA_SUCCESS;
+}
+
+static CUresult describe(int ordinal, struct cn_device *ret_device)
+{
+	CUdevice handle;
+	CUuuid uuid;
+	size_t bytes = 0;
+	CUresult result = cn_cuda.cuDeviceGet(&handle, ordinal);
+
+	*ret_device = (struct cn_device){.ordinal = ordinal};
+	if (!result)
+		result = cn_cuda.cuDeviceGetName(ret_device->name, (int)sizeof ret_device->name, handle);
+	if (!result)
+		result = cn_cuda.cuDeviceGetUuid(&uuid, handle);
+	if (!result)
+		result = cn_cuda.cuDeviceTotalMem(&bytes, handle);
+	if (!result)
+		result = attribute(ret_device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &ret_device->pci_domain);
+	if (!result)
+		result = attribute(ret_device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &ret_device->pci_bus);
+	if (!result)
+		result = attribute(ret_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &ret_device->pci_device);
+	if (result)
+		return cn_error(result, "the driver does not say what device %d is", ordinal);
+	ret_device->uuid = uuid;
+	ret_device->physical = number_of(&uuid);
+	ret_device->total_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
+{
+	static bool registered;
+	int count = 0;
+	CUresult result = cn_cuda_open();
+
+	if (result)
+		return result;
+	result = cn_cuda.cuInit(0);
+	if (!result)
+		result = cn_cuda.cuDeviceGetCount(&count);
+	if (result)
+		return cn_error(result, "the driver %s cannot be used: %s", cn_cuda_path(), cn_result_text(result));
+	if (!count)
+		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s finds no GPU", cn_cuda_path());
+	count = count < CN_DEVICE_MAX ? count : CN_DEVICE_MAX;
+	for (int i = 0; i < count && !result; i++)
+		result = describe(i, &devices[i]);
+	if (result)
+		return result;
+	/* After the driver's own, and so run before them: from then on nobody of ours is in the driver. */
+	if (!registered)
+		registered = atexit(cn_cuda_stop_notes) == 0;
+	cn_cuda_devices = devices;
+	cn_cuda_device_count = count;
+	*ret_count = count;
+	return CUDA_SUCCESS;
+}
+
+static bool peers(const struct cn_device *device, const struct cn_device *peer)
+{
+	int can = 0;
+
+	return device == peer || (!cn_cuda.cuDeviceCanAccessPeer(&can, device->ordinal, peer->ordinal) && can);
+}
+
+static bool has_node(int node)
+{
+	char path[64];
+
+	if (node < 0)
+		return false;
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%d", node);
+	/* A system that does not know of nodes has one. */
+	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
+}
+
+const struct cn_device_ops cn_cuda_device_ops = {
+	.name = "cuda",
+	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has gone */
+	.init = init,
+	.attribute = attribute,
+	.peers = peers,
+	.physical_import = cn_cuda_physical_import,
+	.physical_free = cn_cuda_physical_free,
+	.has_node = has_node,
+	.arena_create = cn_cuda_arena_create,
+	.arena_free = cn_cuda_arena_free,
+	.arena_allow = cn_cuda_arena_allow,
+	.arena_commit = cn_cuda_arena_commit,
+	.arena_decommit = cn_cuda_arena_decommit,
+	.arena_part = cn_cuda_arena_part,
+	.arena_serial = cn_cuda_arena_serial,
+	.arena_watch = cn_cuda_arena_watch,
+	.view_create = cn_cuda_view_create,
+	.view_map = cn_cuda_view_map,
+	.view_unmap = cn_cuda_view_unmap,
+	.view_allow = cn_cuda_view_allow,
+	.view_free = cn_cuda_view_free,
+	.submit = cn_cuda_submit,
+	.point_now = cn_cuda_point_now,
+	.queue_follows = cn_cuda_queue_follows,
+	.queue_follow = cn_cuda_queue_follow,
+	.queue_look = cn_cuda_queue_look,
+	.point_waits_outside = cn_cuda_point_waits_outside,
+	.time_ns = cn_cuda_time_ns,
+};

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the gpu_… files have in common: calling the driver, and telling the pools what has been seen.
+ *
+ * A call that passes through us keeps the driver's own function in a variable, which gpu.c fills in from the table of
+ * calls: DRIVER(cuX) makes it, CALL(cuX) calls it. A process that has no pool pays for one look at a flag.
+ */
+#ifndef CN_DRIVER_GPU_CALLS_H
+#define CN_DRIVER_GPU_CALLS_H
+
+#include "driver/gpu.h"
+#include "driver/pool.h"
+
+#define DRIVER(name)      static void *driver_##name
+#define CALL(name)        ((__typeof__(&(name)))driver_##name)
+#define CALL_AS(name, as) ((as)driver_##name)
+
+/* Rows of a table of calls. TWIN: the form whose default stream is the thread's own; it calls the plain one. */
+#define SEEN(symbol, function, name)                                \
+	{                                                           \
+		symbol, (void *)(function), &driver_##name, NULL, 0 \
+	}
+#define TWIN(symbol, function)                            \
+	{                                                 \
+		symbol, (void *)(function), NULL, NULL, 0 \
+	}
+/* Of symbols that Cenote does not have itself. */
+#define SEEN_SINCE(symbol, function, variable, name, since)                 \
+	{                                                                   \
+		symbol, (void *)(function), &driver_##variable, name, since \
+	}
+#define TWIN_SINCE(symbol, function, name, since)             \
+	{                                                     \
+		symbol, (void *)(function), NULL, name, since \
+	}
+#define END_OF_CALLS                      \
+	{                                 \
+		NULL, NULL, NULL, NULL, 0 \
+	}
+
+/* Not in a forked child: there a lock may be held for ever, and the driver refuses everything. */
+static inline bool cn_gpu_has_pools(void)
+{
+	return __builtin_expect(atomic_load_explicit(&cn_pools_exist, memory_order_relaxed), 1) &&
+	       __builtin_expect(atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1, 1);
+}
+
+static inline CUstream cn_gpu_own_stream(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_PER_THREAD;
+}
+
+/* The program has waited for a point. */
+static inline void cn_gpu_synchronised(struct cn_point point)
+{
+	cn_cuda_reached(point);
+	if (point.queue)
+		cn_pools_settle(point);
+}
+
+/* gpu_memory.c: is it an address of a pool of Cenote's, or of an imported one? */
+bool cn_gpu_is_ours(CUdeviceptr address);
+
+/* gpu_pool.c: the driver's own functions. */
+CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
+CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream);
+
+/* gpu_stream.c: cuStreamCreate(), as a program calls it. */
+CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags);
+
+/* gpu_event.c: the driver's own cuCtxRecordEvent(). NULL: it is older than CUDA 12.5. */
+typedef CUresult (*cn_gpu_context_recorder)(void *context, CUevent event);
+cn_gpu_context_recorder cn_gpu_context_record(void);
+
+/* A device's primary context; NULL: nobody has it. */
+CUcontext cn_gpu_primary(CUdevice device);
+
+/* The points that all streams of a context have come to, without a wait. */
+struct cn_gpu_points {
+	struct cn_point at_hand[32], *points;
+	size_t count, room;
+};
+void cn_gpu_gather(CUcontext context, struct cn_gpu_points *ret_points);
+void cn_gpu_drop(struct cn_gpu_points *points);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies in three dimensions of the runtime API.
+ *
+ * The driver has the same call with another description. The runtime looks first, in this order: nothing to copy is a
+ * success whatever else is said; then the direction; then whether rows fit their pitches and layers their heights.
+ */
+#include "runtime/runtime.h"
+
+/* The headers declare these only to programs that ask for per-thread default streams. */
+#pragma GCC visibility push(default)
+extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
+extern __typeof__(cudaMemcpy3D) cudaMemcpy3D_ptds;
+extern __typeof__(cudaMemcpy3DAsync) cudaMemcpy3DAsync_ptsz;
+#pragma GCC visibility pop
+
+static bool fits(const struct cudaExtent *extent, const struct cudaPitchedPtr *pointer)
+{
+	if (extent->height == 1 && extent->depth == 1)
+		return true; /* of a single row the driver judges */
+	return extent->width <= pointer->pitch && (extent->depth == 1 || extent->height <= pointer->ysize);
+}
+
+static cudaError_t check(const struct cudaMemcpy3DParms *given)
+{
+	const struct cudaExtent *extent = &given->extent;
+
+	if ((unsigned)given->kind > cudaMemcpyDefault)
+		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is no direction to copy in", (int)given->kind);
+	if (given->srcArray || given->dstArray)
+		return CN_REFUSE(cudaErrorInvalidValue, "a copy from or to an array, and there are none");
+	if (!fits(extent, &given->srcPtr) || !fits(extent, &given->dstPtr))
+		return CN_REFUSE(cudaErrorInvalidPitchValue,
+				 "%zu rows of %zu bytes do not fit layers of %zu times %zu and %zu times %zu",
+				 extent->height, extent->width, given->srcPtr.ysize, given->srcPtr.pitch,
+				 given->dstPtr.ysize, given->dstPtr.pitch);
+	return cudaSuccess;
+}
+
+/* Which memory a side is in; by default the driver finds out. */
+static CUmemorytype memory_type(enum cudaMemcpyKind kind, bool host)
+{
+	if (kind == cudaMemcpyDefault)
+		return CU_MEMORYTYPE_UNIFIED;
+	return host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+}
+
+static CUDA_MEMCPY3D describe(const struct cudaMemcpy3DParms *given)
+{
+	enum cudaMemcpyKind kind = given->kind;
+	CUDA_MEMCPY3D copy = {
+		.srcXInBytes = given->srcPos.x,
+		.srcY = given->srcPos.y,
+		.srcZ = given->srcPos.z,
+		.srcMemoryType = memory_type(kind, kind == cudaMemcpyHostToHost || kind == cudaMemcpyHostToDevice),
+		.srcHost = given->srcPtr.ptr,
+		.srcDevice = cn_runtime_pointer(given->srcPtr.ptr),
+		.srcPitch = given->srcPtr.pitch,
+		.srcHeight = given->srcPtr.ysize,
+		.dstXInBytes = given->dstPos.x,
+		.dstY = given->dstPos.y,
+		.dstZ = given->dstPos.z,
+		.dstMemoryType = memory_type(kind, kind == cudaMemcpyHostToHost || kind == cudaMemcpyDeviceToHost),
+		.dstHost = given->dstPtr.ptr,
+		.dstDevice = cn_runtime_pointer(given->dstPtr.ptr),
+		.dstPitch = given->dstPtr.pitch,
+		.dstHeight = given->dstPtr.ysize,
+		.WidthInBytes = given->extent.width,
+		.Height = given->extent.height,
+		.Depth = given->extent.depth,
+	};
+
+	return copy;
+}
+
+/* *ret_needed: there is something to copy, and *ret_copy says what. */
+static cudaError_t prepare(const struct cudaMemcpy3DParms *given, bool *ret_needed, CUDA_MEMCPY3D *ret_copy)
+{
+	CUresult result = cn_runtime_context();
+	cudaError_t error;
+
+	*ret_needed = false;
+	if (result)
+		return cn_runtime_result(result);
+	if (!given)
+		return CN_REFUSE(cudaErrorInvalidValue, "the description of the copy is NULL");
+	if (!given->extent.width || !given->extent.height || !given->extent.depth)
+		return cudaSuccess;
+	error = check(given);
+	if (error)
+		return error;
+	*ret_copy = describe(given);
+	*ret_needed = true;
+	return cudaSuccess;
+}
+
+static cudaError_t copy_now(const struct cudaMemcpy3DParms *given, __typeof__(cuMemcpy3D) *driver)
+{
+	CUDA_MEMCPY3D copy;
+	bool needed;
+	cudaError_t error = prepare(given, &needed, &copy);
+
+	return needed ? cn_runtime_result(driver(&copy)) : error;
+}
+
+cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
+{
+	return copy_now(p, cuMemcpy3D);
+}
+
+cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms *p)
+{
+	return copy_now(p, cuMemcpy3D_v2_ptds);
+}
+
+cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+	CUDA_MEMCPY3D copy;
+	bool needed;
+	cudaError_t error = prepare(p, &needed, &copy);
+
+	return needed ? cn_runtime_result(cuMemcpy3DAsync(&copy, stream)) : error;
+}
+
+cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+{
+	return cudaMemcpy3DAsync(p, stream ? stream : cudaStreamPerThread);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How an import comes to its exporter, and asks.
+ *
+ * A pool whose descriptor says where it is (mark.h), and whose socket is there, is imported without a word: all that
+ * costs time comes with the first pointer. Then its thread connects, introduces the process with a ledger, and names
+ * the block it wants, so that one answer brings the control segment and the memory of the block. A connection that was
+ * lost or refused leaves the import as it was, and the next pointer tries again; one that finds nobody listening any
+ * more is the end of it.
+ *
+ * Whoever asks reads the answer himself: being woken by the service thread would cost more than the question. Meanwhile
+ * that thread does not look at the channel (`reading`).
+ */
+#include "share/import_internal.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- Asking ---- */
+
+/* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
+static void look_at_parts(struct cn_import *import, uint64_t number)
+{
+	atomic_store(&ledger_of(import)->parts_seen, number);
+	cn_lock(&import->lock);
+	cn_import_want_drop_locked(import);
+	cn_unlock(&import->lock);
+}
+
+int cn_import_hear(struct cn_import *import, const struct cn_message *message)
+{
+	if (message->kind == CN_MESSAGE_PARTS)
+		look_at_parts(import, message->words[0]);
+	if (message->kind != CN_MESSAGE_EVICTED)
+		return 0; /* also an answer that comes too late */
+	cn_lock(&import->lock);
+	if (import->state == CN_IMPORT_ALIVE)
+		import->state = CN_IMPORT_EVICTED;
+	cn_unlock(&import->lock);
+	return EPIPE;
+}
+
+static bool is_unasked(const struct cn_message *message)
+{
+	return message->kind == CN_MESSAGE_PARTS || message->kind == CN_MESSAGE_EVICTED;
+}
+
+int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer)
+{
+	uint64_t deadline_ns = cn_service_now_ns() + (uint64_t)CN_WIRE_TIMEOUT_MS * 1000000;
+	int sock = import->channel.fd;
+
+	request->message.request = ++import->request;
+	int error = cn_wire_tell(sock, request);
+	while (!error && !(error = cn_wire_await(sock, deadline_ns))) {
+		struct cn_parcel parcel;
+		cn_service_hold_fork(); /* a child would have its descriptors */
+		error = cn_wire_receive(sock, &parcel);
+		bool answers =
+			!error && !is_unasked(&parcel.message) && parcel.message.request == request->message.request;
+		if (answers) {
+			*ret_answer = parcel;
+			return 0;
+		}
+		if (!error) {
+			/* Before we have joined there is nothing that could be said to us but welcome. */
+			error = import->base ? cn_import_hear(import, &parcel.message) : EPROTO;
+			cn_wire_close(&parcel);
+		}
+		cn_service_allow_fork();
+		if (error == EAGAIN)
+			error = 0;
+	}
+	if (error == EPROTO)
+		shutdown(sock, SHUT_RDWR); /* the service thread is to see the end, too */
+	return error;
+}
+
+/* ---- Coming ---- */
+
+/* The arrays: by slot, by part, by unit, and the set of starts. */
+static CUresult make_memory(struct cn_import *import)
+{
+	uint64_t units = import->bytes / CN_IMPORT_UNIT_BYTES;
+	size_t held_bytes = CN_EXPORT_SLOTS * sizeof *import->held;
+	size_t slot_bytes = (units * sizeof *import->slot_at + 7) / 8 * 8;
+	uint32_t parts = (uint32_t)(import->bytes / CN_PART_BYTES);
+	size_t part_bytes = (parts * (sizeof *import->mapped + sizeof *import->mapped_at) + 7) / 8 * 8;
+
+	import->memory_bytes = held_bytes + part_bytes + slot_bytes + cn_bits_bytes(units);
+	char *memory = mmap(NULL, import->memory_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what is imported: %s", strerror(errno));
+	import->memory = memory;
+	import->held = (struct cn_held *)memory;
+	memory += held_bytes;
+	import->mapped = (struct cn_mapped *)memory;
+	import->mapped_at = (uint32_t *)(import->mapped + parts);
+	import->part_count = parts;
+	memory += part_bytes;
+	import->slot_at = (uint32_t *)memory;
+	cn_bits_open(&import->starts, memory + slot_bytes, units);
+	return CUDA_SUCCESS;
+}
+
+void cn_import_give_memory(struct cn_import *import)
+{
+	if (import->view)
+		cn_device_ops->view_free(import->view);
+	cn_segment_close(&import->control);
+	cn_segment_close(&import->ledger); /* last: with it the exporter may have the memory back */
+	if (import->memory)
+		munmap(import->memory, import->memory_bytes);
+	import->view = NULL;
+	import->memory = NULL;
+	import->part_count = 0;
+}
+
+/* A channel and a ledger that no forked child has, not even one that is forked this very moment. */
+static CUresult connect_held(struct cn_import *import)
+{
+	cn_service_hold_fork();
+	CUresult result = cn_segment_make("cenote-ledger", sizeof(struct cn_ledger), &import->ledger);
+	bool made = !result;
+	if (made) /* last: we are to have introduced ourselves when the exporter, woken by it, looks */
+		result = cn_wire_connect_path(import->path_fd, &import->channel.fd);
+	if (!result)
+		cn_service_keep(&import->channel);
+	cn_service_allow_fork();
+	if (made && result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
+		cn_lock(&import->lock);
+		import->state = CN_IMPORT_ORPHANED;
+		cn_unlock(&import->lock);
+	}
+	return result;
+}
+
+static CUresult explain_join(int error)
+{
+	if (error == EPIPE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool has just been destroyed, or its exporter has ended, or has importers enough");
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s",
+			cn_import_explain_error(error));
+}
+
+/* Introduce ourselves. On success a fork has to wait until the caller allows it. */
+static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
+{
+	struct cn_parcel request = {
+		.message = {.kind = CN_MESSAGE_JOIN},
+		.descriptors = {import->ledger.fd},
+		.descriptor_count = 1,
+	};
+
+	if (wanted) {
+		request.message.words[CN_JOIN_SLOT] = wanted->slot;
+		request.message.words[CN_JOIN_GENERATION] = wanted->generation;
+	}
+	int error = cn_import_ask(import, &request, ret_welcome);
+	return error ? explain_join(error) : CUDA_SUCCESS;
+}
+
+/* What the exporter says of its pool: is it one, and the one that the descriptor speaks of? */
+static CUresult check_welcome(const struct cn_import *import, const struct cn_parcel *welcome, bool wanted)
+{
+	const struct cn_message *message = &welcome->message;
+	uint64_t bytes = message->words[CN_WELCOME_BYTES];
+
+	if (message->kind != CN_MESSAGE_WELCOME || !welcome->descriptor_count ||
+	    welcome->descriptor_count > 1u + wanted || !bytes || bytes % CN_PART_BYTES ||
+	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something else than a pool");
+	if (import->marked && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
+			       message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is not where its descriptor says");
+	return CUDA_SUCCESS;
+}
+
+/* We are welcome: be an importer. What goes wrong is undone by the caller. */
+static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
+{
+	const struct cn_message *message = &welcome->message;
+	void *base;
+	CUresult result = cn_segment_map(welcome->descriptors[0], sizeof(struct cn_control),
+					 "the pool's control segment", &import->control);
+
+	if (result)
+		return result;
+	welcome->descriptors[0] = -1; /* it is the segment's now */
+	import->bytes = message->words[CN_WELCOME_BYTES];
+	import->facts = (struct cn_pool_facts){
+		.location_type = (int)message->words[CN_WELCOME_LOCATION_TYPE],
+		.location_id = (int)message->words[CN_WELCOME_LOCATION_ID],
+		.handle_types = (unsigned)message->words[CN_WELCOME_HANDLE_TYPES],
+		.memory_type = (int)message->words[CN_WELCOME_MEMORY_TYPE],
+	};
+	result = make_memory(import);
+	if (!result)
+		result = cn_device_ops->view_create(import->bytes, CN_PART_BYTES, &import->view, &base);
+	if (!result && import->allowed)
+		result = cn_device_ops->view_allow(import->view, import->users);
+	if (!result)
+		result = cn_service_watch(&import->channel);
+	if (result)
+		return result;
+	cn_lock(&import->lock);
+	memcpy(import->name, message->bytes, sizeof import->name);
+	import->base = base;
+	cn_unlock(&import->lock);
+	cn_import_enter(import);
+	return CUDA_SUCCESS;
+}
+
+static void give_up(struct cn_import *import)
+{
+	cn_service_hold_fork(); /* a child closes what it finds here */
+	if (import->channel.fd >= 0)
+		cn_service_unwatch(&import->channel);
+	cn_import_give_memory(import);
+	cn_service_allow_fork();
+}
+
+/* `asking` is held. */
+static CUresult join(struct cn_import *import, const struct cn_export_data *wanted)
+{
+	struct cn_parcel welcome;
+	CUresult result = cn_service_start(); /* in a forked child it does not run, and never will */
+
+	if (!result)
+		result = connect_held(import);
+	if (!result)
+		result = introduce(import, wanted, &welcome);
+	if (result)
+		goto err_give_up;
+	result = check_welcome(import, &welcome, wanted);
+	if (!result)
+		result = settle(import, &welcome);
+	/* Whatever is wrong with the part: who needs it will ask for it, and see. */
+	if (!result && welcome.descriptor_count == 2)
+		cn_import_take_first(import, &welcome);
+	cn_wire_close(&welcome);
+	cn_service_allow_fork();
+	if (result)
+		goto err_give_up;
+	return CUDA_SUCCESS;
+
+err_give_up:
+	give_up(import);
+	return result;
+}
+
+CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted)
+{
+	pthread_mutex_lock(&import->asking);
+	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been quicker */
+	pthread_mutex_unlock(&import->asking);
+	return result;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers to those who want to know what this process shares; see report.h.
+ *
+ * All on the service thread, which is the one that ends exports and changes their importers: what is found in these
+ * lists stays until the answer is written.
+ */
+#include "share/report.h"
+#include "share/internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEFERRED_LOOKS_MAX = 1024 };
+
+_Static_assert(CN_REPORT_CELLS_MAX <= 1 << 24, "as many as a pool draws");
+
+uint64_t cn_pid_namespace(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) ? 0 : status.st_ino;
+}
+
+static void report_process(unsigned opener_count, struct cn_message *reply)
+{
+	struct cn_report_process body = {
+		.pid = (uint64_t)getpid(),
+		.pid_namespace = cn_pid_namespace(),
+		.pool_count = cn_exports_count(),
+		.opener_count = opener_count,
+	};
+
+	strncpy(body.program, program_invocation_short_name, sizeof body.program - 1);
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
+static void report_pool(struct cn_export *export, struct cn_message *reply)
+{
+	struct cn_report_pool body = {
+		.id = export->id,
+		.location_type = export->facts.location_type,
+		.location_id = export->facts.location_id,
+		.age_ns = cn_service_now_ns() - export->created_ns,
+		.limit_bytes = atomic_load(&control_of(export)->limit_bytes),
+	};
+
+	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
+		body.importer_count += importer->joined;
+	cn_pool_amounts(export->pool, &body.used_bytes, &body.reserved_bytes);
+	cn_lock(&export->lock);
+	body.exported_count = export->slot_count;
+	body.exported_bytes = export->slot_bytes;
+	body.deferred_count = export->deferred_count;
+	body.deferred_bytes = export->deferred_bytes;
+	cn_unlock(&export->lock);
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
+/* Its next importer, in the order of their ids; NULL: there is none. */
+static const struct cn_importer *importer_after(const struct cn_export *export, uint64_t id)
+{
+	const struct cn_importer *next = NULL;
+
+	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
+		if (importer->joined && importer->id > id && (!next || importer->id < next->id))
+			next = importer;
+	return next;
+}
+
+static void report_importer(struct cn_export *export, const struct cn_importer *importer, struct cn_message *reply)
+{
+	uint64_t now_ns = cn_service_now_ns();
+	struct cn_importer_facts facts;
+
+	bool all = cn_export_describe(export, importer, DEFERRED_LOOKS_MAX, &facts);
+	struct cn_report_importer body = {
+		.id = facts.id,
+		.pid = (uint32_t)facts.pid,
+		.uid = facts.uid,
+		.flags = (facts.leaving ? CN_REPORT_LEAVING : 0) | (all ? 0 : CN_REPORT_AT_LEAST),
+		.held_count = facts.held_count,
+		.held_bytes = facts.held_bytes,
+		.deferred_count = facts.deferred_count,
+		.deferred_bytes = facts.deferred_bytes,
+		.age_ns = now_ns - facts.joined_ns,
+		.waiting_ns = facts.waiting_since_ns ? now_ns - facts.waiting_since_ns : 0,
+	};
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
+/* Who has the block of a slot? Whoever comes or goes meanwhile does so on this thread. */
+static uint64_t holder_of(struct cn_export *export, uint32_t slot)
+{
+	uint64_t holder = 0;
+
+	cn_lock(&export->lock);
+	uint64_t generation = slot && slot <= export->slot_top ? export->slots[slot].generation : 0;
+	cn_unlock(&export->lock);
+	if (!generation)
+		return 0;
+	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
+		if (!holds(importer, slot, generation))
+			continue;
+		if (holder)
+			return CN_HOLDER_SEVERAL;
+		holder = importer->id;
+	}
+	return holder;
+}
+
+static bool report_cells(struct cn_export *export, const struct cn_message *request, struct cn_message *reply)
+{
+	uint64_t first = request->words[CN_REPORT_FIRST_CELL], of = request->words[CN_REPORT_CELL_COUNT];
+	struct cn_pool_cell cells[CN_REPORT_CELLS_EACH];
+	struct cn_report_cells body = {0};
+
+	if (!of || of > CN_REPORT_CELLS_MAX || first >= of)
+		return false;
+	uint64_t count = of - first < CN_REPORT_CELLS_EACH ? of - first : CN_REPORT_CELLS_EACH;
+	body.place = request->words[CN_REPORT_PLACE];
+	body.picture_bytes = cn_pool_cells(export->pool, first, count, of, &body.place, cells);
+	for (uint64_t i = 0; i < count; i++) {
+		body.kinds[i] = (unsigned char)cells[i].kind;
+		body.holders[i] = holder_of(export, cells[i].note);
+	}
+	memcpy(cn_report_body(reply), &body, sizeof body);
+	return true;
+}
+
+bool cn_report_serve(const struct cn_message *request, unsigned opener_count, struct cn_message *reply)
+{
+	uint64_t what = request->words[CN_REPORT_WHAT], id = request->words[CN_REPORT_POOL_ID];
+	const struct cn_importer *importer = NULL;
+	struct cn_export *export = NULL;
+	bool known = true;
+
+	switch (what) {
+	case CN_REPORT_PROCESS: report_process(opener_count, reply); return true;
+	case CN_REPORT_POOL: export = cn_export_after(id); break;
+	case CN_REPORT_IMPORTER:
+	case CN_REPORT_CELLS:
+		export = id ? cn_export_after(id - 1) : NULL;
+		if (export && export->id != id)
+			export = NULL;
+		break;
+	default: return false;
+	}
+	if (export && what == CN_REPORT_IMPORTER)
+		importer = importer_after(export, request->words[CN_REPORT_IMPORTER_ID]);
+	if (!export || (what == CN_REPORT_IMPORTER && !importer))
+		reply->result = CUDA_ERROR_NOT_FOUND;
+	else if (importer)
+		report_importer(export, importer, reply);
+	else if (what == CN_REPORT_POOL)
+		report_pool(export, reply);
+	else
+		known = report_cells(export, request, reply);
+	return known;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asking all processes of this user what they share; see survey.h.
+ *
+ * A conversation has two bounds: an answer must come soon, and all of them together in a time, so that a process that
+ * is stopped, or plays with us, costs seconds and not for ever.
+ */
+#include "share/survey.h"
+#include "pool/pool.h"
+#include "share/export.h"
+#include "share/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000, POOLS_MAX = 4096 };
+
+#define MILLISECOND_NS UINT64_C(1000000)
+
+struct conversation {
+	int sock;
+	uint64_t request, end_ns;
+};
+
+/* ---- One process ---- */
+
+/* Ask, and wait: 0, ENOENT (there is none), or another errno: nothing more is to be expected. */
+static int ask(struct conversation *with, const uint64_t words[], size_t word_count, void *ret_body)
+{
+	uint64_t deadline_ns = cn_service_now_ns() + ANSWER_MS * MILLISECOND_NS;
+	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_REPORT, .request = ++with->request}}, reply;
+
+	memcpy(request.message.words, words, word_count * sizeof *words);
+	int error = cn_wire_send(with->sock, &request);
+	if (!error)
+		error = cn_wire_await(with->sock, deadline_ns < with->end_ns ? deadline_ns : with->end_ns);
+	if (!error)
+		error = cn_wire_receive(with->sock, &reply);
+	if (error)
+		return error;
+	bool ours = reply.message.kind == CN_MESSAGE_REPORT && reply.message.request == with->request &&
+		    !reply.descriptor_count;
+	cn_wire_close(&reply);
+	if (!ours)
+		return EPROTO;
+	if (reply.message.result)
+		return reply.message.result == CUDA_ERROR_NOT_FOUND ? ENOENT : EPROTO;
+	memcpy(ret_body, cn_report_body(&reply.message), CN_REPORT_BODY_BYTES);
+	return 0;
+}
+
+/* Nothing that a terminal would obey. */
+static void copy_printable(char ret_text[CN_PROGRAM_BYTES], const char *text)
+{
+	size_t i = 0;
+
+	for (; i + 1 < CN_PROGRAM_BYTES && text[i]; i++)
+		ret_text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+	ret_text[i] = '\0';
+}
+
+static int small_number(uint64_t number)
+{
+	return number <= INT_MAX ? (int)number : 0;
+}
+
+static void meet(struct conversation *with, struct cn_survey_process *process)
+{
+	static const uint64_t words[] = {CN_REPORT_PROCESS};
+	struct cn_report_process body;
+
+	if (ask(with, words, 1, &body))
+		return;
+	process->answers = true;
+	process->pid_there = small_number(body.pid);
+	process->same_namespace = body.pid_namespace && body.pid_namespace == cn_pid_namespace();
+	process->pool_count = body.pool_count;
+	process->opener_count = body.opener_count;
+	copy_printable(process->program, body.program);
+}
+
+static void ask_importers(struct conversation *with, const struct cn_survey_process *process,
+			  const struct cn_report_pool *pool, cn_survey_found *found, void *data)
+{
+	struct cn_report_importer importer;
+	uint64_t last = 0;
+
+	for (int i = 0; i < CN_IMPORTERS_MAX; i++) {
+		uint64_t words[] = {CN_REPORT_IMPORTER, pool->id, last};
+		if (ask(with, words, 3, &importer) || importer.id <= last)
+			return;
+		last = importer.id;
+		importer.pid = process->same_namespace ? (uint32_t)small_number(importer.pid) : 0;
+		found(process, pool, &importer, data);
+	}
+}
+
+static void ask_pools(struct conversation *with, const struct cn_survey_process *process, cn_survey_found *found,
+		      void *data)
+{
+	struct cn_report_pool pool;
+	uint64_t last = 0;
+
+	for (int i = 0; i < POOLS_MAX; i++) {
+		uint64_t words[] = {CN_REPORT_POOL, last};
+		if (ask(with, words, 2, &pool) || pool.id <= last)
+			return;
+		last = pool.id;
+		found(process, &pool, NULL, data);
+		ask_importers(with, process, &pool, found, data);
+	}
+}
+
+/* Call somebody of our user. Errors are nobody's: that process is gone, or is none of ours. */
+static bool call(int directory_fd, const char *name, struct conversation *ret_with, struct ucred *ret_who)
+{
+	struct conversation with = {.end_ns = cn_service_now_ns() + CONVERSATION_MS * MILLISECOND_NS};
+	socklen_t bytes = sizeof *ret_who;
+
+	if (cn_wire_connect_in(directory_fd, name, &with.sock))
+		return false;
+	if (getsockopt(with.sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) || ret_who->uid != geteuid()) {
+		close(with.sock);
+		return false;
+	}
+	*ret_with = with;
+	return true;
+}
+
+/* ---- All of them ---- */
+
+/* What is asked of each process that lives. */
+struct walk {
+	const char *directory;
+	int directory_fd;
+	void (*visit)(struct walk *walk, struct conversation *with, struct cn_survey_process *process);
+	cn_survey_found *found;
+	void *data;
+	/* for a picture */
+	uint64_t pool_id, picture_bytes;
+	struct cn_survey_cell *cells;
+	size_t cell_count;
+	bool drawn;
+};
+
+static void visit_name(const char *name, bool live, bool removed, void *data)
+{
+	struct walk *walk = data;
+	struct conversation with;
+	struct ucred who;
+
+	(void)removed;
+	if (!live || walk->drawn || !call(walk->directory_fd, name, &with, &who))
+		return;
+	struct cn_survey_process process = {.pid = who.pid, .uid = who.uid, .directory = walk->directory, .name = name};
+	walk->visit(walk, &with, &process);
+	close(with.sock);
+}
+
+static CUresult refuse(const char *path, const char *why)
+{
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nobody is asked in %s: %s", path, why);
+}
+
+/* Nothing is made here: a directory that is not there has nobody in it. */
+static CUresult walk_directory(struct walk *walk, const char *path)
+{
+	struct cn_sweep how = {.looks_max = UINT_MAX, .only_look = true, .found = visit_name, .data = walk};
+	struct stat status;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT)
+		return CUDA_SUCCESS;
+	if (fd < 0)
+		return refuse(path,
+			      errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
+	if (fstat(fd, &status) || status.st_uid != geteuid()) {
+		close(fd);
+		return refuse(path, "it belongs to another user");
+	}
+	walk->directory = path;
+	walk->directory_fd = fd;
+	int error = cn_wire_sweep(fd, &how);
+	close(fd);
+	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
+}
+
+/* The runtime directories: who exports by fabric handles has a port there, too. */
+static CUresult walk_all(struct walk *walk)
+{
+	char paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], kept[CN_SENTENCE_BYTES];
+	unsigned count;
+	CUresult result = cn_directory_paths(paths, &count);
+
+	memcpy(kept, cn_last_error(), sizeof kept);
+	for (unsigned i = 1; !result && i < count; i++) {
+		result = walk_directory(walk, paths[i]);
+		if (!result)
+			cn_error_forget(kept); /* that one process could not be called */
+	}
+	return result;
+}
+
+static void visit_report(struct walk *walk, struct conversation *with, struct cn_survey_process *process)
+{
+	meet(with, process);
+	walk->found(process, NULL, NULL, walk->data);
+	if (process->answers)
+		ask_pools(with, process, walk->found, walk->data);
+}
+
+CUresult cn_survey(cn_survey_found *found, void *data)
+{
+	struct walk walk = {.visit = visit_report, .found = found, .data = data};
+
+	return walk_all(&walk);
+}
+
+/* ---- A picture ---- */
+
+static bool is_kind(unsigned char kind)
+{
+	switch (kind) {
+	case CN_CELL_LIVE:
+	case CN_CELL_SHARED:
+	case CN_CELL_HELD:
+	case CN_CELL_CACHED:
+	case CN_CELL_FREE:
+	case CN_CELL_HOLE:
+	case CN_CELL_UNKNOWN: return true;
+	default: return false;
+	}
+}
+
+static void visit_picture(struct walk *walk, struct conversation *with, struct cn_survey_process *process)
+{
+	struct cn_report_cells body = {0};
+
+	(void)process;
+	for (size_t first = 0; first < walk->cell_count; first += CN_REPORT_CELLS_EACH) {
+		uint64_t words[] = {CN_REPORT_CELLS, walk->pool_id, first, walk->cell_count, body.place};
+		if (ask(with, words, 5, &body))
+			return;
+		for (size_t i = 0; i < CN_REPORT_CELLS_EACH && first + i < walk->cell_count; i++) {
+			if (!is_kind(body.kinds[i]))
+				return;
+			walk->cells[first + i] = (struct cn_survey_cell){(char)body.kinds[i], body.holders[i]};
+		}
+	}
+	walk->picture_bytes = body.picture_bytes;
+	walk->drawn = true;
+}
+
+CUresult cn_survey_picture(uint64_t pool_id, struct cn_survey_cell *ret_cells, size_t count, uint64_t *ret_bytes)
+{
+	struct walk walk = {.visit = visit_picture, .pool_id = pool_id, .cells = ret_cells, .cell_count = count};
+	CUresult result = walk_all(&walk);
+
+	if (walk.drawn)
+		*ret_bytes = walk.picture_bytes;
+	else if (!result)
+		result = cn_error(CUDA_ERROR_NOT_FOUND, "no process of this user has shared a pool %016llx, or says so",
+				  (unsigned long long)pool_id);
+	return walk.drawn ? CUDA_SUCCESS : result;
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+A test (TAP): the protocols between processes, as models that spin checks through all their states.
+
+    model_test.py C_COMPILER...
+
+Each model (*.pml) is checked within bounds, for its assertions (safety) and for its formula (liveness, under weak
+fairness). Then each mistake that it names ("wrong N") is made, and must be found: it shows that the model can fail. In
+soak mode (CENOTE_SOAK_SECONDS is set) the bounds are larger, and the mistakes are left out.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+KINDS = {
+    # spin's definitions, the compiler's, the checker's arguments, what a violation is called
+    "safety": ([], ["-DSAFETY"], ["-E"], "assertion violated"),
+    "liveness": (["-DLIVENESS"], ["-DNFAIR=4"], ["-E", "-a", "-f"], "acceptance cycle"),
+}
+DEPTH_MAX = 100000
+MEMORY_MAX_MIB = 6000
+
+# A model, what is fixed when its checker is compiled, its bounds, and which promises are looked at.
+Setup = namedtuple("Setup", "model fixed bounds kinds", defaults=[("liveness", "safety")])
+SETUPS = [
+    Setup("hold", "", "LIVES=2 IMPORTS=2 TROUBLES=1"),
+    Setup("parts", "", "LIVES=2 IMPORTS=2 TRIMS=1 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=1 CUTS=0 WAITS=1 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 TROUBLES=0"),
+]
+SOAK_SETUPS = [
+    Setup("hold", "IMPORTERS=2", "LIVES=1 IMPORTS=1 TROUBLES=1"),
+    Setup("hold", "", "LIVES=2 IMPORTS=3 TROUBLES=2"),
+    Setup("hold", "SLOTS=2", "LIVES=1 IMPORTS=2 TROUBLES=1"),
+    Setup("parts", "", "LIVES=2 IMPORTS=2 TRIMS=2 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=2 WAITS=1 TROUBLES=1", ("safety",)),
+]
+
+
+def run(command, folder, **variables):
+    """The exit status of a command, and what it prints."""
+    done = subprocess.run([str(word) for word in command], cwd=folder, env={**os.environ, **variables},
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    return done.returncode, done.stdout
+
+
+class Checkers:
+    """The compiled checkers: one for each model, kind and what is fixed in it."""
+
+    def __init__(self, compiler, folder, pool):
+        self.compiler = compiler
+        self.folder = Path(folder)
+        self.pool = pool
+        self.made = {}
+
+    def make(self, model, fixed, kind):
+        """Have one compiled, soon."""
+        key = (model, fixed, kind)
+        if key not in self.made:
+            self.made[key] = self.pool.submit(self.compile, *key)
+
+    def compile(self, model, fixed, kind):
+        """The folder of a checker."""
+        folder = self.folder / f"{model}-{fixed}-{kind}"
+        folder.mkdir()
+        defined, options, _, _ = KINDS[kind]
+        fixed_here = [f"-D{word}" for word in fixed.split()]
+        preprocessor = " ".join([*self.compiler, "-E", "-x", "c"])
+        for command in (["spin", f"-P{preprocessor}", "-a", *defined, *fixed_here, HERE / f"{model}.pml"],
+                        [*self.compiler, "-O1", "-w", f"-DMEMLIM={MEMORY_MAX_MIB}", *options, "-o", "pan", "pan.c"]):
+            status, text = run(command, folder)
+            if status:
+                raise AssertionError(f"{' '.join(map(str, command))}: exit status {status}\n{text}")
+        return folder
+
+    def search(self, setup, kind, wrong):
+        """What a checker prints, and the number of states that it has visited."""
+        folder = self.made[setup.model, setup.fixed, kind].result()
+        bounds = dict(word.split("=") for word in setup.bounds.split())
+        _, text = run([folder / "pan", f"-m{DEPTH_MAX}", "-w22", *KINDS[kind][2]], folder, WRONG=str(wrong), **bounds)
+        states = re.search(r"([0-9.e+]+) states, stored", text)
+        if not states:
+            raise AssertionError(text)
+        return text, int(float(states[1]))
+
+
+def holds(checkers, setup, kind):
+    """A promise is kept in all states. Returns how many there are."""
+    text, states = checkers.search(setup, kind, 0)
+    if "errors: 0" not in text or "not completed" in text or "too small" in text or "MEMLIM" in text:
+        raise AssertionError(text)
+    return f"{states} states"
+
+
+def notices(checkers, setup, kind, wrong):
+    """A mistake is found. Returns after how many states."""
+    text, states = checkers.search(setup, kind, wrong)
+    if "errors: 1" not in text or KINDS[kind][3] not in text:
+        raise AssertionError(f"wrong {wrong} was not noticed\n{text}")
+    return f"after {states} states"
+
+
+def mistakes(setup):
+    """What a model says that can be made wrong in it: number, kind, the bounds for it, a sentence."""
+    text = (HERE / f"{setup.model}.pml").read_text()
+    for number, kind, bounds, sentence in re.findall(r"^ \* wrong (\d+) (\w+)([^:]*): (.*)$", text, re.M):
+        yield int(number), kind, f"{setup.bounds} {bounds}", sentence
+
+
+def plan(soak):
+    """All tests: name, function, setup, and what else it needs. The long ones first."""
+    setups = SOAK_SETUPS if soak else SETUPS
+    tests = [(f"{s.model}: {kind}, {s.fixed} {s.bounds}".replace("  ", " "), holds, s, [kind])
+             for s in setups for kind in s.kinds]
+    for model in [] if soak else dict.fromkeys(s.model for s in setups):
+        first = next(s for s in setups if s.model == model)
+        for number, kind, bounds, sentence in mistakes(first):
+            tests.append((f"{model}: noticed: {sentence}", notices, Setup(model, "", bounds), [kind, number]))
+    return tests
+
+
+def main(*compiler):
+    """Runs all; True when none failed."""
+    tests = plan("CENOTE_SOAK_SECONDS" in os.environ)
+    missing = next((tool for tool in ("spin", compiler[0]) if not shutil.which(tool)), None)
+    print(f"1..{len(tests)}")
+    good = True
+    with tempfile.TemporaryDirectory(prefix="cenote-model-") as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        checkers = Checkers(compiler, folder, pool)
+        for _, _, setup, (kind, *_) in tests if not missing else []:
+            checkers.make(setup.model, setup.fixed, kind)
+        results = [pool.submit(function, checkers, setup, *rest) if not missing else None
+                   for _, function, setup, rest in tests]
+        for number, ((name, *_), result) in enumerate(zip(tests, results), 1):
+            if missing:
+                print(f"ok {number} - {name} # SKIP {missing} is not installed")
+                continue
+            try:
+                print(f"ok {number} - {name}: {result.result()}", flush=True)
+            except AssertionError as error:
+                good = False
+                for line in str(error).splitlines():
+                    print(f"# {line}")
+                print(f"not ok {number} - {name}", flush=True)
+    return good
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reports and surveys over the wire: what a port answers, and what who asks believes. Wrong askers and wrong answerers
+ * are written by hand.
+ */
+#include "share_fake.h"
+
+#include "pool/pool.h"
+#include "share/survey.h"
+
+#include <sys/wait.h>
+
+enum { POOL = SHARE_CHUNK, BLOCK = SHARE_MIB };
+
+SETUP
+{
+	share_start();
+}
+
+/* ---- Asking by hand ---- */
+
+struct own_port {
+	char name[CN_SOCKET_NAME_CHARS + 1];
+	unsigned pools, importers;
+	struct cn_survey_process process;
+	struct cn_report_pool pool;
+	struct cn_report_importer importer;
+};
+
+static void note_own(const struct cn_survey_process *process, const struct cn_report_pool *pool,
+		     const struct cn_report_importer *importer, void *data)
+{
+	struct own_port *own = data;
+
+	ASSERT_EQ(getpid(), process->pid);
+	ASSERT(process->answers);
+	if (!pool) {
+		own->process = *process;
+		snprintf(own->name, sizeof own->name, "%s", process->name);
+	} else if (!importer) {
+		own->pool = *pool;
+		own->pools++;
+	} else {
+		own->importer = *importer;
+		own->importers++;
+	}
+}
+
+/* What a survey says of this process, which is the only one. */
+static struct own_port survey_own(void)
+{
+	struct own_port own = {.pools = 0};
+
+	ASSERT_OK(cn_survey(note_own, &own));
+	ASSERT_EQ(CN_SOCKET_NAME_CHARS, (int)strlen(own.name));
+	return own;
+}
+
+static int call_own(void)
+{
+	struct own_port own = survey_own();
+	int sock;
+
+	ASSERT_OK(cn_wire_connect_name(own.name, &sock));
+	return sock;
+}
+
+static struct cn_parcel question(uint64_t what, uint64_t pool, uint64_t third, uint64_t fourth, uint64_t fifth)
+{
+	return (struct cn_parcel){
+		.message = {.kind = CN_MESSAGE_REPORT, .request = 7, .words = {what, pool, third, fourth, fifth}}};
+}
+
+static struct cn_message answer_to(int sock, struct cn_parcel request)
+{
+	struct cn_parcel reply;
+
+	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_EQ(CN_MESSAGE_REPORT, reply.message.kind);
+	ASSERT_EQ(0, reply.descriptor_count);
+	return reply.message;
+}
+
+static void expect_closed(int sock)
+{
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
+	struct cn_parcel parcel;
+	int error;
+
+	do { /* an answer may come first */
+		ASSERT_EQ(1, poll(&wanted, 1, -1));
+		error = cn_wire_receive(sock, &parcel);
+	} while (!error);
+	ASSERT_EQ(EPIPE, error);
+	ASSERT_SYS(close(sock));
+}
+
+/* Goal: a process that shares is told of with all it has, by itself as well. */
+TEST(a_process_is_told_of_with_what_it_shares)
+{
+	ASSERT_EQ(0, survey_own().pools); /* the first one of SETUP is gone */
+	CUmemoryPool pool = share_pool(POOL);
+	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
+	close(share_export(pool));
+	share_name(block);
+	ASSERT_OK(cenote_pool_limit(pool, 77));
+
+	struct own_port own = survey_own();
+	ASSERT_EQ(getpid(), own.process.pid_there);
+	ASSERT(own.process.same_namespace);
+	ASSERT_EQ(1, own.process.pool_count);
+	ASSERT_STREQ(program_invocation_short_name, own.process.program);
+	ASSERT_EQ(1, own.pools);
+	ASSERT_EQ(0, own.importers);
+	ASSERT_EQ(BLOCK, own.pool.used_bytes);
+	ASSERT_EQ(POOL, own.pool.reserved_bytes);
+	ASSERT_EQ(1, own.pool.exported_count);
+	ASSERT_EQ(BLOCK, own.pool.exported_bytes);
+	ASSERT_EQ(77, own.pool.limit_bytes);
+
+	struct cn_segment ledger;
+	struct cn_parcel welcome;
+	int sock = join_pool(pool, &ledger, &welcome);
+	own = survey_own();
+	ASSERT_EQ(1, own.importers);
+	ASSERT_EQ(1, own.pool.importer_count);
+	ASSERT_EQ(getpid(), (int)own.importer.pid);
+	ASSERT_EQ(geteuid(), own.importer.uid);
+	ASSERT_EQ(0, own.importer.held_count);
+	cn_wire_close(&welcome);
+	close(sock);
+	cn_segment_close(&ledger);
+
+	ASSERT_OK(cuMemFree(block));
+	while (survey_own().pool.exported_bytes) /* on a GPU it takes a moment */
+		sched_yield();
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	while (survey_own().pools) /* the service thread takes it apart */
+		sched_yield();
+}
+
+/* Goal: what nobody asks ends the connection, and what is not there does not. */
+TEST(questions_that_nobody_asks)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	close(share_export(pool));
+	uint64_t id = survey_own().pool.id;
+	const struct cn_parcel wrong[] = {
+		question(0, 0, 0, 0, 0),
+		question(CN_REPORT_CELLS + 1, id, 0, 0, 0),
+		question(UINT64_MAX, id, 0, 0, 0),
+		question(CN_REPORT_CELLS, id, 0, 0, 0),
+		question(CN_REPORT_CELLS, id, 0, CN_REPORT_CELLS_MAX + 1, 0),
+		question(CN_REPORT_CELLS, id, 8, 8, 0),
+		question(CN_REPORT_CELLS, id, UINT64_MAX, 8, 0),
+		question(CN_REPORT_CELLS, id, 0, UINT64_MAX, 0),
+	};
+	const struct cn_parcel vain[] = {
+		question(CN_REPORT_POOL, id, 0, 0, 0),     question(CN_REPORT_POOL, UINT64_MAX, 0, 0, 0),
+		question(CN_REPORT_IMPORTER, id, 0, 0, 0), question(CN_REPORT_IMPORTER, id + 1, 0, 0, 0),
+		question(CN_REPORT_IMPORTER, 0, 0, 0, 0),  question(CN_REPORT_CELLS, id - 1, 0, 8, 0),
+		question(CN_REPORT_CELLS, 0, 0, 8, 0),
+	};
+
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		int sock = call_own();
+		ASSERT_EQ(0, cn_wire_send(sock, &wrong[i]));
+		expect_closed(sock);
+	}
+	int sock = call_own();
+	for (size_t i = 0; i < sizeof vain / sizeof vain[0]; i++)
+		ASSERT_EQ(CUDA_ERROR_NOT_FOUND, answer_to(sock, vain[i]).result);
+	struct cn_parcel with_descriptor = question(CN_REPORT_PROCESS, 0, 0, 0, 0);
+	ASSERT_EQ(0, answer_to(sock, with_descriptor).result);
+	with_descriptor.descriptors[0] = STDERR_FILENO;
+	with_descriptor.descriptor_count = 1;
+	ASSERT_EQ(0, cn_wire_send(sock, &with_descriptor));
+	expect_closed(sock);
+	/* Nor does having looked make one who may give things back. */
+	sock = call_own();
+	ASSERT_EQ(0, answer_to(sock, question(CN_REPORT_PROCESS, 0, 0, 0, 0)).result);
+	ASSERT_EQ(0, cn_wire_send(sock, &(struct cn_parcel){.message = {.kind = CN_MESSAGE_MEMORY_CLOSED}}));
+	expect_closed(sock);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: one who asks and does not read is sent away, and nobody waits for him. */
+TEST(one_who_does_not_read_is_sent_away)
+{
+	struct cn_parcel request = question(CN_REPORT_PROCESS, 0, 0, 0, 0);
+	int sock = call_own(), error;
+
+	while (!(error = cn_wire_send(sock, &request)) || error == EAGAIN)
+		sched_yield();
+	ASSERT_EQ(EPIPE, error);
+	close(sock);
+	survey_own();
+}
+
+/* Goal: words of all kinds are answered or end the connection, and the process lives on. */
+TEST(random_words)
+{
+	struct test_random random = test_random_start(3);
+	CUmemoryPool pool = share_pool(POOL);
+	CUdeviceptr blocks[64];
+	for (unsigned i = 0; i < 64; i++)
+		blocks[i] = share_allocate(pool, 512 + 512 * test_random_below(&random, 200), NULL);
+	close(share_export(pool));
+	for (unsigned i = 0; i < 64; i += 2)
+		share_name(blocks[i]);
+	for (unsigned i = 0; i < 64; i += 3)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	uint64_t id = survey_own().pool.id;
+	int sock = call_own();
+	for (int round = 0; round < 20000 / HARNESS_SLOWDOWN; round++) {
+		struct cn_parcel request = question(CN_REPORT_CELLS, id, test_random_below(&random, 1200), 1024, 0);
+		struct cn_parcel reply;
+		if (test_random_below(&random, 4) == 0)
+			request.message.words[test_random_below(&random, 9)] =
+				test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
+		request.message.words[CN_REPORT_PLACE] =
+			test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
+		int error = cn_wire_exchange(sock, &request, &reply);
+		if (!error) {
+			ASSERT_EQ(0, reply.descriptor_count);
+			continue;
+		}
+		ASSERT_EQ(EPIPE, error);
+		close(sock);
+		ASSERT_OK(cn_wire_connect_name(survey_own().name, &sock));
+	}
+	close(sock);
+	for (unsigned i = 0; i < 64; i++)
+		if (i % 3)
+			ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: a picture of many small blocks is one of the whole pool, whichever free place its cells begin in. */
+TEST(a_picture_of_many_blocks)
+{
+	enum { COUNT = 4096, CELLS = 256 };
+	static CUdeviceptr blocks[COUNT];
+	struct cn_survey_cell cells[CELLS];
+	CUmemoryPool pool = share_pool(4 * (size_t)POOL);
+	uint64_t bytes;
+
+	for (unsigned i = 0; i < COUNT; i++)
+		blocks[i] = share_allocate(pool, 16384, NULL);
+	close(share_export(pool));
+	uint64_t id = survey_own().pool.id;
+	ASSERT_OK(cn_survey_picture(id, cells, CELLS, &bytes));
+	ASSERT_EQ(2 * (uint64_t)POOL, bytes);
+	for (unsigned i = 0; i < CELLS; i++)
+		ASSERT_EQ(CN_CELL_LIVE, cells[i].kind);
+	for (unsigned i = COUNT / 4; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	ASSERT_OK(cuStreamSynchronize(NULL)); /* the threshold is 0: whole chunks are given back */
+	ASSERT_OK(cn_survey_picture(id, cells, CELLS, &bytes));
+	for (unsigned i = 0; i < CELLS; i++) {
+		char wanted = i < CELLS / 4 ? CN_CELL_LIVE : i < CELLS / 2 ? CN_CELL_FREE : CN_CELL_HOLE;
+		ASSERT_EQ(wanted, cells[i].kind);
+	}
+	for (unsigned i = 0; i < COUNT / 4; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* ---- Answering by hand ---- */
+
+enum lie {
+	SILENT,       /* closes at once */
+	OTHER_KIND,   /* of message */
+	OTHER_NUMBER, /* of the question */
+	DESCRIPTORS,  /* come along */
+	STRANGE_RESULT,
+	SAME_POOL, /* again and again */
+	ENDLESS,   /* pools, each with endless importers */
+	CONTROLS,  /* in the program's name, which does not end */
+	STRANGE_CELLS,
+};
+
+struct liar {
+	struct cn_named_socket named;
+	enum lie lie;
+	uint64_t pools, importers;
+	pthread_t thread;
+};
+
+static void fill(struct liar *liar, const struct cn_message *request, struct cn_parcel *reply)
+{
+	struct cn_message *message = &reply->message;
+	uint64_t what = request->words[CN_REPORT_WHAT];
+
+	if (what == CN_REPORT_PROCESS && liar->lie == CONTROLS)
+		memset(message->bytes, '\033', sizeof message->bytes);
+	if (what == CN_REPORT_POOL) {
+		message->words[0] = liar->lie == SAME_POOL ? 5 : request->words[CN_REPORT_POOL_ID] + 1;
+		liar->pools++;
+		if (liar->lie != SAME_POOL && liar->lie != ENDLESS)
+			message->result = CUDA_ERROR_NOT_FOUND;
+	}
+	if (what == CN_REPORT_IMPORTER) {
+		message->words[0] = request->words[CN_REPORT_IMPORTER_ID] + 1;
+		liar->importers++;
+		if (liar->lie != ENDLESS || request->words[CN_REPORT_POOL_ID] > 2)
+			message->result = CUDA_ERROR_NOT_FOUND;
+	}
+	if (what == CN_REPORT_CELLS)
+		memset(message->bytes, liar->lie == STRANGE_CELLS ? '\a' : CN_CELL_FREE, sizeof message->bytes);
+}
+
+/* One conversation. */
+static void *lie(void *data)
+{
+	struct liar *liar = data;
+	struct pollfd wanted = {.fd = liar->named.listen_fd, .events = POLLIN};
+	struct cn_parcel request;
+
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	int sock = cn_wire_accept(liar->named.listen_fd);
+	ASSERT_SYS(sock);
+	wanted.fd = sock;
+	while (liar->lie != SILENT && poll(&wanted, 1, -1) == 1 && !cn_wire_receive(sock, &request)) {
+		struct cn_parcel reply = {
+			.message = {.kind = CN_MESSAGE_REPORT + (liar->lie == OTHER_KIND),
+				    .request = request.message.request + (liar->lie == OTHER_NUMBER),
+				    .result = liar->lie == STRANGE_RESULT ? CUDA_ERROR_UNKNOWN : 0},
+			.descriptors = {STDERR_FILENO, STDERR_FILENO},
+			.descriptor_count = liar->lie == DESCRIPTORS ? 2 : 0,
+		};
+		fill(liar, &request.message, &reply);
+		if (cn_wire_send(sock, &reply))
+			break;
+	}
+	close(sock);
+	return NULL;
+}
+
+static void liar_start(struct liar *liar, enum lie kind)
+{
+	*liar = (struct liar){.lie = kind};
+	ASSERT_OK(cn_wire_listen_named(false, &liar->named));
+	ASSERT_EQ(0, pthread_create(&liar->thread, NULL, lie, liar));
+}
+
+static void liar_end(struct liar *liar)
+{
+	ASSERT_EQ(0, pthread_join(liar->thread, NULL));
+	cn_wire_forget_name(&liar->named);
+	close(liar->named.listen_fd);
+	close(liar->named.lock_fd);
+	close(liar->named.directory_fd);
+}
+
+struct heard {
+	const char *name; /* the liar's */
+	unsigned processes, pools, importers;
+	bool answers;
+	char program[CN_PROGRAM_BYTES];
+};
+
+static void hear(const struct cn_survey_process *process, const struct cn_report_pool *pool,
+		 const struct cn_report_importer *importer, void *data)
+{
+	struct heard *heard = data;
+
+	if (strcmp(process->name, heard->name) != 0)
+		return;
+	heard->processes += !pool;
+	heard->pools += pool && !importer;
+	heard->importers += importer != NULL;
+	heard->answers = process->answers;
+	memcpy(heard->program, process->program, sizeof heard->program);
+}
+
+static struct heard survey_liar(enum lie kind)
+{
+	struct liar liar;
+
+	liar_start(&liar, kind);
+	struct heard heard = {.name = liar.named.name};
+	ASSERT_OK(cn_survey(hear, &heard));
+	liar_end(&liar);
+	ASSERT_EQ(1, heard.processes);
+	return heard;
+}
+
+/* Goal: whoever answers what no process would is told of as one that does not answer. */
+TEST(nonsense_is_no_answer)
+{
+	for (enum lie kind = SILENT; kind <= STRANGE_RESULT; kind++) {
+		struct heard heard = survey_liar(kind);
+		ASSERT(!heard.answers);
+		ASSERT_EQ(0, heard.pools);
+	}
+}
+
+/* Goal: a survey ends, whatever it is told. */
+TEST(endless_answers_have_an_end)
+{
+	struct heard heard = survey_liar(SAME_POOL);
+	ASSERT(heard.answers);
+	ASSERT_EQ(1, heard.pools);
+	heard = survey_liar(ENDLESS);
+	ASSERT(heard.pools <= 4096);
+	ASSERT_LE(heard.importers, 2 * CN_IMPORTERS_MAX);
+}
+
+/* Goal: nothing that a terminal would obey, and nothing without an end. */
+TEST(texts_are_made_printable)
+{
+	struct heard heard = survey_liar(CONTROLS);
+
+	ASSERT(heard.answers);
+	ASSERT_STREQ("???????????????????????????????", heard.program);
+}
+
+/* Goal: cells that are of no kind make no picture, and leave what was there. */
+TEST(strange_cells_are_no_picture)
+{
+	struct cn_survey_cell cells[16] = {{.kind = 'x'}};
+	uint64_t bytes = 3;
+	struct liar liar;
+
+	liar_start(&liar, STRANGE_CELLS);
+	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cn_survey_picture(77, cells, 16, &bytes));
+	liar_end(&liar);
+	ASSERT_EQ(3, bytes);
+	ASSERT_EQ('x', cells[0].kind);
+	liar_start(&liar, SAME_POOL);
+	ASSERT_OK(cn_survey_picture(77, cells, 16, &bytes));
+	liar_end(&liar);
+	ASSERT_EQ(0, bytes);
+	ASSERT_EQ(CN_CELL_FREE, cells[15].kind);
+}
+
+/* Goal: the calls of cenote.h refuse what they do not know before anybody is asked. */
+TEST(arguments)
+{
+	cenote_cell cell;
+
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_survey(1, NULL, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_survey(0, NULL, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_survey_picture(5, NULL, 1, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_survey_picture(5, &cell, 0, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_survey_picture(5, &cell, CENOTE_CELLS_MAX + 1, NULL));
+	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cenote_survey_picture(5, &cell, 1, NULL));
+	ASSERT_CONTAINS("0000000000000005", cenote_last_error());
+}
+
+/* ---- Both at once ---- */
+
+static void ignore(const struct cn_survey_process *process, const struct cn_report_pool *pool,
+		   const struct cn_report_importer *importer, void *data)
+{
+	struct cn_survey_cell cells[16];
+	uint64_t bytes;
+
+	(void)process;
+	(void)data;
+	if (pool && !importer) /* it may be gone by now */
+		(void)cn_survey_picture(pool->id, cells, 16, &bytes);
+}
+
+static void *survey_until_told(void *data)
+{
+	_Atomic bool *end = data;
+
+	while (!atomic_load(end))
+		ASSERT_OK(cn_survey(ignore, NULL));
+	return NULL;
+}
+
+/* Goal: whoever looks while pools, blocks and importers come and go sees something, and changes nothing. */
+TEST(a_survey_while_things_come_and_go, .timeout_ms = 60000)
+{
+	_Atomic bool end = false;
+	pthread_t thread;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, survey_until_told, &end));
+	for (int round = 0; round < 200 / HARNESS_SLOWDOWN; round++) {
+		CUmemoryPool pool = share_pool(POOL);
+		CUdeviceptr blocks[8];
+		struct cn_segment ledger;
+		struct cn_parcel welcome;
+		for (unsigned i = 0; i < 8; i++)
+			blocks[i] = share_allocate(pool, BLOCK, NULL);
+		close(share_export(pool));
+		for (unsigned i = 0; i < 8; i += 2)
+			share_name(blocks[i]);
+		int sock = join_pool(pool, &ledger, &welcome);
+		for (unsigned i = 0; i < 8; i++)
+			ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+		cn_wire_close(&welcome);
+		close(sock);
+		cn_segment_close(&ledger);
+		ASSERT_OK(cuMemPoolDestroy(pool));
+	}
+	atomic_store(&end, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_OK(cuStreamSynchronize(NULL));
+	while (survey_own().pools)
+		sched_yield();
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a pool's descriptor says by itself: where the pool is, and whether anybody is there.
+ */
+#include "../share.h"
+
+#include "driver/driver.h"
+#include "share/mark.h"
+#include "share/wire.h"
+
+#include <sys/mman.h>
+
+SETUP
+{
+	share_start();
+}
+
+static bool read_mark(int fd, struct cn_pool_facts *ret_facts)
+{
+	struct stat status;
+
+	ASSERT_SYS(fstat(fd, &status));
+	return cn_mark_read(&status, ret_facts);
+}
+
+/* Goal: a mark says what was left, for all that can be; what cannot be said is not said. */
+TEST(a_mark_is_read_as_it_was_left)
+{
+	const int good[][2] = {{1, 0}, {1, 63}, {3, 0}, {3, 1023}, {31, (1 << 24) - 1}};
+	const int bad[][2] = {{0, 0}, {-1, 0}, {32, 0}, {1, -1}, {1, 1 << 24}};
+	struct cn_pool_facts facts;
+	int listener, path;
+
+	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
+	ASSERT(!read_mark(path, &facts));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		cn_mark_leave(path, &(struct cn_pool_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
+		ASSERT(!read_mark(path, &facts));
+	}
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		cn_mark_leave(path, &(struct cn_pool_facts){.location_type = good[i][0], .location_id = good[i][1]});
+		ASSERT(read_mark(path, &facts));
+		ASSERT_EQ(good[i][0], facts.location_type);
+		ASSERT_EQ(good[i][1], facts.location_id);
+		ASSERT_EQ(0, facts.handle_types);
+	}
+	close(listener);
+	close(path);
+}
+
+/* Goal: nothing but a socket has a mark, whatever its times are. */
+TEST(other_files_have_no_mark)
+{
+	struct cn_pool_facts facts;
+	int fd = memfd_create("file", MFD_CLOEXEC);
+
+	ASSERT_SYS(fd);
+	cn_mark_leave(fd, &(struct cn_pool_facts){.location_type = 1});
+	ASSERT(!read_mark(fd, &facts));
+	close(fd);
+	cn_mark_leave(fd, &(struct cn_pool_facts){.location_type = 1}); /* nowhere */
+}
+
+/* Goal: an exported pool's descriptor says where the pool is, and that it is there, until it is destroyed. */
+TEST(an_exported_pool_is_marked_and_there)
+{
+	CUmemoryPool pool = share_pool(SHARE_CHUNK);
+	int descriptor = share_export(pool);
+	struct cn_pool_facts facts;
+
+	ASSERT(read_mark(descriptor, &facts));
+	ASSERT_EQ(CU_MEM_LOCATION_TYPE_DEVICE, facts.location_type);
+	ASSERT_EQ(cn_devices[0].physical, facts.location_id);
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT(cn_wire_is_there(descriptor));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT(!cn_wire_is_there(descriptor));
+	ASSERT(read_mark(descriptor, &facts));
+	close(descriptor);
+}
+
+/* Goal: the question whether a socket is there is not heard at the other end, and only a socket of ours is. */
+TEST(the_question_is_not_heard)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/proc/self/fd/"};
+	int listener, path, sock;
+
+	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
+	ASSERT(cn_wire_is_there(path));
+	ASSERT_EQ(-1, cn_wire_accept(listener));
+	ASSERT_EQ(EAGAIN, errno);
+	close(listener);
+	ASSERT(!cn_wire_is_there(path));
+	close(path);
+	ASSERT(!cn_wire_is_there(path));
+	ASSERT(!cn_wire_is_there(-1));
+
+	/* A datagram socket, to which the question is a connection: often, for it must not stay one. */
+	ASSERT_SYS(sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	snprintf(address.sun_path, sizeof address.sun_path, "%.80s/datagrams", getenv("CENOTE_RUNTIME_DIR"));
+	ASSERT_SYS(bind(sock, (const struct sockaddr *)&address, sizeof address));
+	ASSERT_SYS(path = open(address.sun_path, O_PATH | O_CLOEXEC));
+	ASSERT_SYS(unlink(address.sun_path));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT(!cn_wire_is_there(path));
+	close(sock);
+	close(path);
+	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
+	ASSERT(cn_wire_is_there(path));
+	close(listener);
+	close(path);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote gc: names that processes left behind who were killed.
+ */
+#include "command.h"
+
+#include <cenote/cenote.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sweep {
+	bool json, only_look, quiet;
+	int directory_count;
+	int removed_count, dead_count, live_count; /* in all; dead ones are those that are still there */
+	int here_count;                            /* names of this directory, of those that are printed */
+};
+
+static void end_directory(const struct sweep *sweep)
+{
+	if (sweep->json && sweep->directory_count)
+		printf("%s]}", sweep->here_count ? "\n    " : "");
+}
+
+static void begin_directory(struct sweep *sweep, const char *path)
+{
+	end_directory(sweep);
+	if (sweep->json) {
+		printf("%s\n    {\"path\": ", sweep->directory_count ? "," : "");
+		print_json_string(path);
+		fputs(", \"names\": [", stdout);
+	} else {
+		printf("%s\n", path);
+	}
+	sweep->directory_count++;
+	sweep->here_count = 0;
+}
+
+static void found(const cenote_name *name, void *data)
+{
+	struct sweep *sweep = data;
+	const char *state = name->live ? "live" : name->removed ? "removed" : "dead";
+
+	if (!name->name) {
+		begin_directory(sweep, name->directory);
+		return;
+	}
+	sweep->live_count += name->live != 0;
+	sweep->removed_count += name->removed != 0;
+	sweep->dead_count += !name->live && !name->removed;
+	if (sweep->json)
+		printf("%s\n      {\"name\": \"%s\", \"state\": \"%s\"}", sweep->here_count ? "," : "", name->name,
+		       state);
+	else if (!name->live)
+		printf("  %s  %s%s%s\n", name->name, style(name->removed ? STYLE_GOOD : STYLE_CAUTION), state,
+		       style(STYLE_END));
+	sweep->here_count++;
+}
+
+static const char *names(int count)
+{
+	return count == 1 ? "name" : "names";
+}
+
+static void print_sum(const struct sweep *sweep)
+{
+	if (!sweep->directory_count)
+		puts("no process has left a name: none of the directories is there");
+	else if (sweep->only_look)
+		printf("%d dead %s, %d live\n", sweep->dead_count, names(sweep->dead_count), sweep->live_count);
+	else
+		printf("%d dead %s removed, %d live\n", sweep->removed_count, names(sweep->removed_count),
+		       sweep->live_count);
+	if (sweep->dead_count && !sweep->only_look)
+		printf("%d dead %s could not be removed\n", sweep->dead_count, names(sweep->dead_count));
+}
+
+static int gc(int argument_count, char **arguments)
+{
+	struct sweep sweep = {0};
+
+	for (int i = 1; i < argument_count; i++) {
+		if (strcmp(arguments[i], "--json") == 0)
+			sweep.json = true;
+		else if (strcmp(arguments[i], "--dry-run") == 0)
+			sweep.only_look = true;
+		else
+			return usage_error("gc", "'%s' is more than this command takes", arguments[i]);
+	}
+	if (sweep.json)
+		fputs("{\n  \"directories\": [", stdout);
+	CUresult result = cenote_sweep(sweep.only_look ? CENOTE_SWEEP_LOOK : 0, found, &sweep);
+	if (sweep.json) {
+		end_directory(&sweep);
+		printf("%s],\n  \"removed\": %d,\n  \"dead\": %d,\n  \"live\": %d\n}\n",
+		       sweep.directory_count ? "\n  " : "", sweep.removed_count, sweep.dead_count, sweep.live_count);
+	} else {
+		print_sum(&sweep);
+	}
+	if (result)
+		fprintf(stderr, "cenote gc: %s\n", cenote_last_error());
+	return result || (sweep.dead_count && !sweep.only_look) ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+const struct command command_gc = {
+	.name = "gc",
+	.summary = "take away names that killed processes have left",
+	.help = "Usage: cenote gc [--dry-run] [--json]\n"
+		"\n"
+		"A process that shares memory has a name, by which others find it: a socket in a directory of\n"
+		"its user. One that is killed leaves the name behind. It does no harm, and the next process "
+		"that makes a\n"
+		"name there takes it away; this does it now, and says what it removed. A name of a process "
+		"that lives, in\n"
+		"whatever container, is never removed.\n"
+		"\n"
+		"It looks into the runtime directory, CENOTE_RUNTIME_DIR (where that is not set: "
+		"/run/user/UID/cenote and\n"
+		"/tmp/cenote-UID), and into this user's folder of the fabric directory, CENOTE_FABRIC_DIR "
+		"(where that is\n"
+		"not set: /tmp/cenote-fabric).\n"
+		"\n"
+		"Options:\n"
+		"  --dry-run   only say which names are dead\n"
+		"  --json      print for a program all names, with their state: live, dead or removed\n"
+		"\n"
+		"Exit status: 1 when a directory is not as it should be, or a dead name could not be removed;\n"
+		"a sentence says which.\n",
+	.run = gc,
+};

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote imex: the channels of the host device.
+ *
+ * An IMEX channel is a file: who can open it for reading may share memory by fabric handles with all others who can.
+ * The host device's are files channelN in CENOTE_IMEX_DIR. What is in them does not matter; who may read them does, so
+ * they are given with the file system's own means, and this command only saves one from knowing the names.
+ */
+#include "command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX "channel"
+
+enum { NAME_BYTES = 32, CHANNELS_MAX = 65536 };
+
+struct channel {
+	int number;
+	unsigned mode, user, group;
+	bool readable; /* by this very user */
+};
+
+/* What was asked for on the command line. */
+struct request {
+	const char *number, *mode;
+	bool json;
+};
+
+__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
+{
+	va_list arguments;
+
+	fputs("cenote imex: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	return EXIT_FAILURE;
+}
+
+/* A decimal number as printf writes it: channel 7 has one name, and channel07 is none. */
+static bool read_number(const char *text, int *ret_number)
+{
+	char again[NAME_BYTES];
+	char *end;
+
+	errno = 0;
+	long number = strtol(text, &end, 10);
+	if (errno || *end || number < 0 || number > 0x7fffffff)
+		return false;
+	snprintf(again, sizeof again, "%ld", number);
+	if (strcmp(again, text) != 0)
+		return false;
+	*ret_number = (int)number;
+	return true;
+}
+
+static bool read_mode(const char *text, mode_t *ret_mode)
+{
+	char *end;
+	unsigned long mode = strtoul(text, &end, 8);
+
+	if (end == text || *end || *text < '0' || *text > '7' || mode > 0777)
+		return false;
+	*ret_mode = (mode_t)mode;
+	return true;
+}
+
+/* The directory of the channels, opened; -1 and a sentence. `make` it, if it is not there. */
+static int open_directory(bool make, const char **ret_path)
+{
+	const char *path = getenv("CENOTE_IMEX_DIR");
+
+	if (!path || !*path) {
+		fail("CENOTE_IMEX_DIR is not set; set it to the directory that has the channels,\n"
+		     "for all processes that share: export CENOTE_IMEX_DIR=/path/of/a/directory");
+		return -1;
+	}
+	if (make && mkdir(path, 0755) && errno != EEXIST) {
+		fail("CENOTE_IMEX_DIR: %s cannot be made: %s", path, strerror(errno));
+		return -1;
+	}
+	int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory < 0)
+		fail("CENOTE_IMEX_DIR: %s: %s%s", path, strerror(errno),
+		     errno == ENOENT ? "; `cenote imex create` makes it" : "");
+	*ret_path = path;
+	return directory;
+}
+
+/* ---- create and remove ------------------------------------------------------------------------------------------- */
+
+static int create(const struct request *request)
+{
+	mode_t mode = 0444; /* reading it is all that sharing needs; a writer could lock it against everybody */
+	char name[NAME_BYTES];
+	const char *path;
+	int number;
+
+	if (!read_number(request->number, &number))
+		return usage_error("imex", "'%s' is no channel's number", request->number);
+	if (request->mode && !read_mode(request->mode, &mode))
+		return usage_error("imex", "--mode takes an octal number, such as 0640; '%s' is none", request->mode);
+	int directory = open_directory(true, &path);
+	if (directory < 0)
+		return EXIT_FAILURE;
+	snprintf(name, sizeof name, PREFIX "%d", number);
+	int file = openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	int error = errno;
+	if (file >= 0 && request->mode && fchmod(file, mode)) { /* what was asked for, whatever the umask says */
+		error = errno;
+		unlinkat(directory, name, 0);
+		close(file);
+		file = -1;
+	}
+	close(directory);
+	if (file < 0 && error == EEXIST)
+		return fail("channel %d is already there (%s/%s)", number, path, name);
+	if (file < 0)
+		return fail("%s/%s cannot be made: %s", path, name, strerror(error));
+	close(file);
+	printf("created %s/%s\n", path, name);
+	return EXIT_SUCCESS;
+}
+
+static int remove_channel(const struct request *request)
+{
+	char name[NAME_BYTES];
+	const char *path;
+	int number;
+
+	if (!read_number(request->number, &number))
+		return usage_error("imex", "'%s' is no channel's number", request->number);
+	int directory = open_directory(false, &path);
+	if (directory < 0)
+		return EXIT_FAILURE;
+	snprintf(name, sizeof name, PREFIX "%d", number);
+	int error = unlinkat(directory, name, 0) ? errno : 0;
+	close(directory);
+	if (error == ENOENT)
+		return fail("there is no channel %d in %s", number, path);
+	if (error)
+		return fail("%s/%s cannot be removed: %s", path, name, strerror(error));
+	printf("removed %s/%s\n", path, name);
+	return EXIT_SUCCESS;
+}
+
+/* ---- list -------------------------------------------------------------------------------------------------------- */
+
+static int compare_channels(const void *left, const void *right)
+{
+	int one = ((const struct channel *)left)->number, other = ((const struct channel *)right)->number;
+
+	return one < other ? -1 : one > other;
+}
+
+/* The channels of an open directory, by number. -1: no memory. */
+static int read_channels(DIR *entries, struct channel **ret_channels)
+{
+	struct channel *channels = NULL;
+	int count = 0, room = 0;
+
+	for (struct dirent *entry; (entry = readdir(entries)) && count < CHANNELS_MAX;) {
+		struct channel channel;
+		struct stat status;
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+		    !read_number(entry->d_name + strlen(PREFIX), &channel.number) ||
+		    fstatat(dirfd(entries), entry->d_name, &status, 0))
+			continue;
+		channel.mode = status.st_mode & 0777;
+		channel.user = status.st_uid;
+		channel.group = status.st_gid;
+		channel.readable = faccessat(dirfd(entries), entry->d_name, R_OK, AT_EACCESS) == 0;
+		if (count == room) {
+			room = room ? 2 * room : 16;
+			struct channel *more = realloc(channels, (size_t)room * sizeof *more);
+			if (!more) {
+				free(channels);
+				return -1;
+			}
+			channels = more;
+		}
+		channels[count++] = channel;
+	}
+	if (count)
+		qsort(channels, (size_t)count, sizeof *channels, compare_channels);
+	*ret_channels = channels;
+	return count;
+}
+
+static void print_channels(const char *path, const struct channel *channels, int count)
+{
+	if (!count) {
+		printf("%s has no channel; `cenote imex create 0` makes one\n", path);
+		return;
+	}
+	printf("%-10s  %-4s  %10s  %10s  %s\n", "CHANNEL", "MODE", "USER", "GROUP", "HERE");
+	for (int i = 0; i < count; i++)
+		printf("%-10d  %04o  %10u  %10u  %s\n", channels[i].number, channels[i].mode, channels[i].user,
+		       channels[i].group, channels[i].readable ? "can be used" : "may not be read");
+}
+
+static void print_channels_json(const char *path, const struct channel *channels, int count)
+{
+	fputs("{\n  \"directory\": ", stdout);
+	print_json_string(path);
+	fputs(",\n  \"channels\": [", stdout);
+	for (int i = 0; i < count; i++)
+		printf("%s\n    {\"number\": %d, \"mode\": \"%04o\", \"user\": %u, \"group\": %u, \"readable\": %s}",
+		       i ? "," : "", channels[i].number, channels[i].mode, channels[i].user, channels[i].group,
+		       channels[i].readable ? "true" : "false");
+	printf("%s]\n}\n", count ? "\n  " : "");
+}
+
+static int list(const struct request *request)
+{
+	struct channel *channels = NULL;
+	const char *path;
+	int directory = open_directory(false, &path);
+
+	if (directory < 0)
+		return EXIT_FAILURE;
+	DIR *entries = fdopendir(directory);
+	if (!entries) {
+		close(directory);
+		return fail("%s: %s", path, strerror(errno));
+	}
+	int count = read_channels(entries, &channels);
+	closedir(entries);
+	if (count < 0)
+		return fail("no memory for the list");
+	if (request->json)
+		print_channels_json(path, channels, count);
+	else
+		print_channels(path, channels, count);
+	free(channels);
+	return EXIT_SUCCESS;
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+static const struct action {
+	const char *name;
+	bool takes_number, takes_mode, takes_json;
+	int (*run)(const struct request *request);
+} actions[] = {
+	{"create", true, true, false, create},
+	{"list", false, false, true, list},
+	{"remove", true, false, false, remove_channel},
+};
+
+static int read_arguments(const struct action *action, int argument_count, char **arguments, struct request *request)
+{
+	for (int i = 0; i < argument_count; i++) {
+		const char *argument = arguments[i];
+		if (action->takes_json && strcmp(argument, "--json") == 0) {
+			request->json = true;
+		} else if (action->takes_mode && strncmp(argument, "--mode=", 7) == 0) {
+			request->mode = argument + 7;
+		} else if (action->takes_mode && strcmp(argument, "--mode") == 0) {
+			if (++i == argument_count)
+				return usage_error("imex", "--mode takes an octal number, such as 0640");
+			request->mode = arguments[i];
+		} else if (strncmp(argument, "--", 2) == 0) {
+			return usage_error("imex", "%s has no option '%s'", action->name, argument);
+		} else if (!action->takes_number || request->number) {
+			return usage_error("imex", "'%s' is more than %s takes", argument, action->name);
+		} else {
+			request->number = argument;
+		}
+	}
+	if (action->takes_number && !request->number)
+		return usage_error("imex", "%s which channel? It takes a number", action->name);
+	return 0;
+}
+
+static int imex(int argument_count, char **arguments)
+{
+	struct request request = {0};
+
+	if (argument_count < 2)
+		return usage_error("imex", "create, list or remove?");
+	for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
+		if (strcmp(arguments[1], actions[i].name) != 0)
+			continue;
+		int status = read_arguments(&actions[i], argument_count - 2, arguments + 2, &request);
+		return status ? status : actions[i].run(&request);
+	}
+	return usage_error("imex", "'%s' is none of create, list, remove", arguments[1]);
+}
+
+const struct command command_imex = {
+	.name = "imex",
+	.summary = "make, list and remove the host device's IMEX channels, which fabric handles need",
+	.help = "Usage: cenote imex create N [--mode MODE]\n"
+		"       cenote imex list [--json]\n"
+		"       cenote imex remove N\n"
+		"\n"
+		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between the processes that can read one\n"
+		"IMEX channel, of one user or of several. The host device's channels are files channelN in the\n"
+		"directory that CENOTE_IMEX_DIR names, which is set for all of these processes.\n"
+		"\n"
+		"  create N   make channel N, and the directory if it is not there. Without --mode all may read it,\n"
+		"             as far as the umask lets them; with 0600 this user alone, with 0640 its group too.\n"
+		"  list       say which channels there are, and whether this user can use them\n"
+		"  remove N   remove channel N. Processes that have used it go on using it until they end.\n"
+		"\n"
+		"An exporter uses the lowest channel that it can read; an importer must be able to read that one.\n"
+		"\n"
+		"A GPU's channels are device nodes, which root makes, with the number that /proc/devices has for\n"
+		"nvidia-caps-imex-channels: mknod /dev/nvidia-caps-imex-channels/channel0 c NUMBER 0\n"
+		"\n"
+		"Exit status: 1 when the directory is not set or may not be used, a channel to be made is there\n"
+		"already, or one to be removed is not; a sentence says which.\n"
+		"\n"
+		"Example: export CENOTE_IMEX_DIR=$HOME/channels; cenote imex create 0\n",
+	.run = imex,
+};

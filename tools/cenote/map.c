@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote map: the memory of a pool as a picture: what lives, what is free, and who holds what.
+ */
+#include "map.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct map_kind map_kinds[] = {
+	{'#', "live", "lives, and is its owner's alone"},
+	{'=', "exported", "is exported, and nobody holds it now"},
+	{'+', "several", "is exported, and several hold it"},
+	{'!', "deferred", "was freed, and several still hold it, or its stream has not come to that"},
+	{'o', "freed", "was freed, and waits for its stream's next use"},
+	{'.', "free", "is free for anybody"},
+	{'_', "hole", "has no memory: given back to the system"},
+	{'?', "unknown", "cannot be told"},
+};
+_Static_assert(sizeof map_kinds / sizeof map_kinds[0] == MAP_KIND_COUNT, "all");
+
+/* ---- Cells ---- */
+
+int map_holder(const struct map *map, const cenote_cell *cell)
+{
+	if (!cell->importer || cell->importer == CENOTE_HELD_BY_SEVERAL)
+		return -1;
+	for (size_t i = 0; i < map->shared->holder_count && i < LETTERS; i++)
+		if (map->shared->holders[i].importer.id == cell->importer)
+			return (int)i;
+	return -1;
+}
+
+char map_letter(int holder, bool freed)
+{
+	static const char letters[] = "abcdefghijklmnpqrstuvwxyz";
+	_Static_assert(sizeof letters == LETTERS + 1, "as many");
+
+	return freed ? (char)toupper((unsigned char)letters[holder]) : letters[holder];
+}
+
+char map_sign(const struct map *map, const cenote_cell *cell)
+{
+	int holder = map_holder(map, cell);
+
+	switch (cell->kind) {
+	case CENOTE_CELL_EXPORTED:
+		if (holder >= 0)
+			return map_letter(holder, false);
+		return cell->importer ? '+' : '=';
+	case CENOTE_CELL_DEFERRED: return holder >= 0 ? map_letter(holder, true) : '!';
+	case CENOTE_CELL_LIVE: return '#';
+	case CENOTE_CELL_FREED: return 'o';
+	case CENOTE_CELL_FREE: return '.';
+	case CENOTE_CELL_WITHOUT_MEMORY: return '_';
+	default: return '?';
+	}
+}
+
+void map_holder_name(const struct holder *holder, char *ret_text, size_t room)
+{
+	char user[USER_CHARS];
+
+	if (holder->importer.pid)
+		snprintf(ret_text, room, "%d %s", holder->importer.pid, holder->program);
+	else
+		snprintf(ret_text, room, "a process of %s that cannot be seen from here",
+			 user_text(holder->importer.uid, user));
+}
+
+/* ---- On the terminal ---- */
+
+static enum style style_of(char sign)
+{
+	if (isupper((unsigned char)sign) || sign == '!')
+		return STYLE_CAUTION;
+	if ((islower((unsigned char)sign) && sign != CENOTE_CELL_FREED) || sign == '+')
+		return STYLE_IMPORTER;
+	if (sign == '#' || sign == '=')
+		return STYLE_EXPORTER;
+	return STYLE_DIM;
+}
+
+static void print_cells(const struct map *map)
+{
+	for (int row = 0; row < MAP_ROWS; row++) {
+		char offset[AMOUNT_CHARS];
+		printf("%6s  ", amount_text(map->bytes / MAP_ROWS * (unsigned)row, offset));
+		for (int column = 0; column < MAP_COLUMNS; column++) {
+			char sign = map_sign(map, &map->cells[row * MAP_COLUMNS + column]);
+			printf("%s%c%s", style(style_of(sign)), sign, style(STYLE_END));
+		}
+		putchar('\n');
+	}
+}
+
+static bool has_sign(const struct map *map, char sign)
+{
+	for (int i = 0; i < MAP_CELLS; i++)
+		if (map_sign(map, &map->cells[i]) == sign)
+			return true;
+	return false;
+}
+
+static void print_legend(const struct map *map)
+{
+	for (int i = 0; i < MAP_KIND_COUNT; i++)
+		if (has_sign(map, map_kinds[i].sign))
+			printf("  %c    %s\n", map_kinds[i].sign, map_kinds[i].text);
+	for (size_t i = 0; i < map->shared->holder_count && i < LETTERS; i++) {
+		const struct holder *holder = &map->shared->holders[i];
+		char name[96], held[AMOUNT_CHARS], deferred[AMOUNT_CHARS];
+		map_holder_name(holder, name, sizeof name);
+		printf("  %c %c  is held by %s: %llu %s, %s", map_letter((int)i, false), map_letter((int)i, true), name,
+		       holder->importer.held_block_count, holder->importer.held_block_count == 1 ? "block" : "blocks",
+		       amount_text(holder->importer.held_bytes, held));
+		if (holder->importer.deferred_block_count)
+			printf(", %s of it freed (%c)", amount_text(holder->importer.deferred_bytes, deferred),
+			       map_letter((int)i, true));
+		putchar('\n');
+	}
+}
+
+static void print_map(const struct map *map)
+{
+	const cenote_shared_pool *pool = &map->shared->pool;
+	char id[AMOUNT_CHARS], place[32], used[AMOUNT_CHARS], reserved[AMOUNT_CHARS], cell[AMOUNT_CHARS];
+
+	place_text(pool, place, sizeof place);
+	printf("%spool %s%s of %d %s, %s: %s used, %s reserved; a character is %s\n", style(STYLE_BOLD),
+	       pool_text(pool->id, id), style(STYLE_END), map->sharer->process.pid, map->sharer->program, place,
+	       amount_text(pool->used_bytes, used), amount_text(pool->reserved_bytes, reserved),
+	       amount_text(map->bytes / MAP_CELLS, cell));
+	print_cells(map);
+	print_legend(map);
+}
+
+static void print_json(const struct map *map)
+{
+	printf("{\n  \"pool\": \"%016llx\",\n  \"pid\": %d,\n  \"bytes\": %llu,\n  \"cells\": \"", map->shared->pool.id,
+	       map->sharer->process.pid, map->bytes);
+	for (int i = 0; i < MAP_CELLS; i++)
+		putchar(map_sign(map, &map->cells[i]));
+	fputs("\",\n  \"holders\": {", stdout);
+	for (size_t i = 0; i < map->shared->holder_count && i < LETTERS; i++)
+		printf("%s\"%c\": {\"id\": %llu, \"pid\": %d}", i ? ", " : "", map_letter((int)i, false),
+		       map->shared->holders[i].importer.id, map->shared->holders[i].importer.pid);
+	puts("}\n}");
+}
+
+static int write_svg(const struct map *map, const char *path)
+{
+	FILE *to = fopen(path, "we");
+	bool drawn = to && map_draw_svg(map, to);
+	int error = errno;
+
+	if (to && fclose(to) && drawn) {
+		error = errno;
+		drawn = false;
+	}
+	if (!drawn) {
+		fprintf(stderr, "cenote map: %s: %s\n", path, strerror(error));
+		return EXIT_FAILURE;
+	}
+	printf("drawn: %s\n", path);
+	return EXIT_SUCCESS;
+}
+
+/* ---- Which pool ---- */
+
+static bool is_meant(const cenote_shared_pool *pool, const char *wanted)
+{
+	char id[20];
+
+	snprintf(id, sizeof id, "%016llx", pool->id);
+	return !wanted || strncasecmp(id, wanted, strlen(wanted)) == 0;
+}
+
+/* How many pools are meant; one of them. */
+static int find_pool(const struct survey *survey, const char *wanted, struct map *map)
+{
+	int count = 0;
+
+	for (size_t i = 0; i < survey->sharer_count; i++) {
+		for (size_t j = 0; j < survey->sharers[i].pool_count; j++) {
+			if (!is_meant(&survey->sharers[i].pools[j].pool, wanted))
+				continue;
+			map->sharer = &survey->sharers[i];
+			map->shared = &survey->sharers[i].pools[j];
+			count++;
+		}
+	}
+	return count;
+}
+
+static int complain(int count, const char *wanted)
+{
+	if (count && wanted)
+		fprintf(stderr, "cenote map: %d pools begin with %s: give more of the one you mean\n", count, wanted);
+	else if (count)
+		fprintf(stderr, "cenote map: which of %d pools? cenote ps says what they are called\n", count);
+	else if (wanted)
+		fprintf(stderr,
+			"cenote map: no process of this user shares a pool %s: cenote ps says which there are\n",
+			wanted);
+	else
+		fputs("cenote map: no process of this user shares a pool\n", stderr);
+	return EXIT_FAILURE;
+}
+
+struct wishes {
+	const char *pool, *svg;
+	bool json;
+};
+
+static int draw(const struct wishes *wishes)
+{
+	struct map map;
+	struct survey survey;
+	int status = EXIT_FAILURE;
+
+	survey_take("map", &survey);
+	int count = find_pool(&survey, wishes->pool, &map);
+	if (count != 1)
+		status = complain(count, wishes->pool);
+	else if (cenote_survey_picture(map.shared->pool.id, map.cells, MAP_CELLS, &map.bytes))
+		fprintf(stderr, "cenote map: %s\n", cenote_last_error());
+	else if (wishes->svg)
+		status = write_svg(&map, wishes->svg);
+	else
+		status = EXIT_SUCCESS;
+	if (!status && wishes->json)
+		print_json(&map);
+	else if (!status && !wishes->svg)
+		print_map(&map);
+	survey_free(&survey);
+	return status;
+}
+
+static int map(int argument_count, char **arguments)
+{
+	struct wishes wishes = {0};
+
+	for (int i = 1; i < argument_count; i++) {
+		const char *word = arguments[i];
+		if (strcmp(word, "--json") == 0) {
+			wishes.json = true;
+		} else if (strcmp(word, "--svg") == 0) {
+			wishes.svg = i + 1 < argument_count ? arguments[++i] : "";
+			if (!*wishes.svg)
+				return usage_error("map", "--svg takes a file");
+		} else if (*word == '-' || wishes.pool) {
+			return usage_error("map", "'%s' is more than this command takes", word);
+		} else if (!*word || strspn(word, "0123456789abcdefABCDEF") != strlen(word)) {
+			return usage_error("map", "'%s' is no pool: cenote ps says what they are called", word);
+		} else {
+			wishes.pool = word;
+		}
+	}
+	if (wishes.json && wishes.svg)
+		return usage_error("map", "--json or --svg, not both");
+	return draw(&wishes);
+}
+
+const struct command command_map = {
+	.name = "map",
+	.summary = "draw the memory of a shared pool: what lives, what is free, who holds what",
+	.help = "Usage: cenote map [POOL] [--json | --svg FILE]\n"
+		"\n"
+		"Draws what a pool has used of its range so far: 1024 equal parts of it, each as what most of it is.\n"
+		"POOL is what cenote ps shows, or the beginning of it; where only one pool is shared, it need not be\n"
+		"said.\n"
+		"\n"
+		"  #  lives, and is its owner's alone\n"
+		"  =  is exported, and nobody holds it now\n"
+		"  a  is exported, and importer a holds it\n"
+		"  +  is exported, and several hold it\n"
+		"  A  was freed, and importer a still holds it\n"
+		"  !  was freed, and several still hold it, or its stream has not come to that\n"
+		"  o  was freed, and waits for its stream's next use\n"
+		"  .  is free for anybody\n"
+		"  _  has no memory: given back to the system\n"
+		"\n"
+		"Who a, b, c are is said below the picture; the first 25 importers have a letter.\n"
+		"\n"
+		"Options:\n"
+		"  --svg FILE   make a drawing of it\n"
+		"  --json       print it for a program\n"
+		"\n"
+		"Exit status: 1 when there is no such pool, or more than one; a sentence says which.\n",
+	.run = map,
+};
