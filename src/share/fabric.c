@@ -189,7 +189,7 @@ static bool make_room(uid_t user)
 	}
 	if (count >= CALLERS_OF_USER_MAX)
 		return false;
-	if (port.caller_count >= CALLERS_MAX)
+	if (port.caller_count >= CALLERS_MAX && oldest)
 		drop_caller((struct caller *)oldest);
 	return true;
 }

@@ -694,11 +694,14 @@ static void model_round(struct issuer *issuer, unsigned long round)
  */
 TEST(reuse_is_legal, .soak = true, .timeout_ms = 120000)
 {
+	enum { ROUNDS_MAX = 60 };
 	struct issuer *issuer = calloc(1, sizeof *issuer);
 	unsigned long out_of_memory = 0, own = 0, followed = 0, waits = 0, rounds = 0;
 
 	ASSERT(issuer);
-	for (; soak_goes_on(rounds, 20 / HARNESS_SLOWDOWN); rounds++) {
+	/* Until each has been seen, within reason: few rounds of chance may have none of one. */
+	for (; soak_goes_on(rounds, 20 / HARNESS_SLOWDOWN) || (rounds < ROUNDS_MAX && !(own && followed && waits));
+	     rounds++) {
 		model_round(issuer, rounds);
 		out_of_memory += issuer->out_of_memory_count;
 		own += issuer->own_count;
