@@ -17,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -530,12 +531,17 @@ ROLE(forker)
 
 	share(CN_FABRIC_MEMORY, 16, handle);
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
-	if (!fork()) {
+	pid_t child = fork();
+	if (!child) {
 		close(ends[1]);
 		_exit(read(ends[0], &byte, 1) != 0); /* until the test closes the other end */
 	}
+	ASSERT_SYS(child);
+	int process = (int)syscall(SYS_pidfd_open, child, 0);
+	ASSERT_SYS(process);
 	peer_send_bytes(parent, handle, sizeof handle);
 	peer_send_descriptor(parent, ends[1]);
+	peer_send_descriptor(parent, process);
 	peer_expect(parent, "never");
 }
 
@@ -548,7 +554,8 @@ TEST(a_forked_child_keeps_nothing_of_the_port)
 
 	ASSERT_OK(cn_imex_own(&channel));
 	peer_receive_bytes(peer, handle, sizeof handle);
-	int end = peer_receive_descriptor(peer);
+	int end = peer_receive_descriptor(peer), process = peer_receive_descriptor(peer);
+	struct pollfd ended = {.fd = process, .events = POLLIN};
 	struct cn_handle parts = parts_of(handle);
 	expect_thing(16, handle);
 	ASSERT(cn_imex_is_marked(channel, place_of(&parts)));
@@ -557,7 +564,10 @@ TEST(a_forked_child_keeps_nothing_of_the_port)
 	ASSERT(!cn_imex_is_marked(channel, place_of(&parts)));
 	peer_wait(peer_start("bystander"));
 	ASSERT_EQ(2, count_names());
+	ASSERT_EQ(0, poll(&ended, 1, 0)); /* it has lived all the time */
 	ASSERT_SYS(close(end));
+	ASSERT_EQ(1, poll(&ended, 1, -1));
+	ASSERT_SYS(close(process));
 }
 
 /* ---- The directory ---- */
