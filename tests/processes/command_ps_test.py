@@ -172,7 +172,10 @@ class Terminal:
     """A command whose standard input and output are a terminal of the test's."""
 
     def __init__(self, command, variables, rows=24, columns=110):
-        self.screen, self.other = pty.openpty()
+        try:
+            self.screen, self.other = pty.openpty()
+        except OSError as error:
+            raise Skip(f"this machine has no pseudo-terminals: {error}") from None
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.other)
         self.process = subprocess.Popen([str(word) for word in command], env={**variables, "TERM": "xterm"},

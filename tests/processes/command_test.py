@@ -56,7 +56,10 @@ def run(*command, status=0, **variables):
 
 def run_at_terminal(*command, columns=80, **variables):
     """What a command prints when its standard output is a terminal."""
-    screen, end = pty.openpty()
+    try:
+        screen, end = pty.openpty()
+    except OSError as error:
+        raise Skip(f"this machine has no pseudo-terminals: {error}") from None
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen([str(word) for word in command], env=environment({"TERM": "xterm", **variables}),
                           stdin=subprocess.DEVNULL, stdout=end, stderr=subprocess.PIPE) as process:
