@@ -516,10 +516,7 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	cn_lock(&pool->lock);
 	numbers.reserved_bytes = pool->reserved_bytes;
 	numbers.reserved_high_bytes = pool->reserved_high_bytes;
-	/*
-	 * Summed while others allocate and free, the use can come out too high (cn_pool_used()); never is it this
-	 * high.
-	 */
+	/* Summed while others work, the use can come out too high (cn_pool_used()); never above the reserved. */
 	if (numbers.used_high_bytes > numbers.reserved_high_bytes)
 		numbers.used_high_bytes = numbers.reserved_high_bytes;
 	numbers.reused_settled = pool->reused_settled;

@@ -306,8 +306,8 @@ void cn_cuda_wait_for_context(struct cn_cuda_stream *stream)
 	atomic_fetch_add(&marking, 1);
 	bool quiet = !atomic_load(&cn_cuda_captures); /* the wait might end them */
 	uint64_t number = cn_cuda_end_span(&stream->queue).number;
-	atomic_fetch_sub(&marking,
-			 1); /* now: who begins a capture must not have to wait for all that the context does */
+	/* Now: who begins a capture must not have to wait for all that the context does. */
+	atomic_fetch_sub(&marking, 1);
 	if (quiet)
 		waited = !cn_cuda.cuCtxSynchronize();
 	cn_cuda_leave(&stay);
