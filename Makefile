@@ -5,9 +5,10 @@
 #   make build       build/lib/libcenote.so, build/lib/dropin/, build/bin/cenote
 #   make demo        build, then show what it does
 #   make test        all tests: plain, sanitizers, format, static analysis (ONLY="plain asan tsan checks", SUITE=unit)
-#   make bench       measure
+#   make bench       measure, beside what one would use instead (QUICK=1: in half a minute; docs/performance.md)
 #   make coverage    which lines the tests reach
 #   make soak        the randomised tests for SOAK_SECONDS each (60), and the models within larger bounds
+#   make fuzz        each fuzz target for FUZZ_SECONDS (60), with clang; TARGETS="handles segments" for some of them
 #   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
@@ -22,11 +23,15 @@ BUILD ?= build
 PREFIX ?= /usr/local
 LIBDIR ?= lib
 SOAK_SECONDS ?= 60
+FUZZ_SECONDS ?= 60
+TARGETS ?=
 ONLY ?=
 SUITE ?=
 PARTS ?=
+QUICK ?=
 
-.PHONY: build demo test bench coverage soak install format clean abi-table gpu-golden gpu-test packages packages-test
+.PHONY: build demo test bench coverage soak fuzz install format clean abi-table gpu-golden gpu-test packages \
+	packages-test packages-fuzz packages-bench
 
 build: packages $(BUILD)/build.ninja
 	@ninja -C $(BUILD) product
@@ -40,14 +45,20 @@ packages:
 packages-test:
 	@scripts/install_packages.sh test
 
+packages-fuzz:
+	@scripts/install_packages.sh fuzz
+
+packages-bench:
+	@scripts/install_packages.sh bench
+
 demo: build
 	@scripts/demo.sh $(BUILD)
 
 test: packages-test
 	@scripts/run_tests.py --build $(BUILD) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
 
-bench: build
-	@scripts/run_tests.py --build $(BUILD) --bench
+bench: packages-bench $(BUILD)/build.ninja
+	@scripts/bench.py run --build $(BUILD) $(if $(filter-out 0,$(QUICK)),--quick)
 
 coverage: packages
 	@find $(BUILD) -name '*.gcda' -delete 2>/dev/null || true
@@ -56,6 +67,9 @@ coverage: packages
 
 soak: build
 	@scripts/run_tests.py --build $(BUILD) --only plain --soak $(SOAK_SECONDS)
+
+fuzz: packages-fuzz
+	@scripts/fuzz.py --build $(BUILD) --seconds $(FUZZ_SECONDS) $(TARGETS)
 
 install: build
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)

@@ -3,27 +3,21 @@
  * What streams and events cost when there is nothing to wait for, and what a round trip through a stream costs.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-#include "bench.h"
-#include "cenote.h"
+#include "pair.h"
 
 static CUstream stream, blocking;
 static CUdeviceptr memory;
 
 /* ---- References ------------------------------------------------------------------------------------------------- */
-
-static void lock_and_unlock(void *mutex, unsigned long count)
-{
-	while (count--) {
-		pthread_mutex_lock(mutex);
-		pthread_mutex_unlock(mutex);
-	}
-}
 
 static void read_clock(void *unused, unsigned long count)
 {
@@ -185,43 +179,69 @@ static void event_hand_over(void *event, unsigned long count)
 	}
 }
 
-static void bench_calls(CUevent timed, CUevent quiet)
+/* ---- The contests ---- */
+
+static const char *const mutex_name = "pthread mutex, lock and unlock", *const calls = "Calls on an idle stream";
+
+/* Each with the mutex, and what else there is to compare it with. */
+static void hold(const char *name, struct bench_contestant *contestants, unsigned count)
+{
+	bench_contest(&(struct bench_contest){.group = calls, .name = name, .baseline = mutex_name}, contestants,
+		      count);
+}
+
+static void measure_calls(CUevent timed, CUevent quiet, CUevent shared, CUevent imported)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	struct bench_contestant reference = {.name = mutex_name, .body = lock_and_unlock, .data = &mutex};
 	int descriptor = eventfd(0, EFD_CLOEXEC);
 
-	bench_title("One thread, idle stream", "to a mutex");
-	struct bench_result reference = bench_row("pthread mutex, lock and unlock", NULL, 0, lock_and_unlock, &mutex);
-	bench_row("clock_gettime", &reference, 0, read_clock, NULL);
-	bench_row("eventfd, write and read", &reference, 0, write_and_read, &descriptor);
-	bench_row("cuEventRecord, without timing", &reference, 100, record, quiet);
-	bench_row("cuEventRecord, with timing", &reference, 100, record, timed);
-	bench_row("cuEventRecord, blocking stream", &reference, 100, record_blocking, quiet);
-	bench_row("cuEventRecord, legacy stream", &reference, 0, record_legacy, quiet);
-	bench_row("cuStreamWaitEvent, satisfied", &reference, 100, wait_event, quiet);
-	bench_row("cuEventQuery", &reference, 0, query_event, quiet);
-	bench_row("cuStreamQuery", &reference, 0, query_stream, NULL);
-	bench_row("cuMemcpyAsync, 64 bytes", &reference, 0, copy_64, NULL);
-	bench_row("cuMemsetD8Async, 64 bytes", &reference, 0, fill_64, NULL);
-	bench_row("cuEventCreate and cuEventDestroy", &reference, 0, create_and_destroy, NULL);
+	struct bench_contestant records[] = {
+		{.name = "cenote", .body = record, .data = quiet, .goal = 50},
+		{.name = "cenote, an event between processes", .body = record, .data = shared, .goal = 50},
+		{.name = "cenote, with timing", .body = record, .data = timed},
+		{.name = "cenote, blocking stream", .body = record_blocking, .data = quiet, .goal = 50},
+		{.name = "cenote, legacy stream", .body = record_legacy, .data = quiet},
+		{.name = "clock_gettime", .body = read_clock},
+		{.name = "eventfd, write and read", .body = write_and_read, .data = &descriptor},
+		reference};
+	hold("event record", records, sizeof records / sizeof *records);
+	struct bench_contestant waits[] = {
+		{.name = "cenote", .body = wait_event, .data = quiet, .goal = 50},
+		{.name = "cenote, an event between processes", .body = wait_event, .data = shared, .goal = 50},
+		{.name = "cenote, as another opened it", .body = wait_event, .data = imported, .goal = 50},
+		reference};
+	hold("satisfied wait", waits, sizeof waits / sizeof *waits);
+	struct bench_contestant others[] = {
+		{.name = "cenote, cuEventQuery", .body = query_event, .data = quiet},
+		{.name = "cenote, cuStreamQuery", .body = query_stream},
+		{.name = "cenote, cuMemcpyAsync, 64 bytes", .body = copy_64},
+		{.name = "cenote, cuMemsetD8Async, 64 bytes", .body = fill_64},
+		{.name = "cenote, cuEventCreate, cuEventDestroy", .body = create_and_destroy},
+		reference};
+	hold("others", others, sizeof others / sizeof *others);
 	close(descriptor);
 }
 
-static void bench_round_trips(CUevent quiet)
+static void measure_round_trips(CUevent quiet)
 {
+	static const char *const pipe_name = "a byte through two pipes and back";
 	struct pipes pipes;
 	pthread_t thread;
 
 	BENCH_MUST(pipe(pipes.there));
 	BENCH_MUST(pipe(pipes.back));
 	BENCH_MUST(pthread_create(&thread, NULL, echo, &pipes));
-	bench_title("Round trips, several threads", "to a pipe");
-	struct bench_result reference =
-		bench_row("a byte through two pipes and back", NULL, 0, pipe_round_trip, &pipes);
-	bench_row("cuLaunchHostFunc and cuStreamSynchronize", &reference, 0, host_function, NULL);
-	bench_row("cuLaunchHostFunc, one after the other", &reference, 0, host_functions_in_a_row, NULL);
-	bench_row("kernel of one thread, launch and synchronize", &reference, 0, launch, NULL);
-	bench_row("host function, event, host function", &reference, 0, event_hand_over, quiet);
+	struct bench_contestant contestants[] = {
+		{.name = "cenote, host function, synchronize", .body = host_function},
+		{.name = "cenote, host functions, one after the other", .body = host_functions_in_a_row},
+		{.name = "cenote, kernel of one thread, synchronize", .body = launch},
+		{.name = "cenote, host function, event, host function", .body = event_hand_over, .data = quiet},
+		{.name = pipe_name, .body = pipe_round_trip, .data = &pipes}};
+	bench_contest(&(struct bench_contest){.group = "Round trips through a stream",
+					      .name = "several threads",
+					      .baseline = pipe_name},
+		      contestants, sizeof contestants / sizeof *contestants);
 	close(pipes.there[1]);
 	pthread_join(thread, NULL);
 	close(pipes.there[0]);
@@ -229,31 +249,87 @@ static void bench_round_trips(CUevent quiet)
 	close(pipes.back[1]);
 }
 
-int main(void)
+/* An event of a process that is forked before the library is touched; it has been recorded once. */
+static CUevent open_others_event(CUipcEventHandle handle)
+{
+	CUevent event;
+
+	BENCH_MUST(cuIpcOpenEventHandle(&event, handle));
+	return event;
+}
+
+static void start(void)
 {
 	CUcontext context;
-	CUevent timed, quiet;
 
 	BENCH_MUST(cuInit(0));
 	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, 0));
 	BENCH_MUST(cuCtxSetCurrent(context));
 	BENCH_MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 	BENCH_MUST(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+}
+
+/* The other process: it makes an event, records it, says its handle, and waits for its end. */
+static pid_t start_other(CUipcEventHandle *ret_handle, int *ret_hold)
+{
+	int said[2], hold_on[2];
+
+	BENCH_MUST(pipe(said) || pipe(hold_on));
+	pid_t child = fork();
+	BENCH_MUST(child < 0);
+	if (!child) {
+		CUipcEventHandle handle;
+		CUevent event;
+		char byte;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(hold_on[1]);
+		start();
+		BENCH_MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+		BENCH_MUST(cuEventRecord(event, stream));
+		BENCH_MUST(cuIpcGetEventHandle(&handle, event));
+		put(said[1], &handle, sizeof handle);
+		_exit(read(hold_on[0], &byte, 1) != 0);
+	}
+	close(said[1]);
+	close(hold_on[0]);
+	get(said[0], ret_handle, sizeof *ret_handle);
+	close(said[0]);
+	*ret_hold = hold_on[1];
+	return child;
+}
+
+int main(int argument_count, char **arguments)
+{
+	CUevent timed, quiet, shared;
+	CUipcEventHandle handle;
+	int held, status;
+
+	bench_start("events", argument_count, arguments);
+	pid_t other = start_other(&handle, &held);
+	start();
 	BENCH_MUST(cuEventCreate(&timed, CU_EVENT_DEFAULT));
 	BENCH_MUST(cuEventCreate(&quiet, CU_EVENT_DISABLE_TIMING));
+	BENCH_MUST(cuEventCreate(&shared, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	CUevent imported = open_others_event(handle);
 	BENCH_MUST(cuMemAlloc(&memory, 8192));
 	BENCH_MUST(cuEventRecord(quiet, stream));
+	BENCH_MUST(cuEventRecord(shared, stream));
 
-	cpu_set_t before = bench_pin();
-	bench_calls(timed, quiet);
-	bench_unpin(before);
-	bench_round_trips(quiet);
+	bench_pin(0);
+	measure_calls(timed, quiet, shared, imported);
+	bench_unpin();
+	measure_round_trips(quiet);
 
 	BENCH_MUST(cuMemFree(memory));
 	BENCH_MUST(cuEventDestroy(timed));
 	BENCH_MUST(cuEventDestroy(quiet));
+	BENCH_MUST(cuEventDestroy(shared));
+	BENCH_MUST(cuEventDestroy(imported));
 	BENCH_MUST(cuStreamDestroy(stream));
 	BENCH_MUST(cuStreamDestroy(blocking));
 	BENCH_MUST(cuDevicePrimaryCtxRelease(0));
-	return 0;
+	close(held);
+	BENCH_MUST(waitpid(other, &status, 0) != other || status);
+	return bench_finish();
 }

@@ -44,6 +44,11 @@
 	CALL(cuLaunchKernel)                     \
 	CALL(cuModuleLoad)                       \
 	CALL(cuModuleGetFunction)                \
+	CALL(cuMemAlloc)                         \
+	CALL(cuMemFree)                          \
+	CALL(cuIpcGetMemHandle)                  \
+	CALL(cuIpcOpenMemHandle)                 \
+	CALL(cuIpcCloseMemHandle)                \
 	CALL(cuMemHostAlloc)                     \
 	CALL(cuMemHostGetDevicePointer)          \
 	CALL(cuMemcpyDtoH)                       \

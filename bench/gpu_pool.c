@@ -6,9 +6,10 @@
  *
  * This program executes itself once for each variant, over the driver alone (`driver`), under `cenote run` (`cenote`)
  * and under `cenote run` with CENOTE_POOLS=driver (`passed`: what it costs to have Cenote in front of the driver's
- * own pools). The variants take turns, a measurement of one after the same measurement of the other, on the same
- * core; each has a second process that imports. The table has the medians of the rounds, and the driver's as a
- * multiple of Cenote's.
+ * own pools). Beside the pools stand what programs used before there were any: cuMemAlloc, and legacy handles, which
+ * are the driver's in all variants. The variants take turns, a measurement of one after the same measurement of the
+ * other, on the same core; each has a second process that imports. The table has the medians of the rounds, and the
+ * driver's as a multiple of Cenote's.
  *
  * What is measured is the time to issue a call, on the calling thread. Stream-ordered calls return before the stream
  * has done them; each measurement is followed, outside of its time, by a synchronisation. Nothing but a synchronisation
@@ -69,6 +70,18 @@ static void measure_pair(unsigned long count, size_t bytes, double *ret_ns)
 	for (unsigned long i = 0; i < count; i++) {
 		CU(cuMemAllocAsync(&block, bytes, stream));
 		CU(cuMemFreeAsync(block, stream));
+	}
+	ret_ns[0] = each_ns(before_ns, count);
+}
+
+static void measure_plain(unsigned long count, size_t bytes, double *ret_ns)
+{
+	CUdeviceptr block;
+	uint64_t before_ns = bench_now_ns();
+
+	for (unsigned long i = 0; i < count; i++) {
+		CU(cuMemAlloc(&block, bytes));
+		CU(cuMemFree(block));
 	}
 	ret_ns[0] = each_ns(before_ns, count);
 }
@@ -323,6 +336,49 @@ static void import_pools(int sock)
 	gpu_put(sock, times, sizeof times);
 }
 
+enum { GET_HANDLE, OPEN_HANDLE, CLOSE_HANDLE, HANDLE_TIMES };
+
+/* Memory of cuMemAlloc, which the importer opens and closes some times; the handle is asked for as often. */
+static void measure_handles(unsigned long count, size_t bytes, double *ret_ns)
+{
+	CUipcMemHandle handle;
+	CUdeviceptr block;
+
+	(void)count;
+	CU(cuMemAlloc(&block, bytes));
+	CU(cuMemsetD32Async(block, POOL_IMPORTS, 1, stream));
+	CU(cuStreamSynchronize(stream));
+	uint64_t before_ns = bench_now_ns();
+	for (unsigned i = 0; i < POOL_IMPORTS; i++)
+		CU(cuIpcGetMemHandle(&handle, block));
+	double get_ns = each_ns(before_ns, POOL_IMPORTS);
+	gpu_tell(importer_sock, 'h');
+	gpu_put(importer_sock, &handle, sizeof handle);
+	gpu_get(importer_sock, ret_ns, HANDLE_TIMES * sizeof *ret_ns);
+	ret_ns[GET_HANDLE] = get_ns;
+	CU(cuMemFree(block));
+}
+
+static void open_handles(int sock)
+{
+	double times[HANDLE_TIMES] = {0};
+	CUipcMemHandle handle;
+	CUdeviceptr block;
+
+	gpu_get(sock, &handle, sizeof handle);
+	for (unsigned i = 0; i < POOL_IMPORTS; i++) {
+		uint64_t start_ns = bench_now_ns();
+		CU(cuIpcOpenMemHandle(&block, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+		uint64_t opened_ns = bench_now_ns();
+		check_word(block, POOL_IMPORTS);
+		uint64_t checked_ns = bench_now_ns();
+		CU(cuIpcCloseMemHandle(block));
+		times[OPEN_HANDLE] += (double)(opened_ns - start_ns) / POOL_IMPORTS;
+		times[CLOSE_HANDLE] += (double)(bench_now_ns() - checked_ns) / POOL_IMPORTS;
+	}
+	gpu_put(sock, times, sizeof times);
+}
+
 static const struct part parts[] = {
 	{measure_pair, 4 << 10, COUNT_MAX, 1, {{"pair, 4 KiB", 10}}},
 	{measure_pair, 1 << 20, COUNT_MAX, 1, {{"pair, 1 MiB", 10}}},
@@ -345,8 +401,16 @@ static const struct part parts[] = {
 	 1,
 	 POOL_TIMES,
 	 {{"import pool", 2}, {"import its first pointer", 0}, {"both", 0}, {"destroy the imported pool", 0}}},
+	{measure_plain, 4 << 10, COUNT_MAX, 1, {{"cuMemAlloc, cuMemFree, 4 KiB", 0}}},
+	{measure_plain, 1 << 20, COUNT_MAX, 1, {{"cuMemAlloc, cuMemFree, 1 MiB", 0}}},
+	{measure_plain, 64 << 20, COUNT_MAX, 1, {{"cuMemAlloc, cuMemFree, 64 MiB", 0}}},
+	{measure_handles,
+	 2 << 20,
+	 1,
+	 HANDLE_TIMES,
+	 {{"get a legacy handle", 0}, {"open a legacy handle", 0}, {"close a legacy handle", 0}}},
 };
-enum { PART_COUNT = sizeof parts / sizeof *parts, ROW_COUNT = PART_COUNT + 3 + 3 };
+enum { PART_COUNT = sizeof parts / sizeof *parts, ROW_COUNT = PART_COUNT + 3 + 3 + 2 };
 
 /* ---- A variant: the process that measures, and its importer -------------------------------------------------------*/
 
@@ -382,6 +446,8 @@ static int run_importer(int sock)
 			import_pointers(sock);
 		else if (word == 'i')
 			import_pools(sock);
+		else if (word == 'h')
+			open_handles(sock);
 		else
 			pin(3);
 	}

@@ -1,222 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs that one process goes on when another has done something: round trips by events beside those through a
- * pipe, and a buffer handed over beside the same bytes copied through a socket. What is compared is measured in turns;
- * what arrives is looked at, outside of the time.
+ * A buffer handed over: from written by one process to readable by another. By events, the buffer being known already
+ * or named with each; beside shared memory by hand, and the same bytes copied: through a Unix socket, by
+ * process_vm_readv(), by UCX. All bytes are looked at, outside of the time.
  */
-#include <errno.h>
-#include <semaphore.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
 
-#include "pair.h"
+#include "ucx.h"
 
 enum {
-	BLOCK_BYTES = 4096,
-	TRIPS = 500, /* of one chain: fewer than records of an event can be pending */
 	PIECE_BYTES = 1 << 20,
-	SCRATCH_BYTES = 256 << 20,
+	SCRATCH_BYTES = 32 << 20,
 	CACHE_LINE_BYTES = 64,
-	SETTLE_US = 2000,
+	SPINS_MAX = 100000, /* before an importer that may have no CPU is let go on */
+	REPETITIONS = 15,
 };
-
-/* ---- Round trips ---- */
-
-/*
- * A wait is for a record that was made before. So a chain of records and waits is submitted first, turn by turn, behind
- * a host function of the importer's; then both sides wait for their streams, and the chain runs by itself. The
- * exporter's stream says how long it took.
- */
-enum { THERE, BACK, FIRST, EVENTS };
-
-static CUevent events[EVENTS];
-static CUmemPoolPtrExportData block_name; /* of a block, as it is sent or has come */
-static CUdeviceptr word; /* one block in both processes: what is written before a record is read after the wait */
-static sem_t go;
-
-static void create_events(const struct peer *peer)
-{
-	CUipcEventHandle handles[EVENTS];
-
-	for (unsigned i = 0; i < EVENTS; i++) {
-		BENCH_MUST(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
-		BENCH_MUST(cuIpcGetEventHandle(&handles[i], events[i]));
-	}
-	put(peer->bytes_fd, handles, sizeof handles);
-}
-
-static void open_events(const struct peer *peer)
-{
-	CUipcEventHandle handles[EVENTS];
-
-	get(peer->bytes_fd, handles, sizeof handles);
-	for (unsigned i = 0; i < EVENTS; i++)
-		BENCH_MUST(cuIpcOpenEventHandle(&events[i], handles[i]));
-}
-
-static void destroy_events(void)
-{
-	for (unsigned i = 0; i < EVENTS; i++)
-		BENCH_MUST(cuEventDestroy(events[i]));
-}
-
-static void CUDA_CB wait_for_go(void *unused)
-{
-	(void)unused;
-	while (sem_wait(&go))
-		BENCH_MUST(errno != EINTR);
-	usleep(SETTLE_US); /* both sides should be waiting by then: a measurement, not a test */
-}
-
-/* The importer's side. p: a byte back. 1: hold the chain. w: a wait and a record. c: also read the word. g: go. */
-static void answer_trips(const struct peer *peer)
-{
-	unsigned *read, at = 0; /* pinned: a copy to other host memory waits for the stream */
-	CUstream starter;
-
-	BENCH_MUST(cuMemHostAlloc((void **)&read, TRIPS * sizeof *read, 0));
-	BENCH_MUST(sem_init(&go, 0, 0));
-	BENCH_MUST(cuStreamCreate(&starter, CU_STREAM_NON_BLOCKING));
-	BENCH_MUST(cenote_recv_pool(peer->sock, &pool));
-	get(peer->bytes_fd, &block_name, sizeof block_name);
-	BENCH_MUST(cuMemPoolImportPointer(&word, pool, &block_name));
-	open_events(peer);
-	for (char asked; (asked = hear(peer)) != 'q'; say(peer, asked)) {
-		if (asked == '1') {
-			BENCH_MUST(cuLaunchHostFunc(starter, wait_for_go, NULL));
-			BENCH_MUST(cuEventRecord(events[FIRST], starter));
-		} else if (asked == 'w' || asked == 'c') {
-			BENCH_MUST(cuStreamWaitEvent(stream, events[THERE], 0));
-			if (asked == 'c')
-				BENCH_MUST(cuMemcpyDtoHAsync(&read[at++], word, sizeof *read, stream));
-			BENCH_MUST(cuEventRecord(events[BACK], stream));
-		} else if (asked == 'g') {
-			BENCH_MUST(sem_post(&go));
-			BENCH_MUST(cuStreamSynchronize(stream));
-		}
-	}
-	BENCH_MUST(at != TRIPS);
-	for (unsigned i = 0; i < TRIPS; i++)
-		BENCH_MUST(read[i] != i);
-	BENCH_MUST(cuMemFreeHost(read));
-	destroy_events();
-	BENCH_MUST(cuMemFree(word));
-	BENCH_MUST(cuMemPoolDestroy(pool));
-	BENCH_MUST(cuStreamDestroy(starter));
-}
-
-/* Nanoseconds a trip. `checked`: every word that is written on one side is read on the other. */
-static double run_chain(const struct peer *peer, CUevent begin, CUevent end, bool checked)
-{
-	float milliseconds;
-
-	ask(peer, '1');
-	BENCH_MUST(cuStreamWaitEvent(stream, events[FIRST], 0));
-	BENCH_MUST(cuEventRecord(begin, stream));
-	for (unsigned i = 0; i < TRIPS; i++) {
-		if (checked)
-			BENCH_MUST(cuMemsetD32Async(word, i, 1, stream));
-		BENCH_MUST(cuEventRecord(events[THERE], stream));
-		ask(peer, checked ? 'c' : 'w');
-		BENCH_MUST(cuStreamWaitEvent(stream, events[BACK], 0));
-	}
-	BENCH_MUST(cuEventRecord(end, stream));
-	say(peer, 'g');
-	BENCH_MUST(cuStreamSynchronize(stream));
-	BENCH_MUST(hear(peer) != 'g');
-	BENCH_MUST(cuEventElapsedTime(&milliseconds, begin, end));
-	return (double)milliseconds * 1e6 / TRIPS;
-}
-
-static double run_pipe(const struct peer *peer)
-{
-	uint64_t before_ns = bench_now_ns();
-
-	for (unsigned i = 0; i < TRIPS; i++)
-		ask(peer, 'p');
-	return (double)(bench_now_ns() - before_ns) / TRIPS;
-}
-
-static void make_trips(const struct peer *peer, const char *title, double goal)
-{
-	double pipe_ns[ROUNDS], event_ns[ROUNDS];
-	CUevent begin, end;
-
-	create_pool();
-	BENCH_MUST(cuMemAllocFromPoolAsync(&word, BLOCK_BYTES, pool, stream));
-	BENCH_MUST(cenote_send_pool(peer->sock, pool));
-	BENCH_MUST(cuMemPoolExportPointer(&block_name, word));
-	put(peer->bytes_fd, &block_name, sizeof block_name);
-	create_events(peer);
-	BENCH_MUST(cuEventCreate(&begin, CU_EVENT_DEFAULT) || cuEventCreate(&end, CU_EVENT_DEFAULT));
-	run_chain(peer, begin, end, true);
-	for (unsigned round = 0; round < ROUNDS; round++) {
-		pipe_ns[round] = run_pipe(peer);
-		event_ns[round] = run_chain(peer, begin, end, false);
-	}
-	say(peer, 'q');
-	bench_title(title, "to a pipe");
-	struct bench_result reference = row("a byte through two pipes and back", pipe_ns, NULL, 0);
-	struct bench_result result = result_of(event_ns, ROUNDS);
-	double ratio = result.median_ns / reference.median_ns;
-	print_row("by events, each process waits for its stream", result, &reference);
-	printf("   goal x %.1f: %s\n", goal, ratio <= goal ? "met" : "MISSED");
-	BENCH_MUST(cuEventDestroy(begin) || cuEventDestroy(end));
-	destroy_events();
-	BENCH_MUST(cuMemFreeAsync(word, stream));
-	BENCH_MUST(cuMemPoolDestroy(pool));
-}
-
-static void trips_apart(const struct peer *peer)
-{
-	make_trips(peer, "Round trips, each process on its core", 0.1);
-}
-
-static void trips_together(const struct peer *peer)
-{
-	make_trips(peer, "Round trips, both processes on one core", 1.2);
-}
-
-/* ---- Buffers ---- */
 
 static const struct buffer_size {
 	const char *name;
 	size_t bytes;
-	unsigned rounds;
-} sizes[] = {{"4 KiB", 4 << 10, ROUNDS}, {"1 MiB", 1 << 20, ROUNDS}, {"64 MiB", 64 << 20, 11}, {"1 GiB", 1 << 30, 5}};
+} sizes[] = {{"4 KiB", 4 << 10}, {"64 KiB", 64 << 10}, {"1 MiB", 1 << 20}, {"16 MiB", 16 << 20}, {"64 MiB", 64 << 20}};
 
-/* What the exporter sends first: a way to hand over, the buffer's size, and the byte it is full of. */
+enum {
+	BUFFER = 'b', /* other buffers, known from now on */
+	EVENT = 'e',  /* its writing is recorded; the importer waits already */
+	NAME = 'n',   /* recorded, and the buffer named over a socket */
+	HAND = 'h',   /* in shared memory, and a word says so */
+	SOCKET = 's', /* all its bytes over the socket */
+	READV = 'r',  /* a word says so, and the importer copies them from our memory */
+	UCX = 'u',    /* in a message */
+	QUIT = 'q',
+};
+
+/* What the exporter sends first: a way to hand over, the buffer's size, the byte it is full of, and where it is. */
 struct order {
 	char way;
 	unsigned char value;
 	size_t bytes;
+	uint32_t number; /* of the word */
+	const void *address;
 };
 
-enum {
-	BUFFER = 'b', /* another buffer, known by name from now on */
-	EVENT = 'e',  /* its writing is recorded; the importer waits already */
-	NAME = 'n',   /* recorded, and the buffer named over a socket */
-	COPY = 's',   /* all its bytes over the socket */
-	QUIT = 'q',
-};
-
-/* Where the importer has it. */
+/* The same buffer in all its forms, as each process has them. */
 struct buffer {
-	CUdeviceptr known, named;
-	char *copy;
+	CUdeviceptr known, named; /* of the pool */
+	char *hand;               /* shared by hand */
+	char *own;                /* the process's own, to copy from or to */
+	size_t bytes;
 };
 
-static void check_buffer(const struct buffer *buffer, const struct order *order)
-{
-	static char piece[PIECE_BYTES], wanted[PIECE_BYTES];
-	CUdeviceptr from = order->way == NAME ? buffer->named : buffer->known;
-
-	memset(wanted, order->value, sizeof wanted);
-	for (size_t at = 0; at < order->bytes; at += PIECE_BYTES) {
-		size_t now = order->bytes - at < PIECE_BYTES ? order->bytes - at : PIECE_BYTES;
-		if (order->way != COPY)
-			BENCH_MUST(cuMemcpyDtoH(piece, from + at, now));
-		BENCH_MUST(memcmp(order->way == COPY ? buffer->copy + at : piece, wanted, now));
-	}
-}
+static CUevent event;
+static CUmemPoolPtrExportData block_name;
 
 /* After a large buffer the caches hold nothing of what comes next: nor after a small one, so that both compare. */
 static void empty_caches(void)
@@ -227,50 +63,126 @@ static void empty_caches(void)
 		scratch[at]++;
 }
 
+/* ---- The importer ---- */
+
+static void check_bytes(const char *bytes, size_t count, unsigned char value)
+{
+	BENCH_MUST(!bytes || (unsigned char)bytes[0] != value || memcmp(bytes, bytes + 1, count - 1));
+}
+
+static void check_buffer(const struct buffer *buffer, const struct order *order)
+{
+	static char piece[PIECE_BYTES];
+	CUdeviceptr from = order->way == NAME ? buffer->named : buffer->known;
+
+	if (order->way != EVENT && order->way != NAME) {
+		check_bytes(order->way == HAND ? buffer->hand : buffer->own, order->bytes, order->value);
+		return;
+	}
+	for (size_t at = 0; at < order->bytes; at += PIECE_BYTES) {
+		size_t now = order->bytes - at < PIECE_BYTES ? order->bytes - at : PIECE_BYTES;
+		BENCH_MUST(cuMemcpyDtoH(piece, from + at, now));
+		check_bytes(piece, now, order->value);
+	}
+}
+
+static void forget_buffer(struct buffer *buffer)
+{
+	if (!buffer->bytes)
+		return;
+	BENCH_MUST(cuMemFree(buffer->known));
+	BENCH_MUST(munmap(buffer->hand, buffer->bytes));
+	free(buffer->own);
+	buffer->bytes = 0;
+}
+
 static void know_buffer(const struct peer *peer, size_t bytes, struct buffer *buffer)
 {
-	if (buffer->known)
-		BENCH_MUST(cuMemFree(buffer->known));
-	free(buffer->copy);
+	int descriptor;
+
+	forget_buffer(buffer);
 	get(peer->bytes_fd, &block_name, sizeof block_name);
-	BENCH_MUST(cuMemPoolImportPointer(&buffer->known, pool, &block_name));
-	buffer->copy = malloc(bytes);
-	BENCH_MUST(!buffer->copy);
-	memset(buffer->copy, 1, bytes);
+	BENCH_MUST(cuMemPoolImportPointer(&buffer->known, pair_pool, &block_name));
+	BENCH_MUST(cenote_recv_descriptor(peer->sock, &descriptor));
+	buffer->hand = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+	buffer->own = malloc(bytes);
+	BENCH_MUST(buffer->hand == MAP_FAILED || !buffer->own);
+	close(descriptor);
+	memset(buffer->own, 1, bytes);
+	buffer->bytes = bytes;
 	say(peer, BUFFER);
+}
+
+static void read_from(pid_t pid, const struct order *order, char *to)
+{
+	for (size_t at = 0; at < order->bytes;) {
+		struct iovec here = {to + at, order->bytes - at};
+		struct iovec there = {(char *)(uintptr_t)order->address + at, order->bytes - at};
+		ssize_t count = process_vm_readv(pid, &here, 1, &there, 1, 0);
+		BENCH_MUST(count <= 0);
+		at += (size_t)count;
+	}
 }
 
 /* Returns the time at which it may be read. */
 static uint64_t take_buffer(const struct peer *peer, const struct order *order, struct buffer *buffer)
 {
-	if (order->way == COPY) {
-		get(peer->bytes_fd, buffer->copy, order->bytes);
-		return bench_now_ns();
-	}
-	if (order->way == NAME) {
+	/* The exporter goes on when we are about to wait: for an event, that is known when it is waited for. */
+	if (order->way != EVENT)
+		atomic_store(&peer->page->waiting, 1);
+	switch (order->way) {
+	case SOCKET: get(peer->bytes_fd, buffer->own, order->bytes); break;
+	case UCX: ucx_receive(buffer->own, order->bytes); break;
+	case HAND: pair_await(&peer->page->words[0], order->number, !peer->together); break;
+	case READV:
+		pair_await(&peer->page->words[0], order->number, !peer->together);
+		read_from(peer->pid, order, buffer->own);
+		break;
+	case NAME:
 		get(peer->bytes_fd, &block_name, sizeof block_name);
-		BENCH_MUST(cuMemPoolImportPointer(&buffer->named, pool, &block_name));
+		BENCH_MUST(cuMemPoolImportPointer(&buffer->named, pair_pool, &block_name));
+		BENCH_MUST(cuStreamWaitEvent(pair_stream, event, 0));
+		BENCH_MUST(cuStreamSynchronize(pair_stream));
+		break;
+	case EVENT:
+		BENCH_MUST(cuStreamWaitEvent(pair_stream, event, 0));
+		atomic_store(&peer->page->waiting, 1);
+		BENCH_MUST(cuStreamSynchronize(pair_stream));
+		break;
 	}
-	BENCH_MUST(cuStreamWaitEvent(stream, events[THERE], 0));
-	if (order->way == EVENT)
-		atomic_store(peer->waiting, 1);
-	BENCH_MUST(cuStreamSynchronize(stream));
 	return bench_now_ns();
+}
+
+/* Whether one process may read another's memory is for the system to say. */
+static void try_to_read(const struct peer *peer)
+{
+	struct order order;
+	uint32_t found = 0;
+
+	get(peer->in, &order, sizeof order);
+	struct iovec here = {&found, sizeof found}, there = {(void *)(uintptr_t)order.address, sizeof found};
+	bool allowed = process_vm_readv(peer->pid, &here, 1, &there, 1, 0) == sizeof found;
+	say(peer, allowed ? 'y' : 'n');
 }
 
 static void take_buffers(const struct peer *peer)
 {
-	struct buffer buffer = {.known = 0};
+	struct buffer buffer = {0};
 	struct order order;
+	CUipcEventHandle handle;
 
-	BENCH_MUST(cenote_recv_pool(peer->sock, &pool));
-	open_events(peer);
+	BENCH_MUST(cenote_recv_pool(peer->sock, &pair_pool));
+	get(peer->bytes_fd, &handle, sizeof handle);
+	BENCH_MUST(cuIpcOpenEventHandle(&event, handle));
+	try_to_read(peer);
+	if (!ucx_absent(peer))
+		ucx_open(peer);
 	for (get(peer->in, &order, sizeof order); order.way != QUIT; get(peer->in, &order, sizeof order)) {
 		if (order.way == BUFFER) {
 			know_buffer(peer, order.bytes, &buffer);
 			continue;
 		}
-		BENCH_MUST(!buffer.copy); /* it knows none yet */
+		BENCH_MUST(order.bytes != buffer.bytes);
 		uint64_t ready_ns = take_buffer(peer, &order, &buffer);
 		put(peer->out, &ready_ns, sizeof ready_ns);
 		check_buffer(&buffer, &order);
@@ -279,137 +191,174 @@ static void take_buffers(const struct peer *peer)
 		empty_caches();
 		say(peer, order.way);
 	}
-	free(buffer.copy);
-	if (buffer.known)
-		BENCH_MUST(cuMemFree(buffer.known));
-	destroy_events();
-	BENCH_MUST(cuMemPoolDestroy(pool));
+	forget_buffer(&buffer);
+	if (!ucx_absent(peer))
+		ucx_close(peer);
+	BENCH_MUST(cuEventDestroy(event));
+	BENCH_MUST(cuMemPoolDestroy(pair_pool));
 }
 
-struct writing {
+/* ---- The exporter ---- */
+
+struct giving {
 	const struct peer *peer;
+	struct buffer *buffer;
+	char way;
 	uint64_t written_ns;
 };
+
+static uint32_t number;
+
+static void await_importer(const struct peer *peer)
+{
+	for (unsigned spins = 0; !atomic_exchange(&peer->page->waiting, 0); spins++)
+		if (peer->together || spins > SPINS_MAX)
+			sched_yield();
+}
 
 /* The last thing before the record: the importer waits, and what it waits for has been written. */
 static void CUDA_CB note_written(void *data)
 {
-	struct writing *writing = data;
+	struct giving *giving = data;
 
-	while (!atomic_exchange(writing->peer->waiting, 0))
-		if (cpus[0] == cpus[1])
-			sched_yield();
-	writing->written_ns = bench_now_ns();
+	await_importer(giving->peer);
+	giving->written_ns = bench_now_ns();
+}
+
+static void write_buffer(const struct giving *giving, const struct order *order)
+{
+	if (order->way == EVENT || order->way == NAME) {
+		BENCH_MUST(cuMemsetD8Async(giving->buffer->known, order->value, order->bytes, pair_stream));
+		BENCH_MUST(cuStreamSynchronize(pair_stream));
+	} else {
+		memset(order->way == HAND ? giving->buffer->hand : giving->buffer->own, order->value, order->bytes);
+	}
+	empty_caches();
+}
+
+static void give_now(struct giving *giving, const struct order *order)
+{
+	const struct peer *peer = giving->peer;
+
+	giving->written_ns = bench_now_ns();
+	switch (order->way) {
+	case NAME:
+		BENCH_MUST(cuEventRecord(event, pair_stream));
+		BENCH_MUST(cuMemPoolExportPointer(&block_name, giving->buffer->known));
+		put(peer->bytes_fd, &block_name, sizeof block_name);
+		break;
+	case SOCKET: put(peer->bytes_fd, giving->buffer->own, order->bytes); break;
+	case UCX: ucx_send(giving->buffer->own, order->bytes); break;
+	case HAND:
+	case READV: pair_post(&peer->page->words[0], order->number); break;
+	}
 }
 
 /* Nanoseconds from written to readable. */
-static double give_buffer(const struct peer *peer, const struct order *order, CUdeviceptr from, const char *copy)
+static double give_buffer(void *data)
 {
-	struct writing writing = {.peer = peer};
+	struct giving *giving = data;
+	const struct peer *peer = giving->peer;
+	struct order order = {giving->way, (unsigned char)++number, giving->buffer->bytes, number, giving->buffer->own};
 	uint64_t ready_ns;
 
-	BENCH_MUST(cuMemsetD8Async(from, order->value, order->bytes, stream));
-	BENCH_MUST(cuStreamSynchronize(stream));
-	empty_caches();
-	if (order->way == EVENT) {
-		BENCH_MUST(cuLaunchHostFunc(stream, note_written, &writing));
-		BENCH_MUST(cuEventRecord(events[THERE], stream));
-		put(peer->out, order, sizeof *order);
+	write_buffer(giving, &order);
+	if (order.way == EVENT) {
+		BENCH_MUST(cuLaunchHostFunc(pair_stream, note_written, giving));
+		BENCH_MUST(cuEventRecord(event, pair_stream));
+		put(peer->out, &order, sizeof order);
 	} else {
-		put(peer->out, order, sizeof *order);
-		usleep(SETTLE_US); /* so that the importer reads from its socket by then */
-		writing.written_ns = bench_now_ns();
-		if (order->way == NAME) {
-			BENCH_MUST(cuEventRecord(events[THERE], stream));
-			BENCH_MUST(cuMemPoolExportPointer(&block_name, from));
-			put(peer->bytes_fd, &block_name, sizeof block_name);
-		} else {
-			put(peer->bytes_fd, copy, order->bytes);
-		}
+		put(peer->out, &order, sizeof order);
+		await_importer(peer);
+		give_now(giving, &order);
 	}
 	get(peer->in, &ready_ns, sizeof ready_ns);
-	BENCH_MUST(hear(peer) != order->way);
-	BENCH_MUST(cuStreamSynchronize(stream));
-	return (double)(ready_ns - writing.written_ns);
+	BENCH_MUST(hear(peer) != order.way);
+	BENCH_MUST(cuStreamSynchronize(pair_stream));
+	return (double)(ready_ns - giving->written_ns);
 }
 
-enum { WAYS = 3 };
-
-static void measure_buffer(const struct peer *peer, const struct buffer_size *size, CUdeviceptr from, char *copy,
-			   double ret_medians[WAYS])
+static void make_buffer(const struct peer *peer, size_t bytes, struct buffer *ret_buffer)
 {
-	static const char ways[WAYS] = {EVENT, NAME, COPY};
-	struct order order = {.way = BUFFER, .bytes = size->bytes};
-	double each[WAYS][ROUNDS];
+	struct order order = {.way = BUFFER, .bytes = bytes};
+	int descriptor = memfd_create("by-hand", MFD_CLOEXEC);
 
-	BENCH_MUST(cuMemPoolExportPointer(&block_name, from));
+	BENCH_MUST(descriptor < 0 || ftruncate(descriptor, (off_t)bytes));
+	*ret_buffer = (struct buffer){.bytes = bytes, .own = malloc(bytes)};
+	ret_buffer->hand = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+	BENCH_MUST(!ret_buffer->own || ret_buffer->hand == MAP_FAILED);
+	BENCH_MUST(cuMemAllocFromPoolAsync(&ret_buffer->known, bytes, pair_pool, pair_stream));
+	BENCH_MUST(cuMemPoolExportPointer(&block_name, ret_buffer->known));
 	put(peer->out, &order, sizeof order);
 	put(peer->bytes_fd, &block_name, sizeof block_name);
+	BENCH_MUST(cenote_send_descriptor(peer->sock, descriptor));
 	BENCH_MUST(hear(peer) != BUFFER);
-	for (unsigned round = 0; round < size->rounds + 1; round++) /* the first one is to warm up */
-		for (unsigned i = 0; i < WAYS; i++) {
-			order.way = ways[i];
-			order.value = (unsigned char)(WAYS * round + i);
-			if (order.way == COPY)
-				memset(copy, order.value, size->bytes);
-			each[i][round ? round - 1 : 0] = give_buffer(peer, &order, from, copy);
-		}
-	for (unsigned i = 0; i < WAYS; i++)
-		ret_medians[i] = result_of(each[i], size->rounds).median_ns;
+	close(descriptor);
 }
 
-/* False: there is not enough memory for it. */
-static bool buffer_row(const struct peer *peer, const struct buffer_size *size, double ret_medians[WAYS])
-{
-	char *copy = malloc(size->bytes);
-	CUdeviceptr from;
-	CUresult result = cuMemAllocFromPoolAsync(&from, size->bytes, pool, stream);
+static const char *const group = "A buffer handed over to another process";
 
-	if (!copy || result == CUDA_ERROR_OUT_OF_MEMORY) {
-		printf("%-8s more than there is\n", size->name);
-		free(copy);
-		return false;
-	}
-	BENCH_MUST(result);
-	measure_buffer(peer, size, from, copy, ret_medians);
-	printf("%-8s %14.0f ns %14.0f ns %14.0f ns    x %-10.3g x %.3g\n", size->name, ret_medians[0], ret_medians[1],
-	       ret_medians[2], ret_medians[2] / ret_medians[0], ret_medians[2] / ret_medians[1]);
-	fflush(stdout);
-	BENCH_MUST(cuMemFreeAsync(from, stream));
-	free(copy);
-	return true;
+static void give_size(const struct peer *peer, const struct buffer_size *size, bool readable)
+{
+	static const char *const baseline = "copy through a Unix socket";
+	const char *absent = ucx_absent(peer);
+	struct buffer buffer;
+
+	make_buffer(peer, size->bytes, &buffer);
+	struct giving ways[] = {{peer, &buffer, EVENT, 0},  {peer, &buffer, NAME, 0},  {peer, &buffer, HAND, 0},
+				{peer, &buffer, SOCKET, 0}, {peer, &buffer, READV, 0}, {peer, &buffer, UCX, 0}};
+	struct bench_contestant contestants[] = {
+		{.name = "cenote, an event", .once = give_buffer, .data = &ways[0]},
+		{.name = "cenote, an event and a name", .once = give_buffer, .data = &ways[1]},
+		{.name = "by hand: shared memory and futex", .once = give_buffer, .data = &ways[2]},
+		{.name = baseline, .once = give_buffer, .data = &ways[3]},
+		{.name = readable ? "copy by process_vm_readv" : NULL, .once = give_buffer, .data = &ways[4]},
+		{.name = absent ? NULL : "copy by UCX", .once = give_buffer, .data = &ways[5]}};
+	if (absent)
+		bench_absent(group, size->name, "copy by UCX", absent);
+	if (!readable)
+		bench_absent(group, size->name, "copy by process_vm_readv", "not allowed here");
+	bench_contest(&(struct bench_contest){.group = group,
+					      .name = size->name,
+					      .baseline = baseline,
+					      .repetitions = REPETITIONS,
+					      .x = (double)size->bytes,
+					      .x_name = "bytes"},
+		      contestants, sizeof contestants / sizeof *contestants);
+	BENCH_MUST(cuMemFreeAsync(buffer.known, pair_stream));
+	BENCH_MUST(munmap(buffer.hand, buffer.bytes));
+	free(buffer.own);
 }
 
 static void give_buffers(const struct peer *peer)
 {
-	struct order quit = {.way = QUIT};
-	double medians[WAYS], least[WAYS] = {0}, most[WAYS] = {0};
+	struct order first = {.address = &number}, quit = {.way = QUIT};
+	CUipcEventHandle handle;
 
-	create_pool();
-	BENCH_MUST(cenote_send_pool(peer->sock, pool));
-	create_events(peer);
-	printf("\nFrom written by one process to readable by another, and how many times as long a copy takes\n");
-	printf("%-8s %17s %17s %17s    %s\n", "", "event, waited for", "name and event", "copy by socket",
-	       "copy to event, to name");
-	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		if (!buffer_row(peer, &sizes[i], medians))
-			continue;
-		for (unsigned way = 0; way < WAYS; way++) {
-			least[way] = !i || medians[way] < least[way] ? medians[way] : least[way];
-			most[way] = medians[way] > most[way] ? medians[way] : most[way];
-		}
-	}
-	printf("%-8s %17.3g %17.3g %17.3g\n", "most/least", most[0] / least[0], most[1] / least[1], most[2] / least[2]);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where the system wants it for others to read our memory */
+	pair_create_pool();
+	BENCH_MUST(cenote_send_pool(peer->sock, pair_pool));
+	BENCH_MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+	BENCH_MUST(cuIpcGetEventHandle(&handle, event));
+	put(peer->bytes_fd, &handle, sizeof handle);
+	put(peer->out, &first, sizeof first);
+	bool readable = hear(peer) == 'y';
+	if (!ucx_absent(peer))
+		ucx_open(peer);
+	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		if (bench_wanted(group, sizes[i].name))
+			give_size(peer, &sizes[i], readable);
 	put(peer->out, &quit, sizeof quit);
-	destroy_events();
-	BENCH_MUST(cuMemPoolDestroy(pool));
+	if (!ucx_absent(peer))
+		ucx_close(peer);
+	BENCH_MUST(cuEventDestroy(event));
+	BENCH_MUST(cuMemPoolDestroy(pair_pool));
 }
 
-int main(void)
+int main(int argument_count, char **arguments)
 {
-	if (find_cpus() == 2)
-		run_pair(trips_apart, answer_trips, cpus[0], cpus[1]);
-	run_pair(trips_together, answer_trips, cpus[0], cpus[0]);
-	run_pair(give_buffers, take_buffers, cpus[0], cpus[1]);
-	return 0;
+	ucx_settle(arguments);
+	bench_start("hand_over", argument_count, arguments);
+	pair_run(give_buffers, take_buffers, 0, 1);
+	return bench_finish();
 }

@@ -4,7 +4,7 @@
  * by hand with shm_open() and mmap().
  *
  * A first open asks the other process and maps; the connection to it is there, but for the row that says otherwise. The
- * exporter is forked before either has touched the library. What was opened is looked at, outside of the time.
+ * exporters are forked before the library is touched. What was opened is looked at, outside of the time.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -16,9 +16,9 @@
 
 #include <cuda.h>
 
-#include "bench.h"
+#include "harness.h"
 
-enum { ROUNDS = 1001, STRANGERS = 31, MARK = 0x5a };
+enum { STRANGERS = 32, MARK = 0x5a };
 
 static const size_t bytes = (size_t)1 << 30;
 
@@ -71,83 +71,65 @@ static void end_exporter(pid_t child, int hold)
 	BENCH_MUST(waitpid(child, &status, 0) != child || status);
 }
 
-static void check_byte(CUdeviceptr memory)
+/* ---- Open and close ---- */
+
+static char name[64]; /* of what is opened by hand */
+
+struct opened {
+	CUipcMemHandle handle;
+	double close_ns; /* of the last one */
+};
+
+/* As programs without CUDA do. */
+static double by_hand(void *data)
 {
+	struct opened *opened = data;
+	uint64_t before = bench_now_ns();
+	int fd = shm_open(name, O_RDWR, 0);
+	char *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	uint64_t after = bench_now_ns();
+
+	BENCH_MUST(address == MAP_FAILED || ((volatile char *)address)[bytes - 1] != MARK);
+	uint64_t closing = bench_now_ns();
+	munmap(address, bytes);
+	opened->close_ns = (double)(bench_now_ns() - closing);
+	return (double)(after - before);
+}
+
+static double by_handle(void *data)
+{
+	struct opened *opened = data;
+	CUdeviceptr memory;
 	unsigned char byte;
+	uint64_t before = bench_now_ns();
+	BENCH_MUST(cuIpcOpenMemHandle(&memory, opened->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	uint64_t after = bench_now_ns();
 
 	BENCH_MUST(cuMemcpyDtoH(&byte, memory + bytes - 1, 1));
 	BENCH_MUST(byte != MARK);
-}
-
-static void show(const char *name, double *each, int count, const double *reference, double goal_ns)
-{
-	qsort(each, (size_t)count, sizeof *each, bench_compare);
-	double median = each[count / 2];
-	printf("%-48s %10.1f %10.1f", name, median, each[0]);
-	if (reference)
-		printf("   x %.3g", median / *reference);
-	if (goal_ns > 0)
-		printf("   goal %.0f ns: %s", goal_ns, median <= goal_ns ? "met" : "MISSED");
-	printf("\n");
-	fflush(stdout);
-}
-
-struct times {
-	double open[ROUNDS], close[ROUNDS];
-};
-
-/* Open and close by hand, as programs without CUDA do. */
-static void by_hand(struct times *ret_times)
-{
-	char name[64];
-
-	snprintf(name, sizeof name, "/cenote-bench-%d", (int)getpid());
-	int made = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-	BENCH_MUST(made < 0 || ftruncate(made, (off_t)bytes));
-	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t before = bench_now_ns();
-		int fd = shm_open(name, O_RDWR, 0);
-		void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		close(fd);
-		uint64_t opened = bench_now_ns();
-		BENCH_MUST(address == MAP_FAILED);
-		((volatile char *)address)[bytes - 1] = MARK;
-		uint64_t closing = bench_now_ns();
-		munmap(address, bytes);
-		ret_times->close[i] = (double)(bench_now_ns() - closing);
-		ret_times->open[i] = (double)(opened - before);
-	}
-	close(made);
-	shm_unlink(name);
-}
-
-static void by_handle(CUipcMemHandle handle, struct times *ret_times)
-{
-	CUdeviceptr memory;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t before = bench_now_ns();
-		BENCH_MUST(cuIpcOpenMemHandle(&memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-		uint64_t opened = bench_now_ns();
-		check_byte(memory);
-		uint64_t closing = bench_now_ns();
-		BENCH_MUST(cuIpcCloseMemHandle(memory));
-		ret_times->close[i] = (double)(bench_now_ns() - closing);
-		ret_times->open[i] = (double)(opened - before);
-	}
+	uint64_t closing = bench_now_ns();
+	BENCH_MUST(cuIpcCloseMemHandle(memory));
+	opened->close_ns = (double)(bench_now_ns() - closing);
+	return (double)(after - before);
 }
 
 /* The first handle of each process, to which no connection is there yet. */
-static void by_strangers(const CUipcMemHandle handles[STRANGERS], double ret_open[STRANGERS])
+struct strangers {
+	struct opened opened[STRANGERS];
+	unsigned next;
+};
+
+static double by_stranger(void *data)
 {
-	for (int i = 0; i < STRANGERS; i++) {
-		CUdeviceptr memory;
-		uint64_t before = bench_now_ns();
-		BENCH_MUST(cuIpcOpenMemHandle(&memory, handles[i], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-		ret_open[i] = (double)(bench_now_ns() - before);
-		check_byte(memory);
-		BENCH_MUST(cuIpcCloseMemHandle(memory));
-	}
+	struct strangers *strangers = data;
+
+	return by_handle(&strangers->opened[strangers->next++]);
+}
+
+static double told(void *close_ns)
+{
+	return *(double *)close_ns;
 }
 
 struct again {
@@ -158,37 +140,71 @@ struct again {
 static void open_again(void *data, unsigned long count)
 {
 	struct again *again = data;
+	CUdeviceptr memory;
 
-	while (count--)
-		BENCH_MUST(cuIpcOpenMemHandle(&again->memory, again->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	while (count--) {
+		BENCH_MUST(cuIpcOpenMemHandle(&memory, again->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+		BENCH_MUST(memory != again->memory);
+	}
 }
 
-int main(void)
+static void read_clock(void *unused, unsigned long count)
 {
-	static struct times hand, handle;
-	double stranger[STRANGERS];
-	CUipcMemHandle strangers[STRANGERS];
-	struct again again;
-	int hold, holds[STRANGERS];
-	pid_t exporter = start_exporter(&again.handle, &hold), exporters[STRANGERS];
+	(void)unused;
+	while (count--)
+		bench_now_ns();
+}
 
+static void measure(CUipcMemHandle handle, struct strangers *strangers)
+{
+	static const char *const group = "Legacy IPC handles, 1 GiB", *const hand = "by hand: shm_open, mmap, close";
+	struct opened ours = {.handle = handle}, theirs = {.close_ns = 0};
+	struct again again = {.handle = handle};
+	struct bench_contestant open[] = {{.name = "cenote", .once = by_handle, .data = &ours, .goal = 40000},
+					  {.name = hand, .once = by_hand, .data = &theirs}};
+	struct bench_contestant first[] = {
+		{.name = "cenote, and the connection with it", .once = by_stranger, .data = strangers},
+		{.name = hand, .once = by_hand, .data = &theirs}};
+	struct bench_contestant closed[] = {{.name = "cenote, open", .once = by_handle, .data = &ours},
+					    {.name = "by hand, open", .once = by_hand, .data = &theirs},
+					    {.name = "cenote", .once = told, .data = &ours.close_ns, .goal = 20000},
+					    {.name = "by hand: munmap", .once = told, .data = &theirs.close_ns}};
+	struct bench_contestant more[] = {{.name = "cenote", .body = open_again, .data = &again, .goal = 70},
+					  {.name = "clock_gettime", .body = read_clock}};
+
+	bench_contest(&(struct bench_contest){.group = group, .name = "open", .baseline = hand}, open, 2);
+	bench_contest(
+		&(struct bench_contest){
+			.group = group, .name = "open, of a stranger", .baseline = hand, .repetitions = STRANGERS - 1},
+		first, 2);
+	bench_contest(&(struct bench_contest){.group = group, .name = "close", .baseline = "by hand: munmap"}, closed,
+		      4);
+	BENCH_MUST(cuIpcOpenMemHandle(&again.memory, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+	bench_contest(&(struct bench_contest){.group = group, .name = "open again", .baseline = "clock_gettime"}, more,
+		      2);
+}
+
+int main(int argument_count, char **arguments)
+{
+	static struct strangers strangers;
+	CUipcMemHandle handle;
+	int hold, holds[STRANGERS];
+	pid_t exporter, exporters[STRANGERS];
+
+	bench_start("ipc", argument_count, arguments);
+	exporter = start_exporter(&handle, &hold);
 	for (int i = 0; i < STRANGERS; i++)
-		exporters[i] = start_exporter(&strangers[i], &holds[i]);
+		exporters[i] = start_exporter(&strangers.opened[i].handle, &holds[i]);
+	snprintf(name, sizeof name, "/cenote-bench-%d", (int)getpid());
+	int made = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	BENCH_MUST(made < 0 || ftruncate(made, (off_t)bytes));
+	BENCH_MUST(pwrite(made, &(char){MARK}, 1, (off_t)bytes - 1) != 1);
 	start_library();
-	by_hand(&hand);
-	by_handle(again.handle, &handle);
-	by_strangers(strangers, stranger);
-	bench_title("Legacy IPC handles, 1 GiB", "to by hand");
-	show("by hand: shm_open, mmap, close", hand.open, ROUNDS, NULL, 0);
-	show("first open", handle.open, ROUNDS, &hand.open[ROUNDS / 2], 40000);
-	show("first open, and the connection with it", stranger, STRANGERS, &hand.open[ROUNDS / 2], 0);
-	show("by hand: munmap", hand.close, ROUNDS, NULL, 0);
-	show("close", handle.close, ROUNDS, &hand.close[ROUNDS / 2], 20000);
-	BENCH_MUST(cuIpcOpenMemHandle(&again.memory, again.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
-	bench_row("open again", NULL, 70, open_again, &again);
-	check_byte(again.memory);
+	measure(handle, &strangers);
+	close(made);
+	shm_unlink(name);
 	for (int i = STRANGERS - 1; i >= 0; i--) /* the later ones have the earlier ones' pipes */
 		end_exporter(exporters[i], holds[i]);
 	end_exporter(exporter, hold);
-	return 0;
+	return bench_finish();
 }

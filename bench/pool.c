@@ -1,167 +1,221 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What allocating in stream order costs, beside what malloc costs: glibc's, and mimalloc's and jemalloc's where they
- * are installed (they are looked for by name when this runs). All contestants take turns in the same run, so what
- * else the machine does falls on all of them.
+ * are installed (they are looked for by name when this runs).
  *
- * A stream-ordered allocator does not touch the memory that it manages, and neither do the measurements.
+ * A stream-ordered allocator does not touch the memory that it manages, and neither do the measurements; that the
+ * blocks are there, and are no other's, is looked at between them.
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cuda.h>
 
-#include "bench.h"
 #include "cenote.h"
+#include "harness.h"
 
 enum {
 	BURST = 1000,
 	SLOTS = 4096,
 	CHURN_BYTES_MIN = 256,
 	CHURN_BYTES_MAX = 512 * 1024,
-	TURNS = 15,
-	SIZES = 1 << 16, /* drawn beforehand */
-	THREAD_PAIRS = 2000000,
-	MANY_BYTES = 512,
+	DRAWS = 1 << 16, /* drawn beforehand */
+	ALLOCATORS_MAX = 4,
+	RING = 1024, /* blocks on their way from a thread to the other */
+	THREAD_BYTES = 4096,
+	LINE_BYTES = 64,
+	SPINS_MAX = 1000, /* before the other, who may have no CPU, is let go on */
+	THREAD_PAIRS = 20000,
 };
 
-struct contestant {
+struct allocator {
 	const char *name;
 	void *(*allocate)(size_t bytes);
 	void (*free)(void *block);
+	void (*free_elsewhere)(void *block); /* from the other stream, where there are streams */
+	void (*set)(void *at, unsigned char value);
+	unsigned char (*get)(void *at);
 };
 
 static CUstream streams[2];
-static struct contestant contestants[4];
-static unsigned contestant_count;
+static CUcontext context;
+static struct allocator allocators[ALLOCATORS_MAX];
+static unsigned allocator_count;
+static const char *baseline = "glibc";
 
-/* ---- Contestants ------------------------------------------------------------------------------------------------- */
+/* ---- Who takes part ---- */
 
-static _Thread_local CUstream thread_stream;
+static _Thread_local CUstream own_stream, other_stream;
 
 static void *pool_allocate(size_t bytes)
 {
 	CUdeviceptr pointer;
 
-	BENCH_MUST(cuMemAllocAsync(&pointer, bytes, thread_stream));
+	BENCH_MUST(cuMemAllocAsync(&pointer, bytes, own_stream));
 	return (void *)(uintptr_t)pointer;
 }
 
 static void pool_free(void *block)
 {
-	BENCH_MUST(cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, thread_stream));
+	BENCH_MUST(cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, own_stream));
 }
 
-static void add_library(const char *name, const char *file, const char *package, const char *allocate, const char *free)
+static void pool_free_elsewhere(void *block)
+{
+	BENCH_MUST(cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, other_stream));
+}
+
+static void pool_set(void *at, unsigned char value)
+{
+	BENCH_MUST(cuMemsetD8((CUdeviceptr)(uintptr_t)at, value, 1));
+	BENCH_MUST(cuCtxSynchronize());
+}
+
+static unsigned char pool_get(void *at)
+{
+	unsigned char value;
+
+	BENCH_MUST(cuMemcpyDtoH(&value, (CUdeviceptr)(uintptr_t)at, 1));
+	return value;
+}
+
+static void heap_set(void *at, unsigned char value)
+{
+	*(volatile unsigned char *)at = value;
+}
+
+static unsigned char heap_get(void *at)
+{
+	return *(volatile unsigned char *)at;
+}
+
+static void add_library(const char *name, const char *file, const char *reason, const char *allocate, const char *free)
 {
 	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
 	if (!library) {
-		printf("Without %s (Debian's package %s): %s\n", name, package, dlerror());
+		bench_absent("Allocate and free a block", "all sizes", name, reason);
 		return;
 	}
-	struct contestant *contestant = &contestants[contestant_count++];
-	contestant->name = name;
-	*(void **)&contestant->allocate = dlsym(library, allocate);
-	*(void **)&contestant->free = dlsym(library, free);
-	BENCH_MUST(!contestant->allocate || !contestant->free);
+	struct allocator *allocator = &allocators[allocator_count++];
+	*allocator = (struct allocator){.name = name, .set = heap_set, .get = heap_get};
+	*(void **)&allocator->allocate = dlsym(library, allocate);
+	*(void **)&allocator->free = dlsym(library, free);
+	BENCH_MUST(!allocator->allocate || !allocator->free);
+	allocator->free_elsewhere = allocator->free;
 }
 
-static void find_contestants(void)
+static void find_allocators(void)
 {
-	contestants[contestant_count++] = (struct contestant){"cuMemAllocAsync", pool_allocate, pool_free};
-	contestants[contestant_count++] = (struct contestant){"glibc", malloc, free};
-	add_library("mimalloc", "libmimalloc.so.2", "libmimalloc2.0", "mi_malloc", "mi_free");
-	add_library("jemalloc", "libjemalloc.so.2", "libjemalloc2", "malloc", "free");
+	allocators[allocator_count++] =
+		(struct allocator){"cenote", pool_allocate, pool_free, pool_free_elsewhere, pool_set, pool_get};
+	allocators[allocator_count++] = (struct allocator){"glibc", malloc, free, free, heap_set, heap_get};
+	add_library("jemalloc", "libjemalloc.so.2", "not installed (Debian's libjemalloc2)", "malloc", "free");
+	add_library("mimalloc", "libmimalloc.so.2", "not installed (Debian's libmimalloc2.0)", "mi_malloc", "mi_free");
+	if (!strcmp(allocators[allocator_count - 1].name, "mimalloc"))
+		baseline = "mimalloc";
 }
 
-/* ---- Taking turns ------------------------------------------------------------------------------------------------ */
+/* ---- One thread ---- */
 
 struct work {
-	const struct contestant *contestant;
+	const struct allocator *allocator;
 	size_t bytes;
+	unsigned at; /* in the draws */
 	void *blocks[SLOTS];
+	size_t block_bytes[SLOTS];
 };
-
-/* Measure all contestants at a body, each a little at a time; the medians. */
-static void take_turns(void (*body)(void *work, unsigned long count), size_t bytes, unsigned long operations,
-		       double ret_medians[4])
-{
-	static struct work works[4];
-	double each[4][TURNS] = {{0}};
-	unsigned long counts[4] = {0};
-
-	for (unsigned i = 0; i < contestant_count; i++) {
-		works[i] = (struct work){.contestant = &contestants[i], .bytes = bytes};
-		counts[i] = 1;
-		while (bench_once(body, &works[i], counts[i]) < BENCH_REPETITION_NS / 2)
-			counts[i] *= 2;
-	}
-	for (unsigned turn = 0; turn < TURNS; turn++)
-		for (unsigned i = 0; i < contestant_count; i++)
-			each[i][turn] =
-				(double)bench_once(body, &works[i], counts[i]) / (double)(counts[i] * operations);
-	for (unsigned i = 0; i < contestant_count; i++) {
-		qsort(each[i], TURNS, sizeof **each, bench_compare);
-		ret_medians[i] = each[i][TURNS / 2];
-		for (unsigned j = 0; j < SLOTS; j++)
-			if (works[i].blocks[j])
-				contestants[i].free(works[i].blocks[j]);
-	}
-}
-
-static void title(const char *text)
-{
-	printf("\n%-34s", text);
-	for (unsigned i = 0; i < contestant_count; i++)
-		printf(" %15s", contestants[i].name);
-	printf("\n");
-}
-
-static void row(const char *name, const double medians[4], double goal_ns, const char *goal)
-{
-	printf("%-34s", name);
-	for (unsigned i = 0; i < contestant_count; i++)
-		printf(" %12.1f ns", medians[i]);
-	if (goal_ns > 0)
-		printf("   goal %s: %s", goal, medians[0] <= goal_ns ? "met" : "MISSED");
-	printf("\n");
-	fflush(stdout);
-}
-
-/* ---- One thread -------------------------------------------------------------------------------------------------- */
 
 static void pair(void *data, unsigned long count)
 {
 	struct work *work = data;
-	const struct contestant *contestant = work->contestant;
+	const struct allocator *allocator = work->allocator;
 
 	while (count--) {
-		void *volatile block = contestant->allocate(work->bytes);
-		contestant->free(block);
+		void *volatile block = allocator->allocate(work->bytes);
+		allocator->free(block);
 	}
+}
+
+static void pair_elsewhere(void *data, unsigned long count)
+{
+	struct work *work = data;
+	const struct allocator *allocator = work->allocator;
+
+	while (count--) {
+		void *volatile block = allocator->allocate(work->bytes);
+		allocator->free_elsewhere(block);
+	}
+}
+
+/* Two blocks are there from the first byte to the last, and do not know of each other. */
+static void check_pair(void *data)
+{
+	struct work *work = data;
+	const struct allocator *allocator = work->allocator;
+	char *one = allocator->allocate(work->bytes), *two = allocator->allocate(work->bytes);
+
+	BENCH_MUST(!one || !two || one == two);
+	allocator->set(one, 1), allocator->set(one + work->bytes - 1, 2);
+	allocator->set(two, 3), allocator->set(two + work->bytes - 1, 4);
+	BENCH_MUST(allocator->get(one) != 1 || allocator->get(one + work->bytes - 1) != 2);
+	BENCH_MUST(allocator->get(two) != 3 || allocator->get(two + work->bytes - 1) != 4);
+	allocator->free(two);
+	allocator->free(one);
 }
 
 static void burst(void *data, unsigned long count)
 {
 	struct work *work = data;
-	const struct contestant *contestant = work->contestant;
+	const struct allocator *allocator = work->allocator;
 
 	while (count--) {
 		for (unsigned i = 0; i < BURST; i++)
-			work->blocks[i] = contestant->allocate(work->bytes);
+			work->blocks[i] = allocator->allocate(work->bytes);
 		for (unsigned i = 0; i < BURST; i++)
-			contestant->free(work->blocks[i]);
-		memset(work->blocks, 0, BURST * sizeof *work->blocks);
+			allocator->free(work->blocks[i]);
 	}
+}
+
+struct extent {
+	uintptr_t address;
+	size_t bytes;
+};
+
+static int compare_extents(const void *left, const void *right)
+{
+	const struct extent *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static void check_disjoint(struct extent *extents, unsigned count)
+{
+	qsort(extents, count, sizeof *extents, compare_extents);
+	for (unsigned i = 0; i < count; i++) {
+		BENCH_MUST(!extents[i].address);
+		BENCH_MUST(i && extents[i - 1].address + extents[i - 1].bytes > extents[i].address);
+	}
+}
+
+/* The blocks of the last burst were all there at once. */
+static void check_burst(void *data)
+{
+	static struct extent extents[BURST];
+	struct work *work = data;
+
+	for (unsigned i = 0; i < BURST; i++)
+		extents[i] = (struct extent){(uintptr_t)work->blocks[i], work->bytes};
+	check_disjoint(extents, BURST);
 }
 
 static struct {
 	unsigned slot;
 	size_t bytes;
-} draws[SIZES];
+} draws[DRAWS];
 
 static uint64_t draw(uint64_t *state)
 {
@@ -176,7 +230,7 @@ static void make_draws(void)
 {
 	uint64_t state = 88172645463325252ull;
 
-	for (unsigned i = 0; i < SIZES; i++) {
+	for (unsigned i = 0; i < DRAWS; i++) {
 		size_t low = (size_t)CHURN_BYTES_MIN << draw(&state) % 11;
 		draws[i].slot = (unsigned)(draw(&state) % SLOTS);
 		draws[i].bytes = low + (size_t)(draw(&state) % low);
@@ -188,216 +242,257 @@ static void make_draws(void)
 /* A slot that is empty is filled, a full one emptied: an operation is one or the other. */
 static void churn(void *data, unsigned long count)
 {
-	static unsigned at;
 	struct work *work = data;
-	const struct contestant *contestant = work->contestant;
+	const struct allocator *allocator = work->allocator;
 
 	while (count--) {
-		unsigned i = at++ % SIZES;
-		void **slot = &work->blocks[draws[i].slot];
-		if (*slot) {
-			contestant->free(*slot);
-			*slot = NULL;
+		unsigned i = work->at++ % DRAWS, slot = draws[i].slot;
+		if (work->blocks[slot]) {
+			allocator->free(work->blocks[slot]);
+			work->blocks[slot] = NULL;
 		} else {
-			*slot = contestant->allocate(draws[i].bytes);
+			work->blocks[slot] = allocator->allocate(draws[i].bytes);
+			work->block_bytes[slot] = draws[i].bytes;
 		}
 	}
 }
 
-static void bench_one_thread(void)
+static void check_churn(void *data)
 {
-	static const struct {
-		const char *name;
-		size_t bytes;
-	} sizes[] = {{"256 B", 256},       {"4 KiB", 4 << 10},   {"64 KiB", 64 << 10},  {"1 MiB", 1 << 20},
-		     {"16 MiB", 16 << 20}, {"64 MiB", 64 << 20}, {"256 MiB", 256 << 20}};
-	double medians[4];
+	static struct extent extents[SLOTS];
+	struct work *work = data;
+	unsigned count = 0;
 
-	title("Allocate and free, one stream");
-	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		take_turns(pair, sizes[i].bytes, 1, medians);
-		row(sizes[i].name, medians, 60, "60 ns");
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (work->blocks[i])
+			extents[count++] = (struct extent){(uintptr_t)work->blocks[i], work->block_bytes[i]};
+	check_disjoint(extents, count);
+}
+
+static struct work works[ALLOCATORS_MAX];
+
+/* All allocators as contestants, of whom the first is ours. */
+static void hold(struct bench_contest contest, size_t bytes, void (*body)(void *work, unsigned long count),
+		 void (*check)(void *work), double goal, const char *goal_of)
+{
+	struct bench_contestant contestants[ALLOCATORS_MAX] = {{0}};
+
+	contest.baseline = baseline;
+	for (unsigned i = 0; i < allocator_count; i++) {
+		works[i] = (struct work){.allocator = &allocators[i], .bytes = bytes};
+		contestants[i] = (struct bench_contestant){
+			.name = allocators[i].name, .body = body, .check = check, .data = &works[i]};
 	}
-	title("1,000 allocated, then freed: each");
-	for (unsigned i = 0; i < 3; i++) {
-		take_turns(burst, sizes[i].bytes, BURST, medians);
-		row(sizes[i].name, medians, 0, NULL);
-	}
-	title("Random churn, 4,096 slots: each");
-	take_turns(churn, 0, 1, medians);
-	row("256 B to 512 KiB", medians, 0, NULL);
-	for (unsigned i = 2; i < contestant_count; i++) {
-		double most = strcmp(contestants[i].name, "mimalloc") == 0 ? 1.5 : 1.0;
-		double ratio = medians[0] / medians[i];
-		printf("  %.2f times %s's; goal at most %.1f: %s\n", ratio, contestants[i].name, most,
-		       ratio <= most ? "met" : "MISSED");
+	contestants[0].goal = goal;
+	contestants[0].goal_of = goal_of;
+	bench_contest(&contest, contestants, allocator_count);
+}
+
+static const struct {
+	const char *name;
+	size_t bytes;
+} sizes[] = {{"256 B", 256},       {"4 KiB", 4 << 10},   {"64 KiB", 64 << 10},  {"1 MiB", 1 << 20},
+	     {"16 MiB", 16 << 20}, {"64 MiB", 64 << 20}, {"256 MiB", 256 << 20}};
+
+static void one_thread(void)
+{
+	for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+		hold((struct bench_contest){.group = "Allocate and free a block",
+					    .name = sizes[i].name,
+					    .x = (double)sizes[i].bytes,
+					    .x_name = "bytes"},
+		     sizes[i].bytes, pair, check_pair, 60, NULL);
+	for (unsigned i = 0; i < 3; i++)
+		hold((struct bench_contest){.group = "Allocate 1,000 blocks, then free them: each",
+					    .name = sizes[i].name,
+					    .operations = BURST},
+		     sizes[i].bytes, burst, check_burst, 0, NULL);
+	hold((struct bench_contest){.group = "Churn: one of 4,096 slots filled or emptied", .name = "256 B to 512 KiB"},
+	     0, churn, check_churn, 1.5, "mimalloc");
+	for (unsigned i = 0; i < allocator_count; i++)
+		for (unsigned slot = 0; slot < SLOTS; slot++)
+			if (works[i].blocks[slot])
+				allocators[i].free(works[i].blocks[slot]);
+	hold((struct bench_contest){.group = "Allocated on one stream, freed on another", .name = "4 KiB, one thread"},
+	     4096, pair_elsewhere, check_pair, 0, NULL);
+}
+
+/* ---- Two threads ---- */
+
+enum turn { PAIRS, PASS_ON, END };
+
+static struct {
+	pthread_barrier_t barrier;
+	const struct allocator *allocator;
+	unsigned long count;
+	unsigned thread_count;
+	enum turn turn;
+	_Atomic unsigned ready; /* threads that are about to begin */
+	uint64_t taken_ns[2];
+} orders;
+
+/* Blocks on their way: each side writes one of the two numbers, and they are not in one line of the cache. */
+static struct {
+	_Alignas(LINE_BYTES) _Atomic unsigned long put;
+	_Alignas(LINE_BYTES) _Atomic unsigned long taken;
+	_Alignas(LINE_BYTES) void *blocks[RING];
+} ring;
+
+static void pass_on(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		for (unsigned spins = 0; i - atomic_load_explicit(&ring.taken, memory_order_acquire) == RING; spins++)
+			if (spins > SPINS_MAX)
+				sched_yield();
+		ring.blocks[i % RING] = orders.allocator->allocate(THREAD_BYTES);
+		BENCH_MUST(!ring.blocks[i % RING]);
+		atomic_store_explicit(&ring.put, i + 1, memory_order_release);
 	}
 }
 
-/* ---- Two threads ------------------------------------------------------------------------------------------------- */
+static void take_and_free(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		for (unsigned spins = 0; i == atomic_load_explicit(&ring.put, memory_order_acquire); spins++)
+			if (spins > SPINS_MAX)
+				sched_yield();
+		orders.allocator->free(ring.blocks[i % RING]);
+		atomic_store_explicit(&ring.taken, i + 1, memory_order_release);
+	}
+}
 
-struct runner {
-	CUcontext context;
-	CUstream stream;
-	pthread_barrier_t *start;
+/* All begin at the same time, and each says how long it took: how long it takes to wake them is not part of it. */
+static void do_turn(unsigned number, struct work *work)
+{
+	atomic_fetch_add(&orders.ready, 1);
+	for (unsigned spins = 0; atomic_load(&orders.ready) < orders.thread_count; spins++)
+		if (spins > SPINS_MAX)
+			sched_yield();
+	uint64_t before_ns = bench_now_ns();
+	if (orders.turn == PAIRS)
+		pair(work, orders.count);
+	else if (number == 0)
+		pass_on(orders.count);
+	else
+		take_and_free(orders.count);
+	orders.taken_ns[number] = bench_now_ns() - before_ns;
+}
+
+static void *run_thread(void *data)
+{
+	unsigned number = (unsigned)(uintptr_t)data;
+	struct work work = {.bytes = THREAD_BYTES};
+
+	bench_pin(number);
+	BENCH_MUST(cuCtxSetCurrent(context));
+	own_stream = streams[number];
+	for (;;) {
+		pthread_barrier_wait(&orders.barrier);
+		if (orders.turn == END)
+			return NULL;
+		work.allocator = orders.allocator;
+		if (number < orders.thread_count)
+			do_turn(number, &work);
+		pthread_barrier_wait(&orders.barrier);
+	}
+}
+
+struct threads_work {
+	const struct allocator *allocator;
+	enum turn turn;
+	unsigned thread_count;
 };
 
-static void *run_pairs(void *data)
+/* Nanoseconds for each pair, of all threads together: with two that do not disturb each other, half of one's. */
+static double run_threads(void *data)
 {
-	struct runner *runner = data;
-	struct work work = {.contestant = &contestants[0], .bytes = 4096};
+	const struct threads_work *work = data;
 
-	BENCH_MUST(cuCtxSetCurrent(runner->context));
-	thread_stream = runner->stream;
-	pair(&work, 1000);
-	pthread_barrier_wait(runner->start);
-	pair(&work, THREAD_PAIRS);
-	pthread_barrier_wait(runner->start);
-	return NULL;
+	orders.allocator = work->allocator;
+	orders.turn = work->turn;
+	orders.thread_count = work->thread_count;
+	orders.count = THREAD_PAIRS;
+	orders.taken_ns[0] = orders.taken_ns[1] = 0;
+	atomic_store(&orders.ready, 0);
+	atomic_store(&ring.put, 0);
+	atomic_store(&ring.taken, 0);
+	pthread_barrier_wait(&orders.barrier);
+	pthread_barrier_wait(&orders.barrier);
+	if (work->turn == PASS_ON)
+		return (double)orders.taken_ns[1] / (double)orders.count;
+	double mean_ns = (double)(orders.taken_ns[0] + orders.taken_ns[1]) / work->thread_count;
+	return mean_ns / (double)(orders.count * work->thread_count);
 }
 
-/* Pairs in a second, all threads together. */
-static double rate(CUcontext context, unsigned thread_count)
+static void check_threads(void *data)
 {
-	pthread_barrier_t start;
+	struct work work = {.allocator = ((struct threads_work *)data)->allocator, .bytes = THREAD_BYTES};
+
+	check_pair(&work);
+}
+
+static void hold_threads(struct bench_contest contest, enum turn turn)
+{
+	struct bench_contestant contestants[ALLOCATORS_MAX] = {{0}};
+	struct threads_work each[ALLOCATORS_MAX];
+
+	contest.baseline = baseline;
+	for (unsigned i = 0; i < allocator_count; i++) {
+		each[i] = (struct threads_work){&allocators[i], turn, 2};
+		contestants[i] = (struct bench_contestant){
+			.name = allocators[i].name, .once = run_threads, .check = check_threads, .data = &each[i]};
+	}
+	bench_contest(&contest, contestants, allocator_count);
+}
+
+static void two_threads(void)
+{
 	pthread_t threads[2];
-	struct runner runners[2];
+	struct threads_work one = {&allocators[0], PAIRS, 1}, two = {&allocators[0], PAIRS, 2};
+	struct bench_contestant scaling[] = {
+		{.name = "cenote", .once = run_threads, .data = &two, .goal = 1 / 1.6, .goal_of = "cenote, one thread"},
+		{.name = "cenote, one thread", .once = run_threads, .data = &one}};
 
-	pthread_barrier_init(&start, NULL, thread_count + 1);
-	for (unsigned i = 0; i < thread_count; i++) {
-		runners[i] = (struct runner){context, streams[i], &start};
-		BENCH_MUST(pthread_create(&threads[i], NULL, run_pairs, &runners[i]));
-	}
-	pthread_barrier_wait(&start);
-	uint64_t before = bench_now_ns();
-	pthread_barrier_wait(&start);
-	uint64_t after = bench_now_ns();
-	for (unsigned i = 0; i < thread_count; i++)
-		pthread_join(threads[i], NULL);
-	pthread_barrier_destroy(&start);
-	return thread_count * (double)THREAD_PAIRS * 1e9 / (double)(after - before);
+	BENCH_MUST(pthread_barrier_init(&orders.barrier, NULL, 3));
+	for (unsigned i = 0; i < 2; i++)
+		BENCH_MUST(pthread_create(&threads[i], NULL, run_thread, (void *)(uintptr_t)i));
+	hold_threads((struct bench_contest){.group = "Two threads allocate and free: each pair", .name = "4 KiB"},
+		     PAIRS);
+	if (bench_cpu_count() > 1)
+		bench_contest(&(struct bench_contest){.group = "Two threads allocate and free: each pair",
+						      .name = "4 KiB, beside one thread",
+						      .baseline = "cenote, one thread"},
+			      scaling, 2);
+	hold_threads((struct bench_contest){.group = "Allocated on one stream, freed on another",
+					    .name = "4 KiB, by another thread"},
+		     PASS_ON);
+	orders.turn = END;
+	pthread_barrier_wait(&orders.barrier);
+	for (unsigned i = 0; i < 2; i++)
+		BENCH_MUST(pthread_join(threads[i], NULL));
 }
 
-static void bench_two_threads(CUcontext context)
+int main(int argument_count, char **arguments)
 {
-	double ratios[TURNS], one = 0, two = 0;
-
-	for (unsigned i = 0; i < TURNS; i++) {
-		one = rate(context, 1);
-		two = rate(context, 2);
-		ratios[i] = two / one;
-	}
-	qsort(ratios, TURNS, sizeof *ratios, bench_compare);
-	printf("\nTwo threads, two streams, one pool: %.1f million pairs a second, one thread alone %.1f: x %.2f;"
-	       " goal 1.6: %s\n",
-	       two / 1e6, one / 1e6, ratios[TURNS / 2], ratios[TURNS / 2] >= 1.6 ? "met" : "MISSED");
-}
-
-/* ---- Many blocks ------------------------------------------------------------------------------------------------- */
-
-struct many {
-	const struct contestant *contestant;
-	void **blocks;
-	unsigned long live;
-};
-
-/*
- * Blocks that are there already are freed here and there, and others allocated: what is known of a block that has not
- * been used for a while must come from memory.
- */
-static void replace(void *data, unsigned long count)
-{
-	static uint64_t state = 2463534242ull;
-	const struct many *many = data;
-
-	while (count--) {
-		void **block = &many->blocks[draw(&state) % many->live];
-		many->contestant->free(*block);
-		*block = many->contestant->allocate(MANY_BYTES);
-	}
-}
-
-/* The same with nothing but the reading of the slot, each after the one before: what the machine takes for a miss. */
-static void chase(void *data, unsigned long count)
-{
-	const struct many *many = data;
-	static uint64_t state = 2463534242ull;
-	uintptr_t last = 0;
-
-	while (count--)
-		last = (uintptr_t)many->blocks[(draw(&state) + last % 2) % many->live];
-	__asm__ volatile("" : : "r"(last));
-}
-
-static void bench_many(void)
-{
-	static const unsigned long lives[] = {1000, 1000000};
-	double fills[2][4], pairs[2][4], replaces[2][4], chases[2] = {0, 0};
-	struct many many = {.blocks = malloc(lives[1] * sizeof *many.blocks)};
-
-	BENCH_MUST(!many.blocks);
-	for (unsigned i = 0; i < contestant_count; i++) {
-		struct work work = {.contestant = &contestants[i], .bytes = MANY_BYTES};
-		many.contestant = &contestants[i];
-		for (unsigned j = 0; j < 2; j++) {
-			unsigned long first = many.live;
-			uint64_t before = bench_now_ns();
-			while (many.live < lives[j])
-				many.blocks[many.live++] = contestants[i].allocate(MANY_BYTES);
-			fills[j][i] = (double)(bench_now_ns() - before) / (double)(many.live - first);
-			pairs[j][i] = bench_measure(pair, &work).median_ns;
-			replaces[j][i] = bench_measure(replace, &many).median_ns;
-			chases[j] = bench_measure(chase, &many).median_ns;
-		}
-		while (many.live)
-			contestants[i].free(many.blocks[--many.live]);
-	}
-	free(many.blocks);
-	BENCH_MUST(cuStreamSynchronize(thread_stream));
-	for (unsigned j = 0; j < 2; j++) {
-		title(j ? "A million blocks of 512 bytes live" : "A thousand blocks of 512 bytes live");
-		row("to allocate each", fills[j], 0, NULL);
-		row("one more allocated and freed", pairs[j], 0, NULL);
-		row("any of them replaced", replaces[j], 0, NULL);
-		printf("  (only to read where one is: %.1f ns)\n", chases[j]);
-	}
-}
-
-/* Some libraries want more room for thread-local variables than a program has for those that come later. */
-static void make_room(char **arguments)
-{
-	static const char tunable[] = "glibc.rtld.optional_static_tls=65536";
-	const char *now = getenv("GLIBC_TUNABLES");
-
-	if (now && strstr(now, tunable))
-		return;
-	BENCH_MUST(setenv("GLIBC_TUNABLES", tunable, 1));
-	execv("/proc/self/exe", arguments);
-}
-
-int main(int argc, char **arguments)
-{
-	CUcontext context;
-
-	(void)argc;
-	make_room(arguments);
+	bench_make_room(arguments);
+	bench_start("pool", argument_count, arguments);
 	BENCH_MUST(cuInit(0));
 	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, 0));
 	BENCH_MUST(cuCtxSetCurrent(context));
 	for (unsigned i = 0; i < 2; i++)
 		BENCH_MUST(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-	thread_stream = streams[0];
-	find_contestants();
+	own_stream = streams[0];
+	other_stream = streams[1];
+	find_allocators();
 	make_draws();
 
-	cpu_set_t before = bench_pin();
-	bench_one_thread();
-	bench_many();
-	bench_unpin(before);
-	bench_two_threads(context);
+	bench_pin(0);
+	one_thread();
+	bench_unpin();
+	two_threads();
 
 	for (unsigned i = 0; i < 2; i++)
 		BENCH_MUST(cuStreamDestroy(streams[i]));
 	BENCH_MUST(cuDevicePrimaryCtxRelease(0));
-	return 0;
+	return bench_finish();
 }

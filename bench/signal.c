@@ -1,315 +1,275 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event between processes stands on: records and waits that have nothing to wait for, and round trips.
+ * What it costs that one process goes on when another has done something: round trips by events, beside a pipe, an
+ * eventfd, a word in shared memory for which one spins and then sleeps (a futex, by hand), and UCX's messages.
  *
- * A round trip: this process's queue ends a record, the other's queue waits for it and ends one of its own, for which
- * this one's waits. A wait is for a record that was made before, so the whole chain is submitted first, turn by turn,
- * and then runs by itself; the queue's own timestamps say how long that took.
+ * A wait for an event is for a record that was made before. So a chain of records and waits is submitted first, turn by
+ * turn, behind a host function of the importer's; then both sides wait for their streams, and the chain runs by itself.
+ * The exporter's stream says how long it took. The others make as many trips, each a number that is looked at.
  */
-#include "device/host/host.h"
+#include <errno.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "ucx.h"
 
-#include "bench.h"
+enum {
+	BLOCK_BYTES = 4096,
+	TRIPS = 500, /* of one chain: fewer than records of an event can be pending */
+	RUN_IN = 20, /* before these: the importer sleeps when its first one comes */
+	SETTLE_US = 2000,
+};
 
-enum { OWNER = 1, CHAIN = 500, CHAINS = 31 };
+/* ---- Who takes part: `first` sends and then waits, the other the other way round ---- */
 
-static struct cn_queue queue, starter;
-static _Atomic uint32_t gate;
+static int counters[2]; /* eventfds: there, and back */
 
-/* The two processes. Signals: to the other side, back, and the one that starts a chain. */
-static struct cn_signal *there, *back, *first;
-static int to_other[2], from_other[2];
-
-/* ---- One process ------------------------------------------------------------------------------------------------ */
-
-static void lock_and_unlock(void *mutex, unsigned long count)
+static void trips_by_futex(const struct peer *peer, bool first)
 {
-	while (count--) {
-		pthread_mutex_lock(mutex);
-		pthread_mutex_unlock(mutex);
+	struct pair_word *there = &peer->page->words[0], *back = &peer->page->words[1];
+
+	for (uint32_t i = 1; i <= TRIPS; i++) {
+		if (first)
+			pair_post(there, i);
+		pair_await(first ? back : there, i, !peer->together);
+		if (!first)
+			pair_post(back, i);
 	}
 }
 
-static void record(void *signal, unsigned long count)
+static void trips_by_pipe(const struct peer *peer, bool first)
 {
-	while (count--)
-		BENCH_MUST(cn_host_signal_record(signal, &queue, OWNER));
+	for (uint32_t i = 0, got; i < TRIPS; i++) {
+		if (first)
+			put(peer->out, &i, sizeof i);
+		get(peer->in, &got, sizeof got);
+		BENCH_MUST(got != i);
+		if (!first)
+			put(peer->out, &got, sizeof got);
+	}
 }
 
-static void wait_for(void *signal, unsigned long count)
+static void trips_by_eventfd(const struct peer *peer, bool first)
 {
-	while (count--)
-		BENCH_MUST(cn_host_signal_wait(signal, &queue, OWNER));
+	(void)peer;
+	for (uint64_t i = 1, got; i <= TRIPS; i++) {
+		if (first)
+			put(counters[0], &i, sizeof i);
+		get(counters[first], &got, sizeof got);
+		BENCH_MUST(got != i);
+		if (!first)
+			put(counters[1], &got, sizeof got);
+	}
 }
 
-static void query(void *signal, unsigned long count)
+static void trips_by_ucx(const struct peer *peer, bool first)
 {
-	while (count--)
-		BENCH_MUST(cn_host_signal_query(signal));
+	(void)peer;
+	for (uint64_t i = 1, got; i <= TRIPS; i++) {
+		if (first)
+			ucx_send(&i, sizeof i);
+		ucx_receive(&got, sizeof got);
+		BENCH_MUST(got != i);
+		if (!first)
+			ucx_send(&got, sizeof got);
+	}
 }
 
-static struct cn_signal *import(struct cn_signal *signal)
-{
-	struct cn_signal *imported;
-	int fd;
+typedef void trips(const struct peer *peer, bool first);
 
-	BENCH_MUST(cn_host_signal_export(signal, &fd));
-	BENCH_MUST(cn_host_signal_import(fd, 1, &imported));
-	close(fd);
-	return imported;
+static trips *trips_of(char way)
+{
+	return way == 'f' ? trips_by_futex : way == 'e' ? trips_by_eventfd : way == 'u' ? trips_by_ucx : trips_by_pipe;
 }
 
-static void bench_calls(void)
-{
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	struct cn_signal *imported = import(there);
+/* ---- By events ---- */
 
-	bench_title("Events between processes, idle stream", "to a mutex");
-	struct bench_result reference = bench_row("pthread mutex, lock and unlock", NULL, 0, lock_and_unlock, &mutex);
-	bench_row("record", &reference, 50, record, there);
-	bench_row("wait, satisfied", &reference, 50, wait_for, there);
-	bench_row("wait, satisfied, another process's record", &reference, 50, wait_for, imported);
-	bench_row("query", &reference, 0, query, there);
-	cn_host_signal_free(imported);
-}
+enum { THERE, BACK, FIRST, EVENTS };
 
-/* ---- The other process ------------------------------------------------------------------------------------------ */
+static CUevent events[EVENTS];
+static CUmemPoolPtrExportData block_name;
+static CUdeviceptr word; /* one block in both processes: what is written before a record is read after the wait */
+static sem_t go;
 
-static void say(int fd, char word)
-{
-	BENCH_MUST(write(fd, &word, 1) != 1);
-}
-
-static char hear(int fd)
-{
-	char word;
-
-	BENCH_MUST(read(fd, &word, 1) != 1);
-	return word;
-}
-
-static void synchronise(void)
-{
-	cn_host_point_wait((struct cn_point){&queue, atomic_load(&queue.submitted)});
-}
-
-static void submit(struct cn_queue *to, const struct cn_operation *operation)
-{
-	BENCH_MUST(cn_host_submit(to, OWNER, operation, NULL));
-}
-
-static void close_starter(void)
-{
-	struct cn_operation wait = {.kind = CN_WAIT_VALUE, .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
-
-	atomic_store(&gate, 0);
-	submit(&starter, &wait);
-	BENCH_MUST(cn_host_signal_record(first, &starter, OWNER));
-}
-
-static void *open_gate(void *unused)
+static void CUDA_CB wait_for_go(void *unused)
 {
 	(void)unused;
-	usleep(2000); /* both sides should be waiting by then; a measurement, not a test */
-	atomic_store(&gate, 1);
-	return NULL;
+	while (sem_wait(&go))
+		BENCH_MUST(errno != EINTR);
+	usleep(SETTLE_US); /* both sides should be waiting by then: a measurement, not a test */
 }
 
-static void open_starter(void)
+static void open_all(const struct peer *peer)
 {
-	pthread_t thread;
+	CUipcEventHandle handles[EVENTS];
 
-	BENCH_MUST(pthread_create(&thread, NULL, open_gate, NULL));
-	BENCH_MUST(pthread_detach(thread));
+	BENCH_MUST(cenote_recv_pool(peer->sock, &pair_pool));
+	get(peer->bytes_fd, &block_name, sizeof block_name);
+	BENCH_MUST(cuMemPoolImportPointer(&word, pair_pool, &block_name));
+	get(peer->bytes_fd, handles, sizeof handles);
+	for (unsigned i = 0; i < EVENTS; i++)
+		BENCH_MUST(cuIpcOpenEventHandle(&events[i], handles[i]));
+	for (unsigned i = 0; i < 2; i++)
+		BENCH_MUST(cenote_recv_descriptor(peer->sock, &counters[i]));
+	if (!ucx_absent(peer))
+		ucx_open(peer);
 }
 
-/* p: a byte back. 1: the first record. w: a wait and a record. g, G: go, with or without a thread that waits. */
-static void serve(int in, int out)
+static void close_all(const struct peer *peer)
 {
-	struct cn_signal *own_there = import(there), *own_back = import(back);
+	if (!ucx_absent(peer))
+		ucx_close(peer);
+	for (unsigned i = 0; i < EVENTS; i++)
+		BENCH_MUST(cuEventDestroy(events[i]));
+	BENCH_MUST(cuMemFree(word));
+	BENCH_MUST(cuMemPoolDestroy(pair_pool));
+	for (unsigned i = 0; i < 2; i++)
+		close(counters[i]);
+}
 
-	cn_host_queue_open(&queue, NULL, OWNER);
-	cn_host_queue_open(&starter, NULL, OWNER);
-	first = import(first);
-	for (;;) {
-		char word = 0;
-		if (read(in, &word, 1) != 1)
-			_exit(0);
-		if (word == '1')
-			close_starter();
-		if (word == 'w') {
-			BENCH_MUST(cn_host_signal_wait(own_there, &queue, OWNER));
-			BENCH_MUST(cn_host_signal_record(own_back, &queue, OWNER));
+/* The importer's side. 1: hold the chain. w: a wait and a record. c: also read the word. g: go. Others: a way. */
+static void answer_trips(const struct peer *peer)
+{
+	unsigned *read, at = 0; /* pinned: a copy to other host memory waits for the stream */
+	CUstream starter;
+
+	BENCH_MUST(cuMemHostAlloc((void **)&read, (RUN_IN + TRIPS) * sizeof *read, 0));
+	BENCH_MUST(sem_init(&go, 0, 0));
+	BENCH_MUST(cuStreamCreate(&starter, CU_STREAM_NON_BLOCKING));
+	open_all(peer);
+	for (char asked; (asked = hear(peer)) != 'q';) {
+		if (asked == '1') {
+			BENCH_MUST(cuLaunchHostFunc(starter, wait_for_go, NULL));
+			BENCH_MUST(cuEventRecord(events[FIRST], starter));
+		} else if (asked == 'w' || asked == 'c') {
+			BENCH_MUST(cuStreamWaitEvent(pair_stream, events[THERE], 0));
+			if (asked == 'c')
+				BENCH_MUST(cuMemcpyDtoHAsync(&read[at++], word, sizeof *read, pair_stream));
+			BENCH_MUST(cuEventRecord(events[BACK], pair_stream));
+		} else if (asked == 'g') {
+			BENCH_MUST(sem_post(&go));
+			BENCH_MUST(cuStreamSynchronize(pair_stream));
+		} else {
+			say(peer, asked);
+			trips_of(asked)(peer, false);
+			continue;
 		}
-		if (word == 'g' || word == 'G')
-			open_starter();
-		if (word == 'g')
-			synchronise();
-		while (word == 'G' && !cn_queue_idle(&queue))
-			usleep(1000);
-		say(out, word);
+		say(peer, asked);
 	}
+	BENCH_MUST(at != RUN_IN + TRIPS);
+	for (unsigned i = 0; i < at; i++)
+		BENCH_MUST(read[i] != i);
+	BENCH_MUST(cuMemFreeHost(read));
+	BENCH_MUST(cuStreamDestroy(starter));
+	close_all(peer);
 }
 
-static pid_t start_other(void)
+struct chain {
+	const struct peer *peer;
+	CUevent begin, end;
+	char way;
+};
+
+/* Nanoseconds a trip. `checked`: every word that is written on one side is read on the other. */
+static double run_chain(const struct chain *chain, bool checked)
 {
-	BENCH_MUST(pipe(to_other));
-	BENCH_MUST(pipe(from_other));
-	fflush(stdout);
-	pid_t pid = fork();
-	BENCH_MUST(pid < 0);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(to_other[1]);
-		close(from_other[0]);
-		serve(to_other[0], from_other[1]);
+	const struct peer *peer = chain->peer;
+	float milliseconds;
+
+	ask(peer, '1');
+	BENCH_MUST(cuStreamWaitEvent(pair_stream, events[FIRST], 0));
+	for (unsigned i = 0; i < RUN_IN + TRIPS; i++) {
+		if (i == RUN_IN)
+			BENCH_MUST(cuEventRecord(chain->begin, pair_stream));
+		if (checked)
+			BENCH_MUST(cuMemsetD32Async(word, i, 1, pair_stream));
+		BENCH_MUST(cuEventRecord(events[THERE], pair_stream));
+		ask(peer, checked ? 'c' : 'w');
+		BENCH_MUST(cuStreamWaitEvent(pair_stream, events[BACK], 0));
 	}
-	close(to_other[0]);
-	close(from_other[1]);
-	return pid;
+	BENCH_MUST(cuEventRecord(chain->end, pair_stream));
+	say(peer, 'g');
+	BENCH_MUST(cuStreamSynchronize(pair_stream));
+	BENCH_MUST(hear(peer) != 'g');
+	BENCH_MUST(cuEventElapsedTime(&milliseconds, chain->begin, chain->end));
+	return (double)milliseconds * 1e6 / TRIPS;
 }
 
-/* ---- Round trips ------------------------------------------------------------------------------------------------ */
-
-static void ask(char word)
+static double by_events(void *chain)
 {
-	say(to_other[1], word);
-	BENCH_MUST(hear(from_other[0]) != word);
+	return run_chain(chain, false);
 }
 
-static void pipe_round_trip(void *unused, unsigned long count)
+static double by_others(void *data)
 {
-	(void)unused;
-	while (count--)
-		ask('p');
+	const struct chain *chain = data;
+
+	for (unsigned i = 0; i < 2; i++)
+		atomic_store(&chain->peer->page->words[i].value, 0);
+	ask(chain->peer, chain->way);
+	uint64_t before_ns = bench_now_ns();
+	trips_of(chain->way)(chain->peer, true);
+	return (double)(bench_now_ns() - before_ns) / TRIPS;
 }
 
-/* The time of one chain, divided by its length. */
-static double run_chain(bool threads_wait)
-{
-	struct cn_stamp begin = {.serial = 1}, end = {.serial = 1};
-	struct cn_operation note_begin = {.kind = CN_TIMESTAMP, .timestamp = {&begin, 1}};
-	struct cn_operation note_end = {.kind = CN_TIMESTAMP, .timestamp = {&end, 1}};
+/* ---- The contests ---- */
 
-	ask('1');
-	BENCH_MUST(cn_host_signal_wait(first, &queue, OWNER));
-	submit(&queue, &note_begin);
-	for (int i = 0; i < CHAIN; i++) {
-		BENCH_MUST(cn_host_signal_record(there, &queue, OWNER));
-		ask('w');
-		BENCH_MUST(cn_host_signal_wait(back, &queue, OWNER));
+static void create_all(const struct peer *peer, struct chain *ret_chain)
+{
+	CUipcEventHandle handles[EVENTS];
+
+	pair_create_pool();
+	BENCH_MUST(cuMemAllocFromPoolAsync(&word, BLOCK_BYTES, pair_pool, pair_stream));
+	BENCH_MUST(cenote_send_pool(peer->sock, pair_pool));
+	BENCH_MUST(cuMemPoolExportPointer(&block_name, word));
+	put(peer->bytes_fd, &block_name, sizeof block_name);
+	for (unsigned i = 0; i < EVENTS; i++) {
+		BENCH_MUST(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+		BENCH_MUST(cuIpcGetEventHandle(&handles[i], events[i]));
 	}
-	submit(&queue, &note_end);
-	say(to_other[1], threads_wait ? 'g' : 'G');
-	if (threads_wait)
-		synchronise();
-	hear(from_other[0]);
-	synchronise();
-	return (double)(end.time_ns - begin.time_ns) / CHAIN;
-}
-
-static void chain_row(const char *name, const struct bench_result *reference, bool threads_wait, double goal)
-{
-	double each[CHAINS];
-
-	for (int i = 0; i < CHAINS; i++)
-		each[i] = run_chain(threads_wait);
-	qsort(each, CHAINS, sizeof *each, bench_compare);
-	double ratio = each[CHAINS / 2] / reference->median_ns;
-	printf("%-48s %10.1f %10.1f   x %.3g", name, each[CHAINS / 2], each[0], ratio);
-	if (goal > 0)
-		printf("   goal x %.1f: %s", goal, ratio <= goal ? "met" : "MISSED");
-	printf("\n");
-	fflush(stdout);
-}
-
-static void pin(pid_t pid, size_t cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	BENCH_MUST(sched_setaffinity(pid, sizeof one, &one));
-}
-
-/* On the first `cpus` that this process may use: one for both, or one each. */
-static void bench_round_trips(const char *title, const size_t cpus[2], double goal)
-{
-	cpu_set_t before;
-
-	BENCH_MUST(sched_getaffinity(0, sizeof before, &before));
-	cn_host_queue_open(&queue, NULL, OWNER);
-	/* Before any thread of either process is there, so that all of them inherit it. */
-	pin(0, cpus[1]);
-	pid_t other = start_other();
-	pin(0, cpus[0]);
-	bench_title(title, "to a pipe");
-	struct bench_result reference = bench_row("a byte through two pipes and back", NULL, 0, pipe_round_trip, NULL);
-	chain_row("records and waits, a thread waits on each side", &reference, true, goal);
-	chain_row("records and waits, nobody waits", &reference, false, 0);
-	close(to_other[1]);
-	close(from_other[0]);
-	waitpid(other, NULL, 0);
-	sched_setaffinity(0, sizeof before, &before);
-}
-
-/* In a process of its own: the threads that the library starts stay on the CPU where they were started. */
-static void in_child(void (*body)(void))
-{
-	fflush(stdout);
-	pid_t pid = fork();
-	int status;
-
-	BENCH_MUST(pid < 0);
-	if (!pid) {
-		BENCH_MUST(cn_host_signal_create(&there));
-		BENCH_MUST(cn_host_signal_create(&back));
-		BENCH_MUST(cn_host_signal_create(&first));
-		body();
-		fflush(stdout);
-		_exit(0);
+	put(peer->bytes_fd, handles, sizeof handles);
+	for (unsigned i = 0; i < 2; i++) {
+		counters[i] = eventfd(0, EFD_CLOEXEC);
+		BENCH_MUST(counters[i] < 0 || cenote_send_descriptor(peer->sock, counters[i]));
 	}
-	BENCH_MUST(waitpid(pid, &status, 0) != pid || status);
+	if (!ucx_absent(peer))
+		ucx_open(peer);
+	*ret_chain = (struct chain){.peer = peer};
+	BENCH_MUST(cuEventCreate(&ret_chain->begin, CU_EVENT_DEFAULT) ||
+		   cuEventCreate(&ret_chain->end, CU_EVENT_DEFAULT));
 }
 
-static size_t cpus[2];
-
-static void two_cores(void)
+static void make_trips(const struct peer *peer)
 {
-	bench_round_trips("Round trips of two processes, each on its core", cpus, 0.1);
+	static const char *const by_hand = "by hand: spin, then futex", *const group = "Round trips of two processes";
+	const char *name = peer->together ? "both on one core" : "each on its core", *absent = ucx_absent(peer);
+	struct chain chain;
+
+	create_all(peer, &chain);
+	struct chain ways[] = {chain, chain, chain, chain};
+	ways[0].way = 'f', ways[1].way = 'e', ways[2].way = 'p', ways[3].way = 'u';
+	struct bench_contestant contestants[] = {
+		{.name = "cenote, events", .once = by_events, .data = &chain, .goal = 1.3, .goal_of = by_hand},
+		{.name = by_hand, .once = by_others, .data = &ways[0]},
+		{.name = "eventfd", .once = by_others, .data = &ways[1]},
+		{.name = "pipe", .once = by_others, .data = &ways[2]},
+		{.name = absent ? NULL : "UCX, a message of 8 bytes", .once = by_others, .data = &ways[3]}};
+	if (absent)
+		bench_absent(group, name, "UCX", absent);
+	run_chain(&chain, true);
+	bench_contest(&(struct bench_contest){.group = group, .name = name, .baseline = by_hand, .repetitions = 31},
+		      contestants, sizeof contestants / sizeof *contestants);
+	say(peer, 'q');
+	BENCH_MUST(cuEventDestroy(chain.begin) || cuEventDestroy(chain.end));
+	close_all(peer);
 }
 
-static void one_core(void)
+int main(int argument_count, char **arguments)
 {
-	size_t same[2] = {cpus[0], cpus[0]};
-
-	bench_round_trips("Round trips of two processes on one core", same, 1.2);
-}
-
-static void calls(void)
-{
-	cn_host_queue_open(&queue, NULL, OWNER);
-	bench_pin();
-	bench_calls();
-}
-
-int main(void)
-{
-	cpu_set_t allowed;
-	int found = 0;
-
-	BENCH_MUST(sched_getaffinity(0, sizeof allowed, &allowed));
-	for (size_t cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
-		if (CPU_ISSET(cpu, &allowed))
-			cpus[found++] = cpu;
-	in_child(calls);
-	if (found == 2)
-		in_child(two_cores);
-	in_child(one_core);
-	return 0;
+	ucx_settle(arguments);
+	bench_start("signal", argument_count, arguments);
+	if (bench_cpu_count() > 1)
+		pair_run(make_trips, answer_trips, 0, 1);
+	pair_run(make_trips, answer_trips, 0, 0);
+	return bench_finish();
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What memory costs that comes from another process: to import, map and allow it, beside the same done by hand with
- * shm_open() or with a memory file and mmap(). None of it may grow with the size; pages are touched by nobody here.
+ * shm_open() or with a memory file and mmap(). None of it may grow with the size; pages are touched by nobody here, but
+ * for the mark at the end, which is looked at through the import.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,15 +10,18 @@
 
 #include <cuda.h>
 
-#include "bench.h"
+#include "harness.h"
 
-enum { MAPPED_NS_MAX = 100000 };
+enum { MAPPED_NS_MAX = 100000, MARK = 0x5a };
 
 struct memory {
 	size_t bytes;
 	CUmemGenericAllocationHandle handle;
 	int descriptor; /* as it came from the exporter */
+	bool look;      /* at the mark, which is not part of the time */
 };
+
+static char shm_name[64];
 
 static CUmemAllocationProp properties(void)
 {
@@ -33,12 +37,12 @@ static void by_shm_open(void *data, unsigned long count)
 	struct memory *memory = data;
 
 	while (count--) {
-		int fd = shm_open("/cenote-bench", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		int fd = shm_open(shm_name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		BENCH_MUST(fd < 0 || ftruncate(fd, (off_t)memory->bytes));
 		void *address = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		BENCH_MUST(address == MAP_FAILED || munmap(address, memory->bytes));
 		close(fd);
-		BENCH_MUST(shm_unlink("/cenote-bench"));
+		BENCH_MUST(shm_unlink(shm_name));
 	}
 }
 
@@ -81,10 +85,24 @@ static void whole_import(void *data, unsigned long count)
 							  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 		BENCH_MUST(cuMemAddressReserve(&address, memory->bytes, 0, 0, 0));
 		map_and_allow(address, memory->bytes, handle);
+		if (memory->look) {
+			unsigned char byte;
+			BENCH_MUST(cuMemcpyDtoH(&byte, address + memory->bytes - 1, 1));
+			BENCH_MUST(byte != MARK);
+		}
 		BENCH_MUST(cuMemUnmap(address, memory->bytes));
 		BENCH_MUST(cuMemAddressFree(address, memory->bytes));
 		BENCH_MUST(cuMemRelease(handle));
 	}
+}
+
+static void check_import(void *data)
+{
+	struct memory *memory = data;
+
+	memory->look = true;
+	whole_import(memory, 1);
+	memory->look = false;
 }
 
 static void import_and_release(void *data, unsigned long count)
@@ -147,47 +165,59 @@ static void export_and_close(void *data, unsigned long count)
 	}
 }
 
-static void bench_size(const char *title, size_t bytes)
+static void measure(const char *name, size_t bytes)
 {
+	static const char *const group = "Memory imported, mapped and let go", *const hand = "by hand: mmap, munmap";
 	CUmemAllocationProp of_device = properties();
 	struct memory memory = {.bytes = bytes};
 	struct mapping mapping = {.memory = &memory};
 
 	CUresult result = cuMemCreate(&memory.handle, bytes, &of_device, 0);
 	if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-		printf("\n%s: more than the device has\n", title);
+		bench_absent(group, name, "cenote", "more than the device has");
 		return;
 	}
 	BENCH_MUST(result);
 	BENCH_MUST(cuMemExportToShareableHandle(&memory.descriptor, memory.handle,
 						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	BENCH_MUST(cuMemAddressReserve(&mapping.address, bytes, 0, 0, 0));
-
-	bench_title(title, "to shm_open");
-	struct bench_result reference = bench_row("shm_open, ftruncate, mmap and undo", NULL, 0, by_shm_open, &memory);
-	bench_row("mmap of a received descriptor and undo", &reference, 0, by_mmap, &memory);
-	bench_row("import, reserve, map, allow and undo", &reference, MAPPED_NS_MAX, whole_import, &memory);
-	bench_row("import and release", &reference, 0, import_and_release, &memory);
-	bench_row("reserve and free addresses", &reference, 0, reserve_and_free, &memory);
-	bench_row("map, allow and unmap", &reference, 0, map_allow_unmap, &mapping);
-	bench_row("export and close", &reference, 0, export_and_close, &memory);
-	bench_row("create and release", &reference, 0, create_and_release, &memory);
-
+	BENCH_MUST(pwrite(memory.descriptor, &(char){MARK}, 1, (off_t)bytes - 1) != 1);
+	struct bench_contestant contestants[] = {
+		{.name = "cenote, all of it",
+		 .body = whole_import,
+		 .check = check_import,
+		 .data = &memory,
+		 .goal = MAPPED_NS_MAX},
+		{.name = "cenote, import and release", .body = import_and_release, .data = &memory},
+		{.name = "cenote, reserve and free addresses", .body = reserve_and_free, .data = &memory},
+		{.name = "cenote, map, allow and unmap", .body = map_allow_unmap, .data = &mapping},
+		{.name = "cenote, export and close", .body = export_and_close, .data = &memory},
+		{.name = "cenote, create and release", .body = create_and_release, .data = &memory},
+		{.name = hand, .body = by_mmap, .data = &memory},
+		{.name = "by hand: shm_open, ftruncate, mmap, undo", .body = by_shm_open, .data = &memory}};
+	bench_contest(
+		&(struct bench_contest){
+			.group = group, .name = name, .baseline = hand, .x = (double)bytes, .x_name = "bytes"},
+		contestants, sizeof contestants / sizeof *contestants);
 	BENCH_MUST(cuMemAddressFree(mapping.address, bytes));
 	close(memory.descriptor);
 	BENCH_MUST(cuMemRelease(memory.handle));
 }
 
-int main(void)
+int main(int argument_count, char **arguments)
 {
 	const size_t mib = (size_t)1 << 20;
+	CUcontext context;
 
+	snprintf(shm_name, sizeof shm_name, "/cenote-bench-vmm-%d", (int)getpid());
+	bench_start("vmm", argument_count, arguments);
+	bench_pin(0);
 	BENCH_MUST(cuInit(0));
-	cpu_set_t before = bench_pin();
-	bench_size("Shared memory, 2 MiB", 2 * mib);
-	bench_size("Shared memory, 64 MiB", 64 * mib);
-	bench_size("Shared memory, 1 GiB", 1024 * mib);
-	bench_size("Shared memory, 4 GiB", 4096 * mib);
-	bench_unpin(before);
-	return 0;
+	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, 0));
+	BENCH_MUST(cuCtxSetCurrent(context));
+	measure("2 MiB", 2 * mib);
+	measure("64 MiB", 64 * mib);
+	measure("1 GiB", 1024 * mib);
+	measure("4 GiB", 4096 * mib);
+	return bench_finish();
 }

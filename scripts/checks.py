@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -76,11 +77,14 @@ def check_text(root, _build, _jobs):
     return ("failed", "\n".join(problems)) if problems else ("passed", "")
 
 
-def compiled_sources(root, build):
-    """The sources of ours that the plain build compiles, generated ones left out."""
-    commands = json.loads((build / "compile_commands.json").read_text())
-    files = {(Path(c["directory"]) / c["file"]).resolve() for c in commands}
-    return sorted(f for f in files if root in f.parents and build not in f.parents and f.suffix == ".c")
+def compile_commands(root, build):
+    """How the plain build compiles each source of ours, generated ones left out. Where it does so twice: at first."""
+    commands = {}
+    for command in json.loads((build / "compile_commands.json").read_text()):
+        file = (Path(command["directory"]) / command["file"]).resolve()
+        if root in file.parents and build not in file.parents and file.suffix == ".c":
+            commands.setdefault(file, command)
+    return commands
 
 
 def check_clang_tidy(root, build, jobs):
@@ -91,11 +95,15 @@ def check_clang_tidy(root, build, jobs):
     if not (build / "compile_commands.json").exists():
         return "skipped", "there is no plain build to take the compiler's options from"
 
-    def look(file):
-        return output([tool, "--quiet", "--warnings-as-errors=*", "-p", build, file])
+    commands = compile_commands(root, build)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        # For a source with two commands it would look twice, and its checks are at a loss the second time.
+        (Path(folder) / "compile_commands.json").write_text(json.dumps(list(commands.values())))
 
-    with ThreadPoolExecutor(jobs) as pool:
-        texts = [text for status, text in pool.map(look, compiled_sources(root, build)) if status]
+        def look(file):
+            return output([tool, "--quiet", "--warnings-as-errors=*", "-p", folder, file])
+
+        texts = [text for status, text in pool.map(look, sorted(commands)) if status]
     # The reports are long; the findings alone come last, where they are seen.
     findings = [line for text in texts for line in text.splitlines() if " error: " in line]
     return ("failed", "\n".join(texts + findings)) if texts else ("passed", "")
@@ -118,9 +126,20 @@ def check_cppcheck(root, _build, jobs):
     return ("failed", text) if status else ("passed", "")
 
 
+def check_asked(root, _build, _jobs):
+    """Each function of the interface is in a question to the driver; that it is found by its name is not one."""
+    lines = (line.split("#")[0].split() for line in (root / "src/api.list").read_text().splitlines())
+    chapters = [f for f in (root / "tests/conformance").glob("*.[ch]") if f.name != "functions.h"]
+    words = {word for file in chapters for word in re.findall(r"\w+", file.read_text())}
+    problems = [f"{words_of[1]} is asked about in no chapter" for words_of in lines
+                if words_of and words_of[1] not in words]
+    return ("failed", "\n".join(problems)) if problems else ("passed", "")
+
+
 CHECKS = {
     "format": check_format,
     "text": check_text,
+    "asked": check_asked,
     "clang-tidy": check_clang_tidy,
     "cppcheck": check_cppcheck,
 }

@@ -6,6 +6,7 @@ The tests on a GPU: what `make test` has built, run on the cuda device. scripts/
     gpu_suites.py suites       the test programs, by CENOTE_TEST_DEVICE=cuda
     gpu_suites.py conformance  the chapters, linked with libcenote.so
     gpu_suites.py answers DIR  answers that gpu_golden.sh wrote: of Cenote in front of the driver
+    gpu_suites.py unchanged DIR  the same of the driver alone: are they still the golden ones?
     gpu_suites.py examples DIR   the examples of a folder that gpu_test.sh made
     gpu_suites.py sanitizer DIR  the same under compute-sanitizer
 
@@ -39,10 +40,15 @@ OWN_DRIVER = "brings a driver or a device of its own: `make test` has run the sa
 
 # Programs that are left out. One that is in no table is run.
 PROGRAMS = {
-    **dict.fromkeys(["bits_test", "heap_test", "harness_test", "imex_test", "lock_test", "map_test", "segment_test",
-                     "service_test", "socket_test", "table_test", "wire_test"], NO_DEVICE),
-    **dict.fromkeys(["config_test"], SETTINGS),
-    **dict.fromkeys(["gpu_command_test", "gpu_entry_test", "share_parts_test"], OWN_DRIVER),
+    **dict.fromkeys(["bench_harness_test", "bits_test", "heap_test", "harness_test", "imex_test", "lock_test",
+                     "map_test", "segment_test", "service_test", "socket_test", "table_test", "wire_test"], NO_DEVICE),
+    **dict.fromkeys(["config_test", "share_limits_test"], SETTINGS),
+    "limits_test": "takes from the process what NVIDIA's driver needs as well",
+    "load_test": "64 processes with a context each take a GPU minutes",
+    "bench_test": "measures on the host device; the part bench is in its place",
+    "signals_test": "goes over all ways to share of the host device, most of which are the driver's here",
+    "threads_test": "uses objects that other threads destroy, on which the driver crashes",
+    **dict.fromkeys(["command_trace_test", "gpu_command_test", "gpu_entry_test", "share_parts_test"], OWN_DRIVER),
     **dict.fromkeys(["follow_test", "queue_test", "signal_test", "signal_order_test"], HOST_INSIDE),
     **dict.fromkeys(["launch_test", "per_thread_test", "stream_order_test", "document_2_c_test", "document_2_cpp_test"],
                     KERNELS_IN_C),
@@ -179,14 +185,29 @@ def run_conformance(report, options, directory):
         report.add(f"conformance {chapter}", judge(compare, chapter, answers, status == 0), time.monotonic() - started)
 
 
-def compare_answers(report, folder):
+def judge_unchanged(compare, chapter, answers):
+    """One result for each question that the driver has ever answered the same twice."""
+    golden = compare.read_file(CONFORMANCE / "golden" / f"{chapter}.txt")
+    results = []
+    for question in list(golden) + [question for question in answers if question not in golden]:
+        then, now = golden.get(question, "not asked"), answers.get(question, "not asked")
+        same = then == now or compare.VARIES in (then, now)
+        text = question if same else f"{question}: {then} in the golden file, now {now}"
+        results.append(Result(text, "passed" if same else "failed", ""))
+    return results
+
+
+def compare_answers(report, options):
     """The chapters whose answers are in a folder."""
     compare = load_compare()
-    for path in sorted(Path(folder).glob("*.txt")):
+    for path in sorted(Path(options.folder).glob("*.txt")):
+        title, answers = f"{options.part} {path.stem}", compare.read_file(path)
         if not (CONFORMANCE / "golden" / path.name).exists():
-            report.add(f"drop-in {path.stem}", [Result(path.stem, "skipped", "there is no golden file")], 0)
-            continue
-        report.add(f"drop-in {path.stem}", judge(compare, path.stem, compare.read_file(path), True), 0)
+            report.add(title, [Result(path.stem, "skipped", "there is no golden file")], 0)
+        elif options.part == "unchanged":
+            report.add(title, judge_unchanged(compare, path.stem, answers), 0)
+        else:
+            report.add(title, judge(compare, path.stem, answers, True), 0)
 
 
 # ---- Examples ----
@@ -256,7 +277,8 @@ def run_sanitizer(report, options, directory):
 def main():
     """The command line is gpu_test.sh's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["suites", "conformance", "answers", "examples", "sanitizer"])
+    parser.add_argument("part", choices=["suites", "conformance", "answers", "unchanged", "examples",
+                                         "sanitizer"])
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", nargs="*", default=[], help="these programs or chapters, whatever the tables say")
@@ -271,8 +293,8 @@ def main():
         run_suites(report, options, directory)
     elif options.part == "conformance":
         run_conformance(report, options, directory)
-    elif options.part == "answers":
-        compare_answers(report, options.folder)
+    elif options.part in ("answers", "unchanged"):
+        compare_answers(report, options)
     elif options.part == "examples":
         run_examples(report, options, directory)
     else:

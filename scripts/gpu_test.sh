@@ -11,6 +11,7 @@
 #   dropin       the same built with NVIDIA's headers, over NVIDIA's libraries with Cenote's libcuda.so.1 in front
 #   examples     the examples with real kernels: linked with Cenote, over NVIDIA alone, and under `cenote run`
 #   sanitizer    compute-sanitizer over the examples
+#   cases        graphs, contexts that end under load and green contexts with pools: over the driver, and over Cenote
 #   early-free   a block freed while an importer reads it: over the driver, and over Cenote
 #   bench        pools: the driver's beside Cenote's
 #   torch        PyTorch over Cenote's pools, where it is installed
@@ -26,7 +27,7 @@ scripts=$root/scripts
 cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
-all_parts=(answers suites conformance dropin examples sanitizer early-free bench torch)
+all_parts=(answers suites conformance dropin examples sanitizer cases early-free bench torch)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -54,25 +55,20 @@ build_all()
 	ninja -C "$build" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
 }
 
-# Without the lines that name the driver, and without answers that were never the same twice.
-significant()
+# One chapter after the other: contexts that are made at the same time take many times as long.
+ask_chapters() # FOLDER PART-OF-GPU-SUITES ENVIRONMENT…
 {
-	grep -v -e '^#' -e ' = varies$' "$1"
+	local folder=$1 part=$2
+	shift 2
+	mkdir -p "$folder"
+	env OUT="$folder" GOLDEN_ONCE=1 "$@" "$scripts/gpu_golden.sh" "${chapters[@]}" || true
+	tar -C "$work" -czf "$results/${folder##*/}_answers.tgz" "${folder##*/}"
+	"$scripts/gpu_suites.py" "$part" "$folder" --build "$build"
 }
 
 part_answers()
 {
-	local changed=0 name
-	mkdir -p "$work/answers"
-	OUT=$work/answers "$scripts/gpu_golden.sh" "${chapters[@]}"
-	for file in "$work"/answers/*.txt; do
-		name=$(basename "$file")
-		diff -u --label "golden/$name" --label "this driver" \
-			<(significant "$root/tests/conformance/golden/$name") <(significant "$file") ||
-			changed=$((changed + 1))
-	done
-	echo "$changed chapters changed"
-	[ $changed = 0 ]
+	ask_chapters "$work/driver" unchanged GOLDEN_UNDER=
 }
 
 part_suites()
@@ -88,10 +84,7 @@ part_conformance()
 
 part_dropin()
 {
-	mkdir -p "$work/dropin"
-	OUT=$work/dropin GOLDEN_ONCE=1 GOLDEN_UNDER="$cenote run" "$scripts/gpu_golden.sh" "${chapters[@]}" || true
-	tar -C "$work" -czf "$results/dropin_answers.tgz" dropin
-	"$scripts/gpu_suites.py" answers "$work/dropin" --build "$build"
+	ask_chapters "$work/dropin" answers GOLDEN_UNDER="$cenote run"
 }
 
 # Each example as Meson linked it and built with NVIDIA's own headers and libraries, with kernels beside it.
@@ -124,6 +117,12 @@ part_sanitizer()
 	command -v compute-sanitizer >/dev/null || { echo "skipped: compute-sanitizer is not installed"; return 0; }
 	make_examples
 	"$scripts/gpu_suites.py" sanitizer "$work/examples" --build "$build" --tool "${TOOL:-memcheck}"
+}
+
+part_cases()
+{
+	timeout 120 "$build/bench/bench-gpu_cases" &&
+		timeout 120 "$cenote" run "$build/bench/bench-gpu_cases"
 }
 
 part_early-free()

@@ -3,7 +3,7 @@
 """
 PyTorch over Cenote's pools, beside PyTorch over the driver's and beside its own allocator.
 
-    gpu_torch.py [--cenote COMMAND] [--rounds N] [--json FILE] [train] [share]
+    gpu_torch.py [--cenote COMMAND] [--rounds N] [--json FILE] [train] [share] [allocate]
 
 train: a small training loop with a fixed seed, in a process for each of these ways. They take turns, some steps of one
 after the same steps of the next. All must come to the same losses, bit by bit; the table has the median of the time a
@@ -17,6 +17,9 @@ step takes.
 share: a tensor that PyTorch allocates in one process is read and written by PyTorch in another, through a pool of
 Cenote's; nothing is copied. The exporter makes a shareable pool the device's current one, so that any tensor can be
 shared; the importer gives PyTorch the imported address by __cuda_array_interface__.
+
+allocate: what PyTorch's caching allocator takes to give out a block and take it back, beside its other backend over
+the driver's pools and over Cenote's. It is asked in Python, so a call that does nothing is measured beside it.
 
 Needs PyTorch with CUDA and a GPU.
 """
@@ -204,6 +207,55 @@ def compare(options):
     return same and losses[-1] < losses[0]
 
 
+# ---- A block and back ----
+
+
+def allocate():
+    """Prints the nanoseconds that a block and its free take, of some sizes, and calls that do nothing."""
+    import torch
+    torch.cuda.init()
+    stream = torch.cuda.current_stream().cuda_stream
+    # What torch.cuda.caching_allocator_alloc and _delete call, without their checks in Python.
+    take, give = torch._C._cuda_cudaCachingAllocator_raw_alloc, torch._C._cuda_cudaCachingAllocator_raw_delete
+    give(take(1 << 20, stream))  # the allocator is ready
+    times = {}
+    for size in (4 << 10, 1 << 20, 64 << 20):
+        rounds = []
+        for _ in range(9):
+            start = time.perf_counter_ns()
+            for _ in range(2000):
+                give(take(size, stream))
+            rounds.append((time.perf_counter_ns() - start) / 2000)
+            torch.cuda.synchronize()
+        times[f"{size >> 10} KiB"] = statistics.median(rounds)
+    rounds = []
+    for _ in range(9):
+        start = time.perf_counter_ns()
+        for _ in range(2000):
+            torch._C._cuda_getDevice()
+            torch._C._cuda_getDevice()
+        rounds.append((time.perf_counter_ns() - start) / 2000)
+    times["two calls that do nothing"] = statistics.median(rounds)
+    print(json.dumps({"backend": torch.cuda.get_allocator_backend(), "ns": times}), flush=True)
+
+
+def compare_allocators(options):
+    """Each way in three processes, by turns. True: they all answered."""
+    turns = {way: [] for way in options.way}
+    for way in options.way * 3:
+        in_front, environment = WAYS[way]
+        command = [options.cenote, "run"] * in_front + [sys.executable, __file__, "--role", "allocate"]
+        ran = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=False)
+        if ran.returncode:
+            return False
+        turns[way].append(json.loads(ran.stdout)["ns"])
+    print(f"\n{'ns a block and back, median':28}" + "".join(f"{way:>10}" for way in turns))
+    for row in turns[options.way[0]][0]:
+        medians = [statistics.median(turn[row] for turn in turns[way]) for way in turns]
+        print(f"{row:28}" + "".join(f"{median:10.0f}" for median in medians))
+    return True
+
+
 # ---- A tensor in two processes ----
 
 
@@ -288,17 +340,17 @@ def main():
     """The command line."""
     built = Path(__file__).resolve().parent.parent / "build" / "bin" / "cenote"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["train", "share"], help="train, share")
+    parser.add_argument("what", nargs="*", default=["train", "share", "allocate"], help="train, share, allocate")
     parser.add_argument("--cenote", default=str(built))
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--json")
     parser.add_argument("--without-cenote", action="store_true", help="share over the driver alone")
-    parser.add_argument("--role", choices=["train", "export", "import"], help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=["train", "export", "import", "allocate"], help=argparse.SUPPRESS)
     parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.role == "train":
-        return train()
+    if options.role in ("train", "allocate"):
+        return {"train": train, "allocate": allocate}[options.role]()
     if options.role:
         with socket.socket(fileno=options.socket) as sock:
             return {"export": export_tensor, "import": import_tensor}[options.role](sock)
@@ -308,6 +360,8 @@ def main():
         good = compare(options)
     if "share" in options.what:
         good = share(options, not options.without_cenote) and good
+    if "allocate" in options.what:
+        good = compare_allocators(options) and good
     return 0 if good else 1
 
 

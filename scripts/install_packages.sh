@@ -5,10 +5,12 @@
 #
 #     install_packages.sh build     a compiler and Meson
 #     install_packages.sh test      and what `make test` uses beyond these
+#     install_packages.sh fuzz      what `make fuzz` uses beyond what builds
+#     install_packages.sh bench     and what `make bench` compares with: without it, it compares with less
 #
 # Nothing is done when nothing is missing. As root apt-get is called directly, else through sudo; where neither works
 # the line to type is printed. With NO_INSTALL=1 nothing is installed: for `build` that is an error, for `test` the
-# checks whose tools are missing are skipped.
+# checks whose tools are missing are skipped. What `bench` cannot have is never an error.
 set -eu
 
 level=${1:-build}
@@ -51,6 +53,28 @@ check_test()
 	have pkg-config || want pkg-config
 	have cmake || want cmake
 	have spin || want spin
+	have mandoc || want mandoc
+	have zsh || want zsh
+}
+
+# UCX is found when the programs are built, the allocators when they run.
+check_bench()
+{
+	for library in mimalloc:libmimalloc2.0 jemalloc:libjemalloc2; do
+		/sbin/ldconfig -p 2>/dev/null | grep -q "lib${library%%:*}\.so\.2" || want "${library##*:}"
+	done
+	have pkg-config || want pkg-config
+	[ -e /usr/include/ucp/api/ucp.h ] || want libucx-dev
+	have valgrind || want valgrind
+}
+
+# clang, and the libraries that -fsanitize=fuzzer,address links with.
+check_fuzz()
+{
+	printf 'int LLVMFuzzerTestOneInput(const void *bytes, unsigned long size) { return bytes && !size && 0; }\n' |
+		clang -x c - -o /dev/null -fsanitize=fuzzer,address,undefined 2>/dev/null && return
+	have clang || want clang clang-14
+	want libclang-rt-14-dev libclang-rt-dev
 }
 
 # The first package of each alternative "a|b" that apt can install. One that is installed already needs nothing.
@@ -74,7 +98,15 @@ apt()
 }
 
 check_build
-[ "$level" = build ] || check_test
+case $level in
+test) check_test ;;
+fuzz) check_fuzz ;;
+bench)
+	# What it takes to build must be there; of the rest, what can be had.
+	[ -n "$missing" ] || trap 'status=$?; [ $status = 0 ] || echo "Measuring without these."; exit 0' EXIT
+	check_bench
+	;;
+esac
 [ -n "$missing" ] || exit 0
 
 names=$(for alternatives in $missing; do echo "$alternatives" | cut -d '|' -f 1; done | tr '\n' ' ')

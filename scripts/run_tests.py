@@ -242,17 +242,6 @@ def run_checks(report, options):
         report.add(name, [Result(name, status, text)], time.monotonic() - started)
 
 
-def run_benchmarks(options):
-    """One after the other, with nothing beside them; they print for themselves."""
-    status, text = run(["ninja", "-C", options.build])
-    if status:
-        sys.exit(text)
-    for benchmark in introspect(Path(options.build).resolve(), "benchmarks"):
-        print(f"\n{benchmark['name']}", flush=True)
-        status |= subprocess.call(benchmark["cmd"], env={**os.environ, **benchmark["env"]})
-    return status
-
-
 def main():
     """The command line is the Makefile's."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -260,10 +249,7 @@ def main():
     parser.add_argument("--only", action="append", choices=[*VARIANTS, "checks"])
     parser.add_argument("--suite", action="append")
     parser.add_argument("--soak", type=int)
-    parser.add_argument("--bench", action="store_true")
     options = parser.parse_args()
-    if options.bench:
-        return run_benchmarks(options)
     report = Report()
     for part in options.only or USUAL:
         if part == "checks":

@@ -25,7 +25,7 @@ for file in "$@"; do
 		put "$file" "$here/lib/$name"
 		ln -sf "$name" "$here/lib/libcenote.so"
 		;;
-	lib*.so.*)
+	lib*.so.* | libcenote-trace.so)
 		put "$file" "$here/lib/dropin/$name"
 		;;
 	*)

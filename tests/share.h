@@ -160,25 +160,13 @@ static inline void share_fill_whole(CUmemoryPool pool, size_t pool_bytes, size_t
 /* Is memory of a pool mapped here? */
 static inline bool share_is_mapped(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t room = 0;
-	bool found = false;
-
-	ASSERT(maps);
-	while (getline(&line, &room, maps) != -1)
-		found |= strstr(line, "/memfd:cenote-pool") != NULL;
-	free(line);
-	fclose(maps);
-	return found;
+	return test_mapping_count("/memfd:cenote-pool") != 0;
 }
 
 /* Does a copy look whether its memory is still allocated? On a GPU copies are the driver's, which does not. */
 static inline bool share_is_checked(void)
 {
-	const char *device = getenv("CENOTE_DEVICE");
-
-	return !device || strcmp(device, "cuda") != 0;
+	return !test_on_gpu();
 }
 
 /* For SETUP: what the library keeps for good once something was shared, its service thread above all. */

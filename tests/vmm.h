@@ -8,8 +8,6 @@
 #include "cenote/cenote.h"
 #include "harness.h"
 
-#include <dirent.h>
-
 enum {
 	VMM_GRAIN = 2 << 20,
 	VMM_POSIX = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -132,34 +130,6 @@ static inline size_t vmm_free_bytes(void)
 
 	ASSERT_OK(cuMemGetInfo(&free_now, &total));
 	return free_now;
-}
-
-static inline unsigned vmm_descriptor_count(void)
-{
-	DIR *entries = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	ASSERT(entries);
-	while (readdir(entries))
-		count++;
-	closedir(entries);
-	return count;
-}
-
-/* How many mappings the process has; those of memory files alone, if told so. */
-static inline unsigned vmm_mapping_count(bool files_alone)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t room = 0;
-	unsigned count = 0;
-
-	ASSERT(maps);
-	while (getline(&line, &room, maps) != -1)
-		count += !files_alone || strstr(line, "/memfd:");
-	free(line);
-	fclose(maps);
-	return count;
 }
 
 #endif

@@ -1729,7 +1729,7 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr poi
  * process, in any order. No call here needs a current context, and none of them waits for streams: work that uses
  * memory must be finished before that memory is unmapped, or it fails its stream.
  *
- * docs/sharing.md has a whole program.
+ * docs/share_virtual_memory.md has a whole program.
  * ================================================================================================================= */
 
 /* Which multiple cuMemGetAllocationGranularity() answers. */

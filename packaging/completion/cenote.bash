@@ -11,7 +11,7 @@ _cenote_channels()
 	done
 }
 
-# The program that follows `cenote run` and its options is completed as if it stood at the beginning of the line.
+# The program that follows `cenote run` or `cenote trace` and its options is completed as if it began the line.
 _cenote_program()
 {
 	local first=$1
@@ -25,22 +25,26 @@ _cenote_program()
 	fi
 }
 
+# Words: the one to complete, and the options there are besides those of `cenote run`.
 _cenote_run()
 {
 	local word=$1 i=2
 
 	while [ "$i" -lt "$COMP_CWORD" ]; do
 		case ${COMP_WORDS[i]} in
-		--device | --devices | --memory) i=$((i + 2)) ;;
+		--device | --devices | --memory | -o | --output) i=$((i + 2)) ;;
 		--) i=$((i + 1)); break ;;
 		-*) i=$((i + 1)) ;;
 		*) break ;;
 		esac
 	done
 	if [ "$i" -gt "$COMP_CWORD" ]; then # the value of an option
-		[ "${COMP_WORDS[COMP_CWORD - 1]}" != --device ] || mapfile -t COMPREPLY < <(compgen -W "host cuda auto" -- "$word")
+		case ${COMP_WORDS[COMP_CWORD - 1]} in
+		--device) mapfile -t COMPREPLY < <(compgen -W "host cuda auto" -- "$word") ;;
+		-o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		esac
 	elif [ "$i" -eq "$COMP_CWORD" ] && [[ $word == -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "--device --devices --memory --help --" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "--device --devices --memory $2 --help --" -- "$word")
 	else
 		_cenote_program "$i" "$word"
 	fi
@@ -79,7 +83,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run info ps top map imex gc"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run info ps top map trace imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -89,10 +93,12 @@ _cenote()
 	case ${COMP_WORDS[1]} in
 	help) [ "$COMP_CWORD" -ne 2 ] || mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
 	run) _cenote_run "$word" ;;
+	trace) _cenote_run "$word" "-o --output --marks" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
 	ps) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
 	top) mapfile -t COMPREPLY < <(compgen -W "--delay --once --help" -- "$word") ;;
+	bench) mapfile -t COMPREPLY < <(compgen -W "--json --seconds --help" -- "$word") ;;
 	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
 	gc) mapfile -t COMPREPLY < <(compgen -W "--dry-run --json --help" -- "$word") ;;
 	demo)

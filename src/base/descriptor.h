@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* 0, 1 and 2 have a meaning for programs, which may have closed them; and 0 is no handle for CUDA. */
@@ -24,6 +26,19 @@ static inline int cn_descriptor_raise(int descriptor)
 	close(descriptor);
 	errno = error;
 	return raised;
+}
+
+static inline bool cn_descriptor_is_socket(int descriptor)
+{
+	struct stat status;
+
+	return !fstat(descriptor, &status) && S_ISSOCK(status.st_mode);
+}
+
+/* Is it a way to a socket (O_PATH), and not the socket itself? */
+static inline bool cn_descriptor_leads_to_socket(int descriptor)
+{
+	return cn_descriptor_is_socket(descriptor) && fcntl(descriptor, F_GETFL) & O_PATH;
 }
 
 #endif

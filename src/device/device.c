@@ -30,33 +30,17 @@ CUresult cn_device_choice(enum cn_device_choice *ret_choice)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "CENOTE_DEVICE is '%s'; it takes host, cuda or auto", wanted);
 }
 
-/* Is there a driver, and does it find a GPU? Initialises it. */
-static CUresult find_gpu(void)
-{
-	int count = 0;
-	CUresult result = cn_cuda_open();
-
-	if (result)
-		return result;
-	result = cn_cuda.cuInit(0);
-	if (!result)
-		result = cn_cuda.cuDeviceGetCount(&count);
-	if (result)
-		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s does not start: %s", cn_cuda_path(),
-				cn_result_name(result) ? cn_result_name(result) : "an unknown error");
-	return count > 0 ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s finds no GPU", cn_cuda_path());
-}
-
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	enum cn_device_choice choice;
 	char before[CN_SENTENCE_BYTES], why[CN_SENTENCE_BYTES];
+	int gpu_count;
 	CUresult result = cn_device_choice(&choice);
 
 	if (result)
 		return result;
 	memcpy(before, cn_last_error(), sizeof before);
-	if (choice != CN_DEVICE_HOST && find_gpu()) {
+	if (choice != CN_DEVICE_HOST && cn_cuda_start(&gpu_count)) {
 		memcpy(why, cn_last_error(), sizeof why);
 		if (choice == CN_DEVICE_CUDA)
 			return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_DEVICE=cuda, but %s", why);

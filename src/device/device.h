@@ -171,6 +171,7 @@ struct cn_queue {
 	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
 	struct cn_lock lock;
 	int state;                              /* the device's own */
+	_Atomic uint32_t place;                 /* the pools': where each has its cache of this queue; 0: nowhere */
 	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
 	_Atomic uint64_t owner;                 /* handle of the stream; 0 once closed: nothing more is accepted */
 	_Atomic(struct cn_queue_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
@@ -187,7 +188,7 @@ struct cn_queue {
 	unsigned followed_count, followed_room;
 	uint64_t opened;               /* the last number of earlier owners */
 	_Atomic bool followed_crowded; /* it should have more room */
-	struct {                       /* of one who asks what a queue follows; the device has a lock for it */
+	struct {                       /* walk.c's */
 		uint64_t serial, up_to, looked_up_to;
 		struct cn_queue *next;
 		bool listed;

@@ -210,18 +210,24 @@ CUresult cn_context_check_flags(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
+			  struct cn_device **ret_device)
 {
-	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
-	result = cn_device_find(ordinal, &device);
-	if (!result)
-		result = cn_context_check_flags(flags);
+	result = cn_device_find(ordinal, ret_device);
+	return result ? result : cn_context_check_flags(flags);
+}
+
+CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_context_check(ret_context, flags, ordinal, &device);
+
 	if (result)
 		return result;
 	if (params && (params->numExecAffinityParams || params->cigParams))

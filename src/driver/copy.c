@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies: one dimension and two, between any two places, now and in stream order. (Three are in copy_3d.c.)
+ * Copies between any two places, now and in stream order. (What CUDA describes as a box is in copy_box.c.)
  *
  * All become rows, and layers of rows, from one address to another. Each side is looked up; what a direction says in
  * its name ("HtoD") only decides whether foreign memory may stand there, since with unified addressing the address
@@ -196,9 +196,8 @@ static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, con
 	return result;
 }
 
-/* Look the sides up and copy; the stream is known. */
-static CUresult run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
-		    struct cn_point *ret_point)
+CUresult cn_copy_run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
+		     struct cn_point *ret_point)
 {
 	struct sides sides;
 	size_t bytes;
@@ -226,110 +225,7 @@ CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner man
 
 	if (result || !copy->row_bytes || !copy->row_count)
 		return result;
-	return run(stream, copy, manner, &point);
-}
-
-/* ---- Two dimensions ---- */
-
-CUresult cn_copy_find_rows(const struct cn_copy_side *side, size_t row_bytes, size_t row_count, size_t pitch_max,
-			   struct cn_rows *ret_rows)
-{
-	struct cn_rows rows = {.pitch = side->pitch};
-	size_t offset, needed, height = side->height;
-
-	switch ((int)side->type) {
-	case CU_MEMORYTYPE_HOST:
-		rows.side = CN_SIDE_HOST;
-		rows.address = (uintptr_t)side->host;
-		break;
-	case CU_MEMORYTYPE_DEVICE:
-		rows.side = CN_SIDE_DEVICE;
-		rows.address = side->device;
-		break;
-	case CU_MEMORYTYPE_UNIFIED:
-		rows.side = CN_SIDE_ANY;
-		rows.address = side->device;
-		break;
-	case CU_MEMORYTYPE_ARRAY:
-		return cn_error(side->array ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
-				"the %s is an array, and there are none", side->name);
-	default:
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s has a memory type of %d", side->name,
-				(int)side->type);
-	}
-	if (__builtin_add_overflow(side->x_bytes, row_bytes, &needed))
-		needed = SIZE_MAX;
-	if (!side->pitch) /* the manual does not say it: rows without a gap */
-		rows.pitch = needed;
-	else if (side->pitch < needed)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's pitch is %zu, less than a row's end at %zu",
-				side->name, side->pitch, needed);
-	if (rows.pitch > pitch_max)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's pitch of %zu is more than %zu", side->name,
-				rows.pitch, pitch_max);
-	if (!rows.address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s is NULL", side->name);
-	if (__builtin_add_overflow(side->y, row_count, &needed))
-		needed = SIZE_MAX;
-	if (!height)
-		height = needed;
-	else if (height < needed)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's height is %zu, less than its last row, %zu",
-				side->name, height, needed);
-	if (__builtin_mul_overflow(rows.pitch, height, &rows.layer_pitch)) /* fine for a single layer: see extent() */
-		rows.layer_pitch = SIZE_MAX;
-	if (__builtin_mul_overflow(height, side->z, &offset) || __builtin_add_overflow(offset, side->y, &offset) ||
-	    __builtin_mul_overflow(rows.pitch, offset, &offset) ||
-	    __builtin_add_overflow(offset, side->x_bytes, &offset) ||
-	    __builtin_add_overflow(rows.address, offset, &rows.address))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "row %zu of layer %zu of the %s is beyond the last address",
-				side->y, side->z, side->name);
-	*ret_rows = rows;
-	return CUDA_SUCCESS;
-}
-
-CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_manner manner)
-{
-	struct cn_stream *stream;
-	struct cn_point point;
-	CUresult result = cn_copy_find_stream(handle, &stream);
-
-	if (result)
-		return result;
-	if (!description)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
-	CUDA_MEMCPY2D given = *description;
-	if (!given.WidthInBytes || !given.Height)
-		return CUDA_SUCCESS;
-
-	struct cn_copy_side from = {
-		.name = "source",
-		.type = given.srcMemoryType,
-		.host = given.srcHost,
-		.device = given.srcDevice,
-		.array = given.srcArray,
-		.pitch = given.srcPitch,
-		.x_bytes = given.srcXInBytes,
-		.y = given.srcY,
-	};
-	struct cn_copy_side to = {
-		.name = "destination",
-		.type = given.dstMemoryType,
-		.host = given.dstHost,
-		.device = given.dstDevice,
-		.array = given.dstArray,
-		.pitch = given.dstPitch,
-		.x_bytes = given.dstXInBytes,
-		.y = given.dstY,
-	};
-	struct cn_copy copy = {.row_bytes = given.WidthInBytes, .row_count = given.Height};
-	int pitch_max = 0;
-	result = cn_device_ops->attribute(stream->context->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &pitch_max);
-	if (!result)
-		result = cn_copy_find_rows(&from, copy.row_bytes, copy.row_count, (size_t)pitch_max, &copy.from);
-	if (!result)
-		result = cn_copy_find_rows(&to, copy.row_bytes, copy.row_count, (size_t)pitch_max, &copy.to);
-	return result ? result : run(stream, &copy, manner, &point);
+	return cn_copy_run(stream, copy, manner, &point);
 }
 
 /* ---- Between contexts ---- */
@@ -386,14 +282,14 @@ CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUc
 	if (result || !bytes)
 		return result;
 	if (manner == CN_IN_STREAM)
-		return run(stream, &copy, manner, &point);
+		return cn_copy_run(stream, &copy, manner, &point);
 
 	/* Ordered with all work of both contexts, before and after. */
 	result = follow(stream, to_context);
 	if (!result)
 		result = follow(stream, from_context);
 	if (!result)
-		result = run(stream, &copy, manner, &point);
+		result = cn_copy_run(stream, &copy, manner, &point);
 	if (!result)
 		result = precede(point, stream, to_context);
 	if (!result && from_context != to_context)
@@ -453,19 +349,4 @@ CN_EXPORT CUresult cuMemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, C
 CN_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
-}
-
-CN_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D *copy)
-{
-	return cn_copy_2d(copy, NULL, CN_NOW);
-}
-
-CN_EXPORT CUresult cuMemcpy2DUnaligned(const CUDA_MEMCPY2D *copy)
-{
-	return cn_copy_2d(copy, NULL, CN_NOW);
-}
-
-CN_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream)
-{
-	return cn_copy_2d(copy, stream, CN_IN_STREAM);
 }

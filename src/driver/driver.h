@@ -112,6 +112,9 @@ CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_context *
 CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_context **ret_context);
 /* CUDA_ERROR_INVALID_VALUE: they are not flags of a context. */
 CUresult cn_context_check_flags(unsigned int flags);
+/* What is wanted of a context that is to be created: somewhere to put it, flags, and a device. */
+CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
+			  struct cn_device **ret_device);
 /* The device's primary context if it is active, else NULL. */
 struct cn_context *cn_primary_context(const struct cn_device *device);
 /* Sleep until everything submitted to any stream of the context so far has happened. */

@@ -101,15 +101,8 @@ FORM(cuDevicePrimaryCtxSetFlags, (CUdevice ordinal, unsigned int flags))
 FORM(cuCtxCreate, (CUcontext * ret_context, unsigned int flags, CUdevice ordinal))
 {
 	struct cn_device *device = NULL;
-	CUresult result = cn_enter();
+	CUresult result = cn_context_check(ret_context, flags, ordinal, &device);
 
-	if (result)
-		return result;
-	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
-	result = cn_device_find(ordinal, &device);
-	if (!result)
-		result = cn_context_check_flags(flags);
 	if (result)
 		return result;
 	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "there are no contexts with 32-bit addresses, which CUDA before 3.2 "

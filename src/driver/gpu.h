@@ -64,6 +64,9 @@ CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream stream);
  */
 CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place);
 
+/* gpu_stream.c: on a GPU, is it the handle of a stream that was destroyed? The runtime must not crash on one. */
+bool cn_gpu_stream_is_gone(CUstream stream);
+
 /* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
 CUresult cn_gpu_take_over(void);
 /* Does this process use a GPU, or will it as far as can be said before cuInit()? Opens the driver for that. */

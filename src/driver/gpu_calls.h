@@ -60,6 +60,8 @@ static inline void cn_gpu_synchronised(struct cn_point point)
 
 /* gpu_memory.c: is it an address of a pool of Cenote's, or of an imported one? */
 bool cn_gpu_is_ours(CUdeviceptr address);
+/* The same in a forked child, where it is nobody's. */
+bool cn_gpu_is_lost(CUdeviceptr address);
 
 /* gpu_pool.c: the driver's own functions. */
 CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);

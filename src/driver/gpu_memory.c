@@ -34,6 +34,14 @@ bool cn_gpu_is_ours(CUdeviceptr address)
 	return cn_gpu_has_pools() && (cn_pool_has(at) || cn_import_has(at));
 }
 
+/* Both tables are whole in the child: one is read without a lock, and a fork waits for the other's. */
+bool cn_gpu_is_lost(CUdeviceptr address)
+{
+	const void *at = (const void *)(uintptr_t)address;
+
+	return !cn_gpu_has_pools() && atomic_load(&cn_pools_exist) && (cn_pool_has(at) || cn_import_has(at));
+}
+
 /* ---- Freeing without a stream ----
  *
  * cuMemFree() of a block does not wait: the program has seen to it that nobody uses the block. For those that have not,
@@ -197,7 +205,10 @@ static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_byt
 
 	if (!cn_gpu_is_ours(pointer) || (!ret_base && !ret_bytes))
 		return CALL(cuMemGetAddressRange)(ret_base, ret_bytes, pointer);
-	CUresult result = cn_cuda.cuCtxGetDevice(&device);
+	CUresult result = cn_cuda_check_current();
+	if (result)
+		return result;
+	result = cn_cuda.cuCtxGetDevice(&device);
 	if (result)
 		return cn_error(result, "no context is current to this thread");
 	bool known = cn_pool_find_memory(pointer, &memory);

@@ -8,7 +8,7 @@
  */
 #include "driver/gpu_calls.h"
 
-#include <sys/stat.h>
+#include "base/descriptor.h"
 
 DRIVER(cuMemPoolCreate);
 DRIVER(cuMemPoolDestroy);
@@ -19,6 +19,7 @@ DRIVER(cuMemPoolGetAccess);
 DRIVER(cuMemPoolSetAccess);
 DRIVER(cuMemPoolExportToShareableHandle);
 DRIVER(cuMemPoolImportFromShareableHandle);
+DRIVER(cuMemImportFromShareableHandle);
 DRIVER(cuMemPoolExportPointer);
 DRIVER(cuMemPoolImportPointer);
 DRIVER(cuMemAllocAsync);
@@ -106,14 +107,6 @@ static CUresult gpu_device_set_pool(CUdevice device, CUmemoryPool pool)
 
 /* ---- Between processes ---- */
 
-/* Our pools travel as a socket that has no name, the driver's as a descriptor of its own kind. */
-static bool is_our_descriptor(int fd)
-{
-	struct stat status;
-
-	return !fstat(fd, &status) && S_ISSOCK(status.st_mode); /* one that leads to no pool is neither's */
-}
-
 static CUresult gpu_pool_export(void *ret_shareable, CUmemoryPool pool, CUmemAllocationHandleType type,
 				unsigned long long flags)
 {
@@ -124,9 +117,26 @@ static CUresult gpu_pool_export(void *ret_shareable, CUmemoryPool pool, CUmemAll
 static CUresult gpu_pool_import(CUmemoryPool *ret_pool, void *shareable, CUmemAllocationHandleType type,
 				unsigned long long flags)
 {
-	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !is_our_descriptor((int)(intptr_t)shareable))
+	/*
+	 * Our pools travel as a socket that has no name, the driver's as a descriptor of its own kind. A socket that
+	 * leads to no pool is neither's.
+	 */
+	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !cn_descriptor_is_socket((int)(intptr_t)shareable))
 		return CALL(cuMemPoolImportFromShareableHandle)(ret_pool, shareable, type, flags);
 	return cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
+}
+
+/* The driver does not know what it was given: say so, if it is a pool of ours. */
+static CUresult gpu_mem_import(CUmemGenericAllocationHandle *ret_memory, void *shareable,
+			       CUmemAllocationHandleType type)
+{
+	CUresult result = CALL(cuMemImportFromShareableHandle)(ret_memory, shareable, type);
+
+	if (result == CUDA_ERROR_UNKNOWN && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+	    cn_descriptor_leads_to_socket((int)(intptr_t)shareable))
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
+	return result;
 }
 
 static CUresult gpu_pool_export_pointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
@@ -205,6 +215,7 @@ const struct cn_gpu_call cn_gpu_pool_calls[] = {
 	SEEN("cuMemPoolSetAccess", gpu_pool_set_access, cuMemPoolSetAccess),
 	SEEN("cuMemPoolExportToShareableHandle", gpu_pool_export, cuMemPoolExportToShareableHandle),
 	SEEN("cuMemPoolImportFromShareableHandle", gpu_pool_import, cuMemPoolImportFromShareableHandle),
+	SEEN("cuMemImportFromShareableHandle", gpu_mem_import, cuMemImportFromShareableHandle),
 	SEEN("cuMemPoolExportPointer", gpu_pool_export_pointer, cuMemPoolExportPointer),
 	SEEN("cuMemPoolImportPointer", gpu_pool_import_pointer, cuMemPoolImportPointer),
 	SEEN("cuMemAllocAsync", cn_gpu_alloc_async, cuMemAllocAsync),

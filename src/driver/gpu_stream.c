@@ -67,9 +67,24 @@ DRIVER(cuStreamQuery);
 DRIVER(cuStreamSynchronize);
 DRIVER(cuWaitExternalSemaphoresAsync);
 
+/*
+ * Which handles are those of destroyed streams is known also without pools: the driver follows such a handle into
+ * memory that is not its own.
+ */
+static bool is_watched(void)
+{
+	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
+}
+
+bool cn_gpu_stream_is_gone(CUstream stream)
+{
+	return cn_on_gpu && is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+	       cn_cuda_is_destroyed(stream);
+}
+
 static CUresult created(CUresult result, const CUstream *stream)
 {
-	if (!result && cn_gpu_has_pools())
+	if (!result && is_watched())
 		cn_cuda_created(*stream);
 	return result;
 }
@@ -95,7 +110,7 @@ static CUresult gpu_green_ctx_stream_create(CUstream *ret_stream, void *context,
 
 static CUresult destroy(CUstream stream, CUresult (*driver)(CUstream stream))
 {
-	if (!cn_gpu_has_pools() || (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+	if (!is_watched() || (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
 		return driver(stream);
 	struct cn_queue *queue = cn_cuda_known(stream);
 	CUresult result = cn_cuda_destroy(stream, driver);
@@ -124,9 +139,7 @@ static CUresult gpu_stream_query(CUstream stream)
 		return CALL(cuStreamQuery)(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(queue);
 	CUresult result = CALL(cuStreamQuery)(stream);
-	if (!result)
-		cn_cuda_reached(point);
-	return result;
+	return result || cn_cuda_seen(point, false) ? result : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult gpu_stream_query_ptsz(CUstream stream)
@@ -142,8 +155,8 @@ static CUresult gpu_stream_synchronize(CUstream stream)
 		return CALL(cuStreamSynchronize)(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(queue);
 	CUresult result = CALL(cuStreamSynchronize)(stream);
-	if (!result)
-		cn_gpu_synchronised(point);
+	if (!result && cn_cuda_seen(point, true) && point.queue && cn_point_reached(point))
+		cn_pools_settle(point);
 	return result;
 }
 

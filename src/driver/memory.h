@@ -193,17 +193,6 @@ struct cn_copy {
 	size_t layer_count; /* 0: one */
 };
 
-/* One side of a CUDA_MEMCPY2D or CUDA_MEMCPY3D. */
-struct cn_copy_side {
-	const char *name;
-	CUmemorytype type;
-	const void *host;
-	CUdeviceptr device;
-	CUarray array;
-	size_t pitch, height;
-	size_t x_bytes, y, z;
-};
-
 struct cn_fill {
 	uint64_t address;
 	size_t pitch;
@@ -221,9 +210,9 @@ enum cn_manner {
 CUresult cn_copy(const struct cn_copy *copy, CUstream stream, enum cn_manner manner);
 /* The stream of a copy. Host functions may name a stream, but not copy in it: a copy can wait. */
 CUresult cn_copy_find_stream(CUstream handle, struct cn_stream **ret_stream);
-/* Where the rows of a side lie. A pitch or a height of 0 is that of rows and layers without a gap. */
-CUresult cn_copy_find_rows(const struct cn_copy_side *side, size_t row_bytes, size_t row_count, size_t pitch_max,
-			   struct cn_rows *ret_rows);
+/* Look the sides up and copy, in a stream that was found so. Rows are not empty. */
+CUresult cn_copy_run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
+		     struct cn_point *ret_point);
 CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream stream, enum cn_manner manner);
 CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream stream, enum cn_manner manner);
 CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,

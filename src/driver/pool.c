@@ -410,7 +410,7 @@ CN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribut
 		return CUDA_SUCCESS;
 	}
 	cn_pool_look_again(pool);
-	cn_pool_numbers(pool->pool, &numbers);
+	cn_pool_bytes(pool->pool, &numbers);
 	switch ((int)attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: value = cn_pool_threshold(pool->pool); break;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: value = numbers.reserved_bytes; break;

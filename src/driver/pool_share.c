@@ -8,14 +8,13 @@
  */
 #include "driver/pool.h"
 
+#include "base/descriptor.h"
 #include "share/export.h"
 #include "share/fabric.h"
 #include "share/import.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
@@ -152,14 +151,6 @@ static CUresult check_import(CUmemAllocationHandleType type)
 	}
 }
 
-static bool leads_to_socket(int fd)
-{
-	struct stat status;
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags >= 0 && flags & O_PATH && !fstat(fd, &status) && S_ISSOCK(status.st_mode);
-}
-
 /* The driver tells a descriptor of something else from a bad argument. */
 static CUresult explain_import(CUresult result, int fd)
 {
@@ -167,7 +158,7 @@ static CUresult explain_import(CUresult result, int fd)
 
 	if (result != CUDA_ERROR_INVALID_VALUE)
 		return result;
-	if (leads_to_socket(fd)) /* the sentence says what is wrong with it */
+	if (cn_descriptor_leads_to_socket(fd)) /* the sentence says what is wrong with it */
 		return CUDA_ERROR_UNKNOWN;
 	if (cn_device_ops->physical_import(fd, &physical))
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);

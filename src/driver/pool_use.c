@@ -103,9 +103,9 @@ static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUm
 	if (!result)
 		result = allocate(ret_pointer, bytes, pool, queue, owner);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
-		/* Destroyed meanwhile: the block may be of a pool that has the record now. */
-		if (*ret_pointer)
-			cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner);
+		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may be the stream. */
+		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner))
+			cn_pool_free_now(*ret_pointer);
 		*ret_pointer = 0;
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	}
@@ -239,7 +239,7 @@ CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream handle)
 
 	/* In a capture only what its graph has allocated is freed; the driver says so for a block of ours. */
 	if (!cn_gpu_has_pools() || cn_cuda_is_capturing(handle))
-		return cn_gpu_driver_free(pointer, handle);
+		return cn_gpu_is_lost(pointer) ? cn_enter() : cn_gpu_driver_free(pointer, handle);
 	CUresult result = cn_enter();
 	if (!result)
 		result = cn_cuda_find(handle, &place);

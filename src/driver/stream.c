@@ -62,8 +62,12 @@ static void reap(void)
 	}
 }
 
-static CUresult make_stream(struct cn_context *context, unsigned int flags, int priority, struct cn_stream **ret_stream)
+/* The handle that is returned is this stream's: when the context ends meanwhile, the slot may be another's already. */
+static CUresult make_stream(struct cn_context *context, unsigned int flags, int priority, struct cn_stream **ret_stream,
+			    uint64_t *ret_handle)
 {
+	uint64_t handle = 0;
+
 	reap();
 	struct cn_stream *stream = cn_table_take(&cn_streams);
 	if (!stream)
@@ -75,7 +79,7 @@ static CUresult make_stream(struct cn_context *context, unsigned int flags, int 
 		stream->flags = flags;
 		stream->priority = priority;
 		stream->id = cn_stream_next_id();
-		uint64_t handle = cn_table_publish(&cn_streams, stream);
+		handle = cn_table_publish(&cn_streams, stream);
 		cn_device_ops->queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &context->group,
 					  handle);
 	}
@@ -85,6 +89,7 @@ static CUresult make_stream(struct cn_context *context, unsigned int flags, int 
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 	}
 	*ret_stream = stream;
+	*ret_handle = handle;
 	return CUDA_SUCCESS;
 }
 
@@ -129,14 +134,13 @@ static CUresult thread_stream(struct cn_context *context, struct cn_stream **ret
 		own = calloc(1, sizeof *own);
 		if (!own)
 			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's default stream");
-		result = make_stream(context, CU_STREAM_DEFAULT, PRIORITY_LEAST, &own->stream);
+		result = make_stream(context, CU_STREAM_DEFAULT, PRIORITY_LEAST, &own->stream, &own->handle);
 		if (result) {
 			free(own);
 			return result;
 		}
 		own->context_handle = context_handle;
 		own->context_id = context->id;
-		own->handle = cn_handle(own->stream);
 		own->next = cn_thread.streams;
 		cn_thread.streams = own;
 	}
@@ -270,6 +274,17 @@ CUresult cn_point_wait(struct cn_point point)
 	return CUDA_SUCCESS;
 }
 
+/* What has become of a stream, in a sentence for who asks: it was another thread, or another call, that has failed. */
+static CUresult explain_failure(CUresult failure)
+{
+	if (failure == CUDA_ERROR_EXTERNAL_DEVICE)
+		return cn_error(failure, "the stream has waited for an event whose recorder has died, or has failed in "
+					 "its own stream, before it was done");
+	return failure ? cn_error(failure, "an operation of the stream has failed, and nothing after it is done: %s",
+				  cn_result_text(failure))
+		       : CUDA_SUCCESS;
+}
+
 /* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
 CUresult cn_stream_wait(struct cn_stream *stream)
 {
@@ -280,7 +295,7 @@ CUresult cn_stream_wait(struct cn_stream *stream)
 		wait_pending(stream->context, false);
 	else
 		result = cn_point_wait(point);
-	return result ? result : atomic_load_explicit(&stream->queue.failure, memory_order_relaxed);
+	return result ? result : explain_failure(atomic_load_explicit(&stream->queue.failure, memory_order_relaxed));
 }
 
 void cn_streams_destroy(struct cn_context *context)
@@ -309,7 +324,7 @@ CUresult cn_streams_wait(struct cn_context *context)
 		if (cn_handle(stream) && stream->context == context)
 			failure = atomic_load(&stream->queue.failure);
 	}
-	return failure ? failure : atomic_load(&context->legacy.queue.failure);
+	return explain_failure(failure ? failure : atomic_load(&context->legacy.queue.failure));
 }
 
 /* The program has waited for a context, or for its legacy stream, which stands for the blocking ones. */
@@ -333,6 +348,7 @@ CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int
 {
 	struct cn_context *context;
 	struct cn_stream *stream;
+	uint64_t handle;
 	CUresult result = cn_enter_context(&context);
 
 	if (result)
@@ -343,9 +359,9 @@ CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "stream flags 0x%x are unknown", flags);
 	priority = priority > PRIORITY_LEAST ? PRIORITY_LEAST : priority;
 	priority = priority < PRIORITY_GREATEST ? PRIORITY_GREATEST : priority;
-	result = make_stream(context, flags, priority, &stream);
+	result = make_stream(context, flags, priority, &stream, &handle);
 	if (!result)
-		*ret_stream = (CUstream)(uintptr_t)cn_handle(stream);
+		*ret_stream = (CUstream)(uintptr_t)handle;
 	return result;
 }
 
@@ -383,7 +399,7 @@ CN_EXPORT CUresult cuStreamQuery(CUstream handle)
 				      : cn_queue_idle(&stream->queue);
 	if (!idle)
 		return CUDA_ERROR_NOT_READY;
-	return atomic_load_explicit(&stream->queue.failure, memory_order_relaxed);
+	return explain_failure(atomic_load_explicit(&stream->queue.failure, memory_order_relaxed));
 }
 
 CN_EXPORT CUresult cuStreamSynchronize(CUstream handle)

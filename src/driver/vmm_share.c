@@ -9,12 +9,11 @@
  */
 #include "driver/vmm.h"
 
+#include "base/descriptor.h"
 #include "driver/memory.h"
 #include "share/fabric.h"
 
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static CUresult export_descriptor(struct cn_allocation *allocation, void *ret_shareable)
@@ -97,10 +96,8 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 static CUresult import_descriptor(int fd, struct cn_physical **ret_physical)
 {
 	CUresult result = cn_device_ops->physical_import(fd, ret_physical);
-	struct stat status;
 
-	if (result == CUDA_ERROR_UNKNOWN && !fstat(fd, &status) && S_ISSOCK(status.st_mode) &&
-	    fcntl(fd, F_GETFL) & O_PATH)
+	if (result == CUDA_ERROR_UNKNOWN && cn_descriptor_leads_to_socket(fd))
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
 	return result;

@@ -11,6 +11,8 @@
  */
 #include "pool/internal.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum {
@@ -21,11 +23,13 @@ enum {
 	KEPT_PARTS = 3,        /* what the caches keep is so many parts of the pool, or it is joined */
 	KEPT_SHIFT = 6,        /* of so many, to the power of two */
 	MORE_SHIFT = 4,        /* and again when there is this part more of it */
+	LOOKED_AT_FREELY = 16, /* caches, for one allocation */
 	CREDIT_BYTES_MAX = 4 * 1024 * 1024,
 	LARGEST_CLASS = CN_CLASS_COUNT - 1,
 };
 
 static _Atomic uint64_t last_cache;
+static _Atomic uint32_t last_place;
 
 /* What a thread found last: caches by pool and queue. */
 static _Thread_local struct {
@@ -42,10 +46,65 @@ static CUresult is_gone(void)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 }
 
+/* Give the queue a place, for good, and the pool a shelf that has it. False: no memory. */
+static bool make_place(struct cn_pool *pool, struct cn_queue *queue)
+{
+	struct cn_cache *_Atomic *none = NULL;
+	uint32_t place = atomic_load(&queue->place);
+
+	if (!place) {
+		uint32_t fresh = atomic_fetch_add(&last_place, 1) + 1;
+		place = atomic_compare_exchange_strong(&queue->place, &place, fresh) ? fresh : place;
+	}
+	if (place >= CN_PLACE_COUNT || atomic_load(&pool->shelves[place / CN_SHELF_PLACES]))
+		return true;
+	struct cn_cache *_Atomic *shelf = calloc(CN_SHELF_PLACES, sizeof(struct cn_cache * _Atomic));
+	if (!shelf)
+		return false;
+	if (!atomic_compare_exchange_strong(&pool->shelves[place / CN_SHELF_PLACES], &none, shelf))
+		free((void *)shelf);
+	return true;
+}
+
+/*
+ * Let everybody find the cache. False: there must be another wing for it; it is taken from *more if there is one. Pool
+ * locked.
+ */
+static bool enter_cache(struct cn_pool *pool, struct cn_cache *cache, struct cn_wing **more)
+{
+	uint32_t place = atomic_load(&cache->queue->place);
+	unsigned number = atomic_load(&pool->cache_count), at = number % CN_WING_CACHES;
+
+	if (number && !at) {
+		if (!*more)
+			return false;
+		atomic_store_explicit(&pool->last_wing->next, *more, memory_order_release);
+		pool->last_wing = *more;
+		*more = NULL;
+	} else if (!number) {
+		pool->last_wing = &pool->wing;
+	}
+	cache->next = atomic_load(&pool->caches);
+	cache->wing = pool->last_wing;
+	cache->wing_bit = 1ull << at;
+	cache->credit_bytes_max = number < CN_CREDITORS_MAX ? CREDIT_BYTES_MAX : 0;
+	atomic_store_explicit(&cache->wing->caches[at], cache, memory_order_release);
+	atomic_store_explicit(&pool->caches, cache, memory_order_release);
+	if (number < CN_CREDITORS_MAX)
+		atomic_store_explicit(&pool->creditors[number], cache, memory_order_release);
+	if (place < CN_PLACE_COUNT)
+		atomic_store_explicit(&pool->shelves[place / CN_SHELF_PLACES][place % CN_SHELF_PLACES], cache,
+				      memory_order_release);
+	atomic_store(&pool->cache_count, number + 1);
+	return true;
+}
+
 /* For a queue that has none yet. */
 static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_cache **ret_cache)
 {
-	struct cn_cache *cache = cn_cache_take(), *other = NULL;
+	struct cn_cache *cache = make_place(pool, queue) ? cn_cache_take() : NULL, *other = NULL;
+	struct cn_wing *more = NULL;
+	bool ended, entered = false;
 
 	if (!cache)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
@@ -54,19 +113,22 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&last_cache, 1) + 1) << 40;
 	cn_quick_unlock(&cache->lock);
-	cn_lock(&pool->lock);
-	bool ended = pool->ended;
-	if (!ended)
-		other = cn_pool_cache(pool, queue);
-	if (!ended && !other) {
-		cache->next = atomic_load(&pool->caches);
-		atomic_store_explicit(&pool->caches, cache, memory_order_release);
-	}
-	cn_unlock(&pool->lock);
-	if (ended || other)
+	do {
+		cn_lock(&pool->lock);
+		ended = pool->ended;
+		if (!ended)
+			other = cn_pool_cache(pool, queue);
+		if (!ended && !other)
+			entered = enter_cache(pool, cache, &more);
+		cn_unlock(&pool->lock);
+	} while (!ended && !other && !entered && (more = calloc(1, sizeof *more)));
+	free(more);
+	if (!entered)
 		cn_cache_give(cache);
 	if (ended)
 		return is_gone();
+	if (!entered && !other)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records of streams");
 	*ret_cache = other ? other : cache;
 	return CUDA_SUCCESS;
 }
@@ -126,28 +188,41 @@ static inline void count_unused(struct cn_cache *cache, uint64_t bytes)
 {
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
 
-	bool full = credit > CREDIT_BYTES_MAX;
+	bool full = credit > cache->credit_bytes_max;
 	atomic_store_explicit(&cache->credit_bytes, full ? 0 : credit, memory_order_relaxed);
 	if (full) /* last: see cn_pool_used() */
 		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
 }
 
-static __attribute__((noinline)) void raise_high(struct cn_pool *pool)
+/*
+ * The count is above the greatest height: this is one, or credits make it so. Then ours is given up: else every
+ * allocation would come here, and look at what other threads are writing.
+ */
+static __attribute__((noinline)) void raise_high(struct cn_cache *cache)
 {
+	struct cn_pool *pool = cache->pool;
 	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 
-	while (used > high && !atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used,
-								     memory_order_relaxed, memory_order_relaxed))
-		;
+	while (used > high)
+		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
+							  memory_order_relaxed))
+			return;
+	if (!atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed))
+		return;
+	cn_quick_lock(&cache->lock);
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	atomic_store_explicit(&cache->credit_bytes, 0, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&pool->counted_bytes, credit, memory_order_acq_rel);
+	cn_quick_unlock(&cache->lock);
 }
 
 /* An allocation has succeeded. */
-static inline void note_high(struct cn_pool *pool)
+static inline void note_high(struct cn_pool *pool, struct cn_cache *cache)
 {
 	if (__builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
 				     atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed),
 			     0))
-		raise_high(pool);
+		raise_high(cache);
 }
 
 /* ---- Allocating ---- */
@@ -166,6 +241,19 @@ static inline void *hand_out(struct cn_pool *pool, struct cn_block *block, size_
 	return pool->base + (size_t)block->start * CN_UNIT_BYTES;
 }
 
+/* A freed block is the queue's to reuse, and the pool knows that there is one of its class. Cache locked. */
+static inline __attribute__((always_inline)) void keep(struct cn_cache *cache, uint32_t index)
+{
+	struct cn_pool *pool = cache->pool;
+	struct cn_block *block = block_of(pool, index);
+
+	unsigned class = cn_bins_push(&pool->heap, &cache->bins, index);
+	_Atomic uint64_t *announced = &cache->wing->announced[class];
+	if (!block->next && !(atomic_load_explicit(announced, memory_order_relaxed) & cache->wing_bit))
+		atomic_fetch_or_explicit(announced, cache->wing_bit, memory_order_relaxed);
+	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
+}
+
 /* Cut what is too large: the rest stays with its queue, or becomes anybody's. Cache locked, block MOVING. */
 static void trim_block(struct cn_cache *cache, uint32_t index, uint32_t units, bool rest_is_settled)
 {
@@ -182,8 +270,7 @@ static void trim_block(struct cn_cache *cache, uint32_t index, uint32_t units, b
 	if (rest && !rest_is_settled) {
 		struct cn_block *other = block_of(pool, rest);
 		other->number = block->number;
-		cn_bins_push(&pool->heap, &cache->bins, rest);
-		atomic_store_explicit(&other->state, CN_BLOCK_CACHED, memory_order_release);
+		keep(cache, rest);
 	}
 }
 
@@ -232,6 +319,54 @@ static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct
 	return !cn_device_ops->point_waits_outside(point);
 }
 
+/* One that another queue freed, of the classes from `units` up to `last_class`. The other cache is locked. */
+static uint32_t look_into(const struct cn_cache *other, const struct cn_cache *own, uint32_t units, unsigned last_class,
+			  enum rule rule)
+{
+	for (unsigned at = cn_bins_next(&other->bins, cn_class_below(units)); at <= last_class;
+	     at = cn_bins_next(&other->bins, at + 1)) {
+		uint32_t index = other->bins.heads[at];
+		for (unsigned deep = 0; index && deep < LOOK_DEEP_MAX; deep++) {
+			const struct cn_block *block = block_of(own->pool, index);
+			if (block->units >= units && fits_rule(rule, other, block, own->queue))
+				return index;
+			index = block->next;
+		}
+	}
+	return 0;
+}
+
+static uint32_t take_from(struct cn_cache *other, const struct cn_cache *own, uint32_t units, unsigned last_class,
+			  enum rule rule, struct cn_point *ret_point)
+{
+	cn_quick_lock(&other->lock);
+	uint32_t index = look_into(other, own, units, last_class, rule);
+	if (index) {
+		struct cn_block *block = block_of(own->pool, index);
+		*ret_point = (struct cn_point){other->queue, block->number};
+		cn_bins_remove(&own->pool->heap, &other->bins, index);
+		set_moving(block);
+		trim_block(other, index, units, false);
+	} else { /* nobody needs to come again for what is gone */
+		for (unsigned at = cn_class_below(units); at <= cn_class_above(units); at++)
+			if (!other->bins.heads[at])
+				atomic_fetch_and_explicit(&other->wing->announced[at], ~other->wing_bit,
+							  memory_order_relaxed);
+	}
+	cn_quick_unlock(&other->lock);
+	return index;
+}
+
+/* Caches of a wing that may have something. */
+static uint64_t announced_in(const struct cn_wing *wing, unsigned class, unsigned last_class)
+{
+	uint64_t caches = 0;
+
+	for (; class <= last_class; class ++)
+		caches |= atomic_load_explicit(&wing->announced[class], memory_order_relaxed);
+	return caches;
+}
+
 /*
  * What other queues freed, of the classes up to `last_class`. The block is taken off its list; *ret_point is its
  * free.
@@ -239,29 +374,21 @@ static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct
 static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned last_class, enum rule rule,
 				 struct cn_point *ret_point)
 {
-	struct cn_cache *other = atomic_load_explicit(&own->pool->caches, memory_order_acquire);
+	const struct cn_wing *wing = &own->pool->wing;
 
-	for (; other; other = other->next) {
-		if (other == own)
-			continue;
-		cn_quick_lock(&other->lock);
-		for (unsigned at = cn_bins_next(&other->bins, cn_class_below(units)); at <= last_class;
-		     at = cn_bins_next(&other->bins, at + 1)) {
-			uint32_t index = other->bins.heads[at];
-			for (unsigned deep = 0; index && deep < LOOK_DEEP_MAX; deep++) {
-				struct cn_block *block = block_of(own->pool, index);
-				if (block->units >= units && fits_rule(rule, other, block, own->queue)) {
-					*ret_point = (struct cn_point){other->queue, block->number};
-					cn_bins_remove(&own->pool->heap, &other->bins, index);
-					set_moving(block);
-					trim_block(other, index, units, false);
-					cn_quick_unlock(&other->lock);
-					return index;
-				}
-				index = block->next;
-			}
+	if (atomic_load_explicit(&own->pool->cache_count, memory_order_relaxed) < 2)
+		return 0; /* there are no others */
+	for (; wing; wing = atomic_load_explicit(&wing->next, memory_order_acquire)) {
+		uint64_t caches = announced_in(wing, cn_class_below(units), last_class);
+		if (wing == own->wing)
+			caches &= ~own->wing_bit;
+		for (; caches; caches &= caches - 1) {
+			struct cn_cache *other =
+				atomic_load_explicit(&wing->caches[__builtin_ctzll(caches)], memory_order_acquire);
+			uint32_t index = take_from(other, own, units, last_class, rule, ret_point);
+			if (index)
+				return index;
 		}
-		cn_quick_unlock(&other->lock);
 	}
 	return 0;
 }
@@ -273,8 +400,7 @@ static void put_back(struct cn_pool *pool, uint32_t index, struct cn_point point
 
 	cn_quick_lock(&other->lock);
 	block_of(pool, index)->number = point.number;
-	cn_bins_push(&pool->heap, &other->bins, index);
-	atomic_store_explicit(&block_of(pool, index)->state, CN_BLOCK_CACHED, memory_order_release);
+	keep(other, index);
 	cn_quick_unlock(&other->lock);
 }
 
@@ -351,8 +477,6 @@ static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t u
 	struct cn_point point;
 	uint32_t index = 0;
 
-	if (atomic_load_explicit(&pool->caches, memory_order_acquire) == cache && !atomic_load(&cache->next))
-		return 0; /* there are no others */
 	if (policies & CN_POOL_FOLLOW_EVENTS)
 		index = take_followed(cache, handle, units, last_class,
 				      policies & CN_POOL_OPPORTUNISTIC ? FOLLOWED_PENDING : FOLLOWED);
@@ -383,6 +507,12 @@ static void join_pieces(struct cn_pool *pool)
 {
 	struct cn_cache *first = atomic_load_explicit(&pool->caches, memory_order_acquire);
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) / CN_UNIT_BYTES;
+
+	/* Where a look takes long, it is for so many more allocations. */
+	if ((atomic_fetch_add_explicit(&pool->joins_passed, 1, memory_order_relaxed) + 1) * LOOKED_AT_FREELY <
+	    atomic_load_explicit(&pool->cache_count, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&pool->joins_passed, 0, memory_order_relaxed);
 	uint64_t kept = kept_units(first);
 
 	/* After one that was in vain, or nearly so, there must be some more of them. */
@@ -463,9 +593,21 @@ static CUresult reuse_or_grow(struct cn_cache *cache, uint64_t handle, uint32_t 
 	return *ret_index ? CUDA_SUCCESS : grow(cache->pool, units, ret_index);
 }
 
+/* Until a time, not for a time: whoever is interrupted often is neither less patient nor more. */
+static void sleep_a_millisecond(void)
+{
+	const long millisecond_ns = 1000000, second_ns = 1000000000;
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += end.tv_nsec >= second_ns - millisecond_ns;
+	end.tv_nsec = (end.tv_nsec + millisecond_ns) % second_ns;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+		continue;
+}
+
 static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
 {
-	const struct timespec millisecond = {.tv_nsec = 1000000};
 	uint32_t rounded = cn_class_units(cn_class_above(units));
 	CUresult result = CUDA_ERROR_NOT_READY;
 
@@ -477,15 +619,16 @@ static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, uint32_
 			continue;
 		if (result != CUDA_ERROR_OUT_OF_MEMORY)
 			break;
+		bool ending = cn_pools_are_ending(); /* what they have goes back to the device */
 		if (!round) { /* free chunks that lie scattered can be exchanged for others that lie together */
 			/* Without OPPORTUNISTIC a queue's own pieces were left apart, for nobody else to have. */
 			cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 			cn_pool_release(cache->pool);
 			continue;
 		}
-		if (!has_pending(cache->pool))
+		if (!ending && !has_pending(cache->pool))
 			break;
-		nanosleep(&millisecond, NULL); /* work is under way, and may free something */
+		sleep_a_millisecond(); /* work is under way, and may free something */
 	}
 	if (result == CUDA_ERROR_NOT_READY)
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
@@ -542,7 +685,7 @@ CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t
 		if (result)
 			return result;
 	}
-	note_high(pool);
+	note_high(pool, cache);
 	*ret_address = hand_out(pool, block_of(pool, index), bytes, id);
 	return CUDA_SUCCESS;
 }
@@ -608,8 +751,7 @@ CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle)
 		return refuse(address, live);
 	cn_quick_lock(&cache->lock);
 	block->number = point.number;
-	cn_bins_push(&pool->heap, &cache->bins, index);
-	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
+	keep(cache, index);
 	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
 	cn_quick_unlock(&cache->lock); /* the pool may go from here on, but not its record */
 	cn_pool_let_go(pool);

@@ -119,7 +119,8 @@ static inline void cn_bins_count(struct cn_bins *bins, uint64_t change)
 	atomic_store_explicit(&bins->units, units + change, memory_order_relaxed);
 }
 
-static inline void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
+/* Returns the class. */
+static inline unsigned cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
 	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
@@ -133,6 +134,7 @@ static inline void cn_bins_push(const struct cn_heap *heap, struct cn_bins *bins
 		bins->filled[class / 64] |= 1ull << class % 64;
 	bins->heads[class] = index;
 	cn_bins_count(bins, units);
+	return class;
 }
 
 /* The newest of a class; 0: there is none. */

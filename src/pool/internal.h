@@ -16,11 +16,33 @@ struct cn_cache {
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
 	struct cn_cache *_Atomic next; /* of the pool; the list only grows */
+	struct cn_wing *wing;
+	uint64_t wing_bit; /* this cache's */
 	uint64_t next_id;
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
-	_Atomic uint64_t swept;        /* how far the queue was when join_pieces() last looked */
+	uint64_t credit_bytes_max;
+	_Atomic uint64_t swept; /* how far the queue was when join_pieces() last looked */
 	struct cn_bins bins;
+};
+
+/*
+ * Nothing that is done for each allocation may take longer the more streams there are. So a cache is found by its
+ * queue's place, not by looking through all; a few of them have credit, and these are asked; and of 64 caches at a
+ * time, a wing, one word says which may have a block of a class.
+ */
+enum {
+	CN_SHELVES = 256,
+	CN_SHELF_PLACES = 256,
+	CN_PLACE_COUNT = CN_SHELVES * CN_SHELF_PLACES, /* the caches of further queues are looked for */
+	CN_CREDITORS_MAX = 16,
+	CN_WING_CACHES = 64, /* bits of a word */
+};
+
+struct cn_wing {
+	struct cn_wing *_Atomic next;
+	struct cn_cache *_Atomic caches[CN_WING_CACHES];
+	_Atomic uint64_t announced[CN_CLASS_COUNT]; /* who may have a block: a bit changes under its cache's lock */
 };
 
 struct cn_pool {
@@ -31,7 +53,8 @@ struct cn_pool {
 	_Atomic uint64_t id;
 	_Atomic uint64_t max_bytes;
 	struct cn_cache *_Atomic caches;
-	struct cn_pool *next;             /* of all pools; `pools.lock` guards it */
+	struct cn_cache *_Atomic *_Atomic shelves[CN_SHELVES]; /* caches by place; once there, they stay */
+	struct cn_pool *next;                                  /* of all pools; `pools.lock` guards it */
 	_Alignas(64) struct cn_lock lock; /* of the heap, the list of caches, and what is counted below */
 
 	char *_Atomic base;
@@ -52,6 +75,10 @@ struct cn_pool {
 		join_units; /* what the caches must keep before they are asked for it again: see join_pieces() */
 	uint64_t reused_settled, grown;
 	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
+	_Atomic unsigned cache_count;
+	_Atomic unsigned joins_passed; /* allocations since join_pieces() has looked */
+	struct cn_cache *_Atomic creditors[CN_CREDITORS_MAX];
+	struct cn_wing wing, *last_wing;             /* the first, and the one that has room */
 	_Alignas(64) _Atomic uint64_t counted_bytes; /* what is used, and the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
@@ -80,6 +107,8 @@ bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
 /* Take in what was given back. */
 void cn_pool_collect(struct cn_pool *pool);
+/* Is there a destroyed pool that only waits for its frees to happen? If so, it is ended if they have. */
+bool cn_pools_are_ending(void);
 /* Give all free chunks back. */
 void cn_pool_release(struct cn_pool *pool);
 

@@ -12,7 +12,6 @@
  */
 #include "pool/internal.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,20 +28,27 @@ static struct {
 	struct cn_pool *first, *ended, *spare;
 	struct cn_cache *spare_caches;
 	_Atomic uint64_t last_id;
+	_Atomic unsigned ending_count; /* pools that a thread is just taking apart */
 } pools;
 
 /* ---- Which pool ---- */
 
 struct cn_pool *_Atomic *_Atomic cn_pool_table;
-static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
-static void make_table(void)
+/* With the first pool; if there was no room for it then, with the next. */
+static bool make_table(void)
 {
 	size_t bytes = ((size_t)1 << (CN_ADDRESS_BITS - CN_TABLE_SHIFT)) * sizeof(void *);
-	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct cn_pool *_Atomic *none = NULL;
 
-	if (table != MAP_FAILED)
-		atomic_store(&cn_pool_table, table);
+	if (atomic_load(&cn_pool_table))
+		return true;
+	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (table == MAP_FAILED)
+		return false;
+	if (!atomic_compare_exchange_strong(&cn_pool_table, &none, table))
+		munmap(table, bytes);
+	return true;
 }
 
 static void enter_table(const struct cn_pool *pool, struct cn_pool *value)
@@ -62,10 +68,19 @@ bool cn_pool_has(const void *address)
 
 struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	struct cn_cache *cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
+	uint32_t place = atomic_load_explicit(&queue->place, memory_order_relaxed);
+	struct cn_cache *cache = NULL;
 
-	while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
-		cache = atomic_load_explicit(&cache->next, memory_order_acquire);
+	if (place && place < CN_PLACE_COUNT) {
+		struct cn_cache *_Atomic *shelf =
+			atomic_load_explicit(&pool->shelves[place / CN_SHELF_PLACES], memory_order_acquire);
+		if (shelf)
+			cache = atomic_load_explicit(&shelf[place % CN_SHELF_PLACES], memory_order_acquire);
+	} else if (place) {
+		cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
+		while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
+			cache = atomic_load_explicit(&cache->next, memory_order_acquire);
+	}
 	return cache;
 }
 
@@ -106,9 +121,12 @@ uint64_t cn_pool_used(const struct cn_pool *pool)
 	 */
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_acquire), credits = 0;
 
-	for (struct cn_cache *cache = atomic_load_explicit(&pool->caches, memory_order_acquire); cache;
-	     cache = cache->next)
+	for (unsigned i = 0; i < CN_CREDITORS_MAX; i++) {
+		const struct cn_cache *cache = atomic_load_explicit(&pool->creditors[i], memory_order_acquire);
+		if (!cache)
+			break;
 		credits += atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	}
 	return counted > credits ? counted - credits : 0;
 }
 
@@ -314,9 +332,8 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 	CUresult result;
 
 	cn_pools_reap();
-	pthread_once(&table_once, make_table);
 	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
-	struct cn_pool *pool = atomic_load(&cn_pool_table) ? new_record(units) : NULL;
+	struct cn_pool *pool = make_table() ? new_record(units) : NULL;
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
 	if (!cn_heap_open(&pool->heap, units)) {
@@ -401,7 +418,14 @@ static void end_pool(struct cn_pool *pool)
 	cn_unlock(&pool->lock);
 	for (struct cn_cache *next; cache; cache = next) {
 		next = cache->next;
+		uint32_t place = atomic_load_explicit(&cache->queue->place, memory_order_relaxed);
+		if (place < CN_PLACE_COUNT)
+			atomic_store(&pool->shelves[place / CN_SHELF_PLACES][place % CN_SHELF_PLACES], NULL);
 		cn_cache_give(cache);
+	}
+	for (struct cn_wing *wing = atomic_load(&pool->wing.next), *next; wing; wing = next) {
+		next = atomic_load(&wing->next);
+		free(wing);
 	}
 	cn_heap_empty(&pool->heap);
 	cn_lock(&pools.lock);
@@ -434,6 +458,7 @@ void cn_pools_reap(void)
 			*link = pool->next;
 			pool->next = ended;
 			ended = pool;
+			pools.ending_count++;
 		} else {
 			link = &pool->next;
 		}
@@ -442,8 +467,21 @@ void cn_pools_reap(void)
 	while (ended) {
 		struct cn_pool *next = ended->next;
 		end_pool(ended);
+		pools.ending_count--;
 		ended = next;
 	}
+}
+
+bool cn_pools_are_ending(void)
+{
+	cn_lock(&pools.lock);
+	bool found = pools.ending_count != 0;
+	for (const struct cn_pool *pool = pools.first; pool && !found; pool = pool->next)
+		found = atomic_load(&pool->dying) && !cn_pool_used(pool);
+	cn_unlock(&pools.lock);
+	if (found)
+		cn_pools_reap();
+	return found;
 }
 
 void cn_pool_destroy(struct cn_pool *pool)
@@ -499,7 +537,7 @@ void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used)
 	}
 }
 
-static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+static struct cn_pool_numbers count_bytes(struct cn_pool *pool)
 {
 	struct cn_pool_numbers numbers = {
 		.used_bytes = cn_pool_used(pool),
@@ -507,6 +545,21 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	};
 
 	cn_pool_collect(pool);
+	cn_lock(&pool->lock);
+	numbers.reserved_bytes = pool->reserved_bytes;
+	numbers.reserved_high_bytes = pool->reserved_high_bytes;
+	cn_unlock(&pool->lock);
+	/* Summed while others work, the use can come out too high (cn_pool_used()); never above the reserved. */
+	if (numbers.used_high_bytes > numbers.reserved_high_bytes)
+		numbers.used_high_bytes = numbers.reserved_high_bytes;
+	return numbers;
+}
+
+/* Looks at every block there is. */
+static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+{
+	struct cn_pool_numbers numbers = count_bytes(pool);
+
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
 		cn_quick_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
@@ -514,11 +567,6 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 		numbers.metadata_bytes += sizeof *cache;
 	}
 	cn_lock(&pool->lock);
-	numbers.reserved_bytes = pool->reserved_bytes;
-	numbers.reserved_high_bytes = pool->reserved_high_bytes;
-	/* Summed while others work, the use can come out too high (cn_pool_used()); never above the reserved. */
-	if (numbers.used_high_bytes > numbers.reserved_high_bytes)
-		numbers.used_high_bytes = numbers.reserved_high_bytes;
 	numbers.reused_settled = pool->reused_settled;
 	numbers.reused_followed = pool->reused_followed;
 	numbers.reused_opportunistic = pool->reused_opportunistic;
@@ -548,6 +596,15 @@ void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	*ret_numbers = (struct cn_pool_numbers){0};
 	if (pin(pool)) {
 		count_all(pool, ret_numbers);
+		unpin(pool);
+	}
+}
+
+void cn_pool_bytes(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+{
+	*ret_numbers = (struct cn_pool_numbers){0};
+	if (pin(pool)) {
+		*ret_numbers = count_bytes(pool);
 		unpin(pool);
 	}
 }

@@ -124,6 +124,8 @@ void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);
 uint64_t cn_pool_threshold(const struct cn_pool *pool);
 void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
 void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
+/* The first four of them alone, for which no block must be looked at. */
+void cn_pool_bytes(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
 /* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
 void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
 void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);

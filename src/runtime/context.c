@@ -257,8 +257,10 @@ CUresult cn_runtime_context(void)
 		return result;
 	if (!current)
 		return make_context();
-	result = cuCtxGetDevice(&device);
-	return result && current == thread.context ? make_context() : result;
+	if (current != thread.context)
+		return cuCtxGetDevice(&device);
+	/* On a GPU one that is gone still says which device it was of; this it does not say. */
+	return cuCtxGetStreamPriorityRange(NULL, NULL) ? make_context() : CUDA_SUCCESS;
 }
 
 CUresult cn_runtime_device(int *ret_device)

@@ -7,6 +7,8 @@
  */
 #include "runtime/runtime.h"
 
+#include "driver/gpu.h"
+
 /* The headers declare these only to programs that ask for per-thread default streams. */
 #pragma GCC visibility push(default)
 extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
@@ -119,7 +121,11 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
 	bool needed;
 	cudaError_t error = prepare(p, &needed, &copy);
 
-	return needed ? cn_runtime_result(cuMemcpy3DAsync(&copy, stream)) : error;
+	if (!needed)
+		return error;
+	if (cn_gpu_stream_is_gone(stream)) /* the driver would crash */
+		return CN_REFUSE(cudaErrorInvalidResourceHandle, "the stream %p has been destroyed", (void *)stream);
+	return cn_runtime_result(cuMemcpy3DAsync(&copy, stream));
 }
 
 cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)

@@ -324,7 +324,11 @@ static struct tenant *find_tenant_locked(const struct wish *wish)
 	return tenant;
 }
 
-/* The chunk, with a user more; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context is the tenant. */
+/*
+ * The chunk, with a user more; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context is the tenant.
+ * CUDA_ERROR_MAP_FAILED: it is of another size than was said before, and what is said of the memory in it not true of
+ * what is mapped.
+ */
 static CUresult take_chunk_locked(const struct wish *wish, struct chunk **ret_chunk)
 {
 	const struct tenant *tenant = find_tenant_locked(wish);
@@ -335,6 +339,8 @@ static CUresult take_chunk_locked(const struct wish *wish, struct chunk **ret_ch
 		return CUDA_ERROR_INVALID_HANDLE;
 	while (chunk && (chunk->tenant != tenant || chunk->number != number))
 		chunk = chunk->next;
+	if (chunk && chunk->bytes != loan(wish, CN_LOAN_CHUNK_BYTES))
+		return CUDA_ERROR_MAP_FAILED;
 	if (chunk)
 		chunk->users++;
 	*ret_chunk = chunk;
@@ -386,8 +392,12 @@ static CUresult map_chunk(const struct wish *wish, struct chunk *ret_chunk)
 	return CUDA_SUCCESS;
 }
 
-static CUresult explain_tenant(void)
+/* Why there is no chunk to take. */
+static CUresult explain_taking(CUresult result)
 {
+	if (result == CUDA_ERROR_MAP_FAILED)
+		return cn_error(CUDA_ERROR_MAP_FAILED,
+				"the handle's process says of memory that is open already that it is of another size");
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "another context of this device has memory of the handle's process "
 						   "open, and only one may");
 }
@@ -402,7 +412,7 @@ static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 	CUresult result = take_chunk_locked(wish, &chunk);
 	cn_unlock(&borrowed.lock);
 	if (result)
-		return explain_tenant();
+		return explain_taking(result);
 	*ret_chunk = chunk;
 	if (chunk)
 		return CUDA_SUCCESS;
@@ -432,7 +442,7 @@ static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 		cn_device_ops->view_free(fresh->view);
 		free(fresh);
 	}
-	return result ? explain_tenant() : CUDA_SUCCESS;
+	return result ? explain_taking(result) : CUDA_SUCCESS;
 
 err_free:
 	free(tenant);

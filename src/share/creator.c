@@ -26,6 +26,7 @@ enum answer {
 	FULL,          /* it does not read */
 	NONSENSE,      /* it says what no creator does */
 	NO_WATCH,      /* the connection cannot be watched */
+	NO_DESCRIPTOR, /* it has answered, and the descriptor is lost */
 };
 
 struct question {
@@ -71,15 +72,30 @@ static void unlink_opened(struct cn_opened *opened)
 	opened->creator = NULL;
 }
 
+static void return_due(struct cn_watch *linger)
+{
+	cn_opened_return((struct cn_opened *)linger);
+}
+
 void cn_opened_return(struct cn_opened *opened)
 {
 	struct cn_creator *creator = opened->creator;
 	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_EVENT_FREED, .words = {opened->number}}};
+	int error = creator ? cn_wire_send(creator->channel.fd, &parcel) : 0;
 
-	if (creator) {
-		unlink_opened(opened);
-		cn_wire_send(creator->channel.fd, &parcel); /* if it does not read, it hears of it when we end */
+	if (error && error != EPIPE) { /* no room: it would keep the event until we end, so say it later */
+		if (!opened->linger.watched) {
+			opened->linger.fd = -1;
+			cn_service_keep(&opened->linger);
+		}
+		opened->linger.due = return_due;
+		opened->linger.due_ns = cn_service_now_ns() + CN_OPENED_LINGER_NS;
+		return;
 	}
+	if (creator)
+		unlink_opened(opened);
+	if (opened->linger.watched)
+		cn_service_unwatch(&opened->linger);
 	free(opened);
 }
 
@@ -141,6 +157,23 @@ static bool is_answer(const struct cn_parcel *reply)
 	return reply->descriptor_count == 1 && recorder && recorder < CN_RECORDER_ALL_OTHERS;
 }
 
+/*
+ * An answer has come, and its descriptor is lost: this process may have no more of them. Questions are answered in
+ * their order, so it was to the oldest; the others, and what is open, are as they were.
+ */
+static void lose_answer(struct cn_creator *creator)
+{
+	struct question **link = &creator->questions, *question;
+
+	while ((*link)->next)
+		link = &(*link)->next;
+	question = *link;
+	*link = NULL;
+	cn_wire_send(creator->channel.fd, &(struct cn_parcel){.message = {.kind = CN_MESSAGE_EVENT_FREED,
+									  .words = {question->opened->number}}});
+	answer_question(question, NO_DESCRIPTOR);
+}
+
 static void creator_ready(struct cn_watch *channel)
 {
 	struct cn_creator *creator = (struct cn_creator *)channel;
@@ -149,6 +182,10 @@ static void creator_ready(struct cn_watch *channel)
 
 	if (error == EAGAIN)
 		return;
+	if (error == EMFILE && creator->questions) {
+		lose_answer(creator);
+		return;
+	}
 	if (error) {
 		end_creator(creator, error == EPIPE ? LOST : NONSENSE);
 		return;
@@ -274,6 +311,9 @@ static CUresult explain(enum answer answer)
 	case NONSENSE:
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 				"the handle's process has answered what Cenote never says, or its answer was lost");
+	case NO_DESCRIPTOR:
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				"the program may not open any more descriptors (ulimit -n)");
 	case NO_WATCH:
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 				"the connection to the handle's process cannot be watched");

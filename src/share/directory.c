@@ -19,6 +19,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static const char *explain(int error)
+{
+	return error == ENOTDIR || error == ELOOP ? "it is a link, or no directory" : strerror(error);
+}
+
 /* ---- The runtime directory ---- */
 
 /* Open a folder, made if need be, that is ours alone. `path` is for the sentence. */
@@ -32,7 +37,7 @@ static CUresult open_private(int parent_fd, const char *name, const char *path, 
 	int fd = cn_descriptor_raise(openat(parent_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be opened: %s", path,
-				errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
+				explain(errno));
 	if (fstat(fd, &status)) {
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory %s cannot be looked at: %s", path,
 			 strerror(errno));
@@ -127,7 +132,7 @@ static CUresult fabric_path(char ret_path[PATH_MAX])
 static CUresult refuse(const char *path, int error)
 {
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric directory %s cannot be used: %s", path,
-			error == ENOTDIR || error == ELOOP ? "it is a link, or no directory" : strerror(error));
+			explain(error));
 }
 
 /* A folder to make names in, made with a mode if need be, whatever the umask is. */
@@ -244,4 +249,19 @@ CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHAR
 	}
 	*ret_count = count;
 	return CUDA_SUCCESS;
+}
+
+const char *cn_directory_open(const char *path, int *ret_fd)
+{
+	struct stat status;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT)
+		return explain(errno);
+	if (fd >= 0 && (fstat(fd, &status) || status.st_uid != geteuid())) {
+		close(fd);
+		return "it belongs to another user";
+	}
+	*ret_fd = fd;
+	return NULL;
 }

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LINGER_NS UINT64_C(100000000)
-
 /* A signal, and by how many it is used: the program, the origin of its handle, one who is at work with it. */
 struct cn_event_holder {
 	struct cn_signal *signal;
@@ -160,11 +158,12 @@ static void linger_or_return(struct cn_opened *opened)
 	struct cn_event_holder *holder = opened->holder; /* nobody else changes it any more */
 
 	if (holder && opened->creator && cn_device_ops->signal_busy(holder->signal)) {
-		opened->linger.due_ns = cn_service_now_ns() + LINGER_NS;
+		opened->linger.due_ns = cn_service_now_ns() + CN_OPENED_LINGER_NS;
 		return;
 	}
-	if (opened->linger.watched)
-		cn_service_unwatch(&opened->linger);
+	cn_lock(&events.lock);
+	opened->holder = NULL;
+	cn_unlock(&events.lock);
 	drop_holder(holder);
 	cn_opened_return(opened);
 }
@@ -228,7 +227,7 @@ static CUresult open_others(const struct cn_handle *handle, struct cn_shared_eve
 	struct cn_shared_event *event = make_event();
 	struct cn_opened *opened = calloc(1, sizeof *opened);
 	struct cn_parcel reply;
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result;
 
 	if (event && opened) {
 		result = cn_creator_ask(handle, opened, &reply);
@@ -238,6 +237,7 @@ static CUresult open_others(const struct cn_handle *handle, struct cn_shared_eve
 				free_opened(opened);
 		}
 	} else {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a shared event's record");
 		free(opened);
 	}
 	if (result) {

@@ -24,7 +24,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,16 +48,14 @@ struct caller {
 };
 
 static struct {
-	pthread_mutex_t opening;
-	_Atomic bool open; /* what follows is for good then */
 	struct cn_door door;
-	const struct cn_imex *channel;
+	const struct cn_imex *channel; /* this and the mark are for good when the door is open */
 	struct cn_watch mark;
 
 	/* The porter's alone. */
 	struct cn_caller *callers; /* the newest first */
 	unsigned caller_count;
-} port = {.opening = PTHREAD_MUTEX_INITIALIZER};
+} port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
 
 static enum cn_handle_kind handle_kind(enum cn_fabric_kind kind)
 {
@@ -306,25 +303,12 @@ static CUresult make_port(void)
 		cn_door_close(&port.door);
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the thread for fabric handles could not be started");
 	}
-	atexit(forget_name); /* if that fails the name is swept by somebody else, as that of one who was killed */
 	return CUDA_SUCCESS;
 }
 
 CUresult cn_fabric_port_open(void)
 {
-	CUresult result = cn_service_start();
-
-	if (result || atomic_load_explicit(&port.open, memory_order_acquire))
-		return result;
-	pthread_mutex_lock(&port.opening);
-	if (!atomic_load(&port.open)) {
-		cn_service_hold_fork();
-		result = make_port();
-		cn_service_allow_fork();
-		atomic_store(&port.open, !result);
-	}
-	pthread_mutex_unlock(&port.opening);
-	return result;
+	return cn_door_open(&port.door, make_port, forget_name);
 }
 
 const unsigned char *cn_fabric_port_name(void)

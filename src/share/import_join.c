@@ -142,7 +142,8 @@ static CUresult explain_join(int error)
 {
 	if (error == EPIPE)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the pool has just been destroyed, or its exporter has ended, or has importers enough");
+				"the pool has just been destroyed, or its exporter has ended, has importers enough, or "
+				"has no descriptor or no memory for one more");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s",
 			cn_import_explain_error(error));
 }

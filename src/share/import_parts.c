@@ -111,6 +111,9 @@ static CUresult take_part(struct cn_import *import, uint32_t index, const struct
 	const struct cn_message *message = &answer->message;
 	struct cn_arena_part part;
 
+	if (message->result == CUDA_ERROR_OPERATING_SYSTEM)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool's exporter has no descriptor left to hand over its memory (ulimit -n there)");
 	if (message->result)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter refused to hand over its memory: %d",
 				(int)message->result);

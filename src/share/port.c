@@ -9,13 +9,13 @@
  *
  * One who has memory of ours open can use it as long as his process lives, with a connection or without: what he has
  * open ends when he says so, or with the process. A caller whose connection has ended and whose process has not stays
- * for that long, and counts as one.
+ * for that long, and counts as one. So does one who has an event open and whom we send away: he may still record it,
+ * and if he dies before that is done, somebody has to say so. (He himself ends a connection only by his death.)
  */
 #include "share/port_internal.h"
 #include "share/report.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,15 +26,13 @@
 enum { CALLERS_MAX = 256 };
 
 static struct {
-	pthread_mutex_t opening;
-	_Atomic bool open; /* what follows is for good then */
 	struct cn_door door;
 
 	/* The service thread's alone. */
 	struct cn_caller *callers;
 	unsigned caller_count;
 	uint32_t recorder_last;
-} port = {.opening = PTHREAD_MUTEX_INITIALIZER};
+} port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- Handles ---- */
 
@@ -75,8 +73,7 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 
 bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES])
 {
-	return atomic_load_explicit(&port.open, memory_order_acquire) &&
-	       !memcmp(name, port.door.name, sizeof port.door.name);
+	return cn_door_is_open(&port.door) && !memcmp(name, port.door.name, sizeof port.door.name);
 }
 
 /* ---- Callers ---- */
@@ -112,21 +109,12 @@ static void forget_caller(struct cn_caller *caller)
 	free(caller);
 }
 
-/* The connection ends. */
-static void drop_caller(struct cn_caller *caller)
-{
-	end_openings(caller, CN_HANDLE_EVENT);
-	cn_service_unwatch(&caller->channel);
-	if (!caller->openings || !caller->process.watched)
-		forget_caller(caller);
-}
-
 static void caller_died(struct cn_watch *process)
 {
 	forget_caller((struct cn_caller *)((char *)process - offsetof(struct cn_caller, process)));
 }
 
-/* Watch for the death of one who has memory open. Where that cannot be done, the end of the connection has to do. */
+/* Watch for the death of one who has something open. If that cannot be done, the end of the connection has to do. */
 static void watch_process(struct cn_caller *caller)
 {
 	if (caller->process.watched)
@@ -135,6 +123,18 @@ static void watch_process(struct cn_caller *caller)
 	caller->process.fd = cn_peer_process(caller->channel.fd);
 	if (caller->process.fd >= 0 && cn_service_watch(&caller->process))
 		close(caller->process.fd);
+}
+
+/* The connection ends, or we end it. */
+static void drop_caller(struct cn_caller *caller, bool sent_away)
+{
+	if (sent_away && caller->openings)
+		watch_process(caller);
+	if (!sent_away || !caller->process.watched)
+		end_openings(caller, CN_HANDLE_EVENT);
+	cn_service_unwatch(&caller->channel);
+	if (!caller->openings || !caller->process.watched)
+		forget_caller(caller);
 }
 
 static bool serve_event(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *reply)
@@ -148,6 +148,15 @@ static bool serve_event(struct cn_caller *caller, const struct cn_message *reque
 	return cn_event_serve(caller, request, reply);
 }
 
+/* What a caller was to have it never had. */
+static void take_back_unsent(struct cn_caller *caller, bool memory, uint64_t number)
+{
+	if (memory)
+		cn_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, number));
+	else
+		cn_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number), 0);
+}
+
 /* True: the caller may stay. */
 static bool serve_request(struct cn_caller *caller, const struct cn_message *request)
 {
@@ -159,10 +168,17 @@ static bool serve_request(struct cn_caller *caller, const struct cn_message *req
 	caller->channel.due_ns = 0;
 	if (!memory)
 		cn_wire_close(&reply);
-	else if (!error && !reply.message.result)
+	if (memory && !error && !reply.message.result)
 		watch_process(caller);
-	else if (error && !reply.message.result) /* it never had it */
-		cn_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, request->words[0]));
+	if (error && !reply.message.result) {
+		take_back_unsent(caller, memory, request->words[0]);
+		/* If it was our fault, he is told so: who lives and has more open is not to be sent away for it. */
+		reply = (struct cn_parcel){.message = {.kind = request->kind,
+						       .request = request->request,
+						       .result = CUDA_ERROR_OPERATING_SYSTEM}};
+		if (error != EPIPE && error != EAGAIN)
+			error = cn_wire_send(caller->channel.fd, &reply);
+	}
 	/* One who does not read what he has asked for is not waited for. What one said who has gone is heard out. */
 	return known && (!error || error == EPIPE);
 }
@@ -228,12 +244,12 @@ static void caller_ready(struct cn_watch *channel)
 		}
 	}
 	if (!stays)
-		drop_caller(caller);
+		drop_caller(caller, error != EPIPE);
 }
 
 static void caller_due(struct cn_watch *channel)
 {
-	drop_caller((struct cn_caller *)channel); /* it has not said a word in time */
+	drop_caller((struct cn_caller *)channel, true); /* it has not said a word in time */
 }
 
 static bool is_same_user(int sock)
@@ -317,14 +333,22 @@ void cn_door_close(struct cn_door *door)
 	cn_service_unwatch(&door->directory);
 }
 
-CUresult cn_door_open(struct cn_door *door, void (*comes)(struct cn_watch *listener), void (*at_exit)(void))
+CUresult cn_door_open(struct cn_door *door, CUresult (*make)(void), void (*at_exit)(void))
 {
-	door->listener.ready = comes;
-	CUresult result = cn_service_watch(&door->listener);
-	if (result)
-		cn_door_close(door);
-	else if (atexit(at_exit))
-		result = CUDA_SUCCESS; /* then the name is swept by somebody else, as that of one who was killed */
+	CUresult result = cn_service_start();
+
+	if (result || cn_door_is_open(door))
+		return result;
+	pthread_mutex_lock(&door->opening);
+	if (!atomic_load(&door->open)) {
+		cn_service_hold_fork();
+		result = make();
+		if (!result) /* if this fails the name is swept by somebody else, as that of one who was killed */
+			atexit(at_exit);
+		cn_service_allow_fork();
+		atomic_store(&door->open, !result);
+	}
+	pthread_mutex_unlock(&door->opening);
 	return result;
 }
 
@@ -339,31 +363,25 @@ static CUresult make_port(void)
 {
 	CUresult result = cn_door_make(&port.door, false);
 
-	return result ? result : cn_door_open(&port.door, caller_comes, forget_name);
+	if (result)
+		return result;
+	port.door.listener.ready = caller_comes;
+	result = cn_service_watch(&port.door.listener);
+	if (result)
+		cn_door_close(&port.door);
+	return result;
 }
 
 CUresult cn_port_open(void)
 {
-	CUresult result = cn_service_start();
-
-	if (result || atomic_load_explicit(&port.open, memory_order_acquire))
-		return result;
-	pthread_mutex_lock(&port.opening);
-	if (!atomic_load(&port.open)) {
-		cn_service_hold_fork();
-		result = make_port();
-		cn_service_allow_fork();
-		atomic_store(&port.open, !result);
-	}
-	pthread_mutex_unlock(&port.opening);
-	return result;
+	return cn_door_open(&port.door, make_port, forget_name);
 }
 
 void cn_port_try_open(void)
 {
 	char kept[CN_SENTENCE_BYTES];
 
-	if (atomic_load_explicit(&port.open, memory_order_acquire))
+	if (cn_door_is_open(&port.door))
 		return;
 	memcpy(kept, cn_last_error(), sizeof kept);
 	if (cn_port_open())

@@ -15,6 +15,9 @@
 #include "share/service.h"
 #include "share/wire.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 enum {
 	CN_HANDLE_MAGIC = 0x656c74ce,
 	CN_HANDLE_VERSION = 1,
@@ -71,6 +74,8 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 
 /* Where a port listens, under a name of its own, as long as the process lives. */
 struct cn_door {
+	pthread_mutex_t opening;
+	_Atomic bool open; /* what follows is for good then */
 	unsigned char name[CN_PORT_NAME_BYTES];
 	struct cn_named_socket socket;
 	struct cn_watch listener, lock, directory;
@@ -78,14 +83,21 @@ struct cn_door {
 };
 
 /*
- * A name, and a socket that nobody listens at yet; then somebody does, and it cannot be closed any more. On failure it
- * has been closed. While a fork waits: a child that had the lock would keep our name alive, and one that listened would
- * be called. `at_exit` calls cn_door_forget(), which takes the name away.
+ * Have the port made, if there is none yet. make() calls cn_door_make(), and has somebody listen; while it does, a fork
+ * waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit` calls
+ * cn_door_forget().
  */
+CUresult cn_door_open(struct cn_door *door, CUresult (*make)(void), void (*at_exit)(void));
+/* A name, and a socket that nobody listens at yet; until somebody does it can be closed. */
 CUresult cn_door_make(struct cn_door *door, bool fabric);
-CUresult cn_door_open(struct cn_door *door, void (*comes)(struct cn_watch *listener), void (*at_exit)(void));
 void cn_door_close(struct cn_door *door);
+/* Take the name away. */
 void cn_door_forget(const struct cn_door *door);
+
+static inline bool cn_door_is_open(const struct cn_door *door)
+{
+	return atomic_load_explicit(&door->open, memory_order_acquire);
+}
 
 struct cn_opening;
 
@@ -162,7 +174,11 @@ struct cn_opened {
  * one descriptor; else it has been freed.
  */
 CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply);
-/* On the service thread: tell the creator that we have done with it, and free the record. */
+/*
+ * On the service thread: tell the creator that we have done with it, and free the record; if the creator cannot be told
+ * now, after a while.
+ */
+#define CN_OPENED_LINGER_NS UINT64_C(100000000)
 void cn_opened_return(struct cn_opened *opened);
 
 /* ---- event.c, all on the service thread ---- */

@@ -64,26 +64,30 @@ static void join(const char *name, const char *suffix, char ret_file[CN_SOCKET_N
 	snprintf(ret_file, CN_SOCKET_NAME_CHARS + SUFFIX_CHARS, "%.*s%s", CN_SOCKET_NAME_CHARS, name, suffix);
 }
 
-static void take_away_folder(int directory_fd, const char *name)
+/* True: it is not there any more. */
+static bool take_away_file(int directory_fd, const char *name, const char *suffix, int flags)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 
-	join(name, temporary_suffix, file);
-	unlinkat(directory_fd, file, 0);
-	join(name, folder_suffix, file);
-	unlinkat(directory_fd, file, AT_REMOVEDIR);
+	join(name, suffix, file);
+	return !unlinkat(directory_fd, file, flags) || errno == ENOENT || errno == ENOTDIR;
 }
 
-/* True: nothing is left of it. */
+static bool take_away_folder(int directory_fd, const char *name)
+{
+	return take_away_file(directory_fd, name, temporary_suffix, 0) &&
+	       take_away_file(directory_fd, name, folder_suffix, AT_REMOVEDIR);
+}
+
+/* True: nothing is left of it. Else the lock file is, by which the next sweep finds the rest. */
 static bool take_away(int directory_fd, const char *name)
 {
-	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	char lock[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
+	bool gone = take_away_file(directory_fd, name, "", 0);
 
-	join(name, "", file);
-	unlinkat(directory_fd, file, 0);
-	take_away_folder(directory_fd, name);
-	join(name, lock_suffix, file);
-	return !unlinkat(directory_fd, file, 0);
+	gone &= take_away_folder(directory_fd, name);
+	join(name, lock_suffix, lock);
+	return gone && !unlinkat(directory_fd, lock, 0);
 }
 
 static bool is_lock_name(const char *file)
@@ -323,7 +327,6 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 	struct cn_named_socket named;
-	struct stat status;
 	CUresult result = listen_under_lock(false, SWEEP_LOOKS_UNNAMED_MAX, &named);
 
 	if (result)
@@ -332,7 +335,7 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 	int path_fd = cn_descriptor_raise(openat(named.directory_fd, file, O_PATH | O_NOFOLLOW | O_CLOEXEC));
 	int error = errno;
 	take_away(named.directory_fd, named.name);
-	if (path_fd < 0 || fstat(path_fd, &status) || !S_ISSOCK(status.st_mode)) {
+	if (path_fd < 0 || !cn_descriptor_is_socket(path_fd)) {
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the socket in the runtime directory has been taken away: %s",
 			 path_fd < 0 ? strerror(error) : "another file is there");
 		if (path_fd >= 0)
@@ -467,17 +470,15 @@ static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
 CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
 {
 	struct sockaddr_un address;
-	struct stat status;
 
 	if (!fill_path(path_fd, &address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
 	CUresult result = connect_to(&address, ret_sock); /* nothing but a socket can be connected to */
 	if (!result)
 		return CUDA_SUCCESS;
-	int flags = fcntl(path_fd, F_GETFL);
-	if (flags < 0)
+	if (fcntl(path_fd, F_GETFL) < 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
-	if (fstat(path_fd, &status) || !S_ISSOCK(status.st_mode) || !(flags & O_PATH))
+	if (!cn_descriptor_leads_to_socket(path_fd))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", path_fd);
 	return result;
 }

@@ -11,12 +11,10 @@
 #include "share/service.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000, POOLS_MAX = 4096 };
@@ -168,22 +166,16 @@ static CUresult refuse(const char *path, const char *why)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nobody is asked in %s: %s", path, why);
 }
 
-/* Nothing is made here: a directory that is not there has nobody in it. */
 static CUresult walk_directory(struct walk *walk, const char *path)
 {
 	struct cn_sweep how = {.looks_max = UINT_MAX, .only_look = true, .found = visit_name, .data = walk};
-	struct stat status;
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd;
+	const char *why = cn_directory_open(path, &fd);
 
-	if (fd < 0 && errno == ENOENT)
+	if (why)
+		return refuse(path, why);
+	if (fd < 0) /* a directory that is not there has nobody in it */
 		return CUDA_SUCCESS;
-	if (fd < 0)
-		return refuse(path,
-			      errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
-	if (fstat(fd, &status) || status.st_uid != geteuid()) {
-		close(fd);
-		return refuse(path, "it belongs to another user");
-	}
 	walk->directory = path;
 	walk->directory_fd = fd;
 	int error = cn_wire_sweep(fd, &how);

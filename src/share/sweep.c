@@ -5,11 +5,8 @@
 #include "share/sweep.h"
 #include "share/wire.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct sweeping {
@@ -31,23 +28,17 @@ static CUresult refuse(const char *path, const char *why)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s is not swept: %s", path, why);
 }
 
-/* Nothing is made here, and nothing put right: another's directory, or a link, is left alone. */
 static CUresult sweep_directory(const char *path, bool only_look, cn_sweep_found *found, void *data)
 {
 	struct sweeping sweeping = {.directory = path, .found = found, .data = data};
 	struct cn_sweep how = {.looks_max = UINT_MAX, .only_look = only_look, .found = tell, .data = &sweeping};
-	struct stat status;
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd;
+	const char *why = cn_directory_open(path, &fd);
 
-	if (fd < 0 && errno == ENOENT)
-		return CUDA_SUCCESS;
+	if (why)
+		return refuse(path, why);
 	if (fd < 0)
-		return refuse(path,
-			      errno == ENOTDIR || errno == ELOOP ? "it is a link, or no directory" : strerror(errno));
-	if (fstat(fd, &status) || status.st_uid != geteuid()) {
-		close(fd);
-		return refuse(path, "it belongs to another user");
-	}
+		return CUDA_SUCCESS;
 	tell(NULL, false, false, &sweeping);
 	int error = cn_wire_sweep(fd, &how);
 	close(fd);

@@ -87,8 +87,8 @@ int cn_wire_receive(int sock, struct cn_parcel *ret_parcel)
 	int error = 0;
 	if (got == 0) /* the end, or an empty message, which is nothing of ours and looks the same */
 		error = EPIPE;
-	else if (message.msg_flags & MSG_CTRUNC && cn_rights_full(sock))
-		error = EMFILE;
+	else if (message.msg_flags & MSG_CTRUNC && (came <= CN_WIRE_DESCRIPTORS_MAX || cn_rights_full(sock)))
+		error = EMFILE; /* there was room for many beside the message: what is missing had no number here */
 	else if (got != sizeof parcel.message || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
 		 came > CN_WIRE_DESCRIPTORS_MAX || parcel.message.magic != CN_WIRE_MAGIC ||
 		 parcel.message.version != CN_WIRE_VERSION)
@@ -114,7 +114,7 @@ void cn_wire_close(struct cn_parcel *parcel)
 /* ---- Questions ---- */
 
 /* A pool's importer has to be let in before it is answered, which takes longer. */
-enum { LOOK_NS = 50000, PAUSES_PER_LOOK = 16, AWAIT_NS = 200000 };
+enum { LOOK_NS = 50000, PAUSES_PER_LOOK = 16, AWAIT_NS = 200000, SHORTAGE_MS = 1 };
 
 static int64_t now_ns(void)
 {
@@ -146,14 +146,20 @@ static int wait_until(int sock, short events, int64_t deadline_ms)
 	}
 }
 
+/* Waits for room in the socket, and for memory in the system: neither is the peer's end. */
 static int send_until(int sock, const struct cn_parcel *parcel, int64_t deadline_ms)
 {
-	int error;
+	for (;;) {
+		int error = cn_wire_send(sock, parcel);
+		bool shortage = error == ENOBUFS || error == ENOMEM;
 
-	while ((error = cn_wire_send(sock, parcel)) == EAGAIN)
-		if ((error = wait_until(sock, POLLOUT, deadline_ms)))
-			break;
-	return error;
+		if ((error != EAGAIN && !shortage) || (shortage && now_ms() >= deadline_ms))
+			return error;
+		if (shortage)
+			poll(NULL, 0, SHORTAGE_MS);
+		else if ((error = wait_until(sock, POLLOUT, deadline_ms)))
+			return error;
+	}
 }
 
 int cn_wire_await(int sock, uint64_t deadline_ns)
@@ -212,9 +218,7 @@ static CUresult explain(int error, const char *what)
 
 int cn_wire_tell(int sock, const struct cn_parcel *parcel)
 {
-	int error = cn_wire_send(sock, parcel);
-
-	return error == EAGAIN ? send_until(sock, parcel, now_ms() + CN_WIRE_TIMEOUT_MS) : error;
+	return send_until(sock, parcel, now_ms() + CN_WIRE_TIMEOUT_MS);
 }
 
 int cn_wire_exchange(int sock, const struct cn_parcel *request, struct cn_parcel *ret_reply)

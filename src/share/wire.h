@@ -106,6 +106,11 @@ CUresult cn_fabric_directory(int *ret_fd);
  */
 enum { CN_DIRECTORIES_MAX = 3, CN_DIRECTORY_CHARS_MAX = 4096 + 16 };
 CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], unsigned *ret_count);
+/*
+ * Open one of them to look through it, as it is: nothing is made or put right. NULL, and *ret_fd is -1 where there is
+ * none; or why it is not opened: it is another's, or a link.
+ */
+const char *cn_directory_open(const char *path, int *ret_fd);
 /* Another user's, to call there (O_PATH). CUDA_ERROR_INVALID_VALUE: it has none. Whose it is, is not looked at. */
 CUresult cn_fabric_directory_of(unsigned user, int *ret_fd);
 /*

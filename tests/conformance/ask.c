@@ -412,6 +412,29 @@ void ask_threaded(void *(*body)(void *), void *data)
 	pthread_join(thread, NULL);
 }
 
+static void *destroy(void *context)
+{
+	return (void *)(uintptr_t)cuCtxDestroy(context);
+}
+
+void ask_destroyed(CUcontext context)
+{
+	ask_threaded(destroy, context);
+}
+
+void ask_in_stream(CUstreamCallback callback, CUhostFn function)
+{
+	CUstream stream = NULL;
+
+	NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	/* The questions are asked in the stream: nothing is said here until that is over. */
+	CUresult added =
+		callback ? cuStreamAddCallback(stream, callback, NULL, 0) : cuLaunchHostFunc(stream, function, NULL);
+	CUresult waited = cuStreamSynchronize(stream);
+	NEED(added);
+	NEED(waited);
+}
+
 struct gate gate_make(void)
 {
 	struct gate gate = {0};

@@ -122,6 +122,12 @@ void ask_forked(void (*body)(void *), const void *data);
 /* Run `body` on a new thread and wait for it. */
 void ask_threaded(void *(*body)(void *), void *data);
 
+/* Destroy a context by another thread, so that it stays current here. */
+void ask_destroyed(CUcontext context);
+
+/* Call a function inside a stream, as a callback or as a host function, and return when it is over. */
+void ask_in_stream(CUstreamCallback callback, CUhostFn function);
+
 /*
  * A second process of this group, connected by a Unix socket. Start it before the group touches CUDA; it is forked,
  * runs `body` and ends. It may ask questions itself while this one waits in peer_hear() or peer_wait().

@@ -9,7 +9,8 @@ A question passes when the answers are equal; when the golden answer is a crash,
 (`… then CUDA_ERROR_…`) and ours is an answer; or when DIFFERENCES (a table `| question | driver | cenote | reason |`)
 lists exactly ours. A `*` in a question stands for any text, and the row for all questions that it fits and whose
 answers are those of the row. `… or the same` as our answer is for what news of another process's death decides, which
-takes a moment: then the driver's answer will do as well. A listed difference that no longer differs fails, and so does
+takes a moment, and for what a GPU and the tests' driver in its place answer differently: then the driver's answer will
+do as well. A listed difference that no longer differs fails, and so does
 a row that fits nothing, and a question that only one side knows, unless that is listed as `not asked`.
 
 A second file of DIFFERENCES is of another device, over the first: its rows win, and `the same` as our answer says that

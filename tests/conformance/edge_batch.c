@@ -370,17 +370,12 @@ GROUP(contextless)
 #undef X
 }
 
-static void *destroy(void *context)
-{
-	return (void *)(uintptr_t)cuCtxDestroy(context);
-}
-
 GROUP(destroyed)
 {
 	ask_context();
 	objects_make(&f);
 	state_arguments();
-	ask_threaded(destroy, f.context);
+	ask_destroyed(f.context);
 #define X(name, call) ASK("destroyed_" #name, call);
 	EDGE_CALLS(X)
 #undef X
@@ -397,15 +392,10 @@ static void CUDA_CB ask_in_callback(CUstream of, CUresult status, void *data)
 
 GROUP(callback)
 {
-	CUstream own = NULL;
-
 	NEED(cudaFree(NULL));
 	objects_make(&f);
 	state_arguments();
-	NEED(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
-	CUresult added = cuStreamAddCallback(own, ask_in_callback, NULL, 0), waited = cuStreamSynchronize(own);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(ask_in_callback, NULL);
 }
 
 static void CUDA_CB ask_in_host_function(void *data)
@@ -418,15 +408,10 @@ static void CUDA_CB ask_in_host_function(void *data)
 
 GROUP(host_function)
 {
-	CUstream own = NULL;
-
 	ask_context();
 	objects_make(&f);
 	state_arguments();
-	NEED(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
-	CUresult added = cuLaunchHostFunc(own, ask_in_host_function, NULL), waited = cuStreamSynchronize(own);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(NULL, ask_in_host_function);
 }
 
 static void ask_in_child(void *data)

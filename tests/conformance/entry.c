@@ -227,6 +227,22 @@ GROUP(runtime_entry)
 			  "%s %d", OUT(function), (int)status);
 		ASK(ask_name("%s_last_error", tried[i].question), cudaGetLastError());
 	}
+	/* The older form, for the version of the runtime: deprecated, and still used. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+	for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
+		if (tried[i].version != 13000)
+			continue;
+		function = UNTOUCHED(void *);
+		status = (enum cudaDriverEntryPointQueryResult)UNTOUCHED_INT;
+		ASK_VALUE(ask_name("unversioned_%s", tried[i].question),
+			  cudaGetDriverEntryPoint(tried[i].symbol, &function, tried[i].flags, &status), "%s %d",
+			  OUT(function), (int)status);
+		ASK(ask_name("unversioned_%s_last_error", tried[i].question), cudaGetLastError());
+	}
+	ASK("unversioned_null_status", cudaGetDriverEntryPoint("cuInit", &function, 0, NULL));
+	ASK("unversioned_null_function", cudaGetDriverEntryPoint("cuInit", NULL, 0, &status));
+#pragma GCC diagnostic pop
 	ASK("entry_null_status", cudaGetDriverEntryPointByVersion("cuInit", &function, 13000, 0, NULL));
 	ASK("entry_null_function", cudaGetDriverEntryPointByVersion("cuInit", NULL, 13000, 0, &status));
 	NEED(cuInit(0));

@@ -148,12 +148,6 @@ GROUP(never_a_context)
 	peer_kill(&peer);
 }
 
-static void *destroy(void *context)
-{
-	return (void *)(uintptr_t)cuCtxDestroy(context);
-}
-
-/* The context is destroyed by another thread, so that it stays current here. */
 #define X(name, call) ASK("destroyed_" #name, call);
 GROUP(destroyed)
 {
@@ -161,7 +155,7 @@ GROUP(destroyed)
 	CUcontext context = NULL;
 
 	NEED(cuCtxGetCurrent(&context));
-	ask_threaded(destroy, context);
+	ask_destroyed(context);
 	SHARE_CALLS(X)
 	peer_kill(&my.peer);
 }
@@ -198,12 +192,8 @@ static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data
 GROUP(callback)
 {
 	struct shared my = make();
-	CUstream stream = pool_stream();
 
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuStreamAddCallback(stream, ask_in_callback, NULL, 0), waited = cuStreamSynchronize(stream);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(ask_in_callback, NULL);
 	peer_kill(&my.peer);
 }
 

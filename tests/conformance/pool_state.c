@@ -87,12 +87,6 @@ GROUP(contextless)
 }
 #undef X
 
-static void *destroy(void *context)
-{
-	return (void *)(uintptr_t)cuCtxDestroy(context);
-}
-
-/* The context is destroyed by another thread, so that it stays current here. */
 #define X(name, call) ASK("destroyed_" #name, call);
 GROUP(destroyed)
 {
@@ -100,7 +94,7 @@ GROUP(destroyed)
 
 	make();
 	NEED(cuCtxGetCurrent(&context));
-	ask_threaded(destroy, context);
+	ask_destroyed(context);
 	POOL_CALLS(X)
 }
 #undef X
@@ -116,11 +110,7 @@ static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data
 GROUP(callback)
 {
 	make();
-	CUstream stream = pool_stream();
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuStreamAddCallback(stream, ask_in_callback, NULL, 0), waited = cuStreamSynchronize(stream);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(ask_in_callback, NULL);
 }
 
 #define X(name, call) ASK("host_function_" #name, call);
@@ -134,11 +124,7 @@ static void CUDA_CB ask_in_host_function(void *data)
 GROUP(host_function)
 {
 	make();
-	CUstream stream = pool_stream();
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuLaunchHostFunc(stream, ask_in_host_function, NULL), waited = cuStreamSynchronize(stream);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(NULL, ask_in_host_function);
 }
 
 #define X(name, call) ASK("child_" #name, call);

@@ -678,4 +678,42 @@ GROUP(advice)
 	    cudaMemRangeGetAttribute(&value, 2, cudaMemRangeAttributeReadMostly, managed, 1 << 20));
 	ASK("range_attribute_null",
 	    cudaMemRangeGetAttribute(NULL, 4, cudaMemRangeAttributeReadMostly, managed, 1 << 20));
+
+	int values[2] = {UNTOUCHED_INT, UNTOUCHED_INT};
+	void *data[] = {&values[0], &values[1]};
+	size_t sizes[] = {sizeof values[0], sizeof values[1]};
+	enum cudaMemRangeAttribute both[] = {cudaMemRangeAttributeReadMostly, cudaMemRangeAttributePreferredLocation};
+	enum cudaMemRangeAttribute unknown[] = {cudaMemRangeAttributeReadMostly, (enum cudaMemRangeAttribute)99};
+	ASK_VALUE("range_attributes", cudaMemRangeGetAttributes(data, sizes, both, 2, managed, 1 << 20), "%d %d",
+		  values[0], values[1]);
+	ASK("range_attributes_none", cudaMemRangeGetAttributes(data, sizes, both, 0, managed, 1 << 20));
+	ASK("range_attributes_null_data", cudaMemRangeGetAttributes(NULL, sizes, both, 2, managed, 1 << 20));
+	ASK("range_attributes_null_sizes", cudaMemRangeGetAttributes(data, NULL, both, 2, managed, 1 << 20));
+	ASK("range_attributes_null_attributes", cudaMemRangeGetAttributes(data, sizes, NULL, 2, managed, 1 << 20));
+	ASK("range_attributes_unknown", cudaMemRangeGetAttributes(data, sizes, unknown, 2, managed, 1 << 20));
+	ASK("range_attributes_0_bytes", cudaMemRangeGetAttributes(data, sizes, both, 2, managed, 0));
+	ASK("range_attributes_device_memory", cudaMemRangeGetAttributes(data, sizes, both, 2, plain, 1 << 20));
+	ASK("range_attributes_null_memory", cudaMemRangeGetAttributes(data, sizes, both, 2, NULL, 1 << 20));
+	ASK("range_attributes_last_error", cudaGetLastError());
+}
+
+GROUP(priorities)
+{
+	static const int tried[] = {0, -1, -5, -6, -100, 1, 100};
+	cudaStream_t stream = UNTOUCHED(cudaStream_t);
+
+	ASK("priority_null", cudaStreamCreateWithPriority(NULL, cudaStreamDefault, 0));
+	ASK_VALUE("priority_flags_2", cudaStreamCreateWithPriority(&stream, 2, 0), "%s", OUT(stream));
+	for (size_t i = 0; i < sizeof tried / sizeof tried[0]; i++) {
+		int priority = UNTOUCHED_INT;
+		unsigned int flags = 0;
+		ASK(ask_name("priority_%d", tried[i]),
+		    cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, tried[i]));
+		ASK_VALUE(ask_name("priority_%d_got", tried[i]), cudaStreamGetPriority(stream, &priority), "%d",
+			  priority);
+		ASK_VALUE(ask_name("priority_%d_flags", tried[i]), cudaStreamGetFlags(stream, &flags), "%u", flags);
+		ASK(ask_name("priority_%d_destroy", tried[i]), cudaStreamDestroy(stream));
+	}
+	NEED(cudaDeviceSynchronize());
+	ASK("priority_last_error", cudaGetLastError());
 }

@@ -82,18 +82,12 @@ GROUP(contextless_endings)
 }
 #undef X
 
-static void *destroy(void *context)
-{
-	return (void *)(uintptr_t)cuCtxDestroy(context);
-}
-
-/* The context is destroyed by another thread, so that it stays current here. */
 static void lose_context(void)
 {
 	ask_context();
 	objects_make(&f);
 	objects_outputs(&f, &o);
-	ask_threaded(destroy, f.context);
+	ask_destroyed(f.context);
 }
 
 #define X(name, call) ASK("destroyed_" #name, call);
@@ -150,16 +144,10 @@ static void CUDA_CB ask_endings(CUstream stream, CUresult status, void *data)
 
 static void in_callback(CUstreamCallback callback)
 {
-	CUstream own = NULL;
-
 	ask_context();
 	objects_make(&f);
 	objects_outputs(&f, &o);
-	NEED(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuStreamAddCallback(own, callback, NULL, 0), waited = cuStreamSynchronize(own);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(callback, NULL);
 }
 
 GROUP(callback_queries)
@@ -198,16 +186,10 @@ static void CUDA_CB ask_streams_in_host_function(void *data)
 
 static void in_host_function(CUhostFn function)
 {
-	CUstream own = NULL;
-
 	ask_context();
 	objects_make(&f);
 	objects_outputs(&f, &o);
-	NEED(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuLaunchHostFunc(own, function, NULL), waited = cuStreamSynchronize(own);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(NULL, function);
 }
 
 GROUP(host_function_queries)

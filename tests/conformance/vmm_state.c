@@ -89,12 +89,6 @@ GROUP(contextless)
 }
 #undef X
 
-static void *destroy(void *context)
-{
-	return (void *)(uintptr_t)cuCtxDestroy(context);
-}
-
-/* The context is destroyed by another thread, so that it stays current here. */
 #define X(name, call) ASK("destroyed_" #name, call);
 GROUP(destroyed)
 {
@@ -102,7 +96,7 @@ GROUP(destroyed)
 
 	make();
 	NEED(cuCtxGetCurrent(&context));
-	ask_threaded(destroy, context);
+	ask_destroyed(context);
 	VMM_CALLS(X)
 }
 #undef X
@@ -117,14 +111,8 @@ static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data
 
 GROUP(callback)
 {
-	CUstream stream = NULL;
-
 	make();
-	NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuStreamAddCallback(stream, ask_in_callback, NULL, 0), waited = cuStreamSynchronize(stream);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(ask_in_callback, NULL);
 }
 
 #define X(name, call) ASK("host_function_" #name, call);
@@ -137,14 +125,8 @@ static void CUDA_CB ask_in_host_function(void *data)
 
 GROUP(host_function)
 {
-	CUstream stream = NULL;
-
 	make();
-	NEED(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-	/* The questions are asked in the callback: nothing is said here until it is over. */
-	CUresult added = cuLaunchHostFunc(stream, ask_in_host_function, NULL), waited = cuStreamSynchronize(stream);
-	NEED(added);
-	NEED(waited);
+	ask_in_stream(NULL, ask_in_host_function);
 }
 
 #define X(name, call) ASK("child_" #name, call);

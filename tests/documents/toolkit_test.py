@@ -9,6 +9,7 @@ Each program is linked with Cenote's library and run, then linked with NVIDIA's 
 ones. Needs a CUDA toolkit, found by CUDA_PATH or by nvcc on the path.
 """
 
+import functools
 import os
 import shutil
 import subprocess
@@ -16,16 +17,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import Skip, run_tests  # pylint: disable=wrong-import-position
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CODE = {"document_1": ["document_1"], "document_2": ["document_1", "document_2"]}
 # As in meson.build.
 AS_PRINTED = ["-Wno-enum-conversion", "-Wno-int-to-pointer-cast"]
 SECONDS_MAX = 120
-
-
-class Skip(Exception):
-    """Why a test cannot be run here."""
 
 
 def run(*command):
@@ -95,25 +95,11 @@ def main(build, harness, *compilers):
     """Runs all; True when none failed."""
     border = compilers.index("--")
     by_ending = {".c": compilers[:border], ".cc": compilers[border + 1:]}
-    good = True
     with tempfile.TemporaryDirectory(prefix="cenote-documents-") as folder:
         documents = Documents(build, harness, by_ending, folder)
-        tests = [(way, document, ending) for way in (documents.with_cenote, documents.over_drop_ins)
-                 for document in CODE for ending in by_ending]
-        print(f"1..{len(tests)}")
-        for number, (way, document, ending) in enumerate(tests, 1):
-            name = f"{number} - {document}{ending} {way.__name__}"
-            try:
-                way(document, ending)
-                print(f"ok {name}")
-            except Skip as reason:
-                print(f"ok {name} # SKIP {reason}")
-            except (AssertionError, subprocess.TimeoutExpired) as error:
-                good = False
-                for line in str(error).splitlines():
-                    print(f"# {line}")
-                print(f"not ok {name}")
-    return good
+        return run_tests([(f"{document}{ending} {way.__name__}", functools.partial(way, document, ending))
+                          for way in (documents.with_cenote, documents.over_drop_ins)
+                          for document in CODE for ending in by_ending])
 
 
 if __name__ == "__main__":

@@ -13,10 +13,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import run_tests  # pylint: disable=wrong-import-position
 
-def main(program, line, arguments, channels):
-    """Runs the example, with the channels of a folder; True when it did what it should."""
-    command = [sys.executable] * program.endswith(".py") + [program] + arguments
+
+def check(program, line, arguments, channels):
+    """Runs the example, with the channels of a folder."""
+    command = [*[sys.executable] * program.endswith(".py"), program, *arguments]
     environment = {**os.environ, "CENOTE_IMEX_DIR": channels}
     Path(channels, "channel0").touch()
     done = subprocess.run(command, cwd="/", env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -28,15 +31,15 @@ def main(program, line, arguments, channels):
         problems.append(f"the line {line!r} was not printed")
     if done.stderr:
         problems.append("something was printed to standard error")
-    print("1..1")
     if problems:
-        for text in problems + done.stdout.splitlines() + done.stderr.splitlines():
-            print(f"# {text}")
-    print(f"{'not ok' if problems else 'ok'} 1 - {Path(program).name}")
-    return not problems
+        raise AssertionError("\n".join(problems + [done.stdout, done.stderr]))
+
+
+def main(program, line, *arguments):
+    """Runs the test; True when the example did what it should."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_tests([(Path(program).name, lambda: check(str(Path(program).resolve()), line, arguments, folder))])
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        GOOD = main(str(Path(sys.argv[1]).resolve()), sys.argv[2], sys.argv[3:], folder)
-    sys.exit(0 if GOOD else 1)
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

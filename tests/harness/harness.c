@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -71,9 +72,26 @@ bool test_on_gpu(void)
 	return device && strcmp(device, "cuda") == 0;
 }
 
+bool test_has_gpu(void)
+{
+	const char *library = getenv("CENOTE_TEST_LIBCUDA");
+
+	return test_on_gpu() && !(library && *library);
+}
+
 const char *test_directory(void)
 {
 	return directory;
+}
+
+const char *test_path(const char *name)
+{
+	static char paths[4][512];
+	static atomic_uint next;
+	char *path = paths[next++ % 4];
+
+	snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+	return path;
 }
 
 uint64_t test_seed(void)
@@ -341,7 +359,7 @@ static bool run_test(const struct harness_test *test, unsigned number, const str
 		reason = "it left processes behind";
 	running_group = 0;
 	if (!reason && !skipped && harness_outcome->watched & LEAK_FILES &&
-	    leaks_files_found(getenv("CENOTE_RUNTIME_DIR")))
+	    leaks_files_found(getenv("CENOTE_RUNTIME_DIR"), harness_outcome->forgiven_names))
 		reason = "it left files behind";
 
 	if (reason || options->verbose)

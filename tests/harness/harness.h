@@ -110,8 +110,14 @@ _Noreturn void harness_skip(const char *format, ...) __attribute__((format(print
  */
 bool test_on_gpu(void);
 
+/* Is it one indeed? Where the tests' own driver stands for a GPU's (CENOTE_TEST_LIBCUDA), more can be promised. */
+bool test_has_gpu(void);
+
 /* A directory of this test's own, removed after it. The runtime directory is a folder in it. */
 const char *test_directory(void);
+
+/* The path of a name in it. The last four of a process are kept. */
+const char *test_path(const char *name);
 
 /*
  * For loops of tests marked .soak: true `rounds` times in an ordinary run, and until the time is over in soak mode.
@@ -136,6 +142,20 @@ void leaks_watch(unsigned what);
 
 /* Forget the count taken before the test and count again: what exists now may stay. */
 void leaks_start_here(void);
+
+/*
+ * A process that ends without its exit handlers leaves its name in the runtime directory, until the next one makes a
+ * name there. That of each peer which the test itself saw killed is forgiven; this says of how many other processes.
+ * Not in a role.
+ */
+void leaks_forgive_names(unsigned count);
+
+/* How many files a directory has. */
+unsigned test_file_count(const char *path);
+
+/* How many descriptors this process has open, and how many mappings with this in their names ("": all). */
+unsigned test_descriptor_count(void);
+unsigned test_mapping_count(const char *part);
 
 /* ---- Assertions ------------------------------------------------------------------------------------------------- */
 
@@ -257,8 +277,9 @@ pid_t peer_pid(const struct peer *peer);
 
 /* Each peer that was started ends in one of these, which also free it. peer_wait wants exit status 0. */
 void peer_wait(struct peer *peer);
+void peer_end(struct peer *peer);        /* peer_send "end", peer_wait */
 int peer_wait_status(struct peer *peer); /* as waitpid gives it */
-void peer_kill(struct peer *peer);       /* SIGKILL */
+void peer_kill(struct peer *peer);       /* SIGKILL, before which it must not have failed */
 
 /* ---- Randomness ------------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,8 @@
 /* What a test tells the process that started it, in a page they share. Roles have none. */
 struct outcome {
 	enum { OUTCOME_UNFINISHED, OUTCOME_PASSED, OUTCOME_SKIPPED } state;
-	unsigned watched; /* the LEAK_ bits */
+	unsigned watched;                /* the LEAK_ bits */
+	_Atomic unsigned forgiven_names; /* as many dead processes may have left theirs */
 	char skip_reason[512];
 };
 extern struct outcome *harness_outcome;
@@ -19,8 +20,8 @@ extern struct outcome *harness_outcome;
 /* leaks.c: count what the process has; compare with the last count, print what is new, tell whether there was any. */
 void leaks_begin(void);
 bool leaks_found(void);
-/* Print the names below a directory; tell whether there are any. */
-bool leaks_files_found(const char *directory);
+/* Print the names below a directory, but for so many of dead processes; tell whether there are any. */
+bool leaks_files_found(const char *directory, unsigned forgiven_names);
 void remove_tree(const char *path);
 uint64_t monotonic_ms(void);
 

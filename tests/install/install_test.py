@@ -15,12 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import Skip, by_name, run_tests  # pylint: disable=wrong-import-position
+
 HERE = Path(__file__).resolve().parent
 EXPECTED = "through the device and back\n"
-
-
-class Skip(Exception):
-    """Why a test cannot be run here."""
+WAYS = ("events", "fabric", "legacy", "pools", "virtual_memory")
 
 
 def run(*command, **variables):
@@ -58,11 +58,12 @@ class Tree:
         """The headers, the library under both names, the drop-in libraries where no loader looks, the manual."""
         for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
-        for name in ("libcenote.so", "libcenote.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13"):
+        for name in ("libcenote.so", "libcenote.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
+                     "cenote/libcenote-trace.so"):
             assert (self.libraries / name).exists(), name
         expect(sorted(f.name for f in (self.prefix / "include").iterdir()), ["cenote"])
-        for name in ("man/man1/cenote.1", "man/man1/cenote-demo.1", "bash-completion/completions/cenote",
-                     "zsh/site-functions/_cenote"):
+        for name in ("man/man1/cenote.1", "man/man1/cenote-demo.1", "man/man3/cenote.3", "man/man3/cenote_send_pool.3",
+                     "bash-completion/completions/cenote", "zsh/site-functions/_cenote"):
             assert (self.prefix / "share" / name).exists(), name
 
     def command_runs(self):
@@ -90,19 +91,26 @@ class Tree:
         assert len(lines) == 2 and lines[1].startswith("cudaErrorInvalidValue: no allocation is at 0x"), lines
 
     def guide_works(self):
-        """Each whole program in docs/sharing.md, built as it stands there, prints what the block behind it says."""
+        """Each whole program in the pages of docs/, built as it stands there, prints what the block behind it says."""
         need("pkg-config")
-        text = (HERE.parent.parent / "docs/sharing.md").read_text()
         words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
-        programs = re.findall(r"```c\n(#include.*?)```.*?```text\n(.*?)```", text, re.S)
-        assert programs, "there is no program"
-        channels = {"CENOTE_IMEX_DIR": str(self.directory / "channels")}
-        run(self.prefix / "bin/cenote", "imex", "create", "0", **channels)
-        for code, printed in programs:
-            source, program = self.directory / "guide.c", self.directory / "guide"
-            source.write_text(code)
-            run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
-            expect(run(program, LD_LIBRARY_PATH=str(self.libraries), **channels), printed)
+        settings = {"CENOTE_DEVICE": "host", "CENOTE_IMEX_DIR": str(self.directory / "channels"),
+                    "LD_LIBRARY_PATH": str(self.libraries)}
+        run(self.prefix / "bin/cenote", "imex", "create", "0", **settings)
+        built = []
+        for page in sorted((HERE.parent.parent / "docs").glob("*.md")):
+            text = page.read_text()
+            programs = re.findall(r"^```c\n(#include.*?)^```$.*?^```text\n(.*?)^```$", text, re.S | re.M)
+            expect(len(programs), len(re.findall(r"^```c\n#include", text, re.M)))
+            for code, printed in programs:
+                source, program = self.directory / "guide.c", self.directory / "guide"
+                source.write_text(code)
+                run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
+                expect(run(program, **settings), printed)
+                built.append(page.name)
+        wanted = {"quick_start.md", "rules.md", *(f"share_{way}.md" for way in WAYS)}
+        expect(set(built), wanted)
+        return f"{len(built)} programs"
 
     def cmake_works(self):
         """A program is built by a CMake project."""
@@ -131,26 +139,13 @@ class Tree:
         return self.directory / name
 
 
-def main():
-    """Each method above is a test."""
-    tests = ["all_is_in_place", "command_runs", "pkg_config_works", "readme_works", "guide_works", "cmake_works",
-             "dropin_works"]
-    failed = False
-    print(f"1..{len(tests)}")
+def main(build, *compiler):
+    """Runs all tests; True when all passed."""
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:
-        tree = Tree(directory, sys.argv[1], sys.argv[2:])
-        for number, name in enumerate(tests, 1):
-            try:
-                getattr(tree, name)()
-                print(f"ok {number} - {name}")
-            except Skip as reason:
-                print(f"ok {number} - {name} # SKIP {reason}")
-            except AssertionError as problem:
-                print("# " + str(problem).replace("\n", "\n# "))
-                print(f"not ok {number} - {name}")
-                failed = True
-    return failed
+        tree = Tree(directory, build, compiler)
+        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.pkg_config_works, tree.readme_works,
+                                 tree.guide_works, tree.cmake_works, tree.dropin_works))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

@@ -8,8 +8,9 @@
  * one would be one that changes places with its neighbour, which is wrong 4, 5 and 6. Wherever a process stands, it can
  * be killed there (`provided`).
  *
- * For safety, 0 and 1 can also lose their connection and live on, each taking the other for dead. Not so for liveness:
- * if 1 goes on to record then, and dies, nobody hears of it, and who waits for that record waits for ever.
+ * 0 and 1 can also lose their connection and live on: 0 has sent 1 away and watches for the end of its process, and 1
+ * takes 0 for dead. Where the system does not let 0 watch, it takes 1 for dead; what 1 records from then on, and does
+ * not come to before it dies, nobody hears of. That is here for safety alone (CUTS=3).
  *
  * Not here: the round's 30 bits do not wrap around; `latest` is tried for as long as it takes, not 64 times, since
  * nobody writes nonsense here; spinning, which only looks; pollers, who sleep and wake as threads do, on a word of
@@ -27,7 +28,7 @@
 #define NUMBERS 12 /* no number is so high: each record is at most CELLS higher than the one before */
 hidden byte records_of_0, records_of_1, waits;
 hidden byte at_once; /* 1: there are also records that are done when they are made */
-hidden byte cuts;    /* connections are lost between the living, and noticed by 1: the maker, 2: both */
+hidden byte cuts;    /* connections are lost between the living, and noticed by 1, 3: the maker, 2: both */
 byte troubles; /* a process killed, a connection lost, a stream that fails */
 
 /*
@@ -38,12 +39,13 @@ byte troubles; /* a process killed, a connection lost, a stream that fails */
  * wrong 4 liveness TROUBLES=0 AT_ONCE=0: the sleeper reads the wake word after its last look
  * wrong 5 liveness TROUBLES=0 AT_ONCE=0: the sleeper counts itself in after its last look
  * wrong 6 liveness TROUBLES=0 AT_ONCE=0: who marks a record looks for sleepers first
- * wrong 7 safety CUTS=1 AT_ONCE=0 RECORDS_OF_0=2: a record is marked with a store, though somebody may have buried it
+ * wrong 7 safety CUTS=3 AT_ONCE=0 RECORDS_OF_0=2: a record is marked with a store, though somebody may have buried it
  * wrong 8 liveness AT_ONCE=0 RECORDS_OF_0=0: the dead one's records are marked, and nobody is woken
  * wrong 9 safety TROUBLES=0 AT_ONCE=0: the latest number is stored, though it may be a later one by now
  * wrong 10 safety TROUBLES=0 AT_ONCE=0: the latest number is shown before its cell is pending
  * wrong 11 liveness AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: who has lost the event's maker goes on to count on the others
- * wrong 12 safety CUTS=1 AT_ONCE=0 RECORDS_OF_0=2: the dead one's records are marked with a store
+ * wrong 12 safety CUTS=3 AT_ONCE=0 RECORDS_OF_0=2: the dead one's records are marked with a store
+ * wrong 13 liveness CUTS=1 AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: one who is sent away is forgotten
  */
 hidden byte wrong;
 
@@ -302,12 +304,16 @@ inline bury(r)
 	fi
 }
 
-/* The service thread of the event's maker: cn_event_returned(). */
+/* The service thread of the event's maker: drop_caller(), caller_died(), cn_event_returned(). */
 proctype MakersService() provided (runs[0])
 {
 	byte word;
 
 	!connected;
+	if
+	:: cut && cuts != 3 && wrong != 13 -> !runs[1]
+	:: else
+	fi;
 	bury(1)
 }
 

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -30,14 +31,13 @@ import time
 import xml.etree.ElementTree
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import Skip, run_tests  # pylint: disable=wrong-import-position
+
 MIB = 1 << 20
 BLOCK = 3 * MIB
 FIRST_USER, SECOND_USER = 64123, 64124
 LIMIT_S = 60
-
-
-class Skip(Exception):
-    """Why a test cannot be run here."""
 
 
 # ---- Processes that share ----
@@ -533,32 +533,24 @@ TESTS = (nobody_shares, says_who_holds_what, every_pool_of_every_process, one_th
          other_users_are_not_shown)
 
 
-def main():
-    """Runs all, or those that are named."""
-    build, *names = sys.argv[1:]
-    tests = [body for body in TESTS if not names or body.__name__ in names]
-    failed = 0
-    print(f"1..{len(tests)}")
-    for number, body in enumerate(tests, 1):
-        with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
-            test = Test(build, folder)
-            try:
-                body(test)
-                print(f"ok {number} - {body.__name__}", flush=True)
-            except Skip as reason:
-                print(f"ok {number} - {body.__name__} # SKIP {reason}", flush=True)
-            except Exception as error:  # pylint: disable=broad-exception-caught
-                failed += 1
-                for line in f"{type(error).__name__}: {error}".splitlines():
-                    print(f"# {line}")
-                print(f"not ok {number} - {body.__name__}", flush=True)
-            finally:
-                test.close()
-    return 1 if failed else 0
+def run_one(build, body):
+    """Runs one with a folder and processes of its own."""
+    with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
+        test = Test(build, folder)
+        try:
+            body(test)
+        finally:
+            test.close()
+
+
+def main(build, *names):
+    """Runs all, or those that are named; True when all passed."""
+    return run_tests([(body.__name__, functools.partial(run_one, build, body))
+                      for body in TESTS if not names or body.__name__ in names])
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--play":
         play(sys.argv[2], sys.argv[3])
     else:
-        sys.exit(main())
+        sys.exit(0 if main(*sys.argv[1:]) else 1)

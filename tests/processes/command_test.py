@@ -26,15 +26,14 @@ import termios
 import xml.etree.ElementTree
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import Skip, by_name, run_tests  # pylint: disable=wrong-import-position
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
-COMMANDS = ("demo", "run", "info", "ps", "top", "map", "imex", "gc")
-
-
-class Skip(Exception):
-    """Why a test cannot be run here."""
+COMMANDS = ("demo", "run", "info", "ps", "top", "map", "trace", "imex", "gc", "bench")
 
 
 def environment(variables):
@@ -491,6 +490,24 @@ class Command:
             raise Skip("mandoc is not installed: the pages have not been set")
         run("mandoc", "-Tlint", "-Wwarning", ROOT / "man" / "cenote.1", *pages.values())
 
+    def has_a_manual_of_its_header(self):
+        """cenote.3, made from cenote.h: every function it declares, with each error that is said of it."""
+        folder = self.folder / "manual"
+        folder.mkdir()
+        header = (ROOT / "include" / "cenote" / "cenote.h").read_text()
+        run(sys.executable, ROOT / "scripts" / "generate_manual.py", ROOT / "include" / "cenote" / "cenote.h",
+            ROOT / "src" / "cenote.list", folder)
+        text = (folder / "cenote.3").read_text()
+        declared = re.findall(r"^CENOTE_API [^;]*?\b(cenote_\w+)\(", header, re.M)
+        shown = [name for line in re.findall(r"^\.SS (.*)", text, re.M) for name in line.split(", ")]
+        assert len(declared) > 15 and set(declared) <= set(shown) and len(shown) == len(set(shown)), shown
+        assert {page.stem for page in folder.iterdir()} == {"cenote", *declared}
+        assert text.count("\n.B CUDA_ERROR_") == len(re.findall(r"^ \*   CUDA_ERROR_", header, re.M))
+        assert "/*\n" not in text and "\n *" not in text
+        if not shutil.which("mandoc"):
+            raise Skip("mandoc is not installed: the page has not been set")
+        run("mandoc", "-Tlint", "-Wwarning", folder / "cenote.3")
+
     def completes_words(self):
         """bash: commands, and each command's own options, which are those of its help."""
         if not shutil.which("bash"):
@@ -502,7 +519,7 @@ class Command:
 
         assert set(COMMANDS) < set(complete("")) and complete("de") == ["demo"]
         assert set(complete("help", "")) == set(COMMANDS)
-        for name in ("demo", "run", "info", "ps", "top", "map", "gc"):
+        for name in ("demo", "run", "info", "ps", "top", "map", "trace", "gc"):
             assert self.options(name) <= set(complete(name, "--")), name
         assert complete("imex", "") == ["create", "list", "remove", "--help"]
         assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]
@@ -512,11 +529,25 @@ class Command:
         assert complete("imex", "remove", "", CENOTE_IMEX_DIR=str(folder)) == ["12"]
         assert complete("run", "--devices", "2", str(folder / "chan")) == [str(folder / "channel12")]
         if not shutil.which("zsh"):
-            raise Skip("zsh is not installed: its completion has not been read")
-        zsh = ROOT / "packaging" / "completion" / "_cenote"
-        run("zsh", "-n", zsh)
-        for name in COMMANDS:
-            contains(zsh.read_text(), f"'{name}:", *self.options(name))
+            raise Skip("zsh is not installed: its completion has not been tried")
+        self.completes_words_in_zsh(folder)
+
+    def completes_words_in_zsh(self, channels):
+        """The same, by a zsh at a terminal of its own; programs that are run are completed as if they stood alone."""
+        wanted = {"cenote ": {*COMMANDS, "help"}, "cenote help ": set(COMMANDS), "cenote de": {"demo"},
+                  "cenote imex ": {"create", "list", "remove"}, "cenote imex list -": {"--json"},
+                  "cenote imex create 0 --": {"--mode"}, "cenote imex remove ": {"12"},
+                  "cenote run --device ": {"host", "cuda", "auto"}}
+        wanted.update({f"cenote {name} --": self.options(name) for name in COMMANDS if name != "imex"})
+        wanted.update({f"cenote {words} {channels}/chan": {"channel12"}
+                       for words in ("run", "run --", "run --devices 2", "run ls", "trace -o", "trace -o x ls")})
+        text, _ = run("zsh", HERE / "complete.zsh", ROOT / "packaging" / "completion", *wanted,
+                      CENOTE_IMEX_DIR=str(channels), PATH=f"{self.cenote.parent}:{os.environ['PATH']}")
+        offered = {line: set() for line in wanted}
+        for number, word in (line.split(":", 1) for line in text.splitlines()):
+            offered[list(wanted)[int(number) - 1]].add(word)
+        for line, words in wanted.items():
+            assert words <= offered[line], f"{line}: {offered[line]}, not {words}"
 
     def makes_and_removes_channels(self):
         """imex: channels come with the mode that was asked for, are listed by number, and go."""
@@ -644,29 +675,16 @@ def main(build, *compiler):
     """Runs all tests; True when all passed."""
     with tempfile.TemporaryDirectory() as folder:
         command = Command(build, compiler, folder)
-        tests = [command.says_what_it_is, command.refuses_what_it_does_not_understand, command.describes_devices,
-                 command.says_why_there_is_no_device, command.says_what_can_be_shared,
-                 command.says_which_driver_there_is, command.shows_what_happens, command.draws_what_happens,
-                 command.draws_a_picture, command.demo_says_why_not, command.sweeps_dead_names,
-                 command.sweeps_no_strange_directory, command.has_a_manual, command.completes_words,
-                 command.makes_and_removes_channels,
-                 command.says_why_there_is_no_channel, command.makes_what_an_example_asks_for, command.runs_programs,
-                 command.serves_programs_of_the_driver, command.serves_programs_of_the_runtime,
-                 command.serves_an_example, command.serves_an_example_of_the_toolkit, command.survives_being_closed]
-        good = True
-        print(f"1..{len(tests)}")
-        for number, test in enumerate(tests, 1):
-            try:
-                test()
-                print(f"ok {number} - {test.__name__}")
-            except Skip as reason:
-                print(f"ok {number} - {test.__name__} # SKIP {reason}")
-            except AssertionError as error:
-                good = False
-                for line in str(error).splitlines() or [f"an assertion of {test.__name__} does not hold"]:
-                    print(f"# {line}")
-                print(f"not ok {number} - {test.__name__}")
-    return good
+        return run_tests(by_name(
+            command.says_what_it_is, command.refuses_what_it_does_not_understand, command.describes_devices,
+            command.says_why_there_is_no_device, command.says_what_can_be_shared, command.says_which_driver_there_is,
+            command.shows_what_happens, command.draws_what_happens, command.draws_a_picture, command.demo_says_why_not,
+            command.sweeps_dead_names, command.sweeps_no_strange_directory, command.has_a_manual,
+            command.has_a_manual_of_its_header,
+            command.completes_words, command.makes_and_removes_channels, command.says_why_there_is_no_channel,
+            command.makes_what_an_example_asks_for, command.runs_programs, command.serves_programs_of_the_driver,
+            command.serves_programs_of_the_runtime, command.serves_an_example,
+            command.serves_an_example_of_the_toolkit, command.survives_being_closed))
 
 
 if __name__ == "__main__":

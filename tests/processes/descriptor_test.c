@@ -6,7 +6,6 @@
 #include "cenote/cenote.h"
 #include "harness.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -33,18 +32,6 @@ static void close_pair(const int ends[2])
 {
 	ASSERT_SYS(close(ends[0]));
 	ASSERT_SYS(close(ends[1]));
-}
-
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 static int open_something(void)
@@ -90,12 +77,13 @@ static void send_by_hand(int sock, const void *bytes, size_t byte_count, int des
 /* Receiving fails with this code and this in its sentence, writes nothing, and leaves nothing open. */
 static void expect_refusal(int sock, CUresult code, const char *part)
 {
-	int before = open_count(), descriptor = UNTOUCHED;
+	unsigned before = test_descriptor_count();
+	int descriptor = UNTOUCHED;
 
 	ASSERT_ERROR(code, cenote_recv_descriptor(sock, &descriptor));
 	ASSERT_CONTAINS(part, cenote_last_error());
 	ASSERT_EQ(UNTOUCHED, descriptor);
-	ASSERT_EQ(before, open_count());
+	ASSERT_EQ(before, test_descriptor_count());
 }
 
 /* And a proper descriptor still comes through. */
@@ -552,15 +540,15 @@ TEST(credentials_and_pidfds_beside_it_do_no_harm)
 {
 	for (int t = 0; t < TYPE_COUNT; t++) {
 		int type = types[t];
-		int ends[2], on = 1, before;
+		int ends[2], on = 1;
 
 		make_pair(type, ends);
 		ASSERT_SYS(setsockopt(ends[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on));
 		(void)setsockopt(ends[1], SOL_SOCKET, SO_PASSSEC, &on, sizeof on);   /* where there are labels */
 		(void)setsockopt(ends[1], SOL_SOCKET, SO_PASSPIDFD, &on, sizeof on); /* from Linux 6.5 on */
-		before = open_count();
+		unsigned before = test_descriptor_count();
 		expect_it_works(ends);
-		ASSERT_EQ(before, open_count());
+		ASSERT_EQ(before, test_descriptor_count());
 		send_by_hand(ends[0], magic, MAGIC_BYTES, -1, 0);
 		expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "without a descriptor");
 		close_pair(ends);

@@ -36,28 +36,18 @@ enum {
 
 /* ---- Channels and users ------------------------------------------------------------------------------------------ */
 
-static inline const char *place_of(const char *name)
-{
-	static char paths[4][600];
-	static unsigned next;
-	char *path = paths[next++ % 4];
-
-	snprintf(path, sizeof paths[0], "%s/%s", test_directory(), name);
-	return path;
-}
-
 static inline void make_directory(const char *name, unsigned user, mode_t mode)
 {
-	ASSERT_SYS(mkdir(place_of(name), 0700));
+	ASSERT_SYS(mkdir(test_path(name), 0700));
 	if (user)
-		ASSERT_SYS(chown(place_of(name), user, user));
-	ASSERT_SYS(chmod(place_of(name), mode));
+		ASSERT_SYS(chown(test_path(name), user, user));
+	ASSERT_SYS(chmod(test_path(name), mode));
 }
 
 /* A channel "directory/channelN" of a user. */
 static inline void make_channel(const char *name, unsigned user, mode_t mode)
 {
-	int file = open(place_of(name), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int file = open(test_path(name), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	ASSERT_SYS(file);
 	if (user)
@@ -81,8 +71,8 @@ static inline void set_stage(void)
 		make_directory("run64125", FIRST_USER, 0700);
 		make_directory("run64126", SECOND_USER, 0700);
 	}
-	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", place_of("imex"), 1));
-	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", place_of("fabric"), 1));
+	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", test_path("imex"), 1));
+	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("fabric"), 1));
 }
 
 static inline void become(unsigned user)
@@ -91,7 +81,7 @@ static inline void become(unsigned user)
 
 	if (user)
 		snprintf(run, sizeof run, "run%u", user);
-	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", place_of(run), 1));
+	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", test_path(run), 1));
 	if (!user)
 		return;
 	ASSERT_SYS(setgroups(0, NULL));
@@ -101,22 +91,10 @@ static inline void become(unsigned user)
 	ASSERT_SYS(prctl(PR_SET_DUMPABLE, 1));
 }
 
-static inline unsigned count_entries(const char *path)
-{
-	DIR *directory = opendir(path);
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* How many names the processes have where all users meet: in a folder each, which stays. */
 static inline unsigned count_names(void)
 {
-	DIR *folders = opendir(place_of("fabric"));
+	DIR *folders = opendir(test_path("fabric"));
 	unsigned count = 0;
 
 	ASSERT(folders);
@@ -124,7 +102,7 @@ static inline unsigned count_names(void)
 		char name[300];
 		snprintf(name, sizeof name, "fabric/%s", entry->d_name);
 		if (entry->d_name[0] != '.')
-			count += count_entries(place_of(name)) - 2; /* . and .. */
+			count += test_file_count(test_path(name));
 	}
 	closedir(folders);
 	return count;
@@ -294,7 +272,7 @@ static inline CUresult obey_rest(const struct order *order, struct answer *answe
 		result = cuMemGetInfo(&free_bytes, &total_bytes);
 		answer->value = total_bytes - free_bytes;
 		return result;
-	case DESCRIPTORS: answer->value = count_entries("/proc/self/fd"); return CUDA_SUCCESS;
+	case DESCRIPTORS: answer->value = test_descriptor_count(); return CUDA_SUCCESS;
 	case END: return CUDA_SUCCESS;
 	default: FAIL("an agent does not know call %d", (int)order->call);
 	}

@@ -70,21 +70,6 @@ INTERPOSE_CONTROL(fcntl64)
 
 /* ---- Agents ------------------------------------------------------------------------------------------------------ */
 
-static bool pool_is_mapped(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t room = 0;
-	bool found = false;
-
-	ASSERT(maps);
-	while (getline(&line, &room, maps) != -1)
-		found |= strstr(line, "/memfd:cenote-pool") != NULL;
-	free(line);
-	fclose(maps);
-	return found;
-}
-
 /* What the library keeps for good once something was shared by fabric handles. */
 static void share_once(void)
 {
@@ -98,7 +83,7 @@ static void share_once(void)
 	ASSERT_OK(create_pool(FABRIC, &pool));
 	ASSERT_OK(cuMemPoolExportToShareableHandle(&handle, (CUmemoryPool)(uintptr_t)pool, FABRIC, 0));
 	ASSERT_OK(cuMemPoolDestroy((CUmemoryPool)(uintptr_t)pool));
-	while (pool_is_mapped()) /* the service thread takes it apart */
+	while (test_mapping_count("/memfd:cenote-pool")) /* the service thread takes it apart */
 		sched_yield();
 }
 
@@ -267,7 +252,7 @@ TEST(a_channel_is_missing_and_comes)
 	make_channel("imex/channel7", SAME_USER, 0444);
 	uint64_t memory = must(agent, create).object;
 	must(agent, export);
-	ASSERT_SYS(unlink(place_of("imex/channel7")));
+	ASSERT_SYS(unlink(test_path("imex/channel7")));
 	must(agent, (struct order){.call = EXPORT_MEMORY, .object = memory}); /* it has it open */
 	peer_kill(agent);
 }
@@ -283,9 +268,9 @@ TEST(an_importer_without_a_channel)
 	static const char *const directories[] = {"empty", "not-there"};
 
 	for (int i = 0; i < 2; i++) {
-		ASSERT_SYS(setenv("CENOTE_IMEX_DIR", place_of(directories[i]), 1));
+		ASSERT_SYS(setenv("CENOTE_IMEX_DIR", test_path(directories[i]), 1));
 		struct peer *importer = agent_of(SAME_USER);
-		refuse(importer, &home, CUDA_ERROR_NOT_PERMITTED, place_of(directories[i]));
+		refuse(importer, &home, CUDA_ERROR_NOT_PERMITTED, test_path(directories[i]));
 		agent_end(importer);
 	}
 	ASSERT_SYS(unsetenv("CENOTE_IMEX_DIR"));
@@ -305,7 +290,7 @@ TEST(a_channel_of_the_same_name)
 	make_channel("mine/channel0", SAME_USER, 0444);
 	make_channel("mine/channel1", SAME_USER, 0444);
 	struct peer *exporter = agent_of(SAME_USER);
-	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", place_of("mine"), 1));
+	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", test_path("mine"), 1));
 	struct peer *importer = agent_of(SAME_USER);
 	struct things home = share(exporter, FABRIC), mine = share(importer, FABRIC);
 
@@ -351,7 +336,7 @@ TEST(users_with_a_channel_share)
 {
 	need_two_users();
 	make_channel("imex/channel0", FIRST_USER, 0440);
-	ASSERT_SYS(chown(place_of("imex/channel0"), FIRST_USER, SECOND_USER));
+	ASSERT_SYS(chown(test_path("imex/channel0"), FIRST_USER, SECOND_USER));
 	make_channel("imex/channel1", SECOND_USER, 0400);
 	struct peer *first = agent_of(FIRST_USER), *second = agent_of(SECOND_USER), *third = agent_of(SECOND_USER);
 	struct things home = share(first, FABRIC), there = take(second, &home), also = take(third, &home);
@@ -401,18 +386,18 @@ TEST(users_with_a_channel_each_are_kept_apart)
 	agent_end(second);
 
 	/* Its own file under the channel's name; a symbolic and a hard link to the channel; the other's directory. */
-	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", place_of("mine"), 1));
+	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", test_path("mine"), 1));
 	for (int kind = 0; kind < 3; kind++) {
 		if (kind == 0)
 			make_channel("mine/channel0", SECOND_USER, 0444);
 		else if (kind == 1)
-			ASSERT_SYS(symlink(place_of("imex/channel0"), place_of("mine/channel0")));
+			ASSERT_SYS(symlink(test_path("imex/channel0"), test_path("mine/channel0")));
 		else
-			ASSERT_SYS(link(place_of("imex/channel0"), place_of("mine/channel0")));
+			ASSERT_SYS(link(test_path("imex/channel0"), test_path("mine/channel0")));
 		second = agent_of(SECOND_USER);
 		try_all(second, &home, "channel");
 		agent_end(second);
-		ASSERT_SYS(unlink(place_of("mine/channel0")));
+		ASSERT_SYS(unlink(test_path("mine/channel0")));
 	}
 	see_one_memory(first, &home, first, &home, 0x30);
 	let_go(first, &home);
@@ -429,14 +414,14 @@ TEST(a_name_is_no_proof)
 	struct peer *first = agent_of(FIRST_USER);
 	struct things home = share(first, FABRIC);
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-		ASSERT_SYS(chmod(place_of("imex/channel0"), 0400 | modes[i]));
+		ASSERT_SYS(chmod(test_path("imex/channel0"), 0400 | modes[i]));
 		struct peer *second = agent_of(SECOND_USER), *cheat = peer_start("agent", "64126", "names");
 		try_all(second, &home, "Permission denied");
 		try_all(cheat, &home, "the exporter does not take");
 		agent_end(second);
 		agent_end(cheat);
 	}
-	ASSERT_SYS(chmod(place_of("imex/channel0"), 0444));
+	ASSERT_SYS(chmod(test_path("imex/channel0"), 0444));
 	struct peer *second = agent_of(SECOND_USER), *cheat = peer_start("agent", "64126", "names");
 	struct things there = take(second, &home);
 	see_one_memory(first, &home, second, &there, 0x30);
@@ -478,14 +463,14 @@ TEST(a_stranger_at_the_port)
 	struct peer *first = agent_of(FIRST_USER), *friend = agent_of(FIRST_USER);
 	struct things home = share(first, FABRIC);
 	unsigned found = 0;
-	DIR *names = opendir(place_of("fabric/64125"));
+	DIR *names = opendir(test_path("fabric/64125"));
 	ASSERT(names);
 	for (struct dirent *entry; (entry = readdir(names));) {
 		struct stat status;
 		ASSERT_SYS(fstatat(dirfd(names), entry->d_name, &status, AT_SYMLINK_NOFOLLOW));
 		if (!S_ISSOCK(status.st_mode))
 			continue;
-		peer_wait(peer_start("stranger", place_of("fabric/64125"), entry->d_name));
+		peer_wait(peer_start("stranger", test_path("fabric/64125"), entry->d_name));
 		found++;
 	}
 	closedir(names);

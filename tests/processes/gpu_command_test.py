@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from command_test import HEADERS, Command, contains, run
+from command_test import HEADERS, Command, by_name, contains, run, run_tests
 
 # As the runtime does it that nvcc links into programs: the names before cuInit, then everything through pointers.
 RUNTIME_INSIDE = r"""
@@ -178,20 +178,9 @@ def main(build, driver, *compiler):
     """Runs all tests; True when all passed."""
     with tempfile.TemporaryDirectory() as folder:
         on_gpu = OnGpu(build, driver, compiler, folder)
-        tests = [on_gpu.puts_itself_in_front, on_gpu.says_what_it_does_not_understand, on_gpu.describes_devices,
-                 on_gpu.serves_a_runtime_inside, on_gpu.hands_on_what_it_does_not_know, on_gpu.runs_two_processes]
-        good = True
-        print(f"1..{len(tests)}")
-        for number, test in enumerate(tests, 1):
-            try:
-                test()
-                print(f"ok {number} - {test.__name__}")
-            except AssertionError as error:
-                good = False
-                for line in str(error).splitlines() or [f"an assertion of {test.__name__} does not hold"]:
-                    print(f"# {line}")
-                print(f"not ok {number} - {test.__name__}")
-    return good
+        return run_tests(by_name(
+            on_gpu.puts_itself_in_front, on_gpu.says_what_it_does_not_understand, on_gpu.describes_devices,
+            on_gpu.serves_a_runtime_inside, on_gpu.hands_on_what_it_does_not_know, on_gpu.runs_two_processes))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@
 #include "cenote/cenote.h"
 #include "harness.h"
 
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -91,22 +90,10 @@ static inline void begin(void)
 	leaks_start_here();
 }
 
-static inline unsigned count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* Until what others had of ours is back, and nothing is left of them: the service thread sees to that. */
 static inline void await_quiet(size_t used, unsigned descriptors)
 {
-	while (used_bytes() != used || count_descriptors() != descriptors)
+	while (used_bytes() != used || test_descriptor_count() != descriptors)
 		sched_yield();
 }
 

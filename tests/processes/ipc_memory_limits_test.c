@@ -7,6 +7,7 @@
 
 #include "cenote/cuda_runtime_api.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -26,7 +27,7 @@ static CUipcMemHandle agent_export(struct peer *agent, size_t bytes)
 static void end_and_await(struct peer *agent, unsigned descriptors)
 {
 	agent_end(agent);
-	while (count_descriptors() != descriptors)
+	while (test_descriptor_count() != descriptors)
 		sched_yield();
 }
 
@@ -47,7 +48,7 @@ TEST(a_changed_handle_is_refused)
 	CUipcMemHandle zeros = {{0}}, ones;
 
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	CUipcMemHandle handle = agent_export(agent, LARGE);
 	for (size_t bit = 0; bit < 8 * sizeof handle; bit++) {
@@ -171,7 +172,7 @@ TEST(devices_that_are_no_peers)
 	setenv("CENOTE_HOST_WITHOUT", "peers", 1);
 	begin();
 	size_t used = used_bytes();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	CUdeviceptr home = allocate(LARGE, 0x11);
 	CUipcMemHandle handle = handle_of(home);
 	struct peer *agent = peer_start("agent", "1"), *same = peer_start("agent");
@@ -197,7 +198,7 @@ TEST(no_room_to_map)
 
 	setenv("CENOTE_HOST_MEMORY", "64G", 1);
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	struct agent_order order = {.call = AGENT_ALLOCATE, .bytes = LARGE, .value = 0x11};
 	CUipcMemHandle small = agent_must(agent, order).handle;
@@ -252,7 +253,7 @@ TEST(an_exporter_that_stands_still, .timeout_ms = 60000)
 	int status;
 
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	struct agent_order order = {.call = AGENT_ALLOCATE, .bytes = LARGE, .value = 0x11};
 	struct agent_answer open = agent_must(agent, order), asked = agent_must(agent, order);
@@ -390,8 +391,7 @@ TEST(users_are_kept_apart)
 	closedir(names);
 	ASSERT_SYS(chmod(first, 0700));
 	try_as(FIRST_USER, first, "works", &both.memory, &both.event);
-	peer_send(sharing, "end");
-	peer_wait(sharing);
+	peer_end(sharing);
 }
 
 /* ---- A thousand deaths ------------------------------------------------------------------------------------------- */
@@ -415,16 +415,7 @@ ROLE(dying)
 
 static unsigned count_names(void)
 {
-	const char *path = getenv("CENOTE_RUNTIME_DIR");
-	unsigned count = 0;
-
-	ASSERT(path);
-	DIR *directory = opendir(path);
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
+	return test_file_count(getenv("CENOTE_RUNTIME_DIR"));
 }
 
 /* Goal: processes that open, use and die leave no memory, no descriptor, and no name that the next does not clear. */
@@ -436,7 +427,7 @@ TEST(a_thousand_deaths, .timeout_ms = 180000)
 
 	begin();
 	size_t used = used_bytes();
-	unsigned descriptors = count_descriptors(), names = count_names();
+	unsigned descriptors = test_descriptor_count(), names = count_names();
 	for (int i = 0; i < DEATHS; i += AT_ONCE) {
 		CUdeviceptr large = allocate(LARGE, 0x11), small = allocate(SMALL, 0x11);
 		handles[0] = handle_of(large);

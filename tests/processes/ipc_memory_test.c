@@ -23,7 +23,7 @@ TEST(both_see_one_memory)
 
 	begin();
 	size_t used = used_bytes();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		CUdeviceptr home = allocate(sizes[i], 0x11), there = agent_open(agent, handle_of(home));
@@ -68,7 +68,7 @@ TEST(neighbours_stay_neighbours)
 
 	begin();
 	size_t used = used_bytes();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	for (int i = 0; i < COUNT; i++)
 		home[i] = allocate(SMALL, 0x40 + (unsigned)i);
@@ -123,10 +123,10 @@ TEST(openings_are_counted)
 	there = agent_open(agent, handle);
 	ASSERT_EQ(0x11, agent_byte(agent, there));
 	agent_close(agent, there);
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	agent_end(agent);
 	ASSERT_OK(cuMemFree(home));
-	while (count_descriptors() >= descriptors)
+	while (test_descriptor_count() >= descriptors)
 		sched_yield();
 }
 
@@ -137,7 +137,7 @@ TEST(freed_memory_stays_with_those_who_have_it)
 {
 	begin();
 	size_t used = used_bytes();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *one = peer_start("agent"), *other = peer_start("agent");
 	CUdeviceptr home = allocate(LARGE, 0x11);
 	CUipcMemHandle handle = handle_of(home);
@@ -170,7 +170,7 @@ TEST(freed_memory_stays_with_those_who_have_it)
 TEST(a_freed_part_of_a_chunk_is_not_given_away)
 {
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	CUdeviceptr keeper = allocate(SMALL, 0x99), home = allocate(SMALL, 0x11), others[100];
 	CUdeviceptr there = agent_open(agent, handle_of(home));
@@ -198,7 +198,7 @@ TEST(a_freed_part_of_a_chunk_is_not_given_away)
 TEST(a_stale_handle_is_refused)
 {
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	CUdeviceptr keeper = allocate(SMALL, 0x99), home = allocate(SMALL, 0x11);
 	CUipcMemHandle stale = handle_of(home);
@@ -225,7 +225,7 @@ TEST(a_destroyed_context_is_a_free)
 	CUdeviceptr home;
 
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	ASSERT_OK(cuCtxCreate(&context, NULL, 0, 0));
 	home = allocate(LARGE, 0x11);
@@ -247,7 +247,7 @@ TEST(a_destroyed_context_is_a_free)
 TEST(exporter_dies)
 {
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	struct agent_answer exported =
 		agent_must(agent, (struct agent_order){.call = AGENT_ALLOCATE, .bytes = LARGE, .value = 0x11});
@@ -262,7 +262,7 @@ TEST(exporter_dies)
 	ASSERT_OK(cuIpcCloseMemHandle(there));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle(&more, exported.handle, LAZY));
 	ASSERT_CONTAINS("gone", cenote_last_error());
-	while (count_descriptors() != descriptors)
+	while (test_descriptor_count() != descriptors)
 		sched_yield();
 	sweep_names();
 }
@@ -273,7 +273,7 @@ TEST(exporter_ends)
 	CUdeviceptr there;
 
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent");
 	struct agent_answer exported =
 		agent_must(agent, (struct agent_order){.call = AGENT_ALLOCATE, .bytes = LARGE, .value = 0x11});
@@ -283,7 +283,7 @@ TEST(exporter_ends)
 	ASSERT_EQ(0x11, byte_at(there));
 	ASSERT_OK(cuIpcCloseMemHandle(there));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuIpcOpenMemHandle(&there, exported.handle, LAZY));
-	while (count_descriptors() != descriptors)
+	while (test_descriptor_count() != descriptors)
 		sched_yield();
 }
 
@@ -291,7 +291,7 @@ TEST(exporter_ends)
 TEST(opener_dies)
 {
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	for (int freed_before = 0; freed_before < 2; freed_before++) {
 		struct peer *dying = peer_start("agent"), *other = peer_start("agent");
 		CUdeviceptr home = allocate(LARGE, 0x11);
@@ -318,7 +318,7 @@ TEST(opener_dies)
 TEST(a_forked_child_lets_go)
 {
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct peer *agent = peer_start("agent"), *dying = peer_start("agent");
 	CUdeviceptr home = allocate(LARGE, 0x11);
 	CUipcMemHandle handle = handle_of(home);
@@ -407,7 +407,7 @@ TEST(the_device_need_not_be_seen)
 {
 	setenv("CENOTE_HOST_DEVICES", "2", 1);
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	CUdeviceptr home = allocate(LARGE, 0x11);
 	setenv("CUDA_VISIBLE_DEVICES", "1", 1);
 	struct peer *agent = peer_start("agent");
@@ -485,7 +485,7 @@ TEST(threads_open_and_close)
 	pthread_t threads[THREADS];
 
 	begin();
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	crowd.context = use_device(0);
 	struct peer *agent = peer_start("agent");
 	CUdeviceptr theirs[HANDLES];
@@ -506,6 +506,6 @@ TEST(threads_open_and_close)
 	while (agent_must(agent, (struct agent_order){.call = AGENT_USED}).value)
 		sched_yield();
 	agent_end(agent);
-	while (count_descriptors() != descriptors)
+	while (test_descriptor_count() != descriptors)
 		sched_yield();
 }

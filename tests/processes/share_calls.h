@@ -11,7 +11,6 @@
 #include "cenote/cenote.h"
 #include "harness.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -61,6 +60,15 @@ static inline CUevent make_event(unsigned flags)
 }
 
 /* Bring the library up, with what it keeps for good once something is shared; then count. */
+static inline void open_port(void)
+{
+	CUipcEventHandle handle;
+	CUevent event = make_event(IPC_EVENT);
+
+	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+	ASSERT_OK(cuEventDestroy(event));
+}
+
 static inline void begin(void)
 {
 	CUcontext context;
@@ -74,18 +82,16 @@ static inline void begin(void)
 	ASSERT_OK(cenote_pool_watch(pool, &descriptor));
 	close(descriptor);
 	ASSERT_OK(cuMemPoolDestroy(pool));
+	if (test_on_gpu()) /* whose driver has a port and a service thread of its own, from whatever it shares first */
+		open_port();
 	leaks_start_here();
 }
 
 /* The same for a test that sends events: its port stays as long as the process. */
 static inline void begin_with_port(void)
 {
-	CUipcEventHandle handle;
-
 	begin();
-	CUevent event = make_event(IPC_EVENT);
-	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
-	ASSERT_OK(cuEventDestroy(event));
+	open_port();
 	leaks_start_here();
 }
 
@@ -118,24 +124,12 @@ static inline void close_pair(const int ends[2])
 	close(ends[1]);
 }
 
-static inline unsigned open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* The service thread may just be closing something: a test's time limit ends a vain wait. */
 static inline void await_open_count(unsigned at_most)
 {
 	if (test_on_gpu()) /* where those of the driver come and go */
 		return;
-	while (open_count() > at_most)
+	while (test_descriptor_count() > at_most)
 		sched_yield();
 }
 
@@ -182,12 +176,12 @@ static inline unsigned long long now_ns(void)
 }
 
 /* A call fails so, with this in its sentence, and leaves nothing open. */
-#define EXPECT(code, part, call)                            \
-	do {                                                \
-		unsigned open_before = open_count();        \
-		ASSERT_ERROR(code, call);                   \
-		ASSERT_CONTAINS(part, cenote_last_error()); \
-		await_open_count(open_before);              \
+#define EXPECT(code, part, call)                                \
+	do {                                                    \
+		unsigned open_before = test_descriptor_count(); \
+		ASSERT_ERROR(code, call);                       \
+		ASSERT_CONTAINS(part, cenote_last_error());     \
+		await_open_count(open_before);                  \
 	} while (0)
 
 /* ---- Receivers --------------------------------------------------------------------------------------------------- */

@@ -315,7 +315,9 @@ TEST(the_exporter_goes_on_with_a_block)
 	agent_leaves(agent);
 	ASSERT_EQ(99, share_byte(block));
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
-	share_await_used(pool, 0);
+	if (test_on_gpu()) /* where it takes a moment until the stream is seen to have come so far */
+		share_await_used(pool, 0);
+	ASSERT_EQ(0, share_used(pool));
 	share_fill_whole(pool, POOL, BLOCK, block);
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }

@@ -323,7 +323,7 @@ struct belongings {
 
 static struct belongings belongings(void)
 {
-	return (struct belongings){vmm_descriptor_count(), vmm_mapping_count(false), vmm_mapping_count(true),
+	return (struct belongings){test_descriptor_count(), test_mapping_count(""), test_mapping_count("/memfd:"),
 				   vmm_free_bytes()};
 }
 

@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "cuda.h"
 #include "device/cuda/internal.h"
@@ -278,6 +280,78 @@ TEST(a_part_that_is_not_there_is_not_given)
 	decommit(closed, 0, 1);
 	cn_device_ops->arena_free(place.arena);
 	cn_device_ops->arena_free(closed.arena);
+}
+
+/* ---- Descriptors that are kept ---- */
+
+static unsigned descriptors_of_a_child(void)
+{
+	int status;
+	pid_t child = fork();
+
+	ASSERT_SYS(child);
+	if (child == 0)
+		_exit((int)test_descriptor_count());
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT(WIFEXITED(status));
+	return (unsigned)WEXITSTATUS(status);
+}
+
+static ino_t file_of(int fd)
+{
+	struct stat status;
+
+	ASSERT_SYS(fstat(fd, &status));
+	return status.st_ino;
+}
+
+/* Goal: who asks for a part again has the same file; it goes with its memory, and a forked child has none of it. */
+TEST(a_parts_descriptor_is_kept_for_the_next)
+{
+	struct place place = make_arena(true);
+	struct cn_arena_part first, second;
+	unsigned at_first = test_descriptor_count();
+
+	ASSERT_OK(commit(place, 0, 1));
+	unsigned before = test_descriptor_count(), in_child = descriptors_of_a_child();
+	ASSERT_OK(cn_device_ops->arena_part(place.arena, 0, &first));
+	ASSERT_OK(cn_device_ops->arena_part(place.arena, CHUNK - 1, &second));
+	ASSERT_EQ(first.serial, second.serial);
+	ASSERT_EQ(file_of(first.fd), file_of(second.fd));
+	close(first.fd);
+	close(second.fd);
+	if (!test_has_gpu()) { /* whose driver may have opened something of its own */
+		ASSERT_EQ(before + 1, test_descriptor_count());
+		ASSERT_EQ(in_child, descriptors_of_a_child());
+	}
+	decommit(place, 0, 1);
+	if (!test_has_gpu())
+		ASSERT_EQ(at_first, test_descriptor_count());
+	cn_device_ops->arena_free(place.arena);
+}
+
+/* Goal: there is a bound to them. */
+TEST(not_all_descriptors_are_kept)
+{
+	enum { SOME = 100 };
+	int fds[SOME];
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < SOME; i++) {
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		ASSERT_SYS(fds[i]);
+		if (kept == i && cn_cuda_keep(fds[i]))
+			kept++;
+	}
+	ASSERT(kept > 0 && kept < SOME);
+	ASSERT(!cn_cuda_keep(fds[kept]));
+	cn_cuda_let_go(fds[0]);
+	ASSERT(cn_cuda_keep(fds[kept])); /* there is room again */
+	for (unsigned i = 1; i < SOME; i++)
+		if (i <= kept)
+			cn_cuda_let_go(fds[i]);
+		else
+			close(fds[i]);
 }
 
 /* ---- Views ---- */

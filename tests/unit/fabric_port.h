@@ -16,32 +16,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static inline const char *path_of(const char *name)
-{
-	static char paths[4][600];
-	static unsigned next;
-	char *path = paths[next++ % 4];
-
-	snprintf(path, sizeof paths[0], "%s/%s", test_directory(), name);
-	return path;
-}
-
 /* A process has its channel and its port from the start, so that all tests have the same to count. */
 SETUP
 {
 	struct cn_device devices[CN_DEVICE_MAX];
 	int count;
 
-	if (!mkdir(path_of("imex"), 0755)) {
+	if (!mkdir(test_path("imex"), 0755)) {
 		ASSERT_SYS(chmod(test_directory(), 0711));
-		int file = open(path_of("imex/channel0"), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
+		int file = open(test_path("imex/channel0"), O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
 		ASSERT_SYS(file);
 		ASSERT_SYS(fchmod(file, 0666));
 		ASSERT_SYS(close(file));
 	}
-	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", path_of("imex"), 1));
+	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", test_path("imex"), 1));
 	if (!getenv("CENOTE_FABRIC_DIR"))
-		ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path_of("fabric"), 1));
+		ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("fabric"), 1));
 	ASSERT_OK(cn_device_open(devices, &count));
 	ASSERT_OK(cn_fabric_port_open());
 }

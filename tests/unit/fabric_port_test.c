@@ -8,7 +8,6 @@
 #include "share/imex.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -41,12 +40,6 @@ ROLE(exporter)
 	cn_fabric_free(fabric);
 }
 
-static void end_exporter(struct peer *peer)
-{
-	peer_send(peer, "end");
-	peer_wait(peer);
-}
-
 TEST(a_handle_fetches_what_it_names)
 {
 	struct peer *peer = peer_start("exporter");
@@ -66,7 +59,7 @@ TEST(a_handle_fetches_what_it_names)
 	cn_fabric_free(fabric);
 	cn_fabric_free(other);
 	cn_fabric_free(NULL);
-	end_exporter(peer);
+	peer_end(peer);
 }
 
 /* Goal: every bit counts. */
@@ -150,7 +143,7 @@ TEST(a_handle_ends_with_what_it_names)
 		if (killed)
 			peer_kill(peer);
 		else
-			end_exporter(peer);
+			peer_end(peer);
 		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "the exporter is gone");
 		expect_number(41, fd);
 	}
@@ -191,9 +184,9 @@ TEST(a_caller_without_the_channel_gets_nothing)
 		{"imex/fifo", O_RDWR, CUDA_ERROR_NOT_PERMITTED},
 	};
 
-	ASSERT_SYS(mkfifo(path_of("imex/fifo"), 0666));
+	ASSERT_SYS(mkfifo(test_path("imex/fifo"), 0666));
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		int channel = open(path_of(cases[i].name), cases[i].flags | O_CLOEXEC, 0666);
+		int channel = open(test_path(cases[i].name), cases[i].flags | O_CLOEXEC, 0666);
 		struct cn_parcel request = request_for(handle, channel);
 		ASSERT_SYS(channel);
 		expect_answer(handle, &request, cases[i].code);
@@ -206,7 +199,7 @@ TEST(a_caller_who_talks_nonsense_is_sent_away)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
 	struct cn_fabric *fabric = share(CN_FABRIC_MEMORY, 7, handle);
-	int channel = open(path_of("imex/channel0"), O_RDONLY | O_CLOEXEC), sock = call_port(handle);
+	int channel = open(test_path("imex/channel0"), O_RDONLY | O_CLOEXEC), sock = call_port(handle);
 	struct cn_parcel request = request_for(handle, channel);
 
 	ASSERT_EQ(7, send(sock, "garbage", 7, 0));
@@ -243,7 +236,7 @@ TEST(each_port_has_its_own_things)
 {
 	unsigned char of_event[CN_HANDLE_BYTES], handle[CN_HANDLE_BYTES];
 	struct cn_fabric *fabric = share(CN_FABRIC_MEMORY, 8, handle);
-	int channel = open(path_of("imex/channel0"), O_RDONLY | O_CLOEXEC), sock;
+	int channel = open(test_path("imex/channel0"), O_RDONLY | O_CLOEXEC), sock;
 	struct cn_shared_event *event;
 	char name[CN_SOCKET_NAME_CHARS + 1];
 	struct cn_parcel reply;
@@ -376,21 +369,21 @@ TEST(another_user_in_the_place_of_a_port_is_told_nothing)
 		SKIP("only root can become another user");
 	struct cn_fabric *fabric = share(CN_FABRIC_MEMORY, 12, handle);
 	name_of(handle, name);
-	ASSERT_SYS(rename(path_of("fabric/0"), path_of("fabric/moved")));
-	ASSERT_SYS(mkdir(path_of("fabric/0"), 0700));
-	ASSERT_SYS(chown(path_of("fabric/0"), NOBODY, NOBODY));
-	snprintf(path, sizeof path, "%s/0/%s", path_of("fabric"), name);
-	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path_of("elsewhere"), 1)); /* where the peer has its own port */
+	ASSERT_SYS(rename(test_path("fabric/0"), test_path("fabric/moved")));
+	ASSERT_SYS(mkdir(test_path("fabric/0"), 0700));
+	ASSERT_SYS(chown(test_path("fabric/0"), NOBODY, NOBODY));
+	snprintf(path, sizeof path, "%s/0/%s", test_path("fabric"), name);
+	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("elsewhere"), 1)); /* where the peer has its own port */
 	struct peer *peer = peer_start("squatter", path);
 	peer_expect(peer, "listening");
-	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path_of("fabric"), 1));
+	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("fabric"), 1));
 	expect_refusal(handle, CUDA_ERROR_NOT_PERMITTED, "another user than the fabric handle says");
 	peer_send(peer, "called");
 	peer_wait(peer);
 	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_fabric_directory(&(int){0}));
 	ASSERT_CONTAINS("belongs to user 64128", cn_last_error());
-	ASSERT_SYS(rmdir(path_of("fabric/0")));
-	ASSERT_SYS(rename(path_of("fabric/moved"), path_of("fabric/0")));
+	ASSERT_SYS(rmdir(test_path("fabric/0")));
+	ASSERT_SYS(rename(test_path("fabric/moved"), test_path("fabric/0")));
 	expect_thing(12, handle);
 	cn_fabric_free(fabric);
 }
@@ -451,7 +444,7 @@ TEST(answers_of_a_liar_are_errors_and_leave_nothing)
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "4711");
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* two descriptors */
 	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has ended");
-	end_exporter(peer);
+	peer_end(peer);
 }
 
 /* Goal: what comes back is a stranger's: neither memory nor a pool because somebody says so. */
@@ -486,7 +479,7 @@ TEST(an_exporter_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "does not answer");
 	ASSERT_SYS(kill(peer_pid(peer), SIGCONT));
 	expect_thing(41, handle);
-	end_exporter(peer);
+	peer_end(peer);
 }
 
 /* ---- Names ---- */
@@ -494,15 +487,9 @@ TEST(an_exporter_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 static unsigned count_names(void)
 {
 	char path[700];
-	unsigned count = 0;
 
-	snprintf(path, sizeof path, "%s/%u", path_of("fabric"), (unsigned)geteuid());
-	DIR *directory = opendir(path);
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count - 2;
+	snprintf(path, sizeof path, "%s/%u", test_path("fabric"), (unsigned)geteuid());
+	return test_file_count(path);
 }
 
 TEST(the_name_goes_with_the_process_and_a_killed_ones_with_the_next)
@@ -518,7 +505,7 @@ TEST(the_name_goes_with_the_process_and_a_killed_ones_with_the_next)
 	peer_wait(peer_start("bystander"));
 	ASSERT_EQ(4, count_names());
 	expect_thing(41, handle); /* the live one's */
-	end_exporter(live);
+	peer_end(live);
 	ASSERT_EQ(2, count_names());
 }
 
@@ -595,29 +582,29 @@ TEST(the_directory_is_made_for_all_and_links_are_not_followed)
 	char folder[700];
 	int fd;
 
-	snprintf(folder, sizeof folder, "%s/%u", path_of("new"), (unsigned)geteuid());
-	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path_of("new/"), 1));
+	snprintf(folder, sizeof folder, "%s/%u", test_path("new"), (unsigned)geteuid());
+	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("new/"), 1));
 	umask(077);
 	ASSERT_OK(cn_fabric_directory(&fd));
 	ASSERT_SYS(close(fd));
-	ASSERT_EQ(01777, mode_of(path_of("new")));
+	ASSERT_EQ(01777, mode_of(test_path("new")));
 	ASSERT_EQ(0711, mode_of(folder));
 	ASSERT_SYS(chmod(folder, 0700)); /* as by one who was killed */
-	ASSERT_SYS(chmod(path_of("new"), 0755));
+	ASSERT_SYS(chmod(test_path("new"), 0755));
 	ASSERT_OK(cn_fabric_directory(&fd));
 	ASSERT_SYS(close(fd));
 	ASSERT_EQ(0711, mode_of(folder));
-	ASSERT_EQ(0755, mode_of(path_of("new"))); /* whoever chose it chose this, too */
+	ASSERT_EQ(0755, mode_of(test_path("new"))); /* whoever chose it chose this, too */
 
-	ASSERT_SYS(chmod(path_of("new"), 0777));
+	ASSERT_SYS(chmod(test_path("new"), 0777));
 	expect_bad_directory("must be 1777");
-	ASSERT_SYS(chmod(path_of("new"), 01777));
+	ASSERT_SYS(chmod(test_path("new"), 01777));
 	ASSERT_SYS(rmdir(folder));
 	ASSERT_SYS(symlink("/tmp", folder));
 	expect_bad_directory("it is a link");
 	ASSERT_SYS(unlink(folder));
-	ASSERT_SYS(symlink(path_of("new"), path_of("link")));
-	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path_of("link/"), 1));
+	ASSERT_SYS(symlink(test_path("new"), test_path("link")));
+	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("link/"), 1));
 	expect_bad_directory("it is a link");
 	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", "relative", 1));
 	expect_bad_directory("absolute path");

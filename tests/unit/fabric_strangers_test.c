@@ -113,8 +113,7 @@ TEST(callers_of_many_users_do_not_keep_out_others)
 		expect_thing(2, handle);
 	}
 	for (int i = 0; i < 3; i++) {
-		peer_send(crowds[i], "end");
-		peer_wait(crowds[i]);
+		peer_end(crowds[i]);
 	}
 	cn_fabric_free(fabric);
 }
@@ -140,7 +139,7 @@ ROLE(limited)
 TEST(answers_that_nobody_takes_are_named_as_the_reason)
 {
 	struct peer *peer = peer_start("limited");
-	int channel = open(path_of("imex/channel0"), O_RDONLY | O_CLOEXEC), socks[ON_THEIR_WAY_MAX + 8], fd = -7;
+	int channel = open(test_path("imex/channel0"), O_RDONLY | O_CLOEXEC), socks[ON_THEIR_WAY_MAX + 8], fd = -7;
 	unsigned char handle[CN_HANDLE_BYTES];
 
 	peer_receive_bytes(peer, handle, sizeof handle);
@@ -158,8 +157,7 @@ TEST(answers_that_nobody_takes_are_named_as_the_reason)
 		continue;
 	expect_number(4, fd);
 	ASSERT_SYS(close(channel));
-	peer_send(peer, "end");
-	peer_wait(peer);
+	peer_end(peer);
 	peer_wait(peer_start("bystander"));
 }
 

@@ -23,7 +23,7 @@ enum {
 	EVENTS = 5,
 	MARKS = 24,
 	GATES_MAX = 3,
-	REMEMBERED = 20, /* waits of a queue for which nothing is forgotten */
+	REMEMBERED = 40, /* entries of a queue up to which none is left out, whatever the next operation adds */
 	LONG_STEPS = 3000,
 	THREADS = 3,
 	SHARED_STREAMS = 5,
@@ -415,7 +415,6 @@ struct line {
 	enum rule rule;
 	unsigned place; /* in the clocks */
 	struct clock clock;
-	unsigned notes; /* what its queue may have had to remember */
 };
 
 struct mark {
@@ -434,7 +433,7 @@ struct program {
 	unsigned mark_count;
 	struct gate gates[GATES_MAX];
 	unsigned gate_count;
-	bool forgets; /* a queue may have had to remember too much */
+	bool forgets; /* a queue may soon have to leave something out */
 	bool twice;   /* a queue has served two streams, and is followed as the later one's when it is met as both */
 	unsigned long followed, not_followed, forgotten;
 };
@@ -470,8 +469,7 @@ static void issue(struct program *program, struct line *line)
 {
 	line->clock = now_on(program, line);
 	line->clock.up_to[line->place]++;
-	line->notes += line->rule == LEGACY ? LINES : 1;
-	program->forgets |= line->notes > REMEMBERED * (line->rule == LEGACY ? LINES / 2 : 1);
+	program->forgets |= line->queue->followed_count > REMEMBERED;
 }
 
 static void step_work(struct program *program, struct line *line)
@@ -587,8 +585,8 @@ static void check(struct program *program)
 			if (mark->place == line->place)
 				continue;
 			bool ordered = now.up_to[mark->place] >= mark->number;
-			bool reached = cn_point_reached(mark->point);
 			bool follows = cn_device_ops->queue_follows(line->queue, mark->point);
+			bool reached = cn_point_reached(mark->point); /* by now, perhaps not when it was asked */
 			program->followed += follows;
 			program->not_followed += !follows;
 			program->forgotten += ordered && !follows;
@@ -612,6 +610,9 @@ static void program_begin(struct program *program, uint64_t number)
 	program->places = 2;
 	for (unsigned i = 2; i < LINES; i++)
 		open_line(program, &program->lines[i], i & 1 ? APART : BLOCKING);
+	/* Nothing is left of earlier programs; what their queues remember would be in the way. */
+	for (unsigned i = 0; i < LINES; i++)
+		program->lines[i].queue->followed_count = 0;
 	for (unsigned i = 0; i < EVENTS; i++) {
 		program->events[i] = event_make();
 		step_record(program, i, &program->lines[2 + i % (LINES - 2)]);

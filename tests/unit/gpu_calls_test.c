@@ -446,8 +446,15 @@ TEST(calls_by_name_pass_through_us)
 }
 
 /* Goal: the forms of a program whose default stream is the thread's own use that stream. */
+struct own_stream {
+	CUcontext context;
+	struct gate gate; /* made and freed by who starts the threads: a driver may wait for all work then, of both */
+};
+
 static void *use_own_stream(void *data)
 {
+	const struct own_stream *own = data;
+	struct gate gate = own->gate;
 	CUmemoryPool pool = make_pool(false);
 	__typeof__(&cuMemAllocFromPoolAsync) alloc = by_name("cuMemAllocFromPoolAsync", 11020, true);
 	__typeof__(&cuMemFreeAsync) free_async = by_name("cuMemFreeAsync", 11020, true);
@@ -458,13 +465,12 @@ static void *use_own_stream(void *data)
 	CUevent event;
 	CUdeviceptr at;
 
-	ASSERT_OK(cuCtxSetCurrent(data));
+	ASSERT_OK(cuCtxSetCurrent(own->context));
 	stream = make_stream();
 	event = make_event();
 	ASSERT_OK(alloc(&at, CHUNK, pool, NULL));
 	ASSERT_OK(free_async(at, NULL));
 	ASSERT_EQ(at, take(pool, CHUNK, CU_STREAM_PER_THREAD));
-	struct gate gate = gate_make();
 	gate_close(gate, CU_STREAM_PER_THREAD);
 	ASSERT_OK(free_async(at, NULL));
 	struct cn_queue *queue = cn_cuda_known(CU_STREAM_PER_THREAD);
@@ -481,21 +487,25 @@ static void *use_own_stream(void *data)
 	ASSERT_OK(cuStreamDestroy(stream));
 	ASSERT_OK(cuEventDestroy(event));
 	ASSERT_OK(cuMemPoolDestroy(pool));
-	gate_free(gate);
 	return NULL;
 }
 
 TEST(threads_own_streams)
 {
-	CUcontext context;
+	struct own_stream own[2];
 	pthread_t threads[2];
 
-	ASSERT_OK(cuCtxGetCurrent(&context));
+	for (unsigned i = 0; i < 2; i++) {
+		ASSERT_OK(cuCtxGetCurrent(&own[i].context));
+		own[i].gate = gate_make();
+	}
 	for (unsigned i = 0; i < 2; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, use_own_stream, context));
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, use_own_stream, &own[i]));
 	for (unsigned i = 0; i < 2; i++)
 		ASSERT_EQ(0, pthread_join(threads[i], NULL));
 	ASSERT_OK(cuCtxSynchronize());
+	for (unsigned i = 0; i < 2; i++)
+		gate_free(own[i].gate);
 }
 
 /* ---- Between processes ------------------------------------------------------------------------------------------- */

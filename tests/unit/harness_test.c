@@ -280,6 +280,57 @@ TEST(specimen_leaks_a_file, .hidden = true)
 	close(file);
 }
 
+/* As a process leaves its name that is killed. */
+static void leave_a_name(const char *name)
+{
+	char path[512];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/%s%s", getenv("CENOTE_RUNTIME_DIR"), name, i ? ".lock" : "");
+		int file = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		ASSERT_SYS(file);
+		close(file);
+	}
+}
+
+#define FIRST_NAME  "0123456789abcdef0123456789abcdef"
+#define SECOND_NAME "fedcba9876543210fedcba9876543210"
+
+TEST(specimen_leaves_a_name, .hidden = true)
+{
+	leave_a_name(FIRST_NAME);
+}
+
+TEST(specimen_leaves_a_name_too_many, .hidden = true)
+{
+	leaks_forgive_names(1);
+	leave_a_name(FIRST_NAME);
+	leave_a_name(SECOND_NAME);
+}
+
+TEST(specimen_leaves_the_names_it_said, .hidden = true)
+{
+	leaks_forgive_names(1);
+	leaks_forgive_names(1);
+	leave_a_name(FIRST_NAME);
+	leave_a_name(SECOND_NAME);
+}
+
+ROLE(namesake)
+{
+	leave_a_name(FIRST_NAME);
+	peer_send(parent, "ready");
+	peer_expect(parent, "never");
+}
+
+TEST(specimen_kills_one_that_has_a_name, .hidden = true)
+{
+	struct peer *peer = peer_start("namesake");
+
+	peer_expect(peer, "ready");
+	peer_kill(peer);
+}
+
 /* Ends when the test's own end of the pipe is closed, or with the process. */
 static void *wait_for_pipe(void *pipe_end)
 {
@@ -345,6 +396,30 @@ TEST(what_a_test_allows_is_no_leak)
 {
 	expect_pass("specimen_keeps_a_mapping", "");
 	expect_pass("specimen_keeps_a_thread", "");
+}
+
+TEST(a_name_is_forgiven_of_each_that_was_killed)
+{
+	expect_failure("specimen_leaves_a_name", "left behind: file " FIRST_NAME " in");
+	expect_failure("specimen_leaves_a_name", "left behind: file " FIRST_NAME ".lock in");
+	expect_failure("specimen_leaves_a_name_too_many", "it left files behind");
+	expect_pass("specimen_leaves_the_names_it_said", "");
+	expect_pass("specimen_kills_one_that_has_a_name", "");
+}
+
+TEST(files_and_descriptors_are_counted)
+{
+	unsigned descriptors = test_descriptor_count();
+
+	ASSERT_EQ(0, test_file_count(getenv("CENOTE_RUNTIME_DIR")));
+	leave_a_name(FIRST_NAME);
+	ASSERT_EQ(2, test_file_count(getenv("CENOTE_RUNTIME_DIR")));
+	ASSERT_EQ(descriptors, test_descriptor_count());
+	int file = open("/", O_PATH | O_CLOEXEC);
+	ASSERT_SYS(file);
+	ASSERT_EQ(descriptors + 1, test_descriptor_count());
+	ASSERT_SYS(close(file));
+	leaks_forgive_names(1);
 }
 
 TEST(there_is_a_scratch_directory)

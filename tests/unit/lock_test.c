@@ -13,63 +13,72 @@
 enum { THREADS = 4 };
 
 static struct cn_lock lock;
+static struct cn_quick_lock quick;
 static uint64_t counter; /* not atomic: the lock must do it */
 static unsigned rounds;
 
-static void *count_up(void *unused)
+/* The two kinds, in the same hands. */
+struct kind {
+	void (*take)(void), (*leave)(void);
+	unsigned pause; /* now and then hold it for long enough that the others stop spinning and sleep */
+};
+
+static void take(void)
 {
-	(void)unused;
+	cn_lock(&lock);
+}
+
+static void leave(void)
+{
+	cn_unlock(&lock);
+}
+
+static void take_quick(void)
+{
+	cn_quick_lock(&quick);
+}
+
+static void leave_quick(void)
+{
+	cn_quick_unlock(&quick);
+}
+
+static void *count_up(void *data)
+{
+	const struct kind *kind = data;
+
 	for (unsigned i = 0; i < rounds; i++) {
-		cn_lock(&lock);
+		kind->take();
 		counter++;
-		/* Now and then hold it for long enough that the others stop spinning and sleep. */
-		if (i % 64 == 0)
+		if (i % kind->pause == 0)
 			for (unsigned j = 0; j < 20; j++)
 				sched_yield();
-		cn_unlock(&lock);
+		kind->leave();
 	}
 	return NULL;
+}
+
+static void count_together(struct kind kind)
+{
+	pthread_t threads[THREADS];
+
+	rounds = 20000 / HARNESS_SLOWDOWN;
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, count_up, &kind));
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	ASSERT_EQ((uint64_t)THREADS * rounds, counter);
 }
 
 TEST(one_holder_at_a_time)
 {
-	pthread_t threads[THREADS];
-
-	rounds = 20000 / HARNESS_SLOWDOWN;
-	for (unsigned i = 0; i < THREADS; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, count_up, NULL));
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	ASSERT_EQ((uint64_t)THREADS * rounds, counter);
+	count_together((struct kind){take, leave, 64});
 	ASSERT_EQ(0, lock.word);
-}
-
-static struct cn_quick_lock quick;
-
-static void *count_up_quickly(void *unused)
-{
-	(void)unused;
-	for (unsigned i = 0; i < rounds; i++) {
-		cn_quick_lock(&quick);
-		counter++;
-		if (i % 1024 == 0)
-			for (unsigned j = 0; j < 20; j++)
-				sched_yield();
-		cn_quick_unlock(&quick);
-	}
-	return NULL;
 }
 
 TEST(one_holder_of_a_quick_lock)
 {
-	pthread_t threads[THREADS];
-
-	rounds = 20000 / HARNESS_SLOWDOWN;
-	for (unsigned i = 0; i < THREADS; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, count_up_quickly, NULL));
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(threads[i], NULL);
-	ASSERT_EQ((uint64_t)THREADS * rounds, counter);
+	count_together((struct kind){take_quick, leave_quick, 1024});
 	ASSERT_EQ(0, quick.word);
 }
 

@@ -6,7 +6,6 @@
 #include "harness.h"
 #include "share/port_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,18 +23,6 @@ SETUP
 
 	ASSERT_OK(cn_device_open(devices, &count));
 	ASSERT_OK(cn_port_open());
-}
-
-static unsigned count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 static size_t used_bytes(void)
@@ -112,14 +99,14 @@ static void expect_closed(int sock)
 
 static void await_quiet(unsigned descriptors)
 {
-	while (used_bytes() || count_descriptors() != descriptors)
+	while (used_bytes() || test_descriptor_count() != descriptors)
 		sched_yield();
 }
 
 /* Goal: who does not know the secret, or takes memory for an event, is told nothing and sent away. */
 TEST(a_wrong_caller_is_sent_away)
 {
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct cn_shared_memory *memory = create();
 	struct cn_handle handle = parts_of(memory), wrong = handle;
 
@@ -155,7 +142,7 @@ TEST(a_wrong_caller_is_sent_away)
 /* Goal: each opening is closed once; closing what is not open is nothing. */
 TEST(only_what_is_open_is_closed)
 {
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct cn_shared_memory *memory = create(), *other = create();
 	struct cn_handle handle = parts_of(memory), of_other = parts_of(other);
 	int sock = call_port(&handle), second = call_port(&handle);
@@ -204,15 +191,15 @@ ROLE(hangs_up)
 /* Goal: the end of a connection is not the end of a process, which may have the memory mapped; only that is. */
 TEST(one_who_hangs_up_keeps_what_he_has)
 {
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct cn_shared_memory *memory = create();
 	struct cn_handle handle = parts_of(memory);
 	struct peer *peer = peer_start("hangs_up");
-	unsigned with_peer = count_descriptors();
+	unsigned with_peer = test_descriptor_count();
 
 	peer_send_bytes(peer, &handle, sizeof handle);
 	peer_expect(peer, "hung up");
-	while (count_descriptors() != with_peer + 1) /* his process is still watched, the connection is closed */
+	while (test_descriptor_count() != with_peer + 1) /* his process is still watched, the connection is closed */
 		sched_yield();
 	cn_shared_memory_free(memory);
 	ASSERT_EQ(LARGE, used_bytes());
@@ -224,16 +211,17 @@ TEST(one_who_hangs_up_keeps_what_he_has)
 /* Goal: a caller opens only so much. */
 TEST(openings_have_a_bound, .timeout_ms = 120000)
 {
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	struct cn_shared_memory *memory = create();
 	struct cn_handle handle = parts_of(memory);
-	int sock = call_port(&handle), other = call_port(&handle);
+	int sock = call_port(&handle);
 
 	if (HARNESS_SLOWDOWN > 1)
 		SKIP("too many for a sanitizer");
 	for (int i = 0; i < CN_OPENINGS_MAX; i++)
 		ask(sock, &handle, CUDA_SUCCESS);
 	ask(sock, &handle, CUDA_ERROR_OUT_OF_MEMORY);
+	int other = call_port(&handle);    /* only now: who calls and says nothing for long is sent away */
 	ask(other, &handle, CUDA_SUCCESS); /* and takes nothing from others */
 	say_closed(sock, handle.number);
 	ask(sock, &handle, CUDA_SUCCESS);
@@ -367,7 +355,7 @@ static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYT
 /* Goal: whatever a lender answers, the opener has memory or an error, and never anything else of it. */
 TEST(lenders_that_answer_wrongly)
 {
-	unsigned descriptors = count_descriptors();
+	unsigned descriptors = test_descriptor_count();
 	char name[CN_SOCKET_NAME_CHARS + 1];
 	unsigned char bytes[CN_HANDLE_BYTES];
 	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
@@ -395,8 +383,7 @@ TEST(lenders_that_answer_wrongly)
 	ASSERT_EQ(LARGE, facts->bytes);
 	memset(facts->address, 1, facts->bytes);
 	cn_borrowed_close(memory);
-	peer_send(peer, "end");
-	peer_wait(peer);
-	while (count_descriptors() != descriptors)
+	peer_end(peer);
+	while (test_descriptor_count() != descriptors)
 		sched_yield();
 }

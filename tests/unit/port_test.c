@@ -5,7 +5,6 @@
  */
 #include "shared_event.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -94,12 +93,6 @@ ROLE(creator)
 	cn_shared_event_free(event);
 }
 
-static void end_creator(struct peer *peer)
-{
-	peer_send(peer, "end");
-	peer_wait(peer);
-}
-
 TEST(forged_handles_are_refused)
 {
 	struct peer *peer = peer_start("creator");
@@ -134,7 +127,7 @@ TEST(forged_handles_are_refused)
 	expect_refusal(bytes, cn_handle_gone(CN_HANDLE_EVENT), "the exporter is gone");
 
 	cn_shared_event_free(open_handle(handle)); /* and the true one still opens */
-	end_creator(peer);
+	peer_end(peer);
 }
 
 /* ---- Callers ---- */
@@ -261,13 +254,15 @@ TEST(what_was_never_opened_is_not_freed)
 	cn_shared_event_free(event);
 }
 
-TEST(a_caller_who_does_not_read_is_sent_away)
+/* It stays when it has been sent away: what it has open is its own until it ends. */
+ROLE(does_not_read)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
-	struct cn_shared_event *event = create(handle);
-	struct cn_parcel request = request_for(handle), reply;
-	int sock = call_port(handle), error;
+	int error;
 
+	peer_receive_bytes(parent, handle, sizeof handle);
+	struct cn_parcel request = request_for(handle);
+	int sock = call_port(handle);
 	while ((error = cn_wire_send(sock, &request)) != EPIPE) {
 		struct pollfd wanted = {.fd = sock, .events = POLLOUT};
 		if (error == EAGAIN)
@@ -276,11 +271,25 @@ TEST(a_caller_who_does_not_read_is_sent_away)
 			ASSERT_EQ(0, error);
 	}
 	ASSERT_SYS(close(sock));
-	sock = call_port(handle); /* others are served */
+	peer_send(parent, "sent away");
+	peer_expect(parent, "end");
+}
+
+TEST(a_caller_who_does_not_read_is_sent_away)
+{
+	struct peer *peer = peer_start("does_not_read");
+	unsigned char handle[CN_HANDLE_BYTES];
+	struct cn_shared_event *event = create(handle);
+	struct cn_parcel request = request_for(handle), reply;
+
+	peer_send_bytes(peer, handle, sizeof handle);
+	peer_expect(peer, "sent away");
+	int sock = call_port(handle); /* others are served */
 	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(sock));
 	cn_shared_event_free(event);
+	peer_end(peer);
 }
 
 TEST(a_caller_who_says_nothing_is_sent_away)
@@ -412,8 +421,7 @@ TEST(another_users_port_is_asked_nothing)
 	expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), "runs as another user");
 	ASSERT_SYS(unlink(to));
 	leaks_watch(LEAK_DEFAULT & ~(unsigned)LEAK_FILES);
-	peer_send(peer, "end");
-	peer_wait(peer);
+	peer_end(peer);
 	cn_shared_event_free(event);
 }
 
@@ -421,15 +429,7 @@ TEST(another_users_port_is_asked_nothing)
 
 static unsigned files_in_runtime_directory(void)
 {
-	const char *path = getenv("CENOTE_RUNTIME_DIR");
-	DIR *directory = path ? opendir(path) : NULL;
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count - 2;
+	return test_file_count(getenv("CENOTE_RUNTIME_DIR"));
 }
 
 TEST(the_name_goes_with_the_process_and_a_killed_ones_with_the_next)
@@ -446,7 +446,7 @@ TEST(the_name_goes_with_the_process_and_a_killed_ones_with_the_next)
 	sweep_names("bystander");
 	ASSERT_EQ(2 * own, files_in_runtime_directory());
 	cn_shared_event_free(open_handle(handle)); /* the live one's */
-	end_creator(live);
+	peer_end(live);
 	ASSERT_EQ(own, files_in_runtime_directory());
 }
 
@@ -474,7 +474,7 @@ TEST(a_forked_child_that_ends_takes_no_name_away)
 
 	peer_receive_bytes(peer, handle, sizeof handle);
 	cn_shared_event_free(open_handle(handle));
-	end_creator(peer);
+	peer_end(peer);
 }
 
 /* ---- A process that hangs ---- */
@@ -492,5 +492,5 @@ TEST(a_process_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "does not answer");
 	ASSERT_SYS(kill(peer_pid(peer), SIGCONT));
 	cn_shared_event_free(open_handle(handle)); /* its answer comes behind the late one */
-	end_creator(peer);
+	peer_end(peer);
 }

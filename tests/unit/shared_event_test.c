@@ -185,8 +185,7 @@ TEST(an_opened_event_has_no_handle_of_its_own)
 	struct cn_shared_event *event = open_handle(handle);
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cn_shared_event_handle(event, handle));
 	cn_shared_event_free(event);
-	peer_send(peer, "end");
-	peer_wait(peer);
+	peer_end(peer);
 }
 
 /* ---- Freed ---- */
@@ -300,8 +299,7 @@ TEST(a_creator_that_has_ended_fails_those_who_wait_as_well)
 
 	peer_receive_bytes(peer, handle, sizeof handle);
 	struct cn_shared_event *event = open_handle(handle);
-	peer_send(peer, "end");
-	peer_wait(peer);
+	peer_end(peer);
 	ASSERT_OK(sync_with(event)); /* that record was done */
 	expect_refusal(handle, cn_handle_gone(CN_HANDLE_EVENT), "is gone");
 	cn_shared_event_free(event);

@@ -5,7 +5,6 @@
 #include "harness.h"
 #include "share/wire.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -198,15 +197,7 @@ TEST(the_default_directories_are_tried_in_their_order)
 
 static unsigned files_in_runtime_directory(void)
 {
-	const char *path = getenv("CENOTE_RUNTIME_DIR");
-	DIR *directory = path ? opendir(path) : NULL;
-	unsigned count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count - 2;
+	return test_file_count(getenv("CENOTE_RUNTIME_DIR"));
 }
 
 ROLE(connector)
@@ -471,8 +462,7 @@ static void sweep(void)
 	char name[CN_SOCKET_NAME_CHARS + 1];
 
 	peer_receive_bytes(peer, name, sizeof name);
-	peer_send(peer, "end");
-	peer_wait(peer);
+	peer_end(peer);
 }
 
 TEST(a_name_is_swept_when_its_process_was_killed_and_not_before)
@@ -497,8 +487,7 @@ TEST(a_name_is_swept_when_its_process_was_killed_and_not_before)
 	expect_name(dead_name, false);
 	expect_name(live_name, true);
 
-	peer_send(live, "end");
-	peer_wait(live);
+	peer_end(live);
 	ASSERT_EQ(0, files_in_runtime_directory());
 	expect_name(live_name, false);
 }

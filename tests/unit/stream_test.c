@@ -4,7 +4,6 @@
  *
  * The order of what runs in them is the matter of stream_order_test.c.
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,18 +14,6 @@
 SETUP
 {
 	context_current();
-}
-
-static unsigned thread_count(void)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	unsigned count = 0;
-
-	ASSERT(tasks);
-	while (readdir(tasks))
-		count++;
-	closedir(tasks);
-	return count - 2;
 }
 
 /* ---- Load ------------------------------------------------------------------------------------------------------- */
@@ -59,7 +46,7 @@ TEST(a_thousand_blocked_streams_cost_no_threads)
 			ASSERT_OK(cuStreamWaitEvent(streams[i], event, 0));
 		ASSERT_OK(cuLaunchHostFunc(streams[i], count_call, &calls));
 	}
-	ASSERT_LE(thread_count(), 8);
+	ASSERT_LE(test_file_count("/proc/self/task"), 8);
 	ASSERT_EQ(0, calls);
 	gate_open(gate);
 	ASSERT_OK(cuCtxSynchronize());

@@ -186,7 +186,7 @@ TEST(ends_come_in_any_order)
 
 	vmm_start(0);
 	size_t free_before = vmm_free_bytes();
-	unsigned descriptors = vmm_descriptor_count();
+	unsigned descriptors = test_descriptor_count();
 	for (unsigned i = 0; i < 6; i++) {
 		CUmemGenericAllocationHandle handle = vmm_create(VMM_GRAIN);
 		CUdeviceptr address = vmm_map(handle, VMM_GRAIN, VMM_WRITE);
@@ -213,7 +213,7 @@ TEST(ends_come_in_any_order)
 		if (!freed)
 			ASSERT_OK(cuMemAddressFree(address, VMM_GRAIN));
 		ASSERT_EQ(free_before, vmm_free_bytes());
-		ASSERT_EQ(descriptors, vmm_descriptor_count());
+		ASSERT_EQ(descriptors, test_descriptor_count());
 	}
 }
 

@@ -6,7 +6,6 @@
 #include "harness.h"
 #include "share/wire.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,18 +19,6 @@
 #include <unistd.h>
 
 enum { DESCRIPTORS_MAX = 253 };
-
-static int open_count(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	ASSERT(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static void make_pair(int ends[2])
 {
@@ -173,12 +160,12 @@ static void send_by_hand(int sock, const void *bytes, size_t byte_count, size_t 
 static void expect_refusal(const int ends[2], int error)
 {
 	struct cn_parcel parcel = {.message = {.kind = 99}, .descriptor_count = 77};
-	int before = open_count();
+	unsigned before = test_descriptor_count();
 
 	ASSERT_EQ(error, cn_wire_receive(ends[1], &parcel));
 	ASSERT_EQ(99, parcel.message.kind);
 	ASSERT_EQ(77, parcel.descriptor_count);
-	ASSERT_EQ(before, open_count());
+	ASSERT_EQ(before, test_descriptor_count());
 	ASSERT_EQ(0, cn_wire_send(ends[0], &(struct cn_parcel){.message = {.kind = 5}}));
 	ASSERT_EQ(0, cn_wire_receive(ends[1], &parcel));
 	ASSERT_EQ(5, parcel.message.kind);

@@ -19,6 +19,7 @@ struct command {
 	int (*run)(int argument_count, char **arguments); /* arguments[0] is the command's name */
 };
 
+extern const struct command command_bench;
 extern const struct command command_demo;
 extern const struct command command_gc;
 extern const struct command command_imex;
@@ -27,6 +28,7 @@ extern const struct command command_map;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_top;
+extern const struct command command_trace;
 
 /* Print a complaint and where to read on; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -6,6 +6,8 @@
  * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps a part of the program, and when
  * it asks for the driver's library by its name, the dynamic linker answers with the one that is there already.
  */
+#include "run.h"
+
 #include "command.h"
 
 #include <cenote/cenote.h>
@@ -19,8 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
-
 /* Where the drop-in libraries are, seen from the folder of this command: where it was built, and installed. */
 #ifndef CENOTE_DROPIN_INSTALLED
 #define CENOTE_DROPIN_INSTALLED "../lib/cenote"
@@ -28,13 +28,13 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 static const char *const places[] = {"../lib/dropin", CENOTE_DROPIN_INSTALLED};
 
 /* The folder with our libcuda.so.1. */
-static int find_libraries(char folder[PATH_MAX])
+static int find_libraries(const char *command, char folder[PATH_MAX])
 {
 	char self[PATH_MAX], candidate[PATH_MAX + 64], library[PATH_MAX + 16];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
 	if (length < 0) {
-		perror("cenote run: /proc/self/exe");
+		fprintf(stderr, "cenote %s: /proc/self/exe: %s\n", command, strerror(errno));
 		return 0;
 	}
 	self[length] = 0;
@@ -47,12 +47,12 @@ static int find_libraries(char folder[PATH_MAX])
 		if (access(library, R_OK) == 0)
 			return 1;
 	}
-	fprintf(stderr, "cenote run: no libcuda.so.1 in %s or %s, seen from %s\n", places[0], places[1], self);
+	fprintf(stderr, "cenote %s: no libcuda.so.1 in %s or %s, seen from %s\n", command, places[0], places[1], self);
 	return 0;
 }
 
 /* Put a word at the front of a list; -1: said why not. */
-static int put_in_front(const char *variable, const char *word)
+static int put_in_front(const char *command, const char *variable, const char *word)
 {
 	const char *old = getenv(variable);
 	char *value;
@@ -61,7 +61,7 @@ static int put_in_front(const char *variable, const char *word)
 		value = NULL;
 	int failed = value ? setenv(variable, value, 1) : -1;
 	if (failed)
-		perror("cenote run");
+		fprintf(stderr, "cenote %s: %s\n", command, strerror(errno));
 	free(value);
 	return failed;
 }
@@ -98,30 +98,38 @@ static int is_kind(const char *value)
 	return strcmp(value, "host") == 0 || strcmp(value, "cuda") == 0 || strcmp(value, "auto") == 0;
 }
 
+int run_read_option(const char *command, int argument_count, char **arguments, int *index)
+{
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+		const char *value = option_value(options[i].option, argument_count, arguments, index);
+		if (!value)
+			continue;
+		if (options[i].host && !isdigit((unsigned char)*value))
+			return -usage_error(command, "%s takes a number", options[i].option);
+		if (!options[i].host && !is_kind(value))
+			return -usage_error(command, "%s takes host, cuda or auto", options[i].option);
+		setenv(options[i].variable, value, 1);
+		if (options[i].host)
+			setenv("CENOTE_DEVICE", "host", 0);
+		return 1;
+	}
+	return 0;
+}
+
 /* Read options; *ret_program is the index of what follows them. 0, or EXIT_USAGE. */
 static int read_options(int argument_count, char **arguments, int *ret_program)
 {
 	int i;
 
 	for (i = 1; i < argument_count && arguments[i][0] == '-'; i++) {
-		const char *value = NULL;
 		if (strcmp(arguments[i], "--") == 0) {
 			i++;
 			break;
 		}
-		for (size_t j = 0; j < sizeof options / sizeof options[0] && !value; j++) {
-			value = option_value(options[j].option, argument_count, arguments, &i);
-			if (!value)
-				continue;
-			if (options[j].host && !isdigit((unsigned char)*value))
-				return usage_error("run", "%s takes a number", options[j].option);
-			if (!options[j].host && !is_kind(value))
-				return usage_error("run", "%s takes host, cuda or auto", options[j].option);
-			setenv(options[j].variable, value, 1);
-			if (options[j].host)
-				setenv("CENOTE_DEVICE", "host", 0);
-		}
-		if (!value)
+		int read = run_read_option("run", argument_count, arguments, &i);
+		if (read < 0)
+			return -read;
+		if (!read)
 			return usage_error("run", "there is no option '%s'", arguments[i]);
 	}
 	if (i >= argument_count)
@@ -154,7 +162,7 @@ static int gpu_is_there(void)
 }
 
 /* 1: the program is to use a GPU; 0: the host device; -1: CENOTE_DEVICE makes no sense. */
-static int wants_gpu(void)
+static int wants_gpu(const char *command)
 {
 	const char *wanted = getenv("CENOTE_DEVICE");
 
@@ -162,46 +170,46 @@ static int wants_gpu(void)
 		return gpu_is_possible() && gpu_is_there();
 	if (is_kind(wanted))
 		return strcmp(wanted, "cuda") == 0;
-	fprintf(stderr, "cenote run: CENOTE_DEVICE is '%s'; it takes host, cuda or auto\n", wanted);
+	fprintf(stderr, "cenote %s: CENOTE_DEVICE is '%s'; it takes host, cuda or auto\n", command, wanted);
 	return -1;
 }
 
 /* ---- Run --------------------------------------------------------------------------------------------------------- */
 
-static int put_library_in_front(const char *folder)
+int run_preload(const char *command, const char *folder, const char *name)
 {
-	char library[PATH_MAX + 16];
+	char library[PATH_MAX + 32];
 
 	/* The dynamic linker takes both for the end of a name, and knows no way to quote them. */
 	if (strpbrk(folder, " :")) {
-		fprintf(stderr, "cenote run: LD_PRELOAD cannot name a library in '%s'\n", folder);
+		fprintf(stderr, "cenote %s: LD_PRELOAD cannot name a library in '%s'\n", command, folder);
 		return -1;
 	}
-	snprintf(library, sizeof library, "%s/libcuda.so.1", folder);
-	return put_in_front("LD_PRELOAD", library);
+	snprintf(library, sizeof library, "%s/%s", folder, name);
+	return put_in_front(command, "LD_PRELOAD", library);
 }
 
-static int prepare(void)
+int run_prepare(const char *command, char folder[PATH_MAX])
 {
-	char folder[PATH_MAX];
-	int gpu = wants_gpu();
+	int gpu = wants_gpu(command);
 
-	if (gpu < 0 || !find_libraries(folder))
+	if (gpu < 0 || !find_libraries(command, folder))
 		return -1;
 	if (!gpu)
-		return put_in_front("LD_LIBRARY_PATH", folder);
+		return put_in_front(command, "LD_LIBRARY_PATH", folder);
 	/* That nothing less is found by the program than was found here. */
-	return setenv("CENOTE_DEVICE", "cuda", 1) ? -1 : put_library_in_front(folder);
+	return setenv("CENOTE_DEVICE", "cuda", 1) ? -1 : run_preload(command, folder, "libcuda.so.1");
 }
 
 static int run(int argument_count, char **arguments)
 {
+	char folder[PATH_MAX];
 	int program = 0;
 	int status = read_options(argument_count, arguments, &program);
 
 	if (status)
 		return status;
-	if (prepare())
+	if (run_prepare("run", folder))
 		return EXIT_FAILURE;
 	execvp(arguments[program], arguments + program);
 	fprintf(stderr, "cenote run: %s: %s\n", arguments[program], strerror(errno));

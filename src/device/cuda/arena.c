@@ -22,6 +22,7 @@ struct chunk {
 	_Atomic uint64_t serial; /* 0: no memory is there */
 	CUmemGenericAllocationHandle memory;
 	bool lent; /* its descriptor was given away */
+	int kept;  /* that descriptor, for the next who asks; 0: none */
 };
 
 struct cn_arena {
@@ -112,8 +113,12 @@ static void unmap(struct cn_arena *arena, size_t first, size_t end)
 	if (cn_cuda.cuMemUnmap(span.start, span.bytes))
 		for (size_t i = first; i < end; i++)
 			cn_cuda.cuMemUnmap(arena->base + i * CHUNK_BYTES, CHUNK_BYTES);
-	for (size_t i = first; i < end; i++)
+	for (size_t i = first; i < end; i++) {
 		cn_cuda.cuMemRelease(arena->chunks[i].memory);
+		if (arena->chunks[i].kept)
+			cn_cuda_let_go(arena->chunks[i].kept);
+		arena->chunks[i].kept = 0;
+	}
 }
 
 /* Arena locked. */
@@ -225,6 +230,29 @@ CUresult cn_cuda_arena_allow(struct cn_arena *arena, struct cn_users users)
 
 /* ---- Other processes ---- */
 
+/* *ret_fd -1: none could be made, and errno. Arena locked. */
+static CUresult make_descriptor(struct chunk *chunk, int *ret_fd)
+{
+	int fd = -1;
+	CUresult result = chunk->kept ? CUDA_SUCCESS
+				      : cn_cuda.cuMemExportToShareableHandle(
+						&fd, chunk->memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+
+	if (result)
+		return result;
+	chunk->lent = true;
+	if (fd >= 0) {
+		fd = cn_descriptor_raise(fd);
+		if (fd < 0 || !cn_cuda_keep(fd)) {
+			*ret_fd = fd;
+			return CUDA_SUCCESS;
+		}
+		chunk->kept = fd;
+	}
+	*ret_fd = fcntl(chunk->kept, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+	return CUDA_SUCCESS;
+}
+
 CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part)
 {
 	size_t index = offset / CHUNK_BYTES;
@@ -236,20 +264,17 @@ CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	struct chunk *chunk = offset < arena->bytes ? &arena->chunks[index] : NULL;
 	if (chunk && is_there(chunk)) {
 		serial = atomic_load(&chunk->serial);
-		result = cn_cuda.cuMemExportToShareableHandle(&fd, chunk->memory,
-							      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-		if (!result)
-			chunk->lent = true;
+		result = make_descriptor(chunk, &fd);
 	}
+	int error = errno;
 	cn_unlock(&arena->lock);
 	if (result == CUDA_ERROR_NOT_FOUND)
 		return cn_error(result, "the pool has no memory at %zu", offset);
 	if (result)
 		return cn_error(result, "the driver makes no descriptor of a pool's memory");
-	fd = cn_descriptor_raise(fd);
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a pool's memory: %s",
-				strerror(errno));
+				strerror(error));
 	*ret_part =
 		(struct cn_arena_part){.offset = index * CHUNK_BYTES, .bytes = CHUNK_BYTES, .serial = serial, .fd = fd};
 	return CUDA_SUCCESS;

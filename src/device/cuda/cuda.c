@@ -69,17 +69,10 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	static bool registered;
 	int count = 0;
-	CUresult result = cn_cuda_open();
+	CUresult result = cn_cuda_start(&count);
 
 	if (result)
 		return result;
-	result = cn_cuda.cuInit(0);
-	if (!result)
-		result = cn_cuda.cuDeviceGetCount(&count);
-	if (result)
-		return cn_error(result, "the driver %s cannot be used: %s", cn_cuda_path(), cn_result_text(result));
-	if (!count)
-		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s finds no GPU", cn_cuda_path());
 	count = count < CN_DEVICE_MAX ? count : CN_DEVICE_MAX;
 	for (int i = 0; i < count && !result; i++)
 		result = describe(i, &devices[i]);

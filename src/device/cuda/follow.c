@@ -7,27 +7,22 @@
  * the queue with a number from `from` on has the wait before it.
  *
  * Each queue keeps the last CN_CUDA_FOLLOWED_MAX entries. One that is left out loses a chance to use memory again
- * without waiting, and never more than that. A walk goes from queue to queue; the list of those still to be visited
- * runs through the queues themselves. Locks: that of walks, then one stream's `followed_lock`.
+ * without waiting, and never more than that. A walk (device/walk.h) goes from queue to queue. Locks: that of walks,
+ * then one stream's `followed_lock`.
  *
  * The legacy stream and the blocking streams of its context come after each other by CUDA's rule, and need no entries
  * for that. Chains that lead over the legacy stream are not seen.
  */
 #include "device/cuda/internal.h"
+#include "device/walk.h"
 
 enum { LOOKED_BACK_MAX = 8 };
 
 struct walk {
+	struct cn_walk base;
 	struct cn_point target;
 	bool outside; /* wanted is not the target, but a queue that waits for another process */
-	uint64_t serial;
-	struct cn_queue *first, *last; /* to be looked at */
 };
-
-static struct {
-	struct cn_lock lock;
-	uint64_t last_serial;
-} walks;
 
 void cn_cuda_follow_open(struct cn_cuda_stream *stream)
 {
@@ -91,23 +86,7 @@ static bool reach(struct walk *walk, struct cn_point point)
 	if (walk->outside ? waits_outside_itself(point)
 			  : queue == walk->target.queue && point.number >= walk->target.number)
 		return true;
-	if (queue->walk.serial != walk->serial) {
-		queue->walk.serial = walk->serial;
-		queue->walk.up_to = queue->walk.looked_up_to = 0;
-		queue->walk.listed = false;
-	}
-	if (point.number <= queue->walk.up_to)
-		return false;
-	queue->walk.up_to = point.number;
-	if (!queue->walk.listed) {
-		queue->walk.listed = true;
-		queue->walk.next = NULL;
-		if (walk->last)
-			walk->last->walk.next = queue;
-		else
-			walk->first = queue;
-		walk->last = queue;
-	}
+	cn_walk_add(&walk->base, point);
 	return false;
 }
 
@@ -133,21 +112,14 @@ static bool look_at(struct walk *walk, struct cn_cuda_stream *stream, uint64_t f
 static bool walk_from(struct cn_queue *queue, uint64_t number, struct cn_point target, bool outside)
 {
 	struct walk walk = {.target = target, .outside = outside};
+	struct cn_queue *at;
+	uint64_t from, up_to;
 
-	cn_lock(&walks.lock);
-	walk.serial = ++walks.last_serial;
+	cn_walk_begin(&walk.base);
 	bool reached = look_at(&walk, cn_cuda_stream_of(queue), 0, number);
-	while (walk.first && !reached) {
-		struct cn_queue *at = walk.first;
-		uint64_t from = at->walk.looked_up_to, up_to = at->walk.up_to;
-		walk.first = at->walk.next;
-		if (!walk.first)
-			walk.last = NULL;
-		at->walk.listed = false;
-		at->walk.looked_up_to = up_to;
+	while (!reached && (at = cn_walk_next(&walk.base, &from, &up_to)))
 		reached = look_at(&walk, cn_cuda_stream_of(at), from, up_to);
-	}
-	cn_unlock(&walks.lock);
+	cn_walk_end();
 	return reached;
 }
 

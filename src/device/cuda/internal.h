@@ -3,7 +3,8 @@
  * What the files of the cuda device know of each other. Nobody outside this folder includes it.
  *
  * stream.c finds streams and sees them come and go; mark.c asks the driver how far they are; follow.c knows who waits
- * for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the memory.
+ * for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the memory,
+ * and kept.c the descriptors of it.
  *
  * Locks, in this order: a stream's, under which alone the driver is asked about it (of two streams, the one at the
  * lower address first); then the table's, or that of a stream's notes, or that of what it follows. None is held while a
@@ -137,8 +138,8 @@ void cn_cuda_leave(struct cn_cuda_stay *stay);
 
 /* May the driver be asked about the stream? Stream locked. */
 bool cn_cuda_is_usable(const struct cn_cuda_stream *stream);
-/* Look which marks are done. Stream locked. */
-void cn_cuda_update(struct cn_cuda_stream *stream);
+/* Look which marks are done. What the driver said of the last one it was asked about. Stream locked. */
+CUresult cn_cuda_update(struct cn_cuda_stream *stream);
 /*
  * A mark that covers a number: one that is there, or a new one. NULL: none can be made now. Stream locked; the event is
  * good until it is not.
@@ -189,6 +190,12 @@ struct cn_cuda_span {
  * the memory's own. All or nothing.
  */
 CUresult cn_cuda_allow(struct cn_cuda_span span, CUmemLocation location, struct cn_users before, struct cn_users users);
+
+/* ---- kept.c ---- */
+
+/* A chunk's descriptor, which stays open until cn_cuda_let_go() closes it. False: there are enough. */
+bool cn_cuda_keep(int fd);
+void cn_cuda_let_go(int fd);
 
 /* ---- arena.c, view.c ---- */
 

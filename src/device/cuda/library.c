@@ -205,6 +205,25 @@ CUresult cn_cuda_open(void)
 	return result;
 }
 
+CUresult cn_cuda_start(int *ret_gpu_count)
+{
+	int count = 0;
+	CUresult result = cn_cuda_open();
+
+	if (result)
+		return result;
+	result = cn_cuda.cuInit(0);
+	if (!result)
+		result = cn_cuda.cuDeviceGetCount(&count);
+	if (result)
+		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s does not start: %s", cn_cuda_path(),
+				cn_result_name(result) ? cn_result_name(result) : "an unknown error");
+	if (count <= 0)
+		return cn_error(CUDA_ERROR_NO_DEVICE, "the driver %s finds no GPU", cn_cuda_path());
+	*ret_gpu_count = count;
+	return CUDA_SUCCESS;
+}
+
 const char *cn_cuda_path(void)
 {
 	return atomic_load(&path);

@@ -31,6 +31,7 @@
 	CALL(cuCtxPushCurrent)                  \
 	CALL(cuCtxPopCurrent)                   \
 	CALL(cuCtxGetDevice)                    \
+	CALL(cuCtxGetStreamPriorityRange)       \
 	CALL(cuCtxSynchronize)                  \
 	CALL(cuStreamGetCtx)                    \
 	CALL(cuStreamIsCapturing)               \
@@ -62,6 +63,8 @@ extern struct cn_cuda_calls cn_cuda;
 
 /* CUDA_ERROR_NO_DEVICE, with a sentence: there is no real driver here. Once it was found, it stays. Any thread. */
 CUresult cn_cuda_open(void);
+/* Open and initialise it. CUDA_ERROR_NO_DEVICE, with a sentence: there is none, it does not start, or finds no GPU. */
+CUresult cn_cuda_start(int *ret_gpu_count);
 
 /*
  * A function of the driver's, as its cuGetProcAddress has it; NULL: it has none, or there is no driver. `version` as

@@ -193,18 +193,19 @@ static bool is_the_end(CUresult result)
 	}
 }
 
-void cn_cuda_update(struct cn_cuda_stream *stream)
+CUresult cn_cuda_update(struct cn_cuda_stream *stream)
 {
 	struct cn_cuda_stay stay;
+	CUresult result = CUDA_SUCCESS;
 
 	if (!cn_cuda_is_usable(stream))
-		return;
+		return CUDA_SUCCESS;
 	drop_reached(stream);
 	if (!stream->mark_count)
-		return;
+		return CUDA_SUCCESS;
 	cn_cuda_enter(&stay, NULL);
 	while (stream->mark_count) {
-		CUresult result = cn_cuda.cuEventQuery(stream->marks[0].event);
+		result = cn_cuda.cuEventQuery(stream->marks[0].event);
 		if (result == CUDA_ERROR_CAPTURED_EVENT) {
 			drop_oldest(stream, true);
 			continue;
@@ -217,6 +218,7 @@ void cn_cuda_update(struct cn_cuda_stream *stream)
 		drop_reached(stream);
 	}
 	cn_cuda_leave(&stay);
+	return result;
 }
 
 static struct cn_cuda_mark *newest(struct cn_cuda_stream *stream)
@@ -385,15 +387,40 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
 	struct cn_point taken = {queue, atomic_load(&stream->taken)};
 
+	if (!atomic_load(&stream->blocking))
+		return cn_cuda_end_span(queue);
 	if (cn_point_reached(taken))
-		return cn_cuda_end_span(queue);
+		return taken;
 	cn_lock(&stream->lock);
-	bool plain = !stream->blocking || stream->kind == CN_CUDA_LEGACY;
-	bool covered = !plain && cn_cuda_cover(stream, taken.number);
+	bool covered = cn_cuda_cover(stream, taken.number);
 	cn_unlock(&stream->lock);
-	if (plain)
-		return cn_cuda_end_span(queue);
 	return covered ? taken : (struct cn_point){NULL, 0};
+}
+
+bool cn_cuda_seen(struct cn_point point, bool waits)
+{
+	struct cn_cuda_stream *stream = cn_cuda_stream_of(point.queue);
+
+	if (!point.queue)
+		return true;
+	if (!atomic_load(&stream->blocking)) {
+		cn_cuda_reached(point);
+		return true;
+	}
+	for (;;) {
+		cn_lock(&stream->lock);
+		CUresult asked = cn_cuda_update(stream);
+		bool pending = asked == CUDA_ERROR_NOT_READY && cn_cuda_is_covered(stream, point.number);
+		cn_unlock(&stream->lock);
+		if (cn_point_reached(point) || !pending)
+			break;
+		if (!waits)
+			return false;
+		sched_yield();
+	}
+	if (__builtin_expect(cn_cuda_has_notes(stream), 0))
+		cn_cuda_run_notes(stream);
+	return true;
 }
 
 void cn_cuda_reached(struct cn_point point)

@@ -52,13 +52,21 @@ static _Thread_local struct {
 	struct cn_cuda_place place;
 } known_default[2] __attribute__((tls_model("initial-exec")));
 
+CUresult cn_cuda_check_current(void)
+{
+	int least, greatest;
+
+	/* A destroyed one stays current in other threads, and says which device it was of; this it does not say. */
+	if (cn_cuda.cuCtxGetStreamPriorityRange(&least, &greatest) != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context of this thread has been destroyed");
+}
+
 static CUresult is_gone(CUstream handle)
 {
-	CUdevice device;
-
 	/* As the driver has it: first the context, then the stream. */
-	if (cn_cuda.cuCtxGetDevice(&device) == CUDA_ERROR_CONTEXT_IS_DESTROYED)
-		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context of this thread has been destroyed");
+	if (cn_cuda_check_current())
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream %p has been destroyed", (void *)handle);
 }
 
@@ -313,8 +321,10 @@ static CUresult device_of(CUcontext handle, struct cn_device **ret_device)
 
 	if (!cn_cuda_enter(&stay, handle))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the stream's context cannot be made current");
-	CUresult result = cn_cuda.cuCtxGetDevice(&device);
+	CUresult destroyed = cn_cuda_check_current(), result = cn_cuda.cuCtxGetDevice(&device);
 	cn_cuda_leave(&stay);
+	if (destroyed)
+		return destroyed;
 	if (result)
 		return cn_error(result, "the driver does not say which device a context is of");
 	if (device < 0 || device >= cn_cuda_device_count)
@@ -465,6 +475,7 @@ static bool is_blocking(CUstream handle)
 	return function && !function(handle, &flags) && !(flags & CU_STREAM_NON_BLOCKING);
 }
 
+/* NULL: it has been destroyed meanwhile. */
 static CUresult open_ordinary(CUstream handle, struct cn_cuda_stream **ret_stream)
 {
 	struct cn_cuda_context *context;
@@ -497,7 +508,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_stream **ret_strea
 		free(entry);
 		unopen_record(stream);
 	}
-	return *ret_stream ? CUDA_SUCCESS : is_gone(handle);
+	return CUDA_SUCCESS;
 }
 
 static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
@@ -513,7 +524,7 @@ static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 	CUresult result = stream ? CUDA_SUCCESS : open_ordinary(handle, &stream);
 	if (result)
 		return result;
-	struct cn_cuda_place place = place_of(stream);
+	struct cn_cuda_place place = stream ? place_of(stream) : (struct cn_cuda_place){.owner = 0};
 	if (!place.owner)
 		return is_gone(handle);
 	cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)] =
@@ -672,6 +683,15 @@ struct cn_queue *cn_cuda_known(CUstream handle)
 	unknown[slot].handle = handle;
 	unknown[slot].serial = before;
 	return NULL;
+}
+
+bool cn_cuda_is_destroyed(CUstream handle)
+{
+	cn_lock(&table.lock);
+	const struct entry *entry = *find_entry(handle);
+	bool destroyed = entry && !entry->stream;
+	cn_unlock(&table.lock);
+	return destroyed;
 }
 
 /* ---- Streams that come and go ---- */

@@ -72,6 +72,8 @@ static inline CUresult cn_cuda_find(CUstream handle, struct cn_cuda_place *ret_p
 
 /* The same if the stream has a record already, else NULL: a stream that no pool has seen has freed nothing. */
 struct cn_queue *cn_cuda_known(CUstream handle);
+/* Was there a stream with this handle, and is there none now? */
+bool cn_cuda_is_destroyed(CUstream handle);
 
 /*
  * Is the stream being captured? No call while no capture is under way in the process: driver/ counts them, each from
@@ -106,15 +108,24 @@ void cn_cuda_context_stays(CUcontext context);
 /* The open span ends without a mark: the point that covers what the stream was given so far. */
 struct cn_point cn_cuda_end_span(struct cn_queue *queue);
 /*
- * The same for a program that will wait for the stream, or ask it: what it then has seen reached. What was freed in a
- * blocking stream comes after the legacy stream's work before, but only an operation waits for that: a mark is one.
+ * The same for a program that will wait for the stream, or ask it: what it then may have seen reached. What was freed
+ * in a blocking stream comes after the legacy stream's work before, and the other way round; but only an operation
+ * waits for that: a mark is one.
  */
 struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
+/*
+ * The driver has said to the program that the stream is done. False: of what was freed in it, it is not. For NVIDIA's
+ * was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which still waited for the
+ * legacy stream. `waits`: here it is waited for. Then the point is reached, unless nobody can say.
+ */
+bool cn_cuda_seen(struct cn_point point, bool waits);
 /* The program has seen that a point is reached: so are all before it. Runs the notes that are due. */
 void cn_cuda_reached(struct cn_point point);
 /* For cuCtxSynchronize(): the points of all streams of a context, destroyed ones included. Calls `visit` unlocked. */
 void cn_cuda_each_of_context(CUcontext context, void (*visit)(struct cn_queue *queue, void *data), void *data);
 
+/* CUDA_ERROR_CONTEXT_IS_DESTROYED: the current context is. It asks the driver: not for what has to be quick. */
+CUresult cn_cuda_check_current(void);
 /* A context whose streams are known, for what needs no particular one; NULL: there is none. */
 CUcontext cn_cuda_any_context(const struct cn_device *device);
 /*

@@ -96,29 +96,41 @@ static size_t read_limit(const char *path)
 	return found == 1 && value < SIZE_MAX ? (size_t)value : SIZE_MAX;
 }
 
-/* The smallest memory limit of this process's cgroup and those above it. */
+/* The smallest limit of a cgroup and those above it: `file` in each, from `group` up to the root of a hierarchy. */
+static size_t smallest_limit(const char *root, char *group, const char *file)
+{
+	char path[640];
+	size_t limit = SIZE_MAX;
+
+	group[strcspn(group, "\n")] = 0;
+	for (;;) {
+		snprintf(path, sizeof path, "%s%s/%s", root, strcmp(group, "/") ? group : "", file);
+		size_t own = read_limit(path);
+		limit = own < limit ? own : limit;
+		char *slash = strrchr(group, '/');
+		if (!slash)
+			return limit;
+		*slash = 0;
+	}
+}
+
+/* The memory limit of this process, in the one hierarchy of today or that of memory alone which was before it. */
 static size_t cgroup_limit(void)
 {
-	char line[512], path[640];
+	char line[512];
 	size_t limit = read_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes");
 	FILE *file = fopen("/proc/self/cgroup", "re");
 
 	if (!file)
 		return limit;
 	while (fgets(line, sizeof line, file)) {
-		if (strncmp(line, "0::", 3))
-			continue;
-		char *group = line + 3;
-		group[strcspn(group, "\n")] = 0;
-		for (;;) {
-			snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", strcmp(group, "/") ? group : "");
-			size_t own = read_limit(path);
-			limit = own < limit ? own : limit;
-			char *slash = strrchr(group, '/');
-			if (!slash)
-				break;
-			*slash = 0;
-		}
+		char *older = strstr(line, ":memory:");
+		size_t own = SIZE_MAX;
+		if (!strncmp(line, "0::", 3))
+			own = smallest_limit("/sys/fs/cgroup", line + 3, "memory.max");
+		else if (older)
+			own = smallest_limit("/sys/fs/cgroup/memory", older + 8, "memory.limit_in_bytes");
+		limit = own < limit ? own : limit;
 	}
 	fclose(file);
 	return limit;

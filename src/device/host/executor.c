@@ -5,7 +5,8 @@
  * A queue that can go on but must not run in the caller is put on one list; an executor takes it and drives it until it
  * is empty or blocked. There are as many executors as queues that run at the same time: one more is started when none
  * is asleep, so a host function that blocks never holds up another stream; one that has found nothing to do for a while
- * ends. Where the system refuses a further thread, the queue waits for one of those that are there.
+ * ends. Where the system refuses a further thread, the queue waits for one of those that are there. Where it refuses
+ * the only one, whoever waits for a stream stands in: cn_host_executor_stand_in().
  */
 #include "base/thread.h"
 #include "device/host/host.h"
@@ -17,6 +18,7 @@ static struct {
 	struct cn_queue *first, *last;
 	unsigned thread_count, sleeper_count;
 	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */
+	_Atomic bool missing;    /* there was work and no thread could be had for it */
 } executors;
 
 static bool take_token(void)
@@ -51,19 +53,27 @@ static bool sleep_for_token(void)
 	return true;
 }
 
+/* NULL: there is none. Executors locked. */
+static struct cn_queue *take_queue_locked(void)
+{
+	struct cn_queue *queue = executors.first;
+
+	if (queue) {
+		executors.first = queue->run_next;
+		if (!executors.first)
+			executors.last = NULL;
+	}
+	return queue;
+}
+
 static void *executor(void *unused)
 {
 	(void)unused;
 	for (;;) {
 		cn_lock(&executors.lock);
-		struct cn_queue *queue = executors.first;
-		if (queue) {
-			executors.first = queue->run_next;
-			if (!executors.first)
-				executors.last = NULL;
-		} else {
+		struct cn_queue *queue = take_queue_locked();
+		if (!queue)
 			executors.sleeper_count++;
-		}
 		cn_unlock(&executors.lock);
 
 		if (queue)
@@ -71,6 +81,24 @@ static void *executor(void *unused)
 		else if (!sleep_for_token())
 			return NULL;
 	}
+}
+
+/* Start one that is counted already; if that fails, it is not. */
+static bool start_thread(void)
+{
+	if (cn_thread_start(executor, NULL)) {
+		atomic_store(&executors.missing, false);
+		return true;
+	}
+	cn_lock(&executors.lock);
+	bool nobody = --executors.thread_count == 0;
+	if (nobody)
+		atomic_store(&executors.missing, true);
+	cn_unlock(&executors.lock);
+	if (nobody)
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+			 "no thread could be started to run a stream; its work is done by whoever waits for it");
+	return false;
 }
 
 void cn_host_executor_push(struct cn_queue *queue)
@@ -95,12 +123,29 @@ void cn_host_executor_push(struct cn_queue *queue)
 		cn_futex_wake(&executors.tokens, 1);
 		return;
 	}
-	if (cn_thread_start(executor, NULL))
-		return;
+	start_thread();
+}
+
+bool cn_host_executor_stand_in(void)
+{
+	struct cn_queue *queue = NULL;
+
+	if (!atomic_load_explicit(&executors.missing, memory_order_relaxed))
+		return false;
 	cn_lock(&executors.lock);
-	bool nobody = --executors.thread_count == 0;
+	bool nobody = executors.thread_count == 0;
+	if (nobody && executors.first)
+		executors.thread_count++;
+	else
+		nobody = false;
 	cn_unlock(&executors.lock);
-	if (nobody)
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-			 "no thread could be started to run a stream; its work waits for one");
+	if (!nobody || start_thread())
+		return false;
+	cn_lock(&executors.lock);
+	if (!executors.thread_count)
+		queue = take_queue_locked();
+	cn_unlock(&executors.lock);
+	if (queue)
+		cn_host_queue_drive(queue);
+	return queue != NULL;
 }

@@ -17,11 +17,11 @@
  * covers, which concern only events recorded between the two; then, in a queue that was made to follow FOLLOWED_MAX
  * others, the oldest.
  *
- * A walk visits each queue that is followed, however many there are: the list of those still to be visited runs
- * through the queues themselves. (A queue that two streams had, one after the other, and that is met as both, is
- * followed as the later one's.) Locks: that of walks, then a group's or one queue's.
+ * A walk (device/walk.h) visits each queue that is followed. (A queue that two streams had, one after the other, and
+ * that is met as both, is followed as the later one's.) Locks: that of walks, then a group's or one queue's.
  */
 #include "device/host/host.h"
+#include "device/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,16 +159,10 @@ void cn_host_follow_make_room(struct cn_queue *queue)
 /* ---- Walks ------------------------------------------------------------------------------------------------------ */
 
 struct walk {
+	struct cn_walk base;
 	struct cn_point target;
 	bool past; /* by the tables; else by the waits that stand */
-	uint64_t serial;
-	struct cn_queue *first, *last; /* to be looked at */
 };
-
-static struct {
-	struct cn_lock lock;
-	uint64_t last_serial;
-} walks;
 
 /* What is followed goes up to this point. Is that the target? */
 static bool reach(struct walk *walk, struct cn_point point)
@@ -179,23 +173,7 @@ static bool reach(struct walk *walk, struct cn_point point)
 		return false;
 	if (queue == walk->target.queue && point.number >= walk->target.number)
 		return true;
-	if (queue->walk.serial != walk->serial) {
-		queue->walk.serial = walk->serial;
-		queue->walk.up_to = queue->walk.looked_up_to = 0;
-		queue->walk.listed = false;
-	}
-	if (point.number <= queue->walk.up_to)
-		return false;
-	queue->walk.up_to = point.number;
-	if (!queue->walk.listed) {
-		queue->walk.listed = true;
-		queue->walk.next = NULL;
-		if (walk->last)
-			walk->last->walk.next = queue;
-		else
-			walk->first = queue;
-		walk->last = queue;
-	}
+	cn_walk_add(&walk->base, point);
 	return false;
 }
 
@@ -254,21 +232,14 @@ static bool reach_group(struct walk *walk, struct cn_queue *queue)
 static bool walk_to(struct cn_queue *queue, struct cn_point target, bool past)
 {
 	struct walk walk = {.target = target, .past = past};
+	struct cn_queue *at;
+	uint64_t from, up_to;
 
-	cn_lock(&walks.lock);
-	walk.serial = ++walks.last_serial;
+	cn_walk_begin(&walk.base);
 	bool reached = look_at(&walk, queue, 0, UINT64_MAX) || reach_group(&walk, queue);
-	while (walk.first && !reached) {
-		struct cn_queue *at = walk.first;
-		uint64_t from = at->walk.looked_up_to, up_to = at->walk.up_to;
-		walk.first = at->walk.next;
-		if (!walk.first)
-			walk.last = NULL;
-		at->walk.listed = false;
-		at->walk.looked_up_to = up_to;
+	while (!reached && (at = cn_walk_next(&walk.base, &from, &up_to)))
 		reached = look_at(&walk, at, from, up_to);
-	}
-	cn_unlock(&walks.lock);
+	cn_walk_end();
 	return reached;
 }
 

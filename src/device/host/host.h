@@ -70,6 +70,8 @@ void cn_host_follow_make_room(struct cn_queue *queue);
 
 /* executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_queue *queue);
+/* Where no thread could be had: try again to start one, or else do some of what waits for it. False: nothing done. */
+bool cn_host_executor_stand_in(void);
 
 /* poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
 bool cn_host_value_reached(const struct cn_operation *operation); /* true also when the word is not there */

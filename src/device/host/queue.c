@@ -28,7 +28,8 @@ enum {
 	SHORT_BYTES = 64 * 1024, /* a copy of this size takes about as long as waking a thread for it */
 	SPARE_ITEMS_MAX = 64,
 	WAIT_SPIN_COUNT = 100,
-	HELP_HOPS_MAX = 16, /* queues that wait for one another, on the way to the one that a signal holds up */
+	LOOK_ROUND_NS = 1000000000, /* how long one sleeps who waits for a queue before he looks who drives it */
+	HELP_HOPS_MAX = 16,         /* queues that wait for one another, on the way to the one that a signal holds up */
 };
 
 /* What a thread that drives a queue does itself; it hands the queue to an executor at the first item beyond that. */
@@ -184,12 +185,32 @@ static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
 static void free_item_locked(struct cn_queue *queue, struct cn_queue_item *item)
 {
 	free(item->payload);
-	if (queue->spare_count < SPARE_ITEMS_MAX) {
-		item->next = queue->spare;
-		queue->spare = item;
-		queue->spare_count++;
-	} else {
+	item->next = queue->spare;
+	queue->spare = item;
+	queue->spare_count++;
+}
+
+/* Items beyond those that an idle queue keeps, for free_items() once it is unlocked; a busy one keeps all. */
+static struct cn_queue_item *take_excess_locked(struct cn_queue *queue)
+{
+	struct cn_queue_item *excess = NULL;
+
+	while (queue->spare_count > SPARE_ITEMS_MAX) {
+		struct cn_queue_item *item = queue->spare;
+		queue->spare = item->next;
+		queue->spare_count--;
+		item->next = excess;
+		excess = item;
+	}
+	return excess;
+}
+
+static void free_items(struct cn_queue_item *item)
+{
+	while (item) {
+		struct cn_queue_item *next = item->next;
 		free(item);
+		item = next;
 	}
 }
 
@@ -215,7 +236,9 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 		struct cn_queue_item *item = queue->first;
 		if (!item) {
 			queue->state = IDLE;
+			struct cn_queue_item *excess = take_excess_locked(queue);
 			cn_unlock(&queue->lock);
+			free_items(excess);
 			return;
 		}
 		if (!within(effort, &item->operation)) {
@@ -681,7 +704,8 @@ void cn_host_point_wait(struct cn_point point)
 	if (!add_waiter(point.queue, &self.waiter))
 		return;
 	while (!atomic_load_explicit(&self.reached, memory_order_acquire))
-		cn_futex_wait(&self.reached, 0, -1);
+		if (!cn_host_executor_stand_in() && !atomic_load_explicit(&self.reached, memory_order_acquire))
+			cn_futex_wait(&self.reached, 0, LOOK_ROUND_NS); /* there may be no thread by then */
 }
 
 void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
@@ -743,10 +767,6 @@ bool cn_host_queue_drained(struct cn_queue *queue)
 
 	if (queue->group && queue->group->legacy != queue)
 		leave_list(queue->group, queue);
-	while (spare) {
-		struct cn_queue_item *next = spare->next;
-		free(spare);
-		spare = next;
-	}
+	free_items(spare);
 	return true;
 }

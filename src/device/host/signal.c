@@ -46,7 +46,8 @@ enum {
 	SPIN_FIRST_NS = 20000,
 	SPIN_LEAST_NS = 500,
 	SPIN_MOST_NS = 40000,
-	SPINS_PER_LOOK = 8, /* at the clock */
+	SPINS_FIRST = 32,   /* before the clock is looked at: about as long as the quickest answer takes */
+	SPINS_PER_LOOK = 8, /* at the clock, from then on */
 };
 
 #define MAGIC UINT64_C(0x6c616e6769736e63) /* "cnsignal" */
@@ -180,11 +181,11 @@ static void mark(struct cn_signal *signal, uint64_t number, enum state state)
 	struct cn_signal_ring *ring = signal->ring;
 	uint64_t pending = make_word(number, signal->recorder, PENDING);
 
-	note_cpu(ring);
 	atomic_compare_exchange_strong(cell_of(signal, number), &pending, make_word(number, signal->recorder, state));
 	for (int kind = THREADS; kind <= POLLERS; kind++)
 		if (atomic_load(&ring->sleepers[kind]))
 			wake_all(&ring->wake[kind]);
+	note_cpu(ring); /* last: nobody waits for it */
 }
 
 void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder)
@@ -208,31 +209,44 @@ bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number)
 	return state_of(signal, number) == PENDING;
 }
 
-/*
- * Look at the record for a while, as fast as possible, if whoever is to do it runs on another core. How long, this
- * signal's own history says: a look is worth as much as the sleep it saves.
- */
-static void spin(struct cn_signal *signal, uint64_t number, uint64_t start_ns)
+static bool look(const struct cn_signal *signal, uint64_t number, int count)
 {
-	uint64_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
-
-	if (atomic_load_explicit(&signal->ring->cpu, memory_order_relaxed) == sched_getcpu())
-		return;
-	do {
-		for (int i = 0; i < SPINS_PER_LOOK; i++) {
-			if (!cn_host_signal_pending(signal, number))
-				return;
-			cn_cpu_relax();
-		}
-	} while (cn_host_time_ns() - start_ns < spin_ns);
+	for (int i = 0; i < count; i++) {
+		if (state_of(signal, number) != PENDING)
+			return true;
+		cn_cpu_relax();
+	}
+	return false;
 }
 
-/* After a wait: would it have been worth while to look for as long as is allowed at most? */
-static void learn(struct cn_signal *signal, uint64_t start_ns)
+/*
+ * Look at the record for a while, as fast as possible, if whoever is to do it runs on another core. How long, this
+ * signal's own history says: a look is worth as much as the sleep it saves. True: it has come to its end; else when the
+ * wait began, nearly.
+ */
+static bool spin(struct cn_signal *signal, uint64_t number, uint64_t *ret_start_ns)
+{
+	uint64_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
+	bool apart = atomic_load_explicit(&signal->ring->cpu, memory_order_relaxed) != sched_getcpu();
+
+	if (apart && look(signal, number, SPINS_FIRST))
+		return true;
+	uint64_t start_ns = cn_host_time_ns();
+	while (apart) {
+		if (look(signal, number, SPINS_PER_LOOK))
+			return true;
+		apart = cn_host_time_ns() - start_ns < spin_ns;
+	}
+	*ret_start_ns = start_ns;
+	return false;
+}
+
+/* After a wait: was it worth while to look, or would it have been for as long as is allowed at most? */
+static void learn(struct cn_signal *signal, bool worth)
 {
 	uint32_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
 
-	if (cn_host_time_ns() - start_ns <= SPIN_MOST_NS)
+	if (worth)
 		spin_ns = spin_ns < SPIN_MOST_NS / 2 ? spin_ns * 2 : SPIN_MOST_NS;
 	else
 		spin_ns = spin_ns > SPIN_LEAST_NS * 2 ? spin_ns / 2 : SPIN_LEAST_NS;
@@ -245,8 +259,11 @@ void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
 
 	if (!cn_host_signal_pending(signal, number))
 		return;
-	uint64_t start_ns = cn_host_time_ns();
-	spin(signal, number, start_ns);
+	uint64_t start_ns;
+	if (spin(signal, number, &start_ns)) {
+		learn(signal, true); /* without the clock: what waits goes on at once */
+		return;
+	}
 	while (cn_host_signal_pending(signal, number)) {
 		atomic_fetch_add(&ring->sleepers[THREADS], 1);
 		uint32_t wake = atomic_load(&ring->wake[THREADS]);
@@ -254,7 +271,7 @@ void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
 			sleep_on(&ring->wake[THREADS], wake);
 		atomic_fetch_sub(&ring->sleepers[THREADS], 1);
 	}
-	learn(signal, start_ns);
+	learn(signal, cn_host_time_ns() - start_ns <= SPIN_MOST_NS);
 }
 
 /* ---- The life of a signal --------------------------------------------------------------------------------------- */

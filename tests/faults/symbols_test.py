@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+A test (TAP): every function that libcenote.so calls is in the seam's list.
+
+    symbols_test.py LIBRARY SEAM_LIST
+
+A call that is not in the list could fail, and no test would ever see it: add it to seam.inc, with the errors that it
+can have, or with the reason why it has none.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+
+def called(library):
+    """The names that a library wants of others, as they are in the list."""
+    table = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[-1].split("@")[0] for line in table.splitlines()}
+    # Newer C libraries have another name for a scan, and compilers one for a call whose bounds are checked.
+    names = {re.sub("^__isoc23_", "__isoc99_", name) for name in names}
+    return {re.sub("^__(.+)_chk$", r"\1", name) for name in names}
+
+
+def listed(text):
+    """The names in the list, and those that are there twice."""
+    names = re.findall(r"^SEAM_CALL\([^,]+, (\w+),", text, re.M) + re.findall(r"^SEAM_(?:OWN|NONE)\((\w+),", text, re.M)
+    return set(names), {name for name in names if names.count(name) > 1}
+
+
+def main(library, list_file):
+    """Two points; True when both are well."""
+    names, twice = listed(Path(list_file).read_text(encoding="utf-8"))
+    missing = called(library) - names
+    print("1..2")
+    for name in sorted(missing):
+        print(f"# {name} is called, and not in the list")
+    print("not ok" if missing else "ok", "1 - every_function_that_is_called_is_listed")
+    for name in sorted(twice):
+        print(f"# {name} is there twice")
+    print("not ok" if twice or not names else "ok", "2 - each_of_them_once")
+    return not missing and not twice and names
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+What the pages of the documentation say of each other and of the sources: links lead somewhere, pages follow each other,
+and the numbers, names and sentences that they quote are those of the code. Prints TAP.
+
+    pages_test.py SOURCE_DIRECTORY C_COMPILER...
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+from tap import by_name, run_tests  # pylint: disable=wrong-import-position
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+COMMENT = re.compile(r"<!-- (struct|values) (\S+)(?: (\S+) (\d+))? -->")
+
+
+def without_code(text):
+    """A page without its blocks and words of code, in which nothing is a link or a heading."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+
+
+def anchors_of(text):
+    """The anchors that a page's headings have where such pages are shown."""
+    anchors = []
+    for heading in re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M):
+        shown = LINK.sub(lambda link: link[0][1:link[0].index("]")], heading).replace("`", "").strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        anchors.append(anchor if anchor not in anchors else f"{anchor}-{anchors.count(anchor)}")
+    return anchors
+
+
+def tables_of(text):
+    """Each table behind a comment that names what it is of: kind, name, file, size, rows of cells."""
+    for found in COMMENT.finditer(text):
+        rows = []
+        for line in text[found.end():].lstrip("\n").splitlines()[2:]:
+            if not line.startswith("|"):
+                break
+            rows.append([cell.strip() for cell in line.strip().strip("|").split("|")])
+        kind, name, file, size = found.groups()
+        assert rows, f"{found[0]}: no table follows"
+        yield (kind, None, name, 0, rows) if kind == "values" else (kind, name, file, int(size), rows)
+
+
+def struct_lines(name, size, rows):
+    """Assertions in C of a structure's table, in which each field begins where the one before it ended."""
+    end, lines = 0, [f'_Static_assert(sizeof(struct {name}) == {size}, "{name}");']
+    for at, length, field, *_ in rows:
+        assert int(at) == end, f"{name}: {field} is said to be at {at}, and the one before it ends at {end}"
+        end += int(length)
+        member = field.strip("`")
+        if member != "–":
+            it = f"((struct {name} *)0)->{member}"
+            lines.append(f'_Static_assert(offsetof(struct {name}, {member}) == {at}, "{name}.{member}: where");')
+            lines.append(f'_Static_assert(sizeof({it}) == {length}, "{name}.{member}: bytes");')
+    assert end == size, f"{name}: the table ends at {end}, and has {size} bytes"
+    return lines
+
+
+class Pages:
+    """The pages of a source tree."""
+
+    def __init__(self, root, compiler):
+        self.root, self.compiler = root, compiler
+        self.files = sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
+        self.texts = {file: file.read_text() for file in self.files}
+
+    def page(self, name):
+        """The text of a page in docs/."""
+        return self.texts[self.root / "docs" / name]
+
+    def sources(self, *folders):
+        """All that is written in C there."""
+        files = (file for folder in folders for file in sorted((self.root / folder).rglob("*.[ch]")))
+        return "\n".join(file.read_text() for file in files)
+
+    def links_lead_somewhere(self):
+        """Every link to a file of ours finds it, and the heading in it."""
+        count, problems = 0, []
+        for file, text in self.texts.items():
+            for target in LINK.findall(without_code(text)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                count += 1
+                path, _, anchor = target.partition("#")
+                there = (file.parent / path).resolve() if path else file
+                if not there.exists():
+                    problems.append(f"{file.relative_to(self.root)}: there is no {target}")
+                elif anchor and anchor not in anchors_of(there.read_text()):
+                    problems.append(f"{file.relative_to(self.root)}: no heading is called {target}")
+        assert not problems, "\n".join(problems)
+        return f"{count} links"
+
+    def tables_are_whole(self):
+        """Every row of a table has as many cells as its head."""
+        count, problems = 0, []
+        for file, text in self.texts.items():
+            for table in re.findall(r"(?:^\|.*\n)+", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M):
+                head, *rows = [len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()]
+                count += 1
+                if any(row != head for row in rows):
+                    problems.append(f"{file.relative_to(self.root)}: {table.splitlines()[0]}")
+        assert not problems and count > 50, "\n".join(problems)
+        return f"{count} tables"
+
+    def pages_follow_each_other(self):
+        """docs/README.md has all pages in their order, and each ends with a link to the next."""
+        listed = re.findall(r"^\d+\. \[[^\]]+\]\(([^)#]+)\)", self.page("README.md"), re.M)
+        assert sorted(listed) == sorted({f.name for f in self.files if f.parent.name == "docs"} - {"README.md"}), listed
+        for name, following in zip(listed, listed[1:]):
+            last = self.page(name).rstrip().splitlines()[-1]
+            assert last.startswith("Next: ") and f"]({following})" in last, f"{name} ends with {last!r}"
+        return f"{len(listed)} pages"
+
+    def protocol_has_the_numbers(self):
+        """The tables of docs/protocol.md are what the compiler says of the structures and values in src/."""
+        lines, count = {}, 0
+        for kind, name, file, size, rows in tables_of(self.page("protocol.md")):
+            here = lines.setdefault(file, [])
+            count += len(rows)
+            if kind == "struct":
+                here += struct_lines(name, size, rows)
+            else:
+                here += [f'_Static_assert(({word}) == {value}, "{word}");'
+                         for value, word in ((row[0], row[1].strip("`")) for row in rows)]
+        assert count > 100, count
+        with tempfile.TemporaryDirectory(prefix="cenote-pages-") as folder:
+            for file, assertions in lines.items():
+                source = Path(folder) / "look.c"
+                source.write_text("\n".join([f'#include "{file}"', "#include <stddef.h>", *assertions, ""]))
+                done = subprocess.run([*self.compiler, "-std=gnu11", "-D_GNU_SOURCE", "-fsyntax-only", "-w",
+                                       f"-I{self.root / 'src'}", f"-I{self.root / 'include'}",
+                                       f"-I{self.root / 'include/cenote'}", str(source)],
+                                      stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+                assert not done.returncode, f"{file}:\n{done.stderr}"
+        return f"{count} rows"
+
+    def protocol_has_all_messages(self):
+        """No kind of message is left out."""
+        kinds = set(re.findall(r"\bCN_MESSAGE_\w+", (self.root / "src/share/wire.h").read_text()))
+        named = set(re.findall(r"`(CN_MESSAGE_\w+)`", self.page("protocol.md")))
+        assert kinds == named and kinds, kinds ^ named
+
+    def environment_has_all_variables(self):
+        """docs/environment.md has each variable that the sources read, and no other."""
+        read = set(re.findall(r'"((?:CENOTE|CUDA)_(?!ERROR|SUCCESS)[A-Z_]+)"', self.sources("src", "tools")))
+        named = set(re.findall(r"^\| `((?:CENOTE|CUDA)_[A-Z_]+)", self.page("environment.md"), re.M))
+        assert read == named and len(read) > 8, f"only read: {read - named}; only on the page: {named - read}"
+
+    def errors_are_what_is_said(self):
+        """Each sentence that docs/errors.md quotes is one of the library's: … stands for what differs."""
+        literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', re.sub(r'"\s*\n\s*"', "", self.sources("src")))
+        differs = re.compile(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+        said = {differs.sub("…", text).replace('\\"', '"') for text in literals}
+        quoted = re.findall(r"^\| \*([^|]+)\* \|", self.page("errors.md"), re.M)
+        wrong = [sentence for sentence in quoted if sentence.replace("\\*", "*") not in said]
+        assert not wrong and len(quoted) > 40, f"{len(quoted)} sentences; nobody says:\n" + "\n".join(wrong)
+        return f"{len(quoted)} sentences"
+
+
+def main(root, *compiler):
+    """Runs all tests; True when all passed."""
+    pages = Pages(Path(root).resolve(), compiler)
+    return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
+                             pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
+                             pages.environment_has_all_variables, pages.errors_are_what_is_said))
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

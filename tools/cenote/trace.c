@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote trace: run a program, and write down the sharing calls of all its processes.
+ *
+ * The program runs as with `cenote run`, with one more library in front (tools/trace), which writes records into a
+ * directory of this run. This process waits until the program and all its descendants have ended: it is their reaper,
+ * so those whose parents have ended become its own children. It watches the directory, and each process that appears
+ * there, to know when one was killed. Then it puts the records together, and ends as the program did.
+ */
+#include "trace.h"
+
+#include "command.h"
+#include "run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char default_output[] = "cenote-trace.json";
+
+static struct {
+	const char *output;
+	char directory[PATH_MAX];
+	sigset_t signals, old_signals;
+	int signal_descriptor, watch_descriptor;
+	pid_t program;
+	int status; /* of the program, when it has ended */
+	bool has_ended, all_have_ended;
+	int interrupts;
+	/* Processes that have made calls; pidfd < 0: it was gone when we looked, or it cannot be watched. */
+	struct watched {
+		pid_t pid;
+		int pidfd;
+		uint64_t gone_ns;
+	} * watched;
+	int watched_count;
+} run = {.signal_descriptor = -1, .watch_descriptor = -1};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int complain(const char *what)
+{
+	fprintf(stderr, "cenote trace: %s: %s\n", what, strerror(errno));
+	return -1;
+}
+
+/* ---- Processes come and go --------------------------------------------------------------------------------------- */
+
+static void watch_process(pid_t pid)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	run.watched = trace_grow(run.watched, run.watched_count, sizeof *run.watched);
+	run.watched[run.watched_count++] = (struct watched){
+		.pid = pid,
+		.pidfd = pidfd,
+		.gone_ns = pidfd < 0 && errno == ESRCH ? now_ns() : 0,
+	};
+}
+
+/* Files are called PID.N, once their headers are filled in. */
+static void read_names(void)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	ssize_t length;
+
+	while ((length = read(run.watch_descriptor, buffer, sizeof buffer)) > 0) {
+		for (char *at = buffer; at < buffer + length;) {
+			const struct inotify_event *event = (const void *)at;
+			if (event->len)
+				watch_process((pid_t)strtol(event->name, NULL, 10));
+			at += sizeof *event + event->len;
+		}
+	}
+}
+
+/* The process of a file: of those with its PID the first that was gone after the file was made. */
+static uint64_t find_death(pid_t pid, const struct cn_trace_header *header)
+{
+	for (int i = 0; i < run.watched_count; i++)
+		if (run.watched[i].pid == pid && run.watched[i].gone_ns >= header->opened_ns)
+			return run.watched[i].gone_ns;
+	return 0;
+}
+
+static void reap(void)
+{
+	int status;
+	pid_t child;
+
+	while ((child = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (child != run.program)
+			continue;
+		run.has_ended = true;
+		run.status = status;
+	}
+	run.all_have_ended = child < 0 && errno == ECHILD;
+}
+
+/*
+ * What a terminal sends goes to the program as well; what somebody sends to us is passed on. Whoever asks twice does
+ * not want to wait any longer.
+ */
+static void read_signals(void)
+{
+	struct signalfd_siginfo signal;
+
+	while (read(run.signal_descriptor, &signal, sizeof signal) == sizeof signal) {
+		if (signal.ssi_signo == SIGCHLD)
+			continue;
+		run.interrupts++;
+		if (signal.ssi_code <= 0 && !run.has_ended)
+			kill(run.program, (int)signal.ssi_signo);
+		else if (run.has_ended)
+			run.interrupts++;
+	}
+}
+
+/* Until all have ended, or somebody has had enough. */
+static void await_all(void)
+{
+	enum { PATIENCE_MS = 1000 };
+	bool said = false;
+
+	for (reap(); !run.all_have_ended && run.interrupts < 2; reap()) {
+		struct pollfd *polled = calloc((size_t)run.watched_count + 2, sizeof *polled);
+		if (!polled)
+			return;
+		polled[0] = (struct pollfd){.fd = run.signal_descriptor, .events = POLLIN};
+		polled[1] = (struct pollfd){.fd = run.watch_descriptor, .events = POLLIN};
+		for (int i = 0; i < run.watched_count; i++)
+			polled[i + 2] = (struct pollfd){.fd = run.watched[i].pidfd, .events = POLLIN};
+		int count = poll(polled, (nfds_t)run.watched_count + 2, run.has_ended && !said ? PATIENCE_MS : -1);
+		for (int i = 0; i < run.watched_count; i++) {
+			if (!polled[i + 2].revents)
+				continue;
+			run.watched[i].gone_ns = now_ns();
+			close(run.watched[i].pidfd);
+			run.watched[i].pidfd = -1;
+		}
+		free(polled);
+		read_names();
+		read_signals();
+		if (count == 0) {
+			fputs("cenote trace: the program has ended; waiting for what it has started (or for Ctrl-C)\n",
+			      stderr);
+			said = true;
+		}
+	}
+	read_names();
+}
+
+/* ---- The program ------------------------------------------------------------------------------------------------- */
+
+/* In the child. What goes wrong is told to the parent, who tells the user. */
+static void execute(char **arguments, int report)
+{
+	sigprocmask(SIG_SETMASK, &run.old_signals, NULL);
+	execvp(arguments[0], arguments);
+	int reason = errno;
+	ssize_t written = write(report, &reason, sizeof reason);
+	_exit(written == sizeof reason ? EXIT_NOT_FOUND : EXIT_FAILURE);
+}
+
+/* 0: it runs. */
+static int start(char **arguments)
+{
+	int report[2], reason = 0;
+
+	if (pipe2(report, O_CLOEXEC))
+		return complain("pipe");
+	run.program = fork();
+	if (run.program == 0)
+		execute(arguments, report[1]);
+	close(report[1]);
+	ssize_t length = run.program < 0 ? 0 : read(report[0], &reason, sizeof reason);
+	close(report[0]);
+	if (run.program < 0)
+		return complain("fork");
+	if (length != sizeof reason)
+		return 0;
+	waitpid(run.program, NULL, 0);
+	errno = reason;
+	complain(arguments[0]);
+	return reason == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+static int make_directory(void)
+{
+	const char *place = getenv("TMPDIR");
+
+	if (snprintf(run.directory, sizeof run.directory, "%s/cenote-trace-XXXXXX", place && *place ? place : "/tmp") >=
+	    (int)sizeof run.directory - 32)
+		return fputs("cenote trace: TMPDIR is too long\n", stderr), -1;
+	return mkdtemp(run.directory) ? 0 : complain(run.directory);
+}
+
+static void remove_directory(void)
+{
+	char path[PATH_MAX + NAME_MAX + 2];
+	DIR *listing = opendir(run.directory);
+
+	for (struct dirent *entry; listing && (entry = readdir(listing));) {
+		snprintf(path, sizeof path, "%s/%s", run.directory, entry->d_name);
+		if (entry->d_name[0] != '.')
+			unlink(path);
+	}
+	if (listing)
+		closedir(listing);
+	rmdir(run.directory);
+}
+
+static int prepare(void)
+{
+	char folder[PATH_MAX];
+
+	sigemptyset(&run.signals);
+	sigaddset(&run.signals, SIGCHLD);
+	sigaddset(&run.signals, SIGINT);
+	sigaddset(&run.signals, SIGQUIT);
+	sigaddset(&run.signals, SIGTERM);
+	sigaddset(&run.signals, SIGHUP);
+	if (make_directory())
+		return -1;
+	sigprocmask(SIG_BLOCK, &run.signals, &run.old_signals);
+	run.signal_descriptor = signalfd(-1, &run.signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	run.watch_descriptor = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (run.signal_descriptor < 0 || run.watch_descriptor < 0 ||
+	    inotify_add_watch(run.watch_descriptor, run.directory, IN_MOVED_TO) < 0)
+		return complain("waiting for processes");
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (setenv(CN_TRACE_DIRECTORY_VARIABLE, run.directory, 1) || run_prepare("trace", folder))
+		return -1;
+	return run_preload("trace", folder, "libcenote-trace.so");
+}
+
+/* ---- The file ---------------------------------------------------------------------------------------------------- */
+
+static const char *plural(int count)
+{
+	return count == 1 ? "" : "s";
+}
+
+/* 0, or 1: said why not. */
+static int write_trace(void)
+{
+	struct trace trace = {0};
+	FILE *to;
+
+	if (!trace_read(&trace, run.directory, find_death, !run.all_have_ended))
+		return EXIT_FAILURE;
+	trace_understand(&trace);
+	to = fopen(run.output, "w");
+	if (to)
+		trace_write(&trace, to);
+	if (!to || ferror(to) | fclose(to)) {
+		complain(run.output);
+		return EXIT_FAILURE;
+	}
+	fprintf(stderr, "cenote trace: %d process%s, %d call%s, %d arrow%s: %s\n", trace.process_count,
+		trace.process_count == 1 ? "" : "es", trace.call_count, plural(trace.call_count), trace.arrow_count,
+		plural(trace.arrow_count), run.output);
+	if (trace.lost)
+		fprintf(stderr, "cenote trace: there was no room for %llu more calls\n",
+			(unsigned long long)trace.lost);
+	if (!trace.call_count)
+		fputs("cenote trace: no call was seen: are CUDA's libraries linked into the program statically?\n",
+		      stderr);
+	else if (isatty(STDERR_FILENO))
+		fputs("Open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.\n", stderr);
+	trace_free(&trace);
+	return EXIT_SUCCESS;
+}
+
+/* End as the program has ended, by the same signal if it was one. */
+static int end_like_program(void)
+{
+	static const struct rlimit no_core;
+
+	if (!run.has_ended)
+		return 128 + SIGINT;
+	if (WIFEXITED(run.status))
+		return WEXITSTATUS(run.status);
+	fflush(NULL);
+	setrlimit(RLIMIT_CORE, &no_core);
+	sigprocmask(SIG_SETMASK, &run.old_signals, NULL);
+	signal(WTERMSIG(run.status), SIG_DFL);
+	raise(WTERMSIG(run.status));
+	return 128 + WTERMSIG(run.status);
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+/* Read options; *ret_program is the index of what follows them. 0, or EXIT_USAGE. */
+static int read_options(int argument_count, char **arguments, int *ret_program)
+{
+	int i;
+
+	for (i = 1; i < argument_count && arguments[i][0] == '-'; i++) {
+		if (strcmp(arguments[i], "--") == 0) {
+			i++;
+			break;
+		}
+		if (strcmp(arguments[i], "-o") == 0 || strcmp(arguments[i], "--output") == 0) {
+			if (i + 1 >= argument_count || !*arguments[i + 1])
+				return usage_error("trace", "%s takes a file", arguments[i]);
+			run.output = arguments[++i];
+			continue;
+		}
+		if (strcmp(arguments[i], "--marks") == 0) {
+			setenv(CN_TRACE_MARKS_VARIABLE, "1", 1);
+			continue;
+		}
+		int read = run_read_option("trace", argument_count, arguments, &i);
+		if (read < 0)
+			return -read;
+		if (!read)
+			return usage_error("trace", "there is no option '%s'", arguments[i]);
+	}
+	if (i >= argument_count)
+		return usage_error("trace", "which program?");
+	*ret_program = i;
+	return 0;
+}
+
+/* Can the file be written? Better to know before the program has run for an hour. *ret_made: it was not there. */
+static int try_output(bool *ret_made)
+{
+	int file = open(run.output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	*ret_made = file >= 0;
+	if (file < 0 && errno == EEXIST)
+		file = open(run.output, O_WRONLY | O_CLOEXEC);
+	if (file < 0)
+		return complain(run.output);
+	close(file);
+	return 0;
+}
+
+static int trace(int argument_count, char **arguments)
+{
+	int program = 0;
+	bool made = false;
+
+	run.output = default_output;
+	int status = read_options(argument_count, arguments, &program);
+	if (status)
+		return status;
+	if (try_output(&made))
+		return EXIT_FAILURE;
+	status = prepare() ? EXIT_FAILURE : start(arguments + program);
+	if (!status) {
+		signal(SIGPIPE, SIG_IGN); /* the file is written though nobody hears of it */
+		await_all();
+		status = write_trace();
+		made = false;
+	}
+	if (*run.directory)
+		remove_directory();
+	if (made)
+		unlink(run.output);
+	return status ? status : end_like_program();
+}
+
+const struct command command_trace = {
+	.name = "trace",
+	.summary = "run a program, and draw the sharing calls of all its processes",
+	.help = "Usage: cenote trace [OPTION...] PROGRAM [ARGUMENT...]\n"
+		"\n"
+		"Runs a program as `cenote run` does, or one that was built with Cenote, and writes down which calls\n"
+		"it and all its children make that have to do with memory, streams, events and sharing. The file\n"
+		"opens at https://ui.perfetto.dev and in Chrome at chrome://tracing: threads and streams are tracks,\n"
+		"memory pools counters, and arrows lead from exports to imports and from events to those who wait\n"
+		"for them, between processes, too.\n"
+		"\n"
+		"Options:\n"
+		"  -o, --output FILE   where to write it (cenote-trace.json)\n"
+		"  --marks             on a GPU: see when streams get to their work, by host functions behind it\n"
+		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
+		"  --devices N         let it see N host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
+		"  --                  what follows is the program\n"
+		"\n"
+		"It ends when the program and all that it has started have ended. Ctrl-C is the program's; a second\n"
+		"one ends the waiting, and what was recorded until then is written.\n"
+		"\n"
+		"Exit status: the program's; 126 when it cannot be executed, 127 when it is not found; 1 when the\n"
+		"file could not be written.\n"
+		"\n"
+		"Example: cenote trace -o share.json ./share_a_pool\n",
+	.run = trace,
+};

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a traced process leaves behind for `cenote trace`: a file of records.
+ *
+ * Each process writes a file of its own, PID.N in the directory of CENOTE_TRACE_DIR: a header, then records of one
+ * size, in the order in which calls began. The file is mapped, so what a process has written is there however it ends.
+ * A record becomes visible with its state: BEGUN before the call goes on to the library, ENDED when it has come back
+ * and all is filled in. A place whose state is UNUSED was never filled: its process was killed meanwhile.
+ *
+ * Times are CLOCK_MONOTONIC's, the same for all processes of a machine. Writer and reader come from one build: the
+ * magic has a version, and nothing is kept.
+ */
+#ifndef CENOTE_TRACE_RECORD_H
+#define CENOTE_TRACE_RECORD_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define CN_TRACE_MAGIC              "cntrace1"
+/* Where the files go, and, if it is "1", whether marks are put into a GPU's streams. */
+#define CN_TRACE_DIRECTORY_VARIABLE "CENOTE_TRACE_DIR"
+#define CN_TRACE_MARKS_VARIABLE     "CENOTE_TRACE_MARKS"
+
+enum { CN_TRACE_HEADER_BYTES = 4096, CN_TRACE_RECORD_BYTES = 128, CN_TRACE_TEXT_BYTES = 96 };
+
+/* How a process has ended. */
+enum cn_trace_end { CN_TRACE_RUNS, CN_TRACE_EXITED, CN_TRACE_EXECUTED };
+
+struct cn_trace_header {
+	char magic[8];
+	int32_t pid, parent;
+	uint64_t start_ticks; /* when the process was started, as /proc/PID/stat has it: execve() keeps it */
+	uint64_t opened_ns;
+	_Atomic uint64_t ended_ns;
+	_Atomic uint32_t end;              /* enum cn_trace_end */
+	_Atomic int32_t status;            /* of CN_TRACE_EXITED */
+	_Atomic uint64_t lost;             /* calls that there was no room for */
+	char command[CN_TRACE_TEXT_BYTES]; /* as much of its command line as fits */
+};
+
+enum cn_trace_state {
+	CN_TRACE_UNUSED,
+	CN_TRACE_BEGUN,
+	CN_TRACE_ENDED,
+	CN_TRACE_ERROR_TEXT,    /* a part of why the call of record `of` failed */
+	CN_TRACE_FUNCTION_NAME, /* what the function `of` is called */
+	CN_TRACE_THREAD_NAME,   /* what the thread is called */
+};
+
+enum cn_trace_flags {
+	CN_TRACE_PER_THREAD = 1, /* the default stream is the thread's own */
+	CN_TRACE_OPEN = 2,       /* what is called within the call is noted, too */
+};
+
+/* Stands for `reached_ns` when a mark is on its way. */
+#define CN_TRACE_MARKED 1
+
+struct cn_trace_record {
+	_Atomic uint32_t state;
+	uint16_t call; /* enum cn_trace_call_id; of a text: the number of the part */
+	uint16_t flags;
+	int32_t result;
+	uint32_t thread;
+	union {
+		struct {
+			uint64_t begin_ns, end_ns;
+			_Atomic uint64_t reached_ns; /* when the stream was seen to have got there; 0: was not seen */
+			uint64_t stream, pool, event;
+			uint64_t address, source, bytes;
+			uint64_t object; /* a kernel; memory of cuMemCreate() */
+			uint64_t handle; /* what was exported or imported, as a number that is the same on both sides */
+		};
+		struct {
+			uint64_t of;
+			char text[CN_TRACE_TEXT_BYTES];
+		};
+	};
+	uint64_t unused;
+};
+
+_Static_assert(sizeof(struct cn_trace_header) <= CN_TRACE_HEADER_BYTES, "the header has its room");
+_Static_assert(sizeof(struct cn_trace_record) == CN_TRACE_RECORD_BYTES, "two cache lines");
+
+/* What a call means: the second column of calls.list. */
+enum cn_trace_act {
+#define ACT(name) CN_ACT_##name,
+#include "trace_acts.inc"
+#undef ACT
+};
+
+/* The calls of calls.list. */
+enum cn_trace_call_id {
+#define CALL(name, act, is_runtime) CN_CALL_##name,
+#include "trace_calls.inc"
+#undef CALL
+	CN_CALL_COUNT
+};
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libcenote-trace.so: what its files share.
+ *
+ * The library is put in front of a program by LD_PRELOAD (`cenote trace`). It has a function of the name of each call
+ * in calls.list, which notes the call in this process's file and goes on to the real one:
+ *
+ *	struct cn_trace_call call;
+ *	…*next = cn_trace_next(SYMBOL_…);
+ *	if (!cn_trace_begin(&call, …))          nothing to note: go on
+ *		return next(…);
+ *	call.record->stream = …;                what is known before
+ *	cn_trace_call_begins(&call);
+ *	result = next(…);
+ *	if (cn_trace_call_ends(&call, result) && !result)
+ *		call.record->address = …;       what is known after
+ *	cn_trace_end(&call, …);
+ *
+ * What a call of CUDA's calls of CUDA itself is not noted; what Cenote's own calls call is.
+ *
+ * It needs nothing but libc, and does nothing in a process that makes no such call: programs have children of all
+ * kinds.
+ */
+#ifndef CENOTE_TRACE_TRACE_H
+#define CENOTE_TRACE_TRACE_H
+
+#include "record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CN_SHOWN __attribute__((visibility("default")))
+
+/* What a call answers when no library behind this one has it: CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND. */
+#define CN_TRACE_NOTHING_BEHIND 302
+
+/* Any argument as a number. */
+#define CN_NUMBER(value) ((uint64_t)(uintptr_t)(value))
+
+/* ---- What stands behind (lookup.c) ---- */
+
+struct cn_trace_symbol {
+	const char *name;
+	void *front; /* our function */
+	_Atomic(void *) next;
+};
+
+/* Made by scripts/generate_trace.py. */
+extern struct cn_trace_symbol cn_trace_symbols[];
+extern const size_t cn_trace_symbol_count;
+
+/* The function that one of ours stands in front of. NULL: there is none. */
+void *cn_trace_next(size_t symbol);
+/* The same for any name. */
+void *cn_trace_find(const char *name);
+
+/* ---- Records (recorder.c) ---- */
+
+struct cn_trace_call {
+	struct cn_trace_record *record;
+	uint64_t number;
+	unsigned int generation; /* of the process: a fork makes a new one */
+	bool closes;             /* calls within this one are not noted */
+};
+
+/* False: nothing is to be noted. */
+bool cn_trace_begin(struct cn_trace_call *call, enum cn_trace_call_id id, unsigned int flags);
+void cn_trace_call_begins(struct cn_trace_call *call);
+/* False: this is another process by now. */
+bool cn_trace_call_ends(struct cn_trace_call *call, int result);
+void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act);
+
+/* A text of any length, in as many records as it takes. */
+void cn_trace_text(enum cn_trace_state state, uint64_t of, const char *text);
+uint64_t cn_trace_now_ns(void);
+
+/* ---- When a stream gets there (reach.c) ---- */
+
+/* A call has put something into a stream: find out when it is reached. */
+void cn_trace_follow(struct cn_trace_record *record);
+
+/* ---- Values (values.c) ---- */
+
+uint64_t cn_trace_blob(const void *bytes);
+uint64_t cn_trace_descriptor(int descriptor);
+/* Of a handle's type: a descriptor, 64 bytes, or something else. */
+uint64_t cn_trace_made(const void *handle, int type);
+uint64_t cn_trace_given(const void *handle, int type);
+uint64_t cn_trace_pool_of_number(uint64_t address);
+#define cn_trace_pool_of(pointer) cn_trace_pool_of_number(CN_NUMBER(pointer))
+
+/* Functions and their names: kept until one is launched, and noted then. */
+void cn_trace_name_number(uint64_t function, const char *name);
+#define cn_trace_name(function, name) cn_trace_name_number(CN_NUMBER(function), name)
+void cn_trace_note_name(uint64_t function);
+/* After a fork the names are to be noted anew. */
+void cn_trace_forget_notes(void);
+
+#endif
