@@ -8,7 +8,7 @@ import math
 from xml.sax.saxutils import escape
 
 WIDTH = 760
-LEFT, RIGHT, TOP, BOTTOM = 76, 24, 44, 46
+LEFT, RIGHT, TOP, BOTTOM = 76, 40, 44, 46
 PLOT_HEIGHT = 300
 LEGEND_LINE = 20
 BAR_HEIGHT, BAR_GAP, ROW_GAP = 14, 3, 12
