@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+enum { MARK_PATIENCE_NS = 1000000 };
+
 /* ---- The streams of a context ---- */
 
 static void add_point(struct cn_queue *queue, void *data)
@@ -139,7 +141,9 @@ static CUresult gpu_stream_query(CUstream stream)
 		return CALL(cuStreamQuery)(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(queue);
 	CUresult result = CALL(cuStreamQuery)(stream);
-	return result || cn_cuda_seen(point, false) ? result : CUDA_ERROR_NOT_READY;
+	if (!result)
+		cn_cuda_seen(point, 0);
+	return result;
 }
 
 static CUresult gpu_stream_query_ptsz(CUstream stream)
@@ -155,7 +159,9 @@ static CUresult gpu_stream_synchronize(CUstream stream)
 		return CALL(cuStreamSynchronize)(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(queue);
 	CUresult result = CALL(cuStreamSynchronize)(stream);
-	if (!result && cn_cuda_seen(point, true) && point.queue && cn_point_reached(point))
+	if (!result)
+		cn_cuda_seen(point, MARK_PATIENCE_NS);
+	if (!result && point.queue && cn_point_reached(point))
 		cn_pools_settle(point);
 	return result;
 }

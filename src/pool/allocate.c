@@ -250,7 +250,7 @@ static inline __attribute__((always_inline)) void keep(struct cn_cache *cache, u
 	unsigned class = cn_bins_push(&pool->heap, &cache->bins, index);
 	_Atomic uint64_t *announced = &cache->wing->announced[class];
 	if (!block->next && !(atomic_load_explicit(announced, memory_order_relaxed) & cache->wing_bit))
-		atomic_fetch_or_explicit(announced, cache->wing_bit, memory_order_relaxed);
+		atomic_fetch_or_explicit(announced, cache->wing_bit, memory_order_release);
 	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
 }
 
@@ -363,7 +363,7 @@ static uint64_t announced_in(const struct cn_wing *wing, unsigned class, unsigne
 	uint64_t caches = 0;
 
 	for (; class <= last_class; class ++)
-		caches |= atomic_load_explicit(&wing->announced[class], memory_order_relaxed);
+		caches |= atomic_load_explicit(&wing->announced[class], memory_order_acquire);
 	return caches;
 }
 

@@ -318,6 +318,7 @@ static void after_fork_in_child(void)
 		close(service.epoll_fd);
 	if (service.wake_fd >= 0)
 		close(service.wake_fd);
+	service.epoll_fd = service.wake_fd = -1; /* a child of the child must not close what has these numbers then */
 	service.watches = NULL;
 	atomic_store(&service.state, FORKED);
 	cn_unlock(&service.lock);

@@ -523,6 +523,45 @@ TEST(a_forked_child_of_an_importer_holds_nothing)
 	child_ends(child, &alive);
 }
 
+/* In a forked child: open as many files as there were descriptors of ours, and have a child that finds them all open. */
+static int grandchild_keeps_files(void)
+{
+	enum { FILES = 100 };
+	int files[FILES], status = -1;
+
+	for (unsigned i = 0; i < FILES; i++)
+		files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	pid_t child = fork();
+	if (!child) {
+		for (unsigned i = 0; i < FILES; i++)
+			if (files[i] < 0 || fcntl(files[i], F_GETFD) < 0)
+				_exit(1);
+		_exit(0);
+	}
+	return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* Goal: what a forked child of an exporter has opened is still open in its own child. */
+TEST(a_grandchild_of_an_exporter_keeps_its_files)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	struct peer *agent = agent_importer(pool);
+	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
+	int status = -1;
+
+	agent_take(agent, 0, share_name(block));
+	pid_t child = fork();
+	if (!child)
+		_exit(grandchild_keeps_files() ? 1 : 0);
+	ASSERT_SYS(child);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT_EQ(0, status);
+	peer_kill(agent);
+	ASSERT_OK(cuMemFreeAsync(block, NULL));
+	check_exporter(pool);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
 /* Goal: an exporter's forked child does not stand for it: when the exporter is killed, its importers see that. */
 TEST(a_forked_child_of_an_exporter_answers_nobody)
 {

@@ -243,6 +243,8 @@ static CUresult make_descriptor(struct chunk *chunk, int *ret_fd)
 	chunk->lent = true;
 	if (fd >= 0) {
 		fd = cn_descriptor_raise(fd);
+		if (fd >= 0)
+			fcntl(fd, F_SETFD, FD_CLOEXEC); /* no other program is to have the memory as long as it runs */
 		if (fd < 0 || !cn_cuda_keep(fd)) {
 			*ret_fd = fd;
 			return CUDA_SUCCESS;

@@ -81,6 +81,7 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	/* After the driver's own, and so run before them: from then on nobody of ours is in the driver. */
 	if (!registered)
 		registered = atexit(cn_cuda_stop_notes) == 0;
+	cn_cuda_keep_open();
 	cn_cuda_devices = devices;
 	cn_cuda_device_count = count;
 	*ret_count = count;

@@ -193,6 +193,8 @@ CUresult cn_cuda_allow(struct cn_cuda_span span, CUmemLocation location, struct 
 
 /* ---- kept.c ---- */
 
+/* When the device is set up: before the service's thread, whose own handlers of fork() must come first. */
+void cn_cuda_keep_open(void);
 /* A chunk's descriptor, which stays open until cn_cuda_let_go() closes it. False: there are enough. */
 bool cn_cuda_keep(int fd);
 void cn_cuda_let_go(int fd);

@@ -17,11 +17,10 @@
 enum { KEPT_MAX = 64 }; /* of the 1,024 that most processes may have */
 
 static struct {
-	pthread_once_t once;
 	bool watches_forks;
 	struct cn_lock lock;
 	int fds[KEPT_MAX]; /* 0: none */
-} kept = {.once = PTHREAD_ONCE_INIT};
+} kept;
 
 static void before_fork(void)
 {
@@ -36,21 +35,23 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	for (unsigned i = 0; i < KEPT_MAX; i++)
-		if (kept.fds[i])
+		if (kept.fds[i]) {
 			close(kept.fds[i]);
+			kept.fds[i] = 0; /* a child of the child must not close what has the number then */
+		}
 	cn_unlock(&kept.lock);
 }
 
-static void watch_forks(void)
+void cn_cuda_keep_open(void)
 {
-	kept.watches_forks = !pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	if (!kept.watches_forks)
+		kept.watches_forks = !pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 bool cn_cuda_keep(int fd)
 {
 	unsigned i = 0;
 
-	pthread_once(&kept.once, watch_forks);
 	if (!kept.watches_forks)
 		return false;
 	cn_lock(&kept.lock);

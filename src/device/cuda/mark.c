@@ -397,15 +397,16 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
 	return covered ? taken : (struct cn_point){NULL, 0};
 }
 
-bool cn_cuda_seen(struct cn_point point, bool waits)
+void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(point.queue);
+	uint64_t until_ns = patience_ns ? cn_cuda_time_ns() + patience_ns : 0;
 
 	if (!point.queue)
-		return true;
+		return;
 	if (!atomic_load(&stream->blocking)) {
 		cn_cuda_reached(point);
-		return true;
+		return;
 	}
 	for (;;) {
 		cn_lock(&stream->lock);
@@ -414,13 +415,12 @@ bool cn_cuda_seen(struct cn_point point, bool waits)
 		cn_unlock(&stream->lock);
 		if (cn_point_reached(point) || !pending)
 			break;
-		if (!waits)
-			return false;
+		if (!until_ns || cn_cuda_time_ns() >= until_ns)
+			return; /* the mark is asked again when memory is wanted */
 		sched_yield();
 	}
 	if (__builtin_expect(cn_cuda_has_notes(stream), 0))
 		cn_cuda_run_notes(stream);
-	return true;
 }
 
 void cn_cuda_reached(struct cn_point point)

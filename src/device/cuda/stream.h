@@ -114,11 +114,12 @@ struct cn_point cn_cuda_end_span(struct cn_queue *queue);
  */
 struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
 /*
- * The driver has said to the program that the stream is done. False: of what was freed in it, it is not. For NVIDIA's
- * was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which still waited for the
- * legacy stream. `waits`: here it is waited for. Then the point is reached, unless nobody can say.
+ * The driver has said to the program that the stream is done: so is what was freed in it, unless our mark says other.
+ * For NVIDIA's was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which still
+ * waited for the legacy stream. The mark is waited for as long as `patience_ns`, and no longer: it may stand behind work
+ * that was given to the legacy stream later, and that the caller is about to set free.
  */
-bool cn_cuda_seen(struct cn_point point, bool waits);
+void cn_cuda_seen(struct cn_point point, uint64_t patience_ns);
 /* The program has seen that a point is reached: so are all before it. Runs the notes that are due. */
 void cn_cuda_reached(struct cn_point point);
 /* For cuCtxSynchronize(): the points of all streams of a context, destroyed ones included. Calls `visit` unlocked. */

@@ -82,7 +82,7 @@ static CUresult copy_much(const struct cn_operation *operation, char *to, const 
 	uintptr_t distance = to > from ? (uintptr_t)to - (uintptr_t)from : (uintptr_t)from - (uintptr_t)to;
 	CUresult result = CUDA_SUCCESS;
 
-	if (bytes < LITTLE_BYTES || operation->copy.to_foreign || operation->copy.from_foreign || distance < bytes)
+	if (bytes <= LITTLE_BYTES || operation->copy.to_foreign || operation->copy.from_foreign || distance < bytes)
 		return copy_row(operation, to, from, bytes);
 	for (size_t at = 0; at < bytes && !result; at += PIECE_BYTES) {
 		size_t step = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
@@ -144,7 +144,7 @@ void cn_host_fill(const struct cn_operation *operation)
 		char *to = (char *)operation->fill.to + row * operation->fill.pitch;
 		for (size_t at = 0; at < row_bytes; at += PIECE_BYTES) {
 			size_t step = row_bytes - at < PIECE_BYTES ? row_bytes - at : PIECE_BYTES;
-			if (row_bytes >= LITTLE_BYTES)
+			if (row_bytes > LITTLE_BYTES)
 				ask_for_pages(to + at, step);
 			fill_piece(to + at, operation, step);
 		}

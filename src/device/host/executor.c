@@ -86,11 +86,14 @@ static void *executor(void *unused)
 /* Start one that is counted already; if that fails, it is not. */
 static bool start_thread(void)
 {
-	if (cn_thread_start(executor, NULL)) {
-		atomic_store(&executors.missing, false);
+	bool started = cn_thread_start(executor, NULL);
+
+	cn_lock(&executors.lock);
+	if (started) {
+		atomic_store(&executors.missing, !executors.thread_count);
+		cn_unlock(&executors.lock);
 		return true;
 	}
-	cn_lock(&executors.lock);
 	bool nobody = --executors.thread_count == 0;
 	if (nobody)
 		atomic_store(&executors.missing, true);
