@@ -424,7 +424,7 @@ typedef struct cenote_shared {
 CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data),
 				  void *data);
 
-/* What most of a cell of a picture is. */
+/* What a cell of a picture has something of: of several kinds DEFERRED, then EXPORTED, LIVE, FREED, FREE. */
 #define CENOTE_CELL_LIVE           '#' /* in blocks that live */
 #define CENOTE_CELL_EXPORTED       '=' /* … and are exported */
 #define CENOTE_CELL_DEFERRED       '!' /* in exported blocks that were freed, and that an importer still holds */
@@ -437,8 +437,8 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 #define CENOTE_HELD_BY_SEVERAL (~0ull)
 
 typedef struct cenote_cell {
-	unsigned long long importer; /* who holds the largest exported block of the cell: the id of an importer,
-					CENOTE_HELD_BY_SEVERAL, or 0: nobody, or it is of another kind */
+	unsigned long long importer; /* who holds the largest block of this kind in the cell: the id of an importer,
+					CENOTE_HELD_BY_SEVERAL, or 0: nobody, or it is not exported */
 	int kind;                    /* CENOTE_CELL_… */
 	int unused;
 } cenote_cell;

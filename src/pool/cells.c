@@ -14,8 +14,9 @@
 
 enum { LOOKS_MAX = 256, WALK_MAX = 4096 };
 
-static const char kinds[] = {CN_CELL_LIVE, CN_CELL_SHARED, CN_CELL_HELD, CN_CELL_CACHED, CN_CELL_FREE, CN_CELL_HOLE};
-enum { LIVE, SHARED, HELD, CACHED, FREE, HOLE, KIND_COUNT };
+/* A cell is drawn as the first of these that it has something of: a small block in much that is free is seen. */
+static const char kinds[] = {CN_CELL_HELD, CN_CELL_SHARED, CN_CELL_LIVE, CN_CELL_CACHED, CN_CELL_FREE, CN_CELL_HOLE};
+enum { HELD, SHARED, LIVE, CACHED, FREE, HOLE, KIND_COUNT };
 _Static_assert(sizeof kinds == KIND_COUNT, "one for each");
 
 static unsigned kind_of(const struct cn_block *block)
@@ -64,10 +65,10 @@ static uint32_t find(const struct cn_pool *pool, uint32_t unit, uint64_t near)
 /* Units [from, to) of the range. Pool locked. */
 static struct cn_pool_cell draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, uint64_t *place)
 {
-	uint64_t units[KIND_COUNT] = {0}, largest[KIND_COUNT] = {0};
+	uint64_t largest[KIND_COUNT] = {0};
 	uint32_t notes[KIND_COUNT] = {0};
 	uint32_t index = from < to ? find(pool, from, *place) : 0;
-	unsigned most = HOLE;
+	unsigned first = 0;
 
 	if (from < to && !index)
 		return (struct cn_pool_cell){.kind = CN_CELL_UNKNOWN};
@@ -77,21 +78,17 @@ static struct cn_pool_cell draw_cell(const struct cn_pool *pool, uint32_t from, 
 		uint64_t start = block->start, end = start + block->units;
 		uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
 		unsigned kind = kind_of(block);
-		if (stop > begin) {
-			units[kind] += stop - begin;
-			if (stop - begin > largest[kind]) {
-				largest[kind] = stop - begin;
-				notes[kind] = atomic_load_explicit(&block->note, memory_order_relaxed);
-			}
+		if (stop > begin && stop - begin > largest[kind]) {
+			largest[kind] = stop - begin;
+			notes[kind] = atomic_load_explicit(&block->note, memory_order_relaxed);
 		}
 		index = end < to ? block->after : 0;
 	}
-	for (unsigned kind = 0; kind < KIND_COUNT; kind++)
-		if (units[kind] > units[most])
-			most = kind;
+	while (first < HOLE && !largest[first])
+		first++;
 	return (struct cn_pool_cell){
-		.kind = kinds[most],
-		.note = most == SHARED || most == HELD ? notes[most] : 0,
+		.kind = kinds[first],
+		.note = first == SHARED || first == HELD ? notes[first] : 0,
 	};
 }
 

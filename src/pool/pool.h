@@ -132,7 +132,7 @@ void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);
 
 /* ---- For a stranger who looks: cells.c. The pool is kept, and no lock is held for long. ---- */
 
-/* What most of a cell is. */
+/* What a cell has something of; of several kinds HELD, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
 enum cn_cell_kind {
 	CN_CELL_LIVE = '#',
 	CN_CELL_SHARED = '=', /* … and others may have it too */

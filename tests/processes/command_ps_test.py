@@ -78,10 +78,10 @@ class Role:
         properties = PoolProperties(1, 1, Location(1, 0))
         self.call("cuMemPoolCreate", ctypes.byref(self.pool), ctypes.byref(properties))
 
-    def allocate(self):
+    def allocate(self, size=BLOCK):
         """Allocates a block."""
         self.blocks.append(ctypes.c_uint64())
-        self.call("cuMemAllocFromPoolAsync", ctypes.byref(self.blocks[-1]), ctypes.c_size_t(BLOCK), self.pool, None)
+        self.call("cuMemAllocFromPoolAsync", ctypes.byref(self.blocks[-1]), ctypes.c_size_t(int(size)), self.pool, None)
 
     def watch(self):
         """Makes the pool a shared one, for nobody yet."""
@@ -310,6 +310,18 @@ def nobody_shares(test):
     assert not test.runtime.exists()  # who looks makes nothing
 
 
+def no_verdict_after_an_error(test):
+    """Where nobody could look, nobody says that there is nothing."""
+    test.runtime = Path("near")
+    for words in (["ps"], ["top", "--once"], ["map"], ["map", "abcd"]):
+        text, complaint = test.run(*words, status=1)
+        contains(complaint, f"cenote {words[0]}: ", "absolute path")
+        assert not text and len(complaint.splitlines()) == 1, text + complaint
+    told = json.loads(test.run("ps", "--json", status=1)[0])
+    assert told["processes"] == [], told
+    contains(told["error"], "absolute path")
+
+
 def says_who_holds_what(test):
     """Two importers of one pool: what each holds, what is freed and waits, and for whom."""
     exporter, (first, second) = test.exporter_and_importers(2, 4)
@@ -438,8 +450,27 @@ def draws_a_pool(test):
     root = xml.etree.ElementTree.parse(drawing).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg", root.tag
     contains("".join(root.itertext()), f"Pool {pool['id'][:8]} of {exporter.pid}", f"still held by {second.pid}")
+    text, _ = test.run("map", "--svg", "-")
+    assert text == drawing.read_text(), text
     contains(test.run("map", "--svg", "/absent/map.svg", status=1)[1], "/absent/map.svg")
     contains(test.run("map", "f" * 16, status=1)[1], "no process of this user shares a pool")
+
+
+def draws_small_blocks(test):
+    """A part of the picture is free only if nothing is in it; who holds something of it comes first."""
+    exporter, [importer] = test.exporter_and_importers(1, 0)
+    def cells():
+        return json.loads(test.run("map", "--json")[0])["cells"]
+    exporter.tell("allocate", 1000)
+    assert cells() == "#" + "." * 1023
+    exporter.tell("allocate", 1000)
+    importer.give(1)
+    assert cells() == "a" + "." * 1023
+    exporter.tell("free", 1)
+    assert cells() == "A" + "." * 1023
+    importer.tell("free", 0)
+    while cells() != "#" + "." * 1023:  # it comes back in its time
+        pass
 
 
 def refuses_what_it_does_not_understand(test):
@@ -520,16 +551,17 @@ def other_users_are_not_shown(test):
     assert process["pid"] == player.pid and process["uid"] == FIRST_USER and len(process["pools"]) == 1, process
     for user in (SECOND_USER, 0):
         text, complaint = ask_as(user, status=1)
-        assert json.loads(text) == {"processes": []}, text
+        assert json.loads(text)["processes"] == [], text
         contains(complaint, str(test.runtime))
     test.runtime.chmod(0o777)  # even where the directory would let him in
     text, complaint = ask_as(SECOND_USER, status=1)
-    assert json.loads(text) == {"processes": []}, text
+    assert json.loads(text)["processes"] == [], text
     contains(complaint, "belongs to another user")
 
 
-TESTS = (nobody_shares, says_who_holds_what, every_pool_of_every_process, one_that_is_stopped_does_not_answer,
-         across_containers, draws_a_pool, refuses_what_it_does_not_understand, top_follows, top_leaves_the_terminal_when_it_is_killed,
+TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, every_pool_of_every_process,
+         one_that_is_stopped_does_not_answer, across_containers, draws_a_pool, draws_small_blocks,
+         refuses_what_it_does_not_understand, top_follows, top_leaves_the_terminal_when_it_is_killed,
          other_users_are_not_shown)
 
 

@@ -249,19 +249,26 @@ class Command:
         contains(run(self.cenote, "--version")[0], "cenote ", "CUDA 13.0")
         for name in COMMANDS:
             help_text = run(self.cenote, "help", name)[0]
-            contains(help_text, f"Usage: cenote {name}")
+            contains(help_text, f"Usage: cenote {name}", "\nExit status: ")
+            assert "\nOptions:\n" in help_text or name == "imex", help_text
             assert run(self.cenote, name, "--help")[0] == help_text
         contains(run(self.cenote, status=2)[1], "Usage: cenote")
 
     def refuses_what_it_does_not_understand(self):
         """Status 2, a sentence on standard error, and nothing on standard output."""
         for words, part in ((["fly"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
-                            (["info", "--xml"], "--xml"), (["info", "--json", "9"], "'9'"), (["run"], "which program"),
+                            (["info", "--xml"], "'--xml' is no option of cenote info"),
+                            (["info", "--json", "9"], "'9'"), (["run"], "which program"),
                             (["demo", "--svg"], "--svg takes"), (["demo", "--svg="], "--svg takes"),
                             (["demo", "--svg", "x", "--json"], "not both"), (["demo", "again"], "'again'"),
                             (["gc", "--all"], "'--all'"),
                             (["run", "--speed", "9", "true"], "--speed"), (["run", "--devices"], "takes a number"),
-                            (["run", "--devices", "many", "true"], "takes a number"), (["imex"], "create, list"),
+                            (["run", "--devices", "many", "true"], "takes a number"),
+                            (["run", "--devices", "0", "true"], "from 1 on"),
+                            (["run", "--devices", "2x", "true"], "from 1 on"),
+                            (["run", "--memory", "4X", "true"], "K, M, G or T"),
+                            (["run", "--memory=0", "true"], "K, M, G or T"),
+                            (["bench", "--seconds", "0"], "more than 0, and at most 3600"), (["imex"], "create, list"),
                             (["imex", "open", "0"], "'open'"), (["imex", "create"], "takes a number"),
                             (["imex", "create", "zero"], "'zero'"), (["imex", "create", "-1"], "'-1'"),
                             (["imex", "create", "07"], "'07'"), (["imex", "create", "99999999999"], "'99999999999'"),
@@ -273,6 +280,15 @@ class Command:
             contains(complaint, part, "cenote help")
             assert not output, output
         assert not (self.folder / "unused").exists()
+
+    def says_when_it_could_not_write(self):
+        """What did not reach the reader was not said, also where it was written long before the end."""
+        for words in (["--version"], ["bench", "--seconds", "0.01"], ["help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([self.cenote, *words], env=environment({"CENOTE_DEVICE": "host"}), stdout=full,
+                                      stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", check=False)
+            assert done.returncode == 1, words
+            contains(done.stderr, "cenote: standard output: ")
 
     def describes_devices(self):
         """info, for people and for programs, with what the environment says."""
@@ -343,7 +359,7 @@ class Command:
         def sweep(*words, status=0):
             return json.loads(run(self.cenote, "gc", "--json", *words, status=status, **here)[0])
 
-        assert sweep() == {"directories": [], "removed": 0, "dead": 0, "live": 0}
+        assert sweep() == {"directories": [], "removed": 0, "dead": 0, "live": 0, "error": None}
         assert not runtime.exists() and not fabric.exists(), "what is not there was made"
         fabric.mkdir(parents=True)
         dead = [f"{number:032x}" for number in range(300)]  # more than a process that makes a name looks at
@@ -393,7 +409,13 @@ class Command:
         runtime.unlink()
         runtime.touch()
         contains(run(self.cenote, "gc", status=1, **here)[1], "no directory")
-        contains(run(self.cenote, "gc", status=1, CENOTE_RUNTIME_DIR="near")[1], "absolute path")
+        near = {**here, "CENOTE_RUNTIME_DIR": "near"}
+        contains(run(self.cenote, "gc", status=1, **near)[1], "absolute path")
+        contains(json.loads(run(self.cenote, "gc", "--json", status=1, **near)[0])["error"], "absolute path")
+        shutil.rmtree(fabric)
+        text, complaint = run(self.cenote, "gc", status=1, **near)
+        contains(complaint, "absolute path")
+        assert not text, text
 
     def shows_what_happens(self):
         """demo: what is told is in order, goes from one process to the other, and leaves nothing behind."""
@@ -676,7 +698,8 @@ def main(build, *compiler):
     with tempfile.TemporaryDirectory() as folder:
         command = Command(build, compiler, folder)
         return run_tests(by_name(
-            command.says_what_it_is, command.refuses_what_it_does_not_understand, command.describes_devices,
+            command.says_what_it_is, command.refuses_what_it_does_not_understand,
+            command.says_when_it_could_not_write, command.describes_devices,
             command.says_why_there_is_no_device, command.says_what_can_be_shared, command.says_which_driver_there_is,
             command.shows_what_happens, command.draws_what_happens, command.draws_a_picture, command.demo_says_why_not,
             command.sweeps_dead_names, command.sweeps_no_strange_directory, command.has_a_manual,

@@ -178,6 +178,7 @@ class Test:
             ("event", "cudaIpcGetEventHandle", "cudaIpcOpenEventHandle"),
             ("pool", "cudaMemPoolExportToShareableHandle", "cudaMemPoolImportFromShareableHandle")], arrows
         exporter, importer = trace.roles("cudaMemPoolExportPointer")
+        assert list(trace.processes) == [exporter, importer], trace.processes  # the parent first
         [wait] = [event for event in trace.stream("stream 1", importer) if event["name"] == "StreamWaitEvent"]
         [record] = [event for event in trace.stream("stream 1", exporter) if event["name"] == "EventRecord"]
         assert wait["ts"] + wait["dur"] > record["ts"] and wait["args"]["event"] == f"event 1 of {exporter}", wait
@@ -322,6 +323,10 @@ class Test:
         _, complaint = self.run(*self.words("sh", "-c", "exit 5"), status=5)
         assert "0 processes, 0 calls, 0 arrows" in complaint and "no call was seen" in complaint, complaint
         assert json.loads(self.file.read_text())["traceEvents"] == []
+        text, complaint = self.run(self.cenote, "trace", "-o", "-", "sh", "-c", "echo printed")
+        printed, text = text.split("\n", 1)
+        assert printed == "printed" and json.loads(text)["traceEvents"] == [], text
+        assert "0 arrows: standard output\n" in complaint and not (self.folder / "-").exists(), complaint
         self.run(self.cenote, "trace", "true")
         assert (self.folder / "cenote-trace.json").exists()
 

@@ -135,7 +135,7 @@ static int bench(bool json, double seconds)
 		print_json_string(device);
 		printf(", \"rows\": [\n");
 	} else {
-		printf("%s\n%-*s%10s   %-*s\n", device, TEXT_COLUMNS, "", "cenote", BESIDE_COLUMNS, "beside it");
+		printf("%s\n%-*s%10s   beside it\n", device, TEXT_COLUMNS, "", "cenote");
 	}
 	for (unsigned i = 0; i < BENCH_MEASURES; i++) {
 		show_progress(i);
@@ -166,10 +166,11 @@ static int run(int argument_count, char **arguments)
 				return usage_error("bench", "--seconds needs a number");
 			seconds = strtod(arguments[i], &end);
 			if (end == arguments[i] || *end || !isfinite(seconds) || seconds <= 0 || seconds > SECONDS_MAX)
-				return usage_error("bench", "'%s' is not a number of seconds from 0 to %d",
+				return usage_error("bench",
+						   "'%s' is not a number of seconds: more than 0, and at most %d",
 						   arguments[i], SECONDS_MAX);
 		} else {
-			return usage_error("bench", "'%s' is not known", arguments[i]);
+			return refuse_word("bench", arguments[i]);
 		}
 	}
 	return bench(json, seconds);
@@ -194,7 +195,10 @@ const struct command command_bench = {
 		"Two processes are used, each on a CPU of its own where there are two. What arrives is\n"
 		"checked. A line shows medians, and of the ratios the median.\n"
 		"\n"
-		"  --json         print for a program: also the quartiles, and the number of samples\n"
-		"  --seconds N    how long to measure (5)\n",
+		"Options:\n"
+		"  --json        print for a program: also the quartiles, and the number of samples\n"
+		"  --seconds N   how long to measure: more than 0, and at most 3600 (5)\n"
+		"\n"
+		"Exit status: 1 when a call failed, or what came over was not what was sent; a sentence says which.\n",
 	.run = run,
 };

@@ -35,6 +35,9 @@ int usage_error(const char *command, const char *format, ...) __attribute__((for
 
 /* ---- What is printed (output.c) ---- */
 
+/* The complaint about a word that a command does not take; returns EXIT_USAGE. */
+int refuse_word(const char *command, const char *word);
+
 /* Print a text as JSON has it, with its quotes. */
 void print_json_string(const char *text);
 

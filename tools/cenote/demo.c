@@ -236,7 +236,7 @@ static int demo(int argument_count, char **arguments)
 		else if (strcmp(arguments[i], "--svg") == 0)
 			svg = i + 1 < argument_count ? arguments[++i] : "";
 		else
-			return usage_error("demo", "'%s' is more than this command takes", arguments[i]);
+			return refuse_word("demo", arguments[i]);
 	}
 	if (svg && !*svg)
 		return usage_error("demo", "--svg takes the name of a file, or - for standard output");

@@ -86,16 +86,21 @@ static int gc(int argument_count, char **arguments)
 		else if (strcmp(arguments[i], "--dry-run") == 0)
 			sweep.only_look = true;
 		else
-			return usage_error("gc", "'%s' is more than this command takes", arguments[i]);
+			return refuse_word("gc", arguments[i]);
 	}
 	if (sweep.json)
 		fputs("{\n  \"directories\": [", stdout);
 	CUresult result = cenote_sweep(sweep.only_look ? CENOTE_SWEEP_LOOK : 0, found, &sweep);
 	if (sweep.json) {
 		end_directory(&sweep);
-		printf("%s],\n  \"removed\": %d,\n  \"dead\": %d,\n  \"live\": %d\n}\n",
+		printf("%s],\n  \"removed\": %d,\n  \"dead\": %d,\n  \"live\": %d,\n  \"error\": ",
 		       sweep.directory_count ? "\n  " : "", sweep.removed_count, sweep.dead_count, sweep.live_count);
-	} else {
+		if (result)
+			print_json_string(cenote_last_error());
+		else
+			fputs("null", stdout);
+		puts("\n}");
+	} else if (!result || sweep.directory_count) {
 		print_sum(&sweep);
 	}
 	if (result)

@@ -188,10 +188,13 @@ static void read_limits(struct facts *facts)
 static int info(int argument_count, char **arguments)
 {
 	static struct facts facts; /* it is large */
-	bool json = argument_count == 2 && strcmp(arguments[1], "--json") == 0;
+	bool json = false;
 
-	if (argument_count > 1 && !json)
-		return usage_error("info", "'%s' is more than this command takes", arguments[argument_count - 1]);
+	for (int i = 1; i < argument_count; i++) {
+		if (strcmp(arguments[i], "--json") != 0)
+			return refuse_word("info", arguments[i]);
+		json = true;
+	}
 	/* Before anything is tried: for that, this process gets a name of its own. */
 	if (cenote_sweep(CENOTE_SWEEP_LOOK, found, &facts))
 		snprintf(facts.places_error, sizeof facts.places_error, "%s", cenote_last_error());

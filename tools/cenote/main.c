@@ -118,5 +118,9 @@ int main(int argument_count, char **arguments)
 		perror("cenote: standard output");
 		return EXIT_FAILURE;
 	}
+	if (ferror(stdout) && !status) { /* some time before: why is not known any more */
+		fputs("cenote: standard output: not all could be written\n", stderr);
+		return EXIT_FAILURE;
+	}
 	return status;
 }

@@ -152,10 +152,13 @@ static void print_json(const struct map *map)
 
 static int write_svg(const struct map *map, const char *path)
 {
-	FILE *to = fopen(path, "we");
+	bool to_reader = strcmp(path, "-") == 0;
+	FILE *to = to_reader ? stdout : fopen(path, "we");
 	bool drawn = to && map_draw_svg(map, to);
 	int error = errno;
 
+	if (to_reader)
+		return EXIT_SUCCESS; /* the command sees to the rest */
 	if (to && fclose(to) && drawn) {
 		error = errno;
 		drawn = false;
@@ -221,9 +224,11 @@ static int draw(const struct wishes *wishes)
 	struct survey survey;
 	int status = EXIT_FAILURE;
 
-	survey_take("map", &survey);
+	bool complete = survey_take("map", &survey);
 	int count = find_pool(&survey, wishes->pool, &map);
-	if (count != 1)
+	if (!count && !complete)
+		status = EXIT_FAILURE; /* it may be where nobody could look; that was said */
+	else if (count != 1)
 		status = complain(count, wishes->pool);
 	else if (cenote_survey_picture(map.shared->pool.id, map.cells, MAP_CELLS, &map.bytes))
 		fprintf(stderr, "cenote map: %s\n", cenote_last_error());
@@ -250,9 +255,9 @@ static int map(int argument_count, char **arguments)
 		} else if (strcmp(word, "--svg") == 0) {
 			wishes.svg = i + 1 < argument_count ? arguments[++i] : "";
 			if (!*wishes.svg)
-				return usage_error("map", "--svg takes a file");
+				return usage_error("map", "--svg takes the name of a file, or - for standard output");
 		} else if (*word == '-' || wishes.pool) {
-			return usage_error("map", "'%s' is more than this command takes", word);
+			return refuse_word("map", word);
 		} else if (!*word || strspn(word, "0123456789abcdefABCDEF") != strlen(word)) {
 			return usage_error("map", "'%s' is no pool: cenote ps says what they are called", word);
 		} else {
@@ -269,7 +274,10 @@ const struct command command_map = {
 	.summary = "draw the memory of a shared pool: what lives, what is free, who holds what",
 	.help = "Usage: cenote map [POOL] [--json | --svg FILE]\n"
 		"\n"
-		"Draws what a pool has used of its range so far: 1024 equal parts of it, each as what most of it is.\n"
+		"Draws what a pool has used of its range so far: 1024 equal parts of it. A part that has\n"
+		"several things in it is drawn as what matters most: freed and held, else exported, else alive, else\n"
+		"freed; who holds it is said of the largest such block. It is drawn as free when nothing is in it.\n"
+		"\n"
 		"POOL is what cenote ps shows, or the beginning of it; where only one pool is shared, it need not be\n"
 		"said.\n"
 		"\n"
@@ -286,7 +294,7 @@ const struct command command_map = {
 		"Who a, b, c are is said below the picture; the first 25 importers have a letter.\n"
 		"\n"
 		"Options:\n"
-		"  --svg FILE   make a drawing of it\n"
+		"  --svg FILE   make a drawing of it; - is standard output\n"
 		"  --json       print it for a program\n"
 		"\n"
 		"Exit status: 1 when there is no such pool, or more than one; a sentence says which.\n",

@@ -14,6 +14,13 @@
 
 enum { COLUMNS_OF_A_FILE = 100 };
 
+int refuse_word(const char *command, const char *word)
+{
+	if (*word == '-')
+		return usage_error(command, "'%s' is no option of cenote %s", word, command);
+	return usage_error(command, "'%s' is more than this command takes", word);
+}
+
 void print_json_string(const char *text)
 {
 	putchar('"');

@@ -14,7 +14,7 @@ static int ps(int argument_count, char **arguments)
 
 	for (int i = 1; i < argument_count; i++) {
 		if (strcmp(arguments[i], "--json") != 0)
-			return usage_error("ps", "'%s' is more than this command takes", arguments[i]);
+			return refuse_word("ps", arguments[i]);
 		json = true;
 	}
 	bool complete = survey_take("ps", &survey);

@@ -12,7 +12,6 @@
 
 #include <cenote/cenote.h>
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -83,20 +82,45 @@ static const char *option_value(const char *name, int argument_count, char **arg
 	return arguments[++*index];
 }
 
-/* The options that stand for variables of the environment. */
-static const struct {
-	const char *option, *variable;
-	int host; /* it takes a number, and makes sense for host devices alone */
-} options[] = {
-	{"--device", "CENOTE_DEVICE", 0},
-	{"--devices", "CENOTE_HOST_DEVICES", 1},
-	{"--memory", "CENOTE_HOST_MEMORY", 1},
-};
-
 static int is_kind(const char *value)
 {
 	return strcmp(value, "host") == 0 || strcmp(value, "cuda") == 0 || strcmp(value, "auto") == 0;
 }
+
+static int is_count(const char *value)
+{
+	size_t zeros = strspn(value, "0"), digits = strspn(value, "0123456789");
+
+	return digits > zeros && !value[digits];
+}
+
+/* As the library reads it: with a K, M, G or T, of either case, and then "i", "B" or both. */
+static int is_size(const char *value)
+{
+	size_t zeros = strspn(value, "0"), digits = strspn(value, "0123456789");
+	const char *unit = value + digits;
+
+	if (digits == zeros)
+		return 0;
+	if (*unit && strchr("KMGTkmgt", *unit)) {
+		unit++;
+		unit += *unit == 'i';
+		unit += *unit == 'B';
+	}
+	return !*unit;
+}
+
+/* The options that stand for variables of the environment. */
+static const struct {
+	const char *option, *variable;
+	int host; /* it makes sense for host devices alone */
+	int (*is_valid)(const char *value);
+	const char *takes;
+} options[] = {
+	{"--device", "CENOTE_DEVICE", 0, is_kind, "host, cuda or auto"},
+	{"--devices", "CENOTE_HOST_DEVICES", 1, is_count, "a number, from 1 on"},
+	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, with K, M, G or T if you like"},
+};
 
 int run_read_option(const char *command, int argument_count, char **arguments, int *index)
 {
@@ -104,10 +128,8 @@ int run_read_option(const char *command, int argument_count, char **arguments, i
 		const char *value = option_value(options[i].option, argument_count, arguments, index);
 		if (!value)
 			continue;
-		if (options[i].host && !isdigit((unsigned char)*value))
-			return -usage_error(command, "%s takes a number", options[i].option);
-		if (!options[i].host && !is_kind(value))
-			return -usage_error(command, "%s takes host, cuda or auto", options[i].option);
+		if (!options[i].is_valid(value))
+			return -usage_error(command, "%s takes %s", options[i].option, options[i].takes);
 		setenv(options[i].variable, value, 1);
 		if (options[i].host)
 			setenv("CENOTE_DEVICE", "host", 0);
@@ -130,7 +152,7 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 		if (read < 0)
 			return -read;
 		if (!read)
-			return usage_error("run", "there is no option '%s'", arguments[i]);
+			return refuse_word("run", arguments[i]);
 	}
 	if (i >= argument_count)
 		return usage_error("run", "which program?");

@@ -110,14 +110,15 @@ bool survey_take(const char *command, struct survey *ret_survey)
 	struct survey survey = {0};
 
 	survey.result = cenote_survey(0, keep, &survey);
-	if (survey.result && command)
-		fprintf(stderr, "cenote %s: %s\n", command, cenote_last_error());
-	if (survey.no_memory && command)
-		fprintf(stderr, "cenote %s: no memory for all that is shared\n", command);
+	if (survey.result || survey.no_memory)
+		snprintf(survey.error, sizeof survey.error, "%s",
+			 survey.result ? cenote_last_error() : "no memory for all that is shared");
+	if (*survey.error && command)
+		fprintf(stderr, "cenote %s: %s\n", command, survey.error);
 	if (survey.sharer_count)
 		qsort(survey.sharers, survey.sharer_count, sizeof *survey.sharers, compare_sharers);
 	*ret_survey = survey;
-	return !survey.result && !survey.no_memory;
+	return !*survey.error;
 }
 
 void survey_free(struct survey *survey)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16 };
+enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16, ERROR_CHARS = 512 };
 
 /* One who has imported a pool. */
 struct holder {
@@ -39,8 +39,9 @@ struct sharer {
 struct survey {
 	struct sharer *sharers; /* in the order of their PIDs */
 	size_t sharer_count;
-	CUresult result; /* of cenote_survey() */
-	bool no_memory;  /* it is not all */
+	CUresult result;         /* of cenote_survey() */
+	bool no_memory;          /* it is not all */
+	char error[ERROR_CHARS]; /* why it is not all; "": it is */
 };
 
 /*
@@ -62,7 +63,7 @@ const char *user_text(unsigned int uid, char ret_text[USER_CHARS]);
 /* "device 0", "NUMA node 1". */
 void place_text(const cenote_shared_pool *pool, char *ret_text, size_t room);
 
-/* The table of all of them, with a sentence below (survey_print.c). */
+/* The table of all of them, with a sentence below if these are all (survey_print.c). */
 void survey_print_table(FILE *to, const struct survey *survey);
 void survey_print_json(const struct survey *survey);
 

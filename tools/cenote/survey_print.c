@@ -116,7 +116,8 @@ void survey_print_table(FILE *to, const struct survey *survey)
 		print_head(to);
 	for (size_t i = 0; i < survey->sharer_count; i++)
 		print_sharer(to, &survey->sharers[i]);
-	print_sum(to, survey);
+	if (!*survey->error)
+		print_sum(to, survey);
 }
 
 /* ---- JSON ---- */
@@ -171,5 +172,10 @@ void survey_print_json(const struct survey *survey)
 		}
 		fputs("]}", stdout);
 	}
-	puts("]\n}");
+	fputs("],\n  \"error\": ", stdout);
+	if (*survey->error)
+		print_json_string(survey->error);
+	else
+		fputs("null", stdout);
+	puts("\n}");
 }

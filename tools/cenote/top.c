@@ -293,7 +293,7 @@ static int top(int argument_count, char **arguments)
 			if (!delay_ms)
 				return usage_error("top", "--delay takes seconds, 0.1 to 3600");
 		} else {
-			return usage_error("top", "'%s' is more than this command takes", arguments[i]);
+			return refuse_word("top", arguments[i]);
 		}
 	}
 	return once ? look_once() : watch(delay_ms);

@@ -33,7 +33,7 @@
 static const char default_output[] = "cenote-trace.json";
 
 static struct {
-	const char *output;
+	const char *output; /* "-": standard output */
 	char directory[PATH_MAX];
 	sigset_t signals, old_signals;
 	int signal_descriptor, watch_descriptor;
@@ -261,6 +261,16 @@ static const char *plural(int count)
 	return count == 1 ? "" : "s";
 }
 
+static bool to_reader(void)
+{
+	return strcmp(run.output, "-") == 0;
+}
+
+static const char *output_name(void)
+{
+	return to_reader() ? "standard output" : run.output;
+}
+
 /* 0, or 1: said why not. */
 static int write_trace(void)
 {
@@ -270,23 +280,23 @@ static int write_trace(void)
 	if (!trace_read(&trace, run.directory, find_death, !run.all_have_ended))
 		return EXIT_FAILURE;
 	trace_understand(&trace);
-	to = fopen(run.output, "w");
+	to = to_reader() ? stdout : fopen(run.output, "w");
 	if (to)
 		trace_write(&trace, to);
-	if (!to || ferror(to) | fclose(to)) {
-		complain(run.output);
+	if (!to || ferror(to) | (to_reader() ? fflush(to) : fclose(to))) {
+		complain(output_name());
 		return EXIT_FAILURE;
 	}
 	fprintf(stderr, "cenote trace: %d process%s, %d call%s, %d arrow%s: %s\n", trace.process_count,
 		trace.process_count == 1 ? "" : "es", trace.call_count, plural(trace.call_count), trace.arrow_count,
-		plural(trace.arrow_count), run.output);
+		plural(trace.arrow_count), output_name());
 	if (trace.lost)
 		fprintf(stderr, "cenote trace: there was no room for %llu more calls\n",
 			(unsigned long long)trace.lost);
 	if (!trace.call_count)
 		fputs("cenote trace: no call was seen: are CUDA's libraries linked into the program statically?\n",
 		      stderr);
-	else if (isatty(STDERR_FILENO))
+	else if (isatty(STDERR_FILENO) && !to_reader())
 		fputs("Open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.\n", stderr);
 	trace_free(&trace);
 	return EXIT_SUCCESS;
@@ -323,7 +333,7 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 		}
 		if (strcmp(arguments[i], "-o") == 0 || strcmp(arguments[i], "--output") == 0) {
 			if (i + 1 >= argument_count || !*arguments[i + 1])
-				return usage_error("trace", "%s takes a file", arguments[i]);
+				return usage_error("trace", "%s takes a file, or - for standard output", arguments[i]);
 			run.output = arguments[++i];
 			continue;
 		}
@@ -335,7 +345,7 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 		if (read < 0)
 			return -read;
 		if (!read)
-			return usage_error("trace", "there is no option '%s'", arguments[i]);
+			return refuse_word("trace", arguments[i]);
 	}
 	if (i >= argument_count)
 		return usage_error("trace", "which program?");
@@ -366,7 +376,7 @@ static int trace(int argument_count, char **arguments)
 	int status = read_options(argument_count, arguments, &program);
 	if (status)
 		return status;
-	if (try_output(&made))
+	if (!to_reader() && try_output(&made))
 		return EXIT_FAILURE;
 	status = prepare() ? EXIT_FAILURE : start(arguments + program);
 	if (!status) {
@@ -394,7 +404,8 @@ const struct command command_trace = {
 		"for them, between processes, too.\n"
 		"\n"
 		"Options:\n"
-		"  -o, --output FILE   where to write it (cenote-trace.json)\n"
+		"  -o, --output FILE   where to write it (cenote-trace.json); - is standard output, behind what the\n"
+		"                      program prints there\n"
 		"  --marks             on a GPU: see when streams get to their work, by host functions behind it\n"
 		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
 		"  --devices N         let it see N host devices (CENOTE_HOST_DEVICES); implies --device host\n"

@@ -93,6 +93,29 @@ static int by_start(const void *left, const void *right)
 	return a->header->opened_ns < b->header->opened_ns ? -1 : a->header->opened_ns > b->header->opened_ns;
 }
 
+static bool is_parent(const struct trace_process *process, const struct trace_process *of)
+{
+	/* A number may come again: a parent was started before. */
+	return process->header->pid == of->header->parent && process->header->start_ticks <= of->header->start_ticks;
+}
+
+/* One whose child has made the first call of the two stands before it all the same. */
+static void put_parents_first(struct trace_process *processes, int count)
+{
+	for (int i = 0; i < count; i++) {
+		/* Not for ever, whatever the files say. */
+		for (int later = i + 1, moved = 0; later < count && moved < count; later++) {
+			if (!is_parent(&processes[later], &processes[i]))
+				continue;
+			struct trace_process parent = processes[later];
+			memmove(&processes[i + 1], &processes[i], (size_t)(later - i) * sizeof parent);
+			processes[i] = parent;
+			later = i;
+			moved++;
+		}
+	}
+}
+
 static int by_begin(const void *left, const void *right)
 {
 	const struct trace_call *a = left, *b = right;
@@ -153,6 +176,7 @@ bool trace_read(struct trace *trace, const char *directory, trace_death *death, 
 	closedir(listing);
 	if (trace->process_count)
 		qsort(trace->processes, (size_t)trace->process_count, sizeof process, by_start);
+	put_parents_first(trace->processes, trace->process_count);
 	for (int i = 0; i < trace->process_count; i++) {
 		find_end(&trace->processes[i], death, still_runs);
 		add_calls(trace, i);
