@@ -523,7 +523,7 @@ TEST(a_forked_child_of_an_importer_holds_nothing)
 	child_ends(child, &alive);
 }
 
-/* In a forked child: open as many files as there were descriptors of ours, and have a child that finds them all open. */
+/* In a forked child: open more files than there were descriptors of ours; is each open in a child of this one? */
 static int grandchild_keeps_files(void)
 {
 	enum { FILES = 100 };

@@ -116,8 +116,8 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
 /*
  * The driver has said to the program that the stream is done: so is what was freed in it, unless our mark says other.
  * For NVIDIA's was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which still
- * waited for the legacy stream. The mark is waited for as long as `patience_ns`, and no longer: it may stand behind work
- * that was given to the legacy stream later, and that the caller is about to set free.
+ * waited for the legacy stream. The mark is waited for as long as `patience_ns`, and no longer: it may stand behind
+ * work that was given to the legacy stream later, and that the caller is about to set free.
  */
 void cn_cuda_seen(struct cn_point point, uint64_t patience_ns);
 /* The program has seen that a point is reached: so are all before it. Runs the notes that are due. */
