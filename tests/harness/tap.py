@@ -6,12 +6,21 @@ A test that ends has passed. An assertion that fails, and any other exception, i
 cannot be run here. What a test returns is printed behind its name.
 """
 
+import pty
 import signal
 import traceback
 
 
 class Skip(Exception):
     """Why a test cannot be run here."""
+
+
+def open_terminal():
+    """Both ends of a pseudo-terminal."""
+    try:
+        return pty.openpty()
+    except OSError as error:
+        raise Skip(f"this machine has no pseudo-terminals: {error}") from None
 
 
 def show(error):

@@ -16,7 +16,6 @@ import fcntl
 import functools
 import json
 import os
-import pty
 import re
 import select
 import shutil
@@ -32,7 +31,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
-from tap import Skip, run_tests  # pylint: disable=wrong-import-position
+from tap import Skip, open_terminal, run_tests  # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 BLOCK = 3 * MIB
@@ -172,10 +171,7 @@ class Terminal:
     """A command whose standard input and output are a terminal of the test's."""
 
     def __init__(self, command, variables, rows=24, columns=110):
-        try:
-            self.screen, self.other = pty.openpty()
-        except OSError as error:
-            raise Skip(f"this machine has no pseudo-terminals: {error}") from None
+        self.screen, self.other = open_terminal()
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.other)
         self.process = subprocess.Popen([str(word) for word in command], env={**variables, "TERM": "xterm"},

@@ -14,7 +14,6 @@ import errno
 import fcntl
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -27,7 +26,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
-from tap import Skip, by_name, run_tests  # pylint: disable=wrong-import-position
+from tap import Skip, by_name, open_terminal, run_tests  # pylint: disable=wrong-import-position
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -55,10 +54,7 @@ def run(*command, status=0, **variables):
 
 def run_at_terminal(*command, columns=80, **variables):
     """What a command prints when its standard output is a terminal."""
-    try:
-        screen, end = pty.openpty()
-    except OSError as error:
-        raise Skip(f"this machine has no pseudo-terminals: {error}") from None
+    screen, end = open_terminal()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with subprocess.Popen([str(word) for word in command], env=environment({"TERM": "xterm", **variables}),
                           stdin=subprocess.DEVNULL, stdout=end, stderr=subprocess.PIPE) as process:
@@ -552,6 +548,8 @@ class Command:
         assert complete("run", "--devices", "2", str(folder / "chan")) == [str(folder / "channel12")]
         if not shutil.which("zsh"):
             raise Skip("zsh is not installed: its completion has not been tried")
+        for end in open_terminal():  # zsh makes its own
+            os.close(end)
         self.completes_words_in_zsh(folder)
 
     def completes_words_in_zsh(self, channels):

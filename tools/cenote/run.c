@@ -122,7 +122,8 @@ static const struct {
 	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, with K, M, G or T if you like"},
 };
 
-int run_read_option(const char *command, int argument_count, char **arguments, int *index)
+/* Read the option at *index, if it is one of them: 1; 0: it is another; negative: wrong. */
+static int read_option(const char *command, int argument_count, char **arguments, int *index)
 {
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
 		const char *value = option_value(options[i].option, argument_count, arguments, index);
@@ -138,8 +139,7 @@ int run_read_option(const char *command, int argument_count, char **arguments, i
 	return 0;
 }
 
-/* Read options; *ret_program is the index of what follows them. 0, or EXIT_USAGE. */
-static int read_options(int argument_count, char **arguments, int *ret_program)
+int run_read_options(const char *command, run_option *other, int argument_count, char **arguments, int *ret_program)
 {
 	int i;
 
@@ -148,14 +148,16 @@ static int read_options(int argument_count, char **arguments, int *ret_program)
 			i++;
 			break;
 		}
-		int read = run_read_option("run", argument_count, arguments, &i);
+		int read = other ? other(argument_count, arguments, &i) : 0;
+		if (!read)
+			read = read_option(command, argument_count, arguments, &i);
 		if (read < 0)
 			return -read;
 		if (!read)
-			return refuse_word("run", arguments[i]);
+			return refuse_word(command, arguments[i]);
 	}
 	if (i >= argument_count)
-		return usage_error("run", "which program?");
+		return usage_error(command, "which program?");
 	*ret_program = i;
 	return 0;
 }
@@ -227,7 +229,7 @@ static int run(int argument_count, char **arguments)
 {
 	char folder[PATH_MAX];
 	int program = 0;
-	int status = read_options(argument_count, arguments, &program);
+	int status = run_read_options("run", NULL, argument_count, arguments, &program);
 
 	if (status)
 		return status;

@@ -9,8 +9,14 @@
 
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* Read the option at *index, if it is one of --device, --devices, --memory: 1; 0: it is another; negative: wrong. */
-int run_read_option(const char *command, int argument_count, char **arguments, int *index);
+/* Reads an option of its own at *index, and moves to its last word: 1; 0: it is none of its; negative: it is wrong. */
+typedef int run_option(int argument_count, char **arguments, int *index);
+
+/*
+ * Read --device, --devices, --memory, and what `other` knows if there is one; *ret_program is the index of what follows
+ * them. 0, or EXIT_USAGE.
+ */
+int run_read_options(const char *command, run_option *other, int argument_count, char **arguments, int *ret_program);
 
 /* Put Cenote in front of NVIDIA's libraries, for the program to be executed. Its drop-in libraries are in `folder`. */
 int run_prepare(const char *command, char folder[PATH_MAX]);

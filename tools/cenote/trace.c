@@ -321,36 +321,21 @@ static int end_like_program(void)
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
-/* Read options; *ret_program is the index of what follows them. 0, or EXIT_USAGE. */
-static int read_options(int argument_count, char **arguments, int *ret_program)
+/* A run_option: those of this command alone. */
+static int read_option(int argument_count, char **arguments, int *index)
 {
-	int i;
+	const char *option = arguments[*index];
 
-	for (i = 1; i < argument_count && arguments[i][0] == '-'; i++) {
-		if (strcmp(arguments[i], "--") == 0) {
-			i++;
-			break;
-		}
-		if (strcmp(arguments[i], "-o") == 0 || strcmp(arguments[i], "--output") == 0) {
-			if (i + 1 >= argument_count || !*arguments[i + 1])
-				return usage_error("trace", "%s takes a file, or - for standard output", arguments[i]);
-			run.output = arguments[++i];
-			continue;
-		}
-		if (strcmp(arguments[i], "--marks") == 0) {
-			setenv(CN_TRACE_MARKS_VARIABLE, "1", 1);
-			continue;
-		}
-		int read = run_read_option("trace", argument_count, arguments, &i);
-		if (read < 0)
-			return -read;
-		if (!read)
-			return refuse_word("trace", arguments[i]);
+	if (strcmp(option, "-o") == 0 || strcmp(option, "--output") == 0) {
+		if (*index + 1 >= argument_count || !*arguments[*index + 1])
+			return -usage_error("trace", "%s takes a file, or - for standard output", option);
+		run.output = arguments[++*index];
+		return 1;
 	}
-	if (i >= argument_count)
-		return usage_error("trace", "which program?");
-	*ret_program = i;
-	return 0;
+	if (strcmp(option, "--marks") != 0)
+		return 0;
+	setenv(CN_TRACE_MARKS_VARIABLE, "1", 1);
+	return 1;
 }
 
 /* Can the file be written? Better to know before the program has run for an hour. *ret_made: it was not there. */
@@ -373,7 +358,7 @@ static int trace(int argument_count, char **arguments)
 	bool made = false;
 
 	run.output = default_output;
-	int status = read_options(argument_count, arguments, &program);
+	int status = run_read_options("trace", read_option, argument_count, arguments, &program);
 	if (status)
 		return status;
 	if (!to_reader() && try_output(&made))
