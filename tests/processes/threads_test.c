@@ -611,17 +611,7 @@ static void *act(void *data)
 /* How many pools have memory here? */
 static unsigned count_pools(void)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char *line = NULL;
-	size_t room = 0;
-	unsigned count = 0;
-
-	ASSERT(maps);
-	while (getline(&line, &room, maps) != -1)
-		count += strstr(line, "/memfd:cenote-pool") != NULL;
-	free(line);
-	fclose(maps);
-	return count;
+	return test_mapping_count("/memfd:cenote-pool");
 }
 
 /*
