@@ -393,7 +393,7 @@ const struct command command_trace = {
 		"                      program prints there\n"
 		"  --marks             on a GPU: see when streams get to their work, by host functions behind it\n"
 		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
-		"  --devices N         let it see N host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --devices N         let it see 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
 		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
 		"  --                  what follows is the program\n"
 		"\n"

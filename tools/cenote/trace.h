@@ -68,6 +68,7 @@ struct trace_arrow {
 	const char *name;
 	int from, to;              /* calls */
 	bool from_slice, to_slice; /* … or what they put into their streams */
+	const char *within;        /* what has happened where it ends, for what had begun before that */
 };
 
 struct trace_change {

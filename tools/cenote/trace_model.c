@@ -245,11 +245,14 @@ static void forget_object(struct model *model, const struct trace_call *call, en
 
 static const struct {
 	enum cn_trace_act from, to;
-	const char *name;
+	const char *name, *within;
 } ways[] = {
-	{CN_ACT_export_pool, CN_ACT_import_pool, "pool"},       {CN_ACT_export_pointer, CN_ACT_import_pointer, "block"},
-	{CN_ACT_export_memory, CN_ACT_import_memory, "memory"}, {CN_ACT_export_legacy, CN_ACT_import_legacy, "memory"},
-	{CN_ACT_export_event, CN_ACT_import_event, "event"},    {CN_ACT_send, CN_ACT_receive, "descriptor"},
+	{CN_ACT_export_pool, CN_ACT_import_pool, "pool", "exported"},
+	{CN_ACT_export_pointer, CN_ACT_import_pointer, "block", "exported"},
+	{CN_ACT_export_memory, CN_ACT_import_memory, "memory", "exported"},
+	{CN_ACT_export_legacy, CN_ACT_import_legacy, "memory", "exported"},
+	{CN_ACT_export_event, CN_ACT_import_event, "event", "exported"},
+	{CN_ACT_send, CN_ACT_receive, "descriptor", "sent"},
 };
 
 static void import_pointer(struct model *model, int index, int from);
@@ -280,7 +283,7 @@ static void share(struct model *model, int index, enum cn_trace_act act)
 			continue;
 		int from = handle ? look_up(&model->exports, (uint64_t)ways[i].from, handle) : NONE;
 		if (from != NONE) {
-			add_arrow(model, (struct trace_arrow){ways[i].name, from, index, false, false});
+			add_arrow(model, (struct trace_arrow){ways[i].name, from, index, false, false, ways[i].within});
 			connect(model, from, index, act);
 		}
 		if (act == CN_ACT_import_pointer)
@@ -323,7 +326,7 @@ static void allocate(struct model *model, int index)
 	if (old != NONE && model->block_list[old].let_go > model->block_list[old].freed &&
 	    model->block_list[old].freed != NONE) {
 		int let_go = model->block_list[old].let_go;
-		add_arrow(model, (struct trace_arrow){"used again", let_go, index, true, false});
+		add_arrow(model, (struct trace_arrow){"used again", let_go, index, true, false, "let go"});
 	}
 	add_block(model, call, call->record->bytes, NONE);
 	add_change(model, index, call->pool, (int64_t)call->record->bytes);
@@ -380,7 +383,7 @@ static void wait_for_event(struct model *model, int index, bool by_stream)
 		return;
 	if (by_stream && trace->calls[record].stream == call->stream)
 		return; /* it would wait for itself */
-	add_arrow(model, (struct trace_arrow){"event", record, index, true, by_stream});
+	add_arrow(model, (struct trace_arrow){"event", record, index, true, by_stream, "recorded"});
 }
 
 /* Whoever has waited for an event knows that what was recorded is done. */

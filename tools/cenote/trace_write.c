@@ -4,8 +4,9 @@
  *
  * A thread is a track with its calls, a stream a track with what went through it, a pool a counter of bytes. Times are
  * microseconds since the first call, with three decimals. Nothing overlaps on a track but what was called within a
- * call. An arrow is bound to the slices in which its two ends lie: at its beginning and, since the end must not come
- * before that, at the first instant of the other slice that is not earlier.
+ * call. An arrow is bound to the slices in which its two ends lie, just behind their beginnings, where Chrome finds no
+ * other that ends there. Perfetto draws it from whichever of the two began first. So where the other had begun before,
+ * as a wait has before what it waits for, the arrow leads to a slice within: what was left of the wait then.
  */
 #include "trace.h"
 
@@ -448,6 +449,11 @@ static struct place find_place(int index, bool in_stream)
 	return place;
 }
 
+static uint64_t just_behind(uint64_t begin_ns, uint64_t end_ns)
+{
+	return begin_ns + 1 < end_ns ? begin_ns + 1 : begin_ns;
+}
+
 static void write_arrow(int id)
 {
 	const struct trace_arrow *arrow = &out.trace->arrows[id];
@@ -456,13 +462,21 @@ static void write_arrow(int id)
 	/* Where the stream's times were concluded from what was seen later, the call itself is what came before. */
 	if (from.begin_ns >= to.end_ns)
 		from = find_place(arrow->from, false);
-	uint64_t at = to.begin_ns > from.begin_ns ? to.begin_ns : from.begin_ns;
+	uint64_t at = to.begin_ns;
+	if (at < from.begin_ns) {
+		at = from.end_ns < to.end_ns ? from.end_ns : from.begin_ns;
+		begin_event("X", to.pid, to.tid);
+		write_span(at, to.end_ns);
+		write_name(arrow->within);
+		fputs(",\"cat\":\"sharing\"}", out.to);
+	}
+	uint64_t begin_ns = just_behind(from.begin_ns, from.end_ns), end_ns = just_behind(at, to.end_ns);
 	begin_event("s", from.pid, from.tid);
-	write_time(from.begin_ns);
+	write_time(begin_ns <= end_ns ? begin_ns : from.begin_ns);
 	write_name(arrow->name);
 	fprintf(out.to, ",\"cat\":\"sharing\",\"id\":%d}", id + 1);
 	begin_event("f", to.pid, to.tid);
-	write_time(at);
+	write_time(end_ns);
 	write_name(arrow->name);
 	fprintf(out.to, ",\"cat\":\"sharing\",\"id\":%d,\"bp\":\"e\"}", id + 1);
 }
