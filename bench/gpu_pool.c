@@ -16,6 +16,7 @@
  * asks a pool to give memory back, and all pools here are told to keep theirs, except where a row says otherwise. Each
  * measurement has a pool of its own, so that none finds what another has left.
  */
+#include "draws.h"
 #include "gpu.h"
 
 enum {
@@ -23,10 +24,6 @@ enum {
 	ROUNDS_MAX = 1001,
 	BURST = 1000,
 	BATCH = 100,
-	SLOTS = 4096,
-	DRAWS = 1 << 16,
-	CHURN_BYTES_MIN = 256,
-	CHURN_BYTES_MAX = 512 * 1024,
 	POINTERS = 1000,
 	POINTER_BYTES = 4096,
 	POOL_IMPORTS = 8,
@@ -100,48 +97,23 @@ static void measure_burst(unsigned long count, size_t bytes, double *ret_ns)
 	ret_ns[0] = each_ns(before_ns, count * BURST);
 }
 
-static struct {
-	unsigned slot;
-	size_t bytes;
-} draws[DRAWS];
-
-static uint64_t draw(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-/* Sizes are spread evenly over the powers of two between, and inside each; the same for all variants. */
-static void make_draws(void)
-{
-	uint64_t state = 88172645463325252ull;
-
-	for (unsigned i = 0; i < DRAWS; i++) {
-		size_t low = (size_t)CHURN_BYTES_MIN << draw(&state) % 11;
-		draws[i].slot = (unsigned)(draw(&state) % SLOTS);
-		draws[i].bytes = low + (size_t)(draw(&state) % low);
-		if (draws[i].bytes > CHURN_BYTES_MAX)
-			draws[i].bytes = CHURN_BYTES_MAX;
-	}
-}
+static struct churn steps[CHURN_STEPS];
 
 /* A slot that is empty is filled, a full one emptied: an operation is one or the other. It goes on where it stopped. */
 static void measure_churn(unsigned long count, size_t bytes, double *ret_ns)
 {
-	static CUdeviceptr slots[SLOTS];
+	static CUdeviceptr slots[CHURN_SLOTS];
 	static unsigned at;
 	uint64_t before_ns = bench_now_ns();
 
 	(void)bytes;
 	for (unsigned long i = 0; i < count; i++, at++) {
-		CUdeviceptr *slot = &slots[draws[at % DRAWS].slot];
+		CUdeviceptr *slot = &slots[steps[at % CHURN_STEPS].slot];
 		if (*slot) {
 			CU(cuMemFreeAsync(*slot, stream));
 			*slot = 0;
 		} else {
-			CU(cuMemAllocAsync(slot, draws[at % DRAWS].bytes, stream));
+			CU(cuMemAllocAsync(slot, steps[at % CHURN_STEPS].bytes, stream));
 		}
 	}
 	ret_ns[0] = each_ns(before_ns, count);
@@ -509,7 +481,7 @@ static int run_worker(int sock)
 	pid_t child = gpu_execute(NULL, importer, NULL, &importer_sock);
 
 	gpu_start();
-	make_draws();
+	draw_churn(steps);
 	stream = gpu_stream();
 	other_stream = gpu_stream();
 	CU(cuEventCreate(&there, CU_EVENT_DISABLE_TIMING));

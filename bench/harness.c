@@ -288,6 +288,21 @@ static void print_group(const struct bench_contest *contest)
 	}
 }
 
+/* In so many columns, of which each character of UTF-8 takes one, however many bytes it has. */
+static void print_name(const char *name)
+{
+	int left = NAME_COLUMNS;
+
+	printf("  ");
+	for (; *name; name++) {
+		bool begins = (*name & 0xc0) != 0x80;
+		if (begins && left-- == 0)
+			break;
+		putchar(*name);
+	}
+	printf("%*s", left > 0 ? left : 0, "");
+}
+
 static void print_result(const struct bench_contest *contest, const struct bench_contestant *contestants,
 			 unsigned count, unsigned at)
 {
@@ -295,7 +310,7 @@ static void print_result(const struct bench_contest *contest, const struct bench
 	const struct bench_summary *result = &contestant->result;
 	double value;
 
-	printf("  %-*.*s", NAME_COLUMNS, NAME_COLUMNS, contestant->name);
+	print_name(contestant->name);
 	print_value(result->median, contest->unit ? contest->unit : "ns");
 	printf("  ± %3.0f %%", result->median > 0 ? 50 * (result->q3 - result->q1) / result->median : 0);
 	if (result->ratio > 0)

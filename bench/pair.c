@@ -116,9 +116,15 @@ static void close_peer(const struct peer *peer)
 	close(peer->bytes_fd);
 }
 
-static void run_exporter(pair_role *exporter, pair_role *importer, unsigned exporter_cpu, unsigned importer_cpu)
+/* What pair_run() was given, for the processes that it starts. */
+static struct {
+	pair_role *exporter, *importer;
+	unsigned exporter_cpu, importer_cpu;
+} roles;
+
+static void run_both(void)
 {
-	bool together = bench_cpu(exporter_cpu) == bench_cpu(importer_cpu);
+	bool together = bench_cpu(roles.exporter_cpu) == bench_cpu(roles.importer_cpu);
 	int there[2], back[2], socks[2], streams[2], status;
 	void *page = mmap(NULL, sizeof(struct pair_page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -131,30 +137,23 @@ static void run_exporter(pair_role *exporter, pair_role *importer, unsigned expo
 	if (!mine.pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close_peer(&mine);
-		bench_pin(importer_cpu);
+		bench_pin(roles.importer_cpu);
 		start_library();
-		importer(&other);
+		roles.importer(&other);
 		_exit(0);
 	}
 	close_peer(&other);
-	bench_pin(exporter_cpu);
+	bench_pin(roles.exporter_cpu);
 	start_library();
-	exporter(&mine);
-	fflush(stdout);
+	roles.exporter(&mine);
 	BENCH_MUST(waitpid(mine.pid, &status, 0) != mine.pid || status);
-	_exit(0);
 }
 
 void pair_run(pair_role *exporter, pair_role *importer, unsigned exporter_cpu, unsigned importer_cpu)
 {
-	int status;
-
-	fflush(stdout);
-	pid_t child = fork();
-	BENCH_MUST(child < 0);
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run_exporter(exporter, importer, exporter_cpu, importer_cpu);
-	}
-	BENCH_MUST(waitpid(child, &status, 0) != child || status);
+	roles.exporter = exporter;
+	roles.importer = importer;
+	roles.exporter_cpu = exporter_cpu;
+	roles.importer_cpu = importer_cpu;
+	bench_in_child(run_both);
 }

@@ -15,14 +15,11 @@
 #include <cuda.h>
 
 #include "cenote.h"
+#include "draws.h"
 #include "harness.h"
 
 enum {
 	BURST = 1000,
-	SLOTS = 4096,
-	CHURN_BYTES_MIN = 256,
-	CHURN_BYTES_MAX = 512 * 1024,
-	DRAWS = 1 << 16, /* drawn beforehand */
 	ALLOCATORS_MAX = 4,
 	RING = 1024, /* blocks on their way from a thread to the other */
 	THREAD_BYTES = 4096,
@@ -124,9 +121,9 @@ static void find_allocators(void)
 struct work {
 	const struct allocator *allocator;
 	size_t bytes;
-	unsigned at; /* in the draws */
-	void *blocks[SLOTS];
-	size_t block_bytes[SLOTS];
+	unsigned at; /* in the steps */
+	void *blocks[CHURN_SLOTS];
+	size_t block_bytes[CHURN_SLOTS];
 };
 
 static void pair(void *data, unsigned long count)
@@ -212,32 +209,7 @@ static void check_burst(void *data)
 	check_disjoint(extents, BURST);
 }
 
-static struct {
-	unsigned slot;
-	size_t bytes;
-} draws[DRAWS];
-
-static uint64_t draw(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
-/* Sizes are spread evenly over the powers of two between, and inside each. */
-static void make_draws(void)
-{
-	uint64_t state = 88172645463325252ull;
-
-	for (unsigned i = 0; i < DRAWS; i++) {
-		size_t low = (size_t)CHURN_BYTES_MIN << draw(&state) % 11;
-		draws[i].slot = (unsigned)(draw(&state) % SLOTS);
-		draws[i].bytes = low + (size_t)(draw(&state) % low);
-		if (draws[i].bytes > CHURN_BYTES_MAX)
-			draws[i].bytes = CHURN_BYTES_MAX;
-	}
-}
+static struct churn steps[CHURN_STEPS];
 
 /* A slot that is empty is filled, a full one emptied: an operation is one or the other. */
 static void churn(void *data, unsigned long count)
@@ -246,24 +218,24 @@ static void churn(void *data, unsigned long count)
 	const struct allocator *allocator = work->allocator;
 
 	while (count--) {
-		unsigned i = work->at++ % DRAWS, slot = draws[i].slot;
+		unsigned i = work->at++ % CHURN_STEPS, slot = steps[i].slot;
 		if (work->blocks[slot]) {
 			allocator->free(work->blocks[slot]);
 			work->blocks[slot] = NULL;
 		} else {
-			work->blocks[slot] = allocator->allocate(draws[i].bytes);
-			work->block_bytes[slot] = draws[i].bytes;
+			work->blocks[slot] = allocator->allocate(steps[i].bytes);
+			work->block_bytes[slot] = steps[i].bytes;
 		}
 	}
 }
 
 static void check_churn(void *data)
 {
-	static struct extent extents[SLOTS];
+	static struct extent extents[CHURN_SLOTS];
 	struct work *work = data;
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < SLOTS; i++)
+	for (unsigned i = 0; i < CHURN_SLOTS; i++)
 		if (work->blocks[i])
 			extents[count++] = (struct extent){(uintptr_t)work->blocks[i], work->block_bytes[i]};
 	check_disjoint(extents, count);
@@ -310,7 +282,7 @@ static void one_thread(void)
 	hold((struct bench_contest){.group = "Churn: one of 4,096 slots filled or emptied", .name = "256 B to 512 KiB"},
 	     0, churn, check_churn, 1.5, "mimalloc");
 	for (unsigned i = 0; i < allocator_count; i++)
-		for (unsigned slot = 0; slot < SLOTS; slot++)
+		for (unsigned slot = 0; slot < CHURN_SLOTS; slot++)
 			if (works[i].blocks[slot])
 				allocators[i].free(works[i].blocks[slot]);
 	hold((struct bench_contest){.group = "Allocated on one stream, freed on another", .name = "4 KiB, one thread"},
@@ -484,7 +456,7 @@ int main(int argument_count, char **arguments)
 	own_stream = streams[0];
 	other_stream = streams[1];
 	find_allocators();
-	make_draws();
+	draw_churn(steps);
 
 	bench_pin(0);
 	one_thread();

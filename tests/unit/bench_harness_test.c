@@ -127,6 +127,33 @@ TEST(without_a_baseline_there_is_no_ratio)
 	ASSERT_CONTAINS("\"contestant\": \"other\", \"absent\": \"not installed\"}\n", text);
 }
 
+/* Goal: a name takes a column for each of its characters, and is cut between two of them. */
+TEST(numbers_stand_below_each_other)
+{
+	const double each[] = {0, 1, 1, 1};
+	struct made_up one = {each, 0, 'a'}, two = {each, 0, 'b'}, three = {each, 0, 'c'};
+	struct bench_contestant contestants[] = {
+		{.name = "cenote, the same", .once = made_up_once, .data = &one},
+		{.name = "cenote, … twice", .once = made_up_once, .data = &two},
+		{.name = "ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…", .once = made_up_once, .data = &three}};
+	const char *path = test_path("printed");
+	char text[4096];
+
+	bench_start("made up", 1, (char *[]){(char *)"bench", NULL});
+	fflush(stdout);
+	int kept = dup(STDOUT_FILENO), printed = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	ASSERT_SYS(dup2(printed, STDOUT_FILENO));
+	bench_contest(&(struct bench_contest){.group = "A group", .name = "a row", .repetitions = 3}, contestants, 3);
+	fflush(stdout);
+	ASSERT_SYS(dup2(kept, STDOUT_FILENO));
+	close(kept);
+	close(printed);
+	read_results(path, text, sizeof text);
+	ASSERT_CONTAINS("\n  cenote, the same                                  1.0 ns  ", text);
+	ASSERT_CONTAINS("\n  cenote, … twice                                   1.0 ns  ", text);
+	ASSERT_CONTAINS("\n  ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…ä…      1.0 ns  ", text);
+}
+
 /* Goal: a body is called until it lasts long enough, and an operation's time is the body's divided by all of them. */
 struct slow {
 	unsigned long calls, operations;
