@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "draws.h"
 #include "pair.h"
 
 enum {
@@ -30,14 +31,6 @@ enum {
 
 static const char *const mutex_name = "pthread mutex, lock and unlock";
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static uint64_t draw(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
 
 static double told(void *data)
 {
@@ -117,7 +110,7 @@ static uint32_t draws[DRAWS];
 
 static void make_draws(unsigned long count)
 {
-	uint64_t state = 88172645463325252ull;
+	uint64_t state = DRAW_START;
 
 	for (unsigned i = 0; i < DRAWS; i++)
 		draws[i] = (uint32_t)(draw(&state) % count);
@@ -173,7 +166,7 @@ static void check_holder(const struct holder *holder)
 /* In an order that has nothing to do with that of the addresses. */
 static void shuffle(struct holder *holder)
 {
-	uint64_t state = 88172645463325252ull;
+	uint64_t state = DRAW_START;
 
 	for (unsigned long i = holder->count; i > 1; i--) {
 		unsigned long other = draw(&state) % i;
@@ -211,7 +204,8 @@ static double empty(struct holder *holder)
 }
 
 static const char *const replace_group = "A random block of so many replaced",
-			 *const live_group = "Allocate and free beside live blocks";
+			 *const live_group = "Allocate and free beside live blocks",
+			 *const each_group = "So many blocks allocated, then freed in any order: each";
 static unsigned long live_count;
 
 static struct holder others[OTHERS_MAX] = {{.name = "glibc", .allocate = malloc, .free = free}};
@@ -266,6 +260,8 @@ static void measure_live(void)
 	const char *name = count_text(live_count);
 	struct bench_contest contest = {.name = name, .x = (double)live_count, .x_name = "live blocks"};
 
+	if (!bench_wanted(replace_group, name) && !bench_wanted(live_group, name) && !bench_wanted(each_group, name))
+		return;
 	start_library();
 	if (device_bytes() / SMALL_BYTES < 2 * live_count) {
 		bench_absent(live_group, name, "cenote", "the device has not so much memory");
@@ -281,13 +277,14 @@ static void measure_live(void)
 	contest.baseline = mutex_name;
 	contest.repetitions = REPETITIONS;
 	cuuint64_t used;
+	ask_used(&used, 1);
 	struct bench_contestant beside[] = {{.name = "cenote, allocate and free", .body = pair, .data = &ours},
 					    {.name = "cenote, ask how much is used", .body = ask_used, .data = &used},
 					    {.name = mutex_name, .body = lock_and_unlock, .data = &mutex}};
 	bench_contest(&contest, beside, 3);
 	BENCH_MUST(used != live_count * SMALL_BYTES);
 	emptied_ns = empty(&ours);
-	contest.group = "So many blocks allocated, then freed in any order: each";
+	contest.group = each_group;
 	contest.repetitions = 1;
 	struct bench_contestant three[] = {{.name = "cenote, allocate", .once = told, .data = &filled_ns},
 					   {.name = "cenote, free", .once = told, .data = &emptied_ns},

@@ -379,6 +379,9 @@ typedef struct cenote_process {
 	const char *name;      /* … and the name it has there, as with cenote_sweep() */
 	unsigned long long pool_count;   /* pools that it has exported and not destroyed */
 	unsigned long long opener_count; /* processes that have opened events or memory of it by handles of 64 bytes */
+	int on_gpu; /* 1: its device is a GPU, whose driver shares its events and all its memory but the pools: who has
+		       those open is not known */
+	int unused;
 } cenote_process;
 
 /* A pool that a process has exported. */
@@ -395,12 +398,30 @@ typedef struct cenote_shared_pool {
 	unsigned long long age_ns;      /* since it was first exported, in nanoseconds */
 } cenote_shared_pool;
 
+/*
+ * What a process has given out by handles of 64 bytes, all of one kind together: memory of cuMemAlloc() by
+ * cuIpcGetMemHandle(), or events by cuIpcGetEventHandle(), of which there are no bytes to tell.
+ */
+#define CENOTE_HANDLES_EVENTS 1
+#define CENOTE_HANDLES_MEMORY 2
+
+typedef struct cenote_shared_handles {
+	int kind; /* CENOTE_HANDLES_… */
+	int unused;
+	unsigned long long shared_count, shared_bytes;     /* what has a handle and lives */
+	unsigned long long deferred_count, deferred_bytes; /* what was freed or destroyed, and somebody has open */
+	unsigned long long opener_count;                   /* processes that have some of both open */
+	unsigned long long age_ns;                         /* since the first handle was given out, in nanoseconds */
+} cenote_shared_handles;
+
 /* Something that a survey has found. All that it points to is valid during the call. */
 typedef struct cenote_shared {
-	const cenote_process *process;
-	const cenote_shared_pool *pool;  /* NULL: this is about the process itself, before its pools */
-	const cenote_importer *importer; /* NULL: this is about the pool itself, before its importers */
+	const cenote_process *process;  /* with nothing else: this is about the process itself, before what it shares */
+	const cenote_shared_pool *pool; /* a pool of it; NULL: this is not about one */
+	const cenote_importer *importer; /* who has imported the pool, or has opened something by a handle; NULL: this
+					    is about the pool or the handles themselves, before those who have them */
 	int at_least; /* 1: the importer may delay more blocks, and for longer, than its numbers say */
+	const cenote_shared_handles *handles; /* what it gave out by handles; NULL: this is not about that */
 } cenote_shared;
 
 /*
@@ -408,10 +429,18 @@ typedef struct cenote_shared {
  *
  * Those of this user are asked that can be found in the runtime directory (see cenote_sweep()), in whatever container:
  * a process has its place there from the time it first exports a pool or gives out a handle of 64 bytes. `found` is
- * called for each process, then for each of its pools, each followed by its importers, which may be any user's. It may
- * call anything but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
+ * called for each process, then for each of its pools, each followed by its importers, which may be any user's, then
+ * for what it has given out by handles, of each kind, followed by those who have some of it open. It may call anything
+ * but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
  *
- * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock.
+ * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock. Of one who has opened
+ * events or memory, `held_block_count` counts what is open, as often as it is; `joined_ns` is since when it has had
+ * something open without a break; `leaving` is 1 when its connection has ended and its process lives. It is not one for
+ * cenote_pool_evict().
+ *
+ * Memory of cuMemCreate() is not told of, whether it was shared by descriptor or by fabric handle: what an importer has
+ * is a descriptor, and no connection to the exporter, who does not know of it. (On the host device these are memory
+ * files, which `cenote ps` looks for in /proc.) Pools that were imported by fabric handle are told like others.
  *
  * The processes answer by themselves, whatever their programs do, and are not held up. What they say is not of one
  * moment: what comes and goes meanwhile is told or not told. One that is stopped delays the survey by two seconds. This
@@ -419,7 +448,8 @@ typedef struct cenote_shared {
  *
  *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL
  *   CUDA_ERROR_OPERATING_SYSTEM  the runtime directory is not an absolute path, belongs to another user, is a link, or
- *                                cannot be read: cenote_last_error() says which
+ *                                cannot be read: cenote_last_error() says which; where there are two, the other has
+ *                                been looked through
  */
 CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data),
 				  void *data);
@@ -437,8 +467,9 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 #define CENOTE_HELD_BY_SEVERAL (~0ull)
 
 typedef struct cenote_cell {
-	unsigned long long importer; /* who holds the largest block of this kind in the cell: the id of an importer,
-					CENOTE_HELD_BY_SEVERAL, or 0: nobody, or it is not exported */
+	unsigned long long importer; /* who holds blocks of this kind in the cell, the largest of those that are held:
+					the id of an importer, CENOTE_HELD_BY_SEVERAL, or 0: nobody holds any, or they
+					are not exported */
 	int kind;                    /* CENOTE_CELL_… */
 	int unused;
 } cenote_cell;

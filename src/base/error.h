@@ -11,6 +11,8 @@
 
 #include "cenote/cuda.h"
 
+#include <stdbool.h>
+
 void cn_error_keep(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Keeps the sentence, and is the code: in the open, so that compilers and analysers see that it is no success. */
@@ -26,6 +28,10 @@ const char *cn_last_error(void);
 enum { CN_SENTENCE_BYTES = 512 };
 /* What failed was only tried: the sentence is again `kept`, a copy of what it was before. */
 void cn_error_forget(const char kept[CN_SENTENCE_BYTES]);
+/* From now on what fails in this thread is only tried, and not printed; until it is called with false. */
+void cn_error_hush(bool hushed);
+/* With CENOTE_LOG=debug: print what is worth knowing, and no error. */
+void cn_log(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
 /* CUDA's name and text of a code; NULL for a code that CUDA does not have. */
 const char *cn_result_name(CUresult code);

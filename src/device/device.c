@@ -40,11 +40,15 @@ CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	if (result)
 		return result;
 	memcpy(before, cn_last_error(), sizeof before);
-	if (choice != CN_DEVICE_HOST && cn_cuda_start(&gpu_count)) {
+	cn_error_hush(true); /* not to find a GPU is no error where none is asked for */
+	bool none = choice != CN_DEVICE_HOST && cn_cuda_start(&gpu_count);
+	cn_error_hush(false);
+	if (none) {
 		memcpy(why, cn_last_error(), sizeof why);
 		if (choice == CN_DEVICE_CUDA)
 			return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_DEVICE=cuda, but %s", why);
 		cn_error_forget(before);
+		cn_log("the host device is used: %s", why);
 		choice = CN_DEVICE_HOST;
 	}
 	cn_device_ops = choice == CN_DEVICE_HOST ? &cn_host_device_ops : &cn_cuda_device_ops;

@@ -7,8 +7,8 @@
 
 CN_EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
@@ -22,8 +22,8 @@ CN_EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus
 					  CUgraph *ret_graph, const CUgraphNode **ret_dependencies,
 					  const CUgraphEdgeData **ret_edges, size_t *ret_dependency_count)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	(void)ret_id;
 	(void)ret_graph;

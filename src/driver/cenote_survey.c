@@ -5,13 +5,14 @@
 #include "cenote/cenote.h"
 
 #include "pool/pool.h"
-#include "share/service.h"
+#include "share/port_internal.h"
 #include "share/survey.h"
 
 #include <stdlib.h>
 
 _Static_assert(CENOTE_CELLS_MAX == CN_REPORT_CELLS_MAX, "as the header says");
 _Static_assert(CENOTE_HELD_BY_SEVERAL == CN_HOLDER_SEVERAL, "the same");
+_Static_assert(CENOTE_HANDLES_EVENTS == CN_HANDLE_EVENT && CENOTE_HANDLES_MEMORY == CN_HANDLE_MEMORY, "the same");
 _Static_assert(CENOTE_CELL_LIVE == CN_CELL_LIVE && CENOTE_CELL_EXPORTED == CN_CELL_SHARED &&
 		       CENOTE_CELL_DEFERRED == CN_CELL_HELD && CENOTE_CELL_FREED == CN_CELL_CACHED &&
 		       CENOTE_CELL_FREE == CN_CELL_FREE && CENOTE_CELL_WITHOUT_MEMORY == CN_CELL_HOLE &&
@@ -35,6 +36,7 @@ static cenote_process describe_process(const struct cn_survey_process *process)
 		.name = process->name,
 		.pool_count = process->pool_count,
 		.opener_count = process->opener_count,
+		.on_gpu = process->on_gpu,
 	};
 }
 
@@ -53,6 +55,19 @@ static cenote_shared_pool describe_pool(const struct cn_report_pool *pool)
 		.importer_count = pool->importer_count,
 		.limit_bytes = pool->limit_bytes,
 		.age_ns = pool->age_ns,
+	};
+}
+
+static cenote_shared_handles describe_handles(const struct cn_report_handles *handles)
+{
+	return (cenote_shared_handles){
+		.kind = (int)handles->kind,
+		.shared_count = handles->shared_count,
+		.shared_bytes = handles->shared_bytes,
+		.deferred_count = handles->deferred_count,
+		.deferred_bytes = handles->deferred_bytes,
+		.opener_count = handles->opener_count,
+		.age_ns = handles->age_ns,
 	};
 }
 
@@ -80,25 +95,29 @@ static cenote_importer describe_importer(const struct cn_report_importer *import
 	};
 }
 
-static void tell_found(const struct cn_survey_process *process, const struct cn_report_pool *pool,
-		       const struct cn_report_importer *importer, void *data)
+static void tell_found(const struct cn_survey_found *found, void *data)
 {
 	const struct survey *survey = data;
-	cenote_process public_process = describe_process(process);
-	cenote_shared_pool public_pool;
-	cenote_importer public_importer;
-	cenote_shared found = {.process = &public_process};
+	cenote_process process = describe_process(found->process);
+	cenote_shared_pool pool;
+	cenote_shared_handles handles;
+	cenote_importer importer;
+	cenote_shared shared = {.process = &process};
 
-	if (pool) {
-		public_pool = describe_pool(pool);
-		found.pool = &public_pool;
+	if (found->pool) {
+		pool = describe_pool(found->pool);
+		shared.pool = &pool;
 	}
-	if (importer) {
-		public_importer = describe_importer(importer);
-		found.importer = &public_importer;
-		found.at_least = !!(importer->flags & CN_REPORT_AT_LEAST);
+	if (found->handles) {
+		handles = describe_handles(found->handles);
+		shared.handles = &handles;
 	}
-	survey->found(&found, survey->data);
+	if (found->importer) {
+		importer = describe_importer(found->importer);
+		shared.importer = &importer;
+		shared.at_least = !!(found->importer->flags & CN_REPORT_AT_LEAST);
+	}
+	survey->found(&shared, survey->data);
 }
 
 CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data), void *data)

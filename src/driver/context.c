@@ -58,24 +58,34 @@ CUresult cn_thread_keep(void)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_context **ret_context)
+/* False: it is no context's handle. */
+static inline bool find(uint64_t handle, struct cn_home *ret_home)
 {
-	struct cn_context *context = cn_table_find(&cn_contexts, handle);
+	struct cn_context *context = cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
 
+	if (!context)
+		return false;
+	ret_home->context = context;
+	ret_home->life = atomic_load_explicit(&context->life, memory_order_acquire);
+	ret_home->device = atomic_load_explicit(&context->device, memory_order_acquire);
+	return cn_handle(context) == handle; /* so they are what belongs to the handle */
+}
+
+CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
+{
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is NULL");
-	if (!context)
+	if (!find((uintptr_t)handle, ret_home))
 		return cn_error(gone, "%p is not a context, or not any more", (void *)handle);
-	*ret_context = context;
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_context_find(CUcontext handle, struct cn_context **ret_context)
+CUresult cn_context_find(CUcontext handle, struct cn_home *ret_home)
 {
-	return cn_context_find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_context);
+	return cn_context_find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
 }
 
-CUresult cn_enter_context(struct cn_context **ret_context)
+CUresult cn_enter_context(struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
@@ -83,13 +93,26 @@ CUresult cn_enter_context(struct cn_context **ret_context)
 		return result;
 	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread");
-	struct cn_context *context =
-		cn_table_find(&cn_contexts, (void *)(uintptr_t)cn_thread.stack[cn_thread.depth - 1]);
-	if (!context || !atomic_load_explicit(&context->active, memory_order_acquire))
+	if (!find(cn_thread.stack[cn_thread.depth - 1], ret_home) || !ret_home->life)
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED,
 				"the context that is current to this thread was destroyed");
-	*ret_context = context;
 	return CUDA_SUCCESS;
+}
+
+CUresult cn_home_check(const struct cn_home *home)
+{
+	if (cn_home_stands(home))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
+}
+
+CUresult cn_home_lock(const struct cn_home *home)
+{
+	cn_lock(&home->context->lock);
+	CUresult result = cn_home_check(home);
+	if (result)
+		cn_unlock(&home->context->lock);
+	return result;
 }
 
 CUresult cn_device_has_handles(const struct cn_device *device)
@@ -137,42 +160,40 @@ struct cn_context *cn_primary_context(const struct cn_device *device)
 {
 	struct cn_context *context = primaries[device->ordinal].context;
 
-	return context && atomic_load(&context->active) ? context : NULL;
+	return context && atomic_load(&context->life) ? context : NULL;
 }
 
-CUresult cn_context_wait(struct cn_context *context)
+/* Make a context usable. Its record is new, or that of one that was taken down. */
+static void activate(struct cn_context *context, struct cn_device *device, unsigned int flags)
 {
-	return cn_streams_wait(context);
-}
+	uint64_t life = atomic_fetch_add(&next_id, 1);
 
-/* Make a context usable. Its record is new, or that of a primary context that was taken down. */
-static void activate(struct cn_context *context, struct cn_device *device, unsigned int flags, uint64_t handle)
-{
-	context->device = device;
 	atomic_store(&context->flags, flags);
 	atomic_store(&context->peers, 0);
 	cn_limits_reset(context);
-	context->id = atomic_fetch_add(&next_id, 1);
-	context->version = API_VERSION;
 	if (!context->group.legacy)
 		context->group.legacy = &context->legacy.queue;
 	context->legacy.context = context;
 	context->legacy.flags = CU_STREAM_DEFAULT;
 	context->legacy.priority = 0;
 	context->legacy.id = cn_stream_next_id();
-	atomic_store(&context->legacy.object.handle, handle);
-	cn_device_ops->queue_open(&context->legacy.queue, &context->group, handle);
-	atomic_store_explicit(&context->active, true, memory_order_release);
+	cn_device_ops->queue_open(&context->legacy.queue, &context->group, life);
+	context->device = device;
+	atomic_store(&context->life, life);
 }
 
 /* Wait for a context's work and take everything in it down. */
 static void deactivate(struct cn_context *context)
 {
+	struct cn_home home = {.context = context};
+
 	/* Closed first, then waited for: no thread can slip in work that would use memory which is gone. */
-	atomic_store(&context->active, false);
+	cn_lock(&context->lock);
+	atomic_store(&context->life, 0);
+	cn_unlock(&context->lock);
 	cn_streams_destroy(context);
 	cn_device_ops->queue_close(&context->legacy.queue);
-	(void)cn_streams_wait(context); /* a failure has been its stream's to tell */
+	cn_context_drain(&home); /* a failure has been its stream's to tell */
 	cn_events_destroy(context);
 	cn_modules_unload(context);
 	cn_memory_release(context);
@@ -237,12 +258,12 @@ CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params
 	struct cn_context *context = cn_table_take(&cn_contexts);
 	if (!context)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a context");
+	activate(context, device, flags);
 	uint64_t handle = cn_table_publish(&cn_contexts, context);
-	activate(context, device, flags, handle);
 	result = push(handle);
 	if (result) {
-		deactivate(context);
 		cn_table_retire(context, handle);
+		deactivate(context);
 		cn_table_give(&cn_contexts, context);
 		return result;
 	}
@@ -252,38 +273,38 @@ CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params
 
 CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no context to destroy: ctx is NULL");
-	result = cn_context_find(handle, &context);
+	result = cn_context_find(handle, &home);
 	if (result)
 		return result;
-	if (context->primary)
+	if (home.context->primary)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
 				"a primary context is not destroyed but released: cuDevicePrimaryCtxRelease");
-	if (!cn_table_retire(context, (uintptr_t)handle))
+	if (!cn_table_retire(home.context, (uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "another thread has destroyed the context");
 	if (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1] == (uintptr_t)handle)
 		cn_thread.depth--;
-	deactivate(context);
-	cn_table_give(&cn_contexts, context);
+	deactivate(home.context);
+	cn_table_give(&cn_contexts, home.context);
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no context to push: ctx is NULL");
-	result = cn_context_find(handle, &context);
+	result = cn_context_find(handle, &home);
 	return result ? result : push((uintptr_t)handle);
 }
 
@@ -303,7 +324,7 @@ CN_EXPORT CUresult cuCtxPopCurrent(CUcontext *ret_context)
 
 CN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -313,7 +334,7 @@ CN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle)
 			cn_thread.depth--;
 		return CUDA_SUCCESS;
 	}
-	result = cn_context_find(handle, &context);
+	result = cn_context_find(handle, &home);
 	if (result)
 		return result;
 	if (!cn_thread.depth)
@@ -336,98 +357,105 @@ CN_EXPORT CUresult cuCtxGetCurrent(CUcontext *ret_context)
 
 CN_EXPORT CUresult cuCtxGetDevice(CUdevice *ret_device)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
 	if (!ret_device)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
-	*ret_device = context->device->ordinal;
+	*ret_device = home.device->ordinal;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxGetFlags(unsigned int *ret_flags)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
 	if (!ret_flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: flags is NULL");
-	*ret_flags = atomic_load(&context->flags) | (context->primary ? CU_CTX_MAP_HOST : 0);
-	return CUDA_SUCCESS;
+	unsigned int flags = atomic_load(&home.context->flags);
+	result = cn_home_check(&home);
+	if (!result)
+		*ret_flags = flags | (home.context->primary ? CU_CTX_MAP_HOST : 0);
+	return result;
 }
 
 CN_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
 		result = cn_context_check_flags(flags);
 	if (!result)
-		atomic_store(&context->flags, flags & FLAGS_LASTING);
-	return result;
+		result = cn_home_lock(&home);
+	if (result)
+		return result;
+	atomic_store(&home.context->flags, flags & FLAGS_LASTING);
+	cn_unlock(&home.context->lock);
+	return CUDA_SUCCESS;
 }
 
-CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_context **ret_context)
+CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	if (!handle)
-		return cn_enter_context(ret_context);
-	result = cn_context_find_or(handle, gone, ret_context);
-	if (!result && !atomic_load(&(*ret_context)->active))
+		return cn_enter_context(ret_home);
+	result = cn_context_find_or(handle, gone, ret_home);
+	if (!result && !ret_home->life)
 		result = cn_error(gone, "nobody retains the primary context");
 	return result;
 }
 
 CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 {
-	struct cn_context *context;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &context);
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
 
 	if (result)
 		return result;
 	if (!ret_id)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the id: ctxId is NULL");
-	*ret_id = context->id;
+	*ret_id = home.life;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 {
-	struct cn_context *context;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &context);
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home);
 
 	if (result)
 		return result;
 	if (!ret_version)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the version: version is NULL");
-	*ret_version = context->version;
+	*ret_version = API_VERSION;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxSynchronize(void)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
-		result = cn_context_wait(context);
+		result = cn_context_wait(&home);
 	if (!result)
-		cn_streams_settle(context, true);
+		cn_streams_settle(home.context, true);
 	return result;
 }
 
 CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 {
-	struct cn_context *context, *peer;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home, peer;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -436,33 +464,40 @@ CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int fla
 	result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
 	if (result)
 		return result;
-	if (peer->device == context->device)
+	if (peer.device == home.device)
 		return cn_error(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "both contexts are on device %d",
-				peer->device->ordinal);
-	if (!cn_device_ops->peers(context->device, peer->device))
+				peer.device->ordinal);
+	if (!cn_device_ops->peers(home.device, peer.device))
 		return cn_error(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-				"devices %d and %d cannot access each other's memory", context->device->ordinal,
-				peer->device->ordinal);
-	uint64_t mask = 1ull << peer->device->ordinal;
-	if (atomic_fetch_or(&context->peers, mask) & mask)
+				"devices %d and %d cannot access each other's memory", home.device->ordinal,
+				peer.device->ordinal);
+	result = cn_home_lock(&home);
+	if (result)
+		return result;
+	uint64_t mask = 1ull << peer.device->ordinal, before = atomic_fetch_or(&home.context->peers, mask);
+	cn_unlock(&home.context->lock);
+	if (before & mask)
 		return cn_error(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "access to device %d is enabled already",
-				peer->device->ordinal);
+				peer.device->ordinal);
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer_handle)
 {
-	struct cn_context *context, *peer;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home, peer;
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
 		result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
+	if (!result)
+		result = cn_home_lock(&home);
 	if (result)
 		return result;
-	uint64_t mask = 1ull << peer->device->ordinal;
-	if (!(atomic_fetch_and(&context->peers, ~mask) & mask))
+	uint64_t mask = 1ull << peer.device->ordinal, before = atomic_fetch_and(&home.context->peers, ~mask);
+	cn_unlock(&home.context->lock);
+	if (!(before & mask))
 		return cn_error(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "access to device %d was not enabled",
-				peer->device->ordinal);
+				peer.device->ordinal);
 	return CUDA_SUCCESS;
 }
 
@@ -502,8 +537,8 @@ CN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ord
 	result = primary_record(device, &context);
 	if (!result) {
 		primaries[ordinal].reference_count++;
-		if (!atomic_load(&context->active))
-			activate(context, device, primaries[ordinal].flags, cn_handle(context));
+		if (!atomic_load(&context->life))
+			activate(context, device, primaries[ordinal].flags);
 		*ret_context = (CUcontext)(uintptr_t)cn_handle(context);
 	}
 	pthread_mutex_unlock(&primaries[ordinal].mutex);

@@ -20,11 +20,11 @@
 
 enum { STAGE_BYTES_MAX = 1024 * 1024 };
 
-CUresult cn_copy_find_stream(CUstream handle, struct cn_stream **ret_stream)
+CUresult cn_copy_find_stream(CUstream handle, struct cn_place *ret_place)
 {
 	CUresult result = cn_enter();
 
-	return result ? result : cn_stream_find(handle, ret_stream);
+	return result ? result : cn_stream_find(handle, ret_place);
 }
 
 /* A copy whose sides are known. */
@@ -91,13 +91,13 @@ static size_t bytes_of(const struct cn_copy *copy)
 	return copy->row_bytes * copy->row_count * layers_of(copy);
 }
 
-static bool must_wait(struct cn_stream *stream, const struct cn_copy *copy, const struct sides *sides,
+static bool must_wait(const struct cn_place *place, const struct cn_copy *copy, const struct sides *sides,
 		      enum cn_manner manner)
 {
 	if (manner == CN_NOW)
 		return !cn_memory_is_device(&sides->to) || !cn_memory_is_device(&sides->from) ||
 		       sides->to.sync_memops || sides->from.sync_memops ||
-		       atomic_load(&stream->context->flags) & CU_CTX_SYNC_MEMOPS;
+		       atomic_load(&place->context->flags) & CU_CTX_SYNC_MEMOPS;
 	if (sides->to.kind == CN_MEMORY_FOREIGN || (cn_memory_is_host(&sides->to) && cn_memory_is_host(&sides->from)))
 		return true;
 	return sides->from.kind == CN_MEMORY_FOREIGN && bytes_of(copy) > STAGE_BYTES_MAX;
@@ -149,7 +149,7 @@ static CUresult make_layers(const struct cn_copy *copy, struct cn_layers **ret_l
 	return CUDA_SUCCESS;
 }
 
-static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, const struct sides *sides,
+static CUresult submit(const struct cn_place *place, const struct cn_copy *copy, const struct sides *sides,
 		       enum cn_manner manner, struct cn_point *ret_point)
 {
 	struct cn_operation operation = {
@@ -170,10 +170,10 @@ static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, con
 
 	if (result)
 		return result;
-	if (must_wait(stream, copy, sides, manner)) {
+	if (must_wait(place, copy, sides, manner)) {
 		struct cn_point point;
 		operation.copy.result = &outcome;
-		result = cn_stream_submit(stream, &operation, &point);
+		result = cn_stream_submit(place, &operation, &point);
 		if (result) {
 			free(operation.copy.layers);
 			return result;
@@ -188,7 +188,7 @@ static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, con
 	if (sides->from.kind == CN_MEMORY_FOREIGN)
 		result = stage(copy, &operation);
 	if (!result)
-		result = cn_stream_submit(stream, &operation, ret_point);
+		result = cn_stream_submit(place, &operation, ret_point);
 	if (result) {
 		free(operation.copy.staging);
 		free(operation.copy.layers);
@@ -196,7 +196,7 @@ static CUresult submit(struct cn_stream *stream, const struct cn_copy *copy, con
 	return result;
 }
 
-CUresult cn_copy_run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
+CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, enum cn_manner manner,
 		     struct cn_point *ret_point)
 {
 	struct sides sides;
@@ -211,54 +211,56 @@ CUresult cn_copy_run(struct cn_stream *stream, const struct cn_copy *copy, enum 
 	if (!result)
 		result = find_side(&copy->from, copy, "source", &sides.from);
 	if (!result)
-		result = check_rights(&sides.to, stream->context->device, true);
+		result = check_rights(&sides.to, place->context->device, true);
 	if (!result)
-		result = check_rights(&sides.from, stream->context->device, false);
-	return result ? result : submit(stream, copy, &sides, manner, ret_point);
+		result = check_rights(&sides.from, place->context->device, false);
+	return result ? result : submit(place, copy, &sides, manner, ret_point);
 }
 
 CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner manner)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	struct cn_point point;
-	CUresult result = cn_copy_find_stream(handle, &stream);
+	CUresult result = cn_copy_find_stream(handle, &place);
 
 	if (result || !copy->row_bytes || !copy->row_count)
 		return result;
-	return cn_copy_run(stream, copy, manner, &point);
+	return cn_copy_run(&place, copy, manner, &point);
 }
 
 /* ---- Between contexts ---- */
 
 /* Make a stream wait for all that a context's default stream would wait for. */
-static CUresult follow(struct cn_stream *stream, struct cn_context *context)
+static CUresult follow(const struct cn_place *place, const struct cn_home *home)
 {
 	struct cn_operation wait = {.kind = CN_WAIT_POINT};
-	CUresult result;
 
-	if (stream == &context->legacy)
+	if (place->stream == &home->context->legacy)
 		return CUDA_SUCCESS;
-	result = cn_device_ops->point_now(&context->legacy.queue, cn_handle(&context->legacy), &wait.wait_point);
-	return result ? result : cn_stream_submit(stream, &wait, NULL);
+	CUresult result = cn_device_ops->point_now(&home->context->legacy.queue, home->life, &wait.wait_point);
+	if (result)
+		return result == CUDA_ERROR_INVALID_HANDLE ? cn_home_check(home) : result;
+	return cn_stream_submit(place, &wait, NULL);
 }
 
 /* Make a context's default stream wait for a point. */
-static CUresult precede(struct cn_point point, struct cn_stream *stream, struct cn_context *context)
+static CUresult precede(struct cn_point point, const struct cn_place *place, const struct cn_home *home)
 {
 	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+	struct cn_place legacy = {.stream = &home->context->legacy, .context = home->context, .owner = home->life};
 
-	if (stream == &context->legacy)
-		return CUDA_SUCCESS;
-	return cn_stream_submit(&context->legacy, &wait, NULL);
+	return place->stream == legacy.stream ? CUDA_SUCCESS : cn_stream_submit(&legacy, &wait, NULL);
 }
 
 /* The context of an argument; NULL is the stream's own. */
-static CUresult find_context(CUcontext handle, struct cn_stream *stream, struct cn_context **ret_context)
+static CUresult find_context(CUcontext handle, const struct cn_place *place, struct cn_home *ret_home)
 {
 	if (handle)
-		return cn_context_find(handle, ret_context);
-	*ret_context = stream->context;
-	return CUDA_SUCCESS;
+		return cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
+	ret_home->context = place->context;
+	ret_home->device = atomic_load(&place->context->device);
+	ret_home->life = atomic_load(&place->context->life);
+	return cn_place_stands(place) ? CUDA_SUCCESS : cn_place_is_gone(place);
 }
 
 CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUcontext from_handle, size_t bytes,
@@ -270,30 +272,30 @@ CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUc
 		.row_bytes = bytes,
 		.row_count = 1,
 	};
-	struct cn_context *to_context, *from_context;
-	struct cn_stream *stream;
+	struct cn_home to_home, from_home;
+	struct cn_place place;
 	struct cn_point point;
-	CUresult result = cn_copy_find_stream(handle, &stream);
+	CUresult result = cn_copy_find_stream(handle, &place);
 
 	if (!result)
-		result = find_context(to_handle, stream, &to_context);
+		result = find_context(to_handle, &place, &to_home);
 	if (!result)
-		result = find_context(from_handle, stream, &from_context);
+		result = find_context(from_handle, &place, &from_home);
 	if (result || !bytes)
 		return result;
 	if (manner == CN_IN_STREAM)
-		return cn_copy_run(stream, &copy, manner, &point);
+		return cn_copy_run(&place, &copy, manner, &point);
 
 	/* Ordered with all work of both contexts, before and after. */
-	result = follow(stream, to_context);
+	result = follow(&place, &to_home);
 	if (!result)
-		result = follow(stream, from_context);
+		result = follow(&place, &from_home);
 	if (!result)
-		result = cn_copy_run(stream, &copy, manner, &point);
+		result = cn_copy_run(&place, &copy, manner, &point);
 	if (!result)
-		result = precede(point, stream, to_context);
-	if (!result && from_context != to_context)
-		result = precede(point, stream, from_context);
+		result = precede(point, &place, &to_home);
+	if (!result && from_home.context != to_home.context)
+		result = precede(point, &place, &from_home);
 	return result;
 }
 

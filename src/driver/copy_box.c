@@ -77,7 +77,8 @@ static CUresult find_rows(const struct side *side, size_t row_bytes, size_t row_
 	return CUDA_SUCCESS;
 }
 
-static CUresult copy_box(struct cn_stream *stream, const CUDA_MEMCPY3D *box, size_t pitch_max, enum cn_manner manner)
+static CUresult copy_box(const struct cn_place *place, const CUDA_MEMCPY3D *box, size_t pitch_max,
+			 enum cn_manner manner)
 {
 	struct side from = {
 		.name = "source",
@@ -112,12 +113,12 @@ static CUresult copy_box(struct cn_stream *stream, const CUDA_MEMCPY3D *box, siz
 	result = find_rows(&from, copy.row_bytes, copy.row_count, pitch_max, &copy.from);
 	if (!result)
 		result = find_rows(&to, copy.row_bytes, copy.row_count, pitch_max, &copy.to);
-	return result ? result : cn_copy_run(stream, &copy, manner, &point);
+	return result ? result : cn_copy_run(place, &copy, manner, &point);
 }
 
-static CUresult begin(const void *description, CUstream handle, struct cn_stream **ret_stream)
+static CUresult begin(const void *description, CUstream handle, struct cn_place *ret_place)
 {
-	CUresult result = cn_copy_find_stream(handle, ret_stream);
+	CUresult result = cn_copy_find_stream(handle, ret_place);
 
 	if (!result && !description)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
@@ -149,27 +150,27 @@ static CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D *given)
 
 CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_manner manner)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	int pitch_max = 0;
-	CUresult result = begin(description, handle, &stream);
+	CUresult result = begin(description, handle, &place);
 
 	if (result)
 		return result;
 	CUDA_MEMCPY3D box = as_box(description);
-	result = cn_device_ops->attribute(stream->context->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &pitch_max);
-	return result ? result : copy_box(stream, &box, (size_t)pitch_max, manner);
+	result = cn_device_ops->attribute(place.context->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, &pitch_max);
+	return result ? result : copy_box(&place, &box, (size_t)pitch_max, manner);
 }
 
 CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum cn_manner manner)
 {
-	struct cn_stream *stream;
-	CUresult result = begin(description, handle, &stream);
+	struct cn_place place;
+	CUresult result = begin(description, handle, &place);
 
 	if (result)
 		return result;
 	CUDA_MEMCPY3D box = *description;
 	/* The manual has a largest pitch here, too; the driver takes any. */
-	return copy_box(stream, &box, SIZE_MAX, manner);
+	return copy_box(&place, &box, SIZE_MAX, manner);
 }
 
 /* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */

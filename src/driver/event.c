@@ -36,8 +36,8 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 
 CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -53,10 +53,10 @@ CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 	struct cn_ipc_event *ipc = NULL;
 	if (flags & CU_EVENT_INTERPROCESS)
 		result = cn_ipc_event_make(&ipc);
-	return result ? result : cn_event_make(context, flags, ipc, ret_event);
+	return result ? result : cn_event_make(&home, flags, ipc, ret_event);
 }
 
-CUresult cn_event_make(struct cn_context *context, unsigned int flags, struct cn_ipc_event *ipc, CUevent *ret_event)
+CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn_ipc_event *ipc, CUevent *ret_event)
 {
 	struct cn_event *event = cn_table_take(&cn_events);
 
@@ -65,18 +65,18 @@ CUresult cn_event_make(struct cn_context *context, unsigned int flags, struct cn
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an event");
 	}
 	cn_lock(&event->stamp.lock);
-	event->context = context;
+	event->context = home->context;
 	event->flags = flags;
 	event->recorded = false;
 	event->point = (struct cn_point){NULL, 0};
 	event->ipc = ipc;
 	event->stamp.serial++;
 	/* Looked at under the lock: a context that goes away after this takes the event with it. */
-	bool active = atomic_load(&context->active);
-	if (active)
+	bool alive = cn_home_stands(home);
+	if (alive)
 		*ret_event = (CUevent)(uintptr_t)cn_table_publish(&cn_events, event);
 	cn_unlock(&event->stamp.lock);
-	if (active)
+	if (alive)
 		return CUDA_SUCCESS;
 	cn_ipc_event_drop(ipc);
 	cn_table_give(&cn_events, event);
@@ -133,19 +133,19 @@ static void keep_point(struct cn_event *event, struct cn_point point, uint64_t s
 }
 
 /*
- * Keep the point that `stream` has come to now, and the time at which it is reached. Event locked; unlocked on
+ * Keep the point that the stream has come to now, and the time at which it is reached. Event locked; unlocked on
  * return.
  */
-static CUresult record_locked(struct cn_event *event, struct cn_stream *stream)
+static CUresult record_locked(struct cn_event *event, const struct cn_place *place)
 {
 	bool timed = !(event->flags & CU_EVENT_DISABLE_TIMING);
-	uint64_t owner = cn_handle(stream), handle = cn_handle(event);
+	uint64_t handle = cn_handle(event);
 	struct cn_point point;
 
-	CUresult result = cn_device_ops->point_now(&stream->queue, owner, &point);
+	CUresult result = cn_device_ops->point_now(&place->stream->queue, place->owner, &point);
 	if (result) {
 		cn_unlock(&event->stamp.lock);
-		return result;
+		return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 	}
 	uint64_t serial = ++event->stamp.serial;
 	if (!timed || cn_point_reached(point)) {
@@ -158,7 +158,7 @@ static CUresult record_locked(struct cn_event *event, struct cn_stream *stream)
 
 	/* The operation may be reached, and take the event's lock, before we come back to it. */
 	struct cn_operation operation = {.kind = CN_TIMESTAMP, .timestamp = {&event->stamp, serial}};
-	result = cn_device_ops->submit(&stream->queue, owner, &operation, &point);
+	result = cn_stream_submit(place, &operation, &point);
 	if (result)
 		return result;
 	cn_lock(&event->stamp.lock);
@@ -170,9 +170,9 @@ static CUresult record_locked(struct cn_event *event, struct cn_stream *stream)
 
 CN_EXPORT CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	struct cn_event *event;
-	CUresult result = cn_stream_find(stream_handle, &stream);
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
 
 	if (result)
 		return result;
@@ -183,16 +183,16 @@ CN_EXPORT CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle
 	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
-	if (event->context != stream->context) {
+	if (event->context != place.context) {
 		cn_unlock(&event->stamp.lock);
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event and the stream belong to different contexts");
 	}
 	if (event->ipc) {
 		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
 		cn_unlock(&event->stamp.lock);
-		return cn_ipc_event_record(ipc, stream);
+		return cn_ipc_event_record(ipc, &place);
 	}
-	return record_locked(event, stream);
+	return record_locked(event, &place);
 }
 
 CN_EXPORT CUresult cuEventRecord(CUevent handle, CUstream stream)
@@ -202,9 +202,9 @@ CN_EXPORT CUresult cuEventRecord(CUevent handle, CUstream stream)
 
 CN_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	struct cn_event *event;
-	CUresult result = cn_stream_find(stream_handle, &stream);
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
 
 	if (result)
 		return result;
@@ -218,18 +218,18 @@ CN_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, uns
 	if (event->ipc) {
 		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
 		cn_unlock(&event->stamp.lock);
-		return cn_ipc_event_wait(ipc, stream);
+		return cn_ipc_event_wait(ipc, &place);
 	}
 	struct cn_operation operation = {.kind = CN_WAIT_POINT, .wait_point = event->point};
 	bool recorded = event->recorded;
 	cn_unlock(&event->stamp.lock);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
-	bool matters = recorded && stream == &stream->context->legacy;
+	bool matters = recorded && cn_place_is_legacy(&place);
 	if (!matters && cn_point_reached(operation.wait_point)) {
-		cn_device_ops->queue_follow(&stream->queue, cn_handle(stream), operation.wait_point);
+		cn_device_ops->queue_follow(&place.stream->queue, place.owner, operation.wait_point);
 		return CUDA_SUCCESS;
 	}
-	return cn_stream_submit(stream, &operation, NULL);
+	return cn_stream_submit(&place, &operation, NULL);
 }
 
 CN_EXPORT CUresult cuEventQuery(CUevent handle)

@@ -46,11 +46,11 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 				.element_bytes = fill->element_bytes,
 			},
 	};
-	struct cn_stream *stream;
+	struct cn_place place;
 	struct cn_memory memory;
 	struct cn_point point;
 	size_t bytes = 0;
-	CUresult result = cn_stream_find(handle, &stream);
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result || !fill->row_elements || !fill->row_count)
 		return result;
@@ -61,21 +61,21 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 		return result;
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not memory of a device", fill->address);
-	if (memory.kind == CN_MEMORY_OPENED && memory.context != stream->context)
+	if (memory.kind == CN_MEMORY_OPENED && memory.context != place.context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the memory at 0x%" PRIx64 " was opened by another context, which alone may fill it",
 				memory.start);
-	if (!cn_memory_allows(&memory, stream->context->device, true))
+	if (!cn_memory_allows(&memory, place.context->device, true))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",
-				stream->context->device->ordinal, memory.start, cn_memory_access_call(&memory));
+				place.context->device->ordinal, memory.start, cn_memory_access_call(&memory));
 	if (memory.kind == CN_MEMORY_REGISTERED) { /* is it still there? */
 		result = cn_memory_populate(fill->address, bytes, true);
 		if (result)
 			return result;
 	}
-	result = cn_stream_submit(stream, &operation, &point);
+	result = cn_stream_submit(&place, &operation, &point);
 	bool wait = !cn_memory_is_device(&memory) || memory.sync_memops ||
-		    atomic_load(&stream->context->flags) & CU_CTX_SYNC_MEMOPS;
+		    atomic_load(&place.context->flags) & CU_CTX_SYNC_MEMOPS;
 	if (!result && manner == CN_NOW && wait)
 		cn_device_ops->point_wait(point);
 	return result;

@@ -146,26 +146,26 @@ FORM(cuCtxPushCurrent, (CUcontext context))
 
 FORM(cuCtxGetDevice_v2, (CUdevice * ret_device, CUcontext handle))
 {
-	struct cn_context *context;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &context);
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
 
 	if (result)
 		return result;
 	if (!ret_device)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
-	*ret_device = context->device->ordinal;
+	*ret_device = home.device->ordinal;
 	return CUDA_SUCCESS;
 }
 
 FORM(cuCtxSynchronize_v2, (CUcontext handle))
 {
-	struct cn_context *context;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &context);
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
 
 	if (!result)
-		result = cn_context_wait(context);
+		result = cn_context_wait(&home);
 	if (!result)
-		cn_streams_settle(context, true);
+		cn_streams_settle(home.context, true);
 	return result;
 }
 
@@ -262,8 +262,8 @@ SAME(cuStreamGetCtx_v2_ptsz, (CUstream stream, CUcontext *context, void **green)
 /* The first memory operations are gone from drivers, and so CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 is 0. */
 static CUresult no_operation(CUstream handle)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;

@@ -43,8 +43,8 @@ typedef unsigned int address32;
 
 static CUresult refuse(void)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	return result ? result
 		      : cn_error(CUDA_ERROR_INVALID_CONTEXT,

@@ -164,6 +164,7 @@ static bool is_prepared(void)
 
 	if (atomic_load(&state) == UNKNOWN) {
 		memcpy(kept, cn_last_error(), sizeof kept);
+		cn_error_hush(true); /* cuInit() will say it */
 		pthread_mutex_lock(&mutex);
 		if (atomic_load(&state) == UNKNOWN) {
 			bool there = CN_HAS_JUMPS && !cn_device_choice(&choice) && choice != CN_DEVICE_HOST &&
@@ -171,6 +172,7 @@ static bool is_prepared(void)
 			atomic_store(&state, there ? PREPARED : ABSENT);
 		}
 		pthread_mutex_unlock(&mutex);
+		cn_error_hush(false);
 		cn_error_forget(kept);
 	}
 	return atomic_load(&state) == PREPARED;

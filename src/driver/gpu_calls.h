@@ -81,6 +81,7 @@ CUcontext cn_gpu_primary(CUdevice device);
 struct cn_gpu_points {
 	struct cn_point at_hand[32], *points;
 	size_t count, room;
+	uint64_t life; /* of the context */
 };
 void cn_gpu_gather(CUcontext context, struct cn_gpu_points *ret_points);
 void cn_gpu_drop(struct cn_gpu_points *points);

@@ -319,15 +319,19 @@ static CUresult call_record(CUevent event, CUstream stream, unsigned int flags, 
 
 static inline CUresult record(CUevent event, CUstream stream, unsigned int flags, bool with_flags)
 {
-	struct cn_queue *queue = cn_cuda_is_capturing(stream) ? NULL : cn_cuda_known(stream);
+	struct cn_cuda_place place = {.queue = NULL};
 
-	if (!queue) {
+	if (!cn_cuda_is_capturing(stream))
+		place = cn_cuda_known_place(stream);
+	if (!place.queue) {
 		record_loosely(event);
 		return call_record(event, stream, flags, with_flags);
 	}
 	struct entry *entry = begin_record(event);
-	struct cn_point point = cn_cuda_end_span(queue);
+	struct cn_point point = cn_cuda_end_span(place.queue);
 	CUresult result = call_record(event, stream, flags, with_flags);
+	if (!cn_cuda_place_stands(&place))
+		point.queue = NULL;
 	end_record(entry, event, point, result);
 	return result;
 }
@@ -503,27 +507,22 @@ DRIVER(cuStreamWaitEvent);
 DRIVER(cuEventQuery);
 DRIVER(cuEventSynchronize);
 
-/* The driver has made the stream wait for the record that was seen. */
-static void follow(CUstream stream, const struct sight *sight)
-{
-	struct cn_cuda_place place;
-
-	if (!cn_cuda_is_capturing(stream) && is_same(sight) && !cn_cuda_find(stream, &place))
-		cn_device_ops->queue_follow(place.queue, place.owner, sight->point);
-}
-
 static CUresult gpu_stream_wait_event(CUstream stream, CUevent event, unsigned int flags)
 {
-	struct cn_cuda_place place;
+	struct cn_cuda_place place = {.queue = NULL};
 
 	if (!cn_gpu_has_pools())
 		return CALL(cuStreamWaitEvent)(stream, event, flags);
 	struct sight sight = look(event);
-	if (sight.outside && !cn_cuda_is_capturing(stream) && !cn_cuda_find(stream, &place))
+	/* Before the driver's call: afterwards the handle may be another stream's, which does not wait. */
+	if ((sight.outside || sight.point.queue) && !cn_cuda_is_capturing(stream) && cn_cuda_find(stream, &place))
+		place.queue = NULL;
+	if (place.queue && sight.outside)
 		cn_cuda_waits_outside(place.queue);
 	CUresult result = CALL(cuStreamWaitEvent)(stream, event, flags);
-	if (!result && sight.point.queue)
-		follow(stream, &sight);
+	/* It waits for the record that was seen. */
+	if (!result && place.queue && sight.point.queue && is_same(&sight) && !cn_cuda_is_capturing(stream))
+		cn_device_ops->queue_follow(place.queue, place.owner, sight.point);
 	return result;
 }
 

@@ -40,7 +40,9 @@ void cn_gpu_gather(CUcontext context, struct cn_gpu_points *ret_points)
 	ret_points->points = ret_points->at_hand;
 	ret_points->room = sizeof ret_points->at_hand / sizeof ret_points->at_hand[0];
 	ret_points->count = 0;
-	cn_cuda_each_of_context(context, add_point, ret_points);
+	ret_points->life = cn_cuda_each_of_context(context, add_point, ret_points);
+	if (!ret_points->life)
+		ret_points->count = 0;
 }
 
 void cn_gpu_drop(struct cn_gpu_points *points)
@@ -135,13 +137,15 @@ static CUresult gpu_stream_destroy_v1(CUstream stream)
 
 static CUresult gpu_stream_query(CUstream stream)
 {
-	struct cn_queue *queue = cn_gpu_has_pools() ? cn_cuda_known(stream) : NULL;
+	struct cn_cuda_place place = {.queue = NULL};
 
-	if (!queue)
+	if (cn_gpu_has_pools())
+		place = cn_cuda_known_place(stream);
+	if (!place.queue)
 		return CALL(cuStreamQuery)(stream);
-	struct cn_point point = cn_cuda_end_span_to_wait(queue);
+	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
 	CUresult result = CALL(cuStreamQuery)(stream);
-	if (!result)
+	if (!result && cn_cuda_place_stands(&place))
 		cn_cuda_seen(point, 0);
 	return result;
 }
@@ -153,17 +157,20 @@ static CUresult gpu_stream_query_ptsz(CUstream stream)
 
 static CUresult gpu_stream_synchronize(CUstream stream)
 {
-	struct cn_queue *queue = cn_gpu_has_pools() ? cn_cuda_known(stream) : NULL;
+	struct cn_cuda_place place = {.queue = NULL};
 
-	if (!queue)
+	if (cn_gpu_has_pools())
+		place = cn_cuda_known_place(stream);
+	if (!place.queue)
 		return CALL(cuStreamSynchronize)(stream);
-	struct cn_point point = cn_cuda_end_span_to_wait(queue);
+	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
 	CUresult result = CALL(cuStreamSynchronize)(stream);
-	if (!result)
-		cn_cuda_seen(point, MARK_PATIENCE_NS);
-	if (!result && point.queue && cn_point_reached(point))
+	if (result || !cn_cuda_place_stands(&place))
+		return result;
+	cn_cuda_seen(point, MARK_PATIENCE_NS);
+	if (point.queue && cn_point_reached(point))
 		cn_pools_settle(point);
-	return result;
+	return CUDA_SUCCESS;
 }
 
 static CUresult gpu_stream_synchronize_ptsz(CUstream stream)
@@ -219,9 +226,10 @@ static CUresult gpu_ctx_synchronize(void)
 
 	if (!cn_gpu_has_pools())
 		return CALL(cuCtxSynchronize)();
-	cn_gpu_gather(current_context(), &points);
+	CUcontext context = current_context();
+	cn_gpu_gather(context, &points);
 	CUresult result = CALL(cuCtxSynchronize)();
-	if (!result)
+	if (!result && cn_cuda_context_is(context, points.life))
 		settle(&points);
 	cn_gpu_drop(&points);
 	return result;
@@ -233,9 +241,10 @@ static CUresult gpu_ctx_synchronize_v2(void *context)
 
 	if (!cn_gpu_has_pools())
 		return CALL_AS(cuCtxSynchronize_v2, context_call)(context);
-	cn_gpu_gather(context ? context : current_context(), &points);
+	CUcontext waited_for = context ? context : current_context();
+	cn_gpu_gather(waited_for, &points);
 	CUresult result = CALL_AS(cuCtxSynchronize_v2, context_call)(context);
-	if (!result)
+	if (!result && cn_cuda_context_is(waited_for, points.life))
 		settle(&points);
 	cn_gpu_drop(&points);
 	return result;
@@ -251,17 +260,29 @@ static bool is_alive(CUcontext context)
 
 /* A context that may end by the call under way. */
 struct ending {
-	CUcontext context; /* NULL: none */
+	CUcontext context;     /* NULL: none */
+	uint64_t life;         /* see cn_cuda_context_ending() */
+	unsigned long long id; /* the driver's; 0: it does not say */
 	struct cn_gpu_points points;
 };
+
+/* A primary context that was ended and made again has the same handle, but another id. */
+static unsigned long long id_of(CUcontext context)
+{
+	void *ask = cn_cuda_function("cuCtxGetId", 12000, false);
+	unsigned long long id = 0;
+
+	return ask && !((__typeof__(&cuCtxGetId))ask)(context, &id) ? id : 0;
+}
 
 static void begin_end(struct ending *ending, CUcontext context)
 {
 	ending->context = context;
 	if (!context)
 		return;
+	ending->id = id_of(context);
 	cn_gpu_gather(context, &ending->points);
-	cn_cuda_context_ending(context);
+	ending->life = cn_cuda_context_ending(context);
 }
 
 static void end_end(struct ending *ending, bool over)
@@ -269,10 +290,10 @@ static void end_end(struct ending *ending, bool over)
 	if (!ending->context)
 		return;
 	if (over) {
-		cn_cuda_context_over(ending->context);
+		cn_cuda_context_over(ending->context, ending->life);
 		settle(&ending->points);
 	} else {
-		cn_cuda_context_stays(ending->context);
+		cn_cuda_context_stays(ending->context, ending->life);
 	}
 	cn_gpu_drop(&ending->points);
 }
@@ -322,6 +343,11 @@ static bool is_primary_active(CUdevice device)
 	return ask && !((__typeof__(&cuDevicePrimaryCtxGetState))ask)(device, &flags, &active) && active;
 }
 
+static bool has_primary_ended(CUdevice device, const struct ending *ending)
+{
+	return !is_primary_active(device) || (ending->context && id_of(ending->context) != ending->id);
+}
+
 CUcontext cn_gpu_primary(CUdevice device)
 {
 	void *retain = cn_cuda_function("cuDevicePrimaryCtxRetain", 7000, false);
@@ -342,7 +368,7 @@ static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
 		return driver(device);
 	begin_end(&ending, cn_gpu_primary(device));
 	CUresult result = driver(device);
-	end_end(&ending, (is_reset && !result) || !is_primary_active(device));
+	end_end(&ending, (is_reset && !result) || has_primary_ended(device, &ending));
 	return result;
 }
 
@@ -391,7 +417,7 @@ static CUresult gpu_green_ctx_destroy(void *green)
 	begin_end(&ending, context_of_green(green, &device));
 	begin_end(&primary, ending.context ? cn_gpu_primary(device) : NULL);
 	CUresult result = CALL_AS(cuGreenCtxDestroy, context_call)(green);
-	end_end(&primary, !is_primary_active(device));
+	end_end(&primary, has_primary_ended(device, &primary));
 	end_end(&ending, !result);
 	return result;
 }

@@ -22,9 +22,9 @@ enum {
 
 static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	void *address;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -39,7 +39,7 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 	result = cn_device_ops->host_allocate(bytes, &address);
 	if (result)
 		return result;
-	result = cn_memory_add(context, CN_MEMORY_PINNED, address, bytes, flags, NULL);
+	result = cn_memory_add(&home, CN_MEMORY_PINNED, address, bytes, flags, NULL);
 	if (result) {
 		cn_device_ops->host_free(address, bytes);
 		return result;
@@ -60,11 +60,11 @@ CN_EXPORT CUresult cuMemHostAlloc(void **ret_pointer, size_t bytes, unsigned int
 
 CN_EXPORT CUresult cuMemFreeHost(void *pointer)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&context);
+	CUresult result = cn_memory_enter_free(&home);
 
-	if (result || !pointer || cn_memory_free(context, (uintptr_t)pointer, CN_MEMORY_PINNED))
+	if (result || !pointer || cn_memory_free(&home, (uintptr_t)pointer, CN_MEMORY_PINNED))
 		return result;
 	if (!cn_memory_find((uintptr_t)pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no host memory was allocated at %p", pointer);
@@ -78,9 +78,9 @@ CN_EXPORT CUresult cuMemFreeHost(void *pointer)
 
 CN_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *ret_pointer, void *host_pointer, unsigned int flags)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -99,9 +99,9 @@ CN_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *ret_pointer, void *hos
 
 CN_EXPORT CUresult cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -122,8 +122,8 @@ CN_EXPORT CUresult cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 
 CN_EXPORT CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -141,20 +141,20 @@ CN_EXPORT CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned int f
 	result = cn_memory_populate((uintptr_t)pointer, bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
 	if (result)
 		return result;
-	return cn_memory_add(context, CN_MEMORY_REGISTERED, pointer, bytes, flags, NULL);
+	return cn_memory_add(&home, CN_MEMORY_REGISTERED, pointer, bytes, flags, NULL);
 }
 
 CN_EXPORT CUresult cuMemHostUnregister(void *pointer)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&context);
+	CUresult result = cn_memory_enter_free(&home);
 
 	if (result)
 		return result;
 	if (!pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory to let go is NULL");
-	if (cn_memory_free(context, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
+	if (cn_memory_free(&home, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
 		return CUDA_SUCCESS;
 	if (cn_memory_find((uintptr_t)pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is inside what was %s at %p", pointer,

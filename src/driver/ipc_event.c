@@ -57,25 +57,25 @@ void cn_ipc_event_drop(struct cn_ipc_event *ipc)
 	free(ipc);
 }
 
-CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, struct cn_stream *stream)
+CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, const struct cn_place *place)
 {
 	CUresult result =
-		cn_device_ops->signal_record(cn_shared_event_signal(ipc->shared), &stream->queue, cn_handle(stream));
+		cn_device_ops->signal_record(cn_shared_event_signal(ipc->shared), &place->stream->queue, place->owner);
 
 	cn_ipc_event_drop(ipc);
-	return result;
+	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 }
 
-CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, struct cn_stream *stream)
+CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, const struct cn_place *place)
 {
-	uint64_t owner = cn_handle(stream);
-	CUresult result = cn_device_ops->signal_wait(cn_shared_event_signal(ipc->shared), &stream->queue, owner);
+	struct cn_queue *queue = &place->stream->queue;
+	CUresult result = cn_device_ops->signal_wait(cn_shared_event_signal(ipc->shared), queue, place->owner);
 
 	cn_ipc_event_drop(ipc);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
-	if (!result && stream == &stream->context->legacy)
-		result = cn_device_ops->point_now(&stream->queue, owner, NULL);
-	return result;
+	if (!result && cn_place_is_legacy(place))
+		result = cn_device_ops->point_now(queue, place->owner, NULL);
+	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 }
 
 CUresult cn_ipc_event_query(struct cn_ipc_event *ipc)
@@ -101,15 +101,15 @@ _Static_assert(sizeof(CUipcEventHandle) == CN_HANDLE_BYTES, "as CUDA has it");
 CN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_handle)
 {
 	struct cn_ipc_event *ipc = NULL;
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_event *event;
 	CUipcEventHandle handle;
 
 	if (!ret_handle || !event_handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 	if (!result)
-		result = cn_device_has_handles(context->device);
+		result = cn_device_has_handles(home.device);
 	if (result)
 		return result;
 	memset(ret_handle, 0, sizeof *ret_handle);
@@ -136,16 +136,16 @@ CN_EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle han
 {
 	struct cn_shared_event *shared;
 	struct cn_ipc_event *ipc;
-	struct cn_context *context;
+	struct cn_home home;
 
 	if (!ret_event)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the event: phEvent is NULL");
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 	if (!result)
-		result = cn_device_has_handles(context->device);
+		result = cn_device_has_handles(home.device);
 	if (!result)
 		result = cn_shared_event_open((const unsigned char *)handle.reserved, &shared);
 	if (!result)
 		result = make(shared, true, &ipc);
-	return result ? result : cn_event_make(context, OPENED_FLAGS, ipc, ret_event);
+	return result ? result : cn_event_make(&home, OPENED_FLAGS, ipc, ret_event);
 }

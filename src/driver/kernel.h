@@ -26,7 +26,7 @@ struct cn_function {
 
 struct cn_module {
 	struct cn_object object; /* first */
-	struct cn_context *context;
+	struct cn_home home;
 	void *library;     /* of dlopen() */
 	int copy;          /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
 	dev_t file_device; /* which file it is; 0: a copy */
@@ -41,11 +41,11 @@ struct cn_module {
 /* cn_enter() for calls that need no current context, but none that was destroyed either. */
 static inline CUresult cn_enter_any_context(void)
 {
-	struct cn_context *context;
+	struct cn_home home;
 
 	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
 		return cn_enter();
-	return cn_enter_context(&context);
+	return cn_enter_context(&home);
 }
 
 /* kernel.c: whether a record of CENOTE_KERNEL can be believed, and a function of it; its handle works from now on. */

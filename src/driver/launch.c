@@ -158,17 +158,17 @@ static CUresult lock_function(CUfunction handle, struct cn_function **ret_functi
 }
 
 /* Check all there is to check, and hand it to the stream. The function's module is locked. */
-static CUresult submit(struct cn_function *function, struct cn_launch *launch, struct cn_stream *stream, void **params,
-		       void **extra)
+static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
+		       void **params, void **extra)
 {
 	void *arguments[CN_KERNEL_PARAMETERS_MAX];
 	struct cn_operation operation = {.kind = CN_LAUNCH};
 	struct cn_module *module = function->module;
 
-	if (module && module->context != stream->context)
+	if (module && module->home.context != place->context)
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
 				function->kernel.name);
-	CUresult result = check_shape(function, stream->context->device, launch);
+	CUresult result = check_shape(function, place->context->device, launch);
 	if (!result)
 		result = find_arguments(&function->kernel, params, extra, arguments);
 	if (result)
@@ -178,23 +178,23 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, s
 	operation.launch.arguments = arguments;
 	if (module)
 		module->launched = true;
-	return cn_stream_submit(stream, &operation, NULL);
+	return cn_stream_submit(place, &operation, NULL);
 }
 
 static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
 {
 	struct cn_function *function;
 	struct cn_module *module;
-	struct cn_stream *stream;
+	struct cn_place place;
 	CUresult result = cn_enter_any_context();
 
 	if (!result)
-		result = cn_stream_find(stream_handle, &stream);
+		result = cn_stream_find(stream_handle, &place);
 	if (!result)
 		result = lock_function(handle, &function, &module);
 	if (result)
 		return result;
-	result = submit(function, launch, stream, params, extra);
+	result = submit(function, launch, &place, params, extra);
 	if (module)
 		cn_unlock(&module->lock);
 	return result;
@@ -272,14 +272,14 @@ CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fun
 CN_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
 	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {.function = function, .data = data}};
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!function)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the host function is NULL");
-	return cn_stream_submit(stream, &operation, NULL);
+	return cn_stream_submit(&place, &operation, NULL);
 }
 
 /* ---- What a function says of itself ------------------------------------------------------------------------------ */
@@ -324,15 +324,9 @@ CN_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+/* The function's module is locked. */
+static CUresult set_attribute(struct cn_function *function, CUfunction_attribute attribute, int value)
 {
-	struct cn_function *function;
-	CUresult result = cn_enter();
-
-	if (!result)
-		result = cn_function_find(handle, &function);
-	if (result)
-		return result;
 	switch ((int)attribute) {
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
 		if (value < 0 || value > device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
@@ -353,4 +347,20 @@ CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute at
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no clusters");
 	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d of a function cannot be set", (int)attribute);
 	}
+}
+
+CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	result = set_attribute(function, attribute, value);
+	if (module)
+		cn_unlock(&module->lock);
+	return result;
 }

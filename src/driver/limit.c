@@ -58,9 +58,9 @@ static CUresult check_limit(CUlimit limit)
 
 CN_EXPORT CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	int shared_bytes = 0;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -68,14 +68,17 @@ CN_EXPORT CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the limit: pvalue is NULL");
 	result = check_limit(limit);
 	if (!result) {
-		*ret_value = atomic_load(&context->limits[limit]);
-		return CUDA_SUCCESS;
+		size_t value = atomic_load(&home.context->limits[limit]);
+		result = cn_home_check(&home);
+		if (!result)
+			*ret_value = value;
+		return result;
 	}
 	if (result != CUDA_ERROR_NOT_PERMITTED)
 		return result;
 	if (limit == CU_LIMIT_SHMEM_SIZE)
-		result = cn_device_ops->attribute(context->device,
-						  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared_bytes);
+		result = cn_device_ops->attribute(home.device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+						  &shared_bytes);
 	else
 		result = CUDA_SUCCESS; /* the context is no graphics queue's: 0 */
 	if (!result)
@@ -85,8 +88,8 @@ CN_EXPORT CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 
 CN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
 		result = check_limit(limit);
@@ -100,32 +103,43 @@ CN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 				row->least, row->most, value);
 	value = value > row->most ? row->most : value < row->least ? row->least : value;
 	value = (value + row->step - 1) / row->step * row->step;
-	atomic_store(&context->limits[limit], value);
+	result = cn_home_lock(&home);
+	if (result)
+		return result;
+	atomic_store(&home.context->limits[limit], value);
+	cn_unlock(&home.context->lock);
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
 	if (!ret_config)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the setting: pconfig is NULL");
-	*ret_config = (CUfunc_cache)atomic_load(&context->cache_config);
-	return CUDA_SUCCESS;
+	int config = atomic_load(&home.context->cache_config);
+	result = cn_home_check(&home);
+	if (!result)
+		*ret_config = (CUfunc_cache)config;
+	return result;
 }
 
 CN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no cache setting %d", (int)config);
-	atomic_store(&context->cache_config, (int)config);
+	result = cn_home_lock(&home);
+	if (result)
+		return result;
+	atomic_store(&home.context->cache_config, (int)config);
+	cn_unlock(&home.context->lock);
 	return CUDA_SUCCESS;
 }

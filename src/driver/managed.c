@@ -175,10 +175,10 @@ static CUresult make_change(struct change *change, CUdeviceptr pointer, size_t b
 
 CN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned int flags)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	void *address;
 	int managed = 0;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -191,11 +191,11 @@ CN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, uns
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"managed memory is CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST; the flags are 0x%x",
 				flags);
-	result = cn_device_ops->attribute(context->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, &managed);
+	result = cn_device_ops->attribute(home.device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, &managed);
 	if (result)
 		return result;
 	if (!managed)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no managed memory", context->device->ordinal);
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no managed memory", home.device->ordinal);
 
 	result = cn_device_ops->host_allocate(bytes, &address);
 	if (result)
@@ -205,7 +205,7 @@ CN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, uns
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
 		goto err_free_memory;
 	}
-	result = cn_memory_add(context, CN_MEMORY_MANAGED, address, bytes, flags, advice);
+	result = cn_memory_add(&home, CN_MEMORY_MANAGED, address, bytes, flags, advice);
 	if (result)
 		goto err_free_advice;
 	*ret_pointer = (uintptr_t)address;
@@ -274,9 +274,9 @@ static CUresult check_range(CUdeviceptr pointer, size_t bytes)
 CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation location)
 {
 	struct change change = {.location = nowhere};
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
 		result = check_range(pointer, bytes);
@@ -306,8 +306,8 @@ CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise a
 CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags, CUstream handle)
 {
 	struct change change = {.kind = CHANGE_PREFETCHED, .set = true};
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
@@ -419,9 +419,9 @@ static void answer_attribute(const struct cn_advice *answer, void *ret_data, siz
 CN_EXPORT CUresult cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CUmem_range_attribute *attributes,
 					   size_t count, CUdeviceptr pointer, size_t bytes)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct query query;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;

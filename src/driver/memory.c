@@ -6,7 +6,7 @@
  * allocated first and entered then; it is removed first and given back then. So between the two a freed address is
  * known to nobody, and two threads that free the same address cannot both succeed.
  *
- * Memory belongs to the context it was allocated in, and goes with it. A context stops being active before its memory
+ * Memory belongs to the context it was allocated in, and goes with it. A context has no life any more before its memory
  * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
  */
 #include "driver/memory.h"
@@ -99,13 +99,13 @@ static bool holds_registration_locked(uint64_t start)
 	return found && found->facts.kind == CN_MEMORY_REGISTERED;
 }
 
-static bool is_alive(const struct cn_memory *facts)
+/* The context that memory belongs to, as it was found when the memory was entered. */
+static struct cn_home home_of(const struct cn_memory *facts)
 {
-	return facts->context_handle && cn_handle(facts->context) == facts->context_handle &&
-	       atomic_load(&facts->context->active);
+	return (struct cn_home){.context = facts->context, .device = facts->device, .life = facts->context_life};
 }
 
-CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, void *address, size_t bytes,
+CUresult cn_memory_add(const struct cn_home *home, enum cn_memory_kind kind, void *address, size_t bytes,
 		       unsigned int flags, struct cn_advice *advice)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
@@ -117,15 +117,16 @@ CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, voi
 		.kind = kind,
 		.start = start,
 		.bytes = bytes,
-		.device = context->device,
-		.context = context,
-		.context_handle = cn_handle(context),
+		.device = home->device,
+		.context = home->context,
+		.context_life = home->life,
+		.context_handle = cn_handle(home->context), /* the life says, below, that it is this one's */
 		.flags = flags,
 	};
 	allocation->advice = advice;
 
 	cn_lock(&registry.lock);
-	bool alive = is_alive(&allocation->facts);
+	bool alive = cn_home_stands(home);
 	bool entered = alive && cn_map_insert(&registry.map, &allocation->node, start, bytes);
 	if (alive && !entered && kind != CN_MEMORY_REGISTERED) {
 		stale = remove_stale_locked(start, bytes);
@@ -199,13 +200,13 @@ static struct allocation *find_start_locked(uint64_t address, unsigned int kinds
 	return found && found->node.start == address && (found->facts.kind & kinds) ? found : NULL;
 }
 
-CUresult cn_memory_enter_free(struct cn_context **ret_context)
+CUresult cn_memory_enter_free(struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
 	if (result || (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1]))
-		return result ? result : cn_enter_context(ret_context);
-	*ret_context = NULL;
+		return result ? result : cn_enter_context(ret_home);
+	ret_home->context = NULL;
 	return CUDA_SUCCESS;
 }
 
@@ -220,7 +221,15 @@ static struct allocation *take_out(uint64_t address, unsigned int kinds)
 	return allocation;
 }
 
-bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds)
+void cn_memory_wait(const struct cn_memory *memory, const struct cn_home *current)
+{
+	struct cn_home home = home_of(memory);
+
+	if (home.context && home.context != current->context)
+		cn_context_drain(&home);
+}
+
+bool cn_memory_free(const struct cn_home *current, uint64_t address, unsigned int kinds)
 {
 	struct allocation *allocation = take_out(address, kinds);
 
@@ -228,10 +237,9 @@ bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int k
 		return false;
 
 	/* A failure of the work before is its stream's to tell; the memory is free all the same. */
-	if (is_alive(&allocation->facts))
-		cn_context_wait(allocation->facts.context);
-	if (current && current != allocation->facts.context)
-		cn_context_wait(current);
+	if (current->context)
+		cn_context_drain(current);
+	cn_memory_wait(&allocation->facts, current);
 	give_back(allocation);
 	return true;
 }
@@ -243,7 +251,7 @@ static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 	give_back(data);
 }
 
-CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, unsigned int kinds)
+CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds)
 {
 	struct allocation *allocation = take_out(address, kinds);
 
@@ -253,7 +261,7 @@ CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, un
 		.kind = CN_CALLBACK,
 		.callback = {.function = give_back_in_stream, .data = allocation},
 	};
-	CUresult result = cn_stream_submit(stream, &operation, NULL);
+	CUresult result = cn_stream_submit(place, &operation, NULL);
 	if (result) { /* the memory is still there, and so is its place in the map */
 		cn_lock(&registry.lock);
 		cn_map_insert(&registry.map, &allocation->node, address, allocation->node.bytes);
@@ -531,30 +539,30 @@ CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_HANDLE_BY
 }
 
 /* The memory that a context has open by this handle, opened once more. */
-static struct allocation *open_again_locked(const struct cn_context *context,
-					    const unsigned char handle[CN_HANDLE_BYTES])
+static struct allocation *open_again_locked(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES])
 {
 	struct allocation *found = *opened_bucket(handle);
 
-	while (found && (found->facts.context != context || memcmp(found->handle, handle, CN_HANDLE_BYTES) != 0))
+	while (found &&
+	       (found->facts.context_life != home->life || memcmp(found->handle, handle, CN_HANDLE_BYTES) != 0))
 		found = found->opened_next;
 	if (found)
 		found->opened_count++;
 	return found;
 }
 
-bool cn_memory_open_again(const struct cn_context *context, const unsigned char handle[CN_HANDLE_BYTES],
+bool cn_memory_open_again(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES],
 			  uint64_t *ret_address)
 {
 	cn_lock(&registry.lock);
-	const struct allocation *found = open_again_locked(context, handle);
+	const struct allocation *found = open_again_locked(home, handle);
 	if (found)
 		*ret_address = found->facts.start;
 	cn_unlock(&registry.lock);
 	return found;
 }
 
-CUresult cn_memory_add_opened(struct cn_context *context, struct cn_device *device,
+CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *device,
 			      const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
 			      uint64_t *ret_address)
 {
@@ -568,17 +576,18 @@ CUresult cn_memory_add_opened(struct cn_context *context, struct cn_device *devi
 		.start = (uintptr_t)facts->address,
 		.bytes = facts->bytes,
 		.device = device,
-		.context = context,
-		.context_handle = cn_handle(context),
-		.sync_memops = true, /* the other process looks at it at any time */
+		.context = home->context,
+		.context_life = home->life,
+		.context_handle = cn_handle(home->context), /* see cn_memory_add() */
+		.sync_memops = true,                        /* the other process looks at it at any time */
 	};
 	allocation->borrowed = borrowed;
 	allocation->opened_count = 1;
 	memcpy(allocation->handle, handle, sizeof allocation->handle);
 
 	cn_lock(&registry.lock);
-	bool alive = is_alive(&allocation->facts);
-	const struct allocation *before = alive ? open_again_locked(context, handle) : NULL;
+	bool alive = cn_home_stands(home);
+	const struct allocation *before = alive ? open_again_locked(home, handle) : NULL;
 	bool entered = false;
 	if (alive && !before) {
 		stale = remove_stale_locked(allocation->facts.start, facts->bytes);
@@ -664,12 +673,12 @@ CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
 
 CN_EXPORT CUresult cuMemGetInfo(size_t *ret_free, size_t *ret_total)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
-	size_t total = context->device->total_bytes, used = atomic_load(&context->device->used_bytes);
+	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
 	if (ret_free)
 		*ret_free = used < total ? total - used : 0;
 	if (ret_total)
@@ -681,16 +690,16 @@ CN_EXPORT CUresult cuMemGetInfo(size_t *ret_free, size_t *ret_total)
  * As the driver does, the calls below leave 0 in an output when they fail: programs look at that instead of the code.
  */
 
-static CUresult allocate(struct cn_context *context, size_t bytes, CUdeviceptr *ret_pointer)
+static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *ret_pointer)
 {
 	void *address;
-	CUresult result = cn_device_ops->memory_allocate(context->device, bytes, &address);
+	CUresult result = cn_device_ops->memory_allocate(home->device, bytes, &address);
 
 	if (result)
 		return result;
-	result = cn_memory_add(context, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
+	result = cn_memory_add(home, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
 	if (result) {
-		cn_device_ops->memory_free(context->device, address);
+		cn_device_ops->memory_free(home->device, address);
 		return result;
 	}
 	*ret_pointer = (uintptr_t)address;
@@ -699,8 +708,8 @@ static CUresult allocate(struct cn_context *context, size_t bytes, CUdeviceptr *
 
 CN_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret_pointer, size_t bytes)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -709,15 +718,15 @@ CN_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret_pointer, size_t bytes)
 	*ret_pointer = 0;
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
-	return allocate(context, bytes, ret_pointer);
+	return allocate(&home, bytes, ret_pointer);
 }
 
 CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
 				   unsigned int element_bytes)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	size_t pitch, bytes;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -736,18 +745,18 @@ CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, 
 	*ret_pitch = pitch;
 	if (__builtin_mul_overflow(pitch, rows, &bytes))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes are more than memory", rows, pitch);
-	return allocate(context, bytes, ret_pointer);
+	return allocate(&home, bytes, ret_pointer);
 }
 
 CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&context);
+	CUresult result = cn_memory_enter_free(&home);
 
 	if (result || !pointer)
 		return result;
-	if (cn_memory_free(context, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
+	if (cn_memory_free(&home, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
 		return CUDA_SUCCESS;
 	if (cn_pool_find_memory(pointer, &memory))
 		return cn_pool_free_now(pointer);
@@ -768,14 +777,14 @@ CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 
 CN_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
 		return result;
 	bool known = cn_memory_find(pointer, &memory);
-	if (known && !cn_memory_allows(&memory, context->device, false)) {
+	if (known && !cn_memory_allows(&memory, home.device, false)) {
 		known = false;
 		memory.start = memory.bytes = 0;
 	}

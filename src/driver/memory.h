@@ -29,6 +29,7 @@ struct cn_memory {
 	size_t bytes; /* as asked for */
 	struct cn_device *device;
 	struct cn_context *context;
+	uint64_t context_life;
 	uint64_t context_handle;
 	unsigned int flags; /* as given when it was allocated or registered */
 	uint64_t id;        /* never used twice in a process */
@@ -91,7 +92,7 @@ struct cn_advice; /* managed.c */
  * memory to be registered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part of it is, and CUDA_ERROR_INVALID_VALUE
  * when part of it was allocated here. `advice`, for managed memory alone, becomes the registry's.
  */
-CUresult cn_memory_add(struct cn_context *context, enum cn_memory_kind kind, void *address, size_t bytes,
+CUresult cn_memory_add(const struct cn_home *home, enum cn_memory_kind kind, void *address, size_t bytes,
 		       unsigned int flags, struct cn_advice *advice);
 
 /* Forget what was registered at addresses that the system has given to us since: the program unmapped it under us. */
@@ -105,26 +106,29 @@ void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, un
 /* The first memory that ends after the address. False: there is none. */
 bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory);
 
+/* Sleep for the work of the memory's context, if it has one that is not the current one. */
+void cn_memory_wait(const struct cn_memory *memory, const struct cn_home *current);
+
 /* The memory around an address; kind CN_MEMORY_FOREIGN, and false, when there is none. */
 bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory);
 
 /*
- * The way into a call that frees: it needs no current context (*ret_context is NULL then), but refuses one that was
+ * The way into a call that frees: it needs no current context (it is NULL in *ret_home then), but refuses one that was
  * destroyed.
  */
-CUresult cn_memory_enter_free(struct cn_context **ret_context);
+CUresult cn_memory_enter_free(struct cn_home *ret_home);
 
 /*
  * Remove the memory of one of these kinds that begins at the address, wait for the work that may use it, and give it
  * back. False, and nothing happened, when there is none.
  */
-bool cn_memory_free(struct cn_context *current, uint64_t address, unsigned int kinds);
+bool cn_memory_free(const struct cn_home *current, uint64_t address, unsigned int kinds);
 
 /*
  * Free memory of one of these kinds when the stream has come to it; its address is dead at once. CUDA_ERROR_NOT_FOUND,
  * and nothing happened, when there is none.
  */
-CUresult cn_memory_free_in_stream(struct cn_stream *stream, uint64_t address, unsigned int kinds);
+CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds);
 
 /*
  * The memory that holds a whole range. CUDA_ERROR_INVALID_VALUE when it begins in memory that ends too early, or wraps
@@ -152,10 +156,10 @@ enum { CN_MEMORY_HANDLE_BYTES = 64 };
 /* The handle of the device memory around an address, which has one from then on. */
 CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_MEMORY_HANDLE_BYTES]);
 /* If the context has this handle open, open it once more. */
-bool cn_memory_open_again(const struct cn_context *context, const unsigned char handle[CN_MEMORY_HANDLE_BYTES],
+bool cn_memory_open_again(const struct cn_home *home, const unsigned char handle[CN_MEMORY_HANDLE_BYTES],
 			  uint64_t *ret_address);
 /* Enter memory of a device that was opened by a handle; on success it is the registry's. */
-CUresult cn_memory_add_opened(struct cn_context *context, struct cn_device *device,
+CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *device,
 			      const unsigned char handle[CN_MEMORY_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
 			      uint64_t *ret_address);
 /* Close opened memory once; the last time it goes. False: no such memory begins at the address. */
@@ -209,9 +213,9 @@ enum cn_manner {
 
 CUresult cn_copy(const struct cn_copy *copy, CUstream stream, enum cn_manner manner);
 /* The stream of a copy. Host functions may name a stream, but not copy in it: a copy can wait. */
-CUresult cn_copy_find_stream(CUstream handle, struct cn_stream **ret_stream);
+CUresult cn_copy_find_stream(CUstream handle, struct cn_place *ret_place);
 /* Look the sides up and copy, in a stream that was found so. Rows are not empty. */
-CUresult cn_copy_run(struct cn_stream *stream, const struct cn_copy *copy, enum cn_manner manner,
+CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, enum cn_manner manner,
 		     struct cn_point *ret_point);
 CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream stream, enum cn_manner manner);
 CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream stream, enum cn_manner manner);

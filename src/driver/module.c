@@ -125,7 +125,7 @@ static void forget_variables(struct cn_module *module)
 	while (module->variables) {
 		struct cn_variable *variable = module->variables;
 		module->variables = variable->next;
-		(void)cn_memory_free(module->context, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
+		(void)cn_memory_free(&module->home, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
 		free(variable);
 	}
 }
@@ -142,7 +142,7 @@ static void unload(struct cn_module *module, bool idle)
 	cn_unlock(&module->lock);
 
 	if (launched && !idle)
-		(void)cn_context_wait(module->context);
+		cn_context_drain(&module->home);
 	forget_variables(module);
 	close_library(module);
 	leave_list(module); /* last: whoever takes the file itself must get a new instance */
@@ -155,7 +155,7 @@ static void unload(struct cn_module *module, bool idle)
 }
 
 /* `path`: of the image's file, if it is one. */
-static CUresult load(struct cn_context *context, const struct cn_image *image, const char *path, CUmodule *ret_module)
+static CUresult load(const struct cn_home *home, const struct cn_image *image, const char *path, CUmodule *ret_module)
 {
 	struct cn_module *module;
 	uint64_t bytes = 0;
@@ -166,7 +166,7 @@ static CUresult load(struct cn_context *context, const struct cn_image *image, c
 	module = cn_table_take(&cn_modules);
 	if (!module)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's record");
-	module->context = context;
+	module->home = *home;
 	module->functions = NULL;
 	module->variables = NULL;
 	module->launched = false;
@@ -180,7 +180,7 @@ static CUresult load(struct cn_context *context, const struct cn_image *image, c
 		goto err_leave;
 	uint64_t handle = cn_table_publish(&cn_modules, module);
 	/* A context that went meanwhile did not see this module; if it did, it has retired the handle. */
-	if (!atomic_load(&context->active)) {
+	if (!cn_home_stands(home)) {
 		if (cn_table_retire(module, handle))
 			unload(module, true);
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
@@ -197,10 +197,10 @@ err_leave:
 CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
 	struct cn_image image = {.file = -1};
-	struct cn_context *context;
+	struct cn_home home;
 	struct stat status;
 	char full_path[PATH_MAX + 2];
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -216,7 +216,7 @@ CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 	}
 	/* The dynamic linker would look for a name without a slash elsewhere. */
 	snprintf(full_path, sizeof full_path, "%s%s", strchr(path, '/') ? "" : "./", path);
-	result = load(context, &image, full_path, module);
+	result = load(&home, &image, full_path, module);
 	close(image.file);
 	return result;
 }
@@ -224,14 +224,14 @@ CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
 {
 	struct cn_image image = {.file = -1, .memory = memory};
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
 	if (!module || !memory)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuModuleLoadData needs an image and a place for the module");
-	return load(context, &image, NULL, module);
+	return load(&home, &image, NULL, module);
 }
 
 CN_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
@@ -281,7 +281,7 @@ static struct cn_module *take_module(struct cn_context *context)
 	cn_lock(&loaded.lock);
 	for (found = loaded.first; found; found = found->next) {
 		uint64_t handle = cn_handle(found);
-		if (found->context == context && handle && cn_table_retire(found, handle))
+		if (found->home.context == context && handle && cn_table_retire(found, handle))
 			break;
 	}
 	cn_unlock(&loaded.lock);
@@ -410,7 +410,7 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	variable = malloc(sizeof *variable);
 	if (!variable)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a variable's record");
-	CUresult result = cn_memory_add(module->context, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
+	CUresult result = cn_memory_add(&module->home, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
 	if (result) {
 		free(variable);
 		return result;

@@ -79,15 +79,15 @@ static int active_blocks(const struct processor *processor, struct cn_function *
 static CUresult enter(CUfunction handle, struct processor *ret_processor, struct cn_device **ret_device,
 		      struct cn_function **ret_function)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (!result)
 		result = cn_function_find(handle, ret_function);
 	if (result)
 		return result;
-	*ret_device = context->device;
-	return read_processor(context->device, ret_processor);
+	*ret_device = home.device;
+	return read_processor(home.device, ret_processor);
 }
 
 CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction handle, int block_threads,

@@ -69,13 +69,13 @@ CN_EXPORT CUresult cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback ca
 {
 	/* The callback is told the stream as the program named it: NULL. */
 	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, NULL, data}};
-	struct cn_stream *stream;
+	struct cn_place place;
 	CUresult result;
 
 	if (handle || !callback || flags)
 		return cuStreamAddCallback(own(handle), callback, data, flags);
-	result = cn_stream_find(CU_STREAM_PER_THREAD, &stream);
-	return result ? result : cn_stream_submit(stream, &operation, NULL);
+	result = cn_stream_find(CU_STREAM_PER_THREAD, &place);
+	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
 CN_EXPORT CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,

@@ -68,6 +68,14 @@ bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
  * Each call comes in two forms, which differ in how they find a stream: on a GPU the streams are the driver's.
  */
 
+/* The stream was destroyed meanwhile. */
+static __attribute__((noinline)) CUresult undo_allocation(CUdeviceptr *ret_pointer)
+{
+	cn_pool_free_now(*ret_pointer);
+	*ret_pointer = 0;
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream was destroyed during the call");
+}
+
 static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_memory_pool *pool,
 				struct cn_queue *queue, uint64_t owner)
 {
@@ -76,9 +84,12 @@ static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct c
 	if (!bytes)
 		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeAsync() takes back */
 	CUresult result = cn_pool_allocate(pool->pool, queue, owner, bytes, &address);
-	if (!result)
-		*ret_pointer = (uintptr_t)address;
-	return result;
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	*ret_pointer = (uintptr_t)address;
+	/* Else it was not: the block may be what another stream, which has the queue now, has freed. */
+	bool was_in_order = atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+	return __builtin_expect(was_in_order, 1) ? CUDA_SUCCESS : undo_allocation(ret_pointer);
 }
 
 static inline CUresult allocate_current(CUdeviceptr *ret_pointer, size_t bytes, struct cn_device *device,
@@ -103,7 +114,7 @@ static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUm
 	if (!result)
 		result = allocate(ret_pointer, bytes, pool, queue, owner);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
-		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may be the stream. */
+		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may the stream be. */
 		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner))
 			cn_pool_free_now(*ret_pointer);
 		*ret_pointer = 0;
@@ -125,17 +136,24 @@ static inline CUresult enter_allocation(CUdeviceptr *ret_pointer)
 	return CUDA_SUCCESS;
 }
 
+/* What a pool or a queue says of a stream that is gone is said of its context, if that is gone. */
+static inline CUresult in_stream(CUresult result, const struct cn_place *place)
+{
+	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
+}
+
 CN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
 
 	if (!result)
-		result = cn_stream_find(handle, &stream);
+		result = cn_stream_find_quickly(handle, &place);
 	if (result)
 		return result;
-	struct cn_device *device = atomic_load_explicit(&stream->context->device, memory_order_relaxed);
-	return allocate_current(ret_pointer, bytes, device, &stream->queue, cn_handle(stream));
+	struct cn_device *device = atomic_load_explicit(&place.context->device, memory_order_relaxed);
+	result = allocate_current(ret_pointer, bytes, device, &place.stream->queue, place.owner);
+	return in_stream(result, &place);
 }
 
 CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
@@ -152,12 +170,15 @@ CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream han
 
 CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
 
 	if (!result)
-		result = cn_stream_find(handle, &stream);
-	return result ? result : allocate_from(ret_pointer, bytes, pool, &stream->queue, cn_handle(stream));
+		result = cn_stream_find_quickly(handle, &place);
+	if (result)
+		return result;
+	result = allocate_from(ret_pointer, bytes, pool, &place.stream->queue, place.owner);
+	return in_stream(result, &place);
 }
 
 CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
@@ -216,20 +237,20 @@ static CUresult explain(uint64_t address)
 CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
 	struct cn_memory memory;
-	struct cn_stream *stream;
+	struct cn_place place;
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_stream_find(handle, &stream);
+		result = cn_stream_find_quickly(handle, &place);
 	if (result || !pointer)
 		return result;
-	result = free_block(pointer, &stream->queue, cn_handle(stream));
+	result = free_block(pointer, &place.stream->queue, place.owner);
 	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_FOUND, 1))
-		return result;
+		return in_stream(result, &place);
 	if (cn_memory_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"managed memory is not freed in stream order: cuMemFree() frees it");
-	result = cn_memory_free_in_stream(stream, pointer, CN_MEMORY_DEVICE);
+	result = cn_memory_free_in_stream(&place, pointer, CN_MEMORY_DEVICE);
 	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
 }
 

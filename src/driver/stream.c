@@ -18,8 +18,7 @@ enum { PRIORITY_LEAST = 0, PRIORITY_GREATEST = -5 };
 /* A per-thread default stream: found by the context it belongs to. */
 struct cn_thread_stream {
 	struct cn_thread_stream *next;
-	uint64_t context_handle;
-	unsigned long long context_id; /* a primary context keeps its handle over a reset, but not its id */
+	uint64_t context_life;
 	struct cn_stream *stream;
 	uint64_t handle;
 };
@@ -63,7 +62,7 @@ static void reap(void)
 }
 
 /* The handle that is returned is this stream's: when the context ends meanwhile, the slot may be another's already. */
-static CUresult make_stream(struct cn_context *context, unsigned int flags, int priority, struct cn_stream **ret_stream,
+static CUresult make_stream(const struct cn_home *home, unsigned int flags, int priority, struct cn_stream **ret_stream,
 			    uint64_t *ret_handle)
 {
 	uint64_t handle = 0;
@@ -73,18 +72,18 @@ static CUresult make_stream(struct cn_context *context, unsigned int flags, int 
 	if (!stream)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a stream");
 	cn_lock(&making);
-	bool active = atomic_load(&context->active);
-	if (active) {
-		stream->context = context;
+	bool alive = cn_home_stands(home);
+	if (alive) {
+		stream->context = home->context;
 		stream->flags = flags;
 		stream->priority = priority;
 		stream->id = cn_stream_next_id();
 		handle = cn_table_publish(&cn_streams, stream);
-		cn_device_ops->queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &context->group,
+		cn_device_ops->queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &home->context->group,
 					  handle);
 	}
 	cn_unlock(&making);
-	if (!active) {
+	if (!alive) {
 		cn_table_give(&cn_streams, stream);
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 	}
@@ -118,14 +117,12 @@ static void forget_dead(void)
 }
 
 /* This thread's default stream in a context. */
-static CUresult thread_stream(struct cn_context *context, struct cn_stream **ret_stream)
+static CUresult thread_stream(const struct cn_home *home, struct cn_place *ret_place)
 {
-	uint64_t context_handle = cn_handle(context);
-	struct cn_thread_stream *own;
+	struct cn_thread_stream *own = cn_thread.streams;
 
-	for (own = cn_thread.streams; own; own = own->next)
-		if (own->context_handle == context_handle && own->context_id == context->id)
-			break;
+	while (own && own->context_life != home->life)
+		own = own->next;
 	if (!own) {
 		CUresult result = cn_thread_keep();
 		if (result)
@@ -134,17 +131,16 @@ static CUresult thread_stream(struct cn_context *context, struct cn_stream **ret
 		own = calloc(1, sizeof *own);
 		if (!own)
 			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's default stream");
-		result = make_stream(context, CU_STREAM_DEFAULT, PRIORITY_LEAST, &own->stream, &own->handle);
+		result = make_stream(home, CU_STREAM_DEFAULT, PRIORITY_LEAST, &own->stream, &own->handle);
 		if (result) {
 			free(own);
 			return result;
 		}
-		own->context_handle = context_handle;
-		own->context_id = context->id;
+		own->context_life = home->life;
 		own->next = cn_thread.streams;
 		cn_thread.streams = own;
 	}
-	*ret_stream = own->stream;
+	*ret_place = (struct cn_place){.stream = own->stream, .context = home->context, .owner = own->handle};
 	return CUDA_SUCCESS;
 }
 
@@ -166,9 +162,9 @@ static CUresult no_stream(CUstream handle)
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a stream, or not any more", (void *)handle);
 }
 
-CUresult cn_stream_find(CUstream handle, struct cn_stream **ret_stream)
+CUresult cn_stream_find(CUstream handle, struct cn_place *ret_place)
 {
-	struct cn_context *context;
+	struct cn_home home;
 	CUresult result;
 
 	if ((uintptr_t)handle > (uintptr_t)CU_STREAM_PER_THREAD) {
@@ -176,23 +172,34 @@ CUresult cn_stream_find(CUstream handle, struct cn_stream **ret_stream)
 		if (result)
 			return result;
 		struct cn_stream *stream = cn_table_find(&cn_streams, handle);
-		if (!stream)
+		struct cn_context *context = stream ? atomic_load(&stream->context) : NULL;
+		if (!stream || cn_handle(stream) != (uintptr_t)handle) /* else the context is this stream's */
 			return no_stream(handle);
-		*ret_stream = stream;
+		*ret_place = (struct cn_place){.stream = stream, .context = context, .owner = (uintptr_t)handle};
 		return CUDA_SUCCESS;
 	}
-	result = cn_enter_context(&context);
+	result = cn_enter_context(&home);
 	if (result)
 		return result;
 	if (handle == CU_STREAM_PER_THREAD)
-		return thread_stream(context, ret_stream);
-	*ret_stream = &context->legacy;
+		return thread_stream(&home, ret_place);
+	*ret_place = (struct cn_place){.stream = &home.context->legacy, .context = home.context, .owner = home.life};
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_stream_submit(struct cn_stream *stream, const struct cn_operation *operation, struct cn_point *ret_point)
+CUresult cn_place_is_gone(const struct cn_place *place)
 {
-	return cn_device_ops->submit(&stream->queue, cn_handle(stream), operation, ret_point);
+	if (cn_place_is_legacy(place))
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
+	return no_stream((CUstream)(uintptr_t)place->owner);
+}
+
+CUresult cn_stream_submit(const struct cn_place *place, const struct cn_operation *operation,
+			  struct cn_point *ret_point)
+{
+	CUresult result = cn_device_ops->submit(&place->stream->queue, place->owner, operation, ret_point);
+
+	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
 }
 
 /* Add what is pending in a queue to a list. */
@@ -226,23 +233,31 @@ static size_t pending(struct cn_context *context, bool all, uint32_t slot_count,
 	return count;
 }
 
+/* Is the record another context's? Then what this one had to do was waited for when it ended. */
+static bool is_over(const struct cn_home *home)
+{
+	uint64_t life = atomic_load(&home->context->life);
+
+	return life && life != home->life;
+}
+
 /* Sleep until what is pending now has happened. What comes later is not waited for: it may depend on the caller. */
-static void wait_pending(struct cn_context *context, bool all)
+static void wait_pending(const struct cn_home *home, bool all)
 {
 	uint32_t slot_count = atomic_load(&cn_streams.count);
 	struct cn_point one, *points;
 	size_t count;
 
-	if (!pending(context, all, slot_count, NULL, 0))
+	if (!pending(home->context, all, slot_count, NULL, 0))
 		return;
 	points = malloc(((size_t)slot_count + 1) * sizeof *points);
 	if (points) {
-		count = pending(context, all, slot_count, points, (size_t)slot_count + 1);
-		for (size_t i = 0; i < count; i++)
+		count = pending(home->context, all, slot_count, points, (size_t)slot_count + 1);
+		for (size_t i = 0; i < count && !is_over(home); i++)
 			cn_device_ops->point_wait(points[i]);
 		free(points);
 	} else {
-		while (pending(context, all, slot_count, &one, 1))
+		while (pending(home->context, all, slot_count, &one, 1) && !is_over(home))
 			cn_device_ops->point_wait(one);
 	}
 }
@@ -257,11 +272,6 @@ size_t cn_streams_pending(struct cn_point *points, size_t room)
 	for (uint32_t i = 0; i < stream_count; i++)
 		add_pending(&((struct cn_stream *)cn_table_slot(&cn_streams, i))->queue, points, room, &count);
 	return count;
-}
-
-static bool is_legacy(const struct cn_stream *stream)
-{
-	return stream == &stream->context->legacy;
 }
 
 CUresult cn_point_wait(struct cn_point point)
@@ -285,17 +295,25 @@ static CUresult explain_failure(CUresult failure)
 		       : CUDA_SUCCESS;
 }
 
-/* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
-CUresult cn_stream_wait(struct cn_stream *stream)
+/* What the stream says of its work so far, if it is still the one that was found. */
+static CUresult outcome(const struct cn_place *place)
 {
-	struct cn_point point = {&stream->queue, atomic_load(&stream->queue.submitted)};
+	CUresult failure = atomic_load_explicit(&place->stream->queue.failure, memory_order_acquire);
+
+	return cn_place_stands(place) ? explain_failure(failure) : cn_place_is_gone(place);
+}
+
+/* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
+CUresult cn_stream_wait(const struct cn_place *place)
+{
+	struct cn_point point = {&place->stream->queue, atomic_load(&place->stream->queue.submitted)};
 	CUresult result = CUDA_SUCCESS;
 
-	if (is_legacy(stream))
-		wait_pending(stream->context, false);
+	if (cn_place_is_legacy(place))
+		wait_pending(&(struct cn_home){.context = place->context, .life = place->owner}, false);
 	else
-		result = cn_point_wait(point);
-	return result ? result : explain_failure(atomic_load_explicit(&stream->queue.failure, memory_order_relaxed));
+		result = cn_place_stands(place) ? cn_point_wait(point) : cn_place_is_gone(place);
+	return result ? result : outcome(place);
 }
 
 void cn_streams_destroy(struct cn_context *context)
@@ -313,18 +331,26 @@ void cn_streams_destroy(struct cn_context *context)
 	reap();
 }
 
-CUresult cn_streams_wait(struct cn_context *context)
+void cn_context_drain(const struct cn_home *home)
+{
+	wait_pending(home, true);
+}
+
+CUresult cn_context_wait(const struct cn_home *home)
 {
 	uint32_t count = atomic_load(&cn_streams.count);
+	struct cn_context *context = home->context;
 	CUresult failure = atomic_load(&context->legacy.queue.failure);
 
-	wait_pending(context, true);
+	wait_pending(home, true);
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (cn_handle(stream) && stream->context == context)
 			failure = atomic_load(&stream->queue.failure);
 	}
-	return explain_failure(failure ? failure : atomic_load(&context->legacy.queue.failure));
+	failure = failure ? failure : atomic_load(&context->legacy.queue.failure);
+	CUresult result = cn_home_check(home);
+	return result ? result : explain_failure(failure);
 }
 
 /* The program has waited for a context, or for its legacy stream, which stands for the blocking ones. */
@@ -346,10 +372,10 @@ void cn_streams_settle(struct cn_context *context, bool all)
 
 CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
 {
-	struct cn_context *context;
 	struct cn_stream *stream;
+	struct cn_home home;
 	uint64_t handle;
-	CUresult result = cn_enter_context(&context);
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;
@@ -359,7 +385,7 @@ CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "stream flags 0x%x are unknown", flags);
 	priority = priority > PRIORITY_LEAST ? PRIORITY_LEAST : priority;
 	priority = priority < PRIORITY_GREATEST ? PRIORITY_GREATEST : priority;
-	result = make_stream(context, flags, priority, &stream, &handle);
+	result = make_stream(&home, flags, priority, &stream, &handle);
 	if (!result)
 		*ret_stream = (CUstream)(uintptr_t)handle;
 	return result;
@@ -390,36 +416,39 @@ CN_EXPORT CUresult cuStreamDestroy(CUstream handle)
 
 CN_EXPORT CUresult cuStreamQuery(CUstream handle)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
-	bool idle = is_legacy(stream) ? !pending(stream->context, false, atomic_load(&cn_streams.count), NULL, 0)
-				      : cn_queue_idle(&stream->queue);
+	bool idle = cn_place_is_legacy(&place) ? !pending(place.context, false, atomic_load(&cn_streams.count), NULL, 0)
+					       : cn_queue_idle(&place.stream->queue);
 	if (!idle)
-		return CUDA_ERROR_NOT_READY;
-	return explain_failure(atomic_load_explicit(&stream->queue.failure, memory_order_relaxed));
+		return cn_place_stands(&place) ? CUDA_ERROR_NOT_READY : cn_place_is_gone(&place);
+	return outcome(&place);
 }
 
 CN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (!result)
-		result = cn_stream_wait(stream);
-	if (!result && is_legacy(stream))
-		cn_streams_settle(stream->context, false);
-	else if (!result)
-		cn_pools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
-	return result;
+		result = cn_stream_wait(&place);
+	if (result)
+		return result;
+	struct cn_queue *queue = &place.stream->queue;
+	if (cn_place_is_legacy(&place))
+		cn_streams_settle(place.context, false);
+	else
+		cn_pools_synchronised((struct cn_point){queue, atomic_load(&queue->completed)});
+	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
@@ -428,78 +457,93 @@ CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callbac
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback takes no flags; they are 0x%x", flags);
 	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, handle, data}};
-	return cn_stream_submit(stream, &operation, NULL);
+	return cn_stream_submit(&place, &operation, NULL);
 }
 
 CN_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
-	*ret_context = (CUcontext)(uintptr_t)cn_handle(stream->context);
+	uint64_t context = cn_handle(place.context);
+	if (!cn_place_stands(&place))
+		return cn_place_is_gone(&place);
+	*ret_context = (CUcontext)(uintptr_t)context;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!ret_device)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
-	*ret_device = stream->context->device->ordinal;
+	const struct cn_device *device = place.context->device;
+	if (!cn_place_stands(&place))
+		return cn_place_is_gone(&place);
+	*ret_device = device->ordinal;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!ret_flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: flags is NULL");
-	*ret_flags = stream->flags;
+	unsigned int flags = place.stream->flags;
+	if (!cn_place_stands(&place))
+		return cn_place_is_gone(&place);
+	*ret_flags = flags;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!ret_id)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the id: streamId is NULL");
-	*ret_id = stream->id;
+	unsigned long long id = place.stream->id;
+	if (!cn_place_stands(&place))
+		return cn_place_is_gone(&place);
+	*ret_id = id;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *ret_priority)
 {
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
 	if (!ret_priority)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the priority: priority is NULL");
-	*ret_priority = stream->priority;
+	int priority = place.stream->priority;
+	if (!cn_place_stands(&place))
+		return cn_place_is_gone(&place);
+	*ret_priority = priority;
 	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
 {
-	struct cn_context *context;
-	CUresult result = cn_enter_context(&context);
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
 
 	if (result)
 		return result;

@@ -10,7 +10,7 @@ enum {
 	BATCH_MAX = 255,
 };
 
-static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, unsigned bytes, bool write)
+static CUresult check_word(const struct cn_place *place, CUdeviceptr address, unsigned bytes, bool write)
 {
 	struct cn_memory memory;
 
@@ -26,13 +26,13 @@ static CUresult check_word(const struct cn_stream *stream, CUdeviceptr address, 
 	if (memory.imported)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is another process's: its words are not waited for",
 				address);
-	if (!cn_memory_allows(&memory, stream->context->device, write))
+	if (!cn_memory_allows(&memory, place->context->device, write))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not use the word at 0x%llx so: see %s",
-				stream->context->device->ordinal, address, cn_memory_access_call(&memory));
+				place->context->device->ordinal, address, cn_memory_access_call(&memory));
 	return CUDA_SUCCESS;
 }
 
-static CUresult prepare_wait(const struct cn_stream *stream, CUdeviceptr address, uint64_t value, unsigned bytes,
+static CUresult prepare_wait(const struct cn_place *place, CUdeviceptr address, uint64_t value, unsigned bytes,
 			     unsigned int flags, struct cn_operation *ret_operation)
 {
 	if (flags & ~(unsigned)WAIT_FLAGS)
@@ -43,10 +43,10 @@ static CUresult prepare_wait(const struct cn_stream *stream, CUdeviceptr address
 		.kind = CN_WAIT_VALUE,
 		.wait_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes, .flags = flags},
 	};
-	return check_word(stream, address, bytes, false);
+	return check_word(place, address, bytes, false);
 }
 
-static CUresult prepare_write(const struct cn_stream *stream, CUdeviceptr address, uint64_t value, unsigned bytes,
+static CUresult prepare_write(const struct cn_place *place, CUdeviceptr address, uint64_t value, unsigned bytes,
 			      unsigned int flags, struct cn_operation *ret_operation)
 {
 	if (flags)
@@ -55,29 +55,29 @@ static CUresult prepare_write(const struct cn_stream *stream, CUdeviceptr addres
 		.kind = CN_WRITE_VALUE,
 		.write_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes},
 	};
-	return check_word(stream, address, bytes, true);
+	return check_word(place, address, bytes, true);
 }
 
 static CUresult wait_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
 {
 	struct cn_operation operation;
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (!result)
-		result = prepare_wait(stream, address, value, bytes, flags, &operation);
-	return result ? result : cn_stream_submit(stream, &operation, NULL);
+		result = prepare_wait(&place, address, value, bytes, flags, &operation);
+	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
 static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
 {
 	struct cn_operation operation;
-	struct cn_stream *stream;
-	CUresult result = cn_stream_find(handle, &stream);
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (!result)
-		result = prepare_write(stream, address, value, bytes, flags, &operation);
-	return result ? result : cn_stream_submit(stream, &operation, NULL);
+		result = prepare_write(&place, address, value, bytes, flags, &operation);
+	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
 CN_EXPORT CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
@@ -103,22 +103,22 @@ CN_EXPORT CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, cu
 /* ---- Several at once --------------------------------------------------------------------------------------------- */
 
 /* *ret_needed: there is something to put in the stream. A barrier is in the order of the stream itself. */
-static CUresult prepare(const struct cn_stream *stream, const CUstreamBatchMemOpParams *one, bool *ret_needed,
+static CUresult prepare(const struct cn_place *place, const CUstreamBatchMemOpParams *one, bool *ret_needed,
 			struct cn_operation *ret_operation)
 {
 	*ret_needed = true;
 	switch ((int)one->operation) {
 	case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-		return prepare_wait(stream, one->waitValue.address, one->waitValue.value, 4, one->waitValue.flags,
+		return prepare_wait(place, one->waitValue.address, one->waitValue.value, 4, one->waitValue.flags,
 				    ret_operation);
 	case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-		return prepare_wait(stream, one->waitValue.address, one->waitValue.value64, 8, one->waitValue.flags,
+		return prepare_wait(place, one->waitValue.address, one->waitValue.value64, 8, one->waitValue.flags,
 				    ret_operation);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-		return prepare_write(stream, one->writeValue.address, one->writeValue.value, 4, one->writeValue.flags,
+		return prepare_write(place, one->writeValue.address, one->writeValue.value, 4, one->writeValue.flags,
 				     ret_operation);
 	case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-		return prepare_write(stream, one->writeValue.address, one->writeValue.value64, 8, one->writeValue.flags,
+		return prepare_write(place, one->writeValue.address, one->writeValue.value64, 8, one->writeValue.flags,
 				     ret_operation);
 	case CU_STREAM_MEM_OP_BARRIER:
 		*ret_needed = false;
@@ -136,9 +136,9 @@ CN_EXPORT CUresult cuStreamBatchMemOp(CUstream handle, unsigned int count, CUstr
 				      unsigned int flags)
 {
 	struct cn_operation operation;
-	struct cn_stream *stream;
+	struct cn_place place;
 	bool needed;
-	CUresult result = cn_stream_find(handle, &stream);
+	CUresult result = cn_stream_find(handle, &place);
 
 	if (result)
 		return result;
@@ -150,11 +150,11 @@ CN_EXPORT CUresult cuStreamBatchMemOp(CUstream handle, unsigned int count, CUstr
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations of a batch are at NULL", count);
 	/* All or none: every one is looked at before the first is put in the stream. */
 	for (unsigned int i = 0; i < count && !result; i++)
-		result = prepare(stream, &operations[i], &needed, &operation);
+		result = prepare(&place, &operations[i], &needed, &operation);
 	for (unsigned int i = 0; i < count && !result; i++) {
-		result = prepare(stream, &operations[i], &needed, &operation);
+		result = prepare(&place, &operations[i], &needed, &operation);
 		if (!result && needed)
-			result = cn_stream_submit(stream, &operation, NULL);
+			result = cn_stream_submit(&place, &operation, NULL);
 	}
 	return result;
 }

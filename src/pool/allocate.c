@@ -24,7 +24,7 @@ enum {
 	KEPT_SHIFT = 6,        /* of so many, to the power of two */
 	MORE_SHIFT = 4,        /* and again when there is this part more of it */
 	LOOKED_AT_FREELY = 16, /* caches, for one allocation */
-	CREDIT_BYTES_MAX = 4 * 1024 * 1024,
+	CREDIT_BYTES_MAX = 256 * 1024 * 1024, /* what a large block takes must not cost more than a small one */
 	LARGEST_CLASS = CN_CLASS_COUNT - 1,
 };
 
@@ -92,9 +92,10 @@ static bool enter_cache(struct cn_pool *pool, struct cn_cache *cache, struct cn_
 	atomic_store_explicit(&pool->caches, cache, memory_order_release);
 	if (number < CN_CREDITORS_MAX)
 		atomic_store_explicit(&pool->creditors[number], cache, memory_order_release);
-	if (place < CN_PLACE_COUNT)
-		atomic_store_explicit(&pool->shelves[place / CN_SHELF_PLACES][place % CN_SHELF_PLACES], cache,
-				      memory_order_release);
+	if (place < CN_PLACE_COUNT) {
+		struct cn_cache *_Atomic *shelf = atomic_load(&pool->shelves[place / CN_SHELF_PLACES]);
+		atomic_store_explicit(&shelf[place % CN_SHELF_PLACES], cache, memory_order_release);
+	}
 	atomic_store(&pool->cache_count, number + 1);
 	return true;
 }
@@ -292,12 +293,16 @@ static uint32_t take_own_larger(struct cn_cache *cache, uint32_t units)
 /* Rule 2: what is settled. */
 static uint32_t take_settled(struct cn_pool *pool, uint32_t units)
 {
-	cn_pool_collect(pool);
-	cn_lock(&pool->lock);
-	uint32_t index = cn_heap_take(&pool->heap, units);
-	if (index)
-		pool->reused_settled++;
-	cn_unlock(&pool->lock);
+	uint32_t index;
+
+	do {
+		cn_pool_collect(pool);
+		cn_lock(&pool->lock);
+		index = cn_heap_take(&pool->heap, units);
+		if (index)
+			pool->reused_settled++;
+		cn_unlock(&pool->lock);
+	} while (!index && cn_pool_ask_back(pool));
 	return index;
 }
 

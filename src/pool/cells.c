@@ -4,7 +4,8 @@
  *
  * cn_pool_numbers() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. Here a
  * stranger asks and the program would wait: so the lock is held for one cell at a time, and of a cell no more than
- * LOOKS_MAX blocks are looked at. A cell that has more is drawn as its beginning is.
+ * LOOKS_MAX blocks are looked at. A cell that has more is drawn as its beginning is. Of exported blocks all that were
+ * looked at are told, since who holds them is not known here, and decides how the cell is drawn.
  *
  * The heap finds the block at a unit if it lives, or begins nearby. A large free one is found from where the cell
  * before ended, by walking: the caller carries that place from one call to the next. It may come back changed, or from
@@ -12,7 +13,7 @@
  */
 #include "pool/internal.h"
 
-enum { LOOKS_MAX = 256, WALK_MAX = 4096 };
+enum { LOOKS_MAX = CN_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
 
 /* A cell is drawn as the first of these that it has something of: a small block in much that is free is seen. */
 static const char kinds[] = {CN_CELL_HELD, CN_CELL_SHARED, CN_CELL_LIVE, CN_CELL_CACHED, CN_CELL_FREE, CN_CELL_HOLE};
@@ -62,47 +63,57 @@ static uint32_t find(const struct cn_pool *pool, uint32_t unit, uint64_t near)
 	return 0;
 }
 
-/* Units [from, to) of the range. Pool locked. */
-static struct cn_pool_cell draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, uint64_t *place)
+/* One more exported block of a cell: the largest is the first. */
+static void add_block(struct cn_pool_cell *cell, uint32_t note, uint32_t units)
 {
-	uint64_t largest[KIND_COUNT] = {0};
-	uint32_t notes[KIND_COUNT] = {0};
-	uint32_t index = from < to ? find(pool, from, *place) : 0;
-	unsigned first = 0;
+	unsigned at = cell->block_count++;
 
+	if (at && units > cell->blocks[0].units) {
+		cell->blocks[at] = cell->blocks[0];
+		at = 0;
+	}
+	cell->blocks[at].note = note;
+	cell->blocks[at].units = units;
+}
+
+/* Units [from, to) of the range. Pool locked. */
+static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, uint64_t *place,
+		      struct cn_pool_cell *ret_cell)
+{
+	uint32_t index = from < to ? find(pool, from, *place) : 0;
+	unsigned first = HOLE;
+
+	ret_cell->block_count = 0;
+	ret_cell->kind = CN_CELL_UNKNOWN;
 	if (from < to && !index)
-		return (struct cn_pool_cell){.kind = CN_CELL_UNKNOWN};
+		return;
 	for (unsigned looks = 0; index && looks < LOOKS_MAX; looks++) {
 		const struct cn_block *block = block_of(pool, index);
 		*place = index;
 		uint64_t start = block->start, end = start + block->units;
 		uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
-		unsigned kind = kind_of(block);
-		if (stop > begin && stop - begin > largest[kind]) {
-			largest[kind] = stop - begin;
-			notes[kind] = atomic_load_explicit(&block->note, memory_order_relaxed);
+		unsigned kind = stop > begin ? kind_of(block) : HOLE;
+		if (kind < first) {
+			first = kind;
+			ret_cell->block_count = 0;
 		}
+		if (kind == first && (kind == SHARED || kind == HELD))
+			add_block(ret_cell, atomic_load_explicit(&block->note, memory_order_relaxed),
+				  (uint32_t)(stop - begin));
 		index = end < to ? block->after : 0;
 	}
-	while (first < HOLE && !largest[first])
-		first++;
-	return (struct cn_pool_cell){
-		.kind = kinds[first],
-		.note = first == SHARED || first == HELD ? notes[first] : 0,
-	};
+	ret_cell->kind = kinds[first];
 }
 
-uint64_t cn_pool_cells(struct cn_pool *pool, uint64_t first, uint64_t count, uint64_t of, uint64_t *place,
-		       struct cn_pool_cell *ret_cells)
+uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+		      struct cn_pool_cell *ret_cell)
 {
 	uint64_t top = atomic_load_explicit(&pool->heap.top, memory_order_relaxed);
+	uint64_t from = top * number / of, to = top * (number + 1) / of;
 
-	for (uint64_t i = 0; i < count; i++) {
-		uint64_t from = top * (first + i) / of, to = top * (first + i + 1) / of;
-		cn_lock(&pool->lock);
-		ret_cells[i] = draw_cell(pool, (uint32_t)from, (uint32_t)to, place);
-		cn_unlock(&pool->lock);
-	}
+	cn_lock(&pool->lock);
+	draw_cell(pool, (uint32_t)from, (uint32_t)to, place, ret_cell);
+	cn_unlock(&pool->lock);
 	return top * CN_UNIT_BYTES;
 }
 

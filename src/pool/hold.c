@@ -98,6 +98,23 @@ void cn_pool_collect(struct cn_pool *pool)
 	atomic_store_explicit(&pool->loose, true, memory_order_release);
 }
 
+void cn_pool_ask(struct cn_pool *pool, void (*function)(void *object), void *object)
+{
+	if (function)
+		atomic_store(&pool->ask_object, object);
+	atomic_store(&pool->ask, function);
+}
+
+bool cn_pool_ask_back(struct cn_pool *pool)
+{
+	if (!atomic_load_explicit(&pool->held_count, memory_order_relaxed))
+		return false;
+	void (*ask)(void *object) = atomic_load(&pool->ask);
+	if (ask)
+		ask(atomic_load(&pool->ask_object));
+	return ask && atomic_load_explicit(&pool->returned, memory_order_relaxed);
+}
+
 void cn_pool_keep(struct cn_pool *pool)
 {
 	atomic_fetch_add(&pool->keep_count, 1);

@@ -66,8 +66,10 @@ struct cn_pool {
 	_Atomic unsigned policies;
 	_Atomic uint64_t threshold_bytes;
 	_Atomic unsigned keep_count;
-	_Atomic uint32_t returned;       /* blocks that were given back, linked by `next`: see hold.c */
-	_Atomic uint32_t held_count;     /* blocks that may be given back any time */
+	_Atomic uint32_t returned;         /* blocks that were given back, linked by `next`: see hold.c */
+	_Atomic uint32_t held_count;       /* blocks that may be given back any time */
+	void (*_Atomic ask)(void *object); /* see cn_pool_ask() */
+	void *_Atomic ask_object;
 	_Atomic bool loose;              /* some were, and their memory has not been looked at since */
 	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
 	uint64_t reserved_high_bytes;
@@ -107,6 +109,8 @@ bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
 /* Take in what was given back. */
 void cn_pool_collect(struct cn_pool *pool);
+/* Ask for what is held. Has something come back? No lock is held. */
+bool cn_pool_ask_back(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees to happen? If so, it is ended if they have. */
 bool cn_pools_are_ending(void);
 /* Give all free chunks back. */

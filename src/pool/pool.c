@@ -262,14 +262,18 @@ void cn_pools_settle(struct cn_point point)
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
 		struct cn_cache *cache = cn_pool_cache(pool, point.queue);
 		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
+		    !atomic_load_explicit(&pool->held_count, memory_order_relaxed) &&
 		    !atomic_load_explicit(&pool->loose, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
 		cn_unlock(&pools.lock);
+		uint64_t threshold = atomic_load(&pool->threshold_bytes);
+		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
+			cn_pool_ask_back(pool);
 		cn_pool_collect(pool);
 		bool loose = atomic_exchange_explicit(&pool->loose, false, memory_order_relaxed);
 		if ((cache && cn_pool_settle_cache(cache, point)) || loose)
-			release(pool, atomic_load(&pool->threshold_bytes), false);
+			release(pool, threshold, false);
 		cn_lock(&pools.lock);
 		pool->pins--;
 	}
@@ -419,8 +423,10 @@ static void end_pool(struct cn_pool *pool)
 	for (struct cn_cache *next; cache; cache = next) {
 		next = cache->next;
 		uint32_t place = atomic_load_explicit(&cache->queue->place, memory_order_relaxed);
-		if (place < CN_PLACE_COUNT)
-			atomic_store(&pool->shelves[place / CN_SHELF_PLACES][place % CN_SHELF_PLACES], NULL);
+		if (place < CN_PLACE_COUNT) {
+			struct cn_cache *_Atomic *shelf = atomic_load(&pool->shelves[place / CN_SHELF_PLACES]);
+			atomic_store(&shelf[place % CN_SHELF_PLACES], NULL);
+		}
 		cn_cache_give(cache);
 	}
 	for (struct cn_wing *wing = atomic_load(&pool->wing.next), *next; wing; wing = next) {
@@ -654,6 +660,7 @@ void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
 {
 	memset(ret_cells, '_', count);
 	if (pin(pool)) {
+		cn_pool_ask_back(pool);
 		draw(pool, ret_cells, count);
 		unpin(pool);
 	}

@@ -102,6 +102,11 @@ void cn_pool_unhold(void *address); /* it has not, after all */
  * the next cn_pools_reap().
  */
 void cn_pool_give_back(void *address);
+/*
+ * Whom to ask for blocks that are held, and could be given back, before the pool takes new memory and when it gives
+ * memory away; NULL: nobody. The function may be called once more while it is being changed.
+ */
+void cn_pool_ask(struct cn_pool *pool, void (*function)(void *object), void *object);
 
 /* A destroyed pool does not end while it is kept. */
 void cn_pool_keep(struct cn_pool *pool);
@@ -142,18 +147,22 @@ enum cn_cell_kind {
 	CN_CELL_HOLE = '_',    /* no memory */
 	CN_CELL_UNKNOWN = '?', /* it would take too long to say */
 };
+enum { CN_CELL_BLOCKS_MAX = 256 };
 struct cn_pool_cell {
 	char kind;
-	uint32_t note; /* of the largest block of this kind, if it is SHARED or HELD */
+	unsigned block_count; /* of this kind, if it is SHARED or HELD; the largest comes first */
+	struct {
+		uint32_t note, units; /* units: in this cell */
+	} blocks[CN_CELL_BLOCKS_MAX];
 };
 
 void cn_pool_amounts(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
 /*
- * Cells [first, first + count) of `of`, which are equal parts of what was used of the range so far: so many bytes,
- * which are returned. `of` is at most 2^24. *place is 0 for the first, for the others what the last call left there.
+ * A cell of `of`, which are equal parts of what was used of the range so far: so many bytes, which are returned. `of`
+ * is at most 2^24. *place is 0 for the first, for the others what the last call left there.
  */
-uint64_t cn_pool_cells(struct cn_pool *pool, uint64_t first, uint64_t count, uint64_t of, uint64_t *place,
-		       struct cn_pool_cell *ret_cells);
+uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+		      struct cn_pool_cell *ret_cell);
 
 /* Give free memory back to the system, as long as at least `keep_bytes` stay reserved. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);

@@ -40,7 +40,7 @@ struct tenant {
 	unsigned char port[CN_PORT_NAME_BYTES];
 	int their_device;
 	const struct cn_device *our_device;
-	uint64_t owner; /* the context's handle */
+	uint64_t owner; /* the context */
 	unsigned users; /* chunks */
 };
 

@@ -36,7 +36,7 @@ struct question {
 	enum answer answer;
 	unsigned char port[CN_PORT_NAME_BYTES];
 	struct cn_creator *fresh; /* a connection that was made just now; NULL: none */
-	struct cn_opened *opened;
+	struct cn_opened *opened; /* NULL: it has been given back */
 	struct cn_parcel request, reply;
 };
 
@@ -121,7 +121,8 @@ static void answer_question(struct question *question, enum answer answer)
 	}
 	if (answer == REPLY)
 		cn_wire_close(&question->reply);
-	cn_opened_return(question->opened);
+	if (question->opened)
+		cn_opened_return(question->opened);
 	free(question);
 }
 
@@ -159,7 +160,8 @@ static bool is_answer(const struct cn_parcel *reply)
 
 /*
  * An answer has come, and its descriptor is lost: this process may have no more of them. Questions are answered in
- * their order, so it was to the oldest; the others, and what is open, are as they were.
+ * their order, so it was to the oldest; the others, and what is open, are as they were. To the creator it has been
+ * opened, so what the question was for is given back to it, as soon as it can be told.
  */
 static void lose_answer(struct cn_creator *creator)
 {
@@ -169,8 +171,9 @@ static void lose_answer(struct cn_creator *creator)
 		link = &(*link)->next;
 	question = *link;
 	*link = NULL;
-	cn_wire_send(creator->channel.fd, &(struct cn_parcel){.message = {.kind = CN_MESSAGE_EVENT_FREED,
-									  .words = {question->opened->number}}});
+	link_opened(creator, question->opened);
+	cn_opened_return(question->opened);
+	question->opened = NULL;
 	answer_question(question, NO_DESCRIPTOR);
 }
 
@@ -385,7 +388,7 @@ CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened
 	return CUDA_SUCCESS;
 
 err_free_question:
-	free(opened);
+	free(question->opened);
 	free(question);
 	return result;
 }

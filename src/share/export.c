@@ -35,11 +35,15 @@ static CUresult refuse_closing(void)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is being destroyed");
 }
 
+static void look_at_ended(struct cn_export *export);
+
 /* ---- Slots ---- */
 
 /* Export locked. 0: all are taken. */
 static uint32_t take_slot(struct cn_export *export)
 {
+	if (!export->slot_spare && export->slot_top + 1 == CN_EXPORT_SLOTS && export->ended_count)
+		look_at_ended(export);
 	uint32_t slot = export->slot_spare;
 
 	if (slot)
@@ -160,21 +164,24 @@ bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generatio
 /* ---- The end of an export ---- */
 
 /*
- * Does anybody hold it? A word of a process that has died counts for nothing, whether or not the service thread has
- * heard of it yet. Export locked.
+ * What a process that has died says counts for nothing, whether or not the service thread has heard of it yet. The
+ * system is asked once a look. Export locked.
  */
-static bool is_held(const struct cn_export *export, uint32_t slot)
+static __attribute__((noinline)) bool is_gone(const struct cn_export *export, struct cn_importer *importer)
 {
-	for (struct cn_importer *importer = export->importers; importer; importer = importer->next) {
-		if (!holds(importer, slot, export->slots[slot].generation))
-			continue;
-		if (importer->look != export->look) {
-			importer->look = export->look;
-			importer->gone = cn_importer_is_gone(importer);
-		}
-		if (!importer->gone)
-			return true;
+	if (importer->look != export->look) {
+		importer->look = export->look;
+		importer->gone = cn_importer_is_gone(importer);
 	}
+	return importer->gone;
+}
+
+/* Does anybody hold it? Export locked. */
+static inline __attribute__((always_inline)) bool is_held(const struct cn_export *export, uint32_t slot)
+{
+	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
+		if (holds(importer, slot) && !is_gone(export, importer))
+			return true;
 	return false;
 }
 
@@ -206,6 +213,67 @@ static void undefer(struct cn_export *export, uint32_t slot)
 	export->deferred_bytes -= mine->bytes;
 }
 
+/* Its life has ended, and nobody holds it. Export locked. */
+static inline __attribute__((always_inline)) void give_block(struct cn_export *export, uint32_t slot)
+{
+	/* Before the slot: with the last slot the export may go, and the pool with it. */
+	cn_pool_give_back(export->slots[slot].address);
+	forget_life(export, slot);
+	give_slot(export, slot);
+}
+
+/* Nobody but those in `held` has a life that ended. Export locked. */
+static void conclude(struct cn_export *export, const struct cn_ended *ended)
+{
+	for (uint64_t slots = ended->slots; slots; slots &= slots - 1) {
+		uint32_t slot = ended->word * CN_WORD_SLOTS + (uint32_t)__builtin_ctzll(slots);
+		if (ended->held & cn_slot_bit(slot))
+			defer(export, slot);
+		else
+			give_block(export, slot);
+	}
+}
+
+/* Look for all that has ended in the ledgers. Export locked. */
+static void look_at_ended(struct cn_export *export)
+{
+	uint64_t words = export->ended_words;
+
+	export->look++;
+	for (struct cn_importer *importer = export->importers; importer; importer = importer->next) {
+		if (!importer->ledger.bytes)
+			continue;
+		for (uint64_t left = words; left; left &= left - 1) {
+			struct cn_ended *ended = &export->ended[__builtin_ctzll(left)];
+			uint64_t held = atomic_load(&ledger_of(importer)->held[ended->word]) & ended->slots;
+			if (held && !is_gone(export, importer))
+				ended->held |= held;
+		}
+	}
+	export->ended_words = export->ended_bytes = 0;
+	export->ended_count = 0;
+	for (; words; words &= words - 1)
+		conclude(export, &export->ended[__builtin_ctzll(words)]);
+}
+
+/* A life has ended: it is looked for with others, now or later. Export locked. */
+static __attribute__((noinline)) void put_off(struct cn_export *export, uint32_t slot)
+{
+	uint32_t word = slot / CN_WORD_SLOTS;
+	struct cn_ended *ended = &export->ended[word % CN_ENDED_WORDS];
+	uint64_t place = 1ull << word % CN_ENDED_WORDS;
+
+	if (export->ended_words & place && ended->word != word)
+		look_at_ended(export);
+	if (!(export->ended_words & place))
+		*ended = (struct cn_ended){.word = word};
+	export->ended_words |= place;
+	ended->slots |= cn_slot_bit(slot);
+	export->ended_bytes += export->slots[slot].bytes;
+	if (++export->ended_count >= export->importer_count / CN_IMPORTERS_EACH || export->ended_bytes > CN_ENDED_BYTES)
+		look_at_ended(export);
+}
+
 /* The stream in which the block was freed has come to it. */
 static void end_life(void *object, uint64_t slot_number)
 {
@@ -213,19 +281,29 @@ static void end_life(void *object, uint64_t slot_number)
 	uint32_t slot = (uint32_t)slot_number;
 
 	cn_lock(&export->lock);
-	void *address = export->slots[slot].address;
 	atomic_store(&control_of(export)->slots[slot].generation, export->slots[slot].generation + 1);
 	export->look++;
-	bool held = is_held(export, slot);
-	if (held)
+	if (export->importer_count > CN_IMPORTERS_FEW && !export->closing)
+		put_off(export, slot);
+	else if (is_held(export, slot))
 		defer(export, slot);
-	else /* before the slot: with the last slot the export may go, and the pool with it */
-		cn_pool_give_back(address);
-	if (!held) {
-		forget_life(export, slot);
-		give_slot(export, slot);
-	}
+	else
+		give_block(export, slot);
 	cn_unlock(&export->lock);
+}
+
+void cn_export_look_at_ended(struct cn_export *export)
+{
+	cn_lock(&export->lock);
+	if (export->ended_count)
+		look_at_ended(export);
+	cn_unlock(&export->lock);
+}
+
+/* The pool needs memory. */
+static void hurry(void *object)
+{
+	cn_export_look_at_ended(object);
 }
 
 void cn_export_look_again(struct cn_export *export)
@@ -239,10 +317,10 @@ void cn_export_look_again(struct cn_export *export)
 		if (is_held(export, slot))
 			continue;
 		undefer(export, slot);
-		cn_pool_give_back(export->slots[slot].address);
-		forget_life(export, slot);
-		give_slot(export, slot);
+		give_block(export, slot);
 	}
+	if (export->ended_count)
+		look_at_ended(export);
 	closing = export->closing;
 	cn_unlock(&export->lock);
 	if (closing)
@@ -366,6 +444,7 @@ static void end_export(struct cn_job *job)
 	struct cn_pool *pool = export->pool;
 
 	cn_pool_watch(pool, NULL, NULL);
+	cn_pool_ask(pool, NULL, NULL);
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
 	unlist(export);
@@ -471,6 +550,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 	exports.first = export;
 	cn_unlock(&exports.lock);
 	cn_pool_watch(pool, lose_part, export);
+	cn_pool_ask(pool, hurry, export);
 	result = cn_service_watch(&export->listener);
 	if (result)
 		goto err_unlist;
@@ -481,6 +561,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 
 err_unlist:
 	cn_pool_watch(pool, NULL, NULL);
+	cn_pool_ask(pool, NULL, NULL);
 	set_closing(export, true);
 	unlist(export);
 	cn_pool_unkeep(pool);
@@ -498,6 +579,8 @@ err_spare:
 void cn_export_close(struct cn_export *export)
 {
 	cn_lock(&export->lock);
+	if (export->ended_count) /* from now on each is looked for at once */
+		look_at_ended(export);
 	export->closing = true;
 	if (!export->slot_count)
 		end_locked(export);
@@ -552,7 +635,7 @@ static bool describe(const struct cn_export *export, const struct cn_importer *i
 	}
 	for (uint64_t looks = 0; slot && looks < looks_max; slot = export->slots[slot].next, looks++) {
 		const struct cn_slot *mine = &export->slots[slot];
-		if (!holds(importer, slot, mine->generation))
+		if (!holds(importer, slot))
 			continue;
 		facts.deferred_count++;
 		facts.deferred_bytes += mine->bytes;
@@ -600,6 +683,8 @@ size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *i
 	size_t count = 0;
 
 	cn_lock(&export->lock);
+	if (export->ended_count)
+		look_at_ended(export);
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
 		if (!importer->joined)
 			continue;

@@ -40,10 +40,10 @@ static CUresult refuse_stale(void)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed what the exported pointer leads to");
 }
 
-/* Take our word out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
-static void take_word_out(struct cn_import *import, uint32_t slot, uint64_t generation)
+/* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
+static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t generation)
 {
-	atomic_store(&ledger_of(import)->held[slot], 0);
+	atomic_fetch_and(&ledger_of(import)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit(slot));
 	if (atomic_load(&control_of(import)->slots[slot].generation) != generation)
 		cn_import_tell_locked(import);
 }
@@ -109,7 +109,7 @@ static void let_go(struct cn_import *import, uint32_t slot)
 
 	leave_parts(import, held->offset, held->bytes);
 	count_held(import, -1, held->bytes);
-	take_word_out(import, slot, held->generation);
+	take_bit_out(import, slot, held->generation);
 }
 
 /* Read where a slot's block is. False: nowhere in the pool. */
@@ -156,7 +156,7 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset, bytes;
 	CUresult result = CUDA_SUCCESS;
 
-	atomic_store(&ledger_of(import)->held[slot], generation);
+	atomic_fetch_or(&ledger_of(import)->held[slot / CN_WORD_SLOTS], cn_slot_bit(slot));
 	if (atomic_load(&control->slots[slot].generation) != generation)
 		result = refuse_stale();
 	else if (!read_place(import, slot, &offset, &bytes))
@@ -168,7 +168,7 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 	else if (!has_parts(import, offset, bytes, ret_missing))
 		result = CUDA_ERROR_NOT_READY;
 	if (result) {
-		take_word_out(import, slot, generation);
+		take_bit_out(import, slot, generation);
 		return result;
 	}
 	hold_parts(import, offset, bytes);

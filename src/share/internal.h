@@ -9,6 +9,23 @@
 #include "share/export.h"
 #include "share/service.h"
 
+/*
+ * Where there are more than a few importers, lives that have ended are looked for in their ledgers many at a time: so
+ * many that it takes each the same, however many importers there are.
+ */
+enum {
+	CN_IMPORTERS_FEW = 16,
+	CN_IMPORTERS_EACH = 4,    /* for so many importers one life more is looked for at a time, */
+	CN_ENDED_BYTES = 1 << 20, /* but nothing waits for others that is larger, alone or with them */
+	CN_ENDED_WORDS = 64,      /* bits of `ended_words` */
+};
+
+/* Lives that have ended, of the slots of a word of the ledgers. */
+struct cn_ended {
+	uint32_t word;
+	uint64_t slots, held;
+};
+
 /* What the exporter remembers of a slot, beside what it shows. */
 struct cn_slot {
 	void *address;
@@ -51,6 +68,11 @@ struct cn_export {
 	uint64_t slot_bytes;           /* of their blocks */
 	uint32_t deferred;             /* a list of slots */
 	uint64_t deferred_count, deferred_bytes;
+	struct cn_ended
+		ended[CN_ENDED_WORDS]; /* which nobody has looked for yet: each at the rest of its word's number */
+	uint64_t ended_words;          /* the ones that are in use */
+	uint64_t ended_bytes;
+	unsigned ended_count;
 	uint64_t look; /* how often it was looked through: the system is asked for an importer once each time */
 	struct cn_importer *importers;
 	unsigned importer_count;
@@ -72,9 +94,10 @@ static inline const struct cn_ledger *ledger_of(const struct cn_importer *import
 	return importer->ledger.address;
 }
 
-static inline bool holds(const struct cn_importer *importer, uint32_t slot, uint64_t generation)
+static inline bool holds(const struct cn_importer *importer, uint32_t slot)
 {
-	return importer->ledger.bytes && atomic_load(&ledger_of(importer)->held[slot]) == generation;
+	return importer->ledger.bytes &&
+	       atomic_load(&ledger_of(importer)->held[slot / CN_WORD_SLOTS]) & cn_slot_bit(slot);
 }
 
 /*
@@ -83,6 +106,8 @@ static inline bool holds(const struct cn_importer *importer, uint32_t slot, uint
  */
 struct cn_export *cn_export_after(uint64_t id);
 unsigned cn_exports_count(void);
+/* export.c: see to it that nothing has ended which nobody has looked for. */
+void cn_export_look_at_ended(struct cn_export *export);
 /*
  * export.c, on the service thread: an importer, as it is shown. Of the blocks whose return is deferred no more than
  * `looks_max` are looked at, the youngest; false: there are more.

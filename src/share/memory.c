@@ -29,6 +29,7 @@ CUresult cn_shared_memory_create(struct cn_device *device, void *address, size_t
 	memory->device = device;
 	memory->address = address;
 	memory->bytes = bytes;
+	memory->origin.bytes = bytes;
 	CUresult result = cn_origin_publish(&memory->origin, CN_HANDLE_MEMORY);
 	if (result) {
 		free(memory);

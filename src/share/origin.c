@@ -22,6 +22,7 @@ static struct {
 	struct cn_lock lock; /* of the table, and of what origins count */
 	struct cn_origin *buckets[BUCKETS];
 	uint64_t number_last;
+	struct cn_origin_sums sums[CN_HANDLE_KINDS];
 } origins;
 
 static struct cn_origin **find_locked(uint64_t number)
@@ -39,6 +40,10 @@ static bool forget_locked(struct cn_origin *origin)
 	if (!origin->withdrawn || origin->opening_count)
 		return false;
 	*find_locked(origin->number) = origin->next;
+	if (origin->withdrawn_ns) {
+		origins.sums[origin->kind].deferred_count--;
+		origins.sums[origin->kind].deferred_bytes -= origin->bytes;
+	}
 	return true;
 }
 
@@ -51,11 +56,17 @@ CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind)
 	if (getrandom(origin->secret, sizeof origin->secret, 0) != sizeof origin->secret)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s", strerror(errno));
 	origin->kind = kind;
+	uint64_t now_ns = cn_service_now_ns();
 	cn_lock(&origins.lock);
 	origin->number = ++origins.number_last;
 	struct cn_origin **bucket = &origins.buckets[origin->number % BUCKETS];
 	origin->next = *bucket;
 	*bucket = origin;
+	struct cn_origin_sums *sums = &origins.sums[kind];
+	sums->count++;
+	sums->bytes += origin->bytes;
+	if (!sums->first_ns)
+		sums->first_ns = now_ns;
 	cn_unlock(&origins.lock);
 	return CUDA_SUCCESS;
 }
@@ -75,11 +86,28 @@ void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_
 
 bool cn_origin_withdraw(struct cn_origin *origin)
 {
+	uint64_t now_ns = cn_service_now_ns();
+
 	cn_lock(&origins.lock);
+	struct cn_origin_sums *sums = &origins.sums[origin->kind];
 	origin->withdrawn = true;
+	sums->count--;
+	sums->bytes -= origin->bytes;
+	if (origin->opening_count) {
+		origin->withdrawn_ns = now_ns;
+		sums->deferred_count++;
+		sums->deferred_bytes += origin->bytes;
+	}
 	bool last = forget_locked(origin);
 	cn_unlock(&origins.lock);
 	return last;
+}
+
+void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums)
+{
+	cn_lock(&origins.lock);
+	*ret_sums = origins.sums[kind];
+	cn_unlock(&origins.lock);
 }
 
 /* Of what never was we say the same as of what is there no more: who makes up numbers learns nothing. */
@@ -114,6 +142,10 @@ CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, co
 	opening->next = caller->openings;
 	caller->openings = opening;
 	caller->opening_count++;
+	struct cn_open_things *open = &caller->open[kind];
+	if (!open->count++)
+		open->since_ns = cn_service_now_ns();
+	open->bytes += opening->origin->bytes;
 	*ret_opening = opening;
 	return CUDA_SUCCESS;
 }
@@ -127,14 +159,38 @@ struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handl
 	return opening;
 }
 
+bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kind, unsigned looks_max,
+			 struct cn_open_things *ret_deferred)
+{
+	const struct cn_opening *opening = caller->openings;
+	struct cn_open_things deferred = {0};
+
+	cn_lock(&origins.lock);
+	for (unsigned looks = 0; opening && looks < looks_max; looks++, opening = opening->next) {
+		const struct cn_origin *origin = opening->origin;
+		if (origin->kind != kind || !origin->withdrawn)
+			continue;
+		deferred.count++;
+		deferred.bytes += origin->bytes;
+		if (!deferred.since_ns || origin->withdrawn_ns < deferred.since_ns)
+			deferred.since_ns = origin->withdrawn_ns;
+	}
+	cn_unlock(&origins.lock);
+	*ret_deferred = deferred;
+	return !opening;
+}
+
 bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening)
 {
+	struct cn_open_things *open = &caller->open[opening->origin->kind];
 	struct cn_opening **link = &caller->openings;
 
 	while (*link != opening)
 		link = &(*link)->next;
 	*link = opening->next;
 	caller->opening_count--;
+	open->count--;
+	open->bytes -= opening->origin->bytes;
 	cn_lock(&origins.lock);
 	opening->origin->opening_count--;
 	bool last = forget_locked(opening->origin);

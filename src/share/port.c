@@ -31,6 +31,7 @@ static struct {
 	/* The service thread's alone. */
 	struct cn_caller *callers;
 	unsigned caller_count;
+	uint64_t caller_last; /* the id of the last one */
 	uint32_t recorder_last;
 } port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
 
@@ -183,12 +184,41 @@ static bool serve_request(struct cn_caller *caller, const struct cn_message *req
 	return known && (!error || error == EPIPE);
 }
 
+static bool is_opener(const struct cn_caller *caller)
+{
+	return caller->recorder || caller->openings;
+}
+
+/* Processes: one that opens both events and memory calls twice. */
 static unsigned count_openers(void)
 {
 	unsigned count = 0;
 
+	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next) {
+		const struct cn_caller *same = caller->next;
+		while (same && !(is_opener(same) && same->pid && same->pid == caller->pid))
+			same = same->next;
+		count += is_opener(caller) && !same;
+	}
+	return count;
+}
+
+const struct cn_caller *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id)
+{
+	const struct cn_caller *next = NULL;
+
 	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
-		count += caller->recorder || caller->openings;
+		if (caller->open[kind].count && caller->id > id && (!next || caller->id < next->id))
+			next = caller;
+	return next;
+}
+
+unsigned cn_port_opener_count(enum cn_handle_kind kind)
+{
+	unsigned count = 0;
+
+	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
+		count += caller->open[kind].count != 0;
 	return count;
 }
 
@@ -199,7 +229,7 @@ static bool serve_report(struct cn_caller *caller, const struct cn_message *requ
 	bool known = cn_report_serve(request, count_openers(), &reply.message);
 
 	/* One who only looks is sent away when he has stopped asking. */
-	if (!caller->recorder && !caller->openings)
+	if (!is_opener(caller))
 		caller->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
 	return known && !cn_wire_send(caller->channel.fd, &reply);
 }
@@ -252,27 +282,30 @@ static void caller_due(struct cn_watch *channel)
 	drop_caller((struct cn_caller *)channel, true); /* it has not said a word in time */
 }
 
-static bool is_same_user(int sock)
+static bool is_same_user(int sock, struct ucred *ret_who)
 {
-	struct ucred who;
-	socklen_t bytes = sizeof who;
+	socklen_t bytes = sizeof *ret_who;
 
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes) && who.uid == geteuid();
+	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) && ret_who->uid == geteuid();
 }
 
 static void caller_comes(struct cn_watch *listener)
 {
 	int sock = cn_wire_accept(listener->fd);
+	struct ucred who;
 
 	if (sock < 0)
 		return;
 	struct cn_caller *caller = NULL;
-	if (port.caller_count < CALLERS_MAX && is_same_user(sock))
+	if (port.caller_count < CALLERS_MAX && is_same_user(sock, &who))
 		caller = calloc(1, sizeof *caller);
 	if (!caller) {
 		close(sock);
 		return;
 	}
+	caller->id = ++port.caller_last;
+	caller->pid = who.pid;
+	caller->uid = who.uid;
 	caller->channel.fd = sock;
 	caller->channel.ready = caller_ready;
 	caller->channel.due = caller_due;

@@ -27,6 +27,7 @@ enum {
 };
 
 enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY, CN_HANDLE_FABRIC_MEMORY, CN_HANDLE_FABRIC_POOL };
+enum { CN_HANDLE_KINDS = CN_HANDLE_FABRIC_POOL + 1 };
 
 static inline bool cn_handle_is_fabric(enum cn_handle_kind kind)
 {
@@ -101,6 +102,13 @@ static inline bool cn_door_is_open(const struct cn_door *door)
 
 struct cn_opening;
 
+/* What a caller has open of one kind. */
+struct cn_open_things {
+	unsigned count;
+	uint64_t bytes;
+	uint64_t since_ns; /* since when it has had something open without a break */
+};
+
 /* A process that has called at our port. The service thread's alone; at the fabric port the porter's (fabric.c). */
 struct cn_caller {
 	struct cn_watch channel; /* first; fd -1: it has ended */
@@ -109,7 +117,15 @@ struct cn_caller {
 	uint32_t recorder; /* 0 until it has asked for an event */
 	struct cn_opening *openings;
 	unsigned opening_count;
+	struct cn_open_things open[CN_HANDLE_KINDS];
+	uint64_t id; /* these three at our port, to be told of: never used twice; the PID as we see it, or 0 */
+	int pid;
+	unsigned uid;
 };
+
+/* On the service thread, for report.c: who has something of a kind open, in the order of their ids; NULL: no more. */
+const struct cn_caller *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
+unsigned cn_port_opener_count(enum cn_handle_kind kind);
 
 /* ---- origin.c ---- */
 
@@ -119,9 +135,19 @@ struct cn_origin {
 	enum cn_handle_kind kind;
 	uint64_t number;
 	unsigned char secret[CN_SECRET_BYTES];
+	uint64_t bytes; /* to be told: of memory; 0 of what is none. Set before it is made known */
 	uint64_t opening_count;
 	bool withdrawn;
+	uint64_t withdrawn_ns; /* when, if somebody had it open */
 };
+
+/* Of all origins of a kind: those that can be opened, and those that were withdrawn and that somebody has open. */
+struct cn_origin_sums {
+	uint64_t count, bytes;
+	uint64_t deferred_count, deferred_bytes;
+	uint64_t first_ns; /* when the first of them was made known; 0: none was */
+};
+void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
 
 /* Make it known, with a number and a secret. */
 CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
@@ -143,6 +169,12 @@ struct cn_opening {
 CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
 			  struct cn_opening **ret_opening);
 struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handle_kind kind, uint64_t number);
+/*
+ * What a caller has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
+ * openings are looked at, the youngest; false: there are more.
+ */
+bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kind, unsigned looks_max,
+			 struct cn_open_things *ret_deferred);
 /* Ends and frees it. True: it was the last of what was withdrawn, which is the caller's to free now. */
 bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
 

@@ -7,13 +7,14 @@
  */
 #include "share/report.h"
 #include "share/internal.h"
+#include "share/port_internal.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEFERRED_LOOKS_MAX = 1024 };
+enum { DEFERRED_LOOKS_MAX = 1024, HOLDER_LOOKS_MAX = 2048 /* for a cell, but for at least one block */ };
 
 _Static_assert(CN_REPORT_CELLS_MAX <= 1 << 24, "as many as a pool draws");
 
@@ -31,6 +32,7 @@ static void report_process(unsigned opener_count, struct cn_message *reply)
 		.pid_namespace = cn_pid_namespace(),
 		.pool_count = cn_exports_count(),
 		.opener_count = opener_count,
+		.flags = cn_device_ops && strcmp(cn_device_ops->name, "cuda") == 0 ? CN_REPORT_ON_GPU : 0,
 	};
 
 	strncpy(body.program, program_invocation_short_name, sizeof body.program - 1);
@@ -49,6 +51,7 @@ static void report_pool(struct cn_export *export, struct cn_message *reply)
 
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
 		body.importer_count += importer->joined;
+	cn_export_look_at_ended(export);
 	cn_pool_amounts(export->pool, &body.used_bytes, &body.reserved_bytes);
 	cn_lock(&export->lock);
 	body.exported_count = export->slot_count;
@@ -102,7 +105,7 @@ static uint64_t holder_of(struct cn_export *export, uint32_t slot)
 	if (!generation)
 		return 0;
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
-		if (!holds(importer, slot, generation))
+		if (!holds(importer, slot))
 			continue;
 		if (holder)
 			return CN_HOLDER_SEVERAL;
@@ -111,22 +114,106 @@ static uint64_t holder_of(struct cn_export *export, uint32_t slot)
 	return holder;
 }
 
+/*
+ * Who holds the largest of a cell's blocks that somebody holds: what is held by nobody is not what one looks for. Where
+ * there are many blocks and importers, only some of the blocks are asked for.
+ */
+static uint64_t holder_in(struct cn_export *export, const struct cn_pool_cell *cell)
+{
+	unsigned each = export->importer_count ? export->importer_count : 1;
+	uint32_t largest = 0;
+	uint64_t found = 0;
+
+	for (unsigned i = 0; i < cell->block_count && (!i || (i + 1) * each <= HOLDER_LOOKS_MAX); i++) {
+		if (cell->blocks[i].units <= largest)
+			continue;
+		uint64_t holder = holder_of(export, cell->blocks[i].note);
+		if (holder) {
+			found = holder;
+			largest = cell->blocks[i].units;
+		}
+	}
+	return found;
+}
+
 static bool report_cells(struct cn_export *export, const struct cn_message *request, struct cn_message *reply)
 {
 	uint64_t first = request->words[CN_REPORT_FIRST_CELL], of = request->words[CN_REPORT_CELL_COUNT];
-	struct cn_pool_cell cells[CN_REPORT_CELLS_EACH];
 	struct cn_report_cells body = {0};
+	struct cn_pool_cell cell;
 
 	if (!of || of > CN_REPORT_CELLS_MAX || first >= of)
 		return false;
 	uint64_t count = of - first < CN_REPORT_CELLS_EACH ? of - first : CN_REPORT_CELLS_EACH;
 	body.place = request->words[CN_REPORT_PLACE];
-	body.picture_bytes = cn_pool_cells(export->pool, first, count, of, &body.place, cells);
 	for (uint64_t i = 0; i < count; i++) {
-		body.kinds[i] = (unsigned char)cells[i].kind;
-		body.holders[i] = holder_of(export, cells[i].note);
+		body.picture_bytes = cn_pool_cell(export->pool, first + i, of, &body.place, &cell);
+		body.kinds[i] = (unsigned char)cell.kind;
+		body.holders[i] = holder_in(export, &cell);
 	}
 	memcpy(cn_report_body(reply), &body, sizeof body);
+	return true;
+}
+
+/* ---- What is given out by handles ---- */
+
+static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
+{
+	struct cn_origin_sums sums;
+
+	cn_origin_sum(kind, &sums);
+	if (!sums.count && !sums.deferred_count) {
+		reply->result = CUDA_ERROR_NOT_FOUND;
+		return;
+	}
+	struct cn_report_handles body = {
+		.kind = kind,
+		.shared_count = sums.count,
+		.shared_bytes = sums.bytes,
+		.deferred_count = sums.deferred_count,
+		.deferred_bytes = sums.deferred_bytes,
+		.opener_count = cn_port_opener_count(kind),
+		.age_ns = cn_service_now_ns() - sums.first_ns,
+	};
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
+static void report_opener(enum cn_handle_kind kind, uint64_t id, struct cn_message *reply)
+{
+	const struct cn_caller *caller = cn_port_opener_after(kind, id);
+	struct cn_open_things deferred;
+
+	if (!caller) {
+		reply->result = CUDA_ERROR_NOT_FOUND;
+		return;
+	}
+	bool all = cn_opening_deferred(caller, kind, DEFERRED_LOOKS_MAX, &deferred);
+	uint64_t now_ns = cn_service_now_ns();
+	struct cn_report_importer body = {
+		.id = caller->id,
+		.pid = (uint32_t)caller->pid,
+		.uid = caller->uid,
+		.flags = (caller->channel.watched ? 0 : CN_REPORT_LEAVING) | (all ? 0 : CN_REPORT_AT_LEAST),
+		.held_count = caller->open[kind].count,
+		.held_bytes = caller->open[kind].bytes,
+		.deferred_count = deferred.count,
+		.deferred_bytes = deferred.bytes,
+		.age_ns = now_ns - caller->open[kind].since_ns,
+		.waiting_ns = deferred.count ? now_ns - deferred.since_ns : 0,
+	};
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
+static bool report_by_handle(const struct cn_message *request, struct cn_message *reply)
+{
+	uint64_t kind = request->words[CN_REPORT_KIND];
+
+	if (kind != CN_HANDLE_EVENT && kind != CN_HANDLE_MEMORY)
+		return false;
+	if (request->words[CN_REPORT_WHAT] == CN_REPORT_HANDLES)
+		report_handles((enum cn_handle_kind)kind, reply);
+	else
+		report_opener((enum cn_handle_kind)kind, request->words[CN_REPORT_IMPORTER_ID], reply);
 	return true;
 }
 
@@ -139,6 +226,8 @@ bool cn_report_serve(const struct cn_message *request, unsigned opener_count, st
 
 	switch (what) {
 	case CN_REPORT_PROCESS: report_process(opener_count, reply); return true;
+	case CN_REPORT_HANDLES:
+	case CN_REPORT_OPENER: return report_by_handle(request, reply);
 	case CN_REPORT_POOL: export = cn_export_after(id); break;
 	case CN_REPORT_IMPORTER:
 	case CN_REPORT_CELLS:

@@ -8,7 +8,7 @@
 #include "share/survey.h"
 #include "pool/pool.h"
 #include "share/export.h"
-#include "share/service.h"
+#include "share/port_internal.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,6 +24,20 @@ enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000, POOLS_MAX = 4096 };
 struct conversation {
 	int sock;
 	uint64_t request, end_ns;
+};
+
+/* What is asked of each process that lives. */
+struct walk {
+	const char *directory;
+	int directory_fd;
+	void (*visit)(struct walk *walk, struct conversation *with, struct cn_survey_process *process);
+	cn_survey_tell *tell;
+	void *data;
+	/* for a picture */
+	uint64_t pool_id, picture_bytes;
+	struct cn_survey_cell *cells;
+	size_t cell_count;
+	bool drawn;
 };
 
 /* ---- One process ---- */
@@ -80,29 +94,32 @@ static void meet(struct conversation *with, struct cn_survey_process *process)
 	process->same_namespace = body.pid_namespace && body.pid_namespace == cn_pid_namespace();
 	process->pool_count = body.pool_count;
 	process->opener_count = body.opener_count;
+	process->on_gpu = body.flags & CN_REPORT_ON_GPU;
 	copy_printable(process->program, body.program);
 }
 
-static void ask_importers(struct conversation *with, const struct cn_survey_process *process,
-			  const struct cn_report_pool *pool, cn_survey_found *found, void *data)
+/* Who has imported a pool, or opened what was given out by handles. */
+static void ask_importers(struct conversation *with, const struct walk *walk, struct cn_survey_found found)
 {
+	uint64_t what = found.pool ? CN_REPORT_IMPORTER : CN_REPORT_OPENER;
+	uint64_t of = found.pool ? found.pool->id : found.handles->kind, last = 0;
 	struct cn_report_importer importer;
-	uint64_t last = 0;
 
+	found.importer = &importer;
 	for (int i = 0; i < CN_IMPORTERS_MAX; i++) {
-		uint64_t words[] = {CN_REPORT_IMPORTER, pool->id, last};
+		uint64_t words[] = {what, of, last};
 		if (ask(with, words, 3, &importer) || importer.id <= last)
 			return;
 		last = importer.id;
-		importer.pid = process->same_namespace ? (uint32_t)small_number(importer.pid) : 0;
-		found(process, pool, &importer, data);
+		importer.pid = found.process->same_namespace ? (uint32_t)small_number(importer.pid) : 0;
+		walk->tell(&found, walk->data);
 	}
 }
 
-static void ask_pools(struct conversation *with, const struct cn_survey_process *process, cn_survey_found *found,
-		      void *data)
+static void ask_pools(struct conversation *with, const struct walk *walk, const struct cn_survey_process *process)
 {
 	struct cn_report_pool pool;
+	struct cn_survey_found found = {.process = process, .pool = &pool};
 	uint64_t last = 0;
 
 	for (int i = 0; i < POOLS_MAX; i++) {
@@ -110,8 +127,26 @@ static void ask_pools(struct conversation *with, const struct cn_survey_process 
 		if (ask(with, words, 2, &pool) || pool.id <= last)
 			return;
 		last = pool.id;
-		found(process, &pool, NULL, data);
-		ask_importers(with, process, &pool, found, data);
+		walk->tell(&found, walk->data);
+		ask_importers(with, walk, found);
+	}
+}
+
+static void ask_handles(struct conversation *with, const struct walk *walk, const struct cn_survey_process *process)
+{
+	static const uint64_t kinds[] = {CN_HANDLE_MEMORY, CN_HANDLE_EVENT};
+	struct cn_report_handles handles;
+	struct cn_survey_found found = {.process = process, .handles = &handles};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		uint64_t words[] = {CN_REPORT_HANDLES, kinds[i]};
+		int error = ask(with, words, 2, &handles);
+		if (error == ENOENT)
+			continue;
+		if (error || handles.kind != kinds[i])
+			return;
+		walk->tell(&found, walk->data);
+		ask_importers(with, walk, found);
 	}
 }
 
@@ -132,20 +167,6 @@ static bool call(int directory_fd, const char *name, struct conversation *ret_wi
 }
 
 /* ---- All of them ---- */
-
-/* What is asked of each process that lives. */
-struct walk {
-	const char *directory;
-	int directory_fd;
-	void (*visit)(struct walk *walk, struct conversation *with, struct cn_survey_process *process);
-	cn_survey_found *found;
-	void *data;
-	/* for a picture */
-	uint64_t pool_id, picture_bytes;
-	struct cn_survey_cell *cells;
-	size_t cell_count;
-	bool drawn;
-};
 
 static void visit_name(const char *name, bool live, bool removed, void *data)
 {
@@ -191,10 +212,15 @@ static CUresult walk_all(struct walk *walk)
 	CUresult result = cn_directory_paths(paths, &count);
 
 	memcpy(kept, cn_last_error(), sizeof kept);
-	for (unsigned i = 1; !result && i < count; i++) {
-		result = walk_directory(walk, paths[i]);
-		if (!result)
-			cn_error_forget(kept); /* that one process could not be called */
+	if (result)
+		return result;
+	for (unsigned i = 1; i < count; i++) {
+		CUresult this_one = walk_directory(walk, paths[i]);
+		if (this_one && !result) {
+			result = this_one;
+			memcpy(kept, cn_last_error(), sizeof kept);
+		}
+		cn_error_forget(kept); /* that one process could not be called; or back to the first that went wrong */
 	}
 	return result;
 }
@@ -202,14 +228,16 @@ static CUresult walk_all(struct walk *walk)
 static void visit_report(struct walk *walk, struct conversation *with, struct cn_survey_process *process)
 {
 	meet(with, process);
-	walk->found(process, NULL, NULL, walk->data);
-	if (process->answers)
-		ask_pools(with, process, walk->found, walk->data);
+	walk->tell(&(struct cn_survey_found){.process = process}, walk->data);
+	if (!process->answers)
+		return;
+	ask_pools(with, walk, process);
+	ask_handles(with, walk, process);
 }
 
-CUresult cn_survey(cn_survey_found *found, void *data)
+CUresult cn_survey(cn_survey_tell *tell, void *data)
 {
-	struct walk walk = {.visit = visit_report, .found = found, .data = data};
+	struct walk walk = {.visit = visit_report, .tell = tell, .data = data};
 
 	return walk_all(&walk);
 }

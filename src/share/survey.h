@@ -17,17 +17,26 @@ struct cn_survey_process {
 	unsigned uid;
 	bool answers;
 	bool same_namespace; /* its PIDs are ours */
+	bool on_gpu;
 	uint64_t pool_count, opener_count;
 	char program[CN_PROGRAM_BYTES];
 	const char *directory, *name;
 };
 
-/* `pool` NULL: the process itself, before its pools; `importer` NULL: the pool itself, before its importers. */
-typedef void cn_survey_found(const struct cn_survey_process *process, const struct cn_report_pool *pool,
-			     const struct cn_report_importer *importer, void *data);
+/*
+ * What was found: a process itself, before what it has; a pool of it, or what it gave out by handles of one kind; or
+ * one who has that imported or open.
+ */
+struct cn_survey_found {
+	const struct cn_survey_process *process;
+	const struct cn_report_pool *pool;
+	const struct cn_report_handles *handles; /* this, or a pool, or neither */
+	const struct cn_report_importer *importer;
+};
+typedef void cn_survey_tell(const struct cn_survey_found *found, void *data);
 
 /* CUDA_ERROR_OPERATING_SYSTEM: a directory is not as it should be; the others have been looked through. */
-CUresult cn_survey(cn_survey_found *found, void *data);
+CUresult cn_survey(cn_survey_tell *tell, void *data);
 
 /* The picture of a pool, wherever it is. CUDA_ERROR_NOT_FOUND: no process has it, or says so. */
 struct cn_survey_cell {

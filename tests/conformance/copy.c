@@ -2,34 +2,16 @@
 /*
  * Chapter "copy": copies and fills in every direction, one and two dimensions, now and in stream order.
  */
-#include "ask.h"
+#include "copy.h"
 
 CHAPTER(copy);
 
-enum { BYTES = 4096 };
-
-static CUdeviceptr device_a, device_b, managed;
-static char *host, *registered, pageable[BYTES];
-static CUstream stream;
-
-#define AT(pointer) ((CUdeviceptr)(uintptr_t)(pointer))
-
 static void setup(void)
 {
-	void *pinned = NULL;
-
-	ask_context();
-	NEED(cuMemAlloc(&device_a, BYTES));
-	NEED(cuMemAlloc(&device_b, BYTES));
-	NEED(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
-	NEED(cuMemAllocHost(&pinned, BYTES));
-	registered = aligned_alloc(4096, BYTES);
-	NEED(cuMemHostRegister(registered, BYTES, 0));
-	NEED(cuStreamCreate(&stream, 0));
+	copy_setup();
 	NEED(cuMemsetD8(device_a, 0xaa, BYTES));
 	NEED(cuMemsetD8(device_b, 0xbb, BYTES));
 	NEED(cuCtxSynchronize());
-	host = pinned;
 	memset(host, 0x11, BYTES);
 	memset(registered, 0x22, BYTES);
 	memset(pageable, 0x33, BYTES);

@@ -348,15 +348,23 @@ static void state_arguments(void)
 	X(cudaOccupancyMaxActiveBlocksPerMultiprocessor,                               \
 	  cudaOccupancyMaxActiveBlocksPerMultiprocessor(answers, NULL, 32, 0))
 
+/* All of them, where the state is this. */
+#define X(name, call) ASK(ask_name("%s_" #name, state), call);
+static void ask_calls(const char *state)
+{
+	EDGE_CALLS(X)
+}
+
+static void ask_runtime_calls(const char *state){EDGE_RUNTIME_CALLS(X)}
+#undef X
+
 GROUP(uninitialised)
 {
 	f.stream = ZEROS(CUstream);
 	f.function = ZEROS(CUfunction);
 	f.memory = ZEROS(CUdeviceptr);
 	state_arguments();
-#define X(name, call) ASK("uninitialised_" #name, call);
-	EDGE_CALLS(X)
-#undef X
+	ask_calls("uninitialised");
 }
 
 GROUP(contextless)
@@ -365,9 +373,7 @@ GROUP(contextless)
 	objects_make(&f);
 	state_arguments();
 	NEED(cuCtxSetCurrent(NULL));
-#define X(name, call) ASK("contextless_" #name, call);
-	EDGE_CALLS(X)
-#undef X
+	ask_calls("contextless");
 }
 
 GROUP(destroyed)
@@ -376,18 +382,14 @@ GROUP(destroyed)
 	objects_make(&f);
 	state_arguments();
 	ask_destroyed(f.context);
-#define X(name, call) ASK("destroyed_" #name, call);
-	EDGE_CALLS(X)
-#undef X
+	ask_calls("destroyed");
 }
 
 static void CUDA_CB ask_in_callback(CUstream of, CUresult status, void *data)
 {
 	(void)of, (void)status, (void)data;
-#define X(name, call) ASK("callback_" #name, call);
-	EDGE_CALLS(X)
-	EDGE_RUNTIME_CALLS(X)
-#undef X
+	ask_calls("callback");
+	ask_runtime_calls("callback");
 }
 
 GROUP(callback)
@@ -401,9 +403,7 @@ GROUP(callback)
 static void CUDA_CB ask_in_host_function(void *data)
 {
 	(void)data;
-#define X(name, call) ASK("host_function_" #name, call);
-	EDGE_CALLS(X)
-#undef X
+	ask_calls("host_function");
 }
 
 GROUP(host_function)
@@ -417,10 +417,8 @@ GROUP(host_function)
 static void ask_in_child(void *data)
 {
 	(void)data;
-#define X(name, call) ASK("child_" #name, call);
-	EDGE_CALLS(X)
-	EDGE_RUNTIME_CALLS(X)
-#undef X
+	ask_calls("child");
+	ask_runtime_calls("child");
 }
 
 GROUP(forked)

@@ -5,18 +5,14 @@
  * An answer is the code and what the destination holds afterwards: the bytes that changed, counted, the first and the
  * last of them, and a number made of all.
  */
-#include "ask.h"
+#include "copy.h"
 
 CHAPTER(edge_copy);
 
-enum { BYTES = 4096 };
-
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define AT(pointer)  ((CUdeviceptr)(uintptr_t)(pointer))
 
-static CUdeviceptr device_a, device_b, managed, freed;
-static char *host, *registered, pageable[BYTES];
-static CUstream stream, gone;
+static CUdeviceptr freed;
+static CUstream gone;
 
 /* Bytes that tell their places apart. */
 static void count_up(char *bytes)
@@ -27,21 +23,11 @@ static void count_up(char *bytes)
 
 static void setup(void)
 {
-	void *pinned = NULL;
-
-	ask_context();
-	NEED(cuMemAlloc(&device_a, BYTES));
-	NEED(cuMemAlloc(&device_b, BYTES));
-	NEED(cuMemAllocManaged(&managed, BYTES, CU_MEM_ATTACH_GLOBAL));
-	NEED(cuMemAllocHost(&pinned, BYTES));
+	copy_setup();
 	NEED(cuMemAlloc(&freed, 64 << 20));
 	NEED(cuMemFree(freed));
-	registered = aligned_alloc(4096, BYTES);
-	NEED(cuMemHostRegister(registered, BYTES, 0));
-	NEED(cuStreamCreate(&stream, 0));
 	NEED(cuStreamCreate(&gone, 0));
 	NEED(cuStreamDestroy(gone));
-	host = pinned;
 	count_up(host);
 	count_up(registered);
 	count_up(pageable);

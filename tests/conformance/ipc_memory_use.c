@@ -4,60 +4,20 @@
  * with it, whose contexts and processes may end first, and the runtime's calls.
  */
 #define _GNU_SOURCE
+#include "attribute.h"
 #include "ipc_memory.h"
 
 #include <poll.h>
 
 CHAPTER(ipc_memory_use);
 
-enum { LAST_ATTRIBUTE = 22 };
-
 static CUcontext context;
 
-static const char *distance(uint64_t value, CUdeviceptr from)
+static const char *describe(int attribute, const unsigned char *value, CUdeviceptr pointer)
 {
-	char *text = pool_text();
-	int64_t difference = (int64_t)(value - from);
+	const char *words = attribute_words(attribute, value, pointer, context);
 
-	if (!value)
-		return "NULL";
-	if (difference < -(1 << 24) || difference > 1 << 24)
-		return "far";
-	snprintf(text, 160, "pointer%+lld", (long long)difference);
-	return text;
-}
-
-/* An attribute's value in words; `value` was filled with 0x77 bytes before the call. */
-static const char *describe(int attribute, const void *value, CUdeviceptr pointer)
-{
-	char *text = pool_text();
-	uint64_t wide;
-	uint32_t narrow;
-
-	memcpy(&wide, value, sizeof wide);
-	memcpy(&narrow, value, sizeof narrow);
-	if (wide == 0x7777777777777777)
-		return "untouched";
-	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: return wide == (uintptr_t)context ? "its" : wide ? "another" : "NULL";
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return distance(wide, pointer);
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide ? "set" : "zero";
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		snprintf(text, 160, "%llu", (unsigned long long)wide);
-		return text;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: snprintf(text, 160, "%d", (int)narrow); return text;
-	default: snprintf(text, 160, "byte %u", narrow & 0xff); return text;
-	}
+	return words ? words : ask_name("byte %u", *value);
 }
 
 static void ask_attributes(const char *kind, CUdeviceptr pointer)
@@ -76,8 +36,8 @@ static void ask_range(const char *question, CUdeviceptr at)
 	CUdeviceptr start = UNTOUCHED(CUdeviceptr);
 	size_t bytes = UNTOUCHED_INT;
 
-	ASK_VALUE(question, cuMemGetAddressRange(&start, &bytes, at), "%s bytes %zu",
-		  start == UNTOUCHED(CUdeviceptr) ? "untouched" : distance(start, at), bytes);
+	ASK_VALUE(question, cuMemGetAddressRange(&start, &bytes, at), "%s bytes %zu", attribute_distance(start, at),
+		  bytes);
 }
 
 GROUP(attributes)
@@ -125,7 +85,8 @@ GROUP(addresses)
 	memset(&attributes, 0x77, sizeof attributes);
 	ASK_VALUE("opened_runtime_attributes", cudaPointerGetAttributes(&attributes, (void *)(uintptr_t)at),
 		  "type %d device %d pointer %s host %s", (int)attributes.type, attributes.device,
-		  distance((uintptr_t)attributes.devicePointer, at), distance((uintptr_t)attributes.hostPointer, at));
+		  attribute_distance((uintptr_t)attributes.devicePointer, at),
+		  attribute_distance((uintptr_t)attributes.hostPointer, at));
 	ASK("opened_set_sync", cuPointerSetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
 	sync = UNTOUCHED_INT;
 	ASK_VALUE("opened_get_sync", cuPointerGetAttribute(&sync, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at), "%u",
@@ -220,7 +181,7 @@ GROUP(interior)
 		note->offset = offsets[i];
 		SAY(ask_name("interior_get_%zu", offsets[i]), "%s", code_of(order(&peer, 'i')));
 		ASK_VALUE(ask_name("interior_open_%zu", offsets[i]), cuIpcOpenMemHandle(&at, note->handle, LAZY), "%s",
-			  base ? distance(at, base) : OUT(at));
+			  base ? attribute_distance(at, base) : OUT(at));
 		if (at == UNTOUCHED(CUdeviceptr))
 			continue;
 		ask_range(ask_name("interior_range_%zu", offsets[i]), at);

@@ -1,63 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Chapter "pointer": every attribute of every kind of pointer.
- *
- * Values that are addresses are answered relative to the pointer, contexts as "its" or NULL, numbers as they are.
  */
-#include "ask.h"
+#include "attribute.h"
 
 CHAPTER(pointer);
 
-enum { BYTES = 1000, LAST_ATTRIBUTE = 22 };
+enum { BYTES = 1000 };
 
 static CUcontext context;
 
-static const char *distance(uint64_t value, CUdeviceptr pointer)
+static const char *describe(int attribute, const unsigned char *value, CUdeviceptr pointer)
 {
-	static char text[40];
-
-	if (!value || value == UNTOUCHED(uint64_t))
-		return OUT(value);
-	int64_t difference = (int64_t)(value - pointer);
-	if (difference > -(1 << 24) && difference < (1 << 24))
-		snprintf(text, sizeof text, "pointer%+lld", (long long)difference);
-	else
-		snprintf(text, sizeof text, "far");
-	return text;
-}
-
-/* An attribute's value in words; `value` was filled with 0x77 bytes before the call. */
-static const char *describe(int attribute, const void *value, CUdeviceptr pointer)
-{
-	static char text[64];
-	uint64_t wide;
+	const char *words = attribute_words(attribute, value, pointer, context);
 	uint32_t narrow;
-	unsigned char byte = *(const unsigned char *)value;
 
-	memcpy(&wide, value, sizeof wide);
 	memcpy(&narrow, value, sizeof narrow);
-	if (wide == 0x7777777777777777)
-		return "untouched";
-	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: return wide == (uintptr_t)context ? "its" : wide ? "another" : "NULL";
-	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return distance(wide, pointer);
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide ? "set" : "zero";
-	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		snprintf(text, sizeof text, "%llu", (unsigned long long)wide);
-		return text;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: snprintf(text, sizeof text, "%d", (int)narrow); return text;
-	default: snprintf(text, sizeof text, narrow == byte ? "int %d" : "byte %d", (int)byte); return text;
-	}
+	return words ? words : ask_name(narrow == *value ? "int %d" : "byte %d", (int)*value);
 }
 
 static void ask_all(const char *kind, CUdeviceptr pointer)

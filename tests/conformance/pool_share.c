@@ -5,8 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "pool_share.h"
-
-#include <sys/socket.h>
+#include "descriptors.h"
 
 CHAPTER(pool_share);
 
@@ -172,11 +171,6 @@ GROUP(export_contextless)
 	ask_export("export_with_context_again", pool, POSIX, 0);
 }
 
-static bool is_open(int descriptor)
-{
-	return fcntl(descriptor, F_GETFD) >= 0;
-}
-
 GROUP(descriptors)
 {
 	int first = UNTOUCHED_INT, second = UNTOUCHED_INT;
@@ -220,40 +214,16 @@ static void wrong_descriptor(const char *name, int descriptor)
 
 GROUP(import_wrong_descriptors)
 {
-	int ends[2] = {-1, -1}, sockets[2] = {-1, -1}, packets[2] = {-1, -1};
+	int packets[2] = {-1, -1}, listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 
 	ask_context();
-	if (pipe(ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets))
 		return;
-	int null = open("/dev/null", O_RDWR), zero = open("/dev/zero", O_RDWR), directory = open("/", O_RDONLY);
-	int memory = memfd_create("memory", 0), sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
-	int file = open("/proc/self/exe", O_RDONLY), closed = dup(null), path = open("/", O_PATH);
-	int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	dup2(null, 0);
-	close(closed);
-	if (ftruncate(memory, 4 << 20) || ftruncate(sealed, 4 << 20) ||
-	    fcntl(sealed, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
-		return;
-	wrong_descriptor("negative", -1);
-	wrong_descriptor("negative_2", -2);
-	wrong_descriptor("closed", closed);
-	wrong_descriptor("never_opened", 100000);
-	wrong_descriptor("0", 0);
-	wrong_descriptor("pipe_reader", ends[0]);
-	wrong_descriptor("pipe_writer", ends[1]);
-	wrong_descriptor("socket", sockets[0]);
+	ask_wrong_descriptors(wrong_descriptor);
 	wrong_descriptor("packet_socket", packets[0]);
 	wrong_descriptor("unbound_socket", listener);
-	wrong_descriptor("dev_null", null);
-	wrong_descriptor("dev_zero", zero);
-	wrong_descriptor("directory", directory);
-	wrong_descriptor("path", path);
-	wrong_descriptor("file", file);
-	wrong_descriptor("memory_file", memory);
-	wrong_descriptor("sealed_memory_file", sealed);
-	SAY("wrong_descriptors_still_open", "%s %s %s %s", ask_yes(is_open(null)), ask_yes(is_open(memory)),
-	    ask_yes(is_open(ends[0])), ask_yes(is_open(packets[0])));
+	SAY("wrong_descriptors_still_open", "%s %s %s %s", ask_yes(is_open(wrong.null)), ask_yes(is_open(wrong.memory)),
+	    ask_yes(is_open(wrong.pipe[0])), ask_yes(is_open(packets[0])));
 }
 
 /* A descriptor of memory where a pool's is wanted, and a pool's where memory's is. */

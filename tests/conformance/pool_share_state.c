@@ -79,14 +79,20 @@ static struct shared make(void)
 	return my;
 }
 
-#define X(name, call) ASK("uninitialised_" #name, call);
+/* All of them, where the state is this. */
+static void ask_calls(const char *state)
+{
+#define X(name, call) ASK(ask_name("%s_" #name, state), call);
+	SHARE_CALLS(X)
+#undef X
+}
+
 GROUP(uninitialised)
 {
 	share_board();
 	fake();
-	SHARE_CALLS(X)
+	ask_calls("uninitialised");
 }
-#undef X
 
 /* The descriptor is a good one. */
 GROUP(uninitialised_import)
@@ -104,16 +110,14 @@ GROUP(uninitialised_import)
 	peer_kill(&peer);
 }
 
-#define X(name, call) ASK("contextless_" #name, call);
 GROUP(contextless)
 {
 	struct shared my = make();
 
 	NEED(cuCtxSetCurrent(NULL));
-	SHARE_CALLS(X)
+	ask_calls("contextless");
 	peer_kill(&my.peer);
 }
-#undef X
 
 /* A process that never had one. */
 GROUP(never_a_context)
@@ -148,7 +152,6 @@ GROUP(never_a_context)
 	peer_kill(&peer);
 }
 
-#define X(name, call) ASK("destroyed_" #name, call);
 GROUP(destroyed)
 {
 	struct shared my = make();
@@ -156,10 +159,9 @@ GROUP(destroyed)
 
 	NEED(cuCtxGetCurrent(&context));
 	ask_destroyed(context);
-	SHARE_CALLS(X)
+	ask_calls("destroyed");
 	peer_kill(&my.peer);
 }
-#undef X
 
 /* The context ends with imports alive, and another one follows. */
 GROUP(context_ended)
@@ -181,13 +183,11 @@ GROUP(context_ended)
 	peer_kill(&my.peer);
 }
 
-#define X(name, call) ASK("callback_" #name, call);
 static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data)
 {
 	(void)stream, (void)status, (void)data;
-	SHARE_CALLS(X)
+	ask_calls("callback");
 }
-#undef X
 
 GROUP(callback)
 {
@@ -198,22 +198,18 @@ GROUP(callback)
 }
 
 /* A child forked from a process that exports and imports. */
-#define X(name, call) ASK("child_" #name, call);
 static void child(void *data)
 {
 	(void)data;
-	SHARE_CALLS(X)
+	ask_calls("child");
 }
-#undef X
 
-#define X(name, call) ASK("child_after_init_" #name, call);
 static void child_after_init(void *data)
 {
 	(void)data;
 	ASK("child_init", cuInit(0));
-	SHARE_CALLS(X)
+	ask_calls("child_after_init");
 }
-#undef X
 
 GROUP(forked)
 {
@@ -237,14 +233,12 @@ GROUP(forked_and_initialised)
 }
 
 /* Another thread, without and with the context. */
-#define X(name, call) ASK("thread_" #name, call);
 static void *ask_in_thread(void *context)
 {
 	NEED(cuCtxSetCurrent(context));
-	SHARE_CALLS(X)
+	ask_calls("thread");
 	return NULL;
 }
-#undef X
 
 GROUP(thread)
 {
@@ -257,18 +251,16 @@ GROUP(thread)
 }
 
 /* Another context of the same device. */
-#define X(name, call) ASK("second_context_" #name, call);
 GROUP(second_context)
 {
 	struct shared my = make();
 	CUcontext second = NULL;
 
 	NEED(cuCtxCreate(&second, NULL, 0, 0));
-	SHARE_CALLS(X)
+	ask_calls("second_context");
 	ASK("second_context_synchronize", cuCtxSynchronize());
 	peer_kill(&my.peer);
 }
-#undef X
 
 /*
  * The order of document 2: the exporter's stream is held before the allocation, everything is handed over, the importer

@@ -23,7 +23,7 @@ static struct {
 } s;
 
 /* X(name, call), with arguments that would be right. */
-#define POOL_CALLS(X)                                                                                         \
+#define CALLS(X)                                                                                              \
 	X(cuMemPoolCreate, cuMemPoolCreate(&s.out, &s.properties))                                            \
 	X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool(&s.out, 0))                                    \
 	X(cuDeviceGetMemPool, cuDeviceGetMemPool(&s.out, 0))                                                  \
@@ -70,70 +70,7 @@ static void make(void)
 	NEED(cuCtxSynchronize());
 }
 
-#define X(name, call) ASK("uninitialised_" #name, call);
-GROUP(uninitialised)
-{
-	fake();
-	POOL_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("contextless_" #name, call);
-GROUP(contextless)
-{
-	make();
-	NEED(cuCtxSetCurrent(NULL));
-	POOL_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("destroyed_" #name, call);
-GROUP(destroyed)
-{
-	CUcontext context = NULL;
-
-	make();
-	NEED(cuCtxGetCurrent(&context));
-	ask_destroyed(context);
-	POOL_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("callback_" #name, call);
-static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data)
-{
-	(void)stream, (void)status, (void)data;
-	POOL_CALLS(X)
-}
-#undef X
-
-GROUP(callback)
-{
-	make();
-	ask_in_stream(ask_in_callback, NULL);
-}
-
-#define X(name, call) ASK("host_function_" #name, call);
-static void CUDA_CB ask_in_host_function(void *data)
-{
-	(void)data;
-	POOL_CALLS(X)
-}
-#undef X
-
-GROUP(host_function)
-{
-	make();
-	ask_in_stream(NULL, ask_in_host_function);
-}
-
-#define X(name, call) ASK("child_" #name, call);
-static void ask_in_child(void *data)
-{
-	(void)data;
-	POOL_CALLS(X)
-}
-#undef X
+#include "states.h"
 
 GROUP(forked)
 {
@@ -145,14 +82,12 @@ GROUP(forked)
 	ASK("parent_destroy_after_child", cuMemPoolDestroy(s.victim));
 }
 
-#define X(name, call) ASK("thread_" #name, call);
 static void *ask_in_thread(void *data)
 {
 	(void)data;
-	POOL_CALLS(X)
+	ask_calls("thread");
 	return NULL;
 }
-#undef X
 
 /* A thread without a context. */
 GROUP(thread)

@@ -22,184 +22,193 @@ static void fake_objects(void)
 	objects_outputs(&f, &o);
 }
 
-#define X(name, call) ASK("uninitialised_" #name, call);
+static void prepare(void)
+{
+	ask_context();
+	objects_make(&f);
+	objects_outputs(&f, &o);
+}
+
+/* The calls of one kind, where the state is this. */
+#define X(name, call) ASK(ask_name("%s_" #name, state), call);
+static void ask_queries(const char *state)
+{
+	QUERY_CALLS(X)
+}
+
+static void ask_memory(const char *state)
+{
+	MEMORY_CALLS(X)
+}
+
+static void ask_streams(const char *state)
+{
+	STREAM_CALLS(X)
+}
+
+static void ask_endings(const char *state){ENDING_CALLS(X)}
+#undef X
+
 GROUP(uninitialised_queries)
 {
 	fake_objects();
-	QUERY_CALLS(X)
+	ask_queries("uninitialised");
 }
 
 GROUP(uninitialised_memory)
 {
 	fake_objects();
-	MEMORY_CALLS(X)
+	ask_memory("uninitialised");
 }
 
 GROUP(uninitialised_streams)
 {
 	fake_objects();
-	STREAM_CALLS(X)
+	ask_streams("uninitialised");
 }
 
 GROUP(uninitialised_endings)
 {
 	fake_objects();
-	ENDING_CALLS(X)
+	ask_endings("uninitialised");
 }
-#undef X
 
 static void leave_context(void)
 {
-	ask_context();
-	objects_make(&f);
-	objects_outputs(&f, &o);
+	prepare();
 	NEED(cuCtxSetCurrent(NULL));
 }
 
-#define X(name, call) ASK("contextless_" #name, call);
 GROUP(contextless_queries)
 {
 	leave_context();
-	QUERY_CALLS(X)
+	ask_queries("contextless");
 }
 
 GROUP(contextless_memory)
 {
 	leave_context();
-	MEMORY_CALLS(X)
+	ask_memory("contextless");
 }
 
 GROUP(contextless_streams)
 {
 	leave_context();
-	STREAM_CALLS(X)
+	ask_streams("contextless");
 }
 
 GROUP(contextless_endings)
 {
 	leave_context();
-	ENDING_CALLS(X)
+	ask_endings("contextless");
 }
-#undef X
 
 static void lose_context(void)
 {
-	ask_context();
-	objects_make(&f);
-	objects_outputs(&f, &o);
+	prepare();
 	ask_destroyed(f.context);
 }
 
-#define X(name, call) ASK("destroyed_" #name, call);
 GROUP(destroyed_queries)
 {
 	lose_context();
-	QUERY_CALLS(X)
+	ask_queries("destroyed");
 }
 
 GROUP(destroyed_memory)
 {
 	lose_context();
-	MEMORY_CALLS(X)
+	ask_memory("destroyed");
 }
 
 GROUP(destroyed_streams)
 {
 	lose_context();
-	STREAM_CALLS(X)
+	ask_streams("destroyed");
 }
 
 GROUP(destroyed_endings)
 {
 	lose_context();
-	ENDING_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("callback_" #name, call);
-static void CUDA_CB ask_queries(CUstream stream, CUresult status, void *data)
-{
-	(void)stream, (void)status, (void)data;
-	QUERY_CALLS(X)
+	ask_endings("destroyed");
 }
 
-static void CUDA_CB ask_memory(CUstream stream, CUresult status, void *data)
+static void CUDA_CB queries_in_callback(CUstream stream, CUresult status, void *data)
 {
 	(void)stream, (void)status, (void)data;
-	MEMORY_CALLS(X)
+	ask_queries("callback");
 }
 
-static void CUDA_CB ask_streams(CUstream stream, CUresult status, void *data)
+static void CUDA_CB memory_in_callback(CUstream stream, CUresult status, void *data)
 {
 	(void)stream, (void)status, (void)data;
-	STREAM_CALLS(X)
+	ask_memory("callback");
 }
 
-static void CUDA_CB ask_endings(CUstream stream, CUresult status, void *data)
+static void CUDA_CB streams_in_callback(CUstream stream, CUresult status, void *data)
 {
 	(void)stream, (void)status, (void)data;
-	ENDING_CALLS(X)
+	ask_streams("callback");
 }
-#undef X
+
+static void CUDA_CB endings_in_callback(CUstream stream, CUresult status, void *data)
+{
+	(void)stream, (void)status, (void)data;
+	ask_endings("callback");
+}
 
 static void in_callback(CUstreamCallback callback)
 {
-	ask_context();
-	objects_make(&f);
-	objects_outputs(&f, &o);
+	prepare();
 	ask_in_stream(callback, NULL);
 }
 
 GROUP(callback_queries)
 {
-	in_callback(ask_queries);
+	in_callback(queries_in_callback);
 }
 
 GROUP(callback_memory)
 {
-	in_callback(ask_memory);
+	in_callback(memory_in_callback);
 }
 
 GROUP(callback_streams)
 {
-	in_callback(ask_streams);
+	in_callback(streams_in_callback);
 }
 
 GROUP(callback_endings)
 {
-	in_callback(ask_endings);
+	in_callback(endings_in_callback);
 }
 
-#define X(name, call) ASK("host_function_" #name, call);
-static void CUDA_CB ask_in_host_function(void *data)
+static void CUDA_CB queries_in_host_function(void *data)
 {
 	(void)data;
-	QUERY_CALLS(X)
+	ask_queries("host_function");
 }
 
-static void CUDA_CB ask_streams_in_host_function(void *data)
+static void CUDA_CB streams_in_host_function(void *data)
 {
 	(void)data;
-	STREAM_CALLS(X)
+	ask_streams("host_function");
 }
-#undef X
 
 static void in_host_function(CUhostFn function)
 {
-	ask_context();
-	objects_make(&f);
-	objects_outputs(&f, &o);
+	prepare();
 	ask_in_stream(NULL, function);
 }
 
 GROUP(host_function_queries)
 {
-	in_host_function(ask_in_host_function);
+	in_host_function(queries_in_host_function);
 }
 
 GROUP(host_function_streams)
 {
-	in_host_function(ask_streams_in_host_function);
+	in_host_function(streams_in_host_function);
 }
 
 #define X(name, call) ASK("callback_" #name, call);

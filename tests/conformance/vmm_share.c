@@ -6,12 +6,8 @@
  * the group's own process imports and asks.
  */
 #define _GNU_SOURCE
+#include "descriptors.h"
 #include "vmm.h"
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 CHAPTER(vmm_share);
 
@@ -101,7 +97,7 @@ GROUP(descriptors)
 	SAY("descriptor_mode", "%d", fcntl(first, F_GETFL) & O_ACCMODE);
 	SAY("close_first", "%d", close(first));
 	ASK("import_second_after_close_of_first", import_from(&got, second));
-	SAY("import_leaves_descriptor_open", "%s", ask_yes(fcntl(second, F_GETFD) >= 0));
+	SAY("import_leaves_descriptor_open", "%s", ask_yes(is_open(second)));
 	first = dup(second);
 	SAY("close_second", "%d", close(second));
 	ASK("import_duplicate", import_from(&again, first));
@@ -123,36 +119,10 @@ static void wrong_descriptor(const char *name, int descriptor)
 
 GROUP(import_wrong_descriptors)
 {
-	int ends[2] = {-1, -1}, sockets[2] = {-1, -1};
-
 	vmm_setup();
-	if (pipe(ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
-		return;
-	int null = open("/dev/null", O_RDWR), zero = open("/dev/zero", O_RDWR), directory = open("/", O_RDONLY);
-	int memory = memfd_create("memory", 0), sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
-	int file = open("/proc/self/exe", O_RDONLY), closed = dup(null), path = open("/", O_PATH);
-	dup2(null, 0);
-	close(closed);
-	if (ftruncate(memory, 4 << 20) || ftruncate(sealed, 4 << 20) ||
-	    fcntl(sealed, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
-		return;
-	wrong_descriptor("negative", -1);
-	wrong_descriptor("negative_2", -2);
-	wrong_descriptor("closed", closed);
-	wrong_descriptor("never_opened", 100000);
-	wrong_descriptor("0", 0);
-	wrong_descriptor("pipe_reader", ends[0]);
-	wrong_descriptor("pipe_writer", ends[1]);
-	wrong_descriptor("socket", sockets[0]);
-	wrong_descriptor("dev_null", null);
-	wrong_descriptor("dev_zero", zero);
-	wrong_descriptor("directory", directory);
-	wrong_descriptor("path", path);
-	wrong_descriptor("file", file);
-	wrong_descriptor("memory_file", memory);
-	wrong_descriptor("sealed_memory_file", sealed);
-	SAY("wrong_descriptors_still_open", "%s %s %s", ask_yes(fcntl(null, F_GETFD) >= 0),
-	    ask_yes(fcntl(memory, F_GETFD) >= 0), ask_yes(fcntl(ends[0], F_GETFD) >= 0));
+	ask_wrong_descriptors(wrong_descriptor);
+	SAY("wrong_descriptors_still_open", "%s %s %s", ask_yes(is_open(wrong.null)), ask_yes(is_open(wrong.memory)),
+	    ask_yes(is_open(wrong.pipe[0])));
 }
 
 GROUP(import_arguments)

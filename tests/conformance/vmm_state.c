@@ -23,7 +23,7 @@ static struct {
 } s;
 
 /* X(name, call), with arguments that would be right. */
-#define VMM_CALLS(X)                                                                                                   \
+#define CALLS(X)                                                                                                       \
 	X(cuMemGetAllocationGranularity,                                                                               \
 	  cuMemGetAllocationGranularity(&s.length, &s.properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM))                   \
 	X(cuMemCreate, cuMemCreate(&s.made, s.bytes, &s.properties, 0))                                                \
@@ -72,70 +72,7 @@ static void make(void)
 	NEED(cuMemExportToShareableHandle(&s.descriptor, s.handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
 
-#define X(name, call) ASK("uninitialised_" #name, call);
-GROUP(uninitialised)
-{
-	fake();
-	VMM_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("contextless_" #name, call);
-GROUP(contextless)
-{
-	make();
-	NEED(cuCtxSetCurrent(NULL));
-	VMM_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("destroyed_" #name, call);
-GROUP(destroyed)
-{
-	CUcontext context = NULL;
-
-	make();
-	NEED(cuCtxGetCurrent(&context));
-	ask_destroyed(context);
-	VMM_CALLS(X)
-}
-#undef X
-
-#define X(name, call) ASK("callback_" #name, call);
-static void CUDA_CB ask_in_callback(CUstream stream, CUresult status, void *data)
-{
-	(void)stream, (void)status, (void)data;
-	VMM_CALLS(X)
-}
-#undef X
-
-GROUP(callback)
-{
-	make();
-	ask_in_stream(ask_in_callback, NULL);
-}
-
-#define X(name, call) ASK("host_function_" #name, call);
-static void CUDA_CB ask_in_host_function(void *data)
-{
-	(void)data;
-	VMM_CALLS(X)
-}
-#undef X
-
-GROUP(host_function)
-{
-	make();
-	ask_in_stream(NULL, ask_in_host_function);
-}
-
-#define X(name, call) ASK("child_" #name, call);
-static void ask_in_child(void *data)
-{
-	(void)data;
-	VMM_CALLS(X)
-}
-#undef X
+#include "states.h"
 
 GROUP(forked)
 {

@@ -189,7 +189,7 @@ static void go_on(struct player *player)
 {
 	if (!player->stopped)
 		return;
-	ASSERT_SYS(kill(peer_pid(player->peer), SIGCONT));
+	peer_continue(player->peer);
 	player->stopped = false;
 }
 

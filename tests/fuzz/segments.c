@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLOTS = 8, POINTERS = 8, STEPS_MAX = 32, WRITES_MAX = 16, SERIAL = 77, FIELDS = 5 };
+enum { SLOTS = 8, POINTERS = 8, STEPS_MAX = 32, WRITES_MAX = 16, SERIAL = 77, FIELDS = 5, LEDGER_WORDS = 2 };
 
 #define POOL_BYTES ((uint64_t)2 * CN_PART_BYTES)
 
@@ -192,7 +192,7 @@ static _Atomic uint64_t *ledger_word(struct fuzz_input *input)
 	case 0: return &ledger()->held_count;
 	case 1: return &ledger()->held_bytes;
 	case 2: return &ledger()->parts_seen;
-	default: return &ledger()->held[which / 8 % (2 * SLOTS)];
+	default: return &ledger()->held[which / 8 % LEDGER_WORDS];
 	}
 }
 
@@ -231,7 +231,7 @@ static void export_to_fake(struct fuzz_input *input)
 			FUZZ_OK(cuMemFreeAsync(blocks[i], NULL));
 	FUZZ_OK(cuStreamSynchronize(NULL));
 	writer_stop();
-	for (int i = 0; i < 2 * SLOTS; i++)
+	for (int i = 0; i < LEDGER_WORDS; i++)
 		atomic_store(&ledger()->held[i], 0);
 	struct cn_parcel released = {.message = {.kind = CN_MESSAGE_RELEASED}};
 	FUZZ_CHECK(!cn_wire_tell(importer_sock, &released));

@@ -7,6 +7,7 @@
  */
 #include "call_command.h"
 
+#include "share/port_internal.h"
 #include "share/report.h"
 
 #include <stdlib.h>
@@ -63,6 +64,20 @@ static void say_importer(uint64_t after, struct cn_message *reply)
 	memcpy(cn_report_body(reply), &body, sizeof body);
 }
 
+static void say_handles(uint64_t kind, struct cn_message *reply)
+{
+	struct cn_report_handles body = {
+		.kind = kind,
+		.shared_count = 3,
+		.shared_bytes = kind == CN_HANDLE_MEMORY ? 3 << 20 : 0,
+		.deferred_count = 1,
+		.opener_count = IMPORTERS,
+		.age_ns = 9000000000,
+	};
+
+	memcpy(cn_report_body(reply), &body, sizeof body);
+}
+
 static void say_cells(const struct cn_message *request, struct cn_message *reply)
 {
 	struct cn_report_cells body = {.picture_bytes = 32 << 20, .holders = {1, 2, 3, CN_HOLDER_SEVERAL}};
@@ -81,6 +96,8 @@ static bool answer(struct fuzz_server *server, int sock, const struct cn_parcel 
 	switch (words[CN_REPORT_WHAT]) {
 	case CN_REPORT_PROCESS: say_process(&reply.message); break;
 	case CN_REPORT_POOL: say_pool(words[CN_REPORT_POOL_ID], &reply.message); break;
+	case CN_REPORT_HANDLES: say_handles(words[CN_REPORT_KIND], &reply.message); break;
+	case CN_REPORT_OPENER:
 	case CN_REPORT_IMPORTER: say_importer(words[CN_REPORT_IMPORTER_ID], &reply.message); break;
 	default: say_cells(&request->message, &reply.message); break;
 	}

@@ -275,6 +275,10 @@ int peer_receive_descriptor(struct peer *peer);
 
 pid_t peer_pid(const struct peer *peer);
 
+/* All its threads stand still when this returns, until it is told to go on. */
+void peer_stop(struct peer *peer);
+void peer_continue(struct peer *peer);
+
 /* Each peer that was started ends in one of these, which also free it. peer_wait wants exit status 0. */
 void peer_wait(struct peer *peer);
 void peer_end(struct peer *peer);        /* peer_send "end", peer_wait */

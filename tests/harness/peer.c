@@ -224,6 +224,20 @@ void peer_end(struct peer *peer)
 	peer_wait(peer);
 }
 
+void peer_stop(struct peer *peer)
+{
+	int status;
+
+	ASSERT_SYS(kill(peer->pid, SIGSTOP));
+	ASSERT_EQ(peer->pid, waitpid(peer->pid, &status, WUNTRACED));
+	ASSERT(WIFSTOPPED(status));
+}
+
+void peer_continue(struct peer *peer)
+{
+	ASSERT_SYS(kill(peer->pid, SIGCONT));
+}
+
 void peer_kill(struct peer *peer)
 {
 	char name[sizeof peer->name];

@@ -13,6 +13,9 @@
  * welcome; a peer whose process cannot be seen (no pidfd), for whom the ledger must do; more lives of
  * a slot, imports and troubles than the bounds say.
  *
+ * An end is looked for in the ledgers at once, or put off and looked for with others: here the exporter does as it
+ * likes. That what is put off is looked for in the end stands for the pool's asking when it needs memory.
+ *
  * Two promises. Safety: what is given back to the pool, or imported, is so that nobody else has it. Liveness, under
  * weak fairness: what was freed and is used by nobody is given back in the end, whoever was killed meanwhile.
  */
@@ -30,10 +33,10 @@ byte troubles; /* a process killed, an importer shut out, an import closed, a me
 
 /*
  * What can be made wrong, to see that it is noticed:
- * wrong 1 safety: the importer loads the generation before it stores its word
+ * wrong 1 safety: the importer loads the generation before it stores its bit
  * wrong 2 safety: the exporter looks at the ledgers before it stores the end
- * wrong 3 liveness: the importer looks whether the export has ended before its word is out
- * wrong 4 liveness: an import that is refused takes its word out and tells nobody
+ * wrong 3 liveness: the importer looks whether the export has ended before its bit is out
+ * wrong 4 liveness: an import that is refused takes its bit out and tells nobody
  * wrong 5 liveness: the job that says released is marked as done after it has sent
  * wrong 6 liveness: a message for which there was no room is not sent again
  * wrong 7 liveness: who leaves is not looked at again
@@ -43,6 +46,7 @@ byte troubles; /* a process killed, an importer shut out, an import closed, a me
  * wrong 11 safety: a slot's next life has the same generation
  * wrong 12 safety: a free of what was imported acts at once, and not when its stream comes to it
  * wrong 13 safety: what is pending is imported again without a look at the generation
+ * wrong 14 liveness: what is put off is not looked for when somebody looks again, or needs memory
  */
 hidden byte wrong;
 bool gpu; /* cn_device_ops->use_ends_with_mapping is false: work outlives the mapping */
@@ -52,7 +56,7 @@ bool gpu; /* cn_device_ops->use_ends_with_mapping is false: work outlives the ma
 #define PAIR(i, s) ((i) * SLOTS + (s))
 
 byte generation[SLOTS];       /* cn_control_slot.generation */
-byte word[IMPORTERS * SLOTS]; /* cn_ledger.held */
+bool bits[IMPORTERS * SLOTS]; /* cn_ledger.held */
 byte held_count[IMPORTERS];   /* cn_ledger.held_count */
 
 /* ---- The system ---- */
@@ -68,7 +72,7 @@ chan channel[IMPORTERS] = [1] of { bit }; /* CN_MESSAGE_RELEASED */
 bool export_lock;
 byte births[SLOTS];
 #define life(s) (wrong == 11 -> 1 : 2 * births[s] - 1) /* cn_slot.generation */
-bool deferred[SLOTS];
+bool ended[SLOTS], deferred[SLOTS];
 bool listed[IMPORTERS] = true, leaving[IMPORTERS], evicted[IMPORTERS];
 
 /* ---- The importers' own ---- */
@@ -124,10 +128,10 @@ inline give_back(s)
 }
 
 /*
- * is_held(): holds(), a load for each importer, and cn_importer_is_gone() where it is the generation. Together they are
+ * is_held(): holds(), a load for each importer, and cn_importer_is_gone() where the bit is set. Together they are
  * one step: what is gone stays gone, so "held" was true at the load, and "not held" is true at the question.
  */
-#define is_held_by(i, s) (listed[i] && word[PAIR(i, s)] == life(s) && !is_gone(i))
+#define is_held_by(i, s) (listed[i] && bits[PAIR(i, s)] && !is_gone(i))
 
 inline look_whether_held(s)
 {
@@ -155,21 +159,31 @@ again:
 	if
 	:: atomic { !export_lock && !out[0] && births[0] < lives -> begin_life(0); goto again }
 	:: atomic { !export_lock && out[0] && !freed[0] -> export_lock = true }
+	:: atomic { !export_lock && ended[0] && wrong != 14 -> export_lock = true; goto look }
 #if SLOTS > 1
 	:: atomic { !export_lock && !out[1] && births[1] < lives -> begin_life(1); goto again }
 	:: atomic { !export_lock && out[1] && !freed[1] -> export_lock = true; s = 1 }
+	:: atomic { !export_lock && ended[1] && wrong != 14 -> export_lock = true; s = 1; goto look }
 #endif
 	fi;
 	/* end_life() */
 	atomic {
 		if
 		:: wrong != 2 -> store_end(s)
+		:: wrong != 2 -> /* put_off() */
+			store_end(s);
+			ended[s] = true;
+			export_lock = false;
+			s = 0;
+			goto again
 		:: else -> goto wrong_end
 		fi
 	};
+look: /* is_held(), look_at_ended() */
 	look_whether_held(s);
 give:
 	atomic {
+		ended[s] = false;
 		if
 		:: is_held -> deferred[s] = true /* defer() */
 		:: else -> give_back(s)
@@ -191,13 +205,13 @@ wrong_end:
 inline look_at_deferred(s)
 {
 	if
-	:: deferred[s] ->
+	:: deferred[s] || (ended[s] && wrong != 14) ->
 		look_whether_held(s);
 		atomic {
+			ended[s] = false;
+			deferred[s] = is_held; /* defer(), undefer() */
 			if
-			:: !is_held ->
-				deferred[s] = false; /* undefer() */
-				give_back(s)
+			:: !is_held -> give_back(s)
 			:: else
 			fi;
 			is_held = false
@@ -207,9 +221,9 @@ inline look_at_deferred(s)
 }
 
 #if SLOTS == 1
-#define nothing_deferred !deferred[0]
+#define nothing_deferred (!deferred[0] && !ended[0])
 #else
-#define nothing_deferred (!deferred[0] && !deferred[1])
+#define nothing_deferred (!deferred[0] && !ended[0] && !deferred[1] && !ended[1])
 #endif
 
 /* forget(): who is gone for good is on no list, and all is looked through without him. */
@@ -288,18 +302,18 @@ inline tell(i)
 	release_posted[i] = true
 }
 
-/* take_word_out(): a store, then a load. */
-inline take_word_out(i, s, g, tells)
+/* take_bit_out(): a store, then a load. */
+inline take_bit_out(i, s, g, tells)
 {
 	d_step {
 		if
 		:: wrong == 3 -> seen = (generation[s] == g)
-		:: else -> word[PAIR(i, s)] = 0
+		:: else -> bits[PAIR(i, s)] = false
 		fi
 	};
 	d_step {
 		if
-		:: wrong == 3 -> word[PAIR(i, s)] = 0
+		:: wrong == 3 -> bits[PAIR(i, s)] = false
 		:: else -> seen = (generation[s] == g)
 		fi;
 		if
@@ -324,12 +338,12 @@ inline hold(i, s, g)
 	d_step {
 		if
 		:: wrong == 1 -> seen = (generation[s] == g)
-		:: else -> word[PAIR(i, s)] = g
+		:: else -> bits[PAIR(i, s)] = true
 		fi
 	};
 	d_step {
 		if
-		:: wrong == 1 -> word[PAIR(i, s)] = g
+		:: wrong == 1 -> bits[PAIR(i, s)] = true
 		:: else -> seen = (generation[s] == g)
 		fi;
 		if
@@ -392,7 +406,7 @@ again:
 			:: mine.import_count == 0 ->
 				mine.pending_count++;
 				if
-				:: wrong == 12 -> word[PAIR(i, s)] = 0
+				:: wrong == 12 -> bits[PAIR(i, s)] = false
 				:: else
 				fi
 			:: else
@@ -427,10 +441,10 @@ import:
 		:: else
 		fi
 	};
-	take_word_out(i, s, g, wrong != 4);
+	take_bit_out(i, s, g, wrong != 4);
 	atomic { goto again };
 let_go:
-	take_word_out(i, s, g, true);
+	take_bit_out(i, s, g, true);
 	atomic { /* cn_import_end_locked() */
 		end_posted[i] = (closed[i] && held_count[i] == 0);
 		goto again

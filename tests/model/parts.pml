@@ -8,7 +8,7 @@
  * that nobody else can see. The words and the note are sequentially consistent in C, where they are not read behind a
  * generation that was loaded so; interleaving is exact. The exporter can be killed wherever it stands (`provided`).
  *
- * Taken from hold.pml: a word that is out is seen to be out in the end, so here the exporter looks when it likes. Not
+ * Taken from hold.pml: a bit that is out is seen to be out in the end, so here the exporter looks when it likes. Not
  * here: joining; several threads that ask, of which `asking` lets one do so at a time.
  *
  * Safety: what was imported lies in the memory that is mapped, from then on until it is let go of; no part is asked for
@@ -43,7 +43,7 @@ hidden byte wrong;
 
 byte generation, begin, end; /* cn_control_slot, the place in parts */
 byte serials[PARTS];         /* cn_control.serials */
-byte word;                   /* cn_ledger.held */
+bool shown;                  /* cn_ledger.held */
 byte parts_seen;             /* cn_ledger.parts_seen */
 
 /* ---- The channel ---- */
@@ -140,7 +140,7 @@ again:
 	   };
 	   atomic { /* is_held(); else deferred, and ExporterService looks again */
 		if
-		:: word != life -> give_back()
+		:: !shown -> give_back()
 		:: else
 		fi;
 		export_lock = false;
@@ -218,7 +218,7 @@ proctype ExporterService() provided (exporter_runs)
 again:
 	if
 	:: atomic { /* cn_export_look_again() */
-		out && freed && !export_lock && word != life ->
+		out && freed && !export_lock && !shown ->
 		give_back();
 		goto again
 	   }
@@ -332,7 +332,7 @@ hold: /* hold(): a store, a load; the place and the serials behind it */
 		:: else
 		fi
 	};
-	word = g;
+	shown = true;
 	atomic {
 		if
 		:: generation != g -> goto refused
@@ -382,7 +382,7 @@ looked:
 		to = 0
 	};
 	atomic {
-		word = 0;
+		shown = false;
 		g = 0;
 		asks = 0;
 		vain = false;
@@ -391,7 +391,7 @@ looked:
 	};
 refused:
 	atomic {
-		word = 0;
+		shown = false;
 		import_lock = false;
 		if
 		:: busy -> busy = false; drop_posted = (drop_wanted && wrong != 9)
@@ -407,7 +407,7 @@ refused:
 	};
 map: /* import_mapping(), cn_import_map() */
 	atomic {
-		word = 0; /* take_word_out() */
+		shown = false; /* take_bit_out() */
 		busy = true;
 		import_lock = false;
 		from = 0;

@@ -3,302 +3,29 @@
 """
 A test (TAP) of cenote ps, top and map: processes that share, and what the command says of them.
 
-    command_ps_test.py BUILD_DIRECTORY
-
-Exporters and importers are Python processes with ctypes. They do what they are told, line by line, and say when they
-have done it, so nothing is waited for by the clock.
+    command_ps_test.py BUILD_DIRECTORY [TEST...]
 """
 
-import contextlib
-import ctypes
-import errno
-import fcntl
 import functools
 import json
 import os
 import re
-import select
 import shutil
 import signal
-import socket
-import struct
-import subprocess
 import sys
 import tempfile
-import termios
-import time
 import xml.etree.ElementTree
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
-from tap import Skip, open_terminal, run_tests  # pylint: disable=wrong-import-position
+from sharers import BLOCK, FABRIC, MIB, POSIX, Terminal, Test, contains
+from tap import Skip, run_tests
 
-MIB = 1 << 20
-BLOCK = 3 * MIB
 FIRST_USER, SECOND_USER = 64123, 64124
-LIMIT_S = 60
-
-
-# ---- Processes that share ----
-
-
-class Location(ctypes.Structure):
-    """CUmemLocation"""
-    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
-
-
-class PoolProperties(ctypes.Structure):
-    """CUmemPoolProps"""
-    _fields_ = [("allocType", ctypes.c_int), ("handleTypes", ctypes.c_int), ("location", Location),
-                ("win32SecurityAttributes", ctypes.c_void_p), ("maxSize", ctypes.c_size_t),
-                ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
-
-
-class Role:
-    """What a process does that the test has started."""
-
-    def __init__(self, library):
-        self.library = ctypes.CDLL(library)
-        self.library.cenote_last_error.restype = ctypes.c_char_p
-        self.pool, self.blocks = ctypes.c_void_p(), []
-        context = ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        """Calls a function, which must succeed."""
-        result = getattr(self.library, name)(*arguments)
-        if result:
-            sys.exit(f"{name}: {result}: {self.library.cenote_last_error().decode()}")
-
-    def create(self):
-        """Makes a pool."""
-        properties = PoolProperties(1, 1, Location(1, 0))
-        self.call("cuMemPoolCreate", ctypes.byref(self.pool), ctypes.byref(properties))
-
-    def allocate(self, size=BLOCK):
-        """Allocates a block."""
-        self.blocks.append(ctypes.c_uint64())
-        self.call("cuMemAllocFromPoolAsync", ctypes.byref(self.blocks[-1]), ctypes.c_size_t(int(size)), self.pool, None)
-
-    def watch(self):
-        """Makes the pool a shared one, for nobody yet."""
-        descriptor = ctypes.c_int()
-        self.call("cenote_pool_watch", self.pool, ctypes.byref(descriptor))
-
-    def send_pool(self, sock):
-        """Sends the pool over a socket."""
-        self.call("cenote_send_pool", int(sock), self.pool)
-
-    def send_block(self, sock, number):
-        """Sends a block."""
-        self.call("cenote_send_block", int(sock), self.blocks[int(number)], None)
-
-    def receive_pool(self, sock):
-        """Imports a pool."""
-        self.call("cenote_recv_pool", int(sock), ctypes.byref(self.pool))
-
-    def receive_block(self, sock):
-        """Imports a block."""
-        self.blocks.append(ctypes.c_uint64())
-        self.call("cenote_recv_block", int(sock), self.pool, ctypes.byref(self.blocks[-1]),
-                  ctypes.byref(ctypes.c_void_p()))
-
-    def free(self, number):
-        """Frees a block, and waits until that has happened."""
-        self.call("cuMemFreeAsync", self.blocks[int(number)], None)
-        self.call("cuStreamSynchronize", None)
-
-    def become(self, user):
-        """Is another user from now on."""
-        os.setresgid(int(user), int(user), int(user))
-        os.setresuid(int(user), int(user), int(user))
-        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: who changes its user may not look into its own /proc
-
-
-def play(library, user):
-    """Does what is read, line by line, and says so."""
-    if user:
-        Role.become(None, user)
-    role = Role(library)
-    print("ready", flush=True)
-    for line in sys.stdin:
-        name, *arguments = line.split()
-        getattr(role, name)(*arguments)
-        print("done", flush=True)
-
-
-class Player:
-    """The test's end of such a process."""
-
-    def __init__(self, test, sockets, user, prefix):
-        self.process = subprocess.Popen([*prefix, sys.executable, __file__, "--play", str(test.library), str(user or "")],
-                                        env=test.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        pass_fds=[end.fileno() for end in sockets], encoding="utf-8")
-        self.pid = self.process.pid
-        test.players.append(self)
-        self.answer("ready")
-
-    def answer(self, wanted):
-        """The process says what is wanted; one that is gone says nothing."""
-        line = self.process.stdout.readline().strip()
-        assert line == wanted, f"a process that shares said {line!r}"
-
-    def tell(self, *words):
-        """Has it do something."""
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        self.answer("done")
-
-    def end(self):
-        """Lets it end."""
-        self.process.stdin.close()
-        assert self.process.wait() == 0
-
-    def kill(self):
-        """Ends it whatever it does."""
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
-# ---- The command at a terminal ----
-
-
-class Terminal:
-    """A command whose standard input and output are a terminal of the test's."""
-
-    def __init__(self, command, variables, rows=24, columns=110):
-        self.screen, self.other = open_terminal()
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(self.other)
-        self.process = subprocess.Popen([str(word) for word in command], env={**variables, "TERM": "xterm"},
-                                        stdin=self.other, stdout=self.other, stderr=subprocess.PIPE,
-                                        start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        self.text = ""
-
-    def resize(self, rows, columns):
-        """Makes the terminal larger or smaller."""
-        fcntl.ioctl(self.other, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def read_until(self, *parts):
-        """Reads until all of these have come, one after the other; what stood before the last."""
-        end, passed = time.monotonic() + LIMIT_S, ""
-        for part in parts:
-            while part not in self.text:
-                ready, _, _ = select.select([self.screen], [], [], max(0, end - time.monotonic()))
-                assert ready, f"{part!r} does not come; this did: {self.text[-2000:]!r}"
-                try:
-                    self.text += os.read(self.screen, 65536).decode()
-                except OSError as error:
-                    assert error.errno == errno.EIO, error
-                    raise AssertionError(f"{part!r} has not come, and the terminal is closed") from None
-            passed, self.text = self.text.split(part, 1)
-        return passed
-
-    def read_frame(self):
-        """The next whole frame."""
-        return self.read_until("\033[H", "\033[J")
-
-    def key(self, key):
-        """Presses a key."""
-        os.write(self.screen, key.encode())
-
-    def end(self):
-        """How it ended; the terminal must be as it was."""
-        self.read_until("\033[?25h", "\033[?1049l")
-        status = self.process.wait(LIMIT_S)
-        after = termios.tcgetattr(self.other)
-        assert after == self.before, (after, self.before)
-        complaint = self.process.stderr.read().decode()
-        assert not complaint, complaint
-        return status
-
-    def close(self):
-        """Takes everything away."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
-        os.close(self.screen)
-        os.close(self.other)
-
-
-def contains(text, *parts):
-    """All parts stand in a text."""
-    for part in parts:
-        if part not in text:
-            raise AssertionError(f"{part!r} is not in {text!r}")
-
-
-# ---- Tests ----
-
-
-class Test:
-    """A folder for the processes of a test to meet in, and the command."""
-
-    def __init__(self, build, folder):
-        self.cenote, self.library = Path(build) / "bin" / "cenote", Path(build) / "lib" / "libcenote.so"
-        self.folder, self.runtime = Path(folder), Path(folder) / "runtime"
-        self.players, self.things = [], contextlib.ExitStack()
-
-    def environment(self, **variables):
-        """The environment of a process that meets the others."""
-        passed = {name: value for name, value in os.environ.items() if not name.startswith(("CENOTE_", "LC_"))
-                  and name not in ("CUDA_VISIBLE_DEVICES", "LANG", "LD_LIBRARY_PATH", "NO_COLOR", "TERM")}
-        return {**passed, "CENOTE_DEVICE": "host", "CENOTE_HOST_MEMORY": "1G",
-                "CENOTE_RUNTIME_DIR": str(self.runtime), "CENOTE_FABRIC_DIR": str(self.folder / "fabric"), **variables}
-
-    def run(self, *words, status=0, command=None, **settings):
-        """What the command prints on both channels; it must end with this status."""
-        done = subprocess.run([str(command or self.cenote), *map(str, words)], env=self.environment(),
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              encoding="utf-8", check=False, timeout=LIMIT_S, **settings)
-        assert done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout, done.stderr
-
-    def ask(self, **settings):
-        """The processes that cenote ps tells of."""
-        return json.loads(self.run("ps", "--json", **settings)[0])["processes"]
-
-    def start(self, *sockets, user=None, prefix=()):
-        """A process that will share, and has these sockets; a command may stand before it."""
-        return Player(self, sockets, user, prefix)
-
-    def pair(self):
-        """Two ends of a socket."""
-        return [self.things.enter_context(end) for end in socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)]
-
-    def exporter_and_importers(self, importer_count, block_count, exporter_prefix=(), importer_prefix=()):
-        """An exporter with blocks, and importers that have imported its pool."""
-        pairs = [self.pair() for _ in range(importer_count)]
-        exporter = self.start(*(left for left, _ in pairs), prefix=exporter_prefix)
-        exporter.tell("create")
-        for _ in range(block_count):
-            exporter.tell("allocate")
-        importers = []
-        for left, right in pairs:
-            importer = self.start(right, prefix=importer_prefix)
-            exporter.tell("send_pool", left.fileno())
-            importer.tell("receive_pool", right.fileno())
-            importer.give = lambda number, importer=importer, left=left, right=right: (
-                exporter.tell("send_block", left.fileno(), number), importer.tell("receive_block", right.fileno()))
-            importers.append(importer)
-        return exporter, importers
-
-    def close(self):
-        """Ends what a test has left."""
-        for player in self.players:
-            player.kill()
-        self.things.close()
 
 
 def nobody_shares(test):
     """No process, no directory: that is no error."""
-    text, complaint = test.run("ps")
+    text, complaint = test.table("ps")
     assert text == "no process of this user shares anything\n" and not complaint, text + complaint
     assert test.ask() == []
     contains(test.run("top", "--once")[0], "no process of this user")
@@ -310,7 +37,7 @@ def no_verdict_after_an_error(test):
     """Where nobody could look, nobody says that there is nothing."""
     test.runtime = Path("near")
     for words in (["ps"], ["top", "--once"], ["map"], ["map", "abcd"]):
-        text, complaint = test.run(*words, status=1)
+        text, complaint = test.table(*words, status=1)
         contains(complaint, f"cenote {words[0]}: ", "absolute path")
         assert not text and len(complaint.splitlines()) == 1, text + complaint
     told = json.loads(test.run("ps", "--json", status=1)[0])
@@ -349,7 +76,7 @@ def says_who_holds_what(test):
                for importer in pool["importers"]), pool
     text, _ = test.run("ps")
     contains(text, f"{exporter.pid} ", pool["id"][:8], f"\n  {first.pid} ", f"\n  {second.pid} ", " WAITED\n",
-             "1 process, 1 shared pool, 32M reserved, 3.0M freed and held by importers\n")
+             "1 process, 1 shared pool, 32M reserved, 3.0M freed and held by others\n")
     assert "\033" not in text
 
     first.tell("free", 1)
@@ -361,6 +88,179 @@ def says_who_holds_what(test):
     assert pool["exported_blocks"] == 1 and pool["importers"][0]["pid"] == first.pid, pool
     exporter.end()
     assert test.ask() == [] and not list(test.runtime.iterdir())  # who ends takes its name along
+
+
+def says_who_has_opened_memory_and_events(test):
+    """What was given out by handles: who has it open, since when, and what was freed and waits for whom."""
+    (left, right), (other_left, other_right) = test.pair(), test.pair()
+    owner = test.start(left, other_left)
+    first, second = test.start(right), test.start(other_right)
+    for mib in (1, 2, 4):
+        owner.tell("allocate_legacy", left.fileno(), mib * MIB)
+        first.tell("open_legacy", right.fileno())
+    for _ in range(2):
+        owner.tell("make_event", other_left.fileno())
+        second.tell("open_event", other_right.fileno())
+    owner.tell("make_event", left.fileno())  # which nobody opens
+    [process] = test.ask()
+    assert process["pid"] == owner.pid and process["openers"] == 2 and process["on_gpu"] is False, process
+    memory, events = process["memory"], process["events"]
+    assert (memory["shared"], memory["shared_bytes"], memory["deferred"]) == (3, 7 * MIB, 0), memory
+    assert (events["shared"], events["shared_bytes"], events["deferred"]) == (3, 0, 0), events
+    [opener] = memory["openers"]
+    assert (opener["pid"], opener["held_blocks"], opener["held_bytes"]) == (first.pid, 3, 7 * MIB), opener
+    assert opener["uid"] == os.geteuid() and opener["program"].startswith("python") and opener["age_ns"] > 0, opener
+    assert not opener["leaving"] and not opener["deferred_blocks"] and not opener["waiting_ns"], opener
+    [opener] = events["openers"]
+    assert (opener["pid"], opener["held_blocks"], opener["held_bytes"]) == (second.pid, 2, 0), opener
+
+    owner.tell("free_legacy", 1)
+    owner.tell("destroy_event", 0)
+    [process] = test.ask()
+    memory, events = process["memory"], process["events"]
+    assert (memory["shared"], memory["shared_bytes"]) == (2, 5 * MIB), memory
+    assert (memory["deferred"], memory["deferred_bytes"]) == (1, 2 * MIB), memory
+    assert (events["shared"], events["deferred"]) == (2, 1), events
+    [opener] = memory["openers"]
+    assert (opener["deferred_blocks"], opener["deferred_bytes"]) == (1, 2 * MIB) and opener["waiting_ns"] > 0, opener
+    assert events["openers"][0]["deferred_blocks"] == 1 and events["openers"][0]["waiting_ns"] > 0, events
+    rows = [line.split() for line in test.table("ps")[0].splitlines()]
+    assert [row[0] for row in rows[1:5]] == [str(pid) for pid in (owner.pid, first.pid, owner.pid, second.pid)], rows
+    assert [row[3] for row in rows[1:5]] == ["memory", "opened", "events", "opened"], rows
+    assert rows[1][4:8] == ["2", "5.0M", "1", "2.0M"] and rows[2][4:8] == ["3", "7.0M", "1", "2.0M"], rows
+    assert len(rows[2]) == 10 and rows[4][4:6] == ["2", "1"], rows  # it is said for how long
+    contains(test.run("ps")[0], "1 process, 0 shared pools, 0 reserved, 2.0M freed and held by others\n")
+
+    first.tell("close_legacy", 1)
+    second.kill()
+    while True:  # that it is gone is noticed in its time, and so is what was closed
+        [process] = test.ask()
+        if not process["memory"]["deferred"] and not process["events"]["openers"]:
+            break
+    assert process["memory"]["openers"][0]["held_bytes"] == 5 * MIB and process["openers"] == 1, process
+    assert (process["events"]["shared"], process["events"]["deferred"]) == (2, 0), process
+    first.tell("close_legacy", 0)
+    first.tell("close_legacy", 2)
+    while test.ask()[0]["memory"]["openers"]:
+        pass
+
+
+def one_who_has_memory_open_and_is_stopped(test):
+    """The owner knows who has it, whatever that process does."""
+    left, right = test.pair()
+    owner, opener = test.start(left), test.start(right)
+    owner.tell("allocate_legacy", left.fileno(), MIB)
+    opener.tell("open_legacy", right.fileno())
+    os.kill(opener.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, opener.pid, os.WSTOPPED | os.WNOWAIT)
+    owner.tell("free_legacy", 0)
+    [process] = test.ask()
+    assert [told["pid"] for told in process["memory"]["openers"]] == [opener.pid], process
+    assert (process["memory"]["shared"], process["memory"]["deferred"]) == (0, 1), process
+    opener.kill()
+    while test.ask()[0]["memory"]:
+        pass
+    contains(test.run("ps")[0], " nothing now\n")
+
+
+def finds_physical_memory(test):
+    """Memory of cuMemCreate: who maps it, who has a descriptor alone, also when its maker is gone."""
+    (left, right), (other_left, other_right) = test.pair(), test.pair()
+    maker = test.start(left, other_left)
+    first, second = test.start(right), test.start(other_right)
+    maker.tell("create_physical", left.fileno())
+    assert test.ask_physical(maker) == []  # it is on its way, and in no other process
+    first.tell("map_physical", right.fileno())
+    maker.tell("create_physical", left.fileno())
+    first.tell("map_physical", right.fileno())
+    maker.tell("create_physical", other_left.fileno())
+    second.tell("receive_descriptor", other_right.fileno())
+    told = {tuple((process["pid"], process["mapped"]) for process in physical["processes"]): physical
+            for physical in test.ask_physical(maker, first, second)}
+    pids = sorted([maker.pid, first.pid])
+    mapped = tuple((pid, pid == first.pid) for pid in pids)
+    alone = tuple((pid, False) for pid in sorted([maker.pid, second.pid]))
+    assert set(told) == {mapped, alone}, told
+    assert (told[mapped]["allocations"], told[mapped]["bytes"]) == (2, 4 * MIB), told
+    assert (told[alone]["allocations"], told[alone]["bytes"]) == (1, 2 * MIB), told
+    assert all(process["program"].startswith("python") and process["uid"] == os.geteuid()
+               for process in told[mapped]["processes"]), told
+    text, _ = test.run("ps")
+    assert re.search(fr"\n-  .* physical +2 +4\.0M\n(?:  \d+ .* (?:has|maps) +2 +4\.0M\n){{2}}", text), text
+    contains(text, "Not known: who made it")
+    maker.tell("create_physical", left.fileno())
+    first.tell("receive_descriptor", right.fileno())
+    maker.tell("pass_on", other_left.fileno())
+    second.tell("receive_descriptor", other_right.fileno())
+    maker.kill()
+    [physical] = test.ask_physical(maker, first, second)  # of the others only one process has any
+    assert [process["pid"] for process in physical["processes"]] == sorted([first.pid, second.pid]), physical
+    assert physical["allocations"] == 1, physical
+
+
+def says_that_it_could_not_look(test):
+    """Without /proc physical memory is not found, and that is said."""
+    command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    test.need("no mount namespace can be made here", *command, "true")
+    test.variables["LD_LIBRARY_PATH"] = str(test.library.parent)  # $ORIGIN is found in /proc
+    text, _ = test.run(*command[1:], test.cenote, "ps", command=command[0])
+    contains(text, "no process of this user shares anything\n", "/proc could not be looked through.\n")
+    text, _ = test.run(*command[1:], test.cenote, "ps", "--json", command=command[0])
+    assert json.loads(text)["physical"] is None, text
+
+
+def finds_what_is_shared_by_fabric(test):
+    """By fabric handle: a pool has importers as any other, and physical memory is found as any other."""
+    left, right = test.pair()
+    test.variables["CENOTE_IMEX_DIR"] = str(test.folder / "channels")
+    test.run("imex", "create", "0")
+    exporter, importer = test.start(left), test.start(right)
+    exporter.tell("create", POSIX | FABRIC)
+    exporter.tell("allocate")
+    exporter.tell("send_pool_by_fabric", left.fileno())
+    importer.tell("receive_pool_by_fabric", right.fileno())
+    exporter.tell("send_block", left.fileno(), 0)
+    importer.tell("receive_block", right.fileno())
+    exporter.tell("create_by_fabric", left.fileno())
+    importer.tell("import_by_fabric", right.fileno())
+    [process] = test.ask()
+    [told] = process["pools"][0]["importers"]
+    assert (told["pid"], told["held_bytes"]) == (importer.pid, BLOCK), process
+    [physical] = test.ask_physical(exporter, importer)
+    assert [process["pid"] for process in physical["processes"]] == sorted([exporter.pid, importer.pid]), physical
+
+
+def fits_the_terminal(test):
+    """Where there is little room the columns stay that say who keeps what; no line is longer than the terminal."""
+    left, right = test.pair()
+    exporter, [importer] = test.exporter_and_importers(1, 1)
+    owner, opener = test.start(left), test.start(right)
+    importer.give(0)
+    exporter.tell("free", 0)
+    owner.tell("allocate_legacy", left.fileno(), MIB)
+    opener.tell("open_legacy", right.fileno())
+    owner.tell("make_event", left.fileno())
+    opener.tell("open_event", right.fileno())
+    owner.tell("free_legacy", 0)
+    wanted = {60: "PID PROGRAM WHAT SHARED DEFERRED WAITED", 70: "PID PROGRAM WHAT SHARED DEFERRED SINCE WAITED",
+              80: "PID PROGRAM WHAT USED SHARED DEFERRED SINCE WAITED",
+              98: "PID USER PROGRAM WHAT USED RESERVED SHARED DEFERRED SINCE WAITED"}
+    for columns, heading in wanted.items():
+        terminal = Terminal([test.cenote, "top"], test.environment(), rows=40, columns=columns)
+        test.things.callback(terminal.close)
+        lines = re.sub("\033\\[[0-9;]*[mK]", "", terminal.read_frame()).replace("\r", "").split("\n")
+        terminal.key("q")
+        assert terminal.end() == 0
+        assert lines[1].split() == heading.split(), lines
+        assert all(len(line) <= columns for line in lines), lines
+        ends = [line for line in lines if re.match(f"  (?:{importer.pid}|{opener.pid}) ", line)]
+        assert len(ends) == 3, lines
+        held, opened = ends[0].split(), ends[1].split()
+        if importer.pid != int(held[0]):
+            held, opened = ends[2].split(), ends[0].split()
+        assert re.search(r"^ *(\d+) .* 1 +3\.0M +1 +3\.0M( +\d+s)? +\d+s$", " ".join(held)), ends
+        assert re.search(r"^ *(\d+) .* 1 +1\.0M +1 +1\.0M( +\d+s)? +\d+s$", " ".join(opened)), ends
+        assert sum(len(line) == len(lines[1]) for line in ends) == 2, lines  # to the end of the last column
 
 
 def every_pool_of_every_process(test):
@@ -399,8 +299,7 @@ def one_that_is_stopped_does_not_answer(test):
 def across_containers(test):
     """Processes in another PID namespace are told of; a PID that means nothing here is not shown."""
     apart = ("unshare", "--pid", "--fork", "--kill-child")
-    if not shutil.which("unshare") or subprocess.run([*apart, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
-        raise Skip("no PID namespace can be made here")
+    test.need("no PID namespace can be made here", *apart, "true")
     _, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=apart)
     importer.give(0)
     [process] = test.ask()
@@ -409,6 +308,12 @@ def across_containers(test):
     assert (importer["pid"], importer["program"], importer["held_blocks"]) == (0, "", 1), importer
     contains(test.run("ps")[0], "\n  ?  ")
     contains(test.run("map")[0], "that cannot be seen from here: 1 block")
+    left, right = test.pair()
+    owner, opener = test.start(left, prefix=apart), test.start(right)
+    owner.tell("allocate_legacy", left.fileno(), MIB)
+    opener.tell("open_legacy", right.fileno())
+    [process] = [process for process in test.ask() if process["memory"]]
+    assert [(told["pid"], told["held_bytes"]) for told in process["memory"]["openers"]] == [(0, MIB)], process
     for player in test.players:
         player.kill()
     exporter, [importer] = test.exporter_and_importers(1, 1, importer_prefix=apart)
@@ -469,6 +374,62 @@ def draws_small_blocks(test):
         pass
 
 
+def draws_what_is_held(test):
+    """Of several exported blocks in a part, one that somebody holds is seen, however small it is."""
+    exporter, [first, second] = test.exporter_and_importers(2, 0)
+    def cells():
+        picture = json.loads(test.run("map", "--json")[0])
+        numbers = {first.pid: "1", second.pid: "2"}
+        names = {letter: numbers[holder["pid"]] for letter, holder in picture["holders"].items()}
+        assert picture["cells"][1:] == "." * 1023, picture
+        sign = picture["cells"][0]
+        return names.get(sign, f"freed {names[sign.lower()]}" if sign.lower() in names else sign)
+    for number, size in enumerate((16000, 1000, 4000)):
+        exporter.tell("allocate", size)
+        second.give(number)
+        second.tell("free", number)
+    assert cells() == "="  # all are exported, and nobody has one
+    first.give(1)
+    assert cells() == "1"
+    second.give(2)
+    assert cells() == "2"  # the largest of those that are held
+    first.give(2)
+    assert cells() == "+"
+    exporter.tell("free", 1)
+    assert cells() == "freed 1"  # what was freed and is held matters most
+
+
+def drawn_and_not_sure(test):
+    """Where a directory cannot be looked into the picture is drawn, and the status says that it may be another's."""
+    if os.geteuid() != 0:
+        raise Skip("only root may become another user")
+    command, user = test.copy_for_others(), FIRST_USER
+    session, good = Path(f"/run/user/{user}"), Path(f"/tmp/cenote-{user}")
+    if session.exists() or good.exists():
+        raise Skip(f"there is a user {user}")
+    session.mkdir(0o755, parents=True)
+    test.things.callback(session.rmdir)
+    (session / "cenote").mkdir()  # root's, which the user does not go into
+    test.things.callback((session / "cenote").rmdir)
+    good.mkdir(0o700)
+    test.things.callback(shutil.rmtree, good)
+    os.chown(good, user, user)
+    test.runtime = good
+    player = test.start_as(user)
+    player.tell("create")
+    player.tell("watch")
+    settings = {"command": command, "cwd": "/", "user": user, "group": user, "extra_groups": []}
+    test.run("map", **settings)  # as long as the directory is named
+    test.runtime = ""
+    for words, drawn in ((["map"], "pool "), (["map", "--json"], '"cells"'), (["map", "--svg", "-"], "<svg")):
+        text, complaint = test.run(*words, status=1, **settings)
+        contains(text, drawn)
+        contains(complaint, f"cenote map: nobody is asked in {session}/cenote: it belongs to another user")
+    text, complaint = test.table("ps", status=1, **settings)
+    contains(text, f"\n{player.pid} ")
+    assert "1 process," not in text, text
+
+
 def refuses_what_it_does_not_understand(test):
     """Status 2, a sentence on standard error, and nothing on standard output."""
     for words, part in ((["ps", "--xml"], "--xml"), (["top", "--delay"], "--delay takes"), (["top", "9"], "'9'"),
@@ -526,19 +487,10 @@ def other_users_are_not_shown(test):
     """One user's processes are not another's to see, though he names their directory."""
     if os.geteuid() != 0:
         raise Skip("only root may become another user")
-    test.folder.chmod(0o755)
-    (test.folder / "bin").mkdir()
-    (test.folder / "lib").mkdir()
-    shutil.copy(test.cenote, test.folder / "bin" / "cenote")
-    for library in test.library.parent.glob("libcenote.so*"):
-        shutil.copy(library, test.folder / "lib" / library.name)
-    command = test.folder / "bin" / "cenote"
+    command = test.copy_for_others()
     test.runtime.mkdir(0o700)
     os.chown(test.runtime, FIRST_USER, FIRST_USER)
-    try:
-        player = test.start(user=FIRST_USER)
-    except (AssertionError, OSError):
-        raise Skip("another user cannot run this Python or open the library") from None
+    player = test.start_as(FIRST_USER)
     player.tell("create")
     player.tell("watch")
     def ask_as(user, **settings):
@@ -555,10 +507,12 @@ def other_users_are_not_shown(test):
     contains(complaint, "belongs to another user")
 
 
-TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, every_pool_of_every_process,
-         one_that_is_stopped_does_not_answer, across_containers, draws_a_pool, draws_small_blocks,
-         refuses_what_it_does_not_understand, top_follows, top_leaves_the_terminal_when_it_is_killed,
-         other_users_are_not_shown)
+TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, says_who_has_opened_memory_and_events,
+         one_who_has_memory_open_and_is_stopped, finds_physical_memory, says_that_it_could_not_look,
+         finds_what_is_shared_by_fabric, fits_the_terminal, every_pool_of_every_process,
+         one_that_is_stopped_does_not_answer, across_containers, draws_a_pool, draws_small_blocks, draws_what_is_held,
+         drawn_and_not_sure, refuses_what_it_does_not_understand, top_follows,
+         top_leaves_the_terminal_when_it_is_killed, other_users_are_not_shown)
 
 
 def run_one(build, body):
@@ -578,7 +532,4 @@ def main(build, *names):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--play":
-        play(sys.argv[2], sys.argv[3])
-    else:
-        sys.exit(0 if main(*sys.argv[1:]) else 1)
+    sys.exit(0 if main(*sys.argv[1:]) else 1)

@@ -260,8 +260,11 @@ class Command:
                             (["gc", "--all"], "'--all'"),
                             (["run", "--speed", "9", "true"], "--speed"), (["run", "--devices"], "takes a number"),
                             (["run", "--devices", "many", "true"], "takes a number"),
-                            (["run", "--devices", "0", "true"], "from 1 on"),
-                            (["run", "--devices", "2x", "true"], "from 1 on"),
+                            (["run", "--devices", "0", "true"], "from 1 to 64"),
+                            (["run", "--devices", "2x", "true"], "from 1 to 64"),
+                            (["run", "--devices", "65", "true"], "--devices takes a number from 1 to 64"),
+                            (["run", "--devices=18446744073709551617", "true"], "from 1 to 64"),
+                            (["trace", "--devices", "100", "true"], "from 1 to 64"),
                             (["run", "--memory", "4X", "true"], "K, M, G or T"),
                             (["run", "--memory=0", "true"], "K, M, G or T"),
                             (["bench", "--seconds", "0"], "more than 0, and at most 3600"), (["imex"], "create, list"),
@@ -632,6 +635,8 @@ class Command:
         """run: status and output are the program's; devices and memory reach it; what cannot run is 126 or 127."""
         run(self.cenote, "run", "sh", "-c", "exit 7", status=7)
         assert run(self.cenote, "run", "--", "echo", "--devices")[0] == "--devices\n"
+        text, _ = run(self.cenote, "run", "--devices=064", "env")  # the most
+        contains(text, "CENOTE_HOST_DEVICES=064\n")
         text, _ = run(self.cenote, "run", "--devices", "2", "--memory=32M", self.cenote, "info", "--json")
         assert [device["memory_bytes"] for device in json.loads(text)["devices"]] == [32 << 20] * 2
         text, _ = run(self.cenote, "run", "sh", "-c", "echo $LD_LIBRARY_PATH", LD_LIBRARY_PATH="/elsewhere")

@@ -3,6 +3,7 @@
  * Descriptors over Unix sockets: they arrive, over every kind of socket, and nothing that a sender does wrong gets
  * through or leaks. The wrong messages are written by hand.
  */
+#include "../sockets.h"
 #include "cenote/cenote.h"
 #include "harness.h"
 
@@ -23,32 +24,12 @@ enum { TYPE_COUNT = 3, UNTOUCHED = -77, MAGIC_BYTES = 8, SENT_MAX = 253 };
 static const char magic[MAGIC_BYTES + 1] = "\xcenotefd1";
 static const int types[TYPE_COUNT] = {SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM};
 
-static void make_pair(int type, int ends[2])
-{
-	ASSERT_SYS(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends));
-}
-
-static void close_pair(const int ends[2])
-{
-	ASSERT_SYS(close(ends[0]));
-	ASSERT_SYS(close(ends[1]));
-}
-
 static int open_something(void)
 {
 	int descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	ASSERT_SYS(descriptor);
 	return descriptor;
-}
-
-static bool is_same_file(int left, int right)
-{
-	struct stat one, other;
-
-	ASSERT_SYS(fstat(left, &one));
-	ASSERT_SYS(fstat(right, &other));
-	return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 /* Bytes with some copies of one descriptor beside them, as any program may send. */

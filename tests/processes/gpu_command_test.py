@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from command_test import HEADERS, Command, by_name, contains, run, run_tests
+from sharers import Test
 
 # As the runtime does it that nvcc links into programs: the names before cuInit, then everything through pointers.
 RUNTIME_INSIDE = r"""
@@ -173,6 +174,27 @@ class OnGpu:
         contains(text, "\ndone: ")
         assert not complaint, complaint
 
+    def says_what_is_the_drivers(self):
+        """ps: pools are told of; that the rest is the driver's, and not known, is said once."""
+        with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
+            test = Test(self.build, folder)
+            # Python opens both libraries late, and they want thread-local storage that is usually there at the start.
+            test.variables = {**self.on_gpu, "CENOTE_DEVICE": "cuda",
+                              "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
+            try:
+                players = [test.start() for _ in range(2)]
+                for player in players:
+                    player.tell("create")
+                    player.tell("watch")
+                told = {process["pid"]: process for process in test.ask()}
+                assert all(process["on_gpu"] and len(process["pools"]) == 1 for process in told.values()), told
+                assert set(told) == {player.pid for player in players}, told
+                text = " ".join(test.table("ps")[0].split())
+                assert text.count("Not known: who has them open.") == 1, text
+                contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
+            finally:
+                test.close()
+
 
 def main(build, driver, *compiler):
     """Runs all tests; True when all passed."""
@@ -180,7 +202,8 @@ def main(build, driver, *compiler):
         on_gpu = OnGpu(build, driver, compiler, folder)
         return run_tests(by_name(
             on_gpu.puts_itself_in_front, on_gpu.says_what_it_does_not_understand, on_gpu.describes_devices,
-            on_gpu.serves_a_runtime_inside, on_gpu.hands_on_what_it_does_not_know, on_gpu.runs_two_processes))
+            on_gpu.serves_a_runtime_inside, on_gpu.hands_on_what_it_does_not_know, on_gpu.runs_two_processes,
+            on_gpu.says_what_is_the_drivers))
 
 
 if __name__ == "__main__":

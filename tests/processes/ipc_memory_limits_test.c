@@ -250,7 +250,6 @@ TEST(no_descriptor_for_the_memory)
 TEST(an_exporter_that_stands_still, .timeout_ms = 60000)
 {
 	CUdeviceptr there;
-	int status;
 
 	begin();
 	unsigned descriptors = test_descriptor_count();
@@ -259,13 +258,11 @@ TEST(an_exporter_that_stands_still, .timeout_ms = 60000)
 	struct agent_answer open = agent_must(agent, order), asked = agent_must(agent, order);
 	there = open_handle(open.handle);
 
-	ASSERT_SYS(kill(peer_pid(agent), SIGSTOP));
-	ASSERT_EQ(peer_pid(agent), waitpid(peer_pid(agent), &status, WUNTRACED)); /* all its threads have stopped */
-	ASSERT(WIFSTOPPED(status));
+	peer_stop(agent);
 	refuse(CUDA_ERROR_OPERATING_SYSTEM, asked.handle, "does not answer");
 	ASSERT_EQ(0x11, byte_at(there));
 	ASSERT_OK(cuIpcCloseMemHandle(there));
-	ASSERT_SYS(kill(peer_pid(agent), SIGCONT));
+	peer_continue(agent);
 	agent_must(agent, (struct agent_order){.call = AGENT_FREE, .at = open.at});
 	agent_must(agent, (struct agent_order){.call = AGENT_FREE, .at = asked.at});
 	while (agent_must(agent, (struct agent_order){.call = AGENT_USED}).value)

@@ -177,7 +177,7 @@ TEST(few_descriptors, .timeout_ms = 60000)
 }
 
 /* Goal: the same of a process that shares for the first time. */
-TEST(few_descriptors_at_the_start, .timeout_ms = 60000)
+TEST(few_descriptors_at_the_start, .timeout_ms = 180000)
 {
 	enum { LEVELS = 40 };
 	char text[16];
@@ -419,9 +419,9 @@ static void check_place(const struct tour *tour, const char *words)
 		int result = tour->results[step];
 		if (result > 0)
 			printf("%s: %d, %s\n", tour_names[step], result, tour->sentences[step]);
-		if (refused & TOUR_BIT(step))
+		if (refused & TOUR_BIT(step) && tour_is_ours(step))
 			ASSERT_EQ(CUDA_ERROR_OPERATING_SYSTEM, result);
-		if (result > 0 && !((refused | needs_it) & TOUR_BIT(step)))
+		if (result > 0 && !((refused | needs_it) & TOUR_BIT(step) && tour_is_ours(step)))
 			FAIL("%s failed: %d, %s", tour_names[step], result, tour->sentences[step]);
 		/* Who would go to the partner from there does not find it, or asks nobody. */
 		bool elsewhere =
@@ -591,6 +591,8 @@ ROLE(without_proc)
 
 TEST(no_proc)
 {
+	if (test_has_gpu())
+		SKIP("NVIDIA's driver needs /proc itself");
 	need_mounts();
 	peer_wait(peer_start("without_proc"));
 }
@@ -612,6 +614,8 @@ ROLE(without_dev)
 
 TEST(no_dev)
 {
+	if (test_has_gpu())
+		SKIP("the GPU is in /dev");
 	need_mounts();
 	setenv(LATER, "1", 1);
 	peer_wait(peer_start("without_dev"));
@@ -624,19 +628,16 @@ TEST(an_exporter_that_stands_still, .timeout_ms = 60000)
 {
 	struct tour tour;
 	CUdeviceptr block;
-	int status;
 
 	tour_prepare();
 	tour_begin(&tour);
 	tour_must(&tour); /* the ports and their connections stay */
 	leaks_start_here();
 	CUmemoryPool pool = share_import(tour.gift_pool);
-	ASSERT_SYS(kill(peer_pid(tour.partner), SIGSTOP));
-	ASSERT_EQ(peer_pid(tour.partner), waitpid(peer_pid(tour.partner), &status, WUNTRACED));
-	ASSERT(WIFSTOPPED(status));
+	peer_stop(tour.partner);
 	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cuMemPoolImportPointer(&block, pool, &tour.gifts.block));
 	ASSERT_CONTAINS("does not answer", cenote_last_error());
-	ASSERT_SYS(kill(peer_pid(tour.partner), SIGCONT));
+	peer_continue(tour.partner);
 	ASSERT_OK(cuMemPoolImportPointer(&block, pool, &tour.gifts.block));
 	ASSERT_EQ(TOUR_BYTE, share_byte(block));
 	ASSERT_OK(cuMemFree(block));
@@ -676,13 +677,16 @@ ROLE(alone)
 	ASSERT_OK(cuMemsetD8Async(block, TOUR_BYTE, TOUR_BLOCK, stream));
 	ASSERT_OK(cuStreamSynchronize(stream));
 	ASSERT_EQ(TOUR_BYTE, share_byte(block + TOUR_BLOCK - 1));
-	ASSERT_OK(cuLaunchHostFunc(stream, count_call, &calls));
-	ASSERT_OK(cuStreamSynchronize(stream)); /* whoever waits for it may as well do it */
-	ASSERT_EQ(1u, calls);
+	if (!test_has_gpu()) { /* whose driver calls it from a thread of its own */
+		ASSERT_OK(cuLaunchHostFunc(stream, count_call, &calls));
+		ASSERT_OK(cuStreamSynchronize(stream)); /* whoever waits for it may as well do it */
+		ASSERT_EQ(1u, calls);
+	}
 	ASSERT_SYS(setrlimit(RLIMIT_NPROC, &before));
+	unsigned before_it = calls;
 	ASSERT_OK(cuLaunchHostFunc(stream, count_call, &calls));
 	ASSERT_OK(cuStreamSynchronize(stream));
-	ASSERT_EQ(2u, calls);
+	ASSERT_EQ(before_it + 1, calls);
 	close(share_export(pool));
 	share_name(block);
 	ASSERT_OK(cuMemFreeAsync(block, stream));

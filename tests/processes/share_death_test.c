@@ -453,13 +453,10 @@ TEST(a_stopped_importer_delays_its_own_blocks_alone)
 	CUmemoryPool pool = share_pool(POOL);
 	struct peer *stopped = agent_importer(pool), *other = agent_importer(pool);
 	CUdeviceptr first = share_allocate(pool, BLOCK, NULL), second = share_allocate(pool, BLOCK, NULL);
-	int status;
 
 	agent_take(stopped, 0, share_name(first));
 	agent_take(other, 0, share_name(second));
-	ASSERT_SYS(kill(peer_pid(stopped), SIGSTOP));
-	ASSERT_EQ(peer_pid(stopped), waitpid(peer_pid(stopped), &status, WUNTRACED));
-	ASSERT(WIFSTOPPED(status));
+	peer_stop(stopped);
 	ASSERT_OK(cuMemFreeAsync(first, NULL));
 	ASSERT_OK(cuMemFreeAsync(second, NULL));
 	agent_free(other, 0);
@@ -475,7 +472,7 @@ TEST(a_stopped_importer_delays_its_own_blocks_alone)
 	}
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	share_await_used(pool, BLOCK);
-	ASSERT_SYS(kill(peer_pid(stopped), SIGCONT));
+	peer_continue(stopped);
 	agent_free(stopped, 0);
 	share_await_used(pool, 0);
 	struct peer *agents[] = {stopped, other, third};

@@ -156,6 +156,7 @@ struct waiting {
 	CUresult (*call)(void);
 	void (*release)(void);
 	void (*clean)(void);
+	bool drivers; /* on a GPU, whose driver asks no other process, and does not wait */
 };
 
 static void close_gate(void)
@@ -220,12 +221,11 @@ static CUresult wait_for_copy(void)
 
 static void make_word(void)
 {
-	CUdeviceptr word;
+	void *word;
 
-	ASSERT_OK(cuMemAlloc(&word, 64));
-	ASSERT_OK(cuMemsetD32(word, 0, 16));
-	ASSERT_OK(cuStreamSynchronize(NULL));
-	place.word = (_Atomic uint32_t *)(uintptr_t)word;
+	ASSERT_OK(cuMemHostAlloc(&word, sizeof(uint32_t), 0)); /* which a GPU reads, too */
+	place.word = word;
+	atomic_store(place.word, 0);
 }
 
 static CUresult wait_for_word(void)
@@ -242,7 +242,7 @@ static void write_word(void)
 
 static void free_word(void)
 {
-	ASSERT_OK(cuMemFree((CUdeviceptr)(uintptr_t)place.word));
+	ASSERT_OK(cuMemFreeHost((void *)(uintptr_t)place.word));
 }
 
 static CUresult receive_pool(void)
@@ -292,17 +292,13 @@ static CUresult send_to_full(void)
 /* The partner stands still, and so do its answers; each of these needs one. */
 static void stop_partner(void)
 {
-	int status;
-
 	place.gift = share_import(place.tour->gift_pool);
-	ASSERT_SYS(kill(peer_pid(place.tour->partner), SIGSTOP));
-	ASSERT_EQ(peer_pid(place.tour->partner), waitpid(peer_pid(place.tour->partner), &status, WUNTRACED));
-	ASSERT(WIFSTOPPED(status));
+	peer_stop(place.tour->partner);
 }
 
 static void wake_partner(void)
 {
-	ASSERT_SYS(kill(peer_pid(place.tour->partner), SIGCONT));
+	peer_continue(place.tour->partner);
 }
 
 static void forget_partner(void)
@@ -346,9 +342,10 @@ static const struct waiting waitings[] = {
 	{"cenote_recv_descriptor", do_nothing, receive_descriptor, send_pool, do_nothing},
 	{"cenote_send_pool", fill_socket, send_to_full, drain_socket, drain_socket},
 	{"cuMemPoolImportPointer", stop_partner, take_gift, wake_partner, forget_partner},
-	{"cuIpcOpenMemHandle", stop_partner, open_legacy, wake_partner, forget_partner},
-	{"cuIpcOpenEventHandle", stop_partner, open_event, wake_partner, forget_partner},
-	{"cuMemImportFromShareableHandle of the fabric", stop_partner, import_fabric, wake_partner, forget_partner},
+	{"cuIpcOpenMemHandle", stop_partner, open_legacy, wake_partner, forget_partner, true},
+	{"cuIpcOpenEventHandle", stop_partner, open_event, wake_partner, forget_partner, true},
+	{"cuMemImportFromShareableHandle of the fabric", stop_partner, import_fabric, wake_partner, forget_partner,
+	 true},
 };
 
 static CUcontext context;
@@ -407,7 +404,8 @@ static void interrupt_all(int flags)
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, place.ends));
 	catch_signals(flags);
 	for (unsigned i = 0; i < sizeof waitings / sizeof *waitings; i++)
-		interrupt(&waitings[i]);
+		if (!(waitings[i].drivers && test_has_gpu()))
+			interrupt(&waitings[i]);
 	close(place.ends[0]);
 	close(place.ends[1]);
 	ASSERT_OK(cuMemFreeAsync(place.block, place.stream));
@@ -503,6 +501,8 @@ TEST(threads_of_the_library_take_no_signals)
 	sigset_t all, pending;
 	CUstream stream = share_stream();
 
+	if (test_has_gpu())
+		SKIP("threads of NVIDIA's driver take signals");
 	tour_prepare();
 	tour_begin(&tour);
 	tour_must(&tour);                      /* brings up the service thread and the porter */

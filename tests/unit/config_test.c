@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct cn_device devices[CN_DEVICE_MAX];
 static int count;
@@ -126,6 +128,31 @@ TEST(the_kind_of_device_is_chosen)
 	ASSERT_OK(look("CENOTE_DEVICE", ""));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, look("CENOTE_DEVICE", "gpu"));
 	ASSERT_CONTAINS("'gpu'", cn_last_error());
+}
+
+/* Goal: not to find a GPU is no error where none was asked for: one line says what is used instead, and why. */
+TEST(no_gpu_is_no_error)
+{
+	char text[1024] = "";
+	int file = memfd_create("standard error", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+
+	ASSERT_SYS(file);
+	ASSERT_SYS(kept);
+	ASSERT_SYS(setenv("CENOTE_LIBCUDA", "/nowhere/libcuda.so.1", 1));
+	ASSERT_SYS(setenv("CENOTE_LOG", "debug", 1));
+	ASSERT_SYS(dup2(file, STDERR_FILENO));
+	CUresult result = look("CENOTE_DEVICE", "auto");
+	ASSERT_SYS(dup2(kept, STDERR_FILENO));
+	ASSERT_SYS(setenv("CENOTE_LOG", "", 1));
+	ASSERT_SYS(pread(file, text, sizeof text - 1, 0));
+	ASSERT_OK(result);
+	ASSERT_STREQ("host", cn_device_ops->name);
+	ASSERT_EQ(text, strstr(text, "cenote: the host device is used: "));
+	ASSERT_CONTAINS("/nowhere/libcuda.so.1", text);
+	ASSERT_EQ(text + strlen(text) - 1, strchr(text, '\n'));
+	ASSERT_ERROR(CUDA_ERROR_NO_DEVICE, look("CENOTE_DEVICE", "cuda"));
+	ASSERT_SYS(close(file));
+	ASSERT_SYS(close(kept));
 }
 
 /* Goal: a start that failed over the environment can be tried again. */

@@ -5,6 +5,7 @@
 #include <dirent.h>
 
 #include "cuda_stream.h"
+#include "device/cuda/internal.h"
 
 static CUcontext primary;
 
@@ -121,6 +122,17 @@ TEST(notes_come_by_themselves_and_once)
 	close_notebook(&notebook);
 }
 
+/* Has the driver been given an event behind the point? */
+static bool is_marked(struct cn_point point)
+{
+	struct cn_cuda_stream *stream = cn_cuda_stream_of(point.queue);
+
+	cn_lock(&stream->lock);
+	bool marked = cn_cuda_is_covered(stream, point.number);
+	cn_unlock(&stream->lock);
+	return marked;
+}
+
 TEST(a_note_comes_in_the_order_of_its_stream)
 {
 	static struct notebook notebook;
@@ -130,7 +142,7 @@ TEST(a_note_comes_in_the_order_of_its_stream)
 	struct driver_gate first = driver_gate_close(stream);
 	struct cn_point point = point_of(find(stream));
 	ASSERT_OK(note(find(stream), &notebook, 0));
-	while (atomic_load(&point.queue->submitted) < point.number) /* until there is a mark between the notes */
+	while (!is_marked(point)) /* until there is a mark between the notes */
 		sched_yield();
 	struct driver_gate second = driver_gate_close(stream);
 	ASSERT_OK(note(find(stream), &notebook, 1));
@@ -453,11 +465,11 @@ TEST(a_context_that_ends_takes_its_streams_along)
 	ASSERT(!seen_reached(points[0]));
 	driver_gate_open(gate);
 
-	cn_cuda_context_ending(context);
+	uint64_t life = cn_cuda_context_ending(context);
 	ASSERT_OK(cn_cuda.cuCtxSynchronize());
 	ASSERT(!seen_reached(points[0])); /* it is left alone */
 	ASSERT_OK(DRIVER(cuCtxDestroy)(context));
-	cn_cuda_context_over(context);
+	cn_cuda_context_over(context, life);
 	for (unsigned i = 0; i < 3; i++)
 		ASSERT(cn_point_reached(points[i]));
 	await_notes(&notebook, 1);
@@ -470,9 +482,9 @@ TEST(a_context_that_ends_takes_its_streams_along)
 	for (unsigned i = 0; i < 3; i++)
 		ASSERT(point.queue != points[i].queue || point.number > points[i].number);
 	look_until(point);
-	cn_cuda_context_ending(context);
+	life = cn_cuda_context_ending(context);
 	ASSERT_OK(DRIVER(cuCtxDestroy)(context));
-	cn_cuda_context_over(context);
+	cn_cuda_context_over(context, life);
 	close_notebook(&notebook);
 }
 
@@ -481,11 +493,68 @@ TEST(a_context_that_stays_is_looked_at_again)
 	CUstream stream = new_stream();
 	struct cn_point point = point_of(find(stream));
 
-	cn_cuda_context_ending(primary);
+	uint64_t life = cn_cuda_context_ending(primary);
 	ASSERT(!seen_reached(point));
-	cn_cuda_context_stays(primary);
+	cn_cuda_context_stays(primary, life);
 	look_until(point);
 	end_stream(stream);
+}
+
+TEST(a_context_is_left_alone_until_the_last_call_that_may_end_it)
+{
+	CUstream stream = new_stream();
+	struct cn_point point = point_of(find(stream));
+
+	uint64_t first = cn_cuda_context_ending(primary), second = cn_cuda_context_ending(primary);
+	cn_cuda_context_stays(primary, first);
+	ASSERT(!seen_reached(point));
+	cn_cuda_context_stays(primary, second);
+	look_until(point);
+	end_stream(stream);
+}
+
+struct finder {
+	pid_t thread;
+	_Atomic int state; /* 0: not there yet, 1: looking, 2: done */
+	struct cn_cuda_place place;
+};
+
+static void *find_legacy(void *data)
+{
+	struct finder *finder = data;
+
+	ASSERT_OK(DRIVER(cuCtxSetCurrent)(primary));
+	finder->thread = gettid();
+	atomic_store(&finder->state, 1);
+	finder->place = find(NULL);
+	atomic_store(&finder->state, 2);
+	return NULL;
+}
+
+/* Goal: what is known of a context that has ended is not taken for that of a new one with its handle. */
+TEST(a_context_that_has_the_handle_of_one_that_ends)
+{
+	struct cn_cuda_place old = find(NULL);
+	struct finder finder = {.state = 0};
+	CUcontext again;
+	pthread_t thread;
+
+	uint64_t life = cn_cuda_context_ending(primary);
+	ASSERT_OK(DRIVER(cuDevicePrimaryCtxReset)(0));
+	ASSERT_OK(DRIVER(cuDevicePrimaryCtxRetain)(&again, 0));
+	ASSERT_OK(DRIVER(cuDevicePrimaryCtxRelease)(0));
+	ASSERT_EQ(primary, again);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, find_legacy, &finder));
+	while (atomic_load(&finder.state) == 0 || (atomic_load(&finder.state) == 1 && !is_asleep(finder.thread)))
+		sched_yield();
+	cn_cuda_context_over(primary, life);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT(!cn_cuda_place_stands(&old));
+	ASSERT(cn_cuda_place_stands(&finder.place));
+	cn_cuda_context_over(primary, life); /* another thread has seen the same end, and comes late */
+	cn_cuda_context_stays(primary, life);
+	ASSERT(cn_cuda_place_stands(&finder.place));
+	look_until(point_of(finder.place));
 }
 
 /* ---- All at once ---- */

@@ -148,9 +148,9 @@ TEST(default_streams_are_marked_in_their_own_context)
 	CUcontext current;
 	ASSERT_OK(DRIVER(cuCtxGetCurrent)(&current));
 	ASSERT_EQ(other, current);
-	cn_cuda_context_ending(other);
+	uint64_t life = cn_cuda_context_ending(other);
 	ASSERT_OK(DRIVER(cuCtxDestroy)(other));
-	cn_cuda_context_over(other);
+	cn_cuda_context_over(other, life);
 }
 
 /* ---- The order of numbers and work ---- */

@@ -471,13 +471,11 @@ TEST(an_exporter_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 {
 	struct peer *peer = peer_start("exporter");
 	unsigned char handle[CN_HANDLE_BYTES];
-	int status;
 
 	peer_receive_bytes(peer, handle, sizeof handle);
-	ASSERT_SYS(kill(peer_pid(peer), SIGSTOP));
-	ASSERT_EQ(peer_pid(peer), waitpid(peer_pid(peer), &status, WUNTRACED));
+	peer_stop(peer);
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "does not answer");
-	ASSERT_SYS(kill(peer_pid(peer), SIGCONT));
+	peer_continue(peer);
 	expect_thing(41, handle);
 	peer_end(peer);
 }

@@ -225,7 +225,7 @@ TEST(what_cannot_be_closed_holds_up_nothing_else)
 	struct peer *peer = peer_start("host");
 	unsigned char handle[CN_HANDLE_BYTES];
 	struct cn_parcel reply;
-	int status, listen_fd, sock;
+	int listen_fd, sock;
 
 	peer_receive_bytes(peer, handle, sizeof handle);
 	int endless = endless_connection(&listen_fd);
@@ -234,12 +234,11 @@ TEST(what_cannot_be_closed_holds_up_nothing_else)
 		SKIP("there is no loopback network");
 	}
 	struct cn_parcel request = request_for(handle, endless);
-	ASSERT_SYS(kill(peer_pid(peer), SIGSTOP)); /* so that the last to close it is not we */
-	ASSERT_EQ(peer_pid(peer), waitpid(peer_pid(peer), &status, WUNTRACED));
+	peer_stop(peer); /* so that the last to close it is not we */
 	sock = call_port(handle);
 	ASSERT_EQ(0, cn_wire_send(sock, &request));
 	ASSERT_SYS(close(endless));
-	ASSERT_SYS(kill(peer_pid(peer), SIGCONT));
+	peer_continue(peer);
 	struct pollfd wanted = {.fd = sock, .events = POLLIN};
 	ASSERT_EQ(1, poll(&wanted, 1, -1));
 	ASSERT_EQ(0, cn_wire_receive(sock, &reply)); /* it is refused, and next it will be closed there */

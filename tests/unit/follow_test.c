@@ -519,10 +519,10 @@ static void step_gate(struct program *program, struct line *line)
 
 static struct cn_queue *queue_of(CUstream handle)
 {
-	struct cn_stream *stream;
+	struct cn_place place;
 
-	ASSERT_OK(cn_stream_find(handle, &stream));
-	return &stream->queue;
+	ASSERT_OK(cn_stream_find(handle, &place));
+	return &place.stream->queue;
 }
 
 static void open_line(struct program *program, struct line *line, enum rule rule)

@@ -52,13 +52,16 @@ static void runtime_call_back(cudaStream_t stream, cudaError_t status, void *dat
 
 static CUcontext start(void)
 {
+	struct cn_place place;
 	CUcontext context;
 
 	ASSERT_OK(cuInit(0));
 	ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
 	ASSERT_OK(cuCtxSetCurrent(context));
-	ASSERT_OK(cn_stream_find(CU_STREAM_PER_THREAD, &own));
-	ASSERT_OK(cn_stream_find(CU_STREAM_LEGACY, &legacy));
+	ASSERT_OK(cn_stream_find(CU_STREAM_PER_THREAD, &place));
+	own = place.stream;
+	ASSERT_OK(cn_stream_find(CU_STREAM_LEGACY, &place));
+	legacy = place.stream;
 	ASSERT_NE((void *)own, (void *)legacy);
 	return context;
 }

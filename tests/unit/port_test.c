@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -477,6 +480,103 @@ TEST(a_forked_child_that_ends_takes_no_name_away)
 	peer_end(peer);
 }
 
+/* ---- An answer that is lost ---- */
+
+/* A port by hand: it answers one question when it is told to, and reads what comes after it when it is told to. */
+ROLE(slow_reader)
+{
+	struct cn_parcel question, parcel = {.message = {.kind = 0}};
+	struct cn_parcel answer = {.message = {.kind = CN_MESSAGE_EVENT, .words = {1}}, .descriptor_count = 1};
+	struct cn_named_socket port;
+
+	ASSERT_OK(cn_wire_listen_named(false, &port));
+	peer_send_bytes(parent, port.name, sizeof port.name);
+	struct pollfd wanted = {.fd = port.listen_fd, .events = POLLIN};
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	int sock = cn_wire_accept(port.listen_fd);
+	ASSERT_SYS(sock);
+	wanted.fd = sock;
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, cn_wire_receive(sock, &question));
+	peer_send(parent, "asked");
+	peer_expect(parent, "answer");
+	answer.message.request = question.message.request;
+	answer.descriptors[0] = STDERR_FILENO;
+	ASSERT_EQ(0, cn_wire_send(sock, &answer));
+	peer_expect(parent, "read");
+	while (parcel.message.kind != CN_MESSAGE_EVENT_FREED) {
+		ASSERT_EQ(1, poll(&wanted, 1, -1));
+		ASSERT_EQ(0, cn_wire_receive(sock, &parcel));
+	}
+	ASSERT_EQ(question.message.words[0], parcel.message.words[0]);
+	peer_send(parent, "freed");
+	peer_expect(parent, "end");
+	cn_wire_forget_name(&port);
+	close(sock);
+	close(port.listen_fd);
+	close(port.lock_fd);
+	close(port.directory_fd);
+}
+
+/* This process's end of its connection to a port of another. */
+static int find_connection(pid_t other)
+{
+	for (int fd = 3;; fd++) {
+		struct ucred who = {0};
+		socklen_t bytes = sizeof who;
+		ASSERT_LT(fd, 1000);
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid == other)
+			return fd;
+	}
+}
+
+static void *open_in_vain(void *handle)
+{
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "any more descriptors");
+	return NULL;
+}
+
+/* Goal: what a creator has opened for us, and we could not have, is given back, if it must be later. */
+TEST(an_answer_without_its_descriptor_is_given_back)
+{
+	struct peer *peer = peer_start("slow_reader");
+	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
+				   .version = CN_HANDLE_VERSION,
+				   .kind = CN_HANDLE_EVENT,
+				   .number = 5,
+				   .generation = 1};
+	struct cn_message filler = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION, .kind = CN_MESSAGE_EVENT};
+	unsigned char bytes[CN_HANDLE_BYTES];
+	char name[CN_SOCKET_NAME_CHARS + 1];
+	struct rlimit limit, tight;
+	pthread_t thread;
+
+	peer_receive_bytes(peer, name, sizeof name);
+	for (int i = 0; i < CN_PORT_NAME_BYTES; i++) {
+		char digits[] = {name[2 * i], name[2 * i + 1], '\0'};
+		handle.port[i] = (unsigned char)strtoul(digits, NULL, 16);
+	}
+	forge(handle, bytes);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, open_in_vain, bytes));
+	peer_expect(peer, "asked");
+	int sock = find_connection(peer_pid(peer));
+	/* Not by the C library: to ThreadSanitizer the socket is another thread's. */
+	while (syscall(SYS_sendto, sock, &filler, sizeof filler, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) > 0)
+		;
+	ASSERT_EQ(EAGAIN, errno);
+	ASSERT_SYS(getrlimit(RLIMIT_NOFILE, &limit));
+	tight = limit;
+	tight.rlim_cur = (rlim_t)dup(STDERR_FILENO); /* the lowest that is free */
+	ASSERT_SYS(close((int)tight.rlim_cur));
+	ASSERT_SYS(setrlimit(RLIMIT_NOFILE, &tight));
+	peer_send(peer, "answer");
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_SYS(setrlimit(RLIMIT_NOFILE, &limit));
+	peer_send(peer, "read");
+	peer_expect(peer, "freed");
+	peer_end(peer);
+}
+
 /* ---- A process that hangs ---- */
 
 /* Goal: an open ends, and its answer, when it comes after all, is thrown away and leaves nothing. */
@@ -484,13 +584,11 @@ TEST(a_process_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 {
 	struct peer *peer = peer_start("creator");
 	unsigned char handle[CN_HANDLE_BYTES];
-	int status;
 
 	peer_receive_bytes(peer, handle, sizeof handle);
-	ASSERT_SYS(kill(peer_pid(peer), SIGSTOP));
-	ASSERT_EQ(peer_pid(peer), waitpid(peer_pid(peer), &status, WUNTRACED));
+	peer_stop(peer);
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "does not answer");
-	ASSERT_SYS(kill(peer_pid(peer), SIGCONT));
+	peer_continue(peer);
 	cn_shared_event_free(open_handle(handle)); /* its answer comes behind the late one */
 	peer_end(peer);
 }

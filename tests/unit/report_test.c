@@ -6,6 +6,7 @@
 #include "share_fake.h"
 
 #include "pool/pool.h"
+#include "share/port_internal.h"
 #include "share/survey.h"
 
 #include <sys/wait.h>
@@ -25,23 +26,35 @@ struct own_port {
 	struct cn_survey_process process;
 	struct cn_report_pool pool;
 	struct cn_report_importer importer;
+	struct cn_report_handles handles[CN_HANDLE_KINDS]; /* the kind is 0: there are none */
+	struct cn_report_importer opener[CN_HANDLE_KINDS];
+	unsigned openers[CN_HANDLE_KINDS];
 };
 
-static void note_own(const struct cn_survey_process *process, const struct cn_report_pool *pool,
-		     const struct cn_report_importer *importer, void *data)
+static void note_own(const struct cn_survey_found *found, void *data)
 {
 	struct own_port *own = data;
 
-	ASSERT_EQ(getpid(), process->pid);
-	ASSERT(process->answers);
-	if (!pool) {
-		own->process = *process;
-		snprintf(own->name, sizeof own->name, "%s", process->name);
-	} else if (!importer) {
-		own->pool = *pool;
+	ASSERT_EQ(getpid(), found->process->pid);
+	ASSERT(found->process->answers);
+	ASSERT(!found->pool || !found->handles);
+	if (found->handles) {
+		uint64_t kind = found->handles->kind;
+		ASSERT(kind == CN_HANDLE_EVENT || kind == CN_HANDLE_MEMORY);
+		if (found->importer) {
+			own->opener[kind] = *found->importer;
+			own->openers[kind]++;
+		} else {
+			own->handles[kind] = *found->handles;
+		}
+	} else if (!found->pool) {
+		own->process = *found->process;
+		snprintf(own->name, sizeof own->name, "%s", found->process->name);
+	} else if (!found->importer) {
+		own->pool = *found->pool;
 		own->pools++;
 	} else {
-		own->importer = *importer;
+		own->importer = *found->importer;
 		own->importers++;
 	}
 }
@@ -139,6 +152,147 @@ TEST(a_process_is_told_of_with_what_it_shares)
 		sched_yield();
 }
 
+/* Open what a handle is of, by hand, over a connection. */
+static void open_by_hand(int sock, const void *bytes, uint32_t message_kind)
+{
+	struct cn_parcel request = {.message = {.kind = message_kind, .request = 9}}, reply;
+	struct cn_handle handle;
+
+	memcpy(&handle, bytes, sizeof handle);
+	request.message.words[0] = handle.number;
+	request.message.words[1] = handle.generation;
+	memcpy(request.message.bytes, handle.secret, sizeof handle.secret);
+	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_EQ(0, reply.message.result);
+	cn_wire_close(&reply);
+}
+
+static void close_by_hand(int sock, const void *bytes, uint32_t message_kind)
+{
+	struct cn_parcel parcel = {.message = {.kind = message_kind}};
+	struct cn_handle handle;
+
+	memcpy(&handle, bytes, sizeof handle);
+	parcel.message.words[0] = handle.number;
+	ASSERT_EQ(0, cn_wire_send(sock, &parcel));
+}
+
+/* Goal: what was given out by legacy handles is told, who has it open, and what was freed and waits for whom. */
+TEST(legacy_memory_and_who_has_it_open)
+{
+	CUipcMemHandle handles[2];
+	CUdeviceptr memory[2];
+
+	if (test_on_gpu())
+		SKIP("legacy memory is the driver's");
+	for (unsigned i = 0; i < 2; i++) {
+		ASSERT_OK(cuMemAlloc(&memory[i], (i + 1) * SHARE_MIB));
+		ASSERT_EQ(0, survey_own().openers[CN_HANDLE_MEMORY]);
+		ASSERT_OK(cuIpcGetMemHandle(&handles[i], memory[i]));
+	}
+	struct own_port own = survey_own();
+	ASSERT_EQ(CN_HANDLE_MEMORY, own.handles[CN_HANDLE_MEMORY].kind);
+	ASSERT_EQ(0, own.handles[CN_HANDLE_EVENT].kind);
+	ASSERT_EQ(2, own.handles[CN_HANDLE_MEMORY].shared_count);
+	ASSERT_EQ(3 * SHARE_MIB, own.handles[CN_HANDLE_MEMORY].shared_bytes);
+	ASSERT_EQ(0, own.handles[CN_HANDLE_MEMORY].opener_count);
+
+	int socks[2] = {call_own(), call_own()};
+	open_by_hand(socks[0], &handles[0], CN_MESSAGE_MEMORY);
+	open_by_hand(socks[0], &handles[1], CN_MESSAGE_MEMORY);
+	open_by_hand(socks[1], &handles[1], CN_MESSAGE_MEMORY);
+	own = survey_own();
+	ASSERT_EQ(2, own.openers[CN_HANDLE_MEMORY]);
+	ASSERT_EQ(2, own.handles[CN_HANDLE_MEMORY].opener_count);
+	ASSERT_EQ(1, own.process.opener_count);                /* both are this process */
+	ASSERT_EQ(1, own.opener[CN_HANDLE_MEMORY].held_count); /* the last one */
+	ASSERT_EQ(2 * SHARE_MIB, own.opener[CN_HANDLE_MEMORY].held_bytes);
+	ASSERT_EQ(getpid(), (int)own.opener[CN_HANDLE_MEMORY].pid);
+	ASSERT_EQ(geteuid(), own.opener[CN_HANDLE_MEMORY].uid);
+	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].deferred_count);
+	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].waiting_ns);
+
+	ASSERT_OK(cuMemFree(memory[1]));
+	own = survey_own();
+	ASSERT_EQ(1, own.handles[CN_HANDLE_MEMORY].shared_count);
+	ASSERT_EQ(SHARE_MIB, own.handles[CN_HANDLE_MEMORY].shared_bytes);
+	ASSERT_EQ(1, own.handles[CN_HANDLE_MEMORY].deferred_count);
+	ASSERT_EQ(2 * SHARE_MIB, own.handles[CN_HANDLE_MEMORY].deferred_bytes);
+	ASSERT_EQ(1, own.opener[CN_HANDLE_MEMORY].deferred_count);
+	ASSERT_EQ(2 * SHARE_MIB, own.opener[CN_HANDLE_MEMORY].deferred_bytes);
+	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].flags);
+
+	close_by_hand(socks[1], &handles[1], CN_MESSAGE_MEMORY_CLOSED);
+	while (survey_own().openers[CN_HANDLE_MEMORY] != 1)
+		sched_yield();
+	ASSERT_EQ(1, survey_own().handles[CN_HANDLE_MEMORY].deferred_count); /* the first one has it */
+	close_by_hand(socks[0], &handles[1], CN_MESSAGE_MEMORY_CLOSED);
+	while (survey_own().handles[CN_HANDLE_MEMORY].deferred_count)
+		sched_yield();
+	own = survey_own();
+	ASSERT_EQ(0, own.handles[CN_HANDLE_MEMORY].deferred_bytes);
+	ASSERT_EQ(SHARE_MIB, own.opener[CN_HANDLE_MEMORY].held_bytes);
+	close_by_hand(socks[0], &handles[0], CN_MESSAGE_MEMORY_CLOSED);
+	ASSERT_OK(cuMemFree(memory[0]));
+	while (survey_own().handles[CN_HANDLE_MEMORY].kind) /* nothing is left to tell */
+		sched_yield();
+	close(socks[0]);
+	close(socks[1]);
+}
+
+/* Goal: the same of events; one whose connection ends has them no more. */
+TEST(events_and_who_has_them_open)
+{
+	CUipcEventHandle handle;
+	CUevent event;
+
+	if (test_on_gpu())
+		SKIP("events are the driver's");
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+	int sock = call_own();
+	open_by_hand(sock, &handle, CN_MESSAGE_EVENT);
+	open_by_hand(sock, &handle, CN_MESSAGE_EVENT);
+	struct own_port own = survey_own();
+	ASSERT_EQ(1, own.handles[CN_HANDLE_EVENT].shared_count);
+	ASSERT_EQ(0, own.handles[CN_HANDLE_EVENT].shared_bytes);
+	ASSERT_EQ(0, own.handles[CN_HANDLE_MEMORY].kind);
+	ASSERT_EQ(1, own.openers[CN_HANDLE_EVENT]);
+	ASSERT_EQ(2, own.opener[CN_HANDLE_EVENT].held_count); /* as often as it is open */
+	ASSERT_OK(cuEventDestroy(event));
+	own = survey_own();
+	ASSERT_EQ(0, own.handles[CN_HANDLE_EVENT].shared_count);
+	ASSERT_EQ(1, own.handles[CN_HANDLE_EVENT].deferred_count);
+	ASSERT_EQ(2, own.opener[CN_HANDLE_EVENT].deferred_count);
+	close(sock);
+	while (survey_own().handles[CN_HANDLE_EVENT].kind)
+		sched_yield();
+}
+
+/* Goal: of one who has opened very much a bounded part is looked at, and that is said. */
+TEST(openers_of_very_much)
+{
+	enum { COUNT = 1500 };
+	CUipcEventHandle handle;
+	CUevent event;
+
+	if (test_on_gpu())
+		SKIP("events are the driver's");
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+	int sock = call_own();
+	for (unsigned i = 0; i < COUNT; i++)
+		open_by_hand(sock, &handle, CN_MESSAGE_EVENT);
+	ASSERT_OK(cuEventDestroy(event));
+	struct own_port own = survey_own();
+	ASSERT_EQ(COUNT, own.opener[CN_HANDLE_EVENT].held_count);
+	ASSERT_EQ(1024, own.opener[CN_HANDLE_EVENT].deferred_count);
+	ASSERT_EQ(CN_REPORT_AT_LEAST, own.opener[CN_HANDLE_EVENT].flags);
+	close(sock);
+	while (survey_own().handles[CN_HANDLE_EVENT].kind)
+		sched_yield();
+}
+
 /* Goal: what nobody asks ends the connection, and what is not there does not. */
 TEST(questions_that_nobody_asks)
 {
@@ -147,7 +301,11 @@ TEST(questions_that_nobody_asks)
 	uint64_t id = survey_own().pool.id;
 	const struct cn_parcel wrong[] = {
 		question(0, 0, 0, 0, 0),
-		question(CN_REPORT_CELLS + 1, id, 0, 0, 0),
+		question(CN_REPORT_OPENER + 1, id, 0, 0, 0),
+		question(CN_REPORT_HANDLES, 0, 0, 0, 0),
+		question(CN_REPORT_HANDLES, CN_HANDLE_FABRIC_MEMORY, 0, 0, 0),
+		question(CN_REPORT_OPENER, CN_HANDLE_KINDS, 0, 0, 0),
+		question(CN_REPORT_OPENER, UINT64_MAX, 0, 0, 0),
 		question(UINT64_MAX, id, 0, 0, 0),
 		question(CN_REPORT_CELLS, id, 0, 0, 0),
 		question(CN_REPORT_CELLS, id, 0, CN_REPORT_CELLS_MAX + 1, 0),
@@ -156,10 +314,17 @@ TEST(questions_that_nobody_asks)
 		question(CN_REPORT_CELLS, id, 0, UINT64_MAX, 0),
 	};
 	const struct cn_parcel vain[] = {
-		question(CN_REPORT_POOL, id, 0, 0, 0),     question(CN_REPORT_POOL, UINT64_MAX, 0, 0, 0),
-		question(CN_REPORT_IMPORTER, id, 0, 0, 0), question(CN_REPORT_IMPORTER, id + 1, 0, 0, 0),
-		question(CN_REPORT_IMPORTER, 0, 0, 0, 0),  question(CN_REPORT_CELLS, id - 1, 0, 8, 0),
+		question(CN_REPORT_POOL, id, 0, 0, 0),
+		question(CN_REPORT_POOL, UINT64_MAX, 0, 0, 0),
+		question(CN_REPORT_IMPORTER, id, 0, 0, 0),
+		question(CN_REPORT_IMPORTER, id + 1, 0, 0, 0),
+		question(CN_REPORT_IMPORTER, 0, 0, 0, 0),
+		question(CN_REPORT_CELLS, id - 1, 0, 8, 0),
 		question(CN_REPORT_CELLS, 0, 0, 8, 0),
+		question(CN_REPORT_HANDLES, CN_HANDLE_EVENT, 0, 0, 0),
+		question(CN_REPORT_HANDLES, CN_HANDLE_MEMORY, 0, 0, 0),
+		question(CN_REPORT_OPENER, CN_HANDLE_EVENT, 0, 0, 0),
+		question(CN_REPORT_OPENER, CN_HANDLE_MEMORY, UINT64_MAX, 0, 0),
 	};
 
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -275,9 +440,10 @@ enum lie {
 	DESCRIPTORS,  /* come along */
 	STRANGE_RESULT,
 	SAME_POOL, /* again and again */
-	ENDLESS,   /* pools, each with endless importers */
+	ENDLESS,   /* pools, each with endless importers; and openers */
 	CONTROLS,  /* in the program's name, which does not end */
 	STRANGE_CELLS,
+	OTHER_HANDLES, /* than were asked for */
 };
 
 struct liar {
@@ -300,7 +466,9 @@ static void fill(struct liar *liar, const struct cn_message *request, struct cn_
 		if (liar->lie != SAME_POOL && liar->lie != ENDLESS)
 			message->result = CUDA_ERROR_NOT_FOUND;
 	}
-	if (what == CN_REPORT_IMPORTER) {
+	if (what == CN_REPORT_HANDLES)
+		message->words[0] = request->words[CN_REPORT_KIND] + (liar->lie == OTHER_HANDLES);
+	if (what == CN_REPORT_IMPORTER || what == CN_REPORT_OPENER) {
 		message->words[0] = request->words[CN_REPORT_IMPORTER_ID] + 1;
 		liar->importers++;
 		if (liar->lie != ENDLESS || request->words[CN_REPORT_POOL_ID] > 2)
@@ -355,23 +523,24 @@ static void liar_end(struct liar *liar)
 
 struct heard {
 	const char *name; /* the liar's */
-	unsigned processes, pools, importers;
+	unsigned processes, pools, importers, handles, openers;
 	bool answers;
 	char program[CN_PROGRAM_BYTES];
 };
 
-static void hear(const struct cn_survey_process *process, const struct cn_report_pool *pool,
-		 const struct cn_report_importer *importer, void *data)
+static void hear(const struct cn_survey_found *found, void *data)
 {
 	struct heard *heard = data;
 
-	if (strcmp(process->name, heard->name) != 0)
+	if (strcmp(found->process->name, heard->name) != 0)
 		return;
-	heard->processes += !pool;
-	heard->pools += pool && !importer;
-	heard->importers += importer != NULL;
-	heard->answers = process->answers;
-	memcpy(heard->program, process->program, sizeof heard->program);
+	heard->processes += !found->pool && !found->handles;
+	heard->pools += found->pool && !found->importer;
+	heard->handles += found->handles && !found->importer;
+	heard->importers += found->importer && !found->handles;
+	heard->openers += found->importer && found->handles;
+	heard->answers = found->process->answers;
+	memcpy(heard->program, found->process->program, sizeof heard->program);
 }
 
 static struct heard survey_liar(enum lie kind)
@@ -405,6 +574,18 @@ TEST(endless_answers_have_an_end)
 	heard = survey_liar(ENDLESS);
 	ASSERT(heard.pools <= 4096);
 	ASSERT_LE(heard.importers, 2 * CN_IMPORTERS_MAX);
+	ASSERT_LE(heard.handles, 2);
+	ASSERT_LE(heard.openers, 2 * CN_IMPORTERS_MAX);
+}
+
+/* Goal: who speaks of other handles than he was asked for is not heard out. */
+TEST(other_handles_than_asked_for)
+{
+	struct heard heard = survey_liar(OTHER_HANDLES);
+
+	ASSERT(heard.answers);
+	ASSERT_EQ(0, heard.handles);
+	ASSERT_EQ(0, heard.openers);
 }
 
 /* Goal: nothing that a terminal would obey, and nothing without an end. */
@@ -451,16 +632,14 @@ TEST(arguments)
 
 /* ---- Both at once ---- */
 
-static void ignore(const struct cn_survey_process *process, const struct cn_report_pool *pool,
-		   const struct cn_report_importer *importer, void *data)
+static void ignore(const struct cn_survey_found *found, void *data)
 {
 	struct cn_survey_cell cells[16];
 	uint64_t bytes;
 
-	(void)process;
 	(void)data;
-	if (pool && !importer) /* it may be gone by now */
-		(void)cn_survey_picture(pool->id, cells, 16, &bytes);
+	if (found->pool && !found->importer) /* it may be gone by now */
+		(void)cn_survey_picture(found->pool->id, cells, 16, &bytes);
 }
 
 static void *survey_until_told(void *data)

@@ -2,12 +2,11 @@
 /*
  * The runtime API, second half: memory, copies, streams, launches, and the calls for per-thread default streams.
  */
-#include <semaphore.h>
-
 #include "cenote/cenote.h"
 #include "cenote/cuda.h"
 #include "cenote/cuda_runtime_api.h"
 #include "harness.h"
+#include "runtime.h"
 
 /* The symbols of programs whose default stream is the thread's own. */
 extern __typeof__(cudaMemcpy) cudaMemcpy_ptds;
@@ -20,30 +19,6 @@ extern __typeof__(cudaStreamQuery) cudaStreamQuery_ptsz;
 extern __typeof__(cudaEventRecord) cudaEventRecord_ptsz;
 extern __typeof__(cudaLaunchKernel) cudaLaunchKernel_ptsz;
 extern __typeof__(cudaLaunchHostFunc) cudaLaunchHostFunc_ptsz;
-
-/* A stream that stands still until its gate is opened. */
-struct gate {
-	sem_t open;
-};
-
-static void wait_at_gate(void *data)
-{
-	struct gate *gate = data;
-
-	while (sem_wait(&gate->open))
-		;
-}
-
-static void gate_close(struct gate *gate, cudaStream_t stream)
-{
-	ASSERT_SYS(sem_init(&gate->open, 0, 0));
-	ASSERT_OK(cudaLaunchHostFunc(stream, wait_at_gate, gate));
-}
-
-static void gate_open(struct gate *gate)
-{
-	ASSERT_SYS(sem_post(&gate->open));
-}
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
 

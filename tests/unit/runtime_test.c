@@ -13,6 +13,7 @@
 #include "cenote/cuda.h"
 #include "cenote/cuda_runtime_api.h"
 #include "harness.h"
+#include "runtime.h"
 
 /* Symbols of programs whose default stream is the thread's own. */
 extern __typeof__(cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
@@ -29,30 +30,6 @@ static void in_thread(void *(*body)(void *), void *argument)
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, body, argument));
 	ASSERT_EQ(0, pthread_join(thread, NULL));
-}
-
-/* A stream that stands still until its gate is opened. */
-struct gate {
-	sem_t open;
-};
-
-static void wait_at_gate(void *data)
-{
-	struct gate *gate = data;
-
-	while (sem_wait(&gate->open))
-		;
-}
-
-static void gate_close(struct gate *gate, cudaStream_t stream)
-{
-	ASSERT_SYS(sem_init(&gate->open, 0, 0));
-	ASSERT_OK(cudaLaunchHostFunc(stream, wait_at_gate, gate));
-}
-
-static void gate_open(struct gate *gate)
-{
-	ASSERT_SYS(sem_post(&gate->open));
 }
 
 /* ---- Errors ----------------------------------------------------------------------------------------------------- */

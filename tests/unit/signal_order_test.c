@@ -37,6 +37,154 @@ TEST(a_queue_is_resumed_once, .timeout_ms = 60000)
 	free_pair(pair);
 }
 
+/* ---- Taking turns ----------------------------------------------------------------------------------------------- */
+
+static struct cn_queue side;
+
+/* The sides take turns: a wait for what the other has recorded, and a record. Behind a gate, and `here` begins. */
+static void submit_turns(struct pair to, struct pair fro, unsigned count)
+{
+	atomic_store(&gate, 0);
+	close_gate(&here);
+	for (unsigned i = 0; i < count; i++) {
+		record(to.ours, &here);
+		wait_for(to.theirs, &there);
+		record(fro.theirs, &there);
+		wait_for(fro.ours, &here);
+	}
+}
+
+/* Goal: however many turns are taken at once, they are counted, their signals are let go of, and nothing is left. */
+TEST(turns_are_taken_and_counted, .timeout_ms = 60000)
+{
+	struct pair to = make_pair(), fro = make_pair();
+	unsigned rounds = 400 / HARNESS_SLOWDOWN;
+
+	open_queue(&here);
+	open_queue(&there);
+	for (unsigned i = 0; i < rounds; i++) {
+		unsigned count = 1 + i % 40;
+		submit_turns(to, fro, count);
+		struct cn_point middle = {&there, atomic_load(&there.submitted) - count / 2 * 2};
+		pthread_t thread = start(sync_queue, &there);
+		if (i % 2)
+			sched_yield();
+		atomic_store(&gate, 1);
+		cn_host_point_wait(middle);
+		wait_for_all(&here);
+		join(thread);
+		ASSERT_EQ(here.submitted, here.completed);
+		ASSERT_EQ(there.submitted, there.completed);
+		ASSERT_OK(cn_host_signal_query(to.theirs));
+		ASSERT_OK(cn_host_signal_query(fro.ours));
+		ASSERT(!cn_host_signal_busy(to.ours) && !cn_host_signal_busy(to.theirs));
+		ASSERT(!cn_host_signal_busy(fro.ours) && !cn_host_signal_busy(fro.theirs));
+		ASSERT(!cn_host_signal_waits());
+	}
+	ASSERT_OK(here.failure);
+	ASSERT_OK(there.failure);
+	drain(&here);
+	drain(&there);
+	free_pair(to);
+	free_pair(fro);
+}
+
+/* Goal: one signal both ways, and it is freed while they take turns: it lives until the last one. */
+TEST(turns_are_taken_with_one_signal_that_is_freed)
+{
+	struct pair pair = make_pair();
+
+	open_queue(&here);
+	open_queue(&there);
+	submit_turns(pair, pair, 40);
+	free_pair(pair);
+	pthread_t thread = start(sync_queue, &there);
+	atomic_store(&gate, 1);
+	wait_for_all(&here);
+	join(thread);
+	ASSERT_OK(here.failure);
+	ASSERT_OK(there.failure);
+	drain(&here);
+	drain(&there);
+}
+
+/* Goal: who takes turns does not wait for an answer to one that he has not told his own side of. */
+TEST(an_answer_that_waits_for_a_turn_comes, .timeout_ms = 60000)
+{
+	struct pair to = make_pair(), fro = make_pair();
+	unsigned rounds = 200 / HARNESS_SLOWDOWN;
+
+	open_queue(&here);
+	open_queue(&there);
+	open_queue(&side);
+	for (unsigned i = 0; i < rounds; i++) {
+		atomic_store(&gate, 0);
+		close_gate(&there);
+		record(fro.theirs, &there);
+		for (unsigned turn = 0; turn < 5; turn++) {
+			wait_for(fro.ours, &here);
+			record(to.ours, &here);
+			struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = end_of(&here)};
+			ASSERT_OK(cn_host_submit(&side, OWNER, &wait, NULL));
+			record(fro.theirs, &side);
+		}
+		pthread_t thread = start(sync_queue, &here);
+		atomic_store(&gate, 1);
+		join(thread);
+		wait_for_all(&side);
+		wait_for_all(&there);
+		ASSERT_OK(cn_host_signal_query(to.theirs));
+	}
+	drain(&here);
+	drain(&there);
+	drain(&side);
+	free_pair(to);
+	free_pair(fro);
+}
+
+/* Goal: turns whose wait was over before the other side died are taken, and none after it. */
+TEST(a_death_ends_the_turns)
+{
+	struct pair to = make_pair(), fro = make_pair();
+	static struct cn_queue after;
+
+	open_queue(&here);
+	open_queue(&there);
+	open_queue(&side);
+	open_queue(&after);
+	close_gate(&there);
+	for (unsigned turn = 1; turn <= 12; turn++) {
+		if (turn == 6)
+			close_gate_until(&there, 2);
+		record(fro.theirs, &there);
+		wait_for(fro.ours, &here);
+		record(to.ours, &here);
+		if (turn == 5)
+			wait_for(to.theirs, &side);
+		if (turn == 6)
+			wait_for(to.theirs, &after);
+	}
+	pthread_t thread = start(sync_queue, &here);
+	atomic_store(&gate, 1);
+	while (!is_idle(&side))
+		sched_yield();
+	ASSERT_OK(side.failure);
+	ASSERT(!is_idle(&after));
+	cn_host_signal_bury(fro.ours, 1);
+	join(thread);
+	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, here.failure);
+	wait_for_all(&after);
+	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, after.failure);
+	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, cn_host_signal_query(to.theirs));
+	atomic_store(&gate, 2);
+	drain(&here);
+	drain(&there);
+	drain(&side);
+	drain(&after);
+	free_pair(to);
+	free_pair(fro);
+}
+
 /* What several processes write under the eyes of all. Each signal has one recorder, which counts its records. */
 enum {
 	STRESS_SIGNALS = 3,

@@ -2,6 +2,7 @@
 /*
  * The runtime directory, and the sockets that are made in it: who can connect, what is refused, and what is swept.
  */
+#include "../sockets.h"
 #include "harness.h"
 #include "share/wire.h"
 
@@ -27,26 +28,6 @@ SETUP
 	ASSERT_OK(cn_wire_listen_unnamed(&listen_fd, &path_fd));
 	ASSERT_SYS(close(listen_fd));
 	ASSERT_SYS(close(path_fd));
-}
-
-static void make_pair(int ends[2])
-{
-	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-}
-
-static void close_pair(const int ends[2])
-{
-	ASSERT_SYS(close(ends[0]));
-	ASSERT_SYS(close(ends[1]));
-}
-
-static bool is_same_file(int left, int right)
-{
-	struct stat one, other;
-
-	ASSERT_SYS(fstat(left, &one));
-	ASSERT_SYS(fstat(right, &other));
-	return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
 /* ---- The runtime directory ---- */
@@ -310,7 +291,7 @@ TEST(what_leads_to_no_socket_of_ours_is_refused)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int ends[2], fd;
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	expect_no_connection(ends[0], "does not lead to an exporter");
 	close_pair(ends);
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));

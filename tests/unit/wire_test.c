@@ -3,6 +3,7 @@
  * Messages between processes: they arrive, and nothing that a sender does wrong gets through or leaks. The wrong ones
  * are written by hand.
  */
+#include "../sockets.h"
 #include "harness.h"
 #include "share/wire.h"
 
@@ -20,26 +21,6 @@
 
 enum { DESCRIPTORS_MAX = 253 };
 
-static void make_pair(int ends[2])
-{
-	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-}
-
-static void close_pair(const int ends[2])
-{
-	ASSERT_SYS(close(ends[0]));
-	ASSERT_SYS(close(ends[1]));
-}
-
-static bool is_same_file(int left, int right)
-{
-	struct stat one, other;
-
-	ASSERT_SYS(fstat(left, &one));
-	ASSERT_SYS(fstat(right, &other));
-	return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 /* ---- Messages ---- */
 
 TEST(a_message_arrives_with_its_descriptors)
@@ -49,7 +30,7 @@ TEST(a_message_arrives_with_its_descriptors)
 	struct cn_parcel received;
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	memcpy(sent.message.bytes, "thirty-two bytes of something...", 32);
 	for (int i = 0; i < 2; i++)
 		ASSERT_SYS(sent.descriptors[i] = memfd_create("file", 0));
@@ -79,7 +60,7 @@ TEST(descriptors_stay_out_of_the_way_of_standard_input_and_output)
 	struct cn_parcel sent = {.descriptor_count = 2}, received;
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	sent.descriptors[0] = sent.descriptors[1] = STDERR_FILENO;
 	int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10), output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
 	ASSERT_SYS(close(STDIN_FILENO));
@@ -101,7 +82,7 @@ TEST(nothing_waits)
 	struct cn_parcel parcel = {.message = {.kind = 1}};
 	int ends[2], error, sent = 0, received = 0;
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	ASSERT_EQ(EAGAIN, cn_wire_receive(ends[1], &parcel));
 	while (!(error = cn_wire_send(ends[0], &parcel)))
 		sent++;
@@ -118,7 +99,7 @@ TEST(a_peer_that_has_closed_is_told_apart)
 	struct cn_parcel parcel = {.message = {.kind = 1}};
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	ASSERT_EQ(0, cn_wire_send(ends[0], &parcel));
 	ASSERT_SYS(close(ends[0]));
 	ASSERT_EQ(0, cn_wire_receive(ends[1], &parcel)); /* what it had said is still heard */
@@ -126,7 +107,7 @@ TEST(a_peer_that_has_closed_is_told_apart)
 	ASSERT_EQ(EPIPE, cn_wire_send(ends[1], &parcel));
 	ASSERT_SYS(close(ends[1]));
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	ASSERT_EQ(0, cn_wire_send(ends[1], &parcel));
 	ASSERT_SYS(close(ends[0])); /* with a message that it has not read */
 	ASSERT_EQ(EPIPE, cn_wire_receive(ends[1], &parcel));
@@ -181,7 +162,7 @@ TEST(what_is_no_message_is_refused_and_leaves_nothing)
 	const size_t whole = sizeof bytes.message;
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
 		size_t count = counts[i];
 
@@ -218,7 +199,7 @@ TEST(descriptors_for_which_there_is_no_room_are_lost_and_nothing_else)
 	struct cn_parcel parcel;
 	int ends[2], fillers[64] = {0}, count = 0;
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	ASSERT_SYS(getrlimit(RLIMIT_NOFILE, &limit));
 	tight = limit;
 	tight.rlim_cur = 48;
@@ -278,7 +259,7 @@ static CUresult ask(struct answerer *answerer, struct cn_parcel *ret_reply)
 	sigset_t all, before;
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	answerer->sock = ends[1];
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -343,7 +324,7 @@ TEST(last_words_are_heard)
 	ASSERT_SYS(pipe2(queue, O_CLOEXEC));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, answer_and_close, &queue[0]));
 	for (int i = 0; i < LAST_WORDS; i++) {
-		make_pair(ends);
+		make_pair(SOCK_SEQPACKET, ends);
 		ASSERT_EQ(sizeof ends[1], write(queue[1], &ends[1], sizeof ends[1]));
 		ASSERT_OK(cn_wire_ask(ends[0], &request, "asked", &reply));
 		ASSERT_SYS(close(ends[0]));
@@ -392,7 +373,7 @@ TEST(a_peer_that_does_not_answer_is_not_waited_for_for_ever)
 	struct cn_parcel question = {.message = {.kind = 3}}, reply;
 	int ends[2];
 
-	make_pair(ends);
+	make_pair(SOCK_SEQPACKET, ends);
 	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_wire_ask(ends[0], &question, "the question failed", &reply));
 	ASSERT_CONTAINS("the question failed: the other process does not answer", cn_last_error());
 	close_pair(ends);

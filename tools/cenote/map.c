@@ -85,11 +85,13 @@ static enum style style_of(char sign)
 
 static void print_cells(const struct map *map)
 {
-	for (int row = 0; row < MAP_ROWS; row++) {
+	int columns = output_columns() < MAP_COLUMNS + 8 ? MAP_COLUMNS / 2 : MAP_COLUMNS, rows = MAP_CELLS / columns;
+
+	for (int row = 0; row < rows; row++) {
 		char offset[AMOUNT_CHARS];
-		printf("%6s  ", amount_text(map->bytes / MAP_ROWS * (unsigned)row, offset));
-		for (int column = 0; column < MAP_COLUMNS; column++) {
-			char sign = map_sign(map, &map->cells[row * MAP_COLUMNS + column]);
+		printf("%6s  ", amount_text(map->bytes / (unsigned)rows * (unsigned)row, offset));
+		for (int column = 0; column < columns; column++) {
+			char sign = map_sign(map, &map->cells[row * columns + column]);
 			printf("%s%c%s", style(style_of(sign)), sign, style(STYLE_END));
 		}
 		putchar('\n');
@@ -226,8 +228,8 @@ static int draw(const struct wishes *wishes)
 
 	bool complete = survey_take("map", &survey);
 	int count = find_pool(&survey, wishes->pool, &map);
-	if (!count && !complete)
-		status = EXIT_FAILURE; /* it may be where nobody could look; that was said */
+	if (!count && !complete) /* it may be where nobody could look; that was said */
+		status = EXIT_FAILURE;
 	else if (count != 1)
 		status = complain(count, wishes->pool);
 	else if (cenote_survey_picture(map.shared->pool.id, map.cells, MAP_CELLS, &map.bytes))
@@ -241,7 +243,7 @@ static int draw(const struct wishes *wishes)
 	else if (!status && !wishes->svg)
 		print_map(&map);
 	survey_free(&survey);
-	return status;
+	return complete ? status : EXIT_FAILURE; /* another pool of this name may be where nobody could look */
 }
 
 static int map(int argument_count, char **arguments)
@@ -275,8 +277,9 @@ const struct command command_map = {
 	.help = "Usage: cenote map [POOL] [--json | --svg FILE]\n"
 		"\n"
 		"Draws what a pool has used of its range so far: 1024 equal parts of it. A part that has\n"
-		"several things in it is drawn as what matters most: freed and held, else exported, else alive, else\n"
-		"freed; who holds it is said of the largest such block. It is drawn as free when nothing is in it.\n"
+		"several things in it is drawn as what matters most: freed and held, else exported and held, else\n"
+		"exported, else alive, else freed; who holds it is said of the largest block that somebody holds. It\n"
+		"is drawn as free when nothing is in it.\n"
 		"\n"
 		"POOL is what cenote ps shows, or the beginning of it; where only one pool is shared, it need not be\n"
 		"said.\n"
@@ -297,6 +300,7 @@ const struct command command_map = {
 		"  --svg FILE   make a drawing of it; - is standard output\n"
 		"  --json       print it for a program\n"
 		"\n"
-		"Exit status: 1 when there is no such pool, or more than one; a sentence says which.\n",
+		"Exit status: 1 when there is no such pool, or more than one; also when it was drawn, but a runtime\n"
+		"directory cannot be looked into, where there may be another. A sentence says which.\n",
 	.run = map,
 };

@@ -87,11 +87,13 @@ static int is_kind(const char *value)
 	return strcmp(value, "host") == 0 || strcmp(value, "cuda") == 0 || strcmp(value, "auto") == 0;
 }
 
+enum { DEVICES_MAX = 64 }; /* of the host device, as the library has it */
+
 static int is_count(const char *value)
 {
 	size_t zeros = strspn(value, "0"), digits = strspn(value, "0123456789");
 
-	return digits > zeros && !value[digits];
+	return digits > zeros && digits - zeros <= 2 && !value[digits] && atoi(value + zeros) <= DEVICES_MAX;
 }
 
 /* As the library reads it: with a K, M, G or T, of either case, and then "i", "B" or both. */
@@ -118,7 +120,7 @@ static const struct {
 	const char *takes;
 } options[] = {
 	{"--device", "CENOTE_DEVICE", 0, is_kind, "host, cuda or auto"},
-	{"--devices", "CENOTE_HOST_DEVICES", 1, is_count, "a number, from 1 on"},
+	{"--devices", "CENOTE_HOST_DEVICES", 1, is_count, "a number from 1 to 64"},
 	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, with K, M, G or T if you like"},
 };
 
@@ -251,7 +253,7 @@ const struct command command_run = {
 		"\n"
 		"Options:\n"
 		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
-		"  --devices N     let it see N host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --devices N     let it see 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
 		"  --memory SIZE   give each so much memory: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
 		"  --              what follows is the program\n"
 		"\n"

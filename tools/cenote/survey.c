@@ -9,14 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-/* Room for one more at the end of an array; NULL: there is none. The array stays as it is then. */
-static void *one_more(void *array, size_t count, size_t bytes)
+void *one_more(void *array, size_t count, size_t bytes)
 {
 	return count & (count - 1) ? array : realloc(array, (count ? 2 * count : 1) * bytes);
 }
 
-/* What a process runs, as the system says; "": it does not. */
-static void find_program(int pid, char ret_program[PROGRAM_CHARS])
+void find_program(int pid, char ret_program[PROGRAM_CHARS])
 {
 	char path[64];
 
@@ -66,17 +64,38 @@ static bool add_pool(struct sharer *sharer, const cenote_shared_pool *pool)
 	return true;
 }
 
-static bool add_holder(struct sharer_pool *pool, const cenote_shared *found)
+static bool add_handles(struct sharer *sharer, const cenote_shared_handles *handles)
 {
-	struct holder *holders = one_more(pool->holders, pool->holder_count, sizeof *holders);
+	if (sharer->by_handle_count == HANDLE_KINDS)
+		return false;
+	sharer->by_handle[sharer->by_handle_count++] = (struct sharer_handles){.handles = *handles};
+	return true;
+}
+
+static bool add_holder(struct holder **list, size_t *count, const cenote_shared *found)
+{
+	struct holder *holders = one_more(*list, *count, sizeof *holders);
 
 	if (!holders)
 		return false;
-	pool->holders = holders;
-	struct holder *holder = &holders[pool->holder_count++];
+	*list = holders;
+	struct holder *holder = &holders[(*count)++];
 	*holder = (struct holder){.importer = *found->importer, .at_least = found->at_least};
 	find_program(holder->importer.pid, holder->program);
 	return true;
+}
+
+/* What a process has; the process itself has been kept. */
+static bool keep_of(struct sharer *sharer, const cenote_shared *found)
+{
+	if (!found->importer)
+		return found->pool ? add_pool(sharer, found->pool) : add_handles(sharer, found->handles);
+	if (found->pool) {
+		struct sharer_pool *pool = &sharer->pools[sharer->pool_count - 1];
+		return add_holder(&pool->holders, &pool->holder_count, found);
+	}
+	struct sharer_handles *handles = &sharer->by_handle[sharer->by_handle_count - 1];
+	return add_holder(&handles->holders, &handles->holder_count, found);
 }
 
 static void keep(const cenote_shared *found, void *data)
@@ -86,13 +105,10 @@ static void keep(const cenote_shared *found, void *data)
 
 	if (survey->no_memory)
 		return;
-	if (!found->pool) {
+	if (!found->pool && !found->handles)
 		kept = add_sharer(survey, found->process);
-	} else {
-		struct sharer *sharer = &survey->sharers[survey->sharer_count - 1];
-		kept = found->importer ? add_holder(&sharer->pools[sharer->pool_count - 1], found)
-				       : add_pool(sharer, found->pool);
-	}
+	else
+		kept = keep_of(&survey->sharers[survey->sharer_count - 1], found);
 	survey->no_memory = !kept;
 }
 
@@ -121,11 +137,24 @@ bool survey_take(const char *command, struct survey *ret_survey)
 	return !*survey.error;
 }
 
+bool survey_take_all(const char *command, struct survey *ret_survey)
+{
+	bool complete = survey_take(command, ret_survey);
+
+	survey_find_physical(ret_survey);
+	return complete;
+}
+
 void survey_free(struct survey *survey)
 {
+	for (size_t i = 0; i < survey->physical_count; i++)
+		free(survey->physicals[i].holders);
+	free(survey->physicals);
 	for (size_t i = 0; i < survey->sharer_count; i++) {
 		for (size_t j = 0; j < survey->sharers[i].pool_count; j++)
 			free(survey->sharers[i].pools[j].holders);
+		for (size_t j = 0; j < survey->sharers[i].by_handle_count; j++)
+			free(survey->sharers[i].by_handle[j].holders);
 		free(survey->sharers[i].pools);
 		free(survey->sharers[i].directory);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who shares what, as cenote ps, top and map have it: what cenote_survey() tells, kept.
+ * Who shares what, as cenote ps, top and map have it: what cenote_survey() tells, kept; and physical memory, of which
+ * nobody tells, and which is looked for in /proc.
  */
 #ifndef CENOTE_TOOLS_SURVEY_H
 #define CENOTE_TOOLS_SURVEY_H
@@ -14,7 +15,7 @@
 
 enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16, ERROR_CHARS = 512 };
 
-/* One who has imported a pool. */
+/* One who has imported a pool, or has opened what was given out by handles. */
 struct holder {
 	cenote_importer importer;
 	bool at_least; /* more blocks may wait for it than its numbers say */
@@ -27,6 +28,13 @@ struct sharer_pool {
 	size_t holder_count;
 };
 
+struct sharer_handles {
+	cenote_shared_handles handles;
+	struct holder *holders;
+	size_t holder_count;
+};
+enum { HANDLE_KINDS = 2 };
+
 /* A process that shares something. */
 struct sharer {
 	cenote_process process; /* its texts are not to be used: these are */
@@ -34,11 +42,34 @@ struct sharer {
 	char *directory;
 	struct sharer_pool *pools;
 	size_t pool_count;
+	struct sharer_handles by_handle[HANDLE_KINDS];
+	size_t by_handle_count;
+};
+
+/*
+ * Physical memory, of cuMemCreate(): the allocations that the same processes have, in the same way. On the host device
+ * they are memory files.
+ */
+struct physical_holder {
+	int pid;
+	unsigned int uid;
+	bool mapped; /* else it has a descriptor alone */
+	char program[PROGRAM_CHARS];
+};
+struct physical {
+	size_t count;
+	unsigned long long bytes;
+	unsigned int uid;                /* whose the files are */
+	struct physical_holder *holders; /* at least two */
+	size_t holder_count;
 };
 
 struct survey {
 	struct sharer *sharers; /* in the order of their PIDs */
 	size_t sharer_count;
+	struct physical *physicals;
+	size_t physical_count;
+	bool physical_known;     /* it could be looked for */
 	CUresult result;         /* of cenote_survey() */
 	bool no_memory;          /* it is not all */
 	char error[ERROR_CHARS]; /* why it is not all; "": it is */
@@ -50,6 +81,14 @@ struct survey {
  */
 bool survey_take(const char *command, struct survey *ret_survey);
 void survey_free(struct survey *survey);
+/* The same, with the physical memory that this process can see in others (survey_physical.c). */
+bool survey_take_all(const char *command, struct survey *ret_survey);
+void survey_find_physical(struct survey *survey);
+
+/* Room for one more at the end of an array; NULL: there is none. The array stays as it is then. */
+void *one_more(void *array, size_t count, size_t bytes);
+/* What a process runs, as the system says; "": it does not. */
+void find_program(int pid, char ret_program[PROGRAM_CHARS]);
 
 /* "1.5G", "96M", "0": at most six characters. */
 const char *amount_text(unsigned long long bytes, char ret_text[AMOUNT_CHARS]);
@@ -63,8 +102,12 @@ const char *user_text(unsigned int uid, char ret_text[USER_CHARS]);
 /* "device 0", "NUMA node 1". */
 void place_text(const cenote_shared_pool *pool, char *ret_text, size_t room);
 
-/* The table of all of them, with a sentence below if these are all (survey_print.c). */
-void survey_print_table(FILE *to, const struct survey *survey);
+/*
+ * The table of all of them, with a sentence below if these are all, for so many columns of a terminal
+ * (survey_print.c). What there is no room for is left out, the least important first.
+ */
+void survey_print_table(FILE *to, const struct survey *survey, int columns);
+/* survey_json.c */
 void survey_print_json(const struct survey *survey);
 
 #endif

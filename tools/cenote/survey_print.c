@@ -1,181 +1,326 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who shares what, as a table for people and as JSON for programs.
+ * Who shares what, as a table for people.
  *
- * A row is a pool of a process, or below it one who has imported it. Of a pool, SHARED is what is exported; of an
- * importer, what it holds. DEFERRED is what its owner has freed and cannot have back yet: of an importer, because of
- * it.
+ * A row is something that a process shares, or below it one who has it: imported, opened, mapped. Of the former, SHARED
+ * is what can be had; of the latter, what it has. DEFERRED is what its owner has freed and cannot have back yet: of one
+ * who has it, because of him.
+ *
+ * A terminal that has no room for all columns gets fewer, and programs' names are cut: who, what, how much, and what is
+ * waited for stay longest.
  */
 #include "survey.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The table ---- */
+enum column { PID, USER, PROGRAM, WHAT, USED, RESERVED, SHARED, DEFERRED, SINCE, WAITED, COLUMN_COUNT };
+enum { CELL_CHARS = 40, PROGRAM_COLUMNS_MIN = 8, PROGRAM_COLUMNS_MAX = 15, TEXT_CHARS = 256 };
 
-static void print_head(FILE *to)
+static const struct {
+	const char *heading;
+	int width;
+	bool left; /* of its column; else right */
+} columns[] = {
+	[PID] = {"PID", 9, true},
+	[USER] = {"USER", 8, true},
+	[PROGRAM] = {"PROGRAM", PROGRAM_COLUMNS_MIN, true},
+	[WHAT] = {"WHAT", 8, true},
+	[USED] = {"USED", 6, false},
+	[RESERVED] = {"RESERVED", 8, false},
+	[SHARED] = {"SHARED", 12, false},
+	[DEFERRED] = {"DEFERRED", 12, false},
+	[SINCE] = {"SINCE", 5, false},
+	[WAITED] = {"WAITED", 6, false},
+};
+_Static_assert(sizeof columns / sizeof columns[0] == COLUMN_COUNT, "all");
+
+/* What goes first where there is no room. */
+static const enum column least_important[] = {RESERVED, USER, USED, SINCE, PROGRAM, SHARED};
+
+struct table {
+	FILE *to;
+	int columns;              /* of the terminal */
+	int widths[COLUMN_COUNT]; /* 0: not shown */
+};
+
+struct row {
+	char cells[COLUMN_COUNT][CELL_CHARS];
+	enum style styles[COLUMN_COUNT]; /* STYLE_END: none */
+};
+
+/* ---- Columns ---- */
+
+static int width_of(const struct table *table)
 {
-	fprintf(to, "%s%-9s %-8s %-15s %-8s %6s %8s %12s %12s %6s %6s%s\n", style(STYLE_DIM), "PID", "USER", "PROGRAM",
-		"POOL", "USED", "RESERVED", "SHARED", "DEFERRED", "SINCE", "WAITED", style(STYLE_END));
+	int width = -1;
+
+	for (int i = 0; i < COLUMN_COUNT; i++)
+		width += table->widths[i] ? table->widths[i] + 1 : 0;
+	return width;
 }
 
+static struct table lay_out(FILE *to, int terminal_columns)
+{
+	struct table table = {.to = to, .columns = terminal_columns};
+
+	for (int i = 0; i < COLUMN_COUNT; i++)
+		table.widths[i] = columns[i].width;
+	for (size_t i = 0; i < sizeof least_important / sizeof least_important[0]; i++)
+		if (width_of(&table) > terminal_columns)
+			table.widths[least_important[i]] = 0;
+	int room = terminal_columns - width_of(&table);
+	if (table.widths[PROGRAM] && room > 0)
+		table.widths[PROGRAM] += room < PROGRAM_COLUMNS_MAX - PROGRAM_COLUMNS_MIN
+						 ? room
+						 : PROGRAM_COLUMNS_MAX - PROGRAM_COLUMNS_MIN;
+	return table;
+}
+
+static void print_row(const struct table *table, const struct row *row)
+{
+	int last = COLUMN_COUNT - 1, gap = 0;
+
+	while (last > 0 && (!table->widths[last] || !*row->cells[last]))
+		last--;
+	for (int i = 0; i <= last; i++) {
+		int width = table->widths[i], used = (int)strnlen(row->cells[i], (size_t)width);
+		if (!width)
+			continue;
+		fprintf(table->to, "%*s%s%.*s%s", gap + (columns[i].left ? 0 : width - used), "",
+			row->styles[i] == STYLE_END ? "" : style(row->styles[i]), used, row->cells[i],
+			row->styles[i] == STYLE_END ? "" : style(STYLE_END));
+		gap = 1 + (columns[i].left ? width - used : 0);
+	}
+	fputc('\n', table->to);
+}
+
+static void print_head(const struct table *table)
+{
+	struct row row = {0};
+
+	for (int i = 0; i < COLUMN_COUNT; i++) {
+		snprintf(row.cells[i], CELL_CHARS, "%s", columns[i].heading);
+		row.styles[i] = STYLE_DIM;
+	}
+	print_row(table, &row);
+}
+
+/* A text of several words, in as many lines as it takes, in a style that each begins anew. */
+static void print_text(const struct table *table, enum style in, const char *text)
+{
+	const char *begin = in == STYLE_END ? "" : style(in), *end = in == STYLE_END ? "" : style(STYLE_END);
+	int used = 0;
+
+	while (*text) {
+		int length = (int)strcspn(text, " ");
+		if (used && used + 1 + length > table->columns) {
+			fprintf(table->to, "%s\n", end);
+			used = 0;
+		}
+		fprintf(table->to, "%s%.*s", used ? " " : begin, length, text);
+		used += (used ? 1 : 0) + length;
+		text += length + (text[length] == ' ');
+	}
+	fprintf(table->to, "%s\n", end);
+}
+
+/* ---- Cells ---- */
+
 /* A PID, or what is known instead. */
-static void print_who(FILE *to, const char *indent, int pid, unsigned int uid, const char *program)
+static void set_who(struct row *row, bool holder, int pid, unsigned int uid, const char *program)
 {
 	char user[USER_CHARS], number[16] = "?";
 
 	if (pid)
 		snprintf(number, sizeof number, "%d", pid);
-	fprintf(to, "%s%-*s %-8.8s %-15.15s", indent, 9 - (int)strlen(indent), number, user_text(uid, user),
-		*program ? program : "?");
+	snprintf(row->cells[PID], CELL_CHARS, "%s%s", holder ? "  " : "", number);
+	snprintf(row->cells[USER], CELL_CHARS, "%s", user_text(uid, user));
+	snprintf(row->cells[PROGRAM], CELL_CHARS, "%s", *program ? program : "?");
+	row->styles[PID] = row->styles[USER] = row->styles[PROGRAM] = holder ? STYLE_IMPORTER : STYLE_EXPORTER;
 }
 
-static void print_pool_row(FILE *to, const struct sharer *sharer, const cenote_shared_pool *pool)
+/* So many, and so many bytes, if there are any to tell. */
+static void set_amount(struct row *row, enum column column, unsigned long long count, bool has_bytes,
+		       unsigned long long bytes)
 {
-	char id[AMOUNT_CHARS], used[AMOUNT_CHARS], reserved[AMOUNT_CHARS], exported[AMOUNT_CHARS];
-	char deferred[AMOUNT_CHARS], age[AMOUNT_CHARS];
+	char amount[AMOUNT_CHARS], number[24];
 
-	fputs(style(STYLE_EXPORTER), to);
-	print_who(to, "", sharer->process.pid, sharer->process.uid, sharer->program);
-	fprintf(to, "%s %s%-8s%s %6s %8s %5llu %6s %s%5llu %6s%s %6s\n", style(STYLE_END), style(STYLE_BOLD),
-		pool_text(pool->id, id), style(STYLE_END), amount_text(pool->used_bytes, used),
-		amount_text(pool->reserved_bytes, reserved), pool->exported_block_count,
-		amount_text(pool->exported_bytes, exported), pool->deferred_block_count ? style(STYLE_CAUTION) : "",
-		pool->deferred_block_count, amount_text(pool->deferred_bytes, deferred),
-		pool->deferred_block_count ? style(STYLE_END) : "", age_text(pool->age_ns, age));
+	snprintf(number, sizeof number, count < 100000 ? "%llu" : "%lluK", count < 100000 ? count : count / 1000);
+	snprintf(row->cells[column], CELL_CHARS, "%5s %6s", number, has_bytes ? amount_text(bytes, amount) : "");
+	if (column == DEFERRED && count)
+		row->styles[column] = STYLE_CAUTION;
 }
 
-static void print_holder_row(FILE *to, const struct holder *holder)
+static void set_age(struct row *row, enum column column, unsigned long long age_ns)
 {
-	const cenote_importer *importer = &holder->importer;
-	char held[AMOUNT_CHARS], deferred[AMOUNT_CHARS], age[AMOUNT_CHARS];
-	bool waits = importer->deferred_block_count != 0;
-
-	fputs(style(STYLE_IMPORTER), to);
-	print_who(to, "  ", importer->pid, importer->uid, holder->program);
-	fprintf(to, "%s %-8s %6s %8s %5llu %6s %s%5llu %6s%s %6s", style(STYLE_END),
-		importer->leaving ? "leaving" : "holds", "", "", importer->held_block_count,
-		amount_text(importer->held_bytes, held), waits ? style(STYLE_CAUTION) : "",
-		importer->deferred_block_count, amount_text(importer->deferred_bytes, deferred),
-		waits ? style(STYLE_END) : "", age_text(age_of(importer->joined_ns), age));
-	if (waits)
-		fprintf(to, " %s%s%*s%s", style(STYLE_CAUTION), holder->at_least ? ">" : "", holder->at_least ? 5 : 6,
-			age_text(age_of(importer->waiting_since_ns), age), style(STYLE_END));
-	fputc('\n', to);
+	age_text(age_ns, row->cells[column]);
 }
 
-static void print_sharer(FILE *to, const struct sharer *sharer)
-{
-	for (size_t i = 0; i < sharer->pool_count; i++) {
-		print_pool_row(to, sharer, &sharer->pools[i].pool);
-		for (size_t j = 0; j < sharer->pools[i].holder_count; j++)
-			print_holder_row(to, &sharer->pools[i].holders[j]);
-	}
-	if (sharer->pool_count)
-		return;
-	fputs(style(STYLE_EXPORTER), to);
-	print_who(to, "", sharer->process.pid, sharer->process.uid, sharer->program);
-	fprintf(to, "%s %s", style(STYLE_END), style(STYLE_DIM));
-	if (!sharer->process.answers)
-		fprintf(to, "does not answer: stopped, busy, or of another version");
-	else if (sharer->process.opener_count)
-		fprintf(to, "no pool; %llu %s opened events or memory of it", sharer->process.opener_count,
-			sharer->process.opener_count == 1 ? "process has" : "processes have");
-	else
-		fprintf(to, "no pool");
-	fprintf(to, "%s\n", style(STYLE_END));
-}
+/* ---- Rows ---- */
 
-static void print_sum(FILE *to, const struct survey *survey)
-{
-	unsigned long long pools = 0, reserved = 0, deferred = 0;
-	char reserved_text[AMOUNT_CHARS], deferred_text[AMOUNT_CHARS];
-
-	for (size_t i = 0; i < survey->sharer_count; i++) {
-		for (size_t j = 0; j < survey->sharers[i].pool_count; j++) {
-			pools++;
-			reserved += survey->sharers[i].pools[j].pool.reserved_bytes;
-			deferred += survey->sharers[i].pools[j].pool.deferred_bytes;
-		}
-	}
-	if (!survey->sharer_count) {
-		fputs("no process of this user shares anything\n", to);
-		return;
-	}
-	fprintf(to, "%zu %s, %llu shared %s, %s reserved", survey->sharer_count,
-		survey->sharer_count == 1 ? "process" : "processes", pools, pools == 1 ? "pool" : "pools",
-		amount_text(reserved, reserved_text));
-	if (deferred)
-		fprintf(to, ", %s freed and held by importers", amount_text(deferred, deferred_text));
-	fputc('\n', to);
-}
-
-void survey_print_table(FILE *to, const struct survey *survey)
-{
-	if (survey->sharer_count)
-		print_head(to);
-	for (size_t i = 0; i < survey->sharer_count; i++)
-		print_sharer(to, &survey->sharers[i]);
-	if (!*survey->error)
-		print_sum(to, survey);
-}
-
-/* ---- JSON ---- */
-
-static void print_holder_json(const struct holder *holder)
+static void print_holder(const struct table *table, const struct holder *holder, const char *has, bool has_bytes)
 {
 	const cenote_importer *importer = &holder->importer;
+	char age[AMOUNT_CHARS];
+	struct row row = {0};
 
-	printf("{\"id\": %llu, \"pid\": %d, \"uid\": %u, \"program\": ", importer->id, importer->pid, importer->uid);
-	print_json_string(holder->program);
-	printf(", \"leaving\": %s, \"held_blocks\": %llu, \"held_bytes\": %llu, \"deferred_blocks\": %llu, "
-	       "\"deferred_bytes\": %llu, \"deferred_at_least\": %s, \"age_ns\": %llu, \"waiting_ns\": %llu}",
-	       importer->leaving ? "true" : "false", importer->held_block_count, importer->held_bytes,
-	       importer->deferred_block_count, importer->deferred_bytes, holder->at_least ? "true" : "false",
-	       age_of(importer->joined_ns), importer->waiting_since_ns ? age_of(importer->waiting_since_ns) : 0);
+	set_who(&row, true, importer->pid, importer->uid, holder->program);
+	snprintf(row.cells[WHAT], CELL_CHARS, "%s", importer->leaving ? "leaving" : has);
+	set_amount(&row, SHARED, importer->held_block_count, has_bytes, importer->held_bytes);
+	set_amount(&row, DEFERRED, importer->deferred_block_count, has_bytes, importer->deferred_bytes);
+	set_age(&row, SINCE, age_of(importer->joined_ns));
+	if (importer->deferred_block_count) {
+		snprintf(row.cells[WAITED], CELL_CHARS, "%s%s", holder->at_least ? ">" : "",
+			 age_text(age_of(importer->waiting_since_ns), age));
+		row.styles[WAITED] = STYLE_CAUTION;
+	}
+	print_row(table, &row);
 }
 
-static void print_pool_json(const struct sharer_pool *shared)
+static void print_pool(const struct table *table, const struct sharer *sharer, const struct sharer_pool *shared)
 {
 	const cenote_shared_pool *pool = &shared->pool;
-	char place[32];
+	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
 
-	place_text(pool, place, sizeof place);
-	printf("\n        {\"id\": \"%016llx\", \"place\": \"%s\", \"used_bytes\": %llu, \"reserved_bytes\": %llu, "
-	       "\"exported_blocks\": %llu, \"exported_bytes\": %llu, \"deferred_blocks\": %llu, "
-	       "\"deferred_bytes\": %llu, \"limit_bytes\": %llu, \"age_ns\": %llu, \"importers\": [",
-	       pool->id, place, pool->used_bytes, pool->reserved_bytes, pool->exported_block_count,
-	       pool->exported_bytes, pool->deferred_block_count, pool->deferred_bytes, pool->limit_bytes, pool->age_ns);
-	for (size_t i = 0; i < shared->holder_count; i++) {
-		printf("%s\n          ", i ? "," : "");
-		print_holder_json(&shared->holders[i]);
-	}
-	fputs("]}", stdout);
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	pool_text(pool->id, row.cells[WHAT]);
+	amount_text(pool->used_bytes, row.cells[USED]);
+	amount_text(pool->reserved_bytes, row.cells[RESERVED]);
+	set_amount(&row, SHARED, pool->exported_block_count, true, pool->exported_bytes);
+	set_amount(&row, DEFERRED, pool->deferred_block_count, true, pool->deferred_bytes);
+	set_age(&row, SINCE, pool->age_ns);
+	print_row(table, &row);
+	for (size_t i = 0; i < shared->holder_count; i++)
+		print_holder(table, &shared->holders[i], "holds", true);
 }
 
-void survey_print_json(const struct survey *survey)
+static void print_handles(const struct table *table, const struct sharer *sharer, const struct sharer_handles *shared)
 {
-	fputs("{\n  \"processes\": [", stdout);
+	const cenote_shared_handles *handles = &shared->handles;
+	bool memory = handles->kind == CENOTE_HANDLES_MEMORY;
+	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
+
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	snprintf(row.cells[WHAT], CELL_CHARS, "%s", memory ? "memory" : "events");
+	set_amount(&row, SHARED, handles->shared_count, memory, handles->shared_bytes);
+	set_amount(&row, DEFERRED, handles->deferred_count, memory, handles->deferred_bytes);
+	set_age(&row, SINCE, handles->age_ns);
+	print_row(table, &row);
+	for (size_t i = 0; i < shared->holder_count; i++)
+		print_holder(table, &shared->holders[i], "opened", memory);
+}
+
+static void print_physical(const struct table *table, const struct physical *physical)
+{
+	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
+
+	set_who(&row, false, 0, physical->uid, "-");
+	snprintf(row.cells[PID], CELL_CHARS, "-");
+	snprintf(row.cells[WHAT], CELL_CHARS, "physical");
+	set_amount(&row, SHARED, physical->count, true, physical->bytes);
+	print_row(table, &row);
+	for (size_t i = 0; i < physical->holder_count; i++) {
+		const struct physical_holder *holder = &physical->holders[i];
+		row = (struct row){0};
+		set_who(&row, true, holder->pid, holder->uid, holder->program);
+		snprintf(row.cells[WHAT], CELL_CHARS, "%s", holder->mapped ? "maps" : "has");
+		set_amount(&row, SHARED, physical->count, true, physical->bytes);
+		print_row(table, &row);
+	}
+}
+
+/* A process of which there is nothing to tell. */
+static void print_nothing(const struct table *table, const struct sharer *sharer)
+{
+	static const char silent[] = "does not answer", why[] = ": stopped, busy, or of another version";
+	bool room = width_of(table) - table->widths[PID] - table->widths[USER] - table->widths[PROGRAM] - 3 >=
+		    (int)(sizeof silent + sizeof why - 2);
+	struct row row = {0};
+
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	fputs(style(row.styles[PID]), table->to);
+	for (int i = PID; i <= PROGRAM; i++)
+		if (table->widths[i])
+			fprintf(table->to, "%-*.*s ", table->widths[i], table->widths[i], row.cells[i]);
+	fprintf(table->to, "%s%s%s%s%s\n", style(STYLE_END), style(STYLE_DIM),
+		sharer->process.answers ? "nothing now" : silent, !sharer->process.answers && room ? why : "",
+		style(STYLE_END));
+}
+
+static void print_sharer(const struct table *table, const struct sharer *sharer)
+{
+	for (size_t i = 0; i < sharer->pool_count; i++)
+		print_pool(table, sharer, &sharer->pools[i]);
+	for (size_t i = 0; i < sharer->by_handle_count; i++)
+		print_handles(table, sharer, &sharer->by_handle[i]);
+	if (!sharer->pool_count && !sharer->by_handle_count)
+		print_nothing(table, sharer);
+}
+
+/* ---- What is said below ---- */
+
+static void print_sum(const struct table *table, const struct survey *survey)
+{
+	unsigned long long pools = 0, reserved = 0, deferred = 0;
+	char reserved_text[AMOUNT_CHARS], deferred_text[AMOUNT_CHARS], text[TEXT_CHARS];
+
 	for (size_t i = 0; i < survey->sharer_count; i++) {
 		const struct sharer *sharer = &survey->sharers[i];
-		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", i ? "," : "",
-		       sharer->process.pid, sharer->process.pid_there, sharer->process.uid);
-		print_json_string(sharer->program);
-		fputs(", \"directory\": ", stdout);
-		print_json_string(sharer->directory);
-		printf(", \"name\": \"%s\", \"answers\": %s, \"openers\": %llu,\n      \"pools\": [", sharer->name,
-		       sharer->process.answers ? "true" : "false", sharer->process.opener_count);
+		pools += sharer->pool_count;
 		for (size_t j = 0; j < sharer->pool_count; j++) {
-			if (j)
-				putchar(',');
-			print_pool_json(&sharer->pools[j]);
+			reserved += sharer->pools[j].pool.reserved_bytes;
+			deferred += sharer->pools[j].pool.deferred_bytes;
 		}
-		fputs("]}", stdout);
+		for (size_t j = 0; j < sharer->by_handle_count; j++)
+			deferred += sharer->by_handle[j].handles.deferred_bytes;
 	}
-	fputs("],\n  \"error\": ", stdout);
-	if (*survey->error)
-		print_json_string(survey->error);
-	else
-		fputs("null", stdout);
-	puts("\n}");
+	if (!survey->sharer_count) {
+		print_text(table, STYLE_END,
+			   survey->physical_count ? "no process of this user shares pools, or gives out handles"
+						  : "no process of this user shares anything");
+		return;
+	}
+	int used = snprintf(text, sizeof text, "%zu %s, %llu shared %s, %s reserved", survey->sharer_count,
+			    survey->sharer_count == 1 ? "process" : "processes", pools, pools == 1 ? "pool" : "pools",
+			    amount_text(reserved, reserved_text));
+	if (deferred)
+		snprintf(text + used, sizeof text - (size_t)used, ", %s freed and held by others",
+			 amount_text(deferred, deferred_text));
+	print_text(table, STYLE_END, text);
+}
+
+/* What is not known, and concerns what stands above. */
+static void print_unknown(const struct table *table, const struct survey *survey)
+{
+	bool on_gpu = false;
+
+	for (size_t i = 0; i < survey->sharer_count; i++)
+		on_gpu |= survey->sharers[i].process.on_gpu;
+	if (survey->physical_count)
+		print_text(table, STYLE_DIM,
+			   "physical: memory of cuMemCreate, found in /proc. Not known: who made it, since when the "
+			   "others have it, and who has it that cannot be seen from here.");
+	if (!survey->physical_known)
+		print_text(table, STYLE_DIM,
+			   "Not known: who has memory of cuMemCreate. /proc could not be looked through.");
+	if (on_gpu)
+		print_text(table, STYLE_DIM,
+			   "On a GPU events, legacy memory and memory of cuMemCreate are the driver's. Not known: who "
+			   "has them open.");
+}
+
+void survey_print_table(FILE *to, const struct survey *survey, int terminal_columns)
+{
+	struct table table = lay_out(to, terminal_columns);
+
+	if (survey->sharer_count || survey->physical_count)
+		print_head(&table);
+	for (size_t i = 0; i < survey->sharer_count; i++)
+		print_sharer(&table, &survey->sharers[i]);
+	for (size_t i = 0; i < survey->physical_count; i++)
+		print_physical(&table, &survey->physicals[i]);
+	if (!*survey->error)
+		print_sum(&table, survey);
+	print_unknown(&table, survey);
 }

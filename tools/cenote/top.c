@@ -139,7 +139,7 @@ static void print_title(FILE *to)
 		style(STYLE_DIM), style(STYLE_END));
 }
 
-static char *make_frame(const struct survey *survey)
+static char *make_frame(const struct screen *screen, const struct survey *survey)
 {
 	char *text = NULL;
 	size_t bytes;
@@ -148,7 +148,7 @@ static char *make_frame(const struct survey *survey)
 	if (!to)
 		return NULL;
 	print_title(to);
-	survey_print_table(to, survey);
+	survey_print_table(to, survey, screen->columns);
 	if (fclose(to)) {
 		free(text);
 		return NULL;
@@ -239,8 +239,8 @@ static int watch(int delay_ms)
 	bool complete = true, failed = false;
 	while (wish == GO_ON && complete) {
 		struct survey survey;
-		complete = survey_take(NULL, &survey);
-		char *text = complete ? make_frame(&survey) : NULL;
+		complete = survey_take_all(NULL, &survey);
+		char *text = complete ? make_frame(&screen, &survey) : NULL;
 		if (text)
 			show_frame(&screen, text);
 		free(text);
@@ -264,9 +264,9 @@ static int watch(int delay_ms)
 static int look_once(void)
 {
 	struct survey survey;
-	bool complete = survey_take("top", &survey);
+	bool complete = survey_take_all("top", &survey);
 
-	survey_print_table(stdout, &survey);
+	survey_print_table(stdout, &survey, output_columns());
 	survey_free(&survey);
 	return complete ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -305,6 +305,7 @@ const struct command command_top = {
 	.help = "Usage: cenote top [--delay SECONDS] [--once]\n"
 		"\n"
 		"The table of cenote ps, again and again, on the whole terminal. cenote help ps says what it shows.\n"
+		"A narrow terminal gets fewer columns, down to 60; rows that do not fit are not shown.\n"
 		"\n"
 		"Keys: q quits, space looks now.\n"
 		"\n"

@@ -2,9 +2,9 @@
 /*
  * What the files of the cuda device know of each other. Nobody outside this folder includes it.
  *
- * stream.c finds streams and sees them come and go; mark.c asks the driver how far they are; follow.c knows who waits
- * for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the memory,
- * and kept.c the descriptors of it.
+ * stream.c finds streams and sees them come and go, and context.c contexts; mark.c asks the driver how far they are;
+ * follow.c knows who waits for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the
+ * memory, and kept.c the descriptors of it.
  *
  * Locks, in this order: a stream's, under which alone the driver is asked about it (of two streams, the one at the
  * lower address first); then the table's, or that of a stream's notes, or that of what it follows. None is held while a
@@ -49,7 +49,8 @@ struct cn_cuda_context {
 	struct cn_cuda_context *next; /* of all; the list only grows */
 	_Atomic(CUcontext) handle;    /* NULL: nobody's */
 	struct cn_device *device;
-	_Atomic bool left_alone;                  /* about to be destroyed: see cn_cuda_context_ending() */
+	_Atomic uint64_t life;   /* which context of this handle; 0: it is over. Changes under the table's lock */
+	_Atomic uint32_t ending; /* by so many calls: see cn_cuda_context_ending() */
 	_Atomic(struct cn_cuda_stream *) streams; /* all records; the list only grows */
 	struct cn_cuda_stream *legacy;            /* these are guarded by the table's lock */
 	struct cn_cuda_stream *spare;
@@ -120,7 +121,20 @@ uint64_t cn_cuda_time_ns(void);
 extern struct cn_device *cn_cuda_devices; /* those that init() found */
 extern int cn_cuda_device_count;
 
+/* ---- context.c ---- */
+
+/* NULL: it has no record. Table locked. */
+struct cn_cuda_context *cn_cuda_context_find_locked(CUcontext handle);
+/* The record of a context, which is made if there is none, and its life. May wait: see cn_cuda_context_ending(). */
+CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_context, uint64_t *ret_life);
+/* Has there ever been one? */
+bool cn_cuda_has_contexts(void);
+
 /* ---- stream.c ---- */
+
+extern struct cn_lock cn_cuda_table_lock;
+/* A stream's handle leads nowhere any more. */
+void cn_cuda_forget(CUstream handle);
 
 /* This thread, among all that ever used a per-thread stream. */
 uint64_t cn_cuda_thread(void);

@@ -125,7 +125,7 @@ static void give_event(struct cn_cuda_context *context, CUevent event)
 
 bool cn_cuda_is_usable(const struct cn_cuda_stream *stream)
 {
-	return !stream->spoilt && !atomic_load(&stream->context->left_alone);
+	return !stream->spoilt && !atomic_load(&stream->context->ending);
 }
 
 uint64_t cn_cuda_needed(struct cn_cuda_stream *stream)

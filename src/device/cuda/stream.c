@@ -27,11 +27,8 @@ struct entry {
 	struct cn_cuda_stream *stream; /* NULL: destroyed */
 };
 
-static struct {
-	struct cn_lock lock;
-	struct entry *buckets[1 << BUCKET_BITS];
-	_Atomic(struct cn_cuda_context *) contexts;
-} table;
+struct cn_lock cn_cuda_table_lock;
+static struct entry *buckets[1 << BUCKET_BITS];
 
 _Atomic uint64_t cn_cuda_serial = 1;
 static _Atomic uint64_t last_owner, last_thread;
@@ -79,7 +76,7 @@ static inline uint64_t hash(CUstream handle, unsigned bits)
 
 static struct entry **bucket_of(CUstream handle)
 {
-	return &table.buckets[hash(handle, BUCKET_BITS)];
+	return &buckets[hash(handle, BUCKET_BITS)];
 }
 
 /* Table locked. */
@@ -104,13 +101,22 @@ static void drop_entry(CUstream handle)
 
 static void set_entry(CUstream handle, struct cn_cuda_stream *stream)
 {
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	struct entry *entry = *find_entry(handle);
 	if (entry)
 		entry->stream = stream;
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 }
 
+void cn_cuda_forget(CUstream handle)
+{
+	set_entry(handle, NULL);
+}
+
+/*
+ * Table locked since the stream was found: no record comes to serve another stream meanwhile. So the owner is the
+ * stream's, or 0: it is being destroyed.
+ */
 static struct cn_cuda_place place_of(struct cn_cuda_stream *stream)
 {
 	return (struct cn_cuda_place){
@@ -139,11 +145,11 @@ static void retire(struct cn_cuda_stream *stream, bool covered)
 	stream->handle = NULL;
 	stream->thread = 0;
 	atomic_store(&stream->state, covered ? CN_CUDA_DYING : CN_CUDA_LOST);
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	stream->next_in_list = NULL;
 	*context->dying_end = stream;
 	context->dying_end = &stream->next_in_list;
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 }
 
 /*
@@ -198,14 +204,14 @@ static struct cn_cuda_stream *take_spare(struct cn_cuda_context *context)
 static void reap(struct cn_cuda_context *context)
 {
 	for (unsigned i = 0; i < DYING_LOOKED_AT; i++) {
-		cn_lock(&table.lock);
+		cn_lock(&cn_cuda_table_lock);
 		struct cn_cuda_stream *stream = context->dying;
 		if (stream) {
 			context->dying = stream->next_in_list;
 			if (!context->dying)
 				context->dying_end = &context->dying;
 		}
-		cn_unlock(&table.lock);
+		cn_unlock(&cn_cuda_table_lock);
 		if (!stream)
 			return;
 		cn_lock(&stream->lock);
@@ -214,7 +220,7 @@ static void reap(struct cn_cuda_context *context)
 			    !cn_cuda_has_notes(stream);
 		if (over)
 			atomic_store(&stream->state, CN_CUDA_SPARE);
-		cn_lock(&table.lock);
+		cn_lock(&cn_cuda_table_lock);
 		stream->next_in_list = over ? context->spare : NULL;
 		if (over) {
 			context->spare = stream;
@@ -222,21 +228,21 @@ static void reap(struct cn_cuda_context *context)
 			*context->dying_end = stream;
 			context->dying_end = &stream->next_in_list;
 		}
-		cn_unlock(&table.lock);
+		cn_unlock(&cn_cuda_table_lock);
 		cn_unlock(&stream->lock);
 	}
 }
 
 static struct cn_cuda_stream *take_record(struct cn_cuda_context *context)
 {
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	struct cn_cuda_stream *stream = take_spare(context);
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 	if (!stream) {
 		reap(context);
-		cn_lock(&table.lock);
+		cn_lock(&cn_cuda_table_lock);
 		stream = take_spare(context);
-		cn_unlock(&table.lock);
+		cn_unlock(&cn_cuda_table_lock);
 	}
 	if (stream)
 		return stream;
@@ -254,18 +260,19 @@ static struct cn_cuda_stream *take_record(struct cn_cuda_context *context)
 
 static void give_record(struct cn_cuda_stream *stream)
 {
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	stream->next_in_list = stream->context->spare;
 	stream->context->spare = stream;
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 }
 
 /* A record for a stream that has none. */
 static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum cn_cuda_kind kind, CUstream handle,
-					  bool blocking)
+					  bool blocking, uint64_t *ret_owner)
 {
 	struct cn_cuda_stream *stream = take_record(context);
 
+	*ret_owner = atomic_fetch_add(&last_owner, 1) + 1;
 	if (!stream)
 		return NULL;
 	cn_cuda_follow_open(stream);
@@ -277,185 +284,25 @@ static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum 
 	stream->thread = kind == CN_CUDA_PER_THREAD ? cn_cuda_thread() : 0;
 	atomic_store(&stream->pending_ns, 0);
 	atomic_store(&stream->state, CN_CUDA_LIVE);
-	atomic_store(&stream->queue.owner, atomic_fetch_add(&last_owner, 1) + 1);
+	atomic_store(&stream->queue.owner, *ret_owner);
 	cn_unlock(&stream->lock);
 	return stream;
 }
 
-/* It was not needed after all. */
-static void unopen_record(struct cn_cuda_stream *stream)
+/* It was not needed after all. If its context has ended, it is a spare one already, or serves another stream. */
+static void unopen_record(struct cn_cuda_stream *stream, uint64_t owner)
 {
 	cn_lock(&stream->lock);
-	atomic_store(&stream->queue.owner, 0);
-	atomic_store(&stream->state, CN_CUDA_SPARE);
-	stream->handle = NULL;
-	stream->thread = 0;
+	bool ours = atomic_load(&stream->queue.owner) == owner;
+	if (ours) {
+		atomic_store(&stream->queue.owner, 0);
+		atomic_store(&stream->state, CN_CUDA_SPARE);
+		stream->handle = NULL;
+		stream->thread = 0;
+	}
 	cn_unlock(&stream->lock);
-	give_record(stream);
-}
-
-/* ---- Contexts ---- */
-
-/* NULL: it has no record. Table locked. */
-static struct cn_cuda_context *find_context_locked(CUcontext handle)
-{
-	struct cn_cuda_context *context = atomic_load(&table.contexts);
-
-	while (context && atomic_load_explicit(&context->handle, memory_order_relaxed) != handle)
-		context = context->next;
-	return context;
-}
-
-static struct cn_cuda_context *find_context(CUcontext handle)
-{
-	cn_lock(&table.lock);
-	struct cn_cuda_context *context = find_context_locked(handle);
-	cn_unlock(&table.lock);
-	return context;
-}
-
-static CUresult device_of(CUcontext handle, struct cn_device **ret_device)
-{
-	struct cn_cuda_stay stay;
-	CUdevice device = 0;
-
-	if (!cn_cuda_enter(&stay, handle))
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the stream's context cannot be made current");
-	CUresult destroyed = cn_cuda_check_current(), result = cn_cuda.cuCtxGetDevice(&device);
-	cn_cuda_leave(&stay);
-	if (destroyed)
-		return destroyed;
-	if (result)
-		return cn_error(result, "the driver does not say which device a context is of");
-	if (device < 0 || device >= cn_cuda_device_count)
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "a context is of device %d, which is unknown", device);
-	*ret_device = &cn_cuda_devices[device];
-	return CUDA_SUCCESS;
-}
-
-static CUresult get_context(CUcontext handle, struct cn_cuda_context **ret_context)
-{
-	struct cn_cuda_context *context = find_context(handle), *fresh = NULL;
-	struct cn_device *device;
-
-	if (context) {
-		*ret_context = context;
-		return CUDA_SUCCESS;
-	}
-	CUresult result = device_of(handle, &device);
-	if (result)
-		return result;
-	fresh = calloc(1, sizeof *fresh);
-	if (!fresh)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a context");
-	cn_lock(&table.lock);
-	context = find_context_locked(handle); /* another thread may have been quicker */
-	bool found = context != NULL;
-	if (!found)
-		context = find_context_locked(NULL); /* the record of one that is over */
-	if (!context) {
-		context = fresh;
-		fresh = NULL;
-		context->dying_end = &context->dying;
-		context->next = atomic_load(&table.contexts);
-		atomic_store(&table.contexts, context);
-	}
-	if (!found) {
-		context->device = device;
-		atomic_store(&context->left_alone, false);
-		atomic_store(&context->handle, handle);
-	}
-	cn_unlock(&table.lock);
-	free(fresh);
-	*ret_context = context;
-	return CUDA_SUCCESS;
-}
-
-void cn_cuda_context_ending(CUcontext handle)
-{
-	struct cn_cuda_context *context = handle ? find_context(handle) : NULL;
-
-	if (!context)
-		return;
-	atomic_store(&context->left_alone, true);
-	/* Whoever is in the driver with a stream of it has its lock; who comes later sees what was set. */
-	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
-		cn_lock(&stream->lock);
-		cn_unlock(&stream->lock);
-	}
-}
-
-void cn_cuda_context_stays(CUcontext handle)
-{
-	struct cn_cuda_context *context = handle ? find_context(handle) : NULL;
-
-	if (context)
-		atomic_store(&context->left_alone, false);
-}
-
-/* Nothing of the stream is left to happen. */
-static void end_stream(struct cn_cuda_stream *stream)
-{
-	cn_lock(&stream->lock);
-	atomic_store(&stream->queue.owner, 0);
-	cn_cuda_drop_marks(stream);
-	if (stream->handle && stream->kind == CN_CUDA_ORDINARY)
-		set_entry(stream->handle, NULL);
-	stream->handle = NULL;
-	stream->thread = 0;
-	atomic_store(&stream->state, CN_CUDA_SPARE);
-	cn_cuda_complete(stream, cn_cuda_end_span(&stream->queue).number);
-	cn_unlock(&stream->lock);
-	cn_cuda_run_notes(stream);
-}
-
-void cn_cuda_context_over(CUcontext handle)
-{
-	struct cn_cuda_context *context = handle ? find_context(handle) : NULL;
-
-	if (!context)
-		return;
-	atomic_store(&context->left_alone, true);
-	atomic_fetch_add(&cn_cuda_serial, 1);
-	struct cn_cuda_stream *first = atomic_load(&context->streams);
-	for (struct cn_cuda_stream *stream = first; stream; stream = stream->next)
-		end_stream(stream);
-	cn_lock(&context->lock);
-	context->event_count = 0;
-	cn_unlock(&context->lock);
-	cn_lock(&table.lock);
-	context->legacy = NULL;
-	context->dying = NULL;
-	context->dying_end = &context->dying;
-	context->spare = NULL;
-	for (struct cn_cuda_stream *stream = first; stream; stream = stream->next) {
-		stream->next_in_list = context->spare;
-		context->spare = stream;
-	}
-	atomic_store(&context->handle, NULL);
-	cn_unlock(&table.lock);
-	atomic_fetch_add(&cn_cuda_serial, 1);
-}
-
-void cn_cuda_each_of_context(CUcontext handle, void (*visit)(struct cn_queue *queue, void *data), void *data)
-{
-	struct cn_cuda_context *context = handle ? find_context(handle) : NULL;
-
-	for (struct cn_cuda_stream *stream = context ? atomic_load(&context->streams) : NULL; stream;
-	     stream = stream->next)
-		if (atomic_load(&stream->state) != CN_CUDA_SPARE)
-			visit(&stream->queue, data);
-}
-
-CUcontext cn_cuda_any_context(const struct cn_device *device)
-{
-	CUcontext handle = NULL;
-
-	for (struct cn_cuda_context *context = atomic_load(&table.contexts); context && !handle;
-	     context = context->next)
-		if (context->device == device && !atomic_load(&context->left_alone))
-			handle = atomic_load(&context->handle);
-	return handle;
+	if (ours)
+		give_record(stream);
 }
 
 /* ---- Finding ---- */
@@ -475,38 +322,41 @@ static bool is_blocking(CUstream handle)
 	return function && !function(handle, &flags) && !(flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* NULL: it has been destroyed meanwhile. */
-static CUresult open_ordinary(CUstream handle, struct cn_cuda_stream **ret_stream)
+/* Its owner is 0 if it has been destroyed meanwhile. */
+static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 {
 	struct cn_cuda_context *context;
 	CUcontext context_handle;
+	uint64_t life = 0, owner = 0;
 	CUresult result = cn_cuda.cuStreamGetCtx(handle, &context_handle);
 
 	if (result)
 		return cn_error(result, "the driver does not say which context the stream %p is of", (void *)handle);
-	result = get_context(context_handle, &context);
+	result = cn_cuda_context_get(context_handle, &context, &life);
 	if (result)
 		return result;
 	struct entry *entry = malloc(sizeof *entry);
 	struct cn_cuda_stream *stream =
-		entry ? open_record(context, CN_CUDA_ORDINARY, handle, is_blocking(handle)) : NULL;
+		entry ? open_record(context, CN_CUDA_ORDINARY, handle, is_blocking(handle), &owner) : NULL;
 	if (!stream) {
 		free(entry);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
 	}
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	struct entry *other = *find_entry(handle);
-	if (!other) {
+	bool alive = atomic_load(&context->life) == life, entered = alive && !other;
+	if (entered) {
 		struct entry **bucket = bucket_of(handle);
 		*entry = (struct entry){.next = *bucket, .handle = handle, .stream = stream};
 		*bucket = entry;
 	}
-	*ret_stream = other ? other->stream : stream;
+	struct cn_cuda_stream *found = other ? other->stream : alive ? stream : NULL;
+	*ret_place = found ? place_of(found) : (struct cn_cuda_place){.owner = 0};
 	atomic_fetch_add(&cn_cuda_serial, 1); /* some thread may remember that it had none */
-	cn_unlock(&table.lock);
-	if (other) { /* another thread was quicker */
+	cn_unlock(&cn_cuda_table_lock);
+	if (!entered) { /* another thread was quicker, or has ended the context */
 		free(entry);
-		unopen_record(stream);
+		unopen_record(stream, owner);
 	}
 	return CUDA_SUCCESS;
 }
@@ -515,16 +365,14 @@ static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 {
 	uint64_t before = atomic_load(&cn_cuda_serial);
 
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	struct entry *entry = *find_entry(handle);
 	struct cn_cuda_stream *stream = entry ? entry->stream : NULL;
-	cn_unlock(&table.lock);
-	if (entry && !stream)
-		return is_gone(handle);
-	CUresult result = stream ? CUDA_SUCCESS : open_ordinary(handle, &stream);
+	struct cn_cuda_place place = stream ? place_of(stream) : (struct cn_cuda_place){.owner = 0};
+	cn_unlock(&cn_cuda_table_lock);
+	CUresult result = entry ? CUDA_SUCCESS : open_ordinary(handle, &place);
 	if (result)
 		return result;
-	struct cn_cuda_place place = stream ? place_of(stream) : (struct cn_cuda_place){.owner = 0};
 	if (!place.owner)
 		return is_gone(handle);
 	cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)] =
@@ -546,13 +394,16 @@ static struct cn_cuda_stream *find_default_locked(struct cn_cuda_context *contex
 	return own ? own->stream : NULL;
 }
 
-static struct cn_cuda_stream *find_default(CUcontext handle, enum cn_cuda_kind kind)
+/* Its queue is NULL if there is none. */
+static struct cn_cuda_place find_default(CUcontext handle, enum cn_cuda_kind kind)
 {
-	cn_lock(&table.lock);
-	struct cn_cuda_context *context = find_context_locked(handle);
-	struct cn_cuda_stream *stream = context ? find_default_locked(context, kind) : NULL;
-	cn_unlock(&table.lock);
-	return stream;
+	cn_lock(&cn_cuda_table_lock);
+	struct cn_cuda_context *context = cn_cuda_context_find_locked(handle);
+	struct cn_cuda_stream *stream =
+		context && !atomic_load(&context->ending) ? find_default_locked(context, kind) : NULL;
+	struct cn_cuda_place place = stream ? place_of(stream) : (struct cn_cuda_place){.owner = 0};
+	cn_unlock(&cn_cuda_table_lock);
+	return place;
 }
 
 /* The thread will find it again. */
@@ -569,32 +420,36 @@ static bool enter_own(struct cn_cuda_stream *stream)
 	return false;
 }
 
-static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn_cuda_stream **ret_stream)
+static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn_cuda_place *ret_place)
 {
 	struct cn_cuda_context *context;
 	struct cn_cuda_stream *other = NULL;
-	CUresult result = get_context(handle, &context);
+	uint64_t life = 0, owner = 0;
+	CUresult result = cn_cuda_context_get(handle, &context, &life);
 
 	if (result)
 		return result;
-	struct cn_cuda_stream *stream =
-		open_record(context, kind, kind == CN_CUDA_LEGACY ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD, true);
+	*ret_place = find_default(handle, kind); /* it may have been left alone until now, and be there */
+	if (ret_place->queue)
+		return CUDA_SUCCESS;
+	struct cn_cuda_stream *stream = open_record(
+		context, kind, kind == CN_CUDA_LEGACY ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD, true, &owner);
 	if (!stream)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
 	if (kind == CN_CUDA_PER_THREAD && !enter_own(stream)) {
-		unopen_record(stream);
+		unopen_record(stream, owner);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's record of its stream");
 	}
-	if (kind == CN_CUDA_LEGACY) {
-		cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
+	bool alive = atomic_load(&context->life) == life;
+	if (alive && kind == CN_CUDA_LEGACY)
 		other = context->legacy; /* another thread may have been quicker */
-		if (!other)
-			context->legacy = stream;
-		cn_unlock(&table.lock);
-	}
-	if (other)
-		unopen_record(stream);
-	*ret_stream = other ? other : stream;
+	if (alive && kind == CN_CUDA_LEGACY && !other)
+		context->legacy = stream;
+	*ret_place = alive ? place_of(other ? other : stream) : (struct cn_cuda_place){.owner = 0};
+	cn_unlock(&cn_cuda_table_lock);
+	if (!alive || other)
+		unopen_record(stream, owner);
 	return CUDA_SUCCESS;
 }
 
@@ -627,14 +482,16 @@ static CUresult find_of_current(enum cn_cuda_kind kind, struct cn_cuda_place *re
 	pthread_once(&key_once, make_key);
 	if (!has_key)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the process has no room for a key of its threads' own");
-	struct cn_cuda_stream *stream = find_default(context, kind);
-	if (!stream)
-		result = open_default(context, kind, &stream);
+	struct cn_cuda_place place = find_default(context, kind);
+	if (!place.queue)
+		result = open_default(context, kind, &place);
 	if (result)
 		return result;
+	if (!place.owner)
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 	known_default[slot].context = context;
 	known_default[slot].serial = before;
-	known_default[slot].place = *ret_place = place_of(stream);
+	known_default[slot].place = *ret_place = place;
 	return CUDA_SUCCESS;
 }
 
@@ -650,47 +507,46 @@ CUresult cn_cuda_find_slowly(CUstream handle, struct cn_cuda_place *ret_place)
 	return find_ordinary(handle, ret_place);
 }
 
-struct cn_queue *cn_cuda_known(CUstream handle)
+struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 {
-	struct cn_cuda_stream *stream;
+	static const struct cn_cuda_place nowhere;
 	CUcontext context = NULL;
 
 	if (is_default(handle)) {
 		/* Before the first one nobody has made the key. */
-		if (!atomic_load(&table.contexts) || cn_cuda.cuCtxGetCurrent(&context) || !context)
-			return NULL;
+		if (!cn_cuda_has_contexts() || cn_cuda.cuCtxGetCurrent(&context) || !context)
+			return nowhere;
 		unsigned slot = handle == CU_STREAM_PER_THREAD;
 		if (known_default[slot].context == context &&
 		    known_default[slot].serial == atomic_load_explicit(&cn_cuda_serial, memory_order_acquire))
-			return known_default[slot].place.queue;
+			return known_default[slot].place;
 		pthread_once(&key_once, make_key);
-		stream = has_key ? find_default(context, slot ? CN_CUDA_PER_THREAD : CN_CUDA_LEGACY) : NULL;
-		return stream ? &stream->queue : NULL;
+		return has_key ? find_default(context, slot ? CN_CUDA_PER_THREAD : CN_CUDA_LEGACY) : nowhere;
 	}
 	const struct cn_cuda_known_stream *known = cn_cuda_recall(handle);
 	if (known)
-		return known->place.queue;
+		return known->place;
 	uint64_t before = atomic_load_explicit(&cn_cuda_serial, memory_order_acquire);
 	uint64_t slot = hash(handle, CN_CUDA_KNOWN_BITS);
 	if (unknown[slot].handle == handle && unknown[slot].serial == before)
-		return NULL;
-	cn_lock(&table.lock);
-	struct entry *entry = *find_entry(handle);
-	stream = entry ? entry->stream : NULL;
-	cn_unlock(&table.lock);
-	if (stream)
-		return &stream->queue;
+		return nowhere;
+	cn_lock(&cn_cuda_table_lock);
+	const struct entry *entry = *find_entry(handle);
+	struct cn_cuda_place place = entry && entry->stream ? place_of(entry->stream) : nowhere;
+	cn_unlock(&cn_cuda_table_lock);
+	if (place.queue)
+		return place;
 	unknown[slot].handle = handle;
 	unknown[slot].serial = before;
-	return NULL;
+	return nowhere;
 }
 
 bool cn_cuda_is_destroyed(CUstream handle)
 {
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	const struct entry *entry = *find_entry(handle);
 	bool destroyed = entry && !entry->stream;
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 	return destroyed;
 }
 
@@ -698,12 +554,12 @@ bool cn_cuda_is_destroyed(CUstream handle)
 
 void cn_cuda_created(CUstream handle)
 {
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	struct entry *entry = *find_entry(handle);
 	struct cn_cuda_stream *stream = entry ? entry->stream : NULL;
 	if (entry)
 		drop_entry(handle);
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 	if (!stream)
 		return;
 	/* It was destroyed behind our back. */
@@ -723,18 +579,18 @@ static CUresult destroy_unknown(CUstream handle, CUresult (*destroy)(CUstream ha
 	struct entry *entry = malloc(sizeof *entry);
 
 	/* Before the driver has done it: afterwards the handle may be another stream's already. */
-	cn_lock(&table.lock);
+	cn_lock(&cn_cuda_table_lock);
 	if (entry) {
 		struct entry **bucket = bucket_of(handle);
 		*entry = (struct entry){.next = *bucket, .handle = handle};
 		*bucket = entry;
 	}
-	cn_unlock(&table.lock);
+	cn_unlock(&cn_cuda_table_lock);
 	CUresult result = destroy(handle);
 	if (result) {
-		cn_lock(&table.lock);
+		cn_lock(&cn_cuda_table_lock);
 		drop_entry(handle);
-		cn_unlock(&table.lock);
+		cn_unlock(&cn_cuda_table_lock);
 	}
 	return result;
 }
@@ -765,10 +621,10 @@ CUresult cn_cuda_destroy(CUstream handle, CUresult (*destroy)(CUstream handle))
 	if (is_default(handle))
 		return destroy(handle);
 	for (;;) {
-		cn_lock(&table.lock);
+		cn_lock(&cn_cuda_table_lock);
 		struct entry *entry = *find_entry(handle);
 		struct cn_cuda_stream *stream = entry ? entry->stream : NULL;
-		cn_unlock(&table.lock);
+		cn_unlock(&cn_cuda_table_lock);
 		if (!entry)
 			return destroy_unknown(handle, destroy);
 		if (!stream)

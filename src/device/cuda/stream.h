@@ -70,8 +70,20 @@ static inline CUresult cn_cuda_find(CUstream handle, struct cn_cuda_place *ret_p
 	return CUDA_SUCCESS;
 }
 
-/* The same if the stream has a record already, else NULL: a stream that no pool has seen has freed nothing. */
-struct cn_queue *cn_cuda_known(CUstream handle);
+/*
+ * The same if the stream has a record already; its queue is NULL if not: a stream that no pool has seen has freed
+ * nothing. Who then lets the driver do something by the handle looks afterwards whether the owner is still the same: if
+ * not, it may have been done to another stream than the queue's.
+ */
+struct cn_cuda_place cn_cuda_known_place(CUstream handle);
+static inline struct cn_queue *cn_cuda_known(CUstream handle)
+{
+	return cn_cuda_known_place(handle).queue;
+}
+static inline bool cn_cuda_place_stands(const struct cn_cuda_place *place)
+{
+	return atomic_load_explicit(&place->queue->owner, memory_order_acquire) == place->owner;
+}
 /* Was there a stream with this handle, and is there none now? */
 bool cn_cuda_is_destroyed(CUstream handle);
 
@@ -97,13 +109,15 @@ void cn_cuda_created(CUstream handle);
  */
 CUresult cn_cuda_destroy(CUstream handle, CUresult (*destroy)(CUstream handle));
 /*
- * A context is about to be destroyed, or reset, or may be: its streams are left alone from now on;
- * cn_cuda_context_over() when the driver has done it: all of its points are reached then, or cn_cuda_context_stays()
- * when it has not.
+ * A context is about to be destroyed, or reset, or may be: its streams are left alone from now on, and who looks for
+ * one waits; cn_cuda_context_over() when the driver has done it: all of its points are reached then, or
+ * cn_cuda_context_stays() when it has not. Both take what the first has returned, 0: the context is not known.
  */
-void cn_cuda_context_ending(CUcontext context);
-void cn_cuda_context_over(CUcontext context);
-void cn_cuda_context_stays(CUcontext context);
+uint64_t cn_cuda_context_ending(CUcontext context);
+void cn_cuda_context_over(CUcontext context, uint64_t life);
+void cn_cuda_context_stays(CUcontext context, uint64_t life);
+/* Is it still that context, and not another with the same handle? */
+bool cn_cuda_context_is(CUcontext context, uint64_t life);
 
 /* The open span ends without a mark: the point that covers what the stream was given so far. */
 struct cn_point cn_cuda_end_span(struct cn_queue *queue);
@@ -122,8 +136,11 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
 void cn_cuda_seen(struct cn_point point, uint64_t patience_ns);
 /* The program has seen that a point is reached: so are all before it. Runs the notes that are due. */
 void cn_cuda_reached(struct cn_point point);
-/* For cuCtxSynchronize(): the points of all streams of a context, destroyed ones included. Calls `visit` unlocked. */
-void cn_cuda_each_of_context(CUcontext context, void (*visit)(struct cn_queue *queue, void *data), void *data);
+/*
+ * For cuCtxSynchronize(): the points of all streams of a context, destroyed ones included. Calls `visit` unlocked.
+ * Which context it was; 0: it is not known, or has ended meanwhile.
+ */
+uint64_t cn_cuda_each_of_context(CUcontext context, void (*visit)(struct cn_queue *queue, void *data), void *data);
 
 /* CUDA_ERROR_CONTEXT_IS_DESTROYED: the current context is. It asks the driver: not for what has to be quick. */
 CUresult cn_cuda_check_current(void);

@@ -48,7 +48,9 @@ void cn_host_queue_resume(struct cn_queue *queue);
 /* The same, but what is short is done at once, in this thread. */
 void cn_host_queue_go_on(struct cn_queue *queue);
 
-/* operation.c: do an operation that does not have to wait. `failure` is that of the operations before it. */
+/* operation.c: does it neither block, nor call back, nor take long? */
+bool cn_host_is_short(const struct cn_operation *operation);
+/* Do an operation that does not have to wait. `failure` is that of the operations before it. */
 CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure);
 
 /* follow.c */
@@ -120,6 +122,17 @@ bool cn_host_point_waits_outside(struct cn_point point);
 bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number);
 void cn_host_signal_await(struct cn_signal *signal, uint64_t number);
 CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure);
+/*
+ * Sleep until the record that a queue's first item waits for is done, or never can be. If it is done and a record is
+ * right behind the wait, that is a turn, and it is taken: the record is done, too. So are the turns that follow, of the
+ * same two signals, as long as no answer takes long and the caller wants more numbers reached. How many were taken, and
+ * the last item of them; to take them off the queue, let go of their signals and count them is left to the caller, who
+ * has not locked the queue. `last` is its last item.
+ */
+unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const struct cn_queue_item *last,
+				   uint64_t numbers, struct cn_queue_item **ret_end);
+/* So many operations of a kind are over. */
+void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count);
 bool cn_host_signal_waits(void); /* does any queue wait for a signal? */
 
 /* copy.c, kernel.c: do it, now, in this thread. */

@@ -10,12 +10,36 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum { SHORT_BYTES = 64 * 1024 }; /* a copy of this size takes about as long as waking a thread for it */
+
 uint64_t cn_host_time_ns(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+bool cn_host_is_short(const struct cn_operation *operation)
+{
+	switch (operation->kind) {
+	case CN_COPY:
+		return !operation->copy.layers && operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
+	case CN_FILL:
+		return operation->fill.element_bytes * operation->fill.row_elements * operation->fill.row_count <=
+		       SHORT_BYTES;
+	case CN_WAIT_POINT:
+	case CN_WAIT_VALUE:
+	case CN_WRITE_VALUE:
+	case CN_TIMESTAMP:
+	case CN_NOTE:
+	case CN_MARK_SIGNAL:
+	case CN_WAIT_SIGNAL: return true;
+	case CN_HOST_CALL:
+	case CN_CALLBACK:
+	case CN_LAUNCH: return false;
+	}
+	return false;
 }
 
 static void write_value(const struct cn_operation *operation)

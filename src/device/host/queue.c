@@ -25,7 +25,6 @@
 enum { IDLE, DRIVEN, BLOCKED };
 
 enum {
-	SHORT_BYTES = 64 * 1024, /* a copy of this size takes about as long as waking a thread for it */
 	SPARE_ITEMS_MAX = 64,
 	WAIT_SPIN_COUNT = 100,
 	LOOK_ROUND_NS = 1000000000, /* how long one sleeps who waits for a queue before he looks who drives it */
@@ -35,35 +34,12 @@ enum {
 /* What a thread that drives a queue does itself; it hands the queue to an executor at the first item beyond that. */
 enum effort {
 	WAITS,  /* nothing but waits: safe under a lock of the caller's that an operation may want */
-	SHORTS, /* what is_short() */
+	SHORTS, /* what cn_host_is_short() */
 	EVERYTHING,
 };
 
 /* Takes a number. */
 static const struct cn_operation nothing = {.kind = CN_WAIT_POINT};
-
-/* Does it neither block, nor call back, nor take long? */
-static bool is_short(const struct cn_operation *operation)
-{
-	switch (operation->kind) {
-	case CN_COPY:
-		return !operation->copy.layers && operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
-	case CN_FILL:
-		return operation->fill.element_bytes * operation->fill.row_elements * operation->fill.row_count <=
-		       SHORT_BYTES;
-	case CN_WAIT_POINT:
-	case CN_WAIT_VALUE:
-	case CN_WRITE_VALUE:
-	case CN_TIMESTAMP:
-	case CN_NOTE:
-	case CN_MARK_SIGNAL:
-	case CN_WAIT_SIGNAL: return true;
-	case CN_HOST_CALL:
-	case CN_CALLBACK:
-	case CN_LAUNCH: return false;
-	}
-	return false;
-}
 
 static bool is_wait(const struct cn_operation *operation)
 {
@@ -75,13 +51,13 @@ static bool within(enum effort effort, const struct cn_operation *operation)
 {
 	if (effort == WAITS)
 		return is_wait(operation);
-	return effort == EVERYTHING || is_short(operation);
+	return effort == EVERYTHING || cn_host_is_short(operation);
 }
 
-/* Count one more operation as done; returns the waiters that this releases. Queue locked. */
-static struct cn_waiter *complete_locked(struct cn_queue *queue, CUresult result)
+/* Count more operations as done; returns the waiters that this releases. Queue locked. */
+static struct cn_waiter *complete_locked(struct cn_queue *queue, unsigned count, CUresult result)
 {
-	uint64_t number = atomic_load_explicit(&queue->completed, memory_order_relaxed) + 1;
+	uint64_t number = atomic_load_explicit(&queue->completed, memory_order_relaxed) + count;
 	struct cn_waiter *released = queue->waiters, **end = &queue->waiters;
 
 	if (result && !atomic_load_explicit(&queue->failure, memory_order_relaxed))
@@ -214,16 +190,44 @@ static void free_items(struct cn_queue_item *item)
 	}
 }
 
-/* Count the operation that has just run as done and tell who waited for it. Queue locked, unlocked in between. */
-static void finish_locked(struct cn_queue *queue, CUresult result)
+/* Count operations that have just run as done and tell who waited for them. Queue locked, unlocked in between. */
+static void finish_locked(struct cn_queue *queue, unsigned count, CUresult result)
 {
-	struct cn_waiter *released = complete_locked(queue, result);
+	struct cn_waiter *released = complete_locked(queue, count, result);
 
 	if (!released)
 		return;
 	cn_unlock(&queue->lock);
 	release_waiters(released);
 	cn_lock(&queue->lock);
+}
+
+/*
+ * Wait in this thread for the signal that holds the queue up, and take all turns with another process's stream that
+ * come of it; see signal.c. True: some were taken. Not more than so many numbers are wanted. Queue locked, unlocked in
+ * between.
+ */
+static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
+{
+	struct cn_queue_item *item = queue->first, *last = queue->last, *end;
+
+	cn_unlock(&queue->lock);
+	unsigned count = cn_host_signal_take_turns(item, last, numbers, &end);
+	cn_lock(&queue->lock);
+	if (!count)
+		return false;
+	queue->first = end->next;
+	if (!queue->first)
+		queue->last = NULL;
+	cn_unlock(&queue->lock); /* off the queue: nobody looks at their signals any more */
+	cn_host_signal_let_go(CN_WAIT_SIGNAL, item->operation.wait_signal.signal, count);
+	cn_host_signal_let_go(CN_MARK_SIGNAL, end->operation.wait_signal.signal, count);
+	cn_lock(&queue->lock);
+	end->next = queue->spare; /* none has a payload */
+	queue->spare = item;
+	queue->spare_count += 2 * count;
+	finish_locked(queue, 2 * count, CUDA_SUCCESS);
+	return true;
 }
 
 /*
@@ -247,12 +251,10 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 			return;
 		}
 		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
-		if (item->operation.kind == CN_WAIT_SIGNAL && !failure &&
-		    atomic_load_explicit(&queue->completed, memory_order_relaxed) < until) {
-			cn_unlock(&queue->lock);
-			cn_host_signal_await(item->operation.wait_signal.signal, item->operation.wait_signal.record);
-			cn_lock(&queue->lock);
-		}
+		uint64_t completed = atomic_load_explicit(&queue->completed, memory_order_relaxed);
+		if (item->operation.kind == CN_WAIT_SIGNAL && !failure && completed < until &&
+		    take_turns_locked(queue, until - completed))
+			continue;
 		if (block_locked(queue, item))
 			return;
 
@@ -265,7 +267,7 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 		if (!queue->first)
 			queue->last = NULL;
 		free_item_locked(queue, item);
-		finish_locked(queue, result);
+		finish_locked(queue, 1, result);
 	}
 }
 
@@ -507,7 +509,7 @@ static uint64_t run_here(struct cn_queue *queue, const struct cn_operation *oper
 	cn_unlock(&queue->lock);
 	CUresult result = cn_host_run(queue, operation, NULL, failure);
 	cn_lock(&queue->lock);
-	finish_locked(queue, result);
+	finish_locked(queue, 1, result);
 	drive_locked(queue, SHORTS, 0);
 	return number;
 }
@@ -529,7 +531,7 @@ static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_
 			free(item);
 			return result;
 		}
-		if (!waits && is_idle_locked(queue) && is_short(operation)) {
+		if (!waits && is_idle_locked(queue) && cn_host_is_short(operation)) {
 			number = run_here(queue, operation);
 			free(item);
 			break;

@@ -21,6 +21,10 @@
  * threads that wait here, and for pollers (poller.c), which would else be woken at each turn of a thread's.
  * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else.
  *
+ * Where the streams of two processes take turns, each with a wait and right behind it a record, the record is marked as
+ * soon as the wait is over, and only then are both taken off the queue, several turns at once: what one process does
+ * between the two, the other waits for.
+ *
  * The other processes are not trusted: what they write here can make a record look done, pending or dead, and no more.
  */
 #include "device/host/host.h"
@@ -48,6 +52,7 @@ enum {
 	SPIN_MOST_NS = 40000,
 	SPINS_FIRST = 32,   /* before the clock is looked at: about as long as the quickest answer takes */
 	SPINS_PER_LOOK = 8, /* at the clock, from then on */
+	TURNS_MAX = 32,     /* that are taken before the queue hears of it */
 };
 
 #define MAGIC UINT64_C(0x6c616e6769736e63) /* "cnsignal" */
@@ -95,16 +100,20 @@ static _Atomic uint64_t *cell_of(const struct cn_signal *signal, uint64_t number
 	return &signal->ring->cells[number % CELLS];
 }
 
-static enum state state_of(const struct cn_signal *signal, uint64_t number)
+/* What the word of its cell says of a record. */
+static inline enum state state_in(const struct cn_signal *signal, uint64_t number, uint64_t word)
 {
-	uint64_t word = atomic_load(cell_of(signal, number));
-
 	if (word >> ROUND_SHIFT != round_of(number))
 		return DONE;
 	if (word_state(word) == PENDING && (uint32_t)(word >> RECORDER_SHIFT) != signal->recorder &&
 	    atomic_load(&signal->alone))
 		return DEAD;
 	return word_state(word);
+}
+
+static enum state state_of(const struct cn_signal *signal, uint64_t number)
+{
+	return state_in(signal, number, atomic_load(cell_of(signal, number)));
 }
 
 /* Is the cell with this word free for a number? Not if the number was used, or is behind: `latest` was an old one. */
@@ -155,6 +164,12 @@ static void note_cpu(struct cn_signal_ring *ring)
 		atomic_store_explicit(&ring->cpu, cpu, memory_order_relaxed);
 }
 
+/* Does whoever made or did a record last run on another CPU than we do, so that it makes sense to look for the next? */
+static bool is_apart(struct cn_signal_ring *ring)
+{
+	return atomic_load_explicit(&ring->cpu, memory_order_relaxed) != sched_getcpu();
+}
+
 /* ---- Sleeping and waking ---------------------------------------------------------------------------------------- */
 
 /* Not private, as those of base/lock.h are: the other side is in another process. */
@@ -185,7 +200,6 @@ static void mark(struct cn_signal *signal, uint64_t number, enum state state)
 	for (int kind = THREADS; kind <= POLLERS; kind++)
 		if (atomic_load(&ring->sleepers[kind]))
 			wake_all(&ring->wake[kind]);
-	note_cpu(ring); /* last: nobody waits for it */
 }
 
 void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder)
@@ -209,14 +223,22 @@ bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number)
 	return state_of(signal, number) == PENDING;
 }
 
-static bool look(const struct cn_signal *signal, uint64_t number, int count)
+/*
+ * The state of a record, after some more looks if it is pending at first. They only compare the word with what it was:
+ * whoever waits has one guess of the processor's to wait for when it changes, and not several.
+ */
+static inline enum state look(const struct cn_signal *signal, uint64_t number, int count)
 {
-	for (int i = 0; i < count; i++) {
-		if (state_of(signal, number) != PENDING)
-			return true;
+	_Atomic uint64_t *cell = cell_of(signal, number);
+	uint64_t first = atomic_load(cell), word = first;
+
+	if (state_in(signal, number, first) != PENDING)
+		return state_in(signal, number, first);
+	for (int i = 0; i < count && word == first; i++) {
 		cn_cpu_relax();
+		word = atomic_load(cell);
 	}
-	return false;
+	return word == first - PENDING + DONE ? DONE : state_in(signal, number, word);
 }
 
 /*
@@ -227,13 +249,13 @@ static bool look(const struct cn_signal *signal, uint64_t number, int count)
 static bool spin(struct cn_signal *signal, uint64_t number, uint64_t *ret_start_ns)
 {
 	uint64_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
-	bool apart = atomic_load_explicit(&signal->ring->cpu, memory_order_relaxed) != sched_getcpu();
+	bool apart = is_apart(signal->ring);
 
-	if (apart && look(signal, number, SPINS_FIRST))
+	if (apart && look(signal, number, SPINS_FIRST) != PENDING)
 		return true;
 	uint64_t start_ns = cn_host_time_ns();
 	while (apart) {
-		if (look(signal, number, SPINS_PER_LOOK))
+		if (look(signal, number, SPINS_PER_LOOK) != PENDING)
 			return true;
 		apart = cn_host_time_ns() - start_ns < spin_ns;
 	}
@@ -308,15 +330,20 @@ static void retain(struct cn_signal *signal)
 	atomic_fetch_add_explicit(&signal->references, 1, memory_order_relaxed);
 }
 
-void cn_host_signal_free(struct cn_signal *signal)
+static void release(struct cn_signal *signal, unsigned count)
 {
-	if (atomic_fetch_sub_explicit(&signal->references, 1, memory_order_acq_rel) != 1)
+	if (atomic_fetch_sub_explicit(&signal->references, count, memory_order_acq_rel) != count)
 		return;
 	cn_host_watch_forget(signal);
 	munmap(signal->ring, sizeof *signal->ring);
 	if (signal->fd >= 0)
 		close(signal->fd);
 	free(signal);
+}
+
+void cn_host_signal_free(struct cn_signal *signal)
+{
+	release(signal, 1);
 }
 
 bool cn_host_signal_busy(struct cn_signal *signal)
@@ -489,6 +516,13 @@ static CUresult result_of(const struct cn_signal *signal, uint64_t number)
 			"the process that recorded the event has died, or its stream has failed, before it was done");
 }
 
+void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count)
+{
+	if (kind == CN_WAIT_SIGNAL)
+		atomic_fetch_sub(&wait_count, count);
+	release(signal, count);
+}
+
 CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure)
 {
 	struct cn_signal *signal = operation->wait_signal.signal;
@@ -496,13 +530,52 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
 
 	if (operation->kind == CN_MARK_SIGNAL) {
 		mark(signal, operation->wait_signal.record, failure ? DEAD : DONE);
-	} else {
-		atomic_fetch_sub(&wait_count, 1);
-		if (!failure)
-			result = result_of(signal, operation->wait_signal.record);
+		note_cpu(signal->ring); /* last: nobody waits for it */
+	} else if (!failure) {
+		result = result_of(signal, operation->wait_signal.record);
 	}
-	cn_host_signal_free(signal);
+	cn_host_signal_let_go(operation->kind, signal, 1);
 	return result;
+}
+
+/* Is it a wait with a record right behind it? The last item's next one may be coming just now. */
+static bool is_turn(const struct cn_queue_item *item, const struct cn_queue_item *last)
+{
+	return item != last && item->operation.kind == CN_WAIT_SIGNAL && item->next->operation.kind == CN_MARK_SIGNAL;
+}
+
+static bool is_same_turn(const struct cn_queue_item *item, const struct cn_queue_item *other)
+{
+	return item->operation.wait_signal.signal == other->operation.wait_signal.signal &&
+	       item->next->operation.wait_signal.signal == other->next->operation.wait_signal.signal;
+}
+
+unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const struct cn_queue_item *last,
+				   uint64_t numbers, struct cn_queue_item **ret_end)
+{
+	struct cn_signal *signal = first->operation.wait_signal.signal, *to = NULL;
+	const struct cn_queue_item *item = first;
+	unsigned count = 0;
+
+	if (is_turn(first, last))
+		to = first->next->operation.wait_signal.signal;
+	cn_host_signal_await(signal, item->operation.wait_signal.record);
+	enum state state = to ? state_of(signal, item->operation.wait_signal.record) : PENDING;
+	while (state == DONE) {
+		struct cn_queue_item *then = item->next;
+		mark(to, then->operation.wait_signal.record, DONE);
+		*ret_end = then;
+		if (++count == TURNS_MAX || 2 * (uint64_t)count >= numbers || then == last)
+			break;
+		item = then->next;
+		if (!is_turn(item, last) || !is_same_turn(item, first))
+			break;
+		/* Not for long: somebody may wait for what has been done, and the answer for him. */
+		state = look(signal, item->operation.wait_signal.record, is_apart(signal->ring) ? SPINS_FIRST : 0);
+	}
+	if (count)
+		note_cpu(to->ring);
+	return count;
 }
 
 CUresult cn_host_signal_query(struct cn_signal *signal)

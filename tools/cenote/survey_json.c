@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who shares what, as JSON for programs.
+ */
+#include "survey.h"
+
+#include <string.h>
+
+static void print_holder_json(const struct holder *holder)
+{
+	const cenote_importer *importer = &holder->importer;
+
+	printf("{\"id\": %llu, \"pid\": %d, \"uid\": %u, \"program\": ", importer->id, importer->pid, importer->uid);
+	print_json_string(holder->program);
+	printf(", \"leaving\": %s, \"held_blocks\": %llu, \"held_bytes\": %llu, \"deferred_blocks\": %llu, "
+	       "\"deferred_bytes\": %llu, \"deferred_at_least\": %s, \"age_ns\": %llu, \"waiting_ns\": %llu}",
+	       importer->leaving ? "true" : "false", importer->held_block_count, importer->held_bytes,
+	       importer->deferred_block_count, importer->deferred_bytes, holder->at_least ? "true" : "false",
+	       age_of(importer->joined_ns), importer->waiting_since_ns ? age_of(importer->waiting_since_ns) : 0);
+}
+
+/* The list of those who have something. */
+static void print_holders_json(const char *name, const struct holder *holders, size_t count)
+{
+	printf("\"%s\": [", name);
+	for (size_t i = 0; i < count; i++) {
+		printf("%s\n          ", i ? "," : "");
+		print_holder_json(&holders[i]);
+	}
+	fputs("]}", stdout);
+}
+
+static void print_pool_json(const struct sharer_pool *shared)
+{
+	const cenote_shared_pool *pool = &shared->pool;
+	char place[32];
+
+	place_text(pool, place, sizeof place);
+	printf("\n        {\"id\": \"%016llx\", \"place\": \"%s\", \"used_bytes\": %llu, \"reserved_bytes\": %llu, "
+	       "\"exported_blocks\": %llu, \"exported_bytes\": %llu, \"deferred_blocks\": %llu, "
+	       "\"deferred_bytes\": %llu, \"limit_bytes\": %llu, \"age_ns\": %llu, ",
+	       pool->id, place, pool->used_bytes, pool->reserved_bytes, pool->exported_block_count,
+	       pool->exported_bytes, pool->deferred_block_count, pool->deferred_bytes, pool->limit_bytes, pool->age_ns);
+	print_holders_json("importers", shared->holders, shared->holder_count);
+}
+
+/* What was given out by handles of a kind; null: nothing. */
+static void print_handles_json(const struct sharer *sharer, int kind, const char *name)
+{
+	const struct sharer_handles *shared = NULL;
+
+	for (size_t i = 0; i < sharer->by_handle_count; i++)
+		if (sharer->by_handle[i].handles.kind == kind)
+			shared = &sharer->by_handle[i];
+	if (!shared) {
+		printf(",\n      \"%s\": null", name);
+		return;
+	}
+	const cenote_shared_handles *handles = &shared->handles;
+	printf(",\n      \"%s\": {\"shared\": %llu, \"shared_bytes\": %llu, \"deferred\": %llu, "
+	       "\"deferred_bytes\": %llu, \"age_ns\": %llu, ",
+	       name, handles->shared_count, handles->shared_bytes, handles->deferred_count, handles->deferred_bytes,
+	       handles->age_ns);
+	print_holders_json("openers", shared->holders, shared->holder_count);
+}
+
+static void print_physical_json(const struct physical *physical)
+{
+	printf("\n    {\"uid\": %u, \"allocations\": %zu, \"bytes\": %llu, \"processes\": [", physical->uid,
+	       physical->count, physical->bytes);
+	for (size_t i = 0; i < physical->holder_count; i++) {
+		const struct physical_holder *holder = &physical->holders[i];
+		printf("%s\n      {\"pid\": %d, \"uid\": %u, \"program\": ", i ? "," : "", holder->pid, holder->uid);
+		print_json_string(holder->program);
+		printf(", \"mapped\": %s}", holder->mapped ? "true" : "false");
+	}
+	fputs("]}", stdout);
+}
+
+static void print_physicals_json(const struct survey *survey)
+{
+	fputs(",\n  \"physical\": ", stdout);
+	if (!survey->physical_known) {
+		fputs("null", stdout);
+		return;
+	}
+	putchar('[');
+	for (size_t i = 0; i < survey->physical_count; i++) {
+		if (i)
+			putchar(',');
+		print_physical_json(&survey->physicals[i]);
+	}
+	putchar(']');
+}
+
+void survey_print_json(const struct survey *survey)
+{
+	fputs("{\n  \"processes\": [", stdout);
+	for (size_t i = 0; i < survey->sharer_count; i++) {
+		const struct sharer *sharer = &survey->sharers[i];
+		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", i ? "," : "",
+		       sharer->process.pid, sharer->process.pid_there, sharer->process.uid);
+		print_json_string(sharer->program);
+		fputs(", \"directory\": ", stdout);
+		print_json_string(sharer->directory);
+		printf(", \"name\": \"%s\", \"answers\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
+		       sharer->name, sharer->process.answers ? "true" : "false",
+		       sharer->process.on_gpu ? "true" : "false", sharer->process.opener_count);
+		for (size_t j = 0; j < sharer->pool_count; j++) {
+			if (j)
+				putchar(',');
+			print_pool_json(&sharer->pools[j]);
+		}
+		putchar(']');
+		print_handles_json(sharer, CENOTE_HANDLES_MEMORY, "memory");
+		print_handles_json(sharer, CENOTE_HANDLES_EVENTS, "events");
+		putchar('}');
+	}
+	putchar(']');
+	print_physicals_json(survey);
+	fputs(",\n  \"error\": ", stdout);
+	if (*survey->error)
+		print_json_string(survey->error);
+	else
+		fputs("null", stdout);
+	puts("\n}");
+}
