@@ -260,7 +260,10 @@ static CUresult find_context(CUcontext handle, const struct cn_place *place, str
 	ret_home->context = place->context;
 	ret_home->device = atomic_load(&place->context->device);
 	ret_home->life = atomic_load(&place->context->life);
-	return cn_place_stands(place) ? CUDA_SUCCESS : cn_place_is_gone(place);
+	if (!cn_place_stands(place))
+		return cn_place_is_gone(place);
+	return ret_home->life ? CUDA_SUCCESS
+			      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 }
 
 CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUcontext from_handle, size_t bytes,

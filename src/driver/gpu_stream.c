@@ -280,9 +280,10 @@ static void begin_end(struct ending *ending, CUcontext context)
 	ending->context = context;
 	if (!context)
 		return;
-	ending->id = id_of(context);
 	cn_gpu_gather(context, &ending->points);
 	ending->life = cn_cuda_context_ending(context);
+	/* After that: one of an earlier context would say that this one has ended. */
+	ending->id = id_of(context);
 }
 
 static void end_end(struct ending *ending, bool over)

@@ -263,9 +263,16 @@ CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address
 	};
 	CUresult result = cn_stream_submit(place, &operation, NULL);
 	if (result) { /* the memory is still there, and so is its place in the map */
+		struct cn_home home = home_of(&allocation->facts);
 		cn_lock(&registry.lock);
-		cn_map_insert(&registry.map, &allocation->node, address, allocation->node.bytes);
+		bool alive = cn_home_stands(&home);
+		if (alive)
+			cn_map_insert(&registry.map, &allocation->node, address, allocation->node.bytes);
 		cn_unlock(&registry.lock);
+		if (!alive) { /* its context has ended, and did not find it */
+			cn_context_drain(&home);
+			give_back(allocation);
+		}
 	}
 	return result;
 }
@@ -376,12 +383,7 @@ CUresult cn_memory_add_mapping(const struct cn_memory *facts)
 
 void cn_memory_remove_mapping(uint64_t start)
 {
-	cn_lock(&registry.lock);
-	struct allocation *allocation = find_start_locked(start, CN_MEMORY_MAPPED);
-	if (allocation)
-		cn_map_remove(&registry.map, &allocation->node);
-	cn_unlock(&registry.lock);
-	free(allocation);
+	free(take_out(start, CN_MEMORY_MAPPED));
 }
 
 void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights)
@@ -659,10 +661,7 @@ CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
 	while (failed && (errno == EINTR || errno == EAGAIN));
 	if (!failed)
 		return CUDA_SUCCESS;
-	/*
-	 * Pages that may not be touched so, or a system that does not know the request: it would refuse nothing as
-	 * well.
-	 */
+	/* Pages that may not be touched so, or a system that does not know the request: it refuses nothing as well. */
 	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",

@@ -318,9 +318,8 @@ CUresult cn_stream_wait(const struct cn_place *place)
 
 void cn_streams_destroy(struct cn_context *context)
 {
-	uint32_t count = atomic_load(&cn_streams.count);
-
 	cn_lock(&making);
+	uint32_t count = atomic_load(&cn_streams.count);
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		uint64_t handle = cn_handle(stream);
@@ -343,11 +342,13 @@ CUresult cn_context_wait(const struct cn_home *home)
 	CUresult failure = atomic_load(&context->legacy.queue.failure);
 
 	wait_pending(home, true);
+	cn_lock(&making); /* else one that is being made may still show the failure of the slot's last stream */
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (cn_handle(stream) && stream->context == context)
 			failure = atomic_load(&stream->queue.failure);
 	}
+	cn_unlock(&making);
 	failure = failure ? failure : atomic_load(&context->legacy.queue.failure);
 	CUresult result = cn_home_check(home);
 	return result ? result : explain_failure(failure);

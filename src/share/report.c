@@ -146,6 +146,7 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 		return false;
 	uint64_t count = of - first < CN_REPORT_CELLS_EACH ? of - first : CN_REPORT_CELLS_EACH;
 	body.place = request->words[CN_REPORT_PLACE];
+	cn_export_look_at_ended(export);
 	for (uint64_t i = 0; i < count; i++) {
 		body.picture_bytes = cn_pool_cell(export->pool, first + i, of, &body.place, &cell);
 		body.kinds[i] = (unsigned char)cell.kind;

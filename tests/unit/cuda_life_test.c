@@ -557,6 +557,77 @@ TEST(a_context_that_has_the_handle_of_one_that_ends)
 	look_until(point_of(finder.place));
 }
 
+struct latecomer {
+	CUcontext context;
+	CUstream stream;
+	CUresult result;
+};
+
+static void *find_late(void *data)
+{
+	struct latecomer *latecomer = data;
+	struct cn_cuda_place place;
+
+	ASSERT_OK(DRIVER(cuCtxSetCurrent)(latecomer->context));
+	latecomer->result = cn_cuda_find(latecomer->stream, &place);
+	return NULL;
+}
+
+static struct cn_cuda_stream *spare_of(struct cn_cuda_context *context)
+{
+	cn_lock(&cn_cuda_table_lock);
+	struct cn_cuda_stream *spare = context->spare;
+	cn_unlock(&cn_cuda_table_lock);
+	return spare;
+}
+
+/* Goal: a record that a thread has taken for a stream while the context ended serves one stream after that, not two. */
+TEST(a_record_in_hand_when_its_context_ends)
+{
+	enum { STREAMS = 4 };
+	struct latecomer latecomer;
+	struct cn_cuda_place places[STREAMS];
+	CUstream streams[STREAMS];
+	pthread_t thread;
+
+	ASSERT_OK(DRIVER(cuCtxCreate)(&latecomer.context, NULL, 0, 0));
+	for (unsigned i = 0; i < STREAMS; i++) {
+		streams[i] = new_stream();
+		look_until(point_of(find(streams[i])));
+	}
+	struct cn_cuda_context *context = cn_cuda_stream_of(find(streams[0]).queue)->context;
+	for (unsigned i = 0; i < STREAMS; i++)
+		end_stream(streams[i]);
+	latecomer.stream = new_stream();
+	find(latecomer.stream); /* looks at those that are gone, and takes one */
+	struct cn_cuda_stream *spare = spare_of(context);
+	ASSERT(spare && spare->next_in_list);
+	latecomer.stream = new_stream();
+
+	cn_quick_lock(&spare->followed_lock); /* where the record is about to be opened */
+	ASSERT_EQ(0, pthread_create(&thread, NULL, find_late, &latecomer));
+	while (spare_of(context) == spare)
+		sched_yield();
+	uint64_t life = cn_cuda_context_ending(latecomer.context);
+	ASSERT_OK(DRIVER(cuCtxDestroy)(latecomer.context));
+	cn_cuda_context_over(latecomer.context, life);
+	cn_quick_unlock(&spare->followed_lock);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, latecomer.result);
+
+	ASSERT_OK(DRIVER(cuCtxCreate)(&latecomer.context, NULL, 0, 0));
+	for (unsigned i = 0; i < STREAMS; i++) {
+		streams[i] = new_stream();
+		places[i] = find(streams[i]);
+		ASSERT_EQ(context, cn_cuda_stream_of(places[i].queue)->context);
+		for (unsigned j = 0; j < i; j++)
+			ASSERT(places[j].queue != places[i].queue);
+	}
+	life = cn_cuda_context_ending(latecomer.context);
+	ASSERT_OK(DRIVER(cuCtxDestroy)(latecomer.context));
+	cn_cuda_context_over(latecomer.context, life);
+}
+
 /* ---- All at once ---- */
 
 enum { RACERS = 4, RACE_ROUNDS = 400 / HARNESS_SLOWDOWN };

@@ -432,3 +432,23 @@ TEST(memory_of_a_context_that_ends)
 	ASSERT_EQ(0, pthread_join(destroyer, NULL));
 	gate_free(gate);
 }
+
+static CUresult submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+		       struct cn_point *ret_point)
+{
+	happen();
+	return cn_host_device_ops.submit(queue, owner, operation, ret_point);
+}
+
+/* Goal: memory that a context did not find when it ended, because it was about to be freed, does not outlive it. */
+TEST(memory_that_is_freed_in_a_stream_while_its_context_ends)
+{
+	struct cn_memory memory;
+
+	ASSERT_OK(cuMemAlloc(&used, BYTES));
+	arrange(renew_primary);
+	ops.submit = submit;
+	ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFreeAsync(used, NULL));
+	ASSERT_HAPPENED();
+	ASSERT(!cn_memory_find(used, &memory));
+}

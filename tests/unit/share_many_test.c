@@ -263,6 +263,36 @@ TEST(who_asks_sees_what_is)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
+/* Goal: a picture shows no block as held by somebody that nobody holds. */
+TEST(a_picture_shows_what_is_held)
+{
+	enum { CELLS = 128, EACH = SHARE_CHUNK / CELLS };
+	static cenote_cell cells[CELLS];
+	CUdeviceptr blocks[2];
+	unsigned held = 0;
+
+	gather(SHARE_CHUNK);
+	for (unsigned i = 0; i < 2; i++)
+		blocks[i] = share_allocate(crowd.pool, EACH, NULL);
+	uint64_t slot = name_block(blocks[0]).slot;
+	name_block(blocks[1]);
+	hold(3, slot);
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+	ASSERT_OK(cuStreamSynchronize(NULL));
+	ASSERT_OK(cenote_survey_picture(cn_export_after(0)->id, cells, CELLS, NULL));
+	for (unsigned i = 0; i < CELLS; i++)
+		if (cells[i].kind == CENOTE_CELL_DEFERRED) {
+			ASSERT_NE(0u, cells[i].importer);
+			held++;
+		}
+	ASSERT_EQ(1u, held);
+	let_go(3, slot);
+	disperse();
+	share_await_used(crowd.pool, 0);
+	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
+}
+
 /* Goal: a pool that is destroyed ends with its last block, though that has not been looked for. */
 TEST(a_pool_ends_with_what_was_put_off)
 {

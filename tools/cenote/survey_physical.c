@@ -191,8 +191,8 @@ static int compare_files(const void *left, const void *right)
 	return order;
 }
 
-/* Those that more than one process has. NULL: there is none, or no memory. */
-static struct file *find_files(const struct sightings *all, size_t *ret_count)
+/* Those that more than one process has. False: there is no memory for them. */
+static bool find_files(const struct sightings *all, struct file **ret_files, size_t *ret_count)
 {
 	struct file *files = NULL;
 	size_t count = 0;
@@ -208,13 +208,14 @@ static struct file *find_files(const struct sightings *all, size_t *ret_count)
 		struct file *more = one_more(files, count, sizeof *files);
 		if (!more) {
 			free(files);
-			return NULL;
+			return false;
 		}
 		files = more;
 		files[count++] = file;
 	}
+	*ret_files = files;
 	*ret_count = count;
-	return files;
+	return true;
 }
 
 static bool add_physical(struct survey *survey, const struct file *file)
@@ -253,7 +254,7 @@ void survey_find_physical(struct survey *survey)
 	if (all.count) {
 		qsort(all.list, all.count, sizeof *all.list, compare_sightings);
 		merge_sightings(&all);
-		files = find_files(&all, &count);
+		survey->physical_known &= find_files(&all, &files, &count);
 	}
 	if (count)
 		qsort(files, count, sizeof *files, compare_files);

@@ -186,8 +186,7 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	if (!ours)
 		return;
 	atomic_fetch_add(&cn_cuda_serial, 1);
-	struct cn_cuda_stream *first = atomic_load(&context->streams);
-	for (struct cn_cuda_stream *stream = first; stream; stream = stream->next)
+	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next)
 		end_stream(stream);
 	cn_lock(&context->lock);
 	context->event_count = 0;
@@ -197,7 +196,9 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	context->dying = NULL;
 	context->dying_end = &context->dying;
 	context->spare = NULL;
-	for (struct cn_cuda_stream *stream = first; stream; stream = stream->next) {
+	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
+		if (stream->in_hand) /* who has it finds that the context is over, and gives it back */
+			continue;
 		stream->next_in_list = context->spare;
 		context->spare = stream;
 	}
@@ -231,8 +232,10 @@ CUcontext cn_cuda_any_context(const struct cn_device *device)
 {
 	CUcontext handle = NULL;
 
+	cn_lock(&cn_cuda_table_lock); /* a record that is nobody's may become another device's */
 	for (struct cn_cuda_context *context = atomic_load(&contexts); context && !handle; context = context->next)
 		if (context->device == device && !atomic_load(&context->ending))
 			handle = atomic_load(&context->handle);
+	cn_unlock(&cn_cuda_table_lock);
 	return handle;
 }

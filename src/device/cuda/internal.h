@@ -82,7 +82,8 @@ struct cn_cuda_stream {
 	unsigned mark_count;
 	_Atomic uint64_t pending_ns; /* when the driver was asked last and there was something to wait for */
 
-	struct cn_cuda_stream *next_in_list; /* of spare or dying ones */
+	struct cn_cuda_stream *next_in_list; /* of spare or dying ones; this and the next are the table's to guard */
+	bool in_hand;                        /* a thread has it, to open it or to look at it: it is in no list */
 	struct cn_cuda_stream *next_noted;
 
 	struct cn_quick_lock note_lock; /* guards what follows */

@@ -195,8 +195,10 @@ static struct cn_cuda_stream *take_spare(struct cn_cuda_context *context)
 {
 	struct cn_cuda_stream *stream = context->spare;
 
-	if (stream)
+	if (stream) {
 		context->spare = stream->next_in_list;
+		stream->in_hand = true;
+	}
 	return stream;
 }
 
@@ -210,6 +212,7 @@ static void reap(struct cn_cuda_context *context)
 			context->dying = stream->next_in_list;
 			if (!context->dying)
 				context->dying_end = &context->dying;
+			stream->in_hand = true;
 		}
 		cn_unlock(&cn_cuda_table_lock);
 		if (!stream)
@@ -221,6 +224,7 @@ static void reap(struct cn_cuda_context *context)
 		if (over)
 			atomic_store(&stream->state, CN_CUDA_SPARE);
 		cn_lock(&cn_cuda_table_lock);
+		stream->in_hand = false;
 		stream->next_in_list = over ? context->spare : NULL;
 		if (over) {
 			context->spare = stream;
@@ -252,6 +256,7 @@ static struct cn_cuda_stream *take_record(struct cn_cuda_context *context)
 	memset(stream, 0, sizeof *stream);
 	atomic_store(&stream->first_due, UINT64_MAX);
 	stream->context = context;
+	stream->in_hand = true;
 	stream->next = atomic_load(&context->streams);
 	while (!atomic_compare_exchange_weak(&context->streams, &stream->next, stream))
 		;
@@ -261,18 +266,18 @@ static struct cn_cuda_stream *take_record(struct cn_cuda_context *context)
 static void give_record(struct cn_cuda_stream *stream)
 {
 	cn_lock(&cn_cuda_table_lock);
+	stream->in_hand = false;
 	stream->next_in_list = stream->context->spare;
 	stream->context->spare = stream;
 	cn_unlock(&cn_cuda_table_lock);
 }
 
-/* A record for a stream that has none. */
+/* A record for a stream that has none. It stays in hand until it is entered somewhere, or given back. */
 static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum cn_cuda_kind kind, CUstream handle,
-					  bool blocking, uint64_t *ret_owner)
+					  bool blocking)
 {
 	struct cn_cuda_stream *stream = take_record(context);
 
-	*ret_owner = atomic_fetch_add(&last_owner, 1) + 1;
 	if (!stream)
 		return NULL;
 	cn_cuda_follow_open(stream);
@@ -284,25 +289,21 @@ static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum 
 	stream->thread = kind == CN_CUDA_PER_THREAD ? cn_cuda_thread() : 0;
 	atomic_store(&stream->pending_ns, 0);
 	atomic_store(&stream->state, CN_CUDA_LIVE);
-	atomic_store(&stream->queue.owner, *ret_owner);
+	atomic_store(&stream->queue.owner, atomic_fetch_add(&last_owner, 1) + 1);
 	cn_unlock(&stream->lock);
 	return stream;
 }
 
-/* It was not needed after all. If its context has ended, it is a spare one already, or serves another stream. */
-static void unopen_record(struct cn_cuda_stream *stream, uint64_t owner)
+/* It was not needed after all. */
+static void unopen_record(struct cn_cuda_stream *stream)
 {
 	cn_lock(&stream->lock);
-	bool ours = atomic_load(&stream->queue.owner) == owner;
-	if (ours) {
-		atomic_store(&stream->queue.owner, 0);
-		atomic_store(&stream->state, CN_CUDA_SPARE);
-		stream->handle = NULL;
-		stream->thread = 0;
-	}
+	atomic_store(&stream->queue.owner, 0);
+	atomic_store(&stream->state, CN_CUDA_SPARE);
+	stream->handle = NULL;
+	stream->thread = 0;
 	cn_unlock(&stream->lock);
-	if (ours)
-		give_record(stream);
+	give_record(stream);
 }
 
 /* ---- Finding ---- */
@@ -327,7 +328,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 {
 	struct cn_cuda_context *context;
 	CUcontext context_handle;
-	uint64_t life = 0, owner = 0;
+	uint64_t life = 0;
 	CUresult result = cn_cuda.cuStreamGetCtx(handle, &context_handle);
 
 	if (result)
@@ -337,7 +338,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 		return result;
 	struct entry *entry = malloc(sizeof *entry);
 	struct cn_cuda_stream *stream =
-		entry ? open_record(context, CN_CUDA_ORDINARY, handle, is_blocking(handle), &owner) : NULL;
+		entry ? open_record(context, CN_CUDA_ORDINARY, handle, is_blocking(handle)) : NULL;
 	if (!stream) {
 		free(entry);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
@@ -349,6 +350,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 		struct entry **bucket = bucket_of(handle);
 		*entry = (struct entry){.next = *bucket, .handle = handle, .stream = stream};
 		*bucket = entry;
+		stream->in_hand = false;
 	}
 	struct cn_cuda_stream *found = other ? other->stream : alive ? stream : NULL;
 	*ret_place = found ? place_of(found) : (struct cn_cuda_place){.owner = 0};
@@ -356,7 +358,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 	cn_unlock(&cn_cuda_table_lock);
 	if (!entered) { /* another thread was quicker, or has ended the context */
 		free(entry);
-		unopen_record(stream, owner);
+		unopen_record(stream);
 	}
 	return CUDA_SUCCESS;
 }
@@ -423,21 +425,26 @@ static bool enter_own(struct cn_cuda_stream *stream)
 static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn_cuda_place *ret_place)
 {
 	struct cn_cuda_context *context;
-	struct cn_cuda_stream *other = NULL;
-	uint64_t life = 0, owner = 0;
+	struct cn_cuda_stream *other;
+	uint64_t life = 0;
 	CUresult result = cn_cuda_context_get(handle, &context, &life);
 
 	if (result)
 		return result;
-	*ret_place = find_default(handle, kind); /* it may have been left alone until now, and be there */
-	if (ret_place->queue)
+	/* It may have been left alone until now, and be there. */
+	cn_lock(&cn_cuda_table_lock);
+	other = atomic_load(&context->life) == life ? find_default_locked(context, kind) : NULL;
+	if (other)
+		*ret_place = place_of(other);
+	cn_unlock(&cn_cuda_table_lock);
+	if (other)
 		return CUDA_SUCCESS;
-	struct cn_cuda_stream *stream = open_record(
-		context, kind, kind == CN_CUDA_LEGACY ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD, true, &owner);
+	struct cn_cuda_stream *stream =
+		open_record(context, kind, kind == CN_CUDA_LEGACY ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD, true);
 	if (!stream)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
 	if (kind == CN_CUDA_PER_THREAD && !enter_own(stream)) {
-		unopen_record(stream, owner);
+		unopen_record(stream);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's record of its stream");
 	}
 	cn_lock(&cn_cuda_table_lock);
@@ -447,9 +454,12 @@ static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn
 	if (alive && kind == CN_CUDA_LEGACY && !other)
 		context->legacy = stream;
 	*ret_place = alive ? place_of(other ? other : stream) : (struct cn_cuda_place){.owner = 0};
+	bool entered = alive && !other;
+	if (entered)
+		stream->in_hand = false;
 	cn_unlock(&cn_cuda_table_lock);
-	if (!alive || other)
-		unopen_record(stream, owner);
+	if (!entered)
+		unopen_record(stream);
 	return CUDA_SUCCESS;
 }
 

@@ -82,7 +82,8 @@ static inline struct cn_queue *cn_cuda_known(CUstream handle)
 }
 static inline bool cn_cuda_place_stands(const struct cn_cuda_place *place)
 {
-	return atomic_load_explicit(&place->queue->owner, memory_order_acquire) == place->owner;
+	/* Without an owner it was found while it was being destroyed. */
+	return place->owner && atomic_load_explicit(&place->queue->owner, memory_order_acquire) == place->owner;
 }
 /* Was there a stream with this handle, and is there none now? */
 bool cn_cuda_is_destroyed(CUstream handle);
