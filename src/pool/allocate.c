@@ -204,7 +204,7 @@ static __attribute__((noinline)) void raise_high(struct cn_cache *cache)
 	struct cn_pool *pool = cache->pool;
 	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 
-	/* Others change the credits while they are added up: a block that went may be in the sum, and one in its place. */
+	/* Others change the credits meanwhile: a block that went may be in the sum, and another in its place. */
 	for (uint64_t again; used > high && (again = cn_pool_used(pool)) < used;)
 		used = again;
 	while (used > high)
