@@ -3,6 +3,7 @@
  * Chapter "vmm_use": who may touch mapped memory, what copies, fills and kernels do where they may not, and what is
  * said of its addresses.
  */
+#include "attribute.h"
 #include "calls.h"
 #include "vmm.h"
 
@@ -482,16 +483,17 @@ GROUP(numa_memory)
 /* An attribute's value in words, addresses relative to `base`, sizes in granules where they are whole. */
 static const char *describe(int attribute, const unsigned char *value, CUdeviceptr base, CUcontext context)
 {
-	static char text[64];
+	const char *words = attribute_words(attribute, value, base, context);
 	uint64_t wide;
 	uint32_t narrow;
 
 	memcpy(&wide, value, sizeof wide);
 	memcpy(&narrow, value, sizeof narrow);
+	if (!words)
+		return narrow == value[0] ? ask_name("int %d", (int)value[0]) : ask_name("byte %d", (int)value[0]);
 	if (wide == 0x7777777777777777)
-		return "untouched";
+		return words;
 	switch (attribute) {
-	case CU_POINTER_ATTRIBUTE_CONTEXT: return wide == (uintptr_t)context ? "its" : wide ? "another" : "NULL";
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -500,27 +502,12 @@ static const char *describe(int attribute, const unsigned char *value, CUdevicep
 			return "NULL";
 		if (wide - base >= 16 * grain)
 			return "far";
-		snprintf(text, sizeof text, "granule %d and %d", (int)((wide - base) / grain),
-			 (int)((wide - base) % grain));
-		return text;
-	case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-	case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return wide ? "set" : "zero";
+		return ask_name("granule %d and %d", (int)((wide - base) / grain), (int)((wide - base) % grain));
 	case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
 	case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-		if (wide && wide % grain == 0)
-			snprintf(text, sizeof text, "%llu granules", (unsigned long long)(wide / grain));
-		else
-			snprintf(text, sizeof text, "%llu", (unsigned long long)wide);
-		return text;
-	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-		snprintf(text, sizeof text, "%llu", (unsigned long long)wide);
-		return text;
-	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: snprintf(text, sizeof text, "%d", (int)narrow); return text;
-	default: snprintf(text, sizeof text, narrow == value[0] ? "int %d" : "byte %d", (int)value[0]); return text;
+		return wide && wide % grain == 0 ? ask_name("%llu granules", (unsigned long long)(wide / grain))
+						 : words;
+	default: return words;
 	}
 }
 

@@ -240,16 +240,23 @@ TEST(legacy_memory_and_who_has_it_open)
 	close(socks[1]);
 }
 
+static CUevent share_event(CUipcEventHandle *ret_handle)
+{
+	CUevent event;
+
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cuIpcGetEventHandle(ret_handle, event));
+	return event;
+}
+
 /* Goal: the same of events; one whose connection ends has them no more. */
 TEST(events_and_who_has_them_open)
 {
 	CUipcEventHandle handle;
-	CUevent event;
 
 	if (test_on_gpu())
 		SKIP("events are the driver's");
-	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
-	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+	CUevent event = share_event(&handle);
 	int sock = call_own();
 	open_by_hand(sock, &handle, CN_MESSAGE_EVENT);
 	open_by_hand(sock, &handle, CN_MESSAGE_EVENT);
@@ -274,12 +281,10 @@ TEST(openers_of_very_much)
 {
 	enum { COUNT = 1500 };
 	CUipcEventHandle handle;
-	CUevent event;
 
 	if (test_on_gpu())
 		SKIP("events are the driver's");
-	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
-	ASSERT_OK(cuIpcGetEventHandle(&handle, event));
+	CUevent event = share_event(&handle);
 	int sock = call_own();
 	for (unsigned i = 0; i < COUNT; i++)
 		open_by_hand(sock, &handle, CN_MESSAGE_EVENT);

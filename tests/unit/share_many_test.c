@@ -235,23 +235,31 @@ TEST(a_wait_gives_memory_back)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: who asks sees no block as exported, or waiting for an importer, that is not; and each that is. */
-TEST(who_asks_sees_what_is)
+/* Two exported blocks are freed, of which the fourth importer holds one: its slot. */
+static uint64_t free_two_one_held(size_t bytes)
 {
-	cenote_importer importers[IMPORTERS];
 	CUdeviceptr blocks[2];
-	uint64_t deferred = 0;
-	size_t count;
 
-	gather(SHARE_CHUNK);
 	for (unsigned i = 0; i < 2; i++)
-		blocks[i] = share_allocate(crowd.pool, BLOCK, NULL);
+		blocks[i] = share_allocate(crowd.pool, bytes, NULL);
 	uint64_t slot = name_block(blocks[0]).slot;
 	name_block(blocks[1]);
 	hold(3, slot);
 	for (unsigned i = 0; i < 2; i++)
 		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL));
+	return slot;
+}
+
+/* Goal: who asks sees no block as exported, or waiting for an importer, that is not; and each that is. */
+TEST(who_asks_sees_what_is)
+{
+	cenote_importer importers[IMPORTERS];
+	uint64_t deferred = 0;
+	size_t count;
+
+	gather(SHARE_CHUNK);
+	uint64_t slot = free_two_one_held(BLOCK);
 	ASSERT_OK(cenote_pool_importers(crowd.pool, importers, sizeof *importers, IMPORTERS, &count));
 	ASSERT_EQ(IMPORTERS, count);
 	for (unsigned i = 0; i < IMPORTERS; i++)
@@ -268,18 +276,10 @@ TEST(a_picture_shows_what_is_held)
 {
 	enum { CELLS = 128, EACH = SHARE_CHUNK / CELLS };
 	static cenote_cell cells[CELLS];
-	CUdeviceptr blocks[2];
 	unsigned held = 0;
 
 	gather(SHARE_CHUNK);
-	for (unsigned i = 0; i < 2; i++)
-		blocks[i] = share_allocate(crowd.pool, EACH, NULL);
-	uint64_t slot = name_block(blocks[0]).slot;
-	name_block(blocks[1]);
-	hold(3, slot);
-	for (unsigned i = 0; i < 2; i++)
-		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
-	ASSERT_OK(cuStreamSynchronize(NULL));
+	uint64_t slot = free_two_one_held(EACH);
 	ASSERT_OK(cenote_survey_picture(cn_export_after(0)->id, cells, CELLS, NULL));
 	for (unsigned i = 0; i < CELLS; i++)
 		if (cells[i].kind == CENOTE_CELL_DEFERRED) {
