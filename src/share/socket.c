@@ -449,30 +449,21 @@ static CUresult connect_to(const struct sockaddr_un *address, int *ret_sock)
 	return CUDA_SUCCESS;
 }
 
-/* Decimal digits and a zero behind them; returns where that stands. */
-static char *put_number(char *at, unsigned number)
-{
-	char digits[12], *digit = digits + sizeof digits;
-
-	do
-		*--digit = (char)('0' + number % 10);
-	while (number /= 10);
-	size_t length = (size_t)(digits + sizeof digits - digit);
-	memcpy(at, digit, length);
-	at[length] = 0;
-	return at + length;
-}
-
 /* fill_address() of a descriptor alone, without the time that snprintf() takes who is seldom called. */
 static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
 {
 	static const char folder[] = "/proc/self/fd/";
+	char digits[12], *digit = digits + sizeof digits;
 
 	if (path_fd < 0)
 		return false;
+	*--digit = 0;
+	do
+		*--digit = (char)('0' + path_fd % 10);
+	while (path_fd /= 10);
 	*ret_address = (struct sockaddr_un){.sun_family = AF_UNIX};
 	memcpy(ret_address->sun_path, folder, sizeof folder);
-	put_number(ret_address->sun_path + sizeof folder - 1, (unsigned)path_fd);
+	memcpy(ret_address->sun_path + sizeof folder - 1, digit, (size_t)(digits + sizeof digits - digit));
 	return true;
 }
 
@@ -493,28 +484,13 @@ CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
 }
 
 /* The system looks for the socket first, and then at its kind. */
-static bool finds_socket(int sock, const struct sockaddr_un *address)
-{
-	return connect(sock, (const struct sockaddr *)address, sizeof *address) && errno == EPROTOTYPE;
-}
-
-/*
- * By number the system finds a process quicker than by `self`. Where /proc counts processes otherwise than we do, the
- * number is none or another's: then a socket may be found that is not the one, and connecting will show it.
- */
 bool cn_wire_is_there(int path_fd)
 {
-	static _Atomic unsigned process;
-	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/proc/"};
+	struct sockaddr_un address;
 	int sock = open_prober();
 
-	if (sock < 0 || path_fd < 0)
-		return false;
-	if (!process)
-		process = (unsigned)getpid();
-	char *end = put_number(address.sun_path + strlen("/proc/"), process);
-	put_number(stpcpy(end, "/fd/"), (unsigned)path_fd);
-	return finds_socket(sock, &address) || (fill_path(path_fd, &address) && finds_socket(sock, &address));
+	return sock >= 0 && fill_path(path_fd, &address) &&
+	       connect(sock, (const struct sockaddr *)&address, sizeof address) && errno == EPROTOTYPE;
 }
 
 CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
