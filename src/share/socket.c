@@ -502,14 +502,20 @@ CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
 	return connect_to(&address, ret_sock);
 }
 
+static bool has_name(int directory_fd, const char *name)
+{
+	return !faccessat(directory_fd, name, F_OK, 0) || errno != ENOENT;
+}
+
 static CUresult connect_in(int directory_fd, const char *name, const char *what, int *ret_sock)
 {
-	CUresult result;
+	CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
 
-	if (faccessat(directory_fd, name, F_OK, 0) && errno == ENOENT)
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
-	else
+	if (has_name(directory_fd, name))
 		result = cn_wire_connect_in(directory_fd, name, ret_sock);
+	/* A sweeper may have taken it away just now. */
+	if (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name))
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
 	close(directory_fd);
 	return result;
 }
