@@ -42,7 +42,7 @@ static const struct cn_gpu_call entry_calls[] = {
 };
 
 static const struct cn_gpu_call *const tables[] = {
-	entry_calls,         cn_gpu_callback_calls, cn_gpu_event_calls,
+	entry_calls,         cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
 	cn_gpu_memory_calls, cn_gpu_pool_calls,     cn_gpu_stream_calls,
 };
 

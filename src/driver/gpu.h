@@ -7,10 +7,10 @@
  * GPU, they are set anew: to the driver's function, so that such a call costs one jump; or to one of the gpu_… files,
  * which look at a call on its way to the driver; or they stay, for what is Cenote's: the pools.
  *
- * gpu.c sets the slots; gpu_stream.c sees streams, contexts and captures; gpu_event.c events; gpu_callback.c what
- * streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a pool's; gpu_pool.c has the
- * calls of pools, and hands those to the driver whose pool is the driver's: managed ones, and what a capturing stream
- * allocates.
+ * gpu.c sets the slots; gpu_stream.c sees streams and contexts, gpu_capture.c captures, gpu_event.c events, and
+ * gpu_callback.c what streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a
+ * pool's; gpu_pool.c has the calls of pools, and hands those to the driver whose pool is the driver's: managed ones,
+ * and what a capturing stream allocates.
  */
 #ifndef CN_DRIVER_GPU_H
 #define CN_DRIVER_GPU_H
@@ -48,8 +48,8 @@ struct cn_gpu_call {
 	int since;
 };
 /* Ended by a row without a symbol. */
-extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_event_calls[], cn_gpu_memory_calls[],
-	cn_gpu_pool_calls[], cn_gpu_stream_calls[];
+extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_capture_calls[], cn_gpu_event_calls[],
+	cn_gpu_memory_calls[], cn_gpu_pool_calls[], cn_gpu_stream_calls[];
 
 /*
  * pool_use.c: the calls of pools with a stream of the driver's, as programs make them. cn_gpu_alloc_from_pool_async()

@@ -45,6 +45,12 @@ static inline bool cn_gpu_has_pools(void)
 	       __builtin_expect(atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1, 1);
 }
 
+/* The same of what is known also without pools. */
+static inline bool cn_gpu_is_watched(void)
+{
+	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
+}
+
 static inline CUstream cn_gpu_own_stream(CUstream stream)
 {
 	return stream ? stream : CU_STREAM_PER_THREAD;
@@ -69,6 +75,13 @@ CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream);
 
 /* gpu_stream.c: cuStreamCreate(), as a program calls it. */
 CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags);
+
+/*
+ * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that
+ * was the last before. 0: there was none.
+ */
+uint64_t cn_gpu_last_capture(void);
+void cn_gpu_captures_over(uint64_t last, CUstream stream, CUcontext context);
 
 /* gpu_event.c: the driver's own cuCtxRecordEvent(). NULL: it is older than CUDA 12.5. */
 typedef CUresult (*cn_gpu_context_recorder)(void *context, CUevent event);

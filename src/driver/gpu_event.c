@@ -120,12 +120,18 @@ static struct entry *open_entry(struct bucket *bucket, CUevent event)
 	return entry;
 }
 
+/* Not in a forked child, which may destroy what it has inherited: there a bucket may be locked for ever. */
+static bool has_table(void)
+{
+	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
+}
+
 /* The event is no more, or another one. */
 static void forget(CUevent event)
 {
 	struct bucket *bucket = bucket_of(event);
 
-	if (!event || !find(bucket, event))
+	if (!event || !has_table() || !find(bucket, event))
 		return;
 	cn_quick_lock(&bucket->lock);
 	struct entry *entry = find(bucket, event);
@@ -146,7 +152,7 @@ static void forget(CUevent event)
 static void lose(CUevent event, bool outside)
 {
 	struct bucket *bucket = bucket_of(event);
-	struct entry *entry = event ? open_entry(bucket, event) : NULL;
+	struct entry *entry = event && has_table() ? open_entry(bucket, event) : NULL;
 
 	if (!entry)
 		return;

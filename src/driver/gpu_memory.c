@@ -13,7 +13,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { STEP_BYTES = 32 * 1024 * 1024 }; /* ranges of pools begin and end at multiples of this */
+enum { STEP_BYTES = 32 * 1024 * 1024 };   /* ranges of pools begin and end at multiples of this */
+#define ADDRESSES_END ((uint64_t)1 << 48) /* no pool's are above */
 
 DRIVER(cuMemFree);
 DRIVER(cuMemGetAddressRange);
@@ -243,9 +244,12 @@ static bool touches_pool(CUdeviceptr start, size_t bytes)
 {
 	if (!cn_gpu_has_pools())
 		return false;
-	bool touches = cn_gpu_is_ours(start) ||
-		       (bytes && bytes - 1 <= UINT64_MAX - start && cn_gpu_is_ours(start + bytes - 1));
-	for (size_t step = STEP_BYTES; step < bytes && !touches && step <= UINT64_MAX - start; step += STEP_BYTES)
+	if (start >= ADDRESSES_END)
+		return false;
+	if (bytes > ADDRESSES_END - start)
+		bytes = ADDRESSES_END - start;
+	bool touches = cn_gpu_is_ours(start) || (bytes && cn_gpu_is_ours(start + bytes - 1));
+	for (size_t step = STEP_BYTES; step < bytes && !touches; step += STEP_BYTES)
 		touches = cn_gpu_is_ours(start + step);
 	return touches;
 }

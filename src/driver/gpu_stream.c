@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams, contexts and captures on a GPU: what the pools must see of them on the way to the driver.
+ * Streams and contexts on a GPU: what the pools must see of them on the way to the driver.
  *
  * A stream that is destroyed takes its mark with it, so what it freed is marked first (device/cuda/stream.h). A program
  * that has waited for a stream or a context has seen all reached that came before: the span ends before the driver's
- * call, and after it the pools are told. A capture makes a stream untouchable, and is counted from before the driver
- * begins it until the driver says that it has ended.
+ * call, and after it the pools are told. Captures end with their streams and contexts, too (gpu_capture.c).
  */
 #include "driver/gpu_calls.h"
 
@@ -13,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { MARK_PATIENCE_NS = 1000000 };
+enum { MARK_PATIENCE_NS = 100000 };
 
 /* ---- The streams of a context ---- */
 
@@ -75,21 +74,18 @@ DRIVER(cuWaitExternalSemaphoresAsync);
  * Which handles are those of destroyed streams is known also without pools: the driver follows such a handle into
  * memory that is not its own.
  */
-static bool is_watched(void)
-{
-	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
-}
-
 bool cn_gpu_stream_is_gone(CUstream stream)
 {
-	return cn_on_gpu && is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+	return cn_on_gpu && cn_gpu_is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
 	       cn_cuda_is_destroyed(stream);
 }
 
 static CUresult created(CUresult result, const CUstream *stream)
 {
-	if (!result && is_watched())
+	if (!result && cn_gpu_is_watched()) {
 		cn_cuda_created(*stream);
+		cn_gpu_captures_over(cn_gpu_last_capture(), *stream, NULL);
+	}
 	return result;
 }
 
@@ -114,10 +110,13 @@ static CUresult gpu_green_ctx_stream_create(CUstream *ret_stream, void *context,
 
 static CUresult destroy(CUstream stream, CUresult (*driver)(CUstream stream))
 {
-	if (!is_watched() || (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+	if (!cn_gpu_is_watched() || (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
 		return driver(stream);
 	struct cn_queue *queue = cn_cuda_known(stream);
+	uint64_t last = cn_gpu_last_capture();
 	CUresult result = cn_cuda_destroy(stream, driver);
+	if (!result)
+		cn_gpu_captures_over(last, stream, NULL);
 	if (result || !queue)
 		return result;
 	cn_device_ops->queue_look(queue);
@@ -258,10 +257,17 @@ static bool is_alive(CUcontext context)
 	return ask && !((__typeof__(&cuCtxGetApiVersion))ask)(context, &version);
 }
 
+/* Does anybody want to know of a context's end? */
+static bool is_seen(void)
+{
+	return cn_gpu_has_pools() || (cn_gpu_is_watched() && cn_gpu_last_capture());
+}
+
 /* A context that may end by the call under way. */
 struct ending {
 	CUcontext context;     /* NULL: none */
 	uint64_t life;         /* see cn_cuda_context_ending() */
+	uint64_t last_capture; /* of those that may end with it */
 	unsigned long long id; /* the driver's; 0: it does not say */
 	struct cn_gpu_points points;
 };
@@ -281,6 +287,7 @@ static void begin_end(struct ending *ending, CUcontext context)
 	if (!context)
 		return;
 	cn_gpu_gather(context, &ending->points);
+	ending->last_capture = cn_gpu_last_capture();
 	ending->life = cn_cuda_context_ending(context);
 	/* After that: one of an earlier context would say that this one has ended. */
 	ending->id = id_of(context);
@@ -291,6 +298,7 @@ static void end_end(struct ending *ending, bool over)
 	if (!ending->context)
 		return;
 	if (over) {
+		cn_gpu_captures_over(ending->last_capture, NULL, ending->context);
 		cn_cuda_context_over(ending->context, ending->life);
 		settle(&ending->points);
 	} else {
@@ -304,7 +312,7 @@ static CUresult end_context(CUcontext context, context_call driver)
 {
 	struct ending ending;
 
-	if (!cn_gpu_has_pools())
+	if (!is_seen())
 		return driver(context);
 	begin_end(&ending, context);
 	CUresult result = driver(context);
@@ -327,7 +335,7 @@ static CUresult gpu_ctx_detach(CUcontext context)
 {
 	struct ending ending;
 
-	if (!cn_gpu_has_pools())
+	if (!is_seen())
 		return CALL_AS(cuCtxDetach, context_call)(context);
 	begin_end(&ending, context);
 	CUresult result = CALL_AS(cuCtxDetach, context_call)(context);
@@ -349,14 +357,25 @@ static bool has_primary_ended(CUdevice device, const struct ending *ending)
 	return !is_primary_active(device) || (ending->context && id_of(ending->context) != ending->id);
 }
 
+/*
+ * It has one handle for good, also when it has been made anew, so it is asked for once. Meanwhile we have the context
+ * with the program, and may be the last who has it.
+ */
 CUcontext cn_gpu_primary(CUdevice device)
 {
+	static _Atomic(CUcontext) primaries[CN_DEVICE_MAX];
 	void *retain = cn_cuda_function("cuDevicePrimaryCtxRetain", 7000, false);
-	CUcontext context = NULL;
+	struct ending ending;
 
-	if (!retain || !is_primary_active(device) || ((__typeof__(&cuDevicePrimaryCtxRetain))retain)(&context, device))
+	if (!retain || device < 0 || device >= CN_DEVICE_MAX || !is_primary_active(device))
 		return NULL;
+	CUcontext context = atomic_load(&primaries[device]);
+	if (context || ((__typeof__(&cuDevicePrimaryCtxRetain))retain)(&context, device))
+		return context;
+	begin_end(&ending, context);
 	CALL(cuDevicePrimaryCtxRelease)(device);
+	end_end(&ending, has_primary_ended(device, &ending));
+	atomic_store(&primaries[device], context);
 	return context;
 }
 
@@ -365,7 +384,7 @@ static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
 {
 	struct ending ending;
 
-	if (!cn_gpu_has_pools())
+	if (!is_seen())
 		return driver(device);
 	begin_end(&ending, cn_gpu_primary(device));
 	CUresult result = driver(device);
@@ -413,7 +432,7 @@ static CUresult gpu_green_ctx_destroy(void *green)
 	struct ending ending, primary;
 	CUdevice device = CU_DEVICE_INVALID;
 
-	if (!cn_gpu_has_pools())
+	if (!is_seen())
 		return CALL_AS(cuGreenCtxDestroy, context_call)(green);
 	begin_end(&ending, context_of_green(green, &device));
 	begin_end(&primary, ending.context ? cn_gpu_primary(device) : NULL);
@@ -421,77 +440,6 @@ static CUresult gpu_green_ctx_destroy(void *green)
 	end_end(&primary, has_primary_ended(device, &primary));
 	end_end(&ending, !result);
 	return result;
-}
-
-/* ---- Captures ---- */
-
-DRIVER(cuStreamBeginCapture);
-DRIVER(cuStreamBeginCapture_v2);
-DRIVER(cuStreamBeginCaptureToGraph);
-DRIVER(cuStreamEndCapture);
-
-typedef CUresult (*begin_v1)(CUstream stream);
-typedef CUresult (*begin_v2)(CUstream stream, CUstreamCaptureMode mode);
-typedef CUresult (*begin_to_graph)(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-				   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode);
-typedef CUresult (*end_capture)(CUstream stream, CUgraph *ret_graph);
-
-static CUresult began(CUresult result)
-{
-	if (result)
-		cn_cuda_capture_ended();
-	return result;
-}
-
-static CUresult gpu_begin_capture(CUstream stream)
-{
-	cn_cuda_capture_began();
-	return began(CALL_AS(cuStreamBeginCapture, begin_v1)(stream));
-}
-
-static CUresult gpu_begin_capture_ptsz(CUstream stream)
-{
-	return gpu_begin_capture(cn_gpu_own_stream(stream));
-}
-
-static CUresult gpu_begin_capture_v2(CUstream stream, CUstreamCaptureMode mode)
-{
-	cn_cuda_capture_began();
-	return began(CALL_AS(cuStreamBeginCapture_v2, begin_v2)(stream, mode));
-}
-
-static CUresult gpu_begin_capture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
-{
-	return gpu_begin_capture_v2(cn_gpu_own_stream(stream), mode);
-}
-
-static CUresult gpu_begin_capture_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-					   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
-{
-	cn_cuda_capture_began();
-	return began(CALL_AS(cuStreamBeginCaptureToGraph, begin_to_graph)(stream, graph, nodes, edges, count, mode));
-}
-
-static CUresult gpu_begin_capture_to_graph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-						const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
-{
-	return gpu_begin_capture_to_graph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
-}
-
-/* Not every call ends a capture, and one that was spoilt ends with an error: only the driver knows. */
-static CUresult gpu_end_capture(CUstream stream, CUgraph *ret_graph)
-{
-	bool was = cn_cuda_is_capturing(stream);
-	CUresult result = CALL_AS(cuStreamEndCapture, end_capture)(stream, ret_graph);
-
-	if (was && !cn_cuda_is_capturing(stream))
-		cn_cuda_capture_ended();
-	return result;
-}
-
-static CUresult gpu_end_capture_ptsz(CUstream stream, CUgraph *ret_graph)
-{
-	return gpu_end_capture(cn_gpu_own_stream(stream), ret_graph);
 }
 
 /* ---- The table of calls ---- */
@@ -523,16 +471,5 @@ const struct cn_gpu_call cn_gpu_stream_calls[] = {
 		   "cuDevicePrimaryCtxRelease", 7000),
 	SEEN_SINCE("cuDevicePrimaryCtxReset", gpu_primary_reset_v1, cuDevicePrimaryCtxReset_v1,
 		   "cuDevicePrimaryCtxReset", 7000),
-	SEEN_SINCE("cuStreamBeginCapture", gpu_begin_capture, cuStreamBeginCapture, "cuStreamBeginCapture", 10000),
-	TWIN_SINCE("cuStreamBeginCapture_ptsz", gpu_begin_capture_ptsz, "cuStreamBeginCapture", 10000),
-	SEEN_SINCE("cuStreamBeginCapture_v2", gpu_begin_capture_v2, cuStreamBeginCapture_v2, "cuStreamBeginCapture",
-		   10010),
-	TWIN_SINCE("cuStreamBeginCapture_v2_ptsz", gpu_begin_capture_v2_ptsz, "cuStreamBeginCapture", 10010),
-	SEEN_SINCE("cuStreamBeginCaptureToGraph", gpu_begin_capture_to_graph, cuStreamBeginCaptureToGraph,
-		   "cuStreamBeginCaptureToGraph", 12030),
-	TWIN_SINCE("cuStreamBeginCaptureToGraph_ptsz", gpu_begin_capture_to_graph_ptsz, "cuStreamBeginCaptureToGraph",
-		   12030),
-	SEEN_SINCE("cuStreamEndCapture", gpu_end_capture, cuStreamEndCapture, "cuStreamEndCapture", 10000),
-	TWIN_SINCE("cuStreamEndCapture_ptsz", gpu_end_capture_ptsz, "cuStreamEndCapture", 10000),
 	END_OF_CALLS,
 };

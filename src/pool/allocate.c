@@ -575,6 +575,21 @@ static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 	return 0;
 }
 
+/* The first of its frees that have not happened yet; without a queue: there is none. Cache locked. */
+static struct cn_point first_pending(const struct cn_cache *cache)
+{
+	struct cn_point first = {NULL, UINT64_MAX};
+
+	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_CLASS_COUNT;
+	     class = cn_bins_next(&cache->bins, class + 1))
+		for (uint32_t index = cache->bins.heads[class]; index; index = block_of(cache->pool, index)->next) {
+			const struct cn_block *block = block_of(cache->pool, index);
+			if (block->number < first.number && !is_reached(cache, block))
+				first = (struct cn_point){cache->queue, block->number};
+		}
+	return first;
+}
+
 /* Is there a free that has not happened yet, or a block that somebody holds? */
 static bool has_pending(struct cn_pool *pool)
 {
@@ -584,9 +599,8 @@ static bool has_pending(struct cn_pool *pool)
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
 		cn_pool_look(cache);
 		cn_quick_lock(&cache->lock);
-		struct cn_point all = {cache->queue, atomic_load(&cache->queue->submitted)};
-		pending = cn_bins_next(&cache->bins, 0) < CN_CLASS_COUNT && !cn_point_reached(all) &&
-			  !cn_device_ops->point_waits_outside(all);
+		struct cn_point point = first_pending(cache);
+		pending = point.queue && !cn_device_ops->point_waits_outside(point);
 		cn_quick_unlock(&cache->lock);
 	}
 	return pending;

@@ -85,7 +85,7 @@ struct cn_pool {
 	_Atomic uint64_t used_high_bytes;
 };
 
-enum { CN_ADDRESS_BITS = 47, CN_TABLE_SHIFT = 25 /* an entry for each chunk */ };
+enum { CN_ADDRESS_BITS = 48 /* x86 has one less */, CN_TABLE_SHIFT = 25 /* an entry for each chunk */ };
 extern struct cn_pool *_Atomic *_Atomic cn_pool_table; /* by address */
 
 /* The pool that an address belongs to; NULL: none. */

@@ -348,7 +348,11 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 					     &pool->arena, &base);
 	if (result)
 		goto err_close;
-	result = cn_device_ops->arena_allow(pool->arena, wants->users);
+	if ((uintptr_t)base + range > (uintptr_t)1 << CN_ADDRESS_BITS)
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device has given addresses above bit %d for a pool",
+				  CN_ADDRESS_BITS);
+	else
+		result = cn_device_ops->arena_allow(pool->arena, wants->users);
 	if (result)
 		goto err_arena;
 	pool->base = base;

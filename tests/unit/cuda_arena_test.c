@@ -10,6 +10,7 @@
 
 #include "cuda.h"
 #include "device/cuda/internal.h"
+#include "pool/pool.h"
 
 #define CHUNK  ((size_t)32 << 20)
 #define ARENA  (8 * CHUNK)
@@ -606,4 +607,56 @@ TEST(an_arena_grows_and_shrinks_in_all_threads)
 		ASSERT_EQ(0, pthread_join(threads[i], NULL));
 	assert_free(before);
 	cn_device_ops->arena_free(place.arena);
+}
+
+/* ---- Addresses ---- */
+
+static struct {
+	CUdeviceptr start;
+	unsigned free_count;
+} high;
+
+static CUresult reserve_high(CUdeviceptr *ret_start, size_t bytes, size_t alignment, CUdeviceptr wanted,
+			     unsigned long long flags)
+{
+	(void)bytes, (void)alignment, (void)wanted, (void)flags;
+	*ret_start = high.start;
+	return CUDA_SUCCESS;
+}
+
+static CUresult free_high(CUdeviceptr start, size_t bytes)
+{
+	ASSERT_EQ(high.start, start);
+	ASSERT_EQ(CHUNK, bytes);
+	high.free_count++;
+	return CUDA_SUCCESS;
+}
+
+static bool has(CUdeviceptr address)
+{
+	return cn_pool_has((const void *)(uintptr_t)address);
+}
+
+/* Goal: pools are found wherever a machine has addresses; further up there are none. */
+TEST(a_pools_range_may_be_high_up)
+{
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+		.maxSize = CHUNK,
+	};
+	CUmemoryPool pool;
+
+	cn_cuda.cuMemAddressReserve = reserve_high;
+	cn_cuda.cuMemAddressFree = free_high;
+	high.start = ((CUdeviceptr)1 << 48) - CHUNK; /* as 64-bit Arm has them */
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	ASSERT(has(high.start));
+	ASSERT(has(high.start + CHUNK - 1));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT(!has(high.start));
+	ASSERT_EQ(1, high.free_count);
+	high.start = (CUdeviceptr)1 << 48;
+	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMemPoolCreate(&pool, &properties));
+	ASSERT_EQ(2, high.free_count);
 }

@@ -268,6 +268,7 @@ TEST(a_handle_that_is_given_out_again_is_another_stream)
 	struct driver_gate gate = driver_gate_close(stream);
 	struct cn_point point = point_of(place);
 
+	cn_cuda_record_all = NULL;
 	cn_cuda_created(stream); /* nobody has seen the older one go */
 	struct cn_cuda_place again = find(stream);
 	ASSERT_NE(place.queue, again.queue);
@@ -383,10 +384,11 @@ TEST(each_thread_has_its_own_stream)
 	struct worker worker = {.notebook = NULL};
 	struct cn_cuda_place own = find(CU_STREAM_PER_THREAD);
 
+	cn_cuda_record_all = NULL;
 	run_worker(&worker);
 	ASSERT_NE(own.queue, worker.place.queue);
 	ASSERT_EQ(own.queue, find(CU_STREAM_PER_THREAD).queue);
-	/* The thread is gone: nobody can be asked about its stream, but who waits for the context knows. */
+	/* The thread is gone: such a driver cannot be asked about its stream, but who waits for the context knows. */
 	ASSERT(!seen_reached(worker.point));
 	driver_gate_open(worker.gate);
 	ASSERT_OK(cn_cuda.cuCtxSynchronize());
@@ -444,6 +446,84 @@ TEST(another_threads_stream_can_be_looked_at)
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	driver_gate_free(pair.gate);
 	pthread_barrier_destroy(&pair.barrier);
+}
+
+/* In the place of cuCtxRecordEvent(), which not every driver has: a stream stands for all that the context does. */
+static struct {
+	CUstream stream;
+	unsigned count;
+} whole;
+
+static CUresult record_whole(void *context, CUevent event)
+{
+	ASSERT_EQ(primary, context);
+	whole.count++;
+	return DRIVER(cuEventRecord)(event, whole.stream);
+}
+
+/* The context has not done all before the gate is open. */
+static void have_wide_marks(struct driver_gate gate)
+{
+	CUdeviceptr word = (CUdeviceptr)(uintptr_t)gate.word;
+
+	if (!whole.stream)
+		whole.stream = new_stream();
+	ASSERT_OK(DRIVER(cuStreamWaitValue32)(whole.stream, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+	if (!cn_cuda_record_all)
+		cn_cuda_record_all = record_whole;
+}
+
+/* Goal: who looks how far another thread's stream is puts nothing between the streams of the program. */
+TEST(a_look_at_another_threads_stream_stops_nobody)
+{
+	static _Atomic uint64_t done;
+	struct pair_of_threads pair;
+	CUstream blocking;
+	pthread_t thread;
+
+	pthread_barrier_init(&pair.barrier, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, stay_with_own_stream, &pair));
+	pthread_barrier_wait(&pair.barrier);
+	have_wide_marks(pair.gate);
+	ASSERT_OK(DRIVER(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT));
+	ASSERT(!seen_reached(pair.point));
+	ASSERT_OK(DRIVER(cuLaunchHostFunc)(blocking, do_work, &done));
+	ASSERT_OK(DRIVER(cuStreamSynchronize)(blocking));
+	ASSERT_EQ(1, done);
+	driver_gate_open(pair.gate);
+	look_until(pair.point);
+	pthread_barrier_wait(&pair.barrier);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_OK(DRIVER(cuStreamDestroy)(blocking));
+	end_stream(whole.stream);
+	driver_gate_free(pair.gate);
+	pthread_barrier_destroy(&pair.barrier);
+}
+
+/* Goal: what a thread freed in its own stream, and ended, comes to others, and not before it has happened. */
+TEST(a_stream_that_went_with_its_thread_can_be_looked_at)
+{
+	struct worker worker = {.notebook = NULL};
+
+	run_worker(&worker);
+	have_wide_marks(worker.gate);
+	cn_cuda_capture_began(); /* which an event of the whole context would end */
+	ASSERT(!seen_reached(worker.point));
+	ASSERT_EQ(0, whole.count);
+	cn_cuda_capture_ended();
+	ASSERT(!seen_reached(worker.point));
+	driver_gate_open(worker.gate);
+	look_until(worker.point);
+	/* It serves the next thread. */
+	struct worker next = {.notebook = NULL};
+	run_worker(&next);
+	have_wide_marks(next.gate);
+	ASSERT(!seen_reached(next.point));
+	driver_gate_open(next.gate);
+	look_until(next.point);
+	end_stream(whole.stream);
+	driver_gate_free(worker.gate);
+	driver_gate_free(next.gate);
 }
 
 /* ---- Contexts ---- */

@@ -3,6 +3,7 @@
  * Streams of a driver's as the cuda device sees them: how they are found, their numbers and marks, who follows whom.
  */
 #include "cuda_stream.h"
+#include "driver/gpu.h"
 
 SETUP
 {
@@ -306,6 +307,64 @@ TEST(a_destroyed_stream_does_not_wait)
 	driver_gate_free(gate);
 }
 
+struct owner {
+	CUcontext context;
+	pthread_barrier_t barrier;
+	struct driver_gate gate;
+	struct cn_point points[2];
+};
+
+static void *free_in_own_stream(void *data)
+{
+	struct owner *owner = data;
+
+	ASSERT_OK(DRIVER(cuCtxSetCurrent)(owner->context));
+	owner->gate = driver_gate_close(CU_STREAM_PER_THREAD);
+	for (unsigned i = 0; i < 2; i++) {
+		owner->points[i] = point_of(find(CU_STREAM_PER_THREAD));
+		pthread_barrier_wait(&owner->barrier);
+		pthread_barrier_wait(&owner->barrier);
+	}
+	return NULL;
+}
+
+/* Goal: a stream waits for another thread's own one and nobody else does: that thread marks it, or in the end we do. */
+TEST(a_stream_waits_for_another_threads_own)
+{
+	static _Atomic uint64_t done;
+	struct owner owner;
+	CUstream stream = new_stream(), blocking;
+	pthread_t thread;
+
+	ASSERT_OK(DRIVER(cuCtxGetCurrent)(&owner.context));
+	ASSERT_OK(DRIVER(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT));
+	pthread_barrier_init(&owner.barrier, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, free_in_own_stream, &owner));
+	pthread_barrier_wait(&owner.barrier);
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, wait_for(stream, owner.points[0]));
+	pthread_barrier_wait(&owner.barrier); /* it frees something more */
+	pthread_barrier_wait(&owner.barrier);
+	ASSERT_OK(wait_for(stream, owner.points[0]));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, DRIVER(cuStreamQuery)(stream));
+	ASSERT_OK(DRIVER(cuLaunchHostFunc)(blocking, do_work, &done));
+	ASSERT_OK(DRIVER(cuStreamSynchronize)(blocking)); /* it has nothing to do with them */
+	ASSERT_GE(owner.points[1].number, owner.points[0].number);
+
+	struct cn_point later = cn_cuda_end_span(owner.points[1].queue);
+	CUresult result;
+	while ((result = wait_for(stream, later)) == CUDA_ERROR_NOT_READY)
+		sched_yield();
+	ASSERT_OK(result);
+	driver_gate_open(owner.gate);
+	look_until(point_of(find(stream)));
+	pthread_barrier_wait(&owner.barrier);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_OK(DRIVER(cuStreamDestroy)(blocking));
+	end_stream(stream);
+	driver_gate_free(owner.gate);
+	pthread_barrier_destroy(&owner.barrier);
+}
+
 /* ---- Who follows whom ---- */
 
 static void follow(CUstream stream, struct cn_point point)
@@ -428,4 +487,47 @@ TEST(the_legacy_stream_is_not_marked_during_a_capture)
 	cn_cuda_capture_ended();
 	look_until(legacy);
 	end_stream(stream);
+}
+
+/* ---- Pools ---- */
+
+static unsigned asked_count;
+
+static CUresult say_captured(CUstream stream, CUstreamCaptureStatus *ret_status)
+{
+	(void)stream;
+	asked_count++;
+	*ret_status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	return CUDA_SUCCESS;
+}
+
+/* Goal: an allocation waits for a free of which nobody can say yet whether it has happened. */
+TEST(a_free_that_cannot_be_marked_is_waited_for)
+{
+	enum { CHUNK = 32 << 20, FEW = 20 };
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+		.maxSize = CHUNK,
+	};
+	CUstream one = new_stream(), other = new_stream();
+	CUresult (*is_capturing)(CUstream, CUstreamCaptureStatus *) = cn_cuda.cuStreamIsCapturing;
+	CUmemoryPool pool;
+	CUdeviceptr at, again;
+
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&at, CHUNK, pool, one));
+	ASSERT_OK(cuMemFreeAsync(at, one));
+	cn_cuda.cuStreamIsCapturing = say_captured;
+	cn_cuda_capture_began();
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cn_gpu_alloc_from_pool_async(&again, CHUNK, pool, other));
+	ASSERT_GT(asked_count, FEW);
+	cn_cuda_capture_ended();
+	cn_cuda.cuStreamIsCapturing = is_capturing;
+	ASSERT_OK(cn_gpu_alloc_from_pool_async(&again, CHUNK, pool, other));
+	ASSERT_EQ(at, again);
+	ASSERT_OK(cuMemFreeAsync(at, other));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	end_stream(one);
+	end_stream(other);
 }

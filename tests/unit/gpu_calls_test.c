@@ -271,6 +271,9 @@ TEST(a_pools_range_is_not_the_programs)
 		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(start, bytes));
 		ASSERT_CONTAINS("a pool's", cenote_last_error());
 	}
+	/* No pool can be there, however long it is said to be. */
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemUnmap(((CUdeviceptr)1 << 48) - VMM_GRAIN, SIZE_MAX));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAddressFree(((CUdeviceptr)1 << 63) + VMM_GRAIN, SIZE_MAX / 2));
 	ASSERT_OK(cuMemsetD8(at, 0x17, CHUNK)); /* it is all there */
 	ASSERT_EQ(0x17, share_byte(at + CHUNK - 1));
 
@@ -429,8 +432,8 @@ static void *by_name(const char *name, int version, bool per_thread)
 /* Goal: every call that is seen is seen also by those who ask for it by name, in each of its forms. */
 TEST(calls_by_name_pass_through_us)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_stream_calls, cn_gpu_event_calls, cn_gpu_memory_calls,
-						    cn_gpu_pool_calls};
+	const struct cn_gpu_call *const tables[] = {cn_gpu_stream_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
+						    cn_gpu_memory_calls, cn_gpu_pool_calls};
 
 	for (size_t i = 0; i < cn_slot_count; i++) {
 		const struct cn_slot_name *slot = &cn_slot_names[i];

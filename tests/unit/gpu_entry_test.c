@@ -222,8 +222,8 @@ TEST(a_spoilt_cache_is_survived)
 /* Ours for a symbol, where it is not simply the driver's. */
 static const struct cn_gpu_call *seen(const char *symbol)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_event_calls, cn_gpu_memory_calls,
-						    cn_gpu_pool_calls, cn_gpu_stream_calls};
+	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
+						    cn_gpu_memory_calls,   cn_gpu_pool_calls,    cn_gpu_stream_calls};
 
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++)
@@ -264,8 +264,8 @@ TEST(slots_lead_to_the_driver)
 /* Goal: who sees a call knows the driver's own function of it. */
 TEST(seen_calls_know_the_driver)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_event_calls, cn_gpu_memory_calls,
-						    cn_gpu_pool_calls, cn_gpu_stream_calls};
+	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
+						    cn_gpu_memory_calls,   cn_gpu_pool_calls,    cn_gpu_stream_calls};
 
 	ASSERT_OK(start("cuda", test_driver_path()));
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

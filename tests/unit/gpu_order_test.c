@@ -1,50 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of streams as the pools learn it on a GPU: from events, waits and captures that pass through Cenote.
+ * The order of streams as the pools learn it on a GPU: from events and waits that pass through Cenote.
  *
  * A pool of one chunk, all of which a gated stream has freed: another stream gets it if it is known to come later, and
  * not otherwise.
  */
-#include "gpu_calls.h"
+#include "gpu_two_streams.h"
 
 #include <pthread.h>
-
-static CUcontext primary;
-static CUmemoryPool pool;
-static CUstream first, second;
-static struct gate gate;
-
-SETUP
-{
-	driver_choose();
-	primary = context_current();
-	ASSERT(cn_on_gpu);
-	gate = gate_make();
-	pool = make_pool(false);
-	first = make_stream();
-	second = make_stream();
-}
-
-/* The first stream waits at the gate and has freed all of the pool behind it. */
-static CUdeviceptr free_behind_gate(void)
-{
-	CUdeviceptr at = take(pool, CHUNK, first);
-
-	gate_close(gate, first);
-	ASSERT_OK(cuMemsetD8Async(at, 1, CHUNK, first));
-	ASSERT_OK(cuMemFreeAsync(at, first));
-	return at;
-}
-
-static void end_streams(void)
-{
-	gate_open(gate);
-	ASSERT_OK(cuCtxSynchronize());
-	ASSERT_OK(cuStreamDestroy(first));
-	ASSERT_OK(cuStreamDestroy(second));
-	ASSERT_OK(cuMemPoolDestroy(pool));
-	gate_free(gate);
-}
+#include <sched.h>
+#include <sys/wait.h>
 
 static uint64_t followed(void)
 {
@@ -55,6 +20,30 @@ static uint64_t followed(void)
 }
 
 /* ---- Streams ----------------------------------------------------------------------------------------------------- */
+
+/* Goal: who waits for a blocking stream does not wait for what the legacy stream was given after a free in it. */
+TEST(the_legacy_stream_is_not_waited_for)
+{
+	CUdeviceptr at;
+	CUstream blocking;
+
+	ASSERT_OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+	for (unsigned i = 0; i < 2; i++) {
+		at = take(pool, CHUNK, blocking);
+		ASSERT_OK(cuMemFreeAsync(at, blocking));
+		gate_close(gate, NULL);
+		ASSERT_OK(i ? cuStreamSynchronize(blocking) : cuStreamQuery(blocking));
+		gate_open(gate);
+		ASSERT_OK(cuCtxSynchronize());
+		ASSERT_EQ(at, take(pool, CHUNK, second));
+		ASSERT_OK(cuMemFreeAsync(at, second));
+		ASSERT_OK(cuStreamSynchronize(second));
+		gate_free(gate);
+		gate = gate_make();
+	}
+	ASSERT_OK(cuStreamDestroy(blocking));
+	end_streams();
+}
 
 /* Goal: a stream has back at once what it freed; another has it when the work before the free is done. */
 TEST(a_free_is_in_the_order_of_its_stream)
@@ -515,6 +504,48 @@ TEST(threads_use_events)
 	end_streams();
 }
 
+static struct {
+	CUevent event;
+	_Atomic bool over;
+	_Atomic unsigned count;
+} recorder;
+
+static void *record_on(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&recorder.over)) {
+		ASSERT_OK(cuEventRecord(recorder.event, first));
+		atomic_fetch_add(&recorder.count, 1);
+	}
+	return NULL;
+}
+
+/* Goal: a forked child gets an answer when it destroys an event, whatever a thread did with that when it was forked. */
+TEST(a_forked_child_destroys_an_event)
+{
+	pthread_t thread;
+
+	recorder.event = make_event();
+	ASSERT_OK(cuMemFreeAsync(take(pool, 4096, first), first));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, record_on, NULL));
+	for (unsigned i = 0; i < 100; i++) {
+		int status;
+		unsigned before = atomic_load(&recorder.count);
+		while (atomic_load(&recorder.count) == before)
+			sched_yield();
+		pid_t child = fork();
+		ASSERT_SYS(child);
+		if (!child)
+			_exit(cuEventDestroy(recorder.event) == CUDA_SUCCESS);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT_EQ(0, status);
+	}
+	atomic_store(&recorder.over, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_OK(cuEventDestroy(recorder.event));
+	end_streams();
+}
+
 /* Goal: a stream that waits for an event between processes is known to wait for others. */
 TEST(waiting_for_another_process_is_known)
 {
@@ -595,159 +626,32 @@ TEST(the_primary_context_ends)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* ---- Captures: the tests' driver has none, so a few functions say that a stream is captured ---------------------- */
-
-static struct {
-	CUstream stream; /* that is captured; NULL: none */
-	bool stays;      /* whatever it is told */
-	unsigned alloc_count, free_count, from_pool_count;
-	CUmemoryPool pool; /* that the driver was told to allocate from */
-} captured;
-
-static CUresult begin_capture(CUstream stream, CUstreamCaptureMode mode)
+static CUresult release_twice(CUdevice device)
 {
-	if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
-		return CUDA_ERROR_INVALID_VALUE;
-	captured.stream = stream;
-	return CUDA_SUCCESS;
+	ASSERT_OK(DRIVER(cuDevicePrimaryCtxRelease)(device));
+	return DRIVER(cuDevicePrimaryCtxRelease)(device);
 }
 
-static CUresult end_capture(CUstream stream, CUgraph *ret_graph)
+/*
+ * Goal: who looks for the primary context has it for a moment; when all others let go of it meanwhile, its end is seen.
+ */
+TEST(the_primary_context_ends_while_it_is_looked_for)
 {
-	bool ended = stream == captured.stream && !captured.stays;
+	CUdeviceptr at = take(pool, CHUNK, first), other;
+	void *release = *call_of("cuDevicePrimaryCtxRelease_v2")->driver;
+	CUstream gone = first;
 
-	if (ended)
-		captured.stream = NULL;
-	*ret_graph = NULL;
-	return ended ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_ILLEGAL_STATE;
-}
-
-static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *ret_status)
-{
-	*ret_status = stream == captured.stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
-}
-
-static CUresult alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
-{
-	ASSERT_EQ(captured.stream, stream);
-	captured.alloc_count++;
-	*ret_pointer = bytes;
-	return CUDA_SUCCESS;
-}
-
-static CUresult alloc_from_pool(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool from, CUstream stream)
-{
-	captured.from_pool_count++;
-	captured.pool = from;
-	return alloc_async(ret_pointer, bytes, stream);
-}
-
-static CUresult free_async(CUdeviceptr pointer, CUstream stream)
-{
-	(void)pointer;
-	ASSERT_EQ(captured.stream, stream);
-	captured.free_count++;
-	return CUDA_SUCCESS;
-}
-
-static void replace_captures(void)
-{
-	replace("cuStreamBeginCapture_v2", (void *)begin_capture);
-	replace("cuStreamEndCapture", (void *)end_capture);
-	replace("cuMemAllocAsync", (void *)alloc_async);
-	replace("cuMemAllocFromPoolAsync", (void *)alloc_from_pool);
-	replace("cuMemFreeAsync", (void *)free_async);
-	cn_cuda.cuStreamIsCapturing = is_capturing;
-}
-
-static CUresult begin(CUstream stream, CUstreamCaptureMode mode)
-{
-	return ((CUresult(*)(CUstream, CUstreamCaptureMode))call_of("cuStreamBeginCapture_v2")->function)(stream, mode);
-}
-
-static CUresult end(CUstream stream)
-{
-	CUgraph graph;
-
-	return ((CUresult(*)(CUstream, CUgraph *))call_of("cuStreamEndCapture")->function)(stream, &graph);
-}
-
-/* Goal: what a captured stream allocates and frees is the driver's; all other streams go on with ours. */
-TEST(a_captured_streams_memory_is_the_drivers)
-{
-	CUdeviceptr at = take(pool, CHUNK, first), inside = 0;
-	CUmemoryPool drivers;
-
-	ASSERT_OK(DRIVER(cuDeviceGetDefaultMemPool)(&drivers, 0));
-	leaks_start_here(); /* it stays, like all default pools */
-	replace_captures();
-	ASSERT_OK(begin(first, CU_STREAM_CAPTURE_MODE_RELAXED));
-	ASSERT_OK(cuMemAllocAsync(&inside, 4096, first));
-	ASSERT_EQ(4096, inside);
-	ASSERT_OK(cuMemAllocFromPoolAsync(&inside, 512, pool, first));
-	ASSERT_EQ(1, captured.from_pool_count);
-	ASSERT_EQ(drivers, captured.pool); /* it does not know ours */
-	ASSERT_OK(cuMemFreeAsync(inside, first));
-	ASSERT_OK(cuMemFreeAsync(at, first)); /* not a graph's: the driver is who says so */
-	ASSERT_EQ(2, captured.alloc_count);
-	ASSERT_EQ(2, captured.free_count);
-	ASSERT_OK(cuMemFreeAsync(at, second));
+	ASSERT_OK(cuCtxSetCurrent(NULL));
+	replace("cuDevicePrimaryCtxRelease_v2", (void *)release_twice); /* the program's last, and ours */
+	CUresult result = cuMemFree(at);
+	replace("cuDevicePrimaryCtxRelease_v2", release);
+	context_current();
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemAllocFromPoolAsync(&other, 4096, pool, gone));
+	if (result)
+		ASSERT_OK(cuMemFree(at));
+	first = make_stream();
+	second = make_stream();
 	ASSERT_EQ(at, take(pool, CHUNK, second));
 	ASSERT_OK(cuMemFreeAsync(at, second));
-	ASSERT_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(first));
-	ASSERT(!cn_cuda_is_capturing(first));
-	ASSERT_EQ(at, take(pool, CHUNK, second));
-	ASSERT_OK(cuMemFreeAsync(at, second));
-	end_streams();
-}
-
-static CUstreamCaptureStatus asked;
-
-static CUresult count_questions(CUstream stream, CUstreamCaptureStatus *ret_status)
-{
-	asked++;
-	return is_capturing(stream, ret_status);
-}
-
-/* Goal: a capture is counted while it lasts, whatever the calls around it answer. */
-TEST(captures_are_counted)
-{
-	replace_captures();
-	cn_cuda.cuStreamIsCapturing = count_questions;
-	ASSERT(!cn_cuda_is_capturing(first));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, begin(first, CU_STREAM_CAPTURE_MODE_GLOBAL));
-	ASSERT(!cn_cuda_is_capturing(first));
-	ASSERT_EQ(0, asked); /* nobody has to be asked while nothing is captured */
-	ASSERT_OK(begin(first, CU_STREAM_CAPTURE_MODE_RELAXED));
-	ASSERT(cn_cuda_is_capturing(first));
-	ASSERT(!cn_cuda_is_capturing(second));
-	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_STATE, end(second));
-	ASSERT(cn_cuda_is_capturing(first));
-	captured.stays = true;
-	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_STATE, end(first)); /* another thread's capture, say */
-	ASSERT(cn_cuda_is_capturing(first));
-	captured.stays = false;
-	ASSERT_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(first));
-	asked = 0;
-	ASSERT(!cn_cuda_is_capturing(first));
-	ASSERT_EQ(0, asked);
-	end_streams();
-}
-
-/* Goal: an event that is recorded in a captured stream orders nothing outside. */
-TEST(a_captured_record_orders_nothing)
-{
-	CUevent event = make_event();
-
-	free_behind_gate();
-	replace_captures();
-	ASSERT_OK(cuEventRecord(event, first));
-	ASSERT_OK(begin(first, CU_STREAM_CAPTURE_MODE_RELAXED));
-	ASSERT_OK(cuEventRecord(event, first));
-	ASSERT_OK(cuStreamWaitEvent(second, event, 0));
-	ASSERT_EQ(0, try_all(pool, second));
-	ASSERT_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(first));
-	ASSERT_OK(cuEventDestroy(event));
-	end_streams();
+	ASSERT_OK(cuMemPoolDestroy(pool));
 }

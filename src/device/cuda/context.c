@@ -166,7 +166,7 @@ static void end_stream(struct cn_cuda_stream *stream)
 	atomic_store(&stream->queue.owner, 0);
 	cn_cuda_drop_marks(stream);
 	if (stream->handle && stream->kind == CN_CUDA_ORDINARY)
-		cn_cuda_forget(stream->handle);
+		cn_cuda_forget(stream->handle, stream);
 	stream->handle = NULL;
 	stream->thread = 0;
 	atomic_store(&stream->state, CN_CUDA_SPARE);

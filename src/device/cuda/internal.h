@@ -66,7 +66,8 @@ struct cn_cuda_stream {
 	 * used; the one below is for the driver.
 	 */
 	struct cn_queue queue;
-	_Atomic uint64_t taken; /* the highest number that somebody was given */
+	_Atomic uint64_t taken;     /* the highest number that somebody was given */
+	_Atomic uint64_t wanted_ns; /* since when its own thread is to mark it for others; 0: it is not */
 	struct cn_cuda_context *context;
 	struct cn_cuda_stream *next; /* of the context's */
 
@@ -80,6 +81,7 @@ struct cn_cuda_stream {
 	uint64_t final;                               /* of one that is gone: all that was ever given out */
 	struct cn_cuda_mark marks[CN_CUDA_MARKS_MAX]; /* oldest first */
 	unsigned mark_count;
+	struct cn_cuda_mark wide;    /* of the whole context, where the stream cannot be named; no event: none */
 	_Atomic uint64_t pending_ns; /* when the driver was asked last and there was something to wait for */
 
 	struct cn_cuda_stream *next_in_list; /* of spare or dying ones; this and the next are the table's to guard */
@@ -134,13 +136,16 @@ bool cn_cuda_has_contexts(void);
 /* ---- stream.c ---- */
 
 extern struct cn_lock cn_cuda_table_lock;
-/* A stream's handle leads nowhere any more. */
-void cn_cuda_forget(CUstream handle);
+/* A stream's handle leads nowhere any more, unless it is another's by now. */
+void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream);
 
 /* This thread, among all that ever used a per-thread stream. */
 uint64_t cn_cuda_thread(void);
 
 /* ---- mark.c ---- */
+
+/* As cn_cuda_point_now(), and calls nobody. */
+CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point);
 
 /* A stay in the driver: what it forbids while a stream is captured is allowed, and a context may be current. */
 struct cn_cuda_stay {
@@ -160,6 +165,11 @@ CUresult cn_cuda_update(struct cn_cuda_stream *stream);
  * good until it is not.
  */
 CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number);
+/*
+ * See to it that cn_cuda_update() will tell when all up to the number has happened, without a wait in any stream of the
+ * program's that can be done without. False: there is no way now. Stream locked.
+ */
+bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number);
 /* Will the marks that are there tell that all up to the number has happened? Stream locked. */
 bool cn_cuda_is_covered(struct cn_cuda_stream *stream, uint64_t number);
 void cn_cuda_drop_marks(struct cn_cuda_stream *stream); /* the context is gone, and its events with it */

@@ -22,6 +22,7 @@
 #define LIBRARY "libcuda.so.1"
 
 struct cn_cuda_calls cn_cuda;
+CUresult (*cn_cuda_record_all)(void *context, CUevent event);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Set once, under the mutex, `path` last. */
@@ -86,6 +87,8 @@ static CUresult take_calls(const char *file)
 	CN_CUDA_CALLS(CN_CUDA_CALL)
 #undef CN_CUDA_CALL
 	cn_cuda = calls;
+	void *record_all = function_of("cuCtxRecordEvent", 12050, false);
+	memcpy(&cn_cuda_record_all, &record_all, sizeof record_all);
 	return CUDA_SUCCESS;
 }
 

@@ -35,6 +35,7 @@
 	CALL(cuCtxSynchronize)                  \
 	CALL(cuStreamGetCtx)                    \
 	CALL(cuStreamIsCapturing)               \
+	CALL(cuStreamQuery)                     \
 	CALL(cuStreamWaitEvent)                 \
 	CALL(cuThreadExchangeStreamCaptureMode) \
 	CALL(cuEventCreate)                     \
@@ -60,6 +61,8 @@ struct cn_cuda_calls {
 
 /* Filled in by cn_cuda_open(). */
 extern struct cn_cuda_calls cn_cuda;
+/* The same: cuCtxRecordEvent(), an event of all that a context was given so far. NULL: before CUDA 12.5. */
+extern CUresult (*cn_cuda_record_all)(void *context, CUevent event);
 
 /* CUDA_ERROR_NO_DEVICE, with a sentence: there is no real driver here. Once it was found, it stays. Any thread. */
 CUresult cn_cuda_open(void);

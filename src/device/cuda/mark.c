@@ -11,15 +11,21 @@
  * the capture of another stream, is not marked at all. driver/ says so before it begins a capture, and waits until no
  * mark is being made that has not seen it.
  *
- * The stream of another thread cannot be named to the driver. It is marked by its own thread where that is possible,
- * and otherwise through the legacy stream, behind whose events it lies.
+ * The stream of another thread cannot be named to the driver, and one that went with its thread by nobody. The other
+ * thread is asked to mark its stream when it next frees something. Meanwhile, who looks how far such a stream is has an
+ * event recorded of all that the context was given so far, its *wide* mark: no stream waits for that. Only where the
+ * driver has no such events, or a stream is to wait and the thread has not come for a while, the mark is made through
+ * the legacy stream, behind whose events it lies; for then all blocking streams wait for each other.
  */
 #include "device/cuda/internal.h"
 
 #include <sched.h>
 #include <time.h>
 
-enum { PENDING_NS = 10000 }; /* what was not done is not asked for again within this time */
+enum {
+	PENDING_NS = 10000,    /* what was not done is not asked for again within this time */
+	OWN_MARK_NS = 5000000, /* how long a thread has to mark its own stream */
+};
 
 /* ---- Stays in the driver ---- */
 
@@ -147,6 +153,7 @@ void cn_cuda_complete(struct cn_cuda_stream *stream, uint64_t number)
 void cn_cuda_drop_marks(struct cn_cuda_stream *stream)
 {
 	stream->mark_count = 0;
+	stream->wide.event = NULL;
 }
 
 static void drop_oldest(struct cn_cuda_stream *stream, bool for_good)
@@ -165,6 +172,10 @@ static void drop_reached(struct cn_cuda_stream *stream)
 {
 	while (stream->mark_count && cn_point_reached((struct cn_point){&stream->queue, stream->marks[0].number}))
 		drop_oldest(stream, false);
+	if (stream->wide.event && cn_point_reached((struct cn_point){&stream->queue, stream->wide.number})) {
+		give_event(stream->context, stream->wide.event);
+		stream->wide.event = NULL;
+	}
 }
 
 /*
@@ -201,9 +212,16 @@ CUresult cn_cuda_update(struct cn_cuda_stream *stream)
 	if (!cn_cuda_is_usable(stream))
 		return CUDA_SUCCESS;
 	drop_reached(stream);
-	if (!stream->mark_count)
+	if (!stream->mark_count && !stream->wide.event)
 		return CUDA_SUCCESS;
 	cn_cuda_enter(&stay, NULL);
+	if (stream->wide.event) {
+		result = cn_cuda.cuEventQuery(stream->wide.event);
+		stream->spoilt = is_the_end(result);
+		if (!result)
+			cn_cuda_complete(stream, stream->wide.number);
+		drop_reached(stream);
+	}
 	while (stream->mark_count) {
 		result = cn_cuda.cuEventQuery(stream->marks[0].event);
 		if (result == CUDA_ERROR_CAPTURED_EVENT) {
@@ -298,6 +316,86 @@ CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number)
 	return atomic_load(&stream->state) == CN_CUDA_LIVE ? make_mark(stream) : NULL;
 }
 
+/* Stream locked, usable, and not spare. */
+static bool make_wide(struct cn_cuda_stream *stream)
+{
+	CUcontext context = atomic_load(&stream->context->handle);
+	CUevent event = take_event(stream->context);
+	enum recorded recorded = UNTOUCHED;
+	struct cn_cuda_stay stay;
+	uint64_t number = 0;
+
+	if (!event)
+		return false;
+	if (cn_cuda_enter(&stay, context)) {
+		atomic_fetch_add(&marking, 1);
+		if (!atomic_load(&cn_cuda_captures)) {                    /* it would end those of the context */
+			number = cn_cuda_end_span(&stream->queue).number; /* first: see above */
+			recorded = cn_cuda_record_all(context, event) ? UNCERTAIN : RECORDED;
+		}
+		atomic_fetch_sub(&marking, 1);
+		cn_cuda_leave(&stay);
+	}
+	if (recorded == RECORDED)
+		stream->wide = (struct cn_cuda_mark){event, number};
+	else if (recorded == UNTOUCHED)
+		give_event(stream->context, event);
+	else
+		cn_cuda.cuEventDestroy(event);
+	return recorded == RECORDED;
+}
+
+/* Its own thread is to mark the stream. Has it had long enough for that? Stream locked. */
+static bool want_own_mark(struct cn_cuda_stream *stream)
+{
+	uint64_t since_ns = atomic_load(&stream->wanted_ns), now_ns = cn_cuda_time_ns();
+
+	if (!since_ns)
+		atomic_store(&stream->wanted_ns, now_ns);
+	return since_ns && now_ns - since_ns >= OWN_MARK_NS;
+}
+
+/* Others want it. This thread has the stream. */
+static __attribute__((noinline)) void mark_own(struct cn_cuda_stream *stream)
+{
+	cn_lock(&stream->lock);
+	atomic_store(&stream->wanted_ns, 0);
+	if (atomic_load(&stream->state) == CN_CUDA_LIVE && name_here(stream) == stream->handle)
+		cn_cuda_cover(stream, atomic_load(&stream->taken));
+	cn_unlock(&stream->lock);
+}
+
+/* For a stream that is to wait for it; as cn_cuda_cover(). */
+static CUevent cover_to_wait(struct cn_cuda_stream *stream, uint64_t number)
+{
+	const struct cn_cuda_mark *mark = newest(stream);
+	bool live = atomic_load(&stream->state) == CN_CUDA_LIVE;
+
+	if (live && name_here(stream) != stream->handle && (!mark || mark->number < number)) {
+		if (!want_own_mark(stream))
+			return NULL;
+		atomic_store(&stream->wanted_ns, 0);
+	}
+	return cn_cuda_cover(stream, number);
+}
+
+bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number)
+{
+	int state = atomic_load(&stream->state);
+	bool nameable = state == CN_CUDA_LIVE && name_here(stream) == stream->handle;
+
+	if (cn_cuda_is_covered(stream, number))
+		return true;
+	if (!cn_cuda_is_usable(stream) || state == CN_CUDA_SPARE)
+		return false;
+	if (state == CN_CUDA_LIVE && !nameable)
+		want_own_mark(stream);
+	if (nameable || (state == CN_CUDA_LIVE && !cn_cuda_record_all))
+		return make_mark(stream);
+	/* One at a time: when it is done, the next. */
+	return cn_cuda_record_all && (stream->wide.event || make_wide(stream));
+}
+
 void cn_cuda_wait_for_context(struct cn_cuda_stream *stream)
 {
 	struct cn_cuda_stay stay;
@@ -361,9 +459,9 @@ static CUresult mark_legacy(void)
 	return covered ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_READY, "the legacy stream cannot be marked now");
 }
 
-CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+static inline CUresult take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
 {
-	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
+	struct cn_queue *queue = &stream->queue;
 	uint64_t number = atomic_load(&queue->submitted) + 1, taken = atomic_load(&stream->taken);
 
 	while (__builtin_expect(taken < number, 0) && !atomic_compare_exchange_weak(&stream->taken, &taken, number))
@@ -371,15 +469,50 @@ CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_poi
 	/* Last: a stream that is to be destroyed loses its owner first, and then whoever took a number is covered. */
 	if (__builtin_expect(atomic_load(&queue->owner) != owner, 0))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream has been destroyed");
+	*ret_point = (struct cn_point){queue, number};
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
+{
+	return take_point(stream, owner, ret_point);
+}
+
+CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+{
+	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
+	struct cn_point point;
+	CUresult result = take_point(stream, owner, &point);
+
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	if (__builtin_expect(atomic_load_explicit(&stream->wanted_ns, memory_order_relaxed) != 0, 0))
+		mark_own(stream);
 	if (!ret_point)
 		return mark_legacy();
-	*ret_point = (struct cn_point){queue, number};
+	*ret_point = point;
 	return CUDA_SUCCESS;
 }
 
 struct cn_point cn_cuda_end_span(struct cn_queue *queue)
 {
 	return (struct cn_point){queue, atomic_fetch_add(&queue->submitted, 1) + 1};
+}
+
+/* Has the legacy stream of a context nothing to do? Not asked during a capture, which the question might end. */
+static bool is_legacy_idle(CUcontext context)
+{
+	struct cn_cuda_stay stay;
+	bool idle = false;
+
+	if (!cn_cuda_enter(&stay, context))
+		return false;
+	atomic_fetch_add(&marking, 1);
+	if (!atomic_load(&cn_cuda_captures))
+		idle = !cn_cuda.cuStreamQuery(CU_STREAM_LEGACY);
+	atomic_fetch_sub(&marking, 1);
+	cn_cuda_leave(&stay);
+	return idle;
 }
 
 struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
@@ -390,6 +523,8 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
 	if (!atomic_load(&stream->blocking))
 		return cn_cuda_end_span(queue);
 	if (cn_point_reached(taken))
+		return taken;
+	if (atomic_load(&stream->kind) != CN_CUDA_LEGACY && !is_legacy_idle(atomic_load(&stream->context->handle)))
 		return taken;
 	cn_lock(&stream->lock);
 	bool covered = cn_cuda_cover(stream, taken.number);
@@ -410,6 +545,8 @@ void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 	}
 	for (;;) {
 		cn_lock(&stream->lock);
+		if (!cn_point_reached(point))
+			cn_cuda_cover(stream, point.number);
 		CUresult asked = cn_cuda_update(stream);
 		bool pending = asked == CUDA_ERROR_NOT_READY && cn_cuda_is_covered(stream, point.number);
 		cn_unlock(&stream->lock);
@@ -454,8 +591,7 @@ void cn_cuda_queue_look(struct cn_queue *queue)
 	if (now - asked < PENDING_NS || !cn_cuda_try_lock(&stream->lock)) /* whoever has the lock is looking */
 		return;
 	cn_cuda_update(stream);
-	bool live = atomic_load(&stream->state) == CN_CUDA_LIVE;
-	if (live && cn_cuda_is_usable(stream) && !cn_cuda_is_covered(stream, taken.number) && make_mark(stream))
+	if (!cn_cuda_is_covered(stream, taken.number) && cn_cuda_watch(stream, taken.number))
 		cn_cuda_update(stream);
 	atomic_store_explicit(&stream->pending_ns, cn_point_reached(taken) ? 0 : now, memory_order_relaxed);
 	cn_unlock(&stream->lock);
@@ -481,7 +617,7 @@ static CUresult wait_locked(struct cn_cuda_stream *stream, uint64_t owner, struc
 	CUstream name = name_here(stream);
 	if (name != stream->handle)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "another thread's own stream cannot be made to wait");
-	CUevent event = cn_cuda_cover(other, number);
+	CUevent event = cover_to_wait(other, number);
 	if (!event)
 		return cn_error(CUDA_ERROR_NOT_READY, "the stream to be waited for cannot be marked now");
 	if (!cn_cuda_enter(&stay, stream->kind == CN_CUDA_ORDINARY ? NULL : atomic_load(&stream->context->handle)))

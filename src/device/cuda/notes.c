@@ -39,7 +39,7 @@ static struct {
 	_Atomic uint32_t stopped;     /* it is out of its loop */
 	_Atomic bool stopping;
 	bool started;
-	pid_t process;
+	_Atomic pid_t process; /* whose thread it is; 0: nobody's yet */
 } notes;
 
 /* ---- Records of notes ---- */
@@ -151,12 +151,8 @@ static bool look_at(struct cn_cuda_stream *stream)
 		return true;
 	cn_lock(&stream->lock);
 	cn_cuda_update(stream);
-	if (!cn_cuda_is_covered(stream, last)) {
-		if (atomic_load(&stream->state) == CN_CUDA_LIVE)
-			cn_cuda_cover(stream, last);
-		else
-			cn_cuda_wait_for_context(stream);
-	}
+	if (!cn_cuda_watch(stream, last) && atomic_load(&stream->state) != CN_CUDA_LIVE)
+		cn_cuda_wait_for_context(stream);
 	bool hopeless = stream->spoilt && !cn_point_reached((struct cn_point){&stream->queue, last});
 	cn_unlock(&stream->lock);
 	return !hopeless;
@@ -254,8 +250,12 @@ static void *watch(void *unused)
 
 void cn_cuda_stop_notes(void)
 {
+	pid_t process = atomic_load(&notes.process);
+
+	if (process && process != getpid())
+		return; /* a forked child has no such thread, and there the lock may be held for ever */
 	cn_lock(&notes.lock);
-	bool started = notes.started && notes.process == getpid();
+	bool started = notes.started;
 	atomic_store(&notes.stopping, true);
 	cn_unlock(&notes.lock);
 	if (!started)
@@ -290,7 +290,7 @@ static CUresult start(void)
 	cn_lock(&notes.lock);
 	if (!notes.started) {
 		notes.started = cn_thread_start(watch, NULL);
-		notes.process = getpid();
+		atomic_store(&notes.process, getpid());
 	}
 	bool started = notes.started;
 	cn_unlock(&notes.lock);
@@ -318,7 +318,7 @@ CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struc
 					"no host memory to remember what is to be done later");
 		cn_quick_lock(&stream->note_lock);
 	}
-	result = cn_cuda_point_now(&stream->queue, owner, &point);
+	result = cn_cuda_take_point(stream, owner, &point);
 	bool fresh = !result && !stream->listed;
 	if (!result) {
 		*note = (struct cn_cuda_note){

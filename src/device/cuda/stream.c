@@ -108,9 +108,13 @@ static void set_entry(CUstream handle, struct cn_cuda_stream *stream)
 	cn_unlock(&cn_cuda_table_lock);
 }
 
-void cn_cuda_forget(CUstream handle)
+void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream)
 {
-	set_entry(handle, NULL);
+	cn_lock(&cn_cuda_table_lock);
+	struct entry *entry = *find_entry(handle);
+	if (entry && entry->stream == stream)
+		entry->stream = NULL;
+	cn_unlock(&cn_cuda_table_lock);
 }
 
 /*
@@ -219,6 +223,8 @@ static void reap(struct cn_cuda_context *context)
 			return;
 		cn_lock(&stream->lock);
 		cn_cuda_update(stream);
+		if (!cn_cuda_is_covered(stream, stream->final) && cn_cuda_watch(stream, stream->final))
+			cn_cuda_update(stream);
 		bool over = cn_point_reached((struct cn_point){&stream->queue, stream->final}) &&
 			    !cn_cuda_has_notes(stream);
 		if (over)
@@ -583,26 +589,34 @@ void cn_cuda_created(CUstream handle)
 	cn_unlock(&stream->lock);
 }
 
-/* The stream has no record: no pool has seen it. Its handle is remembered, unless there is no memory for that. */
-static CUresult destroy_unknown(CUstream handle, CUresult (*destroy)(CUstream handle))
+/*
+ * The stream has no record: no pool has seen it. Its handle is remembered, unless there is no memory for that. False:
+ * another thread has just opened a record for it.
+ */
+static bool destroy_unknown(CUstream handle, CUresult (*destroy)(CUstream handle), CUresult *ret_result)
 {
 	struct entry *entry = malloc(sizeof *entry);
 
 	/* Before the driver has done it: afterwards the handle may be another stream's already. */
 	cn_lock(&cn_cuda_table_lock);
-	if (entry) {
+	bool known = *find_entry(handle) != NULL;
+	if (entry && !known) {
 		struct entry **bucket = bucket_of(handle);
 		*entry = (struct entry){.next = *bucket, .handle = handle};
 		*bucket = entry;
 	}
 	cn_unlock(&cn_cuda_table_lock);
-	CUresult result = destroy(handle);
-	if (result) {
+	if (known) {
+		free(entry);
+		return false;
+	}
+	*ret_result = destroy(handle);
+	if (*ret_result) {
 		cn_lock(&cn_cuda_table_lock);
 		drop_entry(handle);
 		cn_unlock(&cn_cuda_table_lock);
 	}
-	return result;
+	return true;
 }
 
 static CUresult destroy_locked(struct cn_cuda_stream *stream, CUresult (*destroy)(CUstream handle))
@@ -635,13 +649,16 @@ CUresult cn_cuda_destroy(CUstream handle, CUresult (*destroy)(CUstream handle))
 		struct entry *entry = *find_entry(handle);
 		struct cn_cuda_stream *stream = entry ? entry->stream : NULL;
 		cn_unlock(&cn_cuda_table_lock);
+		CUresult result = CUDA_SUCCESS;
+		if (!entry && destroy_unknown(handle, destroy, &result))
+			return result;
 		if (!entry)
-			return destroy_unknown(handle, destroy);
+			continue;
 		if (!stream)
 			return is_gone(handle);
 		cn_lock(&stream->lock);
 		bool same = stream->handle == handle && atomic_load(&stream->state) == CN_CUDA_LIVE;
-		CUresult result = same ? destroy_locked(stream, destroy) : CUDA_SUCCESS;
+		result = same ? destroy_locked(stream, destroy) : CUDA_SUCCESS;
 		cn_unlock(&stream->lock);
 		if (same)
 			return result;

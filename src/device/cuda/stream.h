@@ -125,7 +125,8 @@ struct cn_point cn_cuda_end_span(struct cn_queue *queue);
 /*
  * The same for a program that will wait for the stream, or ask it: what it then may have seen reached. What was freed
  * in a blocking stream comes after the legacy stream's work before, and the other way round; but only an operation
- * waits for that: a mark is one.
+ * waits for that: a mark is one. It is made before the wait, which then sees it done; but not where the legacy stream
+ * is busy: the program would wait also for what that was given after the free. Then cn_cuda_seen() makes it.
  */
 struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
 /*
