@@ -259,7 +259,9 @@ static double give_buffer(void *data)
 {
 	struct giving *giving = data;
 	const struct peer *peer = giving->peer;
-	struct order order = {giving->way, (unsigned char)++number, giving->buffer->bytes, number, giving->buffer->own};
+	const struct buffer *buffer = giving->buffer;
+	uint32_t next = ++number;
+	struct order order = {giving->way, (unsigned char)next, buffer->bytes, next, buffer->own};
 	uint64_t ready_ns;
 
 	write_buffer(giving, &order);

@@ -158,7 +158,8 @@ static int work(void)
 	pthread_t second;
 
 	EXPECT(pipe(gate) == 0);
-	EXPECT(!cuStreamCreate(&other, CU_STREAM_NON_BLOCKING) && !cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	EXPECT(!cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+	EXPECT(!cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
 	EXPECT(!cuMemAllocAsync(&block, 4096, stream));
 	EXPECT(!cuLaunchHostFunc(stream, wait_at_gate, NULL));
 	EXPECT(!cuMemsetD8Async(block, 0, 4096, stream));
@@ -186,7 +187,8 @@ static int send_and_receive(void)
 	CUmemoryPool pool;
 
 	begin();
-	EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0 && !cuMemPoolCreate(&pool, &properties));
+	EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) == 0);
+	EXPECT(!cuMemPoolCreate(&pool, &properties));
 	EXPECT(!cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	EXPECT(!cenote_send_descriptor(ends[0], descriptor) && !cenote_recv_descriptor(ends[1], &received));
 	EXPECT(!cenote_send_pool(ends[0], pool) && !cenote_recv_descriptor(ends[1], &received));
