@@ -131,8 +131,17 @@ void stage_open(struct stage *stage, unsigned player_count)
 /* What was made to happen to the victim, for a failure's text. */
 static const char *describe_hit(const struct stage *stage)
 {
-	static const char *const modes[] = {
-		"", "", "fails", "fails", "killed before", "killed after", "stopped before", "stopped after"};
+	static const char *const modes[FAULT_MODES] = {
+		[FAULT_NONE] = "",
+		[FAULT_COUNT] = "",
+		[FAULT_FAIL] = "fails",
+		[FAULT_FAIL_NEW] = "fails",
+		[FAULT_FAIL_THEN_NEW] = "fails",
+		[FAULT_KILL_BEFORE] = "killed before",
+		[FAULT_KILL_AFTER] = "killed after",
+		[FAULT_STOP_BEFORE] = "stopped before",
+		[FAULT_STOP_AFTER] = "stopped after",
+	};
 	static char text[200];
 	size_t length = 0;
 

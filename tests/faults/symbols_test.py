@@ -19,8 +19,10 @@ def called(library):
     """The names that a library wants of others, as they are in the list."""
     table = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
     names = {line.split()[-1].split("@")[0] for line in table.splitlines()}
-    # Newer C libraries have another name for a scan, and compilers one for a call whose bounds are checked.
-    names = {re.sub("^__isoc23_", "__isoc99_", name) for name in names}
+    # The C library has names for each standard that a scan or strtol follows, and for calls whose bounds are checked:
+    # one of them for all kinds of longjmp.
+    names = {re.sub("^__isoc[0-9]+_", "", name) for name in names}
+    names = {re.sub("^__longjmp_chk$", "siglongjmp", name) for name in names}
     return {re.sub("^__(.+)_chk$", r"\1", name) for name in names}
 
 

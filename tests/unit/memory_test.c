@@ -200,15 +200,18 @@ TEST(registering_looks_first)
 /* Goal: registered memory that the program unmaps gives errors, never a crash, and its address can be used again. */
 TEST(registered_memory_may_vanish)
 {
-	char *pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* The lowest pages of a wide hole, since others map memory too, and the system fills holes from the top. */
+	size_t hole_bytes = 64 * MIB;
+	char *pages = mmap(NULL, hole_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct cn_home home;
 	struct cn_memory memory;
 	CUdeviceptr device;
 
+	ASSERT(pages != MAP_FAILED);
 	start();
 	ASSERT_OK(cuMemAlloc(&device, PAGE));
 	ASSERT_OK(cuMemHostRegister(pages, 2 * PAGE, 0));
-	ASSERT_SYS(munmap(pages, 2 * PAGE));
+	ASSERT_SYS(munmap(pages, hole_bytes));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyHtoD(device, pages, PAGE));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(pages, device, PAGE));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(AT(pages), 1, PAGE));
