@@ -71,11 +71,14 @@ soak: build
 fuzz: packages-fuzz
 	@scripts/fuzz.py --build $(BUILD) --seconds $(FUZZ_SECONDS) $(TARGETS)
 
+# What root has built meanwhile is given back to whose tree this is: with files of root's there, the next `make build`
+# of an ordinary user would fail.
 install: build
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
 	@ninja -C $(BUILD) product
 	@meson install -C $(BUILD) --quiet --no-rebuild
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@[ "$$(id -u)" != 0 ] || chown -hR --reference=Makefile $(BUILD) 2>/dev/null || true
 
 format: packages-test
 	@scripts/format.py
