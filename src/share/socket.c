@@ -509,12 +509,13 @@ static bool has_name(int directory_fd, const char *name)
 
 static CUresult connect_in(int directory_fd, const char *name, const char *what, int *ret_sock)
 {
-	CUresult result = CUDA_ERROR_OPERATING_SYSTEM;
+	CUresult result = CUDA_SUCCESS;
+	bool there = has_name(directory_fd, name);
 
-	if (has_name(directory_fd, name))
+	if (there)
 		result = cn_wire_connect_in(directory_fd, name, ret_sock);
 	/* A sweeper may have taken it away just now. */
-	if (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name))
+	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
 	close(directory_fd);
 	return result;
