@@ -231,3 +231,54 @@ TEST(a_capture_ends_with_its_thread)
 	ASSERT_EQ(0, atomic_load(&cn_cuda_captures));
 	end_streams();
 }
+
+static CUresult begin_capture_v1(CUstream stream)
+{
+	return begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+}
+
+static CUresult begin_capture_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+				       const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+	return graph || nodes || edges || count ? CUDA_ERROR_INVALID_VALUE : begin_capture(stream, mode);
+}
+
+/* The same of a thread's own stream: NULL to the forms that are called so. */
+static CUresult begin_as(const char *symbol, CUstream stream, CUstreamCaptureMode mode)
+{
+	void *function = call_of(symbol)->function;
+
+	if (strstr(symbol, "ToGraph"))
+		return ((__typeof__(&begin_capture_to_graph))function)(stream, NULL, NULL, NULL, 0, mode);
+	return strstr(symbol, "_v2") ? ((__typeof__(&begin_capture))function)(stream, mode)
+				     : ((__typeof__(&begin_capture_v1))function)(stream);
+}
+
+/* Goal: a capture is counted by whichever form of the call it began, and whose stream it is is known. */
+TEST(all_forms_of_beginning_are_counted)
+{
+	static const char *const symbols[] = {
+		"cuStreamBeginCapture",         "cuStreamBeginCapture_ptsz",   "cuStreamBeginCapture_v2",
+		"cuStreamBeginCapture_v2_ptsz", "cuStreamBeginCaptureToGraph", "cuStreamBeginCaptureToGraph_ptsz",
+	};
+	CUgraph graph;
+
+	replace_captures();
+	replace("cuStreamBeginCapture", (void *)begin_capture_v1);
+	replace("cuStreamBeginCaptureToGraph", (void *)begin_capture_to_graph);
+	for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+		const char *end_symbol = i % 2 ? "cuStreamEndCapture_ptsz" : "cuStreamEndCapture";
+		CUstream stream = i % 2 ? NULL : first;
+		ASSERT_OK(begin_as(symbols[i], stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+		ASSERT_EQ(i % 2 ? CU_STREAM_PER_THREAD : first, captured.stream);
+		ASSERT_EQ(1, atomic_load(&cn_cuda_captures));
+		ASSERT_ERROR(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+			     ((__typeof__(&end_capture))call_of(end_symbol)->function)(stream, &graph));
+		ASSERT_EQ(0, atomic_load(&cn_cuda_captures));
+		if (i > 1) /* the first form has no mode */
+			ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE,
+				     begin_as(symbols[i], stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+		ASSERT_EQ(0, atomic_load(&cn_cuda_captures));
+	}
+	end_streams();
+}
