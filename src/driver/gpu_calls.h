@@ -83,10 +83,6 @@ CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags);
 uint64_t cn_gpu_last_capture(void);
 void cn_gpu_captures_over(uint64_t last, CUstream stream, CUcontext context);
 
-/* gpu_event.c: the driver's own cuCtxRecordEvent(). NULL: it is older than CUDA 12.5. */
-typedef CUresult (*cn_gpu_context_recorder)(void *context, CUevent event);
-cn_gpu_context_recorder cn_gpu_context_record(void);
-
 /* A device's primary context; NULL: nobody has it. */
 CUcontext cn_gpu_primary(CUdevice device);
 

@@ -120,18 +120,12 @@ static struct entry *open_entry(struct bucket *bucket, CUevent event)
 	return entry;
 }
 
-/* Not in a forked child, which may destroy what it has inherited: there a bucket may be locked for ever. */
-static bool has_table(void)
-{
-	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
-}
-
-/* The event is no more, or another one. */
+/* The event is no more, or another one. A forked child, too, may destroy what it has inherited. */
 static void forget(CUevent event)
 {
 	struct bucket *bucket = bucket_of(event);
 
-	if (!event || !has_table() || !find(bucket, event))
+	if (!event || !cn_gpu_is_watched() || !find(bucket, event))
 		return;
 	cn_quick_lock(&bucket->lock);
 	struct entry *entry = find(bucket, event);
@@ -152,7 +146,7 @@ static void forget(CUevent event)
 static void lose(CUevent event, bool outside)
 {
 	struct bucket *bucket = bucket_of(event);
-	struct entry *entry = event && has_table() ? open_entry(bucket, event) : NULL;
+	struct entry *entry = event && cn_gpu_is_watched() ? open_entry(bucket, event) : NULL;
 
 	if (!entry)
 		return;
@@ -374,11 +368,6 @@ static CUresult record_context(context_record driver, void *context, CUevent eve
 		return driver(context, event);
 	record_loosely(event);
 	return driver(context, event);
-}
-
-cn_gpu_context_recorder cn_gpu_context_record(void)
-{
-	return CALL_AS(cuCtxRecordEvent, cn_gpu_context_recorder);
 }
 
 static CUresult gpu_ctx_record_event(void *context, CUevent event)

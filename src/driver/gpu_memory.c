@@ -125,8 +125,7 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 			cn_device_ops->submit(ret_place->queue, ret_place->owner, &wait, NULL);
 	}
 	cn_gpu_drop(&points);
-	if (cn_gpu_context_record())
-		cn_cuda_wait_for_all(ret_place->queue, ret_place->owner, cn_gpu_context_record());
+	cn_cuda_wait_for_all(ret_place->queue, ret_place->owner);
 	return CUDA_SUCCESS;
 }
 

@@ -417,13 +417,15 @@ void cn_cuda_wait_for_context(struct cn_cuda_stream *stream)
 
 /* ---- A whole context ---- */
 
-bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner, CUresult (*record_all)(void *context, CUevent event))
+bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
 	struct cn_cuda_stay stay;
 	CUevent event = NULL;
 	bool waits = false;
 
+	if (!cn_cuda_record_all)
+		return false;
 	cn_lock(&stream->lock);
 	CUcontext context = atomic_load(&stream->context->handle);
 	if (atomic_load(&queue->owner) == owner && cn_cuda_is_usable(stream))
@@ -431,7 +433,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner, CUresult (*rec
 	if (event && cn_cuda_enter(&stay, context)) {
 		atomic_fetch_add(&marking, 1);
 		if (!atomic_load(&cn_cuda_captures)) /* it would end those of the context */
-			waits = !record_all(context, event) &&
+			waits = !cn_cuda_record_all(context, event) &&
 				!cn_cuda.cuStreamWaitEvent(stream->handle, event, CU_EVENT_WAIT_DEFAULT);
 		atomic_fetch_sub(&marking, 1);
 		cn_cuda_leave(&stay);
@@ -459,7 +461,7 @@ static CUresult mark_legacy(void)
 	return covered ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_READY, "the legacy stream cannot be marked now");
 }
 
-static inline CUresult take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
+CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
 {
 	struct cn_queue *queue = &stream->queue;
 	uint64_t number = atomic_load(&queue->submitted) + 1, taken = atomic_load(&stream->taken);
@@ -473,16 +475,11 @@ static inline CUresult take_point(struct cn_cuda_stream *stream, uint64_t owner,
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
-{
-	return take_point(stream, owner, ret_point);
-}
-
 CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
 	struct cn_point point;
-	CUresult result = take_point(stream, owner, &point);
+	CUresult result = cn_cuda_take_point(stream, owner, &point);
 
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;

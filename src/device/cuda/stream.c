@@ -294,6 +294,7 @@ static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum 
 	stream->spoilt = false;
 	stream->thread = kind == CN_CUDA_PER_THREAD ? cn_cuda_thread() : 0;
 	atomic_store(&stream->pending_ns, 0);
+	atomic_store(&stream->wanted_ns, 0);
 	atomic_store(&stream->state, CN_CUDA_LIVE);
 	atomic_store(&stream->queue.owner, atomic_fetch_add(&last_owner, 1) + 1);
 	cn_unlock(&stream->lock);

@@ -150,9 +150,9 @@ CUresult cn_cuda_check_current(void);
 CUcontext cn_cuda_any_context(const struct cn_device *device);
 /*
  * The queue of an ordinary stream waits for all that its context was given so far, also by streams without a record.
- * `record_all` is the driver's cuCtxRecordEvent(). False: it does not wait; a stream is being captured.
+ * False: it does not wait; a stream is being captured, or the driver has no event of a whole context.
  */
-bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner, CUresult (*record_all)(void *context, CUevent event));
+bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner);
 
 /* The driver is about to make the queue wait for something that another process has to do (an event of its). */
 void cn_cuda_waits_outside(struct cn_queue *queue);
