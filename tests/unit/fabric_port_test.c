@@ -5,6 +5,7 @@
  * see is in processes/fabric_test.c.
  */
 #include "fabric_port.h"
+#include "named_socket.h"
 #include "share/imex.h"
 
 #include <arpa/inet.h>
@@ -310,10 +311,7 @@ static struct false_port listen_falsely(const unsigned char model[CN_HANDLE_BYTE
 
 static void end_false(struct false_port *port)
 {
-	cn_wire_forget_name(&port->socket);
-	ASSERT_SYS(close(port->socket.listen_fd));
-	ASSERT_SYS(close(port->socket.lock_fd));
-	ASSERT_SYS(close(port->socket.directory_fd));
+	end_named(&port->socket);
 }
 
 /* Somebody has called, and gone without a word. */

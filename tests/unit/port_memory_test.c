@@ -4,6 +4,7 @@
  * All of them are written by hand.
  */
 #include "harness.h"
+#include "named_socket.h"
 #include "share/port_internal.h"
 
 #include <errno.h>
@@ -339,11 +340,8 @@ ROLE(lender)
 		close(fd);
 	}
 	peer_expect(parent, "end");
-	cn_wire_forget_name(&port);
 	close(sock);
-	close(port.listen_fd);
-	close(port.lock_fd);
-	close(port.directory_fd);
+	end_named(&port);
 }
 
 static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYTES])

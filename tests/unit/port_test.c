@@ -3,6 +3,7 @@
  * The port of a process: what it refuses, whom it sends away, and when its name goes. The wrong callers are written by
  * hand.
  */
+#include "named_socket.h"
 #include "shared_event.h"
 
 #include <errno.h>
@@ -511,11 +512,8 @@ ROLE(slow_reader)
 	ASSERT_EQ(question.message.words[0], parcel.message.words[0]);
 	peer_send(parent, "freed");
 	peer_expect(parent, "end");
-	cn_wire_forget_name(&port);
 	close(sock);
-	close(port.listen_fd);
-	close(port.lock_fd);
-	close(port.directory_fd);
+	end_named(&port);
 }
 
 /* This process's end of its connection to a port of another. */

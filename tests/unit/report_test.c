@@ -3,6 +3,7 @@
  * Reports and surveys over the wire: what a port answers, and what who asks believes. Wrong askers and wrong answerers
  * are written by hand.
  */
+#include "named_socket.h"
 #include "share_fake.h"
 
 #include "pool/pool.h"
@@ -520,10 +521,7 @@ static void liar_start(struct liar *liar, enum lie kind)
 static void liar_end(struct liar *liar)
 {
 	ASSERT_EQ(0, pthread_join(liar->thread, NULL));
-	cn_wire_forget_name(&liar->named);
-	close(liar->named.listen_fd);
-	close(liar->named.lock_fd);
-	close(liar->named.directory_fd);
+	end_named(&liar->named);
 }
 
 struct heard {

@@ -4,6 +4,7 @@
  *
  * What a stranger can do beyond them is in share_hostile_test.
  */
+#include "named_socket.h"
 #include "share_fake.h"
 
 #include "share/export.h"
@@ -212,10 +213,7 @@ TEST(names_that_are_swept_at_a_time)
 	unsigned swept = left - (count_names() - own - 1);
 	ASSERT_LE(swept, LOOKS_MAX);
 	ASSERT_GE(swept, LOOKS_MAX - own);
-	cn_wire_forget_name(&named);
-	close(named.listen_fd);
-	close(named.lock_fd);
-	close(named.directory_fd);
+	end_named(&named);
 	ASSERT_OK(cenote_sweep(0, NULL, NULL));
 	ASSERT_EQ(own, count_names());
 }

@@ -4,6 +4,7 @@
  */
 #include "../sockets.h"
 #include "harness.h"
+#include "named_socket.h"
 #include "share/wire.h"
 
 #include <errno.h>
@@ -416,10 +417,7 @@ ROLE(listener)
 	ASSERT_OK(cn_wire_listen_named(false, &named));
 	peer_send_bytes(parent, named.name, sizeof named.name);
 	peer_expect(parent, "end");
-	cn_wire_forget_name(&named);
-	ASSERT_SYS(close(named.listen_fd));
-	ASSERT_SYS(close(named.lock_fd));
-	ASSERT_SYS(close(named.directory_fd));
+	end_named(&named);
 }
 
 static void expect_name(const char *name, bool there)
@@ -515,10 +513,7 @@ ROLE(maker)
 
 		ASSERT_OK(cn_wire_listen_named(false, &named));
 		expect_name(named.name, true);
-		cn_wire_forget_name(&named);
-		ASSERT_SYS(close(named.listen_fd));
-		ASSERT_SYS(close(named.lock_fd));
-		ASSERT_SYS(close(named.directory_fd));
+		end_named(&named);
 	}
 }
 
