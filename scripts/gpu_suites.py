@@ -76,7 +76,7 @@ TESTS = {
         "devices_can_share_no_pools": SETTINGS,
         "rights_of_devices": SETTINGS,
     },
-    "gpu_order_test": {"a_forked_child_destroys_an_event": "the driver hangs in such a child, also by itself"},
+    "gpu_order_test": {"a_forked_child_destroys_an_event": "it hangs there, most likely in the driver"},
     "share_calls_test": {"a_pool_of_an_unseen_device_is_refused": SETTINGS},
     "share_hostile_test": {
         "a_ledger_full_of_lies": "the importer who lies is the test itself, and here a hold ends with its process",
