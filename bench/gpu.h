@@ -36,6 +36,7 @@
 	CALL(cuDevicePrimaryCtxRetain)           \
 	CALL(cuCtxSetCurrent)                    \
 	CALL(cuStreamCreate)                     \
+	CALL(cuStreamQuery)                      \
 	CALL(cuStreamSynchronize)                \
 	CALL(cuStreamWaitEvent)                  \
 	CALL(cuEventCreate)                      \
@@ -60,6 +61,7 @@
 	CALL(cuMemPoolCreate)                    \
 	CALL(cuMemPoolDestroy)                   \
 	CALL(cuMemPoolSetAttribute)              \
+	CALL(cuMemPoolTrimTo)                    \
 	CALL(cuMemPoolExportToShareableHandle)   \
 	CALL(cuMemPoolImportFromShareableHandle) \
 	CALL(cuMemPoolExportPointer)             \

@@ -13,6 +13,7 @@
 #   sanitizer    compute-sanitizer over the examples
 #   cases        graphs, contexts that end under load and green contexts with pools: over the driver, and over Cenote
 #   early-free   a block freed while an importer reads it: over the driver, and over Cenote
+#   late-work    a kernel that uses a block which another stream has freed: over the driver, and over Cenote
 #   bench        pools: the driver's beside Cenote's
 #   torch        PyTorch over Cenote's pools, where it is installed
 #
@@ -27,7 +28,7 @@ scripts=$root/scripts
 cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
-all_parts=(answers suites conformance dropin examples sanitizer cases early-free bench torch)
+all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -135,6 +136,16 @@ part_early-free()
 	echo
 	echo "-- under cenote run"
 	timeout 120 "$cenote" run "$build/bench/bench-gpu_early_free" "$work/early_free"
+}
+
+part_late-work()
+{
+	assemble "$root/bench/gpu_early_free.ptx" "$work/early_free"
+	echo "-- over the driver alone"
+	timeout 120 "$build/bench/bench-gpu_late_work" "$work/early_free" || echo "status $?"
+	echo
+	echo "-- under cenote run"
+	timeout 120 "$cenote" run "$build/bench/bench-gpu_late_work" "$work/early_free"
 }
 
 part_bench()

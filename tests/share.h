@@ -382,20 +382,32 @@ static inline void agent_connect(struct agent *agent, int descriptor)
 	ASSERT_SYS(connect(agent->connection, (const struct sockaddr *)&address, sizeof address));
 }
 
-/* The child touches nothing of the library's: it is there, and that is all. */
+/* The child touches nothing of the library's: it is there, and that is all. It has closed all else on return. */
 static inline uint64_t agent_fork(int reader)
 {
+	int ready[2];
 	pid_t child;
 	char byte;
 
+	ASSERT_SYS(pipe2(ready, O_CLOEXEC));
 	ASSERT_SYS(child = fork());
 	if (child == 0) {
-		close_range(3, (unsigned)reader - 1, 0); /* of the test, which would wait for our end, and the writer */
-		close_range((unsigned)reader + 1, ~0u, 0);
+		int kept = dup2(ready[1], 3 + (reader == 3)), low = kept < reader ? kept : reader;
+		int high = kept < reader ? reader : kept;
+		if (low > 3)
+			close_range(3, (unsigned)low - 1, 0); /* of the test, which would wait for our end */
+		if (high > low + 1)
+			close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+		close_range((unsigned)high + 1, ~0u, 0);
+		close(kept);
 		while (read(reader, &byte, 1) == -1 && errno == EINTR)
 			continue;
 		_exit(0);
 	}
+	close(ready[1]);
+	while (read(ready[0], &byte, 1) == -1) /* its end */
+		ASSERT_EQ(EINTR, errno);
+	close(ready[0]);
 	return (uint64_t)child;
 }
 

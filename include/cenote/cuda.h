@@ -1082,6 +1082,14 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int *ret_version
 CUresult CUDAAPI cuCtxSynchronize(void);
 
 /*
+ * Record an event of all that the context was given so far, in whichever stream. No stream waits for it.
+ *
+ *   CUDA_ERROR_INVALID_HANDLE   the event is not a live one, or belongs to another context
+ *   CUDA_ERROR_CONTEXT_IS_DESTROYED  the context has been destroyed
+ */
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext context, CUevent event);
+
+/*
  * A limit of the current context.
  *
  *   CUDA_ERROR_INVALID_VALUE      ret_value is NULL, or there is no such limit

@@ -188,7 +188,12 @@ struct cn_queue {
 	unsigned followed_count, followed_room;
 	uint64_t opened;               /* the last number of earlier owners */
 	_Atomic bool followed_crowded; /* it should have more room */
-	struct {                       /* walk.c's */
+	struct {                       /* the device's, for grace_begin() */
+		struct cn_queue *next; /* of all queues */
+		uint64_t number;       /* what was under way then */
+		bool listed;
+	} grace;
+	struct { /* walk.c's */
 		uint64_t serial, up_to, looked_up_to;
 		struct cn_queue *next;
 		bool listed;
@@ -361,6 +366,14 @@ struct cn_device_ops {
 	 * done with. May ask the system, and does so at most now and then. No lock of a caller's is needed by it.
 	 */
 	void (*queue_look)(struct cn_queue *queue);
+
+	/*
+	 * Grace periods, for grace.c alone: one call at a time. grace_begin() remembers what is under way in all queues
+	 * of this process; false: it cannot just now, and will be called again. grace_is_over(): is all of that done?
+	 * Neither waits for a queue.
+	 */
+	bool (*grace_begin)(void);
+	bool (*grace_is_over)(void);
 
 	/* Does reaching the point depend on a signal that another process has yet to give? */
 	bool (*point_waits_outside)(struct cn_point point);

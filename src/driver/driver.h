@@ -212,6 +212,8 @@ void cn_streams_destroy(struct cn_context *context);
 void cn_context_drain(const struct cn_home *home);
 /* The same; the failure of a stream that lives, if any has failed. */
 CUresult cn_context_wait(const struct cn_home *home);
+/* What is pending in all streams of a context, as points, no more than `room` of them; how many there are. */
+size_t cn_context_pending(struct cn_context *context, struct cn_point *points, size_t room);
 void cn_streams_thread_end(void);
 /* The program has waited for a context (`all`), or for its legacy stream: tell the pools. */
 void cn_streams_settle(struct cn_context *context, bool all);

@@ -565,7 +565,7 @@ const struct cn_gpu_call cn_gpu_event_calls[] = {
 	SEEN("cuLaunchKernelEx", gpu_launch_kernel_ex, cuLaunchKernelEx),
 	TWIN("cuLaunchKernelEx_ptsz", gpu_launch_kernel_ex_ptsz),
 	SEEN_SINCE("cuEventDestroy", gpu_event_destroy_v1, cuEventDestroy_v1, "cuEventDestroy", 2000),
-	SEEN_SINCE("cuCtxRecordEvent", gpu_ctx_record_event, cuCtxRecordEvent, "cuCtxRecordEvent", 12050),
+	SEEN("cuCtxRecordEvent", gpu_ctx_record_event, cuCtxRecordEvent),
 	SEEN_SINCE("cuGreenCtxRecordEvent", gpu_green_ctx_record_event, cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent",
 		   12040),
 	SEEN_SINCE("cuGraphAddEventRecordNode", gpu_graph_add_event_record_node, cuGraphAddEventRecordNode,

@@ -233,6 +233,11 @@ static size_t pending(struct cn_context *context, bool all, uint32_t slot_count,
 	return count;
 }
 
+size_t cn_context_pending(struct cn_context *context, struct cn_point *points, size_t room)
+{
+	return pending(context, true, atomic_load(&cn_streams.count), points, room);
+}
+
 /* Is the record another context's? Then what this one had to do was waited for when it ended. */
 static bool is_over(const struct cn_home *home)
 {

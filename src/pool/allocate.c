@@ -561,6 +561,8 @@ static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 		cn_pool_settle_all(pool);
 		index = take_settled(pool, units);
 	}
+	if (!index)
+		index = cn_pool_take_leaving(pool, units);
 	if (index)
 		return index;
 	if (policies & CN_POOL_INTERNAL_DEPENDENCIES &&
@@ -590,11 +592,12 @@ static struct cn_point first_pending(const struct cn_cache *cache)
 	return first;
 }
 
-/* Is there a free that has not happened yet, or a block that somebody holds? */
+/* Is there a free that has not happened yet, a block that somebody holds, or a chunk on its way to the device? */
 static bool has_pending(struct cn_pool *pool)
 {
 	bool pending = atomic_load_explicit(&pool->held_count, memory_order_relaxed) ||
-		       atomic_load_explicit(&pool->returned, memory_order_relaxed);
+		       atomic_load_explicit(&pool->returned, memory_order_relaxed) ||
+		       atomic_load_explicit(&pool->leaving, memory_order_relaxed);
 
 	for (struct cn_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
 		cn_pool_look(cache);
@@ -645,7 +648,7 @@ static CUresult allocate_slowly(struct cn_cache *cache, uint64_t handle, uint32_
 		if (!round) { /* free chunks that lie scattered can be exchanged for others that lie together */
 			/* Without OPPORTUNISTIC a queue's own pieces were left apart, for nobody else to have. */
 			cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
-			cn_pool_release(cache->pool);
+			cn_pool_release(cache->pool, 0, true);
 			continue;
 		}
 		if (!ending && !has_pending(cache->pool))

@@ -22,6 +22,7 @@ enum {
 	CN_RECORD_COUNT_MAX = 1 << 26,
 	CN_RECORDS_AHEAD = 1024, /* there should be memory for so many more */
 	CN_CHUNK_UNITS = 65536,  /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
+	CN_CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES,
 	CN_STRETCH_UNITS = 4096, /* no more records than this are looked at to find a block */
 };
 

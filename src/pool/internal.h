@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the pool know of each other: pool.c has its life, allocate.c its blocks' comings and goings, hold.c
- * those that others may have too.
+ * those that others may have too, release.c memory that goes back to the device.
  */
 #ifndef CN_POOL_INTERNAL_H
 #define CN_POOL_INTERNAL_H
@@ -72,6 +72,9 @@ struct cn_pool {
 	void *_Atomic ask_object;
 	_Atomic bool loose;              /* some were, and their memory has not been looked at since */
 	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
+	_Atomic uint32_t leaving;        /* free chunks that wait for their tickets, linked by `next`: see release.c */
+	uint64_t leaving_bytes;          /* of reserved_bytes: of those, and of others that a thread is giving back */
+	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool is not over */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t
 		join_units; /* what the caches must keep before they are asked for it again: see join_pieces() */
@@ -113,8 +116,20 @@ void cn_pool_collect(struct cn_pool *pool);
 bool cn_pool_ask_back(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees to happen? If so, it is ended if they have. */
 bool cn_pools_are_ending(void);
-/* Give all free chunks back. */
-void cn_pool_release(struct cn_pool *pool);
+
+/* ---- release.c ---- */
+
+/*
+ * Give whole free chunks back to the device while more than `keep_bytes` are reserved: as long as that much stays
+ * (`at_least`), or until there is no more than that. What cannot go yet follows with a later call. No lock is held.
+ */
+void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least);
+/* Give back what was on its way and can go now. */
+void cn_pool_finish_release(struct cn_pool *pool);
+/* A block of so many units out of what is on its way. 0: there is none. */
+uint32_t cn_pool_take_leaving(struct cn_pool *pool, uint32_t units);
+/* Give everything back: the grace period of the pool's end has passed. */
+void cn_pool_release_all(struct cn_pool *pool);
 
 /* If a queue has blocks that others could have, have it looked how far it has come. */
 static inline void cn_pool_look(struct cn_cache *cache)

@@ -12,16 +12,19 @@
  */
 #include "pool/internal.h"
 
+#include "device/grace.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES, SETTLED_AT_ONCE = 16 };
+enum { SETTLED_AT_ONCE = 16 };
 
 #define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
 
-_Static_assert(CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CHUNK_BYTES == 1 << CN_TABLE_SHIFT, "what the device gives");
+_Static_assert(CN_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_CHUNK_BYTES == 1 << CN_TABLE_SHIFT,
+	       "what the device gives");
 
 static struct {
 	struct cn_lock lock;
@@ -218,41 +221,12 @@ static void unpin(struct cn_pool *pool)
 	cn_pool_let_go(pool);
 }
 
-/*
- * Give whole free chunks back while more than `keep_bytes` are reserved: as long as that much stays (`at_least`), or
- * until there is no more than that. The system is asked without a lock.
- */
-static void release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
-{
-	for (;;) {
-		cn_lock(&pool->lock);
-		uint64_t surplus = pool->reserved_bytes > keep_bytes ? pool->reserved_bytes - keep_bytes : 0;
-		uint64_t units = (surplus + (at_least ? 0 : CHUNK_BYTES - 1)) / CHUNK_BYTES * CN_CHUNK_UNITS;
-		uint32_t index = units ? cn_heap_take_chunks(&pool->heap, (uint32_t)units) : 0;
-		cn_unlock(&pool->lock);
-		if (!index)
-			return;
-		const struct cn_block *block = block_of(pool, index);
-		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
-		cn_device_ops->arena_decommit(pool->arena, (size_t)block->start * CN_UNIT_BYTES, bytes);
-		cn_lock(&pool->lock);
-		cn_heap_give_hole(&pool->heap, index);
-		pool->reserved_bytes -= bytes;
-		cn_unlock(&pool->lock);
-	}
-}
-
-void cn_pool_release(struct cn_pool *pool)
-{
-	release(pool, 0, true);
-}
-
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 {
 	if (!pin(pool))
 		return;
 	cn_pool_settle_all(pool);
-	release(pool, keep_bytes, true);
+	cn_pool_release(pool, keep_bytes, true);
 	unpin(pool);
 }
 
@@ -263,7 +237,8 @@ void cn_pools_settle(struct cn_point point)
 		struct cn_cache *cache = cn_pool_cache(pool, point.queue);
 		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
 		    !atomic_load_explicit(&pool->held_count, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->loose, memory_order_relaxed))
+		    !atomic_load_explicit(&pool->loose, memory_order_relaxed) &&
+		    !atomic_load_explicit(&pool->leaving, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
 		cn_unlock(&pools.lock);
@@ -273,7 +248,9 @@ void cn_pools_settle(struct cn_point point)
 		cn_pool_collect(pool);
 		bool loose = atomic_exchange_explicit(&pool->loose, false, memory_order_relaxed);
 		if ((cache && cn_pool_settle_cache(cache, point)) || loose)
-			release(pool, threshold, false);
+			cn_pool_release(pool, threshold, false);
+		else
+			cn_pool_finish_release(pool);
 		cn_lock(&pools.lock);
 		pool->pins--;
 	}
@@ -331,7 +308,7 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 	size_t all = wants->device ? wants->device->total_bytes : machine_bytes();
 	size_t most = wants->max_bytes && wants->max_bytes < all ? wants->max_bytes : all;
 	most = most < RANGE_BYTES_MAX ? most : RANGE_BYTES_MAX;
-	size_t range = (most + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+	size_t range = (most + CN_CHUNK_BYTES - 1) / CN_CHUNK_BYTES * CN_CHUNK_BYTES;
 	void *base;
 	CUresult result;
 
@@ -344,7 +321,7 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
 		goto err_free;
 	}
-	result = cn_device_ops->arena_create(wants->device, wants->node, range, CHUNK_BYTES, wants->shareable,
+	result = cn_device_ops->arena_create(wants->device, wants->node, range, CN_CHUNK_BYTES, wants->shareable,
 					     &pool->arena, &base);
 	if (result)
 		goto err_close;
@@ -398,7 +375,8 @@ static bool is_at_rest(struct cn_pool *pool)
 /*
  * Has a destroyed pool nothing left? What is in it goes one way: an allocation that began before `dying` was set
  * becomes a block, a block is freed, what was freed happens. In that order it is looked for, so nothing slips past. No
- * allocation begins any more: whoever takes a lock after we had it sees `dying`.
+ * allocation begins any more: whoever takes a lock after we had it sees `dying`. Then a grace period passes, for work
+ * that a program has given to another stream than the one in which it freed the block.
  */
 static bool is_over(struct cn_pool *pool)
 {
@@ -412,13 +390,17 @@ static bool is_over(struct cn_pool *pool)
 		if (allocating)
 			return false;
 	}
-	return !cn_pool_used(pool) && is_at_rest(pool);
+	if (cn_pool_used(pool) || !is_at_rest(pool))
+		return false;
+	if (!pool->end_ticket)
+		pool->end_ticket = cn_grace_ticket();
+	return pool->end_ticket <= cn_grace_passed();
 }
 
 static void end_pool(struct cn_pool *pool)
 {
 	enter_table(pool, NULL);
-	release(pool, 0, true);
+	cn_pool_release_all(pool);
 	cn_device_ops->arena_free(pool->arena);
 	cn_lock(&pool->lock);
 	pool->ended = true;
@@ -555,6 +537,7 @@ static struct cn_pool_numbers count_bytes(struct cn_pool *pool)
 	};
 
 	cn_pool_collect(pool);
+	cn_pool_finish_release(pool);
 	cn_lock(&pool->lock);
 	numbers.reserved_bytes = pool->reserved_bytes;
 	numbers.reserved_high_bytes = pool->reserved_high_bytes;

@@ -9,7 +9,8 @@
  *   1. a block that this queue freed: at once;
  *   2. one of the same size whose free the queue is ordered after already (FOLLOW_EVENT_DEPENDENCIES);
  *   3. one of the same size whose free has meanwhile happened (ALLOW_OPPORTUNISTIC);
- *   4. a settled block, or memory that was never used; then larger blocks by the rules above;
+ *   4. a settled block, or memory that was never used; then larger blocks by the rules above; then a chunk that is on
+ *      its way back to the device;
  *   5. one that the queue is made to wait for (ALLOW_INTERNAL_DEPENDENCIES);
  *   6. new memory; 7. whatever comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *

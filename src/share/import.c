@@ -9,12 +9,15 @@
 #include "share/import_internal.h"
 
 #include "base/descriptor.h"
+#include "device/grace.h"
 #include "share/mark.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define RETRY_NS 10000000ull
+#define RETRY_NS     10000000ull
+#define LATER_NS_MIN 1000000ull
+#define LATER_NS_MAX 100000000ull
 
 _Atomic bool cn_imports_exist;
 
@@ -186,10 +189,45 @@ static void take_apart(struct cn_import *import)
 	cn_unlock(&imports.lock);
 }
 
-/* On the service thread. */
+void cn_import_look_later(struct cn_import *import)
+{
+	import->later_ns = import->later_ns ? 2 * import->later_ns : LATER_NS_MIN;
+	import->later_ns = import->later_ns < LATER_NS_MAX ? import->later_ns : LATER_NS_MAX;
+	import->later.due_ns = cn_service_now_ns() + import->later_ns;
+	if (!import->later.watched)
+		cn_service_watch(&import->later); /* only a time: this does not fail */
+}
+
+/*
+ * On the service thread. Nothing is held any more; but a program that freed in one stream what it still uses in another
+ * must not have its memory unmapped under that.
+ */
 static void end_import(struct cn_job *job)
 {
-	take_apart((struct cn_import *)((char *)job - offsetof(struct cn_import, end_job)));
+	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, end_job));
+
+	if (!import->end_ticket)
+		import->end_ticket = cn_grace_ticket();
+	if (import->view && import->end_ticket > cn_grace_passed()) {
+		cn_import_look_later(import);
+		return;
+	}
+	if (import->later.watched)
+		cn_service_unwatch(&import->later);
+	take_apart(import);
+}
+
+static void later_due(struct cn_watch *watch)
+{
+	struct cn_import *import = (struct cn_import *)((char *)watch - offsetof(struct cn_import, later));
+
+	cn_lock(&import->lock);
+	bool ending = import->ending;
+	if (!ending)
+		cn_import_want_drop_locked(import);
+	cn_unlock(&import->lock);
+	if (ending && import->end_ticket) /* else its job is still to come */
+		end_import(&import->end_job);
 }
 
 void *cn_import_take_ended(void)
@@ -269,6 +307,8 @@ static void prepare_record(struct cn_import *import)
 	import->release_job.run = say_released;
 	import->drop_job.run = cn_import_drop_parts;
 	import->end_job.run = end_import;
+	import->later = (struct cn_watch){.fd = -1, .due = later_due};
+	import->later_ns = import->end_ticket = 0;
 	atomic_store(&import->release_posted, false);
 	import->allowed = false;
 	import->request = 0;

@@ -37,6 +37,7 @@ struct cn_mapped {
 	uint64_t serial;
 	uint32_t end; /* index */
 	uint32_t hold_count;
+	uint64_t ticket; /* it is unmapped when this has passed (device/grace.h); 0: it is not to be */
 };
 
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
@@ -74,6 +75,9 @@ struct cn_import {
 	_Atomic bool release_posted;
 	bool drop_wanted, drop_posted; /* a look for parts that nobody needs */
 	struct cn_job release_job, drop_job, end_job;
+	struct cn_watch later;   /* a time, for what has to wait for a grace period: the service thread's */
+	uint64_t later_ns;       /* how long that waits */
+	uint64_t end_ticket;     /* of an import that is ending; 0: it has not begun */
 	pthread_mutex_t asking;  /* one request, or change of the view, at a time; who takes it is busy */
 	pthread_mutex_t reading; /* who reads the channel once it is watched, and may end it; asking comes first */
 	uint64_t request;        /* the last one's number, under `asking` */
@@ -117,6 +121,9 @@ int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn
 int cn_import_hear(struct cn_import *import, const struct cn_message *message);
 /* Give back what joining has brought, but the channel. No fork at the same time. */
 void cn_import_give_memory(struct cn_import *import);
+
+/* On the service thread: look again after a while, longer each time, at what waits for a grace period. */
+void cn_import_look_later(struct cn_import *import);
 
 /* import_parts.c: the words for what went wrong with a question. */
 const char *cn_import_explain_error(int error);

@@ -13,7 +13,12 @@
  */
 #include "share/import_internal.h"
 
+#include "device/grace.h"
+
 #include <errno.h>
+
+#define GRACE_NS_MAX  1000000000ull
+#define GRACE_LOOK_NS 1000000
 
 /* ---- What is mapped ---- */
 
@@ -44,6 +49,32 @@ static bool unmap(struct cn_import *import, uint32_t begin)
 		cn_device_ops->view_unmap(import->view, (size_t)begin * CN_PART_BYTES,
 					  (size_t)(end - begin) * CN_PART_BYTES);
 	return !held;
+}
+
+/*
+ * May the part be unmapped, as far as work is concerned that a program has given to another stream than the one in
+ * which it freed the part's blocks? Nothing in it is held. `asking` is held.
+ */
+static bool has_passed(struct cn_mapped *part)
+{
+	if (!part->ticket)
+		part->ticket = cn_grace_ticket();
+	return part->ticket <= cn_grace_passed();
+}
+
+/*
+ * Where other memory is to be mapped in place of a part, wait until that may be unmapped; but not for long: a stream
+ * of the program may wait for the exporter, or run for ever, and have nothing to do with the part. `asking` is held.
+ */
+static void await_grace(struct cn_import *import, uint32_t index)
+{
+	uint64_t deadline_ns = cn_service_now_ns() + GRACE_NS_MAX;
+	static _Atomic uint32_t never;
+
+	if (!import->mapped_at[index])
+		return;
+	while (!has_passed(&import->mapped[import->mapped_at[index] - 1]) && cn_service_now_ns() < deadline_ns)
+		cn_futex_wait(&never, 0, GRACE_LOOK_NS);
 }
 
 /* ---- Asking for parts ---- */
@@ -164,8 +195,10 @@ CUresult cn_import_map(struct cn_import *import, uint64_t offset)
 	CUresult result = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&import->asking);
-	if (!is_mapped(import, (uint32_t)(offset / CN_PART_BYTES))) /* else another thread has asked meanwhile */
+	if (!is_mapped(import, (uint32_t)(offset / CN_PART_BYTES))) { /* else another thread has asked meanwhile */
+		await_grace(import, (uint32_t)(offset / CN_PART_BYTES));
 		result = ask_part(import, offset);
+	}
 	pthread_mutex_unlock(&import->asking);
 	return result;
 }
@@ -193,6 +226,24 @@ static bool is_useless(const struct cn_import *import, uint32_t begin)
 	return !shown;
 }
 
+/* Unmap a part that nobody needs. True: it waits for a grace period, and must be looked at again. `asking` is held. */
+static bool drop(struct cn_import *import, uint32_t begin)
+{
+	struct cn_mapped *part = &import->mapped[begin];
+
+	cn_lock(&import->lock);
+	bool needed = part->hold_count || !is_useless(import, begin);
+	cn_unlock(&import->lock);
+	if (needed) {
+		part->ticket = 0;
+		return false;
+	}
+	if (!has_passed(part))
+		return true;
+	unmap(import, begin);
+	return false;
+}
+
 void cn_import_drop_parts(struct cn_job *job)
 {
 	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, drop_job));
@@ -206,11 +257,16 @@ void cn_import_drop_parts(struct cn_job *job)
 	cn_unlock(&import->lock);
 	if (!free)
 		return;
+	bool waits = false;
 	for (uint32_t index = 0, next; index < import->part_count; index = next) {
 		uint32_t at = import->mapped_at[index];
 		next = at ? import->mapped[at - 1].end : index + 1;
-		if (at && is_useless(import, at - 1))
-			unmap(import, at - 1); /* what is held stays */
+		if (at)
+			waits |= drop(import, at - 1);
 	}
 	pthread_mutex_unlock(&import->asking);
+	if (waits)
+		cn_import_look_later(import);
+	else
+		import->later_ns = 0;
 }

@@ -14,6 +14,44 @@ SETUP
 	context_current();
 }
 
+/* Goal: an event of a context stands for what all its streams were given before, and for nothing that comes later. */
+TEST(an_event_of_a_whole_context)
+{
+	struct gate gates[2] = {gate_make(), gate_make()}, later = gate_make();
+	CUcontext context, other;
+	CUstream streams[3];
+	CUevent event;
+
+	ASSERT_OK(cuCtxGetCurrent(&context));
+	ASSERT_OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cuCtxRecordEvent(context, event));
+	ASSERT_OK(cuEventQuery(event));
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_OK(cuStreamCreate(&streams[i], i ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+	gate_close(gates[0], streams[0]);
+	gate_close(gates[1], streams[1]);
+	ASSERT_OK(cuCtxRecordEvent(context, event));
+	gate_close(later, streams[2]);
+	gate_open(gates[0]);
+	ASSERT_OK(cuStreamSynchronize(streams[0]));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cuEventQuery(event));
+	gate_open(gates[1]);
+	ASSERT_OK(cuEventSynchronize(event));
+	gate_open(later);
+	for (unsigned i = 0; i < 3; i++)
+		ASSERT_OK(cuStreamDestroy(streams[i]));
+
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(context, NULL));
+	ASSERT_OK(cuCtxCreate(&other, NULL, 0, 0));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(other, event));
+	ASSERT_OK(cuCtxDestroy(other));
+	ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxRecordEvent(other, event));
+	ASSERT_OK(cuEventDestroy(event));
+	gate_free(gates[0]);
+	gate_free(gates[1]);
+	gate_free(later);
+}
+
 TEST(an_event_that_was_never_recorded_has_happened)
 {
 	CUstream stream;

@@ -364,6 +364,7 @@ TEST(a_free_without_a_stream_waits_for_contexts)
 	CUstream other = make_stream();
 	struct gate gate = gate_make();
 
+	CUresult (*before)(void *context, CUevent event) = cn_cuda_record_all;
 	whole.stream = make_stream();
 	cn_cuda_record_all = record_whole;
 	for (unsigned i = 1; i <= 3; i++) {
@@ -383,6 +384,7 @@ TEST(a_free_without_a_stream_waits_for_contexts)
 	ASSERT_OK(cuMemFree(take(pool, CHUNK, other)));
 	cn_cuda_capture_ended();
 	ASSERT_EQ(3, whole.count);
+	cn_cuda_record_all = before;
 	ASSERT_OK(cuStreamDestroy(whole.stream));
 	ASSERT_OK(cuStreamDestroy(other));
 	ASSERT_OK(cuMemPoolDestroy(pool));

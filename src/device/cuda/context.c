@@ -18,7 +18,7 @@ enum { ENDING_LOOK_NS = 1000000 };
 static _Atomic(struct cn_cuda_context *) contexts; /* the list only grows */
 static uint64_t last_life;                         /* guarded by the table's lock */
 
-bool cn_cuda_has_contexts(void)
+struct cn_cuda_context *cn_cuda_contexts(void)
 {
 	return atomic_load(&contexts);
 }
@@ -139,7 +139,9 @@ uint64_t cn_cuda_context_ending(CUcontext handle)
 	if (!context)
 		return 0;
 	atomic_fetch_add(&cn_cuda_serial, 1); /* what threads remember may be of a context that has gone */
-	/* Whoever is in the driver with a stream of it has its lock; who comes later sees what was set. */
+	/* Whoever is in the driver with it, or with a stream of it, has a lock; who comes later sees what was set. */
+	cn_lock(&context->asking);
+	cn_unlock(&context->asking);
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
 		cn_lock(&stream->lock);
 		cn_unlock(&stream->lock);
@@ -188,6 +190,9 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	atomic_fetch_add(&cn_cuda_serial, 1);
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next)
 		end_stream(stream);
+	cn_lock(&context->asking);
+	context->grace = NULL; /* the event went with the context */
+	cn_unlock(&context->asking);
 	cn_lock(&context->lock);
 	context->event_count = 0;
 	cn_unlock(&context->lock);

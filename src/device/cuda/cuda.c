@@ -133,6 +133,8 @@ const struct cn_device_ops cn_cuda_device_ops = {
 	.queue_follows = cn_cuda_queue_follows,
 	.queue_follow = cn_cuda_queue_follow,
 	.queue_look = cn_cuda_queue_look,
+	.grace_begin = cn_cuda_grace_begin,
+	.grace_is_over = cn_cuda_grace_is_over,
 	.point_waits_outside = cn_cuda_point_waits_outside,
 	.time_ns = cn_cuda_time_ns,
 };

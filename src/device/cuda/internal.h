@@ -6,7 +6,7 @@
  * follow.c knows who waits for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the
  * memory, and kept.c the descriptors of it.
  *
- * Locks, in this order: a stream's, under which alone the driver is asked about it (of two streams, the one at the
+ * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two streams, the one at the
  * lower address first); then the table's, or that of a stream's notes, or that of what it follows. None is held while a
  * note runs.
  */
@@ -55,7 +55,9 @@ struct cn_cuda_context {
 	struct cn_cuda_stream *legacy;            /* these are guarded by the table's lock */
 	struct cn_cuda_stream *spare;
 	struct cn_cuda_stream *dying, **dying_end; /* oldest first */
-	struct cn_lock lock;                       /* of the events */
+	struct cn_lock asking;                     /* held while the driver is asked about all of it; guards `grace` */
+	CUevent grace;       /* what was under way at the last cn_cuda_grace_begin(); NULL: done */
+	struct cn_lock lock; /* of the events */
 	CUevent events[CN_CUDA_EVENTS_MAX];
 	unsigned event_count;
 };
@@ -130,8 +132,8 @@ extern int cn_cuda_device_count;
 struct cn_cuda_context *cn_cuda_context_find_locked(CUcontext handle);
 /* The record of a context, which is made if there is none, and its life. May wait: see cn_cuda_context_ending(). */
 CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_context, uint64_t *ret_life);
-/* Has there ever been one? */
-bool cn_cuda_has_contexts(void);
+/* All records, also of contexts that are over. NULL: there has never been one. */
+struct cn_cuda_context *cn_cuda_contexts(void);
 
 /* ---- stream.c ---- */
 
@@ -172,6 +174,17 @@ CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number);
 bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number);
 /* Will the marks that are there tell that all up to the number has happened? Stream locked. */
 bool cn_cuda_is_covered(struct cn_cuda_stream *stream, uint64_t number);
+/*
+ * Record an event of all that a context was given so far; `queue`, if not NULL, has its open span ended just before.
+ * CUDA_ERROR_NOT_READY: not now. The context stays meanwhile, and the driver has such events (cn_cuda_record_all).
+ */
+CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue, struct cn_cuda_mark *ret_mark);
+void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event); /* for a mark to come */
+/*
+ * Has the context failed, or is the driver no more? Then whether work is still under way nobody can say, until the
+ * context is destroyed. Any other answer that says nothing, such as that to a host function, is one of this moment.
+ */
+bool cn_cuda_is_the_end(CUresult result);
 void cn_cuda_drop_marks(struct cn_cuda_stream *stream); /* the context is gone, and its events with it */
 /* All up to the number has happened. */
 void cn_cuda_complete(struct cn_cuda_stream *stream, uint64_t number);
@@ -202,6 +215,11 @@ void cn_cuda_run_notes(struct cn_cuda_stream *stream);
 bool cn_cuda_has_notes(struct cn_cuda_stream *stream);
 /* From now on no note is run: the process ends. Returns when the notes' thread is out of the driver. */
 void cn_cuda_stop_notes(void);
+
+/* ---- grace.c ---- */
+
+bool cn_cuda_grace_begin(void);
+bool cn_cuda_grace_is_over(void);
 
 /* ---- access.c: rights to mapped memory ---- */
 

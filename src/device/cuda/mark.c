@@ -116,7 +116,7 @@ static CUevent take_event(struct cn_cuda_context *context)
 	return event;
 }
 
-static void give_event(struct cn_cuda_context *context, CUevent event)
+void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event)
 {
 	cn_lock(&context->lock);
 	bool room = context->event_count < CN_CUDA_EVENTS_MAX;
@@ -161,7 +161,7 @@ static void drop_oldest(struct cn_cuda_stream *stream, bool for_good)
 	if (for_good)
 		cn_cuda.cuEventDestroy(stream->marks[0].event);
 	else
-		give_event(stream->context, stream->marks[0].event);
+		cn_cuda_give_event(stream->context, stream->marks[0].event);
 	stream->mark_count--;
 	for (unsigned i = 0; i < stream->mark_count; i++)
 		stream->marks[i] = stream->marks[i + 1];
@@ -173,16 +173,12 @@ static void drop_reached(struct cn_cuda_stream *stream)
 	while (stream->mark_count && cn_point_reached((struct cn_point){&stream->queue, stream->marks[0].number}))
 		drop_oldest(stream, false);
 	if (stream->wide.event && cn_point_reached((struct cn_point){&stream->queue, stream->wide.number})) {
-		give_event(stream->context, stream->wide.event);
+		cn_cuda_give_event(stream->context, stream->wide.event);
 		stream->wide.event = NULL;
 	}
 }
 
-/*
- * Has the context failed, or is the driver no more? Then whether work is still under way nobody can say, until the
- * context is destroyed. Any other answer that says nothing, such as that to a host function, is one of this moment.
- */
-static bool is_the_end(CUresult result)
+bool cn_cuda_is_the_end(CUresult result)
 {
 	switch (result) {
 	case CUDA_ERROR_DEINITIALIZED:
@@ -217,7 +213,7 @@ CUresult cn_cuda_update(struct cn_cuda_stream *stream)
 	cn_cuda_enter(&stay, NULL);
 	if (stream->wide.event) {
 		result = cn_cuda.cuEventQuery(stream->wide.event);
-		stream->spoilt = is_the_end(result);
+		stream->spoilt = cn_cuda_is_the_end(result);
 		if (!result)
 			cn_cuda_complete(stream, stream->wide.number);
 		drop_reached(stream);
@@ -229,7 +225,7 @@ CUresult cn_cuda_update(struct cn_cuda_stream *stream)
 			continue;
 		}
 		if (result) {
-			stream->spoilt = is_the_end(result);
+			stream->spoilt = cn_cuda_is_the_end(result);
 			break;
 		}
 		cn_cuda_complete(stream, stream->marks[0].number);
@@ -300,7 +296,7 @@ static CUevent make_mark(struct cn_cuda_stream *stream)
 		return NULL;
 	stream->mark_count -= full;
 	if (recorded == UNTOUCHED)
-		give_event(stream->context, event);
+		cn_cuda_give_event(stream->context, event);
 	else
 		cn_cuda.cuEventDestroy(event);
 	return NULL;
@@ -316,33 +312,39 @@ CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number)
 	return atomic_load(&stream->state) == CN_CUDA_LIVE ? make_mark(stream) : NULL;
 }
 
-/* Stream locked, usable, and not spare. */
-static bool make_wide(struct cn_cuda_stream *stream)
+CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue, struct cn_cuda_mark *ret_mark)
 {
-	CUcontext context = atomic_load(&stream->context->handle);
-	CUevent event = take_event(stream->context);
-	enum recorded recorded = UNTOUCHED;
+	CUcontext handle = atomic_load(&context->handle);
+	CUresult result = CUDA_ERROR_NOT_READY;
+	struct cn_cuda_mark mark = {take_event(context), 0};
+	bool touched = false;
 	struct cn_cuda_stay stay;
-	uint64_t number = 0;
 
-	if (!event)
-		return false;
-	if (cn_cuda_enter(&stay, context)) {
+	if (!mark.event)
+		return result;
+	if (cn_cuda_enter(&stay, handle)) {
 		atomic_fetch_add(&marking, 1);
-		if (!atomic_load(&cn_cuda_captures)) {                    /* it would end those of the context */
-			number = cn_cuda_end_span(&stream->queue).number; /* first: see above */
-			recorded = cn_cuda_record_all(context, event) ? UNCERTAIN : RECORDED;
-		}
+		touched = !atomic_load(&cn_cuda_captures); /* it would end those of the context */
+		if (touched && queue)
+			mark.number = cn_cuda_end_span(queue).number; /* first: see above */
+		if (touched)
+			result = cn_cuda_record_all(handle, mark.event);
 		atomic_fetch_sub(&marking, 1);
 		cn_cuda_leave(&stay);
 	}
-	if (recorded == RECORDED)
-		stream->wide = (struct cn_cuda_mark){event, number};
-	else if (recorded == UNTOUCHED)
-		give_event(stream->context, event);
+	if (!result)
+		*ret_mark = mark;
+	else if (touched)
+		cn_cuda.cuEventDestroy(mark.event);
 	else
-		cn_cuda.cuEventDestroy(event);
-	return recorded == RECORDED;
+		cn_cuda_give_event(context, mark.event);
+	return result;
+}
+
+/* Stream locked, usable, and not spare. */
+static bool make_wide(struct cn_cuda_stream *stream)
+{
+	return !cn_cuda_record_context(stream->context, &stream->queue, &stream->wide);
 }
 
 /* Its own thread is to mark the stream. Has it had long enough for that? Stream locked. */
@@ -439,7 +441,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 		cn_cuda_leave(&stay);
 	}
 	if (event) /* who waits for it has been given what it stood for */
-		give_event(stream->context, event);
+		cn_cuda_give_event(stream->context, event);
 	cn_unlock(&stream->lock);
 	return waits;
 }

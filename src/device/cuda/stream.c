@@ -531,7 +531,7 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 
 	if (is_default(handle)) {
 		/* Before the first one nobody has made the key. */
-		if (!cn_cuda_has_contexts() || cn_cuda.cuCtxGetCurrent(&context) || !context)
+		if (!cn_cuda_contexts() || cn_cuda.cuCtxGetCurrent(&context) || !context)
 			return nowhere;
 		unsigned slot = handle == CU_STREAM_PER_THREAD;
 		if (known_default[slot].context == context &&

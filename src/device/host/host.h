@@ -70,6 +70,11 @@ void cn_host_follow_open(struct cn_queue *queue);
 /* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */
 void cn_host_follow_make_room(struct cn_queue *queue);
 
+/* grace.c: the queue counts from now on, for good. Queues are never freed. */
+void cn_host_grace_join(struct cn_queue *queue);
+bool cn_host_grace_begin(void);
+bool cn_host_grace_is_over(void);
+
 /* executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_queue *queue);
 /* Where no thread could be had: try again to start one, or else do some of what waits for it. False: nothing done. */

@@ -713,6 +713,7 @@ void cn_host_point_wait(struct cn_point point)
 void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
 {
 	cn_host_follow_open(queue);
+	cn_host_grace_join(queue);
 	cn_lock(&queue->lock);
 	if (atomic_load_explicit(&queue->submitted, memory_order_relaxed))
 		pass_locked(queue); /* no point of this owner is one of the last owner's */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Grace periods of the host device: a period is over when each queue has come to the number that it had when the period
+ * began. All queues stand in one list, which only grows.
+ */
+#include "device/host/host.h"
+
+static struct {
+	_Atomic(struct cn_queue *) first;
+	struct cn_queue *left; /* from here on the queues of the running period have not been seen done */
+} grace;
+
+void cn_host_grace_join(struct cn_queue *queue)
+{
+	if (queue->grace.listed) /* by an earlier owner */
+		return;
+	queue->grace.listed = true;
+	queue->grace.next = atomic_load(&grace.first);
+	while (!atomic_compare_exchange_weak(&grace.first, &queue->grace.next, queue))
+		continue;
+}
+
+bool cn_host_grace_begin(void)
+{
+	grace.left = atomic_load_explicit(&grace.first, memory_order_acquire);
+	for (struct cn_queue *queue = grace.left; queue; queue = queue->grace.next)
+		queue->grace.number = atomic_load(&queue->submitted);
+	return true;
+}
+
+bool cn_host_grace_is_over(void)
+{
+	while (grace.left && cn_point_reached((struct cn_point){grace.left, grace.left->grace.number}))
+		grace.left = grace.left->grace.next;
+	return !grace.left;
+}
