@@ -15,7 +15,9 @@
 #   early-free   a block freed while an importer reads it: over the driver, and over Cenote
 #   late-work    a kernel that uses a block which another stream has freed: over the driver, and over Cenote
 #   bench        pools: the driver's beside Cenote's
-#   torch        PyTorch over Cenote's pools, where it is installed
+#   torch        PyTorch under Cenote, where it is installed: training (GPT-2 too), each library's results, allocators
+#   frameworks   JAX, CuPy and Triton under Cenote, where they are installed: results as without it, bit by bit
+#   cuda-core    NVIDIA's tests of cuda.core in CUDA_CORE_TESTS, a checkout of NVIDIA/cuda-python; without it, skipped
 #
 # Needs a GPU with its driver, a CUDA toolkit (CUDA_PATH, or nvcc's), gcc, Meson and ninja; it installs nothing. BUILD
 # is the build directory (build). CHAPTERS="pool pool_use" and PROGRAMS="share_pool_test" are for a part of a part. With
@@ -28,7 +30,7 @@ scripts=$root/scripts
 cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
-all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch)
+all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch frameworks cuda-core)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -160,7 +162,23 @@ part_torch()
 		echo "skipped: no PyTorch with CUDA here"
 		return 0
 	fi
-	timeout 300 python3 "$scripts/gpu_torch.py" --cenote "$cenote" --json "$results/gpu_torch.json"
+	local status=0
+	timeout 300 python3 "$scripts/gpu_torch.py" --cenote "$cenote" --json "$results/gpu_torch.json" || status=1
+	timeout 300 python3 "$scripts/gpu_frameworks.py" --cenote "$cenote" --json "$results/gpu_torch_results.json" \
+		torch || status=1
+	return $status
+}
+
+part_frameworks()
+{
+	timeout 500 python3 "$scripts/gpu_frameworks.py" --cenote "$cenote" --json "$results/gpu_frameworks.json" \
+		jax cupy triton
+}
+
+part_cuda-core()
+{
+	[ -n "${CUDA_CORE_TESTS:-}" ] || { echo "skipped: CUDA_CORE_TESTS names no checkout of cuda-python"; return 0; }
+	"$scripts/gpu_cuda_core.py" "$CUDA_CORE_TESTS" --cenote "$cenote" --runs "${CUDA_CORE_RUNS:-3}"
 }
 
 echo "GPU ${gpu:-unknown}, driver ${driver:-unknown}, CUDA $cuda, $(date -u +%Y-%m-%d)"

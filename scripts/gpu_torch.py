@@ -3,7 +3,7 @@
 """
 PyTorch over Cenote's pools, beside PyTorch over the driver's and beside its own allocator.
 
-    gpu_torch.py [--cenote COMMAND] [--rounds N] [--json FILE] [train] [share] [allocate]
+    gpu_torch.py [--cenote COMMAND] [--rounds N] [--json FILE] [train] [gpt2] [share] [allocate]
 
 train: a small training loop with a fixed seed, in a process for each of these ways. They take turns, some steps of one
 after the same steps of the next. All must come to the same losses, bit by bit; the table has the median of the time a
@@ -13,6 +13,10 @@ step takes.
     driver    PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync: every tensor is a block of the driver's pool
     cenote    the same under `cenote run`: a block of Cenote's
     passed    the same with CENOTE_POOLS=driver: Cenote is in front, the pools are the driver's
+    under     PyTorch's own caching allocator under `cenote run`
+
+gpt2: the same comparison with a real model: transformers' GPT2LMHeadModel, 12 layers, random weights, AdamW, batches
+and lengths that change. Its backward pass sorts, so it launches kernels of libraries that PyTorch was linked with.
 
 share: a tensor that PyTorch allocates in one process is read and written by PyTorch in another, through a pool of
 Cenote's; nothing is copied. The exporter makes a shareable pool the device's current one, so that any tensor can be
@@ -26,6 +30,7 @@ Needs PyTorch with CUDA and a GPU.
 
 import argparse
 import ctypes
+import importlib.util
 import json
 import os
 import socket
@@ -36,6 +41,8 @@ import time
 from pathlib import Path
 
 STEPS, AWAKE = 50, 100
+GPT2_STEPS, GPT2_ROUNDS = 5, 6
+GPT2_SHAPES = [(4, 64), (8, 128), (2, 256), (6, 96), (8, 33), (1, 200), (5, 160)]  # batch and length of each step
 WIDTH, LAYERS, BATCH = 256, 8, 128
 GOAL = 1.05  # of PyTorch's own allocator
 ASYNC = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}
@@ -45,7 +52,10 @@ WAYS = {
     "driver": (False, ASYNC),
     "cenote": (True, ASYNC),
     "passed": (True, {**ASYNC, "CENOTE_POOLS": "driver"}),
+    "under": (True, {}),
 }
+WAYS_OF = {"train": ["own", "driver", "cenote", "passed"], "gpt2": ["own", "under", "driver", "cenote"],
+           "allocate": ["own", "driver", "cenote", "passed"]}
 POSIX_DESCRIPTOR, PINNED, ON_DEVICE, INTERPROCESS_WITHOUT_TIMING = 1, 1, 1, 6
 NUMBERS = 1 << 20
 
@@ -111,54 +121,84 @@ def build(torch):
     return model, torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
 
 
-def train():
-    """Does STEPS steps for each line of standard input, and answers with the time and the losses."""
-    import torch  # not needed by the one who asks
-    torch.manual_seed(1)
+def small_network(torch):
+    """Steps of a small network that learns one batch."""
     model, optimizer = build(torch)
     inputs = torch.randn(BATCH, WIDTH, device="cuda")
     targets = inputs.square().mean(dim=1, keepdim=True)
-    matrix = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16)
+    while True:
+        loss = torch.nn.functional.mse_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield loss.detach()
+
+
+def language_model(torch):
+    """Steps of GPT-2, each with a batch of another shape."""
+    import transformers
+    # With warnings alone the attention's backward pass would take an algorithm that is not repeatable.
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    config = transformers.GPT2Config(n_layer=12, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    model = transformers.GPT2LMHeadModel(config).cuda().train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    random = torch.Generator().manual_seed(2)
+    while True:
+        for shape in GPT2_SHAPES:
+            tokens = torch.randint(500, shape, generator=random).cuda()
+            loss = model(input_ids=tokens, labels=tokens).loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.detach()
+
+
+def train(steps_of, step_count):
+    """Does some steps for each line of standard input, and answers with the time and the losses."""
+    import torch  # not needed by the one who asks
+    torch.manual_seed(1)
+    steps = steps_of(torch)
+    matrix = torch.randn(4096, 4096, generator=torch.Generator().manual_seed(3)).to("cuda", torch.bfloat16)
     product = torch.empty_like(matrix)
     torch.cuda.synchronize()
     driver = Driver()
     print(json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name(),
                       "backend": torch.cuda.get_allocator_backend(), "pools": driver.owner()}), flush=True)
     for _ in sys.stdin:
-        losses = []
         for _ in range(AWAKE):  # a GPU that was idle runs slowly at first
             torch.mm(matrix, matrix, out=product)
         torch.cuda.synchronize()
         start = time.perf_counter()
-        for _ in range(STEPS):
-            loss = torch.nn.functional.mse_loss(model(inputs), targets)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.detach())
+        losses = [next(steps) for _ in range(step_count)]
         torch.cuda.synchronize()
-        print(json.dumps({"us": (time.perf_counter() - start) * 1e6 / STEPS,
+        print(json.dumps({"us": (time.perf_counter() - start) * 1e6 / step_count,
                           "losses": [value.hex() for value in torch.stack(losses).tolist()]}), flush=True)
+
+
+class TrainerEnded(Exception):
+    """A process that trains is gone; the other measurements go on."""
 
 
 class Trainer:
     """A process that trains, one way."""
 
-    def __init__(self, options, way):
+    def __init__(self, options, role, way):
         in_front, environment = WAYS[way]
-        command = [options.cenote, "run"] * in_front + [sys.executable, __file__, "--role", "train"]
+        command = [options.cenote, "run"] * in_front + [sys.executable, __file__, "--role", role]
         # The same results each time need a fixed workspace of the matrix library.
         environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", **environment}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=environment)
-        self.times, self.losses = [], []
+        self.way, self.times, self.losses = way, [], []
 
     def hear(self):
-        """The next line that it says."""
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"a process that trains has ended with {self.process.wait()}")
-        return json.loads(line)
+        """The next answer. What a library prints on its own account is passed on."""
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+            print(line, end="")
+        raise TrainerEnded(f"the process that trains in the way '{self.way}' has ended with {self.process.wait()}")
 
     def ask(self):
         """Some steps."""
@@ -170,18 +210,19 @@ class Trainer:
         """It must end well."""
         self.process.stdin.close()
         if self.process.wait():
-            sys.exit(f"a process that trained has ended with {self.process.returncode}")
+            raise TrainerEnded(f"the process that trained in the way '{self.way}' has ended with "
+                               f"{self.process.returncode}")
 
 
-def compare(options):
+def compare(options, role, rounds):
     """Trains in all ways by turns. True when the losses are the same."""
-    trainers = {way: Trainer(options, way) for way in options.way}
+    trainers = {way: Trainer(options, role, way) for way in options.way or WAYS_OF[role]}
     report = {}
     for way, trainer in trainers.items():
         report[way] = trainer.hear()
         print(f"{way:8} {report[way]['backend']}, pools are {report[way]['pools']}; PyTorch {report[way]['torch']}, "
               f"{report[way]['device']}", flush=True)
-    for number in range(3 + options.rounds):
+    for number in range(3 + rounds):
         order = list(trainers)
         for way in order[number % len(order):] + order[:number % len(order)]:
             answer = trainers[way].ask()
@@ -193,17 +234,25 @@ def compare(options):
         report[way]["us"] = statistics.median(trainer.times)
         report[way]["us_minimum"] = min(trainer.times)
     first = next(iter(trainers))
-    print(f"\n{'us a step, median':20} {'us':>8} {'minimum':>8} {'to ' + first:>10}")
+    print(f"\n{role + ': us a step, median':26} {'us':>8} {'minimum':>8} {'to ' + first:>10}")
     for way in trainers:
         ratio = report[way]["us"] / report[first]["us"]
         goal = "" if way != "cenote" or first != "own" else f"   goal {GOAL}: {'met' if ratio <= GOAL else 'MISSED'}"
-        print(f"{way:20} {report[way]['us']:8.1f} {report[way]['us_minimum']:8.1f} {ratio:10.3f}{goal}")
+        print(f"{way:26} {report[way]['us']:8.1f} {report[way]['us_minimum']:8.1f} {ratio:10.3f}{goal}")
     same = all(trainer.losses == trainers[first].losses for trainer in trainers.values())
     losses = [float.fromhex(value) for value in trainers[first].losses]
-    print(f"losses: {losses[0]:.6f} at first, {losses[-1]:.6f} after {len(losses)} steps; "
-          f"{'the same in all ways, bit by bit' if same else 'NOT THE SAME'}")
+    print(f"losses: {losses[0]:.6f} ({losses[0].hex()}) at first, {losses[-1]:.6f} ({losses[-1].hex()}) after "
+          f"{len(losses)} steps; {'the same in all ways, bit by bit' if same else 'NOT THE SAME'}", flush=True)
+    for way, trainer in trainers.items():
+        differs = [i for i, pair in enumerate(zip(trainer.losses, trainers[first].losses)) if pair[0] != pair[1]]
+        if differs:
+            print(f"{way}: step {differs[0]} is the first that differs: {trainer.losses[differs[0]]} instead of "
+                  f"{trainers[first].losses[differs[0]]}")
     if options.json:
-        Path(options.json).write_text(json.dumps({"ways": report, "losses_same": same, "steps": len(losses)}) + "\n")
+        path = Path(options.json)
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        kept[role] = {"ways": report, "losses_same": same, "steps": len(losses), "losses": trainers[first].losses}
+        path.write_text(json.dumps(kept) + "\n")
     return same and losses[-1] < losses[0]
 
 
@@ -241,8 +290,9 @@ def allocate():
 
 def compare_allocators(options):
     """Each way in three processes, by turns. True: they all answered."""
-    turns = {way: [] for way in options.way}
-    for way in options.way * 3:
+    ways = options.way or WAYS_OF["allocate"]
+    turns = {way: [] for way in ways}
+    for way in ways * 3:
         in_front, environment = WAYS[way]
         command = [options.cenote, "run"] * in_front + [sys.executable, __file__, "--role", "allocate"]
         ran = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=False)
@@ -250,7 +300,7 @@ def compare_allocators(options):
             return False
         turns[way].append(json.loads(ran.stdout)["ns"])
     print(f"\n{'ns a block and back, median':28}" + "".join(f"{way:>10}" for way in turns))
-    for row in turns[options.way[0]][0]:
+    for row in turns[ways[0]][0]:
         medians = [statistics.median(turn[row] for turn in turns[way]) for way in turns]
         print(f"{row:28}" + "".join(f"{median:10.0f}" for median in medians))
     return True
@@ -340,24 +390,39 @@ def main():
     """The command line."""
     built = Path(__file__).resolve().parent.parent / "build" / "bin" / "cenote"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", default=["train", "share", "allocate"], help="train, share, allocate")
+    parser.add_argument("what", nargs="*", default=["train", "gpt2", "share", "allocate"],
+                        help="train, gpt2, share, allocate")
     parser.add_argument("--cenote", default=str(built))
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, help="of the measurements of train and gpt2")
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--json")
     parser.add_argument("--without-cenote", action="store_true", help="share over the driver alone")
-    parser.add_argument("--role", choices=["train", "export", "import", "allocate"], help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=["train", "gpt2", "export", "import", "allocate"], help=argparse.SUPPRESS)
     parser.add_argument("--socket", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.role in ("train", "allocate"):
-        return {"train": train, "allocate": allocate}[options.role]()
+    if options.role == "train":
+        return train(small_network, STEPS)
+    if options.role == "gpt2":
+        return train(language_model, GPT2_STEPS)
+    if options.role == "allocate":
+        return allocate()
     if options.role:
         with socket.socket(fileno=options.socket) as sock:
             return {"export": export_tensor, "import": import_tensor}[options.role](sock)
-    options.way = options.way or list(WAYS)
+    if options.json:
+        Path(options.json).unlink(missing_ok=True)
     good = True
-    if "train" in options.what:
-        good = compare(options)
+    for role, rounds in (("train", 21), ("gpt2", GPT2_ROUNDS)):
+        if role not in options.what:
+            continue
+        if role == "gpt2" and not importlib.util.find_spec("transformers"):
+            print("skipped: gpt2: transformers is not installed")
+            continue
+        try:
+            good = compare(options, role, options.rounds or rounds) and good
+        except TrainerEnded as ended:
+            print(f"FAILED: {role}: {ended}", flush=True)
+            good = False
     if "share" in options.what:
         good = share(options, not options.without_cenote) and good
     if "allocate" in options.what:
