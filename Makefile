@@ -2,7 +2,7 @@
 #
 # The front door. Meson does the work; after `make build`, `ninja -C build` and `meson test -C build` work as always.
 #
-#   make build       build/lib/libcenote.so, build/lib/dropin/, build/bin/cenote
+#   make build       build/lib/ (libcenote, libcenote-driver), build/lib/dropin/, build/bin/cenote
 #   make demo        build, then show what it does
 #   make test        all tests: plain, sanitizers, format, static analysis (ONLY="plain asan tsan checks", SUITE=unit)
 #   make bench       measure, beside what one would use instead (QUICK=1: in half a minute; docs/performance.md)

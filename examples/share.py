@@ -3,7 +3,7 @@
 """
 A pool shared between two Python processes, with nothing but ctypes and a socket.
 
-    share.py [LIBRARY]        libcenote.so unless given; or NVIDIA's libcudart.so, on a GPU
+    share.py [LIBRARY]        libcenote.so.1 unless given; or NVIDIA's libcudart.so, on a GPU
 
 The exporter creates a pool and sends its descriptor with socket.send_fds(). It allocates a block, fills it in its
 stream, and sends the 64 bytes that name the block together with the 64 of an event that is recorded behind the filling.
@@ -175,8 +175,8 @@ def run_importer(process, sock):
 
 def find_library():
     """The library of the build beside this file, or the installed one."""
-    built = Path(__file__).resolve().parent.parent / "build" / "lib" / "libcenote.so"
-    return str(built) if built.exists() else "libcenote.so"
+    built = Path(__file__).resolve().parent.parent / "build" / "lib" / "libcenote.so.1"
+    return str(built) if built.exists() else "libcenote.so.1"
 
 
 def main(arguments):

@@ -3,13 +3,15 @@
 """
 A test (TAP) of what a built library shows to programs.
 
-    check_symbols.py cenote LIBRARY API_LIST CENOTE_LIST   libcenote.so: exactly what the two lists say
-    check_symbols.py driver LIBRARY API_LIST NAMES         the drop-in libcuda.so.1: every name of NVIDIA's
-    check_symbols.py runtime LIBRARY API_LIST NAMES        the drop-in libcudart.so.13: every name of NVIDIA's, with
-                                                           its symbol version
+    check_symbols.py cenote-driver LIBRARY API_LIST LIST...  libcenote-driver.so: exactly what the lists say
+    check_symbols.py cenote LIBRARY API_LIST NAME...         libcenote.so: the runtime's functions and these names
+    check_symbols.py driver LIBRARY API_LIST NAMES           the drop-in libcuda.so.1: every name of NVIDIA's
+    check_symbols.py runtime LIBRARY API_LIST NAMES          the drop-in libcudart.so.13: every name of NVIDIA's, with
+                                                             its symbol version
 
 A drop-in may have its symbols from a library that it needs itself; it is loaded and asked, as a program would. It must
-show no other names of its own but cenote_…
+show no other names of its own but cenote_… What is loaded with libcuda.so.1 has no name of the runtime's at all: on a
+GPU it stands in front of programs whose runtime is NVIDIA's.
 """
 
 import ctypes
@@ -28,8 +30,8 @@ def exported(library):
     return {row[2].split("@")[0] for row in rows if len(row) == 3 and row[1] != "A"}
 
 
-def unfound(library, names, version):
-    """Those names that the dynamic linker does not find when it starts from a library."""
+def found_and_unfound(library, names, version):
+    """The names that the dynamic linker finds when it starts from a library, and those that it does not."""
     ctypes.CDLL(library)
     process = ctypes.CDLL(None)
     process.dlopen.restype = ctypes.c_void_p
@@ -38,9 +40,9 @@ def unfound(library, names, version):
     process.dlsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
     process.dlvsym.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
     handle = process.dlopen(library.encode(), 2)
-    if version:
-        return [name for name in names if not process.dlvsym(handle, name.encode(), version)]
-    return [name for name in names if not process.dlsym(handle, name.encode())]
+    found = {name for name in names if (process.dlvsym(handle, name.encode(), version) if version
+                                        else process.dlsym(handle, name.encode()))}
+    return found, sorted(set(names) - found)
 
 
 def point(number, title, complaints):
@@ -51,24 +53,30 @@ def point(number, title, complaints):
     return not complaints
 
 
-def main(kind, library, api_list, names_file):
+def main(kind, library, api_list, *others):
     """Checks one library; True when all is well."""
     functions = generate_api.read_list(api_list)
     shown = exported(library)
     print("1..2")
-    if kind == "cenote":
-        expected = set(generate_api.all_symbols(functions)) | set(generate_api.read_plain(names_file))
+    if kind.startswith("cenote"):
+        own, layer = list(others), "runtime"
+        if kind == "cenote-driver":
+            own, layer = [name for file in others for name in generate_api.read_plain(file)], "driver"
+        expected = set(generate_api.all_symbols(functions, layer) + own)
         absent = sorted(expected - shown)
         extra = sorted(shown - expected)
     else:
-        expected = set(generate_api.read_names(names_file, kind)) | set(generate_api.all_symbols(functions, kind))
-        absent = unfound(library, sorted(expected), VERSION[kind])
+        expected = set(generate_api.read_names(others[0], kind)) | set(generate_api.all_symbols(functions, kind))
+        _, absent = found_and_unfound(library, sorted(expected), VERSION[kind])
         extra = sorted(name for name in shown - expected if not name.startswith("cenote_"))
+        if kind == "driver":
+            runtime = generate_api.read_names(others[0], "runtime") + generate_api.all_symbols(functions, "runtime")
+            extra += sorted(found_and_unfound(library, runtime, None)[0])
     good = point(1, f"{len(expected)} symbols are there", [f"{name} is absent" for name in absent])
     return point(2, "no other symbol is visible", [f"{name} should not be visible" for name in extra]) and good
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5 or sys.argv[1] not in ("cenote", "driver", "runtime"):
+    if len(sys.argv) < 5 or sys.argv[1] not in ("cenote", "cenote-driver", "driver", "runtime"):
         sys.exit(__doc__)
     sys.exit(0 if main(*sys.argv[1:]) else 1)

@@ -3,15 +3,19 @@
 """
 Makes from src/api.list what the build needs of it, so that a function is named once.
 
-    generate_api.py map API_LIST CENOTE_LIST OUT              version script of libcenote.so
-    generate_api.py map-cudart-node API_LIST CENOTE_LIST OUT  the same with the runtime under NVIDIA's version node, so
-                                                              that a drop-in libcudart.so.13 which needs libcenote.so
-                                                              has no code of its own for what Cenote implements
+    generate_api.py cenote-driver-map VERSION API_LIST CENOTE_LIST PRIVATE_LIST OUT
+                                                              version script of libcenote-driver.so; what is private
+                                                              between the two libraries has Cenote's own version
+    generate_api.py cenote-map API_LIST NAME... OUT           version script of libcenote.so, with these names besides:
+                                                              the runtime under NVIDIA's version node, so that a
+                                                              drop-in libcudart.so.13 which needs libcenote.so has no
+                                                              code of its own for what Cenote implements
     generate_api.py dropin-cuda-map API_LIST NAMES OUT        version script of the drop-in libcuda.so.1
     generate_api.py dropin-cudart-map API_LIST NAMES OUT      version script of the drop-in libcudart.so.13
     generate_api.py driver-map API_LIST NAME... OUT           version script of the tests' driver, with these names
                                                               besides
-    generate_api.py stubs API_LIST HEADER_DIR OUT             C: the functions that are not there yet
+    generate_api.py stubs driver|runtime API_LIST HEADER_DIR OUT
+                                                              C: the functions that are not there yet
     generate_api.py entry-table API_LIST OUT                  C: the table behind cuGetProcAddress
     generate_api.py own-names API_LIST OUT                    C header: src/driver's functions as symbols, with own_
     generate_api.py slots API_LIST OUT                        assembler: the functions that are exported for them
@@ -39,6 +43,9 @@ STATES = ("done", "form", "later", "edge")
 HEADERS = {"driver": "cuda.h", "runtime": "cuda_runtime_api.h"}
 # The symbol version that NVIDIA's libcudart.so.13 gives all that it exports.
 CUDART_NODE = "libcudart.so.13"
+# The symbol version of what Cenote's libraries export. Programs that were linked when there was one library look for it
+# in libcenote.so, so that has it, too.
+CENOTE_NODE = "CENOTE_1"
 # The version that brought the forms whose default stream is the thread's own.
 PER_THREAD_SINCE = 7000
 # Exported by the runtime, but not as functions that answer with an error code. The drop-in writes them by hand.
@@ -151,10 +158,15 @@ def c_file(text, *includes):
     return "\n".join(lines + [f"#include {i}" for i in includes] + ["", text, ""])
 
 
+def version_node(node, names):
+    """A part of a linker version script: a version, and some names that are exported with it."""
+    exported = "".join(f"\t{name};\n" for name in sorted(set(names)))
+    return f"{node} {{\nglobal:\n{exported}}};\n"
+
+
 def version_script(node, names):
     """A linker version script that exports some names and nothing else."""
-    exported = "".join(f"\t{name};\n" for name in sorted(set(names)))
-    return f"{node} {{\nglobal:\n{exported}local:\n\t*;\n}};\n".lstrip()
+    return version_node(node, names).replace("};\n", "local:\n\t*;\n};\n").lstrip()
 
 
 def meant_by_headers(functions):
@@ -184,13 +196,14 @@ def stub(function, symbol, prototype):
     return f"{prototype.result} {symbol}({parameters})\n{{\n{used}{body}}}\n"
 
 
-def stubs(functions, header_dir):
-    """Every function of the list that is not done."""
-    waiting = [f for f in functions if f.state not in ("done", "form")]
+def stubs(functions, library, header_dir):
+    """Every function of a library's that is not done."""
+    waiting = [f for f in functions if f.library == library and f.state not in ("done", "form")]
     prototypes = read_prototypes(waiting, header_dir)
     text = "\n".join(stub(f, s, prototypes[f.name]) for f in waiting for s in symbols(f))
     return c_file("#pragma GCC visibility push(default)\n" + thread_declarations(waiting) + "\n" + text,
-                  '"cenote/cuda.h"', '"cenote/cuda_runtime_api.h"', '"base/error.h"', '"runtime/runtime.h"')
+                  '"cenote/cuda.h"', '"cenote/cuda_runtime_api.h"', '"base/error.h"',
+                  *(['"runtime/runtime.h"'] if library == "runtime" else []))
 
 
 def entry_table(functions):
@@ -299,12 +312,12 @@ MISSING = {"missing": missing, "forwards": forwards, "forward-jumps": forward_ju
 def run(arguments):
     """Does what the command line says; the last argument is the file to write."""
     command, rest = arguments[0], arguments[1:-1]
-    if command == "map":
-        text = version_script("CENOTE_1", all_symbols(read_list(rest[0])) + read_plain(rest[1]))
-    elif command == "map-cudart-node":
-        functions = read_list(rest[0])
-        text = version_script("CENOTE_1", all_symbols(functions, "driver") + read_plain(rest[1]))
-        text += version_script(CUDART_NODE, all_symbols(functions, "runtime")).replace("local:\n\t*;\n", "")
+    if command == "cenote-driver-map":
+        text = version_script(CENOTE_NODE, all_symbols(read_list(rest[1]), "driver") + read_plain(rest[2]))
+        text += version_node(f"CENOTE_PRIVATE_{rest[0]}", read_plain(rest[3]))
+    elif command == "cenote-map":
+        text = version_script(CENOTE_NODE, rest[1:])
+        text += version_node(CUDART_NODE, all_symbols(read_list(rest[0]), "runtime"))
     elif command == "dropin-cuda-map":
         # NVIDIA's libcuda.so.1 has no symbol versions.
         text = version_script("", dropin_names(rest, "driver"))
@@ -313,7 +326,7 @@ def run(arguments):
     elif command == "driver-map":
         text = version_script("", all_symbols(read_list(rest[0]), "driver") + rest[1:])
     elif command == "stubs":
-        text = stubs(read_list(rest[0]), rest[1])
+        text = stubs(read_list(rest[1]), rest[0], rest[2])
     elif command == "entry-table":
         text = entry_table(read_list(rest[0]))
     elif command == "own-names":

@@ -243,7 +243,7 @@ def example_runs(options, directory):
             theirs = folder / "nvidia" / name
             yield f"{name}, NVIDIA's libraries alone", [theirs], plain, line, reason
             yield f"{name}, cenote run", [cenote, "run", theirs], plain, line, reason
-    yield ("share.py", [sys.executable, ROOT / "examples" / "share.py", directory / "lib" / "libcenote.so"], linked,
+    yield ("share.py", [sys.executable, ROOT / "examples" / "share.py", directory / "lib" / "libcenote.so.1"], linked,
            "done: two Python processes, one pool", None)
 
 

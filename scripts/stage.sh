@@ -21,9 +21,12 @@ put()
 for file in "$@"; do
 	name=$(basename "$file")
 	case $name in
-	libcenote.so.*)
+	libcenote.so | libcenote.so.*)
 		put "$file" "$here/lib/$name"
-		ln -sf "$name" "$here/lib/libcenote.so"
+		;;
+	libcenote-driver.so.*)
+		put "$file" "$here/lib/$name"
+		ln -sf "$name" "$here/lib/libcenote-driver.so"
 		;;
 	lib*.so.* | libcenote-trace.so)
 		put "$file" "$here/lib/dropin/$name"

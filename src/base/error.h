@@ -9,11 +9,12 @@
 #ifndef CN_BASE_ERROR_H
 #define CN_BASE_ERROR_H
 
+#include "base/private.h"
 #include "cenote/cuda.h"
 
 #include <stdbool.h>
 
-void cn_error_keep(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+CN_PRIVATE void cn_error_keep(CUresult code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* Keeps the sentence, and is the code: in the open, so that compilers and analysers see that it is no success. */
 #define cn_error(code, ...)                         \

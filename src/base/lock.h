@@ -9,6 +9,8 @@
 #ifndef CN_BASE_LOCK_H
 #define CN_BASE_LOCK_H
 
+#include "base/private.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,11 +19,11 @@ struct cn_lock {
 	_Atomic uint32_t word; /* 0: free, 1: taken, 2: taken and somebody sleeps */
 };
 
-void cn_lock_slow(struct cn_lock *lock);
+CN_PRIVATE void cn_lock_slow(struct cn_lock *lock);
 
 /* Sleep while *word is `expected`, at most `timeout_ns` (negative: for ever). Wakes early for any reason. */
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
-void cn_futex_wake(_Atomic uint32_t *word, int thread_count);
+CN_PRIVATE void cn_futex_wake(_Atomic uint32_t *word, int thread_count);
 
 static inline void cn_lock(struct cn_lock *lock)
 {

@@ -15,6 +15,7 @@
 #ifndef CN_DRIVER_GPU_H
 #define CN_DRIVER_GPU_H
 
+#include "base/private.h"
 #include "device/cuda/stream.h"
 #include "driver/driver.h"
 
@@ -65,7 +66,7 @@ CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream stream);
 CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place);
 
 /* gpu_stream.c: on a GPU, is it the handle of a stream that was destroyed? The runtime must not crash on one. */
-bool cn_gpu_stream_is_gone(CUstream stream);
+CN_PRIVATE bool cn_gpu_stream_is_gone(CUstream stream);
 
 /* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
 CUresult cn_gpu_take_over(void);

@@ -9,6 +9,7 @@
 #ifndef CN_DRIVER_KERNEL_H
 #define CN_DRIVER_KERNEL_H
 
+#include "base/private.h"
 #include "driver/driver.h"
 
 #include "cenote/cenote.h"
@@ -56,6 +57,6 @@ CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *modul
 CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function);
 
 /* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
-CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
+CN_PRIVATE CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
 
 #endif

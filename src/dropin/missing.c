@@ -8,5 +8,5 @@ const char cenote_dropin_mark[] = "this library is Cenote's";
 
 int cn_missing(const char *name)
 {
-	return cenote_report_missing(name);
+	return CN_REPORT_MISSING(name);
 }

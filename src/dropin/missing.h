@@ -2,10 +2,10 @@
 /*
  * The drop-in libraries: NVIDIA's library names over Cenote.
  *
- * libcuda.so.1 and libcudart.so.13 need libcenote.so, where the dynamic linker finds all that Cenote implements. What
- * they hold themselves is the rest of NVIDIA's names, made by scripts/generate_api.py. On a GPU those of the driver
- * lead to the real one (forward.S). Else each answers "not supported" and says which function it is; a program that
- * refers to one it never calls still starts.
+ * libcuda.so.1 needs libcenote-driver.so, and libcudart.so.13 libcenote.so, where the dynamic linker finds all that
+ * Cenote implements. What they hold themselves is the rest of NVIDIA's names, made by scripts/generate_api.py. On a GPU
+ * those of the driver lead to the real one (forward.S). Else each answers "not supported" and says which function it
+ * is; a program that refers to one it never calls still starts.
  */
 #ifndef CN_DROPIN_MISSING_H
 #define CN_DROPIN_MISSING_H
@@ -16,14 +16,16 @@
 int cn_missing(const char *name);
 
 /*
- * In libcenote.so, for the drop-ins: keep the sentence for cenote_last_error(), and for a function of the runtime its
- * last error. Returns CUDA_ERROR_NOT_SUPPORTED, which is also cudaErrorNotSupported.
+ * What cn_missing() calls (CN_REPORT_MISSING): keep the sentence for cenote_last_error(). Returns
+ * CUDA_ERROR_NOT_SUPPORTED, which is also cudaErrorNotSupported. The first is in libcenote-driver.so, for libcuda.so.1;
+ * the second in libcenote.so, for libcudart.so.13, and makes it the runtime's last error as well.
  */
 __attribute__((visibility("default"))) int cenote_report_missing(const char *name);
+__attribute__((visibility("default"))) int cenote_report_missing_runtime(const char *name);
 
 /*
- * In libcenote.so, for the drop-in libcuda.so.1: what a name leads to that is not Cenote's. NULL: there is no GPU, or
- * its driver has no such name.
+ * In libcenote-driver.so, for the drop-in libcuda.so.1: what a name leads to that is not Cenote's. NULL: there is no
+ * GPU, or its driver has no such name.
  */
 __attribute__((visibility("default"))) void *cenote_driver_symbol(const char *name);
 

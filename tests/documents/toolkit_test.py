@@ -79,8 +79,8 @@ class Documents:
 
     def with_cenote(self, document, ending):
         """Linked with libcenote.so."""
-        library = self.build / "lib" / "libcenote.so"
-        self.check(self.link(document, ending, library, f"-Wl,-rpath,{library.parent}"))
+        folder = self.build / "lib"
+        self.check(self.link(document, ending, f"-L{folder}", "-lcenote", f"-Wl,-rpath,{folder}"))
 
     def over_drop_ins(self, document, ending):
         """Linked with NVIDIA's libcudart.so."""

@@ -2,7 +2,7 @@
 /*
  * The seam: every call of Cenote's to the system, counted, and any of them made to fail or to be the last.
  *
- * libcenote-fault.so is made of the very objects of libcenote.so, linked so that what they call of the C library
+ * libcenote-fault.so is made of the very objects of Cenote's libraries, linked so that what they call of the C library
  * (seam.inc) goes through seam.c, as do the calls to the driver on the cuda device. Calls of the test itself do not.
  * Each call is a step, with a number that counts from when the seam was armed, and a site: the function, and where in
  * the library it is called.

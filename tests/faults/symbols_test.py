@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-A test (TAP): every function that libcenote.so calls is in the seam's list.
+A test (TAP): every function that Cenote's libraries call is in the seam's list.
 
-    symbols_test.py LIBRARY SEAM_LIST
+    symbols_test.py SEAM_LIST LIBRARY...
 
 A call that is not in the list could fail, and no test would ever see it: add it to seam.inc, with the errors that it
 can have, or with the reason why it has none.
@@ -15,10 +15,15 @@ import sys
 from pathlib import Path
 
 
-def called(library):
-    """The names that a library wants of others, as they are in the list."""
-    table = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
-    names = {line.split()[-1].split("@")[0] for line in table.splitlines()}
+def names_of(libraries, which):
+    """The names in the libraries' dynamic symbol tables that are defined, or not."""
+    table = subprocess.run(["nm", "-D", which, *libraries], check=True, capture_output=True, text=True).stdout
+    return {line.split()[-1].split("@")[0] for line in table.splitlines() if line and not line.endswith(":")}
+
+
+def called(libraries):
+    """The names that the libraries want of others, as they are in the list."""
+    names = names_of(libraries, "--undefined-only") - names_of(libraries, "--defined-only")
     # The C library has names for each standard that a scan or strtol follows, and for calls whose bounds are checked:
     # one of them for all kinds of longjmp.
     names = {re.sub("^__isoc[0-9]+_", "", name) for name in names}
@@ -32,10 +37,10 @@ def listed(text):
     return set(names), {name for name in names if names.count(name) > 1}
 
 
-def main(library, list_file):
+def main(list_file, *libraries):
     """Two points; True when both are well."""
     names, twice = listed(Path(list_file).read_text(encoding="utf-8"))
-    missing = called(library) - names
+    missing = called(libraries) - names
     print("1..2")
     for name in sorted(missing):
         print(f"# {name} is called, and not in the list")

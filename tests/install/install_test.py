@@ -58,7 +58,7 @@ class Tree:
         """The headers, the library under both names, the drop-in libraries where no loader looks, the manual."""
         for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
-        for name in ("libcenote.so", "libcenote.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
+        for name in ("libcenote.so", "libcenote.so.1", "libcenote-driver.so", "libcenote-driver.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
                      "cenote/libcenote-trace.so"):
             assert (self.libraries / name).exists(), name
         expect(sorted(f.name for f in (self.prefix / "include").iterdir()), ["cenote"])
@@ -77,6 +77,13 @@ class Tree:
         program = self.directory / "program"
         run(*self.compiler, "-include", "cenote.h", HERE / "program.c", *words.split(), "-o", program)
         expect(run(program, LD_LIBRARY_PATH=str(self.libraries)), EXPECTED)
+
+    def linker_flag_works(self):
+        """A program is built with -lcenote alone, and finds both libraries."""
+        program = self.directory / "flag-program"
+        run(*self.compiler, "-include", "cenote.h", f"-I{self.prefix / 'include/cenote'}", HERE / "program.c",
+            f"-L{self.libraries}", "-lcenote", f"-Wl,-rpath,{self.libraries}", "-o", program)
+        expect(run(program), EXPECTED)
 
     def readme_works(self):
         """The program in the README, built as the README says, prints what the README says."""
@@ -143,8 +150,8 @@ def main(build, *compiler):
     """Runs all tests; True when all passed."""
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:
         tree = Tree(directory, build, compiler)
-        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.pkg_config_works, tree.readme_works,
-                                 tree.guide_works, tree.cmake_works, tree.dropin_works))
+        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.pkg_config_works,
+                                 tree.linker_flag_works, tree.readme_works, tree.guide_works, tree.cmake_works, tree.dropin_works))
 
 
 if __name__ == "__main__":

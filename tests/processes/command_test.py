@@ -163,7 +163,7 @@ int main(void)
 		results |= find(library, "cuCtxSynchronize")(0, 0, 0, 0);
 		dlclose(library);
 	}
-	printf("results %d, stays %d\n", results, dlopen("libcenote.so.1", RTLD_NOW | RTLD_NOLOAD) != NULL);
+	printf("results %d, stays %d\n", results, dlopen("libcenote-driver.so.1", RTLD_NOW | RTLD_NOLOAD) != NULL);
 	return 0;
 }
 """
@@ -197,7 +197,7 @@ class Command:
 
     def __init__(self, build, compiler, folder):
         self.cenote, self.examples = Path(build) / "bin" / "cenote", Path(build) / "examples"
-        self.library, self.driver = Path(build) / "lib" / "libcenote.so", Path(build) / "tests" / "libcuda-host.so"
+        self.library, self.driver = Path(build) / "lib" / "libcenote.so.1", Path(build) / "tests" / "libcuda-host.so"
         self.compiler, self.folder = compiler, Path(folder)
 
     def own_directories(self, name):

@@ -353,7 +353,7 @@ class Test:
 
     def traces_python(self):
         """Two Python processes that have opened the library by themselves."""
-        trace = self.trace(sys.executable, ROOT / "examples" / "share.py", self.build / "lib" / "libcenote.so")
+        trace = self.trace(sys.executable, ROOT / "examples" / "share.py", self.build / "lib" / "libcenote.so.1")
         assert len(trace.processes) == 2 and all("share.py" in name for name in trace.processes.values())
         arrows = [arrow[:3] for arrow in trace.arrows() if arrow[3]]
         assert ("block", "cudaMemPoolExportPointer", "cudaMemPoolImportPointer") in arrows, arrows

@@ -151,7 +151,7 @@ class OnGpu:
         run(*self.command.compiler, f"-I{HEADERS}", source, "-ldl", "-o", program)
         for pools in ("cenote", "driver"):
             text, complaint = run(self.cenote, "run", program, **self.on_gpu, CENOTE_POOLS=pools, CENOTE_HOST_DEVICES="2")
-            assert text == "results 0, devices 2, byte 5a, used 4096\nlibcenote.so.1, libcenote.so.1\n", text
+            assert text == "results 0, devices 2, byte 5a, used 4096\nlibcenote-driver.so.1, libcenote-driver.so.1\n", text
             assert not complaint, complaint
 
     def hands_on_what_it_does_not_know(self):

@@ -356,7 +356,7 @@ class Test:
     """A folder for the processes of a test to meet in, and the command."""
 
     def __init__(self, build, folder):
-        self.cenote, self.library = Path(build) / "bin" / "cenote", Path(build) / "lib" / "libcenote.so"
+        self.cenote, self.library = Path(build) / "bin" / "cenote", Path(build) / "lib" / "libcenote.so.1"
         self.folder, self.runtime = Path(folder), Path(folder) / "runtime"
         self.players, self.things, self.variables = [], contextlib.ExitStack(), {}
 
@@ -407,12 +407,12 @@ class Test:
         return Player(self, sockets, user, prefix)
 
     def copy_for_others(self):
-        """The command and its library, where every user can run them."""
+        """The command and its libraries, where every user can run them."""
         self.folder.chmod(0o755)
         (self.folder / "bin").mkdir()
         (self.folder / "lib").mkdir()
         shutil.copy(self.cenote, self.folder / "bin" / "cenote")
-        for library in self.library.parent.glob("libcenote.so*"):
+        for library in self.library.parent.glob("libcenote*.so.1"):
             shutil.copy(library, self.folder / "lib" / library.name)
         return self.folder / "bin" / "cenote"
 

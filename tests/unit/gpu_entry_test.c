@@ -58,7 +58,7 @@ TEST(a_gpu_that_is_not_there_is_told)
 TEST(only_a_driver_is_taken_for_one)
 {
 	static const char *const ours[] = {"src/dropin/libcuda.so.1", "src/dropin/libcudart.so.13",
-					   "src/libcenote.so.1"};
+					   "src/libcenote.so.1", "src/libcenote-driver.so.1"};
 
 	for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
 		ASSERT_ERROR(CUDA_ERROR_NO_DEVICE, start("cuda", built(ours[i])));

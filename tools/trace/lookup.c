@@ -6,8 +6,8 @@
  * was loaded first; behind them is the next one of the name. A program that opens a library by itself, as Python does,
  * asks dlsym() for an address: so there is a dlsym() here, which answers with our function wherever the real answer is
  * the one that ours stands in front of. Any other answer passes: when Cenote opens NVIDIA's driver, it gets that.
- * cuGetProcAddress(), by which NVIDIA's runtime finds the driver's functions, leads to ours by itself: libcenote.so's
- * table of addresses is filled in by the dynamic linker, which finds ours first.
+ * cuGetProcAddress(), by which NVIDIA's runtime finds the driver's functions, leads to ours by itself:
+ * libcenote-driver.so's table of addresses is filled in by the dynamic linker, which finds ours first.
  */
 #include "trace.h"
 
@@ -32,19 +32,21 @@ __attribute__((constructor(101))) static void find_dlsym(void)
 
 void *cn_trace_find(const char *name)
 {
-	void *found, *library;
+	/* The runtime first: on a GPU it is NVIDIA's. Each has the ones that it needs itself in its sight. */
+	static const char *const libraries[] = {"libcudart.so.13", "libcenote.so.1", "libcenote-driver.so.1"};
+	void *found;
 
 	if (!cn_trace_real_dlsym)
 		find_dlsym();
 	found = cn_trace_real_dlsym(RTLD_NEXT, name);
-	if (found)
-		return found;
-	/* Opened by the program, and not for all to see. It is never unmapped. */
-	library = dlopen("libcenote.so.1", RTLD_NOW | RTLD_NOLOAD);
-	if (!library)
-		return NULL;
-	found = cn_trace_real_dlsym(library, name);
-	dlclose(library);
+	/* Opened by the program, and not for all to see. Ours stay; whoever closes a runtime calls it no more. */
+	for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && !found; i++) {
+		void *library = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
+		if (!library)
+			continue;
+		found = cn_trace_real_dlsym(library, name);
+		dlclose(library);
+	}
 	return found;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * CN_PRIVATE: a function of libcenote-driver.so that libcenote.so calls, and nobody else (src/private.list).
+ *
+ * Inside the first it is called directly, as hidden functions are ("protected"); the second must not take it for one of
+ * its own.
+ */
+#ifndef CN_BASE_PRIVATE_H
+#define CN_BASE_PRIVATE_H
+
+#ifdef CN_IN_RUNTIME
+#define CN_PRIVATE __attribute__((visibility("default")))
+#else
+#define CN_PRIVATE __attribute__((visibility("protected")))
+#endif
+
+#endif
