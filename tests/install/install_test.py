@@ -70,6 +70,25 @@ class Tree:
         """The command finds its library by itself."""
         assert run(self.prefix / "bin/cenote", "info")
 
+    def dropins_are_found(self):
+        """The command finds its drop-in libraries through links, in a tree that was moved, and in another library folder."""
+        def folder(command, **variables):
+            return run(command, "run", "--device", "host", "sh", "-c", "echo $LD_LIBRARY_PATH", **variables).split(":")[0]
+        installed, bare = self.libraries / "cenote", {"LD_LIBRARY_PATH": ""}
+        expect(folder(self.prefix / "bin/cenote", **bare).strip(), str(installed))
+        link, again = self.directory / "link", self.directory / "again"
+        link.symlink_to(self.prefix / "bin/cenote")
+        again.symlink_to("link")
+        expect(folder(again, **bare).strip(), str(installed))
+        moved = self.directory / "moved"
+        shutil.copytree(self.prefix, moved, symlinks=True)
+        there = moved / self.libraries.relative_to(self.prefix)
+        expect(folder(moved / "bin/cenote", **bare).strip(), str(there / "cenote"))
+        other = moved / "other" / "x86_64-linux-gnu"
+        other.parent.mkdir()
+        there.rename(other)
+        expect(folder(moved / "bin/cenote", LD_LIBRARY_PATH=str(other)).strip(), str(other / "cenote"))
+
     def pkg_config_works(self):
         """A program is built with what pkg-config says."""
         need("pkg-config")
@@ -150,7 +169,8 @@ def main(build, *compiler):
     """Runs all tests; True when all passed."""
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:
         tree = Tree(directory, build, compiler)
-        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.pkg_config_works,
+        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found,
+                                 tree.pkg_config_works,
                                  tree.linker_flag_works, tree.readme_works, tree.guide_works, tree.cmake_works, tree.dropin_works))
 
 

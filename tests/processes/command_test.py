@@ -645,6 +645,101 @@ class Command:
         (self.folder / "plain").write_text("not a program")
         contains(run(self.cenote, "run", self.folder / "plain", status=126)[1], "plain")
 
+    def look_at(self, program, *options, **variables):
+        """What `cenote run` says of a program before it executes it; it must be one line or none."""
+        done = subprocess.run([self.cenote, "run", *options, program], env=environment(variables), check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              encoding="utf-8", errors="replace")
+        lines = [line for line in done.stderr.splitlines() if line.startswith(f"cenote run: {program} ")]
+        assert len(lines) <= 1 and done.returncode >= 0, (done.returncode, done.stderr)
+        return lines[0] if lines else ""
+
+    def make_program(self, name, *arguments, source="int main(void) { return 0; }\n"):
+        """A program that does nothing."""
+        (self.folder / f"{name}.c").write_text(source)
+        run(*self.compiler, self.folder / f"{name}.c", *arguments, "-o", self.folder / name)
+        return self.folder / name
+
+    def says_when_the_runtime_is_inside(self):
+        """A program with the static CUDA runtime has no use of Cenote without a GPU, stripped or not; else it has."""
+        names = 'const char *volatile names[] = {"libcuda.so.1", "cudaErrorCudartUnloading"};\nint main(void) { return 0; }\n'
+        programs = [self.make_program("inside", source=names), self.make_program("inside-stripped", "-s", source=names)]
+        if shutil.which("nvcc"):
+            source, program = self.folder / "static.cu", self.folder / "static"
+            source.write_text("__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); return 0; }\n")
+            if subprocess.run(["nvcc", source, "-o", program], capture_output=True, check=False).returncode == 0:
+                programs.append(program)  # where there is a compiler for it
+        for program in programs:
+            contains(self.look_at(program), "static CUDA runtime", "nvcc -cudart shared")
+            assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
+        assert not self.look_at(self.make_program("nothing-inside"))
+        assert not self.look_at(self.cenote), "the command takes itself for such a program"
+
+    def says_when_the_runtime_is_another(self):
+        """Programs of CUDA 12 and 11."""
+        for soname in ("libcudart.so.12", "libcudart.so.11.0"):
+            program = self.make_program("older", "-Wl,--no-as-needed", self.make_stub(soname, ["cudaMalloc"]))
+            contains(self.look_at(program), f"needs {soname}", "libcudart.so.13 alone", "CUDA 13")
+            assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
+        program = self.make_program("newer", "-Wl,--no-as-needed", self.make_stub("libcudart.so.13", ["cudaMalloc"]))
+        assert not self.look_at(program)
+
+    def says_when_a_path_leads_away(self):
+        """DT_RPATH goes before LD_LIBRARY_PATH; DT_RUNPATH does not."""
+        folder = self.folder / "nvidia"
+        folder.mkdir(exist_ok=True)
+        for soname, function in (("libcuda.so.1", "cuInit"), ("libcudart.so.13", "cudaMalloc")):
+            library = shutil.copy(self.make_stub(soname, [function]), folder / soname)
+            for path in (folder, "/nowhere:$ORIGIN/nvidia", "${ORIGIN}/./nvidia:/x"):
+                old = self.make_program("rpath", "-Wl,--no-as-needed", library, "-Wl,--disable-new-dtags",
+                                        f"-Wl,-rpath,{path}")
+                contains(self.look_at(old), f"will load {soname} from {self.folder}", "DT_RPATH", "--enable-new-dtags")
+                assert not self.look_at(old, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
+                new = self.make_program("runpath", "-Wl,--no-as-needed", library, "-Wl,--enable-new-dtags",
+                                        f"-Wl,-rpath,{path}")
+                assert not self.look_at(new)
+            (folder / soname).unlink()
+        ours = self.make_program("rpath-ours", "-Wl,--disable-new-dtags", f"-Wl,-rpath,{self.cenote.parent.parent}/lib/dropin")
+        assert not self.look_at(ours)
+
+    def says_when_nothing_can_be_loaded(self):
+        """Programs that are static, for another machine, of 32 bits, or change their user."""
+        contains(self.look_at(self.make_program("alone", "-static")), "is linked statically", "shared libraries")
+        program = self.make_program("changed")
+        image = bytearray(program.read_bytes())
+        image[18:20] = b"\x16\0"  # e_machine: S/390
+        program.write_bytes(image)
+        contains(self.look_at(program), "another machine")
+        image[4] = 1  # of 32 bits
+        program.write_bytes(image)
+        contains(self.look_at(program), "32-bit program")
+        if os.getuid():
+            raise Skip("a program that changes its user can be made by root alone")
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            raise Skip("programs do not change their user in this folder")
+        program = self.make_program("changes-user")
+        os.chown(program, 65534, -1)
+        program.chmod(0o4755)
+        contains(self.look_at(program), "set-user-ID", "run a copy")
+
+    def looks_at_anything(self):
+        """What is no program, what is broken, what cannot be read: nothing is said, and nothing is waited for."""
+        whole = bytearray(self.make_program("whole").read_bytes())
+        for change in (slice(32, 40), slice(54, 56), slice(56, 58), slice(64, 400), slice(0, 4)):
+            broken = self.folder / "broken"  # and not executable: whatever happens is the command's doing
+            broken.write_bytes(whole[:change.start] + b"\xff" * (change.stop - change.start) + whole[change.stop:])
+            assert not self.look_at(broken)
+        for length in (0, 3, 40, 64, 100, 2000):
+            broken.write_bytes(whole[:length])
+            assert not self.look_at(broken)
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe, 0o755)
+        assert not self.look_at(pipe)
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\nexit 0\n")
+        script.chmod(0o755)
+        assert not self.look_at(script)
+
     def serves_programs_of_the_driver(self):
         """A program linked with NVIDIA's libcuda.so.1 runs over Cenote's."""
         program = self.compile_program(
@@ -708,7 +803,9 @@ def main(build, *compiler):
             command.sweeps_dead_names, command.sweeps_no_strange_directory, command.has_a_manual,
             command.has_a_manual_of_its_header,
             command.completes_words, command.makes_and_removes_channels, command.says_why_there_is_no_channel,
-            command.makes_what_an_example_asks_for, command.runs_programs, command.serves_programs_of_the_driver,
+            command.makes_what_an_example_asks_for, command.runs_programs, command.says_when_the_runtime_is_inside,
+            command.says_when_the_runtime_is_another, command.says_when_a_path_leads_away,
+            command.says_when_nothing_can_be_loaded, command.looks_at_anything, command.serves_programs_of_the_driver,
             command.serves_programs_of_the_runtime, command.serves_an_example,
             command.serves_an_example_of_the_toolkit, command.survives_being_closed))
 

@@ -4,14 +4,17 @@
  *
  * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours. On
  * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps a part of the program, and when
- * it asks for the driver's library by its name, the dynamic linker answers with the one that is there already.
+ * it asks for the driver's library by its name, the dynamic linker answers with the one that is there already. Whether
+ * a program defeats this is looked at first (look.c).
  */
 #include "run.h"
 
 #include "command.h"
+#include "look.h"
 
 #include <cenote/cenote.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,33 +23,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Where the drop-in libraries are, seen from the folder of this command: where it was built, and installed. */
-#ifndef CENOTE_DROPIN_INSTALLED
-#define CENOTE_DROPIN_INSTALLED "../lib/cenote"
-#endif
-static const char *const places[] = {"../lib/dropin", CENOTE_DROPIN_INSTALLED};
+/* The folder of the drop-in libraries, beside the library that this command uses: where it was built, and installed. */
+static const char *const places[] = {"dropin", "cenote"};
 
-/* The folder with our libcuda.so.1. */
+/* The folder with our libcuda.so.1. It is the one of the Cenote that is loaded, wherever command and library are. */
 static int find_libraries(const char *command, char folder[PATH_MAX])
 {
-	char self[PATH_MAX], candidate[PATH_MAX + 64], library[PATH_MAX + 16];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+	char self[PATH_MAX], library[PATH_MAX + 64];
+	Dl_info info;
 
-	if (length < 0) {
-		fprintf(stderr, "cenote %s: /proc/self/exe: %s\n", command, strerror(errno));
+	if (!dladdr(dlsym(RTLD_DEFAULT, "cenote_last_error"), &info) || !realpath(info.dli_fname, self)) {
+		fprintf(stderr, "cenote %s: cannot tell where Cenote's library is\n", command);
 		return 0;
 	}
-	self[length] = 0;
 	*strrchr(self, '/') = 0;
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-		snprintf(candidate, sizeof candidate, "%s/%s", self, places[i]);
-		if (!realpath(candidate, folder))
-			continue;
-		snprintf(library, sizeof library, "%s/libcuda.so.1", folder);
-		if (access(library, R_OK) == 0)
+		snprintf(library, sizeof library, "%s/%s/libcuda.so.1", self, places[i]);
+		if (access(library, R_OK) == 0 &&
+		    (size_t)snprintf(folder, PATH_MAX, "%s/%s", self, places[i]) < PATH_MAX)
 			return 1;
 	}
-	fprintf(stderr, "cenote %s: no libcuda.so.1 in %s or %s, seen from %s\n", command, places[0], places[1], self);
+	fprintf(stderr, "cenote %s: no libcuda.so.1 in %s/%s or %s/%s\n", command, self, places[0], self, places[1]);
 	return 0;
 }
 
@@ -215,12 +212,13 @@ int run_preload(const char *command, const char *folder, const char *name)
 	return put_in_front(command, "LD_PRELOAD", library);
 }
 
-int run_prepare(const char *command, char folder[PATH_MAX])
+int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 {
 	int gpu = wants_gpu(command);
 
 	if (gpu < 0 || !find_libraries(command, folder))
 		return -1;
+	look_at_program(command, program, folder, gpu);
 	if (!gpu)
 		return put_in_front(command, "LD_LIBRARY_PATH", folder);
 	/* That nothing less is found by the program than was found here. */
@@ -235,7 +233,7 @@ static int run(int argument_count, char **arguments)
 
 	if (status)
 		return status;
-	if (run_prepare("run", folder))
+	if (run_prepare("run", arguments[program], folder))
 		return EXIT_FAILURE;
 	execvp(arguments[program], arguments + program);
 	fprintf(stderr, "cenote run: %s: %s\n", arguments[program], strerror(errno));
@@ -249,7 +247,8 @@ const struct command command_run = {
 		"\n"
 		"Runs a program that was written for NVIDIA's libraries, with Cenote's in front of them, also for its\n"
 		"children. On a GPU it keeps NVIDIA's driver and runtime, and has Cenote's pools (LD_PRELOAD).\n"
-		"Without one, Cenote is its libcuda.so.1 and its libcudart.so.13 (LD_LIBRARY_PATH).\n"
+		"Without one, Cenote is its libcuda.so.1 and its libcudart.so.13 (LD_LIBRARY_PATH). If that will have\n"
+		"no effect on the program, a line on standard error says why and what to do.\n"
 		"\n"
 		"Options:\n"
 		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"

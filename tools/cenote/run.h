@@ -18,8 +18,11 @@ typedef int run_option(int argument_count, char **arguments, int *index);
  */
 int run_read_options(const char *command, run_option *other, int argument_count, char **arguments, int *ret_program);
 
-/* Put Cenote in front of NVIDIA's libraries, for the program to be executed. Its drop-in libraries are in `folder`. */
-int run_prepare(const char *command, char folder[PATH_MAX]);
+/*
+ * Put Cenote in front of NVIDIA's libraries, for the program to be executed. Its drop-in libraries are in `folder`. If
+ * it can be seen that this will have no effect on the program, a line says so. 0, or -1: said why not.
+ */
+int run_prepare(const char *command, const char *program, char folder[PATH_MAX]);
 
 /* Let a library of that folder be loaded before all others. 0, or -1: said why not. */
 int run_preload(const char *command, const char *folder, const char *name);

@@ -230,7 +230,7 @@ static void remove_directory(void)
 	rmdir(run.directory);
 }
 
-static int prepare(void)
+static int prepare(const char *program)
 {
 	char folder[PATH_MAX];
 
@@ -249,7 +249,7 @@ static int prepare(void)
 	    inotify_add_watch(run.watch_descriptor, run.directory, IN_MOVED_TO) < 0)
 		return complain("waiting for processes");
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (setenv(CN_TRACE_DIRECTORY_VARIABLE, run.directory, 1) || run_prepare("trace", folder))
+	if (setenv(CN_TRACE_DIRECTORY_VARIABLE, run.directory, 1) || run_prepare("trace", program, folder))
 		return -1;
 	return run_preload("trace", folder, "libcenote-trace.so");
 }
@@ -363,7 +363,7 @@ static int trace(int argument_count, char **arguments)
 		return status;
 	if (!to_reader() && try_output(&made))
 		return EXIT_FAILURE;
-	status = prepare() ? EXIT_FAILURE : start(arguments + program);
+	status = prepare(arguments[program]) ? EXIT_FAILURE : start(arguments + program);
 	if (!status) {
 		signal(SIGPIPE, SIG_IGN); /* the file is written though nobody hears of it */
 		await_all();

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Before a program is executed: will Cenote take effect?
+ */
+#ifndef CENOTE_TOOLS_LOOK_H
+#define CENOTE_TOOLS_LOOK_H
+
+#include <stdbool.h>
+
+/*
+ * Look at a program that is about to be executed with Cenote's drop-in libraries of `folder` in front, on a GPU or on
+ * the host device. If that will have no effect, print a line, in the name of `command`, that says why and what to do.
+ * It is executed all the same: what it starts itself may be served.
+ */
+void look_at_program(const char *command, const char *name, const char *folder, bool on_gpu);
+
+#endif

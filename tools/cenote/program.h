@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a program's file says of the libraries that it will load.
+ *
+ * The file may be anything, and may change while it is read: every offset and count in it is checked, and what is read
+ * of it has a bound. What cannot be made sense of is PROGRAM_OTHER: the system will say what is wrong with it.
+ */
+#ifndef CENOTE_TOOLS_PROGRAM_H
+#define CENOTE_TOOLS_PROGRAM_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+enum program_kind {
+	PROGRAM_OTHER,         /* a script, or no program at all */
+	PROGRAM_32_BIT,        /* while we are of 64 */
+	PROGRAM_OTHER_MACHINE, /* the instructions of another */
+	PROGRAM_STATIC,        /* without a dynamic linker, which would load anything */
+	PROGRAM_DYNAMIC,
+};
+
+struct program {
+	enum program_kind kind;
+	char cudart[64];      /* the CUDA runtime that it needs, as "libcudart.so.13"; "": none */
+	char rpath[PATH_MAX]; /* folders that go before LD_LIBRARY_PATH, with colons between; "": none */
+};
+
+/* Read what is open as `file`. */
+void program_read(int file, struct program *ret_program);
+
+/* Is the CUDA runtime a part of it? Looks through at most 64 MiB. */
+bool program_has_runtime_inside(int file);
+
+#endif
