@@ -543,9 +543,9 @@ TEST(a_context_that_ends_takes_its_streams_along)
 	struct cn_point points[] = {point_of(old), point_of(legacy), point_of(find(CU_STREAM_PER_THREAD))};
 	ASSERT_OK(note(old, &notebook, 0));
 	ASSERT(!seen_reached(points[0]));
-	driver_gate_open(gate);
 
 	uint64_t life = cn_cuda_context_ending(context);
+	driver_gate_open(gate); /* not before: the notes' thread may look between the two */
 	ASSERT_OK(cn_cuda.cuCtxSynchronize());
 	ASSERT(!seen_reached(points[0])); /* it is left alone */
 	ASSERT_OK(DRIVER(cuCtxDestroy)(context));
