@@ -30,7 +30,8 @@ scripts=$root/scripts
 cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
-all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch frameworks cuda-core)
+all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch
+	frameworks cuda-core)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
