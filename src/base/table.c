@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+enum { GENERATION_LAST = (1 << CN_TABLE_GENERATION_BITS) - 1 };
+
 static struct cn_object *add_slot(struct cn_table *table)
 {
 	uint32_t index = atomic_load_explicit(&table->count, memory_order_relaxed);
@@ -17,9 +19,9 @@ static struct cn_object *add_slot(struct cn_table *table)
 		char *memory = calloc(1u << CN_TABLE_BLOCK_BITS, table->object_bytes);
 		if (!memory)
 			return NULL;
-		atomic_store_explicit(&table->blocks[block], memory, memory_order_relaxed);
+		/* Readers acquire it: whoever sees the block sees its zeros. */
+		atomic_store_explicit(&table->blocks[block], memory, memory_order_release);
 	}
-	/* count is what readers acquire: the block is visible to whoever sees the new count. */
 	atomic_store_explicit(&table->count, index + 1, memory_order_release);
 
 	struct cn_object *object = cn_table_slot(table, index);
@@ -27,17 +29,40 @@ static struct cn_object *add_slot(struct cn_table *table)
 	return object;
 }
 
+static struct cn_object *take_first(struct cn_slot_list *list)
+{
+	struct cn_object *object = list->first;
+
+	if (!object)
+		return NULL;
+	list->first = object->next_free;
+	if (!list->first)
+		list->last = NULL;
+	list->count--;
+	return object;
+}
+
+static void append(struct cn_slot_list *list, struct cn_object *object)
+{
+	object->next_free = NULL;
+	if (list->last)
+		list->last->next_free = object;
+	else
+		list->first = object;
+	list->last = object;
+	list->count++;
+}
+
 void *cn_table_take(struct cn_table *table)
 {
 	cn_lock(&table->lock);
-	struct cn_object *object = table->free_first;
-	if (object) {
-		table->free_first = object->next_free;
-		if (!table->free_first)
-			table->free_last = NULL;
-	} else {
+	struct cn_object *object = take_first(&table->free);
+	if (!object && table->worn.count > CN_TABLE_WORN_MIN)
+		object = take_first(&table->worn);
+	if (!object)
 		object = add_slot(table);
-	}
+	if (!object)
+		object = take_first(&table->worn);
 	cn_unlock(&table->lock);
 	return object;
 }
@@ -46,9 +71,10 @@ uint64_t cn_table_publish(struct cn_table *table, void *opaque)
 {
 	struct cn_object *object = opaque;
 
-	object->generation = (object->generation + 1) & ((1u << CN_TABLE_GENERATION_BITS) - 1);
-	uint64_t handle = (uint64_t)(0xCE0u | table->kind) << 52 | (uint64_t)object->generation << CN_TABLE_INDEX_BITS |
-			  object->index;
+	object->generation = (object->generation + 1) & GENERATION_LAST;
+	uint64_t handle = (uint64_t)(CN_TABLE_TOP | table->kind) << CN_TABLE_KIND_SHIFT |
+			  (uint64_t)object->generation << (CN_TABLE_INDEX_BITS + CN_TABLE_ALIGNMENT_BITS) |
+			  (uint64_t)object->index << CN_TABLE_ALIGNMENT_BITS;
 	atomic_store_explicit(&object->handle, handle, memory_order_release);
 	return handle;
 }
@@ -73,11 +99,6 @@ void cn_table_give(struct cn_table *table, void *opaque)
 	struct cn_object *object = opaque;
 
 	cn_lock(&table->lock);
-	object->next_free = NULL;
-	if (table->free_last)
-		table->free_last->next_free = object;
-	else
-		table->free_first = object;
-	table->free_last = object;
+	append(object->generation == GENERATION_LAST ? &table->worn : &table->free, object);
 	cn_unlock(&table->lock);
 }

@@ -2,11 +2,19 @@
 /*
  * Handle tables: what a program holds is a number that is checked, not a pointer that is followed.
  *
- * A handle is 0xCE | kind (4 bits) | generation (28 bits) | index (24 bits). A table holds objects of one kind and one
- * size; an object begins with struct cn_object, which keeps its current handle (0 while the slot is free). Memory of an
- * object is never returned and never changes its kind, so a stale handle, even one that is being destroyed by another
- * thread, finds at worst an object whose handle differs: whoever needs to be sure compares again under the object's own
- * lock. Slots are reused oldest first, so a stale handle stays wrong for as long as possible.
+ * A handle is 01 (2 bits) | kind (4 bits) | generation (16 bits) | index (22 bits) | 000. It looks like a pointer,
+ * because programs treat it as one: they store it in signed integers, so it is positive and below 2^47, and they use
+ * its low bits for marks, so it is a multiple of 8. The two top bits place it between 32 and 64 TiB, where Linux maps
+ * nothing unless it is asked to.
+ *
+ * A table holds objects of one kind and one size; an object begins with struct cn_object, which keeps its current
+ * handle (0 while the slot is free). Memory of an object is never returned and never changes its kind, so a stale
+ * handle, even one that is being destroyed by another thread, finds at worst an object whose handle differs: whoever
+ * needs to be sure compares again under the object's own lock.
+ *
+ * Slots are reused oldest first, so a stale handle stays wrong for as long as possible. A slot that has used up its
+ * generations is worn, and rests until 4096 others are worn too: a handle comes again after 2^28 others of its kind at
+ * the earliest. (When all 2^22 slots exist, worn ones are used earlier.)
  */
 #ifndef CN_BASE_TABLE_H
 #define CN_BASE_TABLE_H
@@ -23,14 +31,21 @@ enum cn_kind {
 	CN_KIND_FUNCTION,
 	CN_KIND_ALLOCATION,
 	CN_KIND_POOL,
+	CN_KIND_POOL_ON_GPU, /* so that these differ from the driver's pools, where the driver is a Cenote (in tests) */
 };
 
 enum {
 	CN_TABLE_BLOCK_BITS = 8,
-	CN_TABLE_INDEX_BITS = 24,
-	CN_TABLE_GENERATION_BITS = 28,
+	CN_TABLE_ALIGNMENT_BITS = 3,
+	CN_TABLE_INDEX_BITS = 22,
+	CN_TABLE_GENERATION_BITS = 16,
+	CN_TABLE_KIND_SHIFT = CN_TABLE_ALIGNMENT_BITS + CN_TABLE_INDEX_BITS + CN_TABLE_GENERATION_BITS,
+	CN_TABLE_TOP = 0x10, /* above the kind */
 	CN_TABLE_BLOCK_COUNT = 1 << (CN_TABLE_INDEX_BITS - CN_TABLE_BLOCK_BITS),
+	CN_TABLE_WORN_MIN = 4096, /* so many worn slots rest */
 };
+
+_Static_assert(CN_TABLE_KIND_SHIFT + 6 == 47, "handles are below 2^47");
 
 struct cn_object {
 	_Atomic uint64_t handle;
@@ -40,12 +55,18 @@ struct cn_object {
 	struct cn_object *next_free;
 };
 
+/* Slots without an object, oldest first. */
+struct cn_slot_list {
+	struct cn_object *first, *last;
+	uint32_t count;
+};
+
 struct cn_table {
 	enum cn_kind kind;
 	size_t object_bytes;
 	struct cn_lock lock;
-	_Atomic uint32_t count;                       /* slots that exist */
-	struct cn_object *free_first, *free_last;     /* oldest first */
+	_Atomic uint32_t count; /* slots that exist */
+	struct cn_slot_list free, worn;
 	_Atomic(char *) blocks[CN_TABLE_BLOCK_COUNT]; /* each 256 objects; NULL until needed */
 };
 
@@ -56,7 +77,7 @@ struct cn_table {
 
 /*
  * Take a slot. Its object has no handle yet: fill it in, then publish it. Bytes after struct cn_object are as the
- * previous owner of the slot left them (zero the first time). NULL: no memory, or 2^24 objects exist.
+ * previous owner of the slot left them (zero the first time). NULL: no memory, or 2^22 objects exist.
  */
 void *cn_table_take(struct cn_table *table);
 
@@ -72,23 +93,33 @@ bool cn_table_retire_orphan(void *object, uint64_t handle);
 /* Give the slot of a retired (or never published) object back. */
 void cn_table_give(struct cn_table *table, void *object);
 
+/* NULL: so many slots do not exist. */
 static inline void *cn_table_slot(struct cn_table *table, uint32_t index)
 {
-	if (index >= atomic_load_explicit(&table->count, memory_order_acquire))
-		return NULL;
-	char *block = atomic_load_explicit(&table->blocks[index >> CN_TABLE_BLOCK_BITS], memory_order_relaxed);
-	return block + (size_t)(index & ((1u << CN_TABLE_BLOCK_BITS) - 1)) * table->object_bytes;
+	char *block = atomic_load_explicit(&table->blocks[index >> CN_TABLE_BLOCK_BITS], memory_order_acquire);
+
+	return block ? block + (size_t)(index & ((1u << CN_TABLE_BLOCK_BITS) - 1)) * table->object_bytes : NULL;
+}
+
+static inline uint32_t cn_table_index(uint64_t handle)
+{
+	return (uint32_t)(handle >> CN_TABLE_ALIGNMENT_BITS) & ((1u << CN_TABLE_INDEX_BITS) - 1);
+}
+
+/* Is it a number such as handles of a kind have, alive or not? */
+static inline bool cn_table_is_kind(enum cn_kind kind, uint64_t handle)
+{
+	return handle >> CN_TABLE_KIND_SHIFT == ((uint64_t)CN_TABLE_TOP | kind);
 }
 
 /* The object of a handle; NULL for anything that is not a living handle of this table. */
 static inline void *cn_table_find(struct cn_table *table, const void *opaque)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)opaque;
+	struct cn_object *object = cn_table_slot(table, cn_table_index(handle));
 
-	if (handle >> 52 != (0xCE0u | table->kind))
-		return NULL;
-	struct cn_object *object = cn_table_slot(table, handle & ((1u << CN_TABLE_INDEX_BITS) - 1));
-	if (!object || atomic_load_explicit(&object->handle, memory_order_acquire) != handle)
+	/* That it is of this kind, and a handle at all, the comparison says; only 0 is also in a free slot. */
+	if (!object || !handle || atomic_load_explicit(&object->handle, memory_order_acquire) != handle)
 		return NULL;
 	return object;
 }
@@ -97,9 +128,9 @@ static inline void *cn_table_find(struct cn_table *table, const void *opaque)
 static inline bool cn_table_is_orphan(struct cn_table *table, const void *opaque)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)opaque;
-	struct cn_object *object = cn_table_slot(table, handle & ((1u << CN_TABLE_INDEX_BITS) - 1));
+	struct cn_object *object = cn_table_slot(table, cn_table_index(handle));
 
-	return object && atomic_load_explicit(&object->orphan, memory_order_relaxed) == handle;
+	return object && handle && atomic_load_explicit(&object->orphan, memory_order_relaxed) == handle;
 }
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "base/jump.h"
 #include "device/cuda/library.h"
+#include "driver/pool.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -201,6 +202,7 @@ CUresult cn_gpu_take_over(void)
 		void *function = call ? call->function : driver_of_slot(&cn_slot_names[i]);
 		__atomic_store_n(&cn_slots[i], function ? function : (void *)absent, __ATOMIC_RELEASE);
 	}
+	cn_pools_go_on_gpu();
 	cn_on_gpu = true;
 	return CUDA_SUCCESS;
 }

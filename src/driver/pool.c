@@ -11,8 +11,6 @@
  */
 #include "driver/pool.h"
 
-#include "driver/gpu.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,10 +223,13 @@ void cn_pool_give_record(struct cn_memory_pool *pool)
 	cn_table_give(&table, pool);
 }
 
+void cn_pools_go_on_gpu(void)
+{
+	table.kind = CN_KIND_POOL_ON_GPU;
+}
+
 uint64_t cn_pool_publish(struct cn_memory_pool *pool)
 {
-	if (cn_on_gpu)
-		pool->object.generation |= CN_POOL_ON_GPU;
 	pool->handle = cn_table_publish(&table, pool);
 	atomic_store(&cn_pools_exist, true);
 	return pool->handle;

@@ -43,15 +43,13 @@ static inline void cn_pools_synchronised(struct cn_point point)
 /* How many blocks have advice of their own (memory.c): while there are none, a free need not look what it frees. */
 extern _Atomic unsigned cn_pools_noted;
 
-/*
- * On a GPU, is it a handle of Cenote's, alive or not, or one of the driver's? That may be a Cenote too (in tests), so
- * there is a bit that its handles lack.
- */
-enum { CN_POOL_ON_GPU = 1 << (CN_TABLE_GENERATION_BITS - 1) };
+/* On a GPU, is it a handle of Cenote's, alive or not, or one of the driver's? */
 static inline bool cn_pool_is_ours(CUmemoryPool handle)
 {
-	return (uintptr_t)handle >> 51 == ((0xCE0u | CN_KIND_POOL) << 1 | 1);
+	return cn_table_is_kind(CN_KIND_POOL_ON_GPU, (uintptr_t)handle);
 }
+/* The pools of this process are on a GPU: said once, before there is one. */
+void cn_pools_go_on_gpu(void);
 
 /* A handle's pool. CUDA_ERROR_INVALID_VALUE: there is none. */
 CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);

@@ -15,7 +15,7 @@
 #include "driver/memory.h"
 #include "gate.h"
 
-enum { BYTES = 4096, OTHERS_MAX = 16, INDEX_MASK = (1 << CN_TABLE_INDEX_BITS) - 1 };
+enum { BYTES = 4096, OTHERS_MAX = 16 };
 
 static CUcontext primary;
 
@@ -43,7 +43,7 @@ static void replace_stream(void)
 	ASSERT_OK(cuStreamDestroy(stream));
 	for (;;) {
 		ASSERT_OK(cuStreamCreate(&successor, CU_STREAM_NON_BLOCKING));
-		if ((((uintptr_t)stream ^ (uintptr_t)successor) & INDEX_MASK) == 0)
+		if (cn_table_index((uintptr_t)stream) == cn_table_index((uintptr_t)successor))
 			break;
 		ASSERT_LT(count, OTHERS_MAX);
 		others[count++] = successor;
@@ -71,7 +71,7 @@ static void replace_context(void)
 	ASSERT_OK(cuCtxDestroy(context));
 	ASSERT_OK(cuCtxCreate(&heir, NULL, 0, 0));
 	ASSERT_OK(cuCtxPopCurrent(&popped));
-	ASSERT_EQ((uintptr_t)context & INDEX_MASK, (uintptr_t)heir & INDEX_MASK);
+	ASSERT_EQ(cn_table_index((uintptr_t)context), cn_table_index((uintptr_t)heir));
 }
 
 /* It keeps record and handle, and loses all that was in it. */

@@ -77,7 +77,8 @@ TEST(garbage_is_not_found)
 		if (garbage != handle)
 			ASSERT(!cn_table_find(&things, as_pointer(garbage)));
 		/* The same with the right top bits, which is nearer to being believed. */
-		garbage = (garbage >> 12) | (handle & ~(UINT64_MAX >> 12));
+		garbage = (garbage >> (64 - CN_TABLE_KIND_SHIFT)) |
+			  (handle >> CN_TABLE_KIND_SHIFT << CN_TABLE_KIND_SHIFT);
 		if (garbage != handle)
 			ASSERT(!cn_table_find(&things, as_pointer(garbage)));
 	}
@@ -118,19 +119,62 @@ TEST(slots_are_used_again_oldest_first)
 	ASSERT_EQ(COUNT, things.count);
 }
 
-TEST(a_generation_comes_round_without_reaching_its_neighbours)
+/* A slot before its last generation, so that it is worn when it is given back. */
+static struct thing *take_tired(void)
 {
 	struct thing *thing = cn_table_take(&things);
 
+	ASSERT(thing);
 	thing->object.generation = (1u << CN_TABLE_GENERATION_BITS) - 2;
+	return thing;
+}
+
+TEST(a_generation_comes_round_without_reaching_its_neighbours)
+{
+	struct thing *thing = take_tired();
+
 	uint64_t last = cn_table_publish(&things, thing);
 	ASSERT(cn_table_retire(thing, last));
 	uint64_t first = cn_table_publish(&things, thing);
 	ASSERT_EQ(0, thing->object.generation);
-	ASSERT_EQ(last >> 52, first >> 52);
-	ASSERT_EQ(thing->object.index, first & ((1u << CN_TABLE_INDEX_BITS) - 1));
+	ASSERT_EQ(last >> CN_TABLE_KIND_SHIFT, first >> CN_TABLE_KIND_SHIFT);
+	ASSERT_EQ(thing->object.index, cn_table_index(first));
 	ASSERT(!cn_table_find(&things, as_pointer(last)));
 	ASSERT_EQ(thing, cn_table_find(&things, as_pointer(first)));
+}
+
+/* A handle is not given out again before as many others as the header promises. */
+TEST(a_worn_slot_rests)
+{
+	struct thing *worn = take_tired(), *thing;
+
+	destroy(worn, cn_table_publish(&things, worn));
+	for (unsigned i = 0; i < CN_TABLE_WORN_MIN; i++) {
+		thing = take_tired();
+		ASSERT(thing != worn);
+		destroy(thing, cn_table_publish(&things, thing));
+	}
+	ASSERT_EQ(CN_TABLE_WORN_MIN + 1, things.count);
+	make(&thing);
+	ASSERT_EQ(worn, thing); /* the oldest one, from its first generation */
+	ASSERT_EQ(0, thing->object.generation);
+	ASSERT_EQ(CN_TABLE_WORN_MIN + 1, things.count);
+}
+
+TEST(a_handle_looks_like_a_pointer)
+{
+	const enum cn_kind kinds[] = {CN_KIND_CONTEXT, CN_KIND_POOL_ON_GPU};
+
+	for (unsigned i = 0; i < 2; i++) {
+		things.kind = kinds[i];
+		struct thing *thing = cn_table_take(&things);
+		thing->object.generation = i ? (1u << CN_TABLE_GENERATION_BITS) - 2 : 0; /* the greatest, the least */
+		thing->object.index = i ? (1u << CN_TABLE_INDEX_BITS) - 1 : 0;
+		uint64_t handle = cn_table_publish(&things, thing);
+		ASSERT_EQ(0, handle % 8);
+		ASSERT_GE(handle, 1ull << 45);
+		ASSERT_LT(handle, 1ull << 46);
+	}
 }
 
 /* Handles that all threads see; some are dead when they are read. */
