@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chapter "entry": finding functions by name, and the names of error codes.
- *
- * Of the sentences that describe errors only their presence is asked: they are each implementer's own.
+ * Chapter "entry": finding functions by name, and the names and texts of error codes.
  */
 #include "ask.h"
 
@@ -35,9 +33,7 @@ GROUP(driver_names)
 			  cuGetErrorName((CUresult)driver_codes[i].code, &text), "%s", text ? text : "NULL");
 		ASK_VALUE(ask_name("sentence_of_%s", driver_codes[i].name),
 			  cuGetErrorString((CUresult)driver_codes[i].code, &sentence), "%s",
-			  !sentence   ? "NULL"
-			  : *sentence ? "text"
-				      : "empty");
+			  sentence ? sentence : "NULL");
 	}
 	for (size_t i = 0; i < sizeof unknown_codes / sizeof unknown_codes[0]; i++) {
 		const char *text = UNTOUCHED(const char *), *sentence = UNTOUCHED(const char *);
@@ -54,19 +50,16 @@ GROUP(driver_names)
 GROUP(runtime_names)
 {
 	for (size_t i = 0; i < sizeof runtime_codes / sizeof runtime_codes[0]; i++) {
-		const char *sentence = NULL;
 		SAY(ask_name("runtime_name_of_%s", runtime_codes[i].name), "%s",
 		    cudaGetErrorName((cudaError_t)runtime_codes[i].code));
-		if (ask_begin(ask_name("runtime_sentence_of_%s", runtime_codes[i].name))) {
-			sentence = cudaGetErrorString((cudaError_t)runtime_codes[i].code);
-			ask_end("%s", !sentence ? "NULL" : *sentence ? "text" : "empty");
-		}
+		SAY(ask_name("runtime_sentence_of_%s", runtime_codes[i].name), "%s",
+		    cudaGetErrorString((cudaError_t)runtime_codes[i].code));
 	}
 	for (size_t i = 0; i < sizeof unknown_codes / sizeof unknown_codes[0]; i++) {
 		SAY(ask_name("runtime_name_of_code_%d", unknown_codes[i]), "%s",
 		    cudaGetErrorName((cudaError_t)unknown_codes[i]));
 		SAY(ask_name("runtime_sentence_of_code_%d", unknown_codes[i]), "%s",
-		    OUT(cudaGetErrorString((cudaError_t)unknown_codes[i])));
+		    cudaGetErrorString((cudaError_t)unknown_codes[i]));
 	}
 }
 

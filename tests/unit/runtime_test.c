@@ -86,7 +86,10 @@ TEST(codes_have_names_and_texts)
 	ASSERT_STREQ("cudaErrorInitializationError", cudaGetErrorName((cudaError_t)CUDA_ERROR_NOT_INITIALIZED));
 	ASSERT_STREQ("cudaErrorApiFailureBase", cudaGetErrorName(cudaErrorApiFailureBase));
 	ASSERT_OK(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &driver_text));
-	ASSERT_STREQ(driver_text, cudaGetErrorString(cudaErrorMemoryAllocation));
+	ASSERT_STREQ("out of memory", driver_text);
+	ASSERT_STREQ("out of memory", cudaGetErrorString(cudaErrorMemoryAllocation));
+	ASSERT_STREQ("no error", cudaGetErrorString(cudaSuccess));
+	ASSERT_STREQ("invalid device function", cudaGetErrorString(cudaErrorInvalidDeviceFunction));
 	for (int code = 0; code <= 10000; code++) {
 		const char *name = cudaGetErrorName((cudaError_t)code);
 		bool known = strncmp(name, "cuda", 4) == 0;
