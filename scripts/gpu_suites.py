@@ -74,6 +74,7 @@ TESTS = {
         "capabilities_can_be_missing": SETTINGS,
         "devices_can_have_no_pools": SETTINGS,
         "devices_can_share_no_pools": SETTINGS,
+        "copies_by_the_current_contexts_device": SETTINGS,
         "rights_of_devices": SETTINGS,
     },
     "gpu_order_test": {"a_forked_child_destroys_an_event": "it hangs there, most likely in the driver"},

@@ -1485,7 +1485,9 @@ CUresult CUDAAPI cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CU
  * memory makes them as slow as the others. Without a stream argument the default stream is used, with all it waits for.
  *
  * Source and destination must not overlap. 0 bytes is nothing, and fine. Every address is looked up: a range that is
- * partly outside of its allocation is CUDA_ERROR_INVALID_VALUE, before anything is copied.
+ * partly outside of its allocation is CUDA_ERROR_INVALID_VALUE, before anything is copied. So is memory of a pool, or
+ * of cuMemMap(), unless the stream's device or the current context's has rights to both sides. Memory on the host needs
+ * no device's rights; a block of a pool there does where the call says that it is the device's (cuMemcpyHtoD() to it).
  */
 
 /*

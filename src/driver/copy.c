@@ -71,12 +71,44 @@ static CUresult find_side(const struct cn_rows *rows, const struct cn_copy *copy
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_rights(const struct cn_memory *memory, const struct cn_device *device, bool write)
+/*
+ * May a copy that the device makes touch this side? As in the driver, the host's memory needs no rights of the device
+ * where the host has them. Blocks of the host's pools do, if the call says in its name that they are the device's.
+ */
+static bool may_touch(const struct cn_memory *memory, const struct cn_device *device, enum cn_side side, bool write)
 {
+	unsigned int needed = write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ;
+
 	if (cn_memory_allows(memory, device, write))
+		return true;
+	return memory->on_host && (memory->host_rights & needed) == needed &&
+	       (memory->kind != CN_MEMORY_POOL || side != CN_SIDE_DEVICE);
+}
+
+static bool may_write(const struct cn_copy *copy, const struct sides *sides, const struct cn_device *device)
+{
+	return may_touch(&sides->to, device, copy->to.side, true);
+}
+
+static bool may_read(const struct cn_copy *copy, const struct sides *sides, const struct cn_device *device)
+{
+	return may_touch(&sides->from, device, copy->from.side, false);
+}
+
+/* A copy needs one device with rights to both sides: the stream's, or that of the current context. */
+static CUresult check_rights(const struct cn_copy *copy, const struct sides *sides, const struct cn_device *device)
+{
+	bool write = may_write(copy, sides, device), read = may_read(copy, sides, device);
+	struct cn_home current;
+
+	if (write && read)
 		return CUDA_SUCCESS;
+	if (cn_thread.depth && !cn_enter_context(&current) && may_write(copy, sides, current.device) &&
+	    may_read(copy, sides, current.device))
+		return CUDA_SUCCESS;
+	const struct cn_memory *memory = write ? &sides->from : &sides->to;
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not %s the memory at 0x%" PRIx64 ": see %s",
-			device->ordinal, write ? "write" : "read", memory->start, cn_memory_access_call(memory));
+			device->ordinal, write ? "read" : "write", memory->start, cn_memory_access_call(memory));
 }
 
 /* Memory that may go away under us without a word. */
@@ -211,9 +243,7 @@ CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, e
 	if (!result)
 		result = find_side(&copy->from, copy, "source", &sides.from);
 	if (!result)
-		result = check_rights(&sides.to, place->context->device, true);
-	if (!result)
-		result = check_rights(&sides.from, place->context->device, false);
+		result = check_rights(copy, &sides, place->context->device);
 	return result ? result : submit(place, copy, &sides, manner, ret_point);
 }
 

@@ -25,7 +25,7 @@
 /* What is known of a block is what is known of its pool. */
 static struct cn_memory describe(const struct cn_memory_pool *pool, const void *start, size_t bytes, uint64_t id)
 {
-	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED, on_host = !pool->device && !managed;
 	/* Every device can use managed memory, whatever rights were given. */
 	uint64_t users = managed ? UINT64_MAX : atomic_load_explicit(&pool->users, memory_order_relaxed);
 
@@ -39,7 +39,10 @@ static struct cn_memory describe(const struct cn_memory_pool *pool, const void *
 		.managed = managed,
 		.imported = pool->import != NULL,
 		.preferred = pool->location,
-		.on_host = !pool->device && !managed,
+		.on_host = on_host,
+		.host_rights = on_host && atomic_load_explicit(&pool->host_uses, memory_order_relaxed)
+				       ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+				       : CU_MEM_ACCESS_FLAGS_PROT_NONE,
 		.handle_types = pool->handle_types,
 		.readers = users,
 		.writers = users,

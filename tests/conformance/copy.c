@@ -2,6 +2,8 @@
 /*
  * Chapter "copy": copies and fills in every direction, one and two dimensions, now and in stream order.
  */
+#include "pool.h"
+
 #include "copy.h"
 
 CHAPTER(copy);
@@ -430,4 +432,78 @@ GROUP(sync_order)
 	ASK("behind_sync_fill_legacy_query", cuStreamQuery(CU_STREAM_LEGACY));
 	gate_open(&gate);
 	ASK("behind_synchronize", cuCtxSynchronize());
+}
+
+/* ---- Memory of the host to which no device was given rights ---- */
+
+/* What is there, as the processor sees it where it can. */
+static const char *seen(CUdeviceptr at)
+{
+	return at - device_a < BYTES ? ask_device_bytes(at, 16) : ask_bytes((const void *)(uintptr_t)at, 16);
+}
+
+static void ask_without_rights(const char *kind, CUdeviceptr first, CUdeviceptr second)
+{
+	const struct {
+		const char *name;
+		CUdeviceptr to, from;
+	} ways[] = {
+		{"managed_to_block", first, managed},  {"block_to_block", second, first},
+		{"block_to_device", device_a, second}, {"device_to_block", first, device_b},
+		{"block_to_managed", managed, first},  {"host_to_block", first, AT(host)},
+		{"block_to_host", AT(host), second},   {"malloced_to_block", second, AT(pageable)},
+	};
+
+	for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+		ASK(ask_name("%s_%s_async", kind, ways[i].name), cuMemcpyAsync(ways[i].to, ways[i].from, 16, NULL));
+		NEED(cuCtxSynchronize());
+		SAY(ask_name("%s_%s_async_bytes", kind, ways[i].name), "%s", seen(ways[i].to));
+		ASK(ask_name("%s_%s", kind, ways[i].name), cuMemcpy(ways[i].to + 16, ways[i].from, 16));
+		NEED(cuCtxSynchronize());
+		SAY(ask_name("%s_%s_bytes", kind, ways[i].name), "%s", seen(ways[i].to + 16));
+	}
+	ASK(ask_name("%s_dtod", kind), cuMemcpyDtoD(second, first, 16));
+	ASK(ask_name("%s_dtod_to", kind), cuMemcpyDtoD(first, device_a, 16));
+	ASK(ask_name("%s_dtod_from", kind), cuMemcpyDtoD(device_a, first, 16));
+	ASK(ask_name("%s_htod_to", kind), cuMemcpyHtoD(first, pageable, 16));
+	ASK(ask_name("%s_htod_from", kind), cuMemcpyHtoD(device_a, (const void *)(uintptr_t)first, 16));
+	ASK(ask_name("%s_dtoh_to", kind), cuMemcpyDtoH((void *)(uintptr_t)first, device_a, 16));
+	ASK(ask_name("%s_dtoh_from", kind), cuMemcpyDtoH(pageable, first, 16));
+	ASK(ask_name("%s_fill", kind), cuMemsetD8(first, 0x77, 16));
+	ASK(ask_name("%s_fill_async", kind), cuMemsetD8Async(first, 0x77, 16, NULL));
+	ASK(ask_name("%s_fill_words", kind), cuMemsetD32(first, 0x77, 4));
+	ASK(ask_name("%s_synchronize", kind), cuCtxSynchronize());
+}
+
+static void ask_pool_without_rights(const char *kind, int type)
+{
+	setup();
+	CUmemoryPool pool = pool_make_as(pool_properties(PINNED, type, 0));
+	CUdeviceptr first = pool_alloc(pool, BYTES, NULL), second = pool_alloc(pool, BYTES, NULL);
+	NEED(cuCtxSynchronize());
+	ask_guard();
+	ask_without_rights(kind, first, second);
+}
+
+GROUP(host_pool_without_rights)
+{
+	ask_pool_without_rights("host_pool", HOST);
+}
+
+GROUP(numa_pool_without_rights)
+{
+	ask_pool_without_rights("numa_pool", NUMA);
+}
+
+/* The same memory, mapped by the program, which has given rights to the host alone. */
+GROUP(mapped_without_rights)
+{
+	setup();
+	vmm_measure();
+	CUdeviceptr at = vmm_reserve(1);
+	CUmemAccessDesc access = vmm_access(HOST, 0, WRITE);
+	vmm_map(at, 1, vmm_create_as(1, vmm_properties(NUMA, 0, 0)), NONE);
+	NEED(cuMemSetAccess(at, grain, &access, 1));
+	ask_guard();
+	ask_without_rights("mapped", at, at + BYTES);
 }

@@ -324,6 +324,82 @@ TEST(handle_types_are_kept)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
+/* Goal: copies to and from a host pool need no rights of a device, as in the driver; fills do. */
+TEST(host_pools_are_copied_without_rights)
+{
+	const CUmemLocationType types[] = {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA};
+	CUdeviceptr managed, device;
+
+	context_current();
+	ASSERT_OK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+	ASSERT_OK(cuMemAlloc(&device, 4096));
+	memset((void *)(uintptr_t)managed, 5, 4096);
+	for (int i = 0; i < 2; i++) {
+		CUmemoryPool pool = make_pool(properties_of(PINNED, (int)types[i], 0));
+		CUdeviceptr first = allocate(pool, 4096, NULL), second = allocate(pool, 4096, NULL);
+		ASSERT_OK(cuCtxSynchronize());
+		ASSERT_OK(cuMemcpyAsync(first, managed, 4096, NULL));
+		ASSERT_OK(cuMemcpy(second, first, 4096));
+		ASSERT_OK(cuMemcpyAsync(device, second, 4096, NULL));
+		ASSERT_OK(cuMemcpy(first + 2048, device, 2048));
+		ASSERT_OK(cuCtxSynchronize());
+		ASSERT_MEMEQ((void *)(uintptr_t)managed, (void *)(uintptr_t)first, 4096);
+		if (!test_has_gpu()) /* whose driver does not look */
+			ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(first, 1, 4096));
+		ASSERT_OK(cuMemFree(first));
+		ASSERT_OK(cuMemFree(second));
+		ASSERT_OK(cuMemPoolDestroy(pool));
+	}
+	ASSERT_OK(cuMemFree(managed));
+	ASSERT_OK(cuMemFree(device));
+}
+
+/*
+ * Goal: a copy needs one device with rights to both sides, the stream's or the current context's; two that have one
+ * side each are not enough.
+ */
+TEST(copies_by_the_current_contexts_device)
+{
+	CUcontext contexts[3];
+	CUdeviceptr at[2];
+	CUmemoryPool pools[2];
+	CUstream third;
+
+	ASSERT_SYS(setenv("CENOTE_HOST_DEVICES", "3", 1));
+	ASSERT_OK(cuInit(0));
+	for (int i = 0; i < 3; i++)
+		ASSERT_OK(cuDevicePrimaryCtxRetain(&contexts[i], i));
+	ASSERT_OK(cuCtxSetCurrent(contexts[2]));
+	ASSERT_OK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuCtxSetCurrent(contexts[0]));
+	for (int i = 0; i < 2; i++) {
+		pools[i] = make_pool(properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, i));
+		at[i] = allocate(pools[i], 4096, NULL);
+	}
+	ASSERT_OK(cuCtxSynchronize());
+
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(at[0], at[1], 4096, third));
+	ASSERT_OK(allow(pools[1], CU_MEM_LOCATION_TYPE_DEVICE, 2, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(at[0], at[1], 4096, third));
+	ASSERT_OK(allow(pools[1], CU_MEM_LOCATION_TYPE_DEVICE, 2, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+	ASSERT_OK(allow(pools[1], CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+	ASSERT_OK(cuMemcpyAsync(at[0], at[1], 4096, third));
+	ASSERT_OK(cuCtxSetCurrent(contexts[1])); /* which may use its own pool alone */
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(at[0], at[1], 4096, third));
+	ASSERT_OK(cuCtxSetCurrent(NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyAsync(at[0], at[1], 4096, third));
+
+	ASSERT_OK(cuCtxSetCurrent(contexts[0]));
+	ASSERT_OK(cuStreamSynchronize(third));
+	ASSERT_OK(cuStreamDestroy(third));
+	for (int i = 0; i < 2; i++) {
+		ASSERT_OK(cuMemFree(at[i]));
+		ASSERT_OK(cuMemPoolDestroy(pools[i]));
+	}
+	for (int i = 0; i < 3; i++)
+		ASSERT_OK(cuDevicePrimaryCtxRelease(i));
+}
+
 /* Goal: rights of devices: the own one keeps them, a peer gets them, half a right is none. */
 TEST(rights_of_devices)
 {
