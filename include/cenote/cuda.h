@@ -2963,7 +2963,8 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *ret_module, const void *image);
 
 /*
  * The same, with options for the compiler: values[i] belongs to options[i], cast to void *. Some values are written
- * back, so the array must be writable.
+ * back, so the array must be writable. Both logs end with a zero in any case, and how many bytes are in them without it
+ * replaces their size. The host device compiles nothing: it writes why a module was refused into the log of errors.
  *
  *   CUDA_ERROR_INVALID_VALUE  an option is not one, or cannot have that value; the others as cuModuleLoadData()
  */

@@ -9,6 +9,7 @@
 #include "driver/kernel.h"
 
 #include "driver/image.h"
+#include "driver/jit.h"
 #include "driver/memory.h"
 
 #include <dlfcn.h>
@@ -237,13 +238,22 @@ CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
 CN_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
 				      CUjit_option *options, void **values)
 {
-	if (option_count && (!options || !values)) {
-		CUresult result = cn_enter();
-		return result ? result
-			      : cn_error(CUDA_ERROR_INVALID_VALUE, "%u options, and NULL for them", option_count);
+	struct cn_jit jit;
+	char sentence[CN_SENTENCE_BYTES];
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_jit_begin(option_count, options, values, &jit);
+	if (result)
+		return result;
+	result = cuModuleLoadData(module, memory);
+	if (result) {
+		/* A copy: that the log cannot be written any more would be another sentence, and not the reason. */
+		memcpy(sentence, cn_last_error(), sizeof sentence);
+		if (cn_jit_fail(&jit, sentence))
+			cn_error_forget(sentence);
 	}
-	/* Options are for the compiler of PTX, which has nothing to do here. */
-	return cuModuleLoadData(module, memory);
+	return result;
 }
 
 /* ---- Going ------------------------------------------------------------------------------------------------------- */

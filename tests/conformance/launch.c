@@ -85,6 +85,65 @@ GROUP(modules)
 	ASK("unload", cuModuleUnload(module));
 }
 
+/* The bytes of the module's file, and a zero. */
+static char *read_module(void)
+{
+	FILE *file = fopen(module_path(), "re");
+	char *image = calloc(1, 1 << 20);
+
+	if (!file || !image || !fread(image, 1, (1 << 20) - 1, file))
+		abort();
+	fclose(file);
+	return image;
+}
+
+/* Whether a log ends within its room, and by how much its size differs from the length of its text. */
+static const char *describe_log(const char *log, size_t room, size_t size)
+{
+	static char texts[2][64];
+	static int next;
+	char *text = texts[next++ % 2];
+
+	if (!memchr(log, 0, room))
+		return "endless";
+	snprintf(text, sizeof texts[0], "ended size %+d", (int)size - (int)strlen(log));
+	return text;
+}
+
+static void ask_options(const char *kind, const char *image, size_t room)
+{
+	char information[256], error[256];
+	CUjit_option options[] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER,
+				  CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+	void *values[] = {information, (void *)room, error, (void *)room};
+	CUmodule loaded = UNTOUCHED(CUmodule);
+
+	memset(information, 'x', sizeof information);
+	memset(error, 'x', sizeof error);
+	ASK_VALUE(ask_name("%s", kind), cuModuleLoadDataEx(&loaded, image, 4, options, values), "%s", OUT(loaded));
+	SAY(ask_name("%s_information", kind), "%s", describe_log(information, room, (size_t)values[1]));
+	SAY(ask_name("%s_error", kind), "%s", describe_log(error, room, (size_t)values[3]));
+}
+
+GROUP(options)
+{
+	CUjit_option wrong[] = {(CUjit_option)99, (CUjit_option)-1}, wall_time = CU_JIT_WALL_TIME;
+	CUmodule loaded = UNTOUCHED(CUmodule);
+	void *value = NULL;
+
+	ask_context();
+	ask_guard();
+	ask_options("options_module", read_module(), 256);
+	ask_options("options_words", "these words are no module", 256);
+	ask_options("options_words_short", "these words are no module", 4);
+	ASK("options_99", cuModuleLoadDataEx(&loaded, "these words are no module", 1, &wrong[0], &value));
+	ASK("options_negative", cuModuleLoadDataEx(&loaded, "these words are no module", 1, &wrong[1], &value));
+	ASK("options_99_module", cuModuleLoadDataEx(&loaded, read_module(), 1, &wrong[0], &value));
+	ASK("options_wall_time", cuModuleLoadDataEx(&loaded, read_module(), 1, &wall_time, &value));
+	ASK("options_null", cuModuleLoadDataEx(&loaded, "these words are no module", 1, NULL, &value));
+	ASK("options_null_values", cuModuleLoadDataEx(&loaded, "these words are no module", 1, &wall_time, NULL));
+}
+
 GROUP(modules_wrong)
 {
 	CUfunction function = UNTOUCHED(CUfunction);
