@@ -21,7 +21,7 @@ from pathlib import Path
 
 import c_headers
 
-HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h")
+HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cudaProfiler.h", "cuda_profiler_api.h")
 PER_THREAD = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"
 INTEGER_WORDS = {"char", "short", "int", "long", "signed", "unsigned", "_Bool", "__signed__"}
 TITLE = """/* SPDX-License-Identifier: MIT */

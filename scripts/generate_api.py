@@ -40,7 +40,7 @@ Prototype = namedtuple("Prototype", "result parameters")
 
 LIBRARIES = ("driver", "runtime")
 STATES = ("done", "form", "later", "edge")
-HEADERS = {"driver": "cuda.h", "runtime": "cuda_runtime_api.h"}
+HEADERS = {"driver": ("cuda.h", "cudaProfiler.h"), "runtime": ("cuda_runtime_api.h", "cuda_profiler_api.h")}
 # The symbol version that NVIDIA's libcudart.so.13 gives all that it exports.
 CUDART_NODE = "libcudart.so.13"
 # The symbol version of what Cenote's libraries export. Programs that were linked when there was one library look for it
@@ -137,14 +137,15 @@ def parameter_name(parameter):
 
 def read_prototypes(functions, header_dir):
     """The prototype of every function, by its name."""
-    texts = {library: header_text(Path(header_dir) / header) for library, header in HEADERS.items()}
+    texts = {library: "".join(header_text(Path(header_dir) / header) for header in headers)
+             for library, headers in HEADERS.items()}
     prototypes = {}
     for function in functions:
         pattern = (r"((?:\b[A-Za-z_]\w*[\s*]+)+)\b(?:%s|%s)\s*(\((?:[^()]|\([^()]*\))*\))\s*;"
                    % (function.name, function.symbol))
         match = re.search(pattern, texts[function.library])
         if not match:
-            raise Wrong(f"{Path(header_dir) / HEADERS[function.library]}: no prototype of {function.name}")
+            raise Wrong(f"{header_dir}: no prototype of {function.name} in {' or '.join(HEADERS[function.library])}")
         # Macros around the type: __host__, CUDARTAPI and the like.
         result = re.sub(r"\b(?:extern|__\w+|[A-Z][A-Z_]+)\b", "", match[1])
         prototypes[function.name] = Prototype(" ".join(result.split()), split_parameters(match[2][1:-1]))
@@ -303,7 +304,7 @@ def answers_test(functions, header_dir):
     return c_file(thread_declarations(functions) + "\n" + calls
                   + f"\nconst struct answer answers[] = {{\n{rows}}};\n"
                   + "const int answer_count = (int)(sizeof answers / sizeof answers[0]);",
-                  "<cuda.h>", "<cuda_runtime_api.h>", '"answers.h"')
+                  "<cuda.h>", "<cudaProfiler.h>", "<cuda_profiler_api.h>", "<cuda_runtime_api.h>", '"answers.h"')
 
 
 MISSING = {"missing": missing, "forwards": forwards, "forward-jumps": forward_jumps}

@@ -971,6 +971,13 @@ typedef enum CUfunc_cache_enum {
 	CU_FUNC_CACHE_PREFER_EQUAL = 0x03   /* halves */
 } CUfunc_cache;
 
+/* How wide the banks of shared memory are, where that can be chosen. On no device since 2014. */
+typedef enum CUsharedconfig_enum {
+	CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE = 0x00,
+	CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE = 0x01,
+	CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE = 0x02
+} CUsharedconfig;
+
 /* ---- Life, and who is current ------------------------------------------------------------------------------------ */
 
 /*
@@ -1153,6 +1160,22 @@ CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *ret_config);
  *   CUDA_ERROR_INVALID_CONTEXT  no context is current
  */
 CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config);
+
+/*
+ * The width of the banks of shared memory: CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE, as on every device of today.
+ *
+ *   CUDA_ERROR_INVALID_VALUE    ret_config is NULL
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ */
+CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *ret_config);
+
+/*
+ * Ask for another width. Without effect where it is fixed.
+ *
+ *   CUDA_ERROR_INVALID_VALUE    there is no such setting
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ */
+CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config);
 
 /* ====================================================================================================================
  * 5  Memory
@@ -3062,6 +3085,22 @@ CUresult CUDAAPI cuFuncGetAttribute(int *ret_value, CUfunction_attribute attribu
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 
 /*
+ * The name of a kernel, as cuModuleGetFunction() takes it. It stays for as long as the kernel's module.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_name is NULL, or function is
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuFuncGetName(const char **ret_name, CUfunction function);
+
+/*
+ * As cuCtxSetSharedMemConfig(), for one kernel.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   there is no such setting
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config);
+
+/*
  * How many blocks of block_threads threads and shared_bytes of dynamic shared memory fit one multiprocessor at once.
  *
  *   CUDA_ERROR_INVALID_VALUE   ret_blocks is NULL, or block_threads is not positive
@@ -3069,6 +3108,16 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute at
  */
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction function, int block_threads,
 							     size_t shared_bytes);
+
+/*
+ * The same. flags: CUoccupancy_flags; they make no difference on devices of today.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   as there; or there are no such flags
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks, CUfunction function,
+								      int block_threads, size_t shared_bytes,
+								      unsigned int flags);
 
 /*
  * The block size that keeps the device busiest, and the fewest blocks it takes to do so. If the shared memory depends
@@ -3080,6 +3129,26 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CU
  */
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_block_threads, CUfunction function,
 						  CUoccupancyB2DSize shared_by_size, size_t shared_bytes, int limit);
+
+/*
+ * The same. flags: CUoccupancy_flags; they make no difference on devices of today.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   as there; or there are no such flags
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int *ret_block_threads,
+							   CUfunction function, CUoccupancyB2DSize shared_by_size,
+							   size_t shared_bytes, int limit, unsigned int flags);
+
+/*
+ * How much dynamic shared memory each of `blocks` blocks of block_threads threads can have, if they are to be on one
+ * multiprocessor at once.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_bytes is NULL, or a multiprocessor never runs so many such blocks at once
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CUfunction function, int blocks,
+							 int block_threads);
 
 #ifdef __cplusplus
 }

@@ -156,6 +156,115 @@ static __inline__ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int 
 							       dynamicSMemSize);
 }
 
+template <class T>
+static __inline__ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, T func,
+										     int blockSize,
+										     size_t dynamicSMemSize,
+										     unsigned int flags)
+{
+	return ::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, (const void *)func, blockSize,
+									dynamicSMemSize, flags);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, T *func, int numBlocks,
+									int blockSize)
+{
+	return ::cudaOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, (const void *)func, numBlocks, blockSize);
+}
+
+/*
+ * The block size that keeps the device busiest, and the fewest blocks it takes to do so: as
+ * cuOccupancyMaxPotentialBlockSize(). The dynamic shared memory of a block is what `shared` says for its size.
+ */
+template <class Shared, class T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(int *minGridSize, int *blockSize,
+										      T func, Shared shared,
+										      int blockSizeLimit = 0,
+										      unsigned int flags = 0)
+{
+	struct cudaFuncAttributes attributes;
+	int device = 0, processors = 0, processor_threads = 0, warp = 0, limit = 0, best_blocks = 0, best_size = 0;
+	cudaError_t error = cudaErrorInvalidValue;
+
+	if (minGridSize && blockSize && func)
+		error = ::cudaGetDevice(&device);
+	if (!error)
+		error = ::cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+	if (!error)
+		error = ::cudaDeviceGetAttribute(&processor_threads, cudaDevAttrMaxThreadsPerMultiProcessor, device);
+	if (!error)
+		error = ::cudaDeviceGetAttribute(&warp, cudaDevAttrWarpSize, device);
+	if (!error)
+		error = ::cudaDeviceGetAttribute(&limit, cudaDevAttrMaxThreadsPerBlock, device);
+	if (!error)
+		error = ::cudaFuncGetAttributes(&attributes, (const void *)func);
+	if (error)
+		return error;
+	if (attributes.maxThreadsPerBlock < limit)
+		limit = attributes.maxThreadsPerBlock;
+	if (blockSizeLimit > 0 && blockSizeLimit < limit)
+		limit = blockSizeLimit;
+	/* The limit itself, then whole warps downwards: of equals the largest block wins. */
+	for (int rounded = (limit + warp - 1) / warp * warp; rounded > 0 && best_blocks * best_size < processor_threads;
+	     rounded -= warp) {
+		int size = rounded < limit ? rounded : limit, blocks = 0;
+		error = ::cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, (const void *)func, size,
+										 shared(size), flags);
+		if (error)
+			return error;
+		if (blocks * size > best_blocks * best_size) {
+			best_blocks = blocks;
+			best_size = size;
+		}
+	}
+	*minGridSize = best_blocks * processors;
+	*blockSize = best_size;
+	return cudaSuccess;
+}
+
+template <class Shared, class T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *minGridSize, int *blockSize, T func,
+									     Shared shared, int blockSizeLimit = 0)
+{
+	return cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(minGridSize, blockSize, func, shared,
+								       blockSizeLimit, cudaOccupancyDefault);
+}
+
+struct __cenote_same_shared {
+	size_t bytes;
+	size_t operator()(int) const
+	{
+		return bytes;
+	}
+};
+
+/* The same, with as much for every size. */
+template <class T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, T func,
+									  size_t dynamicSMemSize = 0,
+									  int blockSizeLimit = 0,
+									  unsigned int flags = 0)
+{
+	struct __cenote_same_shared shared = {dynamicSMemSize};
+
+	return cudaOccupancyMaxPotentialBlockSizeVariableSMemWithFlags(minGridSize, blockSize, func, shared,
+								       blockSizeLimit, flags);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, T func,
+								 size_t dynamicSMemSize = 0, int blockSizeLimit = 0)
+{
+	return cudaOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, dynamicSMemSize,
+							   blockSizeLimit, cudaOccupancyDefault);
+}
+
+template <class T> static __inline__ cudaError_t cudaFuncGetName(const char **name, T *func)
+{
+	return ::cudaFuncGetName(name, (const void *)func);
+}
+
 #pragma GCC diagnostic pop
 
 #endif /* __cplusplus */

@@ -77,6 +77,8 @@
 #define cudaMemsetAsync                  __CUDART_API_PTSZ(cudaMemsetAsync)
 #define cudaMemset2D                     __CUDART_API_PTDS(cudaMemset2D)
 #define cudaMemset2DAsync                __CUDART_API_PTSZ(cudaMemset2DAsync)
+#define cudaMemset3D                     __CUDART_API_PTDS(cudaMemset3D)
+#define cudaMemset3DAsync                __CUDART_API_PTSZ(cudaMemset3DAsync)
 #define cudaMallocAsync                  __CUDART_API_PTSZ(cudaMallocAsync)
 #define cudaMallocFromPoolAsync          __CUDART_API_PTSZ(cudaMallocFromPoolAsync)
 #define cudaFreeAsync                    __CUDART_API_PTSZ(cudaFreeAsync)
@@ -408,6 +410,20 @@ cudaError_t CUDARTAPI cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
 cudaError_t CUDARTAPI cudaDeviceSetCacheConfig(enum cudaFuncCache cacheConfig);
 
 /*
+ * How wide the banks of the current device's shared memory are: cudaSharedMemBankSizeFourByte on every device of today.
+ *
+ *   cudaErrorInvalidValue  pConfig is NULL
+ */
+__CUDA_DEPRECATED cudaError_t CUDARTAPI cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig);
+
+/*
+ * Ask for another width. Without effect where it is fixed.
+ *
+ *   cudaErrorInvalidValue  config is not in enum cudaSharedMemConfig
+ */
+__CUDA_DEPRECATED cudaError_t CUDARTAPI cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config);
+
+/*
  * ---- Memory ---------------------------------------------------------------------------------------------------------
  */
 
@@ -436,6 +452,15 @@ cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size);
  *   cudaErrorMemoryAllocation  not enough memory
  */
 cudaError_t CUDARTAPI cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height);
+
+/*
+ * Allocate extent.depth layers of extent.height rows of at least extent.width bytes, each row aligned for copies, one
+ * layer behind the other. Nothing, at NULL, if one of the three is 0.
+ *
+ *   cudaErrorInvalidValue      pitchedDevPtr is NULL
+ *   cudaErrorMemoryAllocation  not enough memory
+ */
+cudaError_t CUDARTAPI cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent);
 
 /*
  * Free memory of cudaMalloc(), cudaMallocPitch(), cudaMallocManaged(), cudaMallocAsync(), cudaMallocFromPoolAsync() or
@@ -660,6 +685,23 @@ cudaError_t CUDARTAPI cudaMemset2D(void *devPtr, size_t pitch, int value, size_t
  *   cudaErrorInvalidValue  as there
  */
 cudaError_t CUDARTAPI cudaMemset2DAsync(void *devPtr, size_t pitch, int value, size_t width, size_t height,
+					cudaStream_t stream __dv(0));
+
+/*
+ * Set extent.depth layers of extent.height rows of extent.width bytes to the low byte of `value`. Layers start pitch *
+ * ysize bytes apart; xsize does not count. Otherwise as cudaMemset2D().
+ *
+ *   cudaErrorInvalidValue  a row is wider than the pitch, a layer is higher than ysize, or a row is not inside memory
+ *                          that the device can reach
+ */
+cudaError_t CUDARTAPI cudaMemset3D(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent);
+
+/*
+ * As cudaMemset3D(), in stream order. Asynchronous.
+ *
+ *   cudaErrorInvalidValue  as there
+ */
+cudaError_t CUDARTAPI cudaMemset3DAsync(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent,
 					cudaStream_t stream __dv(0));
 
 /*
@@ -1193,6 +1235,24 @@ cudaError_t CUDARTAPI cudaFuncGetAttributes(struct cudaFuncAttributes *attr, con
 cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value);
 
 /*
+ * The name of a kernel. As cuFuncGetName().
+ *
+ *   cudaErrorInvalidValue           name is NULL
+ *   cudaErrorInvalidDeviceFunction  func is NULL
+ *   cudaErrorInvalidResourceHandle  func is not a kernel
+ */
+cudaError_t CUDARTAPI cudaFuncGetName(const char **name, const void *func);
+
+/*
+ * As cudaDeviceSetSharedMemConfig(), for one kernel.
+ *
+ *   cudaErrorInvalidValue           config is not in enum cudaSharedMemConfig
+ *   cudaErrorInvalidDeviceFunction  func is NULL
+ *   cudaErrorInvalidResourceHandle  func is not a kernel
+ */
+__CUDA_DEPRECATED cudaError_t CUDARTAPI cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config);
+
+/*
  * How many blocks of this size and with this much dynamic shared memory a multiprocessor runs at once. As
  * cuOccupancyMaxActiveBlocksPerMultiprocessor().
  *
@@ -1201,6 +1261,26 @@ cudaError_t CUDARTAPI cudaFuncSetAttribute(const void *func, enum cudaFuncAttrib
  */
 cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
 								    size_t dynamicSMemSize);
+
+/*
+ * The same. flags: cudaOccupancyDefault or cudaOccupancyDisableCachingOverride, which are one on devices of today.
+ *
+ *   cudaErrorInvalidValue           as there; or there are no such flags
+ *   cudaErrorInvalidDeviceFunction  func is not a kernel for this device
+ */
+cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func,
+									     int blockSize, size_t dynamicSMemSize,
+									     unsigned int flags);
+
+/*
+ * How much dynamic shared memory each of numBlocks blocks of this size can have, if they are to be on one
+ * multiprocessor at once. As cuOccupancyAvailableDynamicSMemPerBlock().
+ *
+ *   cudaErrorInvalidValue           dynamicSmemSize is NULL, or a multiprocessor never runs so many such blocks at once
+ *   cudaErrorInvalidDeviceFunction  func is not a kernel for this device
+ */
+cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, const void *func,
+								int numBlocks, int blockSize);
 
 /*
  * For the library itself, which defines both forms of each: what was declared above with its suffix, declared once more
@@ -1220,6 +1300,8 @@ cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBloc
 #undef cudaMemsetAsync
 #undef cudaMemset2D
 #undef cudaMemset2DAsync
+#undef cudaMemset3D
+#undef cudaMemset3DAsync
 #undef cudaMallocAsync
 #undef cudaMallocFromPoolAsync
 #undef cudaFreeAsync
@@ -1251,6 +1333,8 @@ extern __typeof__(cudaMemset_ptds) cudaMemset;
 extern __typeof__(cudaMemsetAsync_ptsz) cudaMemsetAsync;
 extern __typeof__(cudaMemset2D_ptds) cudaMemset2D;
 extern __typeof__(cudaMemset2DAsync_ptsz) cudaMemset2DAsync;
+extern __typeof__(cudaMemset3D_ptds) cudaMemset3D;
+extern __typeof__(cudaMemset3DAsync_ptsz) cudaMemset3DAsync;
 extern __typeof__(cudaMallocAsync_ptsz) cudaMallocAsync;
 extern __typeof__(cudaMallocFromPoolAsync_ptsz) cudaMallocFromPoolAsync;
 extern __typeof__(cudaFreeAsync_ptsz) cudaFreeAsync;

@@ -303,6 +303,13 @@ enum cudaFuncCache {
 	cudaFuncCachePreferEqual = 3   /* half and half */
 };
 
+/* cudaDeviceGetSharedMemConfig() */
+enum cudaSharedMemConfig {
+	cudaSharedMemBankSizeDefault = 0,
+	cudaSharedMemBankSizeFourByte = 1,
+	cudaSharedMemBankSizeEightByte = 2
+};
+
 /* cudaDevAttrGPUDirectRDMAFlushWritesOptions, a bit mask */
 enum cudaFlushGPUDirectRDMAWritesOptions {
 	cudaFlushGPUDirectRDMAWritesOptionHost = 1 << 0,  /* the host can flush remote writes by a call */

@@ -222,6 +222,8 @@ size_t cn_streams_pending(struct cn_point *points, size_t room);
 
 /* limit.c: what a new context has. */
 void cn_limits_reset(struct cn_context *context);
+/* CUDA_ERROR_INVALID_VALUE: banks of shared memory have no such width. */
+CUresult cn_check_bank_width(CUsharedconfig config);
 
 /* event.c */
 void cn_events_destroy(struct cn_context *context);

@@ -6,6 +6,8 @@
  */
 #include "driver/kernel.h"
 
+#include "cenote/cudaProfiler.h"
+
 #include <inttypes.h>
 
 CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function)
@@ -363,4 +365,50 @@ CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute at
 	if (module)
 		cn_unlock(&module->lock);
 	return result;
+}
+
+CN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+{
+	struct cn_function *function;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_function_find(handle, &function);
+	return result ? result : cn_check_bank_width(config);
+}
+
+CN_EXPORT CUresult cuFuncGetName(const char **ret_name, CUfunction handle)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_name || !handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuFuncGetName: %s is NULL", ret_name ? "hfunc" : "name");
+	result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	*ret_name = function->kernel.name;
+	if (module)
+		cn_unlock(&module->lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- Profilers --------------------------------------------------------------------------------------------------- */
+
+/* There is none to tell. */
+CN_EXPORT CUresult cuProfilerStart(void)
+{
+	struct cn_home home;
+
+	return cn_enter_context(&home);
+}
+
+CN_EXPORT CUresult cuProfilerStop(void)
+{
+	struct cn_home home;
+
+	return cn_enter_context(&home);
 }

@@ -143,3 +143,33 @@ CN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 	cn_unlock(&home.context->lock);
 	return CUDA_SUCCESS;
 }
+
+/* ---- Banks of shared memory, which have one width ---- */
+
+CUresult cn_check_bank_width(CUsharedconfig config)
+{
+	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no setting %d of shared memory", (int)config);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_config)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the setting: pConfig is NULL");
+	*ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	return result ? result : cn_check_bank_width(config);
+}

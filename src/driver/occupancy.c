@@ -90,14 +90,25 @@ static CUresult enter(CUfunction handle, struct processor *ret_processor, struct
 	return read_processor(home.device, ret_processor);
 }
 
-CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction handle, int block_threads,
-							       size_t shared_bytes)
+/* What the flags choose between is one on this device. */
+static CUresult check_flags(unsigned int flags)
+{
+	if (flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are no flags 0x%x for occupancy", flags);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks, CUfunction handle,
+									int block_threads, size_t shared_bytes,
+									unsigned int flags)
 {
 	struct cn_function *function;
 	struct processor processor;
 	struct cn_device *device;
 	CUresult result = enter(handle, &processor, &device, &function);
 
+	if (!result)
+		result = check_flags(flags);
 	if (result)
 		return result;
 	if (!ret_blocks)
@@ -108,8 +119,16 @@ CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, 
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_block_threads, CUfunction handle,
-						    CUoccupancyB2DSize shared_by_size, size_t shared_bytes, int limit)
+CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction handle, int block_threads,
+							       size_t shared_bytes)
+{
+	return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ret_blocks, handle, block_threads, shared_bytes,
+								    CU_OCCUPANCY_DEFAULT);
+}
+
+CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int *ret_block_threads,
+							     CUfunction handle, CUoccupancyB2DSize shared_by_size,
+							     size_t shared_bytes, int limit, unsigned int flags)
 {
 	struct cn_function *function;
 	struct processor processor;
@@ -119,6 +138,8 @@ CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *re
 
 	if (!result)
 		result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processor_count);
+	if (!result)
+		result = check_flags(flags);
 	if (result)
 		return result;
 	if (!ret_min_blocks || !ret_block_threads)
@@ -141,5 +162,33 @@ CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *re
 	}
 	*ret_min_blocks = best_blocks * processor_count;
 	*ret_block_threads = best_threads;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_block_threads, CUfunction handle,
+						    CUoccupancyB2DSize shared_by_size, size_t shared_bytes, int limit)
+{
+	return cuOccupancyMaxPotentialBlockSizeWithFlags(ret_min_blocks, ret_block_threads, handle, shared_by_size,
+							 shared_bytes, limit, CU_OCCUPANCY_DEFAULT);
+}
+
+CN_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CUfunction handle, int blocks,
+							   int block_threads)
+{
+	struct cn_function *function;
+	struct processor processor;
+	struct cn_device *device;
+	CUresult result = enter(handle, &processor, &device, &function);
+
+	if (result)
+		return result;
+	if (!ret_bytes)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the size: dynamicSmemSize is NULL");
+	if (blocks <= 0 || block_threads <= 0 || active_blocks(&processor, function, block_threads, 0) < blocks)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a multiprocessor never runs %d blocks of %d threads at once",
+				blocks, block_threads);
+	int bytes = processor.shared_bytes / blocks / SHARED_STEP * SHARED_STEP - SHARED_RESERVED;
+	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
+	*ret_bytes = (size_t)(bytes < allowed ? bytes : allowed);
 	return CUDA_SUCCESS;
 }

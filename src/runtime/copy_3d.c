@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies in three dimensions of the runtime API.
+ * Copies and fills in three dimensions of the runtime API.
  *
  * The driver has the same call with another description. The runtime looks first, in this order: nothing to copy is a
  * success whatever else is said; then the direction; then whether rows fit their pitches and layers their heights.
@@ -14,6 +14,8 @@
 extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
 extern __typeof__(cudaMemcpy3D) cudaMemcpy3D_ptds;
 extern __typeof__(cudaMemcpy3DAsync) cudaMemcpy3DAsync_ptsz;
+extern __typeof__(cudaMemset3D) cudaMemset3D_ptds;
+extern __typeof__(cudaMemset3DAsync) cudaMemset3DAsync_ptsz;
 #pragma GCC visibility pop
 
 static bool fits(const struct cudaExtent *extent, const struct cudaPitchedPtr *pointer)
@@ -131,4 +133,69 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
 cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
 	return cudaMemcpy3DAsync(p, stream ? stream : cudaStreamPerThread);
+}
+
+/* ---- Fills ------------------------------------------------------------------------------------------------------ */
+
+typedef cudaError_t fill_layer(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream);
+
+/*
+ * Layer by layer, for the driver has no such call. The last one is first: where memory ends too early, that is seen
+ * before anything has been filled.
+ */
+static cudaError_t fill(const struct cudaPitchedPtr *to, int value, const struct cudaExtent *extent,
+			fill_layer *fill_one, cudaStream_t stream)
+{
+	size_t layer_bytes, bytes;
+	CUresult result = cn_runtime_context();
+	cudaError_t error = cudaSuccess;
+
+	if (result || !extent->width || !extent->height || !extent->depth)
+		return cn_runtime_result(result);
+	if (!fits(extent, to))
+		return CN_REFUSE(cudaErrorInvalidValue,
+				 "%zu rows of %zu bytes do not fit layers of %zu rows with a pitch of %zu",
+				 extent->height, extent->width, to->ysize, to->pitch);
+	if (__builtin_mul_overflow(to->pitch, to->ysize, &layer_bytes) ||
+	    __builtin_mul_overflow(layer_bytes, extent->depth, &bytes))
+		return CN_REFUSE(cudaErrorInvalidValue, "%zu layers of %zu rows go beyond the last address",
+				 extent->depth, to->ysize);
+	for (size_t layer = extent->depth; layer-- > 0 && !error;)
+		error = fill_one((char *)to->ptr + layer * layer_bytes, to->pitch, value, extent->width, extent->height,
+				 stream);
+	return error;
+}
+
+static cudaError_t fill_legacy(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
+{
+	(void)stream;
+	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_STREAM_LEGACY);
+}
+
+static cudaError_t fill_per_thread(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
+{
+	(void)stream;
+	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_STREAM_PER_THREAD);
+}
+
+cudaError_t cudaMemset3D(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent)
+{
+	return fill(&pitchedDevPtr, value, &extent, fill_legacy, NULL);
+}
+
+cudaError_t cudaMemset3D_ptds(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent)
+{
+	return fill(&pitchedDevPtr, value, &extent, fill_per_thread, NULL);
+}
+
+cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent,
+			      cudaStream_t stream)
+{
+	return fill(&pitchedDevPtr, value, &extent, cudaMemset2DAsync, stream);
+}
+
+cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent,
+				   cudaStream_t stream)
+{
+	return fill(&pitchedDevPtr, value, &extent, cudaMemset2DAsync, stream ? stream : cudaStreamPerThread);
 }

@@ -162,6 +162,41 @@ cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache cacheConfig)
 	return cn_runtime_result(result ? result : cuCtxSetCacheConfig((CUfunc_cache)cacheConfig));
 }
 
+cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig)
+{
+	CUsharedconfig config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
+	CUresult result = cn_runtime_context();
+
+	if (!result)
+		result = cuCtxGetSharedMemConfig(pConfig ? &config : NULL);
+	if (!result && pConfig)
+		*pConfig = (enum cudaSharedMemConfig)config;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuCtxSetSharedMemConfig((CUsharedconfig)config));
+}
+
+/* ---- Profilers -------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaProfilerStart(void)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuProfilerStart());
+}
+
+cudaError_t cudaProfilerStop(void)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuProfilerStop());
+}
+
 /* ---- Attributes ------------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)

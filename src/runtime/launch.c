@@ -202,20 +202,66 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, 
 	return cn_runtime_result(cuFuncSetAttribute(function, (CUfunction_attribute)attr, value));
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
-							  size_t dynamicSMemSize)
+cudaError_t cudaFuncGetName(const char **name, const void *func)
 {
 	CUfunction function = NULL;
-	CUresult result = cn_runtime_context();
 	cudaError_t error;
+
+	if (!name)
+		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the name of a kernel");
+	error = find_kernel(func, &function);
+	return error ? error : cn_runtime_result(cuFuncGetName(name, function));
+}
+
+cudaError_t cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config)
+{
+	CUfunction function = NULL;
+	cudaError_t error = find_kernel(func, &function);
+
+	return error ? error : cn_runtime_result(cuFuncSetSharedMemConfig(function, (CUsharedconfig)config));
+}
+
+/* ---- Occupancy -------------------------------------------------------------------------------------------------- */
+
+/* A context and a function, for a question whose answer has a place to go to. */
+static cudaError_t enter_occupancy(const void *ret_answer, const void *func, CUfunction *ret_function)
+{
+	CUresult result = cn_runtime_context();
 
 	if (result)
 		return cn_runtime_result(result);
-	if (func && !numBlocks)
-		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the count of blocks");
-	error = find_kernel(func, &function);
+	if (func && !ret_answer)
+		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the answer");
+	return find_kernel(func, ret_function);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func, int blockSize,
+								   size_t dynamicSMemSize, unsigned int flags)
+{
+	CUfunction function = NULL;
+	cudaError_t error = enter_occupancy(numBlocks, func, &function);
+
+	if (error)
+		return error;
+	return cn_runtime_result(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function, blockSize,
+										      dynamicSMemSize, flags));
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
+							  size_t dynamicSMemSize)
+{
+	return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
+								      cudaOccupancyDefault);
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, const void *func, int numBlocks,
+						      int blockSize)
+{
+	CUfunction function = NULL;
+	cudaError_t error = enter_occupancy(dynamicSmemSize, func, &function);
+
 	if (error)
 		return error;
 	return cn_runtime_result(
-		cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, function, blockSize, dynamicSMemSize));
+		cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function, numBlocks, blockSize));
 }

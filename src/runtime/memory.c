@@ -50,6 +50,29 @@ cudaError_t cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t h
 	return cn_runtime_result(result);
 }
 
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent)
+{
+	CUresult result = cn_runtime_context();
+	CUdeviceptr pointer = 0;
+	size_t pitch_bytes = 0, row_count;
+
+	if (!result && !pitchedDevPtr)
+		return CN_REFUSE(cudaErrorInvalidValue, "cudaMalloc3D: nowhere to put the pointer");
+	if (!result && __builtin_mul_overflow(extent.height, extent.depth, &row_count))
+		return CN_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory", extent.depth,
+				 extent.height);
+	if (!result && extent.width > 0 && row_count > 0)
+		result = cuMemAllocPitch(&pointer, &pitch_bytes, extent.width, row_count, 4);
+	if (!result)
+		*pitchedDevPtr = (struct cudaPitchedPtr){
+			.ptr = (void *)(uintptr_t)pointer,
+			.pitch = pitch_bytes,
+			.xsize = extent.width,
+			.ysize = extent.height,
+		};
+	return cn_runtime_result(result);
+}
+
 cudaError_t cudaFree(void *devPtr)
 {
 	CUresult result = cn_runtime_context();

@@ -20,6 +20,8 @@
 /* What the public headers declare is exported, whatever the compiler is told about the rest. */
 #pragma GCC visibility push(default)
 #include "cenote/cuda.h"
+#include "cenote/cudaProfiler.h"
+#include "cenote/cuda_profiler_api.h"
 #include "cenote/cuda_runtime_api.h"
 #pragma GCC visibility pop
 

@@ -7,6 +7,8 @@
  * compiler; a wrong value, size, place or type is a failed test point.
  */
 #include <cuda.h>
+#include <cudaProfiler.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <cuda_runtime_api.h>
 

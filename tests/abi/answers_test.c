@@ -6,6 +6,8 @@
  * not implemented yet, with its name, and nothing crashes or hangs.
  */
 #include <cuda.h>
+#include <cudaProfiler.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 
 #include <cenote.h>

@@ -6,6 +6,8 @@
  * works() runs; use() and its kin, with calls that would fail or wait for ever, are only compiled and linked.
  */
 #include <cuda.h>
+#include <cudaProfiler.h>
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <cuda_runtime_api.h>
 
@@ -23,6 +25,11 @@ namespace
 void kernel(float *values, int count)
 {
 	values[0] = static_cast<float>(count);
+}
+
+size_t shared_of(int threads)
+{
+	return static_cast<size_t>(threads);
 }
 
 /* Typed pointers where the C functions want void **. */
@@ -89,6 +96,9 @@ cudaError_t use_kernels(cudaStream_t stream)
 	float *values = nullptr;
 	int count = 1;
 	int blocks = 0;
+	int grid = 0;
+	size_t shared = 0;
+	const char *name = nullptr;
 	void *arguments[] = {&values, &count};
 	cudaFuncAttributes attributes = {};
 	const void *address = reinterpret_cast<const void *>(kernel);
@@ -99,6 +109,13 @@ cudaError_t use_kernels(cudaStream_t stream)
 	failed |= cudaFuncGetAttributes(&attributes, address);
 	failed |= cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024);
 	failed |= cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, 64, 0);
+	failed |= cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, kernel, 64, 0, cudaOccupancyDefault);
+	failed |= cudaOccupancyAvailableDynamicSMemPerBlock(&shared, address, 1, 64);
+	failed |= cudaOccupancyMaxPotentialBlockSize(&grid, &blocks, address);
+	failed |= cudaOccupancyMaxPotentialBlockSize(&grid, &blocks, address, 64, 512);
+	failed |= cudaOccupancyMaxPotentialBlockSizeWithFlags(&grid, &blocks, address, 0, 0, cudaOccupancyDefault);
+	failed |= cudaOccupancyMaxPotentialBlockSizeVariableSMem(&grid, &blocks, address, shared_of);
+	failed |= cudaFuncGetName(&name, address);
 	return failed ? cudaErrorUnknown : cudaSuccess;
 }
 
