@@ -3,9 +3,10 @@
  * What programs compiled by nvcc call of their own accord.
  *
  * Before main() such a program announces the kernels and variables that it holds for GPUs. None of them can run on the
- * host device, so nothing is kept of it: the program starts, and a launch answers that there is no such kernel.
+ * host device; of the kernels it is kept which they are, so that a launch can say why it fails.
  * `kernel<<<grid, block>>>(…)` becomes a push of its configuration, a call of a function that pops it, and a launch.
  */
+#include "dropin/announced.h"
 #include "dropin/missing.h"
 
 #include "cenote/cuda_runtime_api.h"
@@ -94,10 +95,8 @@ EXPORT cudaError_t __cudaLaunchKernel_ptsz(void *kernel, dim3 grid, dim3 block, 
 
 EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
-	static void *handle;
-
 	(void)binary;
-	return &handle;
+	return cenote_binary_announce();
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
@@ -107,7 +106,7 @@ EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 
 EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
-	(void)handle;
+	cenote_binary_forget(handle);
 }
 
 EXPORT char __cudaInitModule(void **handle)
@@ -120,8 +119,8 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *na
 				   int thread_limit, uint3 *thread, uint3 *block, dim3 *block_dim, dim3 *grid_dim,
 				   int *warp_size)
 {
-	(void)handle, (void)function, (void)name, (void)device_name, (void)thread_limit;
-	(void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp_size;
+	(void)name, (void)thread_limit, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp_size;
+	cenote_kernel_announce(handle, function, device_name);
 }
 
 EXPORT void __cudaRegisterVar(void **handle, char *variable, char *name, const char *device_name, int external,

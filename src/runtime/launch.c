@@ -3,7 +3,8 @@
  * Launches of the runtime API.
  *
  * A kernel is named by the address of its C function; only what CENOTE_KERNEL has made known is one. As in CUDA, NULL
- * is no device function, and any other address that is no kernel's is taken for a handle, and not for a good one.
+ * is no device function, a kernel that was compiled for other devices has no image for this one, and any other address
+ * is taken for a handle, and not for a good one.
  * Where the driver calls a grid or a block an invalid value, the runtime calls it an invalid configuration.
  */
 #include "runtime/runtime.h"
@@ -28,7 +29,8 @@ static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
 		return CN_REFUSE(cudaErrorInvalidDeviceFunction, "NULL is no kernel");
 	/* The driver has said why in its own words; its code for it is not the runtime's. */
 	if (cn_function_of_address(kernel, ret_function))
-		return cn_runtime_error(cudaErrorInvalidResourceHandle);
+		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
+							   : cn_runtime_error(cudaErrorInvalidResourceHandle);
 	return cudaSuccess;
 }
 

@@ -80,6 +80,11 @@ CUresult cn_runtime_forget_primary(int device);
 /* The devices to try, in this order, for threads that choose none; a count of 0 stands for all. */
 CUresult cn_runtime_set_valid_devices(const int *devices, int count);
 
+/* ---- Kernels for GPUs (announced.c) ----------------------------------------------------------------------------- */
+
+/* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is said. */
+bool cn_runtime_refuse_announced(const void *function);
+
 /* ---- Default streams (copy.c, per_thread.c) --------------------------------------------------------------------- */
 
 /* What a synchronous copy or fill runs on. */

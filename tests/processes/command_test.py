@@ -113,8 +113,17 @@ void __cudaRegisterFunction(void **, const char *, char *, const char *, int, vo
 unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, cudaStream_t);
 cudaError_t __cudaPopCallConfiguration(dim3 *, dim3 *, size_t *, void *);
 cudaError_t cudaMallocArray(void *, const void *, size_t, size_t, unsigned);
+void __cudaUnregisterFatBinary(void **);
+cudaError_t __cudaGetKernel(void **, const void *);
+cudaError_t __cudaLaunchKernel(void *, dim3, dim3, void **, size_t, cudaStream_t);
 static void kernel(void)
 {
+}
+static int launch_by_handle(const void *function, dim3 grid, dim3 block, void **args)
+{
+	void *handle = NULL;
+	int result = __cudaGetKernel(&handle, function);
+	return result ? result : __cudaLaunchKernel(handle, grid, block, args, 0, NULL);
 }
 int main(void)
 {
@@ -132,7 +141,10 @@ int main(void)
 	results |= __cudaPopCallConfiguration(&grid, &block, &shared, &stream);
 	printf("results %d, block %u, shared %zu, stream %d\n", results, block.x, shared, stream != NULL);
 	printf("empty %d\n", __cudaPopCallConfiguration(&grid, &block, &shared, &stream) != cudaSuccess);
-	printf("launch refused %d\n", cudaLaunchKernel((void *)kernel, grid, block, args, 0, NULL) != cudaSuccess);
+	printf("launch %d\n", cudaLaunchKernel((void *)kernel, grid, block, args, 0, NULL));
+	printf("by handle %d\n", launch_by_handle((void *)kernel, grid, block, args));
+	__cudaUnregisterFatBinary(binary);
+	printf("unloaded %d\n", cudaLaunchKernel((void *)kernel, grid, block, args, 0, NULL));
 	cudaGetLastError();
 	results = cudaMallocArray(NULL, NULL, 0, 0, 0);
 	printf("array %d, last error %d\n", results, cudaGetLastError());
@@ -784,11 +796,13 @@ class Command:
             "runtime", RUNTIME_PROGRAM, "libcudart.so.13",
             ["cudaMalloc", "cudaMemset", "cudaMemcpy", "cudaLaunchKernel", "cudaGetLastError", "cudaMallocArray",
              "__cudaRegisterFatBinary", "__cudaRegisterFunction", "__cudaPushCallConfiguration",
-             "__cudaPopCallConfiguration"], version="libcudart.so.13")
+             "__cudaPopCallConfiguration", "__cudaUnregisterFatBinary", "__cudaGetKernel", "__cudaLaunchKernel"],
+            version="libcudart.so.13")
         text, complaint = run(self.cenote, "run", program, CENOTE_LOG="debug")
-        assert text == ("results 0, byte 5a\nresults 0, block 3, shared 5, stream 0\nempty 1\nlaunch refused 1\n"
+        assert text == ("results 0, byte 5a\nresults 0, block 3, shared 5, stream 0\nempty 1\nlaunch 209\nby handle 209\n"
+                        "unloaded 400\n"
                         "array 801, last error 801\n"), text
-        contains(complaint, "cudaMallocArray", "CENOTE_KERNEL")
+        contains(complaint, "cudaMallocArray", "kernel kernel was compiled for GPUs", "CENOTE_KERNEL")
 
 
 def main(build, *compiler):
