@@ -203,6 +203,9 @@ static void undefer(struct cn_export *export, uint32_t slot)
 {
 	struct cn_slot *mine = &export->slots[slot];
 
+	for (struct cn_look *look = export->looks; look; look = look->next)
+		if (look->at == slot)
+			look->at = mine->next;
 	if (mine->previous)
 		export->slots[mine->previous].next = mine->next;
 	else
@@ -306,25 +309,56 @@ static void hurry(void *object)
 	cn_export_look_at_ended(object);
 }
 
-void cn_export_look_again(struct cn_export *export)
+void cn_export_look_begin(struct cn_export *export, struct cn_look *look)
 {
-	bool closing;
-
 	cn_lock(&export->lock);
+	*look = (struct cn_look){.at = export->deferred, .next = export->looks};
+	export->looks = look;
+	cn_unlock(&export->lock);
+}
+
+/* It may be missing: the export has ended meanwhile, and the record is another's. Export locked. */
+static void end_look(struct cn_export *export, const struct cn_look *look)
+{
+	for (struct cn_look **link = &export->looks; *link; link = &(*link)->next)
+		if (*link == look) {
+			*link = look->next;
+			return;
+		}
+}
+
+bool cn_export_look_on(struct cn_export *export, struct cn_look *look)
+{
+	cn_lock(&export->lock);
+	unsigned left = CN_LOOK_LOADS / (export->importer_count + 1) + 1;
 	export->look++;
-	for (uint32_t slot = export->deferred, next; slot; slot = next) {
-		next = export->slots[slot].next;
+	for (; look->at && left; left--) {
+		uint32_t slot = look->at;
+		look->at = export->slots[slot].next;
 		if (is_held(export, slot))
 			continue;
 		undefer(export, slot);
 		give_block(export, slot);
 	}
-	if (export->ended_count)
+	bool more = look->at != 0;
+	if (!more)
+		end_look(export, look);
+	if (!more && export->ended_count)
 		look_at_ended(export);
-	closing = export->closing;
+	bool closing = export->closing;
 	cn_unlock(&export->lock);
-	if (closing)
+	if (!more && closing)
 		cn_pools_reap();
+	return more;
+}
+
+void cn_export_look_again(struct cn_export *export)
+{
+	struct cn_look look;
+
+	cn_export_look_begin(export, &look);
+	while (cn_export_look_on(export, &look))
+		continue;
 }
 
 CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue *queue, uint64_t handle)
@@ -541,6 +575,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *fact
 	cn_service_allow_fork();
 	if (result)
 		goto err_control;
+	cn_importers_open(export);
 	cn_mark_leave(export->path_fd, facts);
 	export->listener.ready = cn_importers_accept;
 	cn_pool_keep(pool);
@@ -565,6 +600,7 @@ err_unlist:
 	set_closing(export, true);
 	unlist(export);
 	cn_pool_unkeep(pool);
+	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
 	close(export->path_fd);
 err_control:

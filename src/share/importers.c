@@ -22,7 +22,11 @@
 
 #define MILLISECOND_NS 1000000ull
 
-enum { LOOK_FIRST_MS = 1, LOOK_LAST_MS = 100 };
+enum {
+	LOOK_FIRST_MS = 1,
+	LOOK_LAST_MS = 100,
+	LOOK_REST = 8, /* looks for deferred blocks are followed by a rest so many times as long */
+};
 
 static _Atomic uint64_t last_id;
 
@@ -37,6 +41,66 @@ static void tell_watchers(struct cn_export *export)
 	/* An eventfd that does not wait; if it is full, it is readable already. */
 	if (fd >= 0 && write(fd, &one, sizeof one) < 0)
 		return;
+}
+
+/* ---- Looking for deferred blocks ---- */
+
+/*
+ * An importer says *released* when it likes, and as often. What it costs us is bounded: one walk answers all who have
+ * asked before it begins, it goes in slices, which are followed by rests, and an importer that has asked is not heard
+ * again before the walk has begun. (To count the messages instead would hit an honest program that tries a stale name again
+ * and again: each refused import says *released* too.)
+ */
+static uint64_t next_look_ns(const struct cn_export *export)
+{
+	uint64_t now_ns = cn_service_now_ns();
+
+	return export->look_rest_ns > now_ns + CN_LOOK_BURST_NS ? export->look_rest_ns - CN_LOOK_BURST_NS : now_ns;
+}
+
+static void want_look(struct cn_export *export)
+{
+	export->look_wanted = true;
+	if (!export->look_due.due_ns)
+		export->look_due.due_ns = next_look_ns(export);
+}
+
+static void want_look_of(struct cn_importer *importer)
+{
+	struct cn_export *export = importer->export;
+
+	want_look(export);
+	if (export->look_active || export->look_due.due_ns > cn_service_now_ns()) {
+		importer->paused = true;
+		cn_service_pause(&importer->channel);
+	}
+}
+
+static void begin_look(struct cn_export *export)
+{
+	export->look_wanted = false;
+	export->look_active = true;
+	cn_export_look_begin(export, &export->service_look);
+	/* The list is changed by this thread alone. */
+	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
+		if (importer->paused) {
+			importer->paused = false;
+			cn_service_resume(&importer->channel);
+		}
+}
+
+static void look_due(struct cn_watch *watch)
+{
+	struct cn_export *export = (struct cn_export *)((char *)watch - offsetof(struct cn_export, look_due));
+	uint64_t start_ns = cn_service_now_ns();
+
+	if (!export->look_active)
+		begin_look(export);
+	export->look_active = cn_export_look_on(export, &export->service_look);
+	uint64_t end_ns = cn_service_now_ns();
+	export->look_rest_ns =
+		(export->look_rest_ns > end_ns ? export->look_rest_ns : end_ns) + LOOK_REST * (end_ns - start_ns);
+	watch->due_ns = export->look_active || export->look_wanted ? next_look_ns(export) : 0;
 }
 
 /* ---- Leaving ---- */
@@ -68,7 +132,7 @@ static void forget(struct cn_importer *importer)
 	if (importer->pidfd >= 0)
 		close(importer->pidfd);
 	free(importer);
-	cn_export_look_again(export);
+	want_look(export);
 }
 
 /*
@@ -95,7 +159,7 @@ static void look_if_gone(struct cn_watch *watch)
 		forget(importer);
 		return;
 	}
-	cn_export_look_again(importer->export);
+	want_look(importer->export);
 	importer->look_again_ns =
 		importer->look_again_ns ? 2 * importer->look_again_ns : LOOK_FIRST_MS * MILLISECOND_NS;
 	if (importer->look_again_ns > LOOK_LAST_MS * MILLISECOND_NS)
@@ -116,6 +180,7 @@ static void leave(struct cn_importer *importer)
 	cn_lock(&export->lock);
 	importer->leaving = true;
 	cn_unlock(&export->lock);
+	importer->paused = false;
 	tell_watchers(export);
 	importer->channel.fd = -1; /* from now on only a time is waited for */
 	importer->channel.due = look_if_gone;
@@ -235,7 +300,7 @@ static bool serve(struct cn_importer *importer, struct cn_parcel *request)
 	if (request->message.kind == CN_MESSAGE_PART)
 		return send_part(importer, request);
 	if (request->message.kind == CN_MESSAGE_RELEASED) {
-		cn_export_look_again(importer->export);
+		want_look_of(importer);
 		return true;
 	}
 	return false;
@@ -355,7 +420,13 @@ void cn_importers_tell_parts(struct cn_export *export)
 	}
 }
 
-/* ---- The end ---- */
+/* ---- Beginning and end ---- */
+
+void cn_importers_open(struct cn_export *export)
+{
+	export->look_due = (struct cn_watch){.fd = -1, .due = look_due};
+	cn_service_keep(&export->look_due);
+}
 
 void cn_importers_drop(struct cn_export *export)
 {
@@ -364,4 +435,5 @@ void cn_importers_drop(struct cn_export *export)
 		next = importer->next;
 		forget(importer);
 	}
+	cn_service_unwatch(&export->look_due);
 }

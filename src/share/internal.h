@@ -18,6 +18,8 @@ enum {
 	CN_IMPORTERS_EACH = 4,    /* for so many importers one life more is looked for at a time, */
 	CN_ENDED_BYTES = 1 << 20, /* but nothing waits for others that is larger, alone or with them */
 	CN_ENDED_WORDS = 64,      /* bits of `ended_words` */
+	CN_LOOK_LOADS = 8192, /* of ledgers' words that a slice of a look takes at most: some tens of microseconds */
+	CN_LOOK_BURST_NS = 1000000, /* rests that are put off, all together: a short look now and then need not wait */
 };
 
 /* Lives that have ended, of the slots of a word of the ledgers. */
@@ -35,6 +37,15 @@ struct cn_slot {
 	uint32_t next, previous;
 };
 
+/*
+ * A walk through the blocks whose return is deferred, a slice at a time: in between the lock is free, and blocks come
+ * and go. undefer() moves `at` on when its block goes.
+ */
+struct cn_look {
+	uint32_t at; /* the next slot to look at; 0: none is left */
+	struct cn_look *next;
+};
+
 struct cn_importer {
 	struct cn_watch channel; /* first; without a descriptor when the importer is leaving */
 	struct cn_export *export;
@@ -42,6 +53,7 @@ struct cn_importer {
 	struct cn_segment ledger; /* none until it has joined */
 	int pidfd;                /* -1: none to be had */
 	bool joined, leaving;
+	bool paused; /* it has said *released*, and is not heard until the look that answers it begins */
 	_Atomic bool evicted;
 	bool gone; /* as it was found when the export was last looked through, at `look` */
 	uint64_t look;
@@ -73,7 +85,13 @@ struct cn_export {
 	uint64_t ended_words;          /* the ones that are in use */
 	uint64_t ended_bytes;
 	unsigned ended_count;
-	uint64_t look; /* how often it was looked through: the system is asked for an importer once each time */
+	uint64_t look;         /* how often it was looked through: the system is asked for an importer once each time */
+	struct cn_look *looks; /* under way */
+	struct cn_watch look_due; /* the service thread's next slice; what follows is its own too */
+	struct cn_look service_look;
+	_Atomic bool look_active; /* a walk is under way, */
+	bool look_wanted;         /* and another one is to follow it */
+	uint64_t look_rest_ns;    /* until when it should rest: the program has the lock most of the time */
 	struct cn_importer *importers;
 	unsigned importer_count;
 	struct cn_watch listener; /* first member of nothing: see export_of_listener() */
@@ -106,6 +124,9 @@ static inline bool holds(const struct cn_importer *importer, uint32_t slot)
  */
 struct cn_export *cn_export_after(uint64_t id);
 unsigned cn_exports_count(void);
+/* export.c: begin to look for deferred blocks that nobody holds, and go on with it; false: all were looked at. */
+void cn_export_look_begin(struct cn_export *export, struct cn_look *look);
+bool cn_export_look_on(struct cn_export *export, struct cn_look *look);
 /* export.c: see to it that nothing has ended which nobody has looked for. */
 void cn_export_look_at_ended(struct cn_export *export);
 /*
@@ -118,6 +139,8 @@ bool cn_export_describe(struct cn_export *export, const struct cn_importer *impo
 bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
 /* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
 bool cn_importer_is_gone(const struct cn_importer *importer);
+/* importers.c: a new export, which nobody knows yet; undone by cn_importers_drop(). */
+void cn_importers_open(struct cn_export *export);
 /* importers.c, on the service thread: somebody is at the door. */
 void cn_importers_accept(struct cn_watch *listener);
 /* importers.c, on the service thread: shut those out who were evicted; all of them. */

@@ -154,6 +154,101 @@ TEST(exports_that_lie_far_apart)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
+/* How often the export has been looked through. */
+static uint64_t count_looks(struct cn_export *export)
+{
+	cn_lock(&export->lock);
+	uint64_t looks = export->look;
+	cn_unlock(&export->lock);
+	return looks;
+}
+
+/* Whatever the importers have said has been heard. */
+static void await_answers(void)
+{
+	for (unsigned i = 0; i < IMPORTERS; i++) {
+		send_parcel(crowd.socks[i], parcel_of(CN_MESSAGE_PART, -1));
+		struct cn_parcel part = receive_parcel(crowd.socks[i]);
+		ASSERT_EQ(CN_MESSAGE_PART, part.message.kind);
+		cn_wire_close(&part);
+	}
+}
+
+/* Goal: all who say "released" while somebody is looked for are answered by one look more, and not by one each. */
+TEST(one_look_answers_all_who_have_let_go)
+{
+	gather(SHARE_CHUNK);
+	struct cn_export *export = cn_export_after(0);
+	CUdeviceptr block = share_allocate(crowd.pool, BLOCK, NULL);
+	struct cn_export_data name = name_block(block);
+	for (unsigned i = 0; i < IMPORTERS; i++)
+		hold(i, name.slot);
+	ASSERT_OK(cuMemFreeAsync(block, NULL));
+	ASSERT_EQ(BLOCK, share_used(crowd.pool));
+	await_answers();
+	uint64_t before = count_looks(export);
+
+	cn_lock(&export->lock); /* the first look cannot go on, and takes long */
+	for (unsigned i = 0; i < IMPORTERS; i++)
+		send_parcel(crowd.socks[i], parcel_of(CN_MESSAGE_RELEASED, -1));
+	while (!atomic_load(&export->look_active)) /* the service thread is there, */
+		sched_yield();
+	for (uint64_t start_ns = cn_service_now_ns(); cn_service_now_ns() - start_ns < CN_LOOK_BURST_NS;) /* for long */
+		sched_yield();
+	cn_unlock(&export->lock);
+	await_answers();
+	ASSERT_LT(count_looks(export) - before, IMPORTERS / 2);
+	for (unsigned i = 0; i < IMPORTERS; i++)
+		let_go(i, name.slot);
+	share_await_used(crowd.pool, 0);
+	disperse();
+	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
+}
+
+static void *ask_for_numbers(void *stop)
+{
+	while (!atomic_load((_Atomic bool *)stop))
+		share_used(crowd.pool);
+	return NULL;
+}
+
+/* Goal: several threads look for what can be given back, in slices, and blocks come and go: each goes back once. */
+TEST(looks_that_meet, .timeout_ms = 60000)
+{
+	enum { THREADS = 3, SLICES = 4, COUNT = SLICES * CN_LOOK_LOADS / IMPORTERS };
+	static CUdeviceptr blocks[COUNT];
+	static struct cn_export_data names[COUNT];
+	struct test_random random = test_random_start(3);
+	pthread_t threads[THREADS];
+	_Atomic bool stop = false;
+
+	gather(SHARE_CHUNK);
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, ask_for_numbers, &stop));
+	for (unsigned round = 0; round < 20 / HARNESS_SLOWDOWN; round++) {
+		for (unsigned i = 0; i < COUNT; i++) {
+			blocks[i] = share_allocate(crowd.pool, BLOCK, NULL);
+			names[i] = name_block(blocks[i]);
+			hold(i % IMPORTERS, names[i].slot);
+		}
+		for (unsigned i = 0; i < COUNT; i++)
+			ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
+		ASSERT_OK(cuStreamSynchronize(NULL));
+		ASSERT_EQ((uint64_t)COUNT * BLOCK, share_used(crowd.pool));
+		for (unsigned i = 0; i < COUNT; i++) {
+			let_go(i % IMPORTERS, names[i].slot);
+			if (test_random_below(&random, 16) == 0)
+				send_parcel(crowd.socks[i % IMPORTERS], parcel_of(CN_MESSAGE_RELEASED, -1));
+		}
+		share_await_used(crowd.pool, 0);
+	}
+	atomic_store(&stop, true);
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	disperse();
+	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
+}
+
 /* Goal: no more than a few blocks wait for each other, and none that is large; with few importers none at all. */
 TEST(little_waits)
 {
