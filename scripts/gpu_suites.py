@@ -78,6 +78,10 @@ TESTS = {
         "rights_of_devices": SETTINGS,
     },
     "gpu_order_test": {"a_forked_child_destroys_an_event": "it hangs there, most likely in the driver"},
+    "share_attack_test": dict.fromkeys(["a_trim_gives_back_what_importers_have_filled",
+                                        "the_machine_has_its_memory_back", "what_a_dead_importer_has_filled_is_given_back",
+                                        "what_is_committed_meanwhile_is_not_lost"],
+                                       "fills a memory file, as the host device has"),
     "share_calls_test": {"a_pool_of_an_unseen_device_is_refused": SETTINGS},
     "share_hostile_test": {
         "a_ledger_full_of_lies": "the importer who lies is the test itself, and here a hold ends with its process",

@@ -308,6 +308,11 @@ struct cn_device_ops {
 	CUresult (*arena_allow)(struct cn_arena *arena, struct cn_users users);
 	CUresult (*arena_commit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
+	/*
+	 * Give back some of the memory that others have put where nothing is committed, from an offset on: whoever has
+	 * a part can put it there, and it stays when that process has ended. Where to go on; 0: there is no more.
+	 */
+	size_t (*arena_reclaim)(struct cn_arena *arena, size_t offset);
 	/* The part around an offset, for another process; the descriptor is the caller's to close. */
 	CUresult (*arena_part)(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
 	/*

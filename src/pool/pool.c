@@ -221,12 +221,21 @@ static void unpin(struct cn_pool *pool)
 	cn_pool_let_go(pool);
 }
 
+size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset)
+{
+	return cn_device_ops->arena_reclaim(pool->arena, offset);
+}
+
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 {
+	size_t offset = 0;
+
 	if (!pin(pool))
 		return;
 	cn_pool_settle_all(pool);
 	cn_pool_release(pool, keep_bytes, true);
+	while ((offset = cn_pool_reclaim(pool, offset)))
+		continue;
 	unpin(pool);
 }
 

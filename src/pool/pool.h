@@ -165,7 +165,9 @@ void cn_pool_amounts(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *r
 uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
 		      struct cn_pool_cell *ret_cell);
 
-/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved. */
+/* As arena_reclaim() in device.h. The pool is kept. */
+size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset);
+/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved; and all that others put there. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);
 
 /*

@@ -121,6 +121,22 @@ static void unlist(struct cn_importer *importer)
 		tell_watchers(export);
 }
 
+/* An importer that had memory of the pool is gone. */
+static void want_reclaim(struct cn_export *export)
+{
+	export->reclaim_offset = 0; /* again: it takes no time where there is nothing */
+	export->reclaim_due.due_ns = cn_service_now_ns();
+}
+
+static void reclaim_due(struct cn_watch *watch)
+{
+	struct cn_export *export = (struct cn_export *)((char *)watch - offsetof(struct cn_export, reclaim_due));
+
+	export->reclaim_offset = cn_pool_reclaim(export->pool, export->reclaim_offset);
+	if (export->reclaim_offset) /* others have their turn in between */
+		watch->due_ns = cn_service_now_ns();
+}
+
 /* The importer is gone for good: whatever it held is not held any more. */
 static void forget(struct cn_importer *importer)
 {
@@ -131,6 +147,8 @@ static void forget(struct cn_importer *importer)
 	cn_segment_close(&importer->ledger);
 	if (importer->pidfd >= 0)
 		close(importer->pidfd);
+	if (importer->lent)
+		want_reclaim(export);
 	free(importer);
 	want_look(export);
 }
@@ -242,6 +260,7 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 	};
 	memcpy(parcel.message.bytes, export->name, sizeof export->name);
 	int error = reply(importer, &parcel);
+	importer->lent |= with_part;
 	if (with_part)
 		close(part.fd);
 	return error;
@@ -285,6 +304,7 @@ static bool send_part(struct cn_importer *importer, const struct cn_parcel *requ
 		.descriptor_count = !result,
 	};
 	int error = reply(importer, &answer);
+	importer->lent |= !result;
 	if (!result)
 		close(part.fd);
 	return error == 0;
@@ -425,7 +445,9 @@ void cn_importers_tell_parts(struct cn_export *export)
 void cn_importers_open(struct cn_export *export)
 {
 	export->look_due = (struct cn_watch){.fd = -1, .due = look_due};
+	export->reclaim_due = (struct cn_watch){.fd = -1, .due = reclaim_due};
 	cn_service_keep(&export->look_due);
+	cn_service_keep(&export->reclaim_due);
 }
 
 void cn_importers_drop(struct cn_export *export)
@@ -436,4 +458,5 @@ void cn_importers_drop(struct cn_export *export)
 		forget(importer);
 	}
 	cn_service_unwatch(&export->look_due);
+	cn_service_unwatch(&export->reclaim_due);
 }

@@ -53,6 +53,7 @@ struct cn_importer {
 	struct cn_segment ledger; /* none until it has joined */
 	int pidfd;                /* -1: none to be had */
 	bool joined, leaving;
+	bool lent;   /* it was sent memory of the pool, and may have filled it where we have none */
 	bool paused; /* it has said *released*, and is not heard until the look that answers it begins */
 	_Atomic bool evicted;
 	bool gone; /* as it was found when the export was last looked through, at `look` */
@@ -89,9 +90,11 @@ struct cn_export {
 	struct cn_look *looks; /* under way */
 	struct cn_watch look_due; /* the service thread's next slice; what follows is its own too */
 	struct cn_look service_look;
-	_Atomic bool look_active; /* a walk is under way, */
-	bool look_wanted;         /* and another one is to follow it */
-	uint64_t look_rest_ns;    /* until when it should rest: the program has the lock most of the time */
+	_Atomic bool look_active;    /* a walk is under way, */
+	bool look_wanted;            /* and another one is to follow it */
+	uint64_t look_rest_ns;       /* until when it should rest: the program has the lock most of the time */
+	struct cn_watch reclaim_due; /* for the memory that importers who are gone have left, piece by piece, */
+	size_t reclaim_offset;       /* from here on */
 	struct cn_importer *importers;
 	unsigned importer_count;
 	struct cn_watch listener; /* first member of nothing: see export_of_listener() */

@@ -119,6 +119,12 @@ static inline uint64_t parts_serial(const struct cn_arena *arena, size_t offset,
 	return atomic_load(&arena->serials[offset / PART_BYTES]);
 }
 
+static inline size_t parts_reclaim(struct cn_arena *arena, size_t offset)
+{
+	(void)arena, (void)offset;
+	return 0;
+}
+
 static inline void parts_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object)
 {
 	pthread_mutex_lock(&arena->lock);
@@ -181,6 +187,7 @@ static inline void parts_start(void)
 	parts_ops.arena_free = parts_free;
 	parts_ops.arena_commit = parts_commit;
 	parts_ops.arena_decommit = parts_decommit;
+	parts_ops.arena_reclaim = parts_reclaim;
 	parts_ops.arena_part = parts_part;
 	parts_ops.arena_serial = parts_serial;
 	parts_ops.arena_watch = parts_watch;

@@ -120,6 +120,7 @@ const struct cn_device_ops cn_cuda_device_ops = {
 	.arena_allow = cn_cuda_arena_allow,
 	.arena_commit = cn_cuda_arena_commit,
 	.arena_decommit = cn_cuda_arena_decommit,
+	.arena_reclaim = cn_cuda_arena_reclaim,
 	.arena_part = cn_cuda_arena_part,
 	.arena_serial = cn_cuda_arena_serial,
 	.arena_watch = cn_cuda_arena_watch,

@@ -250,6 +250,7 @@ void cn_cuda_arena_free(struct cn_arena *arena);
 CUresult cn_cuda_arena_allow(struct cn_arena *arena, struct cn_users users);
 CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes);
 void cn_cuda_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes);
+size_t cn_cuda_arena_reclaim(struct cn_arena *arena, size_t offset);
 CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
 uint64_t cn_cuda_arena_serial(const struct cn_arena *arena, size_t offset, size_t *ret_end);
 void cn_cuda_arena_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object);

@@ -7,6 +7,12 @@
  * memory files huge pages to those who ask (shmem_enabled is "advise"), the first touch of 2 MiB is one fault and not
  * 512.
  *
+ * Whoever has the file can make pages where nothing is committed, by writing there or with fallocate(), and they would
+ * stay when that process has ended. So when the file has more memory than is committed, cn_host_arena_reclaim() punches
+ * holes wherever nothing is. (To ask where memory is, SEEK_DATA, does not find what was only reserved.) What is
+ * committed is noted for that, and the note is locked while a hole is punched: else who commits there would lose what
+ * he writes.
+ *
  * A view is the same file in another process. It is one part, so a view that has been mapped is mapped for good, and
  * follows whatever the arena's owner commits and gives back.
  */
@@ -17,31 +23,43 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ONLY_SERIAL = 1 }; /* an arena is one part for ever */
+enum {
+	ONLY_SERIAL = 1,     /* an arena is one part for ever */
+	BLOCK_BYTES = 512,   /* of st_blocks */
+	RECLAIM_GRAINS = 16, /* that are reclaimed at a time: who commits there waits for no longer than that */
+};
 
 struct cn_arena {
 	struct cn_device *device; /* whose bytes are counted; NULL: the machine's */
 	int fd;
 	char *base;
 	size_t bytes;
+	pthread_mutex_t lock; /* of what follows; held while the system takes memory back */
+	bool *committed;      /* by CN_GRANULARITY_BYTES */
+	size_t committed_bytes;
 };
 
 CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 			      struct cn_arena **ret_arena, void **ret_base)
 {
 	struct cn_arena *arena = calloc(1, sizeof *arena);
+	bool *committed = calloc(bytes / CN_GRANULARITY_BYTES, sizeof *committed);
+	CUresult result;
 	void *base;
 
 	(void)shareable; /* a memory file always is */
-	if (!arena)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an arena's record");
-	CUresult result = cn_host_make_file("cenote-pool", bytes, &arena->fd);
+	if (!arena || !committed) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an arena's record");
+		goto err_free;
+	}
+	result = cn_host_make_file("cenote-pool", bytes, &arena->fd);
 	if (!result && arena->fd < 0)
 		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 				  "the program has no descriptor left for a pool: raise its limit (ulimit -n)");
@@ -62,6 +80,8 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 	arena->device = device;
 	arena->base = base;
 	arena->bytes = bytes;
+	arena->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	arena->committed = committed;
 	*ret_arena = arena;
 	*ret_base = base;
 	return CUDA_SUCCESS;
@@ -71,6 +91,7 @@ err_unreserve:
 err_close:
 	close(arena->fd);
 err_free:
+	free(committed);
 	free(arena);
 	return result;
 }
@@ -79,19 +100,72 @@ void cn_host_arena_free(struct cn_arena *arena)
 {
 	cn_host_range_free(arena->base, arena->bytes);
 	close(arena->fd);
+	free(arena->committed);
 	free(arena);
+}
+
+static void note_committed(struct cn_arena *arena, size_t offset, size_t bytes, bool committed)
+{
+	pthread_mutex_lock(&arena->lock);
+	for (size_t grain = offset / CN_GRANULARITY_BYTES; grain < (offset + bytes) / CN_GRANULARITY_BYTES; grain++)
+		arena->committed[grain] = committed;
+	arena->committed_bytes += committed ? bytes : -bytes;
+	pthread_mutex_unlock(&arena->lock);
 }
 
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes)
 {
-	(void)offset;
-	return arena->device ? cn_host_count_bytes(arena->device, bytes) : CUDA_SUCCESS;
+	CUresult result = arena->device ? cn_host_count_bytes(arena->device, bytes) : CUDA_SUCCESS;
+
+	if (!result)
+		note_committed(arena, offset, bytes, true);
+	return result;
+}
+
+static void punch(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	if (fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
+		madvise(arena->base + offset, bytes, MADV_REMOVE);
+}
+
+/* The next grains, not too many, where nothing is committed; false: there are none. Locked. */
+static bool find_hole(const struct cn_arena *arena, size_t from, size_t *ret_first, size_t *ret_end)
+{
+	size_t first = from, count = arena->bytes / CN_GRANULARITY_BYTES;
+
+	while (first < count && arena->committed[first])
+		first++;
+	size_t end = first;
+	while (end < count && !arena->committed[end] && end - first < RECLAIM_GRAINS)
+		end++;
+	*ret_first = first;
+	*ret_end = end;
+	return first < end;
+}
+
+/* Locked. */
+static bool has_too_much(const struct cn_arena *arena)
+{
+	struct stat status;
+
+	return !fstat(arena->fd, &status) && (uint64_t)status.st_blocks * BLOCK_BYTES > arena->committed_bytes;
+}
+
+size_t cn_host_arena_reclaim(struct cn_arena *arena, size_t offset)
+{
+	size_t first, end = 0;
+
+	pthread_mutex_lock(&arena->lock);
+	if (has_too_much(arena) && find_hole(arena, offset / CN_GRANULARITY_BYTES, &first, &end))
+		punch(arena, first * CN_GRANULARITY_BYTES, (end - first) * CN_GRANULARITY_BYTES);
+	pthread_mutex_unlock(&arena->lock);
+	return end * CN_GRANULARITY_BYTES;
 }
 
 void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 {
-	if (fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
-		madvise(arena->base + offset, bytes, MADV_REMOVE);
+	punch(arena, offset, bytes);
+	note_committed(arena, offset, bytes, false);
 	if (arena->device)
 		atomic_fetch_sub(&arena->device->used_bytes, bytes);
 }

@@ -31,6 +31,7 @@ const struct cn_device_ops cn_host_device_ops = {
 	.arena_allow = cn_host_arena_allow,
 	.arena_commit = cn_host_arena_commit,
 	.arena_decommit = cn_host_arena_decommit,
+	.arena_reclaim = cn_host_arena_reclaim,
 	.arena_part = cn_host_arena_part,
 	.arena_serial = cn_host_arena_serial,
 	.arena_watch = cn_host_arena_watch,

@@ -178,6 +178,7 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 void cn_host_arena_free(struct cn_arena *arena);
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes);
 void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes);
+size_t cn_host_arena_reclaim(struct cn_arena *arena, size_t offset);
 CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
 CUresult cn_host_arena_allow(struct cn_arena *arena, struct cn_users users);
 uint64_t cn_host_arena_serial(const struct cn_arena *arena, size_t offset, size_t *ret_end);
