@@ -393,7 +393,9 @@ struct cn_device_ops {
 	 * signal_query: CUDA_ERROR_NOT_READY while the latest record is pending. signal_sync sleeps for it. Both, and a
 	 * queue that waits: CUDA_ERROR_EXTERNAL_DEVICE when its recorder has died before it was done. signal_bury: this
 	 * recorder has died; what it has not done never will be. CN_RECORDER_ALL_OTHERS: from now on nobody would tell
-	 * this process of a death; to it, all that other recorders have not done is dead, now and later. signal_busy:
+	 * this process of a death; to it, all that other recorders have not done is dead, now and later. signal_disown:
+	 * records that are pending in this process's name and that it has not made, which is somebody's lie, never will
+	 * be done; `others`, unless NULL: nor those of anybody who is not in this list, which is in order. signal_busy:
 	 * is a record or a wait of this process not over yet?
 	 */
 	CUresult (*signal_create)(struct cn_signal **ret_signal);
@@ -405,6 +407,7 @@ struct cn_device_ops {
 	CUresult (*signal_query)(struct cn_signal *signal);
 	CUresult (*signal_sync)(struct cn_signal *signal);
 	void (*signal_bury)(struct cn_signal *signal, uint32_t recorder);
+	void (*signal_disown)(struct cn_signal *signal, const uint32_t *others, size_t other_count);
 	bool (*signal_busy)(struct cn_signal *signal);
 
 	uint64_t (*time_ns)(void);

@@ -193,6 +193,11 @@ static void creator_ready(struct cn_watch *channel)
 		end_creator(creator, error == EPIPE ? LOST : NONSENSE);
 		return;
 	}
+	if (reply.message.kind == CN_MESSAGE_DEATH && !reply.descriptor_count) {
+		for (struct cn_opened *opened = creator->opened; opened; opened = opened->next)
+			cn_event_disown(opened);
+		return;
+	}
 	struct question **link = &creator->questions;
 	while (*link && (*link)->request.message.request != reply.message.request)
 		link = &(*link)->next;

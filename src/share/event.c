@@ -2,11 +2,12 @@
 /*
  * Events that are shared: those that others open from us, and those that we open from them.
  *
- * The creator is who tells the others of a death: a signal's memory is everybody's, and signal_bury() there is seen by
- * all. So an event that its creator has freed is kept, for nobody new to open, until those who have opened it have
- * freed it too or have died; and one who has opened an event and frees it with a record of it still pending says so
- * only when that is done (`linger`). When the creator dies, those who are left have nobody to tell them of each
- * other's deaths, and count on nobody but themselves.
+ * The creator is who tells the others of a death: a signal's memory is everybody's, and what is buried there is seen by
+ * all. The dead one may have written there what it liked, also in the names of others; so those who have opened events
+ * are told, and each takes out what is in its own name and not its own. An event that its creator has freed is kept,
+ * for nobody new to open, until those who have opened it have freed it too or have died; and one who has opened an event
+ * and frees it with a record of it still pending says so only when that is done (`linger`). When the creator dies, those
+ * who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
  */
 #include "share/port_internal.h"
 
@@ -77,14 +78,26 @@ static void forget_origin(struct event_origin *origin)
 	free(origin);
 }
 
-void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening, uint32_t dead_recorder)
+void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening)
 {
 	struct event_origin *origin = (struct event_origin *)opening->origin;
 
-	if (dead_recorder) /* the origin has the holder, and the opening the origin */
-		cn_device_ops->signal_bury(origin->holder->signal, dead_recorder);
 	if (cn_opening_end(caller, opening))
 		forget_origin(origin);
+}
+
+/* The origin has the holder. */
+static void bury_strangers(struct cn_origin *origin)
+{
+	size_t count;
+	const uint32_t *recorders = cn_port_recorders(&count);
+
+	cn_device_ops->signal_disown(((struct event_origin *)origin)->holder->signal, recorders, count);
+}
+
+void cn_events_bury(void)
+{
+	cn_origins_each(CN_HANDLE_EVENT, bury_strangers);
 }
 
 bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
@@ -97,7 +110,7 @@ bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, 
 		result = cn_device_ops->signal_export(origin->holder->signal, &ret_reply->descriptors[0]);
 		ret_reply->descriptor_count = result ? 0 : 1;
 		if (result)
-			cn_event_returned(caller, opening, 0);
+			cn_event_returned(caller, opening);
 	}
 	ret_reply->message.result = (int32_t)result;
 	return result != CUDA_ERROR_NOT_PERMITTED;
@@ -139,16 +152,32 @@ static void bury_all(struct cn_signal *signal)
 	cn_device_ops->signal_bury(signal, CN_RECORDER_ALL_OTHERS);
 }
 
+/* What an opened event stands on, kept until drop_holder(); NULL: it is freed. */
+static struct cn_event_holder *keep_holder_locked(struct cn_opened *opened)
+{
+	if (opened->holder)
+		opened->holder->users++;
+	return opened->holder;
+}
+
 void cn_event_orphaned(struct cn_opened *opened)
 {
 	cn_lock(&events.lock);
 	opened->orphaned = true;
-	struct cn_event_holder *holder = opened->holder;
-	if (holder)
-		holder->users++;
+	struct cn_event_holder *holder = keep_holder_locked(opened);
 	cn_unlock(&events.lock);
 	if (holder)
 		bury_all(holder->signal);
+	drop_holder(holder);
+}
+
+void cn_event_disown(struct cn_opened *opened)
+{
+	cn_lock(&events.lock);
+	struct cn_event_holder *holder = keep_holder_locked(opened);
+	cn_unlock(&events.lock);
+	if (holder)
+		cn_device_ops->signal_disown(holder->signal, NULL, 0);
 	drop_holder(holder);
 }
 

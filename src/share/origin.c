@@ -103,6 +103,17 @@ bool cn_origin_withdraw(struct cn_origin *origin)
 	return last;
 }
 
+void cn_origins_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin))
+{
+	for (unsigned i = 0; i < BUCKETS; i++) { /* not under the lock all the time: there may be many */
+		cn_lock(&origins.lock);
+		for (struct cn_origin *origin = origins.buckets[i]; origin; origin = origin->next)
+			if (origin->kind == kind)
+				function(origin);
+		cn_unlock(&origins.lock);
+	}
+}
+
 void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums)
 {
 	cn_lock(&origins.lock);

@@ -33,6 +33,8 @@ static struct {
 	unsigned caller_count;
 	uint64_t caller_last; /* the id of the last one */
 	uint32_t recorder_last;
+	uint32_t recorders[CALLERS_MAX]; /* those of the living, in order */
+	size_t recorder_count;
 } port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- Handles ---- */
@@ -79,17 +81,46 @@ bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES])
 
 /* ---- Callers ---- */
 
+/* ---- Recorders ---- */
+
+const uint32_t *cn_port_recorders(size_t *ret_count)
+{
+	*ret_count = port.recorder_count;
+	return port.recorders;
+}
+
+/* One who has asked for events is taken for dead: see to what it has left, and have the others see to it. */
+static void bury_recorder(const struct cn_caller *dead)
+{
+	struct cn_parcel death = {.message = {.kind = CN_MESSAGE_DEATH}};
+	size_t index = 0;
+
+	while (index < port.recorder_count && port.recorders[index] != dead->recorder)
+		index++;
+	if (index == port.recorder_count) /* it was none, or has been buried */
+		return;
+	port.recorder_count--;
+	memmove(&port.recorders[index], &port.recorders[index + 1],
+		(port.recorder_count - index) * sizeof port.recorders[0]);
+	cn_events_bury();
+	for (struct cn_caller *caller = port.callers; caller; caller = caller->next)
+		if (caller->recorder && caller != dead && caller->channel.fd >= 0)
+			cn_wire_send(caller->channel.fd, &death); /* who does not read it does not hear of it */
+}
+
 /* What a caller has open of one kind ends. */
 static void end_openings(struct cn_caller *caller, enum cn_handle_kind kind)
 {
 	struct cn_opening *opening = caller->openings, *next;
 
+	if (kind == CN_HANDLE_EVENT)
+		bury_recorder(caller);
 	for (; opening; opening = next) {
 		next = opening->next;
 		if (opening->origin->kind != kind)
 			continue;
 		if (kind == CN_HANDLE_EVENT)
-			cn_event_returned(caller, opening, caller->recorder);
+			cn_event_returned(caller, opening);
 		else
 			cn_memory_returned(caller, opening);
 	}
@@ -144,6 +175,7 @@ static bool serve_event(struct cn_caller *caller, const struct cn_message *reque
 		if (port.recorder_last == CN_RECORDER_ALL_OTHERS - 1)
 			return false;
 		caller->recorder = ++port.recorder_last;
+		port.recorders[port.recorder_count++] = caller->recorder;
 	}
 	reply->message.words[0] = caller->recorder;
 	return cn_event_serve(caller, request, reply);
@@ -155,7 +187,7 @@ static void take_back_unsent(struct cn_caller *caller, bool memory, uint64_t num
 	if (memory)
 		cn_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, number));
 	else
-		cn_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number), 0);
+		cn_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number));
 }
 
 /* True: the caller may stay. */
@@ -246,7 +278,7 @@ static void take_back(struct cn_caller *caller, const struct cn_message *message
 	else if (opening && memory)
 		cn_memory_returned(caller, opening);
 	else if (opening)
-		cn_event_returned(caller, opening, 0);
+		cn_event_returned(caller, opening);
 }
 
 static void caller_ready(struct cn_watch *channel)

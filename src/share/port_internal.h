@@ -126,6 +126,8 @@ struct cn_caller {
 /* On the service thread, for report.c: who has something of a kind open, in the order of their ids; NULL: no more. */
 const struct cn_caller *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
 unsigned cn_port_opener_count(enum cn_handle_kind kind);
+/* On the service thread: the numbers under which living callers record our events, in order. */
+const uint32_t *cn_port_recorders(size_t *ret_count);
 
 /* ---- origin.c ---- */
 
@@ -148,6 +150,8 @@ struct cn_origin_sums {
 	uint64_t first_ns; /* when the first of them was made known; 0: none was */
 };
 void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
+/* Call a function for each of a kind, under a lock: it neither waits nor takes one. */
+void cn_origins_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
 
 /* Make it known, with a number and a secret. */
 CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
@@ -217,8 +221,15 @@ void cn_opened_return(struct cn_opened *opened);
 
 /* Somebody asks for an event. False: with something that nobody who has a handle says. */
 bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
-/* One who had opened an event has freed it, or has died (the number under which it recorded; else 0). */
-void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening, uint32_t dead_recorder);
+/* One who had opened an event has freed it, or has died. */
+void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening);
+/*
+ * A recorder has died; those of cn_port_recorders() are left. What is pending in any of our events, and is of none of
+ * them, is so no more: also in events that the dead one had freed, since it may have kept the memory.
+ */
+void cn_events_bury(void);
+/* The maker of an event that we have opened says that one of its recorders has died. */
+void cn_event_disown(struct cn_opened *opened);
 /* The process from which we opened this has died. */
 void cn_event_orphaned(struct cn_opened *opened);
 

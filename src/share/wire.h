@@ -38,6 +38,7 @@ enum cn_message_kind {
 	CN_MESSAGE_FABRIC, /* importer asks, with its IMEX channel; the reply has memory, or leads to a pool */
 	/* at a port */
 	CN_MESSAGE_REPORT, /* somebody asks what is shared here: see report.h */
+	CN_MESSAGE_DEATH,  /* the port, to openers of events: one of them has died */
 };
 
 /* The words of a JOIN, and of a WELCOME. */

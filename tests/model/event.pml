@@ -12,8 +12,11 @@
  * takes 0 for dead. Where the system does not let 0 watch, it takes 1 for dead; what 1 records from then on, and does
  * not come to before it dies, nobody hears of. That is here for safety alone (CUTS=3).
  *
+ * Somebody who has opened the event may write nonsense into the count of sleepers (LIES). Then wake-ups are lost, and a
+ * sleep ends by itself after a while. Where nobody lies it does not end here, so that no wake-up is lost unnoticed.
+ *
  * Not here: the round's 30 bits do not wrap around; `latest` is tried for as long as it takes, not 64 times, since
- * nobody writes nonsense here; spinning, which only looks; pollers, who sleep and wake as threads do, on a word of
+ * nobody writes nonsense there, nor into cells (event_forge_test does); spinning, which only looks; pollers, who sleep and wake as threads do, on a word of
  * their own; a process that waits for its own records, which does not ask the ring.
  *
  * Safety: a wait that succeeds was for the latest record that had returned, or a later one, and that record is done. No
@@ -30,6 +33,8 @@ hidden byte records_of_0, records_of_1, waits;
 hidden byte at_once; /* 1: there are also records that are done when they are made */
 hidden byte cuts;    /* connections are lost between the living, and noticed by 1, 3: the maker, 2: both */
 byte troubles; /* a process killed, a connection lost, a stream that fails */
+byte lies;     /* about sleepers */
+bool bounded;  /* a sleep ends by itself */
 
 /*
  * What can be made wrong, to see that it is noticed:
@@ -46,6 +51,7 @@ byte troubles; /* a process killed, a connection lost, a stream that fails */
  * wrong 11 liveness AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: who has lost the event's maker goes on to count on the others
  * wrong 12 safety CUTS=3 AT_ONCE=0 RECORDS_OF_0=2: the dead one's records are marked with a store
  * wrong 13 liveness CUTS=1 AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: one who is sent away is forgotten
+ * wrong 14 liveness LIES=1 TROUBLES=0 AT_ONCE=0: a sleep has no end but being woken
  */
 hidden byte wrong;
 
@@ -439,6 +445,16 @@ proctype System()
 	:: atomic { cuts && troubles && connected -> troubles--; connected = false; cut = true }
 	:: troubles -> troubles = 0 /* no more */
 	:: atomic { !runs[1] && connected -> connected = false }
+	:: atomic { bounded && asleep -> asleep = false } /* FUTEX_WAIT is over */
+	od
+}
+
+/* One who has opened the event and does neither record nor wait. */
+proctype Liar()
+{
+	do
+	:: atomic { lies -> lies--; sleepers = 0 }
+	:: atomic { lies -> lies--; sleepers = 255 } /* one more makes 0 */
 	od
 }
 
@@ -453,6 +469,8 @@ init
 			waits = bound("WAITS");
 			at_once = bound("AT_ONCE");
 			cuts = bound("CUTS");
+			now.lies = bound("LIES");
+			now.bounded = now.lies && wrong != 14;
 		};
 		assert(CELLS + (records_of_0 + records_of_1) * CELLS <= NUMBERS);
 		run Recorder(0);
@@ -466,6 +484,10 @@ init
 		fi;
 		run WaitersService();
 		run Waiter();
+		if
+		:: lies -> run Liar()
+		:: else
+		fi;
 		run System()
 	}
 }

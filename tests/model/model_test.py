@@ -38,18 +38,19 @@ Setup = namedtuple("Setup", "model fixed bounds kinds", defaults=[("liveness", "
 SETUPS = [
     Setup("hold", "", "LIVES=2 IMPORTS=2 TROUBLES=1"),
     Setup("parts", "", "LIVES=2 IMPORTS=2 TRIMS=1 TROUBLES=1"),
-    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=1 CUTS=0 WAITS=1 TROUBLES=1"),
-    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 TROUBLES=0"),
-    Setup("event", "", "RECORDS_OF_0=0 RECORDS_OF_1=1 AT_ONCE=0 CUTS=1 WAITS=1 TROUBLES=2"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=1 CUTS=0 WAITS=1 LIES=0 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=0 TROUBLES=0"),
+    Setup("event", "", "RECORDS_OF_0=0 RECORDS_OF_1=1 AT_ONCE=0 CUTS=1 WAITS=1 LIES=0 TROUBLES=2"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=2 TROUBLES=0"),
 ]
 SOAK_SETUPS = [
     Setup("hold", "IMPORTERS=2", "LIVES=1 IMPORTS=1 TROUBLES=1"),
     Setup("hold", "", "LIVES=2 IMPORTS=3 TROUBLES=2"),
     Setup("hold", "SLOTS=2", "LIVES=1 IMPORTS=2 TROUBLES=1"),
     Setup("parts", "", "LIVES=2 IMPORTS=2 TRIMS=2 TROUBLES=1"),
-    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 TROUBLES=1"),
-    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=2 WAITS=1 TROUBLES=1"),
-    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=3 WAITS=1 TROUBLES=1", ("safety",)),
+    Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=0 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=2 WAITS=1 LIES=0 TROUBLES=1"),
+    Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=3 WAITS=1 LIES=0 TROUBLES=1", ("safety",)),
 ]
 
 

@@ -61,6 +61,7 @@ const struct cn_device_ops cn_host_device_ops = {
 	.signal_query = cn_host_signal_query,
 	.signal_sync = cn_host_signal_sync,
 	.signal_bury = cn_host_signal_bury,
+	.signal_disown = cn_host_signal_disown,
 	.signal_busy = cn_host_signal_busy,
 	.time_ns = cn_host_time_ns,
 };

@@ -94,6 +94,7 @@ void cn_host_poller_tell(void);
 void cn_host_watch_forget(struct cn_signal *signal); /* it goes, and nothing waits for it */
 
 /* signal.c: a signal as this process has it. */
+enum { CN_SIGNAL_CELLS = 1024 }; /* a power of two */
 struct cn_signal {
 	struct cn_signal_ring *ring;                 /* what is shared */
 	_Atomic uint32_t *poll_wake, *poll_sleepers; /* in the ring: those of pollers */
@@ -105,7 +106,9 @@ struct cn_signal {
 	struct cn_lock lock;                         /* of our latest record */
 	uint64_t own_number;
 	struct cn_point own_point;
-	struct { /* the poller's, under its lock */
+	_Atomic uint64_t
+		own[CN_SIGNAL_CELLS]; /* of each cell: our last record there, as it stands in the ring, or should */
+	struct {                      /* the poller's, under its lock */
 		struct cn_signal *next, *previous;
 		struct cn_waiter *items;
 		bool known, covered; /* in its list; among what it sleeps on */
@@ -121,6 +124,7 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 CUresult cn_host_signal_query(struct cn_signal *signal);
 CUresult cn_host_signal_sync(struct cn_signal *signal);
 void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder);
+void cn_host_signal_disown(struct cn_signal *signal, const uint32_t *others, size_t other_count);
 bool cn_host_signal_busy(struct cn_signal *signal);
 bool cn_host_point_waits_outside(struct cn_point point);
 /* Is a record not done yet? Sleep until it is, or never can be. Do what there is to do, and let go of the signal. */

@@ -8,7 +8,8 @@
  *
  * Whoever ends a record of a signal tells: the thread sleeps until then, on the wake words of all signals at once. It
  * goes on sleeping on those of signals that nobody waits for just now, so that the next wait for one of them need not
- * wake it first. Where the system does not know how to sleep on several words (before Linux 5.16), and for signals
+ * wake it first. It does not rely on it: what others write in a signal's memory can lose a wake-up, so it looks by
+ * itself after a while, and seldom where nobody waits. Where the system does not know how to sleep on several words (before Linux 5.16), and for signals
  * beyond the number that it allows, the thread looks at intervals.
  *
  * A queue is resumed by whoever takes its item off the list: the poller, or a thread that wants to wait for the signal
@@ -31,6 +32,9 @@ enum {
 	ROUNDS_EAGER = 200,
 	SLEEP_FIRST_NS = 10000,
 	SLEEP_LAST_NS = 1000000,
+	LOOK_FIRST_NS = 1000000, /* at signals, without having been woken */
+	LOOK_LAST_NS = 32000000,
+	LOOK_IDLE_NS = 1000000000,
 	WORDS_MAX = 128, /* of futex_waitv */
 	WORD_OF_32_BITS = 2,
 	WORD_PRIVATE = 128,
@@ -54,6 +58,7 @@ static struct {
 static struct sleep_word words[WORDS_MAX];
 static unsigned word_count;
 static bool without_waitv;
+static bool signals_wait; /* somebody waits for one of those it sleeps on */
 
 uint64_t cn_host_read_value(const struct cn_operation *operation)
 {
@@ -119,6 +124,7 @@ static bool signal_reached(const struct cn_operation *operation)
 static bool look(struct cn_waiter **ret_values, struct cn_waiter **ret_signals)
 {
 	word_count = 1;
+	signals_wait = false;
 	cn_lock(&poller.lock);
 	take_reached(&poller.items, cn_host_value_reached, ret_values);
 	bool again = poller.items != NULL;
@@ -131,6 +137,7 @@ static bool look(struct cn_waiter **ret_values, struct cn_waiter **ret_signals)
 				(struct sleep_word){value, (uintptr_t)signal->poll_wake, WORD_OF_32_BITS, 0};
 		take_reached(&signal->watch.items, signal_reached, ret_signals);
 		again |= signal->watch.items && !signal->watch.covered;
+		signals_wait |= signal->watch.items != NULL;
 	}
 	cn_unlock(&poller.lock);
 	return again;
@@ -153,9 +160,19 @@ static void sleep_on_words(uint32_t arrivals, int64_t timeout_ns)
 		without_waitv = true;
 }
 
+/* How long to sleep when whoever gives a signal should wake us. Negative: for ever. */
+static int64_t bound_ns(unsigned rounds)
+{
+	if (word_count == 1)
+		return -1;
+	if (!signals_wait)
+		return LOOK_IDLE_NS;
+	return rounds < 5 ? (int64_t)LOOK_FIRST_NS << rounds : LOOK_LAST_NS;
+}
+
 static void *poll_all(void *unused)
 {
-	unsigned round = 0;
+	unsigned round = 0, bounded = 0;
 
 	(void)unused;
 	for (;;) {
@@ -164,6 +181,8 @@ static void *poll_all(void *unused)
 		bool again = look(&values, &signals);
 		if (values || signals || !again)
 			round = 0;
+		if (values || signals)
+			bounded = 0;
 		while (values) {
 			struct cn_waiter *next = values->next;
 			cn_host_queue_resume(((struct cn_queue_item *)values)->queue);
@@ -175,7 +194,7 @@ static void *poll_all(void *unused)
 			signals = next;
 		}
 		if (!again) {
-			sleep_on_words(arrivals, -1);
+			sleep_on_words(arrivals, bound_ns(bounded++));
 		} else if (round++ < ROUNDS_EAGER) {
 			sched_yield();
 		} else {

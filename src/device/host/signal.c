@@ -19,13 +19,29 @@
  * To sleep: count yourself in, read the wake word, look again, sleep on the word. To wake: mark the cell, look at the
  * count, change the word, wake. Sequentially consistent, so one always sees the other. There are two such words: for
  * threads that wait here, and for pollers (poller.c), which would else be woken at each turn of a thread's.
- * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else.
+ * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else. Nobody
+ * relies on being woken: a sleep has a bound, after which the sleeper looks again.
  *
  * Where the streams of two processes take turns, each with a wait and right behind it a record, the record is marked as
  * soon as the wait is over, and only then are both taken off the queue, several turns at once: what one process does
  * between the two, the other waits for.
  *
- * The other processes are not trusted: what they write here can make a record look done, pending or dead, and no more.
+ * The other processes are not trusted. All of the ring can be written by each of them, at any time, and stays as it is
+ * when they die. What a lie can do, by field:
+ *
+ *   magic, version, cells_count   are read once, when the ring is opened: who comes later is refused
+ *   latest     which record a wait is for that is called from now on: as a record of the liar's own would. A number that
+ *              does not go with the cells is put right by who records next (take_from_cells())
+ *   cpu        whether it is worth while to spin: time, and not much of it
+ *   wake       who sleeps is woken for nothing, or its sleep does not begin
+ *   sleepers   a waker makes a system call in vain, or none: then who sleeps looks again at the end of its sleep
+ *   cells      a record looks done, pending or dead to those who wait for it in other processes. To its own process it
+ *              is what `own` says, which nobody else can write: neither do we wait for records in our name that we have
+ *              not made, nor are ours lost to us. Pending cells in the name of who has died, is unknown or has not
+ *              recorded them are ended when somebody dies: cn_host_signal_bury(), cn_host_signal_disown()
+ *
+ * So a lie can have others wait too short, or too long for what only the liar could have recorded, as long as it lives;
+ * it neither hangs who waits for records of its own nor keeps anybody from recording.
  */
 #include "device/host/host.h"
 
@@ -39,20 +55,22 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-	CELLS = 1024, /* a power of two; that many records can be pending, of all processes together */
+	CELLS = CN_SIGNAL_CELLS, /* that many records can be pending, of all processes together */
 	VERSION = 1,
 	RING_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 	LATEST_TRIES_MAX = 64,
-	WALK_MAX = 64, /* points that are looked at before the careful answer is given */
 	SPIN_FIRST_NS = 20000,
 	SPIN_LEAST_NS = 500,
 	SPIN_MOST_NS = 40000,
 	SPINS_FIRST = 32,   /* before the clock is looked at: about as long as the quickest answer takes */
 	SPINS_PER_LOOK = 8, /* at the clock, from then on */
 	TURNS_MAX = 32,     /* that are taken before the queue hears of it */
+	SLEEP_FIRST_NS = 1000000,
+	SLEEP_LAST_NS = 32000000,
 };
 
 #define MAGIC UINT64_C(0x6c616e6769736e63) /* "cnsignal" */
@@ -100,20 +118,50 @@ static _Atomic uint64_t *cell_of(const struct cn_signal *signal, uint64_t number
 	return &signal->ring->cells[number % CELLS];
 }
 
-/* What the word of its cell says of a record. */
+/* Is a record of ours, and pending? Nobody else's word counts. */
+static bool is_own_pending(const struct cn_signal *signal, uint64_t number)
+{
+	return atomic_load_explicit(&signal->own[number % CELLS], memory_order_acquire) ==
+	       make_word(number, signal->recorder, PENDING);
+}
+
+/* The state of a record whose cell says that it is pending or dead. */
+static enum state state_in_doubt(const struct cn_signal *signal, uint64_t number, uint64_t word)
+{
+	uint64_t own = atomic_load_explicit(&signal->own[number % CELLS], memory_order_acquire);
+
+	if (is_own_pending(signal, number))
+		return PENDING;
+	if ((uint32_t)(word >> RECORDER_SHIFT) == signal->recorder) /* so it says, and we know better */
+		return own >> ROUND_SHIFT == round_of(number) ? word_state(own) : DONE;
+	return word_state(word) == PENDING && atomic_load(&signal->alone) ? DEAD : word_state(word);
+}
+
+/* What the word of its cell says of a record. That one of our own is done may be a lie: see known_state(). */
 static inline enum state state_in(const struct cn_signal *signal, uint64_t number, uint64_t word)
 {
-	if (word >> ROUND_SHIFT != round_of(number))
+	if (word >> ROUND_SHIFT != round_of(number) || word_state(word) == DONE)
 		return DONE;
-	if (word_state(word) == PENDING && (uint32_t)(word >> RECORDER_SHIFT) != signal->recorder &&
-	    atomic_load(&signal->alone))
-		return DEAD;
-	return word_state(word);
+	return state_in_doubt(signal, number, word);
 }
 
 static enum state state_of(const struct cn_signal *signal, uint64_t number)
 {
 	return state_in(signal, number, atomic_load(cell_of(signal, number)));
+}
+
+/* What the ring shows of a record to everybody. */
+static enum state shown_state(const struct cn_signal *signal, uint64_t number)
+{
+	uint64_t word = atomic_load(cell_of(signal, number));
+
+	return word >> ROUND_SHIFT == round_of(number) ? word_state(word) : DONE;
+}
+
+/* The state of a record, be it our own or not. */
+static enum state known_state(const struct cn_signal *signal, uint64_t number)
+{
+	return is_own_pending(signal, number) ? PENDING : state_of(signal, number);
 }
 
 /* Is the cell with this word free for a number? Not if the number was used, or is behind: `latest` was an old one. */
@@ -125,22 +173,78 @@ static bool is_free(uint64_t word, uint64_t number, bool dead_too)
 	       ahead <= ROUND_MASK / 2;
 }
 
+/*
+ * Take a cell that had this word. A pending record is noted as ours before others can see it; where one of ours is
+ * pending already, whatever the ring says, there is no room.
+ */
+static bool take_cell(struct cn_signal *signal, uint64_t number, uint64_t word, enum state state)
+{
+	_Atomic uint64_t *own = &signal->own[number % CELLS];
+	uint64_t before = atomic_load_explicit(own, memory_order_relaxed);
+	uint64_t ours = make_word(number, signal->recorder, state);
+
+	if (word_state(before) == PENDING)
+		return false;
+	if (state == PENDING && !atomic_compare_exchange_strong(own, &before, ours))
+		return false; /* another thread was faster */
+	if (atomic_compare_exchange_strong(cell_of(signal, number), &word, ours))
+		return true;
+	if (state == PENDING)
+		atomic_store(own, before);
+	return false;
+}
+
+static uint64_t first_after(uint64_t latest)
+{
+	return latest < CELLS ? CELLS : latest + 1;
+}
+
+/*
+ * No cell is free by the numbers that follow the latest: all are pending, or somebody has written a latest number, or
+ * rounds, that nobody can have recorded. Then the cells count: each has room for the round behind its own. The latest
+ * number is put right first, so that the new one is later. Who has lost the maker of the event, and with it the news
+ * of deaths, waits for nobody else's record, and takes the place of any.
+ */
+static bool take_from_cells(struct cn_signal *signal, enum state state, uint64_t *ret_number)
+{
+	bool alone = atomic_load(&signal->alone);
+
+	for (unsigned i = 0; i < CELLS; i++) {
+		uint64_t latest = atomic_load(&signal->ring->latest), first = first_after(latest);
+		uint64_t word = atomic_load(&signal->ring->cells[i]);
+		uint64_t number = first + (i - first) % CELLS, round = ((word >> ROUND_SHIFT) + 1) & ROUND_MASK;
+		bool ours = (uint32_t)(word >> RECORDER_SHIFT) == signal->recorder;
+		if (word_state(word) == PENDING && !alone && !ours)
+			continue;
+		if (!is_free(word - word_state(word), number, true)) {
+			number = (round ? round : 1) * CELLS + i;
+			bool lie = latest >= number || number - latest > ROUND_MASK / 2 * CELLS;
+			if (lie && !atomic_compare_exchange_strong(&signal->ring->latest, &latest, number - 1))
+				continue;
+		}
+		if (take_cell(signal, number, word, state)) {
+			*ret_number = number;
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Take the next number whose cell is free. */
 static CUresult take_number(struct cn_signal *signal, enum state state, uint64_t *ret_number)
 {
 	for (int dead_too = 0; dead_too < 2; dead_too++) {
-		uint64_t latest = atomic_load(&signal->ring->latest);
-		uint64_t first = latest < CELLS ? CELLS : latest + 1;
+		uint64_t first = first_after(atomic_load(&signal->ring->latest));
 		for (uint64_t number = first; number != first + CELLS; number++) {
-			_Atomic uint64_t *cell = cell_of(signal, number);
-			uint64_t word = atomic_load(cell);
-			if (is_free(word, number, dead_too) &&
-			    atomic_compare_exchange_strong(cell, &word, make_word(number, signal->recorder, state))) {
+			uint64_t word = atomic_load(cell_of(signal, number));
+			if (is_free(word, number, dead_too) && take_cell(signal, number, word, state)) {
 				*ret_number = number;
 				return CUDA_SUCCESS;
 			}
 		}
 	}
+	if (take_from_cells(signal, state, ret_number))
+		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
 			"%d records of the event are pending, in all processes together: there is no room for another",
 			CELLS);
@@ -173,11 +277,12 @@ static bool is_apart(struct cn_signal_ring *ring)
 /* ---- Sleeping and waking ---------------------------------------------------------------------------------------- */
 
 /* Not private, as those of base/lock.h are: the other side is in another process. */
-static void sleep_on(_Atomic uint32_t *word, uint32_t expected)
+static void sleep_on(_Atomic uint32_t *word, uint32_t expected, long timeout_ns)
 {
+	struct timespec timeout = {.tv_nsec = timeout_ns};
 	int saved = errno;
 
-	syscall(SYS_futex, word, FUTEX_WAIT, expected, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
 	errno = saved;
 }
 
@@ -194,9 +299,10 @@ static void wake_all(_Atomic uint32_t *word)
 static void mark(struct cn_signal *signal, uint64_t number, enum state state)
 {
 	struct cn_signal_ring *ring = signal->ring;
-	uint64_t pending = make_word(number, signal->recorder, PENDING);
+	uint64_t pending = make_word(number, signal->recorder, PENDING), ended = pending - PENDING + state;
 
-	atomic_compare_exchange_strong(cell_of(signal, number), &pending, make_word(number, signal->recorder, state));
+	atomic_store_explicit(&signal->own[number % CELLS], ended, memory_order_release);
+	atomic_compare_exchange_strong(cell_of(signal, number), &pending, ended);
 	for (int kind = THREADS; kind <= POLLERS; kind++)
 		if (atomic_load(&ring->sleepers[kind]))
 			wake_all(&ring->wake[kind]);
@@ -218,9 +324,45 @@ void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder)
 	wake_all(&ring->wake[POLLERS]);
 }
 
+/* Is a number in a list that is in order? */
+static bool is_among(uint32_t number, const uint32_t *numbers, size_t count)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (numbers[middle] < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && numbers[low] == number;
+}
+
+void cn_host_signal_disown(struct cn_signal *signal, const uint32_t *others, size_t other_count)
+{
+	struct cn_signal_ring *ring = signal->ring;
+	bool found = false;
+
+	for (unsigned i = 0; i < CELLS; i++) {
+		uint64_t word = atomic_load(&ring->cells[i]);
+		uint32_t recorder = (uint32_t)(word >> RECORDER_SHIFT);
+		if (word_state(word) != PENDING)
+			continue;
+		if (recorder == signal->recorder ? atomic_load(&signal->own[i]) == word
+						 : !others || is_among(recorder, others, other_count))
+			continue;
+		found |= atomic_compare_exchange_strong(&ring->cells[i], &word, word - PENDING + DEAD);
+	}
+	if (found) {
+		wake_all(&ring->wake[THREADS]);
+		wake_all(&ring->wake[POLLERS]);
+	}
+}
+
 bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number)
 {
-	return state_of(signal, number) == PENDING;
+	return known_state(signal, number) == PENDING;
 }
 
 /*
@@ -286,11 +428,12 @@ void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
 		learn(signal, true); /* without the clock: what waits goes on at once */
 		return;
 	}
-	while (cn_host_signal_pending(signal, number)) {
+	for (long sleep_ns = SLEEP_FIRST_NS; cn_host_signal_pending(signal, number);
+	     sleep_ns = sleep_ns < SLEEP_LAST_NS ? 2 * sleep_ns : SLEEP_LAST_NS) {
 		atomic_fetch_add(&ring->sleepers[THREADS], 1);
 		uint32_t wake = atomic_load(&ring->wake[THREADS]);
 		if (cn_host_signal_pending(signal, number))
-			sleep_on(&ring->wake[THREADS], wake);
+			sleep_on(&ring->wake[THREADS], wake, sleep_ns);
 		atomic_fetch_sub(&ring->sleepers[THREADS], 1);
 	}
 	learn(signal, cn_host_time_ns() - start_ns <= SPIN_MOST_NS);
@@ -434,7 +577,7 @@ static CUresult record_done(struct cn_signal *signal, struct cn_point point)
 {
 	uint64_t number = atomic_load(&signal->ring->latest);
 
-	if (!number || state_of(signal, number) != DONE) {
+	if (!number || shown_state(signal, number) != DONE) {
 		CUresult result = take_number(signal, DONE, &number);
 		if (result)
 			return result;
@@ -492,7 +635,8 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 	if (!number)
 		return CUDA_SUCCESS;
 	enum state state = state_of(signal, number);
-	if (state != DEAD && find_own(signal, number, &point))
+	bool others = state == DEAD || (state == PENDING && !is_own_pending(signal, number));
+	if (!others && find_own(signal, number, &point))
 		return wait_for_own(queue, owner, point, is_legacy);
 	if (state == DONE)
 		return is_legacy ? cn_host_point_now(queue, owner, NULL) : CUDA_SUCCESS;
@@ -510,7 +654,7 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 
 static CUresult result_of(const struct cn_signal *signal, uint64_t number)
 {
-	if (state_of(signal, number) != DEAD)
+	if (known_state(signal, number) != DEAD)
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
 			"the process that recorded the event has died, or its stream has failed, before it was done");
@@ -601,65 +745,7 @@ CUresult cn_host_signal_sync(struct cn_signal *signal)
 	return result;
 }
 
-/* ---- Who waits for another process ------------------------------------------------------------------------------ */
-
 bool cn_host_signal_waits(void)
 {
 	return atomic_load_explicit(&wait_count, memory_order_relaxed) != 0;
-}
-
-struct outside_walk {
-	struct cn_point points[WALK_MAX];
-	unsigned count;
-};
-
-/* False: there is no room for it. */
-static bool add_point(struct outside_walk *walk, struct cn_point point)
-{
-	for (unsigned i = 0; i < walk->count; i++)
-		if (walk->points[i].queue == point.queue && walk->points[i].number >= point.number)
-			return true;
-	if (walk->count == WALK_MAX)
-		return false;
-	walk->points[walk->count++] = point;
-	return true;
-}
-
-/* Is there a wait for a signal in a queue, up to a number? Other queues that it waits for are added. Queue locked. */
-static bool look_locked(struct outside_walk *walk, struct cn_point point)
-{
-	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
-	uint64_t number = atomic_load_explicit(&point.queue->submitted, memory_order_relaxed);
-
-	for (struct cn_queue_item *item = point.queue->first; item; item = item->next)
-		number--;
-	for (struct cn_queue_item *item = point.queue->first; item && ++number <= point.number; item = item->next) {
-		const struct cn_operation *operation = &item->operation;
-		if (item->runs) /* it waits no longer, and its signal may be gone */
-			continue;
-		if (operation->kind == CN_WAIT_SIGNAL &&
-		    cn_host_signal_pending(operation->wait_signal.signal, operation->wait_signal.record))
-			return true;
-		if (operation->kind == CN_WAIT_POINT && !cn_point_reached(operation->wait_point) &&
-		    !add_point(walk, operation->wait_point))
-			return true;
-	}
-	return false;
-}
-
-bool cn_host_point_waits_outside(struct cn_point point)
-{
-	struct outside_walk walk = {.count = 0};
-	bool outside = false;
-
-	if (!cn_host_signal_waits() || cn_point_reached(point))
-		return false;
-	add_point(&walk, point);
-	for (unsigned i = 0; i < walk.count && !outside; i++) {
-		struct cn_queue *queue = walk.points[i].queue;
-		cn_lock(&queue->lock);
-		outside = look_locked(&walk, walk.points[i]);
-		cn_unlock(&queue->lock);
-	}
-	return outside;
 }
