@@ -48,6 +48,7 @@ PROGRAMS = {
     "inject_test": "starts a process with a context for each of a thousand faults, which takes a GPU many minutes",
     "port_fault_test": "faults of handles that are the driver's here",
     "seam_symbols": NO_DEVICE,
+    "slow_test": "holds the calls that sharing makes over memory files",
     **dict.fromkeys(["command_trace_test", "gpu_command_test", "gpu_entry_test", "share_parts_test"], OWN_DRIVER),
     **dict.fromkeys(["event_forge_test", "follow_test", "queue_test", "reuse_test", "signal_test",
                      "signal_order_test"], HOST_INSIDE),

@@ -69,6 +69,7 @@ extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 static _Atomic(struct fault_board *) the_board;
 static struct fault_sites *the_sites;
 static int the_alarm = -1;
+static _Thread_local bool is_program; /* this thread is not the library's */
 
 long __real_syscall(long number, ...);
 
@@ -104,6 +105,18 @@ static void raise_here(struct fault_board *board, struct fault_site *site, enum 
 	__real_syscall(SYS_kill, __real_syscall(SYS_getpid), stop ? SIGSTOP : SIGKILL);
 }
 
+/* As if the call took long. */
+static void hold_here(struct fault_board *board, struct fault_site *site)
+{
+	int saved = errno;
+
+	atomic_fetch_add(&site->hit[FAULT_HOLD], 1);
+	__real_syscall(SYS_write, the_alarm, "", 1);
+	while (!atomic_load(&board->gate))
+		__real_syscall(SYS_futex, &board->gate, FUTEX_WAIT, 0, NULL, NULL, 0);
+	errno = saved;
+}
+
 struct step {
 	struct fault_board *board; /* NULL: nothing is to come after it */
 	struct fault_site *site;
@@ -130,6 +143,7 @@ static bool is_due(struct fault_board *board, enum fault_mode mode, const struct
 			return can_fail && is_new && atomic_compare_exchange_strong(&board->second, &none, number);
 		here = can_fail && number >= at;
 		break;
+	case FAULT_HOLD: here = !is_program && number >= at; break;
 	default: here = number == at; break;
 	}
 	return here && atomic_compare_exchange_strong(&board->hit, &none, number);
@@ -159,7 +173,9 @@ static int begin(struct step *step, enum seam_call call, bool can_fail, const in
 		atomic_store(&board->hit_error, (uint32_t)error);
 		return error;
 	}
-	if (mode == FAULT_KILL_BEFORE || mode == FAULT_STOP_BEFORE)
+	if (mode == FAULT_HOLD)
+		hold_here(board, site);
+	else if (mode == FAULT_KILL_BEFORE || mode == FAULT_STOP_BEFORE)
 		raise_here(board, site, mode);
 	else
 		*step = (struct step){board, site, mode};
@@ -571,6 +587,7 @@ EXPORT struct fault_board *fault_attach(int board_fd, int sites_fd, int alarm_fd
 {
 	struct fault_board *board = map_shared(board_fd, sizeof *board);
 
+	is_program = true;
 	the_alarm = alarm_fd;
 	the_sites = map_shared(sites_fd, sizeof *the_sites);
 	atomic_store(&the_board, board);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam: every call of Cenote's to the system, counted, and any of them made to fail or to be the last.
+ * The seam: every call of Cenote's to the system, counted, and any of them made to fail, to be the last, or to take as
+ * long as the test likes.
  *
  * libcenote-fault.so is made of the very objects of Cenote's libraries, linked so that what they call of the C library
  * (seam.inc) goes through seam.c, as do the calls to the driver on the cuda device. Calls of the test itself do not.
@@ -14,9 +15,13 @@
 #ifndef CENOTE_TESTS_SEAM_H
 #define CENOTE_TESTS_SEAM_H
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum fault_mode {
 	FAULT_NONE, /* nothing is counted */
@@ -28,6 +33,7 @@ enum fault_mode {
 	FAULT_KILL_AFTER,    /* … just after it */
 	FAULT_STOP_BEFORE,   /* SIGSTOP; a byte to the alarm's descriptor comes first */
 	FAULT_STOP_AFTER,
+	FAULT_HOLD, /* of the library's own threads: the first step from `at` on waits for fault_release(); the alarm says so */
 	FAULT_MODES,
 };
 
@@ -55,6 +61,7 @@ struct fault_board {
 	_Atomic uint32_t second; /* … and once more */
 	_Atomic uint32_t hit_site, hit_error;
 	_Atomic uint32_t signal; /* 0, until either a thread is going to raise one, or the seam was disarmed first */
+	_Atomic uint32_t gate;   /* what a step that is held waits for: 1 */
 	_Atomic uint32_t hurry;  /* how many times faster than usual the clock goes; 0 is 1 */
 	_Atomic int64_t allocations;                        /* that the library has not freed */
 	_Alignas(8) unsigned char notes[FAULT_NOTES_BYTES]; /* the test's own */
@@ -71,7 +78,16 @@ static inline void fault_arm(struct fault_board *board, enum fault_mode mode, un
 	atomic_store(&board->hit, 0);
 	atomic_store(&board->second, 0);
 	atomic_store(&board->signal, FAULT_SIGNAL_NONE);
+	atomic_store(&board->gate, 0);
 	atomic_store(&board->mode, mode);
+}
+
+/* Nothing is held any more. */
+static inline void fault_release(struct fault_board *board)
+{
+	atomic_store(&board->mode, FAULT_NONE);
+	atomic_store(&board->gate, 1);
+	syscall(SYS_futex, &board->gate, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* True: the process has been killed or stopped, or will be in a moment; else nothing will happen any more. */
@@ -81,7 +97,10 @@ static inline bool fault_disarm(struct fault_board *board)
 	return atomic_exchange(&board->signal, FAULT_SIGNAL_NEVER) == FAULT_SIGNAL_RAISED;
 }
 
-/* In the process: its board and the sites, which descriptors lead to, and where an alarm is told of. For good. */
+/*
+ * In the process: its board and the sites, which descriptors lead to, and where an alarm is told of. For good. The
+ * thread that calls it is the program's; others are the library's.
+ */
 struct fault_board *fault_attach(int board_fd, int sites_fd, int alarm_fd);
 /* The calling thread's sentence is forgotten: what cenote_last_error() says then is what failed after that. */
 void fault_forget_sentence(void);

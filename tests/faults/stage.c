@@ -141,6 +141,7 @@ static const char *describe_hit(const struct stage *stage)
 		[FAULT_KILL_AFTER] = "killed after",
 		[FAULT_STOP_BEFORE] = "stopped before",
 		[FAULT_STOP_AFTER] = "stopped after",
+		[FAULT_HOLD] = "held at",
 	};
 	static char text[200];
 	size_t length = 0;
