@@ -4,31 +4,48 @@
  */
 #include "base/foreign.h"
 
+#include "base/guard.h"
+
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* The system, or a filter of the program's own calls, does not let us: never again. */
+static _Atomic bool is_forbidden;
+
+static CUresult refuse(const void *at, bool writes)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the host memory at %p cannot be %s", at,
+			writes ? "written" : "read");
+}
+
+static bool says_forbidden(int error)
+{
+	return error == EPERM || error == EACCES || error == ENOSYS;
+}
+
 static CUresult copy(char *to, const char *from, size_t bytes, bool writes)
 {
-	while (bytes) {
+	while (bytes && !atomic_load_explicit(&is_forbidden, memory_order_relaxed)) {
 		struct iovec near = {writes ? (char *)(uintptr_t)from : to, bytes};
 		struct iovec far = {writes ? to : (char *)(uintptr_t)from, bytes};
 		ssize_t done = writes ? process_vm_writev(getpid(), &near, 1, &far, 1, 0)
 				      : process_vm_readv(getpid(), &near, 1, &far, 1, 0);
-		if (done < 0 && (errno == EPERM || errno == ENOSYS)) {
-			memcpy(to, from, bytes);
-			return CUDA_SUCCESS;
+		if (done < 0 && says_forbidden(errno)) {
+			atomic_store_explicit(&is_forbidden, true, memory_order_relaxed);
+			break;
 		}
 		if (done <= 0)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "the host memory at %p cannot be %s", far.iov_base,
-					writes ? "written" : "read");
+			return refuse(far.iov_base, writes);
 		to += done;
 		from += done;
 		bytes -= (size_t)done;
 	}
+	if (bytes && !cn_guard_copy(to, from, bytes))
+		return refuse(writes ? to : from, writes);
 	return CUDA_SUCCESS;
 }
 

@@ -3,7 +3,8 @@
  * Foreign memory: what a program passes as a host pointer, which may not be there at all.
  *
  * The kernel copies it for us (process_vm_readv and process_vm_writev on ourselves) and says EFAULT where a plain copy
- * would end the program. Where the system forbids these two calls, a plain copy is what is left.
+ * would end the program, whatever the program has done to its signals. Where these two calls are forbidden, by a
+ * security module or a filter of system calls, we copy it ourselves, under a guard (base/guard.h).
  */
 #ifndef CN_BASE_FOREIGN_H
 #define CN_BASE_FOREIGN_H

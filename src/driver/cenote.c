@@ -4,6 +4,7 @@
  */
 #include "cenote/cenote.h"
 
+#include "base/guard.h"
 #include "device/cuda/library.h"
 #include "device/device.h"
 #include "share/control.h"
@@ -64,6 +65,8 @@ CENOTE_API CUresult cenote_driver_library(const char **ret_path)
 {
 	if (!ret_path)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the path: ret_path is NULL");
+	if (!cn_guard_check_write(ret_path, sizeof *ret_path, "ret_path"))
+		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = cn_cuda_open();
 	if (!result)
 		*ret_path = cn_cuda_path();

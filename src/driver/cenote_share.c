@@ -13,6 +13,7 @@
  */
 #include "driver/cenote_share.h"
 
+#include "base/guard.h"
 #include "share/descriptor.h"
 #include "share/letter.h"
 
@@ -50,6 +51,8 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 		return result;
 	if (!ret_pool)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the pool: ret_pool is NULL");
+	if (!cn_guard_check_write(ret_pool, sizeof *ret_pool, "ret_pool"))
+		return CUDA_ERROR_INVALID_VALUE;
 	result = cn_descriptor_receive(sock, &descriptor);
 	if (result)
 		return result;
@@ -119,6 +122,9 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 	if (!ret_block || !ret_ready)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the block or its event: ret_%s is NULL",
 				ret_block ? "ready" : "block");
+	if (!cn_guard_check_write(ret_block, sizeof *ret_block, "ret_block") ||
+	    !cn_guard_check_write(ret_ready, sizeof *ret_ready, "ret_ready"))
+		return CUDA_ERROR_INVALID_VALUE;
 	result = cn_letter_receive(sock, &block_letter, &body, NULL);
 	if (!result)
 		result = check_body(&body);
@@ -186,12 +192,17 @@ static CUresult list_importers(struct cn_export *export, cenote_importer *ret_im
 	struct cn_importer_facts *facts = calloc(room, sizeof *facts);
 	if (!facts)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what is known of %zu importers", room);
-	*ret_count = cn_export_importers(export, facts, room);
-	for (size_t i = 0; i < room && i < *ret_count; i++) {
+	size_t count = cn_export_importers(export, facts, room);
+	room = count < room ? count : room;
+	bool there = cn_guard_check_write(ret_importers, room * importer_bytes, "ret_importers");
+	for (size_t i = 0; there && i < room; i++) {
 		cenote_importer importer = describe(&facts[i]);
 		memcpy((char *)ret_importers + i * importer_bytes, &importer, importer_bytes);
 	}
 	free(facts);
+	if (!there)
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_count = count;
 	return CUDA_SUCCESS;
 }
 
@@ -209,6 +220,8 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an importer is described in %zu bytes, and there is room for %zu each at %p",
 				sizeof *ret_importers, importer_bytes, (void *)ret_importers);
+	if (!cn_guard_check_write(ret_count, sizeof *ret_count, "ret_count"))
+		return CUDA_ERROR_INVALID_VALUE;
 	struct cn_export *export = atomic_load(&pool->export);
 	if (export && room)
 		return list_importers(export, ret_importers, importer_bytes, room, ret_count);
@@ -238,6 +251,8 @@ CENOTE_API CUresult cenote_pool_watch(CUmemoryPool handle, int *ret_descriptor)
 		return result;
 	if (!ret_descriptor)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the descriptor: ret_descriptor is NULL");
+	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
+		return CUDA_ERROR_INVALID_VALUE;
 	return cn_export_watch(export, ret_descriptor);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "cenote/cenote.h"
 
+#include "base/guard.h"
 #include "pool/pool.h"
 #include "share/port_internal.h"
 #include "share/survey.h"
@@ -140,6 +141,9 @@ CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"a picture has 1 to %d cells, and there is room for %zu at %p", CENOTE_CELLS_MAX,
 				cell_count, (void *)ret_cells);
+	if (!cn_guard_check_write(ret_cells, cell_count * sizeof *ret_cells, "ret_cells") ||
+	    !cn_guard_check_write(ret_bytes, sizeof *ret_bytes, "ret_bytes"))
+		return CUDA_ERROR_INVALID_VALUE;
 	struct cn_survey_cell *cells = calloc(cell_count, sizeof *cells);
 	if (!cells)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a picture of %zu cells", cell_count);

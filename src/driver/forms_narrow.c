@@ -34,8 +34,6 @@
 #undef cuMemsetD8
 #undef cuModuleGetGlobal
 
-typedef unsigned int address32;
-
 /* No header declares these. */
 #define FORM(symbol, parameters)              \
 	CN_EXPORT CUresult symbol parameters; \
@@ -77,20 +75,20 @@ FORM(cuMemGetInfo, (unsigned int *free_bytes, unsigned int *total_bytes))
 	return refuse_pair(free_bytes, total_bytes);
 }
 
-FORM(cuMemAlloc, (address32 * pointer, unsigned int bytes))
+FORM(cuMemAlloc, (unsigned int *pointer, unsigned int bytes))
 {
 	(void)bytes;
 	return refuse_pair(pointer, NULL);
 }
 
 FORM(cuMemAllocPitch,
-     (address32 * pointer, unsigned int *pitch, unsigned int width, unsigned int rows, unsigned int element_bytes))
+     (unsigned int *pointer, unsigned int *pitch, unsigned int width, unsigned int rows, unsigned int element_bytes))
 {
 	(void)width, (void)rows, (void)element_bytes;
 	return refuse_pair(pointer, pitch);
 }
 
-FORM(cuMemFree, (address32 pointer))
+FORM(cuMemFree, (unsigned int pointer))
 {
 	CUresult result = refuse();
 
@@ -100,7 +98,7 @@ FORM(cuMemFree, (address32 pointer))
 	return result;
 }
 
-FORM(cuMemGetAddressRange, (address32 * base, unsigned int *bytes, address32 pointer))
+FORM(cuMemGetAddressRange, (unsigned int *base, unsigned int *bytes, unsigned int pointer))
 {
 	(void)pointer;
 	return refuse_pair(base, bytes);
@@ -114,13 +112,13 @@ FORM(cuMemAllocHost, (void **pointer, unsigned int bytes))
 	return refuse();
 }
 
-FORM(cuMemHostGetDevicePointer, (address32 * ret_pointer, void *pointer, unsigned int flags))
+FORM(cuMemHostGetDevicePointer, (unsigned int *ret_pointer, void *pointer, unsigned int flags))
 {
 	(void)pointer, (void)flags;
 	return refuse_pair(ret_pointer, NULL);
 }
 
-FORM(cuModuleGetGlobal, (address32 * pointer, unsigned int *bytes, CUmodule module, const char *name))
+FORM(cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodule module, const char *name))
 {
 	(void)module, (void)name;
 	return refuse_pair(pointer, bytes);

@@ -200,7 +200,8 @@ CUresult cn_gpu_take_over(void)
 		if (call && !call->function)
 			continue;
 		void *function = call ? call->function : driver_of_slot(&cn_slot_names[i]);
-		__atomic_store_n(&cn_slots[i], function ? function : (void *)absent, __ATOMIC_RELEASE);
+		void **leads = call && cn_behind[i] ? &cn_behind[i] : &cn_slots[i];
+		__atomic_store_n(leads, function ? function : (void *)absent, __ATOMIC_RELEASE);
 	}
 	cn_pools_go_on_gpu();
 	cn_on_gpu = true;

@@ -5,7 +5,8 @@
  * Every function of CUDA's that Cenote exports is a jump through its slot (made by scripts/generate_api.py; cn_slots).
  * At first all slots lead to the functions of this folder, which bear the prefix own_ as symbols. When cuInit() finds a
  * GPU, they are set anew: to the driver's function, so that such a call costs one jump; or to one of the gpu_… files,
- * which look at a call on its way to the driver; or they stay, for what is Cenote's: the pools.
+ * which look at a call on its way to the driver; or they stay, for what is Cenote's: the pools. Where our code runs,
+ * the caller's pointers are checked first; what is the driver's alone does with them what it does.
  *
  * gpu.c sets the slots; gpu_stream.c sees streams and contexts, gpu_capture.c captures, gpu_event.c events, and
  * gpu_callback.c what streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a
@@ -35,6 +36,12 @@ extern const struct cn_slot_name cn_slot_names[];
 extern void *cn_slots[];
 extern void *const cn_slots_entries[]; /* what programs call: the jumps */
 extern const size_t cn_slot_count;
+
+/*
+ * What a check of pointers calls when all are good, in the order of the slots; NULL: the slot leads to no check. At
+ * first a slot leads to its check, if it has one (src/pointers.list).
+ */
+extern void *cn_behind[];
 
 /* A call that is not simply the driver's. */
 struct cn_gpu_call {

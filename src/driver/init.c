@@ -6,6 +6,7 @@
  * stayed behind, so nothing of the parent's state may be used there. CUDA says the same; so the child gets an error,
  * which names the way out.
  */
+#include "base/guard.h"
 #include "driver/driver.h"
 #include "driver/gpu.h"
 
@@ -35,6 +36,7 @@ static CUresult start(void)
 	int error = pthread_atfork(NULL, NULL, after_fork);
 	if (error)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
+	cn_guard_install();
 	cn_device_count = count;
 	if (cn_device_ops != &cn_host_device_ops) {
 		result = cn_gpu_take_over();

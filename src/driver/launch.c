@@ -6,6 +6,7 @@
  */
 #include "driver/kernel.h"
 
+#include "base/guard.h"
 #include "cenote/cudaProfiler.h"
 
 #include <inttypes.h>
@@ -74,9 +75,15 @@ static CUresult read_extra(void **extra, char **ret_buffer, size_t *ret_bytes)
 	char *buffer = NULL;
 	const size_t *bytes = NULL;
 
-	for (int i = 0; extra[2 * i] != CU_LAUNCH_PARAM_END; i++) {
-		if (i == PAIRS_MAX)
+	for (int i = 0;; i++) {
+		if (i > PAIRS_MAX)
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra does not end with CU_LAUNCH_PARAM_END");
+		if (!cn_guard_check_read(&extra[2 * i], sizeof *extra, "extra"))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (extra[2 * i] == CU_LAUNCH_PARAM_END)
+			break;
+		if (!cn_guard_check_read(&extra[2 * i + 1], sizeof *extra, "extra"))
+			return CUDA_ERROR_INVALID_VALUE;
 		if (extra[2 * i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
 			buffer = extra[2 * i + 1];
 		else if (extra[2 * i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
@@ -84,6 +91,8 @@ static CUresult read_extra(void **extra, char **ret_buffer, size_t *ret_bytes)
 		else
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra has the word %p", extra[2 * i]);
 	}
+	if (!cn_guard_check_read(bytes, sizeof *bytes, "the size in extra"))
+		return CUDA_ERROR_INVALID_VALUE;
 	*ret_buffer = buffer;
 	*ret_bytes = bytes ? *bytes : 0;
 	return CUDA_SUCCESS;
@@ -107,6 +116,15 @@ static CUresult unpack(const struct cn_kernel *kernel, char *buffer, size_t byte
 	return CUDA_SUCCESS;
 }
 
+/* The device copies them, and takes for granted that they are there. */
+static CUresult check_arguments(const struct cn_kernel *kernel, void *const *arguments)
+{
+	for (unsigned int i = 0; i < kernel->parameter_count; i++)
+		if (!cn_guard_check_read(arguments[i], kernel->parameter_bytes[i], "an argument of the kernel"))
+			return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
 static CUresult find_arguments(const struct cn_kernel *kernel, void **params, void **extra,
 			       void *arguments[CN_KERNEL_PARAMETERS_MAX])
 {
@@ -124,6 +142,8 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 	if (kernel->parameter_count && !params)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s has %u parameters, and the launch no arguments",
 				kernel->name, kernel->parameter_count);
+	if (!cn_guard_check_read(params, kernel->parameter_count * sizeof *params, "kernelParams"))
+		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
 		if (!params[i])
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s: argument %u is NULL", kernel->name, i);
@@ -173,6 +193,8 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 	CUresult result = check_shape(function, place->context->device, launch);
 	if (!result)
 		result = find_arguments(&function->kernel, params, extra, arguments);
+	if (!result)
+		result = check_arguments(&function->kernel, arguments);
 	if (result)
 		return result;
 	launch->kernel = &function->kernel;
@@ -259,6 +281,8 @@ CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fun
 		return result;
 	if (!config || (config->numAttrs && !config->attrs))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a launch without configuration, or without its attributes");
+	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof *config->attrs, "attrs"))
+		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
 		result = check_attribute(config, &config->attrs[i]);
 	if (result)

@@ -7,6 +7,7 @@
  * advice, in order and without gaps, that begins as one. A change splits at most two of them; it brings the two records
  * for that along, so nothing is allocated under the registry's lock, and takes away those that became equal.
  */
+#include "base/guard.h"
 #include "driver/memory.h"
 #include "driver/pool.h"
 
@@ -380,7 +381,7 @@ static void list_accessed_by(const struct cn_advice *answer, int *ret_devices, s
 		ret_devices[used++] = CU_DEVICE_INVALID;
 }
 
-static CUresult check_attribute(const void *ret_data, size_t data_bytes, CUmem_range_attribute attribute)
+static CUresult check_attribute(void *ret_data, size_t data_bytes, CUmem_range_attribute attribute)
 {
 	if (!ret_data)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the attribute: data is NULL");
@@ -391,6 +392,8 @@ static CUresult check_attribute(const void *ret_data, size_t data_bytes, CUmem_r
 							    : data_bytes != sizeof(int))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d does not fit in %zu bytes", (int)attribute,
 				data_bytes);
+	if (!cn_guard_check_write(ret_data, data_bytes, "data"))
+		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
 

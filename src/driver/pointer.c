@@ -6,6 +6,7 @@
  * cuPointerGetAttributes() answers it with a default, since it is how programs find out whether an address is CUDA's at
  * all.
  */
+#include "base/guard.h"
 #include "device/cuda/library.h"
 #include "driver/gpu.h"
 #include "driver/memory.h"
@@ -236,6 +237,8 @@ CN_EXPORT CUresult cuPointerGetAttribute(void *ret_data, CUpointer_attribute att
 	if (!cn_memory_find(pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx was neither allocated nor registered", pointer);
 	struct answer answer = find_answer(&memory, attribute, pointer);
+	if (!cn_guard_check_write(ret_data, answer.bytes, "data"))
+		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(ret_data, answer.value, answer.bytes);
 	if (answer.result == CUDA_ERROR_INVALID_CONTEXT)
 		return cn_error(answer.result, "no context is current to this thread");
@@ -262,6 +265,8 @@ CN_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribut
 	cn_memory_find(pointer, &memory);
 	for (unsigned int i = 0; i < count; i++) {
 		struct answer answer = find_answer(&memory, attributes[i], pointer);
+		if (!cn_guard_check_write(ret_data[i], answer.bytes, "an address in data"))
+			return CUDA_ERROR_INVALID_VALUE;
 		memcpy(ret_data[i], answer.value, answer.bytes);
 	}
 	return CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 #include "driver/pool.h"
 
 #include "base/descriptor.h"
+#include "base/guard.h"
 #include "share/export.h"
 #include "share/fabric.h"
 #include "share/import.h"
@@ -247,9 +248,12 @@ CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUde
 			CUDA_ERROR_INVALID_VALUE,
 			"the block's pool has not been exported: cuMemPoolExportToShareableHandle() comes first");
 	result = cn_export_pointer(export, (void *)(uintptr_t)pointer, &data);
-	if (!result)
-		memcpy(ret_data, &data, sizeof data);
-	return result;
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	if (!cn_guard_copy_64(ret_data, &data)) /* it may be exported again: nothing has to be undone */
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out: the memory at %p cannot be written",
+				(void *)ret_data);
+	return CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle, CUmemPoolPtrExportData *data)
@@ -262,7 +266,9 @@ CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool
 		return result;
 	if (!ret_pointer || !data || !handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
-	*ret_pointer = 0;
+	if (!cn_guard_put(ret_pointer, 0))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr_out: the memory at %p cannot be written",
+				(void *)ret_pointer);
 	result = cn_pool_get(handle, &pool);
 	if (result)
 		return result;

@@ -6,6 +6,7 @@
  * taken and nothing is recorded. (Blocks with advice of their own are the exception; they are counted, and while
  * there are none a free need not look what it frees.)
  */
+#include "base/guard.h"
 #include "driver/cenote_share.h"
 #include "driver/gpu_calls.h"
 
@@ -135,7 +136,9 @@ static inline CUresult enter_allocation(CUdeviceptr *ret_pointer)
 		return result;
 	if (!ret_pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
-	*ret_pointer = 0;
+	if (__builtin_expect(!cn_guard_put(ret_pointer, 0), 0))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr: the memory at %p cannot be written",
+				(void *)ret_pointer);
 	return CUDA_SUCCESS;
 }
 
@@ -376,6 +379,8 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	if (!ret_statistics || room_bytes > sizeof *ret_statistics)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are %zu bytes of statistics, and room for %zu at %p",
 				sizeof *ret_statistics, room_bytes, (void *)ret_statistics);
+	if (!cn_guard_check_write(ret_statistics, room_bytes, "ret_statistics"))
+		return CUDA_ERROR_INVALID_VALUE;
 	cn_pool_look_again(pool);
 	cn_pool_numbers(pool->pool, &numbers);
 	cenote_pool_statistics statistics = {
@@ -416,6 +421,8 @@ CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, siz
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no room for a line of the picture: it takes %d bytes",
 				COLUMNS + 2);
 	lines = lines < LINES_MAX ? lines : LINES_MAX;
+	if (!cn_guard_check_write(ret_text, lines * (COLUMNS + 1) + 1, "ret_text"))
+		return CUDA_ERROR_INVALID_VALUE;
 	cn_pool_draw(pool->pool, cells, lines * COLUMNS);
 	for (size_t line = 0; line < lines; line++) {
 		memcpy(ret_text, cells + line * COLUMNS, COLUMNS);

@@ -6,8 +6,8 @@
 
 #if CN_HAS_JUMPS
 	JUMPS	cn_slots
-	.macro SLOT name
-	JUMP	cn_slots, \name, own_\name
+	.macro SLOT name, target
+	JUMP	cn_slots, \name, \target
 	.endm
 #include "slots.inc"
 	JUMPS_END cn_slots

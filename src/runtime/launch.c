@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/guard.h"
 #include "driver/kernel.h"
 
 /* More than there are kinds of attributes; some may be given twice or be there to be ignored. */
@@ -96,6 +97,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 		.attrs = config->numAttrs > 0 ? attributes : NULL,
 		.numAttrs = config->numAttrs,
 	};
+	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof attributes[0], "attrs"))
+		return cn_runtime_error(cudaErrorInvalidValue);
 	if (config->numAttrs > 0)
 		memcpy(attributes, config->attrs, config->numAttrs * sizeof attributes[0]);
 	return launch_result(cuLaunchKernelEx(&converted, function, args, NULL), &converted);

@@ -7,6 +7,8 @@
  */
 #include "runtime/runtime.h"
 
+#include "base/guard.h"
+
 #include <stddef.h>
 
 _Static_assert(sizeof(struct cudaMemPoolProps) == sizeof(CUmemPoolProps) &&
@@ -125,32 +127,42 @@ cudaError_t cudaMemPoolImportPointer(void **ptr, cudaMemPool_t memPool, struct c
 
 /* ---- Allocation in stream order --------------------------------------------------------------------------------- */
 
+/* Nothing was allocated, because that was asked for or for a failure: the pointer is NULL. */
+static __attribute__((noinline)) cudaError_t put_nothing(void **pointer, CUresult result)
+{
+	if (!cn_guard_check_write(pointer, sizeof *pointer, "devPtr"))
+		return cn_runtime_error(cudaErrorInvalidValue);
+	if (pointer)
+		*pointer = NULL;
+	return cn_runtime_result(result);
+}
+
 cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
 {
 	CUresult result = cn_runtime_context();
-	CUdeviceptr pointer = 0;
 
 	if (!result && !devPtr)
 		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocAsync: nowhere to put the pointer");
-	if (!result && size > 0)
-		result = cuMemAllocAsync(&pointer, size, hStream);
-	if (devPtr)
-		*devPtr = result ? NULL : (void *)(uintptr_t)pointer;
-	return cn_runtime_result(result);
+	if (!result && size > 0) {
+		result = cuMemAllocAsync((CUdeviceptr *)(void *)devPtr, size, hStream);
+		if (!result)
+			return cudaSuccess;
+	}
+	return put_nothing(devPtr, result);
 }
 
 cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool, cudaStream_t stream)
 {
 	CUresult result = cn_runtime_context();
-	CUdeviceptr pointer = 0;
 
 	if (!result && !ptr)
 		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocFromPoolAsync: nowhere to put the pointer");
-	if (!result && size > 0)
-		result = cuMemAllocFromPoolAsync(&pointer, size, memPool, stream);
-	if (ptr)
-		*ptr = result ? NULL : (void *)(uintptr_t)pointer;
-	return cn_runtime_result(result);
+	if (!result && size > 0) {
+		result = cuMemAllocFromPoolAsync((CUdeviceptr *)(void *)ptr, size, memPool, stream);
+		if (!result)
+			return cudaSuccess;
+	}
+	return put_nothing(ptr, result);
 }
 
 cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)

@@ -3,6 +3,8 @@
  * A descriptor over a Unix socket: a letter (letter.h) without a body.
  */
 #include "share/descriptor.h"
+
+#include "base/guard.h"
 #include "share/letter.h"
 
 static const struct cn_letter_kind kind = {
@@ -20,5 +22,7 @@ CUresult cn_descriptor_receive(int sock, int *ret_descriptor)
 {
 	if (!ret_descriptor)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the descriptor: ret_descriptor is NULL");
+	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
+		return CUDA_ERROR_INVALID_VALUE;
 	return cn_letter_receive(sock, &kind, NULL, ret_descriptor);
 }

@@ -3,6 +3,7 @@
  * Imported pointers: holding, counting, finding and letting go. See import.h for the idea, control.h for the order of
  * loads and stores.
  */
+#include "base/guard.h"
 #include "share/import_internal.h"
 
 /* How long an import may take whose parts the exporter hands over one by one, and how often one may come in vain. */
@@ -256,7 +257,9 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 	struct cn_export_data copy;
 	uint64_t missing = 0;
 
-	memcpy(&copy, data, sizeof copy); /* the caller's may be shared memory, and change */
+	_Static_assert(sizeof copy == CN_GUARD_HANDLE_BYTES, "what a guarded copy copies");
+	if (!cn_guard_copy_64(&copy, data)) /* the caller's may be shared memory, and change */
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData: the memory at %p cannot be read", data);
 	cn_lock(&import->lock);
 	CUresult result = check_data(&copy);
 	if (!result)

@@ -163,13 +163,23 @@ class Pages:
         assert not wrong and len(quoted) > 40, f"{len(quoted)} sentences; nobody says:\n" + "\n".join(wrong)
         return f"{len(quoted)} sentences"
 
+    def pointers_are_those_of_the_calls(self):
+        """The table of docs/pointers.md is the one that is made from the headers and src/pointers.list."""
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder) / "pointers.md"
+            subprocess.run([sys.executable, self.root / "scripts/generate_pointers.py", "table", self.root, made],
+                           check=True)
+            assert made.read_text() == self.page("pointers.md"), \
+                "`scripts/generate_pointers.py table . docs/pointers.md` puts the page right"
+
 
 def main(root, *compiler):
     """Runs all tests; True when all passed."""
     pages = Pages(Path(root).resolve(), compiler)
     return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
                              pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
-                             pages.environment_has_all_variables, pages.errors_are_what_is_said))
+                             pages.environment_has_all_variables, pages.errors_are_what_is_said,
+                             pages.pointers_are_those_of_the_calls))
 
 
 if __name__ == "__main__":

@@ -445,7 +445,8 @@ TEST(calls_by_name_pass_through_us)
 				passes |= strcmp(call->symbol, slot->symbol) == 0;
 		if (!passes)
 			continue;
-		ASSERT_EQ(call_of(slot->symbol)->function, cn_slots[i]);
+		/* The slot of a call with pointers leads to their check, and that to the function. */
+		ASSERT_EQ(call_of(slot->symbol)->function, cn_behind[i] ? cn_behind[i] : cn_slots[i]);
 		ASSERT_EQ(cn_slots_entries[i], by_name(slot->name, slot->since, slot->per_thread));
 	}
 }

@@ -225,6 +225,34 @@ TEST(arguments_come_in_a_buffer)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* Goal: words of extra, what they point to, and the buffer itself may not be there. */
+TEST(extra_may_lead_nowhere)
+{
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), bytes = 64;
+	CUfunction function;
+
+	make_context();
+	char *page = mmap(NULL, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE((void *)MAP_FAILED, (void *)page);
+	char *gone = page + page_bytes;
+	ASSERT_SYS(mprotect(gone, page_bytes, PROT_NONE));
+	ASSERT_OK(cn_function_of_address((void *)store_mixed, &function));
+	void *no_size[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, page, CU_LAUNCH_PARAM_BUFFER_SIZE, gone,
+			   CU_LAUNCH_PARAM_END};
+	void *no_buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, gone - 8, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+			     CU_LAUNCH_PARAM_END};
+	void **half = (void **)(void *)(gone - sizeof(void *)), **pair = half - 1;
+	*half = CU_LAUNCH_PARAM_BUFFER_POINTER;
+	void **wrong[] = {no_size, no_buffer, half, (void **)(void *)gone};
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE,
+			     cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, wrong[i]));
+	pair[0] = CU_LAUNCH_PARAM_BUFFER_POINTER; /* a pair that is whole, and nothing behind it */
+	pair[1] = page;
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, pair));
+	munmap(page, 2 * page_bytes);
+}
+
 /* Goal: a NULL among the arguments is an error, not a crash. */
 TEST(null_argument_is_refused)
 {

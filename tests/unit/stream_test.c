@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/table.h"
 #include "cenote/cenote.h"
 #include "gate.h"
 

@@ -195,9 +195,6 @@ void cn_host_view_free(struct cn_view *view);
 /* Ask the system for memory of a node, if the machine has more than one; the file remembers it. */
 void cn_host_place(int node, void *address, size_t bytes);
 
-/* fault.c: call body(data); false when it touched memory that is not there, or may not be touched so. */
-bool cn_host_guarded(void (*body)(void *data), void *data);
-
 /* config.c: what the environment says of the devices. */
 CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 bool cn_host_without(const char *capability);

@@ -5,6 +5,7 @@
  * The executor that drives the stream works on its own launch, and a team of one thread for each further core helps
  * with whatever launches there are, oldest first. A launch of one block needs no help.
  */
+#include "base/guard.h"
 #include "base/thread.h"
 #include "device/host/host.h"
 
@@ -108,7 +109,7 @@ static void work(struct job *job)
 
 	if (shared_bytes && !share.shared)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (!cn_host_guarded(take_blocks, &share))
+	else if (!cn_guard_run(take_blocks, &share))
 		result = CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (result) {
 		atomic_store(&job->result, result);

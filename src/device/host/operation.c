@@ -5,6 +5,7 @@
  * After a failure what touches memory is left out. What others count on is done all the same: callbacks are told, the
  * library's own notes are taken, and a record of a signal comes to its end.
  */
+#include "base/guard.h"
 #include "device/host/host.h"
 
 #include <stdlib.h>
@@ -103,7 +104,7 @@ static CUresult touch(const struct cn_operation *operation)
 {
 	struct touch touch = {operation, CUDA_SUCCESS};
 
-	if (!cn_host_guarded(touch_guarded, &touch))
+	if (!cn_guard_run(touch_guarded, &touch))
 		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation touched memory that is not there any more");
 	return touch.result;
 }

@@ -15,6 +15,7 @@
  * A queue is resumed by whoever takes its item off the list: the poller, or a thread that wants to wait for the signal
  * itself. Locks: a queue's, then the poller's.
  */
+#include "base/guard.h"
 #include "base/thread.h"
 #include "device/host/host.h"
 
@@ -85,7 +86,7 @@ bool cn_host_value_reached(const struct cn_operation *operation)
 	uint64_t wanted = operation->wait_value.value, mask = wide ? UINT64_MAX : UINT32_MAX;
 	struct look look = {operation, 0};
 
-	if (!cn_host_guarded(look_guarded, &look))
+	if (!cn_guard_run(look_guarded, &look))
 		return true; /* the queue finds out when it goes on */
 	switch (operation->wait_value.flags & 3) {
 	case CU_STREAM_WAIT_VALUE_GEQ: /* on a circle: the difference is not negative */
