@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -32,6 +33,21 @@ static CUresult explain(const char *doing)
 			"the system refused to %s: %s", doing, strerror(error));
 }
 
+CUresult cn_file_grow(int fd, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (!getrlimit(RLIMIT_FSIZE, &limit) && bytes > limit.rlim_cur)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+				"a memory file of %zu bytes is larger than the program's files may be: raise its limit "
+				"of %llu bytes (ulimit -f)",
+				bytes, (unsigned long long)limit.rlim_cur);
+	if (ftruncate(fd, (off_t)bytes))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "a memory file of %zu bytes was refused: %s", bytes,
+				strerror(errno));
+	return CUDA_SUCCESS;
+}
+
 CUresult cn_segment_make(const char *name, size_t bytes, struct cn_segment *ret_segment)
 {
 	struct cn_segment segment = {.bytes = bytes};
@@ -40,9 +56,10 @@ CUresult cn_segment_make(const char *name, size_t bytes, struct cn_segment *ret_
 	segment.fd = cn_descriptor_raise(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (segment.fd < 0)
 		return explain("make shared memory");
-	segment.address = MAP_FAILED;
-	if (!ftruncate(segment.fd, (off_t)bytes))
-		segment.address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.fd, 0);
+	result = cn_file_grow(segment.fd, bytes);
+	if (result)
+		goto err_close;
+	segment.address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, segment.fd, 0);
 	if (segment.address == MAP_FAILED) {
 		result = explain("map shared memory");
 		goto err_close;

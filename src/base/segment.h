@@ -37,6 +37,12 @@ bool cn_file_is_memory(int fd);
 /* The same, and what it is: with as few questions to the system as it takes. */
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
+/*
+ * Give a new memory file its size. CUDA_ERROR_OUT_OF_MEMORY: the system refuses, or the process may not have files so
+ * large (RLIMIT_FSIZE); asking all the same would end it with SIGXFSZ.
+ */
+CUresult cn_file_grow(int fd, size_t bytes);
+
 /* Has its writer let go of it, in every process that might still have it mapped? From then on it never changes. */
 bool cn_segment_is_final(const struct cn_segment *segment);
 

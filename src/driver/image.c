@@ -7,6 +7,7 @@
 #include "driver/memory.h"
 
 #include "base/foreign.h"
+#include "base/segment.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -173,6 +174,7 @@ CUresult cn_image_copy(const struct cn_image *image, uint64_t bytes, int *ret_co
 	if (copy < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no memory file for the copy of a module: %s",
 				strerror(errno));
+	result = cn_file_grow(copy, bytes); /* writing would do, but not where files may not be so large */
 	for (uint64_t offset = 0; offset < bytes && !result; offset += COPY_BYTES) {
 		size_t step = bytes - offset < COPY_BYTES ? (size_t)(bytes - offset) : COPY_BYTES;
 		result = read_all(image, offset, buffer, step);

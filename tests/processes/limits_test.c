@@ -241,6 +241,68 @@ TEST(few_addresses, .timeout_ms = 60000)
 	tour_end(&tour);
 }
 
+/* ---- The size of files ------------------------------------------------------------------------------------------- */
+
+static const struct reasons small_files = {{"ulimit -f"}};
+
+/* Goal: a process whose files may not be large is told so, and is not ended by SIGXFSZ. */
+TEST(small_files_alone, .timeout_ms = 60000)
+{
+	static struct tour tour;
+	struct rlimit before, limit;
+	unsigned refused, levels = 0;
+	rlim_t bytes = 0;
+	char under[64];
+
+	tour_prepare();
+	tour_begin(&tour);
+	tour_must(&tour);
+	leaks_start_here();
+	ASSERT_SYS(getrlimit(RLIMIT_FSIZE, &before));
+	do {
+		snprintf(under, sizeof under, "files of %llu bytes", (unsigned long long)bytes);
+		limit = before;
+		limit.rlim_cur = bytes;
+		ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &limit));
+		tour_make(&tour);
+		ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &before));
+		refused = check_reasons(&tour, &small_files, under);
+		tour_must(&tour);
+		ASSERT(levels++ || refused);
+		bytes = bytes ? bytes * 4 : 4096;
+		ASSERT_LT(bytes, (rlim_t)1 << 50);
+	} while (refused);
+	printf("%u levels; with files of %llu bytes nothing was refused\n", levels, (unsigned long long)bytes / 4);
+	tour_end(&tour);
+}
+
+/* The same before anything was shared: what is made once a process cannot be made. */
+ROLE(first_small_files)
+{
+	struct rlimit limit;
+	struct tour tour;
+
+	leaks_watch(0);
+	tour_begin(&tour);
+	ASSERT_SYS(getrlimit(RLIMIT_FSIZE, &limit));
+	struct rlimit small = {.rlim_cur = (rlim_t)atoll(argv[0]), .rlim_max = limit.rlim_max};
+	ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &small));
+	tour_make(&tour);
+	ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &limit));
+	check_reasons(&tour, &small_files, "small files at the start");
+	tour_must(&tour);
+	tour_end(&tour);
+}
+
+TEST(small_files_at_the_start, .timeout_ms = 60000)
+{
+	static const char *const sizes[] = {"0", "4096", "1048576", "1073741824"};
+
+	tour_prepare();
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		peer_wait(peer_start("first_small_files", sizes[i]));
+}
+
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 enum { GROUP_BYTES = 256 << 20, PIECE_BYTES = 8 << 20, PIECES = GROUP_BYTES / PIECE_BYTES };

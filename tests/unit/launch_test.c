@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -534,6 +535,30 @@ TEST(module_from_memory)
 	ASSERT_OK(cuModuleUnload(first));
 	ASSERT_OK(cuModuleUnload(second));
 	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: a module that is larger than files may be is an error; the program is not ended by SIGXFSZ. */
+TEST(module_larger_than_files_may_be)
+{
+	struct rlimit before, limit;
+	CUmodule module;
+	size_t bytes, mapped_bytes;
+
+	make_context();
+	char *image = map_module(&bytes, &mapped_bytes);
+	ASSERT_SYS(getrlimit(RLIMIT_FSIZE, &before));
+	limit = before;
+	limit.rlim_cur = bytes / 2;
+	ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &limit));
+	CUresult result = cuModuleLoadData(&module, image);
+	ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &before));
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, result);
+	ASSERT_CONTAINS("ulimit -f", cn_last_error());
+	ASSERT_OK(cuModuleLoadData(&module, image));
+	ASSERT_EQ(6, run_read_counter(module));
+	ASSERT_OK(cuModuleUnload(module));
+	ASSERT_OK(cuCtxDestroy(context));
+	ASSERT_SYS(munmap((void *)((uintptr_t)image / 4096 * 4096), mapped_bytes));
 }
 
 static void write_file(const char *path, const void *bytes, size_t count)

@@ -13,6 +13,7 @@
 #include "device/host/host.h"
 
 #include "base/map.h"
+#include "base/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,9 +101,11 @@ CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd)
 	}
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no memory file could be made: %s", strerror(errno));
-	if (ftruncate(fd, (off_t)bytes) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-		CUresult result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "a memory file of %zu bytes was refused: %s",
-					   bytes, strerror(errno));
+	CUresult result = cn_file_grow(fd, bytes);
+	if (!result && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "a memory file of %zu bytes could not be sealed: %s", bytes,
+				  strerror(errno));
+	if (result) {
 		close(fd);
 		return result;
 	}
