@@ -14,7 +14,7 @@ static _Thread_local bool is_hushed;
 
 static bool log_wanted(void)
 {
-	const char *level = getenv("CENOTE_LOG");
+	const char *level = secure_getenv("CENOTE_LOG");
 
 	return level && strcmp(level, "debug") == 0;
 }

@@ -17,7 +17,7 @@ CUresult cn_device_choice(enum cn_device_choice *ret_choice)
 {
 	static const char *const names[] = {
 		[CN_DEVICE_AUTO] = "auto", [CN_DEVICE_HOST] = "host", [CN_DEVICE_CUDA] = "cuda"};
-	const char *wanted = cn_device_wanted ? cn_device_wanted : getenv("CENOTE_DEVICE");
+	const char *wanted = cn_device_wanted ? cn_device_wanted : secure_getenv("CENOTE_DEVICE");
 
 	if (!wanted || !*wanted)
 		wanted = names[CN_DEVICE_AUTO];

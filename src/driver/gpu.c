@@ -54,7 +54,7 @@ enum { TABLE_COUNT = sizeof tables / sizeof tables[0], FIRST_OF_POOLS = 1 };
 /* CENOTE_POOLS: whose the pools are. */
 static CUresult read_pools(bool *ret_drivers)
 {
-	const char *pools = getenv("CENOTE_POOLS");
+	const char *pools = secure_getenv("CENOTE_POOLS");
 
 	if (pools && *pools && strcmp(pools, "cenote") != 0 && strcmp(pools, "driver") != 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "CENOTE_POOLS is '%s'; it takes cenote or driver", pools);

@@ -78,7 +78,7 @@ static CUresult read_path(const char *variable, const char *named, char ret_path
 /* NULL: nothing is. */
 static const char *named_by(const char *variable)
 {
-	const char *named = getenv(variable);
+	const char *named = secure_getenv(variable);
 
 	return named && *named ? named : NULL;
 }

@@ -80,7 +80,7 @@ static bool has_nodes(void)
 
 static CUresult open_directory(const char **ret_path, int *ret_fd)
 {
-	const char *path = getenv("CENOTE_IMEX_DIR");
+	const char *path = secure_getenv("CENOTE_IMEX_DIR");
 
 	if ((!path || !*path) && has_nodes())
 		path = "/dev/nvidia-caps-imex-channels";

@@ -33,12 +33,12 @@ static bool list_has(const char *list, const char *word)
 
 bool cn_host_without(const char *capability)
 {
-	return list_has(getenv("CENOTE_HOST_WITHOUT"), capability);
+	return list_has(secure_getenv("CENOTE_HOST_WITHOUT"), capability);
 }
 
 static CUresult check_without(void)
 {
-	const char *list = getenv("CENOTE_HOST_WITHOUT");
+	const char *list = secure_getenv("CENOTE_HOST_WITHOUT");
 
 	while (list && *list) {
 		size_t length = strcspn(list, ",");
@@ -138,7 +138,7 @@ static size_t cgroup_limit(void)
 
 static CUresult memory_bytes(size_t *ret_bytes)
 {
-	const char *text = getenv("CENOTE_HOST_MEMORY");
+	const char *text = secure_getenv("CENOTE_HOST_MEMORY");
 	size_t granularity = 2 * 1024 * 1024, bytes;
 
 	if (!text || !*text) {
@@ -160,7 +160,7 @@ static CUresult memory_bytes(size_t *ret_bytes)
 
 static CUresult device_count(int *ret_count)
 {
-	const char *text = getenv("CENOTE_HOST_DEVICES");
+	const char *text = secure_getenv("CENOTE_HOST_DEVICES");
 	char *end;
 
 	if (!text || !*text) {
@@ -229,7 +229,7 @@ static int named_device(const struct cn_device *all, int count, const char *entr
 
 static int choose_visible(const struct cn_device *all, int count, struct cn_device *chosen)
 {
-	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+	const char *list = secure_getenv("CUDA_VISIBLE_DEVICES");
 	bool taken[CN_DEVICE_MAX] = {false};
 	int chosen_count = 0;
 
