@@ -2,23 +2,35 @@
 /*
  * Grace periods, one after the other: see grace.h. The device says when one is over; here they are counted.
  *
- * The lock is held while the device is asked, which takes microseconds. Callers may hold the pools' lock.
+ * The lock is held while the device is asked, which takes microseconds. Callers may hold the pools' lock. Where a
+ * ticket does not pass at once, a thread looks, less often each time, until the last one has; if none can be started,
+ * the next call looks.
  */
 #include "device/grace.h"
 
+#include "base/thread.h"
 #include "device/device.h"
+
+enum {
+	LOOK_NS_MIN = 1000000,
+	LOOK_NS_MAX = 100000000,
+	STOP_NS_MAX = 1000000000, /* how long the end of the process waits for the thread */
+};
 
 static struct {
 	struct cn_lock lock;
 	uint64_t begun;  /* the number of the period that runs, or of the last one */
 	uint64_t ended;  /* `begun`, or one less */
 	uint64_t wanted; /* the last ticket */
+	_Atomic bool stopping;
+	_Atomic uint32_t running; /* the thread does; changes from 1 to 0 under the lock */
+	void (*function)(void);   /* set once, before the thread is started */
 } grace;
 
 /* End the period that runs, if it is over, and begin the next one, if a ticket wants it. Locked. */
 static void advance_locked(void)
 {
-	for (;;) {
+	while (!atomic_load(&grace.stopping)) {
 		if (grace.begun > grace.ended) {
 			if (!cn_device_ops->grace_is_over())
 				return;
@@ -30,13 +42,70 @@ static void advance_locked(void)
 	}
 }
 
+/* ---- The thread ---- */
+
+static bool is_needed_locked(void)
+{
+	return grace.ended < grace.wanted && !atomic_load(&grace.stopping);
+}
+
+static void *watch(void *unused)
+{
+	static _Atomic uint32_t never;
+	uint64_t passed, seen = 0;
+	int64_t pause_ns = LOOK_NS_MIN;
+	bool needed;
+
+	(void)unused;
+	do {
+		cn_futex_wait(&never, 0, pause_ns);
+		passed = cn_grace_passed();
+		pause_ns = passed == seen ? 2 * pause_ns : LOOK_NS_MIN;
+		pause_ns = pause_ns < LOOK_NS_MAX ? pause_ns : LOOK_NS_MAX;
+		if (passed != seen && !atomic_load(&grace.stopping))
+			grace.function();
+		seen = passed;
+		cn_lock(&grace.lock);
+		needed = is_needed_locked(); /* also for tickets that the function has taken */
+		if (!needed)
+			atomic_store(&grace.running, 0);
+		cn_unlock(&grace.lock);
+	} while (needed);
+	cn_futex_wake(&grace.running, INT32_MAX);
+	return NULL;
+}
+
+void cn_grace_call(void (*function)(void))
+{
+	cn_lock(&grace.lock);
+	grace.function = function;
+	cn_unlock(&grace.lock);
+}
+
+void cn_grace_stop(void)
+{
+	uint64_t begin_ns = cn_device_ops->time_ns();
+
+	cn_lock(&grace.lock); /* who has it is in the driver */
+	atomic_store(&grace.stopping, true);
+	cn_unlock(&grace.lock);
+	/* A driver that does not come back must not keep the process from ending. */
+	while (atomic_load(&grace.running) && cn_device_ops->time_ns() - begin_ns < STOP_NS_MAX)
+		cn_futex_wait(&grace.running, 1, STOP_NS_MAX);
+}
+
+/* ---- Tickets ---- */
+
 uint64_t cn_grace_ticket(void)
 {
 	cn_lock(&grace.lock);
 	uint64_t ticket = grace.begun + 1;
 	grace.wanted = ticket;
 	advance_locked();
+	bool start = is_needed_locked() && grace.function && !atomic_exchange(&grace.running, 1);
 	cn_unlock(&grace.lock);
+	if (start && !cn_thread_start(watch, NULL))
+		atomic_store(&grace.running, 0); /* then the next call looks */
 	return ticket;
 }
 

@@ -8,8 +8,8 @@
  * away asks for a ticket first, and does it when the ticket has passed: all work that this process had given to the
  * device, in whichever stream, when the ticket was taken is done by then.
  *
- * Nobody waits for a ticket. Who cannot go on keeps it and asks again: the service thread after a while, a pool with
- * its next call. With nothing under way a ticket passes at once.
+ * Nobody waits for a ticket. With nothing under way it passes at once. Else its owner asks again: the service thread
+ * after a while; a pool with its next call, or when a thread that runs only meanwhile has seen a period end.
  *
  * One period runs at a time (cn_device_ops.grace_begin). It covers what was under way when it began, so a ticket that
  * is taken while one runs is the next one's. Tickets pass in their order.
@@ -23,5 +23,12 @@
 uint64_t cn_grace_ticket(void);
 /* The last ticket that has passed. May ask the device. */
 uint64_t cn_grace_passed(void);
+/*
+ * Have a function called, by another thread and without a lock, when tickets have passed that had not when they were
+ * taken. There is one such function, for good.
+ */
+void cn_grace_call(void (*function)(void));
+/* From now on nothing passes, and that thread does not run: the process ends, and the driver with it. */
+void cn_grace_stop(void);
 
 #endif

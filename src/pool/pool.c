@@ -267,6 +267,23 @@ void cn_pools_settle(struct cn_point point)
 	cn_pools_reap();
 }
 
+/* Work that was under way is done: what waited for that can go. Pools that end give all they have. */
+static void let_leave(void)
+{
+	cn_lock(&pools.lock);
+	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
+		if (!atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+			continue;
+		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
+		cn_unlock(&pools.lock);
+		cn_pool_finish_release(pool);
+		cn_lock(&pools.lock);
+		pool->pins--;
+	}
+	cn_unlock(&pools.lock);
+	cn_pools_reap();
+}
+
 /* ---- Life ---- */
 
 static size_t machine_bytes(void)
@@ -321,6 +338,7 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 	void *base;
 	CUresult result;
 
+	cn_grace_call(let_leave);
 	cn_pools_reap();
 	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
 	struct cn_pool *pool = make_table() ? new_record(units) : NULL;

@@ -7,6 +7,7 @@
 #include "device/cuda/internal.h"
 
 #include "base/check.h"
+#include "device/grace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,12 @@ static CUresult describe(int ordinal, struct cn_device *ret_device)
 	return CUDA_SUCCESS;
 }
 
+static void stop(void)
+{
+	cn_grace_stop();
+	cn_cuda_stop_notes();
+}
+
 static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	static bool registered;
@@ -80,7 +87,7 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 		return result;
 	/* After the driver's own, and so run before them: from then on nobody of ours is in the driver. */
 	if (!registered)
-		registered = atexit(cn_cuda_stop_notes) == 0;
+		registered = atexit(stop) == 0;
 	cn_cuda_keep_open();
 	cn_cuda_devices = devices;
 	cn_cuda_device_count = count;

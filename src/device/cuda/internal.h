@@ -6,9 +6,9 @@
  * follow.c knows who waits for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the
  * memory, and kept.c the descriptors of it.
  *
- * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two streams, the one at the
- * lower address first); then the table's, or that of a stream's notes, or that of what it follows. None is held while a
- * note runs.
+ * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two
+ * streams, the one at the lower address first); then the table's, or that of a stream's notes, or that of what it
+ * follows. None is held while a note runs.
  */
 #ifndef CN_DEVICE_CUDA_H
 #define CN_DEVICE_CUDA_H
