@@ -167,7 +167,7 @@ uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64
 
 /* As arena_reclaim() in device.h. The pool is kept. */
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset);
-/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved; and all that others put there. */
+/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved; and what others put there. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);
 
 /*

@@ -5,9 +5,9 @@
  * The creator is who tells the others of a death: a signal's memory is everybody's, and what is buried there is seen by
  * all. The dead one may have written there what it liked, also in the names of others; so those who have opened events
  * are told, and each takes out what is in its own name and not its own. An event that its creator has freed is kept,
- * for nobody new to open, until those who have opened it have freed it too or have died; and one who has opened an event
- * and frees it with a record of it still pending says so only when that is done (`linger`). When the creator dies, those
- * who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
+ * for nobody new to open, until those who have opened it have freed it too or have died; and one who has opened an
+ * event and frees it with a record of it still pending says so only when that is done (`linger`). When the creator
+ * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
  */
 #include "share/port_internal.h"
 

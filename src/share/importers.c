@@ -48,8 +48,8 @@ static void tell_watchers(struct cn_export *export)
 /*
  * An importer says *released* when it likes, and as often. What it costs us is bounded: one walk answers all who have
  * asked before it begins, it goes in slices, which are followed by rests, and an importer that has asked is not heard
- * again before the walk has begun. (To count the messages instead would hit an honest program that tries a stale name again
- * and again: each refused import says *released* too.)
+ * again before the walk has begun. (To count the messages instead would hit an honest program that tries a stale name
+ * again and again: each refused import says *released* too.)
  */
 static uint64_t next_look_ns(const struct cn_export *export)
 {

@@ -33,7 +33,7 @@ enum fault_mode {
 	FAULT_KILL_AFTER,    /* … just after it */
 	FAULT_STOP_BEFORE,   /* SIGSTOP; a byte to the alarm's descriptor comes first */
 	FAULT_STOP_AFTER,
-	FAULT_HOLD, /* of the library's own threads: the first step from `at` on waits for fault_release(); the alarm says so */
+	FAULT_HOLD, /* the first step from `at` on of the library's threads waits to be released; a byte as above */
 	FAULT_MODES,
 };
 

@@ -4,9 +4,9 @@
  * to do with a descriptor of a stranger's, a crowded machine or a full disk.
  *
  * Meanwhile the program, and an importer that has the pool's memory already, go on: they allocate, export, import, read
- * and free. Each call of the list is held at each place in turn. Two things still wait for the service thread, and are not
- * tried: a fork (`gate` in service.c), and the free of an exported block while the service thread asks whether an importer
- * lives that holds a deferred one (cn_importer_is_gone() under the export's lock).
+ * and free. Each call of the list is held at each place in turn. Two things still wait for the service thread, and are
+ * not tried: a fork (`gate` in service.c), and the free of an exported block while the service thread asks whether an
+ * importer lives that holds a deferred one (cn_importer_is_gone() under the export's lock).
  */
 #include "stage.h"
 

@@ -4,8 +4,8 @@
  * record, wait for, query and free the event as ever.
  *
  * The test is the event's maker; `honest` is another process that has opened it, and `forger` a third, anew for each
- * lie. A lie is a list of places in the ring and what is written there. Each field is forged alone, with each value that
- * might do harm, then several at random. docs/protocol.md has the offsets.
+ * lie. A lie is a list of places in the ring and what is written there. Each field is forged alone, with each value
+ * that might do harm, then several at random. docs/protocol.md has the offsets.
  */
 #include "device/host/host.h"
 

@@ -9,8 +9,8 @@
  * Whoever ends a record of a signal tells: the thread sleeps until then, on the wake words of all signals at once. It
  * goes on sleeping on those of signals that nobody waits for just now, so that the next wait for one of them need not
  * wake it first. It does not rely on it: what others write in a signal's memory can lose a wake-up, so it looks by
- * itself after a while, and seldom where nobody waits. Where the system does not know how to sleep on several words (before Linux 5.16), and for signals
- * beyond the number that it allows, the thread looks at intervals.
+ * itself after a while, and seldom where nobody waits. Where the system does not know how to sleep on several words
+ * (before Linux 5.16), and for signals beyond the number that it allows, the thread looks at intervals.
  *
  * A queue is resumed by whoever takes its item off the list: the poller, or a thread that wants to wait for the signal
  * itself. Locks: a queue's, then the poller's.

@@ -30,8 +30,8 @@
  * when they die. What a lie can do, by field:
  *
  *   magic, version, cells_count   are read once, when the ring is opened: who comes later is refused
- *   latest     which record a wait is for that is called from now on: as a record of the liar's own would. A number that
- *              does not go with the cells is put right by who records next (take_from_cells())
+ *   latest     which record a wait is for that is called from now on: as a record of the liar's own would. A number
+ *              that does not go with the cells is put right by who records next (take_from_cells())
  *   cpu        whether it is worth while to spin: time, and not much of it
  *   wake       who sleeps is woken for nothing, or its sleep does not begin
  *   sleepers   a waker makes a system call in vain, or none: then who sleeps looks again at the end of its sleep
