@@ -28,17 +28,19 @@ static inline int cn_descriptor_raise(int descriptor)
 	return raised;
 }
 
-static inline bool cn_descriptor_is_socket(int descriptor)
-{
-	struct stat status;
-
-	return !fstat(descriptor, &status) && S_ISSOCK(status.st_mode);
-}
-
+/*
+ * What a descriptor leads to, as the kernel knows it without asking the file system. fstat() asks, and a file system
+ * that a process serves (FUSE) need never answer; whoever waits for it cannot even be killed.
+ */
+bool cn_descriptor_look(int descriptor, struct statx *ret_status);
+/*
+ * Is it in a file system that a process or another machine serves, where any further call may wait for ever? To be asked
+ * before a path is used that a stranger handed over: connect() looks at permissions, and these are asked for. False where
+ * /sys does not say.
+ */
+bool cn_descriptor_is_served(const struct statx *status);
+bool cn_descriptor_is_socket(int descriptor);
 /* Is it a way to a socket (O_PATH), and not the socket itself? */
-static inline bool cn_descriptor_leads_to_socket(int descriptor)
-{
-	return cn_descriptor_is_socket(descriptor) && fcntl(descriptor, F_GETFL) & O_PATH;
-}
+bool cn_descriptor_leads_to_socket(int descriptor);
 
 #endif

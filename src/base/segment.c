@@ -2,8 +2,11 @@
 /*
  * Segments: see segment.h.
  *
- * A reader maps through a descriptor that was opened again for reading alone: older kernels count a shared mapping of a
- * writable descriptor as a writer, and F_SEAL_WRITE, which cn_segment_is_final() tries, is refused while there is one.
+ * A segment that is lent has two open files, and the borrower's carries a shared flock(). Its descriptors and its
+ * mappings are all references to that one file, and the lock ends with the last of them; so the maker, which tries an
+ * exclusive lock on a file of its own, gets it as soon as the borrower has nothing left. Trying never sleeps. Sealing the
+ * file against writing would tell the same, but it waits for pinned pages, and opening a peer's file waits for leases:
+ * a borrower can have both.
  */
 #include "base/segment.h"
 
@@ -14,13 +17,14 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE };
+enum { LENT_SEALS = F_SEAL_SHRINK | F_SEAL_GROW, SEALS = LENT_SEALS | F_SEAL_FUTURE_WRITE };
 
 static CUresult explain(const char *doing)
 {
@@ -101,36 +105,101 @@ bool cn_file_is_memory(int fd)
 	return cn_file_look(fd, &bytes, &seals);
 }
 
-CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment)
+/* A memory file of that size that has these seals? */
+static CUresult check(int fd, size_t bytes, int wanted, const char *what)
 {
 	size_t found_bytes;
-	char path[32];
 	int seals;
 
 	if (!cn_file_look(fd, &found_bytes, &seals))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not shared memory", what);
 	if (found_bytes != bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s has %zu bytes and not %zu", what, found_bytes, bytes);
-	if ((seals & SEALS) != SEALS)
+	if ((seals & wanted) != wanted)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not sealed: its seals are 0x%x", what,
 				(unsigned)seals);
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	int reader = open(path, O_RDONLY | O_CLOEXEC);
-	void *address = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, reader < 0 ? fd : reader, 0);
-	int error = errno;
-	if (reader >= 0)
-		close(reader);
-	errno = error;
-	if (address == MAP_FAILED)
-		return explain("map shared memory");
-	madvise(address, bytes, MADV_DONTFORK);
-	*ret_segment = (struct cn_segment){.address = address, .bytes = bytes, .fd = fd};
 	return CUDA_SUCCESS;
 }
 
-bool cn_segment_is_final(const struct cn_segment *segment)
+/* Map a file, in no forked child. */
+static CUresult map(int fd, size_t bytes, int protection, void **ret_address)
 {
-	return fcntl(segment->fd, F_ADD_SEALS, F_SEAL_WRITE) == 0;
+	void *address = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (address == MAP_FAILED)
+		return explain("map shared memory");
+	madvise(address, bytes, MADV_DONTFORK);
+	*ret_address = address;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment)
+{
+	struct cn_segment segment = {.bytes = bytes, .fd = fd};
+	CUresult result = check(fd, bytes, SEALS, what);
+
+	if (!result)
+		result = map(fd, bytes, PROT_READ, &segment.address);
+	if (!result)
+		*ret_segment = segment;
+	return result;
+}
+
+/* ---- Segments that are lent ---- */
+
+CUresult cn_segment_lend(const char *name, size_t bytes, struct cn_segment *ret_segment, int *ret_fd)
+{
+	struct cn_segment segment = {.bytes = bytes, .fd = -1};
+	char path[32];
+	CUresult result;
+
+	int fd = cn_descriptor_raise(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (fd < 0)
+		return explain("make shared memory");
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	result = cn_file_grow(fd, bytes);
+	if (result)
+		goto err_close;
+	if (fcntl(fd, F_ADD_SEALS, LENT_SEALS) || flock(fd, LOCK_SH | LOCK_NB)) {
+		result = explain("seal and lock shared memory");
+		goto err_close;
+	}
+	segment.fd = cn_descriptor_raise(open(path, O_RDONLY | O_CLOEXEC)); /* before anybody else has the file */
+	if (segment.fd < 0) {
+		result = explain("open shared memory");
+		goto err_close;
+	}
+	result = map(segment.fd, bytes, PROT_READ, &segment.address);
+	if (result)
+		goto err_close_reader;
+	*ret_segment = segment;
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+
+err_close_reader:
+	close(segment.fd);
+err_close:
+	close(fd);
+	return result;
+}
+
+CUresult cn_segment_borrow(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment)
+{
+	struct cn_segment segment = {.bytes = bytes, .fd = -1};
+	CUresult result = check(fd, bytes, LENT_SEALS, what);
+
+	if (!result)
+		result = map(fd, bytes, PROT_READ | PROT_WRITE, &segment.address);
+	if (result)
+		return result;
+	close(fd);
+	*ret_segment = segment;
+	return CUDA_SUCCESS;
+}
+
+bool cn_segment_is_returned(const struct cn_segment *segment)
+{
+	return !flock(segment->fd, LOCK_EX | LOCK_NB);
 }
 
 void cn_segment_close(struct cn_segment *segment)
@@ -138,6 +207,7 @@ void cn_segment_close(struct cn_segment *segment)
 	if (!segment->bytes)
 		return;
 	munmap(segment->address, segment->bytes);
-	close(segment->fd);
+	if (segment->fd >= 0)
+		close(segment->fd);
 	*segment = (struct cn_segment){.fd = -1};
 }

@@ -2,9 +2,13 @@
 /*
  * Segments: shared memory that one process writes and others read.
  *
- * A memory file of fixed size, sparse, mapped by its writer and then sealed so that it can neither shrink nor grow, and
- * nobody else can ever map it for writing. A reader takes nothing on trust: it looks at the seals and the size before
- * it maps, so no peer can make it fault. A forked child does not inherit the mapping.
+ * A memory file of fixed size, sparse, sealed so that it can neither shrink nor grow. Whoever maps a file that came from
+ * another process looks at the seals and the size first, so no peer can make it fault. A forked child does not inherit
+ * the mapping.
+ *
+ * Most are written by the process that made them: they are mapped and then sealed, so that nobody else can ever map
+ * them for writing. A segment that is lent is the other way round: its maker reads it, one borrower writes it. The maker
+ * can tell when the borrower has let go of it, and never has to take a descriptor from the borrower for that.
  */
 #ifndef CN_BASE_SEGMENT_H
 #define CN_BASE_SEGMENT_H
@@ -17,7 +21,7 @@
 struct cn_segment {
 	void *address;
 	size_t bytes;
-	int fd; /* closed on exec, never 0, 1 or 2 */
+	int fd; /* closed on exec, never 0, 1 or 2; -1: of a segment that was borrowed */
 };
 
 /* A segment of zero bytes, this process its writer. `name` shows in /proc. */
@@ -43,8 +47,24 @@ bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
  */
 CUresult cn_file_grow(int fd, size_t bytes);
 
-/* Has its writer let go of it, in every process that might still have it mapped? From then on it never changes. */
-bool cn_segment_is_final(const struct cn_segment *segment);
+/*
+ * Make a segment of zero bytes that a peer writes and this process reads. *ret_fd is what the borrower needs to map it:
+ * send it and close it. While anybody has that descriptor, a copy of it, or a mapping made from it, the segment is not
+ * returned.
+ */
+CUresult cn_segment_lend(const char *name, size_t bytes, struct cn_segment *ret_segment, int *ret_fd);
+
+/*
+ * Map a peer's segment for writing. `fd` is closed on success: the mapping alone keeps the segment from being returned.
+ * CUDA_ERROR_INVALID_VALUE with a sentence that begins with `what`: it is not a segment of that size.
+ */
+CUresult cn_segment_borrow(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment);
+
+/*
+ * Has the borrower let go of a segment that was lent: unmapped it and closed its descriptors, called exec, or ended?
+ * From then on nobody writes it. Asks the system and never waits, whatever the borrower has done to the file.
+ */
+bool cn_segment_is_returned(const struct cn_segment *segment);
 
 /* Unmap and close; nothing if it was never made. */
 void cn_segment_close(struct cn_segment *segment);

@@ -16,6 +16,7 @@
 #include "base/guard.h"
 #include "share/descriptor.h"
 #include "share/letter.h"
+#include "share/peer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 		return result;
 	result = cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)descriptor,
 						    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	close(descriptor); /* the import has one of its own */
+	cn_peer_discard(descriptor); /* the import has one of its own */
 	if (!result)
 		*ret_pool = pool;
 	return result;

@@ -13,6 +13,7 @@
 #include "share/export.h"
 #include "share/fabric.h"
 #include "share/import.h"
+#include "share/peer.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool
 	if (result)
 		return result;
 	result = cn_import_create(fd, pool, ret_import, ret_facts);
-	close(fd);
+	cn_peer_discard(fd);
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
 }
 

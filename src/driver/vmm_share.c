@@ -12,6 +12,7 @@
 #include "base/descriptor.h"
 #include "driver/memory.h"
 #include "share/fabric.h"
+#include "share/peer.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -111,7 +112,10 @@ static CUresult import_fabric(const void *shareable, struct cn_physical **ret_ph
 	if (result)
 		return result;
 	result = cn_device_ops->physical_import(fd, ret_physical);
-	close(fd);
+	if (result)
+		cn_peer_discard(fd);
+	else
+		close(fd); /* the device knows what it is */
 	if (result == CUDA_ERROR_UNKNOWN)
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				  "the fabric handle's process sent something else than memory");

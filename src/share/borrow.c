@@ -12,6 +12,7 @@
  * CUDA's rule: of the memory of one device of another process, one context on each of our devices may have some open.
  * Such a context is a tenant here; its memory is mapped for it alone.
  */
+#include "share/peer.h"
 #include "share/port_internal.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ static void tell_closed(struct lender *lender, uint64_t number)
 {
 	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED, .words = {number}}};
 
-	cn_wire_tell(lender->channel.fd, &parcel); /* one who does not hear it is gone, or hears of it when we end */
+	cn_peer_tell(lender->channel.fd, &parcel); /* one who does not hear it is gone, or hears of it when we end */
 }
 
 static void drop_lender(struct lender *lender)
@@ -179,8 +180,8 @@ static struct lender *enter_lender(struct lender *fresh)
 	cn_unlock(&borrowed.lock);
 	if (!lender) {
 		cn_service_hold_fork();
-		fresh->death.fd = cn_peer_process(fresh->channel.fd);
-		if (fresh->death.fd >= 0 && cn_service_watch(&fresh->death))
+		if (!cn_peer_process(fresh->channel.fd, &fresh->death.fd) && fresh->death.fd >= 0 &&
+		    cn_service_watch(&fresh->death))
 			close(fresh->death.fd);
 		cn_service_allow_fork();
 		return fresh;
@@ -247,10 +248,14 @@ static CUresult explain_error(int error)
 				"the program may not open any more descriptors (ulimit -n)");
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer");
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s", strerror(error));
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s",
+			cn_peer_explain(error));
 }
 
-/* Ask once. 0, or errno; EPIPE may be a connection that was lost, and no sign of its process's death. */
+/*
+ * Ask once. 0, and a fork waits until the caller allows it; or errno. EPIPE may be a connection that was lost, and no sign
+ * of its process's death.
+ */
 static int ask_once(struct lender *lender, const struct cn_handle *handle, struct cn_parcel *ret_reply)
 {
 	struct cn_parcel request = {
@@ -260,9 +265,10 @@ static int ask_once(struct lender *lender, const struct cn_handle *handle, struc
 	};
 
 	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
-	int error = cn_wire_exchange(lender->channel.fd, &request, ret_reply);
+	int error = cn_peer_ask(lender->channel.fd, &request, NULL, NULL, ret_reply);
 	if (!error && !is_answer(ret_reply)) {
 		cn_wire_close(ret_reply);
+		cn_service_allow_fork();
 		error = EPROTO;
 	}
 	return error;
@@ -279,16 +285,16 @@ static CUresult ask(const struct cn_handle *handle, struct lender **ret_lender, 
 		CUresult result = find_lender(handle->port, &lender);
 		if (result)
 			return result;
-		cn_service_hold_fork();
 		int error = ask_once(lender, handle, ret_reply);
 		if (!error && !ret_reply->message.result) {
 			pthread_mutex_unlock(&lender->asking);
 			*ret_lender = lender;
 			return CUDA_SUCCESS;
 		}
-		cn_service_allow_fork();
 		if (error)
 			give_up(lender);
+		else
+			cn_service_allow_fork();
 		pthread_mutex_unlock(&lender->asking);
 		drop_lender(lender);
 		if (!error)

@@ -269,12 +269,17 @@ CUresult cn_port_connect(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_h
 	for (int i = 0; i < CN_PORT_NAME_BYTES; i++)
 		snprintf(name + 2 * i, 3, "%02x", port[i]);
 	cn_service_hold_fork();
-	CUresult result = cn_wire_connect_name(name, &ret_channel->fd);
+	CUresult result = cn_wire_open(&ret_channel->fd);
 	if (!result)
 		cn_service_keep(ret_channel);
 	cn_service_allow_fork();
 	if (result)
+		return result;
+	result = cn_wire_reach_name(ret_channel->fd, name); /* a fork does not wait for it */
+	if (result) {
+		cn_service_unwatch(ret_channel);
 		return result == CUDA_ERROR_INVALID_VALUE ? cn_handle_gone(kind) : result;
+	}
 	if (getsockopt(ret_channel->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) || who.uid != geteuid()) {
 		cn_service_unwatch(ret_channel);
 		return cn_error(cn_handle_gone(kind), "the handle's process runs as another user");

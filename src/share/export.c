@@ -9,6 +9,7 @@
  */
 #include "share/internal.h"
 #include "share/mark.h"
+#include "share/peer.h"
 #include "share/port.h"
 #include "share/rights.h"
 #include "share/wire.h"
@@ -601,6 +602,7 @@ err_unlist:
 	unlist(export);
 	cn_pool_unkeep(pool);
 	cn_importers_drop(export);
+	cn_peer_turn_away(export->listener.fd);
 	cn_service_unwatch(&export->listener);
 	close(export->path_fd);
 err_control:

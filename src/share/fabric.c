@@ -18,6 +18,7 @@
 #include "base/descriptor.h"
 #include "base/thread.h"
 #include "share/imex.h"
+#include "share/peer.h"
 #include "share/port_internal.h"
 
 #include <arpa/inet.h>
@@ -89,8 +90,7 @@ static uint64_t place_of(const unsigned char name[CN_PORT_NAME_BYTES])
 
 static void hang_up(struct cn_watch *channel)
 {
-	shutdown(channel->fd, SHUT_RDWR); /* also for a child that is forked just now */
-	close(cn_service_release(channel));
+	cn_peer_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
 }
 
 static void drop_caller(struct caller *caller)
@@ -380,7 +380,7 @@ static CUresult explain_error(int error)
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process does not answer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
-			error == EPROTO ? "it says what Cenote never does" : strerror(error));
+			error == EPROTO ? "it says what Cenote never does" : cn_peer_explain(error));
 }
 
 static CUresult explain_result(int32_t result, int channel)
@@ -418,7 +418,7 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 				  "the exporter's IMEX channel %d is another file than this process's, or it has none",
 				  channel->number);
 	if (result)
-		close(sock);
+		cn_peer_hang_up(sock);
 	else
 		*ret_sock = sock;
 	return result;
@@ -438,7 +438,9 @@ static int ask(int sock, const struct cn_handle *handle, const struct cn_imex *c
 	};
 
 	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
-	int error = cn_wire_exchange(sock, &request, ret_reply);
+	int error = cn_peer_ask(sock, &request, NULL, NULL, ret_reply);
+	if (!error)
+		cn_service_allow_fork(); /* a child that has the descriptor too does no harm */
 	if (!error && (ret_reply->message.kind != CN_MESSAGE_FABRIC ||
 		       ret_reply->descriptor_count != (ret_reply->message.result ? 0 : 1))) {
 		cn_wire_close(ret_reply);
@@ -463,7 +465,7 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 		if (result)
 			break;
 		int error = ask(sock, &handle, channel, &reply);
-		close(sock);
+		cn_peer_hang_up(sock);
 		if (error == EPIPE && !again)
 			continue;
 		if (error)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { NAME_CHARS_MAX = 24 };
@@ -270,9 +271,11 @@ bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t place)
 bool cn_imex_is_proof(const struct cn_imex *channel, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
-	struct stat status;
+	struct statx status;
 
 	if (flags < 0 || flags & O_PATH || ((flags & O_ACCMODE) != O_RDONLY && (flags & O_ACCMODE) != O_RDWR))
 		return false;
-	return !fstat(fd, &status) && status.st_dev == channel->device && status.st_ino == channel->inode;
+	return cn_descriptor_look(fd, &status) &&
+	       makedev(status.stx_dev_major, status.stx_dev_minor) == channel->device &&
+	       status.stx_ino == channel->inode;
 }

@@ -11,9 +11,11 @@
 #include "base/descriptor.h"
 #include "device/grace.h"
 #include "share/mark.h"
+#include "share/peer.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/sysmacros.h>
 
 #define RETRY_NS     10000000ull
 #define LATER_NS_MIN 1000000ull
@@ -144,8 +146,6 @@ static void after_fork_in_child(void)
 		close(import->path_fd);
 		if (import->control.fd >= 0)
 			close(import->control.fd);
-		if (import->ledger.fd >= 0)
-			close(import->ledger.fd);
 	}
 	imports.first = NULL;
 	cn_unlock(&imports.lock);
@@ -356,18 +356,24 @@ void cn_import_enter(struct cn_import *import)
 	atomic_store(&cn_imports_exist, true);
 }
 
-/* Keep a descriptor of our own that leads to the exporter, which no forked child has. The import is listed then. */
+/*
+ * Keep a descriptor of our own that leads to the exporter, which no forked child has. The import is listed then. Of
+ * anything but a mere path no copy is made: to close it again may take as long as a stranger likes.
+ */
 static CUresult keep_path(struct cn_import *import, int fd)
 {
+	int flags = fcntl(fd, F_GETFL);
 	CUresult result = CUDA_SUCCESS;
 
+	if (flags < 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", fd);
+	if (!(flags & O_PATH))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", fd);
 	cn_service_hold_fork();
 	import->path_fd = fcntl(fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
 	if (import->path_fd < 0) {
-		result = errno == EBADF
-				 ? cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", fd)
-				 : cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-					    "no descriptor could be made for an imported pool: %s", strerror(errno));
+		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for an imported pool: %s",
+				  strerror(errno));
 	} else {
 		cn_lock(&imports.lock);
 		import->next = imports.first;
@@ -390,7 +396,7 @@ static void discard(struct cn_import *import)
 
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts)
 {
-	struct stat status = {0};
+	struct statx status = {0};
 	CUresult result = cn_service_start();
 
 	if (result)
@@ -405,10 +411,10 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 		spare_record(import);
 		return result;
 	}
-	import->marked = !fstat(import->path_fd, &status) && cn_mark_read(&status, &import->facts) &&
-			 cn_wire_is_there(import->path_fd);
-	import->socket_device = status.st_dev;
-	import->socket_inode = status.st_ino;
+	import->marked = cn_descriptor_look(import->path_fd, &status) && cn_mark_read(&status, &import->facts) &&
+			 !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
+	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
+	import->socket_inode = status.stx_ino;
 	if (!import->marked) /* then the exporter must say where its pool is, or the system why we cannot reach it */
 		result = cn_import_join(import, NULL);
 	if (result) {

@@ -125,10 +125,8 @@ void cn_import_give_memory(struct cn_import *import);
 /* On the service thread: look again after a while, longer each time, at what waits for a grace period. */
 void cn_import_look_later(struct cn_import *import);
 
-/* import_parts.c: the words for what went wrong with a question. */
-const char *cn_import_explain_error(int error);
-/* The part that came with a welcome; what is not as it should be is left alone. `asking` is held. */
-void cn_import_take_first(struct cn_import *import, const struct cn_parcel *welcome);
+/* import_parts.c: the part that came with a welcome; what is not as it should be is left alone. `asking` is held. */
+void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome);
 /* Have the memory mapped that the exporter shows at an offset. The import is busy, and not locked. */
 CUresult cn_import_map(struct cn_import *import, uint64_t offset);
 /* There may be parts that nobody needs any more: have the service thread look, soon. Import locked. */

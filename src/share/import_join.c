@@ -3,8 +3,8 @@
  * How an import comes to its exporter, and asks.
  *
  * A pool whose descriptor says where it is (mark.h), and whose socket is there, is imported without a word: all that
- * costs time comes with the first pointer. Then its thread connects, introduces the process with a ledger, and names
- * the block it wants, so that one answer brings the control segment and the memory of the block. A connection that was
+ * costs time comes with the first pointer. Then its thread connects, introduces the process, and names the block it
+ * wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A connection that was
  * lost or refused leaves the import as it was, and the next pointer tries again; one that finds nobody listening any
  * more is the end of it.
  *
@@ -13,10 +13,10 @@
  */
 #include "share/import_internal.h"
 
+#include "share/peer.h"
+
 #include <errno.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 /* ---- Asking ---- */
 
@@ -42,40 +42,16 @@ int cn_import_hear(struct cn_import *import, const struct cn_message *message)
 	return EPIPE;
 }
 
-static bool is_unasked(const struct cn_message *message)
+static int hear(void *data, const struct cn_message *message)
 {
-	return message->kind == CN_MESSAGE_PARTS || message->kind == CN_MESSAGE_EVICTED;
+	return cn_import_hear(data, message);
 }
 
 int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + (uint64_t)CN_WIRE_TIMEOUT_MS * 1000000;
-	int sock = import->channel.fd;
-
 	request->message.request = ++import->request;
-	int error = cn_wire_tell(sock, request);
-	while (!error && !(error = cn_wire_await(sock, deadline_ns))) {
-		struct cn_parcel parcel;
-		cn_service_hold_fork(); /* a child would have its descriptors */
-		error = cn_wire_receive(sock, &parcel);
-		bool answers =
-			!error && !is_unasked(&parcel.message) && parcel.message.request == request->message.request;
-		if (answers) {
-			*ret_answer = parcel;
-			return 0;
-		}
-		if (!error) {
-			/* Before we have joined there is nothing that could be said to us but welcome. */
-			error = import->base ? cn_import_hear(import, &parcel.message) : EPROTO;
-			cn_wire_close(&parcel);
-		}
-		cn_service_allow_fork();
-		if (error == EAGAIN)
-			error = 0;
-	}
-	if (error == EPROTO)
-		shutdown(sock, SHUT_RDWR); /* the service thread is to see the end, too */
-	return error;
+	/* Before we have joined there is nothing that could be said to us but welcome. */
+	return cn_peer_ask(import->channel.fd, request, import->base ? hear : NULL, import, ret_answer);
 }
 
 /* ---- Coming ---- */
@@ -119,18 +95,18 @@ void cn_import_give_memory(struct cn_import *import)
 	import->part_count = 0;
 }
 
-/* A channel and a ledger that no forked child has, not even one that is forked this very moment. */
+/* A channel that no forked child has, not even one that is forked this very moment; and a fork does not wait for it. */
 static CUresult connect_held(struct cn_import *import)
 {
 	cn_service_hold_fork();
-	CUresult result = cn_segment_make("cenote-ledger", sizeof(struct cn_ledger), &import->ledger);
-	bool made = !result;
-	if (made) /* last: we are to have introduced ourselves when the exporter, woken by it, looks */
-		result = cn_wire_connect_path(import->path_fd, &import->channel.fd);
+	CUresult result = cn_wire_open(&import->channel.fd);
 	if (!result)
 		cn_service_keep(&import->channel);
 	cn_service_allow_fork();
-	if (made && result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
+	if (result)
+		return result;
+	result = cn_wire_reach_path(import->channel.fd, import->path_fd);
+	if (result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
 		cn_lock(&import->lock);
 		import->state = CN_IMPORT_ORPHANED;
 		cn_unlock(&import->lock);
@@ -144,18 +120,13 @@ static CUresult explain_join(int error)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the pool has just been destroyed, or its exporter has ended, has importers enough, or "
 				"has no descriptor or no memory for one more");
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s",
-			cn_import_explain_error(error));
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_peer_explain(error));
 }
 
 /* Introduce ourselves. On success a fork has to wait until the caller allows it. */
 static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
 {
-	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_JOIN},
-		.descriptors = {import->ledger.fd},
-		.descriptor_count = 1,
-	};
+	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_JOIN}};
 
 	if (wanted) {
 		request.message.words[CN_JOIN_SLOT] = wanted->slot;
@@ -171,8 +142,8 @@ static CUresult check_welcome(const struct cn_import *import, const struct cn_pa
 	const struct cn_message *message = &welcome->message;
 	uint64_t bytes = message->words[CN_WELCOME_BYTES];
 
-	if (message->kind != CN_MESSAGE_WELCOME || !welcome->descriptor_count ||
-	    welcome->descriptor_count > 1u + wanted || !bytes || bytes % CN_PART_BYTES ||
+	if (message->kind != CN_MESSAGE_WELCOME || welcome->descriptor_count < 2 ||
+	    welcome->descriptor_count > 2u + wanted || !bytes || bytes % CN_PART_BYTES ||
 	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something else than a pool");
 	if (import->marked && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
@@ -186,12 +157,17 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 {
 	const struct cn_message *message = &welcome->message;
 	void *base;
-	CUresult result = cn_segment_map(welcome->descriptors[0], sizeof(struct cn_control),
+	CUresult result = cn_segment_map(welcome->descriptors[CN_WELCOME_CONTROL], sizeof(struct cn_control),
 					 "the pool's control segment", &import->control);
 
 	if (result)
 		return result;
-	welcome->descriptors[0] = -1; /* it is the segment's now */
+	welcome->descriptors[CN_WELCOME_CONTROL] = -1; /* it is the segment's now */
+	result = cn_segment_borrow(welcome->descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger),
+				   "the ledger that the pool's exporter sent", &import->ledger);
+	if (result)
+		return result;
+	welcome->descriptors[CN_WELCOME_LEDGER] = -1; /* closed */
 	import->bytes = message->words[CN_WELCOME_BYTES];
 	import->facts = (struct cn_pool_facts){
 		.location_type = (int)message->words[CN_WELCOME_LOCATION_TYPE],
@@ -241,7 +217,7 @@ static CUresult join(struct cn_import *import, const struct cn_export_data *want
 	if (!result)
 		result = settle(import, &welcome);
 	/* Whatever is wrong with the part: who needs it will ask for it, and see. */
-	if (!result && welcome.descriptor_count == 2)
+	if (!result && welcome.descriptor_count > CN_WELCOME_MEMORY)
 		cn_import_take_first(import, &welcome);
 	cn_wire_close(&welcome);
 	cn_service_allow_fork();

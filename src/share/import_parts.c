@@ -14,8 +14,10 @@
 #include "share/import_internal.h"
 
 #include "device/grace.h"
+#include "share/peer.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #define GRACE_NS_MAX  1000000000ull
 #define GRACE_LOOK_NS 1000000
@@ -79,22 +81,11 @@ static void await_grace(struct cn_import *import, uint32_t index)
 
 /* ---- Asking for parts ---- */
 
-const char *cn_import_explain_error(int error)
-{
-	switch (error) {
-	case ETIMEDOUT: return "the exporter does not answer";
-	case EPROTO: return "what the exporter said is no message of this version of Cenote, or to another question";
-	case EMFILE: return "the answer's descriptors are lost: the program may not open any more (ulimit -n)";
-	case ETOOMANYREFS: return "more descriptors are on their way and not yet received than this user may have open";
-	default: return strerror(error);
-	}
-}
-
 static CUresult explain(struct cn_import *import, int error)
 {
 	if (error != EPIPE && error != ECONNRESET)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool's exporter could not be asked for memory: %s",
-				cn_import_explain_error(error));
+				cn_peer_explain(error));
 	cn_lock(&import->lock); /* the service thread is about to see the end of the channel, too */
 	CUresult result = cn_import_explain_locked(import);
 	cn_unlock(&import->lock);
@@ -114,8 +105,8 @@ static bool read_part(const struct cn_import *import, uint32_t index, const uint
 	return true;
 }
 
-/* `asking` is held. */
-static CUresult map(struct cn_import *import, const struct cn_arena_part *part)
+/* Its descriptor is closed on success: the device knows what it is. `asking` is held. */
+static CUresult map(struct cn_import *import, const struct cn_arena_part *part, int *descriptor)
 {
 	uint32_t begin = (uint32_t)(part->offset / CN_PART_BYTES);
 	uint32_t end = begin + (uint32_t)(part->bytes / CN_PART_BYTES);
@@ -133,11 +124,13 @@ static CUresult map(struct cn_import *import, const struct cn_arena_part *part)
 	for (uint32_t index = begin; index < end; index++)
 		import->mapped_at[index] = begin + 1;
 	cn_unlock(&import->lock);
+	close(*descriptor);
+	*descriptor = -1;
 	return CUDA_SUCCESS;
 }
 
 /* The exporter has answered. `asking` is held. */
-static CUresult take_part(struct cn_import *import, uint32_t index, const struct cn_parcel *answer)
+static CUresult take_part(struct cn_import *import, uint32_t index, struct cn_parcel *answer)
 {
 	const struct cn_message *message = &answer->message;
 	struct cn_arena_part part;
@@ -154,18 +147,19 @@ static CUresult take_part(struct cn_import *import, uint32_t index, const struct
 				"what the pool's exporter handed over is not the memory that was asked for");
 	if (part.serial != shown_serial(import, index)) /* the block is not what it was: the caller will see */
 		return CUDA_SUCCESS;
-	return map(import, &part);
+	return map(import, &part, &answer->descriptors[0]);
 }
 
-void cn_import_take_first(struct cn_import *import, const struct cn_parcel *welcome)
+void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome)
 {
+	int *descriptor = &welcome->descriptors[CN_WELCOME_MEMORY];
 	const uint64_t *words = &welcome->message.words[CN_WELCOME_PART];
 	uint32_t index = (uint32_t)(words[0] / CN_PART_BYTES);
 	struct cn_arena_part part;
 
-	if (words[0] < import->bytes && read_part(import, index, words, welcome->descriptors[1], &part) &&
+	if (words[0] < import->bytes && read_part(import, index, words, *descriptor, &part) &&
 	    part.serial == shown_serial(import, index))
-		map(import, &part);
+		map(import, &part, descriptor);
 }
 
 /* Ask the exporter for the part around an offset. `asking` is held; the import is not locked. */

@@ -6,17 +6,18 @@
  * ended is *leaving*: it stays on the list, with its ledger, until nobody has that ledger mapped any more or its
  * process is gone; until then its words are looked at again and again, ever more seldom, for no message will come.
  *
- * What an importer can do to us: be one of CN_IMPORTERS_MAX, send messages one by one, hold blocks. Whoever does not
- * introduce himself in time, says what we do not know, or does not read his replies is shut out.
+ * What an importer can do to us: be one of CN_IMPORTERS_MAX, send messages one by one, hold blocks. One that does not
+ * introduce itself in time, says what we do not know, or does not read its replies is shut out. When too many have come
+ * and said nothing, the one goes that has been silent for longest.
  */
 #include "share/internal.h"
-#include "share/wire.h"
+#include "share/peer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +29,46 @@ enum {
 	LOOK_REST = 8, /* looks for deferred blocks are followed by a rest so many times as long */
 };
 
+/* Of the descriptors that the program may have, connections that say nothing may take one in so many, and importers,
+ * which take three each, one in so many more. The rest is the program's own, and for those who come and ask. */
+enum { SILENT_SHARE = 8, JOINED_SHARE = 4 };
+
 static _Atomic uint64_t last_id;
+
+/* Of all pools, so that no number of them is a way around these bounds. */
+static struct {
+	struct cn_importer *oldest, *newest; /* of those who have said nothing */
+	unsigned silent_count, joined_count;
+} crowd;
+
+static unsigned long descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_NOFILE, &limit) ? 1024 : limit.rlim_cur;
+}
+
+static void enter_crowd(struct cn_importer *importer)
+{
+	importer->silent_before = crowd.newest;
+	importer->silent_after = NULL;
+	*(crowd.newest ? &crowd.newest->silent_after : &crowd.oldest) = importer;
+	crowd.newest = importer;
+	crowd.silent_count++;
+	importer->silent = true;
+}
+
+static void leave_crowd(struct cn_importer *importer)
+{
+	if (importer->joined)
+		crowd.joined_count--;
+	if (!importer->silent)
+		return;
+	*(importer->silent_before ? &importer->silent_before->silent_after : &crowd.oldest) = importer->silent_after;
+	*(importer->silent_after ? &importer->silent_after->silent_before : &crowd.newest) = importer->silent_before;
+	crowd.silent_count--;
+	importer->silent = false;
+}
 
 /* Tell who watches the pool. Only this thread takes the descriptor away again. */
 static void tell_watchers(struct cn_export *export)
@@ -149,14 +189,16 @@ static void forget(struct cn_importer *importer)
 		close(importer->pidfd);
 	if (importer->lent)
 		want_reclaim(export);
+	leave_crowd(importer);
 	free(importer);
 	want_look(export);
 }
 
 /*
- * A final ledger says that no process has the pool mapped any more. Where work can outlive the mapping, that is not yet
- * the end of what was held; who held nothing, as one that has ended his import, is gone all the same. (What he says of
- * himself is good enough: a lie takes his own holds away.) And where the system shows no process, the ledger must do.
+ * A ledger that was returned says that no process has the pool mapped any more. Where work can outlive the mapping, that
+ * is not yet the end of what was held; an importer that held nothing, as one that has ended its import, is gone all the
+ * same. (What it says of itself is good enough: a lie takes its own holds away.) And where the system shows no process,
+ * the ledger must do.
  */
 bool cn_importer_is_gone(const struct cn_importer *importer)
 {
@@ -165,7 +207,7 @@ bool cn_importer_is_gone(const struct cn_importer *importer)
 	if (!importer->ledger.bytes || (importer->pidfd >= 0 && poll(&process, 1, 0) == 1))
 		return true;
 	bool needs_process = !cn_device_ops->use_ends_with_mapping && importer->pidfd >= 0;
-	return cn_segment_is_final(&importer->ledger) &&
+	return cn_segment_is_returned(&importer->ledger) &&
 	       (!needs_process || !atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed));
 }
 
@@ -214,7 +256,11 @@ static int reply(struct cn_importer *importer, struct cn_parcel *parcel)
 	return cn_wire_send(importer->channel.fd, parcel);
 }
 
-static void find_process(struct cn_importer *importer)
+/*
+ * Nobody joins whose end we would not see where the system can show it: a hold would outlive its process, if that has
+ * passed its ledger on. False: it is gone already, or descriptors are short.
+ */
+static bool find_process(struct cn_importer *importer)
 {
 	struct ucred peer;
 	socklen_t bytes = sizeof peer;
@@ -223,15 +269,7 @@ static void find_process(struct cn_importer *importer)
 		importer->pid = peer.pid;
 		importer->uid = peer.uid;
 	}
-	importer->pidfd = cn_peer_process(importer->channel.fd);
-}
-
-/* Could we see that it is final? Of a file that we may not seal we never would, and a hold on it might never end. */
-static bool can_be_sealed(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
-
-	return seals >= 0 && !(seals & F_SEAL_SEAL) && flags >= 0 && (flags & O_ACCMODE) == O_RDWR;
+	return !cn_peer_process(importer->channel.fd, &importer->pidfd);
 }
 
 /* Whoever joins because he wants a block is given the part that it begins in at once, and need not ask again. */
@@ -244,7 +282,7 @@ static bool find_first_part(struct cn_export *export, const uint64_t *wanted, st
 	       !cn_pool_part(export->pool, offset, ret_part);
 }
 
-static int welcome(struct cn_importer *importer, const struct cn_message *request)
+static int welcome(struct cn_importer *importer, const struct cn_message *request, int ledger_fd)
 {
 	const struct cn_export *export = importer->export;
 	struct cn_arena_part part = {.fd = -1};
@@ -255,8 +293,10 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 			    .words = {export->range_bytes, (uint64_t) export->facts.location_type,
 				      (uint64_t) export->facts.location_id, export->facts.handle_types,
 				      (uint64_t) export->facts.memory_type, part.offset, part.bytes, part.serial}},
-		.descriptors = {export->control.fd, part.fd},
-		.descriptor_count = with_part ? 2 : 1,
+		.descriptors = {[CN_WELCOME_CONTROL] = export->control.fd,
+				[CN_WELCOME_LEDGER] = ledger_fd,
+				[CN_WELCOME_MEMORY] = part.fd},
+		.descriptor_count = with_part ? 3 : 2,
 	};
 	memcpy(parcel.message.bytes, export->name, sizeof export->name);
 	int error = reply(importer, &parcel);
@@ -266,17 +306,21 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 	return error;
 }
 
-/* False: it cannot stay. */
-static bool join(struct cn_importer *importer, struct cn_parcel *request)
+/*
+ * The ledger is ours to make and the importer's to write: so nothing of the importer's has to be opened, mapped or closed
+ * here. False: it cannot stay.
+ */
+static bool join(struct cn_importer *importer, const struct cn_message *request)
 {
 	struct cn_export *export = importer->export;
 	struct cn_segment ledger;
+	int ledger_fd;
 
-	if (importer->joined || request->descriptor_count != 1 || !can_be_sealed(request->descriptors[0]) ||
-	    cn_segment_map(request->descriptors[0], sizeof(struct cn_ledger), "the importer's ledger", &ledger))
+	if (importer->joined || crowd.joined_count >= descriptor_limit() / JOINED_SHARE || !find_process(importer) ||
+	    cn_segment_lend("cenote-ledger", sizeof(struct cn_ledger), &ledger, &ledger_fd))
 		return false;
-	request->descriptor_count = 0; /* it is the ledger's now */
-	find_process(importer);
+	leave_crowd(importer);
+	crowd.joined_count++;
 	cn_lock(&export->lock);
 	importer->ledger = ledger;
 	importer->joined = true;
@@ -284,20 +328,21 @@ static bool join(struct cn_importer *importer, struct cn_parcel *request)
 	importer->joined_ns = cn_service_now_ns();
 	cn_unlock(&export->lock);
 	importer->channel.due_ns = 0;
-	int error = welcome(importer, &request->message);
+	int error = welcome(importer, request, ledger_fd);
+	close(ledger_fd);      /* from now on it is the importer's, and returned when the importer has let go of it */
 	tell_watchers(export); /* who waits for the welcome is in more of a hurry */
 	return error == 0;
 }
 
-static bool send_part(struct cn_importer *importer, const struct cn_parcel *request)
+static bool send_part(struct cn_importer *importer, const struct cn_message *request)
 {
 	struct cn_arena_part part = {.fd = -1};
-	CUresult result = request->message.words[0] < importer->export->range_bytes
-				  ? cn_pool_part(importer->export->pool, request->message.words[0], &part)
+	CUresult result = request->words[0] < importer->export->range_bytes
+				  ? cn_pool_part(importer->export->pool, request->words[0], &part)
 				  : CUDA_ERROR_INVALID_VALUE;
 	struct cn_parcel answer = {
 		.message = {.kind = CN_MESSAGE_PART,
-			    .request = request->message.request,
+			    .request = request->request,
 			    .result = (int32_t)result,
 			    .words = {part.offset, part.bytes, part.serial}},
 		.descriptors = {part.fd},
@@ -311,15 +356,15 @@ static bool send_part(struct cn_importer *importer, const struct cn_parcel *requ
 }
 
 /* False: it cannot stay. */
-static bool serve(struct cn_importer *importer, struct cn_parcel *request)
+static bool serve(struct cn_importer *importer, const struct cn_message *request)
 {
-	if (request->message.kind == CN_MESSAGE_JOIN)
+	if (request->kind == CN_MESSAGE_JOIN)
 		return join(importer, request);
 	if (!importer->joined)
 		return false;
-	if (request->message.kind == CN_MESSAGE_PART)
+	if (request->kind == CN_MESSAGE_PART)
 		return send_part(importer, request);
-	if (request->message.kind == CN_MESSAGE_RELEASED) {
+	if (request->kind == CN_MESSAGE_RELEASED) {
 		want_look_of(importer);
 		return true;
 	}
@@ -329,15 +374,12 @@ static bool serve(struct cn_importer *importer, struct cn_parcel *request)
 static void channel_ready(struct cn_watch *watch)
 {
 	struct cn_importer *importer = (struct cn_importer *)watch;
-	struct cn_parcel request;
-	int error = cn_wire_receive(watch->fd, &request);
+	struct cn_message request;
+	int error = cn_wire_receive_message(watch->fd, &request);
 
 	if (error == EAGAIN)
 		return;
-	bool stays = !error && serve(importer, &request);
-	if (!error)
-		cn_wire_close(&request);
-	if (!stays)
+	if (error || !serve(importer, &request))
 		leave(importer);
 }
 
@@ -351,9 +393,11 @@ static void admit(struct cn_export *export, int sock)
 	struct cn_importer *importer = calloc(1, sizeof *importer);
 
 	if (!importer) {
-		close(sock);
+		cn_peer_hang_up(sock);
 		return;
 	}
+	if (crowd.silent_count >= descriptor_limit() / SILENT_SHARE && crowd.oldest)
+		leave(crowd.oldest);
 	importer->export = export;
 	importer->pidfd = -1;
 	importer->channel.fd = sock;
@@ -371,10 +415,11 @@ static void admit(struct cn_export *export, int sock)
 	if (full || cn_service_watch(&importer->channel)) {
 		if (!full)
 			unlist(importer);
-		close(sock);
+		cn_peer_hang_up(sock);
 		free(importer);
 		return;
 	}
+	enter_crowd(importer);
 	channel_ready(&importer->channel); /* most have said who they are by now */
 }
 

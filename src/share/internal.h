@@ -51,7 +51,7 @@ struct cn_importer {
 	struct cn_export *export;
 	struct cn_importer *next;
 	struct cn_segment ledger; /* none until it has joined */
-	int pidfd;                /* -1: none to be had */
+	int pidfd;                /* -1: the system has none */
 	bool joined, leaving;
 	bool lent;   /* it was sent memory of the pool, and may have filled it where we have none */
 	bool paused; /* it has said *released*, and is not heard until the look that answers it begins */
@@ -62,6 +62,8 @@ struct cn_importer {
 	uint64_t id, joined_ns, look_again_ns;
 	int pid;
 	unsigned uid;
+	bool silent; /* it is one of those who have not joined, from the oldest to the newest */
+	struct cn_importer *silent_before, *silent_after;
 };
 
 struct cn_export {

@@ -9,6 +9,7 @@
  * are compared as they come, so that a wrong one is seen at once and not only when a whole letter has come.
  */
 #include "share/letter.h"
+#include "share/peer.h"
 #include "share/rights.h"
 
 #include <errno.h>
@@ -170,7 +171,7 @@ static CUresult check_no_descriptor(const struct arrival *arrival)
 
 static CUresult move_up(int *descriptor)
 {
-	*descriptor = cn_descriptor_raise(*descriptor);
+	*descriptor = cn_peer_raise(*descriptor);
 	if (*descriptor < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor above 2 could be made: %s",
 				strerror(errno));
@@ -185,6 +186,8 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 
 	if (result)
 		return result;
+	if (cn_peer_is_stuck())
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing is received: %s", cn_peer_explain(EBUSY));
 	do {
 		size_t count_before = arrival.byte_count;
 		result = receive_some(sock, &arrival);
@@ -196,8 +199,7 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 	if (!result && kind->with_descriptor)
 		result = move_up(&arrival.descriptor);
 	if (result) {
-		if (arrival.descriptor >= 0)
-			close(arrival.descriptor);
+		cn_peer_discard(arrival.descriptor);
 		return result;
 	}
 	if (kind->body_bytes)

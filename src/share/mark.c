@@ -30,11 +30,11 @@ void cn_mark_leave(int path_fd, const struct cn_pool_facts *facts)
 	utimensat(AT_FDCWD, path, times, 0);
 }
 
-bool cn_mark_read(const struct stat *status, struct cn_pool_facts *ret_facts)
+bool cn_mark_read(const struct statx *status, struct cn_pool_facts *ret_facts)
 {
-	long said = status->st_mtim.tv_nsec;
+	long said = status->stx_mtime.tv_nsec;
 
-	if (!S_ISSOCK(status->st_mode) || status->st_mtim.tv_sec != SECONDS || !(said >> ID_BITS))
+	if (!S_ISSOCK(status->stx_mode) || status->stx_mtime.tv_sec != SECONDS || !(said >> ID_BITS))
 		return false;
 	*ret_facts = (struct cn_pool_facts){
 		.location_type = (int)(said >> ID_BITS),

@@ -12,6 +12,7 @@
  * for that long, and counts as one. So does one who has an event open and whom we send away: he may still record it,
  * and if he dies before that is done, somebody has to say so. (He himself ends a connection only by his death.)
  */
+#include "share/peer.h"
 #include "share/port_internal.h"
 #include "share/report.h"
 
@@ -152,8 +153,8 @@ static void watch_process(struct cn_caller *caller)
 	if (caller->process.watched)
 		return;
 	caller->process.ready = caller_died;
-	caller->process.fd = cn_peer_process(caller->channel.fd);
-	if (caller->process.fd >= 0 && cn_service_watch(&caller->process))
+	if (!cn_peer_process(caller->channel.fd, &caller->process.fd) && caller->process.fd >= 0 &&
+	    cn_service_watch(&caller->process))
 		close(caller->process.fd);
 }
 
@@ -284,23 +285,21 @@ static void take_back(struct cn_caller *caller, const struct cn_message *message
 static void caller_ready(struct cn_watch *channel)
 {
 	struct cn_caller *caller = (struct cn_caller *)channel;
-	struct cn_parcel parcel;
-	int error = cn_wire_receive(channel->fd, &parcel);
+	struct cn_message message;
+	int error = cn_wire_receive_message(channel->fd, &message);
 	bool stays = false;
 
 	if (error == EAGAIN)
 		return;
-	if (!error && parcel.descriptor_count) {
-		cn_wire_close(&parcel);
-	} else if (!error) {
-		switch (parcel.message.kind) {
+	if (!error) {
+		switch (message.kind) {
 		case CN_MESSAGE_EVENT:
-		case CN_MESSAGE_MEMORY: stays = serve_request(caller, &parcel.message); break;
-		case CN_MESSAGE_REPORT: stays = serve_report(caller, &parcel.message); break;
+		case CN_MESSAGE_MEMORY: stays = serve_request(caller, &message); break;
+		case CN_MESSAGE_REPORT: stays = serve_report(caller, &message); break;
 		case CN_MESSAGE_EVENT_FREED:
 		case CN_MESSAGE_MEMORY_CLOSED:
 			stays = !channel->due_ns; /* what has one done with who has asked for nothing? */
-			take_back(caller, &parcel.message);
+			take_back(caller, &message);
 			break;
 		default: break;
 		}
@@ -332,7 +331,7 @@ static void caller_comes(struct cn_watch *listener)
 	if (port.caller_count < CALLERS_MAX && is_same_user(sock, &who))
 		caller = calloc(1, sizeof *caller);
 	if (!caller) {
-		close(sock);
+		cn_peer_hang_up(sock);
 		return;
 	}
 	caller->id = ++port.caller_last;
@@ -352,7 +351,7 @@ static void caller_comes(struct cn_watch *listener)
 		if (caller->next)
 			caller->next->previous = NULL;
 		port.caller_count--;
-		close(sock);
+		cn_peer_hang_up(sock);
 		free(caller);
 	}
 }
@@ -393,6 +392,7 @@ CUresult cn_door_make(struct cn_door *door, bool fabric)
 void cn_door_close(struct cn_door *door)
 {
 	cn_door_forget(door);
+	cn_peer_turn_away(door->listener.fd);
 	cn_service_unwatch(&door->listener);
 	cn_service_unwatch(&door->lock);
 	cn_service_unwatch(&door->directory);

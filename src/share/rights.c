@@ -3,6 +3,7 @@
  * Descriptors beside a message.
  */
 #include "share/rights.h"
+#include "share/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned r
 			if (header->cmsg_type == SCM_RIGHTS && came++ < room)
 				ret_descriptors[came - 1] = descriptor;
 			else
-				close(descriptor);
+				cn_peer_discard(descriptor);
 		}
 	}
 	return came;

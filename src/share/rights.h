@@ -3,8 +3,9 @@
  * Descriptors beside a message, as sendmsg() and recvmsg() have them.
  *
  * What comes is a stranger's: whatever descriptors there are, those for which the receiver has no use are closed again.
- * There is room for many, and for the other things that a socket may have been told to deliver beside them:
- * credentials, a label, a pidfd. The kernel itself drops what finds no room, and says so (MSG_CTRUNC).
+ * There is room for all that can come, and for the other things that a socket may have been told to deliver beside
+ * them: credentials, a label, a pidfd. The kernel itself closes what finds no room, in our name and however long that
+ * takes, and says so (MSG_CTRUNC).
  */
 #ifndef CN_SHARE_RIGHTS_H
 #define CN_SHARE_RIGHTS_H
@@ -14,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-enum { CN_RIGHTS_BYTES = 512 };
+enum { CN_RIGHTS_BYTES = 1536 }; /* 253 descriptors are the most that a message may have */
 
 union cn_rights {
 	char bytes[CN_RIGHTS_BYTES];

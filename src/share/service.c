@@ -13,6 +13,7 @@
 #include "share/service.h"
 #include "base/lock.h"
 #include "base/thread.h"
+#include "share/peer.h"
 #include "share/rights.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 
 enum { NOT_STARTED = 0, RUNNING = 1, FORKED = 2 };
 enum { WATCHED = EPOLLIN | EPOLLRDHUP };
+#define TRY_AGAIN_NS 100000000ull
 
 static struct {
 	pthread_mutex_t starting;
@@ -143,7 +145,7 @@ void cn_service_unwatch(struct cn_watch *watch)
 	if (watch->fd >= 0) {
 		/* Not left to close(): who has a copy of the descriptor keeps the file, and it would stay watched. */
 		epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
-		close(watch->fd);
+		cn_peer_hang_up(watch->fd);
 		watch->fd = -1;
 	}
 	if (hold)
@@ -167,6 +169,7 @@ void cn_service_divert(struct cn_watch *watch, int other_fd)
 {
 	/* First: as in cn_service_unwatch(), which will not find it any more. */
 	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
+	cn_peer_turn_away(watch->fd);
 	dup3(other_fd, watch->fd, O_CLOEXEC);
 }
 
@@ -197,9 +200,11 @@ static int wait_ms(void)
 		if (watch->due_ns && watch->due_ns < next_ns)
 			next_ns = watch->due_ns;
 	cn_unlock(&service.lock);
+	uint64_t now_ns = cn_service_now_ns();
+	if (cn_peer_has_waiting() && next_ns > now_ns + TRY_AGAIN_NS)
+		next_ns = now_ns + TRY_AGAIN_NS;
 	if (next_ns == UINT64_MAX)
 		return -1;
-	uint64_t now_ns = cn_service_now_ns();
 	if (next_ns <= now_ns)
 		return 0;
 	uint64_t ms = (next_ns - now_ns - 1) / 1000000 + 1;
@@ -262,6 +267,8 @@ static void *serve(void *unused)
 		}
 		run_due();
 		run_jobs();
+		if (cn_peer_has_waiting())
+			cn_peer_try_again();
 		pthread_rwlock_unlock(&service.gate);
 	}
 	return NULL;

@@ -52,8 +52,8 @@ void cn_service_unwatch(struct cn_watch *watch);
 void cn_service_pause(struct cn_watch *watch);
 void cn_service_resume(struct cn_watch *watch);
 /*
- * From any thread, of a watch that stays meanwhile: close what its descriptor leads to, now. The number is the watch's
- * still, and leads to the same as another one.
+ * From any thread, of a watch of a listening socket that stays meanwhile: close that socket, now. The number is the
+ * watch's still, and leads to the same as another one.
  */
 void cn_service_divert(struct cn_watch *watch, int other_fd);
 /* From any thread; neither waits nor fails. The service has been started. */

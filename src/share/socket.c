@@ -20,6 +20,7 @@
  * Paths go through /proc/self/fd: they are short, whatever the directory is called, and lead to the directory that was
  * checked and no other.
  */
+#include "share/peer.h"
 #include "share/rights.h"
 #include "share/wire.h"
 
@@ -35,15 +36,10 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef SO_PEERPIDFD /* Linux 6.5 */
-#define SO_PEERPIDFD 77
-#endif
 
 enum {
 	BACKLOG = 128,
@@ -280,6 +276,7 @@ static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_nam
 		return result;
 	sweep(named.directory_fd, looks_max);
 	fill_reserve();
+	cn_peer_prepare();
 	open_prober(); /* whoever shares once keeps what it will need, and no more comes */
 	result = lock_name(named.directory_fd, fabric, named.name, &named.lock_fd);
 	if (result)
@@ -359,7 +356,7 @@ static void shed_connection(int listen_fd)
 		close(spare);
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		close(fd);
+		cn_peer_hang_up(fd);
 	fill_reserve();
 }
 
@@ -377,19 +374,6 @@ int cn_wire_accept(int listen_fd)
 		if (errno != EINTR && errno != ECONNABORTED)
 			return -1;
 	}
-}
-
-int cn_peer_process(int sock)
-{
-	struct ucred who;
-	socklen_t bytes = sizeof who;
-	int fd;
-
-	if (!getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &(socklen_t){sizeof fd}))
-		return cn_descriptor_raise(fd);
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
-		return -1;
-	return cn_descriptor_raise(who.pid > 0 ? (int)syscall(SYS_pidfd_open, who.pid, 0) : -1);
 }
 
 /* ---- Connecting ---- */
@@ -434,19 +418,31 @@ static CUresult explain_connect(int error)
 	}
 }
 
-static CUresult connect_to(const struct sockaddr_un *address, int *ret_sock)
+CUresult cn_wire_open(int *ret_sock)
 {
 	int sock = cn_descriptor_raise(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 
 	if (sock < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no socket could be made: %s", strerror(errno));
-	int error = connect_in_time(sock, address);
-	if (error) {
-		close(sock);
-		return explain_connect(error);
-	}
 	*ret_sock = sock;
 	return CUDA_SUCCESS;
+}
+
+static CUresult reach(int sock, const struct sockaddr_un *address)
+{
+	int error = connect_in_time(sock, address);
+
+	return error ? explain_connect(error) : CUDA_SUCCESS;
+}
+
+/* What was opened for it is closed again, unless it has been reached. */
+static CUresult open_reached(int sock, CUresult result, int *ret_sock)
+{
+	if (result)
+		close(sock);
+	else
+		*ret_sock = sock;
+	return result;
 }
 
 /* fill_address() of a descriptor alone, without the time that snprintf() takes who is seldom called. */
@@ -467,20 +463,40 @@ static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
 	return true;
 }
 
+static CUresult check_path(int path_fd, struct sockaddr_un *ret_address)
+{
+	struct statx status;
+
+	if (!fill_path(path_fd, ret_address) || !cn_descriptor_look(path_fd, &status))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
+	if (!S_ISSOCK(status.stx_mode) || !(fcntl(path_fd, F_GETFL) & O_PATH))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", path_fd);
+	if (cn_descriptor_is_served(&status))
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"descriptor %d leads to a file system that another process or machine serves, which may "
+			"never answer; the exporter's runtime directory must be a local one",
+			path_fd);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_wire_reach_path(int sock, int path_fd)
+{
+	struct sockaddr_un address;
+	CUresult result = check_path(path_fd, &address);
+
+	return result ? result : reach(sock, &address);
+}
+
 CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
 {
 	struct sockaddr_un address;
+	int sock;
+	CUresult result = check_path(path_fd, &address); /* before the socket has the number of one that is closed */
 
-	if (!fill_path(path_fd, &address))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
-	CUresult result = connect_to(&address, ret_sock); /* nothing but a socket can be connected to */
 	if (!result)
-		return CUDA_SUCCESS;
-	if (fcntl(path_fd, F_GETFL) < 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
-	if (!cn_descriptor_leads_to_socket(path_fd))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", path_fd);
-	return result;
+		result = cn_wire_open(&sock);
+	return result ? result : open_reached(sock, reach(sock, &address), ret_sock);
 }
 
 /* The system looks for the socket first, and then at its kind. */
@@ -493,13 +509,21 @@ bool cn_wire_is_there(int path_fd)
 	       connect(sock, (const struct sockaddr *)&address, sizeof address) && errno == EPROTOTYPE;
 }
 
-CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
+static CUresult reach_in(int sock, int directory_fd, const char *name)
 {
 	struct sockaddr_un address;
 
 	if (!fill_address(directory_fd, name, &address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is no name of a socket of ours", name);
-	return connect_to(&address, ret_sock);
+	return reach(sock, &address);
+}
+
+CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
+{
+	int sock;
+	CUresult result = cn_wire_open(&sock);
+
+	return result ? result : open_reached(sock, reach_in(sock, directory_fd, name), ret_sock);
 }
 
 static bool has_name(int directory_fd, const char *name)
@@ -507,13 +531,14 @@ static bool has_name(int directory_fd, const char *name)
 	return !faccessat(directory_fd, name, F_OK, 0) || errno != ENOENT;
 }
 
-static CUresult connect_in(int directory_fd, const char *name, const char *what, int *ret_sock)
+/* The same, and a sentence where there is none. The directory is closed. */
+static CUresult reach_named(int sock, int directory_fd, const char *name, const char *what)
 {
 	CUresult result = CUDA_SUCCESS;
 	bool there = has_name(directory_fd, name);
 
 	if (there)
-		result = cn_wire_connect_in(directory_fd, name, ret_sock);
+		result = reach_in(sock, directory_fd, name);
 	/* A sweeper may have taken it away just now. */
 	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
@@ -521,18 +546,28 @@ static CUresult connect_in(int directory_fd, const char *name, const char *what,
 	return result;
 }
 
-CUresult cn_wire_connect_name(const char *name, int *ret_sock)
+CUresult cn_wire_reach_name(int sock, const char *name)
 {
 	int directory_fd;
 	CUresult result = cn_runtime_directory(&directory_fd);
 
-	return result ? result : connect_in(directory_fd, name, "runtime", ret_sock);
+	return result ? result : reach_named(sock, directory_fd, name, "runtime");
+}
+
+CUresult cn_wire_connect_name(const char *name, int *ret_sock)
+{
+	int sock;
+	CUresult result = cn_wire_open(&sock);
+
+	return result ? result : open_reached(sock, cn_wire_reach_name(sock, name), ret_sock);
 }
 
 CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock)
 {
-	int directory_fd;
+	int sock, directory_fd;
 	CUresult result = cn_fabric_directory_of(user, &directory_fd);
 
-	return result ? result : connect_in(directory_fd, name, "fabric", ret_sock);
+	if (!result && (result = cn_wire_open(&sock)))
+		close(directory_fd);
+	return result ? result : open_reached(sock, reach_named(sock, directory_fd, name, "fabric"), ret_sock);
 }

@@ -8,6 +8,7 @@
 #include "share/survey.h"
 #include "pool/pool.h"
 #include "share/export.h"
+#include "share/peer.h"
 #include "share/port_internal.h"
 
 #include <errno.h>
@@ -46,24 +47,22 @@ struct walk {
 static int ask(struct conversation *with, const uint64_t words[], size_t word_count, void *ret_body)
 {
 	uint64_t deadline_ns = cn_service_now_ns() + ANSWER_MS * MILLISECOND_NS;
-	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_REPORT, .request = ++with->request}}, reply;
+	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_REPORT, .request = ++with->request}};
+	struct cn_message reply;
 
 	memcpy(request.message.words, words, word_count * sizeof *words);
 	int error = cn_wire_send(with->sock, &request);
 	if (!error)
-		error = cn_wire_await(with->sock, deadline_ns < with->end_ns ? deadline_ns : with->end_ns);
+		error = cn_peer_await(with->sock, deadline_ns < with->end_ns ? deadline_ns : with->end_ns);
 	if (!error)
-		error = cn_wire_receive(with->sock, &reply);
+		error = cn_wire_receive_message(with->sock, &reply);
 	if (error)
 		return error;
-	bool ours = reply.message.kind == CN_MESSAGE_REPORT && reply.message.request == with->request &&
-		    !reply.descriptor_count;
-	cn_wire_close(&reply);
-	if (!ours)
+	if (reply.kind != CN_MESSAGE_REPORT || reply.request != with->request)
 		return EPROTO;
-	if (reply.message.result)
-		return reply.message.result == CUDA_ERROR_NOT_FOUND ? ENOENT : EPROTO;
-	memcpy(ret_body, cn_report_body(&reply.message), CN_REPORT_BODY_BYTES);
+	if (reply.result)
+		return reply.result == CUDA_ERROR_NOT_FOUND ? ENOENT : EPROTO;
+	memcpy(ret_body, cn_report_body(&reply), CN_REPORT_BODY_BYTES);
 	return 0;
 }
 
@@ -159,7 +158,7 @@ static bool call(int directory_fd, const char *name, struct conversation *ret_wi
 	if (cn_wire_connect_in(directory_fd, name, &with.sock))
 		return false;
 	if (getsockopt(with.sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) || ret_who->uid != geteuid()) {
-		close(with.sock);
+		cn_peer_hang_up(with.sock);
 		return false;
 	}
 	*ret_with = with;
@@ -179,7 +178,7 @@ static void visit_name(const char *name, bool live, bool removed, void *data)
 		return;
 	struct cn_survey_process process = {.pid = who.pid, .uid = who.uid, .directory = walk->directory, .name = name};
 	walk->visit(walk, &with, &process);
-	close(with.sock);
+	cn_peer_hang_up(with.sock);
 }
 
 static CUresult refuse(const char *path, const char *why)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages between processes: one size, one header, at most two descriptors beside them.
+ * Messages between processes: one size, one header, at most three descriptors beside them.
  *
  * They travel over SOCK_SEQPACKET sockets, so a message comes whole or not at all. What comes is a stranger's: length,
  * magic and version are checked here, and descriptors beyond those that the message may have are closed; what the
@@ -16,15 +16,15 @@
 
 enum {
 	CN_WIRE_MAGIC = 0x746e65ce,
-	CN_WIRE_VERSION = 1,
-	CN_WIRE_DESCRIPTORS_MAX = 2,
+	CN_WIRE_VERSION = 2,
+	CN_WIRE_DESCRIPTORS_MAX = 3,
 	CN_WIRE_TIMEOUT_MS = 5000, /* how long a request waits for its reply, and an accepted peer may say nothing */
 };
 
 enum cn_message_kind {
 	/* on a pool's channel */
-	CN_MESSAGE_JOIN = 1, /* importer: with its ledger, and the export that it wants first, if any */
-	CN_MESSAGE_WELCOME,  /* exporter: with the control segment, what the pool is, and the part of that export */
+	CN_MESSAGE_JOIN = 1, /* importer: which export it wants first, if any */
+	CN_MESSAGE_WELCOME,  /* exporter: control segment, the importer's ledger, and the part of that export, if any */
 	CN_MESSAGE_PART,     /* importer asks for the part around an offset; the reply has it */
 	CN_MESSAGE_RELEASED, /* importer: it has let go of an export that the exporter has ended */
 	CN_MESSAGE_EVICTED,  /* exporter: nothing more for you */
@@ -49,8 +49,10 @@ enum cn_welcome_word {
 	CN_WELCOME_LOCATION_ID,
 	CN_WELCOME_HANDLE_TYPES,
 	CN_WELCOME_MEMORY_TYPE,
-	CN_WELCOME_PART, /* three, as in the answer to PART: if there is a second descriptor */
+	CN_WELCOME_PART, /* three, as in the answer to PART: if there is a third descriptor */
 };
+/* The descriptors of a WELCOME. */
+enum cn_welcome_descriptor { CN_WELCOME_CONTROL, CN_WELCOME_LEDGER, CN_WELCOME_MEMORY };
 
 struct cn_message {
 	uint32_t magic, kind;
@@ -73,21 +75,16 @@ struct cn_parcel {
 int cn_wire_send(int sock, const struct cn_parcel *parcel);
 /*
  * Receive without waiting: 0, or errno (EAGAIN: nothing there; EPIPE: the peer has closed; EPROTO: not ours; EMFILE: no
- * room for its descriptors, which are lost). The descriptors are the caller's, closed on exec.
+ * room for its descriptors, which are lost; EBUSY: cn_peer_is_stuck()). The descriptors are the caller's, closed on
+ * exec.
  */
 int cn_wire_receive(int sock, struct cn_parcel *ret_parcel);
-void cn_wire_close(struct cn_parcel *parcel); /* its descriptors */
-/* Wait until something can be received, or the peer has closed: 0, or errno (ETIMEDOUT). CLOCK_MONOTONIC. */
-int cn_wire_await(int sock, uint64_t deadline_ns);
-/* Send, waiting for room if need be, at most CN_WIRE_TIMEOUT_MS: 0, or errno. */
-int cn_wire_tell(int sock, const struct cn_parcel *parcel);
-/* cn_wire_ask() without a sentence: 0, or errno (ETIMEDOUT; EPROTO: an answer to something else). */
-int cn_wire_exchange(int sock, const struct cn_parcel *request, struct cn_parcel *ret_reply);
 /*
- * Send a request and wait for the reply, at most CN_WIRE_TIMEOUT_MS; for a socket that nobody else reads. The reply's
- * own result is not looked at. Failures are CUDA_ERROR_OPERATING_SYSTEM with a sentence that begins with `what`.
+ * The same of a message that must have no descriptors. EPROTO: it has some, which are not taken in, or is not ours. The
+ * connection is of no use then: cn_peer_hang_up().
  */
-CUresult cn_wire_ask(int sock, const struct cn_parcel *request, const char *what, struct cn_parcel *ret_reply);
+int cn_wire_receive_message(int sock, struct cn_message *ret_message);
+void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_peer_discard() */
 
 /* ---- Sockets ---- */
 
@@ -119,12 +116,14 @@ CUresult cn_fabric_directory_of(unsigned user, int *ret_fd);
  * on exec; the listening one does not wait.
  */
 CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
-/* Connect to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
+/* A socket that is not connected yet; CUDA_ERROR_OPERATING_SYSTEM. */
+CUresult cn_wire_open(int *ret_sock);
+/* Connect it to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
+CUresult cn_wire_reach_path(int sock, int path_fd);
+/* Both; on failure nothing is left open. */
 CUresult cn_wire_connect_path(int path_fd, int *ret_sock);
 /* Is there a socket of ours where it leads? Nobody is woken by the question. False: it cannot be said; connect. */
 bool cn_wire_is_there(int path_fd);
-/* The process at the other end, as a descriptor that is readable when it is gone; -1: the system cannot say. */
-int cn_peer_process(int sock);
 /* The next connection of a listening socket; -1: there is none. */
 int cn_wire_accept(int listen_fd);
 
@@ -150,6 +149,7 @@ struct cn_sweep {
 };
 int cn_wire_sweep(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
+CUresult cn_wire_reach_name(int sock, const char *name);
 CUresult cn_wire_connect_name(const char *name, int *ret_sock);
 CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock);
 /* The same in a directory that is open already. */

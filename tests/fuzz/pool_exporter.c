@@ -20,7 +20,7 @@ enum { PARTS = 2, POOLS = 2, POINTERS = 16, SLOTS = 16, STEPS_MAX = 48, SERIAL =
 #define POOL_BYTES ((uint64_t)PARTS * CN_PART_BYTES)
 
 static struct fuzz_server exporter;
-static int path_fd, memory_fd;
+static int path_fd, memory_fd, ledger_fd;
 static struct cn_segment segment;
 static CUmemoryPool pools[POOLS];
 static CUdeviceptr pointers[POINTERS];
@@ -44,8 +44,10 @@ static void make_welcome(const struct cn_message *request, struct cn_parcel *ret
 				      [CN_WELCOME_PART] = 0,
 				      [CN_WELCOME_PART + 1] = POOL_BYTES,
 				      [CN_WELCOME_PART + 2] = SERIAL}},
-		.descriptors = {segment.fd, memory_fd},
-		.descriptor_count = request->words[CN_JOIN_SLOT] ? 2 : 1,
+		.descriptors = {[CN_WELCOME_CONTROL] = segment.fd,
+				[CN_WELCOME_LEDGER] = ledger_fd,
+				[CN_WELCOME_MEMORY] = memory_fd},
+		.descriptor_count = request->words[CN_JOIN_SLOT] ? 3 : 2,
 	};
 	memcpy(ret_parcel->message.bytes, "a fuzzed pool...", CN_POOL_NAME_BYTES);
 }
@@ -73,8 +75,8 @@ static bool answer(struct fuzz_server *server, int sock, const struct cn_parcel 
 		fuzz_send(&server->input, sock, &parcel);
 	if (request->message.kind == CN_MESSAGE_JOIN) {
 		make_welcome(&request->message, &parcel);
-		if (how & 64 && request->descriptor_count) /* its own ledger, back to it */
-			parcel.descriptors[parcel.descriptor_count - 1] = request->descriptors[0];
+		if (how & 64) /* the control segment as a ledger, or as memory */
+			parcel.descriptors[parcel.descriptor_count - 1] = segment.fd;
 	} else if (request->message.kind == CN_MESSAGE_PART) {
 		make_part(&request->message, how & 16, &parcel);
 	} else {
@@ -216,7 +218,9 @@ void fuzz_prepare(void)
 	FUZZ_OK(cn_segment_make("fuzz-control", sizeof(struct cn_control), &segment));
 	memory_fd = fuzz_memory_file("fuzz-memory", POOL_BYTES, 0, F_SEAL_SHRINK | F_SEAL_GROW);
 	fuzz_offer(segment.fd);
+	ledger_fd = fuzz_memory_file("fuzz-ledger", sizeof(struct cn_ledger), 0, F_SEAL_SHRINK | F_SEAL_GROW);
 	fuzz_offer(memory_fd);
+	fuzz_offer(ledger_fd);
 	exporter.answer = answer;
 	FUZZ_OK(cn_wire_listen_unnamed(&exporter.listener, &path_fd));
 	fuzz_server_start(&exporter);

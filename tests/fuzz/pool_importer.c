@@ -2,7 +2,7 @@
 /*
  * A pool's channel, the stranger as importer: what our exporter's service thread hears, in any order.
  *
- * Connections that come and go, join with a ledger or with anything else, ask for memory, say what they like, write
+ * Connections that come and go, join as they should or with anything else, ask for memory, say what they like, write
  * what they like into their ledgers, while the exporter exports, frees, trims, looks and shuts out. When all have gone,
  * every block comes back, and another importer is served.
  */
@@ -11,6 +11,7 @@
 #include "base/segment.h"
 #include "share/control.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,12 +62,23 @@ static void come(struct caller *caller)
 	FUZZ_OK(cn_wire_connect_path(descriptor, &caller->sock));
 }
 
-static struct cn_ledger *ledger_of(struct caller *caller)
+/* What the exporter has sent; of a welcome the ledger is kept. */
+static void hear_out(struct caller *caller)
 {
-	if (!caller->has_ledger)
-		FUZZ_OK(cn_segment_make("fuzz-ledger", sizeof(struct cn_ledger), &caller->ledger));
-	caller->has_ledger = true;
-	return caller->ledger.address;
+	struct cn_parcel parcel;
+	int error;
+
+	while ((error = cn_wire_receive(caller->sock, &parcel)) == 0 || error == EPROTO) {
+		if (error)
+			continue;
+		if (parcel.message.kind == CN_MESSAGE_WELCOME && !caller->has_ledger &&
+		    !cn_segment_borrow(parcel.descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger), "the ledger",
+				       &caller->ledger)) {
+			parcel.descriptors[CN_WELCOME_LEDGER] = -1;
+			caller->has_ledger = true;
+		}
+		cn_wire_close(&parcel);
+	}
 }
 
 static void say(struct caller *caller, enum cn_message_kind kind, struct fuzz_input *input)
@@ -77,9 +89,6 @@ static void say(struct caller *caller, enum cn_message_kind kind, struct fuzz_in
 	if (caller->sock < 0)
 		come(caller);
 	if (kind == CN_MESSAGE_JOIN) {
-		ledger_of(caller);
-		parcel.descriptors[0] = caller->ledger.fd;
-		parcel.descriptor_count = 1;
 		parcel.message.words[CN_JOIN_SLOT] = wanted->slot;
 		parcel.message.words[CN_JOIN_GENERATION] = wanted->generation;
 	}
@@ -100,9 +109,11 @@ static void say_anything(struct caller *caller, struct fuzz_input *input)
 static void write_ledger(struct caller *caller, struct fuzz_input *input)
 {
 	const struct cn_export_data *name = &names[fuzz_below(input, BLOCKS)];
-	struct cn_ledger *ledger = ledger_of(caller);
+	struct cn_ledger *ledger = caller->ledger.address;
 	unsigned what = fuzz_byte(input);
 
+	if (!caller->has_ledger)
+		return;
 	switch (what % 4) {
 	case 0:
 		atomic_fetch_or(&ledger->held[name->slot % CN_EXPORT_SLOTS / CN_WORD_SLOTS],
@@ -130,7 +141,7 @@ static void act(struct caller *caller, struct fuzz_input *input)
 	case 8: leave(caller); break;
 	case 9:
 		if (caller->sock >= 0)
-			fuzz_drain(caller->sock);
+			hear_out(caller);
 		break;
 	case 10:
 		if (caller->sock >= 0)

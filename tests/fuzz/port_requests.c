@@ -7,6 +7,7 @@
  * so callers are processes of their own, which end with the input. They are forked by one that was forked before there
  * was a library here, and do nothing but connect.
  */
+#include "../ask.h"
 #include "fuzz.h"
 
 #include "share/fabric.h"
@@ -320,13 +321,13 @@ static void ask_honestly(void)
 
 	FUZZ_OK(cn_wire_connect_name(port_name, &sock));
 	ask_for(&memory_handle, &request.message);
-	FUZZ_OK(cn_wire_ask(sock, &request, "memory", &reply));
+	FUZZ_OK(ask_peer(sock, &request, &reply));
 	FUZZ_CHECK(!reply.message.result && reply.descriptor_count == 1);
 	cn_wire_close(&reply);
-	FUZZ_CHECK(!cn_wire_tell(sock, &closed));
+	FUZZ_CHECK(!cn_peer_tell(sock, &closed));
 	request.message.kind = CN_MESSAGE_EVENT;
 	ask_for(&event_handle, &request.message);
-	FUZZ_OK(cn_wire_ask(sock, &request, "an event", &reply));
+	FUZZ_OK(ask_peer(sock, &request, &reply));
 	FUZZ_CHECK(!reply.message.result && reply.descriptor_count == 1);
 	cn_wire_close(&reply);
 	close(sock);

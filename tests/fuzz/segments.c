@@ -6,6 +6,7 @@
  * script says, again and again, while our side imports and frees by what it reads there (the control segment of a fake
  * pool), or frees, asks and trims (the ledger of a fake importer of ours).
  */
+#include "../ask.h"
 #include "fuzz.h"
 
 #include "base/segment.h"
@@ -22,6 +23,7 @@ enum { SLOTS = 8, POINTERS = 8, STEPS_MAX = 32, WRITES_MAX = 16, SERIAL = 77, FI
 
 static struct fuzz_server exporter;
 static struct cn_segment control_segment, ledger_segment;
+static int lent_fd; /* a ledger for those who import the fake pool: nobody looks into it */
 static int path_fd, memory_fd, importer_sock;
 static CUmemoryPool pool;
 
@@ -112,6 +114,8 @@ static bool answer(struct fuzz_server *server, int sock, const struct cn_parcel 
 		return true;
 	}
 	parcel.descriptor_count = 1;
+	if (parcel.message.kind == CN_MESSAGE_WELCOME)
+		parcel.descriptors[parcel.descriptor_count++] = lent_fd;
 	return !cn_wire_send(sock, &parcel);
 }
 
@@ -234,21 +238,31 @@ static void export_to_fake(struct fuzz_input *input)
 	for (int i = 0; i < LEDGER_WORDS; i++)
 		atomic_store(&ledger()->held[i], 0);
 	struct cn_parcel released = {.message = {.kind = CN_MESSAGE_RELEASED}};
-	FUZZ_CHECK(!cn_wire_tell(importer_sock, &released));
+	FUZZ_CHECK(!cn_peer_tell(importer_sock, &released));
 	fuzz_await_used(pool, 0);
 	fuzz_drain(importer_sock);
+}
+
+static void lend_ledger(void)
+{
+	struct cn_segment unread;
+
+	FUZZ_OK(cn_segment_lend("fuzz-ledger", sizeof(struct cn_ledger), &unread, &lent_fd));
+	cn_segment_close(&unread);
 }
 
 static void join_pool(void)
 {
 	int descriptor = fuzz_pool_descriptor(pool);
-	struct cn_parcel join = {.message = {.kind = CN_MESSAGE_JOIN}, .descriptor_count = 1}, welcome;
+	struct cn_parcel join = {.message = {.kind = CN_MESSAGE_JOIN}}, welcome;
 
-	FUZZ_OK(cn_segment_make("fuzz-ledger", sizeof(struct cn_ledger), &ledger_segment));
 	FUZZ_OK(cn_wire_connect_path(descriptor, &importer_sock));
 	close(descriptor);
-	join.descriptors[0] = ledger_segment.fd;
-	FUZZ_OK(cn_wire_ask(importer_sock, &join, "the pool", &welcome));
+	FUZZ_OK(ask_peer(importer_sock, &join, &welcome));
+	FUZZ_CHECK(welcome.descriptor_count == 2);
+	FUZZ_OK(cn_segment_borrow(welcome.descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger), "the ledger",
+				  &ledger_segment));
+	welcome.descriptor_count = 1;
 	cn_wire_close(&welcome);
 }
 
@@ -260,6 +274,7 @@ void fuzz_prepare(void)
 	pool = fuzz_pool(CN_PART_BYTES);
 	fuzz_use_pool(pool);
 	join_pool();
+	lend_ledger();
 	FUZZ_OK(cn_segment_make("fuzz-control", sizeof(struct cn_control), &control_segment));
 	memory_fd = fuzz_memory_file("fuzz-memory", POOL_BYTES, 0, F_SEAL_SHRINK | F_SEAL_GROW);
 	exporter.answer = answer;

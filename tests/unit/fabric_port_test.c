@@ -4,6 +4,7 @@
  * written by hand where they are hostile. Who only wants to be in the way is in fabric_strangers_test.c; what programs
  * see is in processes/fabric_test.c.
  */
+#include "../ask.h"
 #include "fabric_port.h"
 #include "named_socket.h"
 #include "share/imex.h"
@@ -158,7 +159,7 @@ static void expect_answer(const unsigned char handle[CN_HANDLE_BYTES], const str
 	int sock = call_port(handle);
 	struct cn_parcel reply;
 
-	ASSERT_OK(cn_wire_ask(sock, request, "asked", &reply));
+	ASSERT_OK(ask_peer(sock, request, &reply));
 	ASSERT_EQ(CN_MESSAGE_FABRIC, reply.message.kind);
 	ASSERT_EQ(code, (CUresult)reply.message.result);
 	ASSERT_EQ(code ? 0 : 1, reply.descriptor_count);
@@ -256,7 +257,7 @@ TEST(each_port_has_its_own_things)
 	for (int i = 0; i < 2; i++) {
 		request.message.kind = i ? CN_MESSAGE_MEMORY : CN_MESSAGE_EVENT;
 		ASSERT_OK(cn_wire_connect_name(name, &sock));
-		ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+		ASSERT_OK(ask_peer(sock, &request, &reply));
 		ASSERT_NE(0, reply.message.result);
 		ASSERT_EQ(0, reply.descriptor_count);
 		expect_closed(sock);

@@ -3,6 +3,7 @@
  * Memory at a port: callers that ask wrongly, hang up or open without end, and lenders that answer what no lender does.
  * All of them are written by hand.
  */
+#include "../ask.h"
 #include "harness.h"
 #include "named_socket.h"
 #include "share/port_internal.h"
@@ -56,10 +57,7 @@ static int call_port(const struct cn_handle *handle)
 	struct cn_watch channel = {.fd = -1};
 
 	ASSERT_OK(cn_port_connect(handle->port, CN_HANDLE_MEMORY, &channel));
-	int sock = fcntl(channel.fd, F_DUPFD_CLOEXEC, 3);
-	ASSERT_SYS(sock);
-	cn_service_unwatch(&channel);
-	return sock;
+	return cn_service_release(&channel);
 }
 
 static struct cn_parcel request_for(const struct cn_handle *handle)
@@ -75,7 +73,7 @@ static void ask(int sock, const struct cn_handle *handle, CUresult expected)
 {
 	struct cn_parcel request = request_for(handle), reply;
 
-	ASSERT_EQ(0, cn_wire_exchange(sock, &request, &reply));
+	ASSERT_EQ(0, try_ask(sock, &request, &reply));
 	ASSERT_EQ((int)expected, reply.message.result);
 	ASSERT_EQ(expected ? 0 : 1, reply.descriptor_count);
 	cn_wire_close(&reply);
@@ -85,7 +83,7 @@ static void say_closed(int sock, uint64_t number)
 {
 	struct cn_parcel closed = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED, .words = {number}}};
 
-	ASSERT_EQ(0, cn_wire_tell(sock, &closed));
+	ASSERT_EQ(0, cn_peer_tell(sock, &closed));
 }
 
 static void expect_closed(int sock)
@@ -126,7 +124,7 @@ TEST(a_wrong_caller_is_sent_away)
 	struct cn_parcel as_event = request_for(&handle), reply;
 	as_event.message.kind = CN_MESSAGE_EVENT;
 	sock = call_port(&handle);
-	ASSERT_EQ(0, cn_wire_exchange(sock, &as_event, &reply));
+	ASSERT_EQ(0, try_ask(sock, &as_event, &reply));
 	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, reply.message.result);
 	expect_closed(sock);
 	wrong = handle;

@@ -3,6 +3,7 @@
  * The port of a process: what it refuses, whom it sends away, and when its name goes. The wrong callers are written by
  * hand.
  */
+#include "../ask.h"
 #include "named_socket.h"
 #include "shared_event.h"
 
@@ -174,18 +175,18 @@ TEST(a_caller_gets_what_it_asks_for_and_a_number)
 	int one = call_port(handle), other = call_port(handle);
 
 	for (int i = 0; i < 3; i++) {
-		ASSERT_OK(cn_wire_ask(one, &request, "asked", &reply));
+		ASSERT_OK(ask_peer(one, &request, &reply));
 		ASSERT_EQ(0, reply.message.result);
 		ASSERT_EQ(1, reply.descriptor_count);
 		ASSERT_EQ(1, reply.message.words[0]);
 		cn_wire_close(&reply);
 	}
-	ASSERT_OK(cn_wire_ask(other, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(other, &request, &reply));
 	ASSERT_EQ(2, reply.message.words[0]);
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(other));
 	other = call_port(handle);
-	ASSERT_OK(cn_wire_ask(other, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(other, &request, &reply));
 	ASSERT_EQ(3, reply.message.words[0]); /* never one that was somebody's */
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(other));
@@ -202,7 +203,7 @@ TEST(a_caller_with_a_wrong_secret_is_told_and_sent_away)
 	for (int i = 0; i < CN_SECRET_BYTES; i++) {
 		int sock = call_port(handle);
 		request.message.bytes[i] ^= 1;
-		ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+		ASSERT_OK(ask_peer(sock, &request, &reply));
 		ASSERT_NE(0, reply.message.result);
 		ASSERT_EQ(0, reply.descriptor_count);
 		expect_closed(sock);
@@ -246,13 +247,13 @@ TEST(what_was_never_opened_is_not_freed)
 
 	freed.message.words[0] = request.message.words[0];
 	for (int i = 0; i < 3; i++) {
-		ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+		ASSERT_OK(ask_peer(sock, &request, &reply));
 		ASSERT_EQ(0, reply.message.result);
 		cn_wire_close(&reply);
 		for (int k = 0; k < 3; k++)
 			ASSERT_EQ(0, cn_wire_send(sock, &freed));
 	}
-	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(sock, &request, &reply));
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(sock));
 	cn_shared_event_free(event);
@@ -289,7 +290,7 @@ TEST(a_caller_who_does_not_read_is_sent_away)
 	peer_send_bytes(peer, handle, sizeof handle);
 	peer_expect(peer, "sent away");
 	int sock = call_port(handle); /* others are served */
-	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(sock, &request, &reply));
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(sock));
 	cn_shared_event_free(event);
@@ -303,10 +304,10 @@ TEST(a_caller_who_says_nothing_is_sent_away)
 	struct cn_parcel request = request_for(handle), reply;
 	int silent = call_port(handle), talker = call_port(handle);
 
-	ASSERT_OK(cn_wire_ask(talker, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(talker, &request, &reply));
 	cn_wire_close(&reply);
-	expect_closed(silent);                                     /* takes CN_WIRE_TIMEOUT_MS */
-	ASSERT_OK(cn_wire_ask(talker, &request, "asked", &reply)); /* one who has spoken may stay */
+	expect_closed(silent);                         /* takes CN_WIRE_TIMEOUT_MS */
+	ASSERT_OK(ask_peer(talker, &request, &reply)); /* one who has spoken may stay */
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(talker));
 	cn_shared_event_free(event);
@@ -321,20 +322,20 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 
 	for (int i = 0; i < CALLERS_MAX; i++) {
 		socks[i] = call_port(handle);
-		ASSERT_OK(cn_wire_ask(socks[i], &request, "asked", &reply));
+		ASSERT_OK(ask_peer(socks[i], &request, &reply));
 		ASSERT_EQ(0, reply.message.result);
 		cn_wire_close(&reply);
 	}
 	for (int i = 0; i < 3; i++)
 		expect_closed(call_port(handle));
 	for (int i = 0; i < CALLERS_MAX; i++) {
-		ASSERT_OK(cn_wire_ask(socks[i], &request, "asked", &reply));
+		ASSERT_OK(ask_peer(socks[i], &request, &reply));
 		cn_wire_close(&reply);
 	}
 	ASSERT_SYS(close(socks[0]));
 	for (;;) { /* there is room once its end has been seen */
 		socks[0] = call_port(handle);
-		if (!cn_wire_ask(socks[0], &request, "asked", &reply))
+		if (!ask_peer(socks[0], &request, &reply))
 			break;
 		ASSERT_SYS(close(socks[0]));
 	}

@@ -3,6 +3,7 @@
  * Reports and surveys over the wire: what a port answers, and what who asks believes. Wrong askers and wrong answerers
  * are written by hand.
  */
+#include "../ask.h"
 #include "named_socket.h"
 #include "share_fake.h"
 
@@ -89,7 +90,7 @@ static struct cn_message answer_to(int sock, struct cn_parcel request)
 {
 	struct cn_parcel reply;
 
-	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(sock, &request, &reply));
 	ASSERT_EQ(CN_MESSAGE_REPORT, reply.message.kind);
 	ASSERT_EQ(0, reply.descriptor_count);
 	return reply.message;
@@ -163,7 +164,7 @@ static void open_by_hand(int sock, const void *bytes, uint32_t message_kind)
 	request.message.words[0] = handle.number;
 	request.message.words[1] = handle.generation;
 	memcpy(request.message.bytes, handle.secret, sizeof handle.secret);
-	ASSERT_OK(cn_wire_ask(sock, &request, "asked", &reply));
+	ASSERT_OK(ask_peer(sock, &request, &reply));
 	ASSERT_EQ(0, reply.message.result);
 	cn_wire_close(&reply);
 }
@@ -391,7 +392,7 @@ TEST(random_words)
 				test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
 		request.message.words[CN_REPORT_PLACE] =
 			test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
-		int error = cn_wire_exchange(sock, &request, &reply);
+		int error = try_ask(sock, &request, &reply);
 		if (!error) {
 			ASSERT_EQ(0, reply.descriptor_count);
 			continue;

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Segments: who may write, who may read, and when a segment changes no more.
+ * Segments: who may write, who may read, and when a borrower has let go of one.
  */
+#include "../sockets.h"
 #include "base/segment.h"
 #include "cenote/cenote.h"
 #include "harness.h"
+#include "share/wire.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,29 +74,81 @@ TEST(nobody_else_writes)
 	cn_segment_close(&segment);
 }
 
-/* Goal: it is final when its maker has let go of it, and neither readers nor descriptors keep it from being so. */
-TEST(final_when_the_writer_has_let_go)
+/* A segment that was lent, and its borrower. */
+static struct cn_segment lend(struct cn_segment *ret_borrowed)
 {
-	struct cn_segment segment = make(), reader = reader_of(&segment), other = reader_of(&segment);
-	int copy = fcntl(segment.fd, F_DUPFD_CLOEXEC, 0);
+	struct cn_segment segment;
+	int fd;
 
-	((volatile unsigned char *)segment.address)[5] = 5;
-	ASSERT(!cn_segment_is_final(&reader));
-	ASSERT(!cn_segment_is_final(&reader));
-	((volatile unsigned char *)segment.address)[5] = 6;
-	cn_segment_close(&segment);
-	ASSERT(cn_segment_is_final(&reader));
-	ASSERT(cn_segment_is_final(&other));
-	ASSERT_EQ(6, ((volatile unsigned char *)reader.address)[5]);
-	close(copy);
-	cn_segment_close(&reader);
-	cn_segment_close(&other);
+	ASSERT_OK(cn_segment_lend("test-segment", BYTES, &segment, &fd));
+	ASSERT_OK(cn_segment_borrow(fd, BYTES, "the test's segment", ret_borrowed));
+	ASSERT_EQ(-1, fcntl(fd, F_GETFD)); /* closed: the mapping is all that is left */
+	return segment;
 }
 
-/* Goal: a forked child has the segment's memory neither to read nor to write, and does not keep it from being final. */
+/* Goal: what the borrower writes its maker reads, who is told when the borrower has let go, and not before. */
+TEST(returned_when_the_borrower_has_let_go)
+{
+	struct cn_segment borrowed, segment = lend(&borrowed);
+
+	((volatile unsigned char *)borrowed.address)[5] = 5;
+	ASSERT_EQ(5, ((volatile unsigned char *)segment.address)[5]);
+	ASSERT(!cn_segment_is_returned(&segment));
+	ASSERT(!cn_segment_is_returned(&segment));
+	cn_segment_close(&borrowed);
+	ASSERT(cn_segment_is_returned(&segment));
+	ASSERT(cn_segment_is_returned(&segment));
+	cn_segment_close(&segment);
+}
+
+/* Goal: a descriptor that nobody has mapped yet, or that is still on its way, counts as well. */
+TEST(a_descriptor_on_its_way_is_not_returned)
+{
+	struct cn_segment segment;
+	int fd, ends[2];
+
+	ASSERT_OK(cn_segment_lend("test-segment", BYTES, &segment, &fd));
+	ASSERT(!cn_segment_is_returned(&segment));
+	make_pair(SOCK_SEQPACKET, ends);
+	ASSERT_EQ(0, cn_wire_send(ends[0], &(struct cn_parcel){.descriptors = {fd}, .descriptor_count = 1}));
+	close(fd);
+	ASSERT(!cn_segment_is_returned(&segment));
+	close_pair(ends);
+	ASSERT(cn_segment_is_returned(&segment));
+	cn_segment_close(&segment);
+}
+
+/* Goal: nothing that a borrower does to the file makes its maker wait, fault, or believe in the borrower's end. */
+TEST(a_borrower_that_seals_leases_and_pins)
+{
+	struct cn_segment segment;
+	int fd, pipes[2];
+
+	ASSERT_OK(cn_segment_lend("test-segment", BYTES, &segment, &fd));
+	ASSERT_EQ(-1, ftruncate(fd, 0));
+	ASSERT_EQ(-1, ftruncate(fd, 2 * BYTES));
+	void *address = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, address);
+	memset(address, 1, BYTES);
+	ASSERT_SYS(pipe2(pipes, O_CLOEXEC));
+	struct iovec page = {address, 4096};
+	ASSERT_EQ(4096, vmsplice(pipes[1], &page, 1, 0));
+	ASSERT_SYS(fcntl(fd, F_SETLEASE, F_RDLCK) && errno != EAGAIN ? -1 : 0);
+	ASSERT_SYS(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL));
+	ASSERT_SYS(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, BYTES));
+	ASSERT(!cn_segment_is_returned(&segment));
+	ASSERT_EQ(0, ((volatile unsigned char *)segment.address)[4096]);
+	ASSERT_SYS(munmap(address, BYTES));
+	close(fd);
+	ASSERT(cn_segment_is_returned(&segment)); /* though a page of it is pinned */
+	close_pair(pipes);
+	cn_segment_close(&segment);
+}
+
+/* Goal: a forked child has the segment's memory neither to read nor to write, and does not keep it from its maker. */
 TEST(a_forked_child_does_not_have_it)
 {
-	struct cn_segment segment = make(), reader = reader_of(&segment);
+	struct cn_segment borrowed, segment = lend(&borrowed);
 	int ends[2], status;
 	char byte = 0;
 
@@ -101,19 +157,20 @@ TEST(a_forked_child_does_not_have_it)
 	ASSERT_SYS(child);
 	if (child == 0) {
 		unsigned char there;
-		bool gone = mincore(segment.address, 4096, &there) == -1 && mincore(reader.address, 4096, &there) == -1;
+		bool gone =
+			mincore(segment.address, 4096, &there) == -1 && mincore(borrowed.address, 4096, &there) == -1;
 		close(ends[1]);
 		while (read(ends[0], &byte, 1) > 0)
 			continue;
 		_exit(!gone);
 	}
 	close(ends[0]);
-	cn_segment_close(&segment);
-	ASSERT(cn_segment_is_final(&reader)); /* though the child has a descriptor of it */
+	cn_segment_close(&borrowed);
+	ASSERT(cn_segment_is_returned(&segment));
 	close(ends[1]);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	ASSERT_EQ(0, status);
-	cn_segment_close(&reader);
+	cn_segment_close(&segment);
 }
 
 static int file(size_t bytes, unsigned flags, int seals)

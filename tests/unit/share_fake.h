@@ -62,16 +62,18 @@ static inline struct cn_parcel receive_parcel(int sock)
 	return parcel;
 }
 
-/* A connection that has joined, with a ledger of its own making. */
+/* A connection that has joined, with its ledger. The control segment is what remains of the welcome's descriptors. */
 static inline int join_pool(CUmemoryPool pool, struct cn_segment *ret_ledger, struct cn_parcel *ret_welcome)
 {
 	int sock = connect_to(pool);
 
-	ASSERT_OK(cn_segment_make("hostile-ledger", sizeof(struct cn_ledger), ret_ledger));
-	send_parcel(sock, parcel_of(CN_MESSAGE_JOIN, ret_ledger->fd));
+	send_parcel(sock, parcel_of(CN_MESSAGE_JOIN, -1));
 	*ret_welcome = receive_parcel(sock);
 	ASSERT_EQ(CN_MESSAGE_WELCOME, ret_welcome->message.kind);
-	ASSERT_EQ(1, ret_welcome->descriptor_count);
+	ASSERT_EQ(2, ret_welcome->descriptor_count);
+	ASSERT_OK(cn_segment_borrow(ret_welcome->descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger), "the ledger",
+				    ret_ledger));
+	ret_welcome->descriptor_count = 1;
 	return sock;
 }
 
@@ -89,7 +91,7 @@ static inline int memory_file(size_t bytes, unsigned flags, int seals)
 
 /* A listening socket that answers as it was told. */
 struct fake {
-	int listener, path, stop[2];
+	int listener, path, stop[2], ledger;
 	pthread_t thread;
 	struct cn_parcel welcome, part;
 	_Atomic bool silent; /* closes the connection at the first question */
@@ -178,6 +180,7 @@ static inline void fake_stop(struct fake *fake)
 	close(fake->stop[0]);
 	close(fake->listener);
 	close(fake->path);
+	close(fake->ledger);
 }
 
 /* A fake pool that all is right with: one part of memory, and what the control segment says is the test's. */
@@ -186,9 +189,12 @@ static inline struct fake good_fake(int control, int memory, uint64_t bytes)
 	struct fake fake = {
 		.welcome = parcel_of(CN_MESSAGE_WELCOME, control),
 		.part = parcel_of(CN_MESSAGE_PART, memory),
+		.ledger = memory_file(sizeof(struct cn_ledger), 0, F_SEAL_SHRINK | F_SEAL_GROW),
 		.sock = -1,
 	};
 
+	fake.welcome.descriptors[CN_WELCOME_LEDGER] = fake.ledger;
+	fake.welcome.descriptor_count = control >= 0 ? 2 : 0;
 	fake.welcome.message.words[0] = bytes;
 	fake.welcome.message.words[1] = CU_MEM_LOCATION_TYPE_DEVICE;
 	fake.welcome.message.words[3] = SHARE_POSIX;

@@ -32,12 +32,12 @@ static size_t count_importers(CUmemoryPool pool)
 }
 
 /* Is he let in? If so, the connection stays. */
-static bool try_to_join(CUmemoryPool pool, int ledger, int *ret_sock)
+static bool try_to_join(CUmemoryPool pool, int *ret_sock)
 {
 	struct cn_parcel welcome;
 	struct pollfd wanted = {.fd = connect_to(pool), .events = POLLIN};
 
-	struct cn_parcel join = parcel_of(CN_MESSAGE_JOIN, ledger);
+	struct cn_parcel join = parcel_of(CN_MESSAGE_JOIN, -1);
 	int error = cn_wire_send(wanted.fd, &join);
 	if (!error) {
 		ASSERT_EQ(1, poll(&wanted, 1, -1));
@@ -59,7 +59,6 @@ TEST(importers_up_to_the_bound, .timeout_ms = 60000)
 {
 	enum { DESCRIPTORS = 4 * CN_IMPORTERS_MAX + 200 };
 	static int socks[CN_IMPORTERS_MAX];
-	struct cn_segment ledger;
 	struct rlimit limit;
 	CUmemoryPool pool = share_pool(SHARE_CHUNK);
 	int sock;
@@ -69,26 +68,21 @@ TEST(importers_up_to_the_bound, .timeout_ms = 60000)
 	if (limit.rlim_max < limit.rlim_cur || setrlimit(RLIMIT_NOFILE, &limit))
 		SKIP("the system allows no %d descriptors", DESCRIPTORS);
 	ASSERT_EQ(CENOTE_POOL_IMPORTERS_MAX, CN_IMPORTERS_MAX);
-	ASSERT_OK(cn_segment_make("one-for-all", sizeof(struct cn_ledger), &ledger));
 	for (unsigned i = 0; i < CN_IMPORTERS_MAX; i++)
-		ASSERT(try_to_join(pool, ledger.fd, &socks[i]));
+		ASSERT(try_to_join(pool, &socks[i]));
 	ASSERT_EQ(CN_IMPORTERS_MAX, count_importers(pool));
 	for (unsigned i = 0; i < 3; i++)
-		ASSERT(!try_to_join(pool, ledger.fd, &sock));
+		ASSERT(!try_to_join(pool, &sock));
 	ASSERT_EQ(CN_IMPORTERS_MAX, count_importers(pool));
 	send_parcel(socks[CN_IMPORTERS_MAX - 1], parcel_of(CN_MESSAGE_PART, -1)); /* the last is served */
 	struct cn_parcel part = receive_parcel(socks[CN_IMPORTERS_MAX - 1]);
 	ASSERT_EQ(CN_MESSAGE_PART, part.message.kind);
 	cn_wire_close(&part);
-	/* When all ledgers are let go of, whoever hangs up is gone. */
-	cn_segment_close(&ledger);
 	for (unsigned i = 0; i < CN_IMPORTERS_MAX; i++)
 		close(socks[i]);
 	while (count_importers(pool))
 		sched_yield();
-	ASSERT_OK(cn_segment_make("another", sizeof(struct cn_ledger), &ledger));
-	ASSERT(try_to_join(pool, ledger.fd, &sock));
-	cn_segment_close(&ledger);
+	ASSERT(try_to_join(pool, &sock));
 	close(sock);
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }

@@ -4,6 +4,7 @@
  */
 #include "../share.h"
 
+#include "base/descriptor.h"
 #include "driver/driver.h"
 #include "share/mark.h"
 #include "share/wire.h"
@@ -17,9 +18,9 @@ SETUP
 
 static bool read_mark(int fd, struct cn_pool_facts *ret_facts)
 {
-	struct stat status;
+	struct statx status;
 
-	ASSERT_SYS(fstat(fd, &status));
+	ASSERT(cn_descriptor_look(fd, &status));
 	return cn_mark_read(&status, ret_facts);
 }
 

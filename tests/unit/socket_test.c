@@ -2,6 +2,7 @@
 /*
  * The runtime directory, and the sockets that are made in it: who can connect, what is refused, and what is swept.
  */
+#include "../ask.h"
 #include "../sockets.h"
 #include "harness.h"
 #include "named_socket.h"
@@ -190,7 +191,7 @@ ROLE(connector)
 	for (int i = 0; i < 3; i++) {
 		ASSERT_OK(cn_wire_connect_path(path_fd, &sock));
 		ASSERT_EQ(FD_CLOEXEC, fcntl(sock, F_GETFD));
-		ASSERT_OK(cn_wire_ask(sock, &question, "the question failed", &reply));
+		ASSERT_OK(ask_peer(sock, &question, &reply));
 		ASSERT_EQ(18, reply.message.words[0]);
 		ASSERT_SYS(close(sock));
 	}

@@ -114,7 +114,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	struct stat status;
 
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (fstat(fd, &status) || !cn_file_is_memory(fd)) {
+	if (!cn_file_is_memory(fd) || fstat(fd, &status)) { /* in this order: fstat() of a stranger's file may wait */
 		*ret_why = "is not memory of Cenote's";
 		return false;
 	}
