@@ -75,7 +75,11 @@ static void tell_closed(struct lender *lender, uint64_t number)
 {
 	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED, .words = {number}}};
 
-	cn_peer_tell(lender->channel.fd, &parcel); /* one who does not hear it is gone, or hears of it when we end */
+	/* One that does not hear it is gone, or hears of it when we end. The service thread does not wait for it. */
+	if (cn_service_is_this_thread())
+		cn_wire_send(lender->channel.fd, &parcel);
+	else
+		cn_peer_tell(lender->channel.fd, &parcel);
 }
 
 static void drop_lender(struct lender *lender)

@@ -305,10 +305,10 @@ static CUresult connect_creator(const unsigned char port[CN_PORT_NAME_BYTES], st
 }
 
 /* False: the time was over, and the question is not ours any more. */
-static bool wait_for_answer(struct question *question)
+static bool wait_for_answer(struct question *question, uint64_t deadline_ns)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000), now_ns;
 	uint32_t waiting = WAITING;
+	uint64_t now_ns;
 
 	while (atomic_load(&question->state) == WAITING && (now_ns = cn_service_now_ns()) < deadline_ns)
 		cn_futex_wait(&question->state, WAITING, (int64_t)(deadline_ns - now_ns));
@@ -349,17 +349,18 @@ static CUresult explain_result(int32_t result)
 }
 
 /* Post a question and wait for its answer. On failure it is not ours any more. */
-static CUresult ask_and_wait(struct question *question)
+static CUresult ask_and_wait(struct question *question, uint64_t deadline_ns)
 {
 	atomic_store(&question->state, WAITING);
 	cn_service_post(&question->job);
-	if (wait_for_answer(question))
+	if (wait_for_answer(question, deadline_ns))
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer");
 }
 
 CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply)
 {
+	uint64_t deadline_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000); /* for all of it */
 	struct question *question = calloc(1, sizeof *question);
 	struct cn_message *message;
 
@@ -376,7 +377,7 @@ CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened
 	message->words[1] = handle->generation;
 	memcpy(message->bytes, handle->secret, sizeof handle->secret);
 
-	CUresult result = ask_and_wait(question);
+	CUresult result = ask_and_wait(question, deadline_ns);
 	if (result)
 		return result;
 	/* A connection that is lost may have been one that the creator had closed, and no sign of its death. */
@@ -384,7 +385,7 @@ CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened
 		result = connect_creator(handle->port, &question->fresh);
 		if (result)
 			goto err_free_question;
-		result = ask_and_wait(question);
+		result = ask_and_wait(question, deadline_ns);
 		if (result)
 			return result;
 	}

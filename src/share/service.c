@@ -58,6 +58,11 @@ uint64_t cn_service_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+bool cn_service_is_this_thread(void)
+{
+	return serving;
+}
+
 static void wake(void)
 {
 	uint64_t one = 1;

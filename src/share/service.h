@@ -59,6 +59,8 @@ void cn_service_divert(struct cn_watch *watch, int other_fd);
 /* From any thread; neither waits nor fails. The service has been started. */
 void cn_service_post(struct cn_job *job);
 uint64_t cn_service_now_ns(void);
+/* Is the caller the service thread, which must not wait for a peer? */
+bool cn_service_is_this_thread(void);
 
 /*
  * What a forked child must not have, and nobody watches (yet): a lock, a connection on which the caller still waits for
