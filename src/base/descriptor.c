@@ -11,7 +11,10 @@ bool cn_descriptor_look(int descriptor, struct statx *ret_status)
 	return !statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, ret_status);
 }
 
-/* Local file systems are on a block device, or in memory; memory has no device to write back to, which /sys would list. */
+/*
+ * Local file systems are on a block device, or in memory; memory has no device to write back to, which /sys would
+ * list.
+ */
 bool cn_descriptor_is_served(const struct statx *status)
 {
 	char path[64];

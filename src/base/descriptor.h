@@ -34,9 +34,9 @@ static inline int cn_descriptor_raise(int descriptor)
  */
 bool cn_descriptor_look(int descriptor, struct statx *ret_status);
 /*
- * Is it in a file system that a process or another machine serves, where any further call may wait for ever? To be asked
- * before a path is used that a stranger handed over: connect() looks at permissions, and these are asked for. False where
- * /sys does not say.
+ * Is it in a file system that a process or another machine serves, where any further call may wait for ever? To be
+ * asked before a path is used that a stranger handed over: connect() looks at permissions, and these are asked for.
+ * False where /sys does not say.
  */
 bool cn_descriptor_is_served(const struct statx *status);
 bool cn_descriptor_is_socket(int descriptor);

@@ -4,9 +4,9 @@
  *
  * A segment that is lent has two open files, and the borrower's carries a shared flock(). Its descriptors and its
  * mappings are all references to that one file, and the lock ends with the last of them; so the maker, which tries an
- * exclusive lock on a file of its own, gets it as soon as the borrower has nothing left. Trying never sleeps. Sealing the
- * file against writing would tell the same, but it waits for pinned pages, and opening a peer's file waits for leases:
- * a borrower can have both.
+ * exclusive lock on a file of its own, gets it as soon as the borrower has nothing left. Trying never sleeps. Sealing
+ * the file against writing would tell the same, but it waits for pinned pages, and opening a peer's file waits for
+ * leases: a borrower can have both.
  */
 #include "base/segment.h"
 

@@ -2,13 +2,13 @@
 /*
  * Segments: shared memory that one process writes and others read.
  *
- * A memory file of fixed size, sparse, sealed so that it can neither shrink nor grow. Whoever maps a file that came from
- * another process looks at the seals and the size first, so no peer can make it fault. A forked child does not inherit
- * the mapping.
+ * A memory file of fixed size, sparse, sealed so that it can neither shrink nor grow. Whoever maps a file that came
+ * from another process looks at the seals and the size first, so no peer can make it fault. A forked child does not
+ * inherit the mapping.
  *
  * Most are written by the process that made them: they are mapped and then sealed, so that nobody else can ever map
- * them for writing. A segment that is lent is the other way round: its maker reads it, one borrower writes it. The maker
- * can tell when the borrower has let go of it, and never has to take a descriptor from the borrower for that.
+ * them for writing. A segment that is lent is the other way round: its maker reads it, one borrower writes it. The
+ * maker can tell when the borrower has let go of it, and never has to take a descriptor from the borrower for that.
  */
 #ifndef CN_BASE_SEGMENT_H
 #define CN_BASE_SEGMENT_H

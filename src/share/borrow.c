@@ -257,8 +257,8 @@ static CUresult explain_error(int error)
 }
 
 /*
- * Ask once. 0, and a fork waits until the caller allows it; or errno. EPIPE may be a connection that was lost, and no sign
- * of its process's death.
+ * Ask once. 0, and a fork waits until the caller allows it; or errno. EPIPE may be a connection that was lost, and no
+ * sign of its process's death.
  */
 static int ask_once(struct lender *lender, const struct cn_handle *handle, struct cn_parcel *ret_reply)
 {

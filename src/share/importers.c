@@ -195,10 +195,10 @@ static void forget(struct cn_importer *importer)
 }
 
 /*
- * A ledger that was returned says that no process has the pool mapped any more. Where work can outlive the mapping, that
- * is not yet the end of what was held; an importer that held nothing, as one that has ended its import, is gone all the
- * same. (What it says of itself is good enough: a lie takes its own holds away.) And where the system shows no process,
- * the ledger must do.
+ * A ledger that was returned says that no process has the pool mapped any more. Where work can outlive the mapping,
+ * that is not yet the end of what was held; an importer that held nothing, as one that has ended its import, is gone
+ * all the same. (What it says of itself is good enough: a lie takes its own holds away.) And where the system shows no
+ * process, the ledger must do.
  */
 bool cn_importer_is_gone(const struct cn_importer *importer)
 {
@@ -307,8 +307,8 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 }
 
 /*
- * The ledger is ours to make and the importer's to write: so nothing of the importer's has to be opened, mapped or closed
- * here. False: it cannot stay.
+ * The ledger is ours to make and the importer's to write: so nothing of the importer's has to be opened, mapped or
+ * closed here. False: it cannot stay.
  */
 static bool join(struct cn_importer *importer, const struct cn_message *request)
 {

@@ -2,10 +2,10 @@
 /*
  * Peers: see peer.h.
  *
- * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when that
- * is; and a child forked before would have the descriptor, and hang in exec. So a closing thread puts another descriptor
- * in its place, which closes the old one, and whoever discards it waits until it sees the new one there: for as long as
- * a thread takes to start, and not for the file.
+ * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when
+ * that is; and a child forked before would have the descriptor, and hang in exec. So a closing thread puts another
+ * descriptor in its place, which closes the old one, and whoever discards it waits until it sees the new one there:
+ * for as long as a thread takes to start, and not for the file.
  */
 #include "share/peer.h"
 
@@ -192,8 +192,8 @@ static ssize_t peek(int sock, bool *ret_more)
 }
 
 /*
- * Read what nobody has read, now that nothing more can come. False: there are descriptors with it, or too much of it. To
- * tell an empty message from the end, credentials are asked for: each message has some.
+ * Read what nobody has read, now that nothing more can come. False: there are descriptors with it, or too much of it.
+ * To tell an empty message from the end, credentials are asked for: each message has some.
  */
 static bool drain(int sock)
 {

@@ -18,7 +18,10 @@
 
 /* ---- Letting go ---- */
 
-/* So many closings may be under way at a time; while they are, cn_peer_is_stuck(), and no more descriptors are taken in. */
+/*
+ * So many closings may be under way at a time; while they are, cn_peer_is_stuck(), and no more descriptors are taken
+ * in.
+ */
 enum { CN_PEER_CLOSINGS_MAX = 32 };
 
 /* Have what closing needs before descriptors are short. */
@@ -43,8 +46,8 @@ int cn_peer_await(int sock, uint64_t deadline_ns);
 /* Send, waiting for room if need be, at most CN_WIRE_TIMEOUT_MS: 0, or errno. */
 int cn_peer_tell(int sock, const struct cn_parcel *parcel);
 /*
- * Send a request and wait for its answer, at most CN_WIRE_TIMEOUT_MS in all: 0, or errno (ETIMEDOUT; EPIPE: the peer has
- * closed; EPROTO: it says what no peer of ours does). The answer's own result is not looked at.
+ * Send a request and wait for its answer, at most CN_WIRE_TIMEOUT_MS in all: 0, or errno (ETIMEDOUT; EPIPE: the peer
+ * has closed; EPROTO: it says what no peer of ours does). The answer's own result is not looked at.
  *
  * `hear` is called for each other message that comes before the answer, and ends the wait when it does not return 0;
  * NULL: nothing else may come. After EPROTO the connection is shut down.

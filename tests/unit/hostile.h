@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-/* ---- A socket that lingers ---------------------------------------------------------------------------------------- */
+/* ---- A socket that lingers --------------------------------------------------------------------------------------- */
 
 /* Whoever closes it last waits for an hour, or until its other end, which does not read, is closed. */
 static inline int lingering_pair(int *ret_end)
@@ -48,7 +48,7 @@ static inline int lingering_socket(void)
 	return lingering_pair(&end);
 }
 
-/* ---- A file system that a process serves -------------------------------------------------------------------------- */
+/* ---- A file system that a process serves ------------------------------------------------------------------------- */
 
 /* Mount one whose only file is its root, of this type. False: it cannot be done here. */
 static inline bool serve_file_system(const char *path, mode_t type, const char *options, int *ret_device)
@@ -124,8 +124,8 @@ static inline _Noreturn void serve_file(int device, pid_t owner)
 }
 
 /*
- * An open file there, which nobody but its owner can close; -1: it cannot be made here. Another process serves it, for as
- * long as this one lives: one that did both could not be killed.
+ * An open file there, which nobody but its owner can close; -1: it cannot be made here. Another process serves it, for
+ * as long as this one lives: one that did both could not be killed.
  */
 static inline int unclosable_file(pid_t owner, pid_t *ret_server)
 {

@@ -14,7 +14,7 @@ SETUP
 	cn_peer_prepare(); /* it is kept for good */
 }
 
-/* ---- Letting go ---------------------------------------------------------------------------------------------------- */
+/* ---- Letting go -------------------------------------------------------------------------------------------------- */
 
 /* A child forked now, which executes another program, does not wait for anything. */
 static void check_fork(void)
@@ -53,7 +53,10 @@ TEST(ordinary_descriptors_are_closed)
 		sched_yield();
 }
 
-/* Goal: nobody waits for a socket that lingers, and no child has it; there is a bound to them, and then none are taken in. */
+/*
+ * Goal: nobody waits for a socket that lingers, and no child has it; there is a bound to them, and then none are taken
+ * in.
+ */
 TEST(closings_have_a_bound)
 {
 	int others[CN_PEER_CLOSINGS_MAX], ends[2];
@@ -115,7 +118,7 @@ TEST(a_file_that_nobody_can_close)
 	ASSERT_EQ(server, waitpid(server, &status, 0));
 }
 
-/* ---- Asking -------------------------------------------------------------------------------------------------------- */
+/* ---- Asking ------------------------------------------------------------------------------------------------------ */
 
 /* A peer that has always something to say: each word that is heard is followed by the next. */
 static void say(int sock)
@@ -133,7 +136,10 @@ static int hear_and_say(void *data, const struct cn_message *message)
 	return 0;
 }
 
-/* Goal: to a peer that never stops talking the time is over as to one that is silent; where nothing may be said, at once. */
+/*
+ * Goal: to a peer that never stops talking the time is over as to one that is silent; where nothing may be said, at
+ * once.
+ */
 TEST(a_chatty_peer_does_not_move_the_deadline)
 {
 	struct cn_parcel request = parcel_of(CN_MESSAGE_PART, -1), answer;

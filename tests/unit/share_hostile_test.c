@@ -278,8 +278,8 @@ TEST(one_that_says_nothing)
 }
 
 /*
- * Goal: whoever connects and says nothing takes no more than a share of the exporter's descriptors, and keeps nobody out:
- * neither those who are there nor those who come.
+ * Goal: whoever connects and says nothing takes no more than a share of the exporter's descriptors, and keeps nobody
+ * out: neither those who are there nor those who come.
  */
 TEST(a_flood_of_silent_connections, .timeout_ms = 60000)
 {

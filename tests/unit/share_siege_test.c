@@ -22,9 +22,12 @@ SETUP
 	share_start();
 }
 
-/* ---- Hostile importers -------------------------------------------------------------------------------------------- */
+/* ---- Hostile importers ------------------------------------------------------------------------------------------- */
 
-/* What a hostile process has: a descriptor that leads to its victim's pool. at_work() says that it has done its worst once. */
+/*
+ * What a hostile process has: a descriptor that leads to its victim's pool. at_work() says that it has done its worst
+ * once.
+ */
 struct attacker {
 	int path;
 	struct peer *parent;
@@ -238,7 +241,7 @@ static bool await_attack(struct peer *attacker)
 	return works;
 }
 
-/* ---- The victim --------------------------------------------------------------------------------------------------- */
+/* ---- The victim -------------------------------------------------------------------------------------------------- */
 
 enum victim_call { VICTIM_CYCLES, VICTIM_FORK, VICTIM_NAME, VICTIM_FREE, VICTIM_USED };
 struct victim_order {
@@ -357,7 +360,9 @@ static uint64_t import_honestly(struct peer *victim, int descriptor)
 	return took_ns;
 }
 
-/* Goal: beside a hostile process of each kind, an exporter goes on, serves others, forks, and has all back afterwards. */
+/*
+ * Goal: beside a hostile process of each kind, an exporter goes on, serves others, forks, and has all back afterwards.
+ */
 TEST(an_exporter_goes_on_beside_each_kind, .timeout_ms = 120000)
 {
 	for (unsigned i = 0; i < KINDS; i++) {
@@ -411,7 +416,8 @@ TEST(measure, .hidden = true, .timeout_ms = 300000)
 		uint64_t import_ns = import_honestly(victim, descriptor);
 		uint64_t begin_ns = now_ns();
 		peer_kill(victim);
-		printf("%-12s cycle %6.2f us, quiet %6.2f us, %5.2f times; fork %7.2f ms; import %7.2f ms; kill %6.2f ms\n",
+		printf("%-12s cycle %6.2f us, quiet %6.2f us, %5.2f times; fork %7.2f ms; import %7.2f ms; "
+		       "kill %6.2f ms\n",
 		       kinds[i].name, (double)beside_ns / 1e3, (double)quiet_ns / 1e3,
 		       (double)beside_ns / (double)quiet_ns, (double)fork_ns / 1e6, (double)import_ns / 1e6,
 		       (double)(now_ns() - begin_ns) / 1e6);
@@ -420,7 +426,7 @@ TEST(measure, .hidden = true, .timeout_ms = 300000)
 	}
 }
 
-/* ---- Holds and shortage ------------------------------------------------------------------------------------------- */
+/* ---- Holds and shortage ------------------------------------------------------------------------------------------ */
 
 /* Joins, claims everything, and hands its ledger to another process. */
 ROLE(claimant)
@@ -441,8 +447,8 @@ ROLE(claimant)
 }
 
 /*
- * Goal: a hold ends with its process, though that has passed its ledger on, and however few descriptors its exporter had
- * when it joined, with others at its door: it joins as it should, or not at all.
+ * Goal: a hold ends with its process, though that has passed its ledger on, and however few descriptors its exporter
+ * had when it joined, with others at its door: it joins as it should, or not at all.
  */
 TEST(no_hold_outlives_its_process, .timeout_ms = 60000)
 {
@@ -491,7 +497,7 @@ TEST(no_hold_outlives_its_process, .timeout_ms = 60000)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* ---- Hostile exporters -------------------------------------------------------------------------------------------- */
+/* ---- Hostile exporters ------------------------------------------------------------------------------------------- */
 
 struct impostor {
 	int sock, file; /* what nobody can close; -1: none */
@@ -553,7 +559,9 @@ static void mislead(struct impostor *impostor, const struct cn_message *request)
 	close(good.ledger);
 }
 
-/* Says that it is a pool. argv: where it lies, and whether with a file that does not close, or a socket that lingers. */
+/*
+ * Says that it is a pool. argv: where it lies, and whether with a file that does not close, or a socket that lingers.
+ */
 ROLE(impostor)
 {
 	struct impostor impostor = {.kind = argv[0], .file = -1};
@@ -658,7 +666,7 @@ TEST(an_exporter_that_never_stops_talking, .timeout_ms = 60000)
 	close(path);
 }
 
-/* ---- Descriptors that a program is handed ------------------------------------------------------------------------- */
+/* ---- Descriptors that a program is handed ------------------------------------------------------------------------ */
 
 /* Goal: a way to a socket in a file system that nobody answers for is refused by everything that takes a descriptor. */
 TEST(a_path_that_nobody_answers_for)
