@@ -207,7 +207,8 @@ static bool drain(int sock)
 		if (got <= 0)
 			return got < 0 || setsockopt(sock, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
 			       (peek(sock, &more) <= 0 && !more);
-		recvmsg(sock, &message, MSG_DONTWAIT);
+		if (recvmsg(sock, &message, MSG_DONTWAIT) < 0 && errno != EINTR)
+			return false;
 	}
 	return false;
 }

@@ -180,9 +180,11 @@ static void linger(struct attacker *attacker)
 		}
 		if (i == 8)
 			at_work(attacker);
-		while (i >= 100)
-			pause();
+		if (i == 100)
+			break;
 	}
+	for (;;)
+		pause();
 }
 
 /* A file that nobody can close, beside a join. */
@@ -454,7 +456,7 @@ TEST(no_hold_outlives_its_process, .timeout_ms = 60000)
 {
 	enum { FREE_MAX = 10 };
 	CUmemoryPool pool = share_pool(POOL);
-	int descriptor = share_export(pool), fillers[1024], ledger;
+	int descriptor = share_export(pool), fillers[1024] = {0}, ledger;
 	unsigned joined_count = 0, turned_count = 0;
 	struct rlimit limit, tight;
 
