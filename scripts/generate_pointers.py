@@ -8,6 +8,8 @@ calls: a function before each call that checks them (base/guard.h).
     generate_pointers.py driver ROOT OUT         C: the checks before the driver's functions
     generate_pointers.py runtime ROOT OUT        C: the runtime's functions, as checks before own_…
     generate_pointers.py runtime-names ROOT OUT  C header: src/runtime's functions as symbols, with own_
+    generate_pointers.py driver-calls ROOT OUT   C: the names of the driver's functions and of Cenote's own, by address
+    generate_pointers.py runtime-calls ROOT OUT  C: the same of the runtime
     generate_pointers.py test ROOT OUT           C: a call of everything with each pointer wrong
     generate_pointers.py table ROOT OUT          docs/pointers.md with its table made anew; ROOT's own is the pattern
 
@@ -188,6 +190,36 @@ def runtime_names(calls):
     return f'#include "base/jump.h"\n#if CN_HAS_JUMPS\n{pragmas}#endif\n'
 
 
+def call_table(table, rows, header):
+    """A table of src/base/call.h: rows of a name and a symbol."""
+    # By their symbols: in C a name is the headers' form, and most others are not declared.
+    declarations = "".join(f'extern void call_{s}(void) __asm__("{s}");\n' for _, s in rows)
+    entries = "".join(f'\t{{"{name}", (void *)call_{s}}},\n' for name, s in rows)
+    return c_file('#if CN_HAS_JUMPS\n#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + declarations
+                  + f"\nconst struct cn_call {table}[] = {{\n{entries}\t{{NULL, NULL}},\n}};\n"
+                  f"#else\nconst struct cn_call {table}[] = {{{{NULL, NULL}}}};\n#endif",
+                  "<stddef.h>", '"base/call.h"', '"base/jump.h"', f'"{header}"')
+
+
+def call_rows(calls, root, library, prefix, checked_prefix):
+    """Each function as a programmer writes it, with its symbol, and that of the check before it or behind which it is."""
+    names = {s: f.name for f in read_list(root / "src/api.list") for s in symbols(f)}
+    return [(names[s], p + s) for c in calls if c.library == library for s in c.symbols
+            for p in ([prefix, checked_prefix] if is_checked(c) else [prefix])]
+
+
+def driver_calls(calls, root):
+    """The table cn_driver_calls of src/driver/entry.h: the driver's functions, and Cenote's own."""
+    rows = call_rows(calls, root, "driver", "own_", "checked_")
+    return call_table("cn_driver_calls", rows + [(c.symbols[0], c.symbols[0]) for c in calls if c.library == "cenote"],
+                      "driver/entry.h")
+
+
+def runtime_calls(calls, root):
+    """The table cn_runtime_calls of src/runtime/runtime.h."""
+    return call_table("cn_runtime_calls", call_rows(calls, root, "runtime", "", "own_"), "runtime/runtime.h")
+
+
 def said(pointer):
     """What the table says of a pointer."""
     amount = pointer.amount
@@ -260,6 +292,7 @@ def run(arguments):
     root = Path(root)
     calls = read_calls(root)
     makers = {"slots": slots, "driver": driver, "runtime": runtime, "runtime-names": runtime_names, "test": test,
+              "driver-calls": lambda c: driver_calls(c, root), "runtime-calls": lambda c: runtime_calls(c, root),
               "table": lambda c: table(c, root)}
     if command not in makers:
         raise Wrong(f"no command {command}\n{__doc__}")

@@ -39,7 +39,8 @@ extern "C" {
  *
  * Every call of Cenote that fails in this thread leaves one beside CUDA's code; a call that succeeds leaves it alone,
  * as errno. Returns "" before the first failure, never NULL. The text is the thread's own and valid until its next
- * failure. With CENOTE_LOG=debug in the environment, each sentence is also printed to standard error.
+ * failure. With CENOTE_LOG=debug in the environment, each sentence is also printed to standard error, with the process,
+ * the call and the code: cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes
  */
 CENOTE_API const char *cenote_last_error(void);
 

@@ -4,10 +4,13 @@
  */
 #include "base/error.h"
 
+#include "base/call.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static _Thread_local char sentence[CN_SENTENCE_BYTES];
 static _Thread_local bool is_hushed;
@@ -19,6 +22,31 @@ static bool log_wanted(void)
 	return level && strcmp(level, "debug") == 0;
 }
 
+/* cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes */
+static void print_error(CUresult code)
+{
+	static const char prefix[] = "CUDA_ERROR_";
+	const char *name = cn_result_name(code), *call = cn_call_name();
+	char number[32];
+
+	if (!name) { /* one of the runtime's alone */
+		snprintf(number, sizeof number, "error %d", (int)code);
+		name = number;
+	}
+	if (strncmp(name, prefix, strlen(prefix)) == 0)
+		name += strlen(prefix);
+	fprintf(stderr, "cenote[%d]%s%s: %s: %s\n", (int)getpid(), call ? " " : "", call ? call : "", name, sentence);
+}
+
+void cn_log_check(void)
+{
+	const char *level = getenv("CENOTE_LOG");
+
+	if (level && *level && !log_wanted())
+		fprintf(stderr, "cenote[%d]: CENOTE_LOG is '%s', and nothing is logged; it takes debug\n",
+			(int)getpid(), level);
+}
+
 void cn_error_keep(CUresult code, const char *format, ...)
 {
 	va_list arguments;
@@ -26,10 +54,8 @@ void cn_error_keep(CUresult code, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(sentence, sizeof sentence, format, arguments);
 	va_end(arguments);
-	if (!is_hushed && log_wanted()) {
-		const char *name = cn_result_name(code);
-		fprintf(stderr, "cenote: %s: %s\n", name ? name : "unknown error", sentence);
-	}
+	if (!is_hushed && log_wanted())
+		print_error(code);
 }
 
 const char *cn_last_error(void)
@@ -57,5 +83,5 @@ void cn_log(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(text, sizeof text, format, arguments);
 	va_end(arguments);
-	fprintf(stderr, "cenote: %s\n", text);
+	fprintf(stderr, "cenote[%d]: %s\n", (int)getpid(), text);
 }

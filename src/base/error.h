@@ -4,7 +4,9 @@
  *
  * Every failure names its cause once, where it is found: `return cn_error(CUDA_ERROR_INVALID_VALUE, "…")`. The
  * sentence stays with the calling thread until its next failure; a success does not touch it. CENOTE_LOG=debug also
- * prints it to standard error.
+ * prints it to standard error, with the process and the call that the program made:
+ *
+ *	cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes
  */
 #ifndef CN_BASE_ERROR_H
 #define CN_BASE_ERROR_H
@@ -31,6 +33,8 @@ enum { CN_SENTENCE_BYTES = 512 };
 void cn_error_forget(const char kept[CN_SENTENCE_BYTES]);
 /* From now on what fails in this thread is only tried, and not printed; until it is called with false. */
 void cn_error_hush(bool hushed);
+/* Say so on standard error if CENOTE_LOG has a value that means nothing. For the start of the library. */
+void cn_log_check(void);
 /* With CENOTE_LOG=debug: print what is worth knowing, and no error. */
 void cn_log(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Versions, error names, entry points: what answers without cuInit().
+ * Versions, error names, entry points: what answers without cuInit(); and the names of calls.
  */
 #include "driver/entry.h"
 
@@ -118,4 +118,22 @@ CN_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int versi
 	/* What is not found is no failure; the program learns it from the status and the NULL. */
 	*function = !entry ? NULL : per_thread ? entry->per_thread : entry->function;
 	return CUDA_SUCCESS;
+}
+
+/* ---- The names of calls, for the log ---- */
+
+static const char *find_call(const void *function)
+{
+	for (const struct cn_call *call = cn_driver_calls; call->name; call++) {
+		if (call->function == function)
+			return call->name;
+	}
+	return cn_gpu_call_name(function);
+}
+
+__attribute__((constructor)) static void add_calls(void)
+{
+	static struct cn_call_list list = {.find = find_call};
+
+	cn_call_list_add(&list);
 }

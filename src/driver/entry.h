@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entry points: the table behind cuGetProcAddress.
+ * Entry points: the table behind cuGetProcAddress, and the functions themselves for the log (base/call.h).
  *
- * The build makes it from src/api.list: one row for each form of a driver function, sorted by name and then by version.
+ * The build makes both from src/api.list: one row for each form of a driver function; of the former sorted by name and
+ * then by version.
  */
 #ifndef CN_DRIVER_ENTRY_H
 #define CN_DRIVER_ENTRY_H
+
+#include "base/call.h"
 
 #include <stddef.h>
 
@@ -18,5 +21,8 @@ struct cn_entry {
 
 extern const struct cn_entry cn_entries[];
 extern const size_t cn_entry_count;
+
+/* Ended by a row without a name. Those of cenote.h are there, too. */
+extern const struct cn_call cn_driver_calls[];
 
 #endif

@@ -238,3 +238,15 @@ void *cn_gpu_symbol(const char *symbol)
 	void *driver = cn_cuda_symbol(symbol);
 	return call && driver ? call->function : driver;
 }
+
+const char *cn_gpu_call_name(const void *function)
+{
+	for (int i = 0; i < TABLE_COUNT; i++) {
+		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++) {
+			const struct cn_slot_name *slot = call->function == function ? find_slot(call->symbol) : NULL;
+			if (slot || call->function == function)
+				return slot ? slot->name : call->name;
+		}
+	}
+	return NULL;
+}

@@ -85,6 +85,8 @@ bool cn_gpu_expected(void);
  */
 CUresult cn_gpu_proc_address(const char *name, void **function, int version, cuuint64_t flags,
 			     CUdriverProcAddressQueryResult *status);
+/* The name of the call that a function of a gpu_… file is for; NULL: it is for none. */
+const char *cn_gpu_call_name(const void *function);
 /*
  * A symbol of the driver's library that has no slot: ours if it passes through us, else the driver's own; NULL: it has
  * none, or no GPU is expected.

@@ -29,8 +29,9 @@ static void after_fork(void)
 static CUresult start(void)
 {
 	int count = 0;
-	CUresult result = cn_device_open(cn_devices, &count);
 
+	cn_log_check();
+	CUresult result = cn_device_open(cn_devices, &count);
 	if (result)
 		return result;
 	int error = pthread_atfork(NULL, NULL, after_fork);

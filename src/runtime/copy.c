@@ -10,6 +10,14 @@
 
 #include <stddef.h>
 
+/* The headers declare these only to programs whose default stream is the thread's own. */
+#pragma GCC visibility push(default)
+extern __typeof__(cudaMemcpy) cudaMemcpy_ptds;
+extern __typeof__(cudaMemcpy2D) cudaMemcpy2D_ptds;
+extern __typeof__(cudaMemset) cudaMemset_ptds;
+extern __typeof__(cudaMemset2D) cudaMemset2D_ptds;
+#pragma GCC visibility pop
+
 /* The headers declare these only to programs that ask for per-thread default streams. */
 #pragma GCC visibility push(default)
 extern __typeof__(cuMemcpy) cuMemcpy_ptds;
@@ -70,6 +78,11 @@ cudaError_t cn_runtime_copy(void *dst, const void *src, size_t bytes, enum cudaM
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
 	return cn_runtime_copy(dst, src, count, kind, CN_STREAM_LEGACY);
+}
+
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
+{
+	return cn_runtime_copy(dst, src, count, kind, CN_STREAM_PER_THREAD);
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
@@ -156,6 +169,12 @@ cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitc
 	return cn_runtime_copy_2d(dst, dpitch, src, spitch, width, height, kind, CN_STREAM_LEGACY);
 }
 
+cudaError_t cudaMemcpy2D_ptds(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+			      enum cudaMemcpyKind kind)
+{
+	return cn_runtime_copy_2d(dst, dpitch, src, spitch, width, height, kind, CN_STREAM_PER_THREAD);
+}
+
 cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
 			      enum cudaMemcpyKind kind, cudaStream_t stream)
 {
@@ -222,6 +241,11 @@ cudaError_t cudaMemset(void *devPtr, int value, size_t count)
 	return cn_runtime_fill(devPtr, value, count, CN_STREAM_LEGACY);
 }
 
+cudaError_t cudaMemset_ptds(void *devPtr, int value, size_t count)
+{
+	return cn_runtime_fill(devPtr, value, count, CN_STREAM_PER_THREAD);
+}
+
 cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
 {
 	CUresult result = cn_runtime_context();
@@ -244,6 +268,11 @@ cudaError_t cn_runtime_fill_2d(void *dst, size_t pitch, int value, size_t width,
 cudaError_t cudaMemset2D(void *devPtr, size_t pitch, int value, size_t width, size_t height)
 {
 	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_STREAM_LEGACY);
+}
+
+cudaError_t cudaMemset2D_ptds(void *devPtr, size_t pitch, int value, size_t width, size_t height)
+{
+	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_STREAM_PER_THREAD);
 }
 
 cudaError_t cudaMemset2DAsync(void *devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)

@@ -280,3 +280,21 @@ cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned
 {
 	return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
+
+/* ---- The names of calls, for the log ---------------------------------------------------------------------------- */
+
+static const char *find_call(const void *function)
+{
+	for (const struct cn_call *call = cn_runtime_calls; call->name; call++) {
+		if (call->function == function)
+			return call->name;
+	}
+	return NULL;
+}
+
+__attribute__((constructor)) static void add_calls(void)
+{
+	static struct cn_call_list list = {.find = find_call};
+
+	cn_call_list_add(&list);
+}

@@ -3,7 +3,7 @@
  * The runtime API for programs whose default stream is the thread's own.
  *
  * Such programs are compiled to call these symbols instead. Each is the ordinary call, with the thread's stream in the
- * place of no stream (_ptsz), or with the thread's stream as the one it runs on (_ptds).
+ * place of no stream (_ptsz). Those that run on the thread's stream and are told of none (_ptds) are in copy.c.
  */
 #include "runtime/runtime.h"
 
@@ -17,13 +17,9 @@ extern __typeof__(cudaMemPrefetchAsync) cudaMemPrefetchAsync_ptsz;
 extern __typeof__(cudaMallocAsync) cudaMallocAsync_ptsz;
 extern __typeof__(cudaMallocFromPoolAsync) cudaMallocFromPoolAsync_ptsz;
 extern __typeof__(cudaFreeAsync) cudaFreeAsync_ptsz;
-extern __typeof__(cudaMemcpy) cudaMemcpy_ptds;
 extern __typeof__(cudaMemcpyAsync) cudaMemcpyAsync_ptsz;
-extern __typeof__(cudaMemcpy2D) cudaMemcpy2D_ptds;
 extern __typeof__(cudaMemcpy2DAsync) cudaMemcpy2DAsync_ptsz;
-extern __typeof__(cudaMemset) cudaMemset_ptds;
 extern __typeof__(cudaMemsetAsync) cudaMemsetAsync_ptsz;
-extern __typeof__(cudaMemset2D) cudaMemset2D_ptds;
 extern __typeof__(cudaMemset2DAsync) cudaMemset2DAsync_ptsz;
 extern __typeof__(cudaStreamQuery) cudaStreamQuery_ptsz;
 extern __typeof__(cudaStreamSynchronize) cudaStreamSynchronize_ptsz;
@@ -91,21 +87,10 @@ cudaError_t cudaFreeAsync_ptsz(void *devPtr, cudaStream_t hStream)
 	return cudaFreeAsync(devPtr, own(hStream));
 }
 
-cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
-{
-	return cn_runtime_copy(dst, src, count, kind, CN_STREAM_PER_THREAD);
-}
-
 cudaError_t cudaMemcpyAsync_ptsz(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
 				 cudaStream_t stream)
 {
 	return cudaMemcpyAsync(dst, src, count, kind, own(stream));
-}
-
-cudaError_t cudaMemcpy2D_ptds(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
-			      enum cudaMemcpyKind kind)
-{
-	return cn_runtime_copy_2d(dst, dpitch, src, spitch, width, height, kind, CN_STREAM_PER_THREAD);
 }
 
 cudaError_t cudaMemcpy2DAsync_ptsz(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
@@ -114,19 +99,9 @@ cudaError_t cudaMemcpy2DAsync_ptsz(void *dst, size_t dpitch, const void *src, si
 	return cudaMemcpy2DAsync(dst, dpitch, src, spitch, width, height, kind, own(stream));
 }
 
-cudaError_t cudaMemset_ptds(void *devPtr, int value, size_t count)
-{
-	return cn_runtime_fill(devPtr, value, count, CN_STREAM_PER_THREAD);
-}
-
 cudaError_t cudaMemsetAsync_ptsz(void *devPtr, int value, size_t count, cudaStream_t stream)
 {
 	return cudaMemsetAsync(devPtr, value, count, own(stream));
-}
-
-cudaError_t cudaMemset2D_ptds(void *devPtr, size_t pitch, int value, size_t width, size_t height)
-{
-	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_STREAM_PER_THREAD);
 }
 
 cudaError_t cudaMemset2DAsync_ptsz(void *devPtr, size_t pitch, int value, size_t width, size_t height,

@@ -25,6 +25,7 @@
 #include "cenote/cuda_runtime_api.h"
 #pragma GCC visibility pop
 
+#include "base/call.h"
 #include "base/error.h"
 
 /* ---- Errors (error.c) ------------------------------------------------------------------------------------------- */
@@ -43,6 +44,9 @@ static inline cudaError_t cn_runtime_result(CUresult result)
 
 /* Answer with an error of the runtime's own (a constant), and keep the sentence that explains it. */
 #define CN_REFUSE(error, ...) ((void)cn_error((CUresult)(error), __VA_ARGS__), (void)cn_runtime_error(error), (error))
+
+/* Made by the build: the runtime's functions, for the log (base/call.h). Ended by a row without a name. */
+extern const struct cn_call cn_runtime_calls[];
 
 /* ---- Devices and contexts (context.c) --------------------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
  * Every exported function is called with zeros and NULLs, each in a process of its own.
  *
  * Goal: what src/api.list calls done is done (it does not answer CUDA_ERROR_NOT_SUPPORTED), the rest says that it is
- * not implemented yet, with its name, and nothing crashes or hangs.
+ * not implemented yet, with its name, and nothing crashes or hangs. What it logs has the process and the name of the
+ * function that was called, not of one that it calls itself.
  */
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -14,7 +15,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,13 +71,40 @@ static const char *prepare(void)
 	return NULL;
 }
 
+/* What was logged names the call, line by line; a failure is logged. */
+static const char *judge_log(const struct answer *answer, int code, int file)
+{
+	static char text[4096];
+	char beginning[160];
+	ssize_t bytes = pread(file, text, sizeof text - 1, 0);
+
+	snprintf(beginning, sizeof beginning, "cenote[%d] %s: ", (int)getpid(), answer->name);
+	if (bytes < 0)
+		return "left a log that cannot be read";
+	if (bytes == 0)
+		return code && *cenote_last_error() ? "failed and logged nothing" : NULL;
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		if (strncmp(line, beginning, strlen(beginning)) != 0) {
+			printf("# %s\n", line);
+			return "is not named so in the log";
+		}
+	}
+	return NULL;
+}
+
 static int ask(const struct answer *answer)
 {
+	int log = memfd_create("log", MFD_CLOEXEC);
+
 	alarm(TIME_LIMIT_S);
-	const char *complaint = prepare();
+	const char *complaint = log < 0 ? "could not be asked: there is no file for the log" : prepare();
+	if (!complaint && (setenv("CENOTE_LOG", "debug", 1) || dup2(log, STDERR_FILENO) < 0))
+		complaint = "could not be asked: its log cannot be read";
 	if (!complaint) {
 		int code = answer->call();
 		complaint = answer->is_done ? judge_done(answer, code) : judge_waiting(answer, code);
+		if (!complaint)
+			complaint = judge_log(answer, code, log);
 	}
 	if (complaint) {
 		printf("# %s %s; its sentence is \"%s\"\n", answer->symbol, complaint, cenote_last_error());

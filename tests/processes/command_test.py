@@ -760,7 +760,7 @@ class Command:
              "cuArrayCreate_v2"])
         text, complaint = run(self.cenote, "run", "--devices", "2", program, CENOTE_LOG="debug")
         assert text == "results 0, devices 2, byte a5, array 801\nfound 1, mark 1\n", text
-        contains(complaint, "cenote: CUDA_ERROR_NOT_SUPPORTED: ", "cuArrayCreate_v2")
+        contains(complaint, "]: NOT_SUPPORTED: ", "cuArrayCreate_v2")
         assert run(self.cenote, "run", program)[1] == "", "an error was printed without CENOTE_LOG"
 
     def serves_an_example(self):
