@@ -30,13 +30,14 @@ SUITE ?=
 PARTS ?=
 QUICK ?=
 
-.PHONY: build demo test bench coverage soak fuzz install format clean abi-table gpu-golden gpu-test packages \
+.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table gpu-golden gpu-test packages \
 	packages-test packages-fuzz packages-bench
 
 build: packages $(BUILD)/build.ninja
 	@ninja -C $(BUILD) product
 
-$(BUILD)/build.ninja:
+# Meson itself is one of the packages; once it has run, they are no reason to run it again.
+$(BUILD)/build.ninja: | packages
 	meson setup $(BUILD)
 
 packages:
@@ -73,12 +74,15 @@ fuzz: packages-fuzz
 
 # What root has built meanwhile is given back to whose tree this is: with files of root's there, the next `make build`
 # of an ordinary user would fail.
-install: build
+install: install-rights build
 	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
 	@ninja -C $(BUILD) product
 	@meson install -C $(BUILD) --quiet --no-rebuild
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 	@[ "$$(id -u)" != 0 ] || chown -hR --reference=Makefile $(BUILD) 2>/dev/null || true
+
+install-rights:
+	@scripts/check_install.sh $(LIBDIR) $(DESTDIR)$(abspath $(PREFIX))
 
 format: packages-test
 	@scripts/format.py

@@ -4,7 +4,7 @@
 Installs what was built into a temporary tree, and uses it from there as a stranger would: through pkg-config, through
 CMake, and by the command. Prints TAP.
 
-    install_test.py BUILD_DIRECTORY C_COMPILER...
+    install_test.py BUILD_DIRECTORY C_COMPILER... [-- C++_COMPILER...]
 """
 
 import os
@@ -20,6 +20,8 @@ from tap import Skip, by_name, run_tests  # pylint: disable=wrong-import-positio
 
 HERE = Path(__file__).resolve().parent
 EXPECTED = "through the device and back\n"
+NVIDIA_HEADERS = Path("/usr/local/cuda/include")
+NOBODY = 65534
 WAYS = ("events", "fabric", "legacy", "pools", "virtual_memory")
 
 
@@ -47,8 +49,8 @@ def expect(actual, expected):
 class Tree:
     """A temporary tree with Cenote in it."""
 
-    def __init__(self, directory, build, compiler):
-        self.directory, self.build, self.compiler = Path(directory), build, compiler
+    def __init__(self, directory, build, compiler, cpp):
+        self.directory, self.build, self.compiler, self.cpp = Path(directory), build, compiler, cpp
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", self.directory / "tree")
         package = next((self.directory / "tree").rglob("cenote.pc"))
         self.libraries = package.parent.parent
@@ -108,16 +110,38 @@ class Tree:
         """The program in the README, built as the README says, prints what the README says."""
         need("pkg-config")
         text = (HERE.parent.parent / "README.md").read_text()
-        source, program = self.directory / "readme.c", self.directory / "readme"
-        source.write_text(re.search(r"```c\n(.*?)```", text, re.S)[1])
+        code = re.search(r"```c\n(.*?)```", text, re.S)[1]
+        printed = re.search(r"host\[3\]\);\s*/\* (.*) \*/", text)[1]
+        self.build_readme(code, printed, "readme.c", self.compiler)
+
+    def readme_is_cpp(self):
+        """It is a program in C++ as well, from C++11 on, with our headers and with NVIDIA's."""
+        need("pkg-config")
+        if not self.cpp:
+            raise Skip("there is no C++ compiler")
+        text = (HERE.parent.parent / "README.md").read_text()
+        code = re.search(r"```c\n(.*?)```", text, re.S)[1]
+        printed = re.search(r"host\[3\]\);\s*/\* (.*) \*/", text)[1]
+        for standard in ("c++11", "c++14", "c++17", "c++20"):
+            self.build_readme(code, printed, "readme.cc", (*self.cpp, f"-std={standard}"))
+        if not (NVIDIA_HEADERS / "cuda_runtime.h").exists():
+            return "not with NVIDIA's headers: there are none"
+        for standard in ("c++11", "c++20"):
+            self.build_readme(code, printed, "readme.cc", (*self.cpp, f"-std={standard}", f"-I{NVIDIA_HEADERS}"))
+        return "also with NVIDIA's headers"
+
+    def build_readme(self, code, printed, name, compiler):
+        """Build it, run it, and look at what it prints."""
+        source, program = self.directory / name, self.directory / "readme"
+        source.write_text(code)
         words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
-        run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
+        run(*compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
         lines = run(program, LD_LIBRARY_PATH=str(self.libraries)).splitlines()
-        expect(lines[0], re.search(r"host\[3\]\);\s*/\* (.*) \*/", text)[1])
+        expect(lines[0], printed)
         assert len(lines) == 2 and lines[1].startswith("cudaErrorInvalidValue: no allocation is at 0x"), lines
 
     def guide_works(self):
-        """Each whole program in the pages of docs/, built as it stands there, prints what the block behind it says."""
+        """Each whole program in docs/, as it stands there, prints what the block behind it says, and is C++20, too."""
         need("pkg-config")
         words = run("pkg-config", "--cflags", "--libs", "cenote", PKG_CONFIG_PATH=str(self.libraries / "pkgconfig"))
         settings = {"CENOTE_DEVICE": "host", "CENOTE_IMEX_DIR": str(self.directory / "channels"),
@@ -133,6 +157,9 @@ class Tree:
                 source.write_text(code)
                 run(*self.compiler, "-Wall", "-Wextra", "-Werror", source, *words.split(), "-o", program)
                 expect(run(program, **settings), printed)
+                if self.cpp:
+                    run(*self.cpp, "-std=c++20", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror",
+                        "-fsyntax-only", "-x", "c++", source, *(w for w in words.split() if w.startswith("-I")))
                 built.append(page.name)
         wanted = {"quick_start.md", "rules.md", *(f"share_{way}.md" for way in WAYS)}
         expect(set(built), wanted)
@@ -164,14 +191,51 @@ class Tree:
             f"-Wl,--version-script={script}", source, "-o", self.directory / name)
         return self.directory / name
 
+    def no_right_is_one_sentence(self):
+        """Where the user may not write, `make install` says so in one line and begins nothing."""
+        locked = self.directory / "locked"
+        locked.mkdir(mode=0o755)
+        source = HERE.parent.parent
+        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        if not as_nobody:
+            locked.chmod(0o555)
+        done = subprocess.run(["sh", "-c", (source / "scripts/check_install.sh").read_text(), "check_install.sh",
+                               "lib", locked / "prefix"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False, cwd="/", **as_nobody)
+        expect(done.returncode, 1)
+        expect(done.stderr, f"make install: this user may not write to {locked}: "
+                            "use sudo, or install elsewhere with PREFIX=$HOME/.local\n")
+        expect(run("sh", source / "scripts/check_install.sh", "lib", self.directory / "new" / "prefix"), "")
+        assert "install: install-rights build\n" in (source / "Makefile").read_text()
 
-def main(build, *compiler):
+    def packages_come_before_meson(self):
+        """In a fresh clone `make -j2` sets the build up only when the packages are there, of which Meson is one."""
+        need("make")
+        clone = self.directory / "clone"
+        tools = clone / "tools"
+        tools.mkdir(parents=True)
+        (clone / "scripts").mkdir()
+        shutil.copy(HERE.parent.parent / "Makefile", clone)
+        for path, lines in {
+                clone / "scripts/install_packages.sh": ["mv tools/later tools/meson"],
+                tools / "later": ["mkdir $2", "touch $2/build.ninja"],
+                tools / "ninja": ["[ -e $2/build.ninja ]"],
+        }.items():
+            path.write_text("\n".join(["#!/bin/sh -e", *lines, ""]))
+            path.chmod(0o755)
+        run("make", "-j2", "-C", clone, "build", PATH=f"{tools}:/usr/bin:/bin", MAKEFLAGS="")
+
+
+def main(build, *compilers):
     """Runs all tests; True when all passed."""
+    end = compilers.index("--") if "--" in compilers else len(compilers)
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:
-        tree = Tree(directory, build, compiler)
-        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found,
-                                 tree.pkg_config_works,
-                                 tree.linker_flag_works, tree.readme_works, tree.guide_works, tree.cmake_works, tree.dropin_works))
+        os.chmod(directory, 0o755)  # another user is to look into it
+        tree = Tree(directory, build, compilers[:end], compilers[end + 1:])
+        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
+                                 tree.linker_flag_works, tree.readme_works, tree.readme_is_cpp, tree.guide_works,
+                                 tree.cmake_works, tree.dropin_works, tree.no_right_is_one_sentence,
+                                 tree.packages_come_before_meson))
 
 
 if __name__ == "__main__":
