@@ -66,6 +66,14 @@ int usage_error(const char *command, const char *format, ...)
 	return EXIT_USAGE;
 }
 
+const char *command_help(const char *name)
+{
+	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i]->help;
+	return "";
+}
+
 static int run_command(int argument_count, char **arguments)
 {
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

@@ -264,8 +264,12 @@ class Command:
 
     def refuses_what_it_does_not_understand(self):
         """Status 2, a sentence on standard error, and nothing on standard output."""
-        for words, part in ((["fly"], "no command 'fly'"), (["help", "fly"], "no command 'fly'"),
-                            (["info", "--xml"], "'--xml' is no option of cenote info"),
+        for words, part in ((["fly"], "unknown command 'fly'\n"), (["help", "fly"], "unknown command 'fly'\n"),
+                            (["runn"], "unknown command 'runn'; did you mean 'run'?"),
+                            (["help", "dmeo"], "'dmeo'; did you mean 'demo'?"), (["-version"], "mean '--version'?"),
+                            (["info", "--xml"], "unknown option '--xml'\n"),
+                            (["info", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
+                            (["run", "--device-s", "2", "true"], "did you mean '--devices'?"),
                             (["info", "--json", "9"], "'9'"), (["run"], "which program"),
                             (["demo", "--svg"], "--svg takes"), (["demo", "--svg="], "--svg takes"),
                             (["demo", "--svg", "x", "--json"], "not both"), (["demo", "again"], "'again'"),

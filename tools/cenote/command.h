@@ -9,6 +9,7 @@
 #define CENOTE_TOOLS_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { EXIT_USAGE = 2 };
 
@@ -32,6 +33,23 @@ extern const struct command command_trace;
 
 /* Print a complaint and where to read on; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* What `cenote help NAME` prints of a command. */
+const char *command_help(const char *name);
+
+/* ---- What a mistyped word may have meant (guess.c) ---- */
+
+struct guess {
+	const char *typed; /* set this alone before the first try */
+	const char *found; /* NULL: nothing is near */
+	size_t bytes;      /* of what was found, which may be a part of a text */
+	int distance;
+};
+
+/* Take a word if it is near, and nearer than those before. */
+void guess_try(struct guess *guess, const char *candidate, size_t bytes);
+/* The same with all options that a text names. */
+void guess_option(struct guess *guess, const char *help);
 
 /* ---- What is printed (output.c) ---- */
 

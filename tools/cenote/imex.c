@@ -271,9 +271,9 @@ static int read_arguments(const struct action *action, int argument_count, char 
 				return usage_error("imex", "--mode takes an octal number, such as 0640");
 			request->mode = arguments[i];
 		} else if (strncmp(argument, "--", 2) == 0) {
-			return usage_error("imex", "%s has no option '%s'", action->name, argument);
+			return refuse_word("imex", argument);
 		} else if (!action->takes_number || request->number) {
-			return usage_error("imex", "'%s' is more than %s takes", argument, action->name);
+			return usage_error("imex", "%s: unexpected argument '%s'", action->name, argument);
 		} else {
 			request->number = argument;
 		}
@@ -295,7 +295,7 @@ static int imex(int argument_count, char **arguments)
 		int status = read_arguments(&actions[i], argument_count - 2, arguments + 2, &request);
 		return status ? status : actions[i].run(&request);
 	}
-	return usage_error("imex", "'%s' is none of create, list, remove", arguments[1]);
+	return usage_error("imex", "unknown action '%s': it takes create, list or remove", arguments[1]);
 }
 
 const struct command command_imex = {

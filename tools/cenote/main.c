@@ -37,6 +37,26 @@ int usage_error(const char *command, const char *format, ...)
 	return EXIT_USAGE;
 }
 
+const char *command_help(const char *name)
+{
+	const struct command *command = find_command(name);
+
+	return command ? command->help : "";
+}
+
+static int refuse_command(const char *name)
+{
+	struct guess guess = {.typed = name};
+
+	for (int i = 0; i < COMMAND_COUNT; i++)
+		guess_try(&guess, commands[i]->name, strlen(commands[i]->name));
+	guess_try(&guess, "help", strlen("help"));
+	guess_try(&guess, "--version", strlen("--version"));
+	if (guess.found)
+		return usage_error(NULL, "unknown command '%s'; did you mean '%s'?", name, guess.found);
+	return usage_error(NULL, "unknown command '%s'", name);
+}
+
 static void print_help(FILE *to)
 {
 	fputs("Cenote: CUDA's memory sharing between processes, on any Linux machine.\n"
@@ -65,7 +85,7 @@ static int help(int argument_count, char **arguments)
 	}
 	command = find_command(arguments[1]);
 	if (!command)
-		return usage_error(NULL, "there is no command '%s'", arguments[1]);
+		return refuse_command(arguments[1]);
 	fputs(command->help, stdout);
 	return EXIT_SUCCESS;
 }
@@ -101,7 +121,7 @@ static int dispatch(int argument_count, char **arguments)
 		return help(argument_count - 1, arguments + 1);
 	command = find_command(arguments[1]);
 	if (!command)
-		return usage_error(NULL, "there is no command '%s'", arguments[1]);
+		return refuse_command(arguments[1]);
 	if (argument_count > 2 && (strcmp(arguments[2], "--help") == 0 || strcmp(arguments[2], "-h") == 0)) {
 		fputs(command->help, stdout);
 		return EXIT_SUCCESS;

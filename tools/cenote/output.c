@@ -16,9 +16,15 @@ enum { COLUMNS_OF_A_FILE = 100 };
 
 int refuse_word(const char *command, const char *word)
 {
-	if (*word == '-')
-		return usage_error(command, "'%s' is no option of cenote %s", word, command);
-	return usage_error(command, "'%s' is more than this command takes", word);
+	struct guess guess = {.typed = word};
+
+	if (*word != '-')
+		return usage_error(command, "unexpected argument '%s'", word);
+	guess_option(&guess, command_help(command));
+	if (guess.found)
+		return usage_error(command, "unknown option '%s'; did you mean '%.*s'?", word, (int)guess.bytes,
+				   guess.found);
+	return usage_error(command, "unknown option '%s'", word);
 }
 
 void print_json_string(const char *text)
