@@ -40,6 +40,10 @@ bool cn_descriptor_look(int descriptor, struct statx *ret_status);
  */
 bool cn_descriptor_is_served(const struct statx *status);
 bool cn_descriptor_is_socket(int descriptor);
+static inline bool cn_descriptor_is_open(int descriptor)
+{
+	return fcntl(descriptor, F_GETFD) >= 0;
+}
 /* Is it a way to a socket (O_PATH), and not the socket itself? */
 bool cn_descriptor_leads_to_socket(int descriptor);
 

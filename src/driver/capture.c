@@ -13,7 +13,7 @@ CN_EXPORT CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *r
 	if (result)
 		return result;
 	if (!ret_status)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the status: captureStatus is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "captureStatus is NULL");
 	*ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
 	return CUDA_SUCCESS;
 }
@@ -33,7 +33,7 @@ CN_EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus
 	if (result)
 		return result;
 	if (!ret_status)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the status: captureStatus_out is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "captureStatus_out is NULL");
 	*ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
 	return CUDA_SUCCESS;
 }
@@ -47,7 +47,7 @@ CN_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 	if (!atomic_load(&cn_ready))
 		return cn_enter();
 	if (!mode)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no mode to exchange: mode is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "mode is NULL");
 	CUstreamCaptureMode before = cn_thread.capture_mode;
 	cn_thread.capture_mode = *mode;
 	*mode = before;

@@ -64,7 +64,7 @@ CENOTE_API const char *cenote_device_kind(void)
 CENOTE_API CUresult cenote_driver_library(const char **ret_path)
 {
 	if (!ret_path)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the path: ret_path is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_path is NULL");
 	if (!cn_guard_check_write(ret_path, sizeof *ret_path, "ret_path"))
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = cn_cuda_open();

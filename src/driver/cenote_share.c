@@ -51,7 +51,7 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 	if (result)
 		return result;
 	if (!ret_pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the pool: ret_pool is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_pool is NULL");
 	if (!cn_guard_check_write(ret_pool, sizeof *ret_pool, "ret_pool"))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = cn_descriptor_receive(sock, &descriptor);
@@ -121,8 +121,7 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 	if (!pool->import)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool was not imported: its blocks have addresses here");
 	if (!ret_block || !ret_ready)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the block or its event: ret_%s is NULL",
-				ret_block ? "ready" : "block");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_block ? "ret_ready" : "ret_block");
 	if (!cn_guard_check_write(ret_block, sizeof *ret_block, "ret_block") ||
 	    !cn_guard_check_write(ret_ready, sizeof *ret_ready, "ret_ready"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -216,7 +215,7 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 	if (result)
 		return result;
 	if (!ret_count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the number of importers: ret_count is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_count is NULL");
 	if (room && (!ret_importers || !importer_bytes || importer_bytes > sizeof *ret_importers))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an importer is described in %zu bytes, and there is room for %zu each at %p",
@@ -251,7 +250,7 @@ CENOTE_API CUresult cenote_pool_watch(CUmemoryPool handle, int *ret_descriptor)
 	if (result)
 		return result;
 	if (!ret_descriptor)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the descriptor: ret_descriptor is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_descriptor is NULL");
 	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return cn_export_watch(export, ret_descriptor);

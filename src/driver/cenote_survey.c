@@ -128,7 +128,7 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_survey() does not know the flags 0x%x", flags);
 	if (!found)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nobody to be told of what is shared: found is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "found is NULL");
 	return cn_survey(tell_found, &survey);
 }
 

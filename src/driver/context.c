@@ -150,8 +150,8 @@ CUresult cn_device_has(const struct cn_device *device, CUdevice_attribute attrib
 CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device)
 {
 	if (ordinal < 0 || ordinal >= cn_device_count)
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d; there %s %d", ordinal,
-				cn_device_count == 1 ? "is" : "are", cn_device_count);
+		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", ordinal,
+				cn_device_count - 1);
 	*ret_device = &cn_devices[ordinal];
 	return CUDA_SUCCESS;
 }
@@ -239,7 +239,7 @@ CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUde
 	if (result)
 		return result;
 	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	result = cn_device_find(ordinal, ret_device);
 	return result ? result : cn_context_check_flags(flags);
 }
@@ -279,7 +279,7 @@ CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
 	if (result)
 		return result;
 	if (!handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no context to destroy: ctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
 	result = cn_context_find(handle, &home);
 	if (result)
 		return result;
@@ -303,7 +303,7 @@ CN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle)
 	if (result)
 		return result;
 	if (!handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no context to push: ctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
 	result = cn_context_find(handle, &home);
 	return result ? result : push((uintptr_t)handle);
 }
@@ -350,7 +350,7 @@ CN_EXPORT CUresult cuCtxGetCurrent(CUcontext *ret_context)
 	if (result)
 		return result;
 	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	*ret_context = cn_thread.depth ? (CUcontext)(uintptr_t)cn_thread.stack[cn_thread.depth - 1] : NULL;
 	return CUDA_SUCCESS;
 }
@@ -363,7 +363,7 @@ CN_EXPORT CUresult cuCtxGetDevice(CUdevice *ret_device)
 	if (result)
 		return result;
 	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	*ret_device = home.device->ordinal;
 	return CUDA_SUCCESS;
 }
@@ -376,7 +376,7 @@ CN_EXPORT CUresult cuCtxGetFlags(unsigned int *ret_flags)
 	if (result)
 		return result;
 	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: flags is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	unsigned int flags = atomic_load(&home.context->flags);
 	result = cn_home_check(&home);
 	if (!result)
@@ -422,7 +422,7 @@ CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 	if (result)
 		return result;
 	if (!ret_id)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the id: ctxId is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctxId is NULL");
 	*ret_id = home.life;
 	return CUDA_SUCCESS;
 }
@@ -435,7 +435,7 @@ CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_versio
 	if (result)
 		return result;
 	if (!ret_version)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the version: version is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "version is NULL");
 	*ret_version = API_VERSION;
 	return CUDA_SUCCESS;
 }
@@ -528,7 +528,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ord
 	if (result)
 		return result;
 	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	result = cn_device_find(ordinal, &device);
 	if (result)
 		return result;
@@ -599,7 +599,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *re
 	if (result)
 		return result;
 	if (!ret_flags || !ret_active)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the state: flags or active is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "active" : "flags");
 
 	pthread_mutex_lock(&primaries[ordinal].mutex);
 	*ret_flags = primaries[ordinal].flags;

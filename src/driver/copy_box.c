@@ -121,7 +121,7 @@ static CUresult begin(const void *description, CUstream handle, struct cn_place 
 	CUresult result = cn_copy_find_stream(handle, ret_place);
 
 	if (!result && !description)
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the description of the copy is NULL");
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "pCopy is NULL");
 	return result;
 }
 

@@ -10,14 +10,14 @@
 enum { PCI_ID_BYTES = 13 }; /* "0000:3b:00.0" and its end */
 
 /* Whether cuInit() has been called, the device exists, and there is somewhere to put the answer. */
-static CUresult enter_device(const char *call, const void *output, CUdevice ordinal, struct cn_device **ret_device)
+static CUresult enter_device(const char *name, const void *output, CUdevice ordinal, struct cn_device **ret_device)
 {
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	if (!output)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s: nowhere to put the answer", call);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
 	return cn_device_find(ordinal, ret_device);
 }
 
@@ -28,7 +28,7 @@ CN_EXPORT CUresult cuDeviceGetCount(int *count)
 	if (result)
 		return result;
 	if (!count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuDeviceGetCount: nowhere to put the answer");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "count is NULL");
 	*count = cn_device_count;
 	return CUDA_SUCCESS;
 }
@@ -36,7 +36,7 @@ CN_EXPORT CUresult cuDeviceGetCount(int *count)
 CN_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	struct cn_device *found;
-	CUresult result = enter_device("cuDeviceGet", device, ordinal, &found);
+	CUresult result = enter_device("device", device, ordinal, &found);
 
 	if (!result)
 		*device = found->ordinal;
@@ -46,7 +46,7 @@ CN_EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 CN_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
 {
 	struct cn_device *device;
-	CUresult result = enter_device("cuDeviceGetName", name, ordinal, &device);
+	CUresult result = enter_device("name", name, ordinal, &device);
 
 	if (result)
 		return result;
@@ -61,7 +61,7 @@ CN_EXPORT CUresult cuDeviceGetName(char *name, int length, CUdevice ordinal)
 CN_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal)
 {
 	struct cn_device *device;
-	CUresult result = enter_device("cuDeviceGetUuid", uuid, ordinal, &device);
+	CUresult result = enter_device("uuid", uuid, ordinal, &device);
 
 	if (!result)
 		*uuid = device->uuid;
@@ -71,7 +71,8 @@ CN_EXPORT CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal)
 CN_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice ordinal)
 {
 	struct cn_device *device;
-	CUresult result = enter_device("cuDeviceGetLuid", luid && node_mask ? luid : NULL, ordinal, &device);
+	CUresult result =
+		enter_device(luid ? "deviceNodeMask" : "luid", luid && node_mask ? luid : NULL, ordinal, &device);
 
 	return result ? result : cn_error(CUDA_ERROR_NOT_SUPPORTED, "only Windows has LUIDs");
 }
@@ -79,7 +80,7 @@ CN_EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice
 CN_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice ordinal)
 {
 	struct cn_device *device;
-	CUresult result = enter_device("cuDeviceTotalMem", bytes, ordinal, &device);
+	CUresult result = enter_device("bytes", bytes, ordinal, &device);
 
 	if (result == CUDA_SUCCESS)
 		*bytes = device->total_bytes;
@@ -91,7 +92,7 @@ CN_EXPORT CUresult cuDeviceTotalMem(size_t *bytes, CUdevice ordinal)
 CN_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
 {
 	struct cn_device *device;
-	CUresult result = enter_device("cuDeviceGetAttribute", value, ordinal, &device);
+	CUresult result = enter_device("pi", value, ordinal, &device);
 
 	if (result)
 		return result;
@@ -110,7 +111,7 @@ CN_EXPORT CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
 {
 	struct cn_device *device;
 	char whole[PCI_ID_BYTES];
-	CUresult result = enter_device("cuDeviceGetPCIBusId", id, ordinal, &device);
+	CUresult result = enter_device("pciBusId", id, ordinal, &device);
 
 	if (result)
 		return result;
@@ -148,8 +149,7 @@ CN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	if (result)
 		return result;
 	if (!device || !id)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuDeviceGetByPCIBusId needs an id and a place for the answer");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", device ? "pciBusId" : "dev");
 	if (!parse_pci_id(id, place))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.32s' is no PCI bus id, which reads like 0000:3b:00.0",
 				id);
@@ -167,7 +167,7 @@ CN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 CN_EXPORT CUresult cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUdevice peer_ordinal)
 {
 	struct cn_device *device, *peer;
-	CUresult result = enter_device("cuDeviceCanAccessPeer", can_access, ordinal, &device);
+	CUresult result = enter_device("canAccessPeer", can_access, ordinal, &device);
 
 	if (!result)
 		result = cn_device_find(peer_ordinal, &peer);
@@ -179,7 +179,7 @@ CN_EXPORT CUresult cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUde
 CN_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
 {
 	struct cn_device *device, *peer;
-	CUresult result = enter_device("cuDeviceGetP2PAttribute", value, from, &device);
+	CUresult result = enter_device("value", value, from, &device);
 
 	if (!result)
 		result = cn_device_find(to, &peer);

@@ -19,7 +19,7 @@ enum {
 CN_EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	if (!version)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuDriverGetVersion: nowhere to put the answer");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "driverVersion is NULL");
 	/* Before cuInit() the real driver is asked here, afterwards without us. */
 	if (cn_gpu_expected())
 		return cn_cuda.cuDriverGetVersion(version);
@@ -30,7 +30,7 @@ CN_EXPORT CUresult cuDriverGetVersion(int *version)
 static CUresult describe(const char *text, CUresult code, const char **output)
 {
 	if (!output)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the text of an error");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pStr is NULL");
 	*output = text;
 	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "no error has the code %d", (int)code);
 }
@@ -103,7 +103,7 @@ CN_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int versi
 	const struct cn_entry *entry = NULL;
 
 	if (!name || !function)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress needs a name and a place for the address");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name ? "pfn" : "symbol");
 	if (cn_gpu_expected())
 		return cn_gpu_proc_address(name, function, version, flags, status);
 	if (flags & ~(cuuint64_t)PROC_FLAGS)

@@ -42,7 +42,7 @@ CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
 	if (result)
 		return result;
 	if (!ret_event)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the event: phEvent is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
 	if (flags & ~(unsigned)EVENT_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "event flags 0x%x are unknown",
 				flags & ~(unsigned)EVENT_FLAGS);
@@ -306,7 +306,7 @@ CN_EXPORT CUresult cuEventElapsedTime(float *ret_milliseconds, CUevent start, CU
 	if (result)
 		return result;
 	if (!ret_milliseconds)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "nowhere to put the time: pMilliseconds is NULL");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is NULL");
 	result = time_of(start, &start_context, &start_ns);
 	CUresult end_result = time_of(end, &end_context, &end_ns);
 	if (!result || (result == CUDA_ERROR_NOT_READY && end_result))

@@ -128,7 +128,7 @@ FORM(cuCtxCreate_v3,
 	if (result)
 		return result;
 	if (!context || !affinities)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context, or no parameters");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", context ? "paramsArray" : "pctx");
 	return cn_error(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "the host device has no execution affinity");
 }
 
@@ -152,7 +152,7 @@ FORM(cuCtxGetDevice_v2, (CUdevice * ret_device, CUcontext handle))
 	if (result)
 		return result;
 	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	*ret_device = home.device->ordinal;
 	return CUDA_SUCCESS;
 }

@@ -29,7 +29,7 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 	if (result)
 		return result;
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: pp is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pp is NULL");
 	*ret_pointer = NULL;
 	if (flags & ~(unsigned)ALLOCATE_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "host memory flags 0x%x are unknown",
@@ -85,7 +85,7 @@ CN_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *ret_pointer, void *hos
 	if (result)
 		return result;
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: pdptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pdptr is NULL");
 	*ret_pointer = 0;
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemHostGetDevicePointer takes no flags; they are 0x%x",
@@ -106,7 +106,7 @@ CN_EXPORT CUresult cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 	if (result)
 		return result;
 	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: pFlags is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pFlags is NULL");
 	if (!cn_memory_find((uintptr_t)pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				pointer);
@@ -153,7 +153,7 @@ CN_EXPORT CUresult cuMemHostUnregister(void *pointer)
 	if (result)
 		return result;
 	if (!pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory to let go is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "p is NULL");
 	if (cn_memory_free(&home, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
 		return CUDA_SUCCESS;
 	if (cn_memory_find((uintptr_t)pointer, &memory))

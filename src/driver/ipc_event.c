@@ -106,7 +106,7 @@ CN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent eve
 	CUipcEventHandle handle;
 
 	if (!ret_handle || !event_handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "event" : "pHandle");
 	CUresult result = cn_enter_context(&home);
 	if (!result)
 		result = cn_device_has_handles(home.device);
@@ -139,7 +139,7 @@ CN_EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle han
 	struct cn_home home;
 
 	if (!ret_event)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the event: phEvent is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
 	CUresult result = cn_enter_context(&home);
 	if (!result)
 		result = cn_device_has_handles(home.device);

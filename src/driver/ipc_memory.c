@@ -19,7 +19,7 @@ CN_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr poi
 	struct cn_home home;
 
 	if (!ret_handle || !pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "dptr" : "pHandle");
 	CUresult result = cn_enter_context(&home);
 	if (!result)
 		result = cn_device_has_handles(home.device);
@@ -74,7 +74,7 @@ CN_EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *ret_pointer, CUipcMemHandle h
 	uint64_t address;
 
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: pdptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pdptr is NULL");
 	if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) /* the driver looks at no other bit */
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the flags are 0x%x and must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS", flags);

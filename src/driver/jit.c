@@ -63,8 +63,7 @@ CUresult cn_jit_begin(unsigned int count, const CUjit_option *options, void **va
 	CUresult result = CUDA_SUCCESS;
 
 	if (count && (!options || !values))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u options, and NULL for %s", count,
-				options ? "their values" : "them");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", options ? "optionValues" : "options");
 	if (count > OPTIONS_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u options; there are %d", count, (int)CU_JIT_NUM_OPTIONS);
 	if (count)

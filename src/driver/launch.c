@@ -280,7 +280,7 @@ CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fun
 	if (result)
 		return result;
 	if (!config || (config->numAttrs && !config->attrs))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a launch without configuration, or without its attributes");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", config ? "config->attrs" : "config");
 	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof *config->attrs, "attrs"))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
@@ -304,7 +304,7 @@ CN_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *da
 	if (result)
 		return result;
 	if (!function)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the host function is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "fn is NULL");
 	return cn_stream_submit(&place, &operation, NULL);
 }
 
@@ -326,7 +326,7 @@ CN_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute
 	if (result)
 		return result;
 	if (!value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuFuncGetAttribute: nowhere to put the answer");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pi is NULL");
 	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
 	result = cn_function_find(handle, &function);
@@ -410,7 +410,7 @@ CN_EXPORT CUresult cuFuncGetName(const char **ret_name, CUfunction handle)
 	if (result)
 		return result;
 	if (!ret_name || !handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuFuncGetName: %s is NULL", ret_name ? "hfunc" : "name");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_name ? "hfunc" : "name");
 	result = lock_function(handle, &function, &module);
 	if (result)
 		return result;

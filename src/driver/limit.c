@@ -65,7 +65,7 @@ CN_EXPORT CUresult cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 	if (result)
 		return result;
 	if (!ret_value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the limit: pvalue is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pvalue is NULL");
 	result = check_limit(limit);
 	if (!result) {
 		size_t value = atomic_load(&home.context->limits[limit]);
@@ -119,7 +119,7 @@ CN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 	if (result)
 		return result;
 	if (!ret_config)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the setting: pconfig is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pconfig is NULL");
 	int config = atomic_load(&home.context->cache_config);
 	result = cn_home_check(&home);
 	if (!result)
@@ -161,7 +161,7 @@ CN_EXPORT CUresult cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 	if (result)
 		return result;
 	if (!ret_config)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the setting: pConfig is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pConfig is NULL");
 	*ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
 	return CUDA_SUCCESS;
 }

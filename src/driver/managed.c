@@ -184,7 +184,7 @@ CN_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, uns
 	if (result)
 		return result;
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
 	*ret_pointer = 0; /* also after a failure, as the driver does */
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
@@ -384,7 +384,7 @@ static void list_accessed_by(const struct cn_advice *answer, int *ret_devices, s
 static CUresult check_attribute(void *ret_data, size_t data_bytes, CUmem_range_attribute attribute)
 {
 	if (!ret_data)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the attribute: data is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "data is NULL");
 	if ((int)attribute < CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY ||
 	    (int)attribute > CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of a range", (int)attribute);
@@ -429,7 +429,11 @@ CN_EXPORT CUresult cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, 
 	if (result)
 		return result;
 	if (!ret_data || !data_bytes || !attributes || !count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an array is NULL, or has no entries");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
+				!ret_data     ? "data is NULL"
+				: !data_bytes ? "dataSizes is NULL"
+				: !attributes ? "attributes is NULL"
+					      : "numAttributes is 0");
 	for (size_t i = 0; i < count && !result; i++)
 		result = check_attribute(ret_data[i], data_bytes[i], attributes[i]);
 	if (!result)

@@ -713,7 +713,7 @@ CN_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret_pointer, size_t bytes)
 	if (result)
 		return result;
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
 	*ret_pointer = 0;
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
@@ -730,8 +730,7 @@ CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, 
 	if (result)
 		return result;
 	if (!ret_pointer || !ret_pitch)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the %s is NULL",
-				ret_pointer ? "pitch: pPitch" : "address: dptr");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_pointer ? "pPitch" : "dptr");
 	*ret_pointer = 0;
 	*ret_pitch = 0;
 	if (!width_bytes || !rows)

@@ -206,7 +206,10 @@ CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 	if (result)
 		return result;
 	if (!module || !path || !*path)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuModuleLoad needs a path and a place for the module");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
+				!module ? "module is NULL"
+				: !path ? "fname is NULL"
+					: "fname is empty");
 	/* Not blocking: a path may name a pipe. */
 	image.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (image.file < 0)
@@ -231,7 +234,7 @@ CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
 	if (result)
 		return result;
 	if (!module || !memory)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuModuleLoadData needs an image and a place for the module");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", module ? "image" : "module");
 	return load(&home, &image, NULL, module);
 }
 
@@ -367,8 +370,7 @@ CN_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, co
 	if (result)
 		return result;
 	if (!function || !name)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuModuleGetFunction needs a name and a place for the function");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", function ? "name" : "hfunc");
 	result = lock_module(handle, &module);
 	if (result)
 		return result;
@@ -440,7 +442,7 @@ CN_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodu
 	if (result)
 		return result;
 	if ((!pointer && !bytes) || !name)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuModuleGetGlobal needs a name and a place for its answers");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s", name ? "dptr and bytes are both NULL" : "name is NULL");
 	result = lock_module(handle, &module);
 	if (result)
 		return result;

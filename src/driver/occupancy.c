@@ -112,7 +112,7 @@ CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret
 	if (result)
 		return result;
 	if (!ret_blocks)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the count: numBlocks is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "numBlocks is NULL");
 	if (block_threads <= 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a block of %d threads", block_threads);
 	*ret_blocks = active_blocks(&processor, function, block_threads, shared_bytes);
@@ -143,7 +143,7 @@ CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks
 	if (result)
 		return result;
 	if (!ret_min_blocks || !ret_block_threads)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the answers");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_min_blocks ? "blockSize" : "minGridSize");
 	if (limit < 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "blocks of at most %d threads", limit);
 	if (!limit || limit > processor.threads_per_block)
@@ -183,7 +183,7 @@ CN_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CU
 	if (result)
 		return result;
 	if (!ret_bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the size: dynamicSmemSize is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dynamicSmemSize is NULL");
 	if (blocks <= 0 || block_threads <= 0 || active_blocks(&processor, function, block_threads, 0) < blocks)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a multiprocessor never runs %d blocks of %d threads at once",
 				blocks, block_threads);

@@ -217,8 +217,7 @@ static struct answer find_answer(const struct cn_memory *memory, CUpointer_attri
 static CUresult check_attribute(CUpointer_attribute attribute, const void *ret_data)
 {
 	if (!ret_data)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put attribute %d: its address is NULL",
-				(int)attribute);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "data is NULL, for attribute %d", (int)attribute);
 	if ((int)attribute < CU_POINTER_ATTRIBUTE_CONTEXT ||
 	    (int)attribute > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of a pointer", (int)attribute);
@@ -257,7 +256,10 @@ CN_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribut
 	if (result)
 		return result;
 	if (!count || !attributes || !ret_data)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an array is NULL, or has no entries");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
+				!attributes ? "attributes is NULL"
+				: !ret_data ? "data is NULL"
+					    : "numAttributes is 0");
 	for (unsigned int i = 0; i < count && !result; i++)
 		result = check_attribute(attributes[i], ret_data[i]);
 	if (result)
@@ -280,7 +282,7 @@ CN_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute 
 	if (result)
 		return result;
 	if (!value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the value to set is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", (int)attribute);
 	memcpy(&on, value, sizeof on);

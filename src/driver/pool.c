@@ -53,7 +53,8 @@ CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
 	struct cn_memory_pool *pool = cn_table_find(&table, handle);
 
 	if (!pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is not a pool, or not any more", (void *)handle);
+		return handle ? cn_error(CUDA_ERROR_INVALID_VALUE, "%p is not a live pool", (void *)handle)
+			      : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is NULL");
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 }
@@ -80,7 +81,8 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 	switch ((int)location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
 		if (location.id < 0 || location.id >= cn_device_count)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no device %d", location.id);
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no device %d: the last is %d", location.id,
+					cn_device_count - 1);
 		*ret_device = managed ? NULL : &cn_devices[location.id];
 		break;
 	case CU_MEM_LOCATION_TYPE_HOST: location.id = 0; break;
@@ -90,7 +92,8 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 		break;
 	case CU_MEM_LOCATION_TYPE_NONE:
 		if (!managed)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "only managed memory can be nowhere in particular");
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"location.type is not set: CU_MEM_LOCATION_TYPE_DEVICE, for example");
 		location.id = CU_DEVICE_INVALID;
 		break;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
@@ -98,7 +101,7 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 				"a pool's NUMA node is named: CU_MEM_LOCATION_TYPE_HOST_NUMA with its number");
 	default:
 		return cn_error(managed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
-				"a pool cannot be at location type %d", (int)location.type);
+				"a pool cannot have location type %d", (int)location.type);
 	}
 	*ret_location = location;
 	return CUDA_SUCCESS;
@@ -181,7 +184,7 @@ static CUresult check_properties(const CUmemPoolProps *properties)
 
 	if (properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED &&
 	    properties->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool has no memory of type %d",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "allocType is %d; a pool takes CU_MEM_ALLOCATION_TYPE_PINNED",
 				(int)properties->allocType);
 	if (memcmp(properties->reserved, zeros, sizeof zeros) != 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "reserved bytes of the properties are not 0");
@@ -304,7 +307,7 @@ CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps 
 	if (result)
 		return result;
 	if (!ret_pool || !properties)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_pool ? "poolProps" : "pool");
 	result = check_properties(properties);
 	if (!result)
 		result = check_location(properties->allocType, properties->location, &location, &device);
@@ -389,7 +392,7 @@ static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
 	if (result)
 		return result;
 	if (!value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the value's address is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	if ((int)attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
 	    (int)attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of a pool", (int)attribute);
@@ -472,20 +475,34 @@ struct rights {
 static CUresult change_host_rights(const struct cn_memory_pool *pool, bool allow, struct rights *rights)
 {
 	if (pool->device)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host cannot be given rights to memory of a device");
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host cannot be given access to memory of a device");
 	if (!allow && pool->type != CU_MEM_ALLOCATION_TYPE_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host keeps its rights to its own memory");
 	rights->host = allow;
 	return CUDA_SUCCESS;
 }
 
+/*
+ * Not in the log: programs that take the rights of all devices away before they destroy a pool, as cuda.core does, get
+ * this answer each time and rightly pass over it.
+ */
+static CUresult refuse_own_device(int id)
+{
+	cn_error_hush(true);
+	CUresult result =
+		cn_error(CUDA_ERROR_INVALID_DEVICE, "the pool is of device %d, which always has access to it", id);
+	cn_error_hush(false);
+	return result;
+}
+
 static CUresult change_device_rights(const struct cn_memory_pool *pool, int id, bool allow, struct rights *rights)
 {
 	if (id < 0 || id >= cn_device_count)
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d", id);
+		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", id,
+				cn_device_count - 1);
 	const struct cn_device *device = &cn_devices[id];
 	if (device == pool->device && !allow)
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "a pool's own device keeps its rights");
+		return refuse_own_device(id);
 	if (allow && pool->device && device != pool->device && !cn_device_ops->peers(device, pool->device))
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "device %d cannot reach the memory of device %d", id,
 				pool->device->ordinal);
@@ -510,9 +527,11 @@ static CUresult change_rights(const struct cn_memory_pool *pool, const CUmemAcce
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u are not rights to memory", flags);
 	if (on_device)
 		return change_device_rights(pool, location.id, allow, rights);
-	if (is_host(location) || pool->device)
+	if (is_host(location))
 		return change_host_rights(pool, allow, rights);
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "rights are not given to location type %d", (int)location.type);
+	return cn_error(pool->device ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
+			"access cannot be given to location type %d: set location.type to CU_MEM_LOCATION_TYPE_DEVICE",
+			(int)location.type);
 }
 
 CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *descriptions, size_t count)
@@ -523,7 +542,7 @@ CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc
 	if (result)
 		return result;
 	if (!descriptions)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no rights are given: map is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "map is NULL");
 	pthread_mutex_lock(&pools.mutex);
 	result = cn_pool_get(handle, &pool);
 	struct rights rights = {0};
@@ -554,7 +573,7 @@ CN_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool
 	if (result)
 		return result;
 	if (!ret_flags || !location)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "location" : "flags");
 	if (is_host(*location))
 		allowed = atomic_load(&pool->host_uses);
 	else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < cn_device_count)
@@ -613,7 +632,7 @@ static CUresult check_place(const CUmemLocation *given, CUmemAllocationType type
 			    struct cn_device **ret_device)
 {
 	if (!given)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the location is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "location is NULL");
 	if ((unsigned)given->type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "location type %d has no pools", (int)given->type);
 	if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
@@ -633,7 +652,7 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 	if (result)
 		return result;
 	if (!ret_pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the pool: its address is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool is NULL");
 	result = check_place(given, type, &location, &device);
 	if (result)
 		return result;

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "base/guard.h"
+#include "driver/vmm.h"
 #include "share/export.h"
 #include "share/fabric.h"
 #include "share/import.h"
@@ -27,7 +28,10 @@ static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationH
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an imported pool is not exported again: pass its descriptor on instead");
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"handle type %d cannot be exported: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and _FABRIC can",
+			(int)type);
 	if (!(pool->handle_types & (unsigned)type))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the pool was not created with this handle type in handleTypes");
@@ -105,7 +109,7 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 	if (result)
 		return result;
 	if (!ret_shareable)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the shareable handle: handle_out is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle_out is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolExportToShareableHandle takes no flags; they are 0x%llx", flags);
@@ -154,14 +158,17 @@ static CUresult check_import(CUmemAllocationHandleType type)
 }
 
 /* The driver tells a descriptor of something else from a bad argument. */
-static CUresult explain_import(CUresult result, int fd)
+static CUresult explain_import(CUresult result, const void *shareable)
 {
+	int fd = (int)(intptr_t)shareable;
 	struct cn_physical *physical;
 
 	if (result != CUDA_ERROR_INVALID_VALUE)
 		return result;
 	if (cn_descriptor_leads_to_socket(fd)) /* the sentence says what is wrong with it */
 		return CUDA_ERROR_UNKNOWN;
+	if (!cn_descriptor_is_open(fd))
+		return cn_refuse_descriptor(shareable);
 	if (cn_device_ops->physical_import(fd, &physical))
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
 	cn_device_ops->physical_free(physical);
@@ -183,12 +190,12 @@ static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
 }
 
-static CUresult import_descriptor(int fd, struct cn_memory_pool *pool, struct cn_import **ret_import,
+static CUresult import_descriptor(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
 				  struct cn_pool_facts *ret_facts)
 {
-	CUresult result = cn_import_create(fd, pool, ret_import, ret_facts);
+	CUresult result = cn_import_create((int)(intptr_t)shareable, pool, ret_import, ret_facts);
 
-	return result ? explain_import(result, fd) : CUDA_SUCCESS;
+	return result ? explain_import(result, shareable) : CUDA_SUCCESS;
 }
 
 CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
@@ -200,8 +207,10 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 
 	if (result)
 		return result;
-	if (!ret_pool || !shareable)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+	if (!ret_pool)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool_out is NULL");
+	if (!shareable)
+		return cn_refuse_no_handle(type, "handle");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolImportFromShareableHandle takes no flags; they are 0x%llx", flags);
@@ -213,7 +222,7 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
 	result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, pool, &import, &facts)
-						   : import_descriptor((int)(intptr_t)shareable, pool, &import, &facts);
+						   : import_descriptor(shareable, pool, &import, &facts);
 	if (result) {
 		cn_pool_give_record(pool);
 		return result;
@@ -230,6 +239,26 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 	return CUDA_SUCCESS;
 }
 
+/* No block of a pool of this process is at the address: say what is. */
+static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
+{
+	const void *address = (const void *)(uintptr_t)pointer;
+	struct cn_memory memory;
+
+	if (cn_pool_has_freed(address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed", pointer);
+	if (atomic_load(&cn_imports_exist) && cn_import_has(address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the block at 0x%llx was imported: only the process that allocated it can export it",
+				pointer);
+	if (cn_memory_find(pointer, &memory))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx was not allocated from a pool: cuMemAllocAsync() and "
+				"cuMemAllocFromPoolAsync() do that",
+				pointer);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
+}
+
 CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
 {
 	struct cn_pool_block block;
@@ -239,9 +268,9 @@ CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUde
 	if (result)
 		return result;
 	if (!ret_data)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the data: shareData_out is NULL");
-	if (!cn_pool_find((void *)(uintptr_t)pointer, &block))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out is NULL");
+	if (__builtin_expect(!cn_pool_find((void *)(uintptr_t)pointer, &block), 0))
+		return refuse_export(pointer);
 	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
 	struct cn_export *export = atomic_load_explicit(&pool->export, memory_order_acquire);
 	if (!export)
@@ -266,7 +295,10 @@ CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool
 	if (result)
 		return result;
 	if (!ret_pointer || !data || !handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL",
+				!ret_pointer ? "ptr_out"
+				: !data      ? "shareData"
+					     : "pool");
 	if (!cn_guard_put(ret_pointer, 0))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr_out: the memory at %p cannot be written",
 				(void *)ret_pointer);

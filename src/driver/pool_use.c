@@ -135,7 +135,7 @@ static inline CUresult enter_allocation(CUdeviceptr *ret_pointer)
 	if (result)
 		return result;
 	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: dptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
 	if (__builtin_expect(!cn_guard_put(ret_pointer, 0), 0))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr: the memory at %p cannot be written",
 				(void *)ret_pointer);

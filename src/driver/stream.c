@@ -386,7 +386,7 @@ CN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int
 	if (result)
 		return result;
 	if (!ret_stream)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the stream: phStream is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "phStream is NULL");
 	if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "stream flags 0x%x are unknown", flags);
 	priority = priority > PRIORITY_LEAST ? PRIORITY_LEAST : priority;
@@ -459,7 +459,7 @@ CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callbac
 	if (result)
 		return result;
 	if (!callback)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no callback to add: callback is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "callback is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback takes no flags; they are 0x%x", flags);
 	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, handle, data}};
@@ -474,7 +474,7 @@ CN_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 	if (result)
 		return result;
 	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the context: pctx is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	uint64_t context = cn_handle(place.context);
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);
@@ -490,7 +490,7 @@ CN_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
 	if (result)
 		return result;
 	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the device: device is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
 	const struct cn_device *device = place.context->device;
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);
@@ -506,7 +506,7 @@ CN_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
 	if (result)
 		return result;
 	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the flags: flags is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	unsigned int flags = place.stream->flags;
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);
@@ -522,7 +522,7 @@ CN_EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 	if (result)
 		return result;
 	if (!ret_id)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the id: streamId is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "streamId is NULL");
 	unsigned long long id = place.stream->id;
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);
@@ -538,7 +538,7 @@ CN_EXPORT CUresult cuStreamGetPriority(CUstream handle, int *ret_priority)
 	if (result)
 		return result;
 	if (!ret_priority)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the priority: priority is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "priority is NULL");
 	int priority = place.stream->priority;
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);

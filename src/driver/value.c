@@ -147,7 +147,7 @@ CN_EXPORT CUresult cuStreamBatchMemOp(CUstream handle, unsigned int count, CUstr
 	if (count > BATCH_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations in a batch, which holds %d", count, BATCH_MAX);
 	if (count && !operations)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations of a batch are at NULL", count);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "paramArray is NULL");
 	/* All or none: every one is looked at before the first is put in the stream. */
 	for (unsigned int i = 0; i < count && !result; i++)
 		result = prepare(&place, &operations[i], &needed, &operation);

@@ -195,7 +195,7 @@ CN_EXPORT CUresult cuMemGetAllocationGranularity(size_t *ret_bytes, const CUmemA
 	if (result)
 		return result;
 	if (!ret_bytes || !properties)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_bytes ? "prop" : "granularity");
 	if (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not a granularity", (int)option);
 	*ret_bytes = CN_GRANULARITY_BYTES;
@@ -213,7 +213,7 @@ CN_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t 
 	if (result)
 		return result;
 	if (!ret_handle || !properties)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "prop" : "handle");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemCreate takes no flags; they are 0x%llx", flags);
 	if (!bytes || bytes % CN_GRANULARITY_BYTES)
@@ -279,7 +279,7 @@ CN_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *r
 	if (result)
 		return result;
 	if (!ret_properties)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the properties: prop is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "prop is NULL");
 	pthread_mutex_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result)
@@ -297,7 +297,7 @@ CN_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret
 	if (result)
 		return result;
 	if (!ret_handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the handle: handle is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	pthread_mutex_lock(&space.mutex);
 	if (!cn_memory_find((uintptr_t)address, &memory) || memory.kind != CN_MEMORY_MAPPED)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %p by cuMemMap()", address);
@@ -369,7 +369,7 @@ CN_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, s
 	if (result)
 		return result;
 	if (!ret_address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the address: ptr is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemAddressReserve takes no flags; they are 0x%llx", flags);
 	if (!bytes || bytes % grain)
@@ -574,7 +574,7 @@ static bool is_host(CUmemLocation location)
 static CUresult check_descriptions(const CUmemAccessDesc *descriptions, size_t count)
 {
 	if (!descriptions || !count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no rights are given: desc is NULL or count is 0");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s", descriptions ? "count is 0" : "desc is NULL");
 	for (size_t i = 0; i < count; i++) {
 		CUmemLocation location = descriptions[i].location;
 		unsigned rights = (unsigned)descriptions[i].flags;
@@ -600,7 +600,7 @@ static CUresult new_rights(const struct cn_memory *memory, const CUmemAccessDesc
 		if (is_host(descriptions[i].location)) {
 			if (!memory->on_host && flags)
 				return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-						"the host cannot be given rights to memory of a device");
+						"the host cannot be given access to memory of a device");
 			rights.host = memory->on_host ? flags : 0;
 			continue;
 		}
@@ -670,7 +670,10 @@ CN_EXPORT CUresult cuMemGetAccess(unsigned long long *ret_flags, const CUmemLoca
 	if (result)
 		return result;
 	if (!ret_flags || !location || !address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an argument is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL",
+				!ret_flags  ? "flags"
+				: !location ? "location"
+					    : "ptr");
 	if (!is_host(*location) &&
 	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= cn_device_count))
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no location of type %d with id %d",

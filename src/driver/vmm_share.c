@@ -14,6 +14,7 @@
 #include "share/fabric.h"
 #include "share/peer.h"
 
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,13 +59,15 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 	if (result)
 		return result;
 	if (!ret_shareable)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"nowhere to put the shareable handle: shareableHandle is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareableHandle is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemExportToShareableHandle takes no flags; they are 0x%llx", flags);
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle type %d cannot be exported here", (int)type);
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"handle type %d cannot be exported: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and _FABRIC can",
+			(int)type);
 	result = cn_allocation_get(handle, &allocation);
 	if (result)
 		return result;
@@ -80,6 +83,23 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 	return result;
 }
 
+CUresult cn_refuse_no_handle(CUmemAllocationHandleType type, const char *name)
+{
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
+	return cn_error(CUDA_ERROR_INVALID_VALUE,
+			"%s is 0, and CUDA does not take descriptor 0: duplicate it, with fcntl(0, F_DUPFD, 3)", name);
+}
+
+CUresult cn_refuse_descriptor(const void *shareable)
+{
+	if ((intptr_t)shareable > INT_MAX || (intptr_t)shareable < INT_MIN)
+		return cn_error(CUDA_ERROR_UNKNOWN,
+				"%p is no descriptor: pass its number, (void *)(uintptr_t)fd, and not its address",
+				shareable);
+	return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not open", (int)(uintptr_t)shareable);
+}
+
 static CUresult check_type(CUmemAllocationHandleType type, const void *shareable)
 {
 	if (type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT)
@@ -87,17 +107,20 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not a handle type", (int)type);
 	if (!shareable)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no handle to import: osHandle is 0");
+		return cn_refuse_no_handle(type, "osHandle");
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
 				     "memory that is shared by fabric handle");
 	return CUDA_SUCCESS;
 }
 
-static CUresult import_descriptor(int fd, struct cn_physical **ret_physical)
+static CUresult import_descriptor(const void *shareable, struct cn_physical **ret_physical)
 {
+	int fd = (int)(uintptr_t)shareable;
 	CUresult result = cn_device_ops->physical_import(fd, ret_physical);
 
+	if (result == CUDA_ERROR_UNKNOWN && !cn_descriptor_is_open(fd))
+		return cn_refuse_descriptor(shareable);
 	if (result == CUDA_ERROR_UNKNOWN && cn_descriptor_leads_to_socket(fd))
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
@@ -131,11 +154,11 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	if (result)
 		return result;
 	if (!ret_handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the handle: handle is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	result = check_type(type, shareable);
 	if (!result)
 		result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, &physical)
-							   : import_descriptor((int)(uintptr_t)shareable, &physical);
+							   : import_descriptor(shareable, &physical);
 	if (result)
 		return result;
 

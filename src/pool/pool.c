@@ -162,6 +162,16 @@ bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 	return true;
 }
 
+bool cn_pool_has_freed(const void *address)
+{
+	struct cn_pool_block block;
+	const struct cn_pool *pool = cn_pool_of(address);
+	size_t unit = pool ? (size_t)((const char *)address - pool->base) / CN_UNIT_BYTES : 0;
+
+	return pool && unit < pool->heap.unit_count &&
+	       atomic_load_explicit(&pool->heap.starts[unit], memory_order_relaxed) && !cn_pool_find(address, &block);
+}
+
 bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
 {
 	struct cn_pool *pool = cache->pool;

@@ -124,6 +124,8 @@ void cn_pool_watch(struct cn_pool *pool, void (*function)(void *object, size_t o
 bool cn_pool_has(const void *address);
 /* The living block that holds an address. False: none. */
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);
+/* Did a block begin there that was freed? False also where its memory has been joined with other free memory since. */
+bool cn_pool_has_freed(const void *address);
 
 unsigned cn_pool_policies(const struct cn_pool *pool);
 void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);

@@ -112,8 +112,8 @@ static struct device_entry *find_device(int device, CUresult *ret_result)
 		return NULL;
 	if (device >= 0 && device < process.device_count)
 		return &process.devices[device];
-	*ret_result = cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d; there %s %d", device,
-			       process.device_count == 1 ? "is" : "are", process.device_count);
+	*ret_result = cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", device,
+			       process.device_count - 1);
 	return NULL;
 }
 

@@ -87,7 +87,7 @@ static cudaError_t prepare(const struct cudaMemcpy3DParms *given, bool *ret_need
 	if (result)
 		return cn_runtime_result(result);
 	if (!given)
-		return CN_REFUSE(cudaErrorInvalidValue, "the description of the copy is NULL");
+		return CN_REFUSE(cudaErrorInvalidValue, "p is NULL");
 	if (!given->extent.width || !given->extent.height || !given->extent.depth)
 		return cudaSuccess;
 	error = check(given);

@@ -60,7 +60,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 	CUresult result = cn_runtime_start();
 
 	if (!result && !ms)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaEventElapsedTime: nowhere to put the time");
+		return CN_REFUSE(cudaErrorInvalidValue, "ms is NULL");
 	return cn_runtime_result(result ? result : cuEventElapsedTime(ms, start, end));
 }
 

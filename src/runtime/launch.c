@@ -27,7 +27,7 @@ static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
 	if (result)
 		return cn_runtime_result(result);
 	if (!kernel)
-		return CN_REFUSE(cudaErrorInvalidDeviceFunction, "NULL is no kernel");
+		return CN_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
 	/* The driver has said why in its own words; its code for it is not the runtime's. */
 	if (cn_function_of_address(kernel, ret_function))
 		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
@@ -80,8 +80,11 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 
 	if (error)
 		return error;
-	if (!config || (config->numAttrs > 0 && !config->attrs) || config->numAttrs > LAUNCH_ATTRIBUTES_MAX)
-		return CN_REFUSE(cudaErrorInvalidValue, "a launch without configuration, or without its attributes");
+	if (!config || (config->numAttrs > 0 && !config->attrs))
+		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", config ? "config->attrs" : "config");
+	if (config->numAttrs > LAUNCH_ATTRIBUTES_MAX)
+		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %u attributes: the limit is %d",
+				 config->numAttrs, LAUNCH_ATTRIBUTES_MAX);
 	if (config->dynamicSmemBytes > UINT_MAX)
 		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory",
 				 config->dynamicSmemBytes);
@@ -187,7 +190,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *f
 	cudaError_t error;
 
 	if (!attr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaFuncGetAttributes: nowhere to put the attributes");
+		return CN_REFUSE(cudaErrorInvalidValue, "attr is NULL");
 	error = find_kernel(func, &function);
 	if (error)
 		return error;
@@ -213,7 +216,7 @@ cudaError_t cudaFuncGetName(const char **name, const void *func)
 	cudaError_t error;
 
 	if (!name)
-		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the name of a kernel");
+		return CN_REFUSE(cudaErrorInvalidValue, "name is NULL");
 	error = find_kernel(func, &function);
 	return error ? error : cn_runtime_result(cuFuncGetName(name, function));
 }
@@ -229,14 +232,14 @@ cudaError_t cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfi
 /* ---- Occupancy -------------------------------------------------------------------------------------------------- */
 
 /* A context and a function, for a question whose answer has a place to go to. */
-static cudaError_t enter_occupancy(const void *ret_answer, const void *func, CUfunction *ret_function)
+static cudaError_t enter_occupancy(const void *ret_answer, const char *name, const void *func, CUfunction *ret_function)
 {
 	CUresult result = cn_runtime_context();
 
 	if (result)
 		return cn_runtime_result(result);
 	if (func && !ret_answer)
-		return CN_REFUSE(cudaErrorInvalidValue, "nowhere to put the answer");
+		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", name);
 	return find_kernel(func, ret_function);
 }
 
@@ -244,7 +247,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlock
 								   size_t dynamicSMemSize, unsigned int flags)
 {
 	CUfunction function = NULL;
-	cudaError_t error = enter_occupancy(numBlocks, func, &function);
+	cudaError_t error = enter_occupancy(numBlocks, "numBlocks", func, &function);
 
 	if (error)
 		return error;
@@ -263,7 +266,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, c
 						      int blockSize)
 {
 	CUfunction function = NULL;
-	cudaError_t error = enter_occupancy(dynamicSmemSize, func, &function);
+	cudaError_t error = enter_occupancy(dynamicSmemSize, "dynamicSmemSize", func, &function);
 
 	if (error)
 		return error;

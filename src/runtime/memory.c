@@ -25,7 +25,7 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	CUdeviceptr pointer = 0;
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMalloc: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0)
 		result = cuMemAlloc(&pointer, size);
 	if (devPtr)
@@ -40,7 +40,7 @@ cudaError_t cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t h
 	size_t pitch_bytes = 0;
 
 	if (!result && (!devPtr || !pitch))
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocPitch: nowhere to put the pointer or the pitch");
+		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", devPtr ? "pitch" : "devPtr");
 	if (!result && width > 0 && height > 0)
 		result = cuMemAllocPitch(&pointer, &pitch_bytes, width, height, 4);
 	if (!result) {
@@ -57,7 +57,7 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
 	size_t pitch_bytes = 0, row_count;
 
 	if (!result && !pitchedDevPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMalloc3D: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "pitchedDevPtr is NULL");
 	if (!result && __builtin_mul_overflow(extent.height, extent.depth, &row_count))
 		return CN_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory", extent.depth,
 				 extent.height);
@@ -90,7 +90,7 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	void *pointer = NULL;
 
 	if (!result && !pHost)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaHostAlloc: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "pHost is NULL");
 	if (!result && size > 0)
 		result = cuMemHostAlloc(&pointer, size, flags);
 	if (pHost)
@@ -118,7 +118,7 @@ cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int f
 	CUdeviceptr pointer;
 
 	if (!result && !pDevice)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaHostGetDevicePointer: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "pDevice is NULL");
 	if (!result)
 		result = cuMemHostGetDevicePointer(&pointer, pHost, flags);
 	if (!result)
@@ -155,7 +155,7 @@ cudaError_t cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
 	CUdeviceptr pointer = 0;
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocManaged: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0)
 		result = cuMemAllocManaged(&pointer, size, flags);
 	if (devPtr)
@@ -233,7 +233,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 	CUresult result = cn_runtime_start();
 
 	if (!result && !attributes)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaPointerGetAttributes: nowhere to put the attributes");
+		return CN_REFUSE(cudaErrorInvalidValue, "attributes is NULL");
 	/* For a pointer that it does not know the driver succeeds, too, and leaves the memory type 0. */
 	if (!result)
 		result = cuPointerGetAttributes(sizeof names / sizeof names[0], names, values, cn_runtime_pointer(ptr));

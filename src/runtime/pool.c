@@ -142,7 +142,7 @@ cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
 	CUresult result = cn_runtime_context();
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocAsync: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0) {
 		result = cuMemAllocAsync((CUdeviceptr *)(void *)devPtr, size, hStream);
 		if (!result)
@@ -156,7 +156,7 @@ cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPo
 	CUresult result = cn_runtime_context();
 
 	if (!result && !ptr)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaMallocFromPoolAsync: nowhere to put the pointer");
+		return CN_REFUSE(cudaErrorInvalidValue, "ptr is NULL");
 	if (!result && size > 0) {
 		result = cuMemAllocFromPoolAsync((CUdeviceptr *)(void *)ptr, size, memPool, stream);
 		if (!result)

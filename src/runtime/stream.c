@@ -80,7 +80,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 	if (result)
 		return cn_runtime_result(result);
 	if (!callback)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamAddCallback: no function to call");
+		return CN_REFUSE(cudaErrorInvalidValue, "callback is NULL");
 	pending = malloc(sizeof(*pending));
 	if (!pending)
 		return CN_REFUSE(cudaErrorMemoryAllocation, "no host memory for a callback's record");
@@ -130,7 +130,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 	CUstreamCaptureStatus status;
 
 	if (!result && !pCaptureStatus)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamIsCapturing: nowhere to put the status");
+		return CN_REFUSE(cudaErrorInvalidValue, "pCaptureStatus is NULL");
 	if (!result)
 		result = cuStreamIsCapturing(stream, &status);
 	if (!result)
@@ -149,7 +149,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
 	cuuint64_t id = 0;
 
 	if (!result && !captureStatus_out)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaStreamGetCaptureInfo: nowhere to put the status");
+		return CN_REFUSE(cudaErrorInvalidValue, "captureStatus_out is NULL");
 	if (!result)
 		result = cuStreamGetCaptureInfo(stream, &status, &id, graph_out, dependencies_out,
 						edgeData_out ? &edges : NULL, numDependencies_out);
@@ -171,7 +171,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode
 	CUstreamCaptureMode exchanged;
 
 	if (!result && !mode)
-		return CN_REFUSE(cudaErrorInvalidValue, "cudaThreadExchangeStreamCaptureMode: no mode to exchange");
+		return CN_REFUSE(cudaErrorInvalidValue, "mode is NULL");
 	if (result)
 		return cn_runtime_result(result);
 	exchanged = (CUstreamCaptureMode)*mode;

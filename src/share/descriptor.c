@@ -21,7 +21,7 @@ CUresult cn_descriptor_send(int sock, int descriptor)
 CUresult cn_descriptor_receive(int sock, int *ret_descriptor)
 {
 	if (!ret_descriptor)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nowhere to put the descriptor: ret_descriptor is NULL");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_descriptor is NULL");
 	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return cn_letter_receive(sock, &kind, NULL, ret_descriptor);

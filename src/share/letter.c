@@ -35,7 +35,7 @@ static CUresult check_socket(int sock, int *ret_type)
 	socklen_t bytes = sizeof domain;
 
 	if (getsockopt(sock, SOL_SOCKET, SO_DOMAIN, &domain, &bytes))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not a socket: %s", sock, strerror(errno));
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not a socket: %s", sock, strerror(errno));
 	if (domain != AF_UNIX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"socket %d is not a Unix socket: no other carries descriptors", sock);

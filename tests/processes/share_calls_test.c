@@ -195,7 +195,7 @@ TEST(pools_that_cannot_be_shared_are_refused)
 
 	destroy_pool(dead);
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-		const char *part = wrong[i] == imported ? "" : "not a pool";
+		const char *part = wrong[i] == imported ? "" : "pool";
 		EXPECT(CUDA_ERROR_INVALID_VALUE, part, cenote_send_pool(ends[0], wrong[i]));
 		EXPECT(CUDA_ERROR_INVALID_VALUE, part, cenote_pool_importers(wrong[i], NULL, 0, 0, &count));
 		EXPECT(CUDA_ERROR_INVALID_VALUE, part, cenote_pool_watch(wrong[i], &descriptor));
@@ -541,7 +541,7 @@ TEST(blocks_that_cannot_be_imported_are_refused)
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "ret_block", cenote_recv_block(ends[1], imported, NULL, &ready));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "ret_ready", cenote_recv_block(ends[1], imported, &taken, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "not imported", cenote_recv_block(ends[1], pool, &taken, &ready));
-	EXPECT(CUDA_ERROR_INVALID_VALUE, "not a pool", cenote_recv_block(ends[1], NULL, &taken, &ready));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, "the pool is NULL", cenote_recv_block(ends[1], NULL, &taken, &ready));
 	ASSERT_OK(cuCtxGetCurrent(&context));
 	ASSERT_OK(cuCtxSetCurrent(NULL));
 	EXPECT(CUDA_ERROR_INVALID_CONTEXT, "", cenote_recv_block(ends[1], imported, &taken, &ready));

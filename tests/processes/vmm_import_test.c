@@ -53,24 +53,24 @@ TEST(strange_descriptors_are_refused)
 	snprintf(path, sizeof path, "%s/file", test_directory());
 	int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ASSERT_SYS(ftruncate(file, VMM_GRAIN));
-	assert_refused(file, "not memory of Cenote's");
+	assert_refused(file, "does not lead to memory");
 	ASSERT_SYS(unlink(path));
-	assert_refused_and_close(file, "not memory of Cenote's");
+	assert_refused_and_close(file, "does not lead to memory");
 	assert_refused(file, "not open");
 	assert_refused(-1, "not open");
 	assert_refused(1 << 30, "not open");
 
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
-	assert_refused_and_close(ends[0], "not memory of Cenote's");
-	assert_refused_and_close(ends[1], "not memory of Cenote's");
+	assert_refused_and_close(ends[0], "does not lead to memory");
+	assert_refused_and_close(ends[1], "does not lead to memory");
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
-	assert_refused_and_close(ends[0], "not memory of Cenote's");
-	assert_refused_and_close(ends[1], "not memory of Cenote's");
-	assert_refused_and_close(open("/dev/null", O_RDWR | O_CLOEXEC), "not memory of Cenote's");
-	assert_refused_and_close(open("/dev/zero", O_RDWR | O_CLOEXEC), "not memory of Cenote's");
-	assert_refused_and_close(open("/", O_DIRECTORY | O_CLOEXEC), "not memory of Cenote's");
-	assert_refused_and_close(forge("", VMM_GRAIN, ALL_SEALS), "not memory of Cenote's");
-	assert_refused_and_close(forge("a name of somebody else's", VMM_GRAIN, ALL_SEALS), "not memory of Cenote's");
+	assert_refused_and_close(ends[0], "does not lead to memory");
+	assert_refused_and_close(ends[1], "does not lead to memory");
+	assert_refused_and_close(open("/dev/null", O_RDWR | O_CLOEXEC), "does not lead to memory");
+	assert_refused_and_close(open("/dev/zero", O_RDWR | O_CLOEXEC), "does not lead to memory");
+	assert_refused_and_close(open("/", O_DIRECTORY | O_CLOEXEC), "does not lead to memory");
+	assert_refused_and_close(forge("", VMM_GRAIN, ALL_SEALS), "does not lead to memory");
+	assert_refused_and_close(forge("a name of somebody else's", VMM_GRAIN, ALL_SEALS), "does not lead to memory");
 }
 
 /* The descriptor of a memory file of this process that has such a name. */
@@ -98,13 +98,13 @@ TEST(other_descriptors_of_ours_are_refused)
 
 	vmm_start(0);
 	ASSERT_OK(cuMemAlloc(&memory, VMM_GRAIN));
-	assert_refused(find_own("cenote-heap"), "not memory of Cenote's");
+	assert_refused(find_own("cenote-heap"), "does not lead to memory");
 	ASSERT_OK(cuMemFree(memory));
 
 	CUmemGenericAllocationHandle handle = vmm_create(VMM_GRAIN);
 	int descriptor = vmm_export(handle);
 	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	assert_refused_and_close(open(path, O_PATH | O_CLOEXEC), "not memory of Cenote's");
+	assert_refused_and_close(open(path, O_PATH | O_CLOEXEC), "does not lead to memory");
 	ASSERT_SYS(close(descriptor));
 	assert_refused(descriptor, "not open");
 	ASSERT_OK(cuMemRelease(handle));
@@ -123,7 +123,7 @@ TEST(memory_of_huge_pages_is_refused)
 		SKIP("the system has no memory files of huge pages");
 	ASSERT_SYS(ftruncate(descriptor, VMM_GRAIN));
 	ASSERT_SYS(fcntl(descriptor, F_ADD_SEALS, ALL_SEALS));
-	assert_refused_and_close(descriptor, "not memory of Cenote's");
+	assert_refused_and_close(descriptor, "does not lead to memory");
 }
 
 /* Goal: a file that somebody made look like ours is taken only if it is whole and cannot change. */
@@ -159,13 +159,13 @@ TEST(forged_memory_is_refused)
 
 	vmm_start(0);
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		assert_refused_and_close(forge(names[i], VMM_GRAIN, ALL_SEALS), "not memory of Cenote's");
+		assert_refused_and_close(forge(names[i], VMM_GRAIN, ALL_SEALS), "does not lead to memory");
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
 		assert_refused_and_close(forge(places[i], VMM_GRAIN, ALL_SEALS), "place");
 	memset(endless, '1', sizeof endless - 1);
 	endless[sizeof endless - 1] = 0;
 	memcpy(endless, "cenote-memory-1 location 1 ", 27);
-	assert_refused_and_close(forge(endless, VMM_GRAIN, ALL_SEALS), "not memory of Cenote's");
+	assert_refused_and_close(forge(endless, VMM_GRAIN, ALL_SEALS), "does not lead to memory");
 
 	for (int seals = 0; seals < ALL_SEALS; seals++)
 		if ((seals & ALL_SEALS) == seals)

@@ -98,7 +98,7 @@ TEST(malformed_properties_are_refused)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemPoolCreate(&pool, NULL));
 	bad = good;
 	bad.allocType = CU_MEM_ALLOCATION_TYPE_INVALID;
-	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "type 0");
+	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "allocType is 0");
 	bad = good;
 	bad.reserved[53] = 1;
 	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "reserved");
@@ -110,7 +110,7 @@ TEST(malformed_properties_are_refused)
 	bad.handleTypes = (CUmemAllocationHandleType)16;
 	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "0x10");
 	assert_refused(CUDA_ERROR_INVALID_VALUE, properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, 64), "device 64");
-	assert_refused(CUDA_ERROR_INVALID_VALUE, properties_of(PINNED, CU_MEM_LOCATION_TYPE_NONE, 0), "managed");
+	assert_refused(CUDA_ERROR_INVALID_VALUE, properties_of(PINNED, CU_MEM_LOCATION_TYPE_NONE, 0), "location.type");
 	assert_refused(CUDA_ERROR_INVALID_VALUE, properties_of(PINNED, 99, 0), "99");
 }
 

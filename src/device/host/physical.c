@@ -115,20 +115,20 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (!cn_file_is_memory(fd) || fstat(fd, &status)) { /* in this order: fstat() of a stranger's file may wait */
-		*ret_why = "is not memory of Cenote's";
+		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	ssize_t length = readlink(link, target, sizeof target - 1);
 	if (length < 0) {
-		*ret_why = "cannot be looked at, since there is no /proc";
+		*ret_why = "cannot be looked at: /proc is not mounted";
 		return false;
 	}
 	target[length] = 0;
 	size_t end = (size_t)length - (sizeof suffix - 1);
 	if ((size_t)length < sizeof prefix + sizeof suffix || strcmp(target + end, suffix) ||
 	    strncmp(target, prefix, sizeof prefix - 1)) {
-		*ret_why = "is not memory of Cenote's";
+		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
 	target[end] = 0;
@@ -139,7 +139,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	    snprintf(again, sizeof again, name_format, facts.location_type, facts.location_id, facts.handle_types,
 		     facts.flags) >= (int)sizeof again ||
 	    strcmp(name, again)) {
-		*ret_why = "is not memory of Cenote's";
+		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
 	if ((seals & SEALS) != SEALS) {
