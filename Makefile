@@ -12,6 +12,7 @@
 #   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
+#   make errors-page write the page of all error sentences anew, from the sources
 #   make gpu-golden  ask a real driver the conformance questions, and keep its answers
 #   make gpu-test    the tests that need a GPU, and what shows Cenote on one (PARTS="suites bench"; docs/gpu.md)
 #   make clean
@@ -30,7 +31,7 @@ SUITE ?=
 PARTS ?=
 QUICK ?=
 
-.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table gpu-golden gpu-test packages \
+.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden gpu-test packages \
 	packages-test packages-fuzz packages-bench
 
 build: packages $(BUILD)/build.ninja
@@ -89,6 +90,9 @@ format: packages-test
 
 abi-table: packages
 	@scripts/abi_table.py include/cenote tests/abi/table.inc
+
+errors-page:
+	@scripts/error_sentences.py write
 
 gpu-golden:
 	@scripts/gpu_golden.sh

@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
+import error_sentences  # pylint: disable=wrong-import-position
 from tap import by_name, run_tests  # pylint: disable=wrong-import-position
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -154,14 +156,25 @@ class Pages:
         assert read == named and len(read) > 8, f"only read: {read - named}; only on the page: {named - read}"
 
     def errors_are_what_is_said(self):
-        """Each sentence that docs/errors.md quotes is one of the library's: … stands for what differs."""
-        literals = re.findall(r'"((?:[^"\\\n]|\\.)*)"', re.sub(r'"\s*\n\s*"', "", self.sources("src")))
-        differs = re.compile(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
-        said = {differs.sub("…", text).replace('\\"', '"') for text in literals}
-        quoted = re.findall(r"^\| \*([^|]+)\* \|", self.page("errors.md"), re.M)
-        wrong = [sentence for sentence in quoted if sentence.replace("\\*", "*") not in said]
-        assert not wrong and len(quoted) > 40, f"{len(quoted)} sentences; nobody says:\n" + "\n".join(wrong)
-        return f"{len(quoted)} sentences"
+        """docs/error_sentences.md has all sentences of the sources, and docs/errors.md quotes none but these."""
+        count = len(error_sentences.quoted(self.root))
+        wrong = error_sentences.problems(self.root)
+        assert not wrong and count > 40, f"{count} sentences are quoted\n" + "\n".join(wrong)
+        return f"{len(error_sentences.read(self.root))} sentences, {count} with a remedy"
+
+    def sentences_are_read_as_printed(self):
+        """What stands in the sources and what a person sees are brought together."""
+        for call, expected in {
+                'CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on, (of %d)", a, b':
+                    (["CUDA_ERROR_INVALID_VALUE"], ["… bytes from … on, (of …)"]),
+                'CUDA_ERROR_UNKNOWN, "one "\n\t"two at 0x%" PRIx64, f(a, "x y z")':
+                    (["CUDA_ERROR_UNKNOWN"], ["one two at …"]),
+                'cudaErrorInvalidValue, "%s", a ? "count is 0" : "desc is NULL"':
+                    (["cudaErrorInvalidValue"], ["count is 0", "… is NULL"]),
+                'CUDA_ERROR_NOT_FOUND, "%s: %s", path, strerror(errno)': (["CUDA_ERROR_NOT_FOUND"], []),
+        }.items():
+            found = error_sentences.sentences_of(call)
+            assert found == expected, f"{call}: {found}"
 
     def pointers_are_those_of_the_calls(self):
         """The table of docs/pointers.md is the one that is made from the headers and src/pointers.list."""
@@ -179,7 +192,7 @@ def main(root, *compiler):
     return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
                              pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
                              pages.environment_has_all_variables, pages.errors_are_what_is_said,
-                             pages.pointers_are_those_of_the_calls))
+                             pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls))
 
 
 if __name__ == "__main__":
