@@ -52,7 +52,7 @@ CENOTE_API CUresult cenote_sweep(unsigned int flags, void (*found)(const cenote_
 	struct sweeping sweeping = {.found = found, .data = data};
 
 	if (flags & ~CENOTE_SWEEP_LOOK)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_sweep() does not know the flags 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_sweep() flags 0x%x are unknown", flags);
 	return cn_sweep(flags & CENOTE_SWEEP_LOOK, tell_found, &sweeping);
 }
 

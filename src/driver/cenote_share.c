@@ -100,7 +100,7 @@ static CUresult check_body(const struct block_body *body)
 
 	if (body->flags & ~(uint64_t)HAS_EVENT || (!body->flags && memcmp(&body->ready, &zeros, sizeof zeros) != 0))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE,
-				"what came is a message of cenote_send_block() of another version");
+				"the message was sent by cenote_send_block() of another version");
 	return CUDA_SUCCESS;
 }
 
@@ -119,7 +119,7 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 	if (result)
 		return result;
 	if (!pool->import)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool was not imported: its blocks have addresses here");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool belongs to this process: use the block's address");
 	if (!ret_block || !ret_ready)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_block ? "ret_ready" : "ret_block");
 	if (!cn_guard_check_write(ret_block, sizeof *ret_block, "ret_block") ||
@@ -218,7 +218,7 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_count is NULL");
 	if (room && (!ret_importers || !importer_bytes || importer_bytes > sizeof *ret_importers))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"an importer is described in %zu bytes, and there is room for %zu each at %p",
+				"an importer's description needs %zu bytes, and there is room for %zu each at %p",
 				sizeof *ret_importers, importer_bytes, (void *)ret_importers);
 	if (!cn_guard_check_write(ret_count, sizeof *ret_count, "ret_count"))
 		return CUDA_ERROR_INVALID_VALUE;

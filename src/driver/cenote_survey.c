@@ -126,7 +126,7 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 	struct survey survey = {.found = found, .data = data};
 
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_survey() does not know the flags 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_survey() flags 0x%x are unknown", flags);
 	if (!found)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "found is NULL");
 	return cn_survey(tell_found, &survey);
@@ -138,9 +138,8 @@ CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *
 	uint64_t bytes;
 
 	if (!ret_cells || !cell_count || cell_count > CENOTE_CELLS_MAX)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"a picture has 1 to %d cells, and there is room for %zu at %p", CENOTE_CELLS_MAX,
-				cell_count, (void *)ret_cells);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a picture has 1 to %d cells, and %zu were asked for, at %p",
+				CENOTE_CELLS_MAX, cell_count, (void *)ret_cells);
 	if (!cn_guard_check_write(ret_cells, cell_count * sizeof *ret_cells, "ret_cells") ||
 	    !cn_guard_check_write(ret_bytes, sizeof *ret_bytes, "ret_bytes"))
 		return CUDA_ERROR_INVALID_VALUE;

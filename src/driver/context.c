@@ -76,7 +76,7 @@ CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is NULL");
 	if (!find((uintptr_t)handle, ret_home))
-		return cn_error(gone, "%p is not a context, or not any more", (void *)handle);
+		return cn_error(gone, "%p is not a live context", (void *)handle);
 	return CUDA_SUCCESS;
 }
 
@@ -92,10 +92,10 @@ CUresult cn_enter_context(struct cn_home *ret_home)
 	if (result)
 		return result;
 	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread");
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
 	if (!find(cn_thread.stack[cn_thread.depth - 1], ret_home) || !ret_home->life)
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-				"the context that is current to this thread was destroyed");
+				"the context that was current in this thread was destroyed");
 	return CUDA_SUCCESS;
 }
 
@@ -227,7 +227,7 @@ CUresult cn_context_check_flags(unsigned int flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "context flags 0x%x are unknown",
 				flags & ~(unsigned)CU_CTX_FLAGS_MASK);
 	if (schedule & (schedule - 1))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "context flags 0x%x name two ways to wait", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "context flags 0x%x have two scheduling policies", flags);
 	return CUDA_SUCCESS;
 }
 
@@ -285,7 +285,7 @@ CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
 		return result;
 	if (home.context->primary)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				"a primary context is not destroyed but released: cuDevicePrimaryCtxRelease");
+				"a primary context cannot be destroyed: release it with cuDevicePrimaryCtxRelease()");
 	if (!cn_table_retire(home.context, (uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "another thread has destroyed the context");
 	if (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1] == (uintptr_t)handle)
@@ -410,7 +410,7 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 		return cn_enter_context(ret_home);
 	result = cn_context_find_or(handle, gone, ret_home);
 	if (!result && !ret_home->life)
-		result = cn_error(gone, "nobody retains the primary context");
+		result = cn_error(gone, "the primary context is not retained");
 	return result;
 }
 
@@ -460,7 +460,8 @@ CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int fla
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuCtxEnablePeerAccess takes no flags; they are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuCtxEnablePeerAccess takes no flags: they must be 0, and are 0x%x", flags);
 	result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
 	if (result)
 		return result;
@@ -565,7 +566,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
 
 	pthread_mutex_lock(&primaries[ordinal].mutex);
 	if (!primaries[ordinal].reference_count)
-		result = cn_error(CUDA_ERROR_INVALID_CONTEXT, "nobody retains the primary context of device %d",
+		result = cn_error(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device %d is not retained",
 				  ordinal);
 	else if (--primaries[ordinal].reference_count == 0)
 		take_down(&cn_devices[ordinal]);
@@ -621,7 +622,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int fla
 		return result;
 	if (flags & CU_CTX_MAP_HOST)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"a primary context always maps host memory; the flag is not taken");
+				"CU_CTX_MAP_HOST cannot be set for a primary context, which always maps host memory");
 
 	pthread_mutex_lock(&primaries[ordinal].mutex);
 	struct cn_context *context = cn_primary_context(device);

@@ -213,7 +213,8 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 		cn_device_ops->point_wait(point);
 		*ret_point = point;
 		if (outcome == CUDA_ERROR_INVALID_VALUE) /* said in the thread that copied, which may be another */
-			return cn_error(outcome, "host memory among the %zu bytes from %p to %p is not there",
+			return cn_error(outcome,
+					"a copy of %zu bytes from %p to %p touches host memory that is not mapped",
 					bytes_of(copy), operation.copy.from, operation.copy.to);
 		return outcome;
 	}

@@ -41,7 +41,7 @@ static CUresult find_rows(const struct side *side, size_t row_bytes, size_t row_
 		break;
 	case CU_MEMORYTYPE_ARRAY:
 		return cn_error(side->array ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
-				"the %s is an array, and there are none", side->name);
+				"the %s is an array: arrays are not supported", side->name);
 	default:
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s has a memory type of %d", side->name,
 				(int)side->type);

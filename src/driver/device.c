@@ -151,8 +151,7 @@ CN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	if (!device || !id)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", device ? "pciBusId" : "dev");
 	if (!parse_pci_id(id, place))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.32s' is no PCI bus id, which reads like 0000:3b:00.0",
-				id);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.32s' is not a PCI bus id such as 0000:3b:00.0", id);
 	for (int i = 0; i < cn_device_count; i++) {
 		const struct cn_device *each = &cn_devices[i];
 		if ((unsigned)each->pci_domain == place[0] && (unsigned)each->pci_bus == place[1] &&
@@ -161,7 +160,7 @@ CN_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 			return CUDA_SUCCESS;
 		}
 	}
-	return cn_error(CUDA_ERROR_INVALID_DEVICE, "no visible device sits at %.32s", id);
+	return cn_error(CUDA_ERROR_INVALID_DEVICE, "no visible device has the PCI bus id %.32s", id);
 }
 
 CN_EXPORT CUresult cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUdevice peer_ordinal)
@@ -197,6 +196,6 @@ CN_EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute att
 	case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED: /* all or none */
 		*value = 0;
 		return CUDA_SUCCESS;
-	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "two devices have no attribute %d", (int)attribute);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of two devices", (int)attribute);
 	}
 }

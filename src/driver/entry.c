@@ -32,7 +32,7 @@ static CUresult describe(const char *text, CUresult code, const char **output)
 	if (!output)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pStr is NULL");
 	*output = text;
-	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "no error has the code %d", (int)code);
+	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an error code", (int)code);
 }
 
 CN_EXPORT CUresult cuGetErrorName(CUresult code, const char **name)
@@ -107,7 +107,8 @@ CN_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int versi
 	if (cn_gpu_expected())
 		return cn_gpu_proc_address(name, function, version, flags, status);
 	if (flags & ~(cuuint64_t)PROC_FLAGS)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress: flags 0x%llx", (unsigned long long)flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuGetProcAddress flags 0x%llx are unknown",
+				(unsigned long long)flags);
 	if (version > CUDA_VERSION)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "CUDA %d.%d is newer than this library", version / 1000,
 				version % 1000 / 10);

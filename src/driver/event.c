@@ -30,8 +30,8 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event is NULL");
 	if (cn_table_is_orphan(&cn_events, handle))
-		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the event went down with its context");
-	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not an event, or not any more", (void *)handle);
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the event was destroyed with its context");
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live event", (void *)handle);
 }
 
 CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)

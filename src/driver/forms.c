@@ -105,8 +105,8 @@ FORM(cuCtxCreate, (CUcontext * ret_context, unsigned int flags, CUdevice ordinal
 
 	if (result)
 		return result;
-	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "there are no contexts with 32-bit addresses, which CUDA before 3.2 "
-						  "made; the program must be compiled anew");
+	return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+			"contexts with 32-bit addresses (CUDA before 3.2) are not supported: recompile the program");
 }
 
 SAME(cuCtxCreate_v2, (CUcontext * context, unsigned int flags, CUdevice ordinal),
@@ -140,7 +140,7 @@ FORM(cuCtxPushCurrent, (CUcontext context))
 {
 	for (unsigned i = 0; context && i < cn_thread.depth; i++)
 		if (cn_thread.stack[i] == (uintptr_t)context)
-			return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is current to this thread already");
+			return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is already current in this thread");
 	return cuCtxPushCurrent_v2(context);
 }
 
@@ -267,7 +267,7 @@ static CUresult no_operation(CUstream handle)
 
 	if (result)
 		return result;
-	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device has memory operations of CUDA 11.7 and later alone");
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device only has the memory operations of CUDA 11.7 and later");
 }
 
 #define GONE(symbol, type)                                                                          \

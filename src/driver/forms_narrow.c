@@ -46,8 +46,8 @@ static CUresult refuse(void)
 
 	return result ? result
 		      : cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				 "a function of CUDA before 3.2, with 32-bit addresses, in a "
-				 "context of later versions");
+				 "a function with 32-bit addresses (CUDA before 3.2) was called in a "
+				 "context of a later version");
 }
 
 /* Refused, with two outputs cleared; either may be NULL. */

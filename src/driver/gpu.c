@@ -194,7 +194,7 @@ CUresult cn_gpu_take_over(void)
 	if (atomic_load(&state) == ABSENT)
 		atomic_store(&state, UNKNOWN);
 	if (!is_prepared())
-		return cn_error(CUDA_ERROR_NO_DEVICE, "Cenote knows no GPUs on this kind of machine");
+		return cn_error(CUDA_ERROR_NO_DEVICE, "Cenote does not support GPUs on this kind of machine");
 	for (size_t i = 0; i < cn_slot_count; i++) {
 		const struct cn_gpu_call *call = find_call(cn_slot_names[i].symbol);
 		if (call && !call->function)

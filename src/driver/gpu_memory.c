@@ -142,7 +142,7 @@ CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
 	if (!context)
 		context = cn_cuda_any_context(&cn_devices[device]);
 	if (!context || cn_cuda.cuCtxPushCurrent(context))
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread");
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
 	result = find_late(context, ret_place);
 	cn_cuda.cuCtxPopCurrent(&context);
 	return result;
@@ -210,7 +210,7 @@ static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_byt
 		return result;
 	result = cn_cuda.cuCtxGetDevice(&device);
 	if (result)
-		return cn_error(result, "no context is current to this thread");
+		return cn_error(result, "no context is current in this thread");
 	bool known = cn_pool_find_memory(pointer, &memory);
 	if (known && !cn_memory_allows(&memory, &cn_devices[device], false)) {
 		known = false;

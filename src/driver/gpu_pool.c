@@ -135,7 +135,7 @@ static CUresult gpu_mem_import(CUmemGenericAllocationHandle *ret_memory, void *s
 	if (result == CUDA_ERROR_UNKNOWN && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
 	    cn_descriptor_leads_to_socket((int)(intptr_t)shareable))
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
+				"the descriptor leads to a pool: use cuMemPoolImportFromShareableHandle()");
 	return result;
 }
 

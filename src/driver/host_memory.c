@@ -88,8 +88,8 @@ CN_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *ret_pointer, void *hos
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pdptr is NULL");
 	*ret_pointer = 0;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemHostGetDevicePointer takes no flags; they are 0x%x",
-				flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemHostGetDevicePointer takes no flags: they must be 0, and are 0x%x", flags);
 	if (!cn_memory_find((uintptr_t)host_pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				host_pointer);
@@ -128,12 +128,12 @@ CN_EXPORT CUresult cuMemHostRegister(void *pointer, size_t bytes, unsigned int f
 	if (result)
 		return result;
 	if (!pointer || !bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %p are no memory", bytes, pointer);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at %p are not a range of memory", bytes, pointer);
 	if (flags & ~(unsigned)REGISTER_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "host memory flags 0x%x are unknown",
 				flags & ~(unsigned)REGISTER_FLAGS);
 	if ((uintptr_t)pointer >> ADDRESS_BITS)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "no program has memory at %p", pointer);
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "%p is not an address that a program can have", pointer);
 	if (bytes / (size_t)sysconf(_SC_PAGESIZE) > (size_t)sysconf(_SC_PHYS_PAGES))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the machine's memory", bytes);
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)

@@ -78,7 +78,7 @@ static CUresult refuse(const char *head, size_t bytes)
 	uint32_t magic = 0;
 
 	if (!bytes)
-		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a module without any bytes");
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "the module is empty");
 	memcpy(&magic, head, bytes < sizeof magic ? bytes : sizeof magic);
 	if (magic == FATBIN_MAGIC || magic == FATBIN_WRAPPER_MAGIC)
 		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -88,7 +88,7 @@ static CUresult refuse(const char *head, size_t bytes)
 		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
 				"this module is PTX; the host device takes a shared object with CENOTE_KERNELs");
 	return cn_error(CUDA_ERROR_INVALID_IMAGE,
-			"this is no module; the host device takes a shared object with CENOTE_KERNELs");
+			"this is not a module; the host device takes a shared object with CENOTE_KERNELs");
 }
 
 static CUresult check_header(const ElfW(Ehdr) * header)
@@ -101,7 +101,7 @@ static CUresult check_header(const ElfW(Ehdr) * header)
 	    header->e_ident[EI_DATA] != own_header.e_ident[EI_DATA] || header->e_machine != own_header.e_machine)
 		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU, "this module is for another kind of machine");
 	if (header->e_type != ET_DYN || !header->e_phnum || header->e_phentsize != sizeof(ElfW(Phdr)))
-		return cn_error(CUDA_ERROR_INVALID_IMAGE, "this module is an ELF file, but no shared object");
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "this module is an ELF file, but not a shared object");
 	return CUDA_SUCCESS;
 }
 

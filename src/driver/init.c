@@ -53,7 +53,7 @@ CN_EXPORT CUresult cuInit(unsigned int flags)
 	CUresult result = CUDA_SUCCESS;
 
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags; they are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags: they must be 0, and are 0x%x", flags);
 	if (atomic_load(&cn_ready) == FORKED)
 		return cn_enter_slow();
 	pthread_mutex_lock(&init_mutex);

@@ -123,7 +123,7 @@ CN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent eve
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event was created without CU_EVENT_INTERPROCESS");
 	if (ipc->opened)
 		result = cn_error(CUDA_ERROR_INVALID_HANDLE,
-				  "the event is another process's, which alone can share it: pass its handle on");
+				  "the event belongs to another process: pass on the handle that you opened");
 	else
 		result = cn_shared_event_handle(ipc->shared, (unsigned char *)handle.reserved);
 	cn_ipc_event_drop(ipc);

@@ -65,13 +65,13 @@ CUresult cn_jit_begin(unsigned int count, const CUjit_option *options, void **va
 	if (count && (!options || !values))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", options ? "optionValues" : "options");
 	if (count > OPTIONS_MAX)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u options; there are %d", count, (int)CU_JIT_NUM_OPTIONS);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u options: CUDA has only %d", count,
+				(int)CU_JIT_NUM_OPTIONS);
 	if (count)
 		result = cn_foreign_read(read, options, count * sizeof read[0]);
 	for (unsigned int i = 0; i < count && !result; i++) {
 		if ((int)read[i] < 0 || read[i] >= CU_JIT_NUM_OPTIONS)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no option %d of the compiler",
-					(int)read[i]);
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "JIT option %d is unknown", (int)read[i]);
 		result = read_option(read[i], &values[i], &jit);
 	}
 	if (!result)

@@ -39,7 +39,7 @@ CUresult cn_kernel_check(const cenote_kernel *kernel)
 	if (kernel->version != CENOTE_KERNEL_VERSION)
 		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a kernel was compiled with another version of cenote.h");
 	if (!kernel->name || !kernel->function || kernel->parameter_count > CN_KERNEL_PARAMETERS_MAX)
-		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a kernel's record is damaged");
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a kernel's registration is damaged");
 	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
 		unsigned int alignment = kernel->parameter_alignment[i];
 		if (!alignment || (alignment & (alignment - 1)) || alignment > ALIGNMENT_MAX)

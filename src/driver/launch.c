@@ -16,7 +16,7 @@ CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function)
 	struct cn_function *function = cn_table_find(&cn_functions, handle);
 
 	if (!function)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a function, or not any more", (void *)handle);
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live function", (void *)handle);
 	*ret_function = function;
 	return CUDA_SUCCESS;
 }
@@ -89,7 +89,7 @@ static CUresult read_extra(void **extra, char **ret_buffer, size_t *ret_bytes)
 		else if (extra[2 * i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
 			bytes = extra[2 * i + 1];
 		else
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra has the word %p", extra[2 * i]);
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra has the unknown word %p", extra[2 * i]);
 	}
 	if (!cn_guard_check_read(bytes, sizeof *bytes, "the size in extra"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -140,8 +140,9 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 		return result ? result : unpack(kernel, buffer, bytes, arguments);
 	}
 	if (kernel->parameter_count && !params)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s has %u parameters, and the launch no arguments",
-				kernel->name, kernel->parameter_count);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"kernel %s has %u parameters, and the launch has no arguments", kernel->name,
+				kernel->parameter_count);
 	if (!cn_guard_check_read(params, kernel->parameter_count * sizeof *params, "kernelParams"))
 		return CUDA_ERROR_INVALID_VALUE;
 	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
@@ -362,7 +363,8 @@ static CUresult set_attribute(struct cn_function *function, CUfunction_attribute
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 		if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT || value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "a carveout of %d per cent", value);
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "a carveout of %d percent: it must be -1 to 100",
+					value);
 		atomic_store(&function->carveout, value);
 		return CUDA_SUCCESS;
 	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:

@@ -135,7 +135,7 @@ CN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 	if (result)
 		return result;
 	if ((unsigned)config > CU_FUNC_CACHE_PREFER_EQUAL)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no cache setting %d", (int)config);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cache setting %d is unknown", (int)config);
 	result = cn_home_lock(&home);
 	if (result)
 		return result;
@@ -149,7 +149,7 @@ CN_EXPORT CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 CUresult cn_check_bank_width(CUsharedconfig config)
 {
 	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no setting %d of shared memory", (int)config);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shared memory setting %d is unknown", (int)config);
 	return CUDA_SUCCESS;
 }
 

@@ -284,7 +284,7 @@ CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise a
 	if (result)
 		return result;
 	if (cn_pool_find_memory(pointer, &memory) && memory.managed)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the memory of a pool takes no advice: its pool has it");
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "advice cannot be given for a pool's memory");
 	change.set = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
 		     advice == CU_MEM_ADVISE_SET_ACCESSED_BY;
 	switch ((int)advice) {
@@ -294,7 +294,7 @@ CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise a
 	case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION: change.kind = CHANGE_PREFERRED; break;
 	case CU_MEM_ADVISE_SET_ACCESSED_BY:
 	case CU_MEM_ADVISE_UNSET_ACCESSED_BY: change.kind = CHANGE_ACCESSED_BY; break;
-	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is no advice", (int)advice);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "advice %d is unknown", (int)advice);
 	}
 	if (change.kind == CHANGE_ACCESSED_BY || (change.kind == CHANGE_PREFERRED && change.set))
 		result = check_location(location, &change.location);
@@ -313,7 +313,8 @@ CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, 
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemPrefetchAsync takes no flags; they are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemPrefetchAsync takes no flags: they must be 0, and are 0x%x", flags);
 	result = check_range(pointer, bytes);
 	if (!result)
 		result = check_location(location, &change.location);

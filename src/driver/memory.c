@@ -734,9 +734,10 @@ CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, 
 	*ret_pointer = 0;
 	*ret_pitch = 0;
 	if (!width_bytes || !rows)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are none", rows, width_bytes);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are empty", rows, width_bytes);
 	if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes; 4, 8 and 16 can be", element_bytes);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes: the size must be 4, 8 or 16",
+				element_bytes);
 	if (__builtin_add_overflow(width_bytes, PITCH_BYTES - 1, &pitch))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes are longer than memory", width_bytes);
 	pitch = pitch / PITCH_BYTES * PITCH_BYTES;
@@ -759,12 +760,14 @@ CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 	if (cn_pool_find_memory(pointer, &memory))
 		return cn_pool_free_now(pointer);
 	if (!cn_memory_find(pointer, &memory))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%llx, or not any more", pointer);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"no allocation is at 0x%llx: it was freed already, or never allocated", pointer);
 	if (memory.kind == CN_MEMORY_OPENED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"0x%llx is another process's memory: cuIpcCloseMemHandle() closes it", pointer);
+				"0x%llx is memory of another process: close it with cuIpcCloseMemHandle()", pointer);
 	if (memory.kind == CN_MEMORY_VARIABLE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is a variable and goes with its module", pointer);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx is a variable of a module: unloading the module frees it", pointer);
 	if (memory.kind == CN_MEMORY_PINNED || memory.kind == CN_MEMORY_REGISTERED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is host memory: %s", pointer,
 				memory.kind == CN_MEMORY_PINNED ? "cuMemFreeHost() frees it"

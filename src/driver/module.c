@@ -266,7 +266,7 @@ static CUresult find_module(CUmodule handle, struct cn_module **ret_module)
 	struct cn_module *module = cn_table_find(&cn_modules, handle);
 
 	if (!module)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a module, or not any more", (void *)handle);
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live module", (void *)handle);
 	*ret_module = module;
 	return CUDA_SUCCESS;
 }
@@ -377,7 +377,7 @@ CN_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, co
 	if (*name)
 		result = find_function(module, name, &found);
 	else
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a kernel without a name");
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the kernel's name is empty");
 	/* NULL in a failure, as with NVIDIA's driver; so below. */
 	*function = result ? NULL : (CUfunction)(uintptr_t)cn_handle(found);
 	cn_unlock(&module->lock);
@@ -412,8 +412,7 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	if (find_kernel(module, name))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.128s' is a kernel of the module, not a variable", name);
 	if (!locate_variable(module, name, &address, &bytes))
-		return cn_error(CUDA_ERROR_NOT_FOUND,
-				"the module has no variable '%.128s' that can be seen from outside", name);
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the module exports no variable '%.128s'", name);
 	for (variable = module->variables; variable; variable = variable->next)
 		if (variable->address == address) {
 			*ret_variable = variable;

@@ -94,7 +94,7 @@ static CUresult enter(CUfunction handle, struct processor *ret_processor, struct
 static CUresult check_flags(unsigned int flags)
 {
 	if (flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are no flags 0x%x for occupancy", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "occupancy flags 0x%x are unknown", flags);
 	return CUDA_SUCCESS;
 }
 
@@ -114,7 +114,7 @@ CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret
 	if (!ret_blocks)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "numBlocks is NULL");
 	if (block_threads <= 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a block of %d threads", block_threads);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a block cannot have %d threads", block_threads);
 	*ret_blocks = active_blocks(&processor, function, block_threads, shared_bytes);
 	return CUDA_SUCCESS;
 }
@@ -145,7 +145,7 @@ CN_EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks
 	if (!ret_min_blocks || !ret_block_threads)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_min_blocks ? "blockSize" : "minGridSize");
 	if (limit < 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "blocks of at most %d threads", limit);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a block size limit of %d threads is not possible", limit);
 	if (!limit || limit > processor.threads_per_block)
 		limit = processor.threads_per_block;
 

@@ -240,7 +240,7 @@ CN_EXPORT CUresult cuPointerGetAttribute(void *ret_data, CUpointer_attribute att
 		return CUDA_ERROR_INVALID_VALUE;
 	memcpy(ret_data, answer.value, answer.bytes);
 	if (answer.result == CUDA_ERROR_INVALID_CONTEXT)
-		return cn_error(answer.result, "no context is current to this thread");
+		return cn_error(answer.result, "no context is current in this thread");
 	if (answer.result)
 		return cn_error(answer.result, "the memory at 0x%llx does not have attribute %d", pointer,
 				(int)attribute);

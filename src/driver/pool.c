@@ -65,7 +65,7 @@ CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
 
 	if (!result && (*ret_pool)->import)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE,
-				  "the pool is another process's: only its exporter can do that");
+				  "the pool belongs to another process: only its exporter can do that");
 	return result;
 }
 
@@ -98,7 +98,7 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 		break;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"a pool's NUMA node is named: CU_MEM_LOCATION_TYPE_HOST_NUMA with its number");
+				"a pool needs a certain NUMA node: CU_MEM_LOCATION_TYPE_HOST_NUMA and its number");
 	default:
 		return cn_error(managed ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
 				"a pool cannot have location type %d", (int)location.type);
@@ -135,13 +135,13 @@ static CUresult check_handle_types(const CUmemPoolProps *properties)
 
 	if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"Win32 handles are for Windows; here it is a file descriptor");
+				"Win32 handles are for Windows; on Linux, use a file descriptor");
 	if (types & ~(unsigned)FABRIC_OR_POSIX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle types 0x%x are unknown", types);
 	if (types && properties->location.type == CU_MEM_LOCATION_TYPE_HOST)
-		return cn_error(
-			CUDA_ERROR_INVALID_VALUE,
-			"a pool of the host that names no node cannot be shared: use CU_MEM_LOCATION_TYPE_HOST_NUMA");
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"a pool in host memory without a NUMA node cannot be shared: use "
+				"CU_MEM_LOCATION_TYPE_HOST_NUMA");
 	return CUDA_SUCCESS;
 }
 
@@ -166,9 +166,10 @@ static CUresult check_managed(const CUmemPoolProps *properties)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"a managed pool cannot be shared: its handle types must be 0");
 	if (properties->maxSize)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a managed pool has no greatest size: maxSize must be 0");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a managed pool has no maximum size: maxSize must be 0");
 	if (properties->usage)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "managed memory is not decompressed into: usage must be 0");
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"hardware does not decompress into managed memory: usage must be 0");
 	return CUDA_SUCCESS;
 }
 
@@ -189,7 +190,7 @@ static CUresult check_properties(const CUmemPoolProps *properties)
 	if (memcmp(properties->reserved, zeros, sizeof zeros) != 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "reserved bytes of the properties are not 0");
 	if (properties->maxSize >= MAX_SIZE_LIMIT && !is_unlimited_host(properties))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "a process has not the addresses for a pool of %zu bytes",
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "not enough address space for a pool of %zu bytes",
 				properties->maxSize);
 	/*
 	 * The driver takes any usage, also where nothing can decompress: it is a hint. Security is for Win32 handles.
@@ -335,7 +336,7 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	pthread_mutex_lock(&pools.mutex);
 	result = cn_pool_get(handle, &pool);
 	if (!result && pool->is_default)
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool is not destroyed");
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
 	else if (!result && pool->import && cn_import_is_used(pool->import))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "pointers imported from the pool are not freed yet");
 	if (result) {
@@ -456,7 +457,7 @@ CN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribut
 		return CUDA_SUCCESS;
 	}
 	if (bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a high-water mark can be set to 0 alone");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a high-water mark can only be set to 0");
 	cn_pool_reset_high(pool->pool, attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
 			   attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 	return CUDA_SUCCESS;
@@ -477,7 +478,7 @@ static CUresult change_host_rights(const struct cn_memory_pool *pool, bool allow
 	if (pool->device)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host cannot be given access to memory of a device");
 	if (!allow && pool->type != CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host keeps its rights to its own memory");
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host always has access to its own memory");
 	rights->host = allow;
 	return CUDA_SUCCESS;
 }
@@ -520,11 +521,12 @@ static CUresult change_rights(const struct cn_memory_pool *pool, const CUmemAcce
 	if (pool->import && pool->device && is_host(location))
 		return change_host_rights(pool, allow, rights);
 	if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "a pool cannot be made readable without being writable");
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"a pool cannot be read-only: CU_MEM_ACCESS_FLAGS_PROT_READ is not supported");
 	bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
 	bool known = !on_device || (location.id >= 0 && location.id < cn_device_count);
 	if (!allow && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && (known || !pool->import))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u are not rights to memory", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", flags);
 	if (on_device)
 		return change_device_rights(pool, location.id, allow, rights);
 	if (is_host(location))
@@ -636,7 +638,7 @@ static CUresult check_place(const CUmemLocation *given, CUmemAllocationType type
 	if ((unsigned)given->type > CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "location type %d has no pools", (int)given->type);
 	if (type != CU_MEM_ALLOCATION_TYPE_PINNED && type != CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are no pools of memory of type %d", (int)type);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are no pools of allocation type %d", (int)type);
 	return check_location(type, *given, ret_location, ret_device);
 }
 
@@ -684,7 +686,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 	if (!result)
 		result = check_place(given, type, &location, &device);
 	if (!result && (pool->type != type || pool->location.type != location.type || pool->location.id != location.id))
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is of another location, or of another type");
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has another location or another type");
 	if (!result)
 		result = find_place_locked(type, location, device, &place);
 	if (!result)

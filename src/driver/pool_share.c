@@ -26,7 +26,7 @@ static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationH
 {
 	if (pool->import)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"an imported pool is not exported again: pass its descriptor on instead");
+				"an imported pool cannot be exported again: pass its descriptor on instead");
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(
 			CUDA_ERROR_INVALID_VALUE,
@@ -112,7 +112,8 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle_out is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemPoolExportToShareableHandle takes no flags; they are 0x%llx", flags);
+				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, and are 0x%llx",
+				flags);
 	/* Whoever destroys the pool comes through here too before its record becomes another's. */
 	pthread_mutex_lock(&making);
 	result = cn_handle(pool) == (uintptr_t)handle
@@ -134,7 +135,7 @@ static CUresult take_facts(struct cn_memory_pool *pool, const struct cn_pool_fac
 				"may not see (CUDA_VISIBLE_DEVICES)",
 				facts->location_id);
 	if (!on_device && facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is at a place that is not shared");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's location cannot be shared");
 	pool->type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	pool->location.type = (CUmemLocationType)facts->location_type;
 	pool->location.id = on_device ? pool->device->ordinal : facts->location_id;
@@ -153,7 +154,7 @@ static CUresult check_import(CUmemAllocationHandleType type)
 	case CU_MEM_HANDLE_TYPE_FABRIC:
 		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
 				     "memory pools that can be shared by fabric handle");
-	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool is not imported from handle type %d", (int)type);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool cannot be imported from handle type %d", (int)type);
 	}
 }
 
@@ -173,8 +174,7 @@ static CUresult explain_import(CUresult result, const void *shareable)
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
 	cn_device_ops->physical_free(physical);
 	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-			"descriptor %d leads to memory of cuMemCreate(), which cuMemImportFromShareableHandle() takes",
-			fd);
+			"descriptor %d leads to memory of cuMemCreate(): use cuMemImportFromShareableHandle()", fd);
 }
 
 static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
@@ -213,7 +213,8 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 		return cn_refuse_no_handle(type, "handle");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemPoolImportFromShareableHandle takes no flags; they are 0x%llx", flags);
+				"cuMemPoolImportFromShareableHandle takes no flags: they must be 0, and are 0x%llx",
+				flags);
 	*ret_pool = NULL;
 	result = check_import(type);
 	if (result)
@@ -276,7 +277,7 @@ CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUde
 	if (!export)
 		return cn_error(
 			CUDA_ERROR_INVALID_VALUE,
-			"the block's pool has not been exported: cuMemPoolExportToShareableHandle() comes first");
+			"the block's pool has not been exported: call cuMemPoolExportToShareableHandle() first");
 	result = cn_export_pointer(export, (void *)(uintptr_t)pointer, &data);
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
@@ -307,7 +308,7 @@ CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool
 		return result;
 	struct cn_import *import = pool->import;
 	if (!import)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool was not imported: its blocks have addresses here");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool belongs to this process: use the block's address");
 	result = cn_import_pointer(import, data, &address);
 	if (!result)
 		*ret_pointer = (uintptr_t)address;

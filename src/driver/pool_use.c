@@ -209,7 +209,7 @@ static __attribute__((noinline)) CUresult free_otherwise(uint64_t address, struc
 
 	if (!queue && (shared || imported))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				"a shared block is freed in stream order, and no context is current to this thread");
+				"a shared block is freed in stream order, which needs a current context");
 	if (shared)
 		return cn_pool_free_shared(address, queue, handle);
 	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : result;
@@ -231,13 +231,14 @@ static CUresult explain(uint64_t address)
 	struct cn_memory memory;
 
 	if (!cn_memory_find(address, &memory))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no allocation is at 0x%" PRIx64 ", or not any more",
-				address);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"no allocation is at 0x%" PRIx64 ": it was freed already, or never allocated", address);
 	if (memory.start != address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"0x%" PRIx64 " is inside the allocation that begins at 0x%" PRIx64, address,
 				memory.start);
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at 0x%" PRIx64 " is not freed in stream order", address);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at 0x%" PRIx64 " cannot be freed in stream order",
+			address);
 }
 
 CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
@@ -255,7 +256,7 @@ CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 		return in_stream(result, &place);
 	if (cn_memory_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"managed memory is not freed in stream order: cuMemFree() frees it");
+				"managed memory cannot be freed in stream order: use cuMemFree()");
 	result = cn_memory_free_in_stream(&place, pointer, CN_MEMORY_DEVICE);
 	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
 }
@@ -377,7 +378,7 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	if (result)
 		return result;
 	if (!ret_statistics || room_bytes > sizeof *ret_statistics)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there are %zu bytes of statistics, and room for %zu at %p",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "statistics need %zu bytes, and there is room for %zu at %p",
 				sizeof *ret_statistics, room_bytes, (void *)ret_statistics);
 	if (!cn_guard_check_write(ret_statistics, room_bytes, "ret_statistics"))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -418,8 +419,7 @@ CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, siz
 		return result;
 	size_t lines = room_bytes ? (room_bytes - 1) / (COLUMNS + 1) : 0;
 	if (!ret_text || !lines)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no room for a line of the picture: it takes %d bytes",
-				COLUMNS + 2);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a line of the picture needs %d bytes", COLUMNS + 2);
 	lines = lines < LINES_MAX ? lines : LINES_MAX;
 	if (!cn_guard_check_write(ret_text, lines * (COLUMNS + 1) + 1, "ret_text"))
 		return CUDA_ERROR_INVALID_VALUE;

@@ -158,8 +158,8 @@ void cn_streams_thread_end(void)
 static CUresult no_stream(CUstream handle)
 {
 	if (cn_table_is_orphan(&cn_streams, handle))
-		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the stream went down with its context");
-	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a stream, or not any more", (void *)handle);
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the stream was destroyed with its context");
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live stream", (void *)handle);
 }
 
 CUresult cn_stream_find(CUstream handle, struct cn_place *ret_place)
@@ -293,9 +293,9 @@ CUresult cn_point_wait(struct cn_point point)
 static CUresult explain_failure(CUresult failure)
 {
 	if (failure == CUDA_ERROR_EXTERNAL_DEVICE)
-		return cn_error(failure, "the stream has waited for an event whose recorder has died, or has failed in "
-					 "its own stream, before it was done");
-	return failure ? cn_error(failure, "an operation of the stream has failed, and nothing after it is done: %s",
+		return cn_error(failure, "the stream waited for an event whose process died, or whose stream "
+					 "failed, before the event completed");
+	return failure ? cn_error(failure, "an operation in the stream failed, and nothing after it runs: %s",
 				  cn_result_text(failure))
 		       : CUDA_SUCCESS;
 }
@@ -410,7 +410,7 @@ CN_EXPORT CUresult cuStreamDestroy(CUstream handle)
 	if (result)
 		return result;
 	if (special)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "a default stream is not destroyed");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "a default stream cannot be destroyed");
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (!stream || !cn_table_retire(stream, (uintptr_t)handle))
 		return no_stream(handle);
@@ -461,7 +461,8 @@ CN_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callbac
 	if (!callback)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "callback is NULL");
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamAddCallback takes no flags; they are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuStreamAddCallback takes no flags: they must be 0, and are 0x%x", flags);
 	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, handle, data}};
 	return cn_stream_submit(&place, &operation, NULL);
 }

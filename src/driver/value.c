@@ -24,10 +24,10 @@ static CUresult check_word(const struct cn_place *place, CUdeviceptr address, un
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not in memory that was allocated or registered",
 				address);
 	if (memory.imported)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is another process's: its words are not waited for",
-				address);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx is memory of another process: a stream cannot wait for its values", address);
 	if (!cn_memory_allows(&memory, place->context->device, write))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not use the word at 0x%llx so: see %s",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d has no access to the word at 0x%llx: see %s",
 				place->context->device->ordinal, address, cn_memory_access_call(&memory));
 	return CUDA_SUCCESS;
 }
@@ -50,7 +50,7 @@ static CUresult prepare_write(const struct cn_place *place, CUdeviceptr address,
 			      unsigned int flags, struct cn_operation *ret_operation)
 {
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not taken", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not supported", flags);
 	*ret_operation = (struct cn_operation){
 		.kind = CN_WRITE_VALUE,
 		.write_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes},
@@ -128,7 +128,7 @@ static CUresult prepare(const struct cn_place *place, const CUstreamBatchMemOpPa
 		return CUDA_SUCCESS;
 	case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not flush remote writes");
-	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no memory operation %d", (int)one->operation);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "memory operation %d is unknown", (int)one->operation);
 	}
 }
 
@@ -143,9 +143,11 @@ CN_EXPORT CUresult cuStreamBatchMemOp(CUstream handle, unsigned int count, CUstr
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamBatchMemOp takes no flags; they are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuStreamBatchMemOp takes no flags: they must be 0, and are 0x%x", flags);
 	if (count > BATCH_MAX)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%u operations in a batch, which holds %d", count, BATCH_MAX);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a batch of %u operations: the limit is %d", count,
+				BATCH_MAX);
 	if (count && !operations)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "paramArray is NULL");
 	/* All or none: every one is looked at before the first is put in the stream. */

@@ -69,8 +69,7 @@ static CUresult find_locked(CUmemGenericAllocationHandle handle, struct cn_alloc
 	struct cn_allocation *allocation = cn_table_find(&allocations, (void *)(uintptr_t)handle);
 
 	if (!allocation)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not an allocation's handle, or not any more",
-				handle);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not a live allocation handle", handle);
 	*ret_allocation = allocation;
 	return CUDA_SUCCESS;
 }
@@ -124,9 +123,9 @@ static CUresult check_location(const CUmemAllocationProp *properties, struct cn_
 	case CU_MEM_LOCATION_TYPE_DEVICE: *ret_location = location; return cn_device_find(location.id, ret_device);
 	case CU_MEM_LOCATION_TYPE_HOST:
 		if (properties->requestedHandleTypes)
-			return cn_error(CUDA_ERROR_INVALID_VALUE,
-					"memory of the host that names no node cannot be shared: "
-					"use CU_MEM_LOCATION_TYPE_HOST_NUMA");
+			return cn_error(
+				CUDA_ERROR_INVALID_VALUE,
+				"host memory without a NUMA node cannot be shared: use CU_MEM_LOCATION_TYPE_HOST_NUMA");
 		*ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA};
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
@@ -146,9 +145,9 @@ static CUresult check_handle_types(const CUmemAllocationProp *properties)
 
 	if (types & (CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"Win32 handles are for Windows; here it is a file descriptor");
+				"Win32 handles are for Windows; on Linux, use a file descriptor");
 	if (properties->win32HandleMetaData)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "security attributes (win32HandleMetaData) are for Windows");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "win32HandleMetaData is for Windows");
 	return CUDA_SUCCESS;
 }
 
@@ -183,7 +182,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
 				properties->allocFlags.compressionType);
 	if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
 	    (properties->allocFlags.compressionType || properties->allocFlags.gpuDirectRDMACapable))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "memory of the host is neither compressed nor for RDMA");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "host memory cannot be compressed or used for RDMA");
 	return CUDA_SUCCESS;
 }
 
@@ -215,7 +214,8 @@ CN_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t 
 	if (!ret_handle || !properties)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "prop" : "handle");
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemCreate takes no flags; they are 0x%llx", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemCreate takes no flags: they must be 0, and are 0x%llx",
+				flags);
 	if (!bytes || bytes % CN_GRANULARITY_BYTES)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes are not a multiple of the granularity, %d", bytes,
 				CN_GRANULARITY_BYTES);
@@ -371,7 +371,8 @@ CN_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, s
 	if (!ret_address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr is NULL");
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemAddressReserve takes no flags; they are 0x%llx", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemAddressReserve takes no flags: they must be 0, and are 0x%llx", flags);
 	if (!bytes || bytes % grain)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes are not a multiple of the granularity, %zu", bytes,
 				grain);
@@ -379,10 +380,10 @@ CN_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, s
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an alignment of %zu is not a power of two", alignment);
 	alignment = alignment > grain ? alignment : grain;
 	if (wish % alignment)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the address 0x%llx that is wished for is not aligned to %zu",
-				wish, alignment);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the requested address 0x%llx is not aligned to %zu", wish,
+				alignment);
 	if ((uint64_t)wish >= (uint64_t)1 << 47)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "0x%llx lies beyond the addresses of a process", wish);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "0x%llx is not an address that a process can have", wish);
 
 	struct reservation *reservation = calloc(1, sizeof *reservation);
 	if (!reservation)
@@ -484,16 +485,17 @@ CN_EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CU
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemMap takes no flags; they are 0x%llx", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemMap takes no flags: they must be 0, and are 0x%llx",
+				flags);
 	if (!address || !bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is nothing to map at 0x%llx: %zu bytes", address,
-				bytes);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at 0x%llx cannot be mapped", bytes, address);
 	pthread_mutex_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result && !allocation->reference_count)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the handle 0x%llx was released", handle);
 	else if (!result && (offset || bytes != allocation->bytes))
-		result = cn_error(CUDA_ERROR_NOT_SUPPORTED, "memory is mapped whole: all its %zu bytes, from offset 0",
+		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				  "memory can only be mapped whole: all its %zu bytes, from offset 0",
 				  allocation->bytes);
 	else if (!result && address % CN_GRANULARITY_BYTES)
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED, "0x%llx is not a multiple of the granularity, %d", address,
@@ -580,7 +582,7 @@ static CUresult check_descriptions(const CUmemAccessDesc *descriptions, size_t c
 		unsigned rights = (unsigned)descriptions[i].flags;
 		if (rights != CU_MEM_ACCESS_FLAGS_PROT_NONE && rights != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 		    rights != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "%u are not rights to memory", rights);
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", rights);
 		if (!is_host(location) &&
 		    (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 || location.id >= cn_device_count))
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no location of type %d with id %d",

@@ -62,7 +62,7 @@ CN_EXPORT CUresult cuMemExportToShareableHandle(void *ret_shareable, CUmemGeneri
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareableHandle is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemExportToShareableHandle takes no flags; they are 0x%llx", flags);
+				"cuMemExportToShareableHandle takes no flags: they must be 0, and are 0x%llx", flags);
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(
 			CUDA_ERROR_INVALID_VALUE,
@@ -123,7 +123,7 @@ static CUresult import_descriptor(const void *shareable, struct cn_physical **re
 		return cn_refuse_descriptor(shareable);
 	if (result == CUDA_ERROR_UNKNOWN && cn_descriptor_leads_to_socket(fd))
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				  "the descriptor leads to a pool: cuMemPoolImportFromShareableHandle() takes it");
+				  "the descriptor leads to a pool: use cuMemPoolImportFromShareableHandle()");
 	return result;
 }
 
@@ -141,7 +141,7 @@ static CUresult import_fabric(const void *shareable, struct cn_physical **ret_ph
 		close(fd); /* the device knows what it is */
 	if (result == CUDA_ERROR_UNKNOWN)
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				  "the fabric handle's process sent something else than memory");
+				  "the fabric handle's process sent something other than memory");
 	return result;
 }
 
@@ -175,7 +175,8 @@ CN_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *
 	if (!facts->bytes || facts->bytes % CN_GRANULARITY_BYTES ||
 	    (!on_device &&
 	     (facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA || !cn_device_ops->has_node(facts->location_id))))
-		result = cn_error(CUDA_ERROR_UNKNOWN, "what was imported has a size or a place that no allocation has");
+		result = cn_error(CUDA_ERROR_UNKNOWN,
+				  "the imported memory has a size or a location that no allocation has");
 	else
 		result = cn_allocation_make(physical, &properties, device, ret_handle);
 	if (result)
@@ -193,8 +194,9 @@ CN_EXPORT CUresult cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr a
 
 	if (!ret_handle || !bytes || address % page || bytes % page || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD ||
 	    flags & ~(unsigned long long)CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"a dma-buf is made of whole pages, with at most the PCIe flag");
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"a dma-buf needs whole pages, and no flag but CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE");
 	CUresult result = cn_enter();
 	if (result)
 		return result;

@@ -441,7 +441,7 @@ static CUresult grow_by(struct cn_pool *pool, uint32_t needed, uint64_t wanted, 
 		cn_heap_give_hole(&pool->heap, hole);
 	cn_unlock(&pool->lock);
 	if (!fits)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool may have %llu bytes, and %llu more do not fit",
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool is limited to %llu bytes, and %llu more do not fit",
 				(unsigned long long)pool->max_bytes, (unsigned long long)needed * CN_UNIT_BYTES);
 
 	CUresult result =
@@ -684,8 +684,8 @@ CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t
 	struct cn_cache *cache;
 
 	if (bytes > max_bytes)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the %llu that the pool may have",
-				bytes, (unsigned long long)max_bytes);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
+				(unsigned long long)max_bytes);
 	CUresult result = find_cache(pool, queue, &cache);
 	if (result)
 		return result;

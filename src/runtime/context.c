@@ -306,8 +306,8 @@ CUresult cn_runtime_set_valid_devices(const int *devices, int count)
 	if (result)
 		return result;
 	if (count < 0 || count > process.device_count || (count > 0 && !devices))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a list of %d devices, where there %s %d", count,
-				process.device_count == 1 ? "is" : "are", process.device_count);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a list of %d devices: the process has %d", count,
+				process.device_count);
 	for (int i = 0; i < count; i++)
 		if (!find_device(devices[i], &result))
 			return result;

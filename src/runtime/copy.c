@@ -47,7 +47,7 @@ static const struct {
 static cudaError_t check_kind(enum cudaMemcpyKind kind)
 {
 	if ((unsigned)kind > cudaMemcpyDefault)
-		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is no direction to copy in", (int)kind);
+		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind", (int)kind);
 	return cudaSuccess;
 }
 

@@ -30,9 +30,9 @@ static cudaError_t check(const struct cudaMemcpy3DParms *given)
 	const struct cudaExtent *extent = &given->extent;
 
 	if ((unsigned)given->kind > cudaMemcpyDefault)
-		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is no direction to copy in", (int)given->kind);
+		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind", (int)given->kind);
 	if (given->srcArray || given->dstArray)
-		return CN_REFUSE(cudaErrorInvalidValue, "a copy from or to an array, and there are none");
+		return CN_REFUSE(cudaErrorInvalidValue, "arrays are not supported");
 	if (!fits(extent, &given->srcPtr) || !fits(extent, &given->dstPtr))
 		return CN_REFUSE(cudaErrorInvalidPitchValue,
 				 "%zu rows of %zu bytes do not fit layers of %zu times %zu and %zu times %zu",

@@ -42,7 +42,7 @@ static CUresult check_flags(unsigned flags)
 	unsigned schedule = flags & cudaDeviceScheduleMask;
 
 	if ((flags & ~(unsigned)cudaDeviceMask) || (schedule & (schedule - 1)))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%x are no flags of a device", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device flags 0x%x are unknown", flags);
 	return CUDA_SUCCESS;
 }
 

@@ -246,10 +246,9 @@ static CUresult explain_result(int32_t result)
 static CUresult explain_error(int error)
 {
 	if (error == EPIPE)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the handle's process has ended, or takes no more callers");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the handle's process has ended, or has too many callers");
 	if (error == EMFILE)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the program may not open any more descriptors (ulimit -n)");
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s",
@@ -385,16 +384,16 @@ static CUresult map_chunk(const struct wish *wish, struct chunk *ret_chunk)
 	void *base;
 
 	if (part.bytes % CN_GRANULARITY_BYTES)
-		return cn_error(CUDA_ERROR_MAP_FAILED, "the handle's process sent what is no memory of a device");
+		return cn_error(CUDA_ERROR_MAP_FAILED,
+				"the handle's process sent something other than memory of a device");
 	if (cn_device_ops->view_create(part.bytes, CN_GRANULARITY_BYTES, &chunk.view, &base))
-		return cn_error(CUDA_ERROR_MAP_FAILED, "%zu bytes of addresses could not be had to map the memory",
-				part.bytes);
+		return cn_error(CUDA_ERROR_MAP_FAILED, "not enough address space to map %zu bytes", part.bytes);
 	CUresult result = cn_device_ops->view_map(chunk.view, &part);
 	if (result) {
 		cn_device_ops->view_free(chunk.view);
 		return cn_error(CUDA_ERROR_MAP_FAILED, "%s",
 				result == CUDA_ERROR_INVALID_VALUE
-					? "the handle's process sent what is no memory of a device"
+					? "the handle's process sent something other than memory of a device"
 					: "the memory could not be mapped: the system has no room for it");
 	}
 	chunk.base = base;
@@ -528,7 +527,7 @@ CUresult cn_borrowed_open(const unsigned char bytes[CN_HANDLE_BYTES], const stru
 		return result;
 	if (cn_port_is_own(handle.port))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				"the handle's memory is this process's own: use its address");
+				"the handle's memory belongs to this process: use its address");
 	struct cn_borrowed_memory *memory = calloc(1, sizeof *memory);
 	if (!memory)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for the record of opened memory");

@@ -323,10 +323,9 @@ static CUresult explain(enum answer answer)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer: its port is full");
 	case NONSENSE:
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the handle's process has answered what Cenote never says, or its answer was lost");
+				"the handle's process sent an invalid answer, or the answer was lost");
 	case NO_DESCRIPTOR:
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the program may not open any more descriptors (ulimit -n)");
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
 	case NO_WATCH:
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 				"the connection to the handle's process cannot be watched");

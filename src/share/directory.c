@@ -153,10 +153,10 @@ static CUresult make_folder(int parent_fd, const char *name, const char *path, m
 	}
 	if (status.st_mode & OTHERS_WRITE && !(status.st_mode & S_ISVTX)) {
 		close(fd);
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"users may take away each other's names in the fabric directory %s (mode %04o): it "
-				"must be %04o",
-				path, (unsigned)status.st_mode & MODE_BITS, (unsigned)mode);
+		return cn_error(
+			CUDA_ERROR_OPERATING_SYSTEM,
+			"users can remove each other's names in the fabric directory %s (mode %04o): it must be %04o",
+			path, (unsigned)status.st_mode & MODE_BITS, (unsigned)mode);
 	}
 	*ret_fd = fd;
 	return CUDA_SUCCESS;

@@ -300,7 +300,8 @@ CUresult cn_shared_event_create(struct cn_shared_event **ret_event)
 CUresult cn_shared_event_handle(struct cn_shared_event *event, unsigned char ret_handle[CN_HANDLE_BYTES])
 {
 	if (event->opened)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the event is another process's, which alone can share it");
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the event belongs to another process, and only that can share it");
 	cn_lock(&events.lock);
 	bool published = event->origin;
 	cn_unlock(&events.lock);
@@ -320,7 +321,8 @@ CUresult cn_shared_event_open(const unsigned char handle[CN_HANDLE_BYTES], struc
 	if (result)
 		return result;
 	if (cn_port_is_own(read.port))
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the handle's event is this process's own: use that one");
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
+				"the handle's event belongs to this process: use the event itself");
 	return open_others(&read, ret_event);
 }
 

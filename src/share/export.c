@@ -762,8 +762,7 @@ CUresult cn_export_evict(struct cn_export *export, uint64_t id)
 		cn_service_post(&export->evict_job);
 	cn_unlock(&export->lock);
 	if (!found)
-		return cn_error(CUDA_ERROR_NOT_FOUND, "the pool has no importer %llu, or not any more",
-				(unsigned long long)id);
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the pool has no importer %llu now", (unsigned long long)id);
 	return CUDA_SUCCESS;
 }
 

@@ -367,7 +367,7 @@ void cn_fabric_free(struct cn_fabric *fabric)
 
 static CUresult refuse_gone(void)
 {
-	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle's process has ended, or takes no more callers");
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle's process has ended, or has too many callers");
 }
 
 static CUresult explain_error(int error)
@@ -375,8 +375,7 @@ static CUresult explain_error(int error)
 	if (error == EPIPE)
 		return refuse_gone();
 	if (error == EMFILE)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the program may not open any more descriptors (ulimit -n)");
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process does not answer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
@@ -387,13 +386,13 @@ static CUresult explain_result(int32_t result, int channel)
 {
 	if (result == CUDA_ERROR_INVALID_HANDLE)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"what the fabric handle names does not exist any more in its process, or never did");
+				"the fabric handle's object no longer exists in its process, or never did");
 	if (result == CUDA_ERROR_NOT_PERMITTED)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED,
-				"the exporter does not take this process's IMEX channel %d for its own", channel);
+				"the exporter's IMEX channel is not this process's channel %d", channel);
 	if (result == CUDA_ERROR_OPERATING_SYSTEM)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the exporter's user has more descriptors on their way, not yet received, than may be");
+				"the exporter's user has too many descriptors in transit that were not received yet");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot share what it names (%d)",
 			(int)result);
 }
@@ -412,11 +411,12 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 		return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result;
 	if (!peer_user(sock, &user) || user != user_of(handle->port))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
-				  "another user than the fabric handle says answers in its name");
+				  "the process that answers belongs to another user than the fabric handle says");
 	else if (!cn_imex_is_marked(channel, place_of(handle->port)))
-		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
-				  "the exporter's IMEX channel %d is another file than this process's, or it has none",
-				  channel->number);
+		result = cn_error(
+			CUDA_ERROR_NOT_PERMITTED,
+			"the exporter's IMEX channel %d is another file than this process's, or this process has none",
+			channel->number);
 	if (result)
 		cn_peer_hang_up(sock);
 	else

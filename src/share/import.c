@@ -106,10 +106,10 @@ static void channel_ready(struct cn_watch *watch)
 CUresult cn_import_explain_locked(const struct cn_import *import)
 {
 	if (import->state == CN_IMPORT_EVICTED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter has shut this process out");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter has evicted this process");
 	return cn_error(CUDA_ERROR_INVALID_VALUE,
-			"the pool's exporter is gone, or has destroyed the pool: what was imported can still be read "
-			"and freed, but nothing more imported");
+			"the exporter is gone, or has destroyed the pool: imported blocks can "
+			"still be used and freed, but nothing more can be imported");
 }
 
 /* ---- Life ---- */

@@ -118,8 +118,8 @@ static CUresult explain_join(int error)
 {
 	if (error == EPIPE)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the pool has just been destroyed, or its exporter has ended, has importers enough, or "
-				"has no descriptor or no memory for one more");
+				"the pool was just destroyed; or its exporter ended, or has no room, no "
+				"descriptor or no memory for another importer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_peer_explain(error));
 }
 
@@ -145,10 +145,10 @@ static CUresult check_welcome(const struct cn_import *import, const struct cn_pa
 	if (message->kind != CN_MESSAGE_WELCOME || welcome->descriptor_count < 2 ||
 	    welcome->descriptor_count > 2u + wanted || !bytes || bytes % CN_PART_BYTES ||
 	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something else than a pool");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something other than a pool");
 	if (import->marked && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
 			       message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is not where its descriptor says");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor does not lead to the pool that it names");
 	return CUDA_SUCCESS;
 }
 

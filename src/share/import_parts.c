@@ -115,7 +115,7 @@ static CUresult map(struct cn_import *import, const struct cn_arena_part *part, 
 	for (uint32_t index = begin; index < end; index++)
 		if (import->mapped_at[index] && !unmap(import, import->mapped_at[index] - 1))
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
-					"the pool's exporter hands over other memory where blocks of it are held");
+					"the pool's exporter replaced memory that this process still holds");
 	CUresult result = cn_device_ops->view_map(import->view, part);
 	if (result)
 		return result;
@@ -143,8 +143,7 @@ static CUresult take_part(struct cn_import *import, uint32_t index, struct cn_pa
 				(int)message->result);
 	if (message->kind != CN_MESSAGE_PART || answer->descriptor_count != 1 ||
 	    !read_part(import, index, message->words, answer->descriptors[0], &part))
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"what the pool's exporter handed over is not the memory that was asked for");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter sent other memory than was asked for");
 	if (part.serial != shown_serial(import, index)) /* the block is not what it was: the caller will see */
 		return CUDA_SUCCESS;
 	return map(import, &part, &answer->descriptors[0]);

@@ -32,13 +32,13 @@ static CUresult check_data(const struct cn_export_data *data)
 	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
 	    data->check != cn_export_data_check(data) || !data->slot || data->slot >= CN_EXPORT_SLOTS ||
 	    !(data->generation & 1) || data->zeros[0] || data->zeros[1])
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "these bytes do not name an exported pointer");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not an exported pointer");
 	return CUDA_SUCCESS;
 }
 
 static CUresult refuse_stale(void)
 {
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed what the exported pointer leads to");
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block");
 }
 
 /* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
@@ -164,7 +164,7 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool");
 	else if (limit && import->held_bytes + bytes > limit)
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-				  "the pool's exporter lets an importer hold %llu bytes, and %llu are held already",
+				  "the pool's exporter limits an importer to %llu bytes, and %llu are held already",
 				  (unsigned long long)limit, (unsigned long long)import->held_bytes);
 	else if (!has_parts(import, offset, bytes, ret_missing))
 		result = CUDA_ERROR_NOT_READY;
@@ -218,7 +218,7 @@ static CUresult import_locked(struct cn_import *import, const struct cn_export_d
 	if (!enter_start(import, slot)) {
 		if (!held->pending_count)
 			let_go(import, slot);
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies on another that is imported");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block overlaps another that is imported");
 	}
 	held->import_count = 1;
 	return CUDA_SUCCESS;
@@ -294,7 +294,8 @@ static CUresult begin_free(struct cn_import *import, const void *address, uint32
 				: 0;
 
 	if (!slot)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "no imported block begins at %p, or not any more", address);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"no imported block begins at %p: it was freed already, or never imported", address);
 	struct cn_held *held = &import->held[slot];
 	*ret_slot = slot;
 	*ret_last = held->import_count == 1;

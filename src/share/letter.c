@@ -55,13 +55,13 @@ static bool would_wait(int error)
 static CUresult explain_send(int error)
 {
 	if (would_wait(error))
-		return cn_error(CUDA_ERROR_NOT_READY, "the socket is full, and was told not to wait longer");
+		return cn_error(CUDA_ERROR_NOT_READY, "the socket is full, and does not wait any longer");
 	if (error == EPIPE || error == ECONNRESET || error == ECONNREFUSED)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the other side has closed the connection: %s",
 				strerror(error));
 	if (error == ETOOMANYREFS)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"more descriptors are on their way and not yet received than this user may have open");
+				"this user has too many descriptors in transit that were not received yet");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing could be sent: %s", strerror(error));
 }
 
@@ -122,7 +122,7 @@ static CUresult receive_some(int sock, struct arrival *arrival)
 	if (got < 0) { /* then nothing was written to the control data, and nothing may be read from it */
 		if (would_wait(errno) && !arrival->byte_count)
 			return cn_error(CUDA_ERROR_NOT_READY,
-					"nothing has come, and the socket was told not to wait longer");
+					"nothing was received, and the socket does not wait any longer");
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing could be received: %s", strerror(errno));
 	}
 	take_descriptors(&message, arrival);
@@ -140,9 +140,10 @@ static CUresult check_bytes(const struct arrival *arrival, size_t count_before, 
 	if (arrival->byte_count == count_before && type != SOCK_DGRAM)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the other side has closed the connection");
 	if (arrival->too_long || memcmp(arrival->bytes, kind->magic, known) != 0)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "what came is another message than %s sends", kind->sender);
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the message received is not one that %s sends",
+				kind->sender);
 	if (arrival->byte_count < arrival->byte_total && type != SOCK_STREAM)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "what came is only %zu bytes of what %s sends",
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "only %zu bytes of what %s sends were received",
 				arrival->byte_count, kind->sender);
 	return CUDA_SUCCESS;
 }
@@ -151,21 +152,21 @@ static CUresult check_descriptor(int sock, const struct arrival *arrival)
 {
 	if (arrival->cut && cn_rights_full(sock))
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"a descriptor came and is lost: the program may not open any more (ulimit -n)");
+				"a descriptor was received and lost: the program cannot open more (ulimit -n)");
 	if (arrival->descriptor_count > 1 || (arrival->cut && arrival->descriptor_count))
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "more than one descriptor came; all are closed");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "more than one descriptor was received; all are closed");
 	if (arrival->cut)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"the system did not hand over what came beside the message");
+				"the system did not deliver the descriptor that came with the message");
 	if (!arrival->descriptor_count)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the message came without a descriptor");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the message was received without a descriptor");
 	return CUDA_SUCCESS;
 }
 
 static CUresult check_no_descriptor(const struct arrival *arrival)
 {
 	if (arrival->descriptor_count)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "a descriptor came where none belongs; it is closed");
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "an unexpected descriptor was received; it is closed");
 	return CUDA_SUCCESS;
 }
 

@@ -345,10 +345,10 @@ const char *cn_peer_explain(int error)
 	case EPIPE: return "the other process has closed the connection, or is gone";
 	case ETIMEDOUT: return "the other process does not answer";
 	case EPROTO:
-		return "what the other process said is no message of this version of Cenote, or to another question";
-	case EMFILE: return "the answer's descriptors are lost: the program may not open any more (ulimit -n)";
+		return "the answer is not a message of this version of Cenote, or answers another question";
+	case EMFILE: return "the answer's descriptors were lost: the program cannot open more (ulimit -n)";
 	case EBUSY: return "other processes have sent descriptors that cannot be closed, and no more are taken";
-	case ETOOMANYREFS: return "more descriptors are on their way and not yet received than this user may have open";
+	case ETOOMANYREFS: return "this user has too many descriptors in transit that were not received yet";
 	default: return strerror(error);
 	}
 }

@@ -64,13 +64,13 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 
 	memcpy(&handle, bytes, sizeof handle);
 	if (handle.magic != CN_HANDLE_MAGIC)
-		return cn_error(cn_handle_refused(kind), "the handle is none of Cenote's");
+		return cn_error(cn_handle_refused(kind), "the handle was not made by Cenote");
 	if (handle.check != check_of(&handle))
 		return cn_error(cn_handle_refused(kind), "the handle is damaged");
 	if (handle.version != CN_HANDLE_VERSION)
 		return cn_error(cn_handle_refused(kind), "the handle is from another version of Cenote");
 	if (handle.kind != kind)
-		return cn_error(cn_handle_refused(kind), "the handle is of something else");
+		return cn_error(cn_handle_refused(kind), "the handle is of another kind of object");
 	*ret_handle = handle;
 	return CUDA_SUCCESS;
 }

@@ -172,7 +172,7 @@ static CUresult lock_name(int directory_fd, bool fabric, char ret_name[CN_SOCKET
 		}
 		close(fd); /* a sweeper has it, and takes it away */
 	}
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory's file system does not keep locks");
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory's file system has no locks");
 }
 
 static bool fill_address(int directory_fd, const char *file, struct sockaddr_un *ret_address)
@@ -305,7 +305,7 @@ CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket)
 		return result;
 	join(named.name, temporary_suffix, file);
 	if (renameat(named.directory_fd, file, named.directory_fd, named.name)) {
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the port cannot be given its name: %s", strerror(errno));
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the socket cannot be named: %s", strerror(errno));
 		take_away(named.directory_fd, named.name);
 		close_named(&named);
 		return CUDA_ERROR_OPERATING_SYSTEM;
@@ -333,7 +333,7 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 	int error = errno;
 	take_away(named.directory_fd, named.name);
 	if (path_fd < 0 || !cn_descriptor_is_socket(path_fd)) {
-		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the socket in the runtime directory has been taken away: %s",
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the socket in the runtime directory was removed: %s",
 			 path_fd < 0 ? strerror(error) : "another file is there");
 		if (path_fd >= 0)
 			close(path_fd);
@@ -410,9 +410,9 @@ static CUresult explain_connect(int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: nobody listens there any more");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: nobody listens on its socket");
 	case EPROTOTYPE:
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to a socket of another kind than ours");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to a socket that is not Cenote's");
 	case EAGAIN: return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the exporter does not take the connection");
 	default: return explain_proc("the exporter cannot be reached", error);
 	}
@@ -514,7 +514,7 @@ static CUresult reach_in(int sock, int directory_fd, const char *name)
 	struct sockaddr_un address;
 
 	if (!fill_address(directory_fd, name, &address))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is no name of a socket of ours", name);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not the name of a socket of Cenote's", name);
 	return reach(sock, &address);
 }
 

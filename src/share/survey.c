@@ -284,7 +284,7 @@ CUresult cn_survey_picture(uint64_t pool_id, struct cn_survey_cell *ret_cells, s
 	if (walk.drawn)
 		*ret_bytes = walk.picture_bytes;
 	else if (!result)
-		result = cn_error(CUDA_ERROR_NOT_FOUND, "no process of this user has shared a pool %016llx, or says so",
+		result = cn_error(CUDA_ERROR_NOT_FOUND, "no process of this user shares a pool %016llx",
 				  (unsigned long long)pool_id);
 	return walk.drawn ? CUDA_SUCCESS : result;
 }

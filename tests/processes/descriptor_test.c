@@ -277,14 +277,14 @@ TEST(another_message_is_refused_and_its_descriptors_closed)
 
 		make_pair(type, ends);
 		send_by_hand(ends[0], "\xcenotefd9", MAGIC_BYTES, something, 1);
-		expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "another message");
+		expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "the message received is not");
 		send_by_hand(ends[0], "x", 1, something, 5);
-		expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "another message");
+		expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "the message received is not");
 		if (type != SOCK_STREAM) { /* where messages have an end */
 			send_by_hand(ends[0], magic, 3, something, 1);
 			expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "3 bytes");
 			send_by_hand(ends[0], long_message, sizeof long_message, something, 1);
-			expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "another message");
+			expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "the message received is not");
 		}
 		if (type == SOCK_DGRAM) {
 			send_by_hand(ends[0], "", 0, something, 1);
@@ -304,7 +304,7 @@ TEST(a_stream_that_is_out_of_step_is_seen)
 	make_pair(SOCK_STREAM, ends);
 	ASSERT_EQ(1, send(ends[0], "x", 1, 0));
 	ASSERT_OK(cenote_send_descriptor(ends[0], something));
-	expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "another message");
+	expect_refusal(ends[1], CUDA_ERROR_INVALID_HANDLE, "the message received is not");
 	ASSERT_SYS(close(something));
 	close_pair(ends);
 }
@@ -382,19 +382,19 @@ TEST(a_socket_that_does_not_wait_says_not_ready)
 		CUresult result;
 
 		make_pair(type | SOCK_NONBLOCK, ends);
-		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing has come");
+		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
 		expect_it_works(ends);
 		while (!(result = cenote_send_descriptor(ends[0], something)))
 			count++;
 		/* Either the socket is full or the user's limit of descriptors on their way is reached. */
 		ASSERT(result == CUDA_ERROR_NOT_READY ||
-		       (result == CUDA_ERROR_OPERATING_SYSTEM && strstr(cenote_last_error(), "on their way")));
+		       (result == CUDA_ERROR_OPERATING_SYSTEM && strstr(cenote_last_error(), "in transit")));
 		ASSERT_GT(count, 0);
 		for (; count; count--) {
 			ASSERT_OK(cenote_recv_descriptor(ends[1], &received));
 			ASSERT_SYS(close(received));
 		}
-		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing has come");
+		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
 		ASSERT_SYS(close(something));
 		close_pair(ends);
 	}
@@ -407,7 +407,7 @@ TEST(a_time_limit_of_the_socket_holds)
 
 	make_pair(SOCK_STREAM, ends);
 	ASSERT_SYS(setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
-	expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing has come");
+	expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
 	send_by_hand(ends[0], magic, 4, ends[0], 1);
 	expect_refusal(ends[1], CUDA_ERROR_OPERATING_SYSTEM, "could be received");
 	close_pair(ends);

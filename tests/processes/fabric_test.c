@@ -417,7 +417,7 @@ TEST(a_name_is_no_proof)
 		ASSERT_SYS(chmod(test_path("imex/channel0"), 0400 | modes[i]));
 		struct peer *second = agent_of(SECOND_USER), *cheat = peer_start("agent", "64126", "names");
 		try_all(second, &home, "Permission denied");
-		try_all(cheat, &home, "the exporter does not take");
+		try_all(cheat, &home, "is not this process's channel");
 		agent_end(second);
 		agent_end(cheat);
 	}
@@ -425,7 +425,7 @@ TEST(a_name_is_no_proof)
 	struct peer *second = agent_of(SECOND_USER), *cheat = peer_start("agent", "64126", "names");
 	struct things there = take(second, &home);
 	see_one_memory(first, &home, second, &there, 0x30);
-	try_all(cheat, &home, "the exporter does not take"); /* it could have read it, and did not show that */
+	try_all(cheat, &home, "is not this process's channel"); /* it could have read it, and did not show that */
 	let_go(second, &there);
 	let_go(first, &home);
 	agent_end(cheat);

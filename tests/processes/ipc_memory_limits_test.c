@@ -54,11 +54,11 @@ TEST(a_changed_handle_is_refused)
 	for (size_t bit = 0; bit < 8 * sizeof handle; bit++) {
 		CUipcMemHandle wrong = handle;
 		wrong.reserved[bit / 8] = (char)(wrong.reserved[bit / 8] ^ 1 << bit % 8);
-		refuse(CUDA_ERROR_INVALID_VALUE, wrong, "the handle is");
+		refuse(CUDA_ERROR_INVALID_VALUE, wrong, "the handle ");
 	}
 	memset(&ones, 0xff, sizeof ones);
-	refuse(CUDA_ERROR_INVALID_VALUE, zeros, "none of Cenote's");
-	refuse(CUDA_ERROR_INVALID_VALUE, ones, "none of Cenote's");
+	refuse(CUDA_ERROR_INVALID_VALUE, zeros, "not made by Cenote");
+	refuse(CUDA_ERROR_INVALID_VALUE, ones, "not made by Cenote");
 	ASSERT_OK(cuIpcCloseMemHandle(open_handle(handle)));
 	end_and_await(agent, descriptors);
 }
@@ -75,9 +75,9 @@ TEST(handles_of_something_else)
 	ASSERT_OK(cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
 	ASSERT_OK(cuIpcGetEventHandle(&of_event, event));
 	memcpy(&handle, &of_event, sizeof handle);
-	refuse(CUDA_ERROR_INVALID_VALUE, handle, "of something else");
+	refuse(CUDA_ERROR_INVALID_VALUE, handle, "another kind of object");
 	handle = handle_of(home);
-	refuse(CUDA_ERROR_INVALID_CONTEXT, handle, "own: use its address");
+	refuse(CUDA_ERROR_INVALID_CONTEXT, handle, "belongs to this process: use its address");
 	memcpy(&of_event, &handle, sizeof of_event);
 	ASSERT_ERROR(CUDA_ERROR_MAP_FAILED, cuIpcOpenEventHandle(&opened, of_event));
 	ASSERT_OK(cuEventDestroy(event));

@@ -77,7 +77,7 @@ static unsigned check_reasons(const struct tour *tour, const struct reasons *rea
 /* ---- Descriptors ------------------------------------------------------------------------------------------------- */
 
 static const struct reasons no_descriptors = {
-	{"Too many open files", "descriptor", "ulimit -n", "did not hand over what came beside"}};
+	{"Too many open files", "descriptor", "ulimit -n", "did not deliver the descriptor"}};
 
 static unsigned count_descriptors(void)
 {
@@ -191,8 +191,8 @@ TEST(few_descriptors_at_the_start, .timeout_ms = 180000)
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
 
-static const struct reasons no_addresses = {
-	{"memory", "Cannot allocate", "addresses", "mapped", "thread could not be started", "no room"}};
+static const struct reasons no_addresses = {{"address space", "memory", "Cannot allocate", "addresses", "mapped",
+					     "thread could not be started", "no room"}};
 
 /* How many bytes of addresses the process uses. */
 static size_t used_addresses(void)

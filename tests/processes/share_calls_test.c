@@ -278,8 +278,8 @@ TEST(sockets_that_fail_are_said)
 	}
 	EXPECT(CUDA_ERROR_NOT_READY, "full", cenote_send_pool(bad.full[0], pool));
 	EXPECT(CUDA_ERROR_NOT_READY, "full", cenote_send_block(bad.full[0], block, NULL));
-	EXPECT(CUDA_ERROR_NOT_READY, "nothing has come", cenote_recv_pool(ends[1], &imported));
-	EXPECT(CUDA_ERROR_NOT_READY, "nothing has come", cenote_recv_block(ends[1], own, &taken, &ready));
+	EXPECT(CUDA_ERROR_NOT_READY, "nothing was received", cenote_recv_pool(ends[1], &imported));
+	EXPECT(CUDA_ERROR_NOT_READY, "nothing was received", cenote_recv_block(ends[1], own, &taken, &ready));
 	ASSERT_EQ(0x77, (uintptr_t)imported);
 	ASSERT_EQ(77, taken);
 	ASSERT_EQ(0x77, (uintptr_t)ready);
@@ -400,7 +400,7 @@ TEST(what_is_no_pool_is_not_received)
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cenote_recv_pool(ends[1], &imported));
 	ASSERT_OK(cuMemRelease(memory));
 	ASSERT_EQ(5, send(ends[0], "other", 5, 0));
-	EXPECT(CUDA_ERROR_INVALID_HANDLE, "another message", cenote_recv_pool(ends[1], &imported));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, "the message received is not", cenote_recv_pool(ends[1], &imported));
 	ASSERT_OK(cenote_send_pool(ends[0], pool));
 	destroy_pool(pool);
 	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cenote_recv_pool(ends[1], &imported));
@@ -540,7 +540,7 @@ TEST(blocks_that_cannot_be_imported_are_refused)
 	ASSERT_OK(cenote_send_block(ends[0], block, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "ret_block", cenote_recv_block(ends[1], imported, NULL, &ready));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "ret_ready", cenote_recv_block(ends[1], imported, &taken, NULL));
-	EXPECT(CUDA_ERROR_INVALID_VALUE, "not imported", cenote_recv_block(ends[1], pool, &taken, &ready));
+	EXPECT(CUDA_ERROR_INVALID_VALUE, "belongs to this process", cenote_recv_block(ends[1], pool, &taken, &ready));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "the pool is NULL", cenote_recv_block(ends[1], NULL, &taken, &ready));
 	ASSERT_OK(cuCtxGetCurrent(&context));
 	ASSERT_OK(cuCtxSetCurrent(NULL));
@@ -549,12 +549,13 @@ TEST(blocks_that_cannot_be_imported_are_refused)
 	ASSERT_EQ(LETTER_BYTES, recv(ends[1], letter, sizeof letter, 0));
 
 	send_with_descriptor(ends[0], letter, ends[0]);
-	EXPECT(CUDA_ERROR_INVALID_HANDLE, "descriptor came", cenote_recv_block(ends[1], imported, &taken, &ready));
+	EXPECT(CUDA_ERROR_INVALID_HANDLE, "unexpected descriptor",
+	       cenote_recv_block(ends[1], imported, &taken, &ready));
 	ASSERT_OK(cenote_send_block(ends[0], other_block, NULL));
 	EXPECT(CUDA_ERROR_INVALID_VALUE, "another pool", cenote_recv_block(ends[1], imported, &taken, &ready));
 	ASSERT_OK(cenote_pool_limit(pool, MIB - 1));
 	ASSERT_OK(cenote_send_block(ends[0], block, NULL));
-	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, "lets an importer hold", cenote_recv_block(ends[1], imported, &taken, &ready));
+	EXPECT(CUDA_ERROR_OUT_OF_MEMORY, "limits an importer to", cenote_recv_block(ends[1], imported, &taken, &ready));
 	ASSERT_OK(cenote_pool_limit(pool, 0));
 	ASSERT_OK(cenote_send_block(ends[0], block, NULL));
 	free_now(block);
@@ -598,7 +599,8 @@ TEST(blocks_whose_event_is_gone_are_refused)
 	ASSERT_OK(cenote_send_block(receiver.sock, block, event));
 	ASSERT_OK(cenote_send_block(ends[0], block, event));
 	CUmemoryPool imported = import_own(pool);
-	EXPECT(CUDA_ERROR_INVALID_CONTEXT, of_events("own"), cenote_recv_block(ends[1], imported, &taken, &ready));
+	EXPECT(CUDA_ERROR_INVALID_CONTEXT, of_events("belongs to this process"),
+	       cenote_recv_block(ends[1], imported, &taken, &ready));
 	destroy_pool(imported);
 	ASSERT_OK(cenote_send_block(ends[0], block, event));
 	ASSERT_OK(cuEventDestroy(event));
@@ -606,7 +608,7 @@ TEST(blocks_whose_event_is_gone_are_refused)
 	ASSERT_EQ(LETTER_BYTES, recv(ends[1], letter, sizeof letter, 0));
 	memset(letter + LETTER_BYTES - sizeof(CUipcEventHandle), 0x3c, sizeof(CUipcEventHandle));
 	ASSERT_EQ(LETTER_BYTES, send(receiver.sock, letter, sizeof letter, 0));
-	must_fail(&receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_MAP_FAILED, of_events("none of Cenote's"));
+	must_fail(&receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_MAP_FAILED, of_events("not made by Cenote"));
 	ASSERT_EQ(0, statistics_of(pool).deferred_block_count);
 	ASSERT_EQ(77, taken);
 	ASSERT_EQ(0x77, (uintptr_t)ready);

@@ -287,7 +287,7 @@ TEST(one_who_is_shut_out_keeps_what_it_holds_and_gets_no_more)
 			must(&receiver, FREE, 1);
 	} while (!answer.result);
 	ASSERT_EQ(CUDA_ERROR_INVALID_VALUE, answer.result);
-	ASSERT_CONTAINS("shut this process out", answer.sentence);
+	ASSERT_CONTAINS("evicted this process", answer.sentence);
 	give(&other, next, 1);
 	ASSERT_EQ(3, must(&receiver, READ, 0));
 
@@ -365,7 +365,7 @@ TEST(an_importer_holds_no_more_than_the_limit)
 	ASSERT_OK(cenote_pool_limit(pool, 1)); /* what is held stays */
 	ASSERT_EQ(2, must(&receiver, READ, 1));
 	ASSERT_OK(cenote_send_block(receiver.sock, one, NULL));
-	must_fail(&receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_OUT_OF_MEMORY, "lets an importer hold 1 bytes");
+	must_fail(&receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_OUT_OF_MEMORY, "limits an importer to 1 bytes");
 	ASSERT_OK(cenote_pool_limit(pool, 0));
 	give(&receiver, one, 0);
 

@@ -161,7 +161,7 @@ TEST(forged_memory_is_refused)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		assert_refused_and_close(forge(names[i], VMM_GRAIN, ALL_SEALS), "does not lead to memory");
 	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-		assert_refused_and_close(forge(places[i], VMM_GRAIN, ALL_SEALS), "place");
+		assert_refused_and_close(forge(places[i], VMM_GRAIN, ALL_SEALS), "location");
 	memset(endless, '1', sizeof endless - 1);
 	endless[sizeof endless - 1] = 0;
 	memcpy(endless, "cenote-memory-1 location 1 ", 27);

@@ -56,7 +56,7 @@ TEST(a_handle_fetches_what_it_names)
 		ASSERT_OK(cn_fabric_fetch(pool, CN_FABRIC_POOL, &fd));
 		expect_number(43, fd);
 	}
-	expect_refusal(pool, CUDA_ERROR_NOT_SUPPORTED, "something else");
+	expect_refusal(pool, CUDA_ERROR_NOT_SUPPORTED, "another kind of object");
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cn_fabric_fetch(ours, CN_FABRIC_POOL, &fd));
 	cn_fabric_free(fabric);
 	cn_fabric_free(other);
@@ -72,14 +72,14 @@ TEST(a_handle_with_a_wrong_bit_is_refused)
 
 	for (unsigned bit = 0; bit < 8 * CN_HANDLE_BYTES; bit++) {
 		handle[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, bit < 32 ? "none of Cenote's" : "damaged");
+		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, bit < 32 ? "not made by Cenote" : "damaged");
 		handle[bit / 8] ^= (unsigned char)(1u << bit % 8);
 	}
 	expect_thing(1, handle);
 	cn_fabric_free(fabric);
 	for (int byte = 0; byte < 256; byte++) {
 		memset(handle, byte, sizeof handle);
-		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "none of Cenote's");
+		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "not made by Cenote");
 	}
 }
 
@@ -97,7 +97,7 @@ TEST(forged_handles_are_refused)
 		bad.kind = kind;
 		forge(bad, bytes);
 		if (kind != good.kind)
-			expect_refusal(bytes, CUDA_ERROR_NOT_SUPPORTED, "something else");
+			expect_refusal(bytes, CUDA_ERROR_NOT_SUPPORTED, "another kind of object");
 	}
 	for (unsigned i = 0; i < sizeof bad.secret; i++) {
 		bad = good;
@@ -136,7 +136,7 @@ TEST(a_handle_ends_with_what_it_names)
 
 	ASSERT_OK(cn_fabric_fetch(handle, CN_FABRIC_MEMORY, &fd));
 	cn_fabric_free(fabric);
-	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "does not exist any more");
+	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "no longer exists");
 	expect_number(5, fd);
 	for (int killed = 0; killed < 2; killed++) {
 		struct peer *peer = peer_start("exporter");
@@ -439,7 +439,7 @@ TEST(answers_of_a_liar_are_errors_and_leave_nothing)
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* no descriptor */
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* another kind */
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* to another question */
-	expect_refusal(handle, CUDA_ERROR_NOT_PERMITTED, "does not take this process's IMEX channel");
+	expect_refusal(handle, CUDA_ERROR_NOT_PERMITTED, "is not this process's channel");
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "4711");
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* two descriptors */
 	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has ended");
@@ -457,7 +457,7 @@ TEST(what_is_neither_memory_nor_a_pool_is_not_imported)
 	ASSERT_OK(cuInit(0));
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED,
 		     cuMemImportFromShareableHandle(&allocation, memory, CU_MEM_HANDLE_TYPE_FABRIC));
-	ASSERT_CONTAINS("something else than memory", cn_last_error());
+	ASSERT_CONTAINS("something other than memory", cn_last_error());
 	ASSERT_EQ(77, allocation);
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED,
 		     cuMemPoolImportFromShareableHandle(&imported, pool, CU_MEM_HANDLE_TYPE_FABRIC, 0));

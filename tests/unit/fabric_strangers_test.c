@@ -62,7 +62,7 @@ TEST(callers_of_one_user_do_not_keep_out_others)
 	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
 		socks[i] = call_port(handle);
 	expect_closed(call_port(handle));
-	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "takes no more callers");
+	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has too many callers");
 	if (geteuid() == 0) {
 		struct peer *peer = peer_start("other_user");
 		peer_send_bytes(peer, handle, sizeof handle);
@@ -150,7 +150,7 @@ TEST(answers_that_nobody_takes_are_named_as_the_reason)
 		ASSERT_EQ(0, cn_wire_send(socks[i], &request));
 		ASSERT_EQ(1, poll(&wanted, 1, -1));
 	}
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "on their way");
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "in transit");
 	for (int i = 0; i < ON_THEIR_WAY_MAX + 8; i++)
 		ASSERT_SYS(close(socks[i]));
 	while (cn_fabric_fetch(handle, CN_FABRIC_MEMORY, &fd)) /* the system takes its time to count them */

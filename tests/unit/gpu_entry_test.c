@@ -65,7 +65,7 @@ TEST(only_a_driver_is_taken_for_one)
 		ASSERT_CONTAINS("is Cenote itself, not NVIDIA's driver", cn_last_error());
 	}
 	ASSERT_ERROR(CUDA_ERROR_NO_DEVICE, start("cuda", built("tests/launch_module.so")));
-	ASSERT_CONTAINS("is no driver of CUDA 12 or later", cn_last_error());
+	ASSERT_CONTAINS("is not a driver of CUDA 12 or later", cn_last_error());
 	leaks_watch(LEAK_DEFAULT & ~LEAK_MAPPINGS & ~LEAK_DESCRIPTORS);
 }
 

@@ -132,7 +132,7 @@ TEST(host_pools)
 	node.location.id = 999;
 	assert_refused(CUDA_ERROR_INVALID_VALUE, node, "NUMA node 999");
 	node.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT;
-	assert_refused(CUDA_ERROR_INVALID_VALUE, node, "is named");
+	assert_refused(CUDA_ERROR_INVALID_VALUE, node, "a certain NUMA node");
 }
 
 /* Goal: the host uses its pool at once, a device when it was allowed to, and blocks of before follow. */
@@ -181,7 +181,7 @@ TEST(managed_pool_refusals)
 	bad.usage = CU_MEM_POOL_CREATE_USAGE_HW_DECOMPRESS;
 	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "usage");
 	bad = properties_of(MANAGED, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0);
-	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "is named");
+	assert_refused(CUDA_ERROR_INVALID_VALUE, bad, "a certain NUMA node");
 }
 
 /* Goal: what a managed pool prefers is read back from its blocks, and a block is managed memory in every way. */
@@ -293,7 +293,7 @@ TEST(max_size)
 
 	context_current();
 	properties.maxSize = (size_t)1 << 46;
-	assert_refused(CUDA_ERROR_OUT_OF_MEMORY, properties, "addresses");
+	assert_refused(CUDA_ERROR_OUT_OF_MEMORY, properties, "address space");
 	properties.maxSize = 32 * MIB;
 	CUmemoryPool pool = make_pool(properties);
 	CUdeviceptr at = allocate(pool, 32 * MIB, NULL);
@@ -553,7 +553,7 @@ TEST(wrong_frees_are_refused)
 	ASSERT_CONTAINS("inside", cenote_last_error());
 	ASSERT_OK(cuMemFreeAsync(at, NULL));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(at, NULL));
-	ASSERT_CONTAINS("not any more", cenote_last_error());
+	ASSERT_CONTAINS("freed already", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFree(at));
 	ASSERT_OK(cuMemFreeAsync(0, NULL));
 	ASSERT_OK(cuMemAllocFromPoolAsync(&at, 0, pool, NULL));

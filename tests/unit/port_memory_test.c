@@ -246,12 +246,12 @@ struct manner {
 
 #define GOOD .words = {1, LARGE, 0, LARGE, 0}
 static const struct manner manners[] = {
-	{"unsealed", GOOD, .outcome = CUDA_ERROR_MAP_FAILED, .sentence = "no memory of a device"},
-	{"a pipe", GOOD, .pipe = true, .outcome = CUDA_ERROR_MAP_FAILED, .sentence = "no memory of a device"},
+	{"unsealed", GOOD, .outcome = CUDA_ERROR_MAP_FAILED, .sentence = "other than memory of a device"},
+	{"a pipe", GOOD, .pipe = true, .outcome = CUDA_ERROR_MAP_FAILED, .sentence = "other than memory of a device"},
 	{"too short", .words = {1, 2 * LARGE, 0, LARGE, 0}, .sealed = true, .outcome = CUDA_ERROR_MAP_FAILED,
-	 .sentence = "no memory of a device"},
+	 .sentence = "other than memory of a device"},
 	{"odd", .words = {1, LARGE - 1, 0, LARGE / 2, 0}, .sealed = true, .outcome = CUDA_ERROR_MAP_FAILED,
-	 .sentence = "no memory of a device"},
+	 .sentence = "other than memory of a device"},
 	{"enormous", .words = {1, UINT64_MAX / 2 + 1, 0, LARGE, 0}, .sealed = true, .outcome = CUDA_ERROR_MAP_FAILED,
 	 .sentence = ""},
 	{"outside", .words = {1, LARGE, LARGE, 1, 0}, .sealed = true, .outcome = CUDA_ERROR_OPERATING_SYSTEM,

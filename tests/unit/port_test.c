@@ -64,13 +64,13 @@ TEST(a_handle_with_a_wrong_bit_is_refused)
 
 	for (unsigned bit = 0; bit < 8 * CN_HANDLE_BYTES; bit++) {
 		handle[bit / 8] ^= (unsigned char)(1u << bit % 8);
-		expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), bit < 32 ? "none of Cenote's" : "damaged");
+		expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), bit < 32 ? "not made by Cenote" : "damaged");
 		handle[bit / 8] ^= (unsigned char)(1u << bit % 8);
 	}
-	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "this process's own"); /* it is whole again */
+	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "belongs to this process"); /* it is whole again */
 	cn_shared_event_free(event);
 	memset(handle, 0, sizeof handle);
-	expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), "none of Cenote's");
+	expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), "not made by Cenote");
 }
 
 TEST(handles_are_different_and_carry_no_address)
@@ -111,7 +111,7 @@ TEST(forged_handles_are_refused)
 	bad = good;
 	bad.kind++;
 	forge(bad, bytes);
-	expect_refusal(bytes, cn_handle_refused(CN_HANDLE_EVENT), "something else");
+	expect_refusal(bytes, cn_handle_refused(CN_HANDLE_EVENT), "another kind of object");
 	for (unsigned i = 0; i < sizeof bad.secret; i++) {
 		bad = good;
 		bad.secret[i] ^= 0x10;
@@ -531,7 +531,7 @@ static int find_connection(pid_t other)
 
 static void *open_in_vain(void *handle)
 {
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "any more descriptors");
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "more descriptors");
 	return NULL;
 }
 

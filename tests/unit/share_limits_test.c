@@ -149,7 +149,7 @@ TEST(ranges_up_to_the_bound)
 		ASSERT_EQ(0x17 + i, share_byte(taken + BLOCK - 1));
 		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
 			     cuMemAllocFromPoolAsync(&more, CENOTE_POOL_RANGE_BYTES_MAX + 1, pool, NULL));
-		ASSERT_CONTAINS("more than the 1099511627776 that the pool may have", cenote_last_error());
+		ASSERT_CONTAINS("more than the pool's limit of 1099511627776", cenote_last_error());
 		close(descriptor);
 		ASSERT_OK(cuMemFree(taken));
 		ASSERT_OK(cuMemFree(block));

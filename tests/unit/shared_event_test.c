@@ -169,7 +169,7 @@ TEST(ones_own_handle_is_the_same_each_time_and_does_not_open)
 
 	ASSERT_OK(cn_shared_event_handle(event, again));
 	ASSERT_MEMEQ(handle, again, sizeof handle);
-	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "this process's own");
+	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "belongs to this process");
 	record(event);
 	ASSERT_OK(query(event));
 	cn_shared_event_free(event);

@@ -193,7 +193,7 @@ TEST(a_full_ring_is_refused_and_nothing_is_changed)
 		record(i % 2 ? pair.ours : pair.theirs, &here);
 	ASSERT_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cn_host_signal_record(pair.ours, &here, OWNER));
 	ASSERT_ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cn_host_signal_record(pair.theirs, &there, OWNER));
-	ASSERT_CONTAINS("no room", cn_last_error());
+	ASSERT_CONTAINS("that is the limit", cn_last_error());
 	wait_for(pair.theirs, &there);
 	ASSERT(!is_idle(&there));
 	atomic_store(&gate, 1);

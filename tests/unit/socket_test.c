@@ -316,7 +316,7 @@ TEST(what_leads_to_no_socket_of_ours_is_refused)
 		if (type == SOCK_STREAM)
 			ASSERT_SYS(listen(sock, 1));
 		ASSERT_SYS(fd = open(address.sun_path, O_PATH | O_CLOEXEC));
-		expect_no_connection(fd, "of another kind than ours");
+		expect_no_connection(fd, "that is not Cenote's");
 		ASSERT_SYS(close(sock));
 		expect_no_connection(fd, "the exporter is gone");
 		ASSERT_SYS(close(fd));

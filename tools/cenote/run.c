@@ -118,7 +118,7 @@ static const struct {
 } options[] = {
 	{"--device", "CENOTE_DEVICE", 0, is_kind, "host, cuda or auto"},
 	{"--devices", "CENOTE_HOST_DEVICES", 1, is_count, "a number from 1 to 64"},
-	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, with K, M, G or T if you like"},
+	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, optionally with K, M, G or T"},
 };
 
 /* Read the option at *index, if it is one of them: 1; 0: it is another; negative: wrong. */

@@ -76,7 +76,7 @@ CUresult cn_cuda_arena_create(struct cn_device *device, int node, size_t bytes, 
 	CUresult result = cn_cuda.cuMemAddressReserve(&base, bytes, alignment, 0, 0);
 	if (result) {
 		free(arena);
-		return cn_error(result, "the driver has no %zu bytes of addresses for a pool", bytes);
+		return cn_error(result, "the driver has no address space of %zu bytes for a pool", bytes);
 	}
 	arena->properties = describe(device, node, shareable);
 	arena->base = base;

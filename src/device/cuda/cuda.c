@@ -32,8 +32,7 @@ static CUresult attribute(const struct cn_device *device, CUdevice_attribute att
 	CUresult result = cn_cuda.cuDeviceGetAttribute(&value, attribute, device->ordinal);
 
 	if (result)
-		return cn_error(result, "the driver does not know attribute %d of device %d", (int)attribute,
-				device->ordinal);
+		return cn_error(result, "the driver has no attribute %d of device %d", (int)attribute, device->ordinal);
 	*ret_value = value;
 	return CUDA_SUCCESS;
 }

@@ -112,7 +112,7 @@ static CUresult try_file(const char *file)
 	symbol = dlsym(handle, "cuDriverGetVersion");
 	memcpy(&get_version, &symbol, sizeof symbol);
 	if (!get_proc_address || !get_version || get_version(&version)) {
-		result = cn_error(CUDA_ERROR_NO_DEVICE, "%s is no driver of CUDA 12 or later", file);
+		result = cn_error(CUDA_ERROR_NO_DEVICE, "%s is not a driver of CUDA 12 or later", file);
 		goto err_close;
 	}
 	result = take_calls(file);

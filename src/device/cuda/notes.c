@@ -297,7 +297,7 @@ static CUresult start(void)
 	atomic_store(&known, started);
 	return started ? CUDA_SUCCESS
 		       : cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				  "the system refuses a thread, and nobody could be told when memory is free");
+				  "the system refuses a thread, which is needed to release memory");
 }
 
 CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struct cn_operation *operation,
@@ -314,8 +314,7 @@ CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struc
 		cn_quick_unlock(&stream->note_lock);
 		note = malloc(sizeof *note);
 		if (!note)
-			return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-					"no host memory to remember what is to be done later");
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to note work for later");
 		cn_quick_lock(&stream->note_lock);
 	}
 	result = cn_cuda_take_point(stream, owner, &point);

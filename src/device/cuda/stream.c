@@ -498,7 +498,7 @@ static CUresult find_of_current(enum cn_cuda_kind kind, struct cn_cuda_place *re
 	}
 	pthread_once(&key_once, make_key);
 	if (!has_key)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the process has no room for a key of its threads' own");
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the process has no thread-specific key left");
 	struct cn_cuda_place place = find_default(context, kind);
 	if (!place.queue)
 		result = open_default(context, kind, &place);

@@ -63,7 +63,8 @@ CUresult cn_cuda_view_create(size_t bytes, size_t alignment, struct cn_view **re
 	CUresult result = cn_cuda.cuMemAddressReserve(&base, bytes, alignment, 0, 0);
 	if (result) {
 		free(view);
-		return cn_error(result, "the driver has no %zu bytes of addresses for another process's pool", bytes);
+		return cn_error(result, "the driver has no address space of %zu bytes for another process's pool",
+				bytes);
 	}
 	view->base = base;
 	view->bytes = bytes;
@@ -76,7 +77,7 @@ CUresult cn_cuda_view_create(size_t bytes, size_t alignment, struct cn_view **re
 
 static CUresult is_no_part(void)
 {
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "what came is not a part of a pool's memory");
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor received is not a part of a pool's memory");
 }
 
 /* View locked. */

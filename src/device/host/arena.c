@@ -241,7 +241,7 @@ CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part
 	if (part->offset % CN_GRANULARITY_BYTES || !part->bytes || part->bytes % CN_GRANULARITY_BYTES ||
 	    part->offset > view->bytes || part->bytes > view->bytes - part->offset ||
 	    !is_arena_file(part->fd, part->bytes))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "what came is not a part of a pool's memory");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor received is not a part of a pool's memory");
 	char *address = view->base + part->offset;
 	if (mmap(address, part->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, part->fd, 0) ==
 	    MAP_FAILED)

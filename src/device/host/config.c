@@ -147,7 +147,7 @@ static CUresult memory_bytes(size_t *ret_bytes)
 		bytes = (machine < group ? machine : group) / 4 * 3;
 	} else if (!parse_bytes(text, &bytes)) {
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"CENOTE_HOST_MEMORY is '%s'; it takes a number of bytes, with K, M, G or T if you like",
+				"CENOTE_HOST_MEMORY is '%s'; it takes a number of bytes, optionally with K, M, G or T",
 				text);
 	}
 	bytes = bytes / granularity * granularity;

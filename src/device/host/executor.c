@@ -100,7 +100,7 @@ static bool start_thread(void)
 	cn_unlock(&executors.lock);
 	if (nobody)
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-			 "no thread could be started to run a stream; its work is done by whoever waits for it");
+			 "no thread could be started to run a stream: its work runs in the threads that wait for it");
 	return false;
 }
 

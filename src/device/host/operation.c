@@ -105,7 +105,7 @@ static CUresult touch(const struct cn_operation *operation)
 	struct touch touch = {operation, CUDA_SUCCESS};
 
 	if (!cn_guard_run(touch_guarded, &touch))
-		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation touched memory that is not there any more");
+		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation used memory that is no longer mapped");
 	return touch.result;
 }
 

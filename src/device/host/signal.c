@@ -246,8 +246,7 @@ static CUresult take_number(struct cn_signal *signal, enum state state, uint64_t
 	if (take_from_cells(signal, state, ret_number))
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-			"%d records of the event are pending, in all processes together: there is no room for another",
-			CELLS);
+			"%d records of the event are pending, in all processes together: that is the limit", CELLS);
 }
 
 static void set_latest(struct cn_signal_ring *ring, uint64_t number)
@@ -521,7 +520,8 @@ CUresult cn_host_signal_create(struct cn_signal **ret_signal)
 CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd)
 {
 	if (signal->fd < 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the event is another process's, which alone can share it");
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the event belongs to another process, and only that can share it");
 	int fd = fcntl(signal->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made: %s", strerror(errno));
@@ -657,7 +657,7 @@ static CUresult result_of(const struct cn_signal *signal, uint64_t number)
 	if (known_state(signal, number) != DEAD)
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
-			"the process that recorded the event has died, or its stream has failed, before it was done");
+			"the process that recorded the event died, or its stream failed, before the event completed");
 }
 
 void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count)
