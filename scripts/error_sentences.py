@@ -24,8 +24,8 @@ AREAS = {
 HEAD = """\
 # All sentences
 
-Every sentence that a failed call can leave in `cenote_last_error()`, in the order of the alphabet, with its code and where
-it comes from; … stands for what differs. Search this page for a few words of the sentence that you see.
+Every sentence that a failed call can leave in `cenote_last_error()`, in the order of the alphabet, with its code and
+where it comes from; … stands for what differs. Search this page for a few words of the sentence that you see.
 [Errors and their remedies](errors.md) says what to do about the frequent ones, which are marked with ›.
 
 `make errors-page` writes this page from the sources.

@@ -202,7 +202,7 @@ def call_table(table, rows, header):
 
 
 def call_rows(calls, root, library, prefix, checked_prefix):
-    """Each function as a programmer writes it, with its symbol, and that of the check before it or behind which it is."""
+    """Each function as a programmer writes it, with its symbol; one that is checked has two."""
     names = {s: f.name for f in read_list(root / "src/api.list") for s in symbols(f)}
     return [(names[s], p + s) for c in calls if c.library == library for s in c.symbols
             for p in ([prefix, checked_prefix] if is_checked(c) else [prefix])]

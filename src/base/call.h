@@ -24,7 +24,7 @@ struct cn_call_list {
 	struct cn_call_list *next;
 };
 
-/* Adds a list, which lies in the same library as its functions, for good. For constructors: before there are threads. */
+/* Add a list, for good. It lies in the library of its functions. For constructors: before there are threads. */
 CN_PRIVATE void cn_call_list_add(struct cn_call_list *list);
 
 /* The name of the function that the program called and that still runs; NULL: this thread is the library's own. */

@@ -40,7 +40,7 @@ static void print_error(CUresult code)
 
 void cn_log_check(void)
 {
-	const char *level = getenv("CENOTE_LOG");
+	const char *level = secure_getenv("CENOTE_LOG");
 
 	if (level && *level && !log_wanted())
 		fprintf(stderr, "cenote[%d]: CENOTE_LOG is '%s', and nothing is logged; it takes debug\n",

@@ -114,7 +114,7 @@ void cn_pool_settle_all(struct cn_pool *pool);
 void cn_pool_collect(struct cn_pool *pool);
 /* Ask for what is held. Has something come back? No lock is held. */
 bool cn_pool_ask_back(struct cn_pool *pool);
-/* Is there a destroyed pool that only waits for its frees to happen, or for work under way? It is ended if they have. */
+/* Is there a destroyed pool that only waits for its frees, or for work under way? It is ended if they are done. */
 bool cn_pools_are_ending(void);
 
 /* ---- release.c ---- */
