@@ -11,10 +11,13 @@
 #include "base/thread.h"
 #include "device/device.h"
 
+#include <sched.h>
+
 enum {
 	LOOK_NS_MIN = 1000000,
 	LOOK_NS_MAX = 100000000,
 	STOP_NS_MAX = 1000000000, /* how long the end of the process waits for the thread */
+	SOON_TURNS = 8,
 };
 
 static struct {
@@ -116,4 +119,15 @@ uint64_t cn_grace_passed(void)
 	uint64_t ended = grace.ended;
 	cn_unlock(&grace.lock);
 	return ended;
+}
+
+uint64_t cn_grace_passed_soon(uint64_t ticket)
+{
+	uint64_t passed = cn_grace_passed();
+
+	for (unsigned i = 0; i < SOON_TURNS && passed < ticket; i++) {
+		sched_yield();
+		passed = cn_grace_passed();
+	}
+	return passed;
 }

@@ -24,6 +24,11 @@ uint64_t cn_grace_ticket(void);
 /* The last ticket that has passed. May ask the device. */
 uint64_t cn_grace_passed(void);
 /*
+ * The same, and if a ticket has not passed, others get a few turns first: work that is just coming to its end is not
+ * put off for that. No lock is held.
+ */
+uint64_t cn_grace_passed_soon(uint64_t ticket);
+/*
  * Have a function called, by another thread and without a lock, when tickets have passed that had not when they were
  * taken. There is one such function, for good.
  */

@@ -110,10 +110,11 @@ void cn_pool_finish_release(struct cn_pool *pool)
 void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
 {
 	uint32_t index = take_chunks(pool, keep_bytes, at_least);
+	uint64_t ticket = index ? cn_grace_ticket() : 0;
 
-	if (index)
-		put_off(pool, index, cn_grace_ticket());
-	cn_pool_finish_release(pool);
+	put_off(pool, index, ticket);
+	if (atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+		decommit(pool, take_passed(pool, cn_grace_passed_soon(ticket)));
 }
 
 void cn_pool_release_all(struct cn_pool *pool)

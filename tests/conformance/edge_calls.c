@@ -60,6 +60,26 @@ GROUP(runtime_names)
 	ASK("runtime_name_last_error", cudaGetLastError());
 }
 
+/* ---- Events of a context ----------------------------------------------------------------------------------------- */
+
+GROUP(context_event)
+{
+	CUcontext context, other;
+	CUevent event, foreign;
+
+	ask_context();
+	NEED(cuCtxGetCurrent(&context));
+	NEED(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+	ASK("context_event", cuCtxRecordEvent(context, event));
+	NEED(cuCtxSynchronize());
+	ASK("context_event_query", cuEventQuery(event));
+	ASK("context_event_null_event", cuCtxRecordEvent(context, NULL));
+	NEED(cuCtxCreate(&other, NULL, 0, 0));
+	NEED(cuEventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
+	ASK("context_event_of_another", cuCtxRecordEvent(context, foreign));
+	ASK("context_event_not_current", cuCtxRecordEvent(context, event));
+}
+
 /* ---- Occupancy --------------------------------------------------------------------------------------------------- */
 
 GROUP(occupancy_flags)

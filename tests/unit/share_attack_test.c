@@ -45,9 +45,12 @@ static struct attacker attack(struct peer *parent)
 
 	ASSERT_OK(cn_wire_connect_path(descriptor, &attacker.sock));
 	close(descriptor);
-	ASSERT_OK(cn_segment_make("hostile-ledger", sizeof(struct cn_ledger), &ledger));
-	send_parcel(attacker.sock, parcel_of(CN_MESSAGE_JOIN, ledger.fd));
-	attacker.control = receive_parcel(attacker.sock).descriptors[0];
+	send_parcel(attacker.sock, parcel_of(CN_MESSAGE_JOIN, -1));
+	struct cn_parcel welcome = receive_parcel(attacker.sock);
+	ASSERT_EQ(2, welcome.descriptor_count);
+	ASSERT_OK(cn_segment_borrow(welcome.descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger), "the ledger",
+				    &ledger));
+	attacker.control = welcome.descriptors[0];
 	attacker.ledger = ledger.address;
 	return attacker;
 }
