@@ -52,7 +52,7 @@ PROGRAMS = {
     **dict.fromkeys(["command_trace_test", "gpu_command_test", "gpu_entry_test", "share_parts_test"], OWN_DRIVER),
     **dict.fromkeys(["event_forge_test", "follow_test", "queue_test", "reuse_test", "signal_test",
                      "signal_order_test"], HOST_INSIDE),
-    **dict.fromkeys(["launch_test", "per_thread_test", "stream_order_test", "document_2_c_test", "document_2_cpp_test"],
+    **dict.fromkeys(["handle_test", "launch_test", "per_thread_test", "stream_order_test", "document_2_c_test", "document_2_cpp_test"],
                     KERNELS_IN_C),
     **dict.fromkeys(["context_test", "copy_test", "edge_test", "event_test", "fabric_port_test",
                      "fabric_strangers_test",

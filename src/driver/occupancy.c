@@ -105,10 +105,12 @@ CN_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret
 	struct cn_function *function;
 	struct processor processor;
 	struct cn_device *device;
-	CUresult result = enter(handle, &processor, &device, &function);
+	CUresult result = cn_enter();
 
 	if (!result)
 		result = check_flags(flags);
+	if (!result)
+		result = enter(handle, &processor, &device, &function);
 	if (result)
 		return result;
 	if (!ret_blocks)
@@ -187,7 +189,7 @@ CN_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CU
 	if (blocks <= 0 || block_threads <= 0 || active_blocks(&processor, function, block_threads, 0) < blocks)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a multiprocessor never runs %d blocks of %d threads at once",
 				blocks, block_threads);
-	int bytes = processor.shared_bytes / blocks / SHARED_STEP * SHARED_STEP - SHARED_RESERVED;
+	int bytes = processor.shared_bytes / blocks / SHARED_STEP * SHARED_STEP; /* as the driver counts here */
 	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
 	*ret_bytes = (size_t)(bytes < allowed ? bytes : allowed);
 	return CUDA_SUCCESS;

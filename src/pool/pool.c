@@ -277,8 +277,7 @@ void cn_pools_settle(struct cn_point point)
 	cn_pools_reap();
 }
 
-/* Work that was under way is done: what waited for that can go. Pools that end give all they have. */
-static void let_leave(void)
+void cn_pools_let_leave(void)
 {
 	cn_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
@@ -348,7 +347,7 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 	void *base;
 	CUresult result;
 
-	cn_grace_call(let_leave);
+	cn_grace_call(cn_pools_let_leave);
 	cn_pools_reap();
 	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
 	struct cn_pool *pool = make_table() ? new_record(units) : NULL;

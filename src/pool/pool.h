@@ -71,6 +71,8 @@ void *cn_pool_owner(const struct cn_pool *pool);
 
 /* End the destroyed pools that nobody needs any more. */
 void cn_pools_reap(void);
+/* The same, and give back what pools wanted to give back while work was under way, if that is done. */
+void cn_pools_let_leave(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
 

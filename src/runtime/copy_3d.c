@@ -152,7 +152,7 @@ static cudaError_t fill(const struct cudaPitchedPtr *to, int value, const struct
 
 	if (result || !extent->width || !extent->height || !extent->depth)
 		return cn_runtime_result(result);
-	if (!fits(extent, to))
+	if (!fits(extent, to) || (extent->height > 1 && extent->height > to->ysize))
 		return CN_REFUSE(cudaErrorInvalidValue,
 				 "%zu rows of %zu bytes do not fit layers of %zu rows with a pitch of %zu",
 				 extent->height, extent->width, to->ysize, to->pitch);

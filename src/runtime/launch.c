@@ -266,7 +266,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, c
 						      int blockSize)
 {
 	CUfunction function = NULL;
-	cudaError_t error = enter_occupancy(dynamicSmemSize, "dynamicSmemSize", func, &function);
+	cudaError_t error = enter_occupancy(&function, "dynamicSmemSize", func, &function); /* the kernel comes first */
 
 	if (error)
 		return error;
