@@ -77,6 +77,15 @@ static int take_waiting(void)
 	return -1;
 }
 
+/*
+ * Not by dup3(): what orders this thread and the one that closes the number then is the system's table of descriptors,
+ * which a checker of threads does not see. False: try again.
+ */
+static bool put_in_place(int blank, int descriptor)
+{
+	return syscall(SYS_dup3, blank, descriptor, O_CLOEXEC) >= 0 || (errno != EBUSY && errno != EINTR);
+}
+
 static void *close_slowly(void *argument)
 {
 	struct closer *closer = argument;
@@ -85,8 +94,7 @@ static void *close_slowly(void *argument)
 
 	do {
 		do { /* here it may wait */
-			while (blank >= 0 && dup3(blank, descriptor, O_CLOEXEC) < 0 &&
-			       (errno == EBUSY || errno == EINTR))
+			while (blank >= 0 && !put_in_place(blank, descriptor))
 				continue;
 			atomic_fetch_add(&closer->close_count, 1);
 			if (!keeps_number)
