@@ -2,10 +2,11 @@
 /*
  * Peers: see peer.h.
  *
- * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when
- * that is; and a child forked before would have the descriptor, and hang in exec. So a closing thread puts another
- * descriptor in its place, which closes the old one, and whoever discards it waits until it sees the new one there:
- * for as long as a thread takes to start, and not for the file.
+ * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when that
+ * is; and a child forked before would have the descriptor, and hang in exec. So whoever discards one waits until its
+ * number is free: for as long as a thread takes to start, and not for the file. It must not look at the descriptor for
+ * that. Each call that is given one holds the file meanwhile, and who lets go of a file last is who waits for it. So it
+ * tries to take the number.
  */
 #include "share/peer.h"
 
@@ -30,12 +31,12 @@
 /* ---- Letting go ---- */
 
 enum { WAITING_MAX = 512, UNREAD_MAX = 1024 };
-#define REPLACED_TIMEOUT_NS 1000000000ull
+/* How long is waited until a close has begun: another thread may have the number by then, and it cannot be seen. */
+#define CLOSE_BEGINS_NS 1000000000ull
 
 struct closer {
 	_Atomic bool busy;
 	int descriptor;               /* to begin with */
-	bool keeps_number;            /* of that one: who discarded it closes what was put in its place */
 	_Atomic uint64_t close_count; /* so far */
 };
 
@@ -43,19 +44,7 @@ static struct {
 	struct closer closers[CN_PEER_CLOSINGS_MAX];
 	_Atomic int waiting[WAITING_MAX]; /* descriptors and 1, for the next closer that is free; 0: none */
 	_Atomic unsigned waiting_count;
-	_Atomic int blank; /* and 1: what is put in the place of a descriptor (O_PATH); 0: none yet */
 } closing;
-
-void cn_peer_prepare(void)
-{
-	int none = 0;
-
-	if (atomic_load(&closing.blank))
-		return;
-	int fd = cn_descriptor_raise(open("/", O_PATH | O_CLOEXEC));
-	if (fd >= 0 && !atomic_compare_exchange_strong(&closing.blank, &none, fd + 1))
-		close(fd);
-}
 
 /* Memory files and mere paths have nobody to ask when they are closed. */
 static bool closes_at_once(int descriptor)
@@ -77,29 +66,19 @@ static int take_waiting(void)
 	return -1;
 }
 
-/*
- * Not by dup3(): what orders this thread and the one that closes the number then is the system's table of descriptors,
- * which a checker of threads does not see. False: try again.
- */
-static bool put_in_place(int blank, int descriptor)
-{
-	return syscall(SYS_dup3, blank, descriptor, O_CLOEXEC) >= 0 || (errno != EBUSY && errno != EINTR);
-}
-
 static void *close_slowly(void *argument)
 {
 	struct closer *closer = argument;
-	int descriptor = closer->descriptor, blank = atomic_load(&closing.blank) - 1;
-	bool keeps_number = closer->keeps_number;
+	int descriptor = closer->descriptor;
 
 	do {
-		do { /* here it may wait */
-			while (blank >= 0 && !put_in_place(blank, descriptor))
-				continue;
+		do {
+			/*
+			 * Here it may wait. Not by close(): what orders this thread and one that has the number then is
+			 * the system's table of descriptors, which a checker of threads does not see.
+			 */
+			syscall(SYS_close, descriptor);
 			atomic_fetch_add(&closer->close_count, 1);
-			if (!keeps_number)
-				close(descriptor);
-			keeps_number = false;
 		} while ((descriptor = take_waiting()) >= 0);
 		atomic_store(&closer->busy, false);
 		/* One may have been left waiting just before that. */
@@ -122,14 +101,13 @@ static void leave_waiting(int descriptor)
 }
 
 /* Have a thread close it. NULL: some thread will, later. */
-static struct closer *hand_over(int descriptor, bool keep_number, uint64_t *ret_close_count)
+static struct closer *hand_over(int descriptor, uint64_t *ret_close_count)
 {
 	for (unsigned i = 0; i < CN_PEER_CLOSINGS_MAX; i++) {
 		struct closer *closer = &closing.closers[i];
 		if (atomic_exchange(&closer->busy, true))
 			continue;
 		closer->descriptor = descriptor;
-		closer->keeps_number = keep_number;
 		*ret_close_count = atomic_load(&closer->close_count);
 		if (cn_thread_start(close_slowly, closer))
 			return closer;
@@ -140,9 +118,19 @@ static struct closer *hand_over(int descriptor, bool keep_number, uint64_t *ret_
 	return NULL;
 }
 
+/* Take a number, if it is free, and free it again. `other` is any descriptor of ours. */
+static bool is_free(int descriptor, int other)
+{
+	int got = fcntl(other, F_DUPFD_CLOEXEC, descriptor);
+
+	if (got >= 0)
+		close(got);
+	return got == descriptor;
+}
+
 void cn_peer_discard(int descriptor)
 {
-	uint64_t close_count, deadline_ns;
+	uint64_t close_count;
 
 	if (descriptor < 0)
 		return;
@@ -150,18 +138,14 @@ void cn_peer_discard(int descriptor)
 		close(descriptor);
 		return;
 	}
-	cn_peer_prepare();
-	bool replaced = atomic_load(&closing.blank) != 0; /* else there is nothing to see */
-	struct closer *closer = hand_over(descriptor, replaced, &close_count);
-	if (!closer || !replaced)
-		return;
-	deadline_ns = cn_service_now_ns() + REPLACED_TIMEOUT_NS;
-	while (atomic_load(&closer->close_count) == close_count && !(fcntl(descriptor, F_GETFL) & O_PATH)) {
-		if (cn_service_now_ns() >= deadline_ns)
-			return; /* the number is lost, and no more */
+	int other = cn_descriptor_raise(open("/", O_PATH | O_CLOEXEC)); /* none is left where descriptors are short */
+	const struct closer *closer = hand_over(descriptor, &close_count);
+	uint64_t deadline_ns = cn_service_now_ns() + CLOSE_BEGINS_NS;
+	while (closer && atomic_load(&closer->close_count) == close_count &&
+	       !(other >= 0 && is_free(descriptor, other)) && cn_service_now_ns() < deadline_ns)
 		sched_yield();
-	}
-	close(descriptor);
+	if (other >= 0)
+		close(other);
 }
 
 bool cn_peer_has_waiting(void)
@@ -175,7 +159,7 @@ void cn_peer_try_again(void)
 	int descriptor;
 
 	if (!cn_peer_is_stuck() && (descriptor = take_waiting()) >= 0)
-		hand_over(descriptor, false, &close_count);
+		hand_over(descriptor, &close_count);
 }
 
 bool cn_peer_is_stuck(void)
@@ -227,7 +211,7 @@ void cn_peer_hang_up(int sock)
 
 	/* Nothing can be sent after this, so what has not come by now never will. */
 	if (!shutdown(sock, SHUT_RDWR) && !drain(sock))
-		hand_over(sock, false, &close_count);
+		hand_over(sock, &close_count);
 	else
 		close(sock);
 }

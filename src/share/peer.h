@@ -24,8 +24,6 @@
  */
 enum { CN_PEER_CLOSINGS_MAX = 32 };
 
-/* Have what closing needs before descriptors are short. */
-void cn_peer_prepare(void);
 /* Close a descriptor that came from a peer, and is used by nobody; -1 is none. When this returns, no fork copies it. */
 void cn_peer_discard(int descriptor);
 /* End a connection, or close anything else that is ours. */

@@ -276,7 +276,6 @@ static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_nam
 		return result;
 	sweep(named.directory_fd, looks_max);
 	fill_reserve();
-	cn_peer_prepare();
 	open_prober(); /* whoever shares once keeps what it will need, and no more comes */
 	result = lock_name(named.directory_fd, fabric, named.name, &named.lock_fd);
 	if (result)

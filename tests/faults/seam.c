@@ -420,8 +420,9 @@ static struct timespec hurried_wait(long number, const struct timespec *time)
 static int begin_syscall(struct step *step, long number, bool waits, const void *caller)
 {
 	static const int wait_errors[] = {EINTR}, other_errors[] = {ENOSYS, ENOMEM, EPERM};
+	bool fails = waits || (number != SYS_futex && number != SYS_close);
 
-	return begin(step, SEAM_syscall, waits || number != SYS_futex, waits ? wait_errors : other_errors,
+	return begin(step, SEAM_syscall, fails, waits ? wait_errors : other_errors,
 		     waits ? COUNT(wait_errors) : COUNT(other_errors), caller);
 }
 

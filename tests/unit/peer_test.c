@@ -9,11 +9,6 @@
 
 #include <sys/wait.h>
 
-SETUP
-{
-	cn_peer_prepare(); /* it is kept for good */
-}
-
 /* ---- Letting go -------------------------------------------------------------------------------------------------- */
 
 /* A child forked now, which executes another program, does not wait for anything. */

@@ -22,11 +22,6 @@
 
 enum { DESCRIPTORS_MAX = 253 };
 
-SETUP
-{
-	cn_peer_prepare(); /* it is kept for good */
-}
-
 /* ---- Messages ---- */
 
 TEST(a_message_arrives_with_its_descriptors)
