@@ -55,19 +55,6 @@ static void send_by_hand(int sock, const void *bytes, size_t byte_count, int des
 	ASSERT_EQ((ssize_t)byte_count, sendmsg(sock, &message, MSG_NOSIGNAL));
 }
 
-/* Once a stranger's descriptor was refused, the library keeps one for good, to put in the place of such. */
-SETUP
-{
-	int ends[2], sent = open_something(), descriptor;
-
-	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
-	send_by_hand(ends[0], "not ours", MAGIC_BYTES, sent, 1);
-	ASSERT(cenote_recv_descriptor(ends[1], &descriptor));
-	close(sent);
-	close(ends[0]);
-	close(ends[1]);
-}
-
 /* Receiving fails with this code and this in its sentence, writes nothing, and leaves nothing open. */
 static void expect_refusal(int sock, CUresult code, const char *part)
 {
