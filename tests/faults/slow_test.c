@@ -113,10 +113,13 @@ static unsigned try_call(struct stage *stage, const char *name, unsigned at, boo
 	return line ? hit : 0;
 }
 
-/* With these the system is asked whether an importer lives that holds a deferred block, under the export's lock. */
+/*
+ * With this the system is asked whether an importer lives that holds a deferred block, under the export's lock. It asks
+ * nobody: with a time limit of 0 it does not wait.
+ */
 static bool is_under_lock(const char *name)
 {
-	return !strcmp(name, "fcntl64") || !strcmp(name, "poll");
+	return !strcmp(name, "poll");
 }
 
 /* Goal: nobody but who needs an answer of it waits for the service thread. */

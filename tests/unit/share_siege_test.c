@@ -210,12 +210,55 @@ static void unclosable(struct attacker *attacker)
 		pause();
 }
 
+/* Claims many exports, and says for ever that it has let go of something. */
+static void released_for_ever(struct attacker *attacker)
+{
+	enum { CLAIMED_WORDS = 32 };
+	struct cn_parcel released = parcel_of(CN_MESSAGE_RELEASED, -1);
+	struct cn_ledger *ledger;
+	int sock, fd;
+
+	ASSERT(try_join(attacker, &sock, &ledger, &fd));
+	for (unsigned word = CLAIMED_WORDS; word < 2 * CLAIMED_WORDS; word++)
+		atomic_store(&ledger->held[word], UINT64_MAX);
+	for (unsigned long i = 0;; i++) {
+		struct pollfd wanted = {.fd = sock, .events = POLLOUT};
+		if (cn_wire_send(sock, &released) == EAGAIN)
+			poll(&wanted, 1, -1);
+		if (i == 100)
+			at_work(attacker);
+	}
+}
+
+/* Makes memory in the pool's file, takes it away and makes it again, for ever. */
+static void fill_for_ever(struct attacker *attacker)
+{
+	struct cn_parcel request = parcel_of(CN_MESSAGE_PART, -1), answer;
+	struct cn_ledger *ledger;
+	struct stat status;
+	int sock, fd;
+
+	ASSERT(try_join(attacker, &sock, &ledger, &fd));
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
+	ASSERT_EQ(0, cn_wire_send(sock, &request));
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, cn_wire_receive(sock, &answer));
+	ASSERT_SYS(fstat(answer.descriptors[0], &status));
+	for (;;) { /* of the last part of the range, where nobody else has anything */
+		off_t begin = status.st_size / 8 * 7, bytes = status.st_size - begin;
+		ASSERT_SYS(fallocate(answer.descriptors[0], FALLOC_FL_KEEP_SIZE, begin, bytes));
+		at_work(attacker);
+		ASSERT_SYS(fallocate(answer.descriptors[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, bytes));
+	}
+}
+
 static const struct kind {
 	const char *name;
 	void (*attack)(struct attacker *attacker);
 } kinds[] = {
-	{"flood", flood},      {"questions", ask_for_ever}, {"pinned", pin},
-	{"lingering", linger}, {"unclosable", unclosable},
+	{"flood", flood},           {"questions", ask_for_ever}, {"pinned", pin},
+	{"lingering", linger},      {"unclosable", unclosable},  {"released", released_for_ever},
+	{"filling", fill_for_ever},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
