@@ -31,8 +31,8 @@ SUITE ?=
 PARTS ?=
 QUICK ?=
 
-.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden gpu-test packages \
-	packages-test packages-fuzz packages-bench
+.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden \
+	gpu-test packages packages-test packages-fuzz packages-bench
 
 build: packages $(BUILD)/build.ninja
 	@ninja -C $(BUILD) product

@@ -52,10 +52,10 @@ PROGRAMS = {
     **dict.fromkeys(["command_trace_test", "gpu_command_test", "gpu_entry_test", "share_parts_test"], OWN_DRIVER),
     **dict.fromkeys(["event_forge_test", "follow_test", "queue_test", "reuse_test", "signal_test",
                      "signal_order_test"], HOST_INSIDE),
-    **dict.fromkeys(["handle_test", "launch_test", "per_thread_test", "stream_order_test", "document_2_c_test",
+    **dict.fromkeys(["function_test", "handle_test", "launch_test", "per_thread_test", "stream_order_test", "document_2_c_test",
                      "document_2_cpp_test"], KERNELS_IN_C),
     **dict.fromkeys(["context_test", "copy_test", "edge_test", "event_test", "fabric_port_test",
-                     "fabric_strangers_test",
+                     "fabric_strangers_test", "jit_test",
                      "ipc_memory_limits_test", "ipc_memory_test", "memory_test", "port_memory_test", "port_test",
                      "runtime_memory_test",
                      "runtime_test", "shared_event_test", "stream_test", "vmm_import_test", "vmm_share_test",
@@ -92,6 +92,11 @@ TESTS = {
                          "marks_that_lie", "parts_that_are_none", "requests_out_of_bounds"],
                         "plays the other side with memory files, as the host device has"),
     },
+    "share_siege_test": {
+        "an_exporter_that_never_stops_talking": "the impostor's pool is one of the host device",
+        "an_exporter_goes_on_beside_each_kind": "makes some thirty contexts, and its time is over before",
+    },
+    "limits_test": {"small_files_at_the_start": "the driver itself writes files when it starts, and dies of the limit"},
     "sweep_test": {"dead_names_go_and_live_ones_stay": "names are for handles that are the driver's here"},
 }
 SUITES = ("unit", "processes", "documents", "faults")

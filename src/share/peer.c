@@ -2,11 +2,11 @@
 /*
  * Peers: see peer.h.
  *
- * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when that
- * is; and a child forked before would have the descriptor, and hang in exec. So whoever discards one waits until its
- * number is free: for as long as a thread takes to start, and not for the file. It must not look at the descriptor for
- * that. Each call that is given one holds the file meanwhile, and who lets go of a file last is who waits for it. So it
- * tries to take the number.
+ * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when
+ * that is; and a child forked before would have the descriptor, and hang in exec. So whoever discards one waits until
+ * its number is free: for as long as a thread takes to start, and not for the file. It must not look at the descriptor
+ * for that. Each call that is given one holds the file meanwhile, and who lets go of a file last is who waits for it.
+ * So it tries to take the number.
  */
 #include "share/peer.h"
 
