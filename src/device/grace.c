@@ -27,7 +27,7 @@ static struct {
 	uint64_t wanted; /* the last ticket */
 	_Atomic bool stopping;
 	_Atomic uint32_t running; /* the thread does; changes from 1 to 0 under the lock */
-	void (*function)(void);   /* set once, before the thread is started */
+	void (*_Atomic function)(void);
 } grace;
 
 /* End the period that runs, if it is over, and begin the next one, if a ticket wants it. Locked. */
@@ -66,7 +66,7 @@ static void *watch(void *unused)
 		pause_ns = passed == seen ? 2 * pause_ns : LOOK_NS_MIN;
 		pause_ns = pause_ns < LOOK_NS_MAX ? pause_ns : LOOK_NS_MAX;
 		if (passed != seen && !atomic_load(&grace.stopping))
-			grace.function();
+			atomic_load (&grace.function)();
 		seen = passed;
 		cn_lock(&grace.lock);
 		needed = is_needed_locked(); /* also for tickets that the function has taken */
@@ -80,9 +80,7 @@ static void *watch(void *unused)
 
 void cn_grace_call(void (*function)(void))
 {
-	cn_lock(&grace.lock);
-	grace.function = function;
-	cn_unlock(&grace.lock);
+	atomic_store(&grace.function, function);
 }
 
 void cn_grace_stop(void)
@@ -105,7 +103,7 @@ uint64_t cn_grace_ticket(void)
 	uint64_t ticket = grace.begun + 1;
 	grace.wanted = ticket;
 	advance_locked();
-	bool start = is_needed_locked() && grace.function && !atomic_exchange(&grace.running, 1);
+	bool start = is_needed_locked() && atomic_load(&grace.function) && !atomic_exchange(&grace.running, 1);
 	cn_unlock(&grace.lock);
 	if (start && !cn_thread_start(watch, NULL))
 		atomic_store(&grace.running, 0); /* then the next call looks */

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { PITCH_BYTES_MAX = 512 }; /* a row is rounded up to a multiple of this, at most */
+
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 {
 	CUresult result = cn_runtime_context();
@@ -61,6 +63,8 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent
 	if (!result && __builtin_mul_overflow(extent.height, extent.depth, &row_count))
 		return CN_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory", extent.depth,
 				 extent.height);
+	if (!result && extent.width > SIZE_MAX - PITCH_BYTES_MAX)
+		return CN_REFUSE(cudaErrorInvalidValue, "rows of %zu bytes have no pitch", extent.width);
 	if (!result && extent.width > 0 && row_count > 0)
 		result = cuMemAllocPitch(&pointer, &pitch_bytes, extent.width, row_count, 4);
 	if (!result)

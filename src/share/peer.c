@@ -73,11 +73,7 @@ static void *close_slowly(void *argument)
 
 	do {
 		do {
-			/*
-			 * Here it may wait. Not by close(): what orders this thread and one that has the number then is
-			 * the system's table of descriptors, which a checker of threads does not see.
-			 */
-			syscall(SYS_close, descriptor);
+			close(descriptor); /* here it may wait */
 			atomic_fetch_add(&closer->close_count, 1);
 		} while ((descriptor = take_waiting()) >= 0);
 		atomic_store(&closer->busy, false);
