@@ -677,8 +677,7 @@ CN_EXPORT CUresult cuMemGetInfo(size_t *ret_free, size_t *ret_total)
 
 	if (result)
 		return result;
-	if (atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
-		cn_pools_let_leave(); /* what could be given back is free */
+	cn_pools_let_leave(); /* what could be given back is free */
 	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
 	if (ret_free)
 		*ret_free = used < total ? total - used : 0;
