@@ -210,7 +210,7 @@ static void unclosable(struct attacker *attacker)
 		pause();
 }
 
-/* Claims many exports, and says for ever that it has let go of something. */
+/* Claims exports that nobody else will ever have, and says for ever that it has let go of something. */
 static void released_for_ever(struct attacker *attacker)
 {
 	enum { CLAIMED_WORDS = 32 };
@@ -219,8 +219,8 @@ static void released_for_ever(struct attacker *attacker)
 	int sock, fd;
 
 	ASSERT(try_join(attacker, &sock, &ledger, &fd));
-	for (unsigned word = CLAIMED_WORDS; word < 2 * CLAIMED_WORDS; word++)
-		atomic_store(&ledger->held[word], UINT64_MAX);
+	for (unsigned word = 1; word <= CLAIMED_WORDS; word++)
+		atomic_store(&ledger->held[CN_EXPORT_SLOTS / CN_WORD_SLOTS - word], UINT64_MAX);
 	for (unsigned long i = 0;; i++) {
 		struct pollfd wanted = {.fd = sock, .events = POLLOUT};
 		if (cn_wire_send(sock, &released) == EAGAIN)
