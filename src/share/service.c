@@ -9,6 +9,10 @@
  * A fork is kept out by `gate`: many may make descriptors at the same time, and a fork goes when none does. `lock`
  * guards the list and the jobs, and is held for a few instructions; only a fork holds it longer, so that the child
  * finds the list whole.
+ *
+ * A connection may hold messages that nobody has read, with descriptors that take for ever to close. Who closes it last
+ * waits for them. That must not be the child, where no thread can take the wait: so fork() returns in the parent when
+ * the child has closed what it inherited. The child shows it by closing its end of a pipe.
  */
 #include "share/service.h"
 #include "base/lock.h"
@@ -19,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,12 +34,15 @@
 enum { NOT_STARTED = 0, RUNNING = 1, FORKED = 2 };
 enum { WATCHED = EPOLLIN | EPOLLRDHUP };
 #define TRY_AGAIN_NS 100000000ull
+/* How long fork() waits for a child that does not run, under a debugger say. */
+enum { CHILD_CLOSES_MS = 1000 };
 
 static struct {
 	pthread_mutex_t starting;
 	pthread_rwlock_t gate;
 	_Atomic int state;
 	int epoll_fd, wake_fd; /* for good once it runs */
+	int child_closes[2];   /* during a fork: a pipe, whose writing end the child closes last; -1: none */
 	_Atomic(struct cn_fork_hook *) hooks;
 
 	struct cn_lock lock;
@@ -46,6 +54,7 @@ static struct {
 	.gate = PTHREAD_RWLOCK_INITIALIZER,
 	.epoll_fd = -1,
 	.wake_fd = -1,
+	.child_closes = {-1, -1},
 };
 
 static _Thread_local bool serving; /* this is the service thread */
@@ -309,20 +318,49 @@ static void before_fork(void)
 		if (hook->before)
 			hook->before();
 	cn_lock(&service.lock);
+	if (!service.watches || pipe2(service.child_closes, O_CLOEXEC))
+		service.child_closes[0] = service.child_closes[1] = -1;
+}
+
+static void close_end(int end)
+{
+	if (service.child_closes[end] >= 0)
+		close(service.child_closes[end]);
+	service.child_closes[end] = -1;
+}
+
+/* If fork() has failed there is no other end, and no wait. */
+static void wait_for_child(void)
+{
+	struct pollfd child = {.fd = service.child_closes[0]};
+	uint64_t deadline_ns = cn_service_now_ns() + CHILD_CLOSES_MS * 1000000ull, now_ns;
+
+	close_end(1);
+	if (child.fd < 0)
+		return;
+	while ((now_ns = cn_service_now_ns()) < deadline_ns &&
+	       poll(&child, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) < 0 && errno == EINTR)
+		continue;
+	close_end(0);
 }
 
 static void after_fork_in_parent(void)
 {
+	int fork_errno = errno;
+
+	wait_for_child();
 	cn_unlock(&service.lock);
 	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
 		if (hook->parent)
 			hook->parent();
 	pthread_rwlock_unlock(&service.gate);
 	pthread_mutex_unlock(&service.starting);
+	errno = fork_errno;
 }
 
 static void after_fork_in_child(void)
 {
+	close_end(0);
 	for (struct cn_watch *watch = service.watches; watch; watch = watch->next)
 		if (watch->fd >= 0)
 			close(watch->fd);
@@ -337,6 +375,7 @@ static void after_fork_in_child(void)
 	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
 		if (hook->child)
 			hook->child();
+	close_end(1);
 	/* Made anew: it remembers by which thread it was taken, and this is another. */
 	pthread_rwlock_init(&service.gate, NULL);
 	pthread_mutex_unlock(&service.starting);

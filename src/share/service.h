@@ -8,8 +8,9 @@
  * function that it calls cannot find its watch gone; other threads post a job instead.
  *
  * In a forked child the thread does not exist: what it watched or kept is closed there at once, so that the peers of
- * the parent see the parent's end and nobody else's. A fork waits until the function that the thread runs has
- * returned: whoever has locks to take before a fork uses cn_service_at_fork(), which calls when that is so.
+ * the parent see the parent's end and nobody else's; fork() returns in the parent when that is done. A fork waits until
+ * the function that the thread runs has returned: whoever has locks to take before a fork uses cn_service_at_fork(),
+ * which calls when that is so.
  */
 #ifndef CN_SHARE_SERVICE_H
 #define CN_SHARE_SERVICE_H

@@ -490,6 +490,32 @@ TEST(hooks_are_called_while_the_service_stands_still)
 	expect('l');
 }
 
+/* Goal: when fork() returns, the child has closed its copies: it is never the last to close a stranger's connection. */
+TEST(a_forked_child_has_closed_all_when_fork_returns)
+{
+	for (int i = 0; i < 200; i++) {
+		int ends[2], pipe_ends[2];
+		char byte;
+
+		ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+		ASSERT_SYS(pipe2(pipe_ends, O_CLOEXEC));
+		struct cn_watch keep = {.fd = ends[1]};
+		cn_service_keep(&keep);
+		pid_t child = fork();
+		if (!child) {
+			close(pipe_ends[1]);
+			_exit(read(pipe_ends[0], &byte, 1) == 0 ? 0 : 1);
+		}
+		ASSERT_SYS(close(cn_service_release(&keep)));
+		struct pollfd hang_up = {.fd = ends[0]};
+		ASSERT_EQ(1, poll(&hang_up, 1, 0));
+		ASSERT_SYS(close(pipe_ends[0]));
+		ASSERT_SYS(close(pipe_ends[1]));
+		ASSERT_SYS(close(ends[0]));
+		ASSERT_EQ(0, status_of(child));
+	}
+}
+
 /* Watches one end of a connection, forks, and tells who the child is; the child stays until its pipe is closed. */
 ROLE(forker)
 {
