@@ -98,11 +98,12 @@ def read(root):
     for file in sorted((root / "src").rglob("*.c")):
         text = re.sub(r"/\*.*?\*/", "", file.read_text(), flags=re.S)
         folder = str(file.relative_to(root / "src").parent)
+        area = AREAS.get(folder) or AREAS[folder.split("/")[0]]
         for call in CALL.finditer(text):
             codes, sentences = sentences_of(arguments_of(text, call.end()))
             for sentence in sentences:
                 found[sentence][0].update(codes)
-                found[sentence][1].add(AREAS[folder])
+                found[sentence][1].add(area)
     return found
 
 

@@ -220,7 +220,7 @@ def entry_table(functions):
         + declarations
         + f"\nconst struct cn_entry cn_entries[] = {{\n{rows}}};\n"
         + "const size_t cn_entry_count = sizeof cn_entries / sizeof cn_entries[0];",
-        '"driver/entry.h"')
+        '"driver/common/entry.h"')
 
 
 def own_names(functions):
@@ -230,7 +230,7 @@ def own_names(functions):
 
 
 def slot_names(functions):
-    """The table cn_slot_names of src/driver/gpu.h."""
+    """The table cn_slot_names of src/driver/gpu/gpu.h."""
     rows = ""
     for f in (f for f in functions if f.library == "driver"):
         for s in symbols(f):
@@ -239,7 +239,7 @@ def slot_names(functions):
             rows += f'\t{{"{f.name}", "{s}", {since}, {str(thread).lower()}}},\n'
     return c_file(f"const struct cn_slot_name cn_slot_names[] = {{\n{rows}}};\n"
                   "const size_t cn_slot_count = sizeof cn_slot_names / sizeof cn_slot_names[0];",
-                  '"driver/gpu.h"')
+                  '"driver/gpu/gpu.h"')
 
 
 def versions(functions):

@@ -31,7 +31,7 @@ Call = namedtuple("Call", "library symbols prototype pointers")
 
 CHECKED = ("in", "out", "array", "string")
 KINDS = {"in": True, "out": True, "array": True, "address": False, "self": False, "room": False, "record": False}
-FORMS = ("src/driver/forms.c", "src/driver/forms_narrow.c")
+FORMS = ("src/driver/common/forms.c", "src/driver/common/forms_narrow.c")
 TABLE = re.compile(r"(?<=<!-- made by scripts/generate_pointers.py -->\n).*?(?=<!-- end -->)", re.S)
 
 SAID = {
@@ -147,13 +147,13 @@ def declaration(call, name):
 
 
 def slots(calls):
-    """The rows of src/driver/slots.S."""
+    """The rows of src/driver/common/slots.S."""
     return "".join(f"\tSLOT\t{s}, {'checked' if is_checked(c) else 'own'}_{s}\n"
                    for c in calls if c.library == "driver" for s in c.symbols)
 
 
 def driver(calls):
-    """The checks before the driver's functions, and cn_behind of src/driver/gpu.h."""
+    """The checks before the driver's functions, and cn_behind of src/driver/gpu/gpu.h."""
     body, rows = "", ""
     for call in (c for c in calls if c.library == "driver"):
         for symbol in call.symbols:
@@ -167,7 +167,7 @@ def driver(calls):
             rows += f"\t(void *)own_{symbol},\n"
     return c_file('#if CN_HAS_JUMPS\n#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + body
                   + f"void *cn_behind[] = {{\n{rows}}};\n#else\nvoid *cn_behind[1];\n#endif",
-                  '"base/guard.h"', '"base/jump.h"', '"driver/gpu.h"')
+                  '"base/guard.h"', '"base/jump.h"', '"driver/gpu/gpu.h"')
 
 
 def runtime(calls):
@@ -209,10 +209,10 @@ def call_rows(calls, root, library, prefix, checked_prefix):
 
 
 def driver_calls(calls, root):
-    """The table cn_driver_calls of src/driver/entry.h: the driver's functions, and Cenote's own."""
+    """The table cn_driver_calls of src/driver/common/entry.h: the driver's functions, and Cenote's own."""
     rows = call_rows(calls, root, "driver", "own_", "checked_")
     return call_table("cn_driver_calls", rows + [(c.symbols[0], c.symbols[0]) for c in calls if c.library == "cenote"],
-                      "driver/entry.h")
+                      "driver/common/entry.h")
 
 
 def runtime_calls(calls, root):

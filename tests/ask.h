@@ -6,8 +6,8 @@
 #define CENOTE_TESTS_ASK_H
 
 #include "base/error.h"
-#include "share/peer.h"
-#include "share/service.h"
+#include "share/peer/peer.h"
+#include "share/peer/service.h"
 
 /* 0, or errno. Nothing else may come than the answer. */
 static inline int try_ask(int sock, const struct cn_parcel *request, struct cn_parcel *ret_reply)

@@ -4,7 +4,7 @@
  */
 #include "device/device.h"
 
-#include "device/cuda/library.h"
+#include "device/cuda/cuda_library.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,8 +17,8 @@
  *
  * One kind of device a process. The host device is in host/; the cuda device implements the same table.
  */
-#ifndef CN_DEVICE_H
-#define CN_DEVICE_H
+#ifndef CN_DEVICE_DEVICE_H
+#define CN_DEVICE_DEVICE_H
 
 #include "base/error.h"
 #include "base/lock.h"

@@ -5,7 +5,7 @@
 #include "dropin/missing.h"
 
 #include "base/error.h"
-#include "driver/gpu.h"
+#include "driver/gpu/gpu.h"
 
 int cenote_report_missing(const char *name)
 {

@@ -9,7 +9,7 @@
  *
  * Locks: a cache's before the pool's. None is held while a thread waits or the system is asked for memory.
  */
-#include "pool/internal.h"
+#include "pool/pool_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  * before ended, by walking: the caller carries that place from one call to the next. It may come back changed, or from
  * a stranger, so it is looked at before it is believed: any record that describes something leads on to those above it.
  */
-#include "pool/internal.h"
+#include "pool/pool_internal.h"
 
 enum { LOOKS_MAX = CN_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
 

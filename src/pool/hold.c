@@ -7,7 +7,7 @@
  * from any thread at any time, so it takes no lock: the block is put on a list that only grows, and whoever next needs
  * memory, or looks at the pool, takes the whole list in.
  */
-#include "pool/internal.h"
+#include "pool/pool_internal.h"
 
 static struct cn_block *find(const void *address, struct cn_pool **ret_pool, uint32_t *ret_index)
 {

@@ -10,7 +10,7 @@
  * it, or is told that the pool is gone. Nothing is counted for that on the way through an allocation: records of pools
  * and caches are never freed, and `dying` is looked at under the lock of the cache; see is_over().
  */
-#include "pool/internal.h"
+#include "pool/pool_internal.h"
 
 #include "device/grace.h"
 

@@ -17,8 +17,8 @@
  * The pool knows nothing of handles, contexts, access rights or other processes: that is for the layers above.
  * All functions may be called by any thread.
  */
-#ifndef CN_POOL_H
-#define CN_POOL_H
+#ifndef CN_POOL_POOL_H
+#define CN_POOL_POOL_H
 
 #include "device/device.h"
 

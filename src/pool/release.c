@@ -8,7 +8,7 @@
  * passed: at once if nothing was under way, else with a later call. Until then it counts as reserved, and an allocation
  * that finds nothing else takes it back.
  */
-#include "pool/internal.h"
+#include "pool/pool_internal.h"
 
 #include "device/grace.h"
 

@@ -7,7 +7,7 @@
 #include "seam.h"
 
 #include "base/error.h"
-#include "device/cuda/library.h"
+#include "device/cuda/cuda_library.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

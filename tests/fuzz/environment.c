@@ -8,7 +8,7 @@
 #include "fuzz.h"
 
 #include "device/device.h"
-#include "share/imex.h"
+#include "share/port/imex.h"
 
 #include <errno.h>
 #include <stdio.h>

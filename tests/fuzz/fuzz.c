@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "share/service.h"
+#include "share/peer/service.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -15,7 +15,7 @@
 #define CENOTE_TESTS_FUZZ_H
 
 #include "cenote/cenote.h"
-#include "share/wire.h"
+#include "share/wire/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "driver/image.h"
+#include "driver/host/image.h"
 
 #include <elf.h>
 #include <string.h>

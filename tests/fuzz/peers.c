@@ -5,8 +5,8 @@
 #include "fuzz.h"
 
 #include "base/segment.h"
-#include "share/control.h"
-#include "share/port_internal.h"
+#include "share/pool/control.h"
+#include "share/port/port_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

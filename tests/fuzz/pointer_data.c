@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "share/control.h"
+#include "share/pool/control.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/segment.h"
-#include "share/control.h"
+#include "share/pool/control.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "fuzz.h"
 
 #include "base/segment.h"
-#include "share/control.h"
+#include "share/pool/control.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  */
 #include "port.h"
 
-#include "driver/driver.h"
-#include "share/imex.h"
+#include "driver/common/driver.h"
+#include "share/port/imex.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

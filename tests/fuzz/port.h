@@ -10,7 +10,7 @@
 
 #include "fuzz.h"
 
-#include "share/port_internal.h"
+#include "share/port/port_internal.h"
 
 extern struct fuzz_server fuzz_port, fuzz_fabric_port;
 

@@ -10,9 +10,9 @@
 #include "../ask.h"
 #include "fuzz.h"
 
-#include "share/fabric.h"
-#include "share/port_internal.h"
-#include "share/report.h"
+#include "share/port/fabric.h"
+#include "share/port/port_internal.h"
+#include "share/port/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include "fuzz.h"
 
 #include "base/segment.h"
-#include "share/control.h"
+#include "share/pool/control.h"
 
 #include <fcntl.h>
 #include <pthread.h>

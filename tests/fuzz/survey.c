@@ -7,8 +7,8 @@
  */
 #include "call_command.h"
 
-#include "share/port_internal.h"
-#include "share/report.h"
+#include "share/port/port_internal.h"
+#include "share/port/report.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events between processes: the ring of numbered cells (src/device/host/signal.c), and who tells of a death (event.c).
+ * Events between processes: the ring of numbered cells (src/device/host/host_signal.c), and who tells of a death (event.c).
  *
  * Process 0 has made the event, 1 and 2 have opened it. 0 and 1 record it, in streams that come to the records in any
  * order, fail before, or hang for ever; 2 waits. Each record, cell and number is as in C, with a small ring. All loads,

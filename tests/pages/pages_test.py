@@ -145,7 +145,7 @@ class Pages:
 
     def protocol_has_all_messages(self):
         """No kind of message is left out."""
-        kinds = set(re.findall(r"\bCN_MESSAGE_\w+", (self.root / "src/share/wire.h").read_text()))
+        kinds = set(re.findall(r"\bCN_MESSAGE_\w+", (self.root / "src/share/wire/wire.h").read_text()))
         named = set(re.findall(r"`(CN_MESSAGE_\w+)`", self.page("protocol.md")))
         assert kinds == named and kinds, kinds ^ named
 

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "device/cuda/library.h"
-#include "device/cuda/stream.h"
+#include "device/cuda/cuda_library.h"
+#include "device/cuda/cuda_stream.h"
 #include "harness.h"
 
 /* DRIVER(cuStreamCreate)(&stream, 0): the driver's own, as the headers have it; CUDA 13.0 has some other forms, too. */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "cuda.h"
-#include "device/cuda/internal.h"
+#include "device/cuda/cuda_internal.h"
 #include "pool/pool.h"
 
 #define CHUNK  ((size_t)32 << 20)

@@ -5,7 +5,7 @@
 #include <dirent.h>
 
 #include "cuda_stream.h"
-#include "device/cuda/internal.h"
+#include "device/cuda/cuda_internal.h"
 
 static CUcontext primary;
 

@@ -3,7 +3,7 @@
  * Streams of a driver's as the cuda device sees them: how they are found, their numbers and marks, who follows whom.
  */
 #include "cuda_stream.h"
-#include "driver/gpu.h"
+#include "driver/gpu/gpu.h"
 
 SETUP
 {

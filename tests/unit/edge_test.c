@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "cenote/cenote.h"
-#include "driver/kernel.h"
+#include "driver/host/kernel.h"
 #include "gate.h"
 #include "runtime/runtime.h"
 

@@ -6,8 +6,8 @@
 #define CENOTE_TESTS_FABRIC_PORT_H
 
 #include "harness.h"
-#include "share/fabric.h"
-#include "share/port_internal.h"
+#include "share/port/fabric.h"
+#include "share/port/port_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * send what nobody can get rid of.
  */
 #include "fabric_port.h"
-#include "share/service.h"
+#include "share/peer/service.h"
 
 #include <netinet/in.h>
 #include <signal.h>

@@ -9,7 +9,7 @@
  */
 #include <pthread.h>
 
-#include "driver/driver.h"
+#include "driver/common/driver.h"
 #include "gate.h"
 
 enum {

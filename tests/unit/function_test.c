@@ -5,7 +5,7 @@
  */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* CUDA has no more use for some of these */
 
-#include "driver/kernel.h"
+#include "driver/host/kernel.h"
 #include "runtime.h"
 
 #include "cenote/cudaProfiler.h"

@@ -8,8 +8,8 @@
 
 #include "cenote/cenote.h"
 #include "cuda.h"
-#include "driver/gpu.h"
-#include "driver/pool.h"
+#include "driver/common/mempool.h"
+#include "driver/gpu/gpu.h"
 #include "gate.h"
 
 enum { MIB = 1 << 20, CHUNK = 32 * MIB };

@@ -4,9 +4,9 @@
  *
  * The driver is the tests' own (tests/driver).
  */
-#include "device/cuda/cache.h"
-#include "device/cuda/library.h"
-#include "driver/gpu.h"
+#include "device/cuda/cuda_cache.h"
+#include "device/cuda/cuda_library.h"
+#include "driver/gpu/gpu.h"
 #include "gpu_driver.h"
 #include "harness.h"
 

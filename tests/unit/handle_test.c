@@ -2,7 +2,7 @@
 /*
  * Handles as a program sees them: numbers that it may store in a signed integer, and in which it may use the low bits.
  */
-#include "driver/kernel.h"
+#include "driver/host/kernel.h"
 #include "share.h"
 #include "vmm.h"
 

@@ -3,7 +3,7 @@
  * IMEX channels: which files are channels, who holds one, and what shows it to others.
  */
 #include "harness.h"
-#include "share/imex.h"
+#include "share/port/imex.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

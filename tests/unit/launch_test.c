@@ -4,8 +4,8 @@
  */
 #include "harness.h"
 
-#include "driver/entry.h"
-#include "driver/kernel.h"
+#include "driver/common/entry.h"
+#include "driver/host/kernel.h"
 
 #include <dlfcn.h>
 #include <elf.h>

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "cenote/cenote.h"
-#include "driver/memory.h"
+#include "driver/host/memory.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

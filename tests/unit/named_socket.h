@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "share/wire.h"
+#include "share/wire/wire.h"
 
 static inline void end_named(const struct cn_named_socket *named)
 {

@@ -4,8 +4,8 @@
  */
 #include "hostile.h"
 
-#include "share/peer.h"
-#include "share/service.h"
+#include "share/peer/peer.h"
+#include "share/peer/service.h"
 
 #include <sys/wait.h>
 

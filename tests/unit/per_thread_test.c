@@ -5,7 +5,7 @@
  */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 
-#include "driver/kernel.h"
+#include "driver/host/kernel.h"
 #include "harness.h"
 
 #include "cenote/cuda_runtime_api.h"

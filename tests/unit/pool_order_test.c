@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 #include "cenote/cenote.h"
-#include "driver/gpu.h"
+#include "driver/gpu/gpu.h"
 #include "gate.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include "../ask.h"
 #include "harness.h"
 #include "named_socket.h"
-#include "share/port_internal.h"
+#include "share/port/port_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 #include "share_fake.h"
 
 #include "pool/pool.h"
-#include "share/port_internal.h"
-#include "share/survey.h"
+#include "share/port/port_internal.h"
+#include "share/port/survey.h"
 
 #include <sys/wait.h>
 

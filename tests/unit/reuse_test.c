@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cenote/cenote.h"
-#include "driver/memory.h"
+#include "driver/host/memory.h"
 #include "gate.h"
 
 enum { BYTES = 4096, OTHERS_MAX = 16 };

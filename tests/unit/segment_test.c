@@ -6,7 +6,7 @@
 #include "base/segment.h"
 #include "cenote/cenote.h"
 #include "harness.h"
-#include "share/wire.h"
+#include "share/wire/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "base/lock.h"
 #include "harness.h"
-#include "share/service.h"
+#include "share/peer/service.h"
 
 #include <errno.h>
 #include <fcntl.h>

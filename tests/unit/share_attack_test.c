@@ -8,7 +8,7 @@
  */
 #include "share_fake.h"
 
-#include "share/internal.h"
+#include "share/pool/export_internal.h"
 
 #include <sys/stat.h>
 

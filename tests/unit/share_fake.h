@@ -10,10 +10,10 @@
 #include "../share.h"
 
 #include "base/segment.h"
-#include "share/control.h"
-#include "share/export.h"
-#include "share/mark.h"
-#include "share/wire.h"
+#include "share/pool/control.h"
+#include "share/pool/export.h"
+#include "share/pool/pool_location.h"
+#include "share/wire/wire.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #include "named_socket.h"
 #include "share_fake.h"
 
-#include "share/export.h"
+#include "share/pool/export.h"
 
 #include <dirent.h>
 #include <sys/resource.h>

@@ -7,7 +7,7 @@
  */
 #include "share_fake.h"
 
-#include "share/internal.h"
+#include "share/pool/export_internal.h"
 
 enum {
 	IMPORTERS = 40,

@@ -5,9 +5,9 @@
 #include "../share.h"
 
 #include "base/descriptor.h"
-#include "driver/driver.h"
-#include "share/mark.h"
-#include "share/wire.h"
+#include "driver/common/driver.h"
+#include "share/pool/pool_location.h"
+#include "share/wire/wire.h"
 
 #include <sys/mman.h>
 

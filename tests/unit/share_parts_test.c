@@ -9,8 +9,8 @@
 #include "parts_device.h"
 #include "share_fake.h"
 
-#include "driver/pool.h"
-#include "share/internal.h"
+#include "driver/common/mempool.h"
+#include "share/pool/export_internal.h"
 
 #include <sys/wait.h>
 

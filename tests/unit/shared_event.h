@@ -6,7 +6,7 @@
 #define CENOTE_TESTS_UNIT_SHARED_EVENT_H
 
 #include "harness.h"
-#include "share/port_internal.h"
+#include "share/port/port_internal.h"
 
 #include <sched.h>
 

@@ -6,7 +6,7 @@
 #include "../sockets.h"
 #include "harness.h"
 #include "named_socket.h"
-#include "share/wire.h"
+#include "share/wire/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

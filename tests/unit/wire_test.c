@@ -6,7 +6,7 @@
 #include "../ask.h"
 #include "../sockets.h"
 #include "harness.h"
-#include "share/wire.h"
+#include "share/wire/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

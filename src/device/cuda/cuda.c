@@ -4,7 +4,7 @@
  * programs reach it without us, so what has to do with running operations, with memory outside of pools and with
  * signals is not here.
  */
-#include "device/cuda/internal.h"
+#include "device/cuda/cuda_internal.h"
 
 #include "base/check.h"
 #include "device/grace.h"
@@ -19,7 +19,7 @@ int cn_cuda_device_count;
 
 /*
  * The same number in every process: what the machine calls a device does not depend on what a process may see. It has
- * as many bits as a pool's descriptor can say (share/mark.h).
+ * as many bits as a pool's descriptor can say (share/pool/pool_location.h).
  */
 static int number_of(const CUuuid *uuid)
 {

@@ -2,8 +2,8 @@
 /*
  * What the files of the host device know of each other. Nobody outside this folder includes it.
  */
-#ifndef CN_DEVICE_HOST_H
-#define CN_DEVICE_HOST_H
+#ifndef CN_DEVICE_HOST_HOST_H
+#define CN_DEVICE_HOST_HOST_H
 
 #include "device/device.h"
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Grace periods of the cuda device: a period is an event of each context whose streams are known, recorded behind all
+ * that the context was given so far (cuCtxRecordEvent). No stream waits for it.
+ *
+ * A period does not begin while a stream is being captured, since the event would end the capture, nor while a context
+ * may be about to end. A context that has failed runs nothing any more. A driver before CUDA 12.5 has no such events:
+ * there a period is over at once.
+ */
+#include "device/cuda/cuda_internal.h"
+
+enum { IDLE_NS = 30000 }; /* a GPU with nothing to do says so within this time */
+
+/* Context's `asking` held. */
+static void drop(struct cn_cuda_context *context)
+{
+	if (context->grace)
+		cn_cuda_give_event(context, context->grace);
+	context->grace = NULL;
+}
+
+static bool is_ending(struct cn_cuda_context *context)
+{
+	return atomic_load(&context->ending);
+}
+
+/* False: not now. */
+static bool begin(struct cn_cuda_context *context)
+{
+	struct cn_cuda_mark mark = {NULL, 0};
+	CUresult result = CUDA_ERROR_NOT_READY;
+
+	cn_lock(&context->asking);
+	if (!atomic_load(&context->handle)) { /* over: `grace` went with it */
+		result = CUDA_SUCCESS;
+	} else if (!is_ending(context)) {
+		drop(context); /* of a beginning that did not come about */
+		result = cn_cuda_record_context(context, NULL, &mark);
+		context->grace = mark.event;
+	}
+	cn_unlock(&context->asking);
+	return !result || cn_cuda_is_the_end(result);
+}
+
+static bool is_over(struct cn_cuda_context *context)
+{
+	CUresult result = CUDA_ERROR_NOT_READY;
+	struct cn_cuda_stay stay;
+
+	cn_lock(&context->asking);
+	if (!context->grace) {
+		result = CUDA_SUCCESS;
+	} else if (!is_ending(context) && cn_cuda_enter(&stay, NULL)) {
+		result = cn_cuda.cuEventQuery(context->grace);
+		cn_cuda_leave(&stay);
+		if (!result)
+			drop(context);
+		else if (cn_cuda_is_the_end(result))
+			context->grace = NULL;
+	}
+	cn_unlock(&context->asking);
+	return !result || cn_cuda_is_the_end(result);
+}
+
+bool cn_cuda_grace_begin(void)
+{
+	if (!cn_cuda_record_all)
+		return true;
+	for (struct cn_cuda_context *context = cn_cuda_contexts(); context; context = context->next)
+		if (!begin(context))
+			return false;
+	/* Then who trims or destroys a pool of an idle GPU finds it done on return. */
+	uint64_t until_ns = cn_cuda_time_ns() + IDLE_NS;
+	while (!cn_cuda_grace_is_over() && cn_cuda_time_ns() < until_ns)
+		cn_cpu_relax();
+	return true;
+}
+
+bool cn_cuda_grace_is_over(void)
+{
+	for (struct cn_cuda_context *context = cn_cuda_contexts(); context; context = context->next)
+		if (!is_over(context))
+			return false;
+	return true;
+}

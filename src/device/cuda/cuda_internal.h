@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the cuda device know of each other. Nobody outside this folder includes it.
+ *
+ * stream.c finds streams and sees them come and go, and context.c contexts; mark.c asks the driver how far they are;
+ * follow.c knows who waits for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the
+ * memory, and kept.c the descriptors of it.
+ *
+ * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two
+ * streams, the one at the lower address first); then the table's, or that of a stream's notes, or that of what it
+ * follows. None is held while a note runs.
+ */
+#ifndef CN_DEVICE_CUDA_CUDA_INTERNAL_H
+#define CN_DEVICE_CUDA_CUDA_INTERNAL_H
+
+#include "device/cuda/cuda_library.h"
+#include "device/cuda/cuda_stream.h"
+
+enum {
+	CN_CUDA_MARKS_MAX = 8,     /* of a stream, that are not known to be done */
+	CN_CUDA_EVENTS_MAX = 64,   /* of a context, kept for marks to come */
+	CN_CUDA_FOLLOWED_MAX = 64, /* entries of a stream */
+};
+
+enum cn_cuda_kind { CN_CUDA_ORDINARY, CN_CUDA_LEGACY, CN_CUDA_PER_THREAD };
+
+enum cn_cuda_state {
+	CN_CUDA_SPARE, /* nobody's: another stream may have the record */
+	CN_CUDA_LIVE,
+	CN_CUDA_DYING, /* the stream is gone, and its last mark covers all of it */
+	CN_CUDA_LOST,  /* it is gone, and only a wait for its whole context will tell that it is over */
+};
+
+struct cn_cuda_mark {
+	CUevent event;
+	uint64_t number;
+};
+
+struct cn_cuda_note {
+	struct cn_cuda_note *next;
+	uint64_t at; /* due when the queue has completed this */
+	void (*function)(void *object, uint64_t number);
+	void *object;
+	uint64_t number;
+};
+
+/* Records of contexts and of their streams are used again, never freed. A stream's record stays with its context's. */
+struct cn_cuda_context {
+	struct cn_cuda_context *next; /* of all; the list only grows */
+	_Atomic(CUcontext) handle;    /* NULL: nobody's */
+	struct cn_device *device;
+	_Atomic uint64_t life;   /* which context of this handle; 0: it is over. Changes under the table's lock */
+	_Atomic uint32_t ending; /* by so many calls: see cn_cuda_context_ending() */
+	_Atomic(struct cn_cuda_stream *) streams; /* all records; the list only grows */
+	struct cn_cuda_stream *legacy;            /* these are guarded by the table's lock */
+	struct cn_cuda_stream *spare;
+	struct cn_cuda_stream *dying, **dying_end; /* oldest first */
+	struct cn_lock asking;                     /* held while the driver is asked about all of it; guards `grace` */
+	CUevent grace;       /* what was under way at the last cn_cuda_grace_begin(); NULL: done */
+	struct cn_lock lock; /* of the events */
+	CUevent events[CN_CUDA_EVENTS_MAX];
+	unsigned event_count;
+};
+
+struct cn_cuda_stream {
+	/*
+	 * `submitted` counts the spans that have ended: the open one has the next number. The queue's own lock is not
+	 * used; the one below is for the driver.
+	 */
+	struct cn_queue queue;
+	_Atomic uint64_t taken;     /* the highest number that somebody was given */
+	_Atomic uint64_t wanted_ns; /* since when its own thread is to mark it for others; 0: it is not */
+	struct cn_cuda_context *context;
+	struct cn_cuda_stream *next; /* of the context's */
+
+	struct cn_lock lock;   /* guards what follows */
+	_Atomic int state;     /* enum cn_cuda_state; is read without the lock as well */
+	_Atomic int kind;      /* enum cn_cuda_kind; the same */
+	_Atomic bool blocking; /* ordered with the context's legacy stream; the same */
+	CUstream handle;
+	bool spoilt;                                  /* the driver will not say any more how far it is */
+	_Atomic uint64_t thread;                      /* whose per-thread stream it is; 0: nobody's */
+	uint64_t final;                               /* of one that is gone: all that was ever given out */
+	struct cn_cuda_mark marks[CN_CUDA_MARKS_MAX]; /* oldest first */
+	unsigned mark_count;
+	struct cn_cuda_mark wide;    /* of the whole context, where the stream cannot be named; no event: none */
+	_Atomic uint64_t pending_ns; /* when the driver was asked last and there was something to wait for */
+
+	struct cn_cuda_stream *next_in_list; /* of spare or dying ones; this and the next are the table's to guard */
+	bool in_hand;                        /* a thread has it, to open it or to look at it: it is in no list */
+	struct cn_cuda_stream *next_noted;
+
+	struct cn_quick_lock note_lock; /* guards what follows */
+	bool listed;                    /* among those that the notes' thread looks at */
+	struct cn_cuda_note *first_note, *last_note;
+	struct cn_cuda_note *spare_note; /* records for notes to come */
+	unsigned spare_note_count;
+	_Atomic uint64_t given; /* how many notes there ever were; this and the next two are read without the lock */
+	_Atomic uint64_t first_due;        /* the `at` of the first note; UINT64_MAX: there is none */
+	_Atomic uint32_t running;          /* threads that run notes of this queue */
+	uint64_t given_seen, held_back_ns; /* the notes' thread's own: see is_still_giving() */
+
+	struct cn_quick_lock followed_lock;                /* guards what follows; the last two are read without it */
+	struct cn_followed followed[CN_CUDA_FOLLOWED_MAX]; /* a ring; `followed_last` entries were ever made */
+	_Atomic uint64_t followed_last;
+	_Atomic uint64_t outside_first, outside_until; /* see cn_cuda_waits_outside() */
+};
+
+static inline struct cn_cuda_stream *cn_cuda_stream_of(struct cn_queue *queue)
+{
+	return (struct cn_cuda_stream *)queue;
+}
+
+static inline bool cn_cuda_try_lock(struct cn_lock *lock)
+{
+	uint32_t unlocked = 0;
+
+	return atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+uint64_t cn_cuda_time_ns(void);
+
+/* ---- cuda.c ---- */
+
+extern struct cn_device *cn_cuda_devices; /* those that init() found */
+extern int cn_cuda_device_count;
+
+/* ---- context.c ---- */
+
+/* NULL: it has no record. Table locked. */
+struct cn_cuda_context *cn_cuda_context_find_locked(CUcontext handle);
+/* The record of a context, which is made if there is none, and its life. May wait: see cn_cuda_context_ending(). */
+CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_context, uint64_t *ret_life);
+/* All records, also of contexts that are over. NULL: there has never been one. */
+struct cn_cuda_context *cn_cuda_contexts(void);
+
+/* ---- stream.c ---- */
+
+extern struct cn_lock cn_cuda_table_lock;
+/* A stream's handle leads nowhere any more, unless it is another's by now. */
+void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream);
+
+/* This thread, among all that ever used a per-thread stream. */
+uint64_t cn_cuda_thread(void);
+
+/* ---- mark.c ---- */
+
+/* As cn_cuda_point_now(), and calls nobody. */
+CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point);
+
+/* A stay in the driver: what it forbids while a stream is captured is allowed, and a context may be current. */
+struct cn_cuda_stay {
+	CUstreamCaptureMode mode;
+	bool moded, pushed;
+};
+/* `context` NULL: whichever is current will do. False: the context cannot be made current, and nothing has changed. */
+bool cn_cuda_enter(struct cn_cuda_stay *stay, CUcontext context);
+void cn_cuda_leave(struct cn_cuda_stay *stay);
+
+/* May the driver be asked about the stream? Stream locked. */
+bool cn_cuda_is_usable(const struct cn_cuda_stream *stream);
+/* Look which marks are done. What the driver said of the last one it was asked about. Stream locked. */
+CUresult cn_cuda_update(struct cn_cuda_stream *stream);
+/*
+ * A mark that covers a number: one that is there, or a new one. NULL: none can be made now. Stream locked; the event is
+ * good until it is not.
+ */
+CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number);
+/*
+ * See to it that cn_cuda_update() will tell when all up to the number has happened, without a wait in any stream of the
+ * program's that can be done without. False: there is no way now. Stream locked.
+ */
+bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number);
+/* Will the marks that are there tell that all up to the number has happened? Stream locked. */
+bool cn_cuda_is_covered(struct cn_cuda_stream *stream, uint64_t number);
+/*
+ * Record an event of all that a context was given so far; `queue`, if not NULL, has its open span ended just before.
+ * CUDA_ERROR_NOT_READY: not now. The context stays meanwhile, and the driver has such events (cn_cuda_record_all).
+ */
+CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue, struct cn_cuda_mark *ret_mark);
+void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event); /* for a mark to come */
+/*
+ * Has the context failed, or is the driver no more? Then whether work is still under way nobody can say, until the
+ * context is destroyed. Any other answer that says nothing, such as that to a host function, is one of this moment.
+ */
+bool cn_cuda_is_the_end(CUresult result);
+void cn_cuda_drop_marks(struct cn_cuda_stream *stream); /* the context is gone, and its events with it */
+/* All up to the number has happened. */
+void cn_cuda_complete(struct cn_cuda_stream *stream, uint64_t number);
+/* The highest number that anybody may wait for. */
+uint64_t cn_cuda_needed(struct cn_cuda_stream *stream);
+/* Wait for all of the stream's context, where there is no other way left. Stream locked. */
+void cn_cuda_wait_for_context(struct cn_cuda_stream *stream);
+
+/* ---- follow.c ---- */
+
+/* A record begins anew, for another stream. */
+void cn_cuda_follow_open(struct cn_cuda_stream *stream);
+
+/*
+ * A point of the legacy stream stands for the blocking streams' work too. But it is an operation that makes them wait
+ * for each other, and a free is none to the driver: only a mark behind it is. So this is the point of the legacy stream
+ * that the last answer of cn_cuda_queue_follows() in this thread relies on; who makes use of the answer calls
+ * cn_cuda_point_now() without wanting the point, and there the mark is made.
+ */
+extern _Thread_local struct cn_point cn_cuda_relied_on __attribute__((tls_model("initial-exec")));
+
+/* ---- notes.c ---- */
+
+CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struct cn_operation *operation,
+		      struct cn_point *ret_point);
+/* Run what is due. */
+void cn_cuda_run_notes(struct cn_cuda_stream *stream);
+bool cn_cuda_has_notes(struct cn_cuda_stream *stream);
+/* From now on no note is run: the process ends. Returns when the notes' thread is out of the driver. */
+void cn_cuda_stop_notes(void);
+
+/* ---- grace.c ---- */
+
+bool cn_cuda_grace_begin(void);
+bool cn_cuda_grace_is_over(void);
+
+/* ---- access.c: rights to mapped memory ---- */
+
+/* Addresses and what is known of the memory there. */
+struct cn_cuda_span {
+	CUdeviceptr start;
+	size_t bytes;
+};
+/*
+ * Give `users` rights to the memory there, and take them from those of `before` that are not among them. `location` is
+ * the memory's own. All or nothing.
+ */
+CUresult cn_cuda_allow(struct cn_cuda_span span, CUmemLocation location, struct cn_users before, struct cn_users users);
+
+/* ---- kept.c ---- */
+
+/* When the device is set up: before the service's thread, whose own handlers of fork() must come first. */
+void cn_cuda_keep_open(void);
+/* A chunk's descriptor, which stays open until cn_cuda_let_go() closes it. False: there are enough. */
+bool cn_cuda_keep(int fd);
+void cn_cuda_let_go(int fd);
+
+/* ---- arena.c, view.c ---- */
+
+CUresult cn_cuda_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
+			      struct cn_arena **ret_arena, void **ret_base);
+void cn_cuda_arena_free(struct cn_arena *arena);
+CUresult cn_cuda_arena_allow(struct cn_arena *arena, struct cn_users users);
+CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes);
+void cn_cuda_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes);
+size_t cn_cuda_arena_reclaim(struct cn_arena *arena, size_t offset);
+CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part);
+uint64_t cn_cuda_arena_serial(const struct cn_arena *arena, size_t offset, size_t *ret_end);
+void cn_cuda_arena_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object);
+
+CUresult cn_cuda_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
+CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part);
+void cn_cuda_view_unmap(struct cn_view *view, size_t offset, size_t bytes);
+CUresult cn_cuda_view_allow(struct cn_view *view, struct cn_users users);
+void cn_cuda_view_free(struct cn_view *view);
+CUresult cn_cuda_physical_import(int fd, struct cn_physical **ret_physical);
+void cn_cuda_physical_free(struct cn_physical *physical);
+
+#endif

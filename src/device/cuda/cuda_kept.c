@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors of chunks, kept for the next process that asks.
+ *
+ * To make a descriptor takes the driver most of a millisecond, and so does closing the last one of a chunk; a copy of
+ * one that is there is a system call. So the first few that others asked for stay open as long as their chunk is there.
+ * Of a large pool, not all of them can: a process may not have so many.
+ *
+ * A forked child would hold the memory with them. A fork waits while one is being made or closed, and the child closes
+ * what it has been given.
+ */
+#include "device/cuda/cuda_internal.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { KEPT_MAX = 64 }; /* of the 1,024 that most processes may have */
+
+static struct {
+	bool watches_forks;
+	struct cn_lock lock;
+	int fds[KEPT_MAX]; /* 0: none */
+} kept;
+
+static void before_fork(void)
+{
+	cn_lock(&kept.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	cn_unlock(&kept.lock);
+}
+
+static void after_fork_in_child(void)
+{
+	for (unsigned i = 0; i < KEPT_MAX; i++)
+		if (kept.fds[i]) {
+			close(kept.fds[i]);
+			kept.fds[i] = 0; /* a child of the child must not close what has the number then */
+		}
+	cn_unlock(&kept.lock);
+}
+
+void cn_cuda_keep_open(void)
+{
+	if (!kept.watches_forks)
+		kept.watches_forks = !pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+bool cn_cuda_keep(int fd)
+{
+	unsigned i = 0;
+
+	if (!kept.watches_forks)
+		return false;
+	cn_lock(&kept.lock);
+	while (i < KEPT_MAX && kept.fds[i])
+		i++;
+	if (i < KEPT_MAX)
+		kept.fds[i] = fd;
+	cn_unlock(&kept.lock);
+	return i < KEPT_MAX;
+}
+
+void cn_cuda_let_go(int fd)
+{
+	cn_lock(&kept.lock);
+	for (unsigned i = 0; i < KEPT_MAX; i++)
+		if (kept.fds[i] == fd)
+			kept.fds[i] = 0;
+	close(fd);
+	cn_unlock(&kept.lock);
+}

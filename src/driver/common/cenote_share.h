@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What cenote_pool_stats() says of a pool that is shared.
+ */
+#ifndef CN_DRIVER_COMMON_CENOTE_SHARE_H
+#define CN_DRIVER_COMMON_CENOTE_SHARE_H
+
+#include "driver/common/mempool.h"
+
+#include "cenote/cenote.h"
+
+/* Fill in what concerns sharing; all 0 for a pool of which nothing was ever shared. */
+void cn_pool_count_shared(struct cn_memory_pool *pool, cenote_pool_statistics *statistics);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The forms of functions from before CUDA 3.2, whose addresses and sizes have 32 bits.
+ *
+ * They are for contexts that the first cuCtxCreate() made, and there are none (see forms.c); in another context the
+ * driver answers CUDA_ERROR_INVALID_CONTEXT to all of them, and so does this. What they would tell is 0 then.
+ */
+#include "driver/common/driver.h"
+
+#undef cuDeviceTotalMem
+#undef cuMemAlloc
+#undef cuMemAllocHost
+#undef cuMemAllocPitch
+#undef cuMemFree
+#undef cuMemGetAddressRange
+#undef cuMemGetInfo
+#undef cuMemHostGetDevicePointer
+#undef cuMemcpy2D
+#undef cuMemcpy2DAsync
+#undef cuMemcpy2DUnaligned
+#undef cuMemcpy3D
+#undef cuMemcpy3DAsync
+#undef cuMemcpyDtoD
+#undef cuMemcpyDtoDAsync
+#undef cuMemcpyDtoH
+#undef cuMemcpyDtoHAsync
+#undef cuMemcpyHtoD
+#undef cuMemcpyHtoDAsync
+#undef cuMemsetD16
+#undef cuMemsetD2D16
+#undef cuMemsetD2D32
+#undef cuMemsetD2D8
+#undef cuMemsetD32
+#undef cuMemsetD8
+#undef cuModuleGetGlobal
+
+/* No header declares these. */
+#define FORM(symbol, parameters)              \
+	CN_EXPORT CUresult symbol parameters; \
+	CN_EXPORT CUresult symbol parameters
+
+static CUresult refuse(void)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	return result ? result
+		      : cn_error(CUDA_ERROR_INVALID_CONTEXT,
+				 "a function with 32-bit addresses (CUDA before 3.2) was called in a "
+				 "context of a later version");
+}
+
+/* Refused, with two outputs cleared; either may be NULL. */
+static CUresult refuse_pair(unsigned int *one, unsigned int *other)
+{
+	if (one)
+		*one = 0;
+	if (other)
+		*other = 0;
+	return refuse();
+}
+
+FORM(cuDeviceTotalMem, (unsigned int *ret_bytes, CUdevice ordinal))
+{
+	size_t bytes = 0;
+	CUresult result = cuDeviceTotalMem_v2(ret_bytes ? &bytes : NULL, ordinal);
+
+	if (!result && ret_bytes)
+		*ret_bytes = bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
+	return result;
+}
+
+FORM(cuMemGetInfo, (unsigned int *free_bytes, unsigned int *total_bytes))
+{
+	return refuse_pair(free_bytes, total_bytes);
+}
+
+FORM(cuMemAlloc, (unsigned int *pointer, unsigned int bytes))
+{
+	(void)bytes;
+	return refuse_pair(pointer, NULL);
+}
+
+FORM(cuMemAllocPitch,
+     (unsigned int *pointer, unsigned int *pitch, unsigned int width, unsigned int rows, unsigned int element_bytes))
+{
+	(void)width, (void)rows, (void)element_bytes;
+	return refuse_pair(pointer, pitch);
+}
+
+FORM(cuMemFree, (unsigned int pointer))
+{
+	CUresult result = refuse();
+
+	/* Without any context, nothing is freed with success. */
+	if (result == CUDA_ERROR_INVALID_CONTEXT && !pointer && !cn_thread.depth)
+		return CUDA_SUCCESS;
+	return result;
+}
+
+FORM(cuMemGetAddressRange, (unsigned int *base, unsigned int *bytes, unsigned int pointer))
+{
+	(void)pointer;
+	return refuse_pair(base, bytes);
+}
+
+FORM(cuMemAllocHost, (void **pointer, unsigned int bytes))
+{
+	(void)bytes;
+	if (pointer)
+		*pointer = NULL;
+	return refuse();
+}
+
+FORM(cuMemHostGetDevicePointer, (unsigned int *ret_pointer, void *pointer, unsigned int flags))
+{
+	(void)pointer, (void)flags;
+	return refuse_pair(ret_pointer, NULL);
+}
+
+FORM(cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodule module, const char *name))
+{
+	(void)module, (void)name;
+	return refuse_pair(pointer, bytes);
+}
+
+/* What comes in is not looked at, whatever it is. */
+#define NARROW(symbol)           \
+	FORM(symbol, (void))     \
+	{                        \
+		return refuse(); \
+	}
+
+NARROW(cuMemcpyHtoD)
+NARROW(cuMemcpyDtoH)
+NARROW(cuMemcpyDtoD)
+NARROW(cuMemcpyHtoDAsync)
+NARROW(cuMemcpyDtoHAsync)
+NARROW(cuMemcpyDtoDAsync)
+NARROW(cuMemcpy2D)
+NARROW(cuMemcpy2DUnaligned)
+NARROW(cuMemcpy2DAsync)
+NARROW(cuMemcpy3D)
+NARROW(cuMemcpy3DAsync)
+NARROW(cuMemsetD8)
+NARROW(cuMemsetD16)
+NARROW(cuMemsetD32)
+NARROW(cuMemsetD2D8)
+NARROW(cuMemsetD2D16)
+NARROW(cuMemsetD2D32)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools between processes: out as a descriptor or a fabric handle, in from one, and their blocks by 64 bytes each.
+ *
+ * A pool that is exported gets an export (share/pool/export.h), made when it is first needed; an imported pool has an import
+ * (share/pool/import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
+ * is freed: see pool_use.c.
+ */
+#include "driver/common/mempool.h"
+
+#include "base/descriptor.h"
+#include "base/guard.h"
+#include "driver/host/vmm.h"
+#include "share/peer/peer.h"
+#include "share/pool/export.h"
+#include "share/pool/import.h"
+#include "share/port/fabric.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationHandleType type)
+{
+	if (pool->import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"an imported pool cannot be exported again: pass its descriptor on instead");
+	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"handle type %d cannot be exported: CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR and _FABRIC can",
+			(int)type);
+	if (!(pool->handle_types & (unsigned)type))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool was not created with this handle type in handleTypes");
+	/* The driver wants a channel for every export of a pool that can be exported so. */
+	return pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC ? cn_fabric_permitted() : CUDA_SUCCESS;
+}
+
+/* A descriptor of a pool's export, which is made if it has none yet. `making` is held. */
+static CUresult export_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, int *ret_fd)
+{
+	struct cn_export *export = atomic_load(&pool->export);
+	CUresult result = check_export(pool, type);
+
+	if (!result && !export) {
+		struct cn_pool_facts facts = {
+			.location_type = (int)pool->location.type,
+			.location_id = pool->device ? pool->device->physical : pool->location.id,
+			.handle_types = pool->handle_types,
+			.memory_type = (int)pool->type,
+		};
+		result = cn_export_create(pool->pool, &facts, &export);
+		if (!result)
+			atomic_store_explicit(&pool->export, export, memory_order_release);
+	}
+	return result ? result : cn_export_descriptor(export, ret_fd);
+}
+
+/* The same by 64 bytes. `making` is held. */
+static CUresult export_fabric_locked(struct cn_memory_pool *pool, void *ret_shareable)
+{
+	int fd;
+	CUresult result = export_locked(pool, CU_MEM_HANDLE_TYPE_FABRIC, &fd);
+
+	if (result)
+		return result;
+	if (!pool->fabric)
+		result = cn_fabric_create(CN_FABRIC_POOL, fd, &pool->fabric);
+	close(fd);
+	if (!result)
+		memcpy(ret_shareable, cn_fabric_handle(pool->fabric), CN_HANDLE_BYTES);
+	return result;
+}
+
+static CUresult export_as_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, void *ret_shareable)
+{
+	int fd;
+
+	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return export_fabric_locked(pool, ret_shareable);
+	CUresult result = export_locked(pool, type, &fd);
+	if (!result)
+		memcpy(ret_shareable, &fd, sizeof fd);
+	return result;
+}
+
+void cn_pool_close_shared(struct cn_memory_pool *pool)
+{
+	pthread_mutex_lock(&making);
+	struct cn_export *export = atomic_load(&pool->export);
+	cn_fabric_free(pool->fabric);
+	pool->fabric = NULL;
+	pthread_mutex_unlock(&making);
+	if (export)
+		cn_export_close(export);
+}
+
+CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool handle,
+						    CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct cn_memory_pool *pool;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	if (!ret_shareable)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle_out is NULL");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, and are 0x%llx",
+				flags);
+	/* Whoever destroys the pool comes through here too before its record becomes another's. */
+	pthread_mutex_lock(&making);
+	result = cn_handle(pool) == (uintptr_t)handle
+			 ? export_as_locked(pool, type, ret_shareable)
+			 : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	pthread_mutex_unlock(&making);
+	return result;
+}
+
+/* What the exporter says of its pool: a stranger's word, so only what we know is taken. */
+static CUresult take_facts(struct cn_memory_pool *pool, const struct cn_pool_facts *facts)
+{
+	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
+
+	pool->device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
+	if (on_device && !pool->device)
+		return cn_error(CUDA_ERROR_INVALID_DEVICE,
+				"the pool is of device %d of the machine, which this process "
+				"may not see (CUDA_VISIBLE_DEVICES)",
+				facts->location_id);
+	if (!on_device && facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's location cannot be shared");
+	pool->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	pool->location.type = (CUmemLocationType)facts->location_type;
+	pool->location.id = on_device ? pool->device->ordinal : facts->location_id;
+	pool->handle_types = 0;
+	pool->is_default = false;
+	pool->users = on_device ? 1ull << pool->device->ordinal : 0;
+	pool->host_uses = !on_device;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_import(CUmemAllocationHandleType type)
+{
+	switch ((int)type) {
+	case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: return CUDA_SUCCESS;
+	case CU_MEM_HANDLE_TYPE_WIN32: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "Win32 handles are for Windows");
+	case CU_MEM_HANDLE_TYPE_FABRIC:
+		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+				     "memory pools that can be shared by fabric handle");
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool cannot be imported from handle type %d", (int)type);
+	}
+}
+
+/* The driver tells a descriptor of something else from a bad argument. */
+static CUresult explain_import(CUresult result, const void *shareable)
+{
+	int fd = (int)(intptr_t)shareable;
+	struct cn_physical *physical;
+
+	if (result != CUDA_ERROR_INVALID_VALUE)
+		return result;
+	if (cn_descriptor_leads_to_socket(fd)) /* the sentence says what is wrong with it */
+		return CUDA_ERROR_UNKNOWN;
+	if (!cn_descriptor_is_open(fd))
+		return cn_refuse_descriptor(shareable);
+	if (cn_device_ops->physical_import(fd, &physical))
+		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
+	cn_device_ops->physical_free(physical);
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"descriptor %d leads to memory of cuMemCreate(): use cuMemImportFromShareableHandle()", fd);
+}
+
+static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
+			      struct cn_pool_facts *ret_facts)
+{
+	int fd;
+	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_POOL, &fd);
+
+	if (result)
+		return result;
+	result = cn_import_create(fd, pool, ret_import, ret_facts);
+	cn_peer_discard(fd);
+	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
+}
+
+static CUresult import_descriptor(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
+				  struct cn_pool_facts *ret_facts)
+{
+	CUresult result = cn_import_create((int)(intptr_t)shareable, pool, ret_import, ret_facts);
+
+	return result ? explain_import(result, shareable) : CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
+						      CUmemAllocationHandleType type, unsigned long long flags)
+{
+	struct cn_pool_facts facts;
+	struct cn_import *import;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pool)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool_out is NULL");
+	if (!shareable)
+		return cn_refuse_no_handle(type, "handle");
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuMemPoolImportFromShareableHandle takes no flags: they must be 0, and are 0x%llx",
+				flags);
+	*ret_pool = NULL;
+	result = check_import(type);
+	if (result)
+		return result;
+	struct cn_memory_pool *pool = cn_pool_take_record();
+	if (!pool)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
+	result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, pool, &import, &facts)
+						   : import_descriptor(shareable, pool, &import, &facts);
+	if (result) {
+		cn_pool_give_record(pool);
+		return result;
+	}
+	pool->import = import;
+	result = take_facts(pool, &facts);
+	if (!result)
+		result = cn_import_allow(import, (struct cn_users){.devices = pool->users, .host = pool->host_uses});
+	if (result) {
+		cn_import_close(import); /* and with its end the record is given back */
+		return result;
+	}
+	*ret_pool = (CUmemoryPool)(uintptr_t)cn_pool_publish_import(pool);
+	return CUDA_SUCCESS;
+}
+
+/* No block of a pool of this process is at the address: say what is. */
+static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
+{
+	const void *address = (const void *)(uintptr_t)pointer;
+	struct cn_memory memory;
+
+	if (cn_pool_has_freed(address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed", pointer);
+	if (atomic_load(&cn_imports_exist) && cn_import_has(address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the block at 0x%llx was imported: only the process that allocated it can export it",
+				pointer);
+	if (cn_memory_find(pointer, &memory))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx was not allocated from a pool: cuMemAllocAsync() and "
+				"cuMemAllocFromPoolAsync() do that",
+				pointer);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
+}
+
+CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
+{
+	struct cn_pool_block block;
+	struct cn_export_data data;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_data)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out is NULL");
+	if (__builtin_expect(!cn_pool_find((void *)(uintptr_t)pointer, &block), 0))
+		return refuse_export(pointer);
+	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	struct cn_export *export = atomic_load_explicit(&pool->export, memory_order_acquire);
+	if (!export)
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"the block's pool has not been exported: call cuMemPoolExportToShareableHandle() first");
+	result = cn_export_pointer(export, (void *)(uintptr_t)pointer, &data);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	if (!cn_guard_copy_64(ret_data, &data)) /* it may be exported again: nothing has to be undone */
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out: the memory at %p cannot be written",
+				(void *)ret_data);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle, CUmemPoolPtrExportData *data)
+{
+	struct cn_memory_pool *pool;
+	void *address;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pointer || !data || !handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL",
+				!ret_pointer ? "ptr_out"
+				: !data      ? "shareData"
+					     : "pool");
+	if (!cn_guard_put(ret_pointer, 0))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr_out: the memory at %p cannot be written",
+				(void *)ret_pointer);
+	result = cn_pool_get(handle, &pool);
+	if (result)
+		return result;
+	struct cn_import *import = pool->import;
+	if (!import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool belongs to this process: use the block's address");
+	result = cn_import_pointer(import, data, &address);
+	if (!result)
+		*ret_pointer = (uintptr_t)address;
+	return result;
+}
+
+/* ---- Freeing ---- */
+
+void cn_pool_look_again(struct cn_memory_pool *pool)
+{
+	struct cn_export *export = atomic_load(&pool->export);
+
+	if (export)
+		cn_export_look_again(export);
+}
+
+CUresult cn_pool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_pool_block block;
+
+	if (!cn_pool_find((void *)(uintptr_t)address, &block))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed already",
+				(unsigned long long)address);
+	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	return cn_export_free(atomic_load(&pool->export), block.start, queue, handle);
+}

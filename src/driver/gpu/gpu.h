@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * On a GPU: which calls are the driver's, which are ours, and which pass through us.
+ *
+ * Every function of CUDA's that Cenote exports is a jump through its slot (made by scripts/generate_api.py; cn_slots).
+ * At first all slots lead to the functions of this folder, which bear the prefix own_ as symbols. When cuInit() finds a
+ * GPU, they are set anew: to the driver's function, so that such a call costs one jump; or to one of the gpu_… files,
+ * which look at a call on its way to the driver; or they stay, for what is Cenote's: the pools. Where our code runs,
+ * the caller's pointers are checked first; what is the driver's alone does with them what it does.
+ *
+ * gpu.c sets the slots; gpu_stream.c sees streams and contexts, gpu_capture.c captures, gpu_event.c events, and
+ * gpu_callback.c what streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a
+ * pool's; gpu_pool.c has the calls of pools, and hands those to the driver whose pool is the driver's: managed ones,
+ * and what a capturing stream allocates.
+ */
+#ifndef CN_DRIVER_GPU_GPU_H
+#define CN_DRIVER_GPU_GPU_H
+
+#include "base/private.h"
+#include "device/cuda/cuda_stream.h"
+#include "driver/common/driver.h"
+
+#include <stddef.h>
+
+/* Does this process use a GPU? Set by cuInit(), and does not change afterwards. */
+extern bool cn_on_gpu;
+
+/* Made by the build: one for each symbol that Cenote exports of the driver's library. */
+struct cn_slot_name {
+	const char *name;   /* as a programmer writes it: what cuGetProcAddress knows */
+	const char *symbol; /* what the headers make of it */
+	int since;          /* the version that brought this form */
+	bool per_thread;    /* the form whose default stream is the thread's own */
+};
+extern const struct cn_slot_name cn_slot_names[];
+extern void *cn_slots[];
+extern void *const cn_slots_entries[]; /* what programs call: the jumps */
+extern const size_t cn_slot_count;
+
+/*
+ * What a check of pointers calls when all are good, in the order of the slots; NULL: the slot leads to no check. At
+ * first a slot leads to its check, if it has one (src/pointers.list).
+ */
+extern void *cn_behind[];
+
+/* A call that is not simply the driver's. */
+struct cn_gpu_call {
+	const char *symbol; /* one that ends in _ptsz is the form whose default stream is the thread's own */
+	void *function;
+	void **driver; /* takes the driver's own function of this symbol; NULL: not needed */
+	/*
+	 * For a symbol that is not in cn_slot_names, because Cenote itself has no such function: how cuGetProcAddress
+	 * knows it. It is served there and by the drop-in libcuda alone, and only if the driver has it.
+	 */
+	const char *name;
+	int since;
+};
+/* Ended by a row without a symbol. */
+extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_capture_calls[], cn_gpu_event_calls[],
+	cn_gpu_memory_calls[], cn_gpu_pool_calls[], cn_gpu_stream_calls[];
+
+/*
+ * pool_use.c: the calls of pools with a stream of the driver's, as programs make them. cn_gpu_alloc_from_pool_async()
+ * is for a pool of ours, and a stream that is not captured.
+ */
+CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
+CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream);
+CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream stream);
+/*
+ * gpu_memory.c: a stream of our own that waits for what a context was given so far: the current one, without one the
+ * device's primary one, or else one that is known. CUDA_ERROR_INVALID_CONTEXT: there is neither.
+ */
+CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place);
+
+/* gpu_stream.c: on a GPU, is it the handle of a stream that was destroyed? The runtime must not crash on one. */
+CN_PRIVATE bool cn_gpu_stream_is_gone(CUstream stream);
+
+/* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
+CUresult cn_gpu_take_over(void);
+/* Does this process use a GPU, or will it as far as can be said before cuInit()? Opens the driver for that. */
+bool cn_gpu_expected(void);
+/*
+ * cuGetProcAddress where a GPU is expected: the driver's answer, and ours in place of its functions where we have a
+ * say.
+ */
+CUresult cn_gpu_proc_address(const char *name, void **function, int version, cuuint64_t flags,
+			     CUdriverProcAddressQueryResult *status);
+/* The name of the call that a function of a gpu_… file is for; NULL: it is for none. */
+const char *cn_gpu_call_name(const void *function);
+/*
+ * A symbol of the driver's library that has no slot: ours if it passes through us, else the driver's own; NULL: it has
+ * none, or no GPU is expected.
+ */
+void *cn_gpu_symbol(const char *symbol);
+
+#endif

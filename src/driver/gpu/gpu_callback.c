@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Host functions and callbacks of streams on a GPU: while one runs, its thread may not call the pools.
+ *
+ * The driver refuses its own calls there; ours must know, since they call the driver in turn and could wait for the
+ * very stream that waits for the function. So the function is put into one of ours, which marks the thread. What a
+ * capturing stream is given stays as it is: it may run often, or never.
+ */
+#include "driver/gpu/gpu_calls.h"
+
+#include <stdlib.h>
+
+DRIVER(cuLaunchHostFunc);
+DRIVER(cuLaunchHostFunc_ptsz);
+DRIVER(cuStreamAddCallback);
+DRIVER(cuStreamAddCallback_ptsz);
+
+typedef CUresult launch_host_function(CUstream stream, CUhostFn function, void *data);
+typedef CUresult add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags);
+
+struct host_call {
+	CUhostFn function;         /* or */
+	CUstreamCallback callback; /* with */
+	void *data;
+};
+
+/* What cn_callback_queue is in such a thread: nobody's queue. */
+static struct cn_queue inside;
+
+static void run_function(void *data)
+{
+	struct host_call call = *(struct host_call *)data;
+
+	free(data);
+	cn_callback_queue = &inside;
+	call.function(call.data);
+	cn_callback_queue = NULL;
+}
+
+static void run_callback(CUstream stream, CUresult status, void *data)
+{
+	struct host_call call = *(struct host_call *)data;
+
+	free(data);
+	cn_callback_queue = &inside;
+	call.callback(stream, status, call.data);
+	cn_callback_queue = NULL;
+}
+
+/* Without pools nobody asks; and the driver has to see a NULL for itself. */
+static bool is_plain(CUstream stream, bool there)
+{
+	return !cn_gpu_has_pools() || !there || cn_cuda_is_capturing(stream);
+}
+
+static CUresult wrap(const struct host_call *call, struct host_call **ret_call)
+{
+	struct host_call *wrapped = malloc(sizeof *wrapped);
+
+	if (!wrapped)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a host function");
+	*wrapped = *call;
+	*ret_call = wrapped;
+	return CUDA_SUCCESS;
+}
+
+static CUresult launch(launch_host_function *driver, CUstream seen, CUstream stream, CUhostFn function, void *data)
+{
+	struct host_call *call;
+	CUresult result;
+
+	if (is_plain(seen, function != NULL))
+		return driver(stream, function, data);
+	result = wrap(&(struct host_call){.function = function, .data = data}, &call);
+	if (result)
+		return result;
+	result = driver(stream, run_function, call);
+	if (result)
+		free(call);
+	return result;
+}
+
+static CUresult add(add_callback *driver, CUstream seen, CUstream stream, CUstreamCallback callback, void *data,
+		    unsigned int flags)
+{
+	struct host_call *call;
+	CUresult result;
+
+	if (is_plain(seen, callback != NULL))
+		return driver(stream, callback, data, flags);
+	result = wrap(&(struct host_call){.callback = callback, .data = data}, &call);
+	if (result)
+		return result;
+	result = driver(stream, run_callback, call, flags);
+	if (result)
+		free(call);
+	return result;
+}
+
+static CUresult gpu_launch_host_func(CUstream stream, CUhostFn function, void *data)
+{
+	return launch(CALL(cuLaunchHostFunc), stream, stream, function, data);
+}
+
+static CUresult gpu_launch_host_func_ptsz(CUstream stream, CUhostFn function, void *data)
+{
+	return launch(CALL_AS(cuLaunchHostFunc_ptsz, launch_host_function *), cn_gpu_own_stream(stream), stream,
+		      function, data);
+}
+
+static CUresult gpu_stream_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+	return add(CALL(cuStreamAddCallback), stream, stream, callback, data, flags);
+}
+
+static CUresult gpu_stream_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+{
+	return add(CALL_AS(cuStreamAddCallback_ptsz, add_callback *), cn_gpu_own_stream(stream), stream, callback, data,
+		   flags);
+}
+
+const struct cn_gpu_call cn_gpu_callback_calls[] = {
+	SEEN("cuLaunchHostFunc", gpu_launch_host_func, cuLaunchHostFunc),
+	SEEN("cuLaunchHostFunc_ptsz", gpu_launch_host_func_ptsz, cuLaunchHostFunc_ptsz),
+	SEEN("cuStreamAddCallback", gpu_stream_add_callback, cuStreamAddCallback),
+	SEEN("cuStreamAddCallback_ptsz", gpu_stream_add_callback_ptsz, cuStreamAddCallback_ptsz),
+	END_OF_CALLS,
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the gpu_… files have in common: calling the driver, and telling the pools what has been seen.
+ *
+ * A call that passes through us keeps the driver's own function in a variable, which gpu.c fills in from the table of
+ * calls: DRIVER(cuX) makes it, CALL(cuX) calls it. A process that has no pool pays for one look at a flag.
+ */
+#ifndef CN_DRIVER_GPU_GPU_CALLS_H
+#define CN_DRIVER_GPU_GPU_CALLS_H
+
+#include "driver/common/mempool.h"
+#include "driver/gpu/gpu.h"
+
+#define DRIVER(name)      static void *driver_##name
+#define CALL(name)        ((__typeof__(&(name)))driver_##name)
+#define CALL_AS(name, as) ((as)driver_##name)
+
+/* Rows of a table of calls. TWIN: the form whose default stream is the thread's own; it calls the plain one. */
+#define SEEN(symbol, function, name)                                \
+	{                                                           \
+		symbol, (void *)(function), &driver_##name, NULL, 0 \
+	}
+#define TWIN(symbol, function)                            \
+	{                                                 \
+		symbol, (void *)(function), NULL, NULL, 0 \
+	}
+/* Of symbols that Cenote does not have itself. */
+#define SEEN_SINCE(symbol, function, variable, name, since)                 \
+	{                                                                   \
+		symbol, (void *)(function), &driver_##variable, name, since \
+	}
+#define TWIN_SINCE(symbol, function, name, since)             \
+	{                                                     \
+		symbol, (void *)(function), NULL, name, since \
+	}
+#define END_OF_CALLS                      \
+	{                                 \
+		NULL, NULL, NULL, NULL, 0 \
+	}
+
+/* Not in a forked child: there a lock may be held for ever, and the driver refuses everything. */
+static inline bool cn_gpu_has_pools(void)
+{
+	return __builtin_expect(atomic_load_explicit(&cn_pools_exist, memory_order_relaxed), 1) &&
+	       __builtin_expect(atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1, 1);
+}
+
+/* The same of what is known also without pools. */
+static inline bool cn_gpu_is_watched(void)
+{
+	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
+}
+
+static inline CUstream cn_gpu_own_stream(CUstream stream)
+{
+	return stream ? stream : CU_STREAM_PER_THREAD;
+}
+
+/* The program has waited for a point. */
+static inline void cn_gpu_synchronised(struct cn_point point)
+{
+	cn_cuda_reached(point);
+	if (point.queue)
+		cn_pools_settle(point);
+}
+
+/* gpu_memory.c: is it an address of a pool of Cenote's, or of an imported one? */
+bool cn_gpu_is_ours(CUdeviceptr address);
+/* The same in a forked child, where it is nobody's. */
+bool cn_gpu_is_lost(CUdeviceptr address);
+
+/* gpu_pool.c: the driver's own functions. */
+CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
+CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream);
+
+/* gpu_stream.c: cuStreamCreate(), as a program calls it. */
+CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags);
+
+/*
+ * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that
+ * was the last before. 0: there was none.
+ */
+uint64_t cn_gpu_last_capture(void);
+void cn_gpu_captures_over(uint64_t last, CUstream stream, CUcontext context);
+
+/* A device's primary context; NULL: nobody has it. */
+CUcontext cn_gpu_primary(CUdevice device);
+
+/* The points that all streams of a context have come to, without a wait. */
+struct cn_gpu_points {
+	struct cn_point at_hand[32], *points;
+	size_t count, room;
+	uint64_t life; /* of the context */
+};
+void cn_gpu_gather(CUcontext context, struct cn_gpu_points *ret_points);
+void cn_gpu_drop(struct cn_gpu_points *points);
+
+#endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Captures on a GPU: which are under way.
+ *
+ * A capture makes a stream untouchable (device/cuda/cuda_mark.c), and is counted from before the driver begins it until it
+ * is over. It is that of the stream in which it began, and ends by cuStreamEndCapture() or with the stream: when that
+ * is destroyed, with its context, or, if it is a thread's own, with the thread. Of the latter three the driver says
+ * nothing (seen on an H200), so we know where each capture began; and its number, which tells it from one of another
+ * stream that has the same handle later.
+ */
+#include "driver/gpu/gpu_calls.h"
+
+#include "device/cuda/cuda_library.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct capture {
+	struct capture *next;
+	uint64_t number;
+	CUstream origin;
+	CUcontext context;
+	const char *thread; /* whose own stream it is; NULL: nobody's */
+};
+
+static struct {
+	struct cn_lock lock;
+	struct capture *first;
+	uint64_t last_number;
+} captures;
+
+static _Thread_local char here; /* its address tells a thread from others */
+
+static bool is_like(const struct capture *capture, const struct capture *like)
+{
+	return capture->number <= like->number && (!like->origin || capture->origin == like->origin) &&
+	       (!like->context || capture->context == like->context) &&
+	       (!like->thread || capture->thread == like->thread);
+}
+
+/* All that are like this one, up to its number. */
+static void end_all(const struct capture *like)
+{
+	struct capture *ended = NULL;
+
+	cn_lock(&captures.lock);
+	for (struct capture **link = &captures.first, *capture; (capture = *link);) {
+		if (!is_like(capture, like)) {
+			link = &capture->next;
+			continue;
+		}
+		*link = capture->next;
+		capture->next = ended;
+		ended = capture;
+	}
+	cn_unlock(&captures.lock);
+	while (ended) {
+		struct capture *next = ended->next;
+		free(ended);
+		cn_cuda_capture_ended();
+		ended = next;
+	}
+}
+
+uint64_t cn_gpu_last_capture(void)
+{
+	if (!atomic_load(&cn_cuda_captures))
+		return 0;
+	cn_lock(&captures.lock);
+	uint64_t number = captures.first ? captures.last_number : 0;
+	cn_unlock(&captures.lock);
+	return number;
+}
+
+void cn_gpu_captures_over(uint64_t last, CUstream stream, CUcontext context)
+{
+	if (last)
+		end_all(&(struct capture){.number = last, .origin = stream, .context = context});
+}
+
+/* ---- Threads ---- */
+
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* of threads that have begun a capture of their own stream */
+static bool has_key;
+
+static void end_thread(void *thread)
+{
+	if (cn_gpu_is_watched())
+		end_all(&(struct capture){.number = UINT64_MAX, .thread = thread});
+}
+
+static void make_key(void)
+{
+	has_key = pthread_key_create(&key, end_thread) == 0;
+}
+
+/* ---- Calls ---- */
+
+DRIVER(cuStreamBeginCapture);
+DRIVER(cuStreamBeginCapture_v2);
+DRIVER(cuStreamBeginCaptureToGraph);
+DRIVER(cuStreamEndCapture);
+
+typedef CUresult (*begin_v1)(CUstream stream);
+typedef CUresult (*begin_v2)(CUstream stream, CUstreamCaptureMode mode);
+typedef CUresult (*begin_to_graph)(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+				   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode);
+typedef CUresult (*end_capture)(CUstream stream, CUgraph *ret_graph);
+
+/* The driver is about to begin one. NULL: it must not. In a forked child it refuses, and nothing is counted. */
+static CUresult begins(struct capture **ret_capture)
+{
+	*ret_capture = NULL;
+	if (!cn_gpu_is_watched())
+		return CUDA_SUCCESS;
+	*ret_capture = malloc(sizeof **ret_capture);
+	if (!*ret_capture)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a capture");
+	cn_cuda_capture_began();
+	return CUDA_SUCCESS;
+}
+
+/* It has begun it, or has not. */
+static CUresult began(struct capture *capture, CUstream origin, CUresult result)
+{
+	if (!capture)
+		return result;
+	if (result) {
+		free(capture);
+		cn_cuda_capture_ended();
+		return result;
+	}
+	*capture = (struct capture){.origin = origin, .thread = origin == CU_STREAM_PER_THREAD ? &here : NULL};
+	cn_cuda.cuStreamGetCtx(origin, &capture->context);
+	if (capture->thread) {
+		pthread_once(&key_once, make_key);
+		if (has_key)
+			pthread_setspecific(key, capture->thread);
+	}
+	cn_lock(&captures.lock);
+	capture->number = ++captures.last_number;
+	capture->next = captures.first;
+	captures.first = capture;
+	cn_unlock(&captures.lock);
+	return CUDA_SUCCESS;
+}
+
+static CUresult gpu_begin_capture(CUstream stream)
+{
+	struct capture *capture;
+	CUresult result = begins(&capture);
+
+	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture, begin_v1)(stream));
+}
+
+static CUresult gpu_begin_capture_ptsz(CUstream stream)
+{
+	return gpu_begin_capture(cn_gpu_own_stream(stream));
+}
+
+static CUresult gpu_begin_capture_v2(CUstream stream, CUstreamCaptureMode mode)
+{
+	struct capture *capture;
+	CUresult result = begins(&capture);
+
+	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture_v2, begin_v2)(stream, mode));
+}
+
+static CUresult gpu_begin_capture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+{
+	return gpu_begin_capture_v2(cn_gpu_own_stream(stream), mode);
+}
+
+static CUresult gpu_begin_capture_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+					   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+	struct capture *capture;
+	CUresult result = begins(&capture);
+
+	if (result)
+		return result;
+	result = CALL_AS(cuStreamBeginCaptureToGraph, begin_to_graph)(stream, graph, nodes, edges, count, mode);
+	return began(capture, stream, result);
+}
+
+static CUresult gpu_begin_capture_to_graph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+						const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+{
+	return gpu_begin_capture_to_graph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
+}
+
+/* Not every call ends a capture, and one that was spoilt ends with an error: only the driver knows. */
+static CUresult gpu_end_capture(CUstream stream, CUgraph *ret_graph)
+{
+	bool was = cn_gpu_is_watched() && cn_cuda_is_capturing(stream);
+	uint64_t last = was ? cn_gpu_last_capture() : 0;
+	CUresult result = CALL_AS(cuStreamEndCapture, end_capture)(stream, ret_graph);
+
+	if (was && !cn_cuda_is_capturing(stream))
+		end_all(&(struct capture){
+			.number = last,
+			.origin = stream,
+			.thread = stream == CU_STREAM_PER_THREAD ? &here : NULL,
+		});
+	return result;
+}
+
+static CUresult gpu_end_capture_ptsz(CUstream stream, CUgraph *ret_graph)
+{
+	return gpu_end_capture(cn_gpu_own_stream(stream), ret_graph);
+}
+
+/* ---- The table of calls ---- */
+
+const struct cn_gpu_call cn_gpu_capture_calls[] = {
+	SEEN_SINCE("cuStreamBeginCapture", gpu_begin_capture, cuStreamBeginCapture, "cuStreamBeginCapture", 10000),
+	TWIN_SINCE("cuStreamBeginCapture_ptsz", gpu_begin_capture_ptsz, "cuStreamBeginCapture", 10000),
+	SEEN_SINCE("cuStreamBeginCapture_v2", gpu_begin_capture_v2, cuStreamBeginCapture_v2, "cuStreamBeginCapture",
+		   10010),
+	TWIN_SINCE("cuStreamBeginCapture_v2_ptsz", gpu_begin_capture_v2_ptsz, "cuStreamBeginCapture", 10010),
+	SEEN_SINCE("cuStreamBeginCaptureToGraph", gpu_begin_capture_to_graph, cuStreamBeginCaptureToGraph,
+		   "cuStreamBeginCaptureToGraph", 12030),
+	TWIN_SINCE("cuStreamBeginCaptureToGraph_ptsz", gpu_begin_capture_to_graph_ptsz, "cuStreamBeginCaptureToGraph",
+		   12030),
+	SEEN_SINCE("cuStreamEndCapture", gpu_end_capture, cuStreamEndCapture, "cuStreamEndCapture", 10000),
+	TWIN_SINCE("cuStreamEndCapture_ptsz", gpu_end_capture_ptsz, "cuStreamEndCapture", 10000),
+	END_OF_CALLS,
+};

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events on a GPU: which point of a stream the driver's event stands for.
+ *
+ * A pool gives a stream what another freed if the stream is ordered after that free, and it is events that order
+ * streams. So for each event that is recorded there is an entry with the point that its stream had come to: the span
+ * ends, then the driver records. A stream that waits for the event follows that point from then on; a program that has
+ * waited for it has seen the point reached.
+ *
+ * What is said of an event must never be more than what the driver does. An entry has a version, which every record
+ * changes before and after the driver's call: who looks before a call of its own and finds the same version after it
+ * knows which record the driver took. Records of one event that cross each other leave a point that nobody knows. An
+ * event that a graph records, that another process can record, or that is recorded by a launch or a context, has none.
+ *
+ * The table's locks are never held during a call of the driver's, and who only looks takes none: whatever is said of an
+ * event changes between two versions. A stream that no pool has seen needs no point, and its thread no lock: the entry
+ * says that this thread may be recording the event at any time, and until it takes that back nobody knows the event.
+ */
+#include "driver/gpu/gpu_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BUCKET_BITS = 12,
+	NODE_RECORDS_EVENT = 7, /* CU_GRAPH_NODE_TYPE_EVENT_RECORD */
+	LAUNCH_EVENTS_MAX = 2,  /* there are two attributes of a launch that record one */
+};
+
+/* One line of the processor's cache. All but what is atomic is guarded by the bucket's lock. */
+struct entry {
+	_Alignas(64) _Atomic(CUevent) event; /* NULL: nobody's */
+	_Atomic uint64_t version;            /* 0: it is being changed */
+	_Atomic(struct cn_queue *) queue;    /* with the number the point of the latest record; NULL: not known */
+	_Atomic uint64_t number;
+	struct entry *next;           /* does not change */
+	_Atomic(const void *) loose;  /* the thread that may be recording it, in a stream of no pool */
+	unsigned recording;           /* records under way, but for that thread's */
+	bool crossed;                 /* and there was more than one at a time */
+	bool known;                   /* it has a point, even if that is not shown while it is recorded */
+	_Atomic bool wild;            /* it may be recorded at any time, by a graph for example */
+	_Atomic bool outside;         /* another process may */
+	struct cn_queue *known_queue; /* with `number` */
+};
+
+static struct bucket {
+	struct cn_quick_lock lock;
+	_Atomic(struct entry *) first;
+	uint64_t version; /* of its entries: never used twice */
+} buckets[1 << BUCKET_BITS];
+
+static _Atomic bool lost_one; /* there was no memory for an entry: no event is known any more */
+
+/* Its address is the thread's name here. One that has ended records nothing, so another may have its name. */
+static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
+
+/* ---- The table ---- */
+
+static inline struct bucket *bucket_of(CUevent event)
+{
+	return &buckets[(uintptr_t)event * 0x9e3779b97f4a7c15u >> (64 - BUCKET_BITS)];
+}
+
+/* Entries stay in their list for ever, so this needs no lock. */
+static inline struct entry *find(struct bucket *bucket, CUevent event)
+{
+	struct entry *entry = atomic_load_explicit(&bucket->first, memory_order_acquire);
+
+	while (entry && atomic_load_explicit(&entry->event, memory_order_relaxed) != event)
+		entry = entry->next;
+	return entry;
+}
+
+/* What follows changes what is said of an event, up to end_change(). Bucket locked. */
+static inline void begin_change(struct entry *entry)
+{
+	atomic_store_explicit(&entry->version, 0, memory_order_relaxed);
+}
+
+/* Each store orders the one above before it: who has seen something new sees that the version has gone. */
+static inline void end_change(struct bucket *bucket, struct entry *entry)
+{
+	bool shown = entry->known && !entry->recording && !atomic_load_explicit(&entry->wild, memory_order_relaxed);
+
+	atomic_store_explicit(&entry->queue, shown ? entry->known_queue : NULL, memory_order_release);
+	atomic_store_explicit(&entry->version, ++bucket->version, memory_order_release);
+}
+
+/* The event's entry, which is made if there is none, with its bucket locked. NULL, and not locked: no memory. */
+static struct entry *open_entry(struct bucket *bucket, CUevent event)
+{
+	struct entry *entry, *fresh = NULL;
+
+	for (;;) {
+		cn_quick_lock(&bucket->lock);
+		entry = find(bucket, event);
+		if (__builtin_expect(entry != NULL, 1) || fresh)
+			break;
+		entry = find(bucket, NULL);
+		if (entry)
+			break;
+		cn_quick_unlock(&bucket->lock);
+		fresh = aligned_alloc(_Alignof(struct entry), sizeof *fresh);
+		if (!fresh) {
+			atomic_store(&lost_one, true);
+			return NULL;
+		}
+		memset(fresh, 0, sizeof *fresh);
+	}
+	if (__builtin_expect(fresh != NULL, 0)) { /* one too many, if another thread was quicker, is for later */
+		fresh->next = atomic_load_explicit(&bucket->first, memory_order_relaxed);
+		atomic_store_explicit(&bucket->first, fresh, memory_order_release);
+		entry = entry ? entry : fresh;
+	}
+	if (__builtin_expect(atomic_load_explicit(&entry->event, memory_order_relaxed) != event, 0)) {
+		begin_change(entry);
+		atomic_store_explicit(&entry->event, event, memory_order_release);
+		end_change(bucket, entry);
+	}
+	return entry;
+}
+
+/* The event is no more, or another one. A forked child, too, may destroy what it has inherited. */
+static void forget(CUevent event)
+{
+	struct bucket *bucket = bucket_of(event);
+
+	if (!event || !cn_gpu_is_watched() || !find(bucket, event))
+		return;
+	cn_quick_lock(&bucket->lock);
+	struct entry *entry = find(bucket, event);
+	if (entry) {
+		begin_change(entry);
+		atomic_store_explicit(&entry->event, NULL, memory_order_release);
+		atomic_store_explicit(&entry->loose, NULL, memory_order_release);
+		atomic_store_explicit(&entry->wild, false, memory_order_release);
+		atomic_store_explicit(&entry->outside, false, memory_order_release);
+		entry->recording = 0;
+		entry->crossed = entry->known = false;
+		end_change(bucket, entry);
+	}
+	cn_quick_unlock(&bucket->lock);
+}
+
+/* From now on nobody knows what the event stands for. */
+static void lose(CUevent event, bool outside)
+{
+	struct bucket *bucket = bucket_of(event);
+	struct entry *entry = event && cn_gpu_is_watched() ? open_entry(bucket, event) : NULL;
+
+	if (!entry)
+		return;
+	begin_change(entry);
+	atomic_store_explicit(&entry->wild, true, memory_order_release);
+	if (outside)
+		atomic_store_explicit(&entry->outside, true, memory_order_release);
+	end_change(bucket, entry);
+	cn_quick_unlock(&bucket->lock);
+}
+
+/* This thread records the event in a stream that no pool has seen: from now on it may do so at any time. */
+static __attribute__((noinline)) void loosen(struct bucket *bucket, CUevent event)
+{
+	struct entry *entry = open_entry(bucket, event);
+
+	if (!entry)
+		return;
+	begin_change(entry);
+	entry->known = false;
+	if (!atomic_load_explicit(&entry->loose, memory_order_relaxed))
+		atomic_store_explicit(&entry->loose, &this_thread, memory_order_release);
+	else /* two threads do: who of them would take it back? */
+		atomic_store_explicit(&entry->wild, true, memory_order_release);
+	end_change(bucket, entry);
+	cn_quick_unlock(&bucket->lock);
+}
+
+static inline void record_loosely(CUevent event)
+{
+	struct bucket *bucket = bucket_of(event);
+	struct entry *entry = event ? find(bucket, event) : NULL;
+
+	if (__builtin_expect(entry != NULL, 1) &&
+	    (atomic_load_explicit(&entry->loose, memory_order_relaxed) == &this_thread ||
+	     atomic_load_explicit(&entry->wild, memory_order_relaxed)))
+		return;
+	if (event)
+		loosen(bucket, event);
+}
+
+/* The driver is about to record the event. Its entry; NULL: it has none. */
+static struct entry *begin_record(CUevent event)
+{
+	struct bucket *bucket = bucket_of(event);
+	struct entry *entry = event ? open_entry(bucket, event) : NULL;
+
+	if (!entry)
+		return NULL;
+	begin_change(entry);
+	if (entry->recording++)
+		entry->crossed = true;
+	if (atomic_load_explicit(&entry->loose, memory_order_relaxed) == &this_thread)
+		atomic_store_explicit(&entry->loose, NULL, memory_order_release);
+	end_change(bucket, entry);
+	cn_quick_unlock(&bucket->lock);
+	return entry;
+}
+
+/* It has, at this point (without a queue: somewhere), or has refused to. */
+static void end_record(struct entry *entry, CUevent event, struct cn_point point, CUresult result)
+{
+	struct bucket *bucket = bucket_of(event);
+
+	if (!entry)
+		return;
+	cn_quick_lock(&bucket->lock);
+	/* Else it has been destroyed meanwhile. */
+	if (atomic_load_explicit(&entry->event, memory_order_relaxed) == event && entry->recording) {
+		begin_change(entry);
+		if (entry->crossed || atomic_load_explicit(&entry->loose, memory_order_relaxed)) {
+			entry->known = false;
+		} else if (!result) {
+			entry->known = point.queue != NULL;
+			entry->known_queue = point.queue;
+			atomic_store_explicit(&entry->number, point.number, memory_order_release);
+		}
+		if (!--entry->recording)
+			entry->crossed = false;
+		end_change(bucket, entry);
+	}
+	cn_quick_unlock(&bucket->lock);
+}
+
+/* What was said of an event. */
+struct sight {
+	struct entry *entry; /* NULL: nothing */
+	uint64_t version;
+	struct cn_point point; /* no queue: not known */
+	bool outside;
+};
+
+static inline struct sight look(CUevent event)
+{
+	struct sight sight = {.entry = event ? find(bucket_of(event), event) : NULL};
+	struct entry *entry = sight.entry;
+
+	if (!entry)
+		return sight;
+	sight.version = atomic_load_explicit(&entry->version, memory_order_acquire);
+	sight.point.queue = atomic_load_explicit(&entry->queue, memory_order_acquire);
+	sight.point.number = atomic_load_explicit(&entry->number, memory_order_acquire);
+	sight.outside = atomic_load_explicit(&entry->outside, memory_order_acquire);
+	bool same = atomic_load_explicit(&entry->event, memory_order_acquire) == event &&
+		    atomic_load_explicit(&entry->version, memory_order_relaxed) == sight.version;
+	if (!same || !sight.version || atomic_load_explicit(&lost_one, memory_order_relaxed))
+		sight.point.queue = NULL;
+	return sight;
+}
+
+/* Has nobody recorded the event since that look? Versions are not used twice. */
+static inline bool is_same(const struct sight *sight)
+{
+	return atomic_load_explicit(&sight->entry->version, memory_order_acquire) == sight->version;
+}
+
+/* ---- Life ---- */
+
+DRIVER(cuEventCreate);
+DRIVER(cuEventDestroy);
+DRIVER(cuEventDestroy_v1);
+DRIVER(cuIpcOpenEventHandle);
+
+static CUresult gpu_event_create(CUevent *ret_event, unsigned int flags)
+{
+	CUresult result = CALL(cuEventCreate)(ret_event, flags);
+
+	if (result)
+		return result;
+	forget(*ret_event); /* of one that went with its context, and had this handle */
+	if (flags & CU_EVENT_INTERPROCESS)
+		lose(*ret_event, true);
+	return CUDA_SUCCESS;
+}
+
+static CUresult gpu_ipc_open_event_handle(CUevent *ret_event, CUipcEventHandle handle)
+{
+	CUresult result = CALL(cuIpcOpenEventHandle)(ret_event, handle);
+
+	if (!result)
+		lose(*ret_event, true);
+	return result;
+}
+
+/* Before the driver's: after it, the handle may be another event's. */
+static CUresult gpu_event_destroy(CUevent event)
+{
+	forget(event);
+	return CALL(cuEventDestroy)(event);
+}
+
+static CUresult gpu_event_destroy_v1(CUevent event)
+{
+	forget(event);
+	return CALL_AS(cuEventDestroy_v1, __typeof__(&cuEventDestroy))(event);
+}
+
+/* ---- Recording ---- */
+
+DRIVER(cuEventRecord);
+DRIVER(cuEventRecordWithFlags);
+DRIVER(cuCtxRecordEvent);
+DRIVER(cuGreenCtxRecordEvent);
+DRIVER(cuLaunchKernelEx);
+
+static CUresult call_record(CUevent event, CUstream stream, unsigned int flags, bool with_flags)
+{
+	return with_flags ? CALL(cuEventRecordWithFlags)(event, stream, flags) : CALL(cuEventRecord)(event, stream);
+}
+
+static inline CUresult record(CUevent event, CUstream stream, unsigned int flags, bool with_flags)
+{
+	struct cn_cuda_place place = {.queue = NULL};
+
+	if (!cn_cuda_is_capturing(stream))
+		place = cn_cuda_known_place(stream);
+	if (!place.queue) {
+		record_loosely(event);
+		return call_record(event, stream, flags, with_flags);
+	}
+	struct entry *entry = begin_record(event);
+	struct cn_point point = cn_cuda_end_span(place.queue);
+	CUresult result = call_record(event, stream, flags, with_flags);
+	if (!cn_cuda_place_stands(&place))
+		point.queue = NULL;
+	end_record(entry, event, point, result);
+	return result;
+}
+
+static CUresult gpu_event_record(CUevent event, CUstream stream)
+{
+	return cn_gpu_has_pools() ? record(event, stream, 0, false) : CALL(cuEventRecord)(event, stream);
+}
+
+static CUresult gpu_event_record_ptsz(CUevent event, CUstream stream)
+{
+	return gpu_event_record(event, cn_gpu_own_stream(stream));
+}
+
+static CUresult gpu_event_record_with_flags(CUevent event, CUstream stream, unsigned int flags)
+{
+	if (flags & CU_EVENT_RECORD_EXTERNAL) /* a graph will record it whenever it is launched */
+		lose(event, false);
+	return cn_gpu_has_pools() ? record(event, stream, flags, true)
+				  : CALL(cuEventRecordWithFlags)(event, stream, flags);
+}
+
+static CUresult gpu_event_record_with_flags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+{
+	return gpu_event_record_with_flags(event, cn_gpu_own_stream(stream), flags);
+}
+
+/* A context of either kind: its event covers many streams. */
+typedef CUresult (*context_record)(void *context, CUevent event);
+
+static CUresult record_context(context_record driver, void *context, CUevent event)
+{
+	if (!cn_gpu_has_pools())
+		return driver(context, event);
+	record_loosely(event);
+	return driver(context, event);
+}
+
+static CUresult gpu_ctx_record_event(void *context, CUevent event)
+{
+	return record_context(CALL_AS(cuCtxRecordEvent, context_record), context, event);
+}
+
+static CUresult gpu_green_ctx_record_event(void *context, CUevent event)
+{
+	return record_context(CALL_AS(cuGreenCtxRecordEvent, context_record), context, event);
+}
+
+/* The events that a launch records. */
+static unsigned events_of(const CUlaunchConfig *config, CUevent ret_events[LAUNCH_EVENTS_MAX])
+{
+	unsigned count = 0;
+
+	for (unsigned int i = 0; config->attrs && i < config->numAttrs && count < LAUNCH_EVENTS_MAX; i++) {
+		const CUlaunchAttribute *attribute = &config->attrs[i];
+		if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+			ret_events[count++] = attribute->value.programmaticEvent.event;
+		else if (attribute->id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+			ret_events[count++] = attribute->value.launchCompletionEvent.event;
+	}
+	return count;
+}
+
+static CUresult gpu_launch_kernel_ex(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	CUevent events[LAUNCH_EVENTS_MAX];
+	unsigned count = 0;
+
+	if (config && __builtin_expect(config->numAttrs, 0) && cn_gpu_has_pools())
+		count = events_of(config, events);
+	for (unsigned i = 0; i < count; i++)
+		record_loosely(events[i]);
+	return CALL(cuLaunchKernelEx)(config, function, params, extra);
+}
+
+static CUresult gpu_launch_kernel_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
+					  void **extra)
+{
+	if (!config)
+		return gpu_launch_kernel_ex(NULL, function, params, extra);
+	CUlaunchConfig copy = *config;
+	copy.hStream = cn_gpu_own_stream(config->hStream);
+	return gpu_launch_kernel_ex(&copy, function, params, extra);
+}
+
+/* ---- Graphs that record events, whenever they are launched ---- */
+
+DRIVER(cuGraphAddEventRecordNode);
+DRIVER(cuGraphEventRecordNodeSetEvent);
+DRIVER(cuGraphExecEventRecordNodeSetEvent);
+DRIVER(cuGraphAddNode);
+DRIVER(cuGraphAddNode_v2);
+DRIVER(cuGraphNodeSetParams);
+DRIVER(cuGraphExecNodeSetParams);
+
+/* The head of CUgraphNodeParams. */
+struct node_params {
+	int type;
+	int reserved[3];
+	CUevent event; /* of a node that records one */
+};
+
+static void lose_node(const struct node_params *params)
+{
+	if (params && params->type == NODE_RECORDS_EVENT)
+		lose(params->event, false);
+}
+
+typedef CUresult (*add_record_node)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+				    CUevent event);
+typedef CUresult (*set_node_event)(CUgraphNode node, CUevent event);
+typedef CUresult (*set_exec_node_event)(void *exec, CUgraphNode node, CUevent event);
+typedef CUresult (*add_node)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+			     struct node_params *params);
+typedef CUresult (*add_node_v2)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+				const CUgraphEdgeData *edges, size_t count, struct node_params *params);
+typedef CUresult (*set_node)(CUgraphNode node, struct node_params *params);
+typedef CUresult (*set_exec_node)(void *exec, CUgraphNode node, struct node_params *params);
+
+static CUresult gpu_graph_add_event_record_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+						size_t count, CUevent event)
+{
+	lose(event, false);
+	return CALL_AS(cuGraphAddEventRecordNode, add_record_node)(ret_node, graph, nodes, count, event);
+}
+
+static CUresult gpu_graph_event_record_node_set_event(CUgraphNode node, CUevent event)
+{
+	lose(event, false);
+	return CALL_AS(cuGraphEventRecordNodeSetEvent, set_node_event)(node, event);
+}
+
+static CUresult gpu_graph_exec_event_record_node_set_event(void *exec, CUgraphNode node, CUevent event)
+{
+	lose(event, false);
+	return CALL_AS(cuGraphExecEventRecordNodeSetEvent, set_exec_node_event)(exec, node, event);
+}
+
+static CUresult gpu_graph_add_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+				   struct node_params *params)
+{
+	lose_node(params);
+	return CALL_AS(cuGraphAddNode, add_node)(ret_node, graph, nodes, count, params);
+}
+
+static CUresult gpu_graph_add_node_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+				      const CUgraphEdgeData *edges, size_t count, struct node_params *params)
+{
+	lose_node(params);
+	return CALL_AS(cuGraphAddNode_v2, add_node_v2)(ret_node, graph, nodes, edges, count, params);
+}
+
+static CUresult gpu_graph_node_set_params(CUgraphNode node, struct node_params *params)
+{
+	lose_node(params);
+	return CALL_AS(cuGraphNodeSetParams, set_node)(node, params);
+}
+
+static CUresult gpu_graph_exec_node_set_params(void *exec, CUgraphNode node, struct node_params *params)
+{
+	lose_node(params);
+	return CALL_AS(cuGraphExecNodeSetParams, set_exec_node)(exec, node, params);
+}
+
+/* ---- Waiting ---- */
+
+DRIVER(cuStreamWaitEvent);
+DRIVER(cuEventQuery);
+DRIVER(cuEventSynchronize);
+
+static CUresult gpu_stream_wait_event(CUstream stream, CUevent event, unsigned int flags)
+{
+	struct cn_cuda_place place = {.queue = NULL};
+
+	if (!cn_gpu_has_pools())
+		return CALL(cuStreamWaitEvent)(stream, event, flags);
+	struct sight sight = look(event);
+	/* Before the driver's call: afterwards the handle may be another stream's, which does not wait. */
+	if ((sight.outside || sight.point.queue) && !cn_cuda_is_capturing(stream) && cn_cuda_find(stream, &place))
+		place.queue = NULL;
+	if (place.queue && sight.outside)
+		cn_cuda_waits_outside(place.queue);
+	CUresult result = CALL(cuStreamWaitEvent)(stream, event, flags);
+	/* It waits for the record that was seen. */
+	if (!result && place.queue && sight.point.queue && is_same(&sight) && !cn_cuda_is_capturing(stream))
+		cn_device_ops->queue_follow(place.queue, place.owner, sight.point);
+	return result;
+}
+
+static CUresult gpu_stream_wait_event_ptsz(CUstream stream, CUevent event, unsigned int flags)
+{
+	return gpu_stream_wait_event(cn_gpu_own_stream(stream), event, flags);
+}
+
+static CUresult gpu_event_query(CUevent event)
+{
+	if (!cn_gpu_has_pools())
+		return CALL(cuEventQuery)(event);
+	struct sight sight = look(event);
+	CUresult result = CALL(cuEventQuery)(event);
+	if (!result && sight.point.queue && is_same(&sight))
+		cn_cuda_reached(sight.point);
+	return result;
+}
+
+static CUresult gpu_event_synchronize(CUevent event)
+{
+	if (!cn_gpu_has_pools())
+		return CALL(cuEventSynchronize)(event);
+	struct sight sight = look(event);
+	CUresult result = CALL(cuEventSynchronize)(event);
+	if (!result && sight.point.queue && is_same(&sight))
+		cn_gpu_synchronised(sight.point);
+	return result;
+}
+
+/* ---- The table of calls ---- */
+
+const struct cn_gpu_call cn_gpu_event_calls[] = {
+	SEEN("cuEventCreate", gpu_event_create, cuEventCreate),
+	SEEN("cuEventDestroy_v2", gpu_event_destroy, cuEventDestroy),
+	SEEN("cuIpcOpenEventHandle", gpu_ipc_open_event_handle, cuIpcOpenEventHandle),
+	SEEN("cuEventRecord", gpu_event_record, cuEventRecord),
+	TWIN("cuEventRecord_ptsz", gpu_event_record_ptsz),
+	SEEN("cuEventRecordWithFlags", gpu_event_record_with_flags, cuEventRecordWithFlags),
+	TWIN("cuEventRecordWithFlags_ptsz", gpu_event_record_with_flags_ptsz),
+	SEEN("cuEventQuery", gpu_event_query, cuEventQuery),
+	SEEN("cuEventSynchronize", gpu_event_synchronize, cuEventSynchronize),
+	SEEN("cuStreamWaitEvent", gpu_stream_wait_event, cuStreamWaitEvent),
+	TWIN("cuStreamWaitEvent_ptsz", gpu_stream_wait_event_ptsz),
+	SEEN("cuLaunchKernelEx", gpu_launch_kernel_ex, cuLaunchKernelEx),
+	TWIN("cuLaunchKernelEx_ptsz", gpu_launch_kernel_ex_ptsz),
+	SEEN_SINCE("cuEventDestroy", gpu_event_destroy_v1, cuEventDestroy_v1, "cuEventDestroy", 2000),
+	SEEN("cuCtxRecordEvent", gpu_ctx_record_event, cuCtxRecordEvent),
+	SEEN_SINCE("cuGreenCtxRecordEvent", gpu_green_ctx_record_event, cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent",
+		   12040),
+	SEEN_SINCE("cuGraphAddEventRecordNode", gpu_graph_add_event_record_node, cuGraphAddEventRecordNode,
+		   "cuGraphAddEventRecordNode", 11010),
+	SEEN_SINCE("cuGraphEventRecordNodeSetEvent", gpu_graph_event_record_node_set_event,
+		   cuGraphEventRecordNodeSetEvent, "cuGraphEventRecordNodeSetEvent", 11010),
+	SEEN_SINCE("cuGraphExecEventRecordNodeSetEvent", gpu_graph_exec_event_record_node_set_event,
+		   cuGraphExecEventRecordNodeSetEvent, "cuGraphExecEventRecordNodeSetEvent", 11010),
+	SEEN_SINCE("cuGraphAddNode", gpu_graph_add_node, cuGraphAddNode, "cuGraphAddNode", 12020),
+	SEEN_SINCE("cuGraphAddNode_v2", gpu_graph_add_node_v2, cuGraphAddNode_v2, "cuGraphAddNode", 12030),
+	SEEN_SINCE("cuGraphNodeSetParams", gpu_graph_node_set_params, cuGraphNodeSetParams, "cuGraphNodeSetParams",
+		   12020),
+	SEEN_SINCE("cuGraphExecNodeSetParams", gpu_graph_exec_node_set_params, cuGraphExecNodeSetParams,
+		   "cuGraphExecNodeSetParams", 12020),
+	END_OF_CALLS,
+};

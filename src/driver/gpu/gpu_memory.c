@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory on a GPU: calls that name an address, which may be a pool's.
+ *
+ * To the driver, a pool's memory is a range into which somebody has mapped chunks. What a program asks about a block is
+ * answered here as for any block; what only the driver knows of the memory behind it, it is asked. A pool's range is
+ * not the program's to map, unmap or give rights to. All other addresses go to the driver untouched.
+ */
+#include "driver/gpu/gpu_calls.h"
+
+#include "device/cuda/cuda_library.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { STEP_BYTES = 32 * 1024 * 1024 };   /* ranges of pools begin and end at multiples of this */
+#define ADDRESSES_END ((uint64_t)1 << 48) /* no pool's are above */
+
+DRIVER(cuMemFree);
+DRIVER(cuMemGetAddressRange);
+DRIVER(cuMemRetainAllocationHandle);
+DRIVER(cuMemAddressFree);
+DRIVER(cuMemMap);
+DRIVER(cuMemUnmap);
+DRIVER(cuMemSetAccess);
+DRIVER(cuMemGetAccess);
+DRIVER(cuPointerGetAttribute);
+DRIVER(cuPointerGetAttributes);
+DRIVER(cuPointerSetAttribute);
+
+bool cn_gpu_is_ours(CUdeviceptr address)
+{
+	const void *at = (const void *)(uintptr_t)address;
+
+	return cn_gpu_has_pools() && (cn_pool_has(at) || cn_import_has(at));
+}
+
+/* Both tables are whole in the child: one is read without a lock, and a fork waits for the other's. */
+bool cn_gpu_is_lost(CUdeviceptr address)
+{
+	const void *at = (const void *)(uintptr_t)address;
+
+	return !cn_gpu_has_pools() && atomic_load(&cn_pools_exist) && (cn_pool_has(at) || cn_import_has(at));
+}
+
+/* ---- Freeing without a stream ----
+ *
+ * cuMemFree() of a block does not wait: the program has seen to it that nobody uses the block. For those that have not,
+ * it is freed in a stream of our own, one for each context, which waits for what the context's streams were given so
+ * far: by an event of the whole context, and where the driver has none (before CUDA 12.5, and while a stream is
+ * captured) by points of the blocking streams, and of the others that a pool has seen. Without a current context it is
+ * the primary one, or another one in which pools were used.
+ */
+
+struct late_stream {
+	struct late_stream *next;
+	CUcontext context;
+	CUstream handle;
+	uint64_t owner; /* another one: the stream has gone with its context, and its handle is another's */
+};
+
+static struct {
+	pthread_mutex_t mutex;
+	struct late_stream *first;
+} late = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* The stream of a context's late frees, if it is there. */
+static bool find_late_locked(CUcontext context, struct late_stream **ret_entry, struct cn_cuda_place *ret_place)
+{
+	struct late_stream *entry = late.first;
+
+	while (entry && entry->context != context)
+		entry = entry->next;
+	*ret_entry = entry;
+	return entry && !cn_cuda_find(entry->handle, ret_place) && ret_place->owner == entry->owner;
+}
+
+static CUresult make_late_locked(CUcontext context, struct late_stream *entry, struct cn_cuda_place *ret_place)
+{
+	CUstream handle;
+	bool fresh = !entry;
+
+	if (fresh)
+		entry = calloc(1, sizeof *entry);
+	if (!entry)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
+	/* By the call that programs make: an older stream with this handle is forgotten. */
+	CUresult result = cn_gpu_stream_create(&handle, CU_STREAM_NON_BLOCKING);
+	if (!result)
+		result = cn_cuda_find(handle, ret_place);
+	if (result && fresh)
+		free(entry);
+	if (result)
+		return result;
+	entry->context = context;
+	entry->handle = handle;
+	entry->owner = ret_place->owner;
+	if (fresh) {
+		entry->next = late.first;
+		late.first = entry;
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The context is current. */
+static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
+{
+	struct cn_gpu_points points;
+	struct cn_cuda_place legacy;
+	struct late_stream *entry;
+	CUresult result = CUDA_SUCCESS;
+
+	pthread_mutex_lock(&late.mutex);
+	if (!find_late_locked(context, &entry, ret_place))
+		result = make_late_locked(context, entry, ret_place);
+	pthread_mutex_unlock(&late.mutex);
+	if (result)
+		return result;
+	cn_cuda_find(CU_STREAM_LEGACY, &legacy); /* so that it is among them, and with it all blocking streams */
+	cn_gpu_gather(context, &points);
+	for (size_t i = 0; i < points.count; i++) {
+		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points.points[i]};
+		/* One that cannot be waited for is being captured. */
+		if (points.points[i].queue != ret_place->queue)
+			cn_device_ops->submit(ret_place->queue, ret_place->owner, &wait, NULL);
+	}
+	cn_gpu_drop(&points);
+	cn_cuda_wait_for_all(ret_place->queue, ret_place->owner);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
+{
+	CUcontext context = NULL;
+	CUresult result = cn_cuda.cuCtxGetCurrent(&context);
+
+	if (result)
+		return cn_error(result, "the driver does not say which context is current");
+	if (context)
+		return find_late(context, ret_place);
+	context = cn_gpu_primary(device);
+	if (!context)
+		context = cn_cuda_any_context(&cn_devices[device]);
+	if (!context || cn_cuda.cuCtxPushCurrent(context))
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
+	result = find_late(context, ret_place);
+	cn_cuda.cuCtxPopCurrent(&context);
+	return result;
+}
+
+static CUresult gpu_mem_free(CUdeviceptr pointer)
+{
+	return cn_gpu_is_ours(pointer) ? cn_pool_free_now(pointer) : CALL(cuMemFree)(pointer);
+}
+
+/* ---- Asking ---- */
+
+/* What the driver knows of the memory behind a block, and we do not. */
+static bool is_the_drivers(CUpointer_attribute attribute)
+{
+	switch ((int)attribute) {
+	case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+	case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+	case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return true;
+	default: return false;
+	}
+}
+
+static CUresult gpu_pointer_get_attribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+	struct cn_memory memory;
+
+	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_pool_find_memory(pointer, &memory)))
+		return CALL(cuPointerGetAttribute)(ret_data, attribute, pointer);
+	return cuPointerGetAttribute(ret_data, attribute, pointer);
+}
+
+static CUresult gpu_pointer_get_attributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
+					   CUdeviceptr pointer)
+{
+	struct cn_memory memory;
+
+	if (!cn_gpu_is_ours(pointer))
+		return CALL(cuPointerGetAttributes)(count, attributes, ret_data, pointer);
+	CUresult result = cuPointerGetAttributes(count, attributes, ret_data, pointer);
+	if (result || !cn_pool_find_memory(pointer, &memory))
+		return result;
+	for (unsigned int i = 0; i < count && !result; i++)
+		if (is_the_drivers(attributes[i]))
+			result = CALL(cuPointerGetAttributes)(1, &attributes[i], &ret_data[i], pointer);
+	return result;
+}
+
+static CUresult gpu_pointer_set_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+{
+	return cn_gpu_is_ours(pointer) ? cuPointerSetAttribute(value, attribute, pointer)
+				       : CALL(cuPointerSetAttribute)(value, attribute, pointer);
+}
+
+static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+{
+	struct cn_memory memory = {.start = 0};
+	CUdevice device;
+
+	if (!cn_gpu_is_ours(pointer) || (!ret_base && !ret_bytes))
+		return CALL(cuMemGetAddressRange)(ret_base, ret_bytes, pointer);
+	CUresult result = cn_cuda_check_current();
+	if (result)
+		return result;
+	result = cn_cuda.cuCtxGetDevice(&device);
+	if (result)
+		return cn_error(result, "no context is current in this thread");
+	bool known = cn_pool_find_memory(pointer, &memory);
+	if (known && !cn_memory_allows(&memory, &cn_devices[device], false)) {
+		known = false;
+		memory.start = memory.bytes = 0;
+	}
+	if (ret_base)
+		*ret_base = memory.start;
+	if (ret_bytes)
+		*ret_bytes = memory.bytes;
+	return known ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
+}
+
+static CUresult gpu_mem_retain_allocation_handle(CUmemGenericAllocationHandle *ret_handle, void *address)
+{
+	if (cn_gpu_is_ours((uintptr_t)address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at %p is a pool's, not of cuMemCreate()",
+				address);
+	return CALL(cuMemRetainAllocationHandle)(ret_handle, address);
+}
+
+static CUresult gpu_mem_get_access(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
+{
+	return cn_gpu_is_ours(address) ? cuMemGetAccess(ret_flags, location, address)
+				       : CALL(cuMemGetAccess)(ret_flags, location, address);
+}
+
+/* ---- What a program does to ranges, but not to a pool's ---- */
+
+static bool touches_pool(CUdeviceptr start, size_t bytes)
+{
+	if (!cn_gpu_has_pools())
+		return false;
+	if (start >= ADDRESSES_END)
+		return false;
+	if (bytes > ADDRESSES_END - start)
+		bytes = ADDRESSES_END - start;
+	bool touches = cn_gpu_is_ours(start) || (bytes && cn_gpu_is_ours(start + bytes - 1));
+	for (size_t step = STEP_BYTES; step < bytes && !touches; step += STEP_BYTES)
+		touches = cn_gpu_is_ours(start + step);
+	return touches;
+}
+
+static CUresult refuse(const char *call, CUdeviceptr start)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "%s: the addresses at 0x%llx are a pool's", call, start);
+}
+
+static CUresult gpu_mem_address_free(CUdeviceptr start, size_t bytes)
+{
+	return touches_pool(start, bytes) ? refuse("cuMemAddressFree", start) : CALL(cuMemAddressFree)(start, bytes);
+}
+
+static CUresult gpu_mem_map(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+			    unsigned long long flags)
+{
+	return touches_pool(start, bytes) ? refuse("cuMemMap", start)
+					  : CALL(cuMemMap)(start, bytes, offset, handle, flags);
+}
+
+static CUresult gpu_mem_unmap(CUdeviceptr start, size_t bytes)
+{
+	return touches_pool(start, bytes) ? refuse("cuMemUnmap", start) : CALL(cuMemUnmap)(start, bytes);
+}
+
+static CUresult gpu_mem_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
+{
+	return touches_pool(start, bytes) ? refuse("cuMemSetAccess", start)
+					  : CALL(cuMemSetAccess)(start, bytes, descriptions, count);
+}
+
+/* ---- The table of calls ---- */
+
+const struct cn_gpu_call cn_gpu_memory_calls[] = {
+	SEEN("cuMemFree_v2", gpu_mem_free, cuMemFree),
+	SEEN("cuMemGetAddressRange_v2", gpu_mem_get_address_range, cuMemGetAddressRange),
+	SEEN("cuMemRetainAllocationHandle", gpu_mem_retain_allocation_handle, cuMemRetainAllocationHandle),
+	SEEN("cuMemAddressFree", gpu_mem_address_free, cuMemAddressFree),
+	SEEN("cuMemMap", gpu_mem_map, cuMemMap),
+	SEEN("cuMemUnmap", gpu_mem_unmap, cuMemUnmap),
+	SEEN("cuMemSetAccess", gpu_mem_set_access, cuMemSetAccess),
+	SEEN("cuMemGetAccess", gpu_mem_get_access, cuMemGetAccess),
+	SEEN("cuPointerGetAttribute", gpu_pointer_get_attribute, cuPointerGetAttribute),
+	SEEN("cuPointerGetAttributes", gpu_pointer_get_attributes, cuPointerGetAttributes),
+	SEEN("cuPointerSetAttribute", gpu_pointer_set_attribute, cuPointerSetAttribute),
+	END_OF_CALLS,
+};

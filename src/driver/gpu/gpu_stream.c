@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams and contexts on a GPU: what the pools must see of them on the way to the driver.
+ *
+ * A stream that is destroyed takes its mark with it, so what it freed is marked first (device/cuda/cuda_stream.h). A program
+ * that has waited for a stream or a context has seen all reached that came before: the span ends before the driver's
+ * call, and after it the pools are told. Captures end with their streams and contexts, too (gpu_capture.c).
+ */
+#include "driver/gpu/gpu_calls.h"
+
+#include "device/cuda/cuda_library.h"
+
+#include <stdlib.h>
+
+enum { MARK_PATIENCE_NS = 100000 };
+
+/* ---- The streams of a context ---- */
+
+static void add_point(struct cn_queue *queue, void *data)
+{
+	struct cn_gpu_points *points = data;
+
+	if (points->count == points->room) {
+		size_t room = points->room * 2;
+		bool first = points->points == points->at_hand;
+		struct cn_point *more = realloc(first ? NULL : points->points, room * sizeof *more);
+		if (!more)
+			return; /* the less is known, the later its memory is given to others */
+		for (size_t i = 0; first && i < points->count; i++)
+			more[i] = points->at_hand[i];
+		points->points = more;
+		points->room = room;
+	}
+	points->points[points->count++] = cn_cuda_end_span(queue);
+}
+
+void cn_gpu_gather(CUcontext context, struct cn_gpu_points *ret_points)
+{
+	ret_points->points = ret_points->at_hand;
+	ret_points->room = sizeof ret_points->at_hand / sizeof ret_points->at_hand[0];
+	ret_points->count = 0;
+	ret_points->life = cn_cuda_each_of_context(context, add_point, ret_points);
+	if (!ret_points->life)
+		ret_points->count = 0;
+}
+
+void cn_gpu_drop(struct cn_gpu_points *points)
+{
+	if (points->points != points->at_hand)
+		free(points->points);
+}
+
+/* They have all been reached. */
+static void settle(const struct cn_gpu_points *points)
+{
+	for (size_t i = 0; i < points->count; i++)
+		cn_cuda_reached(points->points[i]);
+	for (size_t i = 0; i < points->count; i++)
+		cn_pools_settle(points->points[i]);
+}
+
+/* ---- Streams ---- */
+
+DRIVER(cuStreamCreate);
+DRIVER(cuStreamCreateWithPriority);
+DRIVER(cuGreenCtxStreamCreate);
+DRIVER(cuStreamDestroy);
+DRIVER(cuStreamDestroy_v1);
+DRIVER(cuStreamQuery);
+DRIVER(cuStreamSynchronize);
+DRIVER(cuWaitExternalSemaphoresAsync);
+
+/*
+ * Which handles are those of destroyed streams is known also without pools: the driver follows such a handle into
+ * memory that is not its own.
+ */
+bool cn_gpu_stream_is_gone(CUstream stream)
+{
+	return cn_on_gpu && cn_gpu_is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+	       cn_cuda_is_destroyed(stream);
+}
+
+static CUresult created(CUresult result, const CUstream *stream)
+{
+	if (!result && cn_gpu_is_watched()) {
+		cn_cuda_created(*stream);
+		cn_gpu_captures_over(cn_gpu_last_capture(), *stream, NULL);
+	}
+	return result;
+}
+
+CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags)
+{
+	return created(CALL(cuStreamCreate)(ret_stream, flags), ret_stream);
+}
+
+static CUresult gpu_stream_create_with_priority(CUstream *ret_stream, unsigned int flags, int priority)
+{
+	return created(CALL(cuStreamCreateWithPriority)(ret_stream, flags, priority), ret_stream);
+}
+
+typedef CUresult (*green_stream_create)(CUstream *ret_stream, void *context, unsigned int flags, int priority);
+
+static CUresult gpu_green_ctx_stream_create(CUstream *ret_stream, void *context, unsigned int flags, int priority)
+{
+	CUresult result = CALL_AS(cuGreenCtxStreamCreate, green_stream_create)(ret_stream, context, flags, priority);
+
+	return created(result, ret_stream);
+}
+
+static CUresult destroy(CUstream stream, CUresult (*driver)(CUstream stream))
+{
+	if (!cn_gpu_is_watched() || (uintptr_t)stream <= (uintptr_t)CU_STREAM_PER_THREAD)
+		return driver(stream);
+	struct cn_queue *queue = cn_cuda_known(stream);
+	uint64_t last = cn_gpu_last_capture();
+	CUresult result = cn_cuda_destroy(stream, driver);
+	if (!result)
+		cn_gpu_captures_over(last, stream, NULL);
+	if (result || !queue)
+		return result;
+	cn_device_ops->queue_look(queue);
+	cn_pools_settle((struct cn_point){queue, atomic_load(&queue->completed)});
+	return CUDA_SUCCESS;
+}
+
+static CUresult gpu_stream_destroy(CUstream stream)
+{
+	return destroy(stream, CALL(cuStreamDestroy));
+}
+
+static CUresult gpu_stream_destroy_v1(CUstream stream)
+{
+	return destroy(stream, CALL_AS(cuStreamDestroy_v1, __typeof__(&cuStreamDestroy)));
+}
+
+static CUresult gpu_stream_query(CUstream stream)
+{
+	struct cn_cuda_place place = {.queue = NULL};
+
+	if (cn_gpu_has_pools())
+		place = cn_cuda_known_place(stream);
+	if (!place.queue)
+		return CALL(cuStreamQuery)(stream);
+	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
+	CUresult result = CALL(cuStreamQuery)(stream);
+	if (!result && cn_cuda_place_stands(&place))
+		cn_cuda_seen(point, 0);
+	return result;
+}
+
+static CUresult gpu_stream_query_ptsz(CUstream stream)
+{
+	return gpu_stream_query(cn_gpu_own_stream(stream));
+}
+
+static CUresult gpu_stream_synchronize(CUstream stream)
+{
+	struct cn_cuda_place place = {.queue = NULL};
+
+	if (cn_gpu_has_pools())
+		place = cn_cuda_known_place(stream);
+	if (!place.queue)
+		return CALL(cuStreamSynchronize)(stream);
+	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
+	CUresult result = CALL(cuStreamSynchronize)(stream);
+	if (result || !cn_cuda_place_stands(&place))
+		return result;
+	cn_cuda_seen(point, MARK_PATIENCE_NS);
+	if (point.queue && cn_point_reached(point))
+		cn_pools_settle(point);
+	return CUDA_SUCCESS;
+}
+
+static CUresult gpu_stream_synchronize_ptsz(CUstream stream)
+{
+	return gpu_stream_synchronize(cn_gpu_own_stream(stream));
+}
+
+/* Whoever signals it may be another process. */
+typedef CUresult (*wait_semaphores)(void *const *semaphores, const void *params, unsigned int count, CUstream stream);
+
+static CUresult gpu_wait_external_semaphores(void *const *semaphores, const void *params, unsigned int count,
+					     CUstream stream)
+{
+	struct cn_cuda_place place;
+
+	if (cn_gpu_has_pools() && !cn_cuda_is_capturing(stream) && !cn_cuda_find(stream, &place))
+		cn_cuda_waits_outside(place.queue);
+	return CALL_AS(cuWaitExternalSemaphoresAsync, wait_semaphores)(semaphores, params, count, stream);
+}
+
+static CUresult gpu_wait_external_semaphores_ptsz(void *const *semaphores, const void *params, unsigned int count,
+						  CUstream stream)
+{
+	return gpu_wait_external_semaphores(semaphores, params, count, cn_gpu_own_stream(stream));
+}
+
+/* ---- Contexts ---- */
+
+DRIVER(cuCtxSynchronize);
+DRIVER(cuCtxSynchronize_v2);
+DRIVER(cuCtxDestroy);
+DRIVER(cuCtxDestroy_v1);
+DRIVER(cuCtxDetach);
+DRIVER(cuGreenCtxDestroy);
+DRIVER(cuDevicePrimaryCtxRelease);
+DRIVER(cuDevicePrimaryCtxRelease_v1);
+DRIVER(cuDevicePrimaryCtxReset);
+DRIVER(cuDevicePrimaryCtxReset_v1);
+
+typedef CUresult (*context_call)(void *context);
+typedef CUresult (*device_call)(CUdevice device);
+
+static CUcontext current_context(void)
+{
+	CUcontext context = NULL;
+
+	return cn_cuda.cuCtxGetCurrent(&context) ? NULL : context;
+}
+
+static CUresult gpu_ctx_synchronize(void)
+{
+	struct cn_gpu_points points;
+
+	if (!cn_gpu_has_pools())
+		return CALL(cuCtxSynchronize)();
+	CUcontext context = current_context();
+	cn_gpu_gather(context, &points);
+	CUresult result = CALL(cuCtxSynchronize)();
+	if (!result && cn_cuda_context_is(context, points.life))
+		settle(&points);
+	cn_gpu_drop(&points);
+	return result;
+}
+
+static CUresult gpu_ctx_synchronize_v2(void *context)
+{
+	struct cn_gpu_points points;
+
+	if (!cn_gpu_has_pools())
+		return CALL_AS(cuCtxSynchronize_v2, context_call)(context);
+	CUcontext waited_for = context ? context : current_context();
+	cn_gpu_gather(waited_for, &points);
+	CUresult result = CALL_AS(cuCtxSynchronize_v2, context_call)(context);
+	if (!result && cn_cuda_context_is(waited_for, points.life))
+		settle(&points);
+	cn_gpu_drop(&points);
+	return result;
+}
+
+static bool is_alive(CUcontext context)
+{
+	void *ask = cn_cuda_function("cuCtxGetApiVersion", 3020, false);
+	unsigned int version;
+
+	return ask && !((__typeof__(&cuCtxGetApiVersion))ask)(context, &version);
+}
+
+/* Does anybody want to know of a context's end? */
+static bool is_seen(void)
+{
+	return cn_gpu_has_pools() || (cn_gpu_is_watched() && cn_gpu_last_capture());
+}
+
+/* A context that may end by the call under way. */
+struct ending {
+	CUcontext context;     /* NULL: none */
+	uint64_t life;         /* see cn_cuda_context_ending() */
+	uint64_t last_capture; /* of those that may end with it */
+	unsigned long long id; /* the driver's; 0: it does not say */
+	struct cn_gpu_points points;
+};
+
+/* A primary context that was ended and made again has the same handle, but another id. */
+static unsigned long long id_of(CUcontext context)
+{
+	void *ask = cn_cuda_function("cuCtxGetId", 12000, false);
+	unsigned long long id = 0;
+
+	return ask && !((__typeof__(&cuCtxGetId))ask)(context, &id) ? id : 0;
+}
+
+static void begin_end(struct ending *ending, CUcontext context)
+{
+	ending->context = context;
+	if (!context)
+		return;
+	cn_gpu_gather(context, &ending->points);
+	ending->last_capture = cn_gpu_last_capture();
+	ending->life = cn_cuda_context_ending(context);
+	/* After that: one of an earlier context would say that this one has ended. */
+	ending->id = id_of(context);
+}
+
+static void end_end(struct ending *ending, bool over)
+{
+	if (!ending->context)
+		return;
+	if (over) {
+		cn_gpu_captures_over(ending->last_capture, NULL, ending->context);
+		cn_cuda_context_over(ending->context, ending->life);
+		settle(&ending->points);
+	} else {
+		cn_cuda_context_stays(ending->context, ending->life);
+	}
+	cn_gpu_drop(&ending->points);
+}
+
+/* One whose work has failed ends with an error, and a call may also be refused. */
+static CUresult end_context(CUcontext context, context_call driver)
+{
+	struct ending ending;
+
+	if (!is_seen())
+		return driver(context);
+	begin_end(&ending, context);
+	CUresult result = driver(context);
+	end_end(&ending, !result || (ending.context && !is_alive(context)));
+	return result;
+}
+
+static CUresult gpu_ctx_destroy(CUcontext context)
+{
+	return end_context(context, CALL_AS(cuCtxDestroy, context_call));
+}
+
+static CUresult gpu_ctx_destroy_v1(CUcontext context)
+{
+	return end_context(context, CALL_AS(cuCtxDestroy_v1, context_call));
+}
+
+/* It ends with the last who detaches. */
+static CUresult gpu_ctx_detach(CUcontext context)
+{
+	struct ending ending;
+
+	if (!is_seen())
+		return CALL_AS(cuCtxDetach, context_call)(context);
+	begin_end(&ending, context);
+	CUresult result = CALL_AS(cuCtxDetach, context_call)(context);
+	end_end(&ending, ending.context && !is_alive(context));
+	return result;
+}
+
+static bool is_primary_active(CUdevice device)
+{
+	void *ask = cn_cuda_function("cuDevicePrimaryCtxGetState", 7000, false);
+	unsigned int flags;
+	int active = 0;
+
+	return ask && !((__typeof__(&cuDevicePrimaryCtxGetState))ask)(device, &flags, &active) && active;
+}
+
+static bool has_primary_ended(CUdevice device, const struct ending *ending)
+{
+	return !is_primary_active(device) || (ending->context && id_of(ending->context) != ending->id);
+}
+
+/*
+ * It has one handle for good, also when it has been made anew, so it is asked for once. Meanwhile we have the context
+ * with the program, and may be the last who has it.
+ */
+CUcontext cn_gpu_primary(CUdevice device)
+{
+	static _Atomic(CUcontext) primaries[CN_DEVICE_MAX];
+	void *retain = cn_cuda_function("cuDevicePrimaryCtxRetain", 7000, false);
+	struct ending ending;
+
+	if (!retain || device < 0 || device >= CN_DEVICE_MAX || !is_primary_active(device))
+		return NULL;
+	CUcontext context = atomic_load(&primaries[device]);
+	if (context || ((__typeof__(&cuDevicePrimaryCtxRetain))retain)(&context, device))
+		return context;
+	begin_end(&ending, context);
+	CALL(cuDevicePrimaryCtxRelease)(device);
+	end_end(&ending, has_primary_ended(device, &ending));
+	atomic_store(&primaries[device], context);
+	return context;
+}
+
+/* The primary context goes with the last release, and with each reset. */
+static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
+{
+	struct ending ending;
+
+	if (!is_seen())
+		return driver(device);
+	begin_end(&ending, cn_gpu_primary(device));
+	CUresult result = driver(device);
+	end_end(&ending, (is_reset && !result) || has_primary_ended(device, &ending));
+	return result;
+}
+
+static CUresult gpu_primary_release(CUdevice device)
+{
+	return end_primary(device, CALL(cuDevicePrimaryCtxRelease), false);
+}
+
+static CUresult gpu_primary_release_v1(CUdevice device)
+{
+	return end_primary(device, CALL_AS(cuDevicePrimaryCtxRelease_v1, device_call), false);
+}
+
+static CUresult gpu_primary_reset(CUdevice device)
+{
+	return end_primary(device, CALL(cuDevicePrimaryCtxReset), true);
+}
+
+static CUresult gpu_primary_reset_v1(CUdevice device)
+{
+	return end_primary(device, CALL_AS(cuDevicePrimaryCtxReset_v1, device_call), true);
+}
+
+/* The context that a green context is for those who know no green ones, and its device. */
+static CUcontext context_of_green(void *green, CUdevice *ret_device)
+{
+	void *convert = cn_cuda_function("cuCtxFromGreenCtx", 12040, false);
+	CUcontext context = NULL, pushed;
+
+	if (!convert || ((CUresult(*)(CUcontext *, void *))convert)(&context, green) ||
+	    cn_cuda.cuCtxPushCurrent(context))
+		return NULL;
+	CUresult result = cn_cuda.cuCtxGetDevice(ret_device);
+	cn_cuda.cuCtxPopCurrent(&pushed);
+	return result ? NULL : context;
+}
+
+/* Its streams go with it, and the primary context if nobody else has it. */
+static CUresult gpu_green_ctx_destroy(void *green)
+{
+	struct ending ending, primary;
+	CUdevice device = CU_DEVICE_INVALID;
+
+	if (!is_seen())
+		return CALL_AS(cuGreenCtxDestroy, context_call)(green);
+	begin_end(&ending, context_of_green(green, &device));
+	begin_end(&primary, ending.context ? cn_gpu_primary(device) : NULL);
+	CUresult result = CALL_AS(cuGreenCtxDestroy, context_call)(green);
+	end_end(&primary, has_primary_ended(device, &primary));
+	end_end(&ending, !result);
+	return result;
+}
+
+/* ---- The table of calls ---- */
+
+const struct cn_gpu_call cn_gpu_stream_calls[] = {
+	SEEN("cuStreamCreate", cn_gpu_stream_create, cuStreamCreate),
+	SEEN("cuStreamCreateWithPriority", gpu_stream_create_with_priority, cuStreamCreateWithPriority),
+	SEEN("cuStreamDestroy_v2", gpu_stream_destroy, cuStreamDestroy),
+	SEEN("cuStreamQuery", gpu_stream_query, cuStreamQuery),
+	TWIN("cuStreamQuery_ptsz", gpu_stream_query_ptsz),
+	SEEN("cuStreamSynchronize", gpu_stream_synchronize, cuStreamSynchronize),
+	TWIN("cuStreamSynchronize_ptsz", gpu_stream_synchronize_ptsz),
+	SEEN("cuCtxSynchronize", gpu_ctx_synchronize, cuCtxSynchronize),
+	SEEN("cuCtxDestroy_v2", gpu_ctx_destroy, cuCtxDestroy),
+	SEEN("cuDevicePrimaryCtxRelease_v2", gpu_primary_release, cuDevicePrimaryCtxRelease),
+	SEEN("cuDevicePrimaryCtxReset_v2", gpu_primary_reset, cuDevicePrimaryCtxReset),
+	SEEN_SINCE("cuStreamDestroy", gpu_stream_destroy_v1, cuStreamDestroy_v1, "cuStreamDestroy", 2000),
+	SEEN_SINCE("cuGreenCtxStreamCreate", gpu_green_ctx_stream_create, cuGreenCtxStreamCreate,
+		   "cuGreenCtxStreamCreate", 12050),
+	SEEN_SINCE("cuWaitExternalSemaphoresAsync", gpu_wait_external_semaphores, cuWaitExternalSemaphoresAsync,
+		   "cuWaitExternalSemaphoresAsync", 10000),
+	TWIN_SINCE("cuWaitExternalSemaphoresAsync_ptsz", gpu_wait_external_semaphores_ptsz,
+		   "cuWaitExternalSemaphoresAsync", 10000),
+	SEEN_SINCE("cuCtxSynchronize_v2", gpu_ctx_synchronize_v2, cuCtxSynchronize_v2, "cuCtxSynchronize", 13000),
+	SEEN_SINCE("cuCtxDestroy", gpu_ctx_destroy_v1, cuCtxDestroy_v1, "cuCtxDestroy", 2000),
+	SEEN_SINCE("cuCtxDetach", gpu_ctx_detach, cuCtxDetach, "cuCtxDetach", 2000),
+	SEEN_SINCE("cuGreenCtxDestroy", gpu_green_ctx_destroy, cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040),
+	SEEN_SINCE("cuDevicePrimaryCtxRelease", gpu_primary_release_v1, cuDevicePrimaryCtxRelease_v1,
+		   "cuDevicePrimaryCtxRelease", 7000),
+	SEEN_SINCE("cuDevicePrimaryCtxReset", gpu_primary_reset_v1, cuDevicePrimaryCtxReset_v1,
+		   "cuDevicePrimaryCtxReset", 7000),
+	END_OF_CALLS,
+};

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts: created ones and each device's primary one, and every thread's stack of them.
+ *
+ * A context owns its streams, events, modules and memory; when it goes, its work is waited for and they go with it, so
+ * their handles answer with an error from then on. A primary context has one record and one handle for the life of the
+ * process: it is active while somebody retains it.
+ *
+ * A thread keeps handles, not pointers, on its stack: a context that another thread destroyed is found to be gone.
+ */
+#include "driver/common/driver.h"
+#include "driver/common/mempool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct cn_table cn_contexts = CN_TABLE(CN_KIND_CONTEXT, struct cn_context);
+
+enum {
+	STACK_FIRST = 8,
+	API_VERSION = 3020,
+	/* What a context's flags can be changed to later; the others are taken and dropped, as by the driver. */
+	FLAGS_LASTING = CU_CTX_SCHED_MASK | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS,
+};
+
+static struct {
+	pthread_mutex_t mutex; /* held while a primary context is made or taken down */
+	struct cn_context *context;
+	unsigned int reference_count;
+	unsigned int flags;
+} primaries[CN_DEVICE_MAX] = {[0 ... CN_DEVICE_MAX - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+
+static _Atomic unsigned long long next_id = 1;
+static pthread_key_t thread_key;
+static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
+
+/* A thread ends. */
+static void end_thread(void *unused)
+{
+	(void)unused;
+	if (atomic_load(&cn_ready) == 1) /* a forked child leaves the parent's streams, and their locks, alone */
+		cn_streams_thread_end();
+	free(cn_thread.stack);
+	cn_thread.stack = NULL;
+	cn_thread.depth = cn_thread.room = 0;
+}
+
+static void make_thread_key(void)
+{
+	pthread_key_create(&thread_key, end_thread);
+}
+
+CUresult cn_thread_keep(void)
+{
+	pthread_once(&thread_key_once, make_thread_key);
+	if (pthread_setspecific(thread_key, &cn_thread))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's record");
+	return CUDA_SUCCESS;
+}
+
+/* False: it is no context's handle. */
+static inline bool find(uint64_t handle, struct cn_home *ret_home)
+{
+	struct cn_context *context = cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
+
+	if (!context)
+		return false;
+	ret_home->context = context;
+	ret_home->life = atomic_load_explicit(&context->life, memory_order_acquire);
+	ret_home->device = atomic_load_explicit(&context->device, memory_order_acquire);
+	return cn_handle(context) == handle; /* so they are what belongs to the handle */
+}
+
+CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
+{
+	if (!handle)
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is NULL");
+	if (!find((uintptr_t)handle, ret_home))
+		return cn_error(gone, "%p is not a live context", (void *)handle);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_context_find(CUcontext handle, struct cn_home *ret_home)
+{
+	return cn_context_find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
+}
+
+CUresult cn_enter_context(struct cn_home *ret_home)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
+	if (!find(cn_thread.stack[cn_thread.depth - 1], ret_home) || !ret_home->life)
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED,
+				"the context that was current in this thread was destroyed");
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_home_check(const struct cn_home *home)
+{
+	if (cn_home_stands(home))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
+}
+
+CUresult cn_home_lock(const struct cn_home *home)
+{
+	cn_lock(&home->context->lock);
+	CUresult result = cn_home_check(home);
+	if (result)
+		cn_unlock(&home->context->lock);
+	return result;
+}
+
+CUresult cn_device_has_handles(const struct cn_device *device)
+{
+	int supported = 0;
+	CUresult result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported);
+
+	if (result || supported)
+		return result;
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"device %d shares nothing by handles (CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)",
+			device->ordinal);
+}
+
+struct cn_device *cn_device_of_machine(int physical)
+{
+	for (int i = 0; i < cn_device_count; i++)
+		if (cn_devices[i].physical == physical)
+			return &cn_devices[i];
+	return NULL;
+}
+
+CUresult cn_device_has(const struct cn_device *device, CUdevice_attribute attribute, const char *what)
+{
+	int value = 0;
+	CUresult result = cn_device_ops->attribute(device, attribute, &value);
+
+	if (result)
+		return result;
+	if (!value)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no %s", device->ordinal, what);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device)
+{
+	if (ordinal < 0 || ordinal >= cn_device_count)
+		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", ordinal,
+				cn_device_count - 1);
+	*ret_device = &cn_devices[ordinal];
+	return CUDA_SUCCESS;
+}
+
+struct cn_context *cn_primary_context(const struct cn_device *device)
+{
+	struct cn_context *context = primaries[device->ordinal].context;
+
+	return context && atomic_load(&context->life) ? context : NULL;
+}
+
+/* Make a context usable. Its record is new, or that of one that was taken down. */
+static void activate(struct cn_context *context, struct cn_device *device, unsigned int flags)
+{
+	uint64_t life = atomic_fetch_add(&next_id, 1);
+
+	atomic_store(&context->flags, flags);
+	atomic_store(&context->peers, 0);
+	cn_limits_reset(context);
+	if (!context->group.legacy)
+		context->group.legacy = &context->legacy.queue;
+	context->legacy.context = context;
+	context->legacy.flags = CU_STREAM_DEFAULT;
+	context->legacy.priority = 0;
+	context->legacy.id = cn_stream_next_id();
+	cn_device_ops->queue_open(&context->legacy.queue, &context->group, life);
+	context->device = device;
+	atomic_store(&context->life, life);
+}
+
+/* Wait for a context's work and take everything in it down. */
+static void deactivate(struct cn_context *context)
+{
+	struct cn_home home = {.context = context};
+
+	/* Closed first, then waited for: no thread can slip in work that would use memory which is gone. */
+	cn_lock(&context->lock);
+	atomic_store(&context->life, 0);
+	cn_unlock(&context->lock);
+	cn_streams_destroy(context);
+	cn_device_ops->queue_close(&context->legacy.queue);
+	cn_context_drain(&home); /* a failure has been its stream's to tell */
+	cn_events_destroy(context);
+	cn_modules_unload(context);
+	cn_memory_release(context);
+	/* The last operation may still be on its way out of the queue. */
+	while (!cn_device_ops->queue_drained(&context->legacy.queue))
+		cn_cpu_relax();
+}
+
+static CUresult push(uint64_t handle)
+{
+	if (cn_thread.depth == cn_thread.room) {
+		unsigned room = cn_thread.room ? 2 * cn_thread.room : STACK_FIRST;
+		uint64_t *stack = realloc(cn_thread.stack, room * sizeof *stack);
+		if (!stack)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the thread's stack of contexts");
+		cn_thread.stack = stack;
+		cn_thread.room = room;
+		CUresult result = cn_thread_keep();
+		if (result)
+			return result;
+	}
+	cn_thread.stack[cn_thread.depth++] = handle;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_context_check_flags(unsigned int flags)
+{
+	unsigned int schedule = flags & CU_CTX_SCHED_MASK;
+
+	if (flags & ~(unsigned)CU_CTX_FLAGS_MASK)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "context flags 0x%x are unknown",
+				flags & ~(unsigned)CU_CTX_FLAGS_MASK);
+	if (schedule & (schedule - 1))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "context flags 0x%x have two scheduling policies", flags);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
+			  struct cn_device **ret_device)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
+	result = cn_device_find(ordinal, ret_device);
+	return result ? result : cn_context_check_flags(flags);
+}
+
+CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_context_check(ret_context, flags, ordinal, &device);
+
+	if (result)
+		return result;
+	if (params && (params->numExecAffinityParams || params->cigParams))
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the host device has no execution affinity and no graphics contexts");
+
+	struct cn_context *context = cn_table_take(&cn_contexts);
+	if (!context)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a context");
+	activate(context, device, flags);
+	uint64_t handle = cn_table_publish(&cn_contexts, context);
+	result = push(handle);
+	if (result) {
+		cn_table_retire(context, handle);
+		deactivate(context);
+		cn_table_give(&cn_contexts, context);
+		return result;
+	}
+	*ret_context = (CUcontext)(uintptr_t)handle;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
+{
+	struct cn_home home;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
+	result = cn_context_find(handle, &home);
+	if (result)
+		return result;
+	if (home.context->primary)
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
+				"a primary context cannot be destroyed: release it with cuDevicePrimaryCtxRelease()");
+	if (!cn_table_retire(home.context, (uintptr_t)handle))
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "another thread has destroyed the context");
+	if (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1] == (uintptr_t)handle)
+		cn_thread.depth--;
+	deactivate(home.context);
+	cn_table_give(&cn_contexts, home.context);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle)
+{
+	struct cn_home home;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
+	result = cn_context_find(handle, &home);
+	return result ? result : push((uintptr_t)handle);
+}
+
+CN_EXPORT CUresult cuCtxPopCurrent(CUcontext *ret_context)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!cn_thread.depth)
+		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "this thread's stack of contexts is empty");
+	cn_thread.depth--;
+	if (ret_context)
+		*ret_context = (CUcontext)(uintptr_t)cn_thread.stack[cn_thread.depth];
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle)
+{
+	struct cn_home home;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!handle) {
+		if (cn_thread.depth)
+			cn_thread.depth--;
+		return CUDA_SUCCESS;
+	}
+	result = cn_context_find(handle, &home);
+	if (result)
+		return result;
+	if (!cn_thread.depth)
+		return push((uintptr_t)handle);
+	cn_thread.stack[cn_thread.depth - 1] = (uintptr_t)handle;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetCurrent(CUcontext *ret_context)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
+	*ret_context = cn_thread.depth ? (CUcontext)(uintptr_t)cn_thread.stack[cn_thread.depth - 1] : NULL;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetDevice(CUdevice *ret_device)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_device)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
+	*ret_device = home.device->ordinal;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetFlags(unsigned int *ret_flags)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
+	unsigned int flags = atomic_load(&home.context->flags);
+	result = cn_home_check(&home);
+	if (!result)
+		*ret_flags = flags | (home.context->primary ? CU_CTX_MAP_HOST : 0);
+	return result;
+}
+
+CN_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (!result)
+		result = cn_context_check_flags(flags);
+	if (!result)
+		result = cn_home_lock(&home);
+	if (result)
+		return result;
+	atomic_store(&home.context->flags, flags & FLAGS_LASTING);
+	cn_unlock(&home.context->lock);
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_home)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!handle)
+		return cn_enter_context(ret_home);
+	result = cn_context_find_or(handle, gone, ret_home);
+	if (!result && !ret_home->life)
+		result = cn_error(gone, "the primary context is not retained");
+	return result;
+}
+
+CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
+{
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
+
+	if (result)
+		return result;
+	if (!ret_id)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctxId is NULL");
+	*ret_id = home.life;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
+{
+	struct cn_home home;
+	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home);
+
+	if (result)
+		return result;
+	if (!ret_version)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "version is NULL");
+	*ret_version = API_VERSION;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxSynchronize(void)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (!result)
+		result = cn_context_wait(&home);
+	if (!result)
+		cn_streams_settle(home.context, true);
+	return result;
+}
+
+CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
+{
+	struct cn_home home, peer;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"cuCtxEnablePeerAccess takes no flags: they must be 0, and are 0x%x", flags);
+	result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
+	if (result)
+		return result;
+	if (peer.device == home.device)
+		return cn_error(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "both contexts are on device %d",
+				peer.device->ordinal);
+	if (!cn_device_ops->peers(home.device, peer.device))
+		return cn_error(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+				"devices %d and %d cannot access each other's memory", home.device->ordinal,
+				peer.device->ordinal);
+	result = cn_home_lock(&home);
+	if (result)
+		return result;
+	uint64_t mask = 1ull << peer.device->ordinal, before = atomic_fetch_or(&home.context->peers, mask);
+	cn_unlock(&home.context->lock);
+	if (before & mask)
+		return cn_error(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "access to device %d is enabled already",
+				peer.device->ordinal);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer_handle)
+{
+	struct cn_home home, peer;
+	CUresult result = cn_enter_context(&home);
+
+	if (!result)
+		result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
+	if (!result)
+		result = cn_home_lock(&home);
+	if (result)
+		return result;
+	uint64_t mask = 1ull << peer.device->ordinal, before = atomic_fetch_and(&home.context->peers, ~mask);
+	cn_unlock(&home.context->lock);
+	if (!(before & mask))
+		return cn_error(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "access to device %d was not enabled",
+				peer.device->ordinal);
+	return CUDA_SUCCESS;
+}
+
+/* The record of a device's primary context, made when first needed. Its mutex is held. */
+static CUresult primary_record(struct cn_device *device, struct cn_context **ret_context)
+{
+	struct cn_context *context = primaries[device->ordinal].context;
+
+	if (!context) {
+		context = cn_table_take(&cn_contexts);
+		if (!context)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a context");
+		context->primary = true;
+		context->device = device;
+		cn_table_publish(&cn_contexts, context);
+		primaries[device->ordinal].context = context;
+	}
+	*ret_context = context;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
+{
+	struct cn_context *context;
+	struct cn_device *device = NULL;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
+	result = cn_device_find(ordinal, &device);
+	if (result)
+		return result;
+
+	pthread_mutex_lock(&primaries[ordinal].mutex);
+	result = primary_record(device, &context);
+	if (!result) {
+		primaries[ordinal].reference_count++;
+		if (!atomic_load(&context->life))
+			activate(context, device, primaries[ordinal].flags);
+		*ret_context = (CUcontext)(uintptr_t)cn_handle(context);
+	}
+	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	return result;
+}
+
+/* The end of a device's primary context, if it is active. Its mutex is held. */
+static void take_down(const struct cn_device *device)
+{
+	if (cn_primary_context(device))
+		deactivate(primaries[device->ordinal].context);
+	primaries[device->ordinal].flags = 0;
+}
+
+CN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_device_find(ordinal, &device);
+	if (result)
+		return result;
+
+	pthread_mutex_lock(&primaries[ordinal].mutex);
+	if (!primaries[ordinal].reference_count)
+		result = cn_error(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device %d is not retained",
+				  ordinal);
+	else if (--primaries[ordinal].reference_count == 0)
+		take_down(&cn_devices[ordinal]);
+	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	return result;
+}
+
+CN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_device_find(ordinal, &device);
+	if (result)
+		return result;
+
+	pthread_mutex_lock(&primaries[ordinal].mutex);
+	take_down(device); /* those who retain it still do */
+	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_flags, int *ret_active)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_device_find(ordinal, &device);
+	if (result)
+		return result;
+	if (!ret_flags || !ret_active)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "active" : "flags");
+
+	pthread_mutex_lock(&primaries[ordinal].mutex);
+	*ret_flags = primaries[ordinal].flags;
+	*ret_active = cn_primary_context(device) != NULL;
+	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int flags)
+{
+	struct cn_device *device = NULL;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_device_find(ordinal, &device);
+	if (!result)
+		result = cn_context_check_flags(flags);
+	if (result)
+		return result;
+	if (flags & CU_CTX_MAP_HOST)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"CU_CTX_MAP_HOST cannot be set for a primary context, which always maps host memory");
+
+	pthread_mutex_lock(&primaries[ordinal].mutex);
+	struct cn_context *context = cn_primary_context(device);
+	if (context)
+		atomic_store(&context->flags, flags);
+	primaries[ordinal].flags = flags;
+	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events of a whole context.
+ *
+ * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded
+ * there, and the stream is destroyed: it goes once its waits are over, and nobody else ever sees it.
+ */
+#include "driver/common/driver.h"
+
+#include <stdlib.h>
+
+/* The points of all streams of a context; *ret_points is the caller's to free. */
+static CUresult collect(struct cn_context *context, struct cn_point **ret_points, size_t *ret_count)
+{
+	struct cn_point *points = NULL;
+	size_t room, count = cn_context_pending(context, NULL, 0);
+
+	do { /* until none was left out: streams may have been given work meanwhile */
+		room = count;
+		free(points);
+		points = calloc(room + 1, sizeof *points);
+		if (!points)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to record an event of a context");
+		count = cn_context_pending(context, points, room);
+	} while (count > room);
+	*ret_points = points;
+	*ret_count = count;
+	return CUDA_SUCCESS;
+}
+
+/* The current context is the event's. */
+static CUresult record(const struct cn_point *points, size_t count, CUevent event)
+{
+	struct cn_place place;
+	CUstream stream;
+	CUresult result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+
+	if (result)
+		return result;
+	result = cn_stream_find(stream, &place);
+	for (size_t i = 0; i < count && !result; i++) {
+		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points[i]};
+		result = cn_stream_submit(&place, &wait, NULL);
+	}
+	if (!result)
+		result = cuEventRecord(event, stream);
+	cuStreamDestroy(stream);
+	return result;
+}
+
+CN_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
+{
+	struct cn_home home;
+	struct cn_point *points;
+	CUcontext popped;
+	size_t count;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
+	if (!result)
+		result = collect(home.context, &points, &count);
+	if (result)
+		return result;
+	result = cuCtxPushCurrent((CUcontext)(uintptr_t)cn_handle(home.context));
+	if (!result) {
+		result = record(points, count, event);
+		cuCtxPopCurrent(&popped);
+	}
+	free(points);
+	return result;
+}

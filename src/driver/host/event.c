@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events: a point that is kept.
+ *
+ * Recording keeps the point that covers what the stream has been given so far: on an idle stream, or for an event
+ * without timing, that is two loads and a store, and nothing is queued. With timing on a busy stream an operation is
+ * queued that notes the time when it is reached, unless the event has been recorded again by then: records are
+ * numbered, over all lives of the event's slot, so an old one never writes into a new owner's event. Waiting copies
+ * the point, so a later record does not concern it.
+ */
+#include "driver/common/mempool.h"
+#include "driver/host/ipc_event.h"
+
+struct cn_table cn_events = CN_TABLE(CN_KIND_EVENT, struct cn_event);
+
+enum { EVENT_FLAGS = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS };
+
+CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
+{
+	struct cn_event *event = cn_table_find(&cn_events, handle);
+
+	if (event) {
+		cn_lock(&event->stamp.lock);
+		if (cn_handle(event) == (uintptr_t)handle) {
+			*ret_event = event;
+			return CUDA_SUCCESS;
+		}
+		cn_unlock(&event->stamp.lock);
+	}
+	if (!handle)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event is NULL");
+	if (cn_table_is_orphan(&cn_events, handle))
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the event was destroyed with its context");
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live event", (void *)handle);
+}
+
+CN_EXPORT CUresult cuEventCreate(CUevent *ret_event, unsigned int flags)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_event)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
+	if (flags & ~(unsigned)EVENT_FLAGS)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "event flags 0x%x are unknown",
+				flags & ~(unsigned)EVENT_FLAGS);
+	if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"an interprocess event must be created with CU_EVENT_DISABLE_TIMING");
+
+	struct cn_ipc_event *ipc = NULL;
+	if (flags & CU_EVENT_INTERPROCESS)
+		result = cn_ipc_event_make(&ipc);
+	return result ? result : cn_event_make(&home, flags, ipc, ret_event);
+}
+
+CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn_ipc_event *ipc, CUevent *ret_event)
+{
+	struct cn_event *event = cn_table_take(&cn_events);
+
+	if (!event) {
+		cn_ipc_event_drop(ipc);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an event");
+	}
+	cn_lock(&event->stamp.lock);
+	event->context = home->context;
+	event->flags = flags;
+	event->recorded = false;
+	event->point = (struct cn_point){NULL, 0};
+	event->ipc = ipc;
+	event->stamp.serial++;
+	/* Looked at under the lock: a context that goes away after this takes the event with it. */
+	bool alive = cn_home_stands(home);
+	if (alive)
+		*ret_event = (CUevent)(uintptr_t)cn_table_publish(&cn_events, event);
+	cn_unlock(&event->stamp.lock);
+	if (alive)
+		return CUDA_SUCCESS;
+	cn_ipc_event_drop(ipc);
+	cn_table_give(&cn_events, event);
+	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
+}
+
+static void forget(struct cn_event *event)
+{
+	cn_lock(&event->stamp.lock);
+	event->stamp.serial++;
+	struct cn_ipc_event *ipc = event->ipc;
+	event->ipc = NULL;
+	cn_unlock(&event->stamp.lock);
+	cn_ipc_event_drop(ipc);
+	cn_table_give(&cn_events, event);
+}
+
+CN_EXPORT CUresult cuEventDestroy(CUevent handle)
+{
+	struct cn_event *event;
+	CUresult result = cn_enter_by_handle();
+
+	if (!result)
+		result = cn_event_lock(handle, &event);
+	if (result)
+		return result;
+	bool ours = cn_table_retire(event, (uintptr_t)handle);
+	cn_unlock(&event->stamp.lock);
+	if (ours)
+		forget(event);
+	return CUDA_SUCCESS;
+}
+
+void cn_events_destroy(struct cn_context *context)
+{
+	uint32_t count = atomic_load(&cn_events.count);
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct cn_event *event = cn_table_slot(&cn_events, i);
+		cn_lock(&event->stamp.lock);
+		bool ours = cn_handle(event) && event->context == context &&
+			    cn_table_retire_orphan(event, cn_handle(event));
+		cn_unlock(&event->stamp.lock);
+		if (ours)
+			forget(event);
+	}
+}
+
+static void keep_point(struct cn_event *event, struct cn_point point, uint64_t serial)
+{
+	event->point = point;
+	event->point_serial = serial;
+	event->recorded = true;
+}
+
+/*
+ * Keep the point that the stream has come to now, and the time at which it is reached. Event locked; unlocked on
+ * return.
+ */
+static inline __attribute__((always_inline)) CUresult record_locked(struct cn_event *event,
+								    const struct cn_place *place)
+{
+	bool timed = !(event->flags & CU_EVENT_DISABLE_TIMING);
+	uint64_t handle = cn_handle(event);
+	struct cn_point point;
+
+	CUresult result = cn_device_ops->point_now(&place->stream->queue, place->owner, &point);
+	if (result) {
+		cn_unlock(&event->stamp.lock);
+		return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
+	}
+	uint64_t serial = ++event->stamp.serial;
+	if (!timed || cn_point_reached(point)) {
+		event->stamp.time_ns = timed ? cn_device_ops->time_ns() : 0;
+		keep_point(event, point, serial);
+		cn_unlock(&event->stamp.lock);
+		return CUDA_SUCCESS;
+	}
+	cn_unlock(&event->stamp.lock);
+
+	/* The operation may be reached, and take the event's lock, before we come back to it. */
+	struct cn_operation operation = {.kind = CN_TIMESTAMP, .timestamp = {&event->stamp, serial}};
+	result = cn_stream_submit(place, &operation, &point);
+	if (result)
+		return result;
+	cn_lock(&event->stamp.lock);
+	if (cn_handle(event) == handle && serial > event->point_serial)
+		keep_point(event, point, serial);
+	cn_unlock(&event->stamp.lock);
+	return CUDA_SUCCESS;
+}
+
+/* Inline in both calls, so that neither costs a jump to the other. */
+static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUstream stream_handle, unsigned int flags)
+{
+	struct cn_place place;
+	struct cn_event *event;
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
+
+	if (result)
+		return result;
+	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "event record flags 0x%x are unknown", flags);
+	if (flags)
+		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external record is for a stream that is being captured");
+	result = cn_event_lock(handle, &event);
+	if (result)
+		return result;
+	if (event->context != place.context) {
+		cn_unlock(&event->stamp.lock);
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event and the stream belong to different contexts");
+	}
+	if (event->ipc) {
+		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+		cn_unlock(&event->stamp.lock);
+		return cn_ipc_event_record(ipc, &place);
+	}
+	return record_locked(event, &place);
+}
+
+CN_EXPORT CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
+{
+	return record(handle, stream, flags);
+}
+
+CN_EXPORT CUresult cuEventRecord(CUevent handle, CUstream stream)
+{
+	return record(handle, stream, CU_EVENT_RECORD_DEFAULT);
+}
+
+CN_EXPORT CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags)
+{
+	struct cn_place place;
+	struct cn_event *event;
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
+
+	if (result)
+		return result;
+	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "event wait flags 0x%x are unknown", flags);
+	if (flags)
+		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external wait is for a stream that is being captured");
+	result = cn_event_lock(handle, &event);
+	if (result)
+		return result;
+	if (event->ipc) {
+		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+		cn_unlock(&event->stamp.lock);
+		return cn_ipc_event_wait(ipc, &place);
+	}
+	struct cn_operation operation = {.kind = CN_WAIT_POINT, .wait_point = event->point};
+	bool recorded = event->recorded;
+	cn_unlock(&event->stamp.lock);
+	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
+	bool matters = recorded && cn_place_is_legacy(&place);
+	if (!matters && cn_point_reached(operation.wait_point)) {
+		cn_device_ops->queue_follow(&place.stream->queue, place.owner, operation.wait_point);
+		return CUDA_SUCCESS;
+	}
+	return cn_stream_submit(&place, &operation, NULL);
+}
+
+CN_EXPORT CUresult cuEventQuery(CUevent handle)
+{
+	struct cn_event *event;
+	CUresult result = cn_enter_by_handle();
+
+	if (!result)
+		result = cn_event_lock(handle, &event);
+	if (result)
+		return result;
+	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
+	bool reached = cn_point_reached(event->point);
+	cn_unlock(&event->stamp.lock);
+	if (ipc)
+		return cn_ipc_event_query(ipc);
+	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CN_EXPORT CUresult cuEventSynchronize(CUevent handle)
+{
+	struct cn_event *event;
+	CUresult result = cn_enter_by_handle();
+
+	if (!result)
+		result = cn_event_lock(handle, &event);
+	if (result)
+		return result;
+	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
+	struct cn_point point = event->point;
+	cn_unlock(&event->stamp.lock);
+	if (ipc)
+		return cn_ipc_event_synchronize(ipc);
+	result = cn_point_wait(point);
+	if (!result)
+		cn_pools_synchronised(point);
+	return result;
+}
+
+/* When was the latest record of the event reached? */
+static CUresult time_of(CUevent handle, struct cn_context **ret_context, uint64_t *ret_time_ns)
+{
+	struct cn_event *event;
+	CUresult result = cn_event_lock(handle, &event);
+
+	if (result)
+		return result;
+	if (event->flags & CU_EVENT_DISABLE_TIMING)
+		result = cn_error(CUDA_ERROR_INVALID_HANDLE, "the event was created with CU_EVENT_DISABLE_TIMING");
+	else if (!event->recorded)
+		result = cn_error(CUDA_ERROR_INVALID_HANDLE, "the event has not been recorded");
+	else if (!cn_point_reached(event->point))
+		result = CUDA_ERROR_NOT_READY;
+	else
+		*ret_time_ns = event->stamp.time_ns;
+	*ret_context = event->context;
+	cn_unlock(&event->stamp.lock);
+	return result;
+}
+
+CN_EXPORT CUresult cuEventElapsedTime(float *ret_milliseconds, CUevent start, CUevent end)
+{
+	struct cn_context *start_context, *end_context;
+	uint64_t start_ns = 0, end_ns = 0;
+	CUresult result = cn_enter_by_handle();
+
+	if (result)
+		return result;
+	if (!ret_milliseconds)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "pMilliseconds is NULL");
+	result = time_of(start, &start_context, &start_ns);
+	CUresult end_result = time_of(end, &end_context, &end_ns);
+	if (!result || (result == CUDA_ERROR_NOT_READY && end_result))
+		result = end_result;
+	if (result)
+		return result;
+	if (start_context != end_context)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the events belong to different contexts");
+	*ret_milliseconds = (float)((double)(int64_t)(end_ns - start_ns) / 1e6);
+	return CUDA_SUCCESS;
+}

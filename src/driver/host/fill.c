@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fills: rows of equal elements, now and in stream order.
+ *
+ * A call without a stream does not wait for device memory, as CUDA says; for memory that the host can look at right
+ * after, it does.
+ */
+#include "driver/host/memory.h"
+
+#include <inttypes.h>
+
+/* Rows are not empty. */
+static CUresult check_shape(const struct cn_fill *fill, size_t *ret_bytes)
+{
+	size_t row_bytes, bytes;
+
+	if (!fill->address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory to fill is NULL");
+	if (fill->address % fill->element_bytes)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not aligned to elements of %u bytes",
+				fill->address, fill->element_bytes);
+	if (__builtin_mul_overflow(fill->row_elements, fill->element_bytes, &row_bytes) ||
+	    __builtin_mul_overflow(fill->pitch, fill->row_count - 1, &bytes) ||
+	    __builtin_add_overflow(bytes, row_bytes, &bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu elements go beyond the last address",
+				fill->row_count, fill->row_elements);
+	if (fill->row_count > 1 && (fill->pitch < row_bytes || fill->pitch % fill->element_bytes))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"a pitch of %zu does not fit rows of %zu elements of %u bytes", fill->pitch,
+				fill->row_elements, fill->element_bytes);
+	*ret_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner manner)
+{
+	struct cn_operation operation = {
+		.kind = CN_FILL,
+		.fill =
+			{
+				.to = (void *)(uintptr_t)fill->address,
+				.pitch = fill->pitch,
+				.row_elements = fill->row_elements,
+				.row_count = fill->row_count,
+				.value = fill->value,
+				.element_bytes = fill->element_bytes,
+			},
+	};
+	struct cn_place place;
+	struct cn_memory memory;
+	struct cn_point point;
+	size_t bytes = 0;
+	CUresult result = cn_stream_find(handle, &place);
+
+	if (result || !fill->row_elements || !fill->row_count)
+		return result;
+	result = check_shape(fill, &bytes);
+	if (!result)
+		result = cn_memory_range(fill->address, bytes, &memory);
+	if (result)
+		return result;
+	if (memory.kind == CN_MEMORY_FOREIGN)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not memory of a device", fill->address);
+	if (memory.kind == CN_MEMORY_OPENED && memory.context != place.context)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the memory at 0x%" PRIx64 " was opened by another context, which alone may fill it",
+				memory.start);
+	if (!cn_memory_allows(&memory, place.context->device, true))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",
+				place.context->device->ordinal, memory.start, cn_memory_access_call(&memory));
+	if (memory.kind == CN_MEMORY_REGISTERED) { /* is it still there? */
+		result = cn_memory_populate(fill->address, bytes, true);
+		if (result)
+			return result;
+	}
+	result = cn_stream_submit(&place, &operation, &point);
+	bool wait = !cn_memory_is_device(&memory) || memory.sync_memops ||
+		    atomic_load(&place.context->flags) & CU_CTX_SYNC_MEMOPS;
+	if (!result && manner == CN_NOW && wait)
+		cn_device_ops->point_wait(point);
+	return result;
+}
+
+/* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
+
+CN_EXPORT CUresult cuMemsetD8(CUdeviceptr to, unsigned char value, size_t count)
+{
+	return cn_fill_elements(to, 1, value, count, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD16(CUdeviceptr to, unsigned short value, size_t count)
+{
+	return cn_fill_elements(to, 2, value, count, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD32(CUdeviceptr to, unsigned int value, size_t count)
+{
+	return cn_fill_elements(to, 4, value, count, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD2D8(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows)
+{
+	return cn_fill_rows(to, pitch, 1, value, width, rows, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD2D16(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows)
+{
+	return cn_fill_rows(to, pitch, 2, value, width, rows, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD2D32(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows)
+{
+	return cn_fill_rows(to, pitch, 4, value, width, rows, NULL, CN_NOW);
+}
+
+CN_EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
+{
+	return cn_fill_elements(to, 1, value, count, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
+{
+	return cn_fill_elements(to, 2, value, count, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
+{
+	return cn_fill_elements(to, 4, value, count, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows,
+				     CUstream stream)
+{
+	return cn_fill_rows(to, pitch, 1, value, width, rows, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows,
+				      CUstream stream)
+{
+	return cn_fill_rows(to, pitch, 2, value, width, rows, stream, CN_IN_STREAM);
+}
+
+CN_EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows,
+				      CUstream stream)
+{
+	return cn_fill_rows(to, pitch, 4, value, width, rows, stream, CN_IN_STREAM);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Images: what they are, how long they are, and copies of them.
+ */
+#include "driver/host/image.h"
+
+#include "driver/host/memory.h"
+
+#include "base/foreign.h"
+#include "base/segment.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	HEAD_BYTES = 4096,      /* where to look for what an image is */
+	PAGE_BYTES = 4096,      /* the smallest there is: memory ends at a multiple of it */
+	COPY_BYTES = 16 * 1024, /* at a time */
+	MACHINE_CUDA = 190,
+};
+
+static const uint64_t image_bytes_max = UINT64_C(1) << 40;
+
+#define FATBIN_MAGIC         0xBA55ED50u
+#define FATBIN_WRAPPER_MAGIC 0x466243B1u
+
+/* The header of the very object that this code is in: it has this machine's class, byte order and instruction set. */
+extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
+/* Read a part; *ret_bytes is less than asked for where the image ends. */
+static CUresult read_some(const struct cn_image *image, uint64_t offset, void *to, size_t bytes, size_t *ret_bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		size_t step = bytes - done;
+		if (image->file >= 0) {
+			ssize_t got = pread(image->file, (char *)to + done, step, (off_t)(offset + done));
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got < 0)
+				return cn_error(CUDA_ERROR_INVALID_IMAGE, "a module's file cannot be read: %s",
+						strerror(errno));
+			if (got == 0)
+				break;
+			step = (size_t)got;
+		} else {
+			uint64_t from = (uint64_t)(uintptr_t)image->memory + offset + done;
+			size_t page_left = PAGE_BYTES - from % PAGE_BYTES;
+			step = step < page_left ? step : page_left;
+			if (cn_foreign_read((char *)to + done, (const void *)(uintptr_t)from, step))
+				break;
+		}
+		done += step;
+	}
+	*ret_bytes = done;
+	return CUDA_SUCCESS;
+}
+
+static CUresult read_all(const struct cn_image *image, uint64_t offset, void *to, size_t bytes)
+{
+	size_t got = 0;
+	CUresult result = read_some(image, offset, to, bytes, &got);
+
+	if (!result && got < bytes)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a module ends before its %" PRIu64 " bytes", offset + bytes);
+	return result;
+}
+
+/* What is no shared object: say what it is, as far as that can be seen. */
+static CUresult refuse(const char *head, size_t bytes)
+{
+	uint32_t magic = 0;
+
+	if (!bytes)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "the module is empty");
+	memcpy(&magic, head, bytes < sizeof magic ? bytes : sizeof magic);
+	if (magic == FATBIN_MAGIC || magic == FATBIN_WRAPPER_MAGIC)
+		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
+				"this module is a fat binary for GPUs; "
+				"the host device takes a shared object with CENOTE_KERNELs");
+	if (memmem(head, strnlen(head, bytes), ".version", strlen(".version")))
+		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
+				"this module is PTX; the host device takes a shared object with CENOTE_KERNELs");
+	return cn_error(CUDA_ERROR_INVALID_IMAGE,
+			"this is not a module; the host device takes a shared object with CENOTE_KERNELs");
+}
+
+static CUresult check_header(const ElfW(Ehdr) * header)
+{
+	if (header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == MACHINE_CUDA)
+		return cn_error(
+			CUDA_ERROR_NO_BINARY_FOR_GPU,
+			"this module is a cubin for GPUs; the host device takes a shared object with CENOTE_KERNELs");
+	if (header->e_ident[EI_CLASS] != own_header.e_ident[EI_CLASS] ||
+	    header->e_ident[EI_DATA] != own_header.e_ident[EI_DATA] || header->e_machine != own_header.e_machine)
+		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU, "this module is for another kind of machine");
+	if (header->e_type != ET_DYN || !header->e_phnum || header->e_phentsize != sizeof(ElfW(Phdr)))
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "this module is an ELF file, but not a shared object");
+	return CUDA_SUCCESS;
+}
+
+/* The end of the last byte that the dynamic linker will want. */
+static CUresult measure(const struct cn_image *image, const ElfW(Ehdr) * header, uint64_t *ret_bytes)
+{
+	uint64_t end = header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr));
+
+	if (header->e_phoff > image_bytes_max)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a module's header is damaged");
+	for (unsigned int i = 0; i < header->e_phnum; i++) {
+		ElfW(Phdr) part;
+		CUresult result = read_all(image, header->e_phoff + i * sizeof part, &part, sizeof part);
+		if (result)
+			return result;
+		if (part.p_offset > image_bytes_max || part.p_filesz > image_bytes_max)
+			return cn_error(CUDA_ERROR_INVALID_IMAGE, "a module's header is damaged");
+		if (part.p_offset + part.p_filesz > end)
+			end = part.p_offset + part.p_filesz;
+	}
+	*ret_bytes = end;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_image_check(const struct cn_image *image, uint64_t *ret_bytes)
+{
+	ElfW(Ehdr) header;
+	char head[HEAD_BYTES], last;
+	uint64_t bytes = 0;
+	size_t got = 0;
+	CUresult result = read_some(image, 0, head, sizeof head, &got);
+
+	if (result)
+		return result;
+	if (got < sizeof header || memcmp(head, ELFMAG, SELFMAG))
+		return refuse(head, got);
+	memcpy(&header, head, sizeof header);
+	result = check_header(&header);
+	if (!result)
+		result = measure(image, &header, &bytes);
+	if (!result)
+		result =
+			read_all(image, bytes - 1, &last, 1); /* a file cut short would end the process, not the call */
+	if (!result)
+		*ret_bytes = bytes;
+	return result;
+}
+
+static CUresult write_all(int file, const char *from, size_t bytes)
+{
+	while (bytes) {
+		ssize_t done = write(file, from, bytes);
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done <= 0)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no room for the copy of a module: %s",
+					strerror(errno));
+		from += done;
+		bytes -= (size_t)done;
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_image_copy(const struct cn_image *image, uint64_t bytes, int *ret_copy)
+{
+	char buffer[COPY_BYTES];
+	CUresult result = CUDA_SUCCESS;
+	int copy = memfd_create("cenote-module", MFD_CLOEXEC);
+
+	if (copy < 0)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no memory file for the copy of a module: %s",
+				strerror(errno));
+	result = cn_file_grow(copy, bytes); /* writing would do, but not where files may not be so large */
+	for (uint64_t offset = 0; offset < bytes && !result; offset += COPY_BYTES) {
+		size_t step = bytes - offset < COPY_BYTES ? (size_t)(bytes - offset) : COPY_BYTES;
+		result = read_all(image, offset, buffer, step);
+		if (!result)
+			result = write_all(copy, buffer, step);
+	}
+	if (result) {
+		close(copy);
+		return result;
+	}
+	*ret_copy = copy;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events between processes: out as 64 bytes, in from them.
+ *
+ * Who created an event shares it; who opened it has an event of his own over the same signal, which he records, waits
+ * for and destroys like any other. What a handle leads to, and what happens when a process dies, is share/'s matter.
+ */
+#include "driver/host/ipc_event.h"
+
+#include "share/port/port.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct cn_ipc_event {
+	struct cn_shared_event *shared;
+	_Atomic unsigned references;
+	bool opened; /* created by another process */
+};
+
+enum { OPENED_FLAGS = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS };
+
+static CUresult make(struct cn_shared_event *shared, bool opened, struct cn_ipc_event **ret_ipc)
+{
+	struct cn_ipc_event *ipc = calloc(1, sizeof *ipc);
+
+	if (!ipc) {
+		cn_shared_event_free(shared);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an interprocess event");
+	}
+	ipc->shared = shared;
+	ipc->opened = opened;
+	atomic_store(&ipc->references, 1);
+	*ret_ipc = ipc;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_ipc_event_make(struct cn_ipc_event **ret_ipc)
+{
+	struct cn_shared_event *shared;
+	CUresult result = cn_shared_event_create(&shared);
+
+	return result ? result : make(shared, false, ret_ipc);
+}
+
+struct cn_ipc_event *cn_ipc_event_take(struct cn_ipc_event *ipc)
+{
+	atomic_fetch_add_explicit(&ipc->references, 1, memory_order_relaxed);
+	return ipc;
+}
+
+void cn_ipc_event_drop(struct cn_ipc_event *ipc)
+{
+	if (!ipc || atomic_fetch_sub_explicit(&ipc->references, 1, memory_order_acq_rel) != 1)
+		return;
+	cn_shared_event_free(ipc->shared);
+	free(ipc);
+}
+
+CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, const struct cn_place *place)
+{
+	CUresult result =
+		cn_device_ops->signal_record(cn_shared_event_signal(ipc->shared), &place->stream->queue, place->owner);
+
+	cn_ipc_event_drop(ipc);
+	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
+}
+
+CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, const struct cn_place *place)
+{
+	struct cn_queue *queue = &place->stream->queue;
+	CUresult result = cn_device_ops->signal_wait(cn_shared_event_signal(ipc->shared), queue, place->owner);
+
+	cn_ipc_event_drop(ipc);
+	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
+	if (!result && cn_place_is_legacy(place))
+		result = cn_device_ops->point_now(queue, place->owner, NULL);
+	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
+}
+
+CUresult cn_ipc_event_query(struct cn_ipc_event *ipc)
+{
+	CUresult result = cn_device_ops->signal_query(cn_shared_event_signal(ipc->shared));
+
+	cn_ipc_event_drop(ipc);
+	return result;
+}
+
+CUresult cn_ipc_event_synchronize(struct cn_ipc_event *ipc)
+{
+	CUresult result = cn_callback_queue ? cn_error(CUDA_ERROR_NOT_PERMITTED,
+						       "a host function of a stream may not wait for an event")
+					    : cn_device_ops->signal_sync(cn_shared_event_signal(ipc->shared));
+
+	cn_ipc_event_drop(ipc);
+	return result;
+}
+
+_Static_assert(sizeof(CUipcEventHandle) == CN_HANDLE_BYTES, "as CUDA has it");
+
+CN_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_handle)
+{
+	struct cn_ipc_event *ipc = NULL;
+	struct cn_home home;
+	struct cn_event *event;
+	CUipcEventHandle handle;
+
+	if (!ret_handle || !event_handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "event" : "pHandle");
+	CUresult result = cn_enter_context(&home);
+	if (!result)
+		result = cn_device_has_handles(home.device);
+	if (result)
+		return result;
+	memset(ret_handle, 0, sizeof *ret_handle);
+	result = cn_event_lock(event_handle, &event);
+	if (result)
+		return result;
+	if (event->ipc)
+		ipc = cn_ipc_event_take(event->ipc);
+	cn_unlock(&event->stamp.lock);
+	if (!ipc)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event was created without CU_EVENT_INTERPROCESS");
+	if (ipc->opened)
+		result = cn_error(CUDA_ERROR_INVALID_HANDLE,
+				  "the event belongs to another process: pass on the handle that you opened");
+	else
+		result = cn_shared_event_handle(ipc->shared, (unsigned char *)handle.reserved);
+	cn_ipc_event_drop(ipc);
+	if (!result)
+		*ret_handle = handle;
+	return result;
+}
+
+CN_EXPORT CUresult cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
+{
+	struct cn_shared_event *shared;
+	struct cn_ipc_event *ipc;
+	struct cn_home home;
+
+	if (!ret_event)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
+	CUresult result = cn_enter_context(&home);
+	if (!result)
+		result = cn_device_has_handles(home.device);
+	if (!result)
+		result = cn_shared_event_open((const unsigned char *)handle.reserved, &shared);
+	if (!result)
+		result = make(shared, true, &ipc);
+	return result ? result : cn_event_make(&home, OPENED_FLAGS, ipc, ret_event);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Options of the compiler of PTX, which the host device does not have: what they ask to be written back, is written.
+ */
+#ifndef CN_DRIVER_HOST_JIT_H
+#define CN_DRIVER_HOST_JIT_H
+
+#include "driver/common/driver.h"
+
+struct cn_jit_log {
+	char *buffer; /* of the program: may not be there; NULL: none */
+	unsigned int room_bytes;
+	void **filled; /* where to say how much of it is filled; NULL: nowhere */
+};
+
+struct cn_jit {
+	struct cn_jit_log information, error;
+};
+
+/*
+ * Read options and their values, and empty both logs. CUDA_ERROR_INVALID_VALUE: an option is not one, or the arrays or
+ * buffers are not there.
+ */
+CUresult cn_jit_begin(unsigned int count, const CUjit_option *options, void **values, struct cn_jit *ret_jit);
+
+/* Write a sentence into the log of errors, as much as there is room for. */
+CUresult cn_jit_fail(const struct cn_jit *jit, const char *sentence);
+
+#endif

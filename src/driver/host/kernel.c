@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registry of the program's own kernels.
+ *
+ * CENOTE_KERNEL registers a kernel when the program, or a shared object of it, is loaded: before main(), before
+ * cuInit(), in any order. The registry finds it by the address of its C function, and makes a function handle of it
+ * when somebody first asks.
+ */
+#include "driver/host/kernel.h"
+
+#include "base/map.h"
+
+#include <stdlib.h>
+
+enum {
+	PARAMETER_BYTES_MAX = 32764, /* of all parameters of a kernel, as on a GPU */
+	ALIGNMENT_MAX = 64,
+	SHARED_BYTES_DEFAULT = 48 * 1024, /* what a launch may ask for before cuFuncSetAttribute() allows more */
+};
+
+struct registered {
+	struct cn_map_node node; /* first: one byte, at the C function's address */
+	const cenote_kernel *kernel;
+	unsigned int count; /* of registrations: a program and a module of it may share a record */
+	struct cn_function *function;
+};
+
+static struct {
+	struct cn_lock lock;
+	struct cn_map kernels;
+} registry;
+
+struct cn_table cn_functions = CN_TABLE(CN_KIND_FUNCTION, struct cn_function);
+
+CUresult cn_kernel_check(const cenote_kernel *kernel)
+{
+	uint64_t bytes = 0;
+
+	if (kernel->version != CENOTE_KERNEL_VERSION)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a kernel was compiled with another version of cenote.h");
+	if (!kernel->name || !kernel->function || kernel->parameter_count > CN_KERNEL_PARAMETERS_MAX)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "a kernel's registration is damaged");
+	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
+		unsigned int alignment = kernel->parameter_alignment[i];
+		if (!alignment || (alignment & (alignment - 1)) || alignment > ALIGNMENT_MAX)
+			return cn_error(CUDA_ERROR_INVALID_IMAGE, "kernel %s: parameter %u is aligned to %u bytes",
+					kernel->name, i, alignment);
+		bytes += kernel->parameter_bytes[i];
+	}
+	if (bytes > PARAMETER_BYTES_MAX)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "kernel %s: more than %d bytes of parameters", kernel->name,
+				PARAMETER_BYTES_MAX);
+	return CUDA_SUCCESS;
+}
+
+static uint64_t address_of(const cenote_kernel *kernel)
+{
+	return (uint64_t)(uintptr_t)kernel->function;
+}
+
+CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function)
+{
+	struct cn_function *function = cn_table_take(&cn_functions);
+
+	if (!function)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a function");
+	function->kernel = (struct cn_kernel){
+		.name = kernel->name,
+		.code = (const void *)(uintptr_t)kernel->function,
+		.parameter_count = kernel->parameter_count,
+		.parameter_bytes = kernel->parameter_bytes,
+		.parameter_alignment = kernel->parameter_alignment,
+	};
+	function->module = module;
+	atomic_store(&function->max_dynamic_shared_bytes, SHARED_BYTES_DEFAULT);
+	atomic_store(&function->carveout, CU_SHAREDMEM_CARVEOUT_DEFAULT);
+	cn_table_publish(&cn_functions, function);
+	*ret_function = function;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
+{
+	struct cn_function *function = NULL;
+	CUresult result = CUDA_SUCCESS;
+
+	cn_lock(&registry.lock);
+	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, (uint64_t)(uintptr_t)address);
+	if (found && !found->function)
+		result = cn_function_create(found->kernel, NULL, &found->function);
+	if (found && !result)
+		function = found->function;
+	cn_unlock(&registry.lock);
+	if (result)
+		return result;
+	if (!function)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "there is no kernel at %p: declare it with CENOTE_KERNEL",
+				address);
+	*ret_function = (CUfunction)(uintptr_t)cn_handle(function);
+	return CUDA_SUCCESS;
+}
+
+CENOTE_API void cenote_kernel_register(const cenote_kernel *kernel)
+{
+	struct registered *fresh;
+
+	if (!kernel || cn_kernel_check(kernel))
+		return;
+	fresh = calloc(1, sizeof *fresh);
+	if (!fresh) {
+		(void)cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to register kernel %s", kernel->name);
+		return;
+	}
+	fresh->kernel = kernel;
+	fresh->count = 1;
+	cn_lock(&registry.lock);
+	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, address_of(kernel));
+	if (found)
+		found->count++;
+	else if (cn_map_insert(&registry.kernels, &fresh->node, address_of(kernel), 1))
+		fresh = NULL;
+	cn_unlock(&registry.lock);
+	free(fresh);
+}
+
+CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel)
+{
+	struct registered *gone = NULL;
+
+	if (!kernel)
+		return;
+	cn_lock(&registry.lock);
+	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, address_of(kernel));
+	if (found && --found->count == 0) {
+		cn_map_remove(&registry.kernels, &found->node);
+		gone = found;
+	}
+	cn_unlock(&registry.lock);
+	/*
+	 * The code is about to be unmapped, so none of its launches can be left: the function's record may be reused.
+	 */
+	if (gone && gone->function && cn_table_retire(gone->function, cn_handle(gone->function)))
+		cn_table_give(&cn_functions, gone->function);
+	free(gone);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels and modules: what the files of that chapter, and the runtime, know of each other.
+ *
+ * A kernel is known to us by the record that CENOTE_KERNEL leaves in a program (cenote.h). Records come in two ways:
+ * the program registers its own, by address (kernel.c), and cuModuleGetFunction() finds them by name in a shared object
+ * (module.c). Either way a function's handle, and nothing else, can be launched (launch.c).
+ */
+#ifndef CN_DRIVER_HOST_KERNEL_H
+#define CN_DRIVER_HOST_KERNEL_H
+
+#include "base/private.h"
+#include "driver/common/driver.h"
+
+#include "cenote/cenote.h"
+
+#include <sys/types.h>
+
+struct cn_function {
+	struct cn_object object; /* first */
+	struct cn_kernel kernel;
+	_Atomic(struct cn_module *) module; /* NULL: the program's own, good in every context */
+	struct cn_function *next;           /* of the same module */
+	_Atomic int max_dynamic_shared_bytes;
+	_Atomic int carveout;
+};
+
+struct cn_module {
+	struct cn_object object; /* first */
+	struct cn_home home;
+	void *library;     /* of dlopen() */
+	int copy;          /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
+	dev_t file_device; /* which file it is; 0: a copy */
+	ino_t file_number;
+	struct cn_lock lock; /* for what follows; a launch holds it: code and record stay until it is submitted */
+	struct cn_function *functions;
+	bool launched;                 /* any of them */
+	struct cn_variable *variables; /* those that the program has asked for */
+	struct cn_module *next;        /* of all modules */
+};
+
+/* cn_enter() for calls that need no current context, but none that was destroyed either. */
+static inline CUresult cn_enter_any_context(void)
+{
+	struct cn_home home;
+
+	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
+		return cn_enter();
+	return cn_enter_context(&home);
+}
+
+/* kernel.c: whether a record of CENOTE_KERNEL can be believed, and a function of it; its handle works from now on. */
+CUresult cn_kernel_check(const cenote_kernel *kernel);
+CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function);
+
+/* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is none, or not any more. */
+CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function);
+
+/* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
+CN_PRIVATE CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
+
+#endif

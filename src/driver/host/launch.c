@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Launches: a function, a shape, its arguments, and the stream that runs it.
+ *
+ * Everything is checked here, once; the device copies the arguments and runs what it is given.
+ */
+#include "driver/host/kernel.h"
+
+#include "base/guard.h"
+#include "cenote/cudaProfiler.h"
+
+#include <inttypes.h>
+
+CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function)
+{
+	struct cn_function *function = cn_table_find(&cn_functions, handle);
+
+	if (!function)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live function", (void *)handle);
+	*ret_function = function;
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_limit(const struct cn_device *device, CUdevice_attribute limit, uint64_t value, const char *what)
+{
+	int maximum = 0;
+	CUresult result = cn_device_ops->attribute(device, limit, &maximum);
+
+	if (result)
+		return result;
+	if (value == 0 || value > (uint64_t)maximum)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a launch with %s of %" PRIu64 "; it can be 1 to %d", what,
+				value, maximum);
+	return CUDA_SUCCESS;
+}
+
+static CUresult check_shape(const struct cn_function *function, const struct cn_device *device,
+			    const struct cn_launch *launch)
+{
+	const struct {
+		CUdevice_attribute limit;
+		uint64_t value;
+		const char *what;
+	} checks[] = {
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, launch->grid[0], "a grid x"},
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, launch->grid[1], "a grid y"},
+		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, launch->grid[2], "a grid z"},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, launch->block[0], "a block x"},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, launch->block[1], "a block y"},
+		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, launch->block[2], "a block z"},
+		{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+		 (uint64_t)launch->block[0] * launch->block[1] * launch->block[2], "a block"},
+	};
+	CUresult result = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !result; i++)
+		result = check_limit(device, checks[i].limit, checks[i].value, checks[i].what);
+	if (result)
+		return result;
+	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
+	if (launch->shared_bytes > (unsigned)allowed)
+		return cn_error(
+			CUDA_ERROR_INVALID_VALUE,
+			"a launch with %u bytes of shared memory; kernel %s may have %d (see cuFuncSetAttribute)",
+			launch->shared_bytes, function->kernel.name, allowed);
+	return CUDA_SUCCESS;
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+/* Find buffer and size among pairs of words that end with CU_LAUNCH_PARAM_END. */
+static CUresult read_extra(void **extra, char **ret_buffer, size_t *ret_bytes)
+{
+	enum { PAIRS_MAX = 16 };
+	char *buffer = NULL;
+	const size_t *bytes = NULL;
+
+	for (int i = 0;; i++) {
+		if (i > PAIRS_MAX)
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra does not end with CU_LAUNCH_PARAM_END");
+		if (!cn_guard_check_read(&extra[2 * i], sizeof *extra, "extra"))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (extra[2 * i] == CU_LAUNCH_PARAM_END)
+			break;
+		if (!cn_guard_check_read(&extra[2 * i + 1], sizeof *extra, "extra"))
+			return CUDA_ERROR_INVALID_VALUE;
+		if (extra[2 * i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+			buffer = extra[2 * i + 1];
+		else if (extra[2 * i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+			bytes = extra[2 * i + 1];
+		else
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "extra has the unknown word %p", extra[2 * i]);
+	}
+	if (!cn_guard_check_read(bytes, sizeof *bytes, "the size in extra"))
+		return CUDA_ERROR_INVALID_VALUE;
+	*ret_buffer = buffer;
+	*ret_bytes = bytes ? *bytes : 0;
+	return CUDA_SUCCESS;
+}
+
+/* Point to each argument in a buffer where they lie one after the other, each at its own alignment. */
+static CUresult unpack(const struct cn_kernel *kernel, char *buffer, size_t bytes, void **arguments)
+{
+	size_t offset = 0;
+
+	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
+		size_t alignment = kernel->parameter_alignment[i];
+		offset = (offset + alignment - 1) & ~(alignment - 1);
+		if (!buffer || offset + kernel->parameter_bytes[i] > bytes)
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"kernel %s has more parameters than the %zu bytes of extra", kernel->name,
+					bytes);
+		arguments[i] = buffer + offset;
+		offset += kernel->parameter_bytes[i];
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The device copies them, and takes for granted that they are there. */
+static CUresult check_arguments(const struct cn_kernel *kernel, void *const *arguments)
+{
+	for (unsigned int i = 0; i < kernel->parameter_count; i++)
+		if (!cn_guard_check_read(arguments[i], kernel->parameter_bytes[i], "an argument of the kernel"))
+			return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult find_arguments(const struct cn_kernel *kernel, void **params, void **extra,
+			       void *arguments[CN_KERNEL_PARAMETERS_MAX])
+{
+	char *buffer = NULL;
+	size_t bytes = 0;
+	CUresult result;
+
+	if (params && extra)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"a launch takes its arguments from params or from extra, not both");
+	if (extra) {
+		result = read_extra(extra, &buffer, &bytes);
+		return result ? result : unpack(kernel, buffer, bytes, arguments);
+	}
+	if (kernel->parameter_count && !params)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"kernel %s has %u parameters, and the launch has no arguments", kernel->name,
+				kernel->parameter_count);
+	if (!cn_guard_check_read(params, kernel->parameter_count * sizeof *params, "kernelParams"))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
+		if (!params[i])
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s: argument %u is NULL", kernel->name, i);
+		arguments[i] = params[i];
+	}
+	return CUDA_SUCCESS;
+}
+
+/* ---- Launches ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * The function of a handle, and its module, locked: neither goes while it is looked at. NULL: the program's own kernel,
+ * which has none.
+ */
+static CUresult lock_function(CUfunction handle, struct cn_function **ret_function, struct cn_module **ret_module)
+{
+	struct cn_function *function;
+	CUresult result = cn_function_find(handle, &function);
+
+	if (result)
+		return result;
+	struct cn_module *module = function->module;
+	if (module) {
+		cn_lock(&module->lock);
+		if (cn_handle(function) != (uint64_t)(uintptr_t)handle) {
+			cn_unlock(&module->lock);
+			return cn_error(CUDA_ERROR_INVALID_HANDLE,
+					"another thread has just unloaded the function's module");
+		}
+	}
+	*ret_function = function;
+	*ret_module = module;
+	return CUDA_SUCCESS;
+}
+
+/* Check all there is to check, and hand it to the stream. The function's module is locked. */
+static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
+		       void **params, void **extra)
+{
+	void *arguments[CN_KERNEL_PARAMETERS_MAX];
+	struct cn_operation operation = {.kind = CN_LAUNCH};
+	struct cn_module *module = function->module;
+
+	if (module && module->home.context != place->context)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
+				function->kernel.name);
+	CUresult result = check_shape(function, place->context->device, launch);
+	if (!result)
+		result = find_arguments(&function->kernel, params, extra, arguments);
+	if (!result)
+		result = check_arguments(&function->kernel, arguments);
+	if (result)
+		return result;
+	launch->kernel = &function->kernel;
+	operation.launch.launch = *launch;
+	operation.launch.arguments = arguments;
+	if (module)
+		module->launched = true;
+	return cn_stream_submit(place, &operation, NULL);
+}
+
+static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	struct cn_place place;
+	CUresult result = cn_enter_any_context();
+
+	if (!result)
+		result = cn_stream_find(stream_handle, &place);
+	if (!result)
+		result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	result = submit(function, launch, &place, params, extra);
+	if (module)
+		cn_unlock(&module->lock);
+	return result;
+}
+
+CN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+				  unsigned int block_x, unsigned int block_y, unsigned int block_z,
+				  unsigned int shared_bytes, CUstream stream, void **params, void **extra)
+{
+	struct cn_launch shape = {
+		.grid = {grid_x, grid_y, grid_z},
+		.block = {block_x, block_y, block_z},
+		.shared_bytes = shared_bytes,
+	};
+
+	return launch(function, &shape, stream, params, extra);
+}
+
+/* What an attribute asks for is done anyway, is only a wish, or cannot be done. */
+static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
+{
+	const CUlaunchAttributeValue *value = &attribute->value;
+
+	switch ((int)attribute->id) {
+	case CU_LAUNCH_ATTRIBUTE_IGNORE:
+	case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+	case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+	case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+	case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING: return CUDA_SUCCESS;
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+		/* One block always runs at once with all others. */
+		if (!value->cooperative || (config->gridDimX == 1 && config->gridDimY == 1 && config->gridDimZ == 1))
+			return CUDA_SUCCESS;
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the host device does not run all blocks of a kernel at once");
+	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+		if (value->clusterDim.x == 1 && value->clusterDim.y == 1 && value->clusterDim.z == 1)
+			return CUDA_SUCCESS;
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no clusters");
+	case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+	case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+	case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device does not know launch attribute %d",
+				(int)attribute->id);
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no launch attribute %d", (int)attribute->id);
+	}
+}
+
+CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!config || (config->numAttrs && !config->attrs))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", config ? "config->attrs" : "config");
+	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof *config->attrs, "attrs"))
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
+		result = check_attribute(config, &config->attrs[i]);
+	if (result)
+		return result;
+	struct cn_launch shape = {
+		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+		.shared_bytes = config->sharedMemBytes,
+	};
+	return launch(function, &shape, config->hStream, params, extra);
+}
+
+CN_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
+{
+	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {.function = function, .data = data}};
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
+
+	if (result)
+		return result;
+	if (!function)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "fn is NULL");
+	return cn_stream_submit(&place, &operation, NULL);
+}
+
+/* ---- What a function says of itself ------------------------------------------------------------------------------ */
+
+static int device_attribute(CUdevice_attribute attribute)
+{
+	int value = 0;
+
+	/* All host devices are alike in this. */
+	return cn_device_ops->attribute(&cn_devices[0], attribute, &value) ? 0 : value;
+}
+
+CN_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+{
+	struct cn_function *function;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!value)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pi is NULL");
+	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
+	result = cn_function_find(handle, &function);
+	if (result)
+		return result;
+	switch ((int)attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+		*value = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+		break;
+	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+		*value = 10 * device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+			 device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+		break;
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		*value = atomic_load(&function->max_dynamic_shared_bytes);
+		break;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = atomic_load(&function->carveout); break;
+	default: *value = 0; /* C functions have no registers, constants or clusters to speak of */
+	}
+	return CUDA_SUCCESS;
+}
+
+/* The function's module is locked. */
+static CUresult set_attribute(struct cn_function *function, CUfunction_attribute attribute, int value)
+{
+	switch ((int)attribute) {
+	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+		if (value < 0 || value > device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"the device has no %d bytes of shared memory for a block", value);
+		atomic_store(&function->max_dynamic_shared_bytes, value);
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+		if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT || value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "a carveout of %d percent: it must be -1 to 100",
+					value);
+		atomic_store(&function->carveout, value);
+		return CUDA_SUCCESS;
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no clusters");
+	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d of a function cannot be set", (int)attribute);
+	}
+}
+
+CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	result = set_attribute(function, attribute, value);
+	if (module)
+		cn_unlock(&module->lock);
+	return result;
+}
+
+CN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+{
+	struct cn_function *function;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_function_find(handle, &function);
+	return result ? result : cn_check_bank_width(config);
+}
+
+CN_EXPORT CUresult cuFuncGetName(const char **ret_name, CUfunction handle)
+{
+	struct cn_function *function;
+	struct cn_module *module;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_name || !handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_name ? "hfunc" : "name");
+	result = lock_function(handle, &function, &module);
+	if (result)
+		return result;
+	*ret_name = function->kernel.name;
+	if (module)
+		cn_unlock(&module->lock);
+	return CUDA_SUCCESS;
+}
+
+/* ---- Profilers --------------------------------------------------------------------------------------------------- */
+
+/* There is none to tell. */
+CN_EXPORT CUresult cuProfilerStart(void)
+{
+	struct cn_home home;
+
+	return cn_enter_context(&home);
+}
+
+CN_EXPORT CUresult cuProfilerStop(void)
+{
+	struct cn_home home;
+
+	return cn_enter_context(&home);
+}

@@ -1,0 +1,800 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registry of memory, and device memory.
+ *
+ * One map from addresses to records, under one lock that is never held across a system call or an allocation: memory is
+ * allocated first and entered then; it is removed first and given back then. So between the two a freed address is
+ * known to nobody, and two threads that free the same address cannot both succeed.
+ *
+ * Memory belongs to the context it was allocated in, and goes with it. A context has no life any more before its memory
+ * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
+ */
+#include "driver/host/memory.h"
+
+#include "base/map.h"
+#include "driver/common/mempool.h"
+#include "share/port/port.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024, OPENED_BUCKETS = 256 };
+
+struct allocation {
+	struct cn_map_node node; /* first */
+	struct cn_memory facts;
+	struct cn_advice *advice;
+	struct allocation *next; /* in a list of removed ones */
+
+	struct cn_shared_memory *shared;     /* of device memory that has a handle */
+	struct cn_borrowed_memory *borrowed; /* of opened memory, and what follows */
+	unsigned char handle[CN_HANDLE_BYTES];
+	size_t opened_count;
+	struct allocation *opened_next;
+};
+
+static struct {
+	struct cn_lock lock;
+	struct cn_map map;
+	uint64_t last_id;
+	struct allocation *opened[OPENED_BUCKETS]; /* what is in the map of this kind, by handle */
+} registry;
+
+_Static_assert((int)CN_HANDLE_BYTES == (int)CN_MEMORY_HANDLE_BYTES, "as CUDA has it");
+
+/*
+ * Take out what is in the way in a range that the system has now given to us: what was registered there, because the
+ * program has unmapped it under us, and the advice of blocks that a pool had there.
+ */
+static struct allocation *remove_stale_locked(uint64_t start, uint64_t bytes)
+{
+	struct allocation *stale = NULL;
+
+	for (;;) {
+		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+		if (!found || found->node.start >= start + bytes ||
+		    !(found->facts.kind & (CN_MEMORY_REGISTERED | CN_MEMORY_POOL)))
+			break;
+		cn_map_remove(&registry.map, &found->node);
+		found->next = stale;
+		stale = found;
+	}
+	return stale;
+}
+
+static void free_stale(struct allocation *stale)
+{
+	while (stale) {
+		struct allocation *next = stale->next;
+		if (stale->facts.kind == CN_MEMORY_POOL)
+			atomic_fetch_sub(&cn_pools_noted, 1);
+		cn_advice_free(stale->advice);
+		free(stale);
+		stale = next;
+	}
+}
+
+void cn_memory_forget_stale(uint64_t start, size_t bytes)
+{
+	cn_lock(&registry.lock);
+	struct allocation *stale = remove_stale_locked(start, bytes);
+	cn_unlock(&registry.lock);
+	free_stale(stale);
+}
+
+/* Is what stands in the way of a range that begins here registered, rather than allocated? */
+static bool holds_registration_locked(uint64_t start)
+{
+	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+
+	return found && found->facts.kind == CN_MEMORY_REGISTERED;
+}
+
+/* The context that memory belongs to, as it was found when the memory was entered. */
+static struct cn_home home_of(const struct cn_memory *facts)
+{
+	return (struct cn_home){.context = facts->context, .device = facts->device, .life = facts->context_life};
+}
+
+CUresult cn_memory_add(const struct cn_home *home, enum cn_memory_kind kind, void *address, size_t bytes,
+		       unsigned int flags, struct cn_advice *advice)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+	uint64_t start = (uintptr_t)address;
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
+	allocation->facts = (struct cn_memory){
+		.kind = kind,
+		.start = start,
+		.bytes = bytes,
+		.device = home->device,
+		.context = home->context,
+		.context_life = home->life,
+		.context_handle = cn_handle(home->context), /* the life says, below, that it is this one's */
+		.flags = flags,
+	};
+	allocation->advice = advice;
+
+	cn_lock(&registry.lock);
+	bool alive = cn_home_stands(home);
+	bool entered = alive && cn_map_insert(&registry.map, &allocation->node, start, bytes);
+	if (alive && !entered && kind != CN_MEMORY_REGISTERED) {
+		stale = remove_stale_locked(start, bytes);
+		entered = cn_map_insert(&registry.map, &allocation->node, start, bytes);
+	}
+	if (entered)
+		allocation->facts.id = ++registry.last_id;
+	bool by_registration = alive && !entered && holds_registration_locked(start);
+	cn_unlock(&registry.lock);
+
+	free_stale(stale);
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	if (!alive)
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
+	if (!by_registration)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "part of the %zu bytes at %p was allocated here", bytes,
+				address);
+	return cn_error(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of the %zu bytes at %p is registered already",
+			bytes, address);
+}
+
+static void give_back(struct allocation *allocation)
+{
+	void *address = (void *)(uintptr_t)allocation->facts.start;
+
+	switch (allocation->facts.kind) {
+	case CN_MEMORY_DEVICE:
+		if (allocation->shared)
+			cn_shared_memory_free(allocation->shared);
+		else
+			cn_device_ops->memory_free(allocation->facts.device, address);
+		break;
+	case CN_MEMORY_OPENED: cn_borrowed_close(allocation->borrowed); break;
+	case CN_MEMORY_PINNED:
+	case CN_MEMORY_MANAGED: cn_device_ops->host_free(address, allocation->facts.bytes); break;
+	case CN_MEMORY_MAPPED:
+	case CN_MEMORY_POOL:
+	case CN_MEMORY_VARIABLE:
+	case CN_MEMORY_REGISTERED:
+	case CN_MEMORY_FOREIGN: break;
+	}
+	cn_advice_free(allocation->advice);
+	free(allocation);
+}
+
+/* A handle has a random part, and a number of its own in a process. */
+static struct allocation **opened_bucket(const unsigned char handle[CN_HANDLE_BYTES])
+{
+	uint64_t words[CN_HANDLE_BYTES / sizeof(uint64_t)];
+
+	memcpy(words, handle, sizeof words);
+	return &registry.opened[(words[CN_HANDLE_BYTES / sizeof(uint64_t) - 1] >> 8) % OPENED_BUCKETS];
+}
+
+static void unlink_opened_locked(const struct allocation *allocation)
+{
+	struct allocation **link = opened_bucket(allocation->handle);
+
+	while (*link != allocation)
+		link = &(*link)->opened_next;
+	*link = allocation->opened_next;
+}
+
+/* The record of the memory, of one of these kinds, that begins at the address; NULL: none does. Registry locked. */
+static struct allocation *find_start_locked(uint64_t address, unsigned int kinds)
+{
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+
+	return found && found->node.start == address && (found->facts.kind & kinds) ? found : NULL;
+}
+
+CUresult cn_memory_enter_free(struct cn_home *ret_home)
+{
+	CUresult result = cn_enter();
+
+	if (result || (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1]))
+		return result ? result : cn_enter_context(ret_home);
+	ret_home->context = NULL;
+	return CUDA_SUCCESS;
+}
+
+/* The record of the memory that begins at the address, which nobody else finds any more; NULL: none does. */
+static struct allocation *take_out(uint64_t address, unsigned int kinds)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(address, kinds);
+	if (allocation)
+		cn_map_remove(&registry.map, &allocation->node);
+	cn_unlock(&registry.lock);
+	return allocation;
+}
+
+void cn_memory_wait(const struct cn_memory *memory, const struct cn_home *current)
+{
+	struct cn_home home = home_of(memory);
+
+	if (home.context && home.context != current->context)
+		cn_context_drain(&home);
+}
+
+bool cn_memory_free(const struct cn_home *current, uint64_t address, unsigned int kinds)
+{
+	struct allocation *allocation = take_out(address, kinds);
+
+	if (!allocation)
+		return false;
+
+	/* A failure of the work before is its stream's to tell; the memory is free all the same. */
+	if (current->context)
+		cn_context_drain(current);
+	cn_memory_wait(&allocation->facts, current);
+	give_back(allocation);
+	return true;
+}
+
+static void give_back_in_stream(CUstream stream, CUresult status, void *data)
+{
+	(void)stream;
+	(void)status; /* a stream that has failed comes here all the same */
+	give_back(data);
+}
+
+CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds)
+{
+	struct allocation *allocation = take_out(address, kinds);
+
+	if (!allocation)
+		return CUDA_ERROR_NOT_FOUND;
+	struct cn_operation operation = {
+		.kind = CN_CALLBACK,
+		.callback = {.function = give_back_in_stream, .data = allocation},
+	};
+	CUresult result = cn_stream_submit(place, &operation, NULL);
+	if (result) { /* the memory is still there, and so is its place in the map */
+		struct cn_home home = home_of(&allocation->facts);
+		cn_lock(&registry.lock);
+		bool alive = cn_home_stands(&home);
+		if (alive)
+			cn_map_insert(&registry.map, &allocation->node, address, allocation->node.bytes);
+		cn_unlock(&registry.lock);
+		if (!alive) { /* its context has ended, and did not find it */
+			cn_context_drain(&home);
+			give_back(allocation);
+		}
+	}
+	return result;
+}
+
+void cn_memory_release(struct cn_context *context)
+{
+	struct allocation *removed = NULL;
+	uint64_t address = 0;
+
+	cn_lock(&registry.lock);
+	for (;;) {
+		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+		if (!found)
+			break;
+		address = found->node.start + found->node.bytes;
+		if (found->facts.context != context)
+			continue;
+		cn_map_remove(&registry.map, &found->node);
+		if (found->facts.kind == CN_MEMORY_OPENED)
+			unlink_opened_locked(found);
+		found->next = removed;
+		removed = found;
+	}
+	cn_unlock(&registry.lock);
+	while (removed) {
+		struct allocation *next = removed->next;
+		give_back(removed);
+		removed = next;
+	}
+}
+
+bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
+{
+	bool block = cn_pool_find_memory(address, ret_memory);
+
+	if (block && !atomic_load_explicit(&cn_pools_noted, memory_order_relaxed))
+		return true;
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	if (block)
+		ret_memory->sync_memops = found && found->facts.id == ret_memory->id && found->facts.sync_memops;
+	else
+		*ret_memory = found ? found->facts : (struct cn_memory){.kind = CN_MEMORY_FOREIGN};
+	cn_unlock(&registry.lock);
+	return block || found;
+}
+
+bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+	if (found)
+		*ret_memory = found->facts;
+	cn_unlock(&registry.lock);
+	return found;
+}
+
+/* Go on over the mappings that follow, as far as they touch. */
+static void extend_mapping(struct cn_memory *memory, uint64_t end)
+{
+	struct cn_memory next;
+
+	while (memory->start + memory->bytes < end && cn_memory_find(memory->start + memory->bytes, &next) &&
+	       next.kind == CN_MEMORY_MAPPED) {
+		memory->bytes += next.bytes;
+		memory->readers &= next.readers;
+		memory->writers &= next.writers;
+		memory->host_rights &= next.host_rights;
+	}
+}
+
+CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory)
+{
+	struct cn_memory memory;
+
+	if (bytes && bytes - 1 > UINT64_MAX - address)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+				bytes, address);
+	if (cn_memory_find(address, &memory) && memory.kind == CN_MEMORY_MAPPED)
+		extend_mapping(&memory, address + bytes);
+	if (memory.kind && bytes > memory.bytes - (address - memory.start))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"%zu bytes from 0x%" PRIx64 " on go past the end of the allocation at 0x%" PRIx64
+				", which has %zu bytes",
+				bytes, address, memory.start, memory.bytes);
+	*ret_memory = memory;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_memory_add_mapping(const struct cn_memory *facts)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation);
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a mapping's record");
+	allocation->facts = *facts;
+	cn_lock(&registry.lock);
+	bool entered = cn_map_insert(&registry.map, &allocation->node, facts->start, facts->bytes);
+	if (entered)
+		allocation->facts.id = ++registry.last_id;
+	cn_unlock(&registry.lock);
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "something is mapped in part of the %zu bytes at 0x%" PRIx64,
+			facts->bytes, facts->start);
+}
+
+void cn_memory_remove_mapping(uint64_t start)
+{
+	free(take_out(start, CN_MEMORY_MAPPED));
+}
+
+void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights)
+{
+	cn_lock(&registry.lock);
+	struct allocation *allocation = find_start_locked(start, CN_MEMORY_MAPPED);
+	if (allocation) {
+		allocation->facts.readers = readers;
+		allocation->facts.writers = writers;
+		allocation->facts.host_rights = host_rights;
+	}
+	cn_unlock(&registry.lock);
+}
+
+/* Note a block of a pool, which has no record otherwise: something is to be kept about it alone. */
+static CUresult note_block(const struct cn_memory *block)
+{
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+	struct cn_advice *advice =
+		block->managed ? cn_advice_make(block->start, block->bytes, &block->preferred) : NULL;
+
+	if (!allocation || (block->managed && !advice)) {
+		cn_advice_free(advice);
+		free(allocation);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to note something of a block");
+	}
+	allocation->facts = *block;
+	allocation->advice = advice;
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(block->start, CN_MEMORY_POOL);
+	if (!found || found->facts.id != block->id) {
+		stale = remove_stale_locked(block->start, block->bytes);
+		if (cn_map_insert(&registry.map, &allocation->node, block->start, block->bytes)) {
+			allocation = NULL;
+			atomic_fetch_add(&cn_pools_noted, 1);
+		}
+	}
+	cn_unlock(&registry.lock);
+	if (allocation)
+		give_back(allocation);
+	free_stale(stale);
+	return CUDA_SUCCESS;
+}
+
+void cn_memory_forget_note(uint64_t address)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(address, CN_MEMORY_POOL);
+	if (found) {
+		cn_map_remove(&registry.map, &found->node);
+		found->next = NULL;
+	}
+	cn_unlock(&registry.lock);
+	free_stale(found);
+}
+
+bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
+{
+	struct cn_memory block;
+
+	if (kinds & CN_MEMORY_POOL && cn_pool_find_memory(address, &block) && note_block(&block))
+		return false;
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	bool settable = found && (found->facts.kind & kinds);
+	if (settable)
+		found->facts.sync_memops = sync_memops;
+	cn_unlock(&registry.lock);
+	return settable;
+}
+
+CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
+				void *data)
+{
+	struct cn_memory block;
+
+	if (cn_pool_find_memory(address, &block) && block.managed) {
+		CUresult result = note_block(&block);
+		if (result)
+			return result;
+	}
+	cn_lock(&registry.lock);
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	bool managed = found && cn_memory_is_managed(&found->facts) &&
+		       bytes <= found->node.bytes - (address - found->node.start);
+	if (managed)
+		visit(found->advice, data);
+	cn_unlock(&registry.lock);
+	if (!managed)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the %zu bytes from 0x%" PRIx64 " on are not all managed memory", bytes, address);
+	return CUDA_SUCCESS;
+}
+
+/* ---- Between processes ---- */
+
+/* The device memory around an address; NULL: there is none. */
+static struct allocation *find_device_locked(uint64_t address)
+{
+	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+
+	return found && found->facts.kind == CN_MEMORY_DEVICE ? found : NULL;
+}
+
+/* Give memory its handle, if it has none yet and is still there. */
+static CUresult attach_shared(const struct cn_memory *memory, struct cn_shared_memory *shared)
+{
+	struct cn_memory_part part;
+	CUresult result = CUDA_SUCCESS;
+
+	cn_lock(&registry.lock);
+	struct allocation *found = find_device_locked(memory->start);
+	bool there = found && found->facts.id == memory->id;
+	if (there && !found->shared) {
+		result = cn_device_ops->memory_part(memory->device, (void *)(uintptr_t)memory->start, &part);
+		if (!result) {
+			found->shared = shared;
+			shared = NULL;
+		}
+	}
+	cn_unlock(&registry.lock);
+	cn_shared_memory_discard(shared);
+	if (!there)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "another thread has freed the memory");
+	return result;
+}
+
+CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_HANDLE_BYTES])
+{
+	struct cn_shared_memory *shared;
+	struct cn_memory memory;
+
+	for (;;) {
+		cn_lock(&registry.lock);
+		const struct allocation *found = find_device_locked(address);
+		bool done = found && found->shared;
+		if (done)
+			memcpy(ret_handle, cn_shared_memory_handle(found->shared), CN_HANDLE_BYTES);
+		else if (found)
+			memory = found->facts;
+		cn_unlock(&registry.lock);
+		if (done)
+			return CUDA_SUCCESS;
+		if (!found)
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"0x%" PRIx64 " is not in memory of cuMemAlloc(): only that has a handle",
+					address);
+		CUresult result =
+			cn_shared_memory_create(memory.device, (void *)(uintptr_t)memory.start, memory.bytes, &shared);
+		if (!result)
+			result = attach_shared(&memory, shared);
+		if (result)
+			return result;
+	}
+}
+
+/* The memory that a context has open by this handle, opened once more. */
+static struct allocation *open_again_locked(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES])
+{
+	struct allocation *found = *opened_bucket(handle);
+
+	while (found &&
+	       (found->facts.context_life != home->life || memcmp(found->handle, handle, CN_HANDLE_BYTES) != 0))
+		found = found->opened_next;
+	if (found)
+		found->opened_count++;
+	return found;
+}
+
+bool cn_memory_open_again(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES],
+			  uint64_t *ret_address)
+{
+	cn_lock(&registry.lock);
+	const struct allocation *found = open_again_locked(home, handle);
+	if (found)
+		*ret_address = found->facts.start;
+	cn_unlock(&registry.lock);
+	return found;
+}
+
+CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *device,
+			      const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
+			      uint64_t *ret_address)
+{
+	const struct cn_borrowed_facts *facts = cn_borrowed_facts(borrowed);
+	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
+
+	if (!allocation)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of opened memory");
+	allocation->facts = (struct cn_memory){
+		.kind = CN_MEMORY_OPENED,
+		.start = (uintptr_t)facts->address,
+		.bytes = facts->bytes,
+		.device = device,
+		.context = home->context,
+		.context_life = home->life,
+		.context_handle = cn_handle(home->context), /* see cn_memory_add() */
+		.sync_memops = true,                        /* the other process looks at it at any time */
+	};
+	allocation->borrowed = borrowed;
+	allocation->opened_count = 1;
+	memcpy(allocation->handle, handle, sizeof allocation->handle);
+
+	cn_lock(&registry.lock);
+	bool alive = cn_home_stands(home);
+	const struct allocation *before = alive ? open_again_locked(home, handle) : NULL;
+	bool entered = false;
+	if (alive && !before) {
+		stale = remove_stale_locked(allocation->facts.start, facts->bytes);
+		entered = cn_map_insert(&registry.map, &allocation->node, allocation->facts.start, facts->bytes);
+	}
+	if (entered) {
+		struct allocation **bucket = opened_bucket(handle);
+		allocation->opened_next = *bucket;
+		*bucket = allocation;
+		allocation->facts.id = ++registry.last_id;
+	}
+	*ret_address = before ? before->facts.start : allocation->facts.start;
+	cn_unlock(&registry.lock);
+
+	free_stale(stale);
+	if (entered)
+		return CUDA_SUCCESS;
+	free(allocation);
+	if (before) /* another thread was quicker */
+		cn_borrowed_close(borrowed);
+	return before ? CUDA_SUCCESS
+		      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
+}
+
+bool cn_memory_close(uint64_t address)
+{
+	cn_lock(&registry.lock);
+	struct allocation *found = find_start_locked(address, CN_MEMORY_OPENED);
+	bool last = found && --found->opened_count == 0;
+	if (last) {
+		cn_map_remove(&registry.map, &found->node);
+		unlink_opened_locked(found);
+	}
+	cn_unlock(&registry.lock);
+	if (last)
+		give_back(found);
+	return found;
+}
+
+/* ---- The program's own memory ---- */
+
+/* Is every page of a range mapped? For systems that cannot bring pages in on request. */
+static bool is_mapped(uint64_t start, uint64_t end, uint64_t page)
+{
+	unsigned char presence[PRESENCE_PAGES];
+
+	while (start < end) {
+		uint64_t step = end - start < page * PRESENCE_PAGES ? end - start : page * PRESENCE_PAGES;
+		if (mincore((void *)(uintptr_t)start, step, presence) && errno != EAGAIN)
+			return false;
+		start += step;
+	}
+	return true;
+}
+
+CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address / page * page, end;
+
+	if (__builtin_add_overflow(address, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+				bytes, address);
+	end = end / page * page;
+
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, failed;
+	do
+		failed = madvise((void *)(uintptr_t)start, end - start, advice);
+	while (failed && (errno == EINTR || errno == EAGAIN));
+	if (!failed)
+		return CUDA_SUCCESS;
+	/* Pages that may not be touched so, or a system that does not know the request: it refuses nothing as well. */
+	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",
+			bytes, address, writable ? "written" : "read");
+}
+
+/* ---- Device memory ---- */
+
+CN_EXPORT CUresult cuMemGetInfo(size_t *ret_free, size_t *ret_total)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	cn_pools_let_leave(); /* what could be given back is free */
+	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
+	if (ret_free)
+		*ret_free = used < total ? total - used : 0;
+	if (ret_total)
+		*ret_total = total;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * As the driver does, the calls below leave 0 in an output when they fail: programs look at that instead of the code.
+ */
+
+static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *ret_pointer)
+{
+	void *address;
+	CUresult result = cn_device_ops->memory_allocate(home->device, bytes, &address);
+
+	if (result)
+		return result;
+	result = cn_memory_add(home, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
+	if (result) {
+		cn_device_ops->memory_free(home->device, address);
+		return result;
+	}
+	*ret_pointer = (uintptr_t)address;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuMemAlloc(CUdeviceptr *ret_pointer, size_t bytes)
+{
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
+	*ret_pointer = 0;
+	if (!bytes)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
+	return allocate(&home, bytes, ret_pointer);
+}
+
+CN_EXPORT CUresult cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
+				   unsigned int element_bytes)
+{
+	struct cn_home home;
+	size_t pitch, bytes;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!ret_pointer || !ret_pitch)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_pointer ? "pPitch" : "dptr");
+	*ret_pointer = 0;
+	*ret_pitch = 0;
+	if (!width_bytes || !rows)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are empty", rows, width_bytes);
+	if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes: the size must be 4, 8 or 16",
+				element_bytes);
+	if (__builtin_add_overflow(width_bytes, PITCH_BYTES - 1, &pitch))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes are longer than memory", width_bytes);
+	pitch = pitch / PITCH_BYTES * PITCH_BYTES;
+	*ret_pitch = pitch;
+	if (__builtin_mul_overflow(pitch, rows, &bytes))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes are more than memory", rows, pitch);
+	return allocate(&home, bytes, ret_pointer);
+}
+
+CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
+{
+	struct cn_home home;
+	struct cn_memory memory;
+	CUresult result = cn_memory_enter_free(&home);
+
+	if (result || !pointer)
+		return result;
+	if (cn_memory_free(&home, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
+		return CUDA_SUCCESS;
+	if (cn_pool_find_memory(pointer, &memory))
+		return cn_pool_free_now(pointer);
+	if (!cn_memory_find(pointer, &memory))
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"no allocation is at 0x%llx: it was freed already, or never allocated", pointer);
+	if (memory.kind == CN_MEMORY_OPENED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx is memory of another process: close it with cuIpcCloseMemHandle()", pointer);
+	if (memory.kind == CN_MEMORY_VARIABLE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"0x%llx is a variable of a module: unloading the module frees it", pointer);
+	if (memory.kind == CN_MEMORY_PINNED || memory.kind == CN_MEMORY_REGISTERED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is host memory: %s", pointer,
+				memory.kind == CN_MEMORY_PINNED ? "cuMemFreeHost() frees it"
+								: "cuMemHostUnregister() lets it go");
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is inside the allocation that begins at 0x%" PRIx64, pointer,
+			memory.start);
+}
+
+CN_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+{
+	struct cn_home home;
+	struct cn_memory memory;
+	CUresult result = cn_enter_context(&home);
+
+	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
+		return result;
+	bool known = cn_memory_find(pointer, &memory);
+	if (known && !cn_memory_allows(&memory, home.device, false)) {
+		known = false;
+		memory.start = memory.bytes = 0;
+	}
+	if (ret_base)
+		*ret_base = memory.start;
+	if (ret_bytes)
+		*ret_bytes = memory.bytes;
+	if (!known)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
+	return CUDA_SUCCESS;
+}

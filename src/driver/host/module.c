@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Modules: shared objects with kernels.
+ *
+ * Each load is an instance with variables of its own, as in CUDA, so a file that is loaded already, by whomever, is
+ * loaded again as a private copy; the first load uses the file itself, for the sake of debuggers. A module belongs to
+ * a context and goes with it. Its functions' handles die with it.
+ */
+#include "driver/host/kernel.h"
+
+#include "driver/host/image.h"
+#include "driver/host/jit.h"
+#include "driver/host/memory.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SYMBOL_BYTES_MAX = 512 };
+
+struct cn_variable {
+	void *address;
+	size_t bytes;
+	struct cn_variable *next; /* of the same module */
+};
+
+struct cn_table cn_modules = CN_TABLE(CN_KIND_MODULE, struct cn_module);
+
+static struct {
+	struct cn_lock lock;
+	struct cn_module *first;
+} loaded;
+
+/* Enter a module among the loaded ones, with its file, if it has one. True: no other module has this file. */
+static bool enter_list(struct cn_module *module, int file)
+{
+	struct stat status = {0};
+	bool first = file >= 0 && fstat(file, &status) == 0;
+
+	cn_lock(&loaded.lock);
+	for (struct cn_module *each = loaded.first; each; each = each->next)
+		first &= each->file_number != status.st_ino || each->file_device != status.st_dev;
+	module->file_device = first ? status.st_dev : 0;
+	module->file_number = first ? status.st_ino : 0;
+	module->next = loaded.first;
+	loaded.first = module;
+	cn_unlock(&loaded.lock);
+	return first;
+}
+
+static void leave_list(struct cn_module *module)
+{
+	cn_lock(&loaded.lock);
+	struct cn_module **link = &loaded.first;
+	while (*link != module)
+		link = &(*link)->next;
+	*link = module->next;
+	cn_unlock(&loaded.lock);
+}
+
+/* Has the program loaded the file itself, or has the dynamic linker kept it? Then it would not be a new instance. */
+static bool is_open(const char *path)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	if (library)
+		dlclose(library);
+	return library != NULL;
+}
+
+static CUresult open_library(const char *path, void **ret_library)
+{
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return cn_error(CUDA_ERROR_SHARED_OBJECT_INIT_FAILED, "the module cannot be loaded: %s", dlerror());
+	*ret_library = library;
+	return CUDA_SUCCESS;
+}
+
+static void copy_path(int copy, char path[32])
+{
+	snprintf(path, 32, "/proc/self/fd/%d", copy);
+}
+
+static CUresult open_copy(const struct cn_image *image, uint64_t bytes, struct cn_module *module)
+{
+	char path[32];
+	CUresult result = cn_image_copy(image, bytes, &module->copy);
+
+	if (result)
+		return result;
+	copy_path(module->copy, path);
+	result = open_library(path, &module->library);
+	if (result) {
+		close(module->copy);
+		module->copy = -1;
+	}
+	return result;
+}
+
+/* Give up the instance. The dynamic linker knows a copy by its number: while it keeps it, the number must stay ours. */
+static void close_library(struct cn_module *module)
+{
+	char path[32];
+
+	dlclose(module->library);
+	if (module->copy < 0)
+		return;
+	copy_path(module->copy, path);
+	if (!is_open(path))
+		close(module->copy);
+}
+
+/* Device memory no more. */
+static void forget_variables(struct cn_module *module)
+{
+	while (module->variables) {
+		struct cn_variable *variable = module->variables;
+		module->variables = variable->next;
+		(void)cn_memory_free(&module->home, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
+		free(variable);
+	}
+}
+
+/* For whoever has retired the handle. `idle`: no work of the context's is left. */
+static void unload(struct cn_module *module, bool idle)
+{
+	cn_lock(&module->lock);
+	struct cn_function *functions = module->functions;
+	for (struct cn_function *each = functions; each; each = each->next)
+		cn_table_retire(each, cn_handle(each));
+	module->functions = NULL;
+	bool launched = module->launched;
+	cn_unlock(&module->lock);
+
+	if (launched && !idle)
+		cn_context_drain(&module->home);
+	forget_variables(module);
+	close_library(module);
+	leave_list(module); /* last: whoever takes the file itself must get a new instance */
+	while (functions) {
+		struct cn_function *next = functions->next;
+		cn_table_give(&cn_functions, functions);
+		functions = next;
+	}
+	cn_table_give(&cn_modules, module);
+}
+
+/* `path`: of the image's file, if it is one. */
+static CUresult load(const struct cn_home *home, const struct cn_image *image, const char *path, CUmodule *ret_module)
+{
+	struct cn_module *module;
+	uint64_t bytes = 0;
+	CUresult result = cn_image_check(image, &bytes);
+
+	if (result)
+		return result;
+	module = cn_table_take(&cn_modules);
+	if (!module)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's record");
+	module->home = *home;
+	module->functions = NULL;
+	module->variables = NULL;
+	module->launched = false;
+	module->copy = -1;
+	bool first = enter_list(module, image->file);
+	if (first && !is_open(path))
+		result = open_library(path, &module->library);
+	else
+		result = open_copy(image, bytes, module);
+	if (result)
+		goto err_leave;
+	uint64_t handle = cn_table_publish(&cn_modules, module);
+	/* A context that went meanwhile did not see this module; if it did, it has retired the handle. */
+	if (!cn_home_stands(home)) {
+		if (cn_table_retire(module, handle))
+			unload(module, true);
+		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
+	}
+	*ret_module = (CUmodule)(uintptr_t)handle;
+	return CUDA_SUCCESS;
+
+err_leave:
+	leave_list(module);
+	cn_table_give(&cn_modules, module);
+	return result;
+}
+
+CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
+{
+	struct cn_image image = {.file = -1};
+	struct cn_home home;
+	struct stat status;
+	char full_path[PATH_MAX + 2];
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!module || !path || !*path)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
+				!module ? "module is NULL"
+				: !path ? "fname is NULL"
+					: "fname is empty");
+	/* Not blocking: a path may name a pipe. */
+	image.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (image.file < 0)
+		return cn_error(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
+	if (fstat(image.file, &status) == 0 && S_ISDIR(status.st_mode)) {
+		close(image.file);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%s is a directory", path); /* NVIDIA's code for it */
+	}
+	/* The dynamic linker would look for a name without a slash elsewhere. */
+	snprintf(full_path, sizeof full_path, "%s%s", strchr(path, '/') ? "" : "./", path);
+	result = load(&home, &image, full_path, module);
+	close(image.file);
+	return result;
+}
+
+CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
+{
+	struct cn_image image = {.file = -1, .memory = memory};
+	struct cn_home home;
+	CUresult result = cn_enter_context(&home);
+
+	if (result)
+		return result;
+	if (!module || !memory)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", module ? "image" : "module");
+	return load(&home, &image, NULL, module);
+}
+
+CN_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
+				      CUjit_option *options, void **values)
+{
+	struct cn_jit jit;
+	char sentence[CN_SENTENCE_BYTES];
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_jit_begin(option_count, options, values, &jit);
+	if (result)
+		return result;
+	result = cuModuleLoadData(module, memory);
+	if (result) {
+		/* A copy: that the log cannot be written any more would be another sentence, and not the reason. */
+		memcpy(sentence, cn_last_error(), sizeof sentence);
+		if (cn_jit_fail(&jit, sentence))
+			cn_error_forget(sentence);
+	}
+	return result;
+}
+
+/* ---- Going ------------------------------------------------------------------------------------------------------- */
+
+static CUresult find_module(CUmodule handle, struct cn_module **ret_module)
+{
+	struct cn_module *module = cn_table_find(&cn_modules, handle);
+
+	if (!module)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live module", (void *)handle);
+	*ret_module = module;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuModuleUnload(CUmodule handle)
+{
+	struct cn_module *module;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = find_module(handle, &module);
+	if (result)
+		return result;
+	if (!cn_table_retire(module, (uint64_t)(uintptr_t)handle))
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
+	unload(module, false);
+	return CUDA_SUCCESS;
+}
+
+/* A module of the context that nobody else is unloading; its handle is retired. NULL: there is none. */
+static struct cn_module *take_module(struct cn_context *context)
+{
+	struct cn_module *found;
+
+	cn_lock(&loaded.lock);
+	for (found = loaded.first; found; found = found->next) {
+		uint64_t handle = cn_handle(found);
+		if (found->home.context == context && handle && cn_table_retire(found, handle))
+			break;
+	}
+	cn_unlock(&loaded.lock);
+	return found;
+}
+
+void cn_modules_unload(struct cn_context *context)
+{
+	struct cn_module *module;
+
+	while ((module = take_module(context)))
+		unload(module, true);
+}
+
+/* ---- What is inside ---------------------------------------------------------------------------------------------- */
+
+/* A module, locked: it is not unloaded meanwhile. */
+static CUresult lock_module(CUmodule handle, struct cn_module **ret_module)
+{
+	struct cn_module *module;
+	CUresult result = find_module(handle, &module);
+
+	if (result)
+		return result;
+	cn_lock(&module->lock);
+	if (cn_handle(module) != (uint64_t)(uintptr_t)handle) {
+		cn_unlock(&module->lock);
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
+	}
+	*ret_module = module;
+	return CUDA_SUCCESS;
+}
+
+static const cenote_kernel *find_kernel(struct cn_module *module, const char *name)
+{
+	char symbol[SYMBOL_BYTES_MAX];
+	int length = snprintf(symbol, sizeof symbol, "cenote_kernel_%s", name);
+
+	return length < SYMBOL_BYTES_MAX ? dlsym(module->library, symbol) : NULL;
+}
+
+/* The module's function of this name, made when it is first asked for. Module locked. */
+static CUresult find_function(struct cn_module *module, const char *name, struct cn_function **ret_function)
+{
+	const cenote_kernel *kernel;
+	struct cn_function *function;
+
+	for (function = module->functions; function; function = function->next)
+		if (strcmp(function->kernel.name, name) == 0) {
+			*ret_function = function;
+			return CUDA_SUCCESS;
+		}
+	kernel = find_kernel(module, name);
+	if (!kernel)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the module has no CENOTE_KERNEL '%.128s'", name);
+	CUresult result = cn_kernel_check(kernel);
+	if (!result)
+		result = cn_function_create(kernel, module, &function);
+	if (result)
+		return result;
+	function->next = module->functions;
+	module->functions = function;
+	*ret_function = function;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
+{
+	struct cn_function *found = NULL;
+	struct cn_module *module;
+	CUresult result = cn_enter_any_context();
+
+	if (result)
+		return result;
+	if (!function || !name)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", function ? "name" : "hfunc");
+	result = lock_module(handle, &module);
+	if (result)
+		return result;
+	if (*name)
+		result = find_function(module, name, &found);
+	else
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the kernel's name is empty");
+	/* NULL in a failure, as with NVIDIA's driver; so below. */
+	*function = result ? NULL : (CUfunction)(uintptr_t)cn_handle(found);
+	cn_unlock(&module->lock);
+	return result;
+}
+
+/* Where a variable of the module itself is, not one of a library that it uses. Module locked. */
+static bool locate_variable(struct cn_module *module, const char *name, void **ret_address, size_t *ret_bytes)
+{
+	struct link_map *own = NULL, *holder = NULL;
+	const ElfW(Sym) *symbol = NULL;
+	void *address = dlsym(module->library, name);
+	Dl_info information;
+
+	if (!address || dlinfo(module->library, RTLD_DI_LINKMAP, &own) ||
+	    !dladdr1(address, &information, (void **)&holder, RTLD_DL_LINKMAP) || own != holder ||
+	    !dladdr1(address, &information, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
+	    (symbol->st_info & 0xf) != STT_OBJECT || !symbol->st_size)
+		return false;
+	*ret_address = address;
+	*ret_bytes = symbol->st_size;
+	return true;
+}
+
+/* The module's variable of this name: device memory from now on. Module locked. */
+static CUresult find_variable(struct cn_module *module, const char *name, const struct cn_variable **ret_variable)
+{
+	struct cn_variable *variable;
+	void *address;
+	size_t bytes;
+
+	if (find_kernel(module, name))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.128s' is a kernel of the module, not a variable", name);
+	if (!locate_variable(module, name, &address, &bytes))
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the module exports no variable '%.128s'", name);
+	for (variable = module->variables; variable; variable = variable->next)
+		if (variable->address == address) {
+			*ret_variable = variable;
+			return CUDA_SUCCESS;
+		}
+	variable = malloc(sizeof *variable);
+	if (!variable)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a variable's record");
+	CUresult result = cn_memory_add(&module->home, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
+	if (result) {
+		free(variable);
+		return result;
+	}
+	*variable = (struct cn_variable){.address = address, .bytes = bytes, .next = module->variables};
+	module->variables = variable;
+	*ret_variable = variable;
+	return CUDA_SUCCESS;
+}
+
+CN_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
+{
+	const struct cn_variable *variable = NULL;
+	struct cn_module *module;
+	CUresult result = cn_enter_any_context();
+
+	if (result)
+		return result;
+	if ((!pointer && !bytes) || !name)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s", name ? "dptr and bytes are both NULL" : "name is NULL");
+	result = lock_module(handle, &module);
+	if (result)
+		return result;
+	result = find_variable(module, name, &variable);
+	if (pointer)
+		*pointer = result ? 0 : (CUdeviceptr)(uintptr_t)variable->address;
+	if (bytes)
+		*bytes = result ? 0 : variable->bytes;
+	cn_unlock(&module->lock);
+	return result;
+}

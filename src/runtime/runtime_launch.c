@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Launches of the runtime API.
+ *
+ * A kernel is named by the address of its C function; only what CENOTE_KERNEL has made known is one. As in CUDA, NULL
+ * is no device function, a kernel that was compiled for other devices has no image for this one, and any other address
+ * is taken for a handle, and not for a good one.
+ * Where the driver calls a grid or a block an invalid value, the runtime calls it an invalid configuration.
+ */
+#include "runtime/runtime.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/guard.h"
+#include "driver/host/kernel.h"
+
+/* More than there are kinds of attributes; some may be given twice or be there to be ignored. */
+#define LAUNCH_ATTRIBUTES_MAX 64
+
+/* A context for the thread, and the driver's function for a kernel's address. */
+static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
+{
+	CUresult result = cn_runtime_context();
+
+	if (result)
+		return cn_runtime_result(result);
+	if (!kernel)
+		return CN_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
+	/* The driver has said why in its own words; its code for it is not the runtime's. */
+	if (cn_function_of_address(kernel, ret_function))
+		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
+							   : cn_runtime_error(cudaErrorInvalidResourceHandle);
+	return cudaSuccess;
+}
+
+static bool fits(unsigned value, CUdevice_attribute limit, CUdevice device)
+{
+	int maximum;
+
+	return value > 0 && !cuDeviceGetAttribute(&maximum, limit, device) && value <= (unsigned)maximum;
+}
+
+/* Whether the device of the current context can run such a grid of such blocks. */
+static bool configuration_fits(const CUlaunchConfig *config)
+{
+	unsigned long long thread_count =
+		(unsigned long long)config->blockDimX * config->blockDimY * (unsigned long long)config->blockDimZ;
+	CUdevice device;
+
+	if (cuCtxGetDevice(&device) || thread_count > UINT_MAX)
+		return false;
+	return fits(config->gridDimX, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, device) &&
+	       fits(config->gridDimY, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, device) &&
+	       fits(config->gridDimZ, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, device) &&
+	       fits(config->blockDimX, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, device) &&
+	       fits(config->blockDimY, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, device) &&
+	       fits(config->blockDimZ, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, device) &&
+	       fits((unsigned)thread_count, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
+}
+
+/* Answer with the result of a launch. The limits are looked at only when it failed. */
+static cudaError_t launch_result(CUresult result, const CUlaunchConfig *config)
+{
+	if (result == CUDA_ERROR_INVALID_VALUE && !configuration_fits(config))
+		return cn_runtime_error(cudaErrorInvalidConfiguration);
+	return cn_runtime_result(result);
+}
+
+_Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "attributes of one size");
+_Static_assert(offsetof(cudaLaunchAttribute, val) == offsetof(CUlaunchAttribute, value), "attributes of one layout");
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
+	CUlaunchConfig converted;
+	CUfunction function = NULL;
+	cudaError_t error = find_kernel(func, &function);
+
+	if (error)
+		return error;
+	if (!config || (config->numAttrs > 0 && !config->attrs))
+		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", config ? "config->attrs" : "config");
+	if (config->numAttrs > LAUNCH_ATTRIBUTES_MAX)
+		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %u attributes: the limit is %d",
+				 config->numAttrs, LAUNCH_ATTRIBUTES_MAX);
+	if (config->dynamicSmemBytes > UINT_MAX)
+		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory",
+				 config->dynamicSmemBytes);
+	converted = (CUlaunchConfig){
+		.gridDimX = config->gridDim.x,
+		.gridDimY = config->gridDim.y,
+		.gridDimZ = config->gridDim.z,
+		.blockDimX = config->blockDim.x,
+		.blockDimY = config->blockDim.y,
+		.blockDimZ = config->blockDim.z,
+		.sharedMemBytes = (unsigned)config->dynamicSmemBytes,
+		.hStream = config->stream,
+		.attrs = config->numAttrs > 0 ? attributes : NULL,
+		.numAttrs = config->numAttrs,
+	};
+	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof attributes[0], "attrs"))
+		return cn_runtime_error(cudaErrorInvalidValue);
+	if (config->numAttrs > 0)
+		memcpy(attributes, config->attrs, config->numAttrs * sizeof attributes[0]);
+	return launch_result(cuLaunchKernelEx(&converted, function, args, NULL), &converted);
+}
+
+cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
+			     cudaStream_t stream)
+{
+	cudaLaunchConfig_t config = {
+		.gridDim = gridDim,
+		.blockDim = blockDim,
+		.dynamicSmemBytes = sharedMem,
+		.stream = stream,
+	};
+
+	return cudaLaunchKernelExC(&config, func, args);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+{
+	CUresult result = cn_runtime_context();
+
+	return cn_runtime_result(result ? result : cuLaunchHostFunc(stream, fn, userData));
+}
+
+/* ---- Attributes of a kernel ------------------------------------------------------------------------------------- */
+
+struct kernel_attribute {
+	CUfunction_attribute attribute;
+	size_t offset;
+};
+
+#define ATTRIBUTE(attribute, member)                                                       \
+	{                                                                                  \
+		CU_FUNC_ATTRIBUTE_##attribute, offsetof(struct cudaFuncAttributes, member) \
+	}
+
+static const struct kernel_attribute kernel_int_attributes[] = {
+	ATTRIBUTE(MAX_THREADS_PER_BLOCK, maxThreadsPerBlock),
+	ATTRIBUTE(NUM_REGS, numRegs),
+	ATTRIBUTE(PTX_VERSION, ptxVersion),
+	ATTRIBUTE(BINARY_VERSION, binaryVersion),
+	ATTRIBUTE(CACHE_MODE_CA, cacheModeCA),
+	ATTRIBUTE(MAX_DYNAMIC_SHARED_SIZE_BYTES, maxDynamicSharedSizeBytes),
+	ATTRIBUTE(PREFERRED_SHARED_MEMORY_CARVEOUT, preferredShmemCarveout),
+	ATTRIBUTE(CLUSTER_SIZE_MUST_BE_SET, clusterDimMustBeSet),
+	ATTRIBUTE(REQUIRED_CLUSTER_WIDTH, requiredClusterWidth),
+	ATTRIBUTE(REQUIRED_CLUSTER_HEIGHT, requiredClusterHeight),
+	ATTRIBUTE(REQUIRED_CLUSTER_DEPTH, requiredClusterDepth),
+	ATTRIBUTE(CLUSTER_SCHEDULING_POLICY_PREFERENCE, clusterSchedulingPolicyPreference),
+	ATTRIBUTE(NON_PORTABLE_CLUSTER_SIZE_ALLOWED, nonPortableClusterSizeAllowed),
+};
+
+static const struct kernel_attribute kernel_size_attributes[] = {
+	ATTRIBUTE(SHARED_SIZE_BYTES, sharedSizeBytes),
+	ATTRIBUTE(CONST_SIZE_BYTES, constSizeBytes),
+	ATTRIBUTE(LOCAL_SIZE_BYTES, localSizeBytes),
+};
+
+static CUresult get_kernel_attributes(CUfunction function, struct cudaFuncAttributes *attributes)
+{
+	CUresult result = CUDA_SUCCESS;
+	int value;
+
+	memset(attributes, 0, sizeof(*attributes));
+	for (size_t i = 0; !result && i < sizeof kernel_int_attributes / sizeof kernel_int_attributes[0]; i++) {
+		result = cuFuncGetAttribute(&value, kernel_int_attributes[i].attribute, function);
+		if (!result)
+			memcpy((char *)attributes + kernel_int_attributes[i].offset, &value, sizeof value);
+	}
+	for (size_t i = 0; !result && i < sizeof kernel_size_attributes / sizeof kernel_size_attributes[0]; i++) {
+		result = cuFuncGetAttribute(&value, kernel_size_attributes[i].attribute, function);
+		if (!result) {
+			size_t size = (unsigned)value;
+			memcpy((char *)attributes + kernel_size_attributes[i].offset, &size, sizeof size);
+		}
+	}
+	return result;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+{
+	struct cudaFuncAttributes found;
+	CUfunction function = NULL;
+	CUresult result;
+	cudaError_t error;
+
+	if (!attr)
+		return CN_REFUSE(cudaErrorInvalidValue, "attr is NULL");
+	error = find_kernel(func, &function);
+	if (error)
+		return error;
+	result = get_kernel_attributes(function, &found);
+	if (!result)
+		*attr = found;
+	return cn_runtime_result(result);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, int value)
+{
+	CUfunction function = NULL;
+	cudaError_t error = find_kernel(func, &function);
+
+	if (error)
+		return error;
+	return cn_runtime_result(cuFuncSetAttribute(function, (CUfunction_attribute)attr, value));
+}
+
+cudaError_t cudaFuncGetName(const char **name, const void *func)
+{
+	CUfunction function = NULL;
+	cudaError_t error;
+
+	if (!name)
+		return CN_REFUSE(cudaErrorInvalidValue, "name is NULL");
+	error = find_kernel(func, &function);
+	return error ? error : cn_runtime_result(cuFuncGetName(name, function));
+}
+
+cudaError_t cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfig config)
+{
+	CUfunction function = NULL;
+	cudaError_t error = find_kernel(func, &function);
+
+	return error ? error : cn_runtime_result(cuFuncSetSharedMemConfig(function, (CUsharedconfig)config));
+}
+
+/* ---- Occupancy -------------------------------------------------------------------------------------------------- */
+
+/* A context and a function, for a question whose answer has a place to go to. */
+static cudaError_t enter_occupancy(const void *ret_answer, const char *name, const void *func, CUfunction *ret_function)
+{
+	CUresult result = cn_runtime_context();
+
+	if (result)
+		return cn_runtime_result(result);
+	if (func && !ret_answer)
+		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", name);
+	return find_kernel(func, ret_function);
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func, int blockSize,
+								   size_t dynamicSMemSize, unsigned int flags)
+{
+	CUfunction function = NULL;
+	cudaError_t error = enter_occupancy(numBlocks, "numBlocks", func, &function);
+
+	if (error)
+		return error;
+	return cn_runtime_result(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, function, blockSize,
+										      dynamicSMemSize, flags));
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
+							  size_t dynamicSMemSize)
+{
+	return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
+								      cudaOccupancyDefault);
+}
+
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, const void *func, int numBlocks,
+						      int blockSize)
+{
+	CUfunction function = NULL;
+	cudaError_t error = enter_occupancy(&function, "dynamicSmemSize", func, &function); /* the kernel comes first */
+
+	if (error)
+		return error;
+	return cn_runtime_result(
+		cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, function, numBlocks, blockSize));
+}

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The service thread: one epoll, one eventfd to wake it, one list of watches.
+ *
+ * One event is taken at a time. The function that is called for it may end any other watch and free what it was
+ * embedded in; a second event of the same harvest could be that one's. Times are looked for by walking the list, which
+ * has an entry a peer: some hundreds at most.
+ *
+ * A fork is kept out by `gate`: many may make descriptors at the same time, and a fork goes when none does. `lock`
+ * guards the list and the jobs, and is held for a few instructions; only a fork holds it longer, so that the child
+ * finds the list whole.
+ *
+ * A connection may hold messages that nobody has read, with descriptors that take for ever to close. Who closes it last
+ * waits for them. That must not be the child, where no thread can take the wait: so fork() returns in the parent when
+ * the child has closed what it inherited. The child shows it by closing its end of a pipe.
+ */
+#include "share/peer/service.h"
+#include "base/lock.h"
+#include "base/thread.h"
+#include "share/peer/peer.h"
+#include "share/wire/rights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NOT_STARTED = 0, RUNNING = 1, FORKED = 2 };
+enum { WATCHED = EPOLLIN | EPOLLRDHUP };
+#define TRY_AGAIN_NS 100000000ull
+/* How long fork() waits for a child that does not run, under a debugger say. */
+enum { CHILD_CLOSES_MS = 1000 };
+
+static struct {
+	pthread_mutex_t starting;
+	pthread_rwlock_t gate;
+	_Atomic int state;
+	int epoll_fd, wake_fd; /* for good once it runs */
+	int child_closes[2];   /* during a fork: a pipe, whose writing end the child closes last; -1: none */
+	_Atomic(struct cn_fork_hook *) hooks;
+
+	struct cn_lock lock;
+	struct cn_watch *watches;
+	unsigned watch_count;
+	struct cn_job *first_job, *last_job;
+} service = {
+	.starting = PTHREAD_MUTEX_INITIALIZER,
+	.gate = PTHREAD_RWLOCK_INITIALIZER,
+	.epoll_fd = -1,
+	.wake_fd = -1,
+	.child_closes = {-1, -1},
+};
+
+static _Thread_local bool serving; /* this is the service thread */
+
+uint64_t cn_service_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool cn_service_is_this_thread(void)
+{
+	return serving;
+}
+
+static void wake(void)
+{
+	uint64_t one = 1;
+	ssize_t written;
+
+	do
+		written = write(service.wake_fd, &one, sizeof one);
+	while (written < 0 && errno == EINTR);
+}
+
+/* ---- Watches ---- */
+
+static void insert_locked(struct cn_watch *watch)
+{
+	watch->watched = true;
+	watch->previous = NULL;
+	watch->next = service.watches;
+	if (watch->next)
+		watch->next->previous = watch;
+	service.watches = watch;
+	service.watch_count++;
+}
+
+static void remove_locked(struct cn_watch *watch)
+{
+	*(watch->previous ? &watch->previous->next : &service.watches) = watch->next;
+	if (watch->next)
+		watch->next->previous = watch->previous;
+	watch->watched = false;
+	service.watch_count--;
+}
+
+void cn_service_keep(struct cn_watch *watch)
+{
+	cn_lock(&service.lock);
+	insert_locked(watch);
+	cn_unlock(&service.lock);
+}
+
+int cn_service_release(struct cn_watch *watch)
+{
+	int fd = watch->fd;
+
+	cn_lock(&service.lock);
+	remove_locked(watch);
+	cn_unlock(&service.lock);
+	watch->fd = -1;
+	return fd;
+}
+
+CUresult cn_service_watch(struct cn_watch *watch)
+{
+	struct epoll_event wanted = {.events = WATCHED, .data.ptr = watch};
+	/* Once the system knows it, the service thread may have called its function and freed it. */
+	bool timed = watch->due_ns != 0;
+
+	cn_lock(&service.lock);
+	bool kept = watch->watched;
+	if (!kept)
+		insert_locked(watch);
+	cn_unlock(&service.lock);
+	if (watch->fd >= 0 && epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, watch->fd, &wanted)) {
+		int error = errno;
+		cn_lock(&service.lock);
+		if (!kept)
+			remove_locked(watch);
+		cn_unlock(&service.lock);
+		return cn_error(error == EPERM ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OPERATING_SYSTEM,
+				"the service thread cannot watch a descriptor: %s", strerror(error));
+	}
+	if (timed && !serving) /* else it looks for the next time by itself */
+		wake();
+	return CUDA_SUCCESS;
+}
+
+void cn_service_unwatch(struct cn_watch *watch)
+{
+	bool hold = !serving; /* between the list and close() nobody would close it in a child */
+
+	if (hold)
+		cn_service_hold_fork();
+	cn_lock(&service.lock);
+	remove_locked(watch);
+	cn_unlock(&service.lock);
+	if (watch->fd >= 0) {
+		/* Not left to close(): who has a copy of the descriptor keeps the file, and it would stay watched. */
+		epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
+		cn_peer_hang_up(watch->fd);
+		watch->fd = -1;
+	}
+	if (hold)
+		cn_service_allow_fork();
+}
+
+void cn_service_pause(struct cn_watch *watch)
+{
+	/* The end of the peer is reported whatever is wanted; so, at most once. */
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
+		  &(struct epoll_event){.events = EPOLLONESHOT, .data.ptr = watch});
+}
+
+void cn_service_resume(struct cn_watch *watch)
+{
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
+		  &(struct epoll_event){.events = WATCHED, .data.ptr = watch});
+}
+
+void cn_service_divert(struct cn_watch *watch, int other_fd)
+{
+	/* First: as in cn_service_unwatch(), which will not find it any more. */
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
+	cn_peer_turn_away(watch->fd);
+	dup3(other_fd, watch->fd, O_CLOEXEC);
+}
+
+void cn_service_post(struct cn_job *job)
+{
+	cn_lock(&service.lock);
+	bool first = !service.first_job;
+	job->next = NULL;
+	if (first)
+		service.first_job = job;
+	else
+		service.last_job->next = job;
+	service.last_job = job;
+	cn_unlock(&service.lock);
+	if (first)
+		wake();
+}
+
+/* ---- The thread ---- */
+
+/* Milliseconds until the next time of a watch, rounded up; -1: there is none. */
+static int wait_ms(void)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	cn_lock(&service.lock);
+	for (const struct cn_watch *watch = service.watches; watch; watch = watch->next)
+		if (watch->due_ns && watch->due_ns < next_ns)
+			next_ns = watch->due_ns;
+	cn_unlock(&service.lock);
+	uint64_t now_ns = cn_service_now_ns();
+	if (cn_peer_has_waiting() && next_ns > now_ns + TRY_AGAIN_NS)
+		next_ns = now_ns + TRY_AGAIN_NS;
+	if (next_ns == UINT64_MAX)
+		return -1;
+	if (next_ns <= now_ns)
+		return 0;
+	uint64_t ms = (next_ns - now_ns - 1) / 1000000 + 1;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
+static struct cn_watch *take_due(uint64_t now_ns)
+{
+	cn_lock(&service.lock);
+	struct cn_watch *watch = service.watches;
+	while (watch && (!watch->due_ns || watch->due_ns > now_ns))
+		watch = watch->next;
+	if (watch)
+		watch->due_ns = 0;
+	cn_unlock(&service.lock);
+	return watch;
+}
+
+static void run_due(void)
+{
+	uint64_t now_ns = cn_service_now_ns();
+	struct cn_watch *watch;
+
+	cn_lock(&service.lock);
+	unsigned left = service.watch_count;
+	cn_unlock(&service.lock);
+	/* One that sets a time which is over already comes again in the next round. */
+	for (; left && (watch = take_due(now_ns)); left--)
+		watch->due(watch);
+}
+
+static void run_jobs(void)
+{
+	cn_lock(&service.lock);
+	struct cn_job *job = service.first_job;
+	service.first_job = service.last_job = NULL;
+	cn_unlock(&service.lock);
+	while (job) {
+		struct cn_job *next = job->next;
+		job->run(job);
+		job = next;
+	}
+}
+
+static void *serve(void *unused)
+{
+	(void)unused;
+	serving = true;
+	for (;;) {
+		struct epoll_event event;
+		int count = epoll_wait(service.epoll_fd, &event, 1, wait_ms());
+		uint64_t posted;
+
+		pthread_rwlock_rdlock(&service.gate);
+		if (count == 1 && event.data.ptr) {
+			struct cn_watch *watch = event.data.ptr;
+			watch->ready(watch);
+		} else if (count == 1 && read(service.wake_fd, &posted, sizeof posted) < 0) {
+			/* Nothing to read: the next round looks again. */
+		}
+		run_due();
+		run_jobs();
+		if (cn_peer_has_waiting())
+			cn_peer_try_again();
+		pthread_rwlock_unlock(&service.gate);
+	}
+	return NULL;
+}
+
+/* ---- Fork ---- */
+
+void cn_service_hold_fork(void)
+{
+	pthread_rwlock_rdlock(&service.gate);
+}
+
+void cn_service_allow_fork(void)
+{
+	pthread_rwlock_unlock(&service.gate);
+}
+
+void cn_service_at_fork(struct cn_fork_hook *hook)
+{
+	pthread_rwlock_rdlock(&service.gate); /* a fork calls all of a hook's functions or none */
+	hook->next = atomic_load(&service.hooks);
+	while (!atomic_compare_exchange_weak(&service.hooks, &hook->next, hook))
+		continue;
+	pthread_rwlock_unlock(&service.gate);
+}
+
+/* The service's own lock comes last: others post jobs with theirs held. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&service.starting);
+	pthread_rwlock_wrlock(&service.gate);
+	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
+		if (hook->before)
+			hook->before();
+	cn_lock(&service.lock);
+	if (!service.watches || pipe2(service.child_closes, O_CLOEXEC))
+		service.child_closes[0] = service.child_closes[1] = -1;
+}
+
+static void close_end(int end)
+{
+	if (service.child_closes[end] >= 0)
+		close(service.child_closes[end]);
+	service.child_closes[end] = -1;
+}
+
+/* If fork() has failed there is no other end, and no wait. */
+static void wait_for_child(void)
+{
+	struct pollfd child = {.fd = service.child_closes[0]};
+	uint64_t deadline_ns = cn_service_now_ns() + CHILD_CLOSES_MS * 1000000ull, now_ns;
+
+	close_end(1);
+	if (child.fd < 0)
+		return;
+	while ((now_ns = cn_service_now_ns()) < deadline_ns &&
+	       poll(&child, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) < 0 && errno == EINTR)
+		continue;
+	close_end(0);
+}
+
+static void after_fork_in_parent(void)
+{
+	int fork_errno = errno;
+
+	wait_for_child();
+	cn_unlock(&service.lock);
+	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
+		if (hook->parent)
+			hook->parent();
+	pthread_rwlock_unlock(&service.gate);
+	pthread_mutex_unlock(&service.starting);
+	errno = fork_errno;
+}
+
+static void after_fork_in_child(void)
+{
+	close_end(0);
+	for (struct cn_watch *watch = service.watches; watch; watch = watch->next)
+		if (watch->fd >= 0)
+			close(watch->fd);
+	if (service.epoll_fd >= 0)
+		close(service.epoll_fd);
+	if (service.wake_fd >= 0)
+		close(service.wake_fd);
+	service.epoll_fd = service.wake_fd = -1; /* a child of the child must not close what has these numbers then */
+	service.watches = NULL;
+	atomic_store(&service.state, FORKED);
+	cn_unlock(&service.lock);
+	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
+		if (hook->child)
+			hook->child();
+	close_end(1);
+	/* Made anew: it remembers by which thread it was taken, and this is another. */
+	pthread_rwlock_init(&service.gate, NULL);
+	pthread_mutex_unlock(&service.starting);
+}
+
+/* ---- The start ---- */
+
+static CUresult start_locked(void)
+{
+	static bool fork_watched;
+	struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = NULL};
+
+	if (!fork_watched && pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
+	fork_watched = true;
+	service.epoll_fd = cn_descriptor_raise(epoll_create1(EPOLL_CLOEXEC));
+	service.wake_fd = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (service.epoll_fd < 0 || service.wake_fd < 0 ||
+	    epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, service.wake_fd, &wanted)) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the service thread has nothing to wait on: %s", strerror(errno));
+		goto err_close;
+	}
+	if (!cn_thread_start(serve, NULL)) {
+		cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the service thread could not be started");
+		goto err_close;
+	}
+	atomic_store(&service.state, RUNNING);
+	return CUDA_SUCCESS;
+
+err_close:
+	if (service.epoll_fd >= 0)
+		close(service.epoll_fd);
+	if (service.wake_fd >= 0)
+		close(service.wake_fd);
+	service.epoll_fd = service.wake_fd = -1;
+	return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult cn_service_start(void)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	if (atomic_load_explicit(&service.state, memory_order_acquire) == RUNNING)
+		return CUDA_SUCCESS;
+	pthread_mutex_lock(&service.starting);
+	int state = atomic_load(&service.state);
+	if (state == FORKED)
+		result = cn_error(CUDA_ERROR_NOT_INITIALIZED,
+				  "this process was forked from one that shares with others: exec in the child");
+	else if (state == NOT_STARTED)
+		result = start_locked();
+	pthread_mutex_unlock(&service.starting);
+	return result;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the two files of the exporter's side know of each other: export.c has the slots, importers.c those who come.
+ */
+#ifndef CN_SHARE_POOL_EXPORT_INTERNAL_H
+#define CN_SHARE_POOL_EXPORT_INTERNAL_H
+
+#include "base/segment.h"
+#include "share/peer/service.h"
+#include "share/pool/export.h"
+
+/*
+ * Where there are more than a few importers, lives that have ended are looked for in their ledgers many at a time: so
+ * many that it takes each the same, however many importers there are.
+ */
+enum {
+	CN_IMPORTERS_FEW = 16,
+	CN_IMPORTERS_EACH = 4,    /* for so many importers one life more is looked for at a time, */
+	CN_ENDED_BYTES = 1 << 20, /* but nothing waits for others that is larger, alone or with them */
+	CN_ENDED_WORDS = 64,      /* bits of `ended_words` */
+	CN_LOOK_LOADS = 8192, /* of ledgers' words that a slice of a look takes at most: some tens of microseconds */
+	CN_LOOK_BURST_NS = 1000000, /* rests that are put off, all together: a short look now and then need not wait */
+};
+
+/* Lives that have ended, of the slots of a word of the ledgers. */
+struct cn_ended {
+	uint32_t word;
+	uint64_t slots, held;
+};
+
+/* What the exporter remembers of a slot, beside what it shows. */
+struct cn_slot {
+	void *address;
+	uint64_t bytes;
+	uint64_t generation;  /* of the export; 0: the slot was never used */
+	uint64_t deferred_ns; /* since when the block waits for importers; 0: it does not */
+	uint32_t next, previous;
+};
+
+/*
+ * A walk through the blocks whose return is deferred, a slice at a time: in between the lock is free, and blocks come
+ * and go. undefer() moves `at` on when its block goes.
+ */
+struct cn_look {
+	uint32_t at; /* the next slot to look at; 0: none is left */
+	struct cn_look *next;
+};
+
+struct cn_importer {
+	struct cn_watch channel; /* first; without a descriptor when the importer is leaving */
+	struct cn_export *export;
+	struct cn_importer *next;
+	struct cn_segment ledger; /* none until it has joined */
+	int pidfd;                /* -1: the system has none */
+	bool joined, leaving;
+	bool lent;   /* it was sent memory of the pool, and may have filled it where we have none */
+	bool paused; /* it has said *released*, and is not heard until the look that answers it begins */
+	_Atomic bool evicted;
+	bool gone; /* as it was found when the export was last looked through, at `look` */
+	uint64_t look;
+	uint64_t parts_told; /* the number of the last CN_MESSAGE_PARTS */
+	uint64_t id, joined_ns, look_again_ns;
+	int pid;
+	unsigned uid;
+	bool silent; /* it is one of those who have not joined, from the oldest to the newest */
+	struct cn_importer *silent_before, *silent_after;
+};
+
+struct cn_export {
+	struct cn_lock lock; /* first; of the slots and the list of importers */
+	struct cn_pool *pool;
+	char *base;
+	uint64_t range_bytes;
+	struct cn_pool_facts facts;
+	unsigned char name[CN_POOL_NAME_BYTES];
+	uint64_t id;         /* the beginning of its name; not 0 */
+	uint64_t created_ns; /* CLOCK_MONOTONIC */
+	_Atomic bool known;  /* it can be found by its id, and ends on the service thread alone */
+	struct cn_segment control;
+	struct cn_slot *slots;
+	uint32_t slot_top, slot_spare; /* slots used so far; a list of those that are free again */
+	uint32_t slot_count;           /* in use */
+	uint64_t slot_bytes;           /* of their blocks */
+	uint32_t deferred;             /* a list of slots */
+	uint64_t deferred_count, deferred_bytes;
+	struct cn_ended
+		ended[CN_ENDED_WORDS]; /* which nobody has looked for yet: each at the rest of its word's number */
+	uint64_t ended_words;          /* the ones that are in use */
+	uint64_t ended_bytes;
+	unsigned ended_count;
+	uint64_t look;         /* how often it was looked through: the system is asked for an importer once each time */
+	struct cn_look *looks; /* under way */
+	struct cn_watch look_due; /* the service thread's next slice; what follows is its own too */
+	struct cn_look service_look;
+	_Atomic bool look_active;    /* a walk is under way, */
+	bool look_wanted;            /* and another one is to follow it */
+	uint64_t look_rest_ns;       /* until when it should rest: the program has the lock most of the time */
+	struct cn_watch reclaim_due; /* for the memory that importers who are gone have left, piece by piece, */
+	size_t reclaim_offset;       /* from here on */
+	struct cn_importer *importers;
+	unsigned importer_count;
+	struct cn_watch listener; /* first member of nothing: see export_of_listener() */
+	int path_fd, event_fd;
+	bool closing;
+	struct cn_job close_job, evict_job, parts_job;
+	_Atomic bool evict_posted, parts_posted;
+	struct cn_export *next; /* of all, or of the spare ones */
+};
+
+static inline struct cn_control *control_of(const struct cn_export *export)
+{
+	return export->control.address;
+}
+
+static inline const struct cn_ledger *ledger_of(const struct cn_importer *importer)
+{
+	return importer->ledger.address;
+}
+
+static inline bool holds(const struct cn_importer *importer, uint32_t slot)
+{
+	return importer->ledger.bytes &&
+	       atomic_load(&ledger_of(importer)->held[slot / CN_WORD_SLOTS]) & cn_slot_bit(slot);
+}
+
+/*
+ * export.c, on the service thread: the export with the least id above this one, which stays until that thread ends it;
+ * NULL: there is none.
+ */
+struct cn_export *cn_export_after(uint64_t id);
+unsigned cn_exports_count(void);
+/* export.c: begin to look for deferred blocks that nobody holds, and go on with it; false: all were looked at. */
+void cn_export_look_begin(struct cn_export *export, struct cn_look *look);
+bool cn_export_look_on(struct cn_export *export, struct cn_look *look);
+/* export.c: see to it that nothing has ended which nobody has looked for. */
+void cn_export_look_at_ended(struct cn_export *export);
+/*
+ * export.c, on the service thread: an importer, as it is shown. Of the blocks whose return is deferred no more than
+ * `looks_max` are looked at, the youngest; false: there are more.
+ */
+bool cn_export_describe(struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
+			struct cn_importer_facts *ret_facts);
+/* export.c: where the block of an export is, or was. False: there never was such an export. */
+bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
+/* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
+bool cn_importer_is_gone(const struct cn_importer *importer);
+/* importers.c: a new export, which nobody knows yet; undone by cn_importers_drop(). */
+void cn_importers_open(struct cn_export *export);
+/* importers.c, on the service thread: somebody is at the door. */
+void cn_importers_accept(struct cn_watch *listener);
+/* importers.c, on the service thread: shut those out who were evicted; all of them. */
+void cn_importers_evict(struct cn_job *job);
+/* importers.c, on the service thread: parts have lost their memory, and the control segment says which. */
+void cn_importers_tell_parts(struct cn_export *export);
+void cn_importers_drop(struct cn_export *export);
+
+#endif

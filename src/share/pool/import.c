@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Imports: the channel to the exporter, and how an import comes and goes. See import.h for the idea.
+ *
+ * Once an import has joined, the channel is the service thread's: it hears what comes, tells the exporter that
+ * something was let go of, and takes the import apart when it has ended. Until then an import is a descriptor and what
+ * that says.
+ */
+#include "share/pool/import_internal.h"
+
+#include "base/descriptor.h"
+#include "device/grace.h"
+#include "share/peer/peer.h"
+#include "share/pool/pool_location.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+
+#define RETRY_NS     10000000ull
+#define LATER_NS_MIN 1000000ull
+#define LATER_NS_MAX 100000000ull
+
+_Atomic bool cn_imports_exist;
+
+static struct {
+	struct cn_lock lock; /* never held together with an import's */
+	struct cn_map by_address;
+	struct cn_import *first, *spare, *ended;
+	pthread_once_t once;
+} imports = {.once = PTHREAD_ONCE_INIT};
+
+struct cn_import *cn_import_at(const void *address)
+{
+	if (!atomic_load_explicit(&cn_imports_exist, memory_order_acquire))
+		return NULL;
+	cn_lock(&imports.lock);
+	struct cn_map_node *node = cn_map_find(&imports.by_address, (uintptr_t)address);
+	cn_unlock(&imports.lock);
+	return node ? (struct cn_import *)((char *)node - offsetof(struct cn_import, node)) : NULL;
+}
+
+/* ---- The channel ---- */
+
+/* On the service thread: tell the exporter to look at our ledger again. */
+static void send_released(struct cn_import *import)
+{
+	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_RELEASED}};
+	int error = import->channel.fd >= 0 ? cn_wire_send(import->channel.fd, &parcel) : 0;
+
+	if (error && error != EPIPE) /* no room for it just now: the exporter would wait for it for ever */
+		import->channel.due_ns = cn_service_now_ns() + RETRY_NS;
+}
+
+static void say_released(struct cn_job *job)
+{
+	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, release_job));
+
+	/* Before the send: what is let go of from here on needs another one. */
+	atomic_store(&import->release_posted, false);
+	send_released(import);
+}
+
+/* Whether the job is posted is left as it is: one that stands in the service's list must not be posted again. */
+static void channel_due(struct cn_watch *watch)
+{
+	send_released((struct cn_import *)watch);
+}
+
+void cn_import_tell_locked(struct cn_import *import)
+{
+	if (!atomic_exchange(&import->release_posted, true))
+		cn_service_post(&import->release_job);
+}
+
+/* No more will come. */
+static void lose_channel(struct cn_import *import)
+{
+	cn_lock(&import->lock);
+	if (import->state == CN_IMPORT_ALIVE)
+		import->state = CN_IMPORT_ORPHANED;
+	cn_import_want_drop_locked(import); /* of what we do not hold, nothing will be held again */
+	cn_unlock(&import->lock);
+	cn_service_unwatch(&import->channel);
+	import->channel.fd = -1;
+}
+
+static void channel_ready(struct cn_watch *watch)
+{
+	struct cn_import *import = (struct cn_import *)watch;
+	struct cn_parcel parcel;
+
+	if (pthread_mutex_trylock(&import->reading))
+		return; /* a thread that asks reads, and has us called again for what it leaves */
+	int error = cn_wire_receive(watch->fd, &parcel);
+	if (!error) {
+		error = cn_import_hear(import, &parcel.message);
+		cn_wire_close(&parcel);
+	}
+	/* Only answers have descriptors: one for which there was no room was late, and the exporter is still there. */
+	if (error && error != EAGAIN && error != EMFILE)
+		lose_channel(import);
+	pthread_mutex_unlock(&import->reading);
+}
+
+CUresult cn_import_explain_locked(const struct cn_import *import)
+{
+	if (import->state == CN_IMPORT_EVICTED)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter has evicted this process");
+	return cn_error(CUDA_ERROR_INVALID_VALUE,
+			"the exporter is gone, or has destroyed the pool: imported blocks can "
+			"still be used and freed, but nothing more can be imported");
+}
+
+/* ---- Life ---- */
+
+void cn_import_end_locked(struct cn_import *import)
+{
+	if (!import->closed || import->held_count || import->busy_count || import->ending)
+		return;
+	import->ending = true;
+	cn_service_post(&import->end_job);
+}
+
+void cn_import_unbusy_locked(struct cn_import *import)
+{
+	if (!--import->busy_count && import->drop_wanted)
+		cn_import_want_drop_locked(import);
+	cn_import_end_locked(import);
+}
+
+static void before_fork(void)
+{
+	cn_lock(&imports.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	cn_unlock(&imports.lock);
+}
+
+/* A forked child holds nothing. Its channels are closed by the service; its ledgers it never had mapped. */
+static void after_fork_in_child(void)
+{
+	for (struct cn_import *import = imports.first; import; import = import->next) {
+		close(import->path_fd);
+		if (import->control.fd >= 0)
+			close(import->control.fd);
+	}
+	imports.first = NULL;
+	cn_unlock(&imports.lock);
+}
+
+static struct cn_fork_hook hook = {.before = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child};
+
+static void watch_forks(void)
+{
+	cn_service_at_fork(&hook);
+}
+
+static void unlist(struct cn_import *import)
+{
+	cn_lock(&imports.lock);
+	if (import->base) /* else it never was there */
+		cn_map_remove(&imports.by_address, &import->node);
+	for (struct cn_import **link = &imports.first; *link; link = &(*link)->next)
+		if (*link == import) {
+			*link = import->next;
+			break;
+		}
+	cn_unlock(&imports.lock);
+}
+
+/* The import is closed and holds nothing. No fork at the same time. */
+static void take_apart(struct cn_import *import)
+{
+	unlist(import);
+	cn_lock(&import->lock);
+	import->base = NULL;
+	cn_unlock(&import->lock);
+	cn_import_give_memory(import);
+	if (import->channel.fd >= 0)
+		cn_service_unwatch(&import->channel);
+	import->channel.fd = -1;
+	close(import->path_fd);
+	cn_lock(&imports.lock);
+	import->next = imports.ended;
+	imports.ended = import;
+	cn_unlock(&imports.lock);
+}
+
+void cn_import_look_later(struct cn_import *import)
+{
+	import->later_ns = import->later_ns ? 2 * import->later_ns : LATER_NS_MIN;
+	import->later_ns = import->later_ns < LATER_NS_MAX ? import->later_ns : LATER_NS_MAX;
+	import->later.due_ns = cn_service_now_ns() + import->later_ns;
+	if (!import->later.watched)
+		cn_service_watch(&import->later); /* only a time: this does not fail */
+}
+
+/*
+ * On the service thread. Nothing is held any more; but a program that freed in one stream what it still uses in another
+ * must not have its memory unmapped under that.
+ */
+static void end_import(struct cn_job *job)
+{
+	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, end_job));
+
+	if (!import->end_ticket)
+		import->end_ticket = cn_grace_ticket();
+	if (import->view && import->end_ticket > cn_grace_passed()) {
+		cn_import_look_later(import);
+		return;
+	}
+	if (import->later.watched)
+		cn_service_unwatch(&import->later);
+	take_apart(import);
+}
+
+static void later_due(struct cn_watch *watch)
+{
+	struct cn_import *import = (struct cn_import *)((char *)watch - offsetof(struct cn_import, later));
+
+	cn_lock(&import->lock);
+	bool ending = import->ending;
+	if (!ending)
+		cn_import_want_drop_locked(import);
+	cn_unlock(&import->lock);
+	if (ending && import->end_ticket) /* else its job is still to come */
+		end_import(&import->end_job);
+}
+
+void *cn_import_take_ended(void)
+{
+	cn_lock(&imports.lock);
+	struct cn_import *import = imports.ended;
+	void *owner = import ? import->owner : NULL;
+	if (import) {
+		imports.ended = import->next;
+		import->next = imports.spare;
+		imports.spare = import;
+	}
+	cn_unlock(&imports.lock);
+	return owner;
+}
+
+void cn_import_close(struct cn_import *import)
+{
+	cn_lock(&import->lock);
+	import->closed = true;
+	/* One that never joined is nothing to the service thread. */
+	bool unknown = !import->base && !import->busy_count && !import->ending;
+	if (unknown)
+		import->ending = true;
+	else
+		cn_import_end_locked(import);
+	cn_unlock(&import->lock);
+	if (!unknown)
+		return;
+	cn_service_hold_fork();
+	take_apart(import);
+	cn_service_allow_fork();
+}
+
+CUresult cn_import_allow(struct cn_import *import, struct cn_users users)
+{
+	cn_lock(&import->lock);
+	import->busy_count++;
+	cn_unlock(&import->lock);
+	pthread_mutex_lock(&import->asking);
+	CUresult result = import->view ? cn_device_ops->view_allow(import->view, users) : CUDA_SUCCESS;
+	if (!result) {
+		import->users = users;
+		import->allowed = true;
+	}
+	pthread_mutex_unlock(&import->asking);
+	cn_lock(&import->lock);
+	cn_import_unbusy_locked(import);
+	cn_unlock(&import->lock);
+	return result;
+}
+
+bool cn_import_is_used(struct cn_import *import)
+{
+	cn_lock(&import->lock);
+	bool used = import->live_count != 0;
+	cn_unlock(&import->lock);
+	return used;
+}
+
+bool cn_import_is_same(struct cn_import *import, const struct cn_import *other)
+{
+	cn_lock(&import->lock);
+	/* The socket is the pool itself. Its inode is no other's: both have a descriptor of it. */
+	bool same = import->socket_device == other->socket_device && import->socket_inode == other->socket_inode &&
+		    import->state == CN_IMPORT_ALIVE;
+	cn_unlock(&import->lock);
+	return same;
+}
+
+static void prepare_record(struct cn_import *import)
+{
+	import->channel.fd = import->path_fd = import->control.fd = import->ledger.fd = -1;
+	import->channel.due_ns = 0;
+	import->channel.ready = channel_ready;
+	import->channel.due = channel_due;
+	import->release_job.run = say_released;
+	import->drop_job.run = cn_import_drop_parts;
+	import->end_job.run = end_import;
+	import->later = (struct cn_watch){.fd = -1, .due = later_due};
+	import->later_ns = import->end_ticket = 0;
+	atomic_store(&import->release_posted, false);
+	import->allowed = false;
+	import->request = 0;
+	cn_lock(&import->lock);
+	import->held_count = import->held_bytes = import->live_count = 0;
+	import->busy_count = 1; /* it is being made */
+	import->drop_wanted = import->drop_posted = false;
+	import->state = CN_IMPORT_ALIVE;
+	import->closed = true; /* for a thread that comes too late, and takes it for what it was */
+	import->ending = false;
+	cn_unlock(&import->lock);
+}
+
+static struct cn_import *new_record(void)
+{
+	cn_lock(&imports.lock);
+	struct cn_import *import = imports.spare;
+	if (import)
+		imports.spare = import->next;
+	cn_unlock(&imports.lock);
+	if (!import) {
+		import = calloc(1, sizeof *import);
+		if (!import)
+			return NULL;
+		pthread_mutex_init(&import->asking, NULL);
+		pthread_mutex_init(&import->reading, NULL);
+	}
+	prepare_record(import);
+	return import;
+}
+
+static void spare_record(struct cn_import *import)
+{
+	cn_lock(&imports.lock);
+	import->next = imports.spare;
+	imports.spare = import;
+	cn_unlock(&imports.lock);
+}
+
+void cn_import_enter(struct cn_import *import)
+{
+	cn_lock(&imports.lock);
+	cn_map_insert(&imports.by_address, &import->node, (uintptr_t)import->base, import->bytes);
+	cn_unlock(&imports.lock);
+	atomic_store(&cn_imports_exist, true);
+}
+
+/*
+ * Keep a descriptor of our own that leads to the exporter, which no forked child has. The import is listed then. Of
+ * anything but a mere path no copy is made: to close it again may take as long as a stranger likes.
+ */
+static CUresult keep_path(struct cn_import *import, int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	CUresult result = CUDA_SUCCESS;
+
+	if (flags < 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", fd);
+	if (!(flags & O_PATH))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", fd);
+	cn_service_hold_fork();
+	import->path_fd = fcntl(fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+	if (import->path_fd < 0) {
+		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for an imported pool: %s",
+				  strerror(errno));
+	} else {
+		cn_lock(&imports.lock);
+		import->next = imports.first;
+		imports.first = import;
+		cn_unlock(&imports.lock);
+	}
+	cn_service_allow_fork();
+	return result;
+}
+
+/* Give up an import that nobody knows of and that has not joined. */
+static void discard(struct cn_import *import)
+{
+	cn_service_hold_fork();
+	unlist(import);
+	close(import->path_fd);
+	cn_service_allow_fork();
+	spare_record(import);
+}
+
+CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts)
+{
+	struct statx status = {0};
+	CUresult result = cn_service_start();
+
+	if (result)
+		return result;
+	pthread_once(&imports.once, watch_forks);
+	struct cn_import *import = new_record();
+	if (!import)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an imported pool's record");
+	import->owner = owner;
+	result = keep_path(import, fd);
+	if (result) {
+		spare_record(import);
+		return result;
+	}
+	import->marked = cn_descriptor_look(import->path_fd, &status) && cn_mark_read(&status, &import->facts) &&
+			 !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
+	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
+	import->socket_inode = status.stx_ino;
+	if (!import->marked) /* then the exporter must say where its pool is, or the system why we cannot reach it */
+		result = cn_import_join(import, NULL);
+	if (result) {
+		discard(import);
+		return result;
+	}
+	cn_lock(&import->lock);
+	import->closed = false;
+	cn_import_unbusy_locked(import);
+	cn_unlock(&import->lock);
+	*ret_import = import;
+	*ret_facts = import->facts;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How an import comes to its exporter, and asks.
+ *
+ * A pool whose descriptor says where it is (mark.h), and whose socket is there, is imported without a word: all that
+ * costs time comes with the first pointer. Then its thread connects, introduces the process, and names the block it
+ * wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A connection
+ * that was lost or refused leaves the import as it was, and the next pointer tries again; one that finds nobody
+ * listening any more is the end of it.
+ *
+ * Whoever asks reads the answer himself: being woken by the service thread would cost more than the question. Meanwhile
+ * that thread does not look at the channel (`reading`).
+ */
+#include "share/pool/import_internal.h"
+
+#include "share/peer/peer.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+/* ---- Asking ---- */
+
+/* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
+static void look_at_parts(struct cn_import *import, uint64_t number)
+{
+	atomic_store(&ledger_of(import)->parts_seen, number);
+	cn_lock(&import->lock);
+	cn_import_want_drop_locked(import);
+	cn_unlock(&import->lock);
+}
+
+int cn_import_hear(struct cn_import *import, const struct cn_message *message)
+{
+	if (message->kind == CN_MESSAGE_PARTS)
+		look_at_parts(import, message->words[0]);
+	if (message->kind != CN_MESSAGE_EVICTED)
+		return 0; /* also an answer that comes too late */
+	cn_lock(&import->lock);
+	if (import->state == CN_IMPORT_ALIVE)
+		import->state = CN_IMPORT_EVICTED;
+	cn_unlock(&import->lock);
+	return EPIPE;
+}
+
+static int hear(void *data, const struct cn_message *message)
+{
+	return cn_import_hear(data, message);
+}
+
+int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer)
+{
+	request->message.request = ++import->request;
+	/* Before we have joined there is nothing that could be said to us but welcome. */
+	return cn_peer_ask(import->channel.fd, request, import->base ? hear : NULL, import, ret_answer);
+}
+
+/* ---- Coming ---- */
+
+/* The arrays: by slot, by part, by unit, and the set of starts. */
+static CUresult make_memory(struct cn_import *import)
+{
+	uint64_t units = import->bytes / CN_IMPORT_UNIT_BYTES;
+	size_t held_bytes = CN_EXPORT_SLOTS * sizeof *import->held;
+	size_t slot_bytes = (units * sizeof *import->slot_at + 7) / 8 * 8;
+	uint32_t parts = (uint32_t)(import->bytes / CN_PART_BYTES);
+	size_t part_bytes = (parts * (sizeof *import->mapped + sizeof *import->mapped_at) + 7) / 8 * 8;
+
+	import->memory_bytes = held_bytes + part_bytes + slot_bytes + cn_bits_bytes(units);
+	char *memory = mmap(NULL, import->memory_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what is imported: %s", strerror(errno));
+	import->memory = memory;
+	import->held = (struct cn_held *)memory;
+	memory += held_bytes;
+	import->mapped = (struct cn_mapped *)memory;
+	import->mapped_at = (uint32_t *)(import->mapped + parts);
+	import->part_count = parts;
+	memory += part_bytes;
+	import->slot_at = (uint32_t *)memory;
+	cn_bits_open(&import->starts, memory + slot_bytes, units);
+	return CUDA_SUCCESS;
+}
+
+void cn_import_give_memory(struct cn_import *import)
+{
+	if (import->view)
+		cn_device_ops->view_free(import->view);
+	cn_segment_close(&import->control);
+	cn_segment_close(&import->ledger); /* last: with it the exporter may have the memory back */
+	if (import->memory)
+		munmap(import->memory, import->memory_bytes);
+	import->view = NULL;
+	import->memory = NULL;
+	import->part_count = 0;
+}
+
+/* A channel that no forked child has, not even one that is forked this very moment; and a fork does not wait for it. */
+static CUresult connect_held(struct cn_import *import)
+{
+	cn_service_hold_fork();
+	CUresult result = cn_wire_open(&import->channel.fd);
+	if (!result)
+		cn_service_keep(&import->channel);
+	cn_service_allow_fork();
+	if (result)
+		return result;
+	result = cn_wire_reach_path(import->channel.fd, import->path_fd);
+	if (result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
+		cn_lock(&import->lock);
+		import->state = CN_IMPORT_ORPHANED;
+		cn_unlock(&import->lock);
+	}
+	return result;
+}
+
+static CUresult explain_join(int error)
+{
+	if (error == EPIPE)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"the pool was just destroyed; or its exporter ended, or has no room, no "
+				"descriptor or no memory for another importer");
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_peer_explain(error));
+}
+
+/* Introduce ourselves. On success a fork has to wait until the caller allows it. */
+static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
+{
+	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_JOIN}};
+
+	if (wanted) {
+		request.message.words[CN_JOIN_SLOT] = wanted->slot;
+		request.message.words[CN_JOIN_GENERATION] = wanted->generation;
+	}
+	int error = cn_import_ask(import, &request, ret_welcome);
+	return error ? explain_join(error) : CUDA_SUCCESS;
+}
+
+/* What the exporter says of its pool: is it one, and the one that the descriptor speaks of? */
+static CUresult check_welcome(const struct cn_import *import, const struct cn_parcel *welcome, bool wanted)
+{
+	const struct cn_message *message = &welcome->message;
+	uint64_t bytes = message->words[CN_WELCOME_BYTES];
+
+	if (message->kind != CN_MESSAGE_WELCOME || welcome->descriptor_count < 2 ||
+	    welcome->descriptor_count > 2u + wanted || !bytes || bytes % CN_PART_BYTES ||
+	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something other than a pool");
+	if (import->marked && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
+			       message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor does not lead to the pool that it names");
+	return CUDA_SUCCESS;
+}
+
+/* We are welcome: be an importer. What goes wrong is undone by the caller. */
+static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
+{
+	const struct cn_message *message = &welcome->message;
+	void *base;
+	CUresult result = cn_segment_map(welcome->descriptors[CN_WELCOME_CONTROL], sizeof(struct cn_control),
+					 "the pool's control segment", &import->control);
+
+	if (result)
+		return result;
+	welcome->descriptors[CN_WELCOME_CONTROL] = -1; /* it is the segment's now */
+	result = cn_segment_borrow(welcome->descriptors[CN_WELCOME_LEDGER], sizeof(struct cn_ledger),
+				   "the ledger that the pool's exporter sent", &import->ledger);
+	if (result)
+		return result;
+	welcome->descriptors[CN_WELCOME_LEDGER] = -1; /* closed */
+	import->bytes = message->words[CN_WELCOME_BYTES];
+	import->facts = (struct cn_pool_facts){
+		.location_type = (int)message->words[CN_WELCOME_LOCATION_TYPE],
+		.location_id = (int)message->words[CN_WELCOME_LOCATION_ID],
+		.handle_types = (unsigned)message->words[CN_WELCOME_HANDLE_TYPES],
+		.memory_type = (int)message->words[CN_WELCOME_MEMORY_TYPE],
+	};
+	result = make_memory(import);
+	if (!result)
+		result = cn_device_ops->view_create(import->bytes, CN_PART_BYTES, &import->view, &base);
+	if (!result && import->allowed)
+		result = cn_device_ops->view_allow(import->view, import->users);
+	if (!result)
+		result = cn_service_watch(&import->channel);
+	if (result)
+		return result;
+	cn_lock(&import->lock);
+	memcpy(import->name, message->bytes, sizeof import->name);
+	import->base = base;
+	cn_unlock(&import->lock);
+	cn_import_enter(import);
+	return CUDA_SUCCESS;
+}
+
+static void give_up(struct cn_import *import)
+{
+	cn_service_hold_fork(); /* a child closes what it finds here */
+	if (import->channel.fd >= 0)
+		cn_service_unwatch(&import->channel);
+	cn_import_give_memory(import);
+	cn_service_allow_fork();
+}
+
+/* `asking` is held. */
+static CUresult join(struct cn_import *import, const struct cn_export_data *wanted)
+{
+	struct cn_parcel welcome;
+	CUresult result = cn_service_start(); /* in a forked child it does not run, and never will */
+
+	if (!result)
+		result = connect_held(import);
+	if (!result)
+		result = introduce(import, wanted, &welcome);
+	if (result)
+		goto err_give_up;
+	result = check_welcome(import, &welcome, wanted);
+	if (!result)
+		result = settle(import, &welcome);
+	/* Whatever is wrong with the part: who needs it will ask for it, and see. */
+	if (!result && welcome.descriptor_count > CN_WELCOME_MEMORY)
+		cn_import_take_first(import, &welcome);
+	cn_wire_close(&welcome);
+	cn_service_allow_fork();
+	if (result)
+		goto err_give_up;
+	return CUDA_SUCCESS;
+
+err_give_up:
+	give_up(import);
+	return result;
+}
+
+CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted)
+{
+	pthread_mutex_lock(&import->asking);
+	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been quicker */
+	pthread_mutex_unlock(&import->asking);
+	return result;
+}

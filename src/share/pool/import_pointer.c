@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Imported pointers: holding, counting, finding and letting go. See import.h for the idea, control.h for the order of
+ * loads and stores.
+ */
+#include "base/guard.h"
+#include "share/pool/import_internal.h"
+
+/* How long an import may take whose parts the exporter hands over one by one, and how often one may come in vain. */
+#define MAP_TIMEOUT_NS 60000000000ull
+enum { VAIN_MAX = 8 };
+
+#define NOT_JOINED UINT64_MAX /* what is missing is all of it */
+
+static _Atomic uint64_t last_id;
+
+static uint64_t next_id(void)
+{
+	return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+}
+
+/* The offset of an address in an import; false: it is another's by now. Import locked. */
+static bool offset_of(const struct cn_import *import, const void *address, uint64_t *ret_offset)
+{
+	*ret_offset = (uint64_t)((uintptr_t)address - (uintptr_t)import->base);
+	return import->base && *ret_offset < import->bytes;
+}
+
+/* Is it an export of a pool, whole? */
+static CUresult check_data(const struct cn_export_data *data)
+{
+	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
+	    data->check != cn_export_data_check(data) || !data->slot || data->slot >= CN_EXPORT_SLOTS ||
+	    !(data->generation & 1) || data->zeros[0] || data->zeros[1])
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "these 64 bytes are not an exported pointer");
+	return CUDA_SUCCESS;
+}
+
+static CUresult refuse_stale(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block");
+}
+
+/* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
+static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t generation)
+{
+	atomic_fetch_and(&ledger_of(import)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit(slot));
+	if (atomic_load(&control_of(import)->slots[slot].generation) != generation)
+		cn_import_tell_locked(import);
+}
+
+/* What we hold has changed by a block. Import locked. */
+static void count_held(struct cn_import *import, int64_t blocks, uint64_t bytes)
+{
+	import->held_count += (uint64_t)blocks;
+	import->held_bytes += blocks < 0 ? -bytes : bytes;
+	atomic_store_explicit(&ledger_of(import)->held_count, import->held_count, memory_order_relaxed);
+	atomic_store_explicit(&ledger_of(import)->held_bytes, import->held_bytes, memory_order_relaxed);
+}
+
+/* ---- The parts that a block lies in: one, or several for a large one. Import locked. ---- */
+
+/* Are they mapped, with the memory that the exporter shows? If not, *ret_missing is in one that is not. */
+static bool has_parts(const struct cn_import *import, uint64_t offset, uint64_t bytes, uint64_t *ret_missing)
+{
+	uint64_t index = offset / CN_PART_BYTES, last = (offset + bytes - 1) / CN_PART_BYTES;
+
+	while (index <= last) {
+		uint64_t shown = atomic_load_explicit(&control_of(import)->serials[index], memory_order_relaxed);
+		uint32_t at = import->mapped_at[index];
+		if (!at || import->mapped[at - 1].serial != shown) {
+			*ret_missing = index * CN_PART_BYTES;
+			return false;
+		}
+		index = import->mapped[at - 1].end;
+	}
+	return true;
+}
+
+/* While they are held they stay as they are. */
+static void hold_parts(struct cn_import *import, uint64_t offset, uint64_t bytes)
+{
+	uint64_t last = (offset + bytes - 1) / CN_PART_BYTES;
+	struct cn_mapped *part;
+
+	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
+		part = &import->mapped[import->mapped_at[index] - 1];
+		part->hold_count++;
+	}
+}
+
+static void leave_parts(struct cn_import *import, uint64_t offset, uint64_t bytes)
+{
+	uint64_t last = (offset + bytes - 1) / CN_PART_BYTES;
+	struct cn_mapped *part;
+
+	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
+		part = &import->mapped[import->mapped_at[index] - 1];
+		if (!--part->hold_count && import->state != CN_IMPORT_ALIVE)
+			cn_import_want_drop_locked(import);
+	}
+}
+
+/* ---- Holding ---- */
+
+/* Nothing of ours needs the slot any more. Import locked. */
+static void let_go(struct cn_import *import, uint32_t slot)
+{
+	const struct cn_held *held = &import->held[slot];
+
+	leave_parts(import, held->offset, held->bytes);
+	count_held(import, -1, held->bytes);
+	take_bit_out(import, slot, held->generation);
+}
+
+/* Read where a slot's block is. False: nowhere in the pool. */
+static bool read_place(const struct cn_import *import, uint32_t slot, uint64_t *ret_offset, uint64_t *ret_bytes)
+{
+	struct cn_control_slot *shown = &control_of(import)->slots[slot];
+	uint64_t offset = atomic_load_explicit(&shown->offset, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&shown->bytes, memory_order_relaxed);
+
+	*ret_offset = offset;
+	*ret_bytes = bytes;
+	return bytes && offset % CN_IMPORT_UNIT_BYTES == 0 && offset < import->bytes && bytes <= import->bytes - offset;
+}
+
+/* The block can be found by its addresses from now on. False: another begins there. Import locked. */
+static bool enter_start(struct cn_import *import, uint32_t slot)
+{
+	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+
+	if (import->slot_at[unit])
+		return false;
+	import->slot_at[unit] = slot;
+	cn_bits_set(&import->starts, unit);
+	import->live_count++;
+	return true;
+}
+
+static void leave_start(struct cn_import *import, uint32_t slot)
+{
+	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+
+	import->slot_at[unit] = 0;
+	cn_bits_clear(&import->starts, unit);
+	import->live_count--;
+}
+
+/*
+ * Hold an export that we do not hold yet. CUDA_ERROR_NOT_READY: the exporter's memory is not mapped at *ret_missing.
+ * Import locked.
+ */
+static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_missing)
+{
+	struct cn_control *control = control_of(import);
+	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset, bytes;
+	CUresult result = CUDA_SUCCESS;
+
+	atomic_fetch_or(&ledger_of(import)->held[slot / CN_WORD_SLOTS], cn_slot_bit(slot));
+	if (atomic_load(&control->slots[slot].generation) != generation)
+		result = refuse_stale();
+	else if (!read_place(import, slot, &offset, &bytes))
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool");
+	else if (limit && import->held_bytes + bytes > limit)
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+				  "the pool's exporter limits an importer to %llu bytes, and %llu are held already",
+				  (unsigned long long)limit, (unsigned long long)import->held_bytes);
+	else if (!has_parts(import, offset, bytes, ret_missing))
+		result = CUDA_ERROR_NOT_READY;
+	if (result) {
+		take_bit_out(import, slot, generation);
+		return result;
+	}
+	hold_parts(import, offset, bytes);
+	import->held[slot] = (struct cn_held){
+		.generation = generation,
+		.offset = offset,
+		.bytes = bytes,
+		.id = next_id(),
+	};
+	count_held(import, 1, bytes);
+	return CUDA_SUCCESS;
+}
+
+/* Import locked. CUDA_ERROR_NOT_READY: see hold(), or we have not joined yet. */
+static CUresult import_locked(struct cn_import *import, const struct cn_export_data *data, uint64_t *ret_missing)
+{
+	uint32_t slot = (uint32_t)data->slot;
+
+	if (import->closed || import->state != CN_IMPORT_ALIVE)
+		return cn_import_explain_locked(import);
+	if (__builtin_expect(!import->base, 0)) {
+		*ret_missing = NOT_JOINED;
+		return CUDA_ERROR_NOT_READY;
+	}
+	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool");
+	struct cn_held *held = &import->held[slot];
+	if (held->import_count && held->generation == data->generation) {
+		if (held->import_count == UINT32_MAX)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pointer was imported too often to be counted");
+		held->import_count++;
+		return CUDA_SUCCESS;
+	}
+	if (held->import_count) /* an older life, which the exporter cannot have given to another while we hold it */
+		return refuse_stale();
+	if (!held->pending_count) {
+		CUresult result = hold(import, slot, data->generation, ret_missing);
+		if (result)
+			return result;
+	} else if (held->generation != data->generation ||
+		   atomic_load(&control_of(import)->slots[slot].generation) != data->generation) {
+		return refuse_stale();
+	} else {
+		held->id = next_id();
+	}
+	if (!enter_start(import, slot)) {
+		if (!held->pending_count)
+			let_go(import, slot);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block overlaps another that is imported");
+	}
+	held->import_count = 1;
+	return CUDA_SUCCESS;
+}
+
+/*
+ * Join if need be, have the parts mapped that are missing, one after the other, and import. Each is asked for once,
+ * unless the exporter does not hand over what it shows. Import locked, but not all the time.
+ */
+static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, uint64_t missing)
+{
+	uint64_t deadline_ns = cn_service_now_ns() + MAP_TIMEOUT_NS, wanted;
+	unsigned vain_count = 0;
+
+	for (;;) {
+		import->busy_count++;
+		cn_unlock(&import->lock);
+		CUresult mapped = missing == NOT_JOINED ? cn_import_join(import, data) : cn_import_map(import, missing);
+		cn_lock(&import->lock);
+		wanted = missing;
+		CUresult result = import_locked(import, data, &missing);
+		cn_import_unbusy_locked(import);
+		if (result != CUDA_ERROR_NOT_READY)
+			return result;
+		if (mapped)
+			return mapped;
+		vain_count += missing <= wanted;
+		if (vain_count == VAIN_MAX || cn_service_now_ns() > deadline_ns)
+			return cn_error(CUDA_ERROR_INVALID_VALUE,
+					"the pool's exporter did not hand over the memory of the block");
+	}
+}
+
+CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address)
+{
+	struct cn_export_data copy;
+	uint64_t missing = 0;
+
+	_Static_assert(sizeof copy == CN_GUARD_HANDLE_BYTES, "what a guarded copy copies");
+	if (!cn_guard_copy_64(&copy, data)) /* the caller's may be shared memory, and change */
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData: the memory at %p cannot be read", data);
+	cn_lock(&import->lock);
+	CUresult result = check_data(&copy);
+	if (!result)
+		result = import_locked(import, &copy, &missing);
+	if (result == CUDA_ERROR_NOT_READY)
+		result = import_mapping(import, &copy, missing);
+	if (!result)
+		*ret_address = import->base + import->held[copy.slot].offset;
+	cn_unlock(&import->lock);
+	return result;
+}
+
+/* The stream in which the block was freed has come to it. */
+static void release_reached(void *object, uint64_t slot)
+{
+	struct cn_import *import = object;
+
+	cn_lock(&import->lock);
+	struct cn_held *held = &import->held[slot];
+	if (!--held->pending_count && !held->import_count)
+		let_go(import, (uint32_t)slot);
+	cn_import_end_locked(import);
+	cn_unlock(&import->lock);
+}
+
+/* Count a free at `address`; *ret_last: it was the last, and comes into effect in stream order. Import locked. */
+static CUresult begin_free(struct cn_import *import, const void *address, uint32_t *ret_slot, bool *ret_last)
+{
+	uint64_t offset;
+	uint32_t slot = offset_of(import, address, &offset) && offset % CN_IMPORT_UNIT_BYTES == 0
+				? import->slot_at[offset / CN_IMPORT_UNIT_BYTES]
+				: 0;
+
+	if (!slot)
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"no imported block begins at %p: it was freed already, or never imported", address);
+	struct cn_held *held = &import->held[slot];
+	*ret_slot = slot;
+	*ret_last = held->import_count == 1;
+	if (*ret_last) {
+		leave_start(import, slot);
+		held->pending_count++;
+	}
+	held->import_count--;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_import *import = cn_import_at(address);
+	uint32_t slot;
+	bool last;
+
+	if (!import)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no imported block begins at %p", address);
+	cn_lock(&import->lock);
+	CUresult result = begin_free(import, address, &slot, &last);
+	cn_unlock(&import->lock);
+	if (result || !last)
+		return result;
+	struct cn_operation operation = {.kind = CN_NOTE, .note = {release_reached, import, slot}};
+	result = cn_device_ops->submit(queue, handle, &operation, NULL);
+	if (!result)
+		return CUDA_SUCCESS;
+	cn_lock(&import->lock); /* as it was, unless it has been imported again meanwhile */
+	import->held[slot].pending_count--;
+	if (!import->held[slot].import_count++)
+		enter_start(import, slot);
+	cn_unlock(&import->lock);
+	return result;
+}
+
+bool cn_import_has(const void *address)
+{
+	return cn_import_at(address) != NULL;
+}
+
+bool cn_import_find(const void *address, struct cn_import_block *ret_block)
+{
+	struct cn_import *import = cn_import_at(address);
+	uint64_t offset, unit = CN_BITS_NONE;
+
+	if (!import)
+		return false;
+	cn_lock(&import->lock);
+	if (offset_of(import, address, &offset))
+		unit = cn_bits_last(&import->starts, offset / CN_IMPORT_UNIT_BYTES);
+	const struct cn_held *held = unit == CN_BITS_NONE ? NULL : &import->held[import->slot_at[unit]];
+	bool found = held && offset - held->offset < held->bytes;
+	if (found)
+		*ret_block = (struct cn_import_block){
+			.import = import,
+			.owner = import->owner,
+			.start = import->base + held->offset,
+			.bytes = held->bytes,
+			.id = held->id,
+		};
+	cn_unlock(&import->lock);
+	return found;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fabric handles: the port where every user can call, and calling there. See fabric.h for the idea.
+ *
+ * A caller's one question comes with its channel, which is looked at before anything else that it says. Those who say
+ * nothing are sent away after a time, and before it when there are too many. One user can have only so many
+ * connections.
+ *
+ * Callers have a thread of their own, the porter. What a stranger sends beside his words may be a file whose fstat() or
+ * close() lasts as long as he likes, and the system closes it in the name of whoever receives it, or only closes the
+ * connection that it came by. So nobody but the porter does either, and he holds up no fork and nothing else that is
+ * shared: at worst fabric handles of this process do not open.
+ *
+ * Who calls asks on a connection of his own, for the time of one question. A child that is forked meanwhile may have it
+ * as well: it says nothing there, and the exporter closes it when it has answered.
+ */
+#include "share/port/fabric.h"
+#include "base/descriptor.h"
+#include "base/thread.h"
+#include "share/peer/peer.h"
+#include "share/port/imex.h"
+#include "share/port/port_internal.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CALLERS_MAX = 256, CALLERS_OF_USER_MAX = 128, PLACE_RANDOM_BITS = 30 };
+
+/* CN_MESSAGE_FABRIC: number and generation as in any other question, and of which kind it is. */
+enum { WORD_NUMBER, WORD_GENERATION, WORD_KIND };
+
+struct cn_fabric {
+	struct cn_origin origin; /* first */
+	int fd;
+	unsigned char handle[CN_HANDLE_BYTES];
+};
+
+struct caller {
+	struct cn_caller caller; /* first; its connection is kept, and not watched */
+	uid_t user;
+	uint64_t due_ns;
+};
+
+static struct {
+	struct cn_door door;
+	const struct cn_imex *channel; /* this and the mark are for good when the door is open */
+	struct cn_watch mark;
+
+	/* The porter's alone. */
+	struct cn_caller *callers; /* the newest first */
+	unsigned caller_count;
+} port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
+
+static enum cn_handle_kind handle_kind(enum cn_fabric_kind kind)
+{
+	return kind == CN_FABRIC_POOL ? CN_HANDLE_FABRIC_POOL : CN_HANDLE_FABRIC_MEMORY;
+}
+
+/* ---- Names ---- */
+
+static uint32_t name_part(const unsigned char name[CN_PORT_NAME_BYTES], size_t at)
+{
+	uint32_t part;
+
+	memcpy(&part, name + at, sizeof part);
+	return ntohl(part);
+}
+
+static unsigned user_of(const unsigned char name[CN_PORT_NAME_BYTES])
+{
+	return name_part(name, 0);
+}
+
+/* Where a port marks its channel: at another place than any port of another user, and most likely of any other. */
+static uint64_t place_of(const unsigned char name[CN_PORT_NAME_BYTES])
+{
+	uint64_t place = (uint64_t)name_part(name, 0) << PLACE_RANDOM_BITS;
+
+	return place | name_part(name, 4) >> (32 - PLACE_RANDOM_BITS);
+}
+
+/* ---- Callers: the porter ---- */
+
+static void hang_up(struct cn_watch *channel)
+{
+	cn_peer_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
+}
+
+static void drop_caller(struct caller *caller)
+{
+	struct cn_caller *record = &caller->caller;
+
+	if (record->previous)
+		record->previous->next = record->next;
+	else
+		port.callers = record->next;
+	if (record->next)
+		record->next->previous = record->previous;
+	port.caller_count--;
+	hang_up(&record->channel);
+	free(caller);
+}
+
+static void free_record(struct cn_fabric *fabric)
+{
+	close(fabric->fd);
+	free(fabric);
+}
+
+/* CUDA_ERROR_INVALID_HANDLE, whatever it is that is wrong with it: who makes up numbers or secrets learns nothing. */
+static CUresult open_origin(struct caller *caller, const struct cn_message *message, struct cn_opening **ret_opening)
+{
+	uint64_t kind = message->words[WORD_KIND];
+
+	if (kind != CN_HANDLE_FABRIC_MEMORY && kind != CN_HANDLE_FABRIC_POOL) /* nothing that the other port has */
+		return CUDA_ERROR_INVALID_HANDLE;
+	CUresult result = cn_opening_begin(&caller->caller, (enum cn_handle_kind)kind, message, ret_opening);
+	return result == CUDA_ERROR_NOT_PERMITTED ? CUDA_ERROR_INVALID_HANDLE : result;
+}
+
+/* Answer a question that has come with a descriptor. */
+static void serve(struct caller *caller, const struct cn_parcel *request)
+{
+	struct cn_parcel reply = {.message = {.kind = CN_MESSAGE_FABRIC, .request = request->message.request}};
+	struct cn_opening *opening = NULL;
+	CUresult result = CUDA_ERROR_NOT_PERMITTED;
+
+	bool proof = cn_imex_is_proof(port.channel, request->descriptors[0]);
+
+	cn_service_hold_fork(); /* there are locks in here */
+	if (proof)
+		result = open_origin(caller, &request->message, &opening);
+	if (!result) {
+		reply.descriptors[0] = ((struct cn_fabric *)opening->origin)->fd;
+		reply.descriptor_count = 1;
+	}
+	reply.message.result = (int32_t)result;
+	int error = cn_wire_send(caller->caller.channel.fd, &reply); /* one who does not read it is not waited for */
+	if (error == ETOOMANYREFS) { /* too many of this user's descriptors are on their way: then without one */
+		reply.message.result = CUDA_ERROR_OPERATING_SYSTEM;
+		reply.descriptor_count = 0;
+		cn_wire_send(caller->caller.channel.fd, &reply);
+	}
+	if (!result) {
+		struct cn_fabric *fabric = (struct cn_fabric *)opening->origin;
+		if (cn_opening_end(&caller->caller, opening))
+			free_record(fabric);
+	}
+	cn_service_allow_fork();
+}
+
+static void caller_ready(struct caller *caller)
+{
+	struct cn_parcel parcel;
+	int error = cn_wire_receive(caller->caller.channel.fd, &parcel);
+
+	if (error == EAGAIN)
+		return;
+	if (!error) {
+		if (parcel.message.kind == CN_MESSAGE_FABRIC && parcel.descriptor_count == 1)
+			serve(caller, &parcel);
+		cn_wire_close(&parcel);
+	}
+	drop_caller(caller);
+}
+
+/*
+ * Room for a caller of a user. When all is taken the one goes who has said nothing for longest: those who ask do so at
+ * once, and who would keep them out has to be quicker than that, whatever number of users he is.
+ */
+static bool make_room(uid_t user)
+{
+	struct cn_caller *oldest = NULL;
+	unsigned count = 0;
+
+	for (struct cn_caller *caller = port.callers; caller; caller = caller->next) {
+		count += ((const struct caller *)caller)->user == user;
+		oldest = caller;
+	}
+	if (count >= CALLERS_OF_USER_MAX)
+		return false;
+	if (port.caller_count >= CALLERS_MAX && oldest)
+		drop_caller((struct caller *)oldest);
+	return true;
+}
+
+static bool peer_user(int sock, uid_t *ret_user)
+{
+	struct ucred who;
+	socklen_t bytes = sizeof who;
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+		return false;
+	*ret_user = who.uid;
+	return true;
+}
+
+static int accept_kept(struct cn_watch *channel)
+{
+	cn_service_hold_fork();
+	channel->fd = cn_wire_accept(port.door.listener.fd);
+	if (channel->fd >= 0)
+		cn_service_keep(channel);
+	cn_service_allow_fork();
+	return channel->fd;
+}
+
+static void caller_comes(void)
+{
+	struct caller *caller = calloc(1, sizeof *caller);
+
+	if (!caller) /* it waits */
+		return;
+	struct cn_caller *record = &caller->caller;
+	int sock = accept_kept(&record->channel);
+	if (sock < 0) {
+		free(caller);
+		return;
+	}
+	if (!peer_user(sock, &caller->user) || !make_room(caller->user)) {
+		hang_up(&record->channel);
+		free(caller);
+		return;
+	}
+	caller->due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
+	record->next = port.callers;
+	if (record->next)
+		record->next->previous = record;
+	port.callers = record;
+	port.caller_count++;
+}
+
+/* Milliseconds until the next caller has said nothing for too long, rounded up; -1: there is none. */
+static int wait_ms(void)
+{
+	uint64_t next_ns = UINT64_MAX, now_ns = cn_service_now_ns();
+
+	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
+		next_ns = ((const struct caller *)caller)->due_ns; /* the last has been here longest */
+	if (next_ns == UINT64_MAX)
+		return -1;
+	return next_ns <= now_ns ? 0 : (int)((next_ns - now_ns) / 1000000 + 1);
+}
+
+static void *keep_door(void *unused)
+{
+	static struct pollfd wanted[1 + CALLERS_MAX];
+
+	(void)unused;
+	for (;;) {
+		nfds_t count = 0;
+		wanted[count++] = (struct pollfd){.fd = port.door.listener.fd, .events = POLLIN};
+		for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
+			wanted[count++] = (struct pollfd){.fd = caller->channel.fd, .events = POLLIN};
+		poll(wanted, count, wait_ms());
+		uint64_t now_ns = cn_service_now_ns();
+		struct cn_caller *next;
+		count = 1;
+		for (struct cn_caller *record = port.callers; record; record = next, count++) {
+			struct caller *caller = (struct caller *)record;
+			next = record->next;
+			if (wanted[count].revents)
+				caller_ready(caller);
+			else if (caller->due_ns <= now_ns)
+				drop_caller(caller); /* it has not said a word in time */
+		}
+		if (wanted[0].revents)
+			caller_comes();
+	}
+	return NULL;
+}
+
+/* ---- The port ---- */
+
+static void forget_name(void)
+{
+	cn_door_forget(&port.door);
+}
+
+static CUresult make_port(void)
+{
+	CUresult result = cn_imex_own(&port.channel);
+
+	if (!result)
+		result = cn_door_make(&port.door, true);
+	if (result)
+		return result;
+	result = cn_imex_mark(port.channel, place_of(port.door.name), &port.mark.fd);
+	if (result) {
+		cn_door_close(&port.door);
+		return result;
+	}
+	cn_service_keep(&port.mark);
+	if (!cn_thread_start(keep_door, NULL)) {
+		cn_service_unwatch(&port.mark);
+		cn_door_close(&port.door);
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the thread for fabric handles could not be started");
+	}
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_fabric_port_open(void)
+{
+	return cn_door_open(&port.door, make_port, forget_name);
+}
+
+const unsigned char *cn_fabric_port_name(void)
+{
+	return port.door.name;
+}
+
+int32_t cn_fabric_port_channel(void)
+{
+	return port.channel->number;
+}
+
+/* ---- What can be imported ---- */
+
+CUresult cn_fabric_permitted(void)
+{
+	const struct cn_imex *channel;
+
+	return cn_imex_own(&channel);
+}
+
+CUresult cn_fabric_create(enum cn_fabric_kind kind, int fd, struct cn_fabric **ret_fabric)
+{
+	struct cn_fabric *fabric = calloc(1, sizeof *fabric);
+
+	if (!fabric)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a fabric handle");
+	fabric->fd = fcntl(fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+	if (fabric->fd < 0) {
+		free(fabric);
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a fabric handle: %s",
+				strerror(errno));
+	}
+	CUresult result = cn_origin_publish(&fabric->origin, handle_kind(kind));
+	if (result) {
+		free_record(fabric);
+		return result;
+	}
+	cn_origin_write(&fabric->origin, fabric->handle);
+	*ret_fabric = fabric;
+	return CUDA_SUCCESS;
+}
+
+const unsigned char *cn_fabric_handle(const struct cn_fabric *fabric)
+{
+	return fabric->handle;
+}
+
+void cn_fabric_free(struct cn_fabric *fabric)
+{
+	if (fabric && cn_origin_withdraw(&fabric->origin))
+		free_record(fabric);
+}
+
+/* ---- Calling ---- */
+
+static CUresult refuse_gone(void)
+{
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle's process has ended, or has too many callers");
+}
+
+static CUresult explain_error(int error)
+{
+	if (error == EPIPE)
+		return refuse_gone();
+	if (error == EMFILE)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
+	if (error == ETIMEDOUT)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process does not answer");
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
+			error == EPROTO ? "it says what Cenote never does" : cn_peer_explain(error));
+}
+
+static CUresult explain_result(int32_t result, int channel)
+{
+	if (result == CUDA_ERROR_INVALID_HANDLE)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle's object no longer exists in its process, or never did");
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return cn_error(CUDA_ERROR_NOT_PERMITTED,
+				"the exporter's IMEX channel is not this process's channel %d", channel);
+	if (result == CUDA_ERROR_OPERATING_SYSTEM)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
+				"the exporter's user has too many descriptors in transit that were not received yet");
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot share what it names (%d)",
+			(int)result);
+}
+
+/* Connect to a handle's port, and see that who listens there holds the channel. */
+static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, int *ret_sock)
+{
+	char name[CN_SOCKET_NAME_CHARS + 1];
+	uid_t user;
+	int sock;
+
+	for (int i = 0; i < CN_PORT_NAME_BYTES; i++)
+		snprintf(name + 2 * i, 3, "%02x", handle->port[i]);
+	CUresult result = cn_wire_connect_fabric(name, user_of(handle->port), &sock);
+	if (result) /* the sentence says whether the exporter is gone */
+		return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result;
+	if (!peer_user(sock, &user) || user != user_of(handle->port))
+		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
+				  "the process that answers belongs to another user than the fabric handle says");
+	else if (!cn_imex_is_marked(channel, place_of(handle->port)))
+		result = cn_error(
+			CUDA_ERROR_NOT_PERMITTED,
+			"the exporter's IMEX channel %d is another file than this process's, or this process has none",
+			channel->number);
+	if (result)
+		cn_peer_hang_up(sock);
+	else
+		*ret_sock = sock;
+	return result;
+}
+
+/* Ask for what a handle names: 0 and the reply, which may be a refusal, or errno. */
+static int ask(int sock, const struct cn_handle *handle, const struct cn_imex *channel, struct cn_parcel *ret_reply)
+{
+	struct cn_parcel request = {
+		.message = {.kind = CN_MESSAGE_FABRIC,
+			    .request = 1,
+			    .words = {[WORD_NUMBER] = handle->number,
+				      [WORD_GENERATION] = handle->generation,
+				      [WORD_KIND] = handle->kind}},
+		.descriptors = {channel->fd},
+		.descriptor_count = 1,
+	};
+
+	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
+	int error = cn_peer_ask(sock, &request, NULL, NULL, ret_reply);
+	if (!error)
+		cn_service_allow_fork(); /* a child that has the descriptor too does no harm */
+	if (!error && (ret_reply->message.kind != CN_MESSAGE_FABRIC ||
+		       ret_reply->descriptor_count != (ret_reply->message.result ? 0 : 1))) {
+		cn_wire_close(ret_reply);
+		error = EPROTO;
+	}
+	return error;
+}
+
+CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd)
+{
+	const struct cn_imex *channel;
+	struct cn_handle handle;
+	struct cn_parcel reply;
+	CUresult result = cn_handle_read(bytes, handle_kind(kind), &handle);
+
+	if (!result)
+		result = cn_imex_find(handle.channel, &channel);
+	/* One that closes at once may have had callers enough just then: the second time its name says it is gone. */
+	for (bool again = false; !result; again = true) {
+		int sock;
+		result = call(&handle, channel, &sock);
+		if (result)
+			break;
+		int error = ask(sock, &handle, channel, &reply);
+		cn_peer_hang_up(sock);
+		if (error == EPIPE && !again)
+			continue;
+		if (error)
+			return explain_error(error);
+		if (reply.message.result)
+			return explain_result(reply.message.result, channel->number);
+		*ret_fd = reply.descriptors[0];
+		break;
+	}
+	return result;
+}

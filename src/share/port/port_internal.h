@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files behind a port know of each other.
+ *
+ * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; creator.c
+ * has the processes at whose ports we called. event.c has the events; memory.c has the memory that others open from us,
+ * and borrow.c what we open from them. fabric.c has a port of its own, for fabric handles. A process at whose port we
+ * called and that calls at ours has several connections with us, one or two a direction.
+ */
+#ifndef CN_SHARE_PORT_PORT_INTERNAL_H
+#define CN_SHARE_PORT_PORT_INTERNAL_H
+
+#include "base/check.h"
+#include "share/peer/service.h"
+#include "share/port/port.h"
+#include "share/wire/wire.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+	CN_HANDLE_MAGIC = 0x656c74ce,
+	CN_HANDLE_VERSION = 1,
+	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
+	CN_SECRET_BYTES = 16,
+	CN_OPENINGS_MAX = 65536, /* of a caller */
+};
+
+enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY, CN_HANDLE_FABRIC_MEMORY, CN_HANDLE_FABRIC_POOL };
+enum { CN_HANDLE_KINDS = CN_HANDLE_FABRIC_POOL + 1 };
+
+static inline bool cn_handle_is_fabric(enum cn_handle_kind kind)
+{
+	return kind == CN_HANDLE_FABRIC_MEMORY || kind == CN_HANDLE_FABRIC_POOL;
+}
+
+/* What opening a handle answers, wherever it is found out: these bytes are none; the process of it is not there now. */
+static inline CUresult cn_handle_refused(enum cn_handle_kind kind)
+{
+	if (cn_handle_is_fabric(kind))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_VALUE;
+}
+
+static inline CUresult cn_handle_gone(enum cn_handle_kind kind)
+{
+	if (cn_handle_is_fabric(kind))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return kind == CN_HANDLE_EVENT ? CUDA_ERROR_MAP_FAILED : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The bytes of a handle. */
+struct cn_handle {
+	uint32_t magic;
+	uint16_t version, kind;
+	unsigned char port[CN_PORT_NAME_BYTES];
+	unsigned char secret[CN_SECRET_BYTES];
+	uint64_t number;     /* of the object */
+	uint32_t generation; /* 1: nothing is shared anew under its number */
+	int32_t channel;     /* the number of the exporter's IMEX channel; 0 where none is needed */
+	uint64_t check;      /* of what comes before: see base/check.h */
+};
+_Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
+
+/* ---- port.c ---- */
+
+/* Make this process's port, if there is none yet. */
+CUresult cn_port_open(void);
+bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES]);
+/* The port is open. Everything but the object's part is filled in. */
+void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
+/* cn_handle_refused(): it is none, or of another kind, or a bit of it has changed. */
+CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_handle_kind kind,
+			struct cn_handle *ret_handle);
+
+/* Where a port listens, under a name of its own, as long as the process lives. */
+struct cn_door {
+	pthread_mutex_t opening;
+	_Atomic bool open; /* what follows is for good then */
+	unsigned char name[CN_PORT_NAME_BYTES];
+	struct cn_named_socket socket;
+	struct cn_watch listener, lock, directory;
+	pid_t pid;
+};
+
+/*
+ * Have the port made, if there is none yet. make() calls cn_door_make(), and has somebody listen; while it does, a fork
+ * waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit` calls
+ * cn_door_forget().
+ */
+CUresult cn_door_open(struct cn_door *door, CUresult (*make)(void), void (*at_exit)(void));
+/* A name, and a socket that nobody listens at yet; until somebody does it can be closed. */
+CUresult cn_door_make(struct cn_door *door, bool fabric);
+void cn_door_close(struct cn_door *door);
+/* Take the name away. */
+void cn_door_forget(const struct cn_door *door);
+
+static inline bool cn_door_is_open(const struct cn_door *door)
+{
+	return atomic_load_explicit(&door->open, memory_order_acquire);
+}
+
+struct cn_opening;
+
+/* What a caller has open of one kind. */
+struct cn_open_things {
+	unsigned count;
+	uint64_t bytes;
+	uint64_t since_ns; /* since when it has had something open without a break */
+};
+
+/* A process that has called at our port. The service thread's alone; at the fabric port the porter's (fabric.c). */
+struct cn_caller {
+	struct cn_watch channel; /* first; fd -1: it has ended */
+	struct cn_watch process; /* its death; not watched until it has memory open */
+	struct cn_caller *next, *previous;
+	uint32_t recorder; /* 0 until it has asked for an event */
+	struct cn_opening *openings;
+	unsigned opening_count;
+	struct cn_open_things open[CN_HANDLE_KINDS];
+	uint64_t id; /* these three at our port, to be told of: never used twice; the PID as we see it, or 0 */
+	int pid;
+	unsigned uid;
+};
+
+/* On the service thread, for report.c: who has something of a kind open, in the order of their ids; NULL: no more. */
+const struct cn_caller *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
+unsigned cn_port_opener_count(enum cn_handle_kind kind);
+/* On the service thread: the numbers under which living callers record our events, in order. */
+const uint32_t *cn_port_recorders(size_t *ret_count);
+
+/* ---- origin.c ---- */
+
+/* Something that others can open from us; embedded. */
+struct cn_origin {
+	struct cn_origin *next;
+	enum cn_handle_kind kind;
+	uint64_t number;
+	unsigned char secret[CN_SECRET_BYTES];
+	uint64_t bytes; /* to be told: of memory; 0 of what is none. Set before it is made known */
+	uint64_t opening_count;
+	bool withdrawn;
+	uint64_t withdrawn_ns; /* when, if somebody had it open */
+};
+
+/* Of all origins of a kind: those that can be opened, and those that were withdrawn and that somebody has open. */
+struct cn_origin_sums {
+	uint64_t count, bytes;
+	uint64_t deferred_count, deferred_bytes;
+	uint64_t first_ns; /* when the first of them was made known; 0: none was */
+};
+void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
+/* Call a function for each of a kind, under a lock: it neither waits nor takes one. */
+void cn_origins_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
+
+/* Make it known, with a number and a secret. */
+CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
+enum { CN_GENERATION = 1 };
+void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_HANDLE_BYTES]);
+/* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
+bool cn_origin_withdraw(struct cn_origin *origin);
+
+/* One who has opened an origin. All on the caller's thread: see struct cn_caller. */
+struct cn_opening {
+	struct cn_opening *next;
+	struct cn_origin *origin;
+};
+
+/*
+ * What a message asks for. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more; CUDA_ERROR_NOT_PERMITTED: who
+ * has a handle asks otherwise.
+ */
+CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
+			  struct cn_opening **ret_opening);
+struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handle_kind kind, uint64_t number);
+/*
+ * What a caller has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
+ * openings are looked at, the youngest; false: there are more.
+ */
+bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kind, unsigned looks_max,
+			 struct cn_open_things *ret_deferred);
+/* Ends and frees it. True: it was the last of what was withdrawn, which is the caller's to free now. */
+bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
+
+/* ---- creator.c ---- */
+
+/*
+ * Call at a port, and see that the other is of our user. The connection is kept (service.h), and not watched.
+ * cn_handle_gone(): nobody is there.
+ */
+CUresult cn_port_connect(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handle_kind kind,
+			 struct cn_watch *ret_channel);
+
+struct cn_creator;
+struct cn_event_holder;
+
+/* An event that was opened from another process. The service thread's alone, but for `holder` and `orphaned`. */
+struct cn_opened {
+	struct cn_watch linger; /* first; a time: see cn_opened_return() */
+	struct cn_job job;
+	struct cn_creator *creator; /* NULL: gone */
+	struct cn_opened *next, *previous;
+	uint64_t number;
+	struct cn_event_holder *holder; /* event.c's lock guards these two */
+	bool orphaned;
+};
+
+/*
+ * Ask a handle's process for what it names, and wait. On success `opened` is known as that process's, and the reply has
+ * one descriptor; else it has been freed.
+ */
+CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply);
+/*
+ * On the service thread: tell the creator that we have done with it, and free the record; if the creator cannot be told
+ * now, after a while.
+ */
+#define CN_OPENED_LINGER_NS UINT64_C(100000000)
+void cn_opened_return(struct cn_opened *opened);
+
+/* ---- event.c, all on the service thread ---- */
+
+/* Somebody asks for an event. False: with something that nobody who has a handle says. */
+bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+/* One who had opened an event has freed it, or has died. */
+void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening);
+/*
+ * A recorder has died; those of cn_port_recorders() are left. What is pending in any of our events, and is of none of
+ * them, is so no more: also in events that the dead one had freed, since it may have kept the memory.
+ */
+void cn_events_bury(void);
+/* The maker of an event that we have opened says that one of its recorders has died. */
+void cn_event_disown(struct cn_opened *opened);
+/* The process from which we opened this has died. */
+void cn_event_orphaned(struct cn_opened *opened);
+
+/* ---- memory.c, all on the service thread ---- */
+
+/* What is said of lent memory. */
+enum cn_loan_word { CN_LOAN_CHUNK, CN_LOAN_CHUNK_BYTES, CN_LOAN_OFFSET, CN_LOAN_BYTES, CN_LOAN_DEVICE };
+/* CN_MESSAGE_MEMORY_CLOSED: everything that was opened over this connection. */
+enum { CN_CLOSED_ALL = 0 };
+
+/* Somebody asks for memory. False: with something that nobody who has a handle says. The descriptor stays ours. */
+bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+/* One who had it open has closed it, or is gone. */
+void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
+
+/* ---- fabric.c ---- */
+
+/* Make this process's fabric port, if there is none yet. CUDA_ERROR_NOT_PERMITTED: it has no channel. */
+CUresult cn_fabric_port_open(void);
+/* The port is open: its name, and the number of its channel. */
+const unsigned char *cn_fabric_port_name(void);
+int32_t cn_fabric_port_channel(void);
+
+#endif

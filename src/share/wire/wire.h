@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages between processes: one size, one header, at most three descriptors beside them.
+ *
+ * They travel over SOCK_SEQPACKET sockets, so a message comes whole or not at all. What comes is a stranger's: length,
+ * magic and version are checked here, and descriptors beyond those that the message may have are closed; what the
+ * fields say is for the reader to check. A request carries a number, and its reply the same one.
+ */
+#ifndef CN_SHARE_WIRE_WIRE_H
+#define CN_SHARE_WIRE_WIRE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	CN_WIRE_MAGIC = 0x746e65ce,
+	CN_WIRE_VERSION = 2,
+	CN_WIRE_DESCRIPTORS_MAX = 3,
+	CN_WIRE_TIMEOUT_MS = 5000, /* how long a request waits for its reply, and an accepted peer may say nothing */
+};
+
+enum cn_message_kind {
+	/* on a pool's channel */
+	CN_MESSAGE_JOIN = 1, /* importer: which export it wants first, if any */
+	CN_MESSAGE_WELCOME,  /* exporter: control segment, the importer's ledger, and the part of that export, if any */
+	CN_MESSAGE_PART,     /* importer asks for the part around an offset; the reply has it */
+	CN_MESSAGE_RELEASED, /* importer: it has let go of an export that the exporter has ended */
+	CN_MESSAGE_EVICTED,  /* exporter: nothing more for you */
+	CN_MESSAGE_PARTS,    /* exporter: some parts have lost their memory: see the control segment */
+	/* at a port */
+	CN_MESSAGE_EVENT,         /* opener asks for an event; the reply has it */
+	CN_MESSAGE_EVENT_FREED,   /* opener: it has done with one */
+	CN_MESSAGE_MEMORY,        /* opener asks for memory; the reply has the chunk it lies in */
+	CN_MESSAGE_MEMORY_CLOSED, /* opener: it has done with some, or with all that it has over this connection */
+	/* at a fabric port */
+	CN_MESSAGE_FABRIC, /* importer asks, with its IMEX channel; the reply has memory, or leads to a pool */
+	/* at a port */
+	CN_MESSAGE_REPORT, /* somebody asks what is shared here: see report.h */
+	CN_MESSAGE_DEATH,  /* the port, to openers of events: one of them has died */
+};
+
+/* The words of a JOIN, and of a WELCOME. */
+enum cn_join_word { CN_JOIN_SLOT, CN_JOIN_GENERATION };
+enum cn_welcome_word {
+	CN_WELCOME_BYTES,
+	CN_WELCOME_LOCATION_TYPE,
+	CN_WELCOME_LOCATION_ID,
+	CN_WELCOME_HANDLE_TYPES,
+	CN_WELCOME_MEMORY_TYPE,
+	CN_WELCOME_PART, /* three, as in the answer to PART: if there is a third descriptor */
+};
+/* The descriptors of a WELCOME. */
+enum cn_welcome_descriptor { CN_WELCOME_CONTROL, CN_WELCOME_LEDGER, CN_WELCOME_MEMORY };
+
+struct cn_message {
+	uint32_t magic, kind;
+	uint32_t version;
+	int32_t result; /* of a reply: CUresult */
+	uint64_t request;
+	uint64_t words[9]; /* what they mean is the kind's */
+	unsigned char bytes[32];
+};
+_Static_assert(sizeof(struct cn_message) == 128, "the same in every process");
+
+/* A message with its descriptors. */
+struct cn_parcel {
+	struct cn_message message;
+	int descriptors[CN_WIRE_DESCRIPTORS_MAX];
+	unsigned descriptor_count;
+};
+
+/* Send without waiting: 0, or errno (EAGAIN: the peer does not read; EPIPE: it is gone). Fills in magic and version. */
+int cn_wire_send(int sock, const struct cn_parcel *parcel);
+/*
+ * Receive without waiting: 0, or errno (EAGAIN: nothing there; EPIPE: the peer has closed; EPROTO: not ours; EMFILE: no
+ * room for its descriptors, which are lost; EBUSY: cn_peer_is_stuck()). The descriptors are the caller's, closed on
+ * exec.
+ */
+int cn_wire_receive(int sock, struct cn_parcel *ret_parcel);
+/*
+ * The same of a message that must have no descriptors. EPROTO: it has some, which are not taken in, or is not ours. The
+ * connection is of no use then: cn_peer_hang_up().
+ */
+int cn_wire_receive_message(int sock, struct cn_message *ret_message);
+void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_peer_discard() */
+
+/* ---- Sockets ---- */
+
+/*
+ * The directory of this user's sockets, opened (O_PATH): CENOTE_RUNTIME_DIR, else /run/user/UID/cenote, else
+ * /tmp/cenote-UID. Made if need be, mode 0700; never through a link, never one that another user owns.
+ */
+CUresult cn_runtime_directory(int *ret_fd);
+/*
+ * This user's folder in the directory where all users meet, opened to make names in it: CENOTE_FABRIC_DIR, else
+ * /tmp/cenote-fabric. Both are made if need be, modes 1777 and 0711; never through a link.
+ */
+CUresult cn_fabric_directory(int *ret_fd);
+/*
+ * Where names of this user may stand, whether these directories are there or not: the runtime directory, or both that
+ * may be it if none is named, and this user's folder in the fabric directory, which is the first.
+ */
+enum { CN_DIRECTORIES_MAX = 3, CN_DIRECTORY_CHARS_MAX = 4096 + 16 };
+CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], unsigned *ret_count);
+/*
+ * Open one of them to look through it, as it is: nothing is made or put right. NULL, and *ret_fd is -1 where there is
+ * none; or why it is not opened: it is another's, or a link.
+ */
+const char *cn_directory_open(const char *path, int *ret_fd);
+/* Another user's, to call there (O_PATH). CUDA_ERROR_INVALID_VALUE: it has none. Whose it is, is not looked at. */
+CUresult cn_fabric_directory_of(unsigned user, int *ret_fd);
+/*
+ * A listening socket without a name: *ret_path_fd leads to it (O_PATH), and whoever has it can connect. Both are closed
+ * on exec; the listening one does not wait.
+ */
+CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
+/* A socket that is not connected yet; CUDA_ERROR_OPERATING_SYSTEM. */
+CUresult cn_wire_open(int *ret_sock);
+/* Connect it to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
+CUresult cn_wire_reach_path(int sock, int path_fd);
+/* Both; on failure nothing is left open. */
+CUresult cn_wire_connect_path(int path_fd, int *ret_sock);
+/* Is there a socket of ours where it leads? Nobody is woken by the question. False: it cannot be said; connect. */
+bool cn_wire_is_there(int path_fd);
+/* The next connection of a listening socket; -1: there is none. */
+int cn_wire_accept(int listen_fd);
+
+/*
+ * A listening socket that has a name, for as long as the process lives, in the runtime directory or in the fabric one:
+ * 32 hexadecimal digits, of which the first eight are the user's number in the latter. A file beside it is locked
+ * meanwhile; whoever can take that lock knows that the owner is gone, and sweeps the name.
+ */
+enum { CN_SOCKET_NAME_CHARS = 32 };
+struct cn_named_socket {
+	char name[CN_SOCKET_NAME_CHARS + 1];
+	int directory_fd, lock_fd, listen_fd;
+};
+CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket);
+/* Take the names away; nothing is closed. */
+void cn_wire_forget_name(const struct cn_named_socket *socket);
+/* Take away the names in a directory whose processes have ended, and tell of each name: 0, or errno. */
+struct cn_sweep {
+	unsigned looks_max;                                                   /* after so many names it ends */
+	bool only_look;                                                       /* nothing is taken away */
+	void (*found)(const char *name, bool live, bool removed, void *data); /* NULL: nobody wants to know */
+	void *data;
+};
+int cn_wire_sweep(int directory_fd, const struct cn_sweep *how);
+/* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
+CUresult cn_wire_reach_name(int sock, const char *name);
+CUresult cn_wire_connect_name(const char *name, int *ret_sock);
+CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock);
+/* The same in a directory that is open already. */
+CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock);
+
+#endif
