@@ -13,6 +13,7 @@
 #ifndef CN_DEVICE_CUDA_CUDA_INTERNAL_H
 #define CN_DEVICE_CUDA_CUDA_INTERNAL_H
 
+#include "base/container.h"
 #include "device/cuda/cuda_library.h"
 #include "device/cuda/cuda_stream.h"
 
@@ -108,7 +109,7 @@ struct cn_cuda_stream {
 
 static inline struct cn_cuda_stream *cn_cuda_stream_of(struct cn_queue *queue)
 {
-	return (struct cn_cuda_stream *)queue;
+	return cn_container_of(queue, struct cn_cuda_stream, queue);
 }
 
 static inline bool cn_cuda_try_lock(struct cn_lock *lock)

@@ -10,6 +10,7 @@
  * A chunk keeps its descriptor, since sharing needs it. When the program has no descriptors left, a chunk does without:
  * such memory works but cannot be shared.
  */
+#include "base/container.h"
 #include "device/host/host.h"
 
 #include "base/map.h"
@@ -31,7 +32,7 @@ enum {
 };
 
 struct chunk {
-	struct cn_map_node node; /* first */
+	struct cn_map_node node;
 	struct cn_device *device;
 	uint64_t number;
 	int fd; /* -1: none could be had */
@@ -250,7 +251,7 @@ static void unlink_small(struct chunk *chunk)
 void cn_host_memory_free(struct cn_device *device, void *address)
 {
 	cn_lock(&heap.lock);
-	struct chunk *chunk = (struct chunk *)cn_map_find(&heap.chunks, (uintptr_t)address);
+	struct chunk *chunk = cn_container_or_null(cn_map_find(&heap.chunks, (uintptr_t)address), struct chunk, node);
 	if (chunk->small)
 		free_units(chunk, (unsigned)(((uintptr_t)address - chunk->node.start) / UNIT_BYTES));
 	bool empty = !chunk->small || chunk->free_units == CHUNK_UNITS;

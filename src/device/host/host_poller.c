@@ -15,6 +15,7 @@
  * A queue is resumed by whoever takes its item off the list: the poller, or a thread that wants to wait for the signal
  * itself. Locks: a queue's, then the poller's.
  */
+#include "base/container.h"
 #include "base/guard.h"
 #include "base/thread.h"
 #include "device/host/host.h"
@@ -186,12 +187,12 @@ static void *poll_all(void *unused)
 			bounded = 0;
 		while (values) {
 			struct cn_waiter *next = values->next;
-			cn_host_queue_resume(((struct cn_queue_item *)values)->queue);
+			cn_host_queue_resume(cn_container_of(values, struct cn_queue_item, waiter)->queue);
 			values = next;
 		}
 		while (signals) {
 			struct cn_waiter *next = signals->next;
-			cn_host_queue_go_on(((struct cn_queue_item *)signals)->queue);
+			cn_host_queue_go_on(cn_container_of(signals, struct cn_queue_item, waiter)->queue);
 			signals = next;
 		}
 		if (!again) {

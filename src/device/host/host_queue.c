@@ -17,6 +17,7 @@
  * legacy side sees the operation, or the blocking side sees `joining` and waits for the group's lock. Never both,
  * which would make each wait for the other.
  */
+#include "base/container.h"
 #include "device/host/host.h"
 
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static bool add_waiter(struct cn_queue *queue, struct cn_waiter *waiter)
 
 static void item_waiter_reached(struct cn_waiter *waiter)
 {
-	cn_host_queue_resume(((struct cn_queue_item *)waiter)->queue);
+	cn_host_queue_resume(cn_container_of(waiter, struct cn_queue_item, waiter)->queue);
 }
 
 void cn_host_queue_resume(struct cn_queue *queue)
@@ -659,7 +660,7 @@ struct thread_waiter {
 
 static void thread_waiter_reached(struct cn_waiter *waiter)
 {
-	_Atomic uint32_t *reached = &((struct thread_waiter *)waiter)->reached;
+	_Atomic uint32_t *reached = &cn_container_of(waiter, struct thread_waiter, waiter)->reached;
 
 	/* The sleeper may return, and its stack be reused, right after the store: the wake needs the address alone. */
 	atomic_store_explicit(reached, 1, memory_order_release);

@@ -8,6 +8,7 @@
  */
 #include "driver/host/kernel.h"
 
+#include "base/container.h"
 #include "base/map.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ enum {
 };
 
 struct registered {
-	struct cn_map_node node; /* first: one byte, at the C function's address */
+	struct cn_map_node node; /* one byte, at the C function's address */
 	const cenote_kernel *kernel;
 	unsigned int count; /* of registrations: a program and a module of it may share a record */
 	struct cn_function *function;
@@ -29,6 +30,12 @@ static struct {
 	struct cn_lock lock;
 	struct cn_map kernels;
 } registry;
+
+/* NULL: no kernel is registered there. Registry locked. */
+static struct registered *registered_at(uint64_t address)
+{
+	return cn_container_or_null(cn_map_find(&registry.kernels, address), struct registered, node);
+}
 
 struct cn_table cn_functions = CN_TABLE(CN_KIND_FUNCTION, struct cn_function);
 
@@ -85,7 +92,7 @@ CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
 	CUresult result = CUDA_SUCCESS;
 
 	cn_lock(&registry.lock);
-	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, (uint64_t)(uintptr_t)address);
+	struct registered *found = registered_at((uint64_t)(uintptr_t)address);
 	if (found && !found->function)
 		result = cn_function_create(found->kernel, NULL, &found->function);
 	if (found && !result)
@@ -114,7 +121,7 @@ CENOTE_API void cenote_kernel_register(const cenote_kernel *kernel)
 	fresh->kernel = kernel;
 	fresh->count = 1;
 	cn_lock(&registry.lock);
-	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, address_of(kernel));
+	struct registered *found = registered_at(address_of(kernel));
 	if (found)
 		found->count++;
 	else if (cn_map_insert(&registry.kernels, &fresh->node, address_of(kernel), 1))
@@ -130,7 +137,7 @@ CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel)
 	if (!kernel)
 		return;
 	cn_lock(&registry.lock);
-	struct registered *found = (struct registered *)cn_map_find(&registry.kernels, address_of(kernel));
+	struct registered *found = registered_at(address_of(kernel));
 	if (found && --found->count == 0) {
 		cn_map_remove(&registry.kernels, &found->node);
 		gone = found;

@@ -10,6 +10,7 @@
  * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
  */
 #include "driver/host/memory.h"
+#include "base/container.h"
 
 #include "base/map.h"
 #include "driver/common/mempool.h"
@@ -30,7 +31,7 @@
 enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024, OPENED_BUCKETS = 256 };
 
 struct allocation {
-	struct cn_map_node node; /* first */
+	struct cn_map_node node;
 	struct cn_memory facts;
 	struct cn_advice *advice;
 	struct allocation *next; /* in a list of removed ones */
@@ -51,6 +52,17 @@ static struct {
 
 _Static_assert((int)CN_HANDLE_BYTES == (int)CN_MEMORY_HANDLE_BYTES, "as CUDA has it");
 
+/* What holds the address, and the first that ends after it; NULL: nothing. Registry locked. */
+static struct allocation *allocation_at(uint64_t address)
+{
+	return cn_container_or_null(cn_map_find(&registry.map, address), struct allocation, node);
+}
+
+static struct allocation *allocation_from(uint64_t address)
+{
+	return cn_container_or_null(cn_map_find_from(&registry.map, address), struct allocation, node);
+}
+
 /*
  * Take out what is in the way in a range that the system has now given to us: what was registered there, because the
  * program has unmapped it under us, and the advice of blocks that a pool had there.
@@ -60,7 +72,7 @@ static struct allocation *remove_stale_locked(uint64_t start, uint64_t bytes)
 	struct allocation *stale = NULL;
 
 	for (;;) {
-		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+		struct allocation *found = allocation_from(start);
 		if (!found || found->node.start >= start + bytes ||
 		    !(found->facts.kind & (CN_MEMORY_REGISTERED | CN_MEMORY_POOL)))
 			break;
@@ -94,7 +106,7 @@ void cn_memory_forget_stale(uint64_t start, size_t bytes)
 /* Is what stands in the way of a range that begins here registered, rather than allocated? */
 static bool holds_registration_locked(uint64_t start)
 {
-	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, start);
+	struct allocation *found = allocation_from(start);
 
 	return found && found->facts.kind == CN_MEMORY_REGISTERED;
 }
@@ -195,7 +207,7 @@ static void unlink_opened_locked(const struct allocation *allocation)
 /* The record of the memory, of one of these kinds, that begins at the address; NULL: none does. Registry locked. */
 static struct allocation *find_start_locked(uint64_t address, unsigned int kinds)
 {
-	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	struct allocation *found = allocation_at(address);
 
 	return found && found->node.start == address && (found->facts.kind & kinds) ? found : NULL;
 }
@@ -284,7 +296,7 @@ void cn_memory_release(struct cn_context *context)
 
 	cn_lock(&registry.lock);
 	for (;;) {
-		struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+		struct allocation *found = allocation_from(address);
 		if (!found)
 			break;
 		address = found->node.start + found->node.bytes;
@@ -311,7 +323,7 @@ bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
 	if (block && !atomic_load_explicit(&cn_pools_noted, memory_order_relaxed))
 		return true;
 	cn_lock(&registry.lock);
-	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	struct allocation *found = allocation_at(address);
 	if (block)
 		ret_memory->sync_memops = found && found->facts.id == ret_memory->id && found->facts.sync_memops;
 	else
@@ -323,7 +335,7 @@ bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
 bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory)
 {
 	cn_lock(&registry.lock);
-	struct allocation *found = (struct allocation *)cn_map_find_from(&registry.map, address);
+	struct allocation *found = allocation_from(address);
 	if (found)
 		*ret_memory = found->facts;
 	cn_unlock(&registry.lock);
@@ -447,7 +459,7 @@ bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 	if (kinds & CN_MEMORY_POOL && cn_pool_find_memory(address, &block) && note_block(&block))
 		return false;
 	cn_lock(&registry.lock);
-	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	struct allocation *found = allocation_at(address);
 	bool settable = found && (found->facts.kind & kinds);
 	if (settable)
 		found->facts.sync_memops = sync_memops;
@@ -466,7 +478,7 @@ CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(st
 			return result;
 	}
 	cn_lock(&registry.lock);
-	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	struct allocation *found = allocation_at(address);
 	bool managed = found && cn_memory_is_managed(&found->facts) &&
 		       bytes <= found->node.bytes - (address - found->node.start);
 	if (managed)
@@ -483,7 +495,7 @@ CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(st
 /* The device memory around an address; NULL: there is none. */
 static struct allocation *find_device_locked(uint64_t address)
 {
-	struct allocation *found = (struct allocation *)cn_map_find(&registry.map, address);
+	struct allocation *found = allocation_at(address);
 
 	return found && found->facts.kind == CN_MEMORY_DEVICE ? found : NULL;
 }

@@ -12,6 +12,7 @@
  * touch what comes there next.
  */
 #include "driver/host/vmm.h"
+#include "base/container.h"
 
 #include "base/map.h"
 #include "driver/host/memory.h"
@@ -25,7 +26,7 @@
 static struct cn_table allocations = CN_TABLE(CN_KIND_ALLOCATION, struct cn_allocation);
 
 struct reservation {
-	struct cn_map_node node; /* first */
+	struct cn_map_node node;
 };
 
 /* A freed range, until the work that may know its addresses is done. */
@@ -412,7 +413,7 @@ CN_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes)
 		return result;
 	pthread_mutex_lock(&space.mutex);
 	bid_farewell_locked();
-	reservation = (struct reservation *)cn_map_find(&space.reservations, address);
+	reservation = cn_container_or_null(cn_map_find(&space.reservations, address), struct reservation, node);
 	if (!reservation || reservation->node.start != address || reservation->node.bytes != bytes)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no range of %zu bytes was reserved at 0x%llx", bytes,
 				  address);

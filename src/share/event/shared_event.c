@@ -9,6 +9,7 @@
  * event and frees it with a record of it still pending says so only when that is done (`linger`). When the creator
  * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
  */
+#include "base/container.h"
 #include "share/port/port_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ struct cn_event_holder {
 
 /* An event of ours that has a handle. */
 struct event_origin {
-	struct cn_origin origin; /* first */
+	struct cn_origin origin;
 	struct cn_event_holder *holder;
 };
 
@@ -80,7 +81,7 @@ static void forget_origin(struct event_origin *origin)
 
 void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening)
 {
-	struct event_origin *origin = (struct event_origin *)opening->origin;
+	struct event_origin *origin = cn_container_of(opening->origin, struct event_origin, origin);
 
 	if (cn_opening_end(caller, opening))
 		forget_origin(origin);
@@ -92,7 +93,8 @@ static void bury_strangers(struct cn_origin *origin)
 	size_t count;
 	const uint32_t *recorders = cn_port_recorders(&count);
 
-	cn_device_ops->signal_disown(((struct event_origin *)origin)->holder->signal, recorders, count);
+	cn_device_ops->signal_disown(cn_container_of(origin, struct event_origin, origin)->holder->signal, recorders,
+				     count);
 }
 
 void cn_events_bury(void)
@@ -199,12 +201,12 @@ static void linger_or_return(struct cn_opened *opened)
 
 static void linger_due(struct cn_watch *linger)
 {
-	linger_or_return((struct cn_opened *)linger);
+	linger_or_return(cn_container_of(linger, struct cn_opened, linger));
 }
 
 static void event_freed(struct cn_job *job)
 {
-	struct cn_opened *opened = (struct cn_opened *)((char *)job - offsetof(struct cn_opened, job));
+	struct cn_opened *opened = cn_container_of(job, struct cn_opened, job);
 
 	if (opened->holder) {
 		opened->linger = (struct cn_watch){.fd = -1, .due = linger_due};

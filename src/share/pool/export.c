@@ -7,6 +7,7 @@
  * can name a life of a slot, the block of that life is not handed out. Records of exports are never freed: a thread
  * that has just found one may look at it.
  */
+#include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/pool/export_internal.h"
 #include "share/pool/pool_location.h"
@@ -383,7 +384,7 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
  */
 static void hide_parts(struct cn_job *job)
 {
-	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, parts_job));
+	struct cn_export *export = cn_container_of(job, struct cn_export, parts_job);
 	_Atomic uint64_t *serials = control_of(export)->serials;
 	size_t end;
 
@@ -475,7 +476,7 @@ static void spare_record(struct cn_export *export)
 /* On the service thread: see end_locked(). */
 static void end_export(struct cn_job *job)
 {
-	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, close_job));
+	struct cn_export *export = cn_container_of(job, struct cn_export, close_job);
 	struct cn_pool *pool = export->pool;
 
 	cn_pool_watch(pool, NULL, NULL);

@@ -47,7 +47,7 @@ struct cn_look {
 };
 
 struct cn_importer {
-	struct cn_watch channel; /* first; without a descriptor when the importer is leaving */
+	struct cn_watch channel; /* without a descriptor when the importer is leaving */
 	struct cn_export *export;
 	struct cn_importer *next;
 	struct cn_segment ledger; /* none until it has joined */
@@ -99,7 +99,7 @@ struct cn_export {
 	size_t reclaim_offset;       /* from here on */
 	struct cn_importer *importers;
 	unsigned importer_count;
-	struct cn_watch listener; /* first member of nothing: see export_of_listener() */
+	struct cn_watch listener;
 	int path_fd, event_fd;
 	bool closing;
 	struct cn_job close_job, evict_job, parts_job;

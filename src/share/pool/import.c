@@ -6,6 +6,7 @@
  * something was let go of, and takes the import apart when it has ended. Until then an import is a descriptor and what
  * that says.
  */
+#include "base/container.h"
 #include "share/pool/import_internal.h"
 
 #include "base/descriptor.h"
@@ -37,7 +38,7 @@ struct cn_import *cn_import_at(const void *address)
 	cn_lock(&imports.lock);
 	struct cn_map_node *node = cn_map_find(&imports.by_address, (uintptr_t)address);
 	cn_unlock(&imports.lock);
-	return node ? (struct cn_import *)((char *)node - offsetof(struct cn_import, node)) : NULL;
+	return cn_container_or_null(node, struct cn_import, node);
 }
 
 /* ---- The channel ---- */
@@ -54,7 +55,7 @@ static void send_released(struct cn_import *import)
 
 static void say_released(struct cn_job *job)
 {
-	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, release_job));
+	struct cn_import *import = cn_container_of(job, struct cn_import, release_job);
 
 	/* Before the send: what is let go of from here on needs another one. */
 	atomic_store(&import->release_posted, false);
@@ -64,7 +65,7 @@ static void say_released(struct cn_job *job)
 /* Whether the job is posted is left as it is: one that stands in the service's list must not be posted again. */
 static void channel_due(struct cn_watch *watch)
 {
-	send_released((struct cn_import *)watch);
+	send_released(cn_container_of(watch, struct cn_import, channel));
 }
 
 void cn_import_tell_locked(struct cn_import *import)
@@ -87,7 +88,7 @@ static void lose_channel(struct cn_import *import)
 
 static void channel_ready(struct cn_watch *watch)
 {
-	struct cn_import *import = (struct cn_import *)watch;
+	struct cn_import *import = cn_container_of(watch, struct cn_import, channel);
 	struct cn_parcel parcel;
 
 	if (pthread_mutex_trylock(&import->reading))
@@ -204,7 +205,7 @@ void cn_import_look_later(struct cn_import *import)
  */
 static void end_import(struct cn_job *job)
 {
-	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, end_job));
+	struct cn_import *import = cn_container_of(job, struct cn_import, end_job);
 
 	if (!import->end_ticket)
 		import->end_ticket = cn_grace_ticket();
@@ -219,7 +220,7 @@ static void end_import(struct cn_job *job)
 
 static void later_due(struct cn_watch *watch)
 {
-	struct cn_import *import = (struct cn_import *)((char *)watch - offsetof(struct cn_import, later));
+	struct cn_import *import = cn_container_of(watch, struct cn_import, later);
 
 	cn_lock(&import->lock);
 	bool ending = import->ending;

@@ -43,7 +43,7 @@ struct cn_mapped {
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
 
 struct cn_import {
-	struct cn_watch channel; /* first */
+	struct cn_watch channel;
 	struct cn_lock lock;     /* of what follows, if nothing else is said */
 	int path_fd;             /* leads to the exporter */
 	struct cn_map_node node; /* by address */

@@ -11,6 +11,7 @@
  * for `asking`: who has that may be waiting for the exporter. So it looks only while nobody is busy, and else is called
  * again by the last who was.
  */
+#include "base/container.h"
 #include "share/pool/import_internal.h"
 
 #include "device/grace.h"
@@ -239,7 +240,7 @@ static bool drop(struct cn_import *import, uint32_t begin)
 
 void cn_import_drop_parts(struct cn_job *job)
 {
-	struct cn_import *import = (struct cn_import *)((char *)job - offsetof(struct cn_import, drop_job));
+	struct cn_import *import = cn_container_of(job, struct cn_import, drop_job);
 
 	cn_lock(&import->lock);
 	import->drop_posted = false;

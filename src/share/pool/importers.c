@@ -10,6 +10,7 @@
  * introduce itself in time, says what we do not know, or does not read its replies is shut out. When too many have come
  * and said nothing, the one goes that has been silent for longest.
  */
+#include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/pool/export_internal.h"
 
@@ -131,7 +132,7 @@ static void begin_look(struct cn_export *export)
 
 static void look_due(struct cn_watch *watch)
 {
-	struct cn_export *export = (struct cn_export *)((char *)watch - offsetof(struct cn_export, look_due));
+	struct cn_export *export = cn_container_of(watch, struct cn_export, look_due);
 	uint64_t start_ns = cn_service_now_ns();
 
 	if (!export->look_active)
@@ -170,7 +171,7 @@ static void want_reclaim(struct cn_export *export)
 
 static void reclaim_due(struct cn_watch *watch)
 {
-	struct cn_export *export = (struct cn_export *)((char *)watch - offsetof(struct cn_export, reclaim_due));
+	struct cn_export *export = cn_container_of(watch, struct cn_export, reclaim_due);
 
 	export->reclaim_offset = cn_pool_reclaim(export->pool, export->reclaim_offset);
 	if (export->reclaim_offset) /* others have their turn in between */
@@ -213,7 +214,7 @@ bool cn_importer_is_gone(const struct cn_importer *importer)
 
 static void look_if_gone(struct cn_watch *watch)
 {
-	struct cn_importer *importer = (struct cn_importer *)watch;
+	struct cn_importer *importer = cn_container_of(watch, struct cn_importer, channel);
 
 	if (cn_importer_is_gone(importer)) {
 		forget(importer);
@@ -373,7 +374,7 @@ static bool serve(struct cn_importer *importer, const struct cn_message *request
 
 static void channel_ready(struct cn_watch *watch)
 {
-	struct cn_importer *importer = (struct cn_importer *)watch;
+	struct cn_importer *importer = cn_container_of(watch, struct cn_importer, channel);
 	struct cn_message request;
 	int error = cn_wire_receive_message(watch->fd, &request);
 
@@ -385,7 +386,7 @@ static void channel_ready(struct cn_watch *watch)
 
 static void channel_due(struct cn_watch *watch)
 {
-	leave((struct cn_importer *)watch); /* it has said nothing for too long */
+	leave(cn_container_of(watch, struct cn_importer, channel)); /* it has said nothing for too long */
 }
 
 static void admit(struct cn_export *export, int sock)
@@ -425,7 +426,7 @@ static void admit(struct cn_export *export, int sock)
 
 void cn_importers_accept(struct cn_watch *listener)
 {
-	struct cn_export *export = (struct cn_export *)((char *)listener - offsetof(struct cn_export, listener));
+	struct cn_export *export = cn_container_of(listener, struct cn_export, listener);
 	int sock = cn_wire_accept(listener->fd);
 
 	if (sock >= 0)
@@ -449,7 +450,7 @@ static struct cn_importer *next_evicted(struct cn_export *export)
 
 void cn_importers_evict(struct cn_job *job)
 {
-	struct cn_export *export = (struct cn_export *)((char *)job - offsetof(struct cn_export, evict_job));
+	struct cn_export *export = cn_container_of(job, struct cn_export, evict_job);
 	struct cn_importer *importer;
 
 	atomic_store(&export->evict_posted, false);

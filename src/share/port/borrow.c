@@ -12,6 +12,7 @@
  * CUDA's rule: of the memory of one device of another process, one context on each of our devices may have some open.
  * Such a context is a tenant here; its memory is mapped for it alone.
  */
+#include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/port/port_internal.h"
 
@@ -25,7 +26,7 @@ enum { BUCKETS = 256 };
 
 /* A process from which we open memory. */
 struct lender {
-	struct cn_watch death; /* first; fd -1: cannot be watched */
+	struct cn_watch death; /* fd -1: cannot be watched */
 	struct cn_job job;     /* let_go() */
 	struct lender *next;
 	unsigned char port[CN_PORT_NAME_BYTES];
@@ -98,7 +99,7 @@ static void drop_lender(struct lender *lender)
 /* On the service thread: the list's share of the users goes. */
 static void let_go(struct cn_job *job)
 {
-	struct lender *lender = (struct lender *)((char *)job - offsetof(struct lender, job));
+	struct lender *lender = cn_container_of(job, struct lender, job);
 
 	if (lender->death.watched)
 		cn_service_unwatch(&lender->death);
@@ -123,7 +124,7 @@ static bool unlist(struct lender *lender)
 
 static void lender_died(struct cn_watch *death)
 {
-	struct lender *lender = (struct lender *)death;
+	struct lender *lender = cn_container_of(death, struct lender, death);
 
 	if (unlist(lender))
 		let_go(&lender->job);

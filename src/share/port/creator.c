@@ -8,6 +8,7 @@
  * connection ends. To connect may take a while, so the asker does that; if two did at the same time, one connection
  * is closed again.
  */
+#include "base/container.h"
 #include "share/port/port_internal.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ enum answer {
 };
 
 struct question {
-	struct cn_job job; /* first */
+	struct cn_job job;
 	struct question *next;
 	_Atomic uint32_t state;
 	enum answer answer;
@@ -41,7 +42,7 @@ struct question {
 };
 
 struct cn_creator {
-	struct cn_watch channel; /* first */
+	struct cn_watch channel;
 	struct cn_creator *next;
 	unsigned char port[CN_PORT_NAME_BYTES];
 	struct question *questions;
@@ -74,7 +75,7 @@ static void unlink_opened(struct cn_opened *opened)
 
 static void return_due(struct cn_watch *linger)
 {
-	cn_opened_return((struct cn_opened *)linger);
+	cn_opened_return(cn_container_of(linger, struct cn_opened, linger));
 }
 
 void cn_opened_return(struct cn_opened *opened)
@@ -179,7 +180,7 @@ static void lose_answer(struct cn_creator *creator)
 
 static void creator_ready(struct cn_watch *channel)
 {
-	struct cn_creator *creator = (struct cn_creator *)channel;
+	struct cn_creator *creator = cn_container_of(channel, struct cn_creator, channel);
 	struct cn_parcel reply;
 	int error = cn_wire_receive(channel->fd, &reply);
 
@@ -226,7 +227,7 @@ static struct cn_creator *find_creator(const unsigned char name[CN_PORT_NAME_BYT
 /* Send a question. */
 static void ask(struct cn_job *job)
 {
-	struct question *question = (struct question *)job;
+	struct question *question = cn_container_of(job, struct question, job);
 	struct cn_creator *creator = find_creator(question->port);
 
 	if (creator) {

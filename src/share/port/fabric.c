@@ -15,6 +15,7 @@
  * as well: it says nothing there, and the exporter closes it when it has answered.
  */
 #include "share/port/fabric.h"
+#include "base/container.h"
 #include "base/descriptor.h"
 #include "base/thread.h"
 #include "share/peer/peer.h"
@@ -37,13 +38,13 @@ enum { CALLERS_MAX = 256, CALLERS_OF_USER_MAX = 128, PLACE_RANDOM_BITS = 30 };
 enum { WORD_NUMBER, WORD_GENERATION, WORD_KIND };
 
 struct cn_fabric {
-	struct cn_origin origin; /* first */
+	struct cn_origin origin;
 	int fd;
 	unsigned char handle[CN_HANDLE_BYTES];
 };
 
 struct caller {
-	struct cn_caller caller; /* first; its connection is kept, and not watched */
+	struct cn_caller caller; /* its connection is kept, and not watched */
 	uid_t user;
 	uint64_t due_ns;
 };
@@ -138,7 +139,7 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 	if (proof)
 		result = open_origin(caller, &request->message, &opening);
 	if (!result) {
-		reply.descriptors[0] = ((struct cn_fabric *)opening->origin)->fd;
+		reply.descriptors[0] = cn_container_of(opening->origin, struct cn_fabric, origin)->fd;
 		reply.descriptor_count = 1;
 	}
 	reply.message.result = (int32_t)result;
@@ -149,7 +150,7 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 		cn_wire_send(caller->caller.channel.fd, &reply);
 	}
 	if (!result) {
-		struct cn_fabric *fabric = (struct cn_fabric *)opening->origin;
+		struct cn_fabric *fabric = cn_container_of(opening->origin, struct cn_fabric, origin);
 		if (cn_opening_end(&caller->caller, opening))
 			free_record(fabric);
 	}
@@ -187,7 +188,7 @@ static bool make_room(uid_t user)
 	if (count >= CALLERS_OF_USER_MAX)
 		return false;
 	if (port.caller_count >= CALLERS_MAX && oldest)
-		drop_caller((struct caller *)oldest);
+		drop_caller(cn_container_of(oldest, struct caller, caller));
 	return true;
 }
 
@@ -264,7 +265,7 @@ static void *keep_door(void *unused)
 		struct cn_caller *next;
 		count = 1;
 		for (struct cn_caller *record = port.callers; record; record = next, count++) {
-			struct caller *caller = (struct caller *)record;
+			struct caller *caller = cn_container_of(record, struct caller, caller);
 			next = record->next;
 			if (wanted[count].revents)
 				caller_ready(caller);

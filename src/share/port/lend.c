@@ -6,13 +6,14 @@
  * they have, and the memory goes back with the last opening, which is closed or whose process is gone. The end of a
  * connection is no end of an opening, for its process may live on with the memory mapped; see port.c.
  */
+#include "base/container.h"
 #include "share/port/port_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct cn_shared_memory {
-	struct cn_origin origin; /* first */
+	struct cn_origin origin;
 	struct cn_device *device;
 	void *address;
 	size_t bytes;
@@ -93,7 +94,7 @@ bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request,
 
 void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening)
 {
-	struct cn_shared_memory *memory = (struct cn_shared_memory *)opening->origin;
+	struct cn_shared_memory *memory = cn_container_of(opening->origin, struct cn_shared_memory, origin);
 
 	if (cn_opening_end(caller, opening))
 		give_back(memory);

@@ -12,6 +12,7 @@
  * for that long, and counts as one. So does one who has an event open and whom we send away: he may still record it,
  * and if he dies before that is done, somebody has to say so. (He himself ends a connection only by his death.)
  */
+#include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/port/port_internal.h"
 #include "share/port/report.h"
@@ -144,7 +145,7 @@ static void forget_caller(struct cn_caller *caller)
 
 static void caller_died(struct cn_watch *process)
 {
-	forget_caller((struct cn_caller *)((char *)process - offsetof(struct cn_caller, process)));
+	forget_caller(cn_container_of(process, struct cn_caller, process));
 }
 
 /* Watch for the death of one who has something open. If that cannot be done, the end of the connection has to do. */
@@ -284,7 +285,7 @@ static void take_back(struct cn_caller *caller, const struct cn_message *message
 
 static void caller_ready(struct cn_watch *channel)
 {
-	struct cn_caller *caller = (struct cn_caller *)channel;
+	struct cn_caller *caller = cn_container_of(channel, struct cn_caller, channel);
 	struct cn_message message;
 	int error = cn_wire_receive_message(channel->fd, &message);
 	bool stays = false;
@@ -310,7 +311,7 @@ static void caller_ready(struct cn_watch *channel)
 
 static void caller_due(struct cn_watch *channel)
 {
-	drop_caller((struct cn_caller *)channel, true); /* it has not said a word in time */
+	drop_caller(cn_container_of(channel, struct cn_caller, channel), true); /* it has not said a word in time */
 }
 
 static bool is_same_user(int sock, struct ucred *ret_who)

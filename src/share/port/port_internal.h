@@ -111,7 +111,7 @@ struct cn_open_things {
 
 /* A process that has called at our port. The service thread's alone; at the fabric port the porter's (fabric.c). */
 struct cn_caller {
-	struct cn_watch channel; /* first; fd -1: it has ended */
+	struct cn_watch channel; /* fd -1: it has ended */
 	struct cn_watch process; /* its death; not watched until it has memory open */
 	struct cn_caller *next, *previous;
 	uint32_t recorder; /* 0 until it has asked for an event */
@@ -196,7 +196,7 @@ struct cn_event_holder;
 
 /* An event that was opened from another process. The service thread's alone, but for `holder` and `orphaned`. */
 struct cn_opened {
-	struct cn_watch linger; /* first; a time: see cn_opened_return() */
+	struct cn_watch linger; /* a time: see cn_opened_return() */
 	struct cn_job job;
 	struct cn_creator *creator; /* NULL: gone */
 	struct cn_opened *next, *previous;
