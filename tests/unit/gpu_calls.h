@@ -27,7 +27,7 @@ static inline CUmemoryPool make_pool(bool waits)
 	CUmemoryPool pool;
 
 	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
-	ASSERT(cn_pool_is_ours(pool));
+	ASSERT(cn_mempool_is_ours(pool));
 	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &on));
 	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_bytes));
 	return pool;

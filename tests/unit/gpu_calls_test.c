@@ -41,11 +41,11 @@ TEST(default_pools_are_ours)
 	CUdeviceptr at;
 
 	ASSERT_OK(cuDeviceGetDefaultMemPool(&pool, 0));
-	ASSERT(cn_pool_is_ours(pool));
+	ASSERT(cn_mempool_is_ours(pool));
 	ASSERT_OK(cuMemGetDefaultMemPool(&current, &device, CU_MEM_ALLOCATION_TYPE_PINNED));
 	ASSERT_EQ(pool, current);
 	ASSERT_OK(DRIVER(cuDeviceGetDefaultMemPool)(&drivers, 0));
-	ASSERT(!cn_pool_is_ours(drivers));
+	ASSERT(!cn_mempool_is_ours(drivers));
 	ASSERT_OK(cuMemAllocAsync(&at, 4096, NULL));
 	ASSERT(is_ours(at));
 	ASSERT_OK(cuMemFreeAsync(at, NULL));
@@ -77,9 +77,9 @@ TEST(managed_pools_are_the_drivers)
 
 	ASSERT_OK(cuMemGetDefaultMemPool(&default_pool, &device, CU_MEM_ALLOCATION_TYPE_MANAGED));
 	leaks_start_here(); /* it stays */
-	ASSERT(!cn_pool_is_ours(default_pool));
+	ASSERT(!cn_mempool_is_ours(default_pool));
 	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
-	ASSERT(!cn_pool_is_ours(pool));
+	ASSERT(!cn_mempool_is_ours(pool));
 	ASSERT_OK(cuMemAllocFromPoolAsync(&at, 4096, pool, NULL));
 	ASSERT(!is_ours(at));
 	ASSERT_OK(cuPointerGetAttribute(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at));
@@ -585,7 +585,7 @@ ROLE(importer)
 	leaks_watch(0); /* the driver keeps what it has for events between processes */
 	ASSERT_OK(share_try_import(descriptor, &pool));
 	close(descriptor);
-	ASSERT(cn_pool_is_ours(pool));
+	ASSERT(cn_mempool_is_ours(pool));
 	peer_receive_bytes(parent, &name, sizeof name);
 	at = share_take(pool, name);
 	ASSERT(is_ours(at));
@@ -654,7 +654,7 @@ TEST(other_descriptors_are_the_drivers)
 	CUmemoryPool own = share_pool(SHARE_CHUNK);
 	int descriptor = share_export(own);
 	ASSERT_OK(share_try_import(descriptor, &pool));
-	ASSERT(cn_pool_is_ours(pool));
+	ASSERT(cn_mempool_is_ours(pool));
 	ASSERT_OK(cuMemPoolDestroy(pool));
 	close(descriptor);
 	ASSERT_OK(cuMemPoolDestroy(own));

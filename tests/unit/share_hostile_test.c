@@ -389,7 +389,7 @@ TEST(welcomes_that_are_none)
 /* A descriptor that says where the pool is. */
 static void mark(const struct fake *fake, int location_type, int location_id)
 {
-	struct cn_pool_facts facts = {.location_type = location_type, .location_id = location_id};
+	struct cn_export_facts facts = {.location_type = location_type, .location_id = location_id};
 
 	cn_mark_leave(fake->path, &facts);
 }

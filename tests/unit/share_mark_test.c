@@ -16,7 +16,7 @@ SETUP
 	share_start();
 }
 
-static bool read_mark(int fd, struct cn_pool_facts *ret_facts)
+static bool read_mark(int fd, struct cn_export_facts *ret_facts)
 {
 	struct statx status;
 
@@ -29,17 +29,17 @@ TEST(a_mark_is_read_as_it_was_left)
 {
 	const int good[][2] = {{1, 0}, {1, 63}, {3, 0}, {3, 1023}, {31, (1 << 24) - 1}};
 	const int bad[][2] = {{0, 0}, {-1, 0}, {32, 0}, {1, -1}, {1, 1 << 24}};
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 	int listener, path;
 
 	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
 	ASSERT(!read_mark(path, &facts));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		cn_mark_leave(path, &(struct cn_pool_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
+		cn_mark_leave(path, &(struct cn_export_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
 		ASSERT(!read_mark(path, &facts));
 	}
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-		cn_mark_leave(path, &(struct cn_pool_facts){.location_type = good[i][0], .location_id = good[i][1]});
+		cn_mark_leave(path, &(struct cn_export_facts){.location_type = good[i][0], .location_id = good[i][1]});
 		ASSERT(read_mark(path, &facts));
 		ASSERT_EQ(good[i][0], facts.location_type);
 		ASSERT_EQ(good[i][1], facts.location_id);
@@ -52,14 +52,14 @@ TEST(a_mark_is_read_as_it_was_left)
 /* Goal: nothing but a socket has a mark, whatever its times are. */
 TEST(other_files_have_no_mark)
 {
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 	int fd = memfd_create("file", MFD_CLOEXEC);
 
 	ASSERT_SYS(fd);
-	cn_mark_leave(fd, &(struct cn_pool_facts){.location_type = 1});
+	cn_mark_leave(fd, &(struct cn_export_facts){.location_type = 1});
 	ASSERT(!read_mark(fd, &facts));
 	close(fd);
-	cn_mark_leave(fd, &(struct cn_pool_facts){.location_type = 1}); /* nowhere */
+	cn_mark_leave(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
 }
 
 /* Goal: an exported pool's descriptor says where the pool is, and that it is there, until it is destroyed. */
@@ -67,7 +67,7 @@ TEST(an_exported_pool_is_marked_and_there)
 {
 	CUmemoryPool pool = share_pool(SHARE_CHUNK);
 	int descriptor = share_export(pool);
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 
 	ASSERT(read_mark(descriptor, &facts));
 	ASSERT_EQ(CU_MEM_LOCATION_TYPE_DEVICE, facts.location_type);

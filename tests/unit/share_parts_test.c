@@ -224,12 +224,12 @@ TEST(other_memory_before_the_news)
 	struct importer importer = start_importer(pool);
 	CUdeviceptr block = whole_part(pool, 1), other;
 	struct stop stop = {.job = {.run = wait_for_question}};
-	struct cn_memory_pool *record;
+	struct cn_mempool *record;
 
 	agent_take(importer.agent, 0, share_name(block));
 	parts_expect(importer.told, 'M', 0);
 	free_there(&importer, 0);
-	ASSERT_OK(cn_pool_get(pool, &record));
+	ASSERT_OK(cn_mempool_get(pool, &record));
 	stop.export = record->export;
 	cn_service_post(&stop.job); /* from now on nobody is told anything */
 	ASSERT_OK(cuMemFreeAsync(block, NULL));

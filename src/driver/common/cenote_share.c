@@ -26,12 +26,12 @@
 
 CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool)
 {
-	struct cn_memory_pool *known;
+	struct cn_mempool *known;
 	int descriptor;
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(pool, &known); /* a GPU's driver does not look what it is given */
+		result = cn_mempool_get(pool, &known); /* a GPU's driver does not look what it is given */
 	if (!result)
 		result = cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 							  0);
@@ -106,7 +106,7 @@ static CUresult check_body(const struct block_body *body)
 
 CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUdeviceptr *ret_block, CUevent *ret_ready)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	struct block_body body;
 	CUdeviceptr block;
 	CUevent ready = NULL;
@@ -115,7 +115,7 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 	CUresult result = cuCtxGetDevice(&device);
 
 	if (!result)
-		result = cn_pool_get(imported_pool, &pool);
+		result = cn_mempool_get(imported_pool, &pool);
 	if (result)
 		return result;
 	if (!pool->import)
@@ -148,9 +148,9 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 /* A pool that can be shared, with its export. */
 static CUresult enter_shared(CUmemoryPool handle, struct cn_export **ret_export)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	int descriptor;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
 		return result;
@@ -209,8 +209,8 @@ static CUresult list_importers(struct cn_export *export, cenote_importer *ret_im
 CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *ret_importers, size_t importer_bytes,
 					  size_t room, size_t *ret_count)
 {
-	struct cn_memory_pool *pool;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
 		return result;
@@ -229,7 +229,7 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 	return CUDA_SUCCESS;
 }
 
-void cn_pool_count_shared(struct cn_memory_pool *pool, cenote_pool_statistics *statistics)
+void cn_mempool_count_shared(struct cn_mempool *pool, cenote_pool_statistics *statistics)
 {
 	struct cn_export *export = atomic_load(&pool->export);
 	struct cn_export_numbers numbers = {0};
@@ -258,8 +258,8 @@ CENOTE_API CUresult cenote_pool_watch(CUmemoryPool handle, int *ret_descriptor)
 
 CENOTE_API CUresult cenote_pool_evict(CUmemoryPool handle, unsigned long long importer)
 {
-	struct cn_memory_pool *pool;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
 		return result;

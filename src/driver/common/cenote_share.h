@@ -10,6 +10,6 @@
 #include "cenote/cenote.h"
 
 /* Fill in what concerns sharing; all 0 for a pool of which nothing was ever shared. */
-void cn_pool_count_shared(struct cn_memory_pool *pool, cenote_pool_statistics *statistics);
+void cn_mempool_count_shared(struct cn_mempool *pool, cenote_pool_statistics *statistics);
 
 #endif

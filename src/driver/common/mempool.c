@@ -15,20 +15,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cn_table table = CN_TABLE(CN_KIND_POOL, struct cn_memory_pool);
+static struct cn_table table = CN_TABLE(CN_KIND_POOL, struct cn_mempool);
 
-_Atomic bool cn_pools_exist;
-_Atomic unsigned cn_pools_noted;
-_Atomic(struct cn_memory_pool *) cn_current_pools[CN_DEVICE_MAX];
+_Atomic bool cn_mempools_exist;
+_Atomic unsigned cn_mempools_advised;
+_Atomic(struct cn_mempool *) cn_mempools_current[CN_DEVICE_MAX];
 
 /* A location that has pools of a type. */
 struct place {
 	struct place *next;
 	CUmemAllocationType type;
 	CUmemLocation location;
-	struct cn_memory_pool *own; /* the default one; NULL: not asked for yet */
-	_Atomic(struct cn_memory_pool *) *current;
-	_Atomic(struct cn_memory_pool *) current_here; /* where `current` leads to, unless it is cuMemAllocAsync()'s */
+	struct cn_mempool *own; /* the default one; NULL: not asked for yet */
+	_Atomic(struct cn_mempool *) *current;
+	_Atomic(struct cn_mempool *) current_here; /* where `current` leads to, unless it is cuMemAllocAsync()'s */
 };
 
 static struct {
@@ -48,9 +48,9 @@ static bool is_host(CUmemLocation location)
 	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
+CUresult cn_mempool_get(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
-	struct cn_memory_pool *pool = cn_table_find(&table, handle);
+	struct cn_mempool *pool = cn_table_find(&table, handle);
 
 	if (!pool)
 		return handle ? cn_error(CUDA_ERROR_INVALID_VALUE, "%p is not a live pool", (void *)handle)
@@ -59,9 +59,9 @@ CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
+CUresult cn_mempool_get_own(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
-	CUresult result = cn_pool_get(handle, ret_pool);
+	CUresult result = cn_mempool_get(handle, ret_pool);
 
 	if (!result && (*ret_pool)->import)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE,
@@ -210,10 +210,10 @@ static void give_ended(void)
 		cn_table_give(&table, ended);
 }
 
-struct cn_memory_pool *cn_pool_take_record(void)
+struct cn_mempool *cn_mempool_take_record(void)
 {
 	give_ended();
-	struct cn_memory_pool *pool = cn_table_take(&table);
+	struct cn_mempool *pool = cn_table_take(&table);
 	if (pool) {
 		atomic_store(&pool->export, NULL);
 		atomic_store(&pool->import, NULL);
@@ -222,29 +222,28 @@ struct cn_memory_pool *cn_pool_take_record(void)
 	return pool;
 }
 
-void cn_pool_give_record(struct cn_memory_pool *pool)
+void cn_mempool_give_record(struct cn_mempool *pool)
 {
 	cn_table_give(&table, pool);
 }
 
-void cn_pools_go_on_gpu(void)
+void cn_mempools_go_on_gpu(void)
 {
 	table.kind = CN_KIND_POOL_ON_GPU;
 }
 
-uint64_t cn_pool_publish(struct cn_memory_pool *pool)
+uint64_t cn_mempool_publish(struct cn_mempool *pool)
 {
 	pool->handle = cn_table_publish(&table, pool);
-	atomic_store(&cn_pools_exist, true);
+	atomic_store(&cn_mempools_exist, true);
 	return pool->handle;
 }
 
 /* Properties have been checked; the location is as it is kept. */
 static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, struct cn_device *device,
-			  unsigned int handle_types, size_t max_bytes, bool is_default,
-			  struct cn_memory_pool **ret_pool)
+			  unsigned int handle_types, size_t max_bytes, bool is_default, struct cn_mempool **ret_pool)
 {
-	struct cn_memory_pool *pool = cn_pool_take_record();
+	struct cn_mempool *pool = cn_mempool_take_record();
 
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
@@ -270,18 +269,18 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 		return result;
 	}
 	pool->pool = made;
-	cn_pool_publish(pool);
+	cn_mempool_publish(pool);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 }
 
-uint64_t cn_pool_publish_import(struct cn_memory_pool *pool)
+uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 {
 	uint64_t handle = 0;
 
 	pthread_mutex_lock(&pools.mutex);
 	for (uint32_t i = 0, count = atomic_load(&table.count); i < count && !handle; i++) {
-		struct cn_memory_pool *other = cn_table_slot(&table, i);
+		struct cn_mempool *other = cn_table_slot(&table, i);
 		if (cn_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
 			other->import_count++;
 			handle = cn_handle(other);
@@ -289,7 +288,7 @@ uint64_t cn_pool_publish_import(struct cn_memory_pool *pool)
 	}
 	if (!handle) {
 		pool->import_count = 1;
-		handle = cn_pool_publish(pool);
+		handle = cn_mempool_publish(pool);
 		pool = NULL;
 	}
 	pthread_mutex_unlock(&pools.mutex);
@@ -301,7 +300,7 @@ uint64_t cn_pool_publish_import(struct cn_memory_pool *pool)
 CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
 {
 	struct cn_device *device = NULL;
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUmemLocation location = {0};
 	CUresult result = cn_enter();
 
@@ -328,13 +327,13 @@ CN_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps 
 
 CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
 	pthread_mutex_lock(&pools.mutex);
-	result = cn_pool_get(handle, &pool);
+	result = cn_mempool_get(handle, &pool);
 	if (!result && pool->is_default)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
 	else if (!result && pool->import && cn_import_is_used(pool->import))
@@ -352,7 +351,7 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 		if (atomic_load(place->current) == pool)
 			atomic_store(place->current, place->own);
 	pthread_mutex_unlock(&pools.mutex);
-	cn_pool_close_shared(pool);
+	cn_mempool_close_shared(pool);
 	if (pool->import)
 		cn_import_close(pool->import);
 	else
@@ -363,11 +362,11 @@ CN_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 
 CN_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 {
-	struct cn_memory_pool *pool;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (!result)
-		cn_pool_look_again(pool);
+		cn_mempool_look_again(pool);
 	if (!result)
 		cn_pool_trim(pool->pool, keep_bytes);
 	return result;
@@ -386,9 +385,9 @@ static unsigned policy_of(CUmemPool_attribute attribute)
 }
 
 static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value,
-				struct cn_memory_pool **ret_pool)
+				struct cn_mempool **ret_pool)
 {
-	CUresult result = cn_pool_enter_own(handle, ret_pool);
+	CUresult result = cn_mempool_enter_own(handle, ret_pool);
 
 	if (result)
 		return result;
@@ -402,7 +401,7 @@ static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
 
 CN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	struct cn_pool_numbers numbers;
 	cuuint64_t value = 0;
 	CUresult result = enter_attribute(handle, attribute, ret_value, &pool);
@@ -414,7 +413,7 @@ CN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribut
 		memcpy(ret_value, &on, sizeof on);
 		return CUDA_SUCCESS;
 	}
-	cn_pool_look_again(pool);
+	cn_mempool_look_again(pool);
 	cn_pool_bytes(pool->pool, &numbers);
 	switch ((int)attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: value = cn_pool_threshold(pool->pool); break;
@@ -427,7 +426,7 @@ CN_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribut
 	return CUDA_SUCCESS;
 }
 
-static void set_policy(struct cn_memory_pool *pool, unsigned policy, bool on)
+static void set_policy(struct cn_mempool *pool, unsigned policy, bool on)
 {
 	pthread_mutex_lock(&pools.mutex);
 	unsigned policies = cn_pool_policies(pool->pool);
@@ -437,7 +436,7 @@ static void set_policy(struct cn_memory_pool *pool, unsigned policy, bool on)
 
 CN_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	cuuint64_t bytes;
 	int on;
 	CUresult result = enter_attribute(handle, attribute, value, &pool);
@@ -473,7 +472,7 @@ struct rights {
 	bool host;
 };
 
-static CUresult change_host_rights(const struct cn_memory_pool *pool, bool allow, struct rights *rights)
+static CUresult change_host_rights(const struct cn_mempool *pool, bool allow, struct rights *rights)
 {
 	if (pool->device)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host cannot be given access to memory of a device");
@@ -496,7 +495,7 @@ static CUresult refuse_own_device(int id)
 	return result;
 }
 
-static CUresult change_device_rights(const struct cn_memory_pool *pool, int id, bool allow, struct rights *rights)
+static CUresult change_device_rights(const struct cn_mempool *pool, int id, bool allow, struct rights *rights)
 {
 	if (id < 0 || id >= cn_device_count)
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", id,
@@ -511,8 +510,7 @@ static CUresult change_device_rights(const struct cn_memory_pool *pool, int id, 
 	return CUDA_SUCCESS;
 }
 
-static CUresult change_rights(const struct cn_memory_pool *pool, const CUmemAccessDesc *description,
-			      struct rights *rights)
+static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDesc *description, struct rights *rights)
 {
 	CUmemLocation location = description->location;
 	unsigned flags = (unsigned)description->flags;
@@ -538,7 +536,7 @@ static CUresult change_rights(const struct cn_memory_pool *pool, const CUmemAcce
 
 CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *descriptions, size_t count)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -546,7 +544,7 @@ CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc
 	if (!descriptions)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "map is NULL");
 	pthread_mutex_lock(&pools.mutex);
-	result = cn_pool_get(handle, &pool);
+	result = cn_mempool_get(handle, &pool);
 	struct rights rights = {0};
 	if (!result)
 		rights = (struct rights){pool->users, pool->host_uses};
@@ -566,12 +564,12 @@ CN_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc
 
 CN_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handle, CUmemLocation *location)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	bool allowed;
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, &pool);
+		result = cn_mempool_get(handle, &pool);
 	if (result)
 		return result;
 	if (!ret_flags || !location)
@@ -603,7 +601,7 @@ static CUresult find_place_locked(CUmemAllocationType type, CUmemLocation locati
 			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the pools of a location");
 		place->type = type;
 		place->location = location;
-		place->current = device ? &cn_current_pools[device->ordinal] : &place->current_here;
+		place->current = device ? &cn_mempools_current[device->ordinal] : &place->current_here;
 		place->next = pools.places;
 		pools.places = place;
 	}
@@ -661,7 +659,7 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 	pthread_mutex_lock(&pools.mutex);
 	result = open_place_locked(type, location, device, &place);
 	if (!result) {
-		struct cn_memory_pool *pool = which == THE_DEFAULT ? place->own : atomic_load(place->current);
+		struct cn_mempool *pool = which == THE_DEFAULT ? place->own : atomic_load(place->current);
 		*ret_pool = (CUmemoryPool)(uintptr_t)cn_handle(pool);
 	}
 	pthread_mutex_unlock(&pools.mutex);
@@ -672,7 +670,7 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, CUmemoryPool handle)
 {
 	struct cn_device *device = NULL;
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUmemLocation location = {0};
 	struct place *place;
 	CUresult result = cn_enter();
@@ -680,7 +678,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 	if (result)
 		return result;
 	pthread_mutex_lock(&pools.mutex);
-	result = cn_pool_get_own(handle, &pool);
+	result = cn_mempool_get_own(handle, &pool);
 	if (!result && type == ANY_TYPE)
 		type = pool->type;
 	if (!result)
@@ -695,7 +693,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 	return result;
 }
 
-CUresult cn_pool_find_current(struct cn_device *device, struct cn_memory_pool **ret_pool)
+CUresult cn_mempool_find_current(struct cn_device *device, struct cn_mempool **ret_pool)
 {
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
 	struct place *place;

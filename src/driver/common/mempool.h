@@ -13,12 +13,12 @@
 #include "pool/pool.h"
 #include "share/pool/import.h"
 
-struct cn_memory_pool {
+struct cn_mempool {
 	struct cn_object object;            /* first */
 	struct cn_pool *_Atomic pool;       /* of the slot's next owner, for a thread that comes too late */
 	struct cn_device *device;           /* whose memory it is; NULL: the machine's */
 	_Atomic(struct cn_export *) export; /* NULL: nothing of it was ever shared */
-	struct cn_fabric *fabric;           /* NULL: it was never exported by a fabric handle; pool_share.c's */
+	struct cn_fabric *fabric;           /* NULL: it was never exported by a fabric handle; mempool_share.c's */
 	_Atomic(struct cn_import *) import; /* another process's pool, which has no `pool` here */
 	unsigned import_count;              /* as often it is destroyed */
 	CUmemAllocationType type;
@@ -31,69 +31,69 @@ struct cn_memory_pool {
 };
 
 /* Has there ever been a pool in this process? */
-extern _Atomic bool cn_pools_exist;
+extern _Atomic bool cn_mempools_exist;
 
 /* The program has waited for a point. */
-static inline void cn_pools_synchronised(struct cn_point point)
+static inline void cn_mempools_synchronised(struct cn_point point)
 {
-	if (point.queue && atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+	if (point.queue && atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed))
 		cn_pools_settle(point);
 }
 
 /* How many blocks have advice of their own (memory.c): while there are none, a free need not look what it frees. */
-extern _Atomic unsigned cn_pools_noted;
+extern _Atomic unsigned cn_mempools_advised;
 
 /* On a GPU, is it a handle of Cenote's, alive or not, or one of the driver's? */
-static inline bool cn_pool_is_ours(CUmemoryPool handle)
+static inline bool cn_mempool_is_ours(CUmemoryPool handle)
 {
 	return cn_table_is_kind(CN_KIND_POOL_ON_GPU, (uintptr_t)handle);
 }
 /* The pools of this process are on a GPU: said once, before there is one. */
-void cn_pools_go_on_gpu(void);
+void cn_mempools_go_on_gpu(void);
 
 /* A handle's pool. CUDA_ERROR_INVALID_VALUE: there is none. */
-CUresult cn_pool_get(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
+CUresult cn_mempool_get(CUmemoryPool handle, struct cn_mempool **ret_pool);
 
 /* The same for what an imported pool cannot do. */
-CUresult cn_pool_get_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool);
+CUresult cn_mempool_get_own(CUmemoryPool handle, struct cn_mempool **ret_pool);
 /* cn_enter() with it. */
-static inline CUresult cn_pool_enter_own(CUmemoryPool handle, struct cn_memory_pool **ret_pool)
+static inline CUresult cn_mempool_enter_own(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
 	CUresult result = cn_enter();
 
-	return result ? result : cn_pool_get_own(handle, ret_pool);
+	return result ? result : cn_mempool_get_own(handle, ret_pool);
 }
 /* A record for a pool, without a handle; NULL: no memory. Published when it is filled in, or given back. */
-struct cn_memory_pool *cn_pool_take_record(void);
-void cn_pool_give_record(struct cn_memory_pool *pool);
-uint64_t cn_pool_publish(struct cn_memory_pool *pool);
+struct cn_mempool *cn_mempool_take_record(void);
+void cn_mempool_give_record(struct cn_mempool *pool);
+uint64_t cn_mempool_publish(struct cn_mempool *pool);
 /*
  * The same for an imported pool. If the process has imported it before, that handle counts one more import, and this
  * record is given up.
  */
-uint64_t cn_pool_publish_import(struct cn_memory_pool *pool);
+uint64_t cn_mempool_publish_import(struct cn_mempool *pool);
 
 /* The pool from which cuMemAllocAsync() allocates on each device; NULL: the default one, which was never needed yet. */
-extern _Atomic(struct cn_memory_pool *) cn_current_pools[CN_DEVICE_MAX];
-CUresult cn_pool_find_current(struct cn_device *device, struct cn_memory_pool **ret_pool);
+extern _Atomic(struct cn_mempool *) cn_mempools_current[CN_DEVICE_MAX];
+CUresult cn_mempool_find_current(struct cn_device *device, struct cn_mempool **ret_pool);
 
-/* ---- pool_share.c ---- */
+/* ---- mempool_share.c ---- */
 
 /* A pool without a handle any more: nothing of it is exported from now on. */
-void cn_pool_close_shared(struct cn_memory_pool *pool);
+void cn_mempool_close_shared(struct cn_mempool *pool);
 /* Have blocks back that importers had who have died. */
-void cn_pool_look_again(struct cn_memory_pool *pool);
+void cn_mempool_look_again(struct cn_mempool *pool);
 /* Free a block that was exported. */
-CUresult cn_pool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle);
+CUresult cn_mempool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle);
 
-/* ---- pool_use.c ---- */
+/* ---- mempool_use.c ---- */
 
 /* The block around an address, as memory of kind CN_MEMORY_POOL. False: no pool has a block there. */
-bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory);
+bool cn_mempool_find_memory(uint64_t address, struct cn_memory *ret_memory);
 
 /* cuMemFree() of a block. CUDA_ERROR_INVALID_VALUE: no block begins at the address. */
-CUresult cn_pool_free_now(uint64_t address);
+CUresult cn_mempool_free_now(uint64_t address);
 /* How far the frees without a stream have come. */
-struct cn_point cn_pool_late_point(void);
+struct cn_point cn_mempool_late_point(void);
 
 #endif

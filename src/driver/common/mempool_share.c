@@ -4,7 +4,7 @@
  *
  * A pool that is exported gets an export (share/pool/export.h), made when it is first needed; an imported pool has an import
  * (share/pool/import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
- * is freed: see pool_use.c.
+ * is freed: see mempool_use.c.
  */
 #include "driver/common/mempool.h"
 
@@ -22,7 +22,7 @@
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationHandleType type)
+static CUresult check_export(const struct cn_mempool *pool, CUmemAllocationHandleType type)
 {
 	if (pool->import)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
@@ -40,13 +40,13 @@ static CUresult check_export(const struct cn_memory_pool *pool, CUmemAllocationH
 }
 
 /* A descriptor of a pool's export, which is made if it has none yet. `making` is held. */
-static CUresult export_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, int *ret_fd)
+static CUresult export_locked(struct cn_mempool *pool, CUmemAllocationHandleType type, int *ret_fd)
 {
 	struct cn_export *export = atomic_load(&pool->export);
 	CUresult result = check_export(pool, type);
 
 	if (!result && !export) {
-		struct cn_pool_facts facts = {
+		struct cn_export_facts facts = {
 			.location_type = (int)pool->location.type,
 			.location_id = pool->device ? pool->device->physical : pool->location.id,
 			.handle_types = pool->handle_types,
@@ -60,7 +60,7 @@ static CUresult export_locked(struct cn_memory_pool *pool, CUmemAllocationHandle
 }
 
 /* The same by 64 bytes. `making` is held. */
-static CUresult export_fabric_locked(struct cn_memory_pool *pool, void *ret_shareable)
+static CUresult export_fabric_locked(struct cn_mempool *pool, void *ret_shareable)
 {
 	int fd;
 	CUresult result = export_locked(pool, CU_MEM_HANDLE_TYPE_FABRIC, &fd);
@@ -75,7 +75,7 @@ static CUresult export_fabric_locked(struct cn_memory_pool *pool, void *ret_shar
 	return result;
 }
 
-static CUresult export_as_locked(struct cn_memory_pool *pool, CUmemAllocationHandleType type, void *ret_shareable)
+static CUresult export_as_locked(struct cn_mempool *pool, CUmemAllocationHandleType type, void *ret_shareable)
 {
 	int fd;
 
@@ -87,7 +87,7 @@ static CUresult export_as_locked(struct cn_memory_pool *pool, CUmemAllocationHan
 	return result;
 }
 
-void cn_pool_close_shared(struct cn_memory_pool *pool)
+void cn_mempool_close_shared(struct cn_mempool *pool)
 {
 	pthread_mutex_lock(&making);
 	struct cn_export *export = atomic_load(&pool->export);
@@ -101,11 +101,11 @@ void cn_pool_close_shared(struct cn_memory_pool *pool)
 CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool handle,
 						    CUmemAllocationHandleType type, unsigned long long flags)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_pool_get(handle, &pool);
+		result = cn_mempool_get(handle, &pool);
 	if (result)
 		return result;
 	if (!ret_shareable)
@@ -124,7 +124,7 @@ CN_EXPORT CUresult cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemor
 }
 
 /* What the exporter says of its pool: a stranger's word, so only what we know is taken. */
-static CUresult take_facts(struct cn_memory_pool *pool, const struct cn_pool_facts *facts)
+static CUresult take_facts(struct cn_mempool *pool, const struct cn_export_facts *facts)
 {
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
 
@@ -177,8 +177,8 @@ static CUresult explain_import(CUresult result, const void *shareable)
 			"descriptor %d leads to memory of cuMemCreate(): use cuMemImportFromShareableHandle()", fd);
 }
 
-static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
-			      struct cn_pool_facts *ret_facts)
+static CUresult import_fabric(const void *shareable, struct cn_mempool *pool, struct cn_import **ret_import,
+			      struct cn_export_facts *ret_facts)
 {
 	int fd;
 	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_POOL, &fd);
@@ -190,8 +190,8 @@ static CUresult import_fabric(const void *shareable, struct cn_memory_pool *pool
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
 }
 
-static CUresult import_descriptor(const void *shareable, struct cn_memory_pool *pool, struct cn_import **ret_import,
-				  struct cn_pool_facts *ret_facts)
+static CUresult import_descriptor(const void *shareable, struct cn_mempool *pool, struct cn_import **ret_import,
+				  struct cn_export_facts *ret_facts)
 {
 	CUresult result = cn_import_create((int)(intptr_t)shareable, pool, ret_import, ret_facts);
 
@@ -201,7 +201,7 @@ static CUresult import_descriptor(const void *shareable, struct cn_memory_pool *
 CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
 						      CUmemAllocationHandleType type, unsigned long long flags)
 {
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 	struct cn_import *import;
 	CUresult result = cn_enter();
 
@@ -219,13 +219,13 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 	result = check_import(type);
 	if (result)
 		return result;
-	struct cn_memory_pool *pool = cn_pool_take_record();
+	struct cn_mempool *pool = cn_mempool_take_record();
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
 	result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, pool, &import, &facts)
 						   : import_descriptor(shareable, pool, &import, &facts);
 	if (result) {
-		cn_pool_give_record(pool);
+		cn_mempool_give_record(pool);
 		return result;
 	}
 	pool->import = import;
@@ -236,7 +236,7 @@ CN_EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, vo
 		cn_import_close(import); /* and with its end the record is given back */
 		return result;
 	}
-	*ret_pool = (CUmemoryPool)(uintptr_t)cn_pool_publish_import(pool);
+	*ret_pool = (CUmemoryPool)(uintptr_t)cn_mempool_publish_import(pool);
 	return CUDA_SUCCESS;
 }
 
@@ -272,7 +272,7 @@ CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUde
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out is NULL");
 	if (__builtin_expect(!cn_pool_find((void *)(uintptr_t)pointer, &block), 0))
 		return refuse_export(pointer);
-	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	struct cn_mempool *pool = cn_pool_owner(block.pool);
 	struct cn_export *export = atomic_load_explicit(&pool->export, memory_order_acquire);
 	if (!export)
 		return cn_error(
@@ -289,7 +289,7 @@ CN_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUde
 
 CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle, CUmemPoolPtrExportData *data)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	void *address;
 	CUresult result = cn_enter();
 
@@ -303,7 +303,7 @@ CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool
 	if (!cn_guard_put(ret_pointer, 0))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr_out: the memory at %p cannot be written",
 				(void *)ret_pointer);
-	result = cn_pool_get(handle, &pool);
+	result = cn_mempool_get(handle, &pool);
 	if (result)
 		return result;
 	struct cn_import *import = pool->import;
@@ -317,7 +317,7 @@ CN_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool
 
 /* ---- Freeing ---- */
 
-void cn_pool_look_again(struct cn_memory_pool *pool)
+void cn_mempool_look_again(struct cn_mempool *pool)
 {
 	struct cn_export *export = atomic_load(&pool->export);
 
@@ -325,13 +325,13 @@ void cn_pool_look_again(struct cn_memory_pool *pool)
 		cn_export_look_again(export);
 }
 
-CUresult cn_pool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle)
+CUresult cn_mempool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
 	struct cn_pool_block block;
 
 	if (!cn_pool_find((void *)(uintptr_t)address, &block))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed already",
 				(unsigned long long)address);
-	struct cn_memory_pool *pool = cn_pool_owner(block.pool);
+	struct cn_mempool *pool = cn_pool_owner(block.pool);
 	return cn_export_free(atomic_load(&pool->export), block.start, queue, handle);
 }

@@ -24,7 +24,7 @@
 /* ---- What a block is ---- */
 
 /* What is known of a block is what is known of its pool. */
-static struct cn_memory describe(const struct cn_memory_pool *pool, const void *start, size_t bytes, uint64_t id)
+static struct cn_memory describe(const struct cn_mempool *pool, const void *start, size_t bytes, uint64_t id)
 {
 	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED, on_host = !pool->device && !managed;
 	/* Every device can use managed memory, whatever rights were given. */
@@ -50,12 +50,12 @@ static struct cn_memory describe(const struct cn_memory_pool *pool, const void *
 	};
 }
 
-bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
+bool cn_mempool_find_memory(uint64_t address, struct cn_memory *ret_memory)
 {
 	struct cn_import_block imported;
 	struct cn_pool_block block;
 
-	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+	if (!atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed))
 		return false;
 	if (cn_pool_find((const void *)(uintptr_t)address, &block)) {
 		*ret_memory = describe(cn_pool_owner(block.pool), block.start, block.bytes, block.id | BLOCK_ID);
@@ -75,13 +75,13 @@ bool cn_pool_find_memory(uint64_t address, struct cn_memory *ret_memory)
 /* The stream was destroyed meanwhile. */
 static __attribute__((noinline)) CUresult undo_allocation(CUdeviceptr *ret_pointer)
 {
-	cn_pool_free_now(*ret_pointer);
+	cn_mempool_free_now(*ret_pointer);
 	*ret_pointer = 0;
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream was destroyed during the call");
 }
 
-static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_memory_pool *pool,
-				struct cn_queue *queue, uint64_t owner)
+static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_mempool *pool, struct cn_queue *queue,
+				uint64_t owner)
 {
 	void *address;
 
@@ -99,10 +99,10 @@ static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct c
 static inline CUresult allocate_current(CUdeviceptr *ret_pointer, size_t bytes, struct cn_device *device,
 					struct cn_queue *queue, uint64_t owner)
 {
-	struct cn_memory_pool *pool = atomic_load_explicit(&cn_current_pools[device->ordinal], memory_order_acquire);
+	struct cn_mempool *pool = atomic_load_explicit(&cn_mempools_current[device->ordinal], memory_order_acquire);
 
 	if (__builtin_expect(!pool, 0)) {
-		CUresult result = cn_pool_find_current(device, &pool);
+		CUresult result = cn_mempool_find_current(device, &pool);
 		if (result)
 			return result;
 	}
@@ -112,15 +112,15 @@ static inline CUresult allocate_current(CUdeviceptr *ret_pointer, size_t bytes, 
 static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
 				     struct cn_queue *queue, uint64_t owner)
 {
-	struct cn_memory_pool *pool;
-	CUresult result = cn_pool_get_own(pool_handle, &pool);
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_get_own(pool_handle, &pool);
 
 	if (!result)
 		result = allocate(ret_pointer, bytes, pool, queue, owner);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
 		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may the stream be. */
 		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner))
-			cn_pool_free_now(*ret_pointer);
+			cn_mempool_free_now(*ret_pointer);
 		*ret_pointer = 0;
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	}
@@ -211,7 +211,7 @@ static __attribute__((noinline)) CUresult free_otherwise(uint64_t address, struc
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
 				"a shared block is freed in stream order, which needs a current context");
 	if (shared)
-		return cn_pool_free_shared(address, queue, handle);
+		return cn_mempool_free_shared(address, queue, handle);
 	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : result;
 }
 
@@ -219,7 +219,7 @@ static __attribute__((noinline)) CUresult free_otherwise(uint64_t address, struc
 static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
 	/* Before the free: after it the addresses may be somebody else's. */
-	if (__builtin_expect(atomic_load_explicit(&cn_pools_noted, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed), 0))
 		cn_memory_forget_note(address);
 	CUresult result = cn_pool_free((void *)(uintptr_t)address, queue, handle);
 	return __builtin_expect(!result, 1) ? CUDA_SUCCESS : free_otherwise(address, queue, handle, result);
@@ -340,12 +340,12 @@ static CUresult find_late(const struct cn_device *device, struct cn_cuda_place *
 	return result;
 }
 
-CUresult cn_pool_free_now(uint64_t address)
+CUresult cn_mempool_free_now(uint64_t address)
 {
 	struct cn_cuda_place place;
 	struct cn_memory memory;
 
-	if (!cn_pool_find_memory(address, &memory) || memory.start != address)
+	if (!cn_mempool_find_memory(address, &memory) || memory.start != address)
 		return explain(address);
 	CUresult result = find_late(memory.device, &place);
 	if (!result)
@@ -362,7 +362,7 @@ CUresult cn_pool_free_now(uint64_t address)
 	return CUDA_SUCCESS;
 }
 
-struct cn_point cn_pool_late_point(void)
+struct cn_point cn_mempool_late_point(void)
 {
 	return (struct cn_point){&late.queue, atomic_load(&late.queue.completed)};
 }
@@ -371,9 +371,9 @@ struct cn_point cn_pool_late_point(void)
 
 CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistics *ret_statistics, size_t room_bytes)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	struct cn_pool_numbers numbers;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
 		return result;
@@ -382,7 +382,7 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 				sizeof *ret_statistics, room_bytes, (void *)ret_statistics);
 	if (!cn_guard_check_write(ret_statistics, room_bytes, "ret_statistics"))
 		return CUDA_ERROR_INVALID_VALUE;
-	cn_pool_look_again(pool);
+	cn_mempool_look_again(pool);
 	cn_pool_numbers(pool->pool, &numbers);
 	cenote_pool_statistics statistics = {
 		.used_bytes = numbers.used_bytes,
@@ -403,7 +403,7 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	_Static_assert(sizeof statistics.free_blocks_by_size == sizeof numbers.free_blocks_by_size,
 		       "one for each power");
 	memcpy(statistics.free_blocks_by_size, numbers.free_blocks_by_size, sizeof numbers.free_blocks_by_size);
-	cn_pool_count_shared(pool, &statistics);
+	cn_mempool_count_shared(pool, &statistics);
 	memcpy(ret_statistics, &statistics, room_bytes);
 	return CUDA_SUCCESS;
 }
@@ -412,8 +412,8 @@ CENOTE_API CUresult cenote_pool_picture(CUmemoryPool handle, char *ret_text, siz
 {
 	enum { COLUMNS = 64, LINES_MAX = 64 };
 	char cells[COLUMNS * LINES_MAX];
-	struct cn_memory_pool *pool;
-	CUresult result = cn_pool_enter_own(handle, &pool);
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
 		return result;

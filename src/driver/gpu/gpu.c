@@ -203,7 +203,7 @@ CUresult cn_gpu_take_over(void)
 		void **leads = call && cn_behind[i] ? &cn_behind[i] : &cn_slots[i];
 		__atomic_store_n(leads, function ? function : (void *)absent, __ATOMIC_RELEASE);
 	}
-	cn_pools_go_on_gpu();
+	cn_mempools_go_on_gpu();
 	cn_on_gpu = true;
 	return CUDA_SUCCESS;
 }

@@ -60,7 +60,7 @@ extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_capture_calls[],
 	cn_gpu_memory_calls[], cn_gpu_pool_calls[], cn_gpu_stream_calls[];
 
 /*
- * pool_use.c: the calls of pools with a stream of the driver's, as programs make them. cn_gpu_alloc_from_pool_async()
+ * mempool_use.c: the calls of pools with a stream of the driver's, as programs make them. cn_gpu_alloc_from_pool_async()
  * is for a pool of ours, and a stream that is not captured.
  */
 CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);

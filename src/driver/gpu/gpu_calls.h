@@ -41,7 +41,7 @@
 /* Not in a forked child: there a lock may be held for ever, and the driver refuses everything. */
 static inline bool cn_gpu_has_pools(void)
 {
-	return __builtin_expect(atomic_load_explicit(&cn_pools_exist, memory_order_relaxed), 1) &&
+	return __builtin_expect(atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed), 1) &&
 	       __builtin_expect(atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1, 1);
 }
 

@@ -40,7 +40,7 @@ bool cn_gpu_is_lost(CUdeviceptr address)
 {
 	const void *at = (const void *)(uintptr_t)address;
 
-	return !cn_gpu_has_pools() && atomic_load(&cn_pools_exist) && (cn_pool_has(at) || cn_import_has(at));
+	return !cn_gpu_has_pools() && atomic_load(&cn_mempools_exist) && (cn_pool_has(at) || cn_import_has(at));
 }
 
 /* ---- Freeing without a stream ----
@@ -150,7 +150,7 @@ CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
 
 static CUresult gpu_mem_free(CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? cn_pool_free_now(pointer) : CALL(cuMemFree)(pointer);
+	return cn_gpu_is_ours(pointer) ? cn_mempool_free_now(pointer) : CALL(cuMemFree)(pointer);
 }
 
 /* ---- Asking ---- */
@@ -171,7 +171,7 @@ static CUresult gpu_pointer_get_attribute(void *ret_data, CUpointer_attribute at
 {
 	struct cn_memory memory;
 
-	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_pool_find_memory(pointer, &memory)))
+	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_mempool_find_memory(pointer, &memory)))
 		return CALL(cuPointerGetAttribute)(ret_data, attribute, pointer);
 	return cuPointerGetAttribute(ret_data, attribute, pointer);
 }
@@ -184,7 +184,7 @@ static CUresult gpu_pointer_get_attributes(unsigned int count, CUpointer_attribu
 	if (!cn_gpu_is_ours(pointer))
 		return CALL(cuPointerGetAttributes)(count, attributes, ret_data, pointer);
 	CUresult result = cuPointerGetAttributes(count, attributes, ret_data, pointer);
-	if (result || !cn_pool_find_memory(pointer, &memory))
+	if (result || !cn_mempool_find_memory(pointer, &memory))
 		return result;
 	for (unsigned int i = 0; i < count && !result; i++)
 		if (is_the_drivers(attributes[i]))
@@ -211,7 +211,7 @@ static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_byt
 	result = cn_cuda.cuCtxGetDevice(&device);
 	if (result)
 		return cn_error(result, "no context is current in this thread");
-	bool known = cn_pool_find_memory(pointer, &memory);
+	bool known = cn_mempool_find_memory(pointer, &memory);
 	if (known && !cn_memory_allows(&memory, &cn_devices[device], false)) {
 		known = false;
 		memory.start = memory.bytes = 0;

@@ -34,7 +34,7 @@ DRIVER(cuDeviceSetMemPool);
 /* A handle that is a pool of the driver's, or nothing; NULL is refused by us. */
 static bool is_the_drivers(CUmemoryPool pool)
 {
-	return pool && !cn_pool_is_ours(pool);
+	return pool && !cn_mempool_is_ours(pool);
 }
 
 /* ---- Making, asking and telling ---- */
@@ -171,9 +171,9 @@ static CUresult gpu_alloc_async_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUs
 /* What a graph allocates is the driver's: from its own pool of the same place. */
 static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool handle, CUstream stream)
 {
-	struct cn_memory_pool *pool;
+	struct cn_mempool *pool;
 	CUmemoryPool other;
-	CUresult result = cn_pool_get_own(handle, &pool);
+	CUresult result = cn_mempool_get_own(handle, &pool);
 
 	if (result)
 		return result;

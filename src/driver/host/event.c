@@ -272,7 +272,7 @@ CN_EXPORT CUresult cuEventSynchronize(CUevent handle)
 		return cn_ipc_event_synchronize(ipc);
 	result = cn_point_wait(point);
 	if (!result)
-		cn_pools_synchronised(point);
+		cn_mempools_synchronised(point);
 	return result;
 }
 

@@ -283,7 +283,7 @@ CN_EXPORT CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, CUmem_advise a
 		result = check_range(pointer, bytes);
 	if (result)
 		return result;
-	if (cn_pool_find_memory(pointer, &memory) && memory.managed)
+	if (cn_mempool_find_memory(pointer, &memory) && memory.managed)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "advice cannot be given for a pool's memory");
 	change.set = advice == CU_MEM_ADVISE_SET_READ_MOSTLY || advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
 		     advice == CU_MEM_ADVISE_SET_ACCESSED_BY;

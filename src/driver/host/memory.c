@@ -88,7 +88,7 @@ static void free_stale(struct allocation *stale)
 	while (stale) {
 		struct allocation *next = stale->next;
 		if (stale->facts.kind == CN_MEMORY_POOL)
-			atomic_fetch_sub(&cn_pools_noted, 1);
+			atomic_fetch_sub(&cn_mempools_advised, 1);
 		cn_advice_free(stale->advice);
 		free(stale);
 		stale = next;
@@ -318,9 +318,9 @@ void cn_memory_release(struct cn_context *context)
 
 bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
 {
-	bool block = cn_pool_find_memory(address, ret_memory);
+	bool block = cn_mempool_find_memory(address, ret_memory);
 
-	if (block && !atomic_load_explicit(&cn_pools_noted, memory_order_relaxed))
+	if (block && !atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed))
 		return true;
 	cn_lock(&registry.lock);
 	struct allocation *found = allocation_at(address);
@@ -430,7 +430,7 @@ static CUresult note_block(const struct cn_memory *block)
 		stale = remove_stale_locked(block->start, block->bytes);
 		if (cn_map_insert(&registry.map, &allocation->node, block->start, block->bytes)) {
 			allocation = NULL;
-			atomic_fetch_add(&cn_pools_noted, 1);
+			atomic_fetch_add(&cn_mempools_advised, 1);
 		}
 	}
 	cn_unlock(&registry.lock);
@@ -456,7 +456,7 @@ bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 {
 	struct cn_memory block;
 
-	if (kinds & CN_MEMORY_POOL && cn_pool_find_memory(address, &block) && note_block(&block))
+	if (kinds & CN_MEMORY_POOL && cn_mempool_find_memory(address, &block) && note_block(&block))
 		return false;
 	cn_lock(&registry.lock);
 	struct allocation *found = allocation_at(address);
@@ -472,7 +472,7 @@ CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(st
 {
 	struct cn_memory block;
 
-	if (cn_pool_find_memory(address, &block) && block.managed) {
+	if (cn_mempool_find_memory(address, &block) && block.managed) {
 		CUresult result = note_block(&block);
 		if (result)
 			return result;
@@ -770,8 +770,8 @@ CN_EXPORT CUresult cuMemFree(CUdeviceptr pointer)
 		return result;
 	if (cn_memory_free(&home, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
 		return CUDA_SUCCESS;
-	if (cn_pool_find_memory(pointer, &memory))
-		return cn_pool_free_now(pointer);
+	if (cn_mempool_find_memory(pointer, &memory))
+		return cn_mempool_free_now(pointer);
 	if (!cn_memory_find(pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"no allocation is at 0x%llx: it was freed already, or never allocated", pointer);

@@ -19,7 +19,7 @@ enum cn_memory_kind {
 	CN_MEMORY_MANAGED = 1 << 3,
 	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
 	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): nobody's context's, with rights of its own */
-	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: nobody's context's, with the pool's rights (pool_use.c) */
+	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: nobody's context's, with the pool's rights (mempool_use.c) */
 	CN_MEMORY_OPENED = 1 << 7,   /* another process's, opened by a handle (ipc_memory.c) */
 };
 

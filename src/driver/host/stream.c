@@ -365,10 +365,10 @@ void cn_streams_settle(struct cn_context *context, bool all)
 	uint32_t count = atomic_load(&cn_streams.count);
 	struct cn_queue *legacy = &context->legacy.queue;
 
-	if (!atomic_load_explicit(&cn_pools_exist, memory_order_relaxed))
+	if (!atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed))
 		return;
 	cn_pools_settle((struct cn_point){legacy, atomic_load(&legacy->completed)});
-	cn_pools_settle(cn_pool_late_point());
+	cn_pools_settle(cn_mempool_late_point());
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))
@@ -414,7 +414,7 @@ CN_EXPORT CUresult cuStreamDestroy(CUstream handle)
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (!stream || !cn_table_retire(stream, (uintptr_t)handle))
 		return no_stream(handle);
-	cn_pools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
+	cn_mempools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
 	close_stream(stream);
 	reap();
 	return CUDA_SUCCESS;
@@ -447,7 +447,7 @@ CN_EXPORT CUresult cuStreamSynchronize(CUstream handle)
 	if (cn_place_is_legacy(&place))
 		cn_streams_settle(place.context, false);
 	else
-		cn_pools_synchronised((struct cn_point){queue, atomic_load(&queue->completed)});
+		cn_mempools_synchronised((struct cn_point){queue, atomic_load(&queue->completed)});
 	return CUDA_SUCCESS;
 }
 

@@ -539,7 +539,7 @@ static CUresult make_slots(struct cn_export *export)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *facts, struct cn_export **ret_export)
+CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *facts, struct cn_export **ret_export)
 {
 	size_t range_bytes;
 	CUresult result = cn_service_start();

@@ -19,7 +19,7 @@
 enum { CN_IMPORTERS_MAX = 1024 }; /* of one pool */
 
 /* What an importer must know of a pool, beside its memory. The layers above choose what it means. */
-struct cn_pool_facts {
+struct cn_export_facts {
 	int location_type, location_id; /* a device as the machine counts */
 	unsigned handle_types;
 	int memory_type;
@@ -43,7 +43,7 @@ struct cn_export_numbers {
 struct cn_export;
 
 /* Share a pool. It does not end before cn_export_close(). */
-CUresult cn_export_create(struct cn_pool *pool, const struct cn_pool_facts *facts, struct cn_export **ret_export);
+CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *facts, struct cn_export **ret_export);
 /* The pool is destroyed: when its last exported block is back, everybody is shut out and the export is gone. */
 void cn_export_close(struct cn_export *export);
 

@@ -71,7 +71,7 @@ struct cn_export {
 	struct cn_pool *pool;
 	char *base;
 	uint64_t range_bytes;
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 	unsigned char name[CN_POOL_NAME_BYTES];
 	uint64_t id;         /* the beginning of its name; not 0 */
 	uint64_t created_ns; /* CLOCK_MONOTONIC */

@@ -395,7 +395,7 @@ static void discard(struct cn_import *import)
 	spare_record(import);
 }
 
-CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts)
+CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts)
 {
 	struct statx status = {0};
 	CUresult result = cn_service_start();

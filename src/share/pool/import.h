@@ -41,7 +41,7 @@ extern _Atomic bool cn_imports_exist;
  * its exporter is gone; CUDA_ERROR_OPERATING_SYSTEM: that does not answer. Of the facts, those of the location are
  * known; the others may be 0.
  */
-CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_pool_facts *ret_facts);
+CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts);
 /* No more imports; the import goes with its last block, whose free its stream may not have reached yet. */
 void cn_import_close(struct cn_import *import);
 /* Who may use what is imported; nobody before the first call. */

@@ -51,7 +51,7 @@ struct cn_import {
 	unsigned char name[CN_POOL_NAME_BYTES];
 	dev_t socket_device; /* with the inode: where path_fd leads, which no other pool can claim while we have that */
 	ino_t socket_inode;
-	struct cn_pool_facts facts;
+	struct cn_export_facts facts;
 	bool marked;           /* the descriptor said so, and the exporter has not been asked */
 	struct cn_users users; /* who may use the view, under `asking`, */
 	bool allowed;          /* once somebody may */

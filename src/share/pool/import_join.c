@@ -169,7 +169,7 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 		return result;
 	welcome->descriptors[CN_WELCOME_LEDGER] = -1; /* closed */
 	import->bytes = message->words[CN_WELCOME_BYTES];
-	import->facts = (struct cn_pool_facts){
+	import->facts = (struct cn_export_facts){
 		.location_type = (int)message->words[CN_WELCOME_LOCATION_TYPE],
 		.location_id = (int)message->words[CN_WELCOME_LOCATION_ID],
 		.handle_types = (unsigned)message->words[CN_WELCOME_HANDLE_TYPES],

@@ -15,7 +15,7 @@ enum {
 	TYPE_MAX = 31,
 };
 
-void cn_mark_leave(int path_fd, const struct cn_pool_facts *facts)
+void cn_mark_leave(int path_fd, const struct cn_export_facts *facts)
 {
 	char path[32];
 
@@ -30,13 +30,13 @@ void cn_mark_leave(int path_fd, const struct cn_pool_facts *facts)
 	utimensat(AT_FDCWD, path, times, 0);
 }
 
-bool cn_mark_read(const struct statx *status, struct cn_pool_facts *ret_facts)
+bool cn_mark_read(const struct statx *status, struct cn_export_facts *ret_facts)
 {
 	long said = status->stx_mtime.tv_nsec;
 
 	if (!S_ISSOCK(status->stx_mode) || status->stx_mtime.tv_sec != SECONDS || !(said >> ID_BITS))
 		return false;
-	*ret_facts = (struct cn_pool_facts){
+	*ret_facts = (struct cn_export_facts){
 		.location_type = (int)(said >> ID_BITS),
 		.location_id = (int)(said & ((1 << ID_BITS) - 1)),
 	};
