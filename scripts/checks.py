@@ -14,6 +14,8 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import architecture
+
 CLANG_VERSION = "14"
 CPPCHECK_VERSION = "2.10"
 SOURCE_FOLDERS = ("include", "src", "tools", "tests", "bench", "examples")
@@ -141,9 +143,16 @@ def check_asked(root, _build, _jobs):
     return ("failed", "\n".join(problems)) if problems else ("passed", "")
 
 
+def check_architecture(root, _build, _jobs):
+    """The layers, names and sizes are those of src/layers.list (architecture.py). It says what is not, and passes."""
+    problems = architecture.problems_of(root)
+    return "passed", "\n".join(problem.text for problem in problems)
+
+
 CHECKS = {
     "format": check_format,
     "text": check_text,
+    "architecture": check_architecture,
     "asked": check_asked,
     "clang-tidy": check_clang_tidy,
     "cppcheck": check_cppcheck,
