@@ -6,8 +6,8 @@ calls: a function before each call that checks them (base/guard.h).
 
     generate_pointers.py slots ROOT OUT          assembler: the driver's functions, each with where it leads at first
     generate_pointers.py driver ROOT OUT         C: the checks before the driver's functions
-    generate_pointers.py runtime ROOT OUT        C: the runtime's functions, as checks before own_…
-    generate_pointers.py runtime-names ROOT OUT  C header: src/runtime's functions as symbols, with own_
+    generate_pointers.py runtime ROOT OUT        C: the runtime's functions, as checks before runtime_…
+    generate_pointers.py runtime-prototypes ROOT OUT  C header: the functions of src/runtime behind the checks
     generate_pointers.py driver-calls ROOT OUT   C: the names of the driver's functions and of Cenote's own, by address
     generate_pointers.py runtime-calls ROOT OUT  C: the same of the runtime
     generate_pointers.py test ROOT OUT           C: a call of everything with each pointer wrong
@@ -21,13 +21,14 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
-from generate_api import (Prototype, Wrong, c_file, header_text, parameter_name, read_list, read_plain,
+from generate_api import (Prototype, Wrong, c_file, header_text, own_name, parameter_name, read_list, read_plain,
                           read_prototypes, significant_lines, split_parameters, symbols)
 
 # A parameter that is a pointer: what is done with it, and how much of it there is (an expression of C).
 Pointer = namedtuple("Pointer", "parameter name kind amount")
-# A call: as in api.list, with the library "cenote" for Cenote's own.
-Call = namedtuple("Call", "library symbols prototype pointers")
+# A call: as in api.list, with the library "cenote" for Cenote's own. `names` are those of our functions behind its
+# symbols.
+Call = namedtuple("Call", "library symbols names prototype pointers")
 
 CHECKED = ("in", "out", "array", "string")
 KINDS = {"in": True, "out": True, "array": True, "address": False, "self": False, "room": False, "record": False}
@@ -83,7 +84,7 @@ def form_prototypes(root):
     prototypes = {}
     for path in FORMS:
         text = header_text(root / path)
-        for symbol, parameters in re.findall(r"\b(?:FORM|SAME)\(\s*(\w+),\s*\(([^()]*)\)", text):
+        for symbol, parameters in re.findall(r"\b(?:FORM|SAME)\(\s*(?:host|own)_(\w+),\s*\(([^()]*)\)", text):
             prototypes[symbol] = Prototype("CUresult", split_parameters(parameters))
     return prototypes
 
@@ -109,18 +110,27 @@ def read_calls(root):
             prototype = forms.get(function.symbol, Prototype("CUresult", []))
         else:
             prototype = declared[function.name]
-        calls.append(Call(function.library, symbols(function), prototype,
-                          read_pointers(function.symbol, prototype, rows)))
+        pointers = read_pointers(function.symbol, prototype, rows)
+        if function.library == "driver":
+            names = [own_name(function, s) for s in symbols(function)]
+        else:
+            names = [f"runtime_{s}" if has_checked(pointers) else s for s in symbols(function)]
+        calls.append(Call(function.library, symbols(function), names, prototype, pointers))
     for name, prototype in own_calls(root):
-        calls.append(Call("cenote", [name], prototype, read_pointers(name, prototype, rows)))
+        calls.append(Call("cenote", [name], [name], prototype, read_pointers(name, prototype, rows)))
     for symbol, name in rows:
         raise Wrong(f"src/pointers.list: {symbol} has no pointer {name}")
     return calls
 
 
+def has_checked(pointers):
+    """Is one of them checked before the call?"""
+    return any(p.kind in CHECKED for p in pointers)
+
+
 def is_checked(call):
     """Does a check stand before the call?"""
-    return call.library != "cenote" and any(p.kind in CHECKED for p in call.pointers)
+    return call.library != "cenote" and has_checked(call.pointers)
 
 
 def check(pointer):
@@ -148,25 +158,37 @@ def declaration(call, name):
 
 def slots(calls):
     """The rows of src/driver/common/slots.S."""
-    return "".join(f"\tSLOT\t{s}, {'checked' if is_checked(c) else 'own'}_{s}\n"
-                   for c in calls if c.library == "driver" for s in c.symbols)
+    return "".join(f"\tSLOT\t{s}, {f'checked_{s}' if is_checked(c) else name}\n"
+                   for c in calls if c.library == "driver" for s, name in zip(c.symbols, c.names))
+
+
+def plain_slot(call, symbol, name):
+    """What a program calls, on machines that have no jumps (base/jump.h)."""
+    target = f"checked_{symbol}" if is_checked(call) else name
+    arguments = ", ".join(parameter_name(p) for p in call.prototype.parameters)
+    declared = declaration(call, symbol)
+    return (f"#undef {symbol}\n" + ("" if is_checked(call) else declaration(call, name))
+            + f'__attribute__((visibility("default"))) {declared}'
+            f"{declared.rstrip(chr(10)).rstrip(';')}\n{{\n\treturn {target}({arguments});\n}}\n")
 
 
 def driver(calls):
     """The checks before the driver's functions, and cn_behind of src/driver/gpu/gpu.h."""
-    body, rows = "", ""
+    body, rows, plain = "", "", ""
     for call in (c for c in calls if c.library == "driver"):
-        for symbol in call.symbols:
+        for symbol, name in zip(call.symbols, call.names):
+            plain += plain_slot(call, symbol, name)
             if not is_checked(call):
                 rows += "\tNULL,\n"
                 continue
             place = rows.count("\n")
-            body += declaration(call, f"own_{symbol}") + declaration(call, f"checked_{symbol}")
+            body += declaration(call, name) + declaration(call, f"checked_{symbol}")
             body += checking(call, f"checked_{symbol}", "CUDA_ERROR_INVALID_VALUE",
-                             f"((__typeof__(&own_{symbol}))cn_behind[{place}])") + "\n"
-            rows += f"\t(void *)own_{symbol},\n"
-    return c_file('#if CN_HAS_JUMPS\n#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + body
-                  + f"void *cn_behind[] = {{\n{rows}}};\n#else\nvoid *cn_behind[1];\n#endif",
+                             f"((__typeof__(&{name}))cn_behind[{place}])") + "\n"
+            rows += f"\t(void *){name},\n"
+    redeclared = '#pragma GCC diagnostic ignored "-Wredundant-decls"\n'  # forms are in no header
+    return c_file(redeclared + '#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + body
+                  + f"void *cn_behind[] = {{\n{rows}}};\n\n#if !CN_HAS_JUMPS\n{plain}#endif",
                   '"base/guard.h"', '"base/jump.h"', '"driver/gpu/gpu.h"')
 
 
@@ -174,20 +196,25 @@ def runtime(calls):
     """The runtime's functions that have a check before them."""
     body = ""
     for call in (c for c in calls if c.library == "runtime" and is_checked(c)):
-        for symbol in call.symbols:
-            body += f'__attribute__((visibility("hidden"))) {declaration(call, f"own_{symbol}")}'
-            body += f'__attribute__((visibility("default"))) {declaration(call, symbol)}'
-            body += checking(call, symbol, "cn_runtime_error(cudaErrorInvalidValue)", f"own_{symbol}") + "\n"
-    redeclared = '#pragma GCC diagnostic ignored "-Wredundant-decls"\n'  # twins are in no header
-    return c_file(redeclared + "#if CN_HAS_JUMPS\n" + body + "#endif",
-                  '"base/guard.h"', '"base/jump.h"', '"runtime/runtime.h"')
+        for symbol, name in zip(call.symbols, call.names):
+            body += checking(call, symbol, "cn_runtime_error(cudaErrorInvalidValue)", name) + "\n"
+    return c_file(body, '"base/guard.h"', '"runtime/runtime.h"')
 
 
-def runtime_names(calls):
-    """Pragmas that give the runtime's functions, where they are written, the symbols behind the checks."""
-    names = (s for c in calls if c.library == "runtime" and is_checked(c) for s in c.symbols)
-    pragmas = "".join(f"#pragma redefine_extname {s} own_{s}\n" for s in names)
-    return f'#include "base/jump.h"\n#if CN_HAS_JUMPS\n{pragmas}#endif\n'
+def runtime_prototypes(calls, root):
+    """The functions behind the runtime's calls, and the calls that CUDA's headers show only to those who ask."""
+    names = {s: f.name for f in read_list(root / "src/api.list") for s in symbols(f)}
+    body = ""
+    for call in (c for c in calls if c.library == "runtime"):
+        plain = names[call.symbols[0]]
+        for twin in call.symbols[1:]:
+            body += f'extern __typeof__({plain}) {twin} __attribute__((visibility("default")));\n'
+        if is_checked(call):
+            body += "".join(f"extern __typeof__({plain}) {name};\n" for name in call.names)
+    return ("/* Generated by the scripts from src/api.list and src/pointers.list. */\n#pragma once\n"
+            '#include "cenote/cuda_profiler_api.h"\n#include "cenote/cuda_runtime_api.h"\n'
+            '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n'
+            f"{body}#pragma GCC diagnostic pop\n")
 
 
 def call_table(table, rows, header):
@@ -195,29 +222,29 @@ def call_table(table, rows, header):
     # By their symbols: in C a name is the headers' form, and most others are not declared.
     declarations = "".join(f'extern void call_{s}(void) __asm__("{s}");\n' for _, s in rows)
     entries = "".join(f'\t{{"{name}", (void *)call_{s}}},\n' for name, s in rows)
-    return c_file('#if CN_HAS_JUMPS\n#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + declarations
-                  + f"\nconst struct cn_call {table}[] = {{\n{entries}\t{{NULL, NULL}},\n}};\n"
-                  f"#else\nconst struct cn_call {table}[] = {{{{NULL, NULL}}}};\n#endif",
-                  "<stddef.h>", '"base/call.h"', '"base/jump.h"', f'"{header}"')
+    return c_file('#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + declarations
+                  + f"\nconst struct cn_call {table}[] = {{\n{entries}\t{{NULL, NULL}},\n}};",
+                  "<stddef.h>", '"base/call.h"', f'"{header}"')
 
 
-def call_rows(calls, root, library, prefix, checked_prefix):
-    """Each function as a programmer writes it, with its symbol; one that is checked has two."""
+def call_rows(calls, root, library):
+    """Each function as a programmer writes it, with its symbols: itself, and the check before it."""
     names = {s: f.name for f in read_list(root / "src/api.list") for s in symbols(f)}
-    return [(names[s], p + s) for c in calls if c.library == library for s in c.symbols
-            for p in ([prefix, checked_prefix] if is_checked(c) else [prefix])]
+    check_prefix = {"driver": "checked_", "runtime": ""}[library]
+    return [(names[s], row) for c in calls if c.library == library for s, name in zip(c.symbols, c.names)
+            for row in ([name, check_prefix + s] if is_checked(c) else [name])]
 
 
 def driver_calls(calls, root):
     """The table cn_driver_calls of src/driver/common/entry.h: the driver's functions, and Cenote's own."""
-    rows = call_rows(calls, root, "driver", "own_", "checked_")
+    rows = call_rows(calls, root, "driver")
     return call_table("cn_driver_calls", rows + [(c.symbols[0], c.symbols[0]) for c in calls if c.library == "cenote"],
                       "driver/common/entry.h")
 
 
 def runtime_calls(calls, root):
     """The table cn_runtime_calls of src/runtime/runtime.h."""
-    return call_table("cn_runtime_calls", call_rows(calls, root, "runtime", "", "own_"), "runtime/runtime.h")
+    return call_table("cn_runtime_calls", call_rows(calls, root, "runtime"), "runtime/runtime.h")
 
 
 def said(pointer):
@@ -291,7 +318,8 @@ def run(arguments):
     command, root, out = arguments
     root = Path(root)
     calls = read_calls(root)
-    makers = {"slots": slots, "driver": driver, "runtime": runtime, "runtime-names": runtime_names, "test": test,
+    makers = {"slots": slots, "driver": driver, "runtime": runtime, "test": test,
+              "runtime-prototypes": lambda c: runtime_prototypes(c, root),
               "driver-calls": lambda c: driver_calls(c, root), "runtime-calls": lambda c: runtime_calls(c, root),
               "table": lambda c: table(c, root)}
     if command not in makers:

@@ -9,6 +9,9 @@
  *
  *	return cn_runtime_result(result ? result : cuStreamQuery(stream));
  *
+ * Where a cudaX has pointers that are checked first, the build makes cudaX, with the check, and what is written here is
+ * runtime_cudaX (prototypes in runtime_prototypes.h). The others are cudaX themselves.
+ *
  * Where the runtime itself refuses, it says why: return CN_REFUSE(cudaErrorInvalidValue, "…").
  */
 #ifndef CN_RUNTIME_RUNTIME_H
@@ -27,6 +30,7 @@
 
 #include "base/call.h"
 #include "base/error.h"
+#include "runtime_prototypes.h"
 
 /* ---- Errors (error.c) ------------------------------------------------------------------------------------------- */
 

@@ -10,14 +10,6 @@
 
 #include <stddef.h>
 
-/* The headers declare these only to programs whose default stream is the thread's own. */
-#pragma GCC visibility push(default)
-extern __typeof__(cudaMemcpy) cudaMemcpy_ptds;
-extern __typeof__(cudaMemcpy2D) cudaMemcpy2D_ptds;
-extern __typeof__(cudaMemset) cudaMemset_ptds;
-extern __typeof__(cudaMemset2D) cudaMemset2D_ptds;
-#pragma GCC visibility pop
-
 /* The headers declare these only to programs that ask for per-thread default streams. */
 #pragma GCC visibility push(default)
 extern __typeof__(cuMemcpy) cuMemcpy_ptds;

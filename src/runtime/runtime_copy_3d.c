@@ -12,10 +12,6 @@
 /* The headers declare these only to programs that ask for per-thread default streams. */
 #pragma GCC visibility push(default)
 extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
-extern __typeof__(cudaMemcpy3D) cudaMemcpy3D_ptds;
-extern __typeof__(cudaMemcpy3DAsync) cudaMemcpy3DAsync_ptsz;
-extern __typeof__(cudaMemset3D) cudaMemset3D_ptds;
-extern __typeof__(cudaMemset3DAsync) cudaMemset3DAsync_ptsz;
 #pragma GCC visibility pop
 
 static bool fits(const struct cudaExtent *extent, const struct cudaPitchedPtr *pointer)
@@ -107,17 +103,17 @@ static cudaError_t copy_now(const struct cudaMemcpy3DParms *given, __typeof__(cu
 	return needed ? cn_runtime_result(driver(&copy)) : error;
 }
 
-cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
+cudaError_t runtime_cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
 {
 	return copy_now(p, cuMemcpy3D);
 }
 
-cudaError_t cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms *p)
+cudaError_t runtime_cudaMemcpy3D_ptds(const struct cudaMemcpy3DParms *p)
 {
 	return copy_now(p, cuMemcpy3D_v2_ptds);
 }
 
-cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+cudaError_t runtime_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
 	CUDA_MEMCPY3D copy;
 	bool needed;
@@ -130,9 +126,9 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t st
 	return cn_runtime_result(cuMemcpy3DAsync(&copy, stream));
 }
 
-cudaError_t cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
+cudaError_t runtime_cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
-	return cudaMemcpy3DAsync(p, stream ? stream : cudaStreamPerThread);
+	return runtime_cudaMemcpy3DAsync(p, stream ? stream : cudaStreamPerThread);
 }
 
 /* ---- Fills ------------------------------------------------------------------------------------------------------ */

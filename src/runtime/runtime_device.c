@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-cudaError_t cudaGetDeviceCount(int *count)
+cudaError_t runtime_cudaGetDeviceCount(int *count)
 {
 	CUresult result;
 
@@ -18,7 +18,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaGetDevice(int *device)
+cudaError_t runtime_cudaGetDevice(int *device)
 {
 	if (!device)
 		return CN_REFUSE(cudaErrorInvalidValue, "device is NULL");
@@ -30,7 +30,7 @@ cudaError_t cudaSetDevice(int device)
 	return cn_runtime_result(cn_runtime_set_device(device));
 }
 
-cudaError_t cudaSetValidDevices(int *device_arr, int len)
+cudaError_t runtime_cudaSetValidDevices(int *device_arr, int len)
 {
 	return cn_runtime_result(cn_runtime_set_valid_devices(device_arr, len));
 }
@@ -80,7 +80,7 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags)
 	return cn_runtime_result(result ? result : cn_runtime_context());
 }
 
-cudaError_t cudaGetDeviceFlags(unsigned int *flags)
+cudaError_t runtime_cudaGetDeviceFlags(unsigned int *flags)
 {
 	CUresult result;
 	int device;
@@ -121,7 +121,7 @@ cudaError_t cudaDeviceReset(void)
 	return cn_runtime_result(result ? result : cuDevicePrimaryCtxReset(device));
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+cudaError_t runtime_cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
 	CUresult result = cn_runtime_context();
 
@@ -129,7 +129,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPr
 }
 
 /* The limits and settings of the two APIs are the same numbers. */
-cudaError_t cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit)
+cudaError_t runtime_cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit)
 {
 	CUresult result = cn_runtime_context();
 
@@ -143,7 +143,7 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 	return cn_runtime_result(result ? result : cuCtxSetLimit((CUlimit)limit, value));
 }
 
-cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
+cudaError_t runtime_cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
 {
 	CUfunc_cache config = CU_FUNC_CACHE_PREFER_NONE;
 	CUresult result = cn_runtime_context();
@@ -162,7 +162,7 @@ cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache cacheConfig)
 	return cn_runtime_result(result ? result : cuCtxSetCacheConfig((CUfunc_cache)cacheConfig));
 }
 
-cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig)
+cudaError_t runtime_cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig)
 {
 	CUsharedconfig config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
 	CUresult result = cn_runtime_context();
@@ -199,21 +199,21 @@ cudaError_t cudaProfilerStop(void)
 
 /* ---- Attributes ------------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
+cudaError_t runtime_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
+cudaError_t runtime_cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuDeviceGetPCIBusId(pciBusId, len, device));
 }
 
-cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
+cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
 {
 	CUresult result = cn_runtime_start();
 
@@ -222,14 +222,14 @@ cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
 
 /* ---- Peers ------------------------------------------------------------------------------------------------------ */
 
-cudaError_t cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice)
+cudaError_t runtime_cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
 }
 
-cudaError_t cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice)
+cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice)
 {
 	CUresult result = cn_runtime_start();
 

@@ -234,12 +234,12 @@ const char *cudaGetErrorString(cudaError_t error)
 
 /* ---- Versions --------------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaDriverGetVersion(int *driverVersion)
+cudaError_t runtime_cudaDriverGetVersion(int *driverVersion)
 {
 	return cn_runtime_result(cuDriverGetVersion(driverVersion));
 }
 
-cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
+cudaError_t runtime_cudaRuntimeGetVersion(int *runtimeVersion)
 {
 	if (!runtimeVersion)
 		return CN_REFUSE(cudaErrorInvalidValue, "runtimeVersion is NULL");
@@ -249,9 +249,9 @@ cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
 
 /* ---- Entry points ----------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-					     unsigned long long flags,
-					     enum cudaDriverEntryPointQueryResult *driverStatus)
+cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr, unsigned int cudaVersion,
+						     unsigned long long flags,
+						     enum cudaDriverEntryPointQueryResult *driverStatus)
 {
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
 	void *function = NULL;
@@ -275,10 +275,10 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
 	return cudaSuccess;
 }
 
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
-				    enum cudaDriverEntryPointQueryResult *driverStatus)
+cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
+					    enum cudaDriverEntryPointQueryResult *driverStatus)
 {
-	return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
+	return runtime_cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags, driverStatus);
 }
 
 /* ---- The names of calls, for the log ---------------------------------------------------------------------------- */

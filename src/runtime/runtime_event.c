@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
+cudaError_t runtime_cudaEventCreate(cudaEvent_t *event)
 {
-	return cudaEventCreateWithFlags(event, cudaEventDefault);
+	return runtime_cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
+cudaError_t runtime_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
 	CUresult result = cn_runtime_context();
 
@@ -55,7 +55,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 	return cn_runtime_result(result ? result : cuEventSynchronize(event));
 }
 
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+cudaError_t runtime_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 {
 	CUresult result = cn_runtime_start();
 
@@ -68,7 +68,7 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
 
 _Static_assert(sizeof(cudaIpcEventHandle_t) == sizeof(CUipcEventHandle), "handles of one size");
 
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
+cudaError_t runtime_cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event)
 {
 	CUipcEventHandle made;
 	CUresult result = cn_runtime_context();
@@ -80,7 +80,7 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t even
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
+cudaError_t runtime_cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle)
 {
 	CUipcEventHandle given;
 	CUresult result = cn_runtime_context();

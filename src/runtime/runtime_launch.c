@@ -71,7 +71,7 @@ static cudaError_t launch_result(CUresult result, const CUlaunchConfig *config)
 _Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "attributes of one size");
 _Static_assert(offsetof(cudaLaunchAttribute, val) == offsetof(CUlaunchAttribute, value), "attributes of one layout");
 
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	CUlaunchConfig converted;
@@ -117,7 +117,7 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
 		.stream = stream,
 	};
 
-	return cudaLaunchKernelExC(&config, func, args);
+	return runtime_cudaLaunchKernelExC(&config, func, args);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
@@ -182,7 +182,7 @@ static CUresult get_kernel_attributes(CUfunction function, struct cudaFuncAttrib
 	return result;
 }
 
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
+cudaError_t runtime_cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func)
 {
 	struct cudaFuncAttributes found;
 	CUfunction function = NULL;
@@ -210,7 +210,7 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, 
 	return cn_runtime_result(cuFuncSetAttribute(function, (CUfunction_attribute)attr, value));
 }
 
-cudaError_t cudaFuncGetName(const char **name, const void *func)
+cudaError_t runtime_cudaFuncGetName(const char **name, const void *func)
 {
 	CUfunction function = NULL;
 	cudaError_t error;
@@ -243,8 +243,9 @@ static cudaError_t enter_occupancy(const void *ret_answer, const char *name, con
 	return find_kernel(func, ret_function);
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func, int blockSize,
-								   size_t dynamicSMemSize, unsigned int flags)
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, const void *func,
+									   int blockSize, size_t dynamicSMemSize,
+									   unsigned int flags)
 {
 	CUfunction function = NULL;
 	cudaError_t error = enter_occupancy(numBlocks, "numBlocks", func, &function);
@@ -255,15 +256,15 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlock
 										      dynamicSMemSize, flags));
 }
 
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
-							  size_t dynamicSMemSize)
+cudaError_t runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, const void *func, int blockSize,
+								  size_t dynamicSMemSize)
 {
-	return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize,
-								      cudaOccupancyDefault);
+	return runtime_cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize,
+									      dynamicSMemSize, cudaOccupancyDefault);
 }
 
-cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, const void *func, int numBlocks,
-						      int blockSize)
+cudaError_t runtime_cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, const void *func, int numBlocks,
+							      int blockSize)
 {
 	CUfunction function = NULL;
 	cudaError_t error = enter_occupancy(&function, "dynamicSmemSize", func, &function); /* the kernel comes first */

@@ -12,7 +12,7 @@
 
 enum { PITCH_BYTES_MAX = 512 }; /* a row is rounded up to a multiple of this, at most */
 
-cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
+cudaError_t runtime_cudaMemGetInfo(size_t *free, size_t *total)
 {
 	CUresult result = cn_runtime_context();
 
@@ -21,7 +21,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 /* ---- Device memory ---------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaMalloc(void **devPtr, size_t size)
+cudaError_t runtime_cudaMalloc(void **devPtr, size_t size)
 {
 	CUresult result = cn_runtime_context();
 	CUdeviceptr pointer = 0;
@@ -35,7 +35,7 @@ cudaError_t cudaMalloc(void **devPtr, size_t size)
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height)
+cudaError_t runtime_cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height)
 {
 	CUresult result = cn_runtime_context();
 	CUdeviceptr pointer = 0;
@@ -52,7 +52,7 @@ cudaError_t cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t h
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent)
+cudaError_t runtime_cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cudaExtent extent)
 {
 	CUresult result = cn_runtime_context();
 	CUdeviceptr pointer = 0;
@@ -88,7 +88,7 @@ cudaError_t cudaFree(void *devPtr)
 
 /* ---- Host memory ------------------------------------------------------------------------------------------------ */
 
-cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
+cudaError_t runtime_cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
 	CUresult result = cn_runtime_context();
 	void *pointer = NULL;
@@ -102,9 +102,9 @@ cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMallocHost(void **ptr, size_t size)
+cudaError_t runtime_cudaMallocHost(void **ptr, size_t size)
 {
-	return cudaHostAlloc(ptr, size, cudaHostAllocDefault);
+	return runtime_cudaHostAlloc(ptr, size, cudaHostAllocDefault);
 }
 
 cudaError_t cudaFreeHost(void *ptr)
@@ -116,7 +116,7 @@ cudaError_t cudaFreeHost(void *ptr)
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
+cudaError_t runtime_cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int flags)
 {
 	CUresult result = cn_runtime_context();
 	CUdeviceptr pointer;
@@ -130,7 +130,7 @@ cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int f
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
+cudaError_t runtime_cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 {
 	CUresult result = cn_runtime_context();
 
@@ -153,7 +153,7 @@ cudaError_t cudaHostUnregister(void *ptr)
 
 /* ---- Managed memory --------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
+cudaError_t runtime_cudaMallocManaged(void **devPtr, size_t size, unsigned int flags)
 {
 	CUresult result = cn_runtime_context();
 	CUdeviceptr pointer = 0;
@@ -210,8 +210,8 @@ cudaError_t cudaMemRangeGetAttribute(void *data, size_t dataSize, enum cudaMemRa
 /* The two enumerations have the same values and size, so an array of one is an array of the other. */
 _Static_assert(sizeof(enum cudaMemRangeAttribute) == sizeof(CUmem_range_attribute), "attributes of one size");
 
-cudaError_t cudaMemRangeGetAttributes(void **data, size_t *dataSizes, enum cudaMemRangeAttribute *attributes,
-				      size_t numAttributes, const void *devPtr, size_t count)
+cudaError_t runtime_cudaMemRangeGetAttributes(void **data, size_t *dataSizes, enum cudaMemRangeAttribute *attributes,
+					      size_t numAttributes, const void *devPtr, size_t count)
 {
 	CUresult result = cn_runtime_context();
 
@@ -223,7 +223,7 @@ cudaError_t cudaMemRangeGetAttributes(void **data, size_t *dataSizes, enum cudaM
 
 /* ---- Pointers --------------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
+cudaError_t runtime_cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *ptr)
 {
 	unsigned memory_type = 0;
 	unsigned managed = 0;
@@ -264,7 +264,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 
 _Static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(CUipcMemHandle), "handles of one size");
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
+cudaError_t runtime_cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 {
 	CUipcMemHandle made;
 	CUresult result = cn_runtime_context();
@@ -276,7 +276,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
+cudaError_t runtime_cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
 {
 	CUipcMemHandle given;
 	CUdeviceptr pointer = 0;

@@ -9,35 +9,6 @@
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-/* The headers declare these only to the programs that call them. */
-#pragma GCC visibility push(default)
-extern __typeof__(cudaGetDriverEntryPoint) cudaGetDriverEntryPoint_ptsz;
-extern __typeof__(cudaGetDriverEntryPointByVersion) cudaGetDriverEntryPointByVersion_ptsz;
-extern __typeof__(cudaMemPrefetchAsync) cudaMemPrefetchAsync_ptsz;
-extern __typeof__(cudaMallocAsync) cudaMallocAsync_ptsz;
-extern __typeof__(cudaMallocFromPoolAsync) cudaMallocFromPoolAsync_ptsz;
-extern __typeof__(cudaFreeAsync) cudaFreeAsync_ptsz;
-extern __typeof__(cudaMemcpyAsync) cudaMemcpyAsync_ptsz;
-extern __typeof__(cudaMemcpy2DAsync) cudaMemcpy2DAsync_ptsz;
-extern __typeof__(cudaMemsetAsync) cudaMemsetAsync_ptsz;
-extern __typeof__(cudaMemset2DAsync) cudaMemset2DAsync_ptsz;
-extern __typeof__(cudaStreamQuery) cudaStreamQuery_ptsz;
-extern __typeof__(cudaStreamSynchronize) cudaStreamSynchronize_ptsz;
-extern __typeof__(cudaStreamWaitEvent) cudaStreamWaitEvent_ptsz;
-extern __typeof__(cudaStreamAddCallback) cudaStreamAddCallback_ptsz;
-extern __typeof__(cudaStreamGetDevice) cudaStreamGetDevice_ptsz;
-extern __typeof__(cudaStreamGetFlags) cudaStreamGetFlags_ptsz;
-extern __typeof__(cudaStreamGetId) cudaStreamGetId_ptsz;
-extern __typeof__(cudaStreamGetPriority) cudaStreamGetPriority_ptsz;
-extern __typeof__(cudaStreamIsCapturing) cudaStreamIsCapturing_ptsz;
-extern __typeof__(cudaStreamGetCaptureInfo) cudaStreamGetCaptureInfo_ptsz;
-extern __typeof__(cudaEventRecord) cudaEventRecord_ptsz;
-extern __typeof__(cudaEventRecordWithFlags) cudaEventRecordWithFlags_ptsz;
-extern __typeof__(cudaLaunchKernel) cudaLaunchKernel_ptsz;
-extern __typeof__(cudaLaunchKernelExC) cudaLaunchKernelExC_ptsz;
-extern __typeof__(cudaLaunchHostFunc) cudaLaunchHostFunc_ptsz;
-#pragma GCC visibility pop
-
 static cudaStream_t own(cudaStream_t stream)
 {
 	return stream ? stream : cudaStreamPerThread;
@@ -51,17 +22,17 @@ static unsigned long long own_search(unsigned long long flags)
 	return flags == cudaEnableDefault ? cudaEnablePerThreadDefaultStream : flags;
 }
 
-cudaError_t cudaGetDriverEntryPoint_ptsz(const char *symbol, void **funcPtr, unsigned long long flags,
-					 enum cudaDriverEntryPointQueryResult *driverStatus)
+cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **funcPtr, unsigned long long flags,
+						 enum cudaDriverEntryPointQueryResult *driverStatus)
 {
-	return cudaGetDriverEntryPoint(symbol, funcPtr, own_search(flags), driverStatus);
+	return runtime_cudaGetDriverEntryPoint(symbol, funcPtr, own_search(flags), driverStatus);
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
-						  unsigned long long flags,
-						  enum cudaDriverEntryPointQueryResult *driverStatus)
+cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
+							  unsigned long long flags,
+							  enum cudaDriverEntryPointQueryResult *driverStatus)
 {
-	return cudaGetDriverEntryPointByVersion(symbol, funcPtr, cudaVersion, own_search(flags), driverStatus);
+	return runtime_cudaGetDriverEntryPointByVersion(symbol, funcPtr, cudaVersion, own_search(flags), driverStatus);
 }
 
 /* ---- Memory ----------------------------------------------------------------------------------------------------- */
@@ -133,38 +104,38 @@ cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t
 	return cudaStreamAddCallback(own(stream), callback, userData, flags);
 }
 
-cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t hStream, int *device)
+cudaError_t runtime_cudaStreamGetDevice_ptsz(cudaStream_t hStream, int *device)
 {
-	return cudaStreamGetDevice(own(hStream), device);
+	return runtime_cudaStreamGetDevice(own(hStream), device);
 }
 
-cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t hStream, unsigned int *flags)
+cudaError_t runtime_cudaStreamGetFlags_ptsz(cudaStream_t hStream, unsigned int *flags)
 {
-	return cudaStreamGetFlags(own(hStream), flags);
+	return runtime_cudaStreamGetFlags(own(hStream), flags);
 }
 
-cudaError_t cudaStreamGetId_ptsz(cudaStream_t hStream, unsigned long long *streamId)
+cudaError_t runtime_cudaStreamGetId_ptsz(cudaStream_t hStream, unsigned long long *streamId)
 {
-	return cudaStreamGetId(own(hStream), streamId);
+	return runtime_cudaStreamGetId(own(hStream), streamId);
 }
 
-cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t hStream, int *priority)
+cudaError_t runtime_cudaStreamGetPriority_ptsz(cudaStream_t hStream, int *priority)
 {
-	return cudaStreamGetPriority(own(hStream), priority);
+	return runtime_cudaStreamGetPriority(own(hStream), priority);
 }
 
-cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+cudaError_t runtime_cudaStreamIsCapturing_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
 {
-	return cudaStreamIsCapturing(own(stream), pCaptureStatus);
+	return runtime_cudaStreamIsCapturing(own(stream), pCaptureStatus);
 }
 
-cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
-					  unsigned long long *id_out, cudaGraph_t *graph_out,
-					  const cudaGraphNode_t **dependencies_out,
-					  const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out)
+cudaError_t runtime_cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+						  unsigned long long *id_out, cudaGraph_t *graph_out,
+						  const cudaGraphNode_t **dependencies_out,
+						  const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
-	return cudaStreamGetCaptureInfo(own(stream), captureStatus_out, id_out, graph_out, dependencies_out,
-					edgeData_out, numDependencies_out);
+	return runtime_cudaStreamGetCaptureInfo(own(stream), captureStatus_out, id_out, graph_out, dependencies_out,
+						edgeData_out, numDependencies_out);
 }
 
 cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream)
@@ -185,15 +156,15 @@ cudaError_t cudaLaunchKernel_ptsz(const void *func, dim3 gridDim, dim3 blockDim,
 	return cudaLaunchKernel(func, gridDim, blockDim, args, sharedMem, own(stream));
 }
 
-cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func, void **args)
+cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func, void **args)
 {
 	cudaLaunchConfig_t own_config;
 
 	if (!config)
-		return cudaLaunchKernelExC(NULL, func, args);
+		return runtime_cudaLaunchKernelExC(NULL, func, args);
 	own_config = *config;
 	own_config.stream = own(config->stream);
-	return cudaLaunchKernelExC(&own_config, func, args);
+	return runtime_cudaLaunchKernelExC(&own_config, func, args);
 }
 
 cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t fn, void *userData)

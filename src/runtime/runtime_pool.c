@@ -24,7 +24,7 @@ _Static_assert(sizeof(enum cudaMemAccessFlags) == sizeof(CUmemAccess_flags), "fl
 
 /* ---- Life of a pool --------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps)
+cudaError_t runtime_cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps)
 {
 	CUresult result = cn_runtime_start();
 
@@ -46,22 +46,22 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
 	return cn_runtime_result(result ? result : cuMemPoolTrimTo(memPool, minBytesToKeep));
 }
 
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+cudaError_t runtime_cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuMemPoolGetAttribute(memPool, (CUmemPool_attribute)attr, value));
 }
 
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
+cudaError_t runtime_cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuMemPoolSetAttribute(memPool, (CUmemPool_attribute)attr, value));
 }
 
-cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
-				 struct cudaMemLocation *location)
+cudaError_t runtime_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
+					 struct cudaMemLocation *location)
 {
 	CUresult result = cn_runtime_start();
 
@@ -71,7 +71,7 @@ cudaError_t cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t m
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count)
+cudaError_t runtime_cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count)
 {
 	CUresult result = cn_runtime_start();
 
@@ -84,8 +84,8 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct cudaMemAcce
 
 _Static_assert(sizeof(struct cudaMemPoolPtrExportData) == sizeof(CUmemPoolPtrExportData), "data of one size");
 
-cudaError_t cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPool_t memPool,
-					       enum cudaMemAllocationHandleType handleType, unsigned int flags)
+cudaError_t runtime_cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPool_t memPool,
+						       enum cudaMemAllocationHandleType handleType, unsigned int flags)
 {
 	CUresult result = cn_runtime_start();
 
@@ -95,8 +95,9 @@ cudaError_t cudaMemPoolExportToShareableHandle(void *shareableHandle, cudaMemPoo
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *shareableHandle,
-						 enum cudaMemAllocationHandleType handleType, unsigned int flags)
+cudaError_t runtime_cudaMemPoolImportFromShareableHandle(cudaMemPool_t *memPool, void *shareableHandle,
+							 enum cudaMemAllocationHandleType handleType,
+							 unsigned int flags)
 {
 	CUresult result = cn_runtime_start();
 
@@ -176,14 +177,14 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
 
 /* ---- The pools of devices and locations ------------------------------------------------------------------------- */
 
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int device)
+cudaError_t runtime_cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int device)
 {
 	CUresult result = cn_runtime_start();
 
 	return cn_runtime_result(result ? result : cuDeviceGetDefaultMemPool(memPool, device));
 }
 
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device)
+cudaError_t runtime_cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device)
 {
 	CUresult result = cn_runtime_start();
 
@@ -197,8 +198,8 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool)
 	return cn_runtime_result(result ? result : cuDeviceSetMemPool(device, memPool));
 }
 
-cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
-				     enum cudaMemAllocationType type)
+cudaError_t runtime_cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
+					     enum cudaMemAllocationType type)
 {
 	CUresult result = cn_runtime_start();
 
@@ -207,7 +208,8 @@ cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocat
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMemGetMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location, enum cudaMemAllocationType type)
+cudaError_t runtime_cudaMemGetMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,
+				      enum cudaMemAllocationType type)
 {
 	CUresult result = cn_runtime_start();
 
@@ -216,7 +218,8 @@ cudaError_t cudaMemGetMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *lo
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type, cudaMemPool_t memPool)
+cudaError_t runtime_cudaMemSetMemPool(struct cudaMemLocation *location, enum cudaMemAllocationType type,
+				      cudaMemPool_t memPool)
 {
 	CUresult result = cn_runtime_start();
 

@@ -190,7 +190,7 @@ CUresult cn_runtime_read_properties(int device, struct cudaDeviceProp *ret_prope
 	return CUDA_SUCCESS;
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
+cudaError_t runtime_cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
 	const struct cudaDeviceProp *found;
 	CUresult result = cn_runtime_properties(device, &found);
@@ -222,7 +222,7 @@ static int score(const struct cudaDeviceProp *device, const struct cudaDevicePro
 	return points;
 }
 
-cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *prop)
+cudaError_t runtime_cudaChooseDevice(int *device, const struct cudaDeviceProp *prop)
 {
 	const struct cudaDeviceProp *found;
 	int best_score = -1;

@@ -8,19 +8,19 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-cudaError_t cudaStreamCreate(cudaStream_t *pStream)
+cudaError_t runtime_cudaStreamCreate(cudaStream_t *pStream)
 {
-	return cudaStreamCreateWithFlags(pStream, cudaStreamDefault);
+	return runtime_cudaStreamCreateWithFlags(pStream, cudaStreamDefault);
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
+cudaError_t runtime_cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
 {
 	CUresult result = cn_runtime_context();
 
 	return cn_runtime_result(result ? result : cuStreamCreate(pStream, flags));
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
+cudaError_t runtime_cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
 {
 	CUresult result = cn_runtime_context();
 
@@ -94,28 +94,28 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 
 /* ---- Properties ------------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
+cudaError_t runtime_cudaStreamGetDevice(cudaStream_t hStream, int *device)
 {
 	CUresult result = cn_runtime_context();
 
 	return cn_runtime_result(result ? result : cuStreamGetDevice(hStream, device));
 }
 
-cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
+cudaError_t runtime_cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
 {
 	CUresult result = cn_runtime_context();
 
 	return cn_runtime_result(result ? result : cuStreamGetFlags(hStream, flags));
 }
 
-cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
+cudaError_t runtime_cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
 {
 	CUresult result = cn_runtime_context();
 
 	return cn_runtime_result(result ? result : cuStreamGetId(hStream, streamId));
 }
 
-cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority)
+cudaError_t runtime_cudaStreamGetPriority(cudaStream_t hStream, int *priority)
 {
 	CUresult result = cn_runtime_context();
 
@@ -124,7 +124,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority)
 
 /* ---- Capture ---------------------------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
+cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus)
 {
 	CUresult result = cn_runtime_context();
 	CUstreamCaptureStatus status;
@@ -138,10 +138,10 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
 	return cn_runtime_result(result);
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
-				     unsigned long long *id_out, cudaGraph_t *graph_out,
-				     const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData **edgeData_out,
-				     size_t *numDependencies_out)
+cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
+					     unsigned long long *id_out, cudaGraph_t *graph_out,
+					     const cudaGraphNode_t **dependencies_out,
+					     const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out)
 {
 	CUresult result = cn_runtime_context();
 	CUstreamCaptureStatus status;
@@ -165,7 +165,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
 	return cudaSuccess;
 }
 
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
+cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
 {
 	CUresult result = cn_runtime_context();
 	CUstreamCaptureMode exchanged;

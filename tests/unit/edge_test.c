@@ -20,8 +20,6 @@ enum { BYTES = 16384, PAGE = 4096, MIB = 1 << 20 };
 extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
 extern __typeof__(cuMemcpy3DAsync) cuMemcpy3DAsync_v2_ptsz;
 extern __typeof__(cuStreamBatchMemOp) cuStreamBatchMemOp_v2_ptsz;
-extern __typeof__(cudaMemcpy3D) cudaMemcpy3D_ptds;
-extern __typeof__(cudaMemcpy3DAsync) cudaMemcpy3DAsync_ptsz;
 
 static CUstream stream;
 

@@ -2,7 +2,10 @@
 /*
  * What the files of the driver layer know of each other.
  *
- * Every cu* function begins with cn_enter() or cn_enter_context(), checks each argument once, finds the objects behind
+ * What a program calls cuX is a jump to a function that is called host_cuX, own_cuX or gpu_cuX (src/api.list); their
+ * prototypes, made from CUDA's, are in driver_prototypes.h. Code of this layer calls these, and never cuX itself.
+ *
+ * Every one of them begins with cn_enter() or cn_enter_context(), checks each argument once, finds the objects behind
  * the handles, and calls down. Records of contexts, streams and events live in handle tables (base/table.h): they are
  * never freed, but used again. While a call is under way another thread may destroy what it has found, and a third
  * create something that gets the record. So a handle is looked up once, and with the record goes what tells its owners
@@ -22,6 +25,8 @@
 #include "base/error.h"
 #include "base/table.h"
 #include "device/device.h"
+
+#include "driver_prototypes.h"
 
 #define CN_EXPORT __attribute__((visibility("default")))
 

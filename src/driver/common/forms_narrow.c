@@ -7,37 +7,10 @@
  */
 #include "driver/common/driver.h"
 
-#undef cuDeviceTotalMem
-#undef cuMemAlloc
-#undef cuMemAllocHost
-#undef cuMemAllocPitch
-#undef cuMemFree
-#undef cuMemGetAddressRange
-#undef cuMemGetInfo
-#undef cuMemHostGetDevicePointer
-#undef cuMemcpy2D
-#undef cuMemcpy2DAsync
-#undef cuMemcpy2DUnaligned
-#undef cuMemcpy3D
-#undef cuMemcpy3DAsync
-#undef cuMemcpyDtoD
-#undef cuMemcpyDtoDAsync
-#undef cuMemcpyDtoH
-#undef cuMemcpyDtoHAsync
-#undef cuMemcpyHtoD
-#undef cuMemcpyHtoDAsync
-#undef cuMemsetD16
-#undef cuMemsetD2D16
-#undef cuMemsetD2D32
-#undef cuMemsetD2D8
-#undef cuMemsetD32
-#undef cuMemsetD8
-#undef cuModuleGetGlobal
-
 /* No header declares these. */
-#define FORM(symbol, parameters)              \
-	CN_EXPORT CUresult symbol parameters; \
-	CN_EXPORT CUresult symbol parameters
+#define FORM(function, parameters)              \
+	CN_EXPORT CUresult function parameters; \
+	CN_EXPORT CUresult function parameters
 
 static CUresult refuse(void)
 {
@@ -60,35 +33,35 @@ static CUresult refuse_pair(unsigned int *one, unsigned int *other)
 	return refuse();
 }
 
-FORM(cuDeviceTotalMem, (unsigned int *ret_bytes, CUdevice ordinal))
+FORM(host_cuDeviceTotalMem, (unsigned int *ret_bytes, CUdevice ordinal))
 {
 	size_t bytes = 0;
-	CUresult result = cuDeviceTotalMem_v2(ret_bytes ? &bytes : NULL, ordinal);
+	CUresult result = host_cuDeviceTotalMem_v2(ret_bytes ? &bytes : NULL, ordinal);
 
 	if (!result && ret_bytes)
 		*ret_bytes = bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)bytes;
 	return result;
 }
 
-FORM(cuMemGetInfo, (unsigned int *free_bytes, unsigned int *total_bytes))
+FORM(host_cuMemGetInfo, (unsigned int *free_bytes, unsigned int *total_bytes))
 {
 	return refuse_pair(free_bytes, total_bytes);
 }
 
-FORM(cuMemAlloc, (unsigned int *pointer, unsigned int bytes))
+FORM(host_cuMemAlloc, (unsigned int *pointer, unsigned int bytes))
 {
 	(void)bytes;
 	return refuse_pair(pointer, NULL);
 }
 
-FORM(cuMemAllocPitch,
+FORM(host_cuMemAllocPitch,
      (unsigned int *pointer, unsigned int *pitch, unsigned int width, unsigned int rows, unsigned int element_bytes))
 {
 	(void)width, (void)rows, (void)element_bytes;
 	return refuse_pair(pointer, pitch);
 }
 
-FORM(cuMemFree, (unsigned int pointer))
+FORM(host_cuMemFree, (unsigned int pointer))
 {
 	CUresult result = refuse();
 
@@ -98,13 +71,13 @@ FORM(cuMemFree, (unsigned int pointer))
 	return result;
 }
 
-FORM(cuMemGetAddressRange, (unsigned int *base, unsigned int *bytes, unsigned int pointer))
+FORM(host_cuMemGetAddressRange, (unsigned int *base, unsigned int *bytes, unsigned int pointer))
 {
 	(void)pointer;
 	return refuse_pair(base, bytes);
 }
 
-FORM(cuMemAllocHost, (void **pointer, unsigned int bytes))
+FORM(host_cuMemAllocHost, (void **pointer, unsigned int bytes))
 {
 	(void)bytes;
 	if (pointer)
@@ -112,13 +85,13 @@ FORM(cuMemAllocHost, (void **pointer, unsigned int bytes))
 	return refuse();
 }
 
-FORM(cuMemHostGetDevicePointer, (unsigned int *ret_pointer, void *pointer, unsigned int flags))
+FORM(host_cuMemHostGetDevicePointer, (unsigned int *ret_pointer, void *pointer, unsigned int flags))
 {
 	(void)pointer, (void)flags;
 	return refuse_pair(ret_pointer, NULL);
 }
 
-FORM(cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodule module, const char *name))
+FORM(host_cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodule module, const char *name))
 {
 	(void)module, (void)name;
 	return refuse_pair(pointer, bytes);
@@ -131,20 +104,20 @@ FORM(cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodule mo
 		return refuse(); \
 	}
 
-NARROW(cuMemcpyHtoD)
-NARROW(cuMemcpyDtoH)
-NARROW(cuMemcpyDtoD)
-NARROW(cuMemcpyHtoDAsync)
-NARROW(cuMemcpyDtoHAsync)
-NARROW(cuMemcpyDtoDAsync)
-NARROW(cuMemcpy2D)
-NARROW(cuMemcpy2DUnaligned)
-NARROW(cuMemcpy2DAsync)
-NARROW(cuMemcpy3D)
-NARROW(cuMemcpy3DAsync)
-NARROW(cuMemsetD8)
-NARROW(cuMemsetD16)
-NARROW(cuMemsetD32)
-NARROW(cuMemsetD2D8)
-NARROW(cuMemsetD2D16)
-NARROW(cuMemsetD2D32)
+NARROW(host_cuMemcpyHtoD)
+NARROW(host_cuMemcpyDtoH)
+NARROW(host_cuMemcpyDtoD)
+NARROW(host_cuMemcpyHtoDAsync)
+NARROW(host_cuMemcpyDtoHAsync)
+NARROW(host_cuMemcpyDtoDAsync)
+NARROW(host_cuMemcpy2D)
+NARROW(host_cuMemcpy2DUnaligned)
+NARROW(host_cuMemcpy2DAsync)
+NARROW(host_cuMemcpy3D)
+NARROW(host_cuMemcpy3DAsync)
+NARROW(host_cuMemsetD8)
+NARROW(host_cuMemsetD16)
+NARROW(host_cuMemsetD32)
+NARROW(host_cuMemsetD2D8)
+NARROW(host_cuMemsetD2D16)
+NARROW(host_cuMemsetD2D32)

@@ -148,7 +148,7 @@ static inline CUresult in_stream(CUresult result, const struct cn_place *place)
 	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
 }
 
-CN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+CN_EXPORT CUresult own_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
@@ -162,7 +162,7 @@ CN_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstr
 	return in_stream(result, &place);
 }
 
-CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
 	struct cn_cuda_place place;
 
@@ -174,7 +174,8 @@ CUresult cn_gpu_alloc_async(CUdeviceptr *ret_pointer, size_t bytes, CUstream han
 	return result ? result : allocate_current(ret_pointer, bytes, place.device, place.queue, place.owner);
 }
 
-CN_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+CN_EXPORT CUresult own_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
+					       CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
@@ -241,7 +242,7 @@ static CUresult explain(uint64_t address)
 			address);
 }
 
-CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+CN_EXPORT CUresult own_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
 	struct cn_memory memory;
 	struct cn_place place;
@@ -261,7 +262,7 @@ CN_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
 }
 
-CUresult cn_gpu_free_async(CUdeviceptr pointer, CUstream handle)
+CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
 	struct cn_cuda_place place = {0};
 

@@ -97,32 +97,32 @@ static CUresult add(add_callback *driver, CUstream seen, CUstream stream, CUstre
 	return result;
 }
 
-static CUresult gpu_launch_host_func(CUstream stream, CUhostFn function, void *data)
+static CUresult gpu_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
 	return launch(CALL(cuLaunchHostFunc), stream, stream, function, data);
 }
 
-static CUresult gpu_launch_host_func_ptsz(CUstream stream, CUhostFn function, void *data)
+static CUresult gpu_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data)
 {
 	return launch(CALL_AS(cuLaunchHostFunc_ptsz, launch_host_function *), cn_gpu_own_stream(stream), stream,
 		      function, data);
 }
 
-static CUresult gpu_stream_add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+static CUresult gpu_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	return add(CALL(cuStreamAddCallback), stream, stream, callback, data, flags);
 }
 
-static CUresult gpu_stream_add_callback_ptsz(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+static CUresult gpu_cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	return add(CALL_AS(cuStreamAddCallback_ptsz, add_callback *), cn_gpu_own_stream(stream), stream, callback, data,
 		   flags);
 }
 
 const struct cn_gpu_call cn_gpu_callback_calls[] = {
-	SEEN("cuLaunchHostFunc", gpu_launch_host_func, cuLaunchHostFunc),
-	SEEN("cuLaunchHostFunc_ptsz", gpu_launch_host_func_ptsz, cuLaunchHostFunc_ptsz),
-	SEEN("cuStreamAddCallback", gpu_stream_add_callback, cuStreamAddCallback),
-	SEEN("cuStreamAddCallback_ptsz", gpu_stream_add_callback_ptsz, cuStreamAddCallback_ptsz),
+	SEEN("cuLaunchHostFunc", gpu_cuLaunchHostFunc, cuLaunchHostFunc),
+	SEEN("cuLaunchHostFunc_ptsz", gpu_cuLaunchHostFunc_ptsz, cuLaunchHostFunc_ptsz),
+	SEEN("cuStreamAddCallback", gpu_cuStreamAddCallback, cuStreamAddCallback),
+	SEEN("cuStreamAddCallback_ptsz", gpu_cuStreamAddCallback_ptsz, cuStreamAddCallback_ptsz),
 	END_OF_CALLS,
 };

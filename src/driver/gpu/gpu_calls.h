@@ -74,7 +74,7 @@ CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream st
 CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream);
 
 /* gpu_stream.c: cuStreamCreate(), as a program calls it. */
-CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags);
+CUresult gpu_cuStreamCreate(CUstream *ret_stream, unsigned int flags);
 
 /*
  * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that

@@ -146,7 +146,7 @@ static CUresult began(struct capture *capture, CUstream origin, CUresult result)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_begin_capture(CUstream stream)
+static CUresult gpu_cuStreamBeginCapture(CUstream stream)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
@@ -154,12 +154,12 @@ static CUresult gpu_begin_capture(CUstream stream)
 	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture, begin_v1)(stream));
 }
 
-static CUresult gpu_begin_capture_ptsz(CUstream stream)
+static CUresult gpu_cuStreamBeginCapture_ptsz(CUstream stream)
 {
-	return gpu_begin_capture(cn_gpu_own_stream(stream));
+	return gpu_cuStreamBeginCapture(cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_begin_capture_v2(CUstream stream, CUstreamCaptureMode mode)
+static CUresult gpu_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
@@ -167,13 +167,13 @@ static CUresult gpu_begin_capture_v2(CUstream stream, CUstreamCaptureMode mode)
 	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture_v2, begin_v2)(stream, mode));
 }
 
-static CUresult gpu_begin_capture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+static CUresult gpu_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
-	return gpu_begin_capture_v2(cn_gpu_own_stream(stream), mode);
+	return gpu_cuStreamBeginCapture_v2(cn_gpu_own_stream(stream), mode);
 }
 
-static CUresult gpu_begin_capture_to_graph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-					   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+static CUresult gpu_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+						const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
@@ -184,14 +184,15 @@ static CUresult gpu_begin_capture_to_graph(CUstream stream, CUgraph graph, const
 	return began(capture, stream, result);
 }
 
-static CUresult gpu_begin_capture_to_graph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-						const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+static CUresult gpu_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+						     const CUgraphEdgeData *edges, size_t count,
+						     CUstreamCaptureMode mode)
 {
-	return gpu_begin_capture_to_graph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
+	return gpu_cuStreamBeginCaptureToGraph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
 }
 
 /* Not every call ends a capture, and one that was spoilt ends with an error: only the driver knows. */
-static CUresult gpu_end_capture(CUstream stream, CUgraph *ret_graph)
+static CUresult gpu_cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 {
 	bool was = cn_gpu_is_watched() && cn_cuda_is_capturing(stream);
 	uint64_t last = was ? cn_gpu_last_capture() : 0;
@@ -206,24 +207,25 @@ static CUresult gpu_end_capture(CUstream stream, CUgraph *ret_graph)
 	return result;
 }
 
-static CUresult gpu_end_capture_ptsz(CUstream stream, CUgraph *ret_graph)
+static CUresult gpu_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 {
-	return gpu_end_capture(cn_gpu_own_stream(stream), ret_graph);
+	return gpu_cuStreamEndCapture(cn_gpu_own_stream(stream), ret_graph);
 }
 
 /* ---- The table of calls ---- */
 
 const struct cn_gpu_call cn_gpu_capture_calls[] = {
-	SEEN_SINCE("cuStreamBeginCapture", gpu_begin_capture, cuStreamBeginCapture, "cuStreamBeginCapture", 10000),
-	TWIN_SINCE("cuStreamBeginCapture_ptsz", gpu_begin_capture_ptsz, "cuStreamBeginCapture", 10000),
-	SEEN_SINCE("cuStreamBeginCapture_v2", gpu_begin_capture_v2, cuStreamBeginCapture_v2, "cuStreamBeginCapture",
-		   10010),
-	TWIN_SINCE("cuStreamBeginCapture_v2_ptsz", gpu_begin_capture_v2_ptsz, "cuStreamBeginCapture", 10010),
-	SEEN_SINCE("cuStreamBeginCaptureToGraph", gpu_begin_capture_to_graph, cuStreamBeginCaptureToGraph,
+	SEEN_SINCE("cuStreamBeginCapture", gpu_cuStreamBeginCapture, cuStreamBeginCapture, "cuStreamBeginCapture",
+		   10000),
+	TWIN_SINCE("cuStreamBeginCapture_ptsz", gpu_cuStreamBeginCapture_ptsz, "cuStreamBeginCapture", 10000),
+	SEEN_SINCE("cuStreamBeginCapture_v2", gpu_cuStreamBeginCapture_v2, cuStreamBeginCapture_v2,
+		   "cuStreamBeginCapture", 10010),
+	TWIN_SINCE("cuStreamBeginCapture_v2_ptsz", gpu_cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010),
+	SEEN_SINCE("cuStreamBeginCaptureToGraph", gpu_cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,
 		   "cuStreamBeginCaptureToGraph", 12030),
-	TWIN_SINCE("cuStreamBeginCaptureToGraph_ptsz", gpu_begin_capture_to_graph_ptsz, "cuStreamBeginCaptureToGraph",
-		   12030),
-	SEEN_SINCE("cuStreamEndCapture", gpu_end_capture, cuStreamEndCapture, "cuStreamEndCapture", 10000),
-	TWIN_SINCE("cuStreamEndCapture_ptsz", gpu_end_capture_ptsz, "cuStreamEndCapture", 10000),
+	TWIN_SINCE("cuStreamBeginCaptureToGraph_ptsz", gpu_cuStreamBeginCaptureToGraph_ptsz,
+		   "cuStreamBeginCaptureToGraph", 12030),
+	SEEN_SINCE("cuStreamEndCapture", gpu_cuStreamEndCapture, cuStreamEndCapture, "cuStreamEndCapture", 10000),
+	TWIN_SINCE("cuStreamEndCapture_ptsz", gpu_cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000),
 	END_OF_CALLS,
 };

@@ -270,7 +270,7 @@ DRIVER(cuEventDestroy);
 DRIVER(cuEventDestroy_v1);
 DRIVER(cuIpcOpenEventHandle);
 
-static CUresult gpu_event_create(CUevent *ret_event, unsigned int flags)
+static CUresult gpu_cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
 	CUresult result = CALL(cuEventCreate)(ret_event, flags);
 
@@ -282,7 +282,7 @@ static CUresult gpu_event_create(CUevent *ret_event, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_ipc_open_event_handle(CUevent *ret_event, CUipcEventHandle handle)
+static CUresult gpu_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 {
 	CUresult result = CALL(cuIpcOpenEventHandle)(ret_event, handle);
 
@@ -292,13 +292,13 @@ static CUresult gpu_ipc_open_event_handle(CUevent *ret_event, CUipcEventHandle h
 }
 
 /* Before the driver's: after it, the handle may be another event's. */
-static CUresult gpu_event_destroy(CUevent event)
+static CUresult gpu_cuEventDestroy_v2(CUevent event)
 {
 	forget(event);
 	return CALL(cuEventDestroy)(event);
 }
 
-static CUresult gpu_event_destroy_v1(CUevent event)
+static CUresult gpu_cuEventDestroy(CUevent event)
 {
 	forget(event);
 	return CALL_AS(cuEventDestroy_v1, __typeof__(&cuEventDestroy))(event);
@@ -336,17 +336,17 @@ static inline CUresult record(CUevent event, CUstream stream, unsigned int flags
 	return result;
 }
 
-static CUresult gpu_event_record(CUevent event, CUstream stream)
+static CUresult gpu_cuEventRecord(CUevent event, CUstream stream)
 {
 	return cn_gpu_has_pools() ? record(event, stream, 0, false) : CALL(cuEventRecord)(event, stream);
 }
 
-static CUresult gpu_event_record_ptsz(CUevent event, CUstream stream)
+static CUresult gpu_cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
-	return gpu_event_record(event, cn_gpu_own_stream(stream));
+	return gpu_cuEventRecord(event, cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_event_record_with_flags(CUevent event, CUstream stream, unsigned int flags)
+static CUresult gpu_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
 	if (flags & CU_EVENT_RECORD_EXTERNAL) /* a graph will record it whenever it is launched */
 		lose(event, false);
@@ -354,9 +354,9 @@ static CUresult gpu_event_record_with_flags(CUevent event, CUstream stream, unsi
 				  : CALL(cuEventRecordWithFlags)(event, stream, flags);
 }
 
-static CUresult gpu_event_record_with_flags_ptsz(CUevent event, CUstream stream, unsigned int flags)
+static CUresult gpu_cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
 {
-	return gpu_event_record_with_flags(event, cn_gpu_own_stream(stream), flags);
+	return gpu_cuEventRecordWithFlags(event, cn_gpu_own_stream(stream), flags);
 }
 
 /* A context of either kind: its event covers many streams. */
@@ -370,12 +370,12 @@ static CUresult record_context(context_record driver, void *context, CUevent eve
 	return driver(context, event);
 }
 
-static CUresult gpu_ctx_record_event(void *context, CUevent event)
+static CUresult gpu_cuCtxRecordEvent(void *context, CUevent event)
 {
 	return record_context(CALL_AS(cuCtxRecordEvent, context_record), context, event);
 }
 
-static CUresult gpu_green_ctx_record_event(void *context, CUevent event)
+static CUresult gpu_cuGreenCtxRecordEvent(void *context, CUevent event)
 {
 	return record_context(CALL_AS(cuGreenCtxRecordEvent, context_record), context, event);
 }
@@ -395,7 +395,7 @@ static unsigned events_of(const CUlaunchConfig *config, CUevent ret_events[LAUNC
 	return count;
 }
 
-static CUresult gpu_launch_kernel_ex(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+static CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	CUevent events[LAUNCH_EVENTS_MAX];
 	unsigned count = 0;
@@ -407,14 +407,14 @@ static CUresult gpu_launch_kernel_ex(const CUlaunchConfig *config, CUfunction fu
 	return CALL(cuLaunchKernelEx)(config, function, params, extra);
 }
 
-static CUresult gpu_launch_kernel_ex_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
+static CUresult gpu_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
 					  void **extra)
 {
 	if (!config)
-		return gpu_launch_kernel_ex(NULL, function, params, extra);
+		return gpu_cuLaunchKernelEx(NULL, function, params, extra);
 	CUlaunchConfig copy = *config;
 	copy.hStream = cn_gpu_own_stream(config->hStream);
-	return gpu_launch_kernel_ex(&copy, function, params, extra);
+	return gpu_cuLaunchKernelEx(&copy, function, params, extra);
 }
 
 /* ---- Graphs that record events, whenever they are launched ---- */
@@ -451,46 +451,46 @@ typedef CUresult (*add_node_v2)(CUgraphNode *ret_node, CUgraph graph, const CUgr
 typedef CUresult (*set_node)(CUgraphNode node, struct node_params *params);
 typedef CUresult (*set_exec_node)(void *exec, CUgraphNode node, struct node_params *params);
 
-static CUresult gpu_graph_add_event_record_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
-						size_t count, CUevent event)
+static CUresult gpu_cuGraphAddEventRecordNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+					      size_t count, CUevent event)
 {
 	lose(event, false);
 	return CALL_AS(cuGraphAddEventRecordNode, add_record_node)(ret_node, graph, nodes, count, event);
 }
 
-static CUresult gpu_graph_event_record_node_set_event(CUgraphNode node, CUevent event)
+static CUresult gpu_cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
 {
 	lose(event, false);
 	return CALL_AS(cuGraphEventRecordNodeSetEvent, set_node_event)(node, event);
 }
 
-static CUresult gpu_graph_exec_event_record_node_set_event(void *exec, CUgraphNode node, CUevent event)
+static CUresult gpu_cuGraphExecEventRecordNodeSetEvent(void *exec, CUgraphNode node, CUevent event)
 {
 	lose(event, false);
 	return CALL_AS(cuGraphExecEventRecordNodeSetEvent, set_exec_node_event)(exec, node, event);
 }
 
-static CUresult gpu_graph_add_node(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+static CUresult gpu_cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
 				   struct node_params *params)
 {
 	lose_node(params);
 	return CALL_AS(cuGraphAddNode, add_node)(ret_node, graph, nodes, count, params);
 }
 
-static CUresult gpu_graph_add_node_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+static CUresult gpu_cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
 				      const CUgraphEdgeData *edges, size_t count, struct node_params *params)
 {
 	lose_node(params);
 	return CALL_AS(cuGraphAddNode_v2, add_node_v2)(ret_node, graph, nodes, edges, count, params);
 }
 
-static CUresult gpu_graph_node_set_params(CUgraphNode node, struct node_params *params)
+static CUresult gpu_cuGraphNodeSetParams(CUgraphNode node, struct node_params *params)
 {
 	lose_node(params);
 	return CALL_AS(cuGraphNodeSetParams, set_node)(node, params);
 }
 
-static CUresult gpu_graph_exec_node_set_params(void *exec, CUgraphNode node, struct node_params *params)
+static CUresult gpu_cuGraphExecNodeSetParams(void *exec, CUgraphNode node, struct node_params *params)
 {
 	lose_node(params);
 	return CALL_AS(cuGraphExecNodeSetParams, set_exec_node)(exec, node, params);
@@ -502,7 +502,7 @@ DRIVER(cuStreamWaitEvent);
 DRIVER(cuEventQuery);
 DRIVER(cuEventSynchronize);
 
-static CUresult gpu_stream_wait_event(CUstream stream, CUevent event, unsigned int flags)
+static CUresult gpu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
@@ -521,12 +521,12 @@ static CUresult gpu_stream_wait_event(CUstream stream, CUevent event, unsigned i
 	return result;
 }
 
-static CUresult gpu_stream_wait_event_ptsz(CUstream stream, CUevent event, unsigned int flags)
+static CUresult gpu_cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
 {
-	return gpu_stream_wait_event(cn_gpu_own_stream(stream), event, flags);
+	return gpu_cuStreamWaitEvent(cn_gpu_own_stream(stream), event, flags);
 }
 
-static CUresult gpu_event_query(CUevent event)
+static CUresult gpu_cuEventQuery(CUevent event)
 {
 	if (!cn_gpu_has_pools())
 		return CALL(cuEventQuery)(event);
@@ -537,7 +537,7 @@ static CUresult gpu_event_query(CUevent event)
 	return result;
 }
 
-static CUresult gpu_event_synchronize(CUevent event)
+static CUresult gpu_cuEventSynchronize(CUevent event)
 {
 	if (!cn_gpu_has_pools())
 		return CALL(cuEventSynchronize)(event);
@@ -551,34 +551,34 @@ static CUresult gpu_event_synchronize(CUevent event)
 /* ---- The table of calls ---- */
 
 const struct cn_gpu_call cn_gpu_event_calls[] = {
-	SEEN("cuEventCreate", gpu_event_create, cuEventCreate),
-	SEEN("cuEventDestroy_v2", gpu_event_destroy, cuEventDestroy),
-	SEEN("cuIpcOpenEventHandle", gpu_ipc_open_event_handle, cuIpcOpenEventHandle),
-	SEEN("cuEventRecord", gpu_event_record, cuEventRecord),
-	TWIN("cuEventRecord_ptsz", gpu_event_record_ptsz),
-	SEEN("cuEventRecordWithFlags", gpu_event_record_with_flags, cuEventRecordWithFlags),
-	TWIN("cuEventRecordWithFlags_ptsz", gpu_event_record_with_flags_ptsz),
-	SEEN("cuEventQuery", gpu_event_query, cuEventQuery),
-	SEEN("cuEventSynchronize", gpu_event_synchronize, cuEventSynchronize),
-	SEEN("cuStreamWaitEvent", gpu_stream_wait_event, cuStreamWaitEvent),
-	TWIN("cuStreamWaitEvent_ptsz", gpu_stream_wait_event_ptsz),
-	SEEN("cuLaunchKernelEx", gpu_launch_kernel_ex, cuLaunchKernelEx),
-	TWIN("cuLaunchKernelEx_ptsz", gpu_launch_kernel_ex_ptsz),
-	SEEN_SINCE("cuEventDestroy", gpu_event_destroy_v1, cuEventDestroy_v1, "cuEventDestroy", 2000),
-	SEEN("cuCtxRecordEvent", gpu_ctx_record_event, cuCtxRecordEvent),
-	SEEN_SINCE("cuGreenCtxRecordEvent", gpu_green_ctx_record_event, cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent",
+	SEEN("cuEventCreate", gpu_cuEventCreate, cuEventCreate),
+	SEEN("cuEventDestroy_v2", gpu_cuEventDestroy_v2, cuEventDestroy),
+	SEEN("cuIpcOpenEventHandle", gpu_cuIpcOpenEventHandle, cuIpcOpenEventHandle),
+	SEEN("cuEventRecord", gpu_cuEventRecord, cuEventRecord),
+	TWIN("cuEventRecord_ptsz", gpu_cuEventRecord_ptsz),
+	SEEN("cuEventRecordWithFlags", gpu_cuEventRecordWithFlags, cuEventRecordWithFlags),
+	TWIN("cuEventRecordWithFlags_ptsz", gpu_cuEventRecordWithFlags_ptsz),
+	SEEN("cuEventQuery", gpu_cuEventQuery, cuEventQuery),
+	SEEN("cuEventSynchronize", gpu_cuEventSynchronize, cuEventSynchronize),
+	SEEN("cuStreamWaitEvent", gpu_cuStreamWaitEvent, cuStreamWaitEvent),
+	TWIN("cuStreamWaitEvent_ptsz", gpu_cuStreamWaitEvent_ptsz),
+	SEEN("cuLaunchKernelEx", gpu_cuLaunchKernelEx, cuLaunchKernelEx),
+	TWIN("cuLaunchKernelEx_ptsz", gpu_cuLaunchKernelEx_ptsz),
+	SEEN_SINCE("cuEventDestroy", gpu_cuEventDestroy, cuEventDestroy_v1, "cuEventDestroy", 2000),
+	SEEN("cuCtxRecordEvent", gpu_cuCtxRecordEvent, cuCtxRecordEvent),
+	SEEN_SINCE("cuGreenCtxRecordEvent", gpu_cuGreenCtxRecordEvent, cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent",
 		   12040),
-	SEEN_SINCE("cuGraphAddEventRecordNode", gpu_graph_add_event_record_node, cuGraphAddEventRecordNode,
+	SEEN_SINCE("cuGraphAddEventRecordNode", gpu_cuGraphAddEventRecordNode, cuGraphAddEventRecordNode,
 		   "cuGraphAddEventRecordNode", 11010),
-	SEEN_SINCE("cuGraphEventRecordNodeSetEvent", gpu_graph_event_record_node_set_event,
-		   cuGraphEventRecordNodeSetEvent, "cuGraphEventRecordNodeSetEvent", 11010),
-	SEEN_SINCE("cuGraphExecEventRecordNodeSetEvent", gpu_graph_exec_event_record_node_set_event,
+	SEEN_SINCE("cuGraphEventRecordNodeSetEvent", gpu_cuGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent,
+		   "cuGraphEventRecordNodeSetEvent", 11010),
+	SEEN_SINCE("cuGraphExecEventRecordNodeSetEvent", gpu_cuGraphExecEventRecordNodeSetEvent,
 		   cuGraphExecEventRecordNodeSetEvent, "cuGraphExecEventRecordNodeSetEvent", 11010),
-	SEEN_SINCE("cuGraphAddNode", gpu_graph_add_node, cuGraphAddNode, "cuGraphAddNode", 12020),
-	SEEN_SINCE("cuGraphAddNode_v2", gpu_graph_add_node_v2, cuGraphAddNode_v2, "cuGraphAddNode", 12030),
-	SEEN_SINCE("cuGraphNodeSetParams", gpu_graph_node_set_params, cuGraphNodeSetParams, "cuGraphNodeSetParams",
+	SEEN_SINCE("cuGraphAddNode", gpu_cuGraphAddNode, cuGraphAddNode, "cuGraphAddNode", 12020),
+	SEEN_SINCE("cuGraphAddNode_v2", gpu_cuGraphAddNode_v2, cuGraphAddNode_v2, "cuGraphAddNode", 12030),
+	SEEN_SINCE("cuGraphNodeSetParams", gpu_cuGraphNodeSetParams, cuGraphNodeSetParams, "cuGraphNodeSetParams",
 		   12020),
-	SEEN_SINCE("cuGraphExecNodeSetParams", gpu_graph_exec_node_set_params, cuGraphExecNodeSetParams,
+	SEEN_SINCE("cuGraphExecNodeSetParams", gpu_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
 		   "cuGraphExecNodeSetParams", 12020),
 	END_OF_CALLS,
 };

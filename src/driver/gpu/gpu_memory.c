@@ -85,7 +85,7 @@ static CUresult make_late_locked(CUcontext context, struct late_stream *entry, s
 	if (!entry)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
 	/* By the call that programs make: an older stream with this handle is forgotten. */
-	CUresult result = cn_gpu_stream_create(&handle, CU_STREAM_NON_BLOCKING);
+	CUresult result = gpu_cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING);
 	if (!result)
 		result = cn_cuda_find(handle, ret_place);
 	if (result && fresh)
@@ -148,7 +148,7 @@ CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
 	return result;
 }
 
-static CUresult gpu_mem_free(CUdeviceptr pointer)
+static CUresult gpu_cuMemFree_v2(CUdeviceptr pointer)
 {
 	return cn_gpu_is_ours(pointer) ? cn_mempool_free_now(pointer) : CALL(cuMemFree)(pointer);
 }
@@ -167,23 +167,23 @@ static bool is_the_drivers(CUpointer_attribute attribute)
 	}
 }
 
-static CUresult gpu_pointer_get_attribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
+static CUresult gpu_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_mempool_find_memory(pointer, &memory)))
 		return CALL(cuPointerGetAttribute)(ret_data, attribute, pointer);
-	return cuPointerGetAttribute(ret_data, attribute, pointer);
+	return own_cuPointerGetAttribute(ret_data, attribute, pointer);
 }
 
-static CUresult gpu_pointer_get_attributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
+static CUresult gpu_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
 					   CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer))
 		return CALL(cuPointerGetAttributes)(count, attributes, ret_data, pointer);
-	CUresult result = cuPointerGetAttributes(count, attributes, ret_data, pointer);
+	CUresult result = own_cuPointerGetAttributes(count, attributes, ret_data, pointer);
 	if (result || !cn_mempool_find_memory(pointer, &memory))
 		return result;
 	for (unsigned int i = 0; i < count && !result; i++)
@@ -192,13 +192,13 @@ static CUresult gpu_pointer_get_attributes(unsigned int count, CUpointer_attribu
 	return result;
 }
 
-static CUresult gpu_pointer_set_attribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+static CUresult gpu_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? cuPointerSetAttribute(value, attribute, pointer)
+	return cn_gpu_is_ours(pointer) ? own_cuPointerSetAttribute(value, attribute, pointer)
 				       : CALL(cuPointerSetAttribute)(value, attribute, pointer);
 }
 
-static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+static CUresult gpu_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
 {
 	struct cn_memory memory = {.start = 0};
 	CUdevice device;
@@ -223,7 +223,7 @@ static CUresult gpu_mem_get_address_range(CUdeviceptr *ret_base, size_t *ret_byt
 	return known ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
 }
 
-static CUresult gpu_mem_retain_allocation_handle(CUmemGenericAllocationHandle *ret_handle, void *address)
+static CUresult gpu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
 	if (cn_gpu_is_ours((uintptr_t)address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at %p is a pool's, not of cuMemCreate()",
@@ -231,9 +231,9 @@ static CUresult gpu_mem_retain_allocation_handle(CUmemGenericAllocationHandle *r
 	return CALL(cuMemRetainAllocationHandle)(ret_handle, address);
 }
 
-static CUresult gpu_mem_get_access(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
+static CUresult gpu_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
 {
-	return cn_gpu_is_ours(address) ? cuMemGetAccess(ret_flags, location, address)
+	return cn_gpu_is_ours(address) ? own_cuMemGetAccess(ret_flags, location, address)
 				       : CALL(cuMemGetAccess)(ret_flags, location, address);
 }
 
@@ -258,24 +258,24 @@ static CUresult refuse(const char *call, CUdeviceptr start)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "%s: the addresses at 0x%llx are a pool's", call, start);
 }
 
-static CUresult gpu_mem_address_free(CUdeviceptr start, size_t bytes)
+static CUresult gpu_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemAddressFree", start) : CALL(cuMemAddressFree)(start, bytes);
 }
 
-static CUresult gpu_mem_map(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-			    unsigned long long flags)
+static CUresult gpu_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+			     unsigned long long flags)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemMap", start)
 					  : CALL(cuMemMap)(start, bytes, offset, handle, flags);
 }
 
-static CUresult gpu_mem_unmap(CUdeviceptr start, size_t bytes)
+static CUresult gpu_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemUnmap", start) : CALL(cuMemUnmap)(start, bytes);
 }
 
-static CUresult gpu_mem_set_access(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
+static CUresult gpu_cuMemSetAccess(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemSetAccess", start)
 					  : CALL(cuMemSetAccess)(start, bytes, descriptions, count);
@@ -284,16 +284,16 @@ static CUresult gpu_mem_set_access(CUdeviceptr start, size_t bytes, const CUmemA
 /* ---- The table of calls ---- */
 
 const struct cn_gpu_call cn_gpu_memory_calls[] = {
-	SEEN("cuMemFree_v2", gpu_mem_free, cuMemFree),
-	SEEN("cuMemGetAddressRange_v2", gpu_mem_get_address_range, cuMemGetAddressRange),
-	SEEN("cuMemRetainAllocationHandle", gpu_mem_retain_allocation_handle, cuMemRetainAllocationHandle),
-	SEEN("cuMemAddressFree", gpu_mem_address_free, cuMemAddressFree),
-	SEEN("cuMemMap", gpu_mem_map, cuMemMap),
-	SEEN("cuMemUnmap", gpu_mem_unmap, cuMemUnmap),
-	SEEN("cuMemSetAccess", gpu_mem_set_access, cuMemSetAccess),
-	SEEN("cuMemGetAccess", gpu_mem_get_access, cuMemGetAccess),
-	SEEN("cuPointerGetAttribute", gpu_pointer_get_attribute, cuPointerGetAttribute),
-	SEEN("cuPointerGetAttributes", gpu_pointer_get_attributes, cuPointerGetAttributes),
-	SEEN("cuPointerSetAttribute", gpu_pointer_set_attribute, cuPointerSetAttribute),
+	SEEN("cuMemFree_v2", gpu_cuMemFree_v2, cuMemFree),
+	SEEN("cuMemGetAddressRange_v2", gpu_cuMemGetAddressRange_v2, cuMemGetAddressRange),
+	SEEN("cuMemRetainAllocationHandle", gpu_cuMemRetainAllocationHandle, cuMemRetainAllocationHandle),
+	SEEN("cuMemAddressFree", gpu_cuMemAddressFree, cuMemAddressFree),
+	SEEN("cuMemMap", gpu_cuMemMap, cuMemMap),
+	SEEN("cuMemUnmap", gpu_cuMemUnmap, cuMemUnmap),
+	SEEN("cuMemSetAccess", gpu_cuMemSetAccess, cuMemSetAccess),
+	SEEN("cuMemGetAccess", gpu_cuMemGetAccess, cuMemGetAccess),
+	SEEN("cuPointerGetAttribute", gpu_cuPointerGetAttribute, cuPointerGetAttribute),
+	SEEN("cuPointerGetAttributes", gpu_cuPointerGetAttributes, cuPointerGetAttributes),
+	SEEN("cuPointerSetAttribute", gpu_cuPointerSetAttribute, cuPointerSetAttribute),
 	END_OF_CALLS,
 };

@@ -39,83 +39,83 @@ static bool is_the_drivers(CUmemoryPool pool)
 
 /* ---- Making, asking and telling ---- */
 
-static CUresult gpu_pool_create(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
+static CUresult gpu_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
 {
 	if (properties && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
 		return CALL(cuMemPoolCreate)(ret_pool, properties);
-	return cuMemPoolCreate(ret_pool, properties);
+	return own_cuMemPoolCreate(ret_pool, properties);
 }
 
-static CUresult gpu_pool_destroy(CUmemoryPool pool)
+static CUresult gpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolDestroy)(pool) : cuMemPoolDestroy(pool);
+	return is_the_drivers(pool) ? CALL(cuMemPoolDestroy)(pool) : own_cuMemPoolDestroy(pool);
 }
 
-static CUresult gpu_pool_trim_to(CUmemoryPool pool, size_t keep_bytes)
+static CUresult gpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolTrimTo)(pool, keep_bytes) : cuMemPoolTrimTo(pool, keep_bytes);
+	return is_the_drivers(pool) ? CALL(cuMemPoolTrimTo)(pool, keep_bytes) : own_cuMemPoolTrimTo(pool, keep_bytes);
 }
 
-static CUresult gpu_pool_get_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *ret_value)
+static CUresult gpu_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *ret_value)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolGetAttribute)(pool, attribute, ret_value)
-				    : cuMemPoolGetAttribute(pool, attribute, ret_value);
+				    : own_cuMemPoolGetAttribute(pool, attribute, ret_value);
 }
 
-static CUresult gpu_pool_set_attribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+static CUresult gpu_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolSetAttribute)(pool, attribute, value)
-				    : cuMemPoolSetAttribute(pool, attribute, value);
+				    : own_cuMemPoolSetAttribute(pool, attribute, value);
 }
 
-static CUresult gpu_pool_get_access(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location)
+static CUresult gpu_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolGetAccess)(ret_flags, pool, location)
-				    : cuMemPoolGetAccess(ret_flags, pool, location);
+				    : own_cuMemPoolGetAccess(ret_flags, pool, location);
 }
 
-static CUresult gpu_pool_set_access(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
+static CUresult gpu_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolSetAccess)(pool, descriptions, count)
-				    : cuMemPoolSetAccess(pool, descriptions, count);
+				    : own_cuMemPoolSetAccess(pool, descriptions, count);
 }
 
 /* ---- The pools of locations ---- */
 
-static CUresult gpu_get_default_pool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+static CUresult gpu_cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
 	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CALL(cuMemGetDefaultMemPool)(ret_pool, location, type)
-						      : cuMemGetDefaultMemPool(ret_pool, location, type);
+						      : own_cuMemGetDefaultMemPool(ret_pool, location, type);
 }
 
-static CUresult gpu_get_pool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+static CUresult gpu_cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
 	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CALL(cuMemGetMemPool)(ret_pool, location, type)
-						      : cuMemGetMemPool(ret_pool, location, type);
+						      : own_cuMemGetMemPool(ret_pool, location, type);
 }
 
-static CUresult gpu_set_pool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+static CUresult gpu_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
 	return is_the_drivers(pool) ? CALL(cuMemSetMemPool)(location, type, pool)
-				    : cuMemSetMemPool(location, type, pool);
+				    : own_cuMemSetMemPool(location, type, pool);
 }
 
-static CUresult gpu_device_set_pool(CUdevice device, CUmemoryPool pool)
+static CUresult gpu_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-	return is_the_drivers(pool) ? CALL(cuDeviceSetMemPool)(device, pool) : cuDeviceSetMemPool(device, pool);
+	return is_the_drivers(pool) ? CALL(cuDeviceSetMemPool)(device, pool) : own_cuDeviceSetMemPool(device, pool);
 }
 
 /* ---- Between processes ---- */
 
-static CUresult gpu_pool_export(void *ret_shareable, CUmemoryPool pool, CUmemAllocationHandleType type,
-				unsigned long long flags)
+static CUresult gpu_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool pool,
+						     CUmemAllocationHandleType type, unsigned long long flags)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolExportToShareableHandle)(ret_shareable, pool, type, flags)
-				    : cuMemPoolExportToShareableHandle(ret_shareable, pool, type, flags);
+				    : own_cuMemPoolExportToShareableHandle(ret_shareable, pool, type, flags);
 }
 
-static CUresult gpu_pool_import(CUmemoryPool *ret_pool, void *shareable, CUmemAllocationHandleType type,
-				unsigned long long flags)
+static CUresult gpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
+						       CUmemAllocationHandleType type, unsigned long long flags)
 {
 	/*
 	 * Our pools travel as a socket that has no name, the driver's as a descriptor of its own kind. A socket that
@@ -123,12 +123,12 @@ static CUresult gpu_pool_import(CUmemoryPool *ret_pool, void *shareable, CUmemAl
 	 */
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !cn_descriptor_is_socket((int)(intptr_t)shareable))
 		return CALL(cuMemPoolImportFromShareableHandle)(ret_pool, shareable, type, flags);
-	return cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
+	return own_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 }
 
 /* The driver does not know what it was given: say so, if it is a pool of ours. */
-static CUresult gpu_mem_import(CUmemGenericAllocationHandle *ret_memory, void *shareable,
-			       CUmemAllocationHandleType type)
+static CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_memory, void *shareable,
+						   CUmemAllocationHandleType type)
 {
 	CUresult result = CALL(cuMemImportFromShareableHandle)(ret_memory, shareable, type);
 
@@ -139,16 +139,16 @@ static CUresult gpu_mem_import(CUmemGenericAllocationHandle *ret_memory, void *s
 	return result;
 }
 
-static CUresult gpu_pool_export_pointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
+static CUresult gpu_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? cuMemPoolExportPointer(ret_data, pointer)
+	return cn_gpu_is_ours(pointer) ? own_cuMemPoolExportPointer(ret_data, pointer)
 				       : CALL(cuMemPoolExportPointer)(ret_data, pointer);
 }
 
-static CUresult gpu_pool_import_pointer(CUdeviceptr *ret_pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+static CUresult gpu_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
 	return is_the_drivers(pool) ? CALL(cuMemPoolImportPointer)(ret_pointer, pool, data)
-				    : cuMemPoolImportPointer(ret_pointer, pool, data);
+				    : own_cuMemPoolImportPointer(ret_pointer, pool, data);
 }
 
 /* ---- Allocating and freeing ---- */
@@ -163,9 +163,9 @@ CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream)
 	return CALL(cuMemFreeAsync)(pointer, stream);
 }
 
-static CUresult gpu_alloc_async_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
+static CUresult gpu_cuMemAllocAsync_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
 {
-	return cn_gpu_alloc_async(ret_pointer, bytes, cn_gpu_own_stream(stream));
+	return gpu_cuMemAllocAsync(ret_pointer, bytes, cn_gpu_own_stream(stream));
 }
 
 /* What a graph allocates is the driver's: from its own pool of the same place. */
@@ -183,7 +183,7 @@ static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryP
 	return result ? result : CALL(cuMemAllocFromPoolAsync)(ret_pointer, bytes, other, stream);
 }
 
-static CUresult gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
+static CUresult gpu_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	if (is_the_drivers(pool))
 		return CALL(cuMemAllocFromPoolAsync)(ret_pointer, bytes, pool, stream);
@@ -192,43 +192,45 @@ static CUresult gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes
 	return cn_gpu_alloc_from_pool_async(ret_pointer, bytes, pool, stream);
 }
 
-static CUresult gpu_alloc_from_pool_async_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
-					       CUstream stream)
+static CUresult gpu_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
+						 CUstream stream)
 {
-	return gpu_alloc_from_pool_async(ret_pointer, bytes, pool, cn_gpu_own_stream(stream));
+	return gpu_cuMemAllocFromPoolAsync(ret_pointer, bytes, pool, cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_free_async_ptsz(CUdeviceptr pointer, CUstream stream)
+static CUresult gpu_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream)
 {
-	return cn_gpu_free_async(pointer, cn_gpu_own_stream(stream));
+	return gpu_cuMemFreeAsync(pointer, cn_gpu_own_stream(stream));
 }
 
 /* ---- The table of calls ---- */
 
 const struct cn_gpu_call cn_gpu_pool_calls[] = {
-	SEEN("cuMemPoolCreate", gpu_pool_create, cuMemPoolCreate),
-	SEEN("cuMemPoolDestroy", gpu_pool_destroy, cuMemPoolDestroy),
-	SEEN("cuMemPoolTrimTo", gpu_pool_trim_to, cuMemPoolTrimTo),
-	SEEN("cuMemPoolGetAttribute", gpu_pool_get_attribute, cuMemPoolGetAttribute),
-	SEEN("cuMemPoolSetAttribute", gpu_pool_set_attribute, cuMemPoolSetAttribute),
-	SEEN("cuMemPoolGetAccess", gpu_pool_get_access, cuMemPoolGetAccess),
-	SEEN("cuMemPoolSetAccess", gpu_pool_set_access, cuMemPoolSetAccess),
-	SEEN("cuMemPoolExportToShareableHandle", gpu_pool_export, cuMemPoolExportToShareableHandle),
-	SEEN("cuMemPoolImportFromShareableHandle", gpu_pool_import, cuMemPoolImportFromShareableHandle),
-	SEEN("cuMemImportFromShareableHandle", gpu_mem_import, cuMemImportFromShareableHandle),
-	SEEN("cuMemPoolExportPointer", gpu_pool_export_pointer, cuMemPoolExportPointer),
-	SEEN("cuMemPoolImportPointer", gpu_pool_import_pointer, cuMemPoolImportPointer),
-	SEEN("cuMemAllocAsync", cn_gpu_alloc_async, cuMemAllocAsync),
-	TWIN("cuMemAllocAsync_ptsz", gpu_alloc_async_ptsz),
-	SEEN("cuMemAllocFromPoolAsync", gpu_alloc_from_pool_async, cuMemAllocFromPoolAsync),
-	TWIN("cuMemAllocFromPoolAsync_ptsz", gpu_alloc_from_pool_async_ptsz),
-	SEEN("cuMemFreeAsync", cn_gpu_free_async, cuMemFreeAsync),
-	TWIN("cuMemFreeAsync_ptsz", gpu_free_async_ptsz),
-	SEEN("cuMemGetDefaultMemPool", gpu_get_default_pool, cuMemGetDefaultMemPool),
-	SEEN("cuMemGetMemPool", gpu_get_pool, cuMemGetMemPool),
-	SEEN("cuMemSetMemPool", gpu_set_pool, cuMemSetMemPool),
-	SEEN("cuDeviceGetDefaultMemPool", cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool),
-	TWIN("cuDeviceGetMemPool", cuDeviceGetMemPool),
-	SEEN("cuDeviceSetMemPool", gpu_device_set_pool, cuDeviceSetMemPool),
+	SEEN("cuMemPoolCreate", gpu_cuMemPoolCreate, cuMemPoolCreate),
+	SEEN("cuMemPoolDestroy", gpu_cuMemPoolDestroy, cuMemPoolDestroy),
+	SEEN("cuMemPoolTrimTo", gpu_cuMemPoolTrimTo, cuMemPoolTrimTo),
+	SEEN("cuMemPoolGetAttribute", gpu_cuMemPoolGetAttribute, cuMemPoolGetAttribute),
+	SEEN("cuMemPoolSetAttribute", gpu_cuMemPoolSetAttribute, cuMemPoolSetAttribute),
+	SEEN("cuMemPoolGetAccess", gpu_cuMemPoolGetAccess, cuMemPoolGetAccess),
+	SEEN("cuMemPoolSetAccess", gpu_cuMemPoolSetAccess, cuMemPoolSetAccess),
+	SEEN("cuMemPoolExportToShareableHandle", gpu_cuMemPoolExportToShareableHandle,
+	     cuMemPoolExportToShareableHandle),
+	SEEN("cuMemPoolImportFromShareableHandle", gpu_cuMemPoolImportFromShareableHandle,
+	     cuMemPoolImportFromShareableHandle),
+	SEEN("cuMemImportFromShareableHandle", gpu_cuMemImportFromShareableHandle, cuMemImportFromShareableHandle),
+	SEEN("cuMemPoolExportPointer", gpu_cuMemPoolExportPointer, cuMemPoolExportPointer),
+	SEEN("cuMemPoolImportPointer", gpu_cuMemPoolImportPointer, cuMemPoolImportPointer),
+	SEEN("cuMemAllocAsync", gpu_cuMemAllocAsync, cuMemAllocAsync),
+	TWIN("cuMemAllocAsync_ptsz", gpu_cuMemAllocAsync_ptsz),
+	SEEN("cuMemAllocFromPoolAsync", gpu_cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync),
+	TWIN("cuMemAllocFromPoolAsync_ptsz", gpu_cuMemAllocFromPoolAsync_ptsz),
+	SEEN("cuMemFreeAsync", gpu_cuMemFreeAsync, cuMemFreeAsync),
+	TWIN("cuMemFreeAsync_ptsz", gpu_cuMemFreeAsync_ptsz),
+	SEEN("cuMemGetDefaultMemPool", gpu_cuMemGetDefaultMemPool, cuMemGetDefaultMemPool),
+	SEEN("cuMemGetMemPool", gpu_cuMemGetMemPool, cuMemGetMemPool),
+	SEEN("cuMemSetMemPool", gpu_cuMemSetMemPool, cuMemSetMemPool),
+	SEEN("cuDeviceGetDefaultMemPool", own_cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool),
+	TWIN("cuDeviceGetMemPool", own_cuDeviceGetMemPool),
+	SEEN("cuDeviceSetMemPool", gpu_cuDeviceSetMemPool, cuDeviceSetMemPool),
 	END_OF_CALLS,
 };

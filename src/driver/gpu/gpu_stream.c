@@ -89,19 +89,19 @@ static CUresult created(CUresult result, const CUstream *stream)
 	return result;
 }
 
-CUresult cn_gpu_stream_create(CUstream *ret_stream, unsigned int flags)
+CUresult gpu_cuStreamCreate(CUstream *ret_stream, unsigned int flags)
 {
 	return created(CALL(cuStreamCreate)(ret_stream, flags), ret_stream);
 }
 
-static CUresult gpu_stream_create_with_priority(CUstream *ret_stream, unsigned int flags, int priority)
+static CUresult gpu_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
 {
 	return created(CALL(cuStreamCreateWithPriority)(ret_stream, flags, priority), ret_stream);
 }
 
 typedef CUresult (*green_stream_create)(CUstream *ret_stream, void *context, unsigned int flags, int priority);
 
-static CUresult gpu_green_ctx_stream_create(CUstream *ret_stream, void *context, unsigned int flags, int priority)
+static CUresult gpu_cuGreenCtxStreamCreate(CUstream *ret_stream, void *context, unsigned int flags, int priority)
 {
 	CUresult result = CALL_AS(cuGreenCtxStreamCreate, green_stream_create)(ret_stream, context, flags, priority);
 
@@ -124,17 +124,17 @@ static CUresult destroy(CUstream stream, CUresult (*driver)(CUstream stream))
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_stream_destroy(CUstream stream)
+static CUresult gpu_cuStreamDestroy_v2(CUstream stream)
 {
 	return destroy(stream, CALL(cuStreamDestroy));
 }
 
-static CUresult gpu_stream_destroy_v1(CUstream stream)
+static CUresult gpu_cuStreamDestroy(CUstream stream)
 {
 	return destroy(stream, CALL_AS(cuStreamDestroy_v1, __typeof__(&cuStreamDestroy)));
 }
 
-static CUresult gpu_stream_query(CUstream stream)
+static CUresult gpu_cuStreamQuery(CUstream stream)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
@@ -149,12 +149,12 @@ static CUresult gpu_stream_query(CUstream stream)
 	return result;
 }
 
-static CUresult gpu_stream_query_ptsz(CUstream stream)
+static CUresult gpu_cuStreamQuery_ptsz(CUstream stream)
 {
-	return gpu_stream_query(cn_gpu_own_stream(stream));
+	return gpu_cuStreamQuery(cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_stream_synchronize(CUstream stream)
+static CUresult gpu_cuStreamSynchronize(CUstream stream)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
@@ -172,16 +172,16 @@ static CUresult gpu_stream_synchronize(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_stream_synchronize_ptsz(CUstream stream)
+static CUresult gpu_cuStreamSynchronize_ptsz(CUstream stream)
 {
-	return gpu_stream_synchronize(cn_gpu_own_stream(stream));
+	return gpu_cuStreamSynchronize(cn_gpu_own_stream(stream));
 }
 
 /* Whoever signals it may be another process. */
 typedef CUresult (*wait_semaphores)(void *const *semaphores, const void *params, unsigned int count, CUstream stream);
 
-static CUresult gpu_wait_external_semaphores(void *const *semaphores, const void *params, unsigned int count,
-					     CUstream stream)
+static CUresult gpu_cuWaitExternalSemaphoresAsync(void *const *semaphores, const void *params, unsigned int count,
+						  CUstream stream)
 {
 	struct cn_cuda_place place;
 
@@ -190,10 +190,10 @@ static CUresult gpu_wait_external_semaphores(void *const *semaphores, const void
 	return CALL_AS(cuWaitExternalSemaphoresAsync, wait_semaphores)(semaphores, params, count, stream);
 }
 
-static CUresult gpu_wait_external_semaphores_ptsz(void *const *semaphores, const void *params, unsigned int count,
-						  CUstream stream)
+static CUresult gpu_cuWaitExternalSemaphoresAsync_ptsz(void *const *semaphores, const void *params, unsigned int count,
+						       CUstream stream)
 {
-	return gpu_wait_external_semaphores(semaphores, params, count, cn_gpu_own_stream(stream));
+	return gpu_cuWaitExternalSemaphoresAsync(semaphores, params, count, cn_gpu_own_stream(stream));
 }
 
 /* ---- Contexts ---- */
@@ -219,7 +219,7 @@ static CUcontext current_context(void)
 	return cn_cuda.cuCtxGetCurrent(&context) ? NULL : context;
 }
 
-static CUresult gpu_ctx_synchronize(void)
+static CUresult gpu_cuCtxSynchronize(void)
 {
 	struct cn_gpu_points points;
 
@@ -234,7 +234,7 @@ static CUresult gpu_ctx_synchronize(void)
 	return result;
 }
 
-static CUresult gpu_ctx_synchronize_v2(void *context)
+static CUresult gpu_cuCtxSynchronize_v2(void *context)
 {
 	struct cn_gpu_points points;
 
@@ -320,18 +320,18 @@ static CUresult end_context(CUcontext context, context_call driver)
 	return result;
 }
 
-static CUresult gpu_ctx_destroy(CUcontext context)
+static CUresult gpu_cuCtxDestroy_v2(CUcontext context)
 {
 	return end_context(context, CALL_AS(cuCtxDestroy, context_call));
 }
 
-static CUresult gpu_ctx_destroy_v1(CUcontext context)
+static CUresult gpu_cuCtxDestroy(CUcontext context)
 {
 	return end_context(context, CALL_AS(cuCtxDestroy_v1, context_call));
 }
 
 /* It ends with the last who detaches. */
-static CUresult gpu_ctx_detach(CUcontext context)
+static CUresult gpu_cuCtxDetach(CUcontext context)
 {
 	struct ending ending;
 
@@ -392,22 +392,22 @@ static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
 	return result;
 }
 
-static CUresult gpu_primary_release(CUdevice device)
+static CUresult gpu_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
 	return end_primary(device, CALL(cuDevicePrimaryCtxRelease), false);
 }
 
-static CUresult gpu_primary_release_v1(CUdevice device)
+static CUresult gpu_cuDevicePrimaryCtxRelease(CUdevice device)
 {
 	return end_primary(device, CALL_AS(cuDevicePrimaryCtxRelease_v1, device_call), false);
 }
 
-static CUresult gpu_primary_reset(CUdevice device)
+static CUresult gpu_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
 	return end_primary(device, CALL(cuDevicePrimaryCtxReset), true);
 }
 
-static CUresult gpu_primary_reset_v1(CUdevice device)
+static CUresult gpu_cuDevicePrimaryCtxReset(CUdevice device)
 {
 	return end_primary(device, CALL_AS(cuDevicePrimaryCtxReset_v1, device_call), true);
 }
@@ -427,7 +427,7 @@ static CUcontext context_of_green(void *green, CUdevice *ret_device)
 }
 
 /* Its streams go with it, and the primary context if nobody else has it. */
-static CUresult gpu_green_ctx_destroy(void *green)
+static CUresult gpu_cuGreenCtxDestroy(void *green)
 {
 	struct ending ending, primary;
 	CUdevice device = CU_DEVICE_INVALID;
@@ -445,31 +445,31 @@ static CUresult gpu_green_ctx_destroy(void *green)
 /* ---- The table of calls ---- */
 
 const struct cn_gpu_call cn_gpu_stream_calls[] = {
-	SEEN("cuStreamCreate", cn_gpu_stream_create, cuStreamCreate),
-	SEEN("cuStreamCreateWithPriority", gpu_stream_create_with_priority, cuStreamCreateWithPriority),
-	SEEN("cuStreamDestroy_v2", gpu_stream_destroy, cuStreamDestroy),
-	SEEN("cuStreamQuery", gpu_stream_query, cuStreamQuery),
-	TWIN("cuStreamQuery_ptsz", gpu_stream_query_ptsz),
-	SEEN("cuStreamSynchronize", gpu_stream_synchronize, cuStreamSynchronize),
-	TWIN("cuStreamSynchronize_ptsz", gpu_stream_synchronize_ptsz),
-	SEEN("cuCtxSynchronize", gpu_ctx_synchronize, cuCtxSynchronize),
-	SEEN("cuCtxDestroy_v2", gpu_ctx_destroy, cuCtxDestroy),
-	SEEN("cuDevicePrimaryCtxRelease_v2", gpu_primary_release, cuDevicePrimaryCtxRelease),
-	SEEN("cuDevicePrimaryCtxReset_v2", gpu_primary_reset, cuDevicePrimaryCtxReset),
-	SEEN_SINCE("cuStreamDestroy", gpu_stream_destroy_v1, cuStreamDestroy_v1, "cuStreamDestroy", 2000),
-	SEEN_SINCE("cuGreenCtxStreamCreate", gpu_green_ctx_stream_create, cuGreenCtxStreamCreate,
+	SEEN("cuStreamCreate", gpu_cuStreamCreate, cuStreamCreate),
+	SEEN("cuStreamCreateWithPriority", gpu_cuStreamCreateWithPriority, cuStreamCreateWithPriority),
+	SEEN("cuStreamDestroy_v2", gpu_cuStreamDestroy_v2, cuStreamDestroy),
+	SEEN("cuStreamQuery", gpu_cuStreamQuery, cuStreamQuery),
+	TWIN("cuStreamQuery_ptsz", gpu_cuStreamQuery_ptsz),
+	SEEN("cuStreamSynchronize", gpu_cuStreamSynchronize, cuStreamSynchronize),
+	TWIN("cuStreamSynchronize_ptsz", gpu_cuStreamSynchronize_ptsz),
+	SEEN("cuCtxSynchronize", gpu_cuCtxSynchronize, cuCtxSynchronize),
+	SEEN("cuCtxDestroy_v2", gpu_cuCtxDestroy_v2, cuCtxDestroy),
+	SEEN("cuDevicePrimaryCtxRelease_v2", gpu_cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease),
+	SEEN("cuDevicePrimaryCtxReset_v2", gpu_cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset),
+	SEEN_SINCE("cuStreamDestroy", gpu_cuStreamDestroy, cuStreamDestroy_v1, "cuStreamDestroy", 2000),
+	SEEN_SINCE("cuGreenCtxStreamCreate", gpu_cuGreenCtxStreamCreate, cuGreenCtxStreamCreate,
 		   "cuGreenCtxStreamCreate", 12050),
-	SEEN_SINCE("cuWaitExternalSemaphoresAsync", gpu_wait_external_semaphores, cuWaitExternalSemaphoresAsync,
+	SEEN_SINCE("cuWaitExternalSemaphoresAsync", gpu_cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync,
 		   "cuWaitExternalSemaphoresAsync", 10000),
-	TWIN_SINCE("cuWaitExternalSemaphoresAsync_ptsz", gpu_wait_external_semaphores_ptsz,
+	TWIN_SINCE("cuWaitExternalSemaphoresAsync_ptsz", gpu_cuWaitExternalSemaphoresAsync_ptsz,
 		   "cuWaitExternalSemaphoresAsync", 10000),
-	SEEN_SINCE("cuCtxSynchronize_v2", gpu_ctx_synchronize_v2, cuCtxSynchronize_v2, "cuCtxSynchronize", 13000),
-	SEEN_SINCE("cuCtxDestroy", gpu_ctx_destroy_v1, cuCtxDestroy_v1, "cuCtxDestroy", 2000),
-	SEEN_SINCE("cuCtxDetach", gpu_ctx_detach, cuCtxDetach, "cuCtxDetach", 2000),
-	SEEN_SINCE("cuGreenCtxDestroy", gpu_green_ctx_destroy, cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040),
-	SEEN_SINCE("cuDevicePrimaryCtxRelease", gpu_primary_release_v1, cuDevicePrimaryCtxRelease_v1,
+	SEEN_SINCE("cuCtxSynchronize_v2", gpu_cuCtxSynchronize_v2, cuCtxSynchronize_v2, "cuCtxSynchronize", 13000),
+	SEEN_SINCE("cuCtxDestroy", gpu_cuCtxDestroy, cuCtxDestroy_v1, "cuCtxDestroy", 2000),
+	SEEN_SINCE("cuCtxDetach", gpu_cuCtxDetach, cuCtxDetach, "cuCtxDetach", 2000),
+	SEEN_SINCE("cuGreenCtxDestroy", gpu_cuGreenCtxDestroy, cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040),
+	SEEN_SINCE("cuDevicePrimaryCtxRelease", gpu_cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v1,
 		   "cuDevicePrimaryCtxRelease", 7000),
-	SEEN_SINCE("cuDevicePrimaryCtxReset", gpu_primary_reset_v1, cuDevicePrimaryCtxReset_v1,
+	SEEN_SINCE("cuDevicePrimaryCtxReset", gpu_cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v1,
 		   "cuDevicePrimaryCtxReset", 7000),
 	END_OF_CALLS,
 };

@@ -244,7 +244,8 @@ CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUde
 	return result ? result : cn_context_check_flags(flags);
 }
 
-CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+CN_EXPORT CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags,
+				       CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_context_check(ret_context, flags, ordinal, &device);
@@ -271,7 +272,7 @@ CN_EXPORT CUresult cuCtxCreate(CUcontext *ret_context, CUctxCreateParams *params
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
+CN_EXPORT CUresult host_cuCtxDestroy_v2(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -295,7 +296,7 @@ CN_EXPORT CUresult cuCtxDestroy(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle)
+CN_EXPORT CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -308,7 +309,7 @@ CN_EXPORT CUresult cuCtxPushCurrent(CUcontext handle)
 	return result ? result : push((uintptr_t)handle);
 }
 
-CN_EXPORT CUresult cuCtxPopCurrent(CUcontext *ret_context)
+CN_EXPORT CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)
 {
 	CUresult result = cn_enter();
 
@@ -322,7 +323,7 @@ CN_EXPORT CUresult cuCtxPopCurrent(CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle)
+CN_EXPORT CUresult host_cuCtxSetCurrent(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -343,7 +344,7 @@ CN_EXPORT CUresult cuCtxSetCurrent(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxGetCurrent(CUcontext *ret_context)
+CN_EXPORT CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
 {
 	CUresult result = cn_enter();
 
@@ -355,7 +356,7 @@ CN_EXPORT CUresult cuCtxGetCurrent(CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxGetDevice(CUdevice *ret_device)
+CN_EXPORT CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -368,7 +369,7 @@ CN_EXPORT CUresult cuCtxGetDevice(CUdevice *ret_device)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxGetFlags(unsigned int *ret_flags)
+CN_EXPORT CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -384,7 +385,7 @@ CN_EXPORT CUresult cuCtxGetFlags(unsigned int *ret_flags)
 	return result;
 }
 
-CN_EXPORT CUresult cuCtxSetFlags(unsigned int flags)
+CN_EXPORT CUresult host_cuCtxSetFlags(unsigned int flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -414,7 +415,7 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 	return result;
 }
 
-CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
+CN_EXPORT CUresult host_cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 {
 	struct cn_home home;
 	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
@@ -427,7 +428,7 @@ CN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
+CN_EXPORT CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 {
 	struct cn_home home;
 	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home);
@@ -440,7 +441,7 @@ CN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_versio
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxSynchronize(void)
+CN_EXPORT CUresult host_cuCtxSynchronize(void)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -452,7 +453,7 @@ CN_EXPORT CUresult cuCtxSynchronize(void)
 	return result;
 }
 
-CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
+CN_EXPORT CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 {
 	struct cn_home home, peer;
 	CUresult result = cn_enter_context(&home);
@@ -483,7 +484,7 @@ CN_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int fla
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer_handle)
+CN_EXPORT CUresult host_cuCtxDisablePeerAccess(CUcontext peer_handle)
 {
 	struct cn_home home, peer;
 	CUresult result = cn_enter_context(&home);
@@ -520,7 +521,7 @@ static CUresult primary_record(struct cn_device *device, struct cn_context **ret
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
+CN_EXPORT CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 {
 	struct cn_context *context;
 	struct cn_device *device = NULL;
@@ -554,7 +555,7 @@ static void take_down(const struct cn_device *device)
 	primaries[device->ordinal].flags = 0;
 }
 
-CN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
+CN_EXPORT CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -574,7 +575,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal)
 	return result;
 }
 
-CN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal)
+CN_EXPORT CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -590,7 +591,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice ordinal)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_flags, int *ret_active)
+CN_EXPORT CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_flags, int *ret_active)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -609,7 +610,7 @@ CN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *re
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int flags)
+CN_EXPORT CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();

@@ -33,7 +33,7 @@ static CUresult record(const struct cn_point *points, size_t count, CUevent even
 {
 	struct cn_place place;
 	CUstream stream;
-	CUresult result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+	CUresult result = host_cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
 
 	if (result)
 		return result;
@@ -43,12 +43,12 @@ static CUresult record(const struct cn_point *points, size_t count, CUevent even
 		result = cn_stream_submit(&place, &wait, NULL);
 	}
 	if (!result)
-		result = cuEventRecord(event, stream);
-	cuStreamDestroy(stream);
+		result = host_cuEventRecord(event, stream);
+	host_cuStreamDestroy_v2(stream);
 	return result;
 }
 
-CN_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
+CN_EXPORT CUresult host_cuCtxRecordEvent(CUcontext handle, CUevent event)
 {
 	struct cn_home home;
 	struct cn_point *points;
@@ -62,10 +62,10 @@ CN_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event)
 		result = collect(home.context, &points, &count);
 	if (result)
 		return result;
-	result = cuCtxPushCurrent((CUcontext)(uintptr_t)cn_handle(home.context));
+	result = host_cuCtxPushCurrent_v2((CUcontext)(uintptr_t)cn_handle(home.context));
 	if (!result) {
 		result = record(points, count, event);
-		cuCtxPopCurrent(&popped);
+		host_cuCtxPopCurrent_v2(&popped);
 	}
 	free(points);
 	return result;

@@ -225,9 +225,10 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 	return result;
 }
 
-CN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-				  unsigned int block_x, unsigned int block_y, unsigned int block_z,
-				  unsigned int shared_bytes, CUstream stream, void **params, void **extra)
+CN_EXPORT CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+				       unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+				       unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,
+				       void **extra)
 {
 	struct cn_launch shape = {
 		.grid = {grid_x, grid_y, grid_z},
@@ -274,7 +275,7 @@ static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttr
 	}
 }
 
-CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+CN_EXPORT CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	CUresult result = cn_enter();
 
@@ -296,7 +297,7 @@ CN_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fun
 	return launch(function, &shape, config->hStream, params, extra);
 }
 
-CN_EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
+CN_EXPORT CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
 	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {.function = function, .data = data}};
 	struct cn_place place;
@@ -319,7 +320,7 @@ static int device_attribute(CUdevice_attribute attribute)
 	return cn_device_ops->attribute(&cn_devices[0], attribute, &value) ? 0 : value;
 }
 
-CN_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+CN_EXPORT CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
 	struct cn_function *function;
 	CUresult result = cn_enter();
@@ -377,7 +378,7 @@ static CUresult set_attribute(struct cn_function *function, CUfunction_attribute
 	}
 }
 
-CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+CN_EXPORT CUresult host_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
 	struct cn_function *function;
 	struct cn_module *module;
@@ -393,7 +394,7 @@ CN_EXPORT CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute at
 	return result;
 }
 
-CN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+CN_EXPORT CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
 	struct cn_function *function;
 	CUresult result = cn_enter();
@@ -403,7 +404,7 @@ CN_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig co
 	return result ? result : cn_check_bank_width(config);
 }
 
-CN_EXPORT CUresult cuFuncGetName(const char **ret_name, CUfunction handle)
+CN_EXPORT CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
 {
 	struct cn_function *function;
 	struct cn_module *module;
@@ -425,14 +426,14 @@ CN_EXPORT CUresult cuFuncGetName(const char **ret_name, CUfunction handle)
 /* ---- Profilers --------------------------------------------------------------------------------------------------- */
 
 /* There is none to tell. */
-CN_EXPORT CUresult cuProfilerStart(void)
+CN_EXPORT CUresult host_cuProfilerStart(void)
 {
 	struct cn_home home;
 
 	return cn_enter_context(&home);
 }
 
-CN_EXPORT CUresult cuProfilerStop(void)
+CN_EXPORT CUresult host_cuProfilerStop(void)
 {
 	struct cn_home home;
 

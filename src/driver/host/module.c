@@ -195,7 +195,7 @@ err_leave:
 	return result;
 }
 
-CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
+CN_EXPORT CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 {
 	struct cn_image image = {.file = -1};
 	struct cn_home home;
@@ -225,7 +225,7 @@ CN_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path)
 	return result;
 }
 
-CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
+CN_EXPORT CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 {
 	struct cn_image image = {.file = -1, .memory = memory};
 	struct cn_home home;
@@ -238,8 +238,8 @@ CN_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *memory)
 	return load(&home, &image, NULL, module);
 }
 
-CN_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
-				      CUjit_option *options, void **values)
+CN_EXPORT CUresult host_cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
+					   CUjit_option *options, void **values)
 {
 	struct cn_jit jit;
 	char sentence[CN_SENTENCE_BYTES];
@@ -249,7 +249,7 @@ CN_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *memory, unsi
 		result = cn_jit_begin(option_count, options, values, &jit);
 	if (result)
 		return result;
-	result = cuModuleLoadData(module, memory);
+	result = host_cuModuleLoadData(module, memory);
 	if (result) {
 		/* A copy: that the log cannot be written any more would be another sentence, and not the reason. */
 		memcpy(sentence, cn_last_error(), sizeof sentence);
@@ -271,7 +271,7 @@ static CUresult find_module(CUmodule handle, struct cn_module **ret_module)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuModuleUnload(CUmodule handle)
+CN_EXPORT CUresult host_cuModuleUnload(CUmodule handle)
 {
 	struct cn_module *module;
 	CUresult result = cn_enter();
@@ -361,7 +361,7 @@ static CUresult find_function(struct cn_module *module, const char *name, struct
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
+CN_EXPORT CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
 {
 	struct cn_function *found = NULL;
 	struct cn_module *module;
@@ -432,7 +432,7 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
+CN_EXPORT CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
 {
 	const struct cn_variable *variable = NULL;
 	struct cn_module *module;
