@@ -23,7 +23,7 @@ static inline CUresult ask_peer(int sock, const struct cn_parcel *request, struc
 {
 	int error = try_ask(sock, request, ret_reply);
 
-	return error ? cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s", cn_peer_explain(error)) : CUDA_SUCCESS;
+	return error ? cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s", cn_wire_explain(error)) : CUDA_SUCCESS;
 }
 
 #endif

@@ -88,9 +88,9 @@ static void look_at_directories(unsigned which, const char *value)
 		return;
 	snprintf(path, sizeof path, "%s%s", elsewhere, value);
 	set(which, *value == '/' ? path : value);
-	if (which == RUNTIME && (*value && !FUZZ_TRY(cn_runtime_directory(&fd))))
+	if (which == RUNTIME && (*value && !FUZZ_TRY(cn_directory_runtime(&fd))))
 		close(fd);
-	if (which == FABRIC && (*value && !FUZZ_TRY(cn_fabric_directory_of((unsigned)strlen(value), &fd))))
+	if (which == FABRIC && (*value && !FUZZ_TRY(cn_directory_fabric_of((unsigned)strlen(value), &fd))))
 		close(fd);
 }
 

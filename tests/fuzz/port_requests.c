@@ -12,7 +12,7 @@
 
 #include "share/port/fabric.h"
 #include "share/port/port_internal.h"
-#include "share/port/report.h"
+#include "share/report/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

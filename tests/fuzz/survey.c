@@ -8,7 +8,7 @@
 #include "call_command.h"
 
 #include "share/port/port_internal.h"
-#include "share/port/report.h"
+#include "share/report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +23,10 @@ static struct cn_named_socket named;
 
 static void say_process(struct cn_message *reply)
 {
-	struct cn_report_process body = {
-		.pid = (uint64_t)getpid(), .pid_namespace = cn_pid_namespace(), .pool_count = POOLS, .opener_count = 1};
+	struct cn_report_process body = {.pid = (uint64_t)getpid(),
+					 .pid_namespace = cn_report_pid_namespace(),
+					 .pool_count = POOLS,
+					 .opener_count = 1};
 
 	strcpy(body.program, "fuzz");
 	memcpy(cn_report_body(reply), &body, sizeof body);

@@ -310,7 +310,7 @@ inline bury(r)
 	fi
 }
 
-/* The service thread of the event's maker: drop_caller(), caller_died(), cn_event_returned(). */
+/* The service thread of the event's maker: drop_caller(), caller_died(), cn_shared_event_returned(). */
 proctype MakersService() provided (runs[0])
 {
 	byte word;
@@ -323,7 +323,7 @@ proctype MakersService() provided (runs[0])
 	bury(1)
 }
 
-/* That of 1, to whom the end of the connection is the maker's: cn_event_orphaned(), bury_all(). */
+/* That of 1, to whom the end of the connection is the maker's: cn_shared_event_orphaned(), bury_all(). */
 proctype RecordersService() provided (runs[1])
 {
 	byte word;

@@ -379,7 +379,7 @@ TEST(another_user_in_the_place_of_a_port_is_told_nothing)
 	expect_refusal(handle, CUDA_ERROR_NOT_PERMITTED, "another user than the fabric handle says");
 	peer_send(peer, "called");
 	peer_wait(peer);
-	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_fabric_directory(&(int){0}));
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_directory_fabric(&(int){0}));
 	ASSERT_CONTAINS("belongs to user 64128", cn_last_error());
 	ASSERT_SYS(rmdir(test_path("fabric/0")));
 	ASSERT_SYS(rename(test_path("fabric/moved"), test_path("fabric/0")));
@@ -568,7 +568,7 @@ static void expect_bad_directory(const char *words)
 {
 	int fd = -7;
 
-	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_fabric_directory(&fd));
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_directory_fabric(&fd));
 	ASSERT_EQ(-7, fd);
 	ASSERT_CONTAINS(words, cn_last_error());
 }
@@ -582,13 +582,13 @@ TEST(the_directory_is_made_for_all_and_links_are_not_followed)
 	snprintf(folder, sizeof folder, "%s/%u", test_path("new"), (unsigned)geteuid());
 	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", test_path("new/"), 1));
 	umask(077);
-	ASSERT_OK(cn_fabric_directory(&fd));
+	ASSERT_OK(cn_directory_fabric(&fd));
 	ASSERT_SYS(close(fd));
 	ASSERT_EQ(01777, mode_of(test_path("new")));
 	ASSERT_EQ(0711, mode_of(folder));
 	ASSERT_SYS(chmod(folder, 0700)); /* as by one who was killed */
 	ASSERT_SYS(chmod(test_path("new"), 0755));
-	ASSERT_OK(cn_fabric_directory(&fd));
+	ASSERT_OK(cn_directory_fabric(&fd));
 	ASSERT_SYS(close(fd));
 	ASSERT_EQ(0711, mode_of(folder));
 	ASSERT_EQ(0755, mode_of(test_path("new"))); /* whoever chose it chose this, too */

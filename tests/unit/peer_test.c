@@ -32,18 +32,18 @@ TEST(ordinary_descriptors_are_closed)
 	unsigned before = test_descriptor_count();
 	int ends[2], fd = memory_file(4096, 0, 0);
 
-	cn_peer_discard(fd);
+	cn_wire_discard(fd);
 	ASSERT_EQ(-1, fcntl(fd, F_GETFD));
-	cn_peer_discard(-1);
+	cn_wire_discard(-1);
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
-	cn_peer_discard(ends[0]);
-	cn_peer_discard(ends[1]);
+	cn_wire_discard(ends[0]);
+	cn_wire_discard(ends[1]);
 	ASSERT_EQ(before, test_descriptor_count());
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	ASSERT_EQ(1, send(ends[0], "x", 1, 0));
 	ASSERT_EQ(0, send(ends[0], "", 0, 0));
 	close(ends[0]);
-	cn_peer_hang_up(ends[1]);
+	cn_wire_hang_up(ends[1]);
 	while (test_descriptor_count() != before)
 		sched_yield();
 }
@@ -54,22 +54,22 @@ TEST(ordinary_descriptors_are_closed)
  */
 TEST(closings_have_a_bound)
 {
-	int others[CN_PEER_CLOSINGS_MAX], ends[2];
+	int others[CN_WIRE_CLOSINGS_MAX], ends[2];
 	struct cn_parcel parcel = parcel_of(CN_MESSAGE_PARTS, -1);
 	unsigned before = test_descriptor_count();
 
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	ASSERT_EQ(0, cn_wire_send(ends[0], &parcel));
-	for (unsigned i = 0; i < CN_PEER_CLOSINGS_MAX; i++) {
-		ASSERT(!cn_peer_is_stuck());
-		cn_peer_discard(lingering_pair(&others[i]));
+	for (unsigned i = 0; i < CN_WIRE_CLOSINGS_MAX; i++) {
+		ASSERT(!cn_wire_is_stuck());
+		cn_wire_discard(lingering_pair(&others[i]));
 		check_fork();
 	}
-	ASSERT(cn_peer_is_stuck());
+	ASSERT(cn_wire_is_stuck());
 	ASSERT_EQ(EBUSY, cn_wire_receive(ends[1], &parcel));
-	for (unsigned i = 0; i < CN_PEER_CLOSINGS_MAX; i++)
+	for (unsigned i = 0; i < CN_WIRE_CLOSINGS_MAX; i++)
 		close(others[i]);
-	while (cn_peer_is_stuck())
+	while (cn_wire_is_stuck())
 		sched_yield();
 	ASSERT_EQ(0, cn_wire_receive(ends[1], &parcel));
 	close(ends[0]);
@@ -91,7 +91,7 @@ TEST(unread_descriptors_are_not_waited_for)
 	close(ends[0]);
 	ASSERT_EQ(EPROTO, cn_wire_receive_message(ends[1], &message));
 	ASSERT_EQ(EPROTO, cn_wire_receive_message(ends[1], &message)); /* and stays there */
-	cn_peer_hang_up(ends[1]);
+	cn_wire_hang_up(ends[1]);
 	close(other);
 	while (test_descriptor_count() != before)
 		sched_yield();
@@ -106,7 +106,7 @@ TEST(a_file_that_nobody_can_close)
 
 	if (file < 0)
 		SKIP("no file system can be mounted here (root and /dev/fuse are needed)");
-	cn_peer_discard(file);
+	cn_wire_discard(file);
 	ASSERT_EQ(before, test_descriptor_count());
 	check_fork();
 	ASSERT_SYS(kill(server, SIGKILL)); /* else this process could never end */

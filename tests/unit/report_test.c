@@ -9,7 +9,7 @@
 
 #include "pool/pool.h"
 #include "share/port/port_internal.h"
-#include "share/port/survey.h"
+#include "share/report/survey.h"
 
 #include <sys/wait.h>
 

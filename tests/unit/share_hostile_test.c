@@ -391,7 +391,7 @@ static void mark(const struct fake *fake, int location_type, int location_id)
 {
 	struct cn_export_facts facts = {.location_type = location_type, .location_id = location_id};
 
-	cn_mark_leave(fake->path, &facts);
+	cn_location_leave(fake->path, &facts);
 }
 
 /* Goal: what a descriptor says of its pool is compared with what the exporter says, and not believed. */

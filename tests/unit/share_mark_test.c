@@ -21,7 +21,7 @@ static bool read_mark(int fd, struct cn_export_facts *ret_facts)
 	struct statx status;
 
 	ASSERT(cn_descriptor_look(fd, &status));
-	return cn_mark_read(&status, ret_facts);
+	return cn_location_read(&status, ret_facts);
 }
 
 /* Goal: a mark says what was left, for all that can be; what cannot be said is not said. */
@@ -35,11 +35,13 @@ TEST(a_mark_is_read_as_it_was_left)
 	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
 	ASSERT(!read_mark(path, &facts));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		cn_mark_leave(path, &(struct cn_export_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
+		cn_location_leave(path,
+				  &(struct cn_export_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
 		ASSERT(!read_mark(path, &facts));
 	}
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-		cn_mark_leave(path, &(struct cn_export_facts){.location_type = good[i][0], .location_id = good[i][1]});
+		cn_location_leave(path,
+				  &(struct cn_export_facts){.location_type = good[i][0], .location_id = good[i][1]});
 		ASSERT(read_mark(path, &facts));
 		ASSERT_EQ(good[i][0], facts.location_type);
 		ASSERT_EQ(good[i][1], facts.location_id);
@@ -56,10 +58,10 @@ TEST(other_files_have_no_mark)
 	int fd = memfd_create("file", MFD_CLOEXEC);
 
 	ASSERT_SYS(fd);
-	cn_mark_leave(fd, &(struct cn_export_facts){.location_type = 1});
+	cn_location_leave(fd, &(struct cn_export_facts){.location_type = 1});
 	ASSERT(!read_mark(fd, &facts));
 	close(fd);
-	cn_mark_leave(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
+	cn_location_leave(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
 }
 
 /* Goal: an exported pool's descriptor says where the pool is, and that it is there, until it is destroyed. */

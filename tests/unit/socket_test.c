@@ -51,7 +51,7 @@ static void expect_no_directory(const char *part)
 {
 	int fd = -77;
 
-	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_runtime_directory(&fd));
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_directory_runtime(&fd));
 	ASSERT_CONTAINS(part, cn_last_error());
 	ASSERT_EQ(-77, fd);
 }
@@ -61,7 +61,7 @@ static void expect_directory(const char *path)
 	struct stat status;
 	int fd, other = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 
-	ASSERT_OK(cn_runtime_directory(&fd));
+	ASSERT_OK(cn_directory_runtime(&fd));
 	if (other < 0)
 		ASSERT_SYS(other = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW));
 	ASSERT(is_same_file(fd, other));

@@ -9,7 +9,7 @@
 #include "device/device.h"
 #include "share/pool/control.h"
 #include "share/pool/export.h"
-#include "share/wire/send_descriptor.h"
+#include "share/wire/letter.h"
 #include "share/wire/sweep.h"
 
 _Static_assert(CENOTE_POOL_IMPORTERS_MAX == CN_IMPORTERS_MAX, "as the header says");
@@ -23,12 +23,12 @@ CENOTE_API const char *cenote_last_error(void)
 
 CENOTE_API CUresult cenote_send_descriptor(int sock, int descriptor)
 {
-	return cn_descriptor_send(sock, descriptor);
+	return cn_letter_send_descriptor(sock, descriptor);
 }
 
 CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor)
 {
-	return cn_descriptor_receive(sock, ret_descriptor);
+	return cn_letter_receive_descriptor(sock, ret_descriptor);
 }
 
 /* ---- Housekeeping ---- */

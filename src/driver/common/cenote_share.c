@@ -16,7 +16,6 @@
 #include "base/guard.h"
 #include "share/peer/peer.h"
 #include "share/wire/letter.h"
-#include "share/wire/send_descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,7 @@ CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool)
 							  0);
 	if (result)
 		return result;
-	result = cn_descriptor_send(sock, descriptor);
+	result = cn_letter_send_descriptor(sock, descriptor);
 	close(descriptor); /* the receiver has its own */
 	return result;
 }
@@ -54,12 +53,12 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_pool is NULL");
 	if (!cn_guard_check_write(ret_pool, sizeof *ret_pool, "ret_pool"))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = cn_descriptor_receive(sock, &descriptor);
+	result = cn_letter_receive_descriptor(sock, &descriptor);
 	if (result)
 		return result;
 	result = cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)descriptor,
 						    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-	cn_peer_discard(descriptor); /* the import has one of its own */
+	cn_wire_discard(descriptor); /* the import has one of its own */
 	if (!result)
 		*ret_pool = pool;
 	return result;

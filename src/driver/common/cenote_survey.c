@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cenote's own calls that look at other processes: who shares what (share/port/survey.h).
+ * Cenote's own calls that look at other processes: who shares what (share/report/survey.h).
  */
 #include "cenote/cenote.h"
 
 #include "base/guard.h"
 #include "pool/pool.h"
 #include "share/port/port_internal.h"
-#include "share/port/survey.h"
+#include "share/report/survey.h"
 
 #include <stdlib.h>
 
@@ -75,7 +75,7 @@ static cenote_shared_handles describe_handles(const struct cn_report_handles *ha
 /* What an age is on our clock; one that is longer than the clock has run is its beginning. */
 static uint64_t time_of(uint64_t age_ns)
 {
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 
 	return age_ns < now_ns ? now_ns - age_ns : 1;
 }

@@ -186,7 +186,7 @@ static CUresult import_fabric(const void *shareable, struct cn_mempool *pool, st
 	if (result)
 		return result;
 	result = cn_import_create(fd, pool, ret_import, ret_facts);
-	cn_peer_discard(fd);
+	cn_wire_discard(fd);
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */
 }
 

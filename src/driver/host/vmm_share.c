@@ -136,7 +136,7 @@ static CUresult import_fabric(const void *shareable, struct cn_physical **ret_ph
 		return result;
 	result = cn_device_ops->physical_import(fd, ret_physical);
 	if (result)
-		cn_peer_discard(fd);
+		cn_wire_discard(fd);
 	else
 		close(fd); /* the device knows what it is */
 	if (result == CUDA_ERROR_UNKNOWN)

@@ -79,7 +79,7 @@ static void forget_origin(struct event_origin *origin)
 	free(origin);
 }
 
-void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening)
+void cn_shared_event_returned(struct cn_caller *caller, struct cn_opening *opening)
 {
 	struct event_origin *origin = cn_container_of(opening->origin, struct event_origin, origin);
 
@@ -97,12 +97,12 @@ static void bury_strangers(struct cn_origin *origin)
 				     count);
 }
 
-void cn_events_bury(void)
+void cn_shared_events_bury(void)
 {
-	cn_origins_each(CN_HANDLE_EVENT, bury_strangers);
+	cn_origin_each(CN_HANDLE_EVENT, bury_strangers);
 }
 
-bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
+bool cn_shared_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
 {
 	struct cn_opening *opening;
 	CUresult result = cn_opening_begin(caller, CN_HANDLE_EVENT, request, &opening);
@@ -112,7 +112,7 @@ bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, 
 		result = cn_device_ops->signal_export(origin->holder->signal, &ret_reply->descriptors[0]);
 		ret_reply->descriptor_count = result ? 0 : 1;
 		if (result)
-			cn_event_returned(caller, opening);
+			cn_shared_event_returned(caller, opening);
 	}
 	ret_reply->message.result = (int32_t)result;
 	return result != CUDA_ERROR_NOT_PERMITTED;
@@ -162,7 +162,7 @@ static struct cn_event_holder *keep_holder_locked(struct cn_opened *opened)
 	return opened->holder;
 }
 
-void cn_event_orphaned(struct cn_opened *opened)
+void cn_shared_event_orphaned(struct cn_opened *opened)
 {
 	cn_lock(&events.lock);
 	opened->orphaned = true;
@@ -173,7 +173,7 @@ void cn_event_orphaned(struct cn_opened *opened)
 	drop_holder(holder);
 }
 
-void cn_event_disown(struct cn_opened *opened)
+void cn_shared_event_disown(struct cn_opened *opened)
 {
 	cn_lock(&events.lock);
 	struct cn_event_holder *holder = keep_holder_locked(opened);
@@ -189,7 +189,7 @@ static void linger_or_return(struct cn_opened *opened)
 	struct cn_event_holder *holder = opened->holder; /* nobody else changes it any more */
 
 	if (holder && opened->creator && cn_device_ops->signal_busy(holder->signal)) {
-		opened->linger.due_ns = cn_service_now_ns() + CN_OPENED_LINGER_NS;
+		opened->linger.due_ns = cn_clock_ns() + CN_OPENED_LINGER_NS;
 		return;
 	}
 	cn_lock(&events.lock);

@@ -59,14 +59,6 @@ static struct {
 
 static _Thread_local bool serving; /* this is the service thread */
 
-uint64_t cn_service_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 bool cn_service_is_this_thread(void)
 {
 	return serving;
@@ -159,7 +151,7 @@ void cn_service_unwatch(struct cn_watch *watch)
 	if (watch->fd >= 0) {
 		/* Not left to close(): who has a copy of the descriptor keeps the file, and it would stay watched. */
 		epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
-		cn_peer_hang_up(watch->fd);
+		cn_wire_hang_up(watch->fd);
 		watch->fd = -1;
 	}
 	if (hold)
@@ -183,7 +175,7 @@ void cn_service_divert(struct cn_watch *watch, int other_fd)
 {
 	/* First: as in cn_service_unwatch(), which will not find it any more. */
 	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
-	cn_peer_turn_away(watch->fd);
+	cn_wire_turn_away(watch->fd);
 	dup3(other_fd, watch->fd, O_CLOEXEC);
 }
 
@@ -214,8 +206,8 @@ static int wait_ms(void)
 		if (watch->due_ns && watch->due_ns < next_ns)
 			next_ns = watch->due_ns;
 	cn_unlock(&service.lock);
-	uint64_t now_ns = cn_service_now_ns();
-	if (cn_peer_has_waiting() && next_ns > now_ns + TRY_AGAIN_NS)
+	uint64_t now_ns = cn_clock_ns();
+	if (cn_wire_has_unclosed() && next_ns > now_ns + TRY_AGAIN_NS)
 		next_ns = now_ns + TRY_AGAIN_NS;
 	if (next_ns == UINT64_MAX)
 		return -1;
@@ -239,7 +231,7 @@ static struct cn_watch *take_due(uint64_t now_ns)
 
 static void run_due(void)
 {
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 	struct cn_watch *watch;
 
 	cn_lock(&service.lock);
@@ -281,8 +273,8 @@ static void *serve(void *unused)
 		}
 		run_due();
 		run_jobs();
-		if (cn_peer_has_waiting())
-			cn_peer_try_again();
+		if (cn_wire_has_unclosed())
+			cn_wire_close_again();
 		pthread_rwlock_unlock(&service.gate);
 	}
 	return NULL;
@@ -333,12 +325,12 @@ static void close_end(int end)
 static void wait_for_child(void)
 {
 	struct pollfd child = {.fd = service.child_closes[0]};
-	uint64_t deadline_ns = cn_service_now_ns() + CHILD_CLOSES_MS * 1000000ull, now_ns;
+	uint64_t deadline_ns = cn_clock_ns() + CHILD_CLOSES_MS * 1000000ull, now_ns;
 
 	close_end(1);
 	if (child.fd < 0)
 		return;
-	while ((now_ns = cn_service_now_ns()) < deadline_ns &&
+	while ((now_ns = cn_clock_ns()) < deadline_ns &&
 	       poll(&child, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) < 0 && errno == EINTR)
 		continue;
 	close_end(0);

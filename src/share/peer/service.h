@@ -15,6 +15,7 @@
 #ifndef CN_SHARE_PEER_SERVICE_H
 #define CN_SHARE_PEER_SERVICE_H
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <stdbool.h>
@@ -59,7 +60,6 @@ void cn_service_resume(struct cn_watch *watch);
 void cn_service_divert(struct cn_watch *watch, int other_fd);
 /* From any thread; neither waits nor fails. The service has been started. */
 void cn_service_post(struct cn_job *job);
-uint64_t cn_service_now_ns(void);
 /* Is the caller the service thread, which must not wait for a peer? */
 bool cn_service_is_this_thread(void);
 

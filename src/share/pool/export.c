@@ -86,7 +86,7 @@ static void give_slot(struct cn_export *export, uint32_t slot)
 /* Show in which memory a block lies. It is live, so that memory stays. Export locked. */
 static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes)
 {
-	_Atomic uint64_t *serials = control_of(export)->serials;
+	_Atomic uint64_t *serials = cn_export_control(export)->serials;
 	uint64_t index = offset / CN_PART_BYTES, last = (offset + bytes - 1) / CN_PART_BYTES;
 
 	while (index <= last) {
@@ -103,7 +103,7 @@ static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes
 static void begin_life(struct cn_export *export, uint32_t slot, const struct cn_pool_block *block)
 {
 	struct cn_slot *mine = &export->slots[slot];
-	struct cn_control_slot *shown = &control_of(export)->slots[slot];
+	struct cn_control_slot *shown = &cn_export_control(export)->slots[slot];
 	uint64_t offset = (uint64_t)((char *)block->start - export->base);
 
 	mine->address = block->start;
@@ -191,7 +191,7 @@ static void defer(struct cn_export *export, uint32_t slot)
 {
 	struct cn_slot *mine = &export->slots[slot];
 
-	mine->deferred_ns = cn_service_now_ns();
+	mine->deferred_ns = cn_clock_ns();
 	mine->previous = 0;
 	mine->next = export->deferred;
 	if (mine->next)
@@ -250,7 +250,7 @@ static void look_at_ended(struct cn_export *export)
 			continue;
 		for (uint64_t left = words; left; left &= left - 1) {
 			struct cn_ended *ended = &export->ended[__builtin_ctzll(left)];
-			uint64_t held = atomic_load(&ledger_of(importer)->held[ended->word]) & ended->slots;
+			uint64_t held = atomic_load(&cn_importer_ledger(importer)->held[ended->word]) & ended->slots;
 			if (held && !is_gone(export, importer))
 				ended->held |= held;
 		}
@@ -286,7 +286,7 @@ static void end_life(void *object, uint64_t slot_number)
 	uint32_t slot = (uint32_t)slot_number;
 
 	cn_lock(&export->lock);
-	atomic_store(&control_of(export)->slots[slot].generation, export->slots[slot].generation + 1);
+	atomic_store(&cn_export_control(export)->slots[slot].generation, export->slots[slot].generation + 1);
 	export->look++;
 	if (export->importer_count > CN_IMPORTERS_FEW && !export->closing)
 		put_off(export, slot);
@@ -385,7 +385,7 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 static void hide_parts(struct cn_job *job)
 {
 	struct cn_export *export = cn_container_of(job, struct cn_export, parts_job);
-	_Atomic uint64_t *serials = control_of(export)->serials;
+	_Atomic uint64_t *serials = cn_export_control(export)->serials;
 	size_t end;
 
 	/* First: what is lost from here on needs another look. */
@@ -563,7 +563,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	}
 	memcpy(&export->id, export->name, sizeof export->id);
 	export->id += !export->id;
-	export->created_ns = cn_service_now_ns();
+	export->created_ns = cn_clock_ns();
 	result = make_slots(export);
 	if (result)
 		goto err_spare;
@@ -578,7 +578,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	if (result)
 		goto err_control;
 	cn_importers_open(export);
-	cn_mark_leave(export->path_fd, facts);
+	cn_location_leave(export->path_fd, facts);
 	export->listener.ready = cn_importers_accept;
 	cn_pool_keep(pool);
 	set_closing(export, false);
@@ -603,7 +603,7 @@ err_unlist:
 	unlist(export);
 	cn_pool_unkeep(pool);
 	cn_importers_drop(export);
-	cn_peer_turn_away(export->listener.fd);
+	cn_wire_turn_away(export->listener.fd);
 	cn_service_unwatch(&export->listener);
 	close(export->path_fd);
 err_control:
@@ -649,7 +649,7 @@ void cn_export_set_limit(struct cn_export *export, uint64_t bytes)
 {
 	cn_lock(&export->lock);
 	if (!export->closing)
-		atomic_store(&control_of(export)->limit_bytes, bytes);
+		atomic_store(&cn_export_control(export)->limit_bytes, bytes);
 	cn_unlock(&export->lock);
 }
 
@@ -669,8 +669,10 @@ static bool describe(const struct cn_export *export, const struct cn_importer *i
 	};
 
 	if (importer->ledger.bytes) {
-		facts.held_count = atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed);
-		facts.held_bytes = atomic_load_explicit(&ledger_of(importer)->held_bytes, memory_order_relaxed);
+		facts.held_count =
+			atomic_load_explicit(&cn_importer_ledger(importer)->held_count, memory_order_relaxed);
+		facts.held_bytes =
+			atomic_load_explicit(&cn_importer_ledger(importer)->held_bytes, memory_order_relaxed);
 	}
 	for (uint64_t looks = 0; slot && looks < looks_max; slot = export->slots[slot].next, looks++) {
 		const struct cn_slot *mine = &export->slots[slot];

@@ -107,12 +107,12 @@ struct cn_export {
 	struct cn_export *next; /* of all, or of the spare ones */
 };
 
-static inline struct cn_control *control_of(const struct cn_export *export)
+static inline struct cn_control *cn_export_control(const struct cn_export *export)
 {
 	return export->control.address;
 }
 
-static inline const struct cn_ledger *ledger_of(const struct cn_importer *importer)
+static inline const struct cn_ledger *cn_importer_ledger(const struct cn_importer *importer)
 {
 	return importer->ledger.address;
 }
@@ -120,7 +120,7 @@ static inline const struct cn_ledger *ledger_of(const struct cn_importer *import
 static inline bool holds(const struct cn_importer *importer, uint32_t slot)
 {
 	return importer->ledger.bytes &&
-	       atomic_load(&ledger_of(importer)->held[slot / CN_WORD_SLOTS]) & cn_slot_bit(slot);
+	       atomic_load(&cn_importer_ledger(importer)->held[slot / CN_WORD_SLOTS]) & cn_slot_bit(slot);
 }
 
 /*

@@ -50,7 +50,7 @@ static void send_released(struct cn_import *import)
 	int error = import->channel.fd >= 0 ? cn_wire_send(import->channel.fd, &parcel) : 0;
 
 	if (error && error != EPIPE) /* no room for it just now: the exporter would wait for it for ever */
-		import->channel.due_ns = cn_service_now_ns() + RETRY_NS;
+		import->channel.due_ns = cn_clock_ns() + RETRY_NS;
 }
 
 static void say_released(struct cn_job *job)
@@ -194,7 +194,7 @@ void cn_import_look_later(struct cn_import *import)
 {
 	import->later_ns = import->later_ns ? 2 * import->later_ns : LATER_NS_MIN;
 	import->later_ns = import->later_ns < LATER_NS_MAX ? import->later_ns : LATER_NS_MAX;
-	import->later.due_ns = cn_service_now_ns() + import->later_ns;
+	import->later.due_ns = cn_clock_ns() + import->later_ns;
 	if (!import->later.watched)
 		cn_service_watch(&import->later); /* only a time: this does not fail */
 }
@@ -412,7 +412,7 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 		spare_record(import);
 		return result;
 	}
-	import->marked = cn_descriptor_look(import->path_fd, &status) && cn_mark_read(&status, &import->facts) &&
+	import->marked = cn_descriptor_look(import->path_fd, &status) && cn_location_read(&status, &import->facts) &&
 			 !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
 	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
 	import->socket_inode = status.stx_ino;

@@ -84,12 +84,12 @@ struct cn_import {
 	struct cn_import *next;  /* of all; of the spare ones; of the ended ones */
 };
 
-static inline struct cn_control *control_of(const struct cn_import *import)
+static inline struct cn_control *cn_import_control(const struct cn_import *import)
 {
 	return import->control.address;
 }
 
-static inline struct cn_ledger *ledger_of(const struct cn_import *import)
+static inline struct cn_ledger *cn_import_ledger(const struct cn_import *import)
 {
 	return import->ledger.address;
 }

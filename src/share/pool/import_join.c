@@ -23,7 +23,7 @@
 /* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
 static void look_at_parts(struct cn_import *import, uint64_t number)
 {
-	atomic_store(&ledger_of(import)->parts_seen, number);
+	atomic_store(&cn_import_ledger(import)->parts_seen, number);
 	cn_lock(&import->lock);
 	cn_import_want_drop_locked(import);
 	cn_unlock(&import->lock);
@@ -120,7 +120,7 @@ static CUresult explain_join(int error)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the pool was just destroyed; or its exporter ended, or has no room, no "
 				"descriptor or no memory for another importer");
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_peer_explain(error));
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_wire_explain(error));
 }
 
 /* Introduce ourselves. On success a fork has to wait until the caller allows it. */

@@ -27,7 +27,7 @@
 
 static uint64_t shown_serial(const struct cn_import *import, uint32_t index)
 {
-	return atomic_load(&control_of(import)->serials[index]);
+	return atomic_load(&cn_import_control(import)->serials[index]);
 }
 
 /* `asking` is held. */
@@ -71,12 +71,12 @@ static bool has_passed(struct cn_mapped *part)
  */
 static void await_grace(struct cn_import *import, uint32_t index)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + GRACE_NS_MAX;
+	uint64_t deadline_ns = cn_clock_ns() + GRACE_NS_MAX;
 	static _Atomic uint32_t never;
 
 	if (!import->mapped_at[index])
 		return;
-	while (!has_passed(&import->mapped[import->mapped_at[index] - 1]) && cn_service_now_ns() < deadline_ns)
+	while (!has_passed(&import->mapped[import->mapped_at[index] - 1]) && cn_clock_ns() < deadline_ns)
 		cn_futex_wait(&never, 0, GRACE_LOOK_NS);
 }
 
@@ -86,7 +86,7 @@ static CUresult explain(struct cn_import *import, int error)
 {
 	if (error != EPIPE && error != ECONNRESET)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool's exporter could not be asked for memory: %s",
-				cn_peer_explain(error));
+				cn_wire_explain(error));
 	cn_lock(&import->lock); /* the service thread is about to see the end of the channel, too */
 	CUresult result = cn_import_explain_locked(import);
 	cn_unlock(&import->lock);

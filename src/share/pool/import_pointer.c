@@ -44,8 +44,8 @@ static CUresult refuse_stale(void)
 /* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
 static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t generation)
 {
-	atomic_fetch_and(&ledger_of(import)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit(slot));
-	if (atomic_load(&control_of(import)->slots[slot].generation) != generation)
+	atomic_fetch_and(&cn_import_ledger(import)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit(slot));
+	if (atomic_load(&cn_import_control(import)->slots[slot].generation) != generation)
 		cn_import_tell_locked(import);
 }
 
@@ -54,8 +54,8 @@ static void count_held(struct cn_import *import, int64_t blocks, uint64_t bytes)
 {
 	import->held_count += (uint64_t)blocks;
 	import->held_bytes += blocks < 0 ? -bytes : bytes;
-	atomic_store_explicit(&ledger_of(import)->held_count, import->held_count, memory_order_relaxed);
-	atomic_store_explicit(&ledger_of(import)->held_bytes, import->held_bytes, memory_order_relaxed);
+	atomic_store_explicit(&cn_import_ledger(import)->held_count, import->held_count, memory_order_relaxed);
+	atomic_store_explicit(&cn_import_ledger(import)->held_bytes, import->held_bytes, memory_order_relaxed);
 }
 
 /* ---- The parts that a block lies in: one, or several for a large one. Import locked. ---- */
@@ -66,7 +66,7 @@ static bool has_parts(const struct cn_import *import, uint64_t offset, uint64_t 
 	uint64_t index = offset / CN_PART_BYTES, last = (offset + bytes - 1) / CN_PART_BYTES;
 
 	while (index <= last) {
-		uint64_t shown = atomic_load_explicit(&control_of(import)->serials[index], memory_order_relaxed);
+		uint64_t shown = atomic_load_explicit(&cn_import_control(import)->serials[index], memory_order_relaxed);
 		uint32_t at = import->mapped_at[index];
 		if (!at || import->mapped[at - 1].serial != shown) {
 			*ret_missing = index * CN_PART_BYTES;
@@ -116,7 +116,7 @@ static void let_go(struct cn_import *import, uint32_t slot)
 /* Read where a slot's block is. False: nowhere in the pool. */
 static bool read_place(const struct cn_import *import, uint32_t slot, uint64_t *ret_offset, uint64_t *ret_bytes)
 {
-	struct cn_control_slot *shown = &control_of(import)->slots[slot];
+	struct cn_control_slot *shown = &cn_import_control(import)->slots[slot];
 	uint64_t offset = atomic_load_explicit(&shown->offset, memory_order_relaxed);
 	uint64_t bytes = atomic_load_explicit(&shown->bytes, memory_order_relaxed);
 
@@ -153,11 +153,11 @@ static void leave_start(struct cn_import *import, uint32_t slot)
  */
 static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_missing)
 {
-	struct cn_control *control = control_of(import);
+	struct cn_control *control = cn_import_control(import);
 	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset, bytes;
 	CUresult result = CUDA_SUCCESS;
 
-	atomic_fetch_or(&ledger_of(import)->held[slot / CN_WORD_SLOTS], cn_slot_bit(slot));
+	atomic_fetch_or(&cn_import_ledger(import)->held[slot / CN_WORD_SLOTS], cn_slot_bit(slot));
 	if (atomic_load(&control->slots[slot].generation) != generation)
 		result = refuse_stale();
 	else if (!read_place(import, slot, &offset, &bytes))
@@ -210,7 +210,7 @@ static CUresult import_locked(struct cn_import *import, const struct cn_export_d
 		if (result)
 			return result;
 	} else if (held->generation != data->generation ||
-		   atomic_load(&control_of(import)->slots[slot].generation) != data->generation) {
+		   atomic_load(&cn_import_control(import)->slots[slot].generation) != data->generation) {
 		return refuse_stale();
 	} else {
 		held->id = next_id();
@@ -230,7 +230,7 @@ static CUresult import_locked(struct cn_import *import, const struct cn_export_d
  */
 static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, uint64_t missing)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + MAP_TIMEOUT_NS, wanted;
+	uint64_t deadline_ns = cn_clock_ns() + MAP_TIMEOUT_NS, wanted;
 	unsigned vain_count = 0;
 
 	for (;;) {
@@ -246,7 +246,7 @@ static CUresult import_mapping(struct cn_import *import, const struct cn_export_
 		if (mapped)
 			return mapped;
 		vain_count += missing <= wanted;
-		if (vain_count == VAIN_MAX || cn_service_now_ns() > deadline_ns)
+		if (vain_count == VAIN_MAX || cn_clock_ns() > deadline_ns)
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
 					"the pool's exporter did not hand over the memory of the block");
 	}

@@ -22,8 +22,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MILLISECOND_NS 1000000ull
-
 enum {
 	LOOK_FIRST_MS = 1,
 	LOOK_LAST_MS = 100,
@@ -94,7 +92,7 @@ static void tell_watchers(struct cn_export *export)
  */
 static uint64_t next_look_ns(const struct cn_export *export)
 {
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 
 	return export->look_rest_ns > now_ns + CN_LOOK_BURST_NS ? export->look_rest_ns - CN_LOOK_BURST_NS : now_ns;
 }
@@ -111,7 +109,7 @@ static void want_look_of(struct cn_importer *importer)
 	struct cn_export *export = importer->export;
 
 	want_look(export);
-	if (export->look_active || export->look_due.due_ns > cn_service_now_ns()) {
+	if (export->look_active || export->look_due.due_ns > cn_clock_ns()) {
 		importer->paused = true;
 		cn_service_pause(&importer->channel);
 	}
@@ -133,12 +131,12 @@ static void begin_look(struct cn_export *export)
 static void look_due(struct cn_watch *watch)
 {
 	struct cn_export *export = cn_container_of(watch, struct cn_export, look_due);
-	uint64_t start_ns = cn_service_now_ns();
+	uint64_t start_ns = cn_clock_ns();
 
 	if (!export->look_active)
 		begin_look(export);
 	export->look_active = cn_export_look_on(export, &export->service_look);
-	uint64_t end_ns = cn_service_now_ns();
+	uint64_t end_ns = cn_clock_ns();
 	export->look_rest_ns =
 		(export->look_rest_ns > end_ns ? export->look_rest_ns : end_ns) + LOOK_REST * (end_ns - start_ns);
 	watch->due_ns = export->look_active || export->look_wanted ? next_look_ns(export) : 0;
@@ -166,7 +164,7 @@ static void unlist(struct cn_importer *importer)
 static void want_reclaim(struct cn_export *export)
 {
 	export->reclaim_offset = 0; /* again: it takes no time where there is nothing */
-	export->reclaim_due.due_ns = cn_service_now_ns();
+	export->reclaim_due.due_ns = cn_clock_ns();
 }
 
 static void reclaim_due(struct cn_watch *watch)
@@ -175,7 +173,7 @@ static void reclaim_due(struct cn_watch *watch)
 
 	export->reclaim_offset = cn_pool_reclaim(export->pool, export->reclaim_offset);
 	if (export->reclaim_offset) /* others have their turn in between */
-		watch->due_ns = cn_service_now_ns();
+		watch->due_ns = cn_clock_ns();
 }
 
 /* The importer is gone for good: whatever it held is not held any more. */
@@ -209,7 +207,8 @@ bool cn_importer_is_gone(const struct cn_importer *importer)
 		return true;
 	bool needs_process = !cn_device_ops->use_ends_with_mapping && importer->pidfd >= 0;
 	return cn_segment_is_returned(&importer->ledger) &&
-	       (!needs_process || !atomic_load_explicit(&ledger_of(importer)->held_count, memory_order_relaxed));
+	       (!needs_process ||
+		!atomic_load_explicit(&cn_importer_ledger(importer)->held_count, memory_order_relaxed));
 }
 
 static void look_if_gone(struct cn_watch *watch)
@@ -222,10 +221,10 @@ static void look_if_gone(struct cn_watch *watch)
 	}
 	want_look(importer->export);
 	importer->look_again_ns =
-		importer->look_again_ns ? 2 * importer->look_again_ns : LOOK_FIRST_MS * MILLISECOND_NS;
-	if (importer->look_again_ns > LOOK_LAST_MS * MILLISECOND_NS)
-		importer->look_again_ns = LOOK_LAST_MS * MILLISECOND_NS;
-	watch->due_ns = cn_service_now_ns() + importer->look_again_ns;
+		importer->look_again_ns ? 2 * importer->look_again_ns : LOOK_FIRST_MS * CN_MILLISECOND_NS;
+	if (importer->look_again_ns > LOOK_LAST_MS * CN_MILLISECOND_NS)
+		importer->look_again_ns = LOOK_LAST_MS * CN_MILLISECOND_NS;
+	watch->due_ns = cn_clock_ns() + importer->look_again_ns;
 }
 
 /* The channel has ended, or we end it. */
@@ -245,7 +244,7 @@ static void leave(struct cn_importer *importer)
 	tell_watchers(export);
 	importer->channel.fd = -1; /* from now on only a time is waited for */
 	importer->channel.due = look_if_gone;
-	importer->channel.due_ns = cn_service_now_ns() + LOOK_FIRST_MS * MILLISECOND_NS;
+	importer->channel.due_ns = cn_clock_ns() + LOOK_FIRST_MS * CN_MILLISECOND_NS;
 	if (cn_service_watch(&importer->channel))
 		forget(importer);
 }
@@ -326,7 +325,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	importer->ledger = ledger;
 	importer->joined = true;
 	importer->id = atomic_fetch_add(&last_id, 1) + 1;
-	importer->joined_ns = cn_service_now_ns();
+	importer->joined_ns = cn_clock_ns();
 	cn_unlock(&export->lock);
 	importer->channel.due_ns = 0;
 	int error = welcome(importer, request, ledger_fd);
@@ -394,7 +393,7 @@ static void admit(struct cn_export *export, int sock)
 	struct cn_importer *importer = calloc(1, sizeof *importer);
 
 	if (!importer) {
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 		return;
 	}
 	if (crowd.silent_count >= descriptor_limit() / SILENT_SHARE && crowd.oldest)
@@ -404,7 +403,7 @@ static void admit(struct cn_export *export, int sock)
 	importer->channel.fd = sock;
 	importer->channel.ready = channel_ready;
 	importer->channel.due = channel_due;
-	importer->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * MILLISECOND_NS;
+	importer->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	cn_lock(&export->lock);
 	bool full = export->importer_count >= CN_IMPORTERS_MAX;
 	if (!full) {
@@ -416,7 +415,7 @@ static void admit(struct cn_export *export, int sock)
 	if (full || cn_service_watch(&importer->channel)) {
 		if (!full)
 			unlist(importer);
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 		free(importer);
 		return;
 	}
@@ -470,7 +469,7 @@ void cn_importers_evict(struct cn_job *job)
  */
 static bool tell_parts(struct cn_importer *importer)
 {
-	if (atomic_load(&ledger_of(importer)->parts_seen) != importer->parts_told)
+	if (atomic_load(&cn_importer_ledger(importer)->parts_seen) != importer->parts_told)
 		return true;
 	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_PARTS, .words = {++importer->parts_told}}};
 	return reply(importer, &parcel) == 0;

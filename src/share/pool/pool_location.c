@@ -15,7 +15,7 @@ enum {
 	TYPE_MAX = 31,
 };
 
-void cn_mark_leave(int path_fd, const struct cn_export_facts *facts)
+void cn_location_leave(int path_fd, const struct cn_export_facts *facts)
 {
 	char path[32];
 
@@ -30,7 +30,7 @@ void cn_mark_leave(int path_fd, const struct cn_export_facts *facts)
 	utimensat(AT_FDCWD, path, times, 0);
 }
 
-bool cn_mark_read(const struct statx *status, struct cn_export_facts *ret_facts)
+bool cn_location_read(const struct statx *status, struct cn_export_facts *ret_facts)
 {
 	long said = status->stx_mtime.tv_nsec;
 

@@ -253,7 +253,7 @@ static CUresult explain_error(int error)
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s",
-			cn_peer_explain(error));
+			cn_wire_explain(error));
 }
 
 /*

@@ -90,7 +90,7 @@ void cn_opened_return(struct cn_opened *opened)
 			cn_service_keep(&opened->linger);
 		}
 		opened->linger.due = return_due;
-		opened->linger.due_ns = cn_service_now_ns() + CN_OPENED_LINGER_NS;
+		opened->linger.due_ns = cn_clock_ns() + CN_OPENED_LINGER_NS;
 		return;
 	}
 	if (creator)
@@ -142,7 +142,7 @@ static void end_creator(struct cn_creator *creator, enum answer answer)
 	while (creator->opened) {
 		struct cn_opened *opened = creator->opened;
 		unlink_opened(opened);
-		cn_event_orphaned(opened);
+		cn_shared_event_orphaned(opened);
 	}
 	free(creator);
 }
@@ -196,7 +196,7 @@ static void creator_ready(struct cn_watch *channel)
 	}
 	if (reply.message.kind == CN_MESSAGE_DEATH && !reply.descriptor_count) {
 		for (struct cn_opened *opened = creator->opened; opened; opened = opened->next)
-			cn_event_disown(opened);
+			cn_shared_event_disown(opened);
 		return;
 	}
 	struct question **link = &creator->questions;
@@ -311,7 +311,7 @@ static bool wait_for_answer(struct question *question, uint64_t deadline_ns)
 	uint32_t waiting = WAITING;
 	uint64_t now_ns;
 
-	while (atomic_load(&question->state) == WAITING && (now_ns = cn_service_now_ns()) < deadline_ns)
+	while (atomic_load(&question->state) == WAITING && (now_ns = cn_clock_ns()) < deadline_ns)
 		cn_futex_wait(&question->state, WAITING, (int64_t)(deadline_ns - now_ns));
 	return !atomic_compare_exchange_strong(&question->state, &waiting, ABANDONED);
 }
@@ -360,7 +360,7 @@ static CUresult ask_and_wait(struct question *question, uint64_t deadline_ns)
 
 CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000); /* for all of it */
+	uint64_t deadline_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS; /* for all of it */
 	struct question *question = calloc(1, sizeof *question);
 	struct cn_message *message;
 

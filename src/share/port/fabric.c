@@ -91,7 +91,7 @@ static uint64_t place_of(const unsigned char name[CN_PORT_NAME_BYTES])
 
 static void hang_up(struct cn_watch *channel)
 {
-	cn_peer_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
+	cn_wire_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
 }
 
 static void drop_caller(struct caller *caller)
@@ -230,7 +230,7 @@ static void caller_comes(void)
 		free(caller);
 		return;
 	}
-	caller->due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
+	caller->due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	record->next = port.callers;
 	if (record->next)
 		record->next->previous = record;
@@ -241,7 +241,7 @@ static void caller_comes(void)
 /* Milliseconds until the next caller has said nothing for too long, rounded up; -1: there is none. */
 static int wait_ms(void)
 {
-	uint64_t next_ns = UINT64_MAX, now_ns = cn_service_now_ns();
+	uint64_t next_ns = UINT64_MAX, now_ns = cn_clock_ns();
 
 	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
 		next_ns = ((const struct caller *)caller)->due_ns; /* the last has been here longest */
@@ -261,7 +261,7 @@ static void *keep_door(void *unused)
 		for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
 			wanted[count++] = (struct pollfd){.fd = caller->channel.fd, .events = POLLIN};
 		poll(wanted, count, wait_ms());
-		uint64_t now_ns = cn_service_now_ns();
+		uint64_t now_ns = cn_clock_ns();
 		struct cn_caller *next;
 		count = 1;
 		for (struct cn_caller *record = port.callers; record; record = next, count++) {
@@ -380,7 +380,7 @@ static CUresult explain_error(int error)
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process does not answer");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
-			error == EPROTO ? "it says what Cenote never does" : cn_peer_explain(error));
+			error == EPROTO ? "it says what Cenote never does" : cn_wire_explain(error));
 }
 
 static CUresult explain_result(int32_t result, int channel)
@@ -419,7 +419,7 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 			"the exporter's IMEX channel %d is another file than this process's, or this process has none",
 			channel->number);
 	if (result)
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 	else
 		*ret_sock = sock;
 	return result;
@@ -466,7 +466,7 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 		if (result)
 			break;
 		int error = ask(sock, &handle, channel, &reply);
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 		if (error == EPIPE && !again)
 			continue;
 		if (error)

@@ -66,7 +66,7 @@ void cn_shared_memory_free(struct cn_shared_memory *memory)
 
 /* ---- On the service thread ---- */
 
-bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
+bool cn_shared_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
 {
 	struct cn_opening *opening;
 	struct cn_memory_part part;
@@ -76,7 +76,7 @@ bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request,
 		const struct cn_shared_memory *memory = (const struct cn_shared_memory *)opening->origin;
 		result = cn_device_ops->memory_part(memory->device, memory->address, &part);
 		if (result) {
-			cn_memory_returned(caller, opening);
+			cn_shared_memory_returned(caller, opening);
 		} else {
 			uint64_t *words = ret_reply->message.words;
 			words[CN_LOAN_CHUNK] = part.chunk;
@@ -92,7 +92,7 @@ bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request,
 	return result != CUDA_ERROR_NOT_PERMITTED;
 }
 
-void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening)
+void cn_shared_memory_returned(struct cn_caller *caller, struct cn_opening *opening)
 {
 	struct cn_shared_memory *memory = cn_container_of(opening->origin, struct cn_shared_memory, origin);
 

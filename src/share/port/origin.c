@@ -56,7 +56,7 @@ CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind)
 	if (getrandom(origin->secret, sizeof origin->secret, 0) != sizeof origin->secret)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s", strerror(errno));
 	origin->kind = kind;
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 	cn_lock(&origins.lock);
 	origin->number = ++origins.number_last;
 	struct cn_origin **bucket = &origins.buckets[origin->number % BUCKETS];
@@ -86,7 +86,7 @@ void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_
 
 bool cn_origin_withdraw(struct cn_origin *origin)
 {
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 
 	cn_lock(&origins.lock);
 	struct cn_origin_sums *sums = &origins.sums[origin->kind];
@@ -103,7 +103,7 @@ bool cn_origin_withdraw(struct cn_origin *origin)
 	return last;
 }
 
-void cn_origins_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin))
+void cn_origin_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin))
 {
 	for (unsigned i = 0; i < BUCKETS; i++) { /* not under the lock all the time: there may be many */
 		cn_lock(&origins.lock);
@@ -155,7 +155,7 @@ CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, co
 	caller->opening_count++;
 	struct cn_open_things *open = &caller->open[kind];
 	if (!open->count++)
-		open->since_ns = cn_service_now_ns();
+		open->since_ns = cn_clock_ns();
 	open->bytes += opening->origin->bytes;
 	*ret_opening = opening;
 	return CUDA_SUCCESS;

@@ -15,7 +15,7 @@
 #include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/port/port_internal.h"
-#include "share/port/report.h"
+#include "share/report/report.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -104,7 +104,7 @@ static void bury_recorder(const struct cn_caller *dead)
 	port.recorder_count--;
 	memmove(&port.recorders[index], &port.recorders[index + 1],
 		(port.recorder_count - index) * sizeof port.recorders[0]);
-	cn_events_bury();
+	cn_shared_events_bury();
 	for (struct cn_caller *caller = port.callers; caller; caller = caller->next)
 		if (caller->recorder && caller != dead && caller->channel.fd >= 0)
 			cn_wire_send(caller->channel.fd, &death); /* who does not read it does not hear of it */
@@ -122,9 +122,9 @@ static void end_openings(struct cn_caller *caller, enum cn_handle_kind kind)
 		if (opening->origin->kind != kind)
 			continue;
 		if (kind == CN_HANDLE_EVENT)
-			cn_event_returned(caller, opening);
+			cn_shared_event_returned(caller, opening);
 		else
-			cn_memory_returned(caller, opening);
+			cn_shared_memory_returned(caller, opening);
 	}
 }
 
@@ -180,16 +180,16 @@ static bool serve_event(struct cn_caller *caller, const struct cn_message *reque
 		port.recorders[port.recorder_count++] = caller->recorder;
 	}
 	reply->message.words[0] = caller->recorder;
-	return cn_event_serve(caller, request, reply);
+	return cn_shared_event_serve(caller, request, reply);
 }
 
 /* What a caller was to have it never had. */
 static void take_back_unsent(struct cn_caller *caller, bool memory, uint64_t number)
 {
 	if (memory)
-		cn_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, number));
+		cn_shared_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, number));
 	else
-		cn_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number));
+		cn_shared_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number));
 }
 
 /* True: the caller may stay. */
@@ -197,7 +197,7 @@ static bool serve_request(struct cn_caller *caller, const struct cn_message *req
 {
 	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
 	bool memory = request->kind == CN_MESSAGE_MEMORY;
-	bool known = memory ? cn_memory_serve(caller, request, &reply) : serve_event(caller, request, &reply);
+	bool known = memory ? cn_shared_memory_serve(caller, request, &reply) : serve_event(caller, request, &reply);
 	int error = cn_wire_send(caller->channel.fd, &reply);
 
 	caller->channel.due_ns = 0;
@@ -264,7 +264,7 @@ static bool serve_report(struct cn_caller *caller, const struct cn_message *requ
 
 	/* One who only looks is sent away when he has stopped asking. */
 	if (!is_opener(caller))
-		caller->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
+		caller->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	return known && !cn_wire_send(caller->channel.fd, &reply);
 }
 
@@ -278,9 +278,9 @@ static void take_back(struct cn_caller *caller, const struct cn_message *message
 	if (memory && number == CN_CLOSED_ALL)
 		end_openings(caller, CN_HANDLE_MEMORY);
 	else if (opening && memory)
-		cn_memory_returned(caller, opening);
+		cn_shared_memory_returned(caller, opening);
 	else if (opening)
-		cn_event_returned(caller, opening);
+		cn_shared_event_returned(caller, opening);
 }
 
 static void caller_ready(struct cn_watch *channel)
@@ -332,7 +332,7 @@ static void caller_comes(struct cn_watch *listener)
 	if (port.caller_count < CALLERS_MAX && is_same_user(sock, &who))
 		caller = calloc(1, sizeof *caller);
 	if (!caller) {
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 		return;
 	}
 	caller->id = ++port.caller_last;
@@ -341,7 +341,7 @@ static void caller_comes(struct cn_watch *listener)
 	caller->channel.fd = sock;
 	caller->channel.ready = caller_ready;
 	caller->channel.due = caller_due;
-	caller->channel.due_ns = cn_service_now_ns() + CN_WIRE_TIMEOUT_MS * UINT64_C(1000000);
+	caller->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	caller->next = port.callers;
 	if (caller->next)
 		caller->next->previous = caller;
@@ -352,7 +352,7 @@ static void caller_comes(struct cn_watch *listener)
 		if (caller->next)
 			caller->next->previous = NULL;
 		port.caller_count--;
-		cn_peer_hang_up(sock);
+		cn_wire_hang_up(sock);
 		free(caller);
 	}
 }
@@ -393,7 +393,7 @@ CUresult cn_door_make(struct cn_door *door, bool fabric)
 void cn_door_close(struct cn_door *door)
 {
 	cn_door_forget(door);
-	cn_peer_turn_away(door->listener.fd);
+	cn_wire_turn_away(door->listener.fd);
 	cn_service_unwatch(&door->listener);
 	cn_service_unwatch(&door->lock);
 	cn_service_unwatch(&door->directory);

@@ -151,7 +151,7 @@ struct cn_origin_sums {
 };
 void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
 /* Call a function for each of a kind, under a lock: it neither waits nor takes one. */
-void cn_origins_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
+void cn_origin_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
 
 /* Make it known, with a number and a secret. */
 CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
@@ -220,18 +220,18 @@ void cn_opened_return(struct cn_opened *opened);
 /* ---- event.c, all on the service thread ---- */
 
 /* Somebody asks for an event. False: with something that nobody who has a handle says. */
-bool cn_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+bool cn_shared_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
 /* One who had opened an event has freed it, or has died. */
-void cn_event_returned(struct cn_caller *caller, struct cn_opening *opening);
+void cn_shared_event_returned(struct cn_caller *caller, struct cn_opening *opening);
 /*
  * A recorder has died; those of cn_port_recorders() are left. What is pending in any of our events, and is of none of
  * them, is so no more: also in events that the dead one had freed, since it may have kept the memory.
  */
-void cn_events_bury(void);
+void cn_shared_events_bury(void);
 /* The maker of an event that we have opened says that one of its recorders has died. */
-void cn_event_disown(struct cn_opened *opened);
+void cn_shared_event_disown(struct cn_opened *opened);
 /* The process from which we opened this has died. */
-void cn_event_orphaned(struct cn_opened *opened);
+void cn_shared_event_orphaned(struct cn_opened *opened);
 
 /* ---- memory.c, all on the service thread ---- */
 
@@ -241,9 +241,9 @@ enum cn_loan_word { CN_LOAN_CHUNK, CN_LOAN_CHUNK_BYTES, CN_LOAN_OFFSET, CN_LOAN_
 enum { CN_CLOSED_ALL = 0 };
 
 /* Somebody asks for memory. False: with something that nobody who has a handle says. The descriptor stays ours. */
-bool cn_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
+bool cn_shared_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
 /* One who had it open has closed it, or is gone. */
-void cn_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
+void cn_shared_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
 
 /* ---- fabric.c ---- */
 

@@ -100,7 +100,7 @@ static CUresult open_session_folder(int *ret_fd)
 	return result;
 }
 
-CUresult cn_runtime_directory(int *ret_fd)
+CUresult cn_directory_runtime(int *ret_fd)
 {
 	const char *named = named_by("CENOTE_RUNTIME_DIR");
 	char path[PATH_MAX];
@@ -175,7 +175,7 @@ static CUresult claim_folder(int fd, const char *path, mode_t mode, unsigned *re
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_fabric_directory(int *ret_fd)
+CUresult cn_directory_fabric(int *ret_fd)
 {
 	char path[PATH_MAX], folder[PATH_MAX + 16], name[16];
 	unsigned owner;
@@ -208,7 +208,7 @@ CUresult cn_fabric_directory(int *ret_fd)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_fabric_directory_of(unsigned user, int *ret_fd)
+CUresult cn_directory_fabric_of(unsigned user, int *ret_fd)
 {
 	char path[PATH_MAX], folder[PATH_MAX + 16];
 	CUresult result = fabric_path(path);

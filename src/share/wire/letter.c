@@ -9,8 +9,10 @@
  * are compared as they come, so that a wrong one is seen at once and not only when a whole letter has come.
  */
 #include "share/wire/letter.h"
-#include "share/peer/peer.h"
+#include "base/guard.h"
+#include "share/wire/closing.h"
 #include "share/wire/rights.h"
+#include "share/wire/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -172,7 +174,7 @@ static CUresult check_no_descriptor(const struct arrival *arrival)
 
 static CUresult move_up(int *descriptor)
 {
-	*descriptor = cn_peer_raise(*descriptor);
+	*descriptor = cn_wire_raise(*descriptor);
 	if (*descriptor < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor above 2 could be made: %s",
 				strerror(errno));
@@ -187,8 +189,8 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 
 	if (result)
 		return result;
-	if (cn_peer_is_stuck())
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing is received: %s", cn_peer_explain(EBUSY));
+	if (cn_wire_is_stuck())
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing is received: %s", cn_wire_explain(EBUSY));
 	do {
 		size_t count_before = arrival.byte_count;
 		result = receive_some(sock, &arrival);
@@ -200,7 +202,7 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 	if (!result && kind->with_descriptor)
 		result = move_up(&arrival.descriptor);
 	if (result) {
-		cn_peer_discard(arrival.descriptor);
+		cn_wire_discard(arrival.descriptor);
 		return result;
 	}
 	if (kind->body_bytes)
@@ -208,4 +210,26 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 	if (kind->with_descriptor)
 		*ret_descriptor = arrival.descriptor;
 	return CUDA_SUCCESS;
+}
+
+/* ---- A descriptor alone ---- */
+
+static const struct cn_letter_kind descriptor_kind = {
+	.magic = {0xce, 'n', 'o', 't', 'e', 'f', 'd', '1'},
+	.with_descriptor = true,
+	.sender = "cenote_send_descriptor() or cenote_send_pool()",
+};
+
+CUresult cn_letter_send_descriptor(int sock, int descriptor)
+{
+	return cn_letter_send(sock, &descriptor_kind, NULL, descriptor);
+}
+
+CUresult cn_letter_receive_descriptor(int sock, int *ret_descriptor)
+{
+	if (!ret_descriptor)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_descriptor is NULL");
+	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
+		return CUDA_ERROR_INVALID_VALUE;
+	return cn_letter_receive(sock, &descriptor_kind, NULL, ret_descriptor);
 }

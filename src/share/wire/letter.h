@@ -29,5 +29,8 @@ struct cn_letter_kind {
  */
 CUresult cn_letter_send(int sock, const struct cn_letter_kind *kind, const void *body, int descriptor);
 CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *ret_body, int *ret_descriptor);
+/* A letter without a body: as cenote_send_descriptor() and cenote_recv_descriptor() in cenote.h say. */
+CUresult cn_letter_send_descriptor(int sock, int descriptor);
+CUresult cn_letter_receive_descriptor(int sock, int *ret_descriptor);
 
 #endif

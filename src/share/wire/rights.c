@@ -3,7 +3,7 @@
  * Descriptors beside a message.
  */
 #include "share/wire/rights.h"
-#include "share/peer/peer.h"
+#include "share/wire/closing.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned r
 			if (header->cmsg_type == SCM_RIGHTS && came++ < room)
 				ret_descriptors[came - 1] = descriptor;
 			else
-				cn_peer_discard(descriptor);
+				cn_wire_discard(descriptor);
 		}
 	}
 	return came;

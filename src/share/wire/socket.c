@@ -20,7 +20,8 @@
  * Paths go through /proc/self/fd: they are short, whatever the directory is called, and lead to the directory that was
  * checked and no other.
  */
-#include "share/peer/peer.h"
+#include "base/clock.h"
+#include "share/wire/closing.h"
 #include "share/wire/rights.h"
 #include "share/wire/wire.h"
 
@@ -38,7 +39,6 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -108,7 +108,7 @@ static void sweep_name(int directory_fd, const char *file, const struct cn_sweep
 		how->found(name, live, removed, how->data);
 }
 
-int cn_wire_sweep(int directory_fd, const struct cn_sweep *how)
+int cn_sweep_directory(int directory_fd, const struct cn_sweep *how)
 {
 	int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
@@ -133,7 +133,7 @@ int cn_wire_sweep(int directory_fd, const struct cn_sweep *how)
 /* Whatever goes wrong here is left to the next sweep. */
 static void sweep(int directory_fd, unsigned looks_max)
 {
-	cn_wire_sweep(directory_fd, &(struct cn_sweep){.looks_max = looks_max});
+	cn_sweep_directory(directory_fd, &(struct cn_sweep){.looks_max = looks_max});
 }
 
 static bool random_name(bool fabric, char ret_name[CN_SOCKET_NAME_CHARS + 1])
@@ -270,7 +270,7 @@ static void close_named(struct cn_named_socket *named)
 static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_named_socket *ret_socket)
 {
 	struct cn_named_socket named;
-	CUresult result = fabric ? cn_fabric_directory(&named.directory_fd) : cn_runtime_directory(&named.directory_fd);
+	CUresult result = fabric ? cn_directory_fabric(&named.directory_fd) : cn_directory_runtime(&named.directory_fd);
 
 	if (result)
 		return result;
@@ -355,7 +355,7 @@ static void shed_connection(int listen_fd)
 		close(spare);
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
 	if (fd >= 0)
-		cn_peer_hang_up(fd);
+		cn_wire_hang_up(fd);
 	fill_reserve();
 }
 
@@ -377,18 +377,11 @@ int cn_wire_accept(int listen_fd)
 
 /* ---- Connecting ---- */
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Connect within CN_WIRE_TIMEOUT_MS: 0, or errno. */
 static int connect_in_time(int sock, const struct sockaddr_un *address)
 {
-	int64_t deadline_ms = now_ms() + CN_WIRE_TIMEOUT_MS, left_ms = CN_WIRE_TIMEOUT_MS;
+	int64_t deadline_ms = (int64_t)(cn_clock_ns() / CN_MILLISECOND_NS) + CN_WIRE_TIMEOUT_MS;
+	int64_t left_ms = CN_WIRE_TIMEOUT_MS;
 
 	for (;;) {
 		struct timeval timeout = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
@@ -397,9 +390,9 @@ static int connect_in_time(int sock, const struct sockaddr_un *address)
 			return errno;
 		if (!connect(sock, (const struct sockaddr *)address, sizeof *address))
 			return 0;
-		left_ms = deadline_ms - now_ms();
 		if (errno != EINTR)
 			return errno;
+		left_ms = deadline_ms - (int64_t)(cn_clock_ns() / CN_MILLISECOND_NS);
 		if (left_ms <= 0)
 			return EAGAIN;
 	}
@@ -548,7 +541,7 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 CUresult cn_wire_reach_name(int sock, const char *name)
 {
 	int directory_fd;
-	CUresult result = cn_runtime_directory(&directory_fd);
+	CUresult result = cn_directory_runtime(&directory_fd);
 
 	return result ? result : reach_named(sock, directory_fd, name, "runtime");
 }
@@ -564,7 +557,7 @@ CUresult cn_wire_connect_name(const char *name, int *ret_sock)
 CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock)
 {
 	int sock, directory_fd;
-	CUresult result = cn_fabric_directory_of(user, &directory_fd);
+	CUresult result = cn_directory_fabric_of(user, &directory_fd);
 
 	if (!result && (result = cn_wire_open(&sock)))
 		close(directory_fd);

@@ -40,7 +40,7 @@ static CUresult sweep_directory(const char *path, bool only_look, cn_sweep_found
 	if (fd < 0)
 		return CUDA_SUCCESS;
 	tell(NULL, false, false, &sweeping);
-	int error = cn_wire_sweep(fd, &how);
+	int error = cn_sweep_directory(fd, &how);
 	close(fd);
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
 }

@@ -3,11 +3,12 @@
  * Messages between processes: sending and receiving, which never wait. Asking does: see peer.h.
  */
 #include "share/wire/wire.h"
-#include "share/peer/peer.h"
+#include "share/wire/closing.h"
 #include "share/wire/rights.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
 int cn_wire_send(int sock, const struct cn_parcel *parcel)
 {
@@ -32,7 +33,7 @@ int cn_wire_send(int sock, const struct cn_parcel *parcel)
 static bool raise_descriptors(struct cn_parcel *parcel)
 {
 	for (unsigned i = 0; i < parcel->descriptor_count; i++) {
-		parcel->descriptors[i] = cn_peer_raise(parcel->descriptors[i]);
+		parcel->descriptors[i] = cn_wire_raise(parcel->descriptors[i]);
 		if (parcel->descriptors[i] < 0) {
 			cn_wire_close(parcel);
 			return false;
@@ -85,7 +86,7 @@ int cn_wire_receive(int sock, struct cn_parcel *ret_parcel)
 		.msg_controllen = sizeof rights.bytes,
 	};
 
-	if (cn_peer_is_stuck())
+	if (cn_wire_is_stuck())
 		return EBUSY;
 	ssize_t got = receive(sock, &message, 0);
 	if (got < 0)
@@ -132,6 +133,19 @@ int cn_wire_receive_message(int sock, struct cn_message *ret_message)
 void cn_wire_close(struct cn_parcel *parcel)
 {
 	for (unsigned i = 0; i < parcel->descriptor_count; i++)
-		cn_peer_discard(parcel->descriptors[i]);
+		cn_wire_discard(parcel->descriptors[i]);
 	parcel->descriptor_count = 0;
+}
+
+const char *cn_wire_explain(int error)
+{
+	switch (error) {
+	case EPIPE: return "the other process has closed the connection, or is gone";
+	case ETIMEDOUT: return "the other process does not answer";
+	case EPROTO: return "the answer is not a message of this version of Cenote, or answers another question";
+	case EMFILE: return "the answer's descriptors were lost: the program cannot open more (ulimit -n)";
+	case EBUSY: return "other processes have sent descriptors that cannot be closed, and no more are taken";
+	case ETOOMANYREFS: return "this user has too many descriptors in transit that were not received yet";
+	default: return strerror(error);
+	}
 }

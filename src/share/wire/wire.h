@@ -10,6 +10,7 @@
 #define CN_SHARE_WIRE_WIRE_H
 
 #include "base/error.h"
+#include "share/wire/closing.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,16 +76,18 @@ struct cn_parcel {
 int cn_wire_send(int sock, const struct cn_parcel *parcel);
 /*
  * Receive without waiting: 0, or errno (EAGAIN: nothing there; EPIPE: the peer has closed; EPROTO: not ours; EMFILE: no
- * room for its descriptors, which are lost; EBUSY: cn_peer_is_stuck()). The descriptors are the caller's, closed on
+ * room for its descriptors, which are lost; EBUSY: cn_wire_is_stuck()). The descriptors are the caller's, closed on
  * exec.
  */
 int cn_wire_receive(int sock, struct cn_parcel *ret_parcel);
 /*
  * The same of a message that must have no descriptors. EPROTO: it has some, which are not taken in, or is not ours. The
- * connection is of no use then: cn_peer_hang_up().
+ * connection is of no use then: cn_wire_hang_up().
  */
 int cn_wire_receive_message(int sock, struct cn_message *ret_message);
-void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_peer_discard() */
+void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_wire_discard() */
+/* What an errno of these calls, and of asking (peer.h), means. */
+const char *cn_wire_explain(int error);
 
 /* ---- Sockets ---- */
 
@@ -92,12 +95,12 @@ void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_peer_discar
  * The directory of this user's sockets, opened (O_PATH): CENOTE_RUNTIME_DIR, else /run/user/UID/cenote, else
  * /tmp/cenote-UID. Made if need be, mode 0700; never through a link, never one that another user owns.
  */
-CUresult cn_runtime_directory(int *ret_fd);
+CUresult cn_directory_runtime(int *ret_fd);
 /*
  * This user's folder in the directory where all users meet, opened to make names in it: CENOTE_FABRIC_DIR, else
  * /tmp/cenote-fabric. Both are made if need be, modes 1777 and 0711; never through a link.
  */
-CUresult cn_fabric_directory(int *ret_fd);
+CUresult cn_directory_fabric(int *ret_fd);
 /*
  * Where names of this user may stand, whether these directories are there or not: the runtime directory, or both that
  * may be it if none is named, and this user's folder in the fabric directory, which is the first.
@@ -110,7 +113,7 @@ CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHAR
  */
 const char *cn_directory_open(const char *path, int *ret_fd);
 /* Another user's, to call there (O_PATH). CUDA_ERROR_INVALID_VALUE: it has none. Whose it is, is not looked at. */
-CUresult cn_fabric_directory_of(unsigned user, int *ret_fd);
+CUresult cn_directory_fabric_of(unsigned user, int *ret_fd);
 /*
  * A listening socket without a name: *ret_path_fd leads to it (O_PATH), and whoever has it can connect. Both are closed
  * on exec; the listening one does not wait.
@@ -147,7 +150,7 @@ struct cn_sweep {
 	void (*found)(const char *name, bool live, bool removed, void *data); /* NULL: nobody wants to know */
 	void *data;
 };
-int cn_wire_sweep(int directory_fd, const struct cn_sweep *how);
+int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
 CUresult cn_wire_connect_name(const char *name, int *ret_sock);

@@ -5,7 +5,7 @@
  * All on the service thread, which is the one that ends exports and changes their importers: what is found in these
  * lists stays until the answer is written.
  */
-#include "share/port/report.h"
+#include "share/report/report.h"
 #include "share/pool/export_internal.h"
 #include "share/port/port_internal.h"
 
@@ -18,7 +18,7 @@ enum { DEFERRED_LOOKS_MAX = 1024, HOLDER_LOOKS_MAX = 2048 /* for a cell, but for
 
 _Static_assert(CN_REPORT_CELLS_MAX <= 1 << 24, "as many as a pool draws");
 
-uint64_t cn_pid_namespace(void)
+uint64_t cn_report_pid_namespace(void)
 {
 	struct stat status;
 
@@ -29,7 +29,7 @@ static void report_process(unsigned opener_count, struct cn_message *reply)
 {
 	struct cn_report_process body = {
 		.pid = (uint64_t)getpid(),
-		.pid_namespace = cn_pid_namespace(),
+		.pid_namespace = cn_report_pid_namespace(),
 		.pool_count = cn_exports_count(),
 		.opener_count = opener_count,
 		.flags = cn_device_ops && strcmp(cn_device_ops->name, "cuda") == 0 ? CN_REPORT_ON_GPU : 0,
@@ -45,8 +45,8 @@ static void report_pool(struct cn_export *export, struct cn_message *reply)
 		.id = export->id,
 		.location_type = export->facts.location_type,
 		.location_id = export->facts.location_id,
-		.age_ns = cn_service_now_ns() - export->created_ns,
-		.limit_bytes = atomic_load(&control_of(export)->limit_bytes),
+		.age_ns = cn_clock_ns() - export->created_ns,
+		.limit_bytes = atomic_load(&cn_export_control(export)->limit_bytes),
 	};
 
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
@@ -75,7 +75,7 @@ static const struct cn_importer *importer_after(const struct cn_export *export, 
 
 static void report_importer(struct cn_export *export, const struct cn_importer *importer, struct cn_message *reply)
 {
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 	struct cn_importer_facts facts;
 
 	bool all = cn_export_describe(export, importer, DEFERRED_LOOKS_MAX, &facts);
@@ -174,7 +174,7 @@ static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
 		.deferred_count = sums.deferred_count,
 		.deferred_bytes = sums.deferred_bytes,
 		.opener_count = cn_port_opener_count(kind),
-		.age_ns = cn_service_now_ns() - sums.first_ns,
+		.age_ns = cn_clock_ns() - sums.first_ns,
 	};
 	memcpy(cn_report_body(reply), &body, sizeof body);
 }
@@ -189,7 +189,7 @@ static void report_opener(enum cn_handle_kind kind, uint64_t id, struct cn_messa
 		return;
 	}
 	bool all = cn_opening_deferred(caller, kind, DEFERRED_LOOKS_MAX, &deferred);
-	uint64_t now_ns = cn_service_now_ns();
+	uint64_t now_ns = cn_clock_ns();
 	struct cn_report_importer body = {
 		.id = caller->id,
 		.pid = (uint32_t)caller->pid,

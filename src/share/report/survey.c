@@ -5,7 +5,7 @@
  * A conversation has two bounds: an answer must come soon, and all of them together in a time, so that a process that
  * is stopped, or plays with us, costs seconds and not for ever.
  */
-#include "share/port/survey.h"
+#include "share/report/survey.h"
 #include "pool/pool.h"
 #include "share/peer/peer.h"
 #include "share/pool/export.h"
@@ -19,8 +19,6 @@
 #include <unistd.h>
 
 enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000, POOLS_MAX = 4096 };
-
-#define MILLISECOND_NS UINT64_C(1000000)
 
 struct conversation {
 	int sock;
@@ -46,7 +44,7 @@ struct walk {
 /* Ask, and wait: 0, ENOENT (there is none), or another errno: nothing more is to be expected. */
 static int ask(struct conversation *with, const uint64_t words[], size_t word_count, void *ret_body)
 {
-	uint64_t deadline_ns = cn_service_now_ns() + ANSWER_MS * MILLISECOND_NS;
+	uint64_t deadline_ns = cn_clock_ns() + ANSWER_MS * CN_MILLISECOND_NS;
 	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_REPORT, .request = ++with->request}};
 	struct cn_message reply;
 
@@ -90,7 +88,7 @@ static void meet(struct conversation *with, struct cn_survey_process *process)
 		return;
 	process->answers = true;
 	process->pid_there = small_number(body.pid);
-	process->same_namespace = body.pid_namespace && body.pid_namespace == cn_pid_namespace();
+	process->same_namespace = body.pid_namespace && body.pid_namespace == cn_report_pid_namespace();
 	process->pool_count = body.pool_count;
 	process->opener_count = body.opener_count;
 	process->on_gpu = body.flags & CN_REPORT_ON_GPU;
@@ -152,13 +150,13 @@ static void ask_handles(struct conversation *with, const struct walk *walk, cons
 /* Call somebody of our user. Errors are nobody's: that process is gone, or is none of ours. */
 static bool call(int directory_fd, const char *name, struct conversation *ret_with, struct ucred *ret_who)
 {
-	struct conversation with = {.end_ns = cn_service_now_ns() + CONVERSATION_MS * MILLISECOND_NS};
+	struct conversation with = {.end_ns = cn_clock_ns() + CONVERSATION_MS * CN_MILLISECOND_NS};
 	socklen_t bytes = sizeof *ret_who;
 
 	if (cn_wire_connect_in(directory_fd, name, &with.sock))
 		return false;
 	if (getsockopt(with.sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) || ret_who->uid != geteuid()) {
-		cn_peer_hang_up(with.sock);
+		cn_wire_hang_up(with.sock);
 		return false;
 	}
 	*ret_with = with;
@@ -178,7 +176,7 @@ static void visit_name(const char *name, bool live, bool removed, void *data)
 		return;
 	struct cn_survey_process process = {.pid = who.pid, .uid = who.uid, .directory = walk->directory, .name = name};
 	walk->visit(walk, &with, &process);
-	cn_peer_hang_up(with.sock);
+	cn_wire_hang_up(with.sock);
 }
 
 static CUresult refuse(const char *path, const char *why)
@@ -198,7 +196,7 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 		return CUDA_SUCCESS;
 	walk->directory = path;
 	walk->directory_fd = fd;
-	int error = cn_wire_sweep(fd, &how);
+	int error = cn_sweep_directory(fd, &how);
 	close(fd);
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
 }

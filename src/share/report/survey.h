@@ -6,10 +6,10 @@
  * not trusted: numbers must grow, counts are bounded, texts are made printable, and who does not answer in time, or
  * answers what nobody would, is told as one that does not answer.
  */
-#ifndef CN_SHARE_PORT_SURVEY_H
-#define CN_SHARE_PORT_SURVEY_H
+#ifndef CN_SHARE_REPORT_SURVEY_H
+#define CN_SHARE_REPORT_SURVEY_H
 
-#include "share/port/report.h"
+#include "share/report/report.h"
 
 struct cn_survey_process {
 	int pid;       /* as this process sees it; 0: it cannot */

@@ -11,8 +11,8 @@
  *
  * Times are ages, since clocks may differ between containers. All that is said is a stranger's word to who reads it.
  */
-#ifndef CN_SHARE_PORT_REPORT_H
-#define CN_SHARE_PORT_REPORT_H
+#ifndef CN_SHARE_REPORT_REPORT_H
+#define CN_SHARE_REPORT_REPORT_H
 
 #include "share/wire/wire.h"
 
@@ -106,7 +106,7 @@ static inline void *cn_report_body(struct cn_message *message)
 }
 
 /* The number of this process's PID namespace; 0: not to be had. */
-uint64_t cn_pid_namespace(void);
+uint64_t cn_report_pid_namespace(void);
 
 /*
  * On the service thread: answer. `opener_count` is how many processes have opened something here by a handle. False:
