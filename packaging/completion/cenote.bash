@@ -105,7 +105,7 @@ _cenote()
 		if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --svg ]; then
 			mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		else
-			mapfile -t COMPREPLY < <(compgen -W "--ascii --json --svg --help" -- "$word")
+			mapfile -t COMPREPLY < <(compgen -W "--parts --ascii --json --svg --help" -- "$word")
 		fi
 		;;
 	esac

@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
+import front_chart  # pylint: disable=wrong-import-position
 import error_sentences  # pylint: disable=wrong-import-position
 from tap import by_name, run_tests  # pylint: disable=wrong-import-position
 
@@ -111,6 +112,10 @@ class Pages:
         assert not problems and count > 50, "\n".join(problems)
         return f"{count} tables"
 
+    def front_chart_is_measured(self):
+        """The README's chart is drawn from the table in docs/."""
+        assert (self.root / "docs/front.svg").read_text() == front_chart.draw(self.root), "run scripts/front_chart.py"
+
     def pages_follow_each_other(self):
         """docs/README.md has all pages in their order, and each ends with a link to the next."""
         listed = re.findall(r"^\d+\. \[[^\]]+\]\(([^)#]+)\)", self.page("README.md"), re.M)
@@ -190,7 +195,7 @@ def main(root, *compiler):
     """Runs all tests; True when all passed."""
     pages = Pages(Path(root).resolve(), compiler)
     return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
-                             pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
+                             pages.front_chart_is_measured, pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
                              pages.environment_has_all_variables, pages.errors_are_what_is_said,
                              pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls))
 

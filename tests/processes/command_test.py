@@ -271,6 +271,7 @@ class Command:
                             (["info", "--jsn"], "unknown option '--jsn'; did you mean '--json'?"),
                             (["run", "--device-s", "2", "true"], "did you mean '--devices'?"),
                             (["info", "--json", "9"], "'9'"), (["run"], "which program"),
+                            (["demo", "--parts"], "--parts takes"), (["demo", "--parts=3,5"], "--parts takes"),
                             (["demo", "--svg"], "--svg takes"), (["demo", "--svg="], "--svg takes"),
                             (["demo", "--svg", "x", "--json"], "not both"), (["demo", "again"], "'again'"),
                             (["gc", "--all"], "'--all'"),
@@ -454,6 +455,9 @@ class Command:
                  "exporter: C is back; no importer is left", "exporter: removes 1 dead name")
         assert [moment["who"] for moment in moments if moment["tone"] == "killed"] == ["importer"]
         assert not list(Path(here["CENOTE_RUNTIME_DIR"]).iterdir()), "something was left behind"
+        some = json.loads(run(self.cenote, "demo", "--json", "--parts", "3,4", **here)[0])["moments"]
+        assert sorted({moment["chapter"] for moment in some}) == [3, 4]
+        assert {moment["text"] for moment in some} >= {"reads B: still 7", "frees B while the importer has it"}
         again = json.loads(run(self.cenote, "demo", "--json", **here)[0])
         assert times != [moment["time_ns"] for moment in again["moments"]], "these times were not measured"
         run(self.cenote, "demo", CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver), **here)
@@ -461,7 +465,7 @@ class Command:
     def draws_what_happens(self):
         """demo: in a pipe without colours, at a terminal with them and no wider than it, in ASCII where need be."""
         text, complaint = run(self.cenote, "demo", LC_ALL="C.UTF-8")
-        contains(text, "exporter, process", "importer, process", "\n      4.  A process is killed", "●", "○", "▶", "✖")
+        contains(text, "exporter, process", "importer, process", "\n      4.  The reader is killed", "●", "○", "▶", "✖")
         assert "\033" not in text and not complaint, complaint
         assert all(line == line.rstrip() for line in text.splitlines())
         for words, locale in ((["--ascii"], "C.UTF-8"), ([], "C")):

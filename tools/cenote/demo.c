@@ -24,10 +24,10 @@ enum { PATIENCE_MS = 60000, SILENT_MS = 1000 };
 
 const char *const demo_names[WHO_COUNT] = {[EXPORTER] = "exporter", [IMPORTER] = "importer"};
 const char *const demo_chapters[CHAPTER_COUNT] = {
-	[CHAPTER_POOL] = "A pool is shared, once",
-	[CHAPTER_ORDER] = "A block goes there and back, in the order of two streams",
-	[CHAPTER_EARLY] = "A free that comes too early is caught",
-	[CHAPTER_KILLED] = "A process is killed, and cleaned up after",
+	[CHAPTER_POOL] = "A pool is shared once",
+	[CHAPTER_ORDER] = "A block travels there and back, ordered by two streams",
+	[CHAPTER_EARLY] = "The exporter frees a block too early: the reader keeps it",
+	[CHAPTER_KILLED] = "The reader is killed: its memory comes back",
 };
 
 /* ---- What the drawings ask ---- */
@@ -220,11 +220,34 @@ static bool perform(struct demo *demo)
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
+/* "3,4" */
+static bool read_parts(const char *text, bool ret_shown[CHAPTER_COUNT])
+{
+	for (;; text += 2) {
+		if (*text < '1' || *text >= '1' + CHAPTER_COUNT)
+			return false;
+		ret_shown[*text - '1'] = true;
+		if (text[1] != ',')
+			return !text[1];
+	}
+}
+
+/* Leave out the moments of other parts. What a process has from before is not drawn either. */
+static void leave_out(struct demo *demo, const bool shown[CHAPTER_COUNT])
+{
+	int count = 0;
+
+	for (int i = 0; i < demo->moment_count; i++)
+		if (shown[demo->moments[i].chapter])
+			demo->moments[count++] = demo->moments[i];
+	demo->moment_count = count;
+}
+
 static int demo(int argument_count, char **arguments)
 {
 	static struct demo result; /* it is large */
-	bool json = false, utf8 = output_is_utf8();
-	const char *svg = NULL;
+	bool json = false, utf8 = output_is_utf8(), shown[CHAPTER_COUNT] = {false};
+	const char *svg = NULL, *parts = NULL;
 
 	for (int i = 1; i < argument_count; i++) {
 		if (strcmp(arguments[i], "--json") == 0)
@@ -235,6 +258,10 @@ static int demo(int argument_count, char **arguments)
 			svg = arguments[i] + 6;
 		else if (strcmp(arguments[i], "--svg") == 0)
 			svg = i + 1 < argument_count ? arguments[++i] : "";
+		else if (strncmp(arguments[i], "--parts=", 8) == 0)
+			parts = arguments[i] + 8;
+		else if (strcmp(arguments[i], "--parts") == 0)
+			parts = i + 1 < argument_count ? arguments[++i] : "";
 		else
 			return refuse_word("demo", arguments[i]);
 	}
@@ -242,8 +269,12 @@ static int demo(int argument_count, char **arguments)
 		return usage_error("demo", "--svg takes the name of a file, or - for standard output");
 	if (svg && json)
 		return usage_error("demo", "--svg or --json, not both");
+	if (parts && !read_parts(parts, shown))
+		return usage_error("demo", "--parts takes numbers from 1 to 4, with commas between them");
 	if (!perform(&result))
 		return EXIT_FAILURE;
+	if (parts)
+		leave_out(&result, shown);
 	if (svg)
 		return demo_write_svg(&result, svg) ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (json)
@@ -255,29 +286,27 @@ static int demo(int argument_count, char **arguments)
 
 const struct command command_demo = {
 	.name = "demo",
-	.summary = "let two processes share memory, and show what they do",
-	.help = "Usage: cenote demo [--ascii | --json | --svg FILE]\n"
+	.summary = "run two processes that share memory, and draw what they do",
+	.help = "Usage: cenote demo [--parts N,N] [--ascii | --json | --svg FILE]\n"
 		"\n"
-		"Starts two processes that share a memory pool, and shows who did what, and when: the pool "
-		"is sent once;\n"
-		"a block is filled by the one and read by the other, in the order that events give to their "
-		"streams; a\n"
-		"block that is freed too early stays what it is until its reader has done with it; the "
-		"reader is killed,\n"
-		"and what it held comes back. It takes less than a second on the host device.\n"
+		"Starts two processes that share a memory pool, and draws what each did, and when:\n"
+		"  1. the exporter sends a pool;\n"
+		"  2. it fills a block, the importer reads it; events order their streams;\n"
+		"  3. the exporter frees a block too early: it is not reused until the importer is done;\n"
+		"  4. the importer is killed: its memory comes back.\n"
+		"It takes less than a second on the host device.\n"
 		"\n"
-		"Columns are processes, time goes downwards, in milliseconds. An arrow is a message from "
-		"the one to the\n"
-		"other; a broken one is an event, which one's stream records and the other's waits for. "
-		"Everything shown\n"
-		"has happened in this very run, at the time that is shown.\n"
+		"Each process has a column; time runs downwards, in milliseconds. An arrow is a message between\n"
+		"them; a broken arrow is an event that one stream records and the other waits for. Everything shown\n"
+		"happened in this run, at the time shown.\n"
 		"\n"
 		"Options:\n"
-		"  --ascii      draw with plain characters, as is done where the locale has no others\n"
+		"  --parts N,N  show these parts only, such as 3,4\n"
+		"  --ascii      draw with plain characters; the default where the locale has no others\n"
 		"  --json       print the moments for a program\n"
-		"  --svg FILE   draw a picture into FILE instead; - is standard output\n"
+		"  --svg FILE   write a picture to FILE; - is standard output\n"
 		"\n"
-		"Exit status: 1 when the processes cannot share memory here, or something is not as it should be;\n"
-		"a sentence says what. `cenote info` says what is missing.\n",
+		"Exit status: 1 if memory cannot be shared here, or something is wrong; a sentence says what.\n"
+		"`cenote info` says what is missing.\n",
 	.run = demo,
 };

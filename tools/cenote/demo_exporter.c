@@ -41,14 +41,14 @@ static void work(void *unused)
 static void tell_filled(void *unused)
 {
 	(void)unused;
-	demo_tell((struct moment){.in_stream = true, .sends = ARROW_READY}, "has filled A: READY");
+	demo_tell((struct moment){.in_stream = true, .sends = ARROW_READY}, "A is filled: READY");
 }
 
 static void tell_freed(void *unused)
 {
 	(void)unused;
 	demo_tell((struct moment){.in_stream = true, .receives = ARROW_FINISHED, .hold = HOLD_NONE},
-		  "FINISHED came, A is freed");
+		  "FINISHED came; A is freed");
 }
 
 /* ---- What it does in every chapter ---- */
@@ -118,7 +118,7 @@ static void share_pool(void)
 	actor.chapter = CHAPTER_POOL;
 	CHECK(cuMemPoolCreate(&pool, &properties));
 	demo_tell((struct moment){0}, "creates a pool");
-	demo_tell((struct moment){.sends = ARROW_POOL}, "sends it: one descriptor");
+	demo_tell((struct moment){.sends = ARROW_POOL}, "sends it: one file descriptor");
 	CHECK(cenote_send_pool(actor.sock, pool));
 	demo_receive(&word, 1);
 }
@@ -136,7 +136,7 @@ static void share_in_order(void)
 	CHECK(cuLaunchHostFunc(stream, tell_filled, NULL));
 	CHECK(cuEventRecord(ready, stream));
 	demo_tell((struct moment){.hold = HOLD_BLOCK},
-		  "allocates A; its stream shall work for %d ms, then fill it with %d", WORK_MS, VALUE_A);
+		  "allocates A; queues %d ms of work, then a fill with %d", WORK_MS, VALUE_A);
 	demo_tell((struct moment){.sends = ARROW_A}, "sends A and an event, READY");
 	CHECK(cenote_send_block(actor.sock, block, ready));
 
@@ -145,7 +145,7 @@ static void share_in_order(void)
 	CHECK(cuStreamWaitEvent(stream, finished, 0));
 	CHECK(cuMemFreeAsync(block, stream));
 	CHECK(cuLaunchHostFunc(stream, tell_freed, NULL));
-	demo_tell((struct moment){.receives = ARROW_A_USED}, "its stream shall wait for FINISHED, then free A");
+	demo_tell((struct moment){.receives = ARROW_A_USED}, "queues: wait for FINISHED, then free A");
 	CHECK(cuStreamSynchronize(stream));
 	await_blocks(0, 0);
 	demo_tell((struct moment){.tone = TONE_GOOD}, "A is back in the pool");
@@ -161,13 +161,13 @@ static CUdeviceptr free_too_early(const char *name, int value, enum arrow there,
 
 	fill(block, value);
 	CHECK(cuStreamSynchronize(stream));
-	demo_tell((struct moment){.sends = there, .hold = HOLD_BLOCK}, "fills %s with %d, sends it", name, value);
+	demo_tell((struct moment){.sends = there, .hold = HOLD_BLOCK}, "fills %s with %d and sends it", name, value);
 	CHECK(cenote_send_block(actor.sock, block, NULL));
 	demo_receive(&word, 1);
 	CHECK(cuMemFreeAsync(block, stream));
 	CHECK(cuStreamSynchronize(stream));
 	demo_tell((struct moment){.receives = back, .tone = TONE_CAUTION, .hold = HOLD_DEFERRED},
-		  "frees %s, while the importer has it", name);
+		  "frees %s while the importer has it", name);
 	await_blocks(0, 1);
 	return block;
 }
@@ -214,7 +214,7 @@ static void await_departure(int watch)
 		if (poll(&poll_for, 1, PATIENCE_MS) != 1 || read(watch, &count, sizeof count) != sizeof count)
 			demo_fail("nothing is heard of the importer's death");
 		if (!told)
-			demo_tell((struct moment){0}, "is told by a descriptor it polls");
+			demo_tell((struct moment){0}, "is told through poll()");
 		told = true;
 		statistics = ask_pool();
 	} while (statistics.importer_count || statistics.deferred_block_count);

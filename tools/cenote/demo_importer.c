@@ -53,7 +53,7 @@ static CUdeviceptr import_block(enum arrow arrow, enum arrow answer, const char 
 	CHECK(cenote_recv_block(actor.sock, pool, &block, &none));
 	demo_tell((struct moment){.receives = arrow, .hold = HOLD_BLOCK}, "imports %s (%.3f ms)", name,
 		  demo_ms_since(start_ns));
-	demo_tell((struct moment){.sends = answer}, "says that it has %s", name);
+	demo_tell((struct moment){.sends = answer}, "tells that it has %s", name);
 	demo_send("", 1);
 	return block;
 }
@@ -82,7 +82,7 @@ static void use_in_order(void)
 	CHECK(cuMemFreeAsync(block, stream));
 	CHECK(cuLaunchHostFunc(stream, tell_finished, NULL));
 	CHECK(cuEventRecord(finished, stream));
-	demo_tell((struct moment){0}, "its stream shall wait for READY, then read A, then free it");
+	demo_tell((struct moment){0}, "queues: wait for READY, read A, free it");
 	demo_tell((struct moment){.sends = ARROW_A_USED}, "sends its own event, FINISHED");
 	demo_send(&handle, sizeof handle);
 	CHECK(cuStreamSynchronize(stream));
@@ -103,7 +103,7 @@ static void use_too_long(void)
 		demo_fail("B was %d and is %d: somebody else has it", VALUE_B, *values);
 	demo_tell((struct moment){.receives = ARROW_B_READ, .tone = TONE_GOOD}, "reads B: still %d", *values);
 	CHECK(cuMemFree(block));
-	demo_tell((struct moment){.sends = ARROW_B_FREED, .hold = HOLD_NONE}, "frees B, and says so");
+	demo_tell((struct moment){.sends = ARROW_B_FREED, .hold = HOLD_NONE}, "frees B and tells");
 	demo_send("", 1);
 }
 

@@ -268,10 +268,10 @@ static void print_legend(const struct page *page)
 
 	printf("\n%s  %s program  %s its stream  %s has a block  ", style(STYLE_DIM), glyphs->moment, glyphs->in_stream,
 	       glyphs->line[HOLD_BLOCK]);
-	printf("%s freed it, others hold it  %s%s event%s\n", glyphs->line[HOLD_DEFERRED], glyphs->flat[true],
+	printf("%s freed, still held by others  %s%s event%s\n", glyphs->line[HOLD_DEFERRED], glyphs->flat[true],
 	       glyphs->head_right, style(STYLE_END));
-	printf("\n%d moments in %.0f ms, each told by the process that did it, when it did it.\n", demo->moment_count,
-	       (double)demo->moments[demo->moment_count - 1].time_ns / 1e6);
+	printf("\n%d moments in %.0f ms, each reported by its process when it happened.\n", demo->moment_count,
+	       (double)(demo->moments[demo->moment_count - 1].time_ns - demo->moments[0].time_ns) / 1e6);
 }
 
 void demo_print_text(const struct demo *demo, bool utf8)
