@@ -21,7 +21,7 @@ static CUresult enter_device(const char *name, const void *output, CUdevice ordi
 	return cn_device_find(ordinal, ret_device);
 }
 
-CN_EXPORT CUresult host_cuDeviceGetCount(int *count)
+CUresult host_cuDeviceGetCount(int *count)
 {
 	CUresult result = cn_enter();
 
@@ -33,7 +33,7 @@ CN_EXPORT CUresult host_cuDeviceGetCount(int *count)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuDeviceGet(CUdevice *device, int ordinal)
+CUresult host_cuDeviceGet(CUdevice *device, int ordinal)
 {
 	struct cn_device *found;
 	CUresult result = enter_device("device", device, ordinal, &found);
@@ -43,7 +43,7 @@ CN_EXPORT CUresult host_cuDeviceGet(CUdevice *device, int ordinal)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetName(char *name, int length, CUdevice ordinal)
+CUresult host_cuDeviceGetName(char *name, int length, CUdevice ordinal)
 {
 	struct cn_device *device;
 	CUresult result = enter_device("name", name, ordinal, &device);
@@ -58,7 +58,7 @@ CN_EXPORT CUresult host_cuDeviceGetName(char *name, int length, CUdevice ordinal
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal)
+CUresult host_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal)
 {
 	struct cn_device *device;
 	CUresult result = enter_device("uuid", uuid, ordinal, &device);
@@ -68,7 +68,7 @@ CN_EXPORT CUresult host_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice ordinal)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice ordinal)
+CUresult host_cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUdevice ordinal)
 {
 	struct cn_device *device;
 	CUresult result =
@@ -77,7 +77,7 @@ CN_EXPORT CUresult host_cuDeviceGetLuid(char *luid, unsigned int *node_mask, CUd
 	return result ? result : cn_error(CUDA_ERROR_NOT_SUPPORTED, "only Windows has LUIDs");
 }
 
-CN_EXPORT CUresult host_cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
+CUresult host_cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
 {
 	struct cn_device *device;
 	CUresult result = enter_device("bytes", bytes, ordinal, &device);
@@ -89,7 +89,7 @@ CN_EXPORT CUresult host_cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
+CUresult host_cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice ordinal)
 {
 	struct cn_device *device;
 	CUresult result = enter_device("pi", value, ordinal, &device);
@@ -107,7 +107,7 @@ static void pci_id(const struct cn_device *device, char id[PCI_ID_BYTES])
 		 (unsigned)device->pci_bus & 0xff, (unsigned)device->pci_device & 0xff);
 }
 
-CN_EXPORT CUresult host_cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
+CUresult host_cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
 {
 	struct cn_device *device;
 	char whole[PCI_ID_BYTES];
@@ -141,7 +141,7 @@ static bool parse_pci_id(const char *id, unsigned int place[3])
 	return sscanf(id, "%x:%x.%x%n", &place[1], &place[2], &function, &end) == 3 && !id[end] && function == 0;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
+CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
 	unsigned int place[3];
 	CUresult result = cn_enter();
@@ -163,7 +163,7 @@ CN_EXPORT CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 	return cn_error(CUDA_ERROR_INVALID_DEVICE, "no visible device has the PCI bus id %.32s", id);
 }
 
-CN_EXPORT CUresult host_cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUdevice peer_ordinal)
+CUresult host_cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUdevice peer_ordinal)
 {
 	struct cn_device *device, *peer;
 	CUresult result = enter_device("canAccessPeer", can_access, ordinal, &device);
@@ -175,7 +175,7 @@ CN_EXPORT CUresult host_cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal,
 	return result;
 }
 
-CN_EXPORT CUresult host_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
+CUresult host_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice from, CUdevice to)
 {
 	struct cn_device *device, *peer;
 	CUresult result = enter_device("value", value, from, &device);

@@ -28,8 +28,6 @@
 
 #include "driver_prototypes.h"
 
-#define CN_EXPORT __attribute__((visibility("default")))
-
 extern struct cn_device cn_devices[CN_DEVICE_MAX];
 extern int cn_device_count;
 

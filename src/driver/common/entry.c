@@ -16,7 +16,7 @@ enum {
 	PER_THREAD_SINCE = 7000, /* the version that brought the forms with the thread's own default stream */
 };
 
-CN_EXPORT CUresult host_cuDriverGetVersion(int *version)
+CUresult host_cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "driverVersion is NULL");
@@ -35,12 +35,12 @@ static CUresult describe(const char *text, CUresult code, const char **output)
 	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an error code", (int)code);
 }
 
-CN_EXPORT CUresult host_cuGetErrorName(CUresult code, const char **name)
+CUresult host_cuGetErrorName(CUresult code, const char **name)
 {
 	return describe(cn_result_name(code), code, name);
 }
 
-CN_EXPORT CUresult host_cuGetErrorString(CUresult code, const char **text)
+CUresult host_cuGetErrorString(CUresult code, const char **text)
 {
 	return describe(cn_result_text(code), code, text);
 }
@@ -96,8 +96,8 @@ static CUdriverProcAddressQueryResult find_entry(const char *name, unsigned int 
 	return status;
 }
 
-CN_EXPORT CUresult own_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
-					   CUdriverProcAddressQueryResult *status)
+CUresult own_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
+				 CUdriverProcAddressQueryResult *status)
 {
 	bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 	const struct cn_entry *entry = NULL;

@@ -18,9 +18,9 @@ static CUstream own(CUstream stream)
 /*
  * FORM(function, parameters) { body }: no header declares these. SAME(function, parameters, call) is another form's call.
  */
-#define FORM(function, parameters)              \
-	CN_EXPORT CUresult function parameters; \
-	CN_EXPORT CUresult function parameters
+#define FORM(function, parameters)    \
+	CUresult function parameters; \
+	CUresult function parameters
 #define SAME(function, parameters, call) \
 	FORM(function, parameters)       \
 	{                                \

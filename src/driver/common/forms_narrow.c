@@ -8,9 +8,9 @@
 #include "driver/common/driver.h"
 
 /* No header declares these. */
-#define FORM(function, parameters)              \
-	CN_EXPORT CUresult function parameters; \
-	CN_EXPORT CUresult function parameters
+#define FORM(function, parameters)    \
+	CUresult function parameters; \
+	CUresult function parameters
 
 static CUresult refuse(void)
 {

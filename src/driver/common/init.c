@@ -48,7 +48,7 @@ static CUresult start(void)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuInit(unsigned int flags)
+CUresult own_cuInit(unsigned int flags)
 {
 	CUresult result = CUDA_SUCCESS;
 

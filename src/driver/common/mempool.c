@@ -297,7 +297,7 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 	return handle;
 }
 
-CN_EXPORT CUresult own_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
+CUresult own_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
 {
 	struct cn_device *device = NULL;
 	struct cn_mempool *pool;
@@ -325,7 +325,7 @@ CN_EXPORT CUresult own_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolPr
 
 /* ---- The end of a pool ---- */
 
-CN_EXPORT CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
+CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
 {
 	struct cn_mempool *pool;
 	CUresult result = cn_enter();
@@ -360,7 +360,7 @@ CN_EXPORT CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
+CUresult own_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
 {
 	struct cn_mempool *pool;
 	CUresult result = cn_mempool_enter_own(handle, &pool);
@@ -399,7 +399,7 @@ static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
+CUresult own_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
 {
 	struct cn_mempool *pool;
 	struct cn_pool_numbers numbers;
@@ -434,7 +434,7 @@ static void set_policy(struct cn_mempool *pool, unsigned policy, bool on)
 	pthread_mutex_unlock(&pools.mutex);
 }
 
-CN_EXPORT CUresult own_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+CUresult own_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
 	struct cn_mempool *pool;
 	cuuint64_t bytes;
@@ -534,7 +534,7 @@ static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDe
 			(int)location.type);
 }
 
-CN_EXPORT CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *descriptions, size_t count)
+CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *descriptions, size_t count)
 {
 	struct cn_mempool *pool;
 	CUresult result = cn_enter();
@@ -562,7 +562,7 @@ CN_EXPORT CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccess
 	return result;
 }
 
-CN_EXPORT CUresult own_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handle, CUmemLocation *location)
+CUresult own_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handle, CUmemLocation *location)
 {
 	struct cn_mempool *pool;
 	bool allowed;
@@ -706,22 +706,22 @@ CUresult cn_mempool_find_current(struct cn_device *device, struct cn_mempool **r
 	return result;
 }
 
-CN_EXPORT CUresult own_cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+CUresult own_cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
 	return get_pool(ret_pool, location, type, THE_DEFAULT);
 }
 
-CN_EXPORT CUresult own_cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+CUresult own_cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
 	return get_pool(ret_pool, location, type, THE_CURRENT);
 }
 
-CN_EXPORT CUresult own_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+CUresult own_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
 	return set_pool(location, type, pool);
 }
 
-CN_EXPORT CUresult own_cuDeviceGetDefaultMemPool(CUmemoryPool *ret_pool, CUdevice device)
+CUresult own_cuDeviceGetDefaultMemPool(CUmemoryPool *ret_pool, CUdevice device)
 {
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 	struct cn_device *found;
@@ -732,14 +732,14 @@ CN_EXPORT CUresult own_cuDeviceGetDefaultMemPool(CUmemoryPool *ret_pool, CUdevic
 	return result ? result : get_pool(ret_pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED, THE_DEFAULT);
 }
 
-CN_EXPORT CUresult own_cuDeviceGetMemPool(CUmemoryPool *ret_pool, CUdevice device)
+CUresult own_cuDeviceGetMemPool(CUmemoryPool *ret_pool, CUdevice device)
 {
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 
 	return get_pool(ret_pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED, THE_CURRENT);
 }
 
-CN_EXPORT CUresult own_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+CUresult own_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
 

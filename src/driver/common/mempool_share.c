@@ -98,8 +98,8 @@ void cn_mempool_close_shared(struct cn_mempool *pool)
 		cn_export_close(export);
 }
 
-CN_EXPORT CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool handle,
-							CUmemAllocationHandleType type, unsigned long long flags)
+CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool handle, CUmemAllocationHandleType type,
+					      unsigned long long flags)
 {
 	struct cn_mempool *pool;
 	CUresult result = cn_enter();
@@ -198,8 +198,8 @@ static CUresult import_descriptor(const void *shareable, struct cn_mempool *pool
 	return result ? explain_import(result, shareable) : CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
-							  CUmemAllocationHandleType type, unsigned long long flags)
+CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable, CUmemAllocationHandleType type,
+						unsigned long long flags)
 {
 	struct cn_export_facts facts;
 	struct cn_import *import;
@@ -260,7 +260,7 @@ static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
 }
 
-CN_EXPORT CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
+CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
 {
 	struct cn_pool_block block;
 	struct cn_export_data data;
@@ -287,8 +287,7 @@ CN_EXPORT CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, 
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle,
-					      CUmemPoolPtrExportData *data)
+CUresult own_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool handle, CUmemPoolPtrExportData *data)
 {
 	struct cn_mempool *pool;
 	void *address;

@@ -148,7 +148,7 @@ static inline CUresult in_stream(CUresult result, const struct cn_place *place)
 	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
 }
 
-CN_EXPORT CUresult own_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+CUresult own_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
@@ -174,8 +174,7 @@ CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream ha
 	return result ? result : allocate_current(ret_pointer, bytes, place.device, place.queue, place.owner);
 }
 
-CN_EXPORT CUresult own_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
-					       CUstream handle)
+CUresult own_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = enter_allocation(ret_pointer);
@@ -242,7 +241,7 @@ static CUresult explain(uint64_t address)
 			address);
 }
 
-CN_EXPORT CUresult own_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+CUresult own_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
 	struct cn_memory memory;
 	struct cn_place place;

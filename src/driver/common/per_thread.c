@@ -13,10 +13,10 @@ static CUstream own(CUstream stream)
 	return stream ? stream : CU_STREAM_PER_THREAD;
 }
 
-#define TWIN(function, parameters, call)       \
-	CN_EXPORT CUresult function parameters \
-	{                                      \
-		return call;                   \
+#define TWIN(function, parameters, call) \
+	CUresult function parameters     \
+	{                                \
+		return call;             \
 	}
 
 TWIN(host_cuStreamQuery_ptsz, (CUstream stream), host_cuStreamQuery(own(stream)))
@@ -62,8 +62,7 @@ TWIN(host_cuLaunchKernel_ptsz,
 TWIN(host_cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data),
      host_cuLaunchHostFunc(own(stream), function, data))
 
-CN_EXPORT CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callback, void *data,
-						 unsigned int flags)
+CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	/* The callback is told the stream as the program named it: NULL. */
 	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, NULL, data}};
@@ -76,8 +75,7 @@ CN_EXPORT CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallba
 	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
-CN_EXPORT CUresult host_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
-					      void **extra)
+CUresult host_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	CUlaunchConfig copy;
 

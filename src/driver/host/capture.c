@@ -5,7 +5,7 @@
  */
 #include "driver/common/driver.h"
 
-CN_EXPORT CUresult host_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
+CUresult host_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -18,10 +18,9 @@ CN_EXPORT CUresult host_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStat
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *ret_status,
-						  cuuint64_t *ret_id, CUgraph *ret_graph,
-						  const CUgraphNode **ret_dependencies,
-						  const CUgraphEdgeData **ret_edges, size_t *ret_dependency_count)
+CUresult host_cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *ret_status, cuuint64_t *ret_id,
+					CUgraph *ret_graph, const CUgraphNode **ret_dependencies,
+					const CUgraphEdgeData **ret_edges, size_t *ret_dependency_count)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -39,7 +38,7 @@ CN_EXPORT CUresult host_cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptu
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
+CUresult host_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	/*
 	 * The thread's own affair: also in a callback and in a forked child, and any number is kept, as by the

@@ -244,8 +244,7 @@ CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUde
 	return result ? result : cn_context_check_flags(flags);
 }
 
-CN_EXPORT CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags,
-				       CUdevice ordinal)
+CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_context_check(ret_context, flags, ordinal, &device);
@@ -272,7 +271,7 @@ CN_EXPORT CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxDestroy_v2(CUcontext handle)
+CUresult host_cuCtxDestroy_v2(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -296,7 +295,7 @@ CN_EXPORT CUresult host_cuCtxDestroy_v2(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
+CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -309,7 +308,7 @@ CN_EXPORT CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 	return result ? result : push((uintptr_t)handle);
 }
 
-CN_EXPORT CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)
+CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)
 {
 	CUresult result = cn_enter();
 
@@ -323,7 +322,7 @@ CN_EXPORT CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxSetCurrent(CUcontext handle)
+CUresult host_cuCtxSetCurrent(CUcontext handle)
 {
 	struct cn_home home;
 	CUresult result = cn_enter();
@@ -344,7 +343,7 @@ CN_EXPORT CUresult host_cuCtxSetCurrent(CUcontext handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
+CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
 {
 	CUresult result = cn_enter();
 
@@ -356,7 +355,7 @@ CN_EXPORT CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetDevice(CUdevice *ret_device)
+CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -369,7 +368,7 @@ CN_EXPORT CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
+CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -385,7 +384,7 @@ CN_EXPORT CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxSetFlags(unsigned int flags)
+CUresult host_cuCtxSetFlags(unsigned int flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -415,7 +414,7 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
+CUresult host_cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 {
 	struct cn_home home;
 	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
@@ -428,7 +427,7 @@ CN_EXPORT CUresult host_cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
+CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 {
 	struct cn_home home;
 	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home);
@@ -441,7 +440,7 @@ CN_EXPORT CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_v
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxSynchronize(void)
+CUresult host_cuCtxSynchronize(void)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -453,7 +452,7 @@ CN_EXPORT CUresult host_cuCtxSynchronize(void)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
+CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 {
 	struct cn_home home, peer;
 	CUresult result = cn_enter_context(&home);
@@ -484,7 +483,7 @@ CN_EXPORT CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned in
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxDisablePeerAccess(CUcontext peer_handle)
+CUresult host_cuCtxDisablePeerAccess(CUcontext peer_handle)
 {
 	struct cn_home home, peer;
 	CUresult result = cn_enter_context(&home);
@@ -521,7 +520,7 @@ static CUresult primary_record(struct cn_device *device, struct cn_context **ret
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
+CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 {
 	struct cn_context *context;
 	struct cn_device *device = NULL;
@@ -555,7 +554,7 @@ static void take_down(const struct cn_device *device)
 	primaries[device->ordinal].flags = 0;
 }
 
-CN_EXPORT CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
+CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -575,7 +574,7 @@ CN_EXPORT CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
+CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -591,7 +590,7 @@ CN_EXPORT CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_flags, int *ret_active)
+CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_flags, int *ret_active)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();
@@ -610,7 +609,7 @@ CN_EXPORT CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned in
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags)
+CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags)
 {
 	struct cn_device *device = NULL;
 	CUresult result = cn_enter();

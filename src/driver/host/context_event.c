@@ -48,7 +48,7 @@ static CUresult record(const struct cn_point *points, size_t count, CUevent even
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxRecordEvent(CUcontext handle, CUevent event)
+CUresult host_cuCtxRecordEvent(CUcontext handle, CUevent event)
 {
 	struct cn_home home;
 	struct cn_point *points;

@@ -335,54 +335,53 @@ CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUc
 
 /* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
 
-CN_EXPORT CUresult host_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+CUresult host_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
 	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult host_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-				     size_t bytes)
+CUresult host_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes)
 {
 	return cn_copy_peer(to, to_context, from, from_context, bytes, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-					  CUcontext from_context, size_t bytes, CUstream stream)
+CUresult host_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+				size_t bytes, CUstream stream)
 {
 	return cn_copy_peer(to, to_context, from, from_context, bytes, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+CUresult host_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
 {
 	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+CUresult host_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
 {
 	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+CUresult host_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
 	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+CUresult host_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
 	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult host_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+CUresult host_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
 	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
 }

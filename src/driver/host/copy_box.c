@@ -175,27 +175,27 @@ CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum cn_m
 
 /* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
 
-CN_EXPORT CUresult host_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
+CUresult host_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
 {
 	return cn_copy_2d(copy, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
+CUresult host_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
 {
 	return cn_copy_2d(copy, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+CUresult host_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
 	return cn_copy_2d(copy, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
+CUresult host_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
 {
 	return cn_copy_3d(copy, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
+CUresult host_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
 	return cn_copy_3d(copy, stream, CN_IN_STREAM);
 }

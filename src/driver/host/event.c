@@ -34,7 +34,7 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live event", (void *)handle);
 }
 
-CN_EXPORT CUresult host_cuEventCreate(CUevent *ret_event, unsigned int flags)
+CUresult host_cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -94,7 +94,7 @@ static void forget(struct cn_event *event)
 	cn_table_give(&cn_events, event);
 }
 
-CN_EXPORT CUresult host_cuEventDestroy_v2(CUevent handle)
+CUresult host_cuEventDestroy_v2(CUevent handle)
 {
 	struct cn_event *event;
 	CUresult result = cn_enter_by_handle();
@@ -197,17 +197,17 @@ static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUs
 	return record_locked(event, &place);
 }
 
-CN_EXPORT CUresult host_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
+CUresult host_cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int flags)
 {
 	return record(handle, stream, flags);
 }
 
-CN_EXPORT CUresult host_cuEventRecord(CUevent handle, CUstream stream)
+CUresult host_cuEventRecord(CUevent handle, CUstream stream)
 {
 	return record(handle, stream, CU_EVENT_RECORD_DEFAULT);
 }
 
-CN_EXPORT CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags)
+CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags)
 {
 	struct cn_place place;
 	struct cn_event *event;
@@ -239,7 +239,7 @@ CN_EXPORT CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle
 	return cn_stream_submit(&place, &operation, NULL);
 }
 
-CN_EXPORT CUresult host_cuEventQuery(CUevent handle)
+CUresult host_cuEventQuery(CUevent handle)
 {
 	struct cn_event *event;
 	CUresult result = cn_enter_by_handle();
@@ -256,7 +256,7 @@ CN_EXPORT CUresult host_cuEventQuery(CUevent handle)
 	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CN_EXPORT CUresult host_cuEventSynchronize(CUevent handle)
+CUresult host_cuEventSynchronize(CUevent handle)
 {
 	struct cn_event *event;
 	CUresult result = cn_enter_by_handle();
@@ -297,7 +297,7 @@ static CUresult time_of(CUevent handle, struct cn_context **ret_context, uint64_
 	return result;
 }
 
-CN_EXPORT CUresult host_cuEventElapsedTime_v2(float *ret_milliseconds, CUevent start, CUevent end)
+CUresult host_cuEventElapsedTime_v2(float *ret_milliseconds, CUevent start, CUevent end)
 {
 	struct cn_context *start_context, *end_context;
 	uint64_t start_ns = 0, end_ns = 0;

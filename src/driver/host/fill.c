@@ -83,65 +83,65 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 
 /* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
 
-CN_EXPORT CUresult host_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
+CUresult host_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
 {
 	return cn_fill_elements(to, 1, value, count, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count)
+CUresult host_cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count)
 {
 	return cn_fill_elements(to, 2, value, count, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
+CUresult host_cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
 {
 	return cn_fill_elements(to, 4, value, count, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows)
+CUresult host_cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows)
 {
 	return cn_fill_rows(to, pitch, 1, value, width, rows, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows)
+CUresult host_cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows)
 {
 	return cn_fill_rows(to, pitch, 2, value, width, rows, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows)
+CUresult host_cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows)
 {
 	return cn_fill_rows(to, pitch, 4, value, width, rows, NULL, CN_NOW);
 }
 
-CN_EXPORT CUresult host_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
+CUresult host_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
 {
 	return cn_fill_elements(to, 1, value, count, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
+CUresult host_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
 {
 	return cn_fill_elements(to, 2, value, count, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
+CUresult host_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
 {
 	return cn_fill_elements(to, 4, value, count, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows,
-					  CUstream stream)
+CUresult host_cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows,
+				CUstream stream)
 {
 	return cn_fill_rows(to, pitch, 1, value, width, rows, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-					   size_t rows, CUstream stream)
+CUresult host_cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows,
+				 CUstream stream)
 {
 	return cn_fill_rows(to, pitch, 2, value, width, rows, stream, CN_IN_STREAM);
 }
 
-CN_EXPORT CUresult host_cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows,
-					   CUstream stream)
+CUresult host_cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows,
+				 CUstream stream)
 {
 	return cn_fill_rows(to, pitch, 4, value, width, rows, stream, CN_IN_STREAM);
 }

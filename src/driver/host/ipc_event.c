@@ -98,7 +98,7 @@ CUresult cn_ipc_event_synchronize(struct cn_ipc_event *ipc)
 
 _Static_assert(sizeof(CUipcEventHandle) == CN_HANDLE_BYTES, "as CUDA has it");
 
-CN_EXPORT CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_handle)
+CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_handle)
 {
 	struct cn_ipc_event *ipc = NULL;
 	struct cn_home home;
@@ -132,7 +132,7 @@ CN_EXPORT CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUeven
 	return result;
 }
 
-CN_EXPORT CUresult host_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
+CUresult host_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 {
 	struct cn_shared_event *shared;
 	struct cn_ipc_event *ipc;

@@ -14,7 +14,7 @@
 
 _Static_assert(sizeof(CUipcMemHandle) == CN_HANDLE_BYTES, "as CUDA has it");
 
-CN_EXPORT CUresult host_cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
+CUresult host_cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
 {
 	struct cn_home home;
 
@@ -67,7 +67,7 @@ static CUresult open_first(const struct cn_home *home, const unsigned char handl
 	return result;
 }
 
-CN_EXPORT CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMemHandle handle, unsigned int flags)
+CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMemHandle handle, unsigned int flags)
 {
 	const unsigned char *bytes = (const unsigned char *)handle.reserved;
 	struct cn_home home;
@@ -88,7 +88,7 @@ CN_EXPORT CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMem
 	return result;
 }
 
-CN_EXPORT CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
+CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;

@@ -225,10 +225,9 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 	return result;
 }
 
-CN_EXPORT CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-				       unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-				       unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,
-				       void **extra)
+CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+			     unsigned int block_x, unsigned int block_y, unsigned int block_z,
+			     unsigned int shared_bytes, CUstream stream, void **params, void **extra)
 {
 	struct cn_launch shape = {
 		.grid = {grid_x, grid_y, grid_z},
@@ -275,7 +274,7 @@ static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttr
 	}
 }
 
-CN_EXPORT CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	CUresult result = cn_enter();
 
@@ -297,7 +296,7 @@ CN_EXPORT CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunctio
 	return launch(function, &shape, config->hStream, params, extra);
 }
 
-CN_EXPORT CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
+CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
 	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {.function = function, .data = data}};
 	struct cn_place place;
@@ -320,7 +319,7 @@ static int device_attribute(CUdevice_attribute attribute)
 	return cn_device_ops->attribute(&cn_devices[0], attribute, &value) ? 0 : value;
 }
 
-CN_EXPORT CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
+CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
 	struct cn_function *function;
 	CUresult result = cn_enter();
@@ -378,7 +377,7 @@ static CUresult set_attribute(struct cn_function *function, CUfunction_attribute
 	}
 }
 
-CN_EXPORT CUresult host_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
+CUresult host_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
 {
 	struct cn_function *function;
 	struct cn_module *module;
@@ -394,7 +393,7 @@ CN_EXPORT CUresult host_cuFuncSetAttribute(CUfunction handle, CUfunction_attribu
 	return result;
 }
 
-CN_EXPORT CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
+CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 {
 	struct cn_function *function;
 	CUresult result = cn_enter();
@@ -404,7 +403,7 @@ CN_EXPORT CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconf
 	return result ? result : cn_check_bank_width(config);
 }
 
-CN_EXPORT CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
+CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
 {
 	struct cn_function *function;
 	struct cn_module *module;
@@ -426,14 +425,14 @@ CN_EXPORT CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
 /* ---- Profilers --------------------------------------------------------------------------------------------------- */
 
 /* There is none to tell. */
-CN_EXPORT CUresult host_cuProfilerStart(void)
+CUresult host_cuProfilerStart(void)
 {
 	struct cn_home home;
 
 	return cn_enter_context(&home);
 }
 
-CN_EXPORT CUresult host_cuProfilerStop(void)
+CUresult host_cuProfilerStop(void)
 {
 	struct cn_home home;
 

@@ -56,7 +56,7 @@ static CUresult check_limit(CUlimit limit)
 	}
 }
 
-CN_EXPORT CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
+CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 {
 	struct cn_home home;
 	int shared_bytes = 0;
@@ -86,7 +86,7 @@ CN_EXPORT CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
+CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -111,7 +111,7 @@ CN_EXPORT CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
+CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -127,7 +127,7 @@ CN_EXPORT CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuCtxSetCacheConfig(CUfunc_cache config)
+CUresult host_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -153,7 +153,7 @@ CUresult cn_check_bank_width(CUsharedconfig config)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
+CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -166,7 +166,7 @@ CN_EXPORT CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxSetSharedMemConfig(CUsharedconfig config)
+CUresult host_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);

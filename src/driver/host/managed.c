@@ -174,7 +174,7 @@ static CUresult make_change(struct change *change, CUdeviceptr pointer, size_t b
 
 /* ---- The calls ---- */
 
-CN_EXPORT CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned int flags)
+CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned int flags)
 {
 	struct cn_home home;
 	void *address;
@@ -272,7 +272,7 @@ static CUresult check_range(CUdeviceptr pointer, size_t bytes)
 	return cn_memory_range(pointer, bytes, &memory);
 }
 
-CN_EXPORT CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation location)
+CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation location)
 {
 	struct change change = {.location = nowhere};
 	struct cn_home home;
@@ -321,8 +321,8 @@ CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, 
 	return result ? result : make_change(&change, pointer, bytes);
 }
 
-CN_EXPORT CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location,
-					      unsigned int flags, CUstream stream)
+CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags,
+				    CUstream stream)
 {
 	return cn_prefetch(pointer, bytes, location, flags, stream);
 }
@@ -420,8 +420,8 @@ static void answer_attribute(const struct cn_advice *answer, void *ret_data, siz
 	}
 }
 
-CN_EXPORT CUresult host_cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CUmem_range_attribute *attributes,
-						size_t count, CUdeviceptr pointer, size_t bytes)
+CUresult host_cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CUmem_range_attribute *attributes,
+				      size_t count, CUdeviceptr pointer, size_t bytes)
 {
 	struct cn_home home;
 	struct query query;
@@ -449,8 +449,8 @@ CN_EXPORT CUresult host_cuMemRangeGetAttributes(void **ret_data, size_t *data_by
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemRangeGetAttribute(void *ret_data, size_t data_bytes, CUmem_range_attribute attribute,
-					       CUdeviceptr pointer, size_t bytes)
+CUresult host_cuMemRangeGetAttribute(void *ret_data, size_t data_bytes, CUmem_range_attribute attribute,
+				     CUdeviceptr pointer, size_t bytes)
 {
 	return host_cuMemRangeGetAttributes(&ret_data, &data_bytes, &attribute, 1, pointer, bytes);
 }

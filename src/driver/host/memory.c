@@ -682,7 +682,7 @@ CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
 
 /* ---- Device memory ---- */
 
-CN_EXPORT CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
+CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -718,7 +718,7 @@ static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
+CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -733,8 +733,8 @@ CN_EXPORT CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
 	return allocate(&home, bytes, ret_pointer);
 }
 
-CN_EXPORT CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
-					   unsigned int element_bytes)
+CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
+				 unsigned int element_bytes)
 {
 	struct cn_home home;
 	size_t pitch, bytes;
@@ -760,7 +760,7 @@ CN_EXPORT CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret
 	return allocate(&home, bytes, ret_pointer);
 }
 
-CN_EXPORT CUresult host_cuMemFree_v2(CUdeviceptr pointer)
+CUresult host_cuMemFree_v2(CUdeviceptr pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
@@ -789,7 +789,7 @@ CN_EXPORT CUresult host_cuMemFree_v2(CUdeviceptr pointer)
 			memory.start);
 }
 
-CN_EXPORT CUresult host_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+CUresult host_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;

@@ -195,7 +195,7 @@ err_leave:
 	return result;
 }
 
-CN_EXPORT CUresult host_cuModuleLoad(CUmodule *module, const char *path)
+CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 {
 	struct cn_image image = {.file = -1};
 	struct cn_home home;
@@ -225,7 +225,7 @@ CN_EXPORT CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
+CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 {
 	struct cn_image image = {.file = -1, .memory = memory};
 	struct cn_home home;
@@ -238,8 +238,8 @@ CN_EXPORT CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 	return load(&home, &image, NULL, module);
 }
 
-CN_EXPORT CUresult host_cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count,
-					   CUjit_option *options, void **values)
+CUresult host_cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count, CUjit_option *options,
+				 void **values)
 {
 	struct cn_jit jit;
 	char sentence[CN_SENTENCE_BYTES];
@@ -271,7 +271,7 @@ static CUresult find_module(CUmodule handle, struct cn_module **ret_module)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuModuleUnload(CUmodule handle)
+CUresult host_cuModuleUnload(CUmodule handle)
 {
 	struct cn_module *module;
 	CUresult result = cn_enter();
@@ -361,7 +361,7 @@ static CUresult find_function(struct cn_module *module, const char *name, struct
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
+CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name)
 {
 	struct cn_function *found = NULL;
 	struct cn_module *module;
@@ -432,7 +432,7 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
+CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
 {
 	const struct cn_variable *variable = NULL;
 	struct cn_module *module;

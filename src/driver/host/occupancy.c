@@ -98,9 +98,9 @@ static CUresult check_flags(unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks, CUfunction handle,
-									     int block_threads, size_t shared_bytes,
-									     unsigned int flags)
+CUresult host_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks, CUfunction handle,
+								   int block_threads, size_t shared_bytes,
+								   unsigned int flags)
 {
 	struct cn_function *function;
 	struct processor processor;
@@ -121,16 +121,16 @@ CN_EXPORT CUresult host_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction handle,
-								    int block_threads, size_t shared_bytes)
+CUresult host_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, CUfunction handle, int block_threads,
+							  size_t shared_bytes)
 {
 	return host_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(ret_blocks, handle, block_threads,
 									 shared_bytes, CU_OCCUPANCY_DEFAULT);
 }
 
-CN_EXPORT CUresult host_cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int *ret_block_threads,
-								  CUfunction handle, CUoccupancyB2DSize shared_by_size,
-								  size_t shared_bytes, int limit, unsigned int flags)
+CUresult host_cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int *ret_block_threads, CUfunction handle,
+							CUoccupancyB2DSize shared_by_size, size_t shared_bytes,
+							int limit, unsigned int flags)
 {
 	struct cn_function *function;
 	struct processor processor;
@@ -167,16 +167,15 @@ CN_EXPORT CUresult host_cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_b
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_block_threads, CUfunction handle,
-							 CUoccupancyB2DSize shared_by_size, size_t shared_bytes,
-							 int limit)
+CUresult host_cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_block_threads, CUfunction handle,
+					       CUoccupancyB2DSize shared_by_size, size_t shared_bytes, int limit)
 {
 	return host_cuOccupancyMaxPotentialBlockSizeWithFlags(ret_min_blocks, ret_block_threads, handle, shared_by_size,
 							      shared_bytes, limit, CU_OCCUPANCY_DEFAULT);
 }
 
-CN_EXPORT CUresult host_cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CUfunction handle, int blocks,
-								int block_threads)
+CUresult host_cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CUfunction handle, int blocks,
+						      int block_threads)
 {
 	struct cn_function *function;
 	struct processor processor;

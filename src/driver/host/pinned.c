@@ -48,17 +48,17 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemAllocHost_v2(void **ret_pointer, size_t bytes)
+CUresult host_cuMemAllocHost_v2(void **ret_pointer, size_t bytes)
 {
 	return allocate(ret_pointer, bytes, 0);
 }
 
-CN_EXPORT CUresult host_cuMemHostAlloc(void **ret_pointer, size_t bytes, unsigned int flags)
+CUresult host_cuMemHostAlloc(void **ret_pointer, size_t bytes, unsigned int flags)
 {
 	return allocate(ret_pointer, bytes, flags);
 }
 
-CN_EXPORT CUresult host_cuMemFreeHost(void *pointer)
+CUresult host_cuMemFreeHost(void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
@@ -76,7 +76,7 @@ CN_EXPORT CUresult host_cuMemFreeHost(void *pointer)
 							    : "cuMemFree() frees it");
 }
 
-CN_EXPORT CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_pointer, unsigned int flags)
+CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_pointer, unsigned int flags)
 {
 	struct cn_home home;
 	struct cn_memory memory;
@@ -97,7 +97,7 @@ CN_EXPORT CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, v
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
+CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
@@ -120,7 +120,7 @@ CN_EXPORT CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
+CUresult host_cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);
@@ -144,7 +144,7 @@ CN_EXPORT CUresult host_cuMemHostRegister_v2(void *pointer, size_t bytes, unsign
 	return cn_memory_add(&home, CN_MEMORY_REGISTERED, pointer, bytes, flags, NULL);
 }
 
-CN_EXPORT CUresult host_cuMemHostUnregister(void *pointer)
+CUresult host_cuMemHostUnregister(void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;

@@ -224,7 +224,7 @@ static CUresult check_attribute(CUpointer_attribute attribute, const void *ret_d
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
+CUresult own_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 	CUresult result = cn_enter();
@@ -247,8 +247,8 @@ CN_EXPORT CUresult own_cuPointerGetAttribute(void *ret_data, CUpointer_attribute
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
-					      CUdeviceptr pointer)
+CUresult own_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
+				    CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 	CUresult result = cn_enter();
@@ -274,7 +274,7 @@ CN_EXPORT CUresult own_cuPointerGetAttributes(unsigned int count, CUpointer_attr
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult own_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+CUresult own_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	CUresult result = cn_enter();
 	unsigned int on;

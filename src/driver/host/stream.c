@@ -376,7 +376,7 @@ void cn_streams_settle(struct cn_context *context, bool all)
 	}
 }
 
-CN_EXPORT CUresult host_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+CUresult host_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
 {
 	struct cn_stream *stream;
 	struct cn_home home;
@@ -397,12 +397,12 @@ CN_EXPORT CUresult host_cuStreamCreateWithPriority(CUstream *ret_stream, unsigne
 	return result;
 }
 
-CN_EXPORT CUresult host_cuStreamCreate(CUstream *ret_stream, unsigned int flags)
+CUresult host_cuStreamCreate(CUstream *ret_stream, unsigned int flags)
 {
 	return host_cuStreamCreateWithPriority(ret_stream, flags, PRIORITY_LEAST);
 }
 
-CN_EXPORT CUresult host_cuStreamDestroy_v2(CUstream handle)
+CUresult host_cuStreamDestroy_v2(CUstream handle)
 {
 	bool special = (uintptr_t)handle <= (uintptr_t)CU_STREAM_PER_THREAD;
 	CUresult result = special ? cn_enter() : cn_enter_by_handle();
@@ -420,7 +420,7 @@ CN_EXPORT CUresult host_cuStreamDestroy_v2(CUstream handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamQuery(CUstream handle)
+CUresult host_cuStreamQuery(CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -434,7 +434,7 @@ CN_EXPORT CUresult host_cuStreamQuery(CUstream handle)
 	return outcome(&place);
 }
 
-CN_EXPORT CUresult host_cuStreamSynchronize(CUstream handle)
+CUresult host_cuStreamSynchronize(CUstream handle)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -451,7 +451,7 @@ CN_EXPORT CUresult host_cuStreamSynchronize(CUstream handle)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
+CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -467,7 +467,7 @@ CN_EXPORT CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback ca
 	return cn_stream_submit(&place, &operation, NULL);
 }
 
-CN_EXPORT CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
+CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -483,7 +483,7 @@ CN_EXPORT CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
+CUresult host_cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -499,7 +499,7 @@ CN_EXPORT CUresult host_cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
+CUresult host_cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -515,7 +515,7 @@ CN_EXPORT CUresult host_cuStreamGetFlags(CUstream handle, unsigned int *ret_flag
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamGetId(CUstream handle, unsigned long long *ret_id)
+CUresult host_cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -531,7 +531,7 @@ CN_EXPORT CUresult host_cuStreamGetId(CUstream handle, unsigned long long *ret_i
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuStreamGetPriority(CUstream handle, int *ret_priority)
+CUresult host_cuStreamGetPriority(CUstream handle, int *ret_priority)
 {
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
@@ -547,7 +547,7 @@ CN_EXPORT CUresult host_cuStreamGetPriority(CUstream handle, int *ret_priority)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
+CUresult host_cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
 {
 	struct cn_home home;
 	CUresult result = cn_enter_context(&home);

@@ -80,26 +80,22 @@ static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value
 	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
-CN_EXPORT CUresult host_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-					       unsigned int flags)
+CUresult host_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return wait_value(stream, address, value, sizeof value, flags);
 }
 
-CN_EXPORT CUresult host_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-					       unsigned int flags)
+CUresult host_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
 	return wait_value(stream, address, value, sizeof value, flags);
 }
 
-CN_EXPORT CUresult host_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-						unsigned int flags)
+CUresult host_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
 	return write_value(stream, address, value, sizeof value, flags);
 }
 
-CN_EXPORT CUresult host_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-						unsigned int flags)
+CUresult host_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
 	return write_value(stream, address, value, sizeof value, flags);
 }
@@ -136,8 +132,8 @@ static CUresult prepare(const struct cn_place *place, const CUstreamBatchMemOpPa
 	}
 }
 
-CN_EXPORT CUresult host_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstreamBatchMemOpParams *operations,
-					      unsigned int flags)
+CUresult host_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstreamBatchMemOpParams *operations,
+				    unsigned int flags)
 {
 	struct cn_operation operation;
 	struct cn_place place;

@@ -187,8 +187,8 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemGetAllocationGranularity(size_t *ret_bytes, const CUmemAllocationProp *properties,
-						      CUmemAllocationGranularity_flags option)
+CUresult host_cuMemGetAllocationGranularity(size_t *ret_bytes, const CUmemAllocationProp *properties,
+					    CUmemAllocationGranularity_flags option)
 {
 	CUresult result = cn_enter();
 
@@ -202,8 +202,8 @@ CN_EXPORT CUresult host_cuMemGetAllocationGranularity(size_t *ret_bytes, const C
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes,
-				    const CUmemAllocationProp *properties, unsigned long long flags)
+CUresult host_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes, const CUmemAllocationProp *properties,
+			  unsigned long long flags)
 {
 	struct cn_device *device = NULL;
 	struct cn_physical *physical;
@@ -250,7 +250,7 @@ CN_EXPORT CUresult host_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, si
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
+CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct cn_allocation *allocation;
 	struct cn_physical *physical = NULL;
@@ -271,8 +271,8 @@ CN_EXPORT CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret_properties,
-							       CUmemGenericAllocationHandle handle)
+CUresult host_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret_properties,
+						     CUmemGenericAllocationHandle handle)
 {
 	struct cn_allocation *allocation;
 	CUresult result = cn_enter();
@@ -289,7 +289,7 @@ CN_EXPORT CUresult host_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPr
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
+CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
 	struct cn_allocation *allocation;
 	struct cn_memory memory;
@@ -360,8 +360,8 @@ static CUresult free_addresses_locked(void *address, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t alignment, CUdeviceptr wish,
-					    unsigned long long flags)
+CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t alignment, CUdeviceptr wish,
+				  unsigned long long flags)
 {
 	const size_t grain = CN_GRANULARITY_BYTES, highest = (size_t)1 << 62;
 	void *address;
@@ -403,7 +403,7 @@ CN_EXPORT CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t byt
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
+CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
 {
 	struct reservation *reservation;
 	struct cn_memory memory;
@@ -477,8 +477,8 @@ static CUresult map_locked(CUdeviceptr address, size_t bytes, struct cn_allocati
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-				 unsigned long long flags)
+CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+		       unsigned long long flags)
 {
 	struct cn_allocation *allocation;
 	CUresult result = cn_enter();
@@ -542,7 +542,7 @@ static CUresult unmap_locked(const struct cn_memory *memory, struct cn_physical 
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemUnmap(CUdeviceptr address, size_t bytes)
+CUresult host_cuMemUnmap(CUdeviceptr address, size_t bytes)
 {
 	struct cn_memory memory;
 	uint64_t at = address;
@@ -643,8 +643,7 @@ static CUresult check_access_locked(CUdeviceptr address, size_t bytes, const CUm
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *descriptions,
-				       size_t count)
+CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
 {
 	struct cn_memory memory;
 	struct rights rights;
@@ -666,7 +665,7 @@ CN_EXPORT CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const 
 	return result;
 }
 
-CN_EXPORT CUresult own_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
+CUresult own_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
 {
 	struct cn_memory memory;
 	CUresult result = cn_enter();

@@ -50,8 +50,8 @@ static CUresult export_fabric(struct cn_allocation *allocation, void *ret_sharea
 	return CUDA_SUCCESS;
 }
 
-CN_EXPORT CUresult host_cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllocationHandle handle,
-						     CUmemAllocationHandleType type, unsigned long long flags)
+CUresult host_cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllocationHandle handle,
+					   CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct cn_allocation *allocation;
 	CUresult result = cn_enter();
@@ -145,8 +145,8 @@ static CUresult import_fabric(const void *shareable, struct cn_physical **ret_ph
 	return result;
 }
 
-CN_EXPORT CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *shareable,
-						       CUmemAllocationHandleType type)
+CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_handle, void *shareable,
+					     CUmemAllocationHandleType type)
 {
 	struct cn_physical *physical;
 	CUresult result = cn_enter();
@@ -185,8 +185,8 @@ CN_EXPORT CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHan
 }
 
 /* A dma-buf of an address range. The host device has none to give, and says so once the question is a sensible one. */
-CN_EXPORT CUresult host_cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr address, size_t bytes,
-						      CUmemRangeHandleType type, unsigned long long flags)
+CUresult host_cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr address, size_t bytes,
+					    CUmemRangeHandleType type, unsigned long long flags)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	const int none = -1;
