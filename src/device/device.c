@@ -6,8 +6,10 @@
 
 #include "device/cuda/cuda_library.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct cn_device_ops *cn_device_ops;
 const char *cn_device_wanted;
@@ -28,6 +30,17 @@ CUresult cn_device_choice(enum cn_device_choice *ret_choice)
 		}
 	}
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "CENOTE_DEVICE is '%s'; it takes host, cuda or auto", wanted);
+}
+
+bool cn_device_has_node(int node)
+{
+	char path[64];
+
+	if (node < 0)
+		return false;
+	snprintf(path, sizeof path, "/sys/devices/system/node/node%d", node);
+	/* A system that does not know of nodes has one. */
+	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
 }
 
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)

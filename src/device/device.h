@@ -26,8 +26,7 @@
 #include <stddef.h>
 
 enum {
-	CN_DEVICE_MAX = 64, /* devices of a process */
-	CN_KERNEL_PARAMETERS_MAX = 64,
+	CN_DEVICE_MAX = 64,                     /* devices of a process */
 	CN_GRANULARITY_BYTES = 2 * 1024 * 1024, /* of physical memory and of addresses */
 };
 
@@ -41,113 +40,11 @@ struct cn_device {
 	_Atomic size_t used_bytes;
 };
 
-/* A kernel as a device runs it. On the host device: a C function (see cenote.h), called once for each thread. */
-struct cn_kernel {
-	const char *name;
-	const void *code;
-	unsigned parameter_count;
-	const unsigned *parameter_bytes;
-	const unsigned *parameter_alignment;
-};
-
-struct cn_launch {
-	const struct cn_kernel *kernel;
-	unsigned grid[3], block[3];
-	unsigned shared_bytes;
-};
-
-enum cn_operation_kind {
-	CN_COPY,        /* rows of bytes from one place to another */
-	CN_FILL,        /* rows of a repeated element */
-	CN_HOST_CALL,   /* a function of the program; skipped after a failure */
-	CN_CALLBACK,    /* a function of the program that is told the stream's status; always called */
-	CN_LAUNCH,      /* a kernel */
-	CN_WAIT_POINT,  /* nothing, once another queue has come to a point */
-	CN_WAIT_VALUE,  /* nothing, once a word of memory compares well */
-	CN_WRITE_VALUE, /* store a word of memory */
-	CN_TIMESTAMP,   /* store the time at which this is reached */
-	CN_NOTE,        /* a short function of the library's own, which neither waits nor calls the program; always */
-	CN_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
-	CN_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
-};
-
 struct cn_queue;
-struct cn_signal;
 
 struct cn_point {
 	struct cn_queue *queue; /* NULL: always reached */
 	uint64_t number;
-};
-
-/* Where a timestamp goes: taken at `serial`, so that a later record of the same event is not overwritten by it. */
-struct cn_stamp {
-	struct cn_lock lock;
-	uint64_t serial;
-	uint64_t time_ns;
-};
-
-/* Layers of rows, one after the other: how far apart. */
-struct cn_layers {
-	size_t count, to_pitch, from_pitch;
-};
-
-struct cn_operation {
-	enum cn_operation_kind kind;
-	union {
-		struct {
-			void *to;
-			const void *from;
-			size_t to_pitch, from_pitch, row_bytes, row_count;
-			bool to_foreign, from_foreign; /* plain memory of the program: may be unmapped under us */
-			struct cn_layers *layers;      /* freed afterwards; NULL: one */
-			void *staging;                 /* freed afterwards; NULL: none */
-			CUresult *result;              /* takes the copy's result, if not NULL, instead of the queue */
-		} copy;
-		struct {
-			void *to;
-			size_t pitch, row_elements, row_count;
-			uint32_t value;
-			unsigned element_bytes; /* 1, 2 or 4 */
-		} fill;
-		struct {
-			void (*function)(void *data);
-			void *data;
-		} host_call;
-		struct {
-			void (*function)(CUstream stream, CUresult status, void *data);
-			CUstream stream;
-			void *data;
-		} callback;
-		struct {
-			struct cn_launch launch;
-			void **arguments; /* the device copies what they point to before submit returns */
-		} launch;
-		struct cn_point wait_point;
-		struct {
-			void *address;
-			uint64_t value;
-			unsigned bytes; /* 4 or 8 */
-			unsigned flags; /* CU_STREAM_WAIT_VALUE_… */
-		} wait_value;
-		struct {
-			void *address;
-			uint64_t value;
-			unsigned bytes;
-		} write_value;
-		struct {
-			struct cn_stamp *stamp;
-			uint64_t serial;
-		} timestamp;
-		struct {
-			void (*function)(void *object, uint64_t number);
-			void *object;
-			uint64_t number;
-		} note;
-		struct {
-			struct cn_signal *signal;
-			uint64_t record;
-		} wait_signal; /* CN_MARK_SIGNAL's, too */
-	};
 };
 
 /*
@@ -207,26 +104,6 @@ struct cn_queue_group {
 	struct cn_queue *blocking; /* list */
 };
 
-/* What physical memory is, as it travels with it from process to process. */
-struct cn_physical_facts {
-	size_t bytes;      /* a multiple of CN_GRANULARITY_BYTES */
-	int location_type; /* CU_MEM_LOCATION_TYPE_DEVICE, with the machine's number of it, or …_HOST_NUMA */
-	int location_id;
-	unsigned handle_types; /* CUmemAllocationHandleType: how it may be exported */
-	unsigned flags;        /* the driver layer's own */
-};
-
-/*
- * The piece of a device's memory in which an allocation lies, with others beside it. `fd` is the device's, and good as
- * long as the allocation is there; another process maps it as a view of one part.
- */
-struct cn_memory_part {
-	uint64_t chunk; /* never used twice in a process */
-	size_t chunk_bytes, offset;
-	int fd;
-};
-
-struct cn_physical;
 struct cn_arena;
 struct cn_view;
 
@@ -246,8 +123,6 @@ struct cn_users {
 	bool host;
 };
 
-#define CN_RECORDER_ALL_OTHERS UINT32_MAX
-
 struct cn_device_ops {
 	const char *name; /* "host", "cuda" */
 	/*
@@ -260,41 +135,8 @@ struct cn_device_ops {
 	CUresult (*init)(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 	CUresult (*attribute)(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value);
 	bool (*peers)(const struct cn_device *device, const struct cn_device *peer);
-
-	/* Memory of the device: `bytes` rounded up as the device likes, aligned to at least 512 bytes. */
-	CUresult (*memory_allocate)(struct cn_device *device, size_t bytes, void **ret_address);
-	void (*memory_free)(struct cn_device *device, void *address);
-	/*
-	 * Where memory of memory_allocate() lies, for another process; it is not freed meanwhile.
-	 * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
-	 */
-	CUresult (*memory_part)(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
-	/* Memory of the machine: pinned (`device` NULL) and managed. Page-aligned. */
-	CUresult (*host_allocate)(size_t bytes, void **ret_address);
-	void (*host_free)(void *address, size_t bytes);
-
-	/*
-	 * Physical memory: bytes without an address. `device` is whose bytes it takes, NULL for memory of the
-	 * machine. It lives as long as anybody has it mapped or holds a descriptor of it, in any process. What is not
-	 * physical memory, or not whole, is refused with CUDA_ERROR_UNKNOWN on import.
-	 */
-	CUresult (*physical_create)(struct cn_device *device, const struct cn_physical_facts *facts,
-				    struct cn_physical **ret_physical);
-	void (*physical_free)(struct cn_physical *physical);
-	CUresult (*physical_export)(const struct cn_physical *physical, int *ret_fd);
-	CUresult (*physical_import)(int fd, struct cn_physical **ret_physical);
-	const struct cn_physical_facts *(*physical_facts)(const struct cn_physical *physical);
-	bool (*has_node)(int node); /* of the machine's memory */
-
-	/*
-	 * Address ranges: addresses without memory. What is mapped can be neither read nor written until it is
-	 * allowed.
-	 */
-	CUresult (*range_reserve)(size_t bytes, size_t alignment, void **ret_address);
-	void (*range_free)(void *address, size_t bytes);
-	CUresult (*range_map)(void *address, const struct cn_physical *physical);
-	CUresult (*range_unmap)(void *address, size_t bytes);
-	CUresult (*range_protect)(void *address, size_t bytes, bool readable, bool writable);
+	/* Does the descriptor lead to physical memory, as cuMemExportToShareableHandle() gives it? It is not closed. */
+	bool (*descriptor_is_memory)(int fd);
 
 	/*
 	 * An arena: one range of addresses whose memory comes and goes piece by piece, in multiples of
@@ -336,26 +178,23 @@ struct cn_device_ops {
 	CUresult (*view_allow)(struct cn_view *view, struct cn_users users);   /* as arena_allow */
 	void (*view_free)(struct cn_view *view);
 
-	/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
-	void (*queue_open)(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
-	/* Accept nothing more; what was accepted still runs. */
-	void (*queue_close)(struct cn_queue *queue);
-	/* True when a closed queue has nothing left to do and its record may be reused. */
-	bool (*queue_drained)(struct cn_queue *queue);
-	/*
-	 * Accept an operation for `owner`. Returns its point in *ret_point (may be NULL). Short operations on an idle
-	 * queue have happened on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
-	 */
-	CUresult (*submit)(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			   struct cn_point *ret_point);
 	/*
 	 * The point that covers all that was submitted so far, for a legacy queue its group's work as well. It counts
 	 * as an operation there: what the group is given afterwards comes after it. Neither runs an operation nor
 	 * calls back.
 	 */
 	CUresult (*point_now)(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
-	/* Sleep until the point is reached. */
-	void (*point_wait)(struct cn_point point);
+	/*
+	 * What the queue is given from now on comes after the point. CUDA_ERROR_INVALID_HANDLE, here and below: the
+	 * queue is not `owner`'s any more.
+	 */
+	CUresult (*queue_wait)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+	/*
+	 * Call a short function of the library's own, which neither waits nor calls the program, when the queue has
+	 * come to this point, also after a failure.
+	 */
+	CUresult (*queue_note)(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
+			       void *object, uint64_t number);
 	/*
 	 * Is what the queue is given from now on ordered after the point, by waits, by those of other queues that these
 	 * wait for, by the legacy queue? False: not known. Of a point that has not been reached true means that the
@@ -382,35 +221,6 @@ struct cn_device_ops {
 
 	/* Does reaching the point depend on a signal that another process has yet to give? */
 	bool (*point_waits_outside)(struct cn_point point);
-
-	/*
-	 * Signals: what an event between processes stands on. A signal is recorded and waited for in any number of
-	 * processes; a record is a number, done when its queue comes to it. A wait is for the latest record at the time
-	 * of the call, and no later record releases it. `recorder` names this process among those that share the
-	 * signal: 0 in the one that created it. It lives until it is freed here and nothing of ours is pending on it.
-	 *
-	 * signal_import refuses what is not a signal with CUDA_ERROR_INVALID_VALUE; `fd` stays the caller's.
-	 * signal_query: CUDA_ERROR_NOT_READY while the latest record is pending. signal_sync sleeps for it. Both, and a
-	 * queue that waits: CUDA_ERROR_EXTERNAL_DEVICE when its recorder has died before it was done. signal_bury: this
-	 * recorder has died; what it has not done never will be. CN_RECORDER_ALL_OTHERS: from now on nobody would tell
-	 * this process of a death; to it, all that other recorders have not done is dead, now and later. signal_disown:
-	 * records that are pending in this process's name and that it has not made, which is somebody's lie, never will
-	 * be done; `others`, unless NULL: nor those of anybody who is not in this list, which is in order. signal_busy:
-	 * is a record or a wait of this process not over yet?
-	 */
-	CUresult (*signal_create)(struct cn_signal **ret_signal);
-	CUresult (*signal_export)(struct cn_signal *signal, int *ret_fd);
-	CUresult (*signal_import)(int fd, uint32_t recorder, struct cn_signal **ret_signal);
-	void (*signal_free)(struct cn_signal *signal);
-	CUresult (*signal_record)(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
-	CUresult (*signal_wait)(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
-	CUresult (*signal_query)(struct cn_signal *signal);
-	CUresult (*signal_sync)(struct cn_signal *signal);
-	void (*signal_bury)(struct cn_signal *signal, uint32_t recorder);
-	void (*signal_disown)(struct cn_signal *signal, const uint32_t *others, size_t other_count);
-	bool (*signal_busy)(struct cn_signal *signal);
-
-	uint64_t (*time_ns)(void);
 };
 
 /*
@@ -428,6 +238,9 @@ enum cn_device_choice { CN_DEVICE_AUTO, CN_DEVICE_HOST, CN_DEVICE_CUDA };
 CUresult cn_device_choice(enum cn_device_choice *ret_choice);
 /* In its place, where a library is always of one kind: the tests' driver. NULL: ask the environment. */
 extern const char *cn_device_wanted;
+
+/* Has the machine's memory such a node? */
+bool cn_device_has_node(int node);
 
 /* Choose, and call the chosen one's init. */
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);

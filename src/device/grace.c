@@ -8,6 +8,7 @@
  */
 #include "device/grace.h"
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "device/device.h"
 
@@ -85,13 +86,13 @@ void cn_grace_call(void (*function)(void))
 
 void cn_grace_stop(void)
 {
-	uint64_t begin_ns = cn_device_ops->time_ns();
+	uint64_t begin_ns = cn_clock_ns();
 
 	cn_lock(&grace.lock); /* who has it is in the driver */
 	atomic_store(&grace.stopping, true);
 	cn_unlock(&grace.lock);
 	/* A driver that does not come back must not keep the process from ending. */
-	while (atomic_load(&grace.running) && cn_device_ops->time_ns() - begin_ns < STOP_NS_MAX)
+	while (atomic_load(&grace.running) && cn_clock_ns() - begin_ns < STOP_NS_MAX)
 		cn_futex_wait(&grace.running, 1, STOP_NS_MAX);
 }
 

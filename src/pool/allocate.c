@@ -567,8 +567,7 @@ static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 		return index;
 	if (policies & CN_POOL_INTERNAL_DEPENDENCIES &&
 	    (index = take_from_others(cache, units, LARGEST_CLASS, TO_BE_WAITED_FOR, &point))) {
-		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
-		if (!cn_device_ops->submit(cache->queue, handle, &wait, NULL)) {
+		if (!cn_device_ops->queue_wait(cache->queue, handle, point)) {
 			pool->reused_waiting++;
 			return index;
 		}

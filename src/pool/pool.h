@@ -76,7 +76,7 @@ void cn_pools_let_leave(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
 
-/* `handle` is the queue's owner: see cn_device_ops.submit. CUDA_ERROR_OUT_OF_MEMORY changes nothing. */
+/* `handle` is the queue's owner: see cn_device_ops.queue_wait. CUDA_ERROR_OUT_OF_MEMORY changes nothing. */
 CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
 			  void **ret_address);
 

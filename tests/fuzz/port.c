@@ -4,6 +4,8 @@
  */
 #include "port.h"
 
+#include "device/host/host_memory.h"
+#include "device/host/host_signal.h"
 #include "driver/common/driver.h"
 #include "share/port/imex.h"
 
@@ -33,7 +35,7 @@ static void lend_memory(struct cn_parcel *reply)
 	uint64_t *words = reply->message.words;
 	struct cn_memory_part part;
 
-	FUZZ_OK(cn_device_ops->memory_part(&cn_devices[0], (const void *)(uintptr_t)memory, &part));
+	FUZZ_OK(cn_host_memory_part(&cn_devices[0], (const void *)(uintptr_t)memory, &part));
 	words[CN_LOAN_CHUNK] = part.chunk;
 	words[CN_LOAN_CHUNK_BYTES] = part.chunk_bytes;
 	words[CN_LOAN_OFFSET] = part.offset;
@@ -135,8 +137,8 @@ static void make_things(void)
 	pool = fuzz_pool(32 << 20);
 	fuzz_use_pool(pool);
 	pool_fd = fuzz_pool_descriptor(pool);
-	FUZZ_OK(cn_device_ops->signal_create(&signal));
-	FUZZ_OK(cn_device_ops->signal_export(signal, &signal_fd));
+	FUZZ_OK(cn_host_signal_create(&signal));
+	FUZZ_OK(cn_host_signal_export(signal, &signal_fd));
 	ring_bytes = (size_t)lseek(signal_fd, 0, SEEK_END) / sizeof(uint64_t) * sizeof(uint64_t);
 	ring = mmap(NULL, ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, signal_fd, 0);
 	ring_before = malloc(ring_bytes);

@@ -190,7 +190,7 @@ again:
 	take_number(r, (pending -> PENDING : DONE));
 taken:
 	atomic {
-		submitted[r] = submitted[r] | (pending << number); /* cn_host_submit() */
+		submitted[r] = submitted[r] | (pending << number); /* cn_host_queue_submit() */
 		word = 0;
 		first = 0;
 		dead_too = false;

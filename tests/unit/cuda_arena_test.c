@@ -508,15 +508,13 @@ TEST(physical_memory_is_told_from_other_descriptors)
 {
 	struct place place = make_arena(true);
 	struct cn_arena_part part;
-	struct cn_physical *physical;
 	int ends[2];
 
 	ASSERT_SYS(pipe(ends));
 	ASSERT_OK(commit(place, 0, 1));
 	ASSERT_OK(cn_device_ops->arena_part(place.arena, 0, &part));
-	ASSERT_OK(cn_device_ops->physical_import(part.fd, &physical));
-	cn_device_ops->physical_free(physical);
-	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cn_device_ops->physical_import(ends[0], &physical));
+	ASSERT(cn_device_ops->descriptor_is_memory(part.fd));
+	ASSERT(!cn_device_ops->descriptor_is_memory(ends[0]));
 	close(part.fd);
 	close(ends[0]);
 	close(ends[1]);
@@ -544,9 +542,9 @@ TEST(a_device_is_described_by_the_driver)
 	}
 	ASSERT_OK(DRIVER(cuDeviceTotalMem)(&bytes, 0));
 	ASSERT_EQ(bytes, device->total_bytes);
-	ASSERT(cn_device_ops->has_node(0));
-	ASSERT(!cn_device_ops->has_node(-1));
-	ASSERT(!cn_device_ops->has_node(100000));
+	ASSERT(cn_device_has_node(0));
+	ASSERT(!cn_device_has_node(-1));
+	ASSERT(!cn_device_has_node(100000));
 }
 
 ROLE(numbered)

@@ -48,9 +48,7 @@ static void close_notebook(struct notebook *notebook)
 
 static CUresult note(struct cn_cuda_place place, struct notebook *notebook, unsigned number)
 {
-	struct cn_operation operation = {.kind = CN_NOTE, .note = {write_down, notebook, number}};
-
-	return cn_cuda_submit(place.queue, place.owner, &operation, NULL);
+	return cn_cuda_queue_note(place.queue, place.owner, write_down, notebook, number);
 }
 
 /* The notes tell: nobody has to look. */
@@ -212,9 +210,8 @@ TEST(a_wait_is_not_over_while_a_note_runs)
 	CUstream stream = new_stream();
 	struct cn_cuda_place place = find(stream);
 	struct slow_note slow = {.waiter = gettid()};
-	struct cn_operation operation = {.kind = CN_NOTE, .note = {be_slow, &slow, 0}};
 
-	ASSERT_OK(cn_cuda_submit(place.queue, place.owner, &operation, NULL));
+	ASSERT_OK(cn_cuda_queue_note(place.queue, place.owner, be_slow, &slow, 0));
 	while (!atomic_load(&slow.begun))
 		sched_yield();
 	cn_cuda_reached(cn_cuda_end_span(place.queue));
@@ -744,12 +741,11 @@ static void *race_along(void *data)
 	for (uint64_t round = 0, work = 0; round < RACE_ROUNDS; round++) {
 		CUstream stream = new_stream();
 		struct cn_cuda_place place = find(stream);
-		struct cn_operation operation = {.kind = CN_NOTE, .note = {count_run, race, round}};
 		for (uint64_t i = test_random_below(&generator, 4); i > 0; i--, work++)
 			ASSERT_OK(DRIVER(cuLaunchHostFunc)(stream, do_work, done));
 		struct cn_point point = point_of(place);
 		if (test_random_below(&generator, 2)) {
-			ASSERT_OK(cn_cuda_submit(place.queue, place.owner, &operation, NULL));
+			ASSERT_OK(cn_cuda_queue_note(place.queue, place.owner, count_run, race, round));
 			atomic_fetch_add(&race->noted, 1);
 		}
 		struct cn_queue *shown = atomic_exchange(&race->shown, place.queue);

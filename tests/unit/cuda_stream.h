@@ -66,9 +66,8 @@ static inline void look_until(struct cn_point point)
 static inline CUresult wait_for(CUstream stream, struct cn_point point)
 {
 	struct cn_cuda_place place = find(stream);
-	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
 
-	return cn_cuda_submit(place.queue, place.owner, &wait, NULL);
+	return cn_cuda_queue_wait(place.queue, place.owner, point);
 }
 
 /* For cuLaunchHostFunc(): one more piece of work is done. */

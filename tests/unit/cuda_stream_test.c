@@ -298,10 +298,10 @@ TEST(a_destroyed_stream_does_not_wait)
 	CUstream one = new_stream(), other = new_stream();
 	struct cn_cuda_place place = find(one);
 	struct driver_gate gate = driver_gate_close(other);
-	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point_of(find(other))};
+	struct cn_point point = point_of(find(other));
 
 	end_stream(one);
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_cuda_submit(place.queue, place.owner, &wait, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_cuda_queue_wait(place.queue, place.owner, point));
 	driver_gate_open(gate);
 	end_stream(other);
 	driver_gate_free(gate);

@@ -7,7 +7,7 @@
  * lie. A lie is a list of places in the ring and what is written there. Each field is forged alone, with each value
  * that might do harm, then several at random. docs/protocol.md has the offsets.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "shared_event.h"
 
@@ -51,7 +51,7 @@ static struct cn_queue other;
 SETUP
 {
 	bring_up();
-	cn_device_ops->queue_open(&other, NULL, OWNER);
+	cn_host_queue_open(&other, NULL, OWNER);
 }
 
 static unsigned char *ring_of(struct cn_shared_event *event)
@@ -66,7 +66,7 @@ static void record_at_last(struct cn_shared_event *event)
 	CUresult result;
 
 	do /* while somebody is yet to hear of the forger's death, the ring may be full */
-		result = cn_device_ops->signal_record(cn_shared_event_signal(event), &queue, OWNER);
+		result = cn_host_signal_record(cn_shared_event_signal(event), &queue, OWNER);
 	while (result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES && !sched_yield());
 	ASSERT_OK(result);
 }
@@ -78,7 +78,7 @@ static void record_pending_at_last(struct cn_shared_event *event)
 		.wait_value = {.address = &gate, .value = 1, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
 	atomic_store(&gate, 0);
-	ASSERT_OK(cn_device_ops->submit(&queue, OWNER, &wait, NULL));
+	ASSERT_OK(cn_host_queue_submit(&queue, OWNER, &wait, NULL));
 	record_at_last(event);
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, query(event));
 }
@@ -86,7 +86,7 @@ static void record_pending_at_last(struct cn_shared_event *event)
 /* A queue waits, and nobody sleeps for it: the poller sees to it. */
 static void enqueue_wait(struct cn_shared_event *event)
 {
-	ASSERT_OK(cn_device_ops->signal_wait(cn_shared_event_signal(event), &other, OWNER));
+	ASSERT_OK(cn_host_signal_wait(cn_shared_event_signal(event), &other, OWNER));
 }
 
 static void await_other(void)

@@ -10,7 +10,7 @@
 
 #include "harness.h"
 
-#include "device/device.h"
+#include "device/host/host_memory.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static inline CUresult parts_create(struct cn_device *device, int node, size_t b
 	(void)device, (void)node, (void)shareable;
 	ASSERT(arena);
 	ASSERT_LE(bytes, (size_t)PARTS_MAX * PART_BYTES);
-	ASSERT_OK(cn_host_device_ops.range_reserve(bytes, alignment, ret_base));
+	ASSERT_OK(cn_host_range_reserve(bytes, alignment, ret_base));
 	pthread_mutex_init(&arena->lock, NULL);
 	arena->base = *ret_base;
 	arena->bytes = bytes;
@@ -57,7 +57,7 @@ static inline void parts_free(struct cn_arena *arena)
 {
 	for (unsigned i = 0; i < PARTS_MAX; i++)
 		ASSERT_EQ(0, atomic_load(&arena->serials[i]));
-	cn_host_device_ops.range_free(arena->base, arena->bytes);
+	cn_host_range_free(arena->base, arena->bytes);
 	pthread_mutex_destroy(&arena->lock);
 	free(arena);
 }

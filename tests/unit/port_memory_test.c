@@ -4,6 +4,7 @@
  * All of them are written by hand.
  */
 #include "../ask.h"
+#include "device/host/host_memory.h"
 #include "harness.h"
 #include "named_socket.h"
 #include "share/port/port_internal.h"
@@ -37,7 +38,7 @@ static struct cn_shared_memory *create(void)
 	struct cn_shared_memory *memory;
 	void *address;
 
-	ASSERT_OK(cn_device_ops->memory_allocate(&devices[0], LARGE, &address));
+	ASSERT_OK(cn_host_memory_allocate(&devices[0], LARGE, &address));
 	ASSERT_OK(cn_shared_memory_create(&devices[0], address, LARGE, &memory));
 	return memory;
 }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 #include "harness.h"
 
 /* Owners stand for handles of streams: any number but 0. */
@@ -35,7 +35,7 @@ static struct cn_point submit(struct cn_queue *to, const struct cn_operation *op
 {
 	struct cn_point point;
 
-	ASSERT_OK(cn_host_submit(to, OWNER, operation, &point));
+	ASSERT_OK(cn_host_queue_submit(to, OWNER, operation, &point));
 	return point;
 }
 
@@ -93,11 +93,11 @@ TEST(points_outlive_owners)
 	cn_host_queue_open(&queue, NULL, OWNER);
 	old = submit(&queue, &call);
 	close_and_drain(&queue);
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_submit(&queue, OWNER, &call, NULL));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, OWNER, &call, NULL));
 	cn_host_queue_open(&queue, NULL, NEXT_OWNER);
 	atomic_store(&gate, 0);
 	struct cn_operation wait = {.kind = CN_WAIT_VALUE, .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
-	ASSERT_OK(cn_host_submit(&queue, NEXT_OWNER, &wait, &fresh));
+	ASSERT_OK(cn_host_queue_submit(&queue, NEXT_OWNER, &wait, &fresh));
 	ASSERT_GT(fresh.number, old.number);
 	ASSERT(cn_point_reached(old));
 	ASSERT(!cn_point_reached(fresh));
@@ -118,13 +118,13 @@ TEST(a_queue_knows_its_owner)
 	cn_host_queue_open(&queue, &group, OWNER);
 	close_gate(&legacy_queue); /* so that a submission to the other would need a wait in it */
 	uint64_t submitted = queue.submitted;
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_submit(&queue, NEXT_OWNER, &call, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, NEXT_OWNER, &call, &point));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, NEXT_OWNER, &point));
 	cn_host_queue_close(&queue);
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_submit(&queue, OWNER, &call, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, OWNER, &call, &point));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, OWNER, &point));
 	/* A handle that has just become 0 is no owner of a closed queue. */
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_submit(&queue, 0, &call, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, 0, &call, &point));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, 0, &point));
 	ASSERT_EQ(submitted, queue.submitted);
 	ASSERT(!queue.first);
@@ -139,7 +139,7 @@ TEST(a_queue_knows_its_owner)
 	close_gate(&other);
 	cn_host_queue_close(&legacy_queue);
 	submitted = legacy_queue.submitted;
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_submit(&legacy_queue, OWNER, &call, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&legacy_queue, OWNER, &call, &point));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&legacy_queue, OWNER, &point));
 	ASSERT_EQ(submitted, legacy_queue.submitted);
 	ASSERT(!legacy_queue.first);
@@ -323,12 +323,12 @@ TEST(a_timestamp_of_an_older_record_is_not_kept)
 {
 	struct cn_stamp stamp = {.serial = 5};
 	struct cn_operation operation = {.kind = CN_TIMESTAMP, .timestamp = {&stamp, 5}};
-	uint64_t before = cn_host_time_ns();
+	uint64_t before = cn_clock_ns();
 
 	cn_host_queue_open(&queue, NULL, OWNER);
 	submit(&queue, &operation);
 	ASSERT_GE(stamp.time_ns, before);
-	ASSERT_LE(stamp.time_ns, cn_host_time_ns());
+	ASSERT_LE(stamp.time_ns, cn_clock_ns());
 	stamp.time_ns = 77;
 	operation.timestamp.serial = 4;
 	submit(&queue, &operation);

@@ -5,6 +5,8 @@
 #ifndef CENOTE_TESTS_UNIT_SHARED_EVENT_H
 #define CENOTE_TESTS_UNIT_SHARED_EVENT_H
 
+#include "device/host/host_queue.h"
+#include "device/host/host_signal.h"
 #include "harness.h"
 #include "share/port/port_internal.h"
 
@@ -23,7 +25,7 @@ static inline void bring_up(void)
 
 	ASSERT_OK(cn_device_open(devices, &count));
 	ASSERT_OK(cn_port_open());
-	cn_device_ops->queue_open(&queue, NULL, OWNER);
+	cn_host_queue_open(&queue, NULL, OWNER);
 }
 
 /* In a role: the connection with the test stays, and so does what the test has opened and not yet freed. */
@@ -34,7 +36,7 @@ static inline void peers_may_hold(void)
 
 static inline void record(struct cn_shared_event *event)
 {
-	ASSERT_OK(cn_device_ops->signal_record(cn_shared_event_signal(event), &queue, OWNER));
+	ASSERT_OK(cn_host_signal_record(cn_shared_event_signal(event), &queue, OWNER));
 }
 
 /* A record that is pending until open_gate(). */
@@ -45,9 +47,9 @@ static inline void record_pending(struct cn_shared_event *event)
 		.wait_value = {.address = &gate, .value = 1, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
 	atomic_store(&gate, 0);
-	ASSERT_OK(cn_device_ops->submit(&queue, OWNER, &wait, NULL));
+	ASSERT_OK(cn_host_queue_submit(&queue, OWNER, &wait, NULL));
 	record(event);
-	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_device_ops->signal_query(cn_shared_event_signal(event)));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_host_signal_query(cn_shared_event_signal(event)));
 }
 
 static inline void open_gate(void)
@@ -55,17 +57,17 @@ static inline void open_gate(void)
 	struct cn_point point = {&queue, atomic_load(&queue.submitted)};
 
 	atomic_store(&gate, 1);
-	cn_device_ops->point_wait(point);
+	cn_host_point_wait(point);
 }
 
 static inline CUresult query(struct cn_shared_event *event)
 {
-	return cn_device_ops->signal_query(cn_shared_event_signal(event));
+	return cn_host_signal_query(cn_shared_event_signal(event));
 }
 
 static inline CUresult sync_with(struct cn_shared_event *event)
 {
-	return cn_device_ops->signal_sync(cn_shared_event_signal(event));
+	return cn_host_signal_sync(cn_shared_event_signal(event));
 }
 
 static inline struct cn_shared_event *create(unsigned char ret_handle[CN_HANDLE_BYTES])

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 #include "harness.h"
 
 enum { OWNER = 7 }; /* stands for the handle of a stream */
@@ -29,7 +29,7 @@ static inline void close_gate_until(struct cn_queue *queue, uint32_t value)
 		.kind = CN_WAIT_VALUE,
 		.wait_value = {.address = &gate, .value = value, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
-	ASSERT_OK(cn_host_submit(queue, OWNER, &wait, NULL));
+	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &wait, NULL));
 }
 
 static inline void close_gate(struct cn_queue *queue)
@@ -74,7 +74,7 @@ static inline void call(struct cn_queue *queue, void (*function)(void *), void *
 {
 	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {function, data}};
 
-	ASSERT_OK(cn_host_submit(queue, OWNER, &operation, NULL));
+	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &operation, NULL));
 }
 
 static inline void record(struct cn_signal *signal, struct cn_queue *queue)

@@ -125,7 +125,7 @@ TEST(an_answer_that_waits_for_a_turn_comes, .timeout_ms = 60000)
 			wait_for(fro.ours, &here);
 			record(to.ours, &here);
 			struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = end_of(&here)};
-			ASSERT_OK(cn_host_submit(&side, OWNER, &wait, NULL));
+			ASSERT_OK(cn_host_queue_submit(&side, OWNER, &wait, NULL));
 			record(fro.theirs, &side);
 		}
 		pthread_t thread = start(sync_queue, &here);
@@ -227,7 +227,7 @@ static void stress_record(struct stress *stress, int signal, struct cn_queue *qu
 		.kind = CN_WRITE_VALUE,
 		.write_value = {.address = &stress->page->written[signal], .value = serial, .bytes = 8}};
 
-	ASSERT_OK(cn_host_submit(queue, OWNER, &write, NULL));
+	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &write, NULL));
 	record(stress->signals[signal], queue);
 	atomic_store(&stress->page->announced[signal], serial);
 }

@@ -336,7 +336,7 @@ TEST(a_record_of_a_queue_that_failed_fails_those_who_wait)
 	open_queue(&here);
 	open_queue(&there);
 	close_gate(&here);
-	ASSERT_OK(cn_host_submit(&here, OWNER, &fill, NULL));
+	ASSERT_OK(cn_host_queue_submit(&here, OWNER, &fill, NULL));
 	record(pair.ours, &here);
 	wait_for(pair.theirs, &there);
 	atomic_store(&gate, 1);
@@ -417,7 +417,7 @@ TEST(a_wait_in_the_legacy_queue_counts_in_its_group)
 		atomic_store(&gate, 0);
 		close_gate(&here);
 		wait_for(i ? pair.ours : pair.theirs, &legacy);
-		ASSERT_OK(cn_host_submit(&there, OWNER, &write, NULL)); /* at once, if it may */
+		ASSERT_OK(cn_host_queue_submit(&there, OWNER, &write, NULL)); /* at once, if it may */
 		ASSERT(!is_idle(&there));
 		atomic_store(&gate, 1);
 		wait_for_all(&there);
@@ -436,7 +436,7 @@ static void wait_for_point(struct cn_queue *queue, struct cn_point point)
 {
 	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
 
-	ASSERT_OK(cn_host_submit(queue, OWNER, &wait, NULL));
+	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &wait, NULL));
 }
 
 TEST(a_point_knows_whether_it_waits_for_another_process)
@@ -507,13 +507,13 @@ TEST(notes_are_taken_in_order_and_after_a_failure_too)
 
 	open_queue(&here);
 	open_queue(&there);
-	ASSERT_OK(cn_host_submit(&here, OWNER, &note, NULL));
+	ASSERT_OK(cn_host_queue_submit(&here, OWNER, &note, NULL));
 	ASSERT_EQ(1, last); /* at once: the queue is idle */
 	close_gate(&there);
 	record(pair.theirs, &there);
 	wait_for(pair.ours, &here);
 	for (note.note.number = 2; note.note.number < 10; note.note.number++)
-		ASSERT_OK(cn_host_submit(&here, OWNER, &note, NULL));
+		ASSERT_OK(cn_host_queue_submit(&here, OWNER, &note, NULL));
 	ASSERT_EQ(1, last);
 	cn_host_signal_bury(pair.ours, 1);
 	wait_for_all(&here);

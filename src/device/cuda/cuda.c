@@ -101,26 +101,13 @@ static bool peers(const struct cn_device *device, const struct cn_device *peer)
 	return device == peer || (!cn_cuda.cuDeviceCanAccessPeer(&can, device->ordinal, peer->ordinal) && can);
 }
 
-static bool has_node(int node)
-{
-	char path[64];
-
-	if (node < 0)
-		return false;
-	snprintf(path, sizeof path, "/sys/devices/system/node/node%d", node);
-	/* A system that does not know of nodes has one. */
-	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
-}
-
 const struct cn_device_ops cn_cuda_device_ops = {
 	.name = "cuda",
 	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has gone */
 	.init = init,
 	.attribute = attribute,
 	.peers = peers,
-	.physical_import = cn_cuda_physical_import,
-	.physical_free = cn_cuda_physical_free,
-	.has_node = has_node,
+	.descriptor_is_memory = cn_cuda_descriptor_is_memory,
 	.arena_create = cn_cuda_arena_create,
 	.arena_free = cn_cuda_arena_free,
 	.arena_allow = cn_cuda_arena_allow,
@@ -135,13 +122,13 @@ const struct cn_device_ops cn_cuda_device_ops = {
 	.view_unmap = cn_cuda_view_unmap,
 	.view_allow = cn_cuda_view_allow,
 	.view_free = cn_cuda_view_free,
-	.submit = cn_cuda_submit,
 	.point_now = cn_cuda_point_now,
+	.queue_wait = cn_cuda_queue_wait,
+	.queue_note = cn_cuda_queue_note,
 	.queue_follows = cn_cuda_queue_follows,
 	.queue_follow = cn_cuda_queue_follow,
 	.queue_look = cn_cuda_queue_look,
 	.grace_begin = cn_cuda_grace_begin,
 	.grace_is_over = cn_cuda_grace_is_over,
 	.point_waits_outside = cn_cuda_point_waits_outside,
-	.time_ns = cn_cuda_time_ns,
 };

@@ -58,8 +58,8 @@ static CUresult find_settled(CUcontext handle, struct cn_cuda_context **ret_cont
 			return CUDA_SUCCESS;
 		}
 		if (!until_ns)
-			until_ns = cn_cuda_time_ns() + ENDING_NS_MAX;
-		if (cn_cuda_time_ns() > until_ns)
+			until_ns = cn_clock_ns() + ENDING_NS_MAX;
+		if (cn_clock_ns() > until_ns)
 			return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context is being destroyed");
 		cn_futex_wait(&context->ending, ending, ENDING_LOOK_NS);
 	}

@@ -70,8 +70,8 @@ bool cn_cuda_grace_begin(void)
 		if (!begin(context))
 			return false;
 	/* Then who trims or destroys a pool of an idle GPU finds it done on return. */
-	uint64_t until_ns = cn_cuda_time_ns() + IDLE_NS;
-	while (!cn_cuda_grace_is_over() && cn_cuda_time_ns() < until_ns)
+	uint64_t until_ns = cn_clock_ns() + IDLE_NS;
+	while (!cn_cuda_grace_is_over() && cn_clock_ns() < until_ns)
 		cn_cpu_relax();
 	return true;
 }

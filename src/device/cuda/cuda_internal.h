@@ -13,6 +13,7 @@
 #ifndef CN_DEVICE_CUDA_CUDA_INTERNAL_H
 #define CN_DEVICE_CUDA_CUDA_INTERNAL_H
 
+#include "base/clock.h"
 #include "base/container.h"
 #include "device/cuda/cuda_library.h"
 #include "device/cuda/cuda_stream.h"
@@ -120,8 +121,6 @@ static inline bool cn_cuda_try_lock(struct cn_lock *lock)
 						       memory_order_relaxed);
 }
 
-uint64_t cn_cuda_time_ns(void);
-
 /* ---- cuda.c ---- */
 
 extern struct cn_device *cn_cuda_devices; /* those that init() found */
@@ -209,8 +208,6 @@ extern _Thread_local struct cn_point cn_cuda_relied_on __attribute__((tls_model(
 
 /* ---- notes.c ---- */
 
-CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struct cn_operation *operation,
-		      struct cn_point *ret_point);
 /* Run what is due. */
 void cn_cuda_run_notes(struct cn_cuda_stream *stream);
 bool cn_cuda_has_notes(struct cn_cuda_stream *stream);
@@ -261,7 +258,6 @@ CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part
 void cn_cuda_view_unmap(struct cn_view *view, size_t offset, size_t bytes);
 CUresult cn_cuda_view_allow(struct cn_view *view, struct cn_users users);
 void cn_cuda_view_free(struct cn_view *view);
-CUresult cn_cuda_physical_import(int fd, struct cn_physical **ret_physical);
-void cn_cuda_physical_free(struct cn_physical *physical);
+bool cn_cuda_descriptor_is_memory(int fd);
 
 #endif

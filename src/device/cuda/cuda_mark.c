@@ -350,7 +350,7 @@ static bool make_wide(struct cn_cuda_stream *stream)
 /* Its own thread is to mark the stream. Has it had long enough for that? Stream locked. */
 static bool want_own_mark(struct cn_cuda_stream *stream)
 {
-	uint64_t since_ns = atomic_load(&stream->wanted_ns), now_ns = cn_cuda_time_ns();
+	uint64_t since_ns = atomic_load(&stream->wanted_ns), now_ns = cn_clock_ns();
 
 	if (!since_ns)
 		atomic_store(&stream->wanted_ns, now_ns);
@@ -534,7 +534,7 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
 void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(point.queue);
-	uint64_t until_ns = patience_ns ? cn_cuda_time_ns() + patience_ns : 0;
+	uint64_t until_ns = patience_ns ? cn_clock_ns() + patience_ns : 0;
 
 	if (!point.queue)
 		return;
@@ -551,7 +551,7 @@ void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 		cn_unlock(&stream->lock);
 		if (cn_point_reached(point) || !pending)
 			break;
-		if (!until_ns || cn_cuda_time_ns() >= until_ns)
+		if (!until_ns || cn_clock_ns() >= until_ns)
 			return; /* the mark is asked again when memory is wanted */
 		sched_yield();
 	}
@@ -571,14 +571,6 @@ void cn_cuda_reached(struct cn_point point)
 		cn_cuda_run_notes(stream);
 }
 
-uint64_t cn_cuda_time_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 void cn_cuda_queue_look(struct cn_queue *queue)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
@@ -586,7 +578,7 @@ void cn_cuda_queue_look(struct cn_queue *queue)
 
 	if (cn_point_reached(taken))
 		return;
-	uint64_t now = cn_cuda_time_ns(), asked = atomic_load_explicit(&stream->pending_ns, memory_order_relaxed);
+	uint64_t now = cn_clock_ns(), asked = atomic_load_explicit(&stream->pending_ns, memory_order_relaxed);
 	if (now - asked < PENDING_NS || !cn_cuda_try_lock(&stream->lock)) /* whoever has the lock is looking */
 		return;
 	cn_cuda_update(stream);
@@ -596,7 +588,7 @@ void cn_cuda_queue_look(struct cn_queue *queue)
 	cn_unlock(&stream->lock);
 }
 
-/* ---- Operations ---- */
+/* ---- Waits ---- */
 
 static void lock_both(struct cn_cuda_stream *one, struct cn_cuda_stream *other)
 {
@@ -629,32 +621,19 @@ static CUresult wait_locked(struct cn_cuda_stream *stream, uint64_t owner, struc
 	return result ? cn_error(result, "the driver does not make the stream wait for another") : CUDA_SUCCESS;
 }
 
-static CUresult wait_for(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point point)
+CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (point.queue && point.queue != &stream->queue && !cn_point_reached(point)) {
-		struct cn_cuda_stream *other = cn_cuda_stream_of(point.queue);
+	if (point.queue && point.queue != queue && !cn_point_reached(point)) {
+		struct cn_cuda_stream *stream = cn_cuda_stream_of(queue), *other = cn_cuda_stream_of(point.queue);
 		lock_both(stream, other);
 		result = wait_locked(stream, owner, other, point.number);
 		cn_unlock(&stream->lock);
 		cn_unlock(&other->lock);
 	}
-	if (!result)
-		cn_cuda_queue_follow(&stream->queue, owner, point);
-	return result;
-}
-
-CUresult cn_cuda_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			struct cn_point *ret_point)
-{
-	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
-
-	if (operation->kind == CN_NOTE)
-		return cn_cuda_note(stream, owner, operation, ret_point);
-	if (operation->kind != CN_WAIT_POINT)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the driver itself runs operations of kind %d",
-				(int)operation->kind);
-	CUresult result = wait_for(stream, owner, operation->wait_point);
-	return result ? result : cn_cuda_point_now(queue, owner, ret_point);
+	if (result)
+		return result;
+	cn_cuda_queue_follow(queue, owner, point);
+	return cn_cuda_point_now(queue, owner, NULL);
 }

@@ -161,7 +161,7 @@ static bool look_at(struct cn_cuda_stream *stream)
 /* Have there been many more notes since the last look? Then what is due can wait a little. */
 static bool is_still_giving(struct cn_cuda_stream *stream)
 {
-	uint64_t given = atomic_load_explicit(&stream->given, memory_order_relaxed), now = cn_cuda_time_ns();
+	uint64_t given = atomic_load_explicit(&stream->given, memory_order_relaxed), now = cn_clock_ns();
 	bool giving = given - stream->given_seen > FEW_NOTES;
 
 	stream->given_seen = given;
@@ -263,8 +263,8 @@ void cn_cuda_stop_notes(void)
 	if (atomic_exchange(&notes.sleeping, 0))
 		cn_futex_wake(&notes.sleeping, 1);
 	/* A driver that does not come back must not keep the process from ending. */
-	uint64_t begin = cn_cuda_time_ns();
-	while (!atomic_load(&notes.stopped) && cn_cuda_time_ns() - begin < STOP_NS_MAX)
+	uint64_t begin = cn_clock_ns();
+	while (!atomic_load(&notes.stopped) && cn_clock_ns() - begin < STOP_NS_MAX)
 		cn_futex_wait(&notes.stopped, 0, STOP_NS_MAX);
 }
 
@@ -300,9 +300,10 @@ static CUresult start(void)
 				  "the system refuses a thread, which is needed to release memory");
 }
 
-CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struct cn_operation *operation,
-		      struct cn_point *ret_point)
+CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
+			    void *object, uint64_t number)
 {
+	struct cn_cuda_stream *stream = cn_cuda_stream_of(queue);
 	struct cn_point point;
 	CUresult result = start();
 
@@ -322,9 +323,9 @@ CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struc
 	if (!result) {
 		*note = (struct cn_cuda_note){
 			.at = point.number,
-			.function = operation->note.function,
-			.object = operation->note.object,
-			.number = operation->note.number,
+			.function = function,
+			.object = object,
+			.number = number,
 		};
 		if (stream->first_note) {
 			stream->last_note->next = note;
@@ -350,7 +351,5 @@ CUresult cn_cuda_note(struct cn_cuda_stream *stream, uint64_t owner, const struc
 	}
 	if (fresh)
 		list(stream);
-	if (ret_point)
-		*ret_point = point;
 	return CUDA_SUCCESS;
 }

@@ -25,7 +25,7 @@ struct cn_cuda_stream; /* a cn_queue is its first member */
 
 struct cn_cuda_place {
 	struct cn_queue *queue;
-	uint64_t owner;           /* see cn_device_ops.submit */
+	uint64_t owner;           /* see cn_device_ops.queue_wait */
 	struct cn_device *device; /* of the stream's context */
 };
 
@@ -160,8 +160,9 @@ void cn_cuda_waits_outside(struct cn_queue *queue);
 /* ---- For device/cuda alone ---- */
 
 /* What the ops of the queue chapter are. */
-CUresult cn_cuda_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			struct cn_point *ret_point); /* CN_WAIT_POINT and CN_NOTE */
+CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
+			    void *object, uint64_t number);
 CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point);
 void cn_cuda_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);

@@ -23,34 +23,20 @@ struct cn_view {
 	struct mapping *mappings; /* do not overlap */
 };
 
-struct cn_physical {
-	CUmemGenericAllocationHandle memory;
-};
-
 static CUresult import(int fd, CUmemGenericAllocationHandle *ret_memory)
 {
 	return cn_cuda.cuMemImportFromShareableHandle(ret_memory, (void *)(intptr_t)fd,
 						      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
-CUresult cn_cuda_physical_import(int fd, struct cn_physical **ret_physical)
+bool cn_cuda_descriptor_is_memory(int fd)
 {
-	struct cn_physical *physical = malloc(sizeof *physical);
+	CUmemGenericAllocationHandle memory;
 
-	if (!physical)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
-	if (import(fd, &physical->memory)) {
-		free(physical);
-		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not one of physical memory", fd);
-	}
-	*ret_physical = physical;
-	return CUDA_SUCCESS;
-}
-
-void cn_cuda_physical_free(struct cn_physical *physical)
-{
-	cn_cuda.cuMemRelease(physical->memory);
-	free(physical);
+	if (import(fd, &memory))
+		return false;
+	cn_cuda.cuMemRelease(memory);
+	return true;
 }
 
 CUresult cn_cuda_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base)

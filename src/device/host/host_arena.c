@@ -16,7 +16,7 @@
  * A view is the same file in another process. It is one part, so a view that has been mapped is mapped for good, and
  * follows whatever the arena's owner commits and gives back.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "base/segment.h"
 

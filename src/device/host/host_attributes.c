@@ -4,7 +4,7 @@
  * divide its work, the limits of a current GPU. An attribute that is not listed is 0: textures, surfaces, graphics,
  * and whatever is not built yet.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
  * CENOTE_HOST_WITHOUT (nothing taken away), CUDA_VISIBLE_DEVICES (all). A value that cannot be understood is an error
  * that says so; only CUDA_VISIBLE_DEVICES has NVIDIA's rule: the list ends at the first entry that names no device.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <ctype.h>
 #include <errno.h>

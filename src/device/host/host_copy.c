@@ -10,7 +10,7 @@
  * (bench/first_touch.c). Of memory that is there already, one question for each piece is all that it costs. The system,
  * when it copies foreign memory, has cheaper faults, and is not helped by that.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "base/foreign.h"
 

@@ -9,7 +9,7 @@
  * the only one, whoever waits for a stream stands in: cn_host_executor_stand_in().
  */
 #include "base/thread.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 enum { IDLE_NS = 2000000000 };
 
@@ -35,10 +35,10 @@ static bool take_token(void)
 static bool sleep_for_token(void)
 {
 	while (!take_token()) {
-		uint64_t before = cn_host_time_ns();
+		uint64_t before = cn_clock_ns();
 		cn_futex_wait(&executors.tokens, 0, IDLE_NS);
 		/* Woken just when the time was over: the token must not be left to one who sleeps on. */
-		if (cn_host_time_ns() - before < IDLE_NS || atomic_load(&executors.tokens))
+		if (cn_clock_ns() - before < IDLE_NS || atomic_load(&executors.tokens))
 			continue;
 		cn_lock(&executors.lock);
 		bool surplus = executors.sleeper_count > 0; /* else a token is on its way to us */

@@ -20,7 +20,7 @@
  * A walk (device/walk.h) visits each queue that is followed. (A queue that two streams had, one after the other, and
  * that is met as both, is followed as the later one's.) Locks: that of walks, then a group's or one queue's.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 #include "device/walk.h"
 
 #include <stdlib.h>

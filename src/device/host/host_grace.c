@@ -3,7 +3,7 @@
  * Grace periods of the host device: a period is over when each queue has come to the number that it had when the period
  * began. All queues stand in one list, which only grows.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 static struct {
 	_Atomic(struct cn_queue *) first;

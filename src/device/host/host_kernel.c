@@ -7,7 +7,7 @@
  */
 #include "base/guard.h"
 #include "base/thread.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "cenote/cenote.h"
 

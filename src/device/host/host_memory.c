@@ -11,7 +11,7 @@
  * such memory works but cannot be shared.
  */
 #include "base/container.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "base/map.h"
 #include "base/segment.h"
@@ -292,7 +292,7 @@ CUresult cn_host_memory_part(struct cn_device *device, const void *address, stru
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_host_host_allocate(size_t bytes, void **ret_address)
+CUresult cn_host_pinned_allocate(size_t bytes, void **ret_address)
 {
 	void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -303,7 +303,7 @@ CUresult cn_host_host_allocate(size_t bytes, void **ret_address)
 	return CUDA_SUCCESS;
 }
 
-void cn_host_host_free(void *address, size_t bytes)
+void cn_host_pinned_free(void *address, size_t bytes)
 {
 	munmap(address, bytes);
 }

@@ -6,20 +6,12 @@
  * library's own notes are taken, and a record of a signal comes to its end.
  */
 #include "base/guard.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 enum { SHORT_BYTES = 64 * 1024 }; /* a copy of this size takes about as long as waking a thread for it */
-
-uint64_t cn_host_time_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 bool cn_host_is_short(const struct cn_operation *operation)
 {
@@ -59,7 +51,7 @@ static void write_timestamp(const struct cn_operation *operation)
 
 	cn_lock(&stamp->lock);
 	if (stamp->serial == operation->timestamp.serial)
-		stamp->time_ns = cn_host_time_ns();
+		stamp->time_ns = cn_clock_ns();
 	cn_unlock(&stamp->lock);
 }
 

@@ -3,7 +3,7 @@
  * Who waits for another process: a walk from a point through the waits that stand before it, in its queue and in the
  * queues that it waits for.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 enum { WALK_MAX = 64 }; /* points that are looked at before the careful answer is given */
 

@@ -11,7 +11,7 @@
  * An address range is a mapping that allows nothing. Memory is mapped over it, and the range is put back when the
  * memory goes, so that the addresses stay ours until the range is freed.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include "base/segment.h"
 
@@ -42,16 +42,6 @@ struct cn_physical {
 	struct cn_physical_facts facts;
 	int fd;
 };
-
-bool cn_host_has_node(int node)
-{
-	char path[64];
-
-	if (node < 0 || node > NODE_MAX)
-		return false;
-	snprintf(path, sizeof path, "/sys/devices/system/node/node%d", node);
-	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
-}
 
 CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
 				 struct cn_physical **ret_physical)
@@ -176,6 +166,16 @@ CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
 	return CUDA_SUCCESS;
 }
 
+bool cn_host_descriptor_is_memory(int fd)
+{
+	struct cn_physical *physical;
+
+	if (cn_host_physical_import(fd, &physical))
+		return false;
+	cn_host_physical_free(physical);
+	return true;
+}
+
 const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical)
 {
 	return &physical->facts;
@@ -241,7 +241,7 @@ void cn_host_place(int node, void *address, size_t bytes)
 {
 	unsigned long nodes[(NODE_MAX + 1) / NODES_PER_WORD] = {0};
 
-	if (!cn_host_has_node(1) || !cn_host_has_node(node))
+	if (!cn_device_has_node(1) || !cn_device_has_node(node))
 		return;
 	nodes[(size_t)node / NODES_PER_WORD] = 1ul << ((size_t)node % NODES_PER_WORD);
 	syscall(SYS_mbind, address, bytes, MEMORY_POLICY_BIND, nodes, (unsigned long)NODE_MAX + 1, 0);

@@ -18,7 +18,7 @@
 #include "base/container.h"
 #include "base/guard.h"
 #include "base/thread.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -148,7 +148,7 @@ static bool look(struct cn_waiter **ret_values, struct cn_waiter **ret_signals)
 /* Sleep until something arrives, a signal is given or the time is over. Negative: for ever. */
 static void sleep_on_words(uint32_t arrivals, int64_t timeout_ns)
 {
-	uint64_t end_ns = cn_host_time_ns() + (uint64_t)timeout_ns;
+	uint64_t end_ns = cn_clock_ns() + (uint64_t)timeout_ns;
 	struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000), .tv_nsec = (long)(end_ns % 1000000000)};
 
 	if (word_count == 1) {

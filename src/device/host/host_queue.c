@@ -18,7 +18,7 @@
  * which would make each wait for the other.
  */
 #include "base/container.h"
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -590,8 +590,8 @@ void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_poin
 	free(item);
 }
 
-CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			struct cn_point *ret_point)
+CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			      struct cn_point *ret_point)
 {
 	void *payload = NULL;
 	CUresult result;
@@ -612,6 +612,20 @@ CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_
 	if (result)
 		free(payload);
 	return result;
+}
+
+CUresult cn_host_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point)
+{
+	return cn_host_queue_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point},
+				    NULL);
+}
+
+CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
+			    void *object, uint64_t number)
+{
+	const struct cn_operation note = {.kind = CN_NOTE, .note = {function, object, number}};
+
+	return enqueue(queue, owner, &note, NULL, SHORTS, NULL);
 }
 
 /* May a point be taken without a look at the group, and does it have all that the queue has come to follow? */

@@ -43,7 +43,7 @@
  * So a lie can have others wait too short, or too long for what only the liar could have recorded, as long as it lives;
  * it neither hangs who waits for records of its own nor keeps anybody from recording.
  */
-#include "device/host/host.h"
+#include "device/host/host_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -394,11 +394,11 @@ static bool spin(struct cn_signal *signal, uint64_t number, uint64_t *ret_start_
 
 	if (apart && look(signal, number, SPINS_FIRST) != PENDING)
 		return true;
-	uint64_t start_ns = cn_host_time_ns();
+	uint64_t start_ns = cn_clock_ns();
 	while (apart) {
 		if (look(signal, number, SPINS_PER_LOOK) != PENDING)
 			return true;
-		apart = cn_host_time_ns() - start_ns < spin_ns;
+		apart = cn_clock_ns() - start_ns < spin_ns;
 	}
 	*ret_start_ns = start_ns;
 	return false;
@@ -435,7 +435,7 @@ void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
 			sleep_on(&ring->wake[THREADS], wake, sleep_ns);
 		atomic_fetch_sub(&ring->sleepers[THREADS], 1);
 	}
-	learn(signal, cn_host_time_ns() - start_ns <= SPIN_MOST_NS);
+	learn(signal, cn_clock_ns() - start_ns <= SPIN_MOST_NS);
 }
 
 /* ---- The life of a signal --------------------------------------------------------------------------------------- */
@@ -603,7 +603,7 @@ CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue,
 		return result;
 	note_cpu(signal->ring);
 	retain(signal);
-	result = cn_host_submit(queue, owner, &operation, &point);
+	result = cn_host_queue_submit(queue, owner, &operation, &point);
 	if (result) {
 		mark(signal, operation.wait_signal.record, DONE); /* nobody has seen the number yet */
 		cn_host_signal_free(signal);
@@ -621,7 +621,8 @@ static CUresult wait_for_own(struct cn_queue *queue, uint64_t owner, struct cn_p
 		cn_host_queue_follow(queue, owner, point);
 		return CUDA_SUCCESS;
 	}
-	return cn_host_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point}, NULL);
+	return cn_host_queue_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point},
+				    NULL);
 }
 
 CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
@@ -644,7 +645,7 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 	struct cn_operation operation = {.kind = CN_WAIT_SIGNAL, .wait_signal = {signal, number}};
 	retain(signal);
 	atomic_fetch_add(&wait_count, 1);
-	CUresult result = cn_host_submit(queue, owner, &operation, NULL);
+	CUresult result = cn_host_queue_submit(queue, owner, &operation, NULL);
 	if (result) {
 		atomic_fetch_sub(&wait_count, 1);
 		cn_host_signal_free(signal);

@@ -24,7 +24,7 @@
 
 #include "base/error.h"
 #include "base/table.h"
-#include "device/device.h"
+#include "device/host/host_queue.h"
 
 #include "driver_prototypes.h"
 

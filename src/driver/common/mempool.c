@@ -87,7 +87,7 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 		break;
 	case CU_MEM_LOCATION_TYPE_HOST: location.id = 0; break;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		if (!cn_device_ops->has_node(location.id))
+		if (!cn_device_has_node(location.id))
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "this machine has no NUMA node %d", location.id);
 		break;
 	case CU_MEM_LOCATION_TYPE_NONE:

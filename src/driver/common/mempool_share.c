@@ -162,7 +162,6 @@ static CUresult check_import(CUmemAllocationHandleType type)
 static CUresult explain_import(CUresult result, const void *shareable)
 {
 	int fd = (int)(intptr_t)shareable;
-	struct cn_physical *physical;
 
 	if (result != CUDA_ERROR_INVALID_VALUE)
 		return result;
@@ -170,9 +169,8 @@ static CUresult explain_import(CUresult result, const void *shareable)
 		return CUDA_ERROR_UNKNOWN;
 	if (!cn_descriptor_is_open(fd))
 		return cn_refuse_descriptor(shareable);
-	if (cn_device_ops->physical_import(fd, &physical))
+	if (!cn_device_ops->descriptor_is_memory(fd))
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
-	cn_device_ops->physical_free(physical);
 	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 			"descriptor %d leads to memory of cuMemCreate(): use cuMemImportFromShareableHandle()", fd);
 }

@@ -296,7 +296,7 @@ static struct {
 
 static void open_late(void)
 {
-	cn_device_ops->queue_open(&late.queue, NULL, LATE_OWNER);
+	cn_host_queue_open(&late.queue, NULL, LATE_OWNER);
 }
 
 static CUresult follow_all_work(void)
@@ -315,10 +315,8 @@ static CUresult follow_all_work(void)
 					room);
 		count = cn_streams_pending(points, room);
 	}
-	for (size_t i = 0; i < count && !result; i++) {
-		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points[i]};
-		result = cn_device_ops->submit(&late.queue, LATE_OWNER, &wait, NULL);
-	}
+	for (size_t i = 0; i < count && !result; i++)
+		result = cn_device_ops->queue_wait(&late.queue, LATE_OWNER, points[i]);
 	if (points != at_hand)
 		free(points);
 	return result;

@@ -118,12 +118,9 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 		return result;
 	cn_cuda_find(CU_STREAM_LEGACY, &legacy); /* so that it is among them, and with it all blocking streams */
 	cn_gpu_gather(context, &points);
-	for (size_t i = 0; i < points.count; i++) {
-		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points.points[i]};
-		/* One that cannot be waited for is being captured. */
-		if (points.points[i].queue != ret_place->queue)
-			cn_device_ops->submit(ret_place->queue, ret_place->owner, &wait, NULL);
-	}
+	for (size_t i = 0; i < points.count; i++)
+		if (points.points[i].queue != ret_place->queue) /* one that cannot be waited for is being captured */
+			cn_device_ops->queue_wait(ret_place->queue, ret_place->owner, points.points[i]);
 	cn_gpu_drop(&points);
 	cn_cuda_wait_for_all(ret_place->queue, ret_place->owner);
 	return CUDA_SUCCESS;

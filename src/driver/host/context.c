@@ -177,7 +177,7 @@ static void activate(struct cn_context *context, struct cn_device *device, unsig
 	context->legacy.flags = CU_STREAM_DEFAULT;
 	context->legacy.priority = 0;
 	context->legacy.id = cn_stream_next_id();
-	cn_device_ops->queue_open(&context->legacy.queue, &context->group, life);
+	cn_host_queue_open(&context->legacy.queue, &context->group, life);
 	context->device = device;
 	atomic_store(&context->life, life);
 }
@@ -192,13 +192,13 @@ static void deactivate(struct cn_context *context)
 	atomic_store(&context->life, 0);
 	cn_unlock(&context->lock);
 	cn_streams_destroy(context);
-	cn_device_ops->queue_close(&context->legacy.queue);
+	cn_host_queue_close(&context->legacy.queue);
 	cn_context_drain(&home); /* a failure has been its stream's to tell */
 	cn_events_destroy(context);
 	cn_modules_unload(context);
 	cn_memory_release(context);
 	/* The last operation may still be on its way out of the queue. */
-	while (!cn_device_ops->queue_drained(&context->legacy.queue))
+	while (!cn_host_queue_drained(&context->legacy.queue))
 		cn_cpu_relax();
 }
 

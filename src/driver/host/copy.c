@@ -210,7 +210,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 			free(operation.copy.layers);
 			return result;
 		}
-		cn_device_ops->point_wait(point);
+		cn_host_point_wait(point);
 		*ret_point = point;
 		if (outcome == CUDA_ERROR_INVALID_VALUE) /* said in the thread that copied, which may be another */
 			return cn_error(outcome,

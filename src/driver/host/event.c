@@ -8,6 +8,7 @@
  * numbered, over all lives of the event's slot, so an old one never writes into a new owner's event. Waiting copies
  * the point, so a later record does not concern it.
  */
+#include "base/clock.h"
 #include "driver/common/mempool.h"
 #include "driver/host/ipc_event.h"
 
@@ -150,7 +151,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	}
 	uint64_t serial = ++event->stamp.serial;
 	if (!timed || cn_point_reached(point)) {
-		event->stamp.time_ns = timed ? cn_device_ops->time_ns() : 0;
+		event->stamp.time_ns = timed ? cn_clock_ns() : 0;
 		keep_point(event, point, serial);
 		cn_unlock(&event->stamp.lock);
 		return CUDA_SUCCESS;

@@ -77,7 +77,7 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 	bool wait = !cn_memory_is_device(&memory) || memory.sync_memops ||
 		    atomic_load(&place.context->flags) & CU_CTX_SYNC_MEMOPS;
 	if (!result && manner == CN_NOW && wait)
-		cn_device_ops->point_wait(point);
+		cn_host_point_wait(point);
 	return result;
 }
 

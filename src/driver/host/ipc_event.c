@@ -7,6 +7,7 @@
  */
 #include "driver/host/ipc_event.h"
 
+#include "device/host/host_signal.h"
 #include "share/port/port.h"
 
 #include <stdlib.h>
@@ -60,7 +61,7 @@ void cn_ipc_event_drop(struct cn_ipc_event *ipc)
 CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, const struct cn_place *place)
 {
 	CUresult result =
-		cn_device_ops->signal_record(cn_shared_event_signal(ipc->shared), &place->stream->queue, place->owner);
+		cn_host_signal_record(cn_shared_event_signal(ipc->shared), &place->stream->queue, place->owner);
 
 	cn_ipc_event_drop(ipc);
 	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
@@ -69,7 +70,7 @@ CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, const struct cn_place *pl
 CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, const struct cn_place *place)
 {
 	struct cn_queue *queue = &place->stream->queue;
-	CUresult result = cn_device_ops->signal_wait(cn_shared_event_signal(ipc->shared), queue, place->owner);
+	CUresult result = cn_host_signal_wait(cn_shared_event_signal(ipc->shared), queue, place->owner);
 
 	cn_ipc_event_drop(ipc);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
@@ -80,7 +81,7 @@ CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, const struct cn_place *plac
 
 CUresult cn_ipc_event_query(struct cn_ipc_event *ipc)
 {
-	CUresult result = cn_device_ops->signal_query(cn_shared_event_signal(ipc->shared));
+	CUresult result = cn_host_signal_query(cn_shared_event_signal(ipc->shared));
 
 	cn_ipc_event_drop(ipc);
 	return result;
@@ -90,7 +91,7 @@ CUresult cn_ipc_event_synchronize(struct cn_ipc_event *ipc)
 {
 	CUresult result = cn_callback_queue ? cn_error(CUDA_ERROR_NOT_PERMITTED,
 						       "a host function of a stream may not wait for an event")
-					    : cn_device_ops->signal_sync(cn_shared_event_signal(ipc->shared));
+					    : cn_host_signal_sync(cn_shared_event_signal(ipc->shared));
 
 	cn_ipc_event_drop(ipc);
 	return result;

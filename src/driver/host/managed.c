@@ -198,7 +198,7 @@ CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned
 	if (!managed)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no managed memory", home.device->ordinal);
 
-	result = cn_device_ops->host_allocate(bytes, &address);
+	result = cn_host_pinned_allocate(bytes, &address);
 	if (result)
 		return result;
 	struct cn_advice *advice = cn_advice_make((uintptr_t)address, bytes, NULL);
@@ -215,7 +215,7 @@ CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned
 err_free_advice:
 	free(advice);
 err_free_memory:
-	cn_device_ops->host_free(address, bytes);
+	cn_host_pinned_free(address, bytes);
 	return result;
 }
 

@@ -171,11 +171,11 @@ static void give_back(struct allocation *allocation)
 		if (allocation->shared)
 			cn_shared_memory_free(allocation->shared);
 		else
-			cn_device_ops->memory_free(allocation->facts.device, address);
+			cn_host_memory_free(allocation->facts.device, address);
 		break;
 	case CN_MEMORY_OPENED: cn_borrowed_close(allocation->borrowed); break;
 	case CN_MEMORY_PINNED:
-	case CN_MEMORY_MANAGED: cn_device_ops->host_free(address, allocation->facts.bytes); break;
+	case CN_MEMORY_MANAGED: cn_host_pinned_free(address, allocation->facts.bytes); break;
 	case CN_MEMORY_MAPPED:
 	case CN_MEMORY_POOL:
 	case CN_MEMORY_VARIABLE:
@@ -510,7 +510,7 @@ static CUresult attach_shared(const struct cn_memory *memory, struct cn_shared_m
 	struct allocation *found = find_device_locked(memory->start);
 	bool there = found && found->facts.id == memory->id;
 	if (there && !found->shared) {
-		result = cn_device_ops->memory_part(memory->device, (void *)(uintptr_t)memory->start, &part);
+		result = cn_host_memory_part(memory->device, (void *)(uintptr_t)memory->start, &part);
 		if (!result) {
 			found->shared = shared;
 			shared = NULL;
@@ -705,13 +705,13 @@ CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *ret_pointer)
 {
 	void *address;
-	CUresult result = cn_device_ops->memory_allocate(home->device, bytes, &address);
+	CUresult result = cn_host_memory_allocate(home->device, bytes, &address);
 
 	if (result)
 		return result;
 	result = cn_memory_add(home, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
 	if (result) {
-		cn_device_ops->memory_free(home->device, address);
+		cn_host_memory_free(home->device, address);
 		return result;
 	}
 	*ret_pointer = (uintptr_t)address;

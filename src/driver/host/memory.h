@@ -9,6 +9,7 @@
 #ifndef CN_DRIVER_HOST_MEMORY_H
 #define CN_DRIVER_HOST_MEMORY_H
 
+#include "device/host/host_memory.h"
 #include "driver/common/driver.h"
 
 enum cn_memory_kind {

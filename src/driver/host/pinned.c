@@ -36,12 +36,12 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 				flags & ~(unsigned)ALLOCATE_FLAGS);
 	if (!bytes)
 		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeHost() takes back */
-	result = cn_device_ops->host_allocate(bytes, &address);
+	result = cn_host_pinned_allocate(bytes, &address);
 	if (result)
 		return result;
 	result = cn_memory_add(&home, CN_MEMORY_PINNED, address, bytes, flags, NULL);
 	if (result) {
-		cn_device_ops->host_free(address, bytes);
+		cn_host_pinned_free(address, bytes);
 		return result;
 	}
 	*ret_pointer = address;

@@ -45,7 +45,7 @@ static void reap(void)
 	cn_lock(&closing.lock);
 	for (struct cn_stream **link = &closing.first; *link;) {
 		struct cn_stream *stream = *link;
-		if (cn_queue_idle(&stream->queue) && cn_device_ops->queue_drained(&stream->queue)) {
+		if (cn_queue_idle(&stream->queue) && cn_host_queue_drained(&stream->queue)) {
 			*link = stream->closing_next;
 			stream->closing_next = rested;
 			rested = stream;
@@ -79,8 +79,8 @@ static CUresult make_stream(const struct cn_home *home, unsigned int flags, int 
 		stream->priority = priority;
 		stream->id = cn_stream_next_id();
 		handle = cn_table_publish(&cn_streams, stream);
-		cn_device_ops->queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &home->context->group,
-					  handle);
+		cn_host_queue_open(&stream->queue, flags & CU_STREAM_NON_BLOCKING ? NULL : &home->context->group,
+				   handle);
 	}
 	cn_unlock(&making);
 	if (!alive) {
@@ -95,7 +95,7 @@ static CUresult make_stream(const struct cn_home *home, unsigned int flags, int 
 /* What is left to do for a stream whose handle was retired. */
 static void close_stream(struct cn_stream *stream)
 {
-	cn_device_ops->queue_close(&stream->queue);
+	cn_host_queue_close(&stream->queue);
 	cn_lock(&closing.lock);
 	stream->closing_next = closing.first;
 	closing.first = stream;
@@ -197,7 +197,7 @@ CUresult cn_place_is_gone(const struct cn_place *place)
 CUresult cn_stream_submit(const struct cn_place *place, const struct cn_operation *operation,
 			  struct cn_point *ret_point)
 {
-	CUresult result = cn_device_ops->submit(&place->stream->queue, place->owner, operation, ret_point);
+	CUresult result = cn_host_queue_submit(&place->stream->queue, place->owner, operation, ret_point);
 
 	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
 }
@@ -259,11 +259,11 @@ static void wait_pending(const struct cn_home *home, bool all)
 	if (points) {
 		count = pending(home->context, all, slot_count, points, (size_t)slot_count + 1);
 		for (size_t i = 0; i < count && !is_over(home); i++)
-			cn_device_ops->point_wait(points[i]);
+			cn_host_point_wait(points[i]);
 		free(points);
 	} else {
 		while (pending(home->context, all, slot_count, &one, 1) && !is_over(home))
-			cn_device_ops->point_wait(one);
+			cn_host_point_wait(one);
 	}
 }
 
@@ -285,7 +285,7 @@ CUresult cn_point_wait(struct cn_point point)
 		return CUDA_SUCCESS;
 	if (point.queue == cn_callback_queue)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED, "a host function cannot wait for its own stream");
-	cn_device_ops->point_wait(point);
+	cn_host_point_wait(point);
 	return CUDA_SUCCESS;
 }
 

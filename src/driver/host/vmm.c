@@ -56,7 +56,7 @@ CUresult cn_allocation_make(struct cn_physical *physical, const CUmemAllocationP
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
 	allocation->physical = physical;
 	allocation->properties = *properties;
-	allocation->bytes = cn_device_ops->physical_facts(physical)->bytes;
+	allocation->bytes = cn_host_physical_facts(physical)->bytes;
 	allocation->reference_count = 1;
 	allocation->mapping_count = 0;
 	allocation->device = device;
@@ -90,7 +90,7 @@ static struct cn_physical *let_go_locked(struct cn_allocation *allocation)
 static void free_physical(struct cn_physical *physical)
 {
 	if (physical)
-		cn_device_ops->physical_free(physical);
+		cn_host_physical_free(physical);
 }
 
 CUresult cn_allocation_get(CUmemGenericAllocationHandle handle, struct cn_allocation **ret_allocation)
@@ -130,7 +130,7 @@ static CUresult check_location(const CUmemAllocationProp *properties, struct cn_
 		*ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA};
 		return CUDA_SUCCESS;
 	case CU_MEM_LOCATION_TYPE_HOST_NUMA:
-		if (!cn_device_ops->has_node(location.id))
+		if (!cn_device_has_node(location.id))
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "this machine has no NUMA node %d", location.id);
 		*ret_location = location;
 		return CUDA_SUCCESS;
@@ -241,12 +241,12 @@ CUresult host_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes
 		.handle_types = kept.requestedHandleTypes,
 		.flags = kept.allocFlags.compressionType | (unsigned)kept.allocFlags.gpuDirectRDMACapable << 8,
 	};
-	result = cn_device_ops->physical_create(device, &facts, &physical);
+	result = cn_host_physical_create(device, &facts, &physical);
 	if (result)
 		return result;
 	result = cn_allocation_make(physical, &kept, device, ret_handle);
 	if (result)
-		cn_device_ops->physical_free(physical);
+		cn_host_physical_free(physical);
 	return result;
 }
 
@@ -326,7 +326,7 @@ static void bid_farewell_locked(void)
 			link = &farewell->next;
 			continue;
 		}
-		cn_device_ops->range_free(farewell->address, farewell->bytes);
+		cn_host_range_free(farewell->address, farewell->bytes);
 		*link = farewell->next;
 		free(farewell);
 	}
@@ -349,7 +349,7 @@ static CUresult free_addresses_locked(void *address, size_t bytes)
 	}
 	if (!count) {
 		free(farewell);
-		cn_device_ops->range_free(address, bytes);
+		cn_host_range_free(address, bytes);
 		return CUDA_SUCCESS;
 	}
 	farewell->point_count = count;
@@ -389,7 +389,7 @@ CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t
 	struct reservation *reservation = calloc(1, sizeof *reservation);
 	if (!reservation)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a reservation's record");
-	result = cn_device_ops->range_reserve(bytes, alignment, &address);
+	result = cn_host_range_reserve(bytes, alignment, &address);
 	if (result) {
 		free(reservation);
 		return result;
@@ -469,7 +469,7 @@ static CUresult map_locked(CUdeviceptr address, size_t bytes, struct cn_allocati
 	CUresult result = cn_memory_add_mapping(&facts);
 	if (result)
 		return result;
-	result = cn_device_ops->range_map((void *)(uintptr_t)address, allocation->physical);
+	result = cn_host_range_map((void *)(uintptr_t)address, allocation->physical);
 	if (result)
 		cn_memory_remove_mapping(address);
 	else
@@ -531,7 +531,7 @@ static CUresult check_whole_locked(CUdeviceptr address, size_t bytes)
 static CUresult unmap_locked(const struct cn_memory *memory, struct cn_physical **ret_physical)
 {
 	struct cn_allocation *allocation = cn_table_find(&allocations, (void *)(uintptr_t)memory->allocation);
-	CUresult result = cn_device_ops->range_unmap((void *)(uintptr_t)memory->start, memory->bytes);
+	CUresult result = cn_host_range_unmap((void *)(uintptr_t)memory->start, memory->bytes);
 
 	*ret_physical = NULL;
 	if (result)
@@ -618,9 +618,9 @@ static CUresult new_rights(const struct cn_memory *memory, const CUmemAccessDesc
 
 static CUresult protect(const struct cn_memory *memory, const struct rights *rights)
 {
-	CUresult result = cn_device_ops->range_protect(
-		(void *)(uintptr_t)memory->start, memory->bytes, rights->readers || rights->host,
-		rights->writers || rights->host == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+	CUresult result =
+		cn_host_range_protect((void *)(uintptr_t)memory->start, memory->bytes, rights->readers || rights->host,
+				      rights->writers || rights->host == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 	if (!result)
 		cn_memory_set_rights(memory->start, rights->readers, rights->writers, rights->host);

@@ -9,6 +9,7 @@
 #ifndef CN_DRIVER_HOST_VMM_H
 #define CN_DRIVER_HOST_VMM_H
 
+#include "device/host/host_memory.h"
 #include "driver/common/driver.h"
 
 struct cn_allocation {

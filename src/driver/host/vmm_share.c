@@ -21,7 +21,7 @@
 static CUresult export_descriptor(struct cn_allocation *allocation, void *ret_shareable)
 {
 	int fd;
-	CUresult result = cn_device_ops->physical_export(allocation->physical, &fd);
+	CUresult result = cn_host_physical_export(allocation->physical, &fd);
 
 	if (!result)
 		memcpy(ret_shareable, &fd, sizeof fd);
@@ -34,7 +34,7 @@ static CUresult export_fabric(struct cn_allocation *allocation, void *ret_sharea
 	int fd;
 
 	if (!fabric) {
-		CUresult result = cn_device_ops->physical_export(allocation->physical, &fd);
+		CUresult result = cn_host_physical_export(allocation->physical, &fd);
 		if (result)
 			return result;
 		result = cn_fabric_create(CN_FABRIC_MEMORY, fd, &fabric);
@@ -117,7 +117,7 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 static CUresult import_descriptor(const void *shareable, struct cn_physical **ret_physical)
 {
 	int fd = (int)(uintptr_t)shareable;
-	CUresult result = cn_device_ops->physical_import(fd, ret_physical);
+	CUresult result = cn_host_physical_import(fd, ret_physical);
 
 	if (result == CUDA_ERROR_UNKNOWN && !cn_descriptor_is_open(fd))
 		return cn_refuse_descriptor(shareable);
@@ -134,7 +134,7 @@ static CUresult import_fabric(const void *shareable, struct cn_physical **ret_ph
 
 	if (result)
 		return result;
-	result = cn_device_ops->physical_import(fd, ret_physical);
+	result = cn_host_physical_import(fd, ret_physical);
 	if (result)
 		cn_wire_discard(fd);
 	else
@@ -162,7 +162,7 @@ CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_h
 	if (result)
 		return result;
 
-	const struct cn_physical_facts *facts = cn_device_ops->physical_facts(physical);
+	const struct cn_physical_facts *facts = cn_host_physical_facts(physical);
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
 	struct cn_device *device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
 	CUmemAllocationProp properties = {
@@ -174,13 +174,13 @@ CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_h
 	};
 	if (!facts->bytes || facts->bytes % CN_GRANULARITY_BYTES ||
 	    (!on_device &&
-	     (facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA || !cn_device_ops->has_node(facts->location_id))))
+	     (facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA || !cn_device_has_node(facts->location_id))))
 		result = cn_error(CUDA_ERROR_UNKNOWN,
 				  "the imported memory has a size or a location that no allocation has");
 	else
 		result = cn_allocation_make(physical, &properties, device, ret_handle);
 	if (result)
-		cn_device_ops->physical_free(physical);
+		cn_host_physical_free(physical);
 	return result;
 }
 

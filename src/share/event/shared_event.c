@@ -50,7 +50,7 @@ static void drop_holder(struct cn_event_holder *holder)
 	cn_unlock(&events.lock);
 	if (!last)
 		return;
-	cn_device_ops->signal_free(holder->signal);
+	cn_host_signal_free(holder->signal);
 	free(holder);
 }
 
@@ -93,8 +93,7 @@ static void bury_strangers(struct cn_origin *origin)
 	size_t count;
 	const uint32_t *recorders = cn_port_recorders(&count);
 
-	cn_device_ops->signal_disown(cn_container_of(origin, struct event_origin, origin)->holder->signal, recorders,
-				     count);
+	cn_host_signal_disown(cn_container_of(origin, struct event_origin, origin)->holder->signal, recorders, count);
 }
 
 void cn_shared_events_bury(void)
@@ -109,7 +108,7 @@ bool cn_shared_event_serve(struct cn_caller *caller, const struct cn_message *re
 
 	if (!result) {
 		const struct event_origin *origin = (const struct event_origin *)opening->origin;
-		result = cn_device_ops->signal_export(origin->holder->signal, &ret_reply->descriptors[0]);
+		result = cn_host_signal_export(origin->holder->signal, &ret_reply->descriptors[0]);
 		ret_reply->descriptor_count = result ? 0 : 1;
 		if (result)
 			cn_shared_event_returned(caller, opening);
@@ -150,8 +149,8 @@ static CUresult publish(struct cn_shared_event *event)
 /* This process is alone with the event: its creator has died, and with it the news of anybody's death. */
 static void bury_all(struct cn_signal *signal)
 {
-	cn_device_ops->signal_bury(signal, 0);
-	cn_device_ops->signal_bury(signal, CN_RECORDER_ALL_OTHERS);
+	cn_host_signal_bury(signal, 0);
+	cn_host_signal_bury(signal, CN_RECORDER_ALL_OTHERS);
 }
 
 /* What an opened event stands on, kept until drop_holder(); NULL: it is freed. */
@@ -179,7 +178,7 @@ void cn_shared_event_disown(struct cn_opened *opened)
 	struct cn_event_holder *holder = keep_holder_locked(opened);
 	cn_unlock(&events.lock);
 	if (holder)
-		cn_device_ops->signal_disown(holder->signal, NULL, 0);
+		cn_host_signal_disown(holder->signal, NULL, 0);
 	drop_holder(holder);
 }
 
@@ -188,7 +187,7 @@ static void linger_or_return(struct cn_opened *opened)
 {
 	struct cn_event_holder *holder = opened->holder; /* nobody else changes it any more */
 
-	if (holder && opened->creator && cn_device_ops->signal_busy(holder->signal)) {
+	if (holder && opened->creator && cn_host_signal_busy(holder->signal)) {
 		opened->linger.due_ns = cn_clock_ns() + CN_OPENED_LINGER_NS;
 		return;
 	}
@@ -222,7 +221,7 @@ static void free_opened(struct cn_opened *opened)
 	cn_lock(&events.lock);
 	holder = opened->holder;
 	cn_unlock(&events.lock);
-	if (holder && !cn_device_ops->signal_busy(holder->signal)) {
+	if (holder && !cn_host_signal_busy(holder->signal)) {
 		cn_lock(&events.lock);
 		opened->holder = NULL;
 		cn_unlock(&events.lock);
@@ -236,8 +235,7 @@ static void free_opened(struct cn_opened *opened)
 static CUresult import_event(struct cn_opened *opened, struct cn_parcel *reply, struct cn_shared_event *event)
 {
 	struct cn_signal *signal;
-	CUresult result =
-		cn_device_ops->signal_import(reply->descriptors[0], (uint32_t)reply->message.words[0], &signal);
+	CUresult result = cn_host_signal_import(reply->descriptors[0], (uint32_t)reply->message.words[0], &signal);
 
 	cn_wire_close(reply);
 	if (result)
@@ -289,7 +287,7 @@ CUresult cn_shared_event_create(struct cn_shared_event **ret_event)
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = cn_device_ops->signal_create(&event->holder->signal);
+	CUresult result = cn_host_signal_create(&event->holder->signal);
 	if (result) {
 		free(event->holder);
 		free(event);

@@ -369,8 +369,7 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 
 	if (!cn_pool_hold(address, &slot))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
-	struct cn_operation operation = {.kind = CN_NOTE, .note = {end_life, export, slot}};
-	CUresult result = cn_device_ops->submit(queue, handle, &operation, NULL);
+	CUresult result = cn_device_ops->queue_note(queue, handle, end_life, export, slot);
 	if (result)
 		cn_pool_unhold(address);
 	return result;

@@ -320,8 +320,7 @@ CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
 	cn_unlock(&import->lock);
 	if (result || !last)
 		return result;
-	struct cn_operation operation = {.kind = CN_NOTE, .note = {release_reached, import, slot}};
-	result = cn_device_ops->submit(queue, handle, &operation, NULL);
+	result = cn_device_ops->queue_note(queue, handle, release_reached, import, slot);
 	if (!result)
 		return CUDA_SUCCESS;
 	cn_lock(&import->lock); /* as it was, unless it has been imported again meanwhile */

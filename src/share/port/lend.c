@@ -7,6 +7,7 @@
  * connection is no end of an opening, for its process may live on with the memory mapped; see port.c.
  */
 #include "base/container.h"
+#include "device/host/host_memory.h"
 #include "share/port/port_internal.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ void cn_shared_memory_discard(struct cn_shared_memory *memory)
 
 static void give_back(struct cn_shared_memory *memory)
 {
-	cn_device_ops->memory_free(memory->device, memory->address);
+	cn_host_memory_free(memory->device, memory->address);
 	free(memory);
 }
 
@@ -74,7 +75,7 @@ bool cn_shared_memory_serve(struct cn_caller *caller, const struct cn_message *r
 
 	if (!result) {
 		const struct cn_shared_memory *memory = (const struct cn_shared_memory *)opening->origin;
-		result = cn_device_ops->memory_part(memory->device, memory->address, &part);
+		result = cn_host_memory_part(memory->device, memory->address, &part);
 		if (result) {
 			cn_shared_memory_returned(caller, opening);
 		} else {

@@ -11,6 +11,7 @@
 #define CN_SHARE_PORT_PORT_INTERNAL_H
 
 #include "base/check.h"
+#include "device/host/host_signal.h"
 #include "share/peer/service.h"
 #include "share/port/port.h"
 #include "share/wire/wire.h"

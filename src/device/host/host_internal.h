@@ -2,10 +2,13 @@
 /*
  * What the files of the host device know of each other. Nobody outside this folder includes it.
  */
-#ifndef CN_DEVICE_HOST_HOST_H
-#define CN_DEVICE_HOST_HOST_H
+#ifndef CN_DEVICE_HOST_HOST_INTERNAL_H
+#define CN_DEVICE_HOST_HOST_INTERNAL_H
 
-#include "device/device.h"
+#include "base/clock.h"
+#include "device/host/host_memory.h"
+#include "device/host/host_queue.h"
+#include "device/host/host_signal.h"
 
 /* Somebody who wants to know when a queue has come to a number. Called once, without any lock. */
 struct cn_waiter {
@@ -25,16 +28,12 @@ struct cn_queue_item {
 	bool runs;     /* it has nothing to wait for any more */
 };
 
-void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
-void cn_host_queue_close(struct cn_queue *queue);
-bool cn_host_queue_drained(struct cn_queue *queue);
-CUresult cn_host_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
-			struct cn_point *ret_point);
 CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
-void cn_host_point_wait(struct cn_point point);
+CUresult cn_host_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point);
+CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
+			    void *object, uint64_t number);
 void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 void cn_host_queue_look(struct cn_queue *queue);
-uint64_t cn_host_time_ns(void);
 /* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
 static inline bool cn_host_queue_owned(struct cn_queue *queue, uint64_t owner)
 {
@@ -115,17 +114,6 @@ struct cn_signal {
 	} watch;
 };
 
-CUresult cn_host_signal_create(struct cn_signal **ret_signal);
-CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd);
-CUresult cn_host_signal_import(int fd, uint32_t recorder, struct cn_signal **ret_signal);
-void cn_host_signal_free(struct cn_signal *signal);
-CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
-CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
-CUresult cn_host_signal_query(struct cn_signal *signal);
-CUresult cn_host_signal_sync(struct cn_signal *signal);
-void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder);
-void cn_host_signal_disown(struct cn_signal *signal, const uint32_t *others, size_t other_count);
-bool cn_host_signal_busy(struct cn_signal *signal);
 bool cn_host_point_waits_outside(struct cn_point point);
 /* Is a record not done yet? Sleep until it is, or never can be. Do what there is to do, and let go of the signal. */
 bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number);
@@ -151,30 +139,13 @@ CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret
 CUresult cn_host_launch(const struct cn_launch *launch, void **arguments);
 
 /* memory.c */
-CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
-void cn_host_memory_free(struct cn_device *device, void *address);
-CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
-CUresult cn_host_host_allocate(size_t bytes, void **ret_address);
-void cn_host_host_free(void *address, size_t bytes);
-
 /* Take bytes of a device. CUDA_ERROR_OUT_OF_MEMORY: it does not have them. */
 CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes);
 /* A memory file, sealed against shrinking and growing; -1 when the program has no descriptor left for one. */
 CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd);
 
 /* physical.c */
-CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
-				 struct cn_physical **ret_physical);
-void cn_host_physical_free(struct cn_physical *physical);
-CUresult cn_host_physical_export(const struct cn_physical *physical, int *ret_fd);
-CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical);
-const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical);
-bool cn_host_has_node(int node);
-CUresult cn_host_range_reserve(size_t bytes, size_t alignment, void **ret_address);
-void cn_host_range_free(void *address, size_t bytes);
-CUresult cn_host_range_map(void *address, const struct cn_physical *physical);
-CUresult cn_host_range_unmap(void *address, size_t bytes);
-CUresult cn_host_range_protect(void *address, size_t bytes, bool readable, bool writable);
+bool cn_host_descriptor_is_memory(int fd);
 
 /* arena.c */
 CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,

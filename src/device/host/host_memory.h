@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of the host device outside of pools: allocations, physical memory without an address, and addresses without
+ * memory. On a GPU all of it is the driver's own, so it is no part of the device contract: driver/host calls it, and
+ * share/port, which lends such allocations to other processes.
+ */
+#ifndef CN_DEVICE_HOST_HOST_MEMORY_H
+#define CN_DEVICE_HOST_HOST_MEMORY_H
+
+#include "device/device.h"
+
+/* What physical memory is, as it travels with it from process to process. */
+struct cn_physical_facts {
+	size_t bytes;      /* a multiple of CN_GRANULARITY_BYTES */
+	int location_type; /* CU_MEM_LOCATION_TYPE_DEVICE, with the machine's number of it, or …_HOST_NUMA */
+	int location_id;
+	unsigned handle_types; /* CUmemAllocationHandleType: how it may be exported */
+	unsigned flags;        /* the driver layer's own */
+};
+
+/*
+ * The piece of a device's memory in which an allocation lies, with others beside it. `fd` is the device's, and good as
+ * long as the allocation is there; another process maps it as a view of one part.
+ */
+struct cn_memory_part {
+	uint64_t chunk; /* never used twice in a process */
+	size_t chunk_bytes, offset;
+	int fd;
+};
+
+struct cn_physical;
+
+/* Memory of the device: `bytes` rounded up as the device likes, aligned to at least 512 bytes. */
+CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
+void cn_host_memory_free(struct cn_device *device, void *address);
+/*
+ * Where memory of cn_host_memory_allocate() lies, for another process; it is not freed meanwhile.
+ * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
+ */
+CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
+/* Memory of the machine: pinned and managed. Page-aligned. */
+CUresult cn_host_pinned_allocate(size_t bytes, void **ret_address);
+void cn_host_pinned_free(void *address, size_t bytes);
+
+/*
+ * Physical memory: bytes without an address. `device` is whose bytes it takes, NULL for memory of the machine. It lives
+ * as long as anybody has it mapped or holds a descriptor of it, in any process. What is not physical memory, or not
+ * whole, is refused with CUDA_ERROR_UNKNOWN on import.
+ */
+CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
+				 struct cn_physical **ret_physical);
+void cn_host_physical_free(struct cn_physical *physical);
+CUresult cn_host_physical_export(const struct cn_physical *physical, int *ret_fd);
+CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical);
+const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical);
+
+/* Address ranges: addresses without memory. What is mapped can be neither read nor written until it is allowed. */
+CUresult cn_host_range_reserve(size_t bytes, size_t alignment, void **ret_address);
+void cn_host_range_free(void *address, size_t bytes);
+CUresult cn_host_range_map(void *address, const struct cn_physical *physical);
+CUresult cn_host_range_unmap(void *address, size_t bytes);
+CUresult cn_host_range_protect(void *address, size_t bytes, bool readable, bool writable);
+
+#endif

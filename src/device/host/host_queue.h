@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Queues of the host device: which operations they run, and how they are opened, closed and waited for.
+ *
+ * What a GPU's streams do goes to the driver without us; so here is all that the device contract does not say of a
+ * queue, and driver/host alone calls it.
+ */
+#ifndef CN_DEVICE_HOST_HOST_QUEUE_H
+#define CN_DEVICE_HOST_HOST_QUEUE_H
+
+#include "device/device.h"
+
+enum { CN_KERNEL_PARAMETERS_MAX = 64 };
+
+/* A kernel: a C function (see cenote.h), called once for each thread. */
+struct cn_kernel {
+	const char *name;
+	const void *code;
+	unsigned parameter_count;
+	const unsigned *parameter_bytes;
+	const unsigned *parameter_alignment;
+};
+
+struct cn_launch {
+	const struct cn_kernel *kernel;
+	unsigned grid[3], block[3];
+	unsigned shared_bytes;
+};
+
+enum cn_operation_kind {
+	CN_COPY,        /* rows of bytes from one place to another */
+	CN_FILL,        /* rows of a repeated element */
+	CN_HOST_CALL,   /* a function of the program; skipped after a failure */
+	CN_CALLBACK,    /* a function of the program that is told the stream's status; always called */
+	CN_LAUNCH,      /* a kernel */
+	CN_WAIT_POINT,  /* nothing, once another queue has come to a point */
+	CN_WAIT_VALUE,  /* nothing, once a word of memory compares well */
+	CN_WRITE_VALUE, /* store a word of memory */
+	CN_TIMESTAMP,   /* store the time at which this is reached */
+	CN_NOTE,        /* a short function of the library's own, which neither waits nor calls the program; always */
+	CN_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
+	CN_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
+};
+
+struct cn_signal; /* host_signal.h */
+
+/* Where a timestamp goes: taken at `serial`, so that a later record of the same event is not overwritten by it. */
+struct cn_stamp {
+	struct cn_lock lock;
+	uint64_t serial;
+	uint64_t time_ns;
+};
+
+/* Layers of rows, one after the other: how far apart. */
+struct cn_layers {
+	size_t count, to_pitch, from_pitch;
+};
+
+struct cn_operation {
+	enum cn_operation_kind kind;
+	union {
+		struct {
+			void *to;
+			const void *from;
+			size_t to_pitch, from_pitch, row_bytes, row_count;
+			bool to_foreign, from_foreign; /* plain memory of the program: may be unmapped under us */
+			struct cn_layers *layers;      /* freed afterwards; NULL: one */
+			void *staging;                 /* freed afterwards; NULL: none */
+			CUresult *result;              /* takes the copy's result, if not NULL, instead of the queue */
+		} copy;
+		struct {
+			void *to;
+			size_t pitch, row_elements, row_count;
+			uint32_t value;
+			unsigned element_bytes; /* 1, 2 or 4 */
+		} fill;
+		struct {
+			void (*function)(void *data);
+			void *data;
+		} host_call;
+		struct {
+			void (*function)(CUstream stream, CUresult status, void *data);
+			CUstream stream;
+			void *data;
+		} callback;
+		struct {
+			struct cn_launch launch;
+			void **arguments; /* the device copies what they point to before submit returns */
+		} launch;
+		struct cn_point wait_point;
+		struct {
+			void *address;
+			uint64_t value;
+			unsigned bytes; /* 4 or 8 */
+			unsigned flags; /* CU_STREAM_WAIT_VALUE_… */
+		} wait_value;
+		struct {
+			void *address;
+			uint64_t value;
+			unsigned bytes;
+		} write_value;
+		struct {
+			struct cn_stamp *stamp;
+			uint64_t serial;
+		} timestamp;
+		struct {
+			void (*function)(void *object, uint64_t number);
+			void *object;
+			uint64_t number;
+		} note;
+		struct {
+			struct cn_signal *signal;
+			uint64_t record;
+		} wait_signal; /* CN_MARK_SIGNAL's, too */
+	};
+};
+
+/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
+void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
+/* Accept nothing more; what was accepted still runs. */
+void cn_host_queue_close(struct cn_queue *queue);
+/* True when a closed queue has nothing left to do and its record may be reused. */
+bool cn_host_queue_drained(struct cn_queue *queue);
+/*
+ * Accept an operation for `owner`. Returns its point in *ret_point (may be NULL). Short operations on an idle queue
+ * have happened on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
+ */
+CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			      struct cn_point *ret_point);
+/* Sleep until the point is reached. */
+void cn_host_point_wait(struct cn_point point);
+
+#endif
