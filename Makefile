@@ -4,6 +4,7 @@
 #
 #   make build       build/lib/ (libcenote, libcenote-driver), build/lib/dropin/, build/bin/cenote
 #   make demo        build, then show what it does
+#   make check       while you work: the plain unit, process and conformance tests, and the quick checks of the sources
 #   make test        all tests: plain, sanitizers, format, static analysis (ONLY="plain asan tsan checks", SUITE=unit)
 #   make bench       measure, beside what one would use instead (QUICK=1: in half a minute; docs/performance.md)
 #   make coverage    which lines the tests reach
@@ -31,7 +32,7 @@ SUITE ?=
 PARTS ?=
 QUICK ?=
 
-.PHONY: build demo test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden \
+.PHONY: build demo check test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden \
 	gpu-test packages packages-test packages-fuzz packages-bench
 
 build: packages $(BUILD)/build.ninja
@@ -58,6 +59,10 @@ demo: build
 
 test: packages-test
 	@scripts/run_tests.py --build $(BUILD) $(addprefix --only ,$(ONLY)) $(addprefix --suite ,$(SUITE))
+
+check: packages
+	@scripts/run_tests.py --build $(BUILD) --only checks --only plain \
+		$(addprefix --suite ,format text architecture asked unit processes conformance)
 
 bench: packages-bench $(BUILD)/build.ninja
 	@scripts/bench.py run --build $(BUILD) $(if $(filter-out 0,$(QUICK)),--quick)

@@ -6,7 +6,9 @@ What a formatter or an analyser says depends on its version, so each is used in 
 tried with; elsewhere the check is skipped, and says so.
 """
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -94,6 +96,55 @@ def compile_commands(root, build):
     return commands
 
 
+def dependencies(build):
+    """All files that each object of the plain build was made from, by the object's path below the build directory."""
+    found, target = {}, None
+    for line in output(["ninja", "-C", build, "-t", "deps"])[1].splitlines():
+        if line.startswith("    ") and target:
+            found[target].append((build / line.strip()).resolve())
+        else:
+            target = line.split(": #deps")[0] if ": #deps" in line else None
+            found.setdefault(target, [])
+    return found
+
+
+class Passed:
+    """
+    Which sources passed clang-tidy as they are now, so that outside of CI it looks at those that have changed: each by
+    a sum of the tool, its settings, the compiler's command and all files that the source was compiled from.
+    """
+
+    def __init__(self, root, build, tool):
+        self.file = build / "clang-tidy.passed"
+        self.sums = {} if os.environ.get("CI", "0") not in ("", "0", "false") else self.read()
+        self.dependencies = dependencies(build)
+        self.settings = output([tool, "--version"])[1] + (root / ".clang-tidy").read_text()
+        self.contents = {}  # file -> sum of what is in it
+
+    def read(self):
+        """What is known from the last time."""
+        try:
+            return json.loads(self.file.read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def sum_of(self, file, command):
+        """None: there is nothing to know it by."""
+        files = self.dependencies.get(command.get("output"))
+        if not files:
+            return None
+        whole = hashlib.sha256((self.settings + command["command"]).encode())
+        for each in sorted({file, *files}):
+            if each not in self.contents:
+                self.contents[each] = hashlib.sha256(each.read_bytes() if each.exists() else b"").digest()
+            whole.update(str(each).encode() + self.contents[each])
+        return whole.hexdigest()
+
+    def write(self, sums):
+        """For the next time."""
+        self.file.write_text(json.dumps({str(file): total for file, total in sums.items() if total}))
+
+
 def check_clang_tidy(root, build, jobs):
     """No finding of the checks in .clang-tidy."""
     tool, reason = find_clang_tool("clang-tidy")
@@ -103,14 +154,21 @@ def check_clang_tidy(root, build, jobs):
         return "skipped", "there is no plain build to take the compiler's options from"
 
     commands = compile_commands(root, build)
+    passed = Passed(root, build, tool)
+    sums = {file: passed.sum_of(file, command) for file, command in commands.items()}
+    changed = sorted(file for file in commands if not sums[file] or passed.sums.get(str(file)) != sums[file])
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         # For a source with two commands it would look twice, and its checks are at a loss the second time.
         (Path(folder) / "compile_commands.json").write_text(json.dumps(list(commands.values())))
 
         def look(file):
-            return output([tool, "--quiet", "--warnings-as-errors=*", "-p", folder, file])
+            status, text = output([tool, "--quiet", "--warnings-as-errors=*", "-p", folder, file])
+            if status:
+                sums[file] = None
+            return status, text
 
-        texts = [text for status, text in pool.map(look, sorted(commands)) if status]
+        texts = [text for status, text in pool.map(look, changed) if status]
+    passed.write(sums)
     # The reports are long; the findings alone come last, where they are seen.
     findings = [line for text in texts for line in text.splitlines() if " error: " in line]
     return ("failed", "\n".join(texts + findings)) if texts else ("passed", "")

@@ -55,6 +55,7 @@ check_test()
 	have spin || want spin
 	have mandoc || want mandoc
 	have zsh || want zsh
+	have ccache || want ccache # Meson uses it by itself
 }
 
 # UCX is found when the programs are built, the allocators when they run.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Runs all tests and checks, two at a time, and says at the end what failed and what was skipped.
+Runs all tests and checks, two at a time, and says at the end what failed, what was skipped and what was slow.
 
 A variant is a build directory with its own options (plain, AddressSanitizer with UBSan, ThreadSanitizer); its tests
 are the ones that Meson knows there. The checks look at the sources: format and static analysis. A test program prints
@@ -28,6 +28,8 @@ PROGRAM_SECONDS_MAX = 300
 SOAK_TESTS_MAX = 8  # of one program, each as long as the soak
 TAIL_LINES = 60
 SHOWN_FAILURES_MAX = 30
+SHOWN_SLOW_MAX = 8
+SLOW_SECONDS = 5
 
 # The build directory below the plain one, and what is not as usual there. GCC's warnings are about the plain build:
 # with sanitizers its analysis sees paths that are not in the program.
@@ -114,15 +116,27 @@ class Report:
 
     def __init__(self):
         self.results = []
+        self.durations = []  # seconds and name, of builds, programs and checks
         self.started = time.monotonic()
 
-    def add(self, title, results, seconds):
+    def add(self, title, results, seconds, durations=None):
+        """`durations`: of the programs that the results are from; None: it was one thing."""
         self.results += results
+        self.durations += [(seconds, title)] if durations is None else durations
         counts = {status: sum(r.status == status for r in results) for status in ("passed", "failed", "skipped")}
         words = [f"{count} {status}" for status, count in counts.items() if count] or ["done"]
         print(f"{title:<24} {', '.join(words):<40} {seconds:6.1f} s", flush=True)
 
+    def show_slow(self):
+        """What took longest, for whoever wants the tests to be faster."""
+        slow = sorted((d for d in self.durations if d[0] >= SLOW_SECONDS), reverse=True)[:SHOWN_SLOW_MAX]
+        if slow:
+            print("\nSlowest:")
+        for seconds, name in slow:
+            print(f"{seconds:6.1f} s  {name}")
+
     def finish(self):
+        """The exit status."""
         failed = [r for r in self.results if r.status == "failed"]
         for result in failed[:SHOWN_FAILURES_MAX]:
             print(f"\n---- {result.name}")
@@ -143,6 +157,7 @@ class Report:
             print("\nFailed:")
         for result in failed:
             print(f"  {result.name}")
+        self.show_slow()
         counts = [sum(r.status == status for r in self.results) for status in ("passed", "failed", "skipped")]
         print(f"\n{time.monotonic() - self.started:.0f} seconds")
         print("%d passed, %d failed, %d skipped" % tuple(counts))
@@ -203,6 +218,11 @@ def has_soak_mode(test):
     return test["protocol"] == "tap" and "(soak)" in run(test["cmd"][:1] + ["--list"])[1]
 
 
+def suite_of(test):
+    """The suite that a test is in."""
+    return test["suite"][0].split(":")[-1]
+
+
 def run_variant(report, variant, options):
     """Build a variant and run its tests, a suite at a time."""
     below, settings = VARIANTS[variant]
@@ -219,17 +239,23 @@ def run_variant(report, variant, options):
         report.add(variant, [Result(variant, "skipped", reason)], 0)
         return
     suites = {}
-    for test in tests:
-        suites.setdefault(test["suite"][0].split(":")[-1], []).append(test)
-    for suite, members in suites.items():
-        if options.suite and suite not in options.suite:
-            continue
+    for test in sorted(tests, key=lambda t: -t["priority"]):
+        suites.setdefault(suite_of(test), []).append(test)
+
+    def timed(test):
         started = time.monotonic()
-        members.sort(key=lambda t: -t["priority"])
-        with ThreadPoolExecutor(1 if options.soak else JOBS) as pool:
-            lists = pool.map(lambda test: run_program(test, variant, prefix, directory), members)
-            results = [result for results in lists for result in results]
-        report.add(f"{variant} {suite}", results, time.monotonic() - started)
+        results = run_program(test, variant, prefix, directory)
+        return results, started, time.monotonic()
+
+    # One after the other, but the next begins while the last programs of the one before are still running.
+    with ThreadPoolExecutor(1 if options.soak else JOBS) as pool:
+        order = [suite for suite in dict.fromkeys(map(suite_of, tests)) if not options.suite or suite in options.suite]
+        running = [(suite, [pool.submit(timed, test) for test in suites[suite]]) for suite in order]
+        for suite, futures in running:
+            done = [future.result() for future in futures]
+            durations = [(end - start, f"{variant} {t['name']}") for t, (_, start, end) in zip(suites[suite], done)]
+            report.add(f"{variant} {suite}", [result for results, _, _ in done for result in results],
+                       max(end for _, _, end in done) - min(start for _, start, _ in done), durations)
 
 
 def run_checks(report, options):
