@@ -112,7 +112,7 @@ def all_symbols(functions, library=None):
 
 
 def own_name(function, symbol):
-    """What the function behind a symbol of the driver's is called, in C and in the library; on a GPU it may be another."""
+    """What the function behind a symbol of the driver's is called, in C and in the library; on a GPU maybe another."""
     return f"{function.code.split(',')[0]}_{symbol}"
 
 

@@ -135,8 +135,8 @@ static void share_in_order(void)
 	fill(block, VALUE_A);
 	CHECK(cuLaunchHostFunc(stream, tell_filled, NULL));
 	CHECK(cuEventRecord(ready, stream));
-	demo_tell((struct moment){.hold = HOLD_BLOCK},
-		  "allocates A; queues %d ms of work, then a fill with %d", WORK_MS, VALUE_A);
+	demo_tell((struct moment){.hold = HOLD_BLOCK}, "allocates A; queues %d ms of work, then a fill with %d",
+		  WORK_MS, VALUE_A);
 	demo_tell((struct moment){.sends = ARROW_A}, "sends A and an event, READY");
 	CHECK(cenote_send_block(actor.sock, block, ready));
 

@@ -261,7 +261,8 @@ static void draw_legend(FILE *to, const struct demo *demo, const struct layout *
 	fprintf(to,
 		"  <text class=\"small\" x=\"24\" y=\"%d\">Drawn by cenote demo --svg from a real run: %d moments in "
 		"%.0f ms.</text>\n",
-		y + 22, demo->moment_count, (double)(demo->moments[demo->moment_count - 1].time_ns - demo->moments[0].time_ns) / 1e6);
+		y + 22, demo->moment_count,
+		(double)(demo->moments[demo->moment_count - 1].time_ns - demo->moments[0].time_ns) / 1e6);
 }
 
 static void draw(FILE *to, const struct demo *demo)

@@ -2,13 +2,13 @@
 /*
  * Cenote's own calls for shared pools: sending and receiving them, and what an exporter may ask and do.
  *
- * Sending is CUDA's own export and one message over the program's socket (share/wire/letter.h), so each half can also be
+ * Sending is CUDA's own export and one message over the program's socket (letter.h), so each half can also be
  * done by hand on either side: a pool travels as a descriptor like any other, a block as CUDA's 64 bytes and an
  * event's.
  *
  * CUDA's functions are called here as a program calls them: on a GPU, events are the driver's.
  *
- * What is asked of a pool is asked of its export (share/pool/export.h), which is made when somebody wants to set or watch
+ * What is asked of a pool is asked of its export (export.h), which is made when somebody wants to set or watch
  * something before the pool is first sent.
  */
 #include "driver/common/cenote_share.h"

@@ -16,7 +16,7 @@ static CUstream own(CUstream stream)
 }
 
 /*
- * FORM(function, parameters) { body }: no header declares these. SAME(function, parameters, call) is another form's call.
+ * FORM(function, parameters) { body }: no header declares these. SAME(function, parameters, call) calls another form.
  */
 #define FORM(function, parameters)    \
 	CUresult function parameters; \

@@ -2,8 +2,8 @@
 /*
  * Pools between processes: out as a descriptor or a fabric handle, in from one, and their blocks by 64 bytes each.
  *
- * A pool that is exported gets an export (share/pool/export.h), made when it is first needed; an imported pool has an import
- * (share/pool/import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
+ * A pool that is exported gets an export (export.h), made when it is first needed; an imported pool has an import
+ * (import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
  * is freed: see mempool_use.c.
  */
 #include "driver/common/mempool.h"

@@ -3,10 +3,11 @@
  * On a GPU: which calls are the driver's, which are ours, and which pass through us.
  *
  * Every cuX that Cenote exports is a jump through its slot (made by scripts/generate_pointers.py; cn_slots). At first
- * all slots lead to host_cuX or own_cuX. When cuInit() finds a GPU, they are set anew: to the driver's cuX, so that such
- * a call costs one jump; or to gpu_cuX, in one of the gpu_… files, which looks at a call on its way to the driver; or
- * they stay at own_cuX, which is Cenote's on both devices. src/api.list has for each call which of these there are.
- * Where our code runs, the caller's pointers are checked first; what is the driver's alone does with them what it does.
+ * all slots lead to host_cuX or own_cuX. When cuInit() finds a GPU, they are set anew: to the driver's cuX, so that
+ * such a call costs one jump; or to gpu_cuX, in one of the gpu_… files, which looks at a call on its way to the
+ * driver; or they stay at own_cuX, which is Cenote's on both devices. src/api.list has for each call which of these
+ * there are. Where our code runs, the caller's pointers are checked first; what is the driver's alone does with them
+ * what it does.
  *
  * gpu.c sets the slots; gpu_stream.c sees streams and contexts, gpu_capture.c captures, gpu_event.c events, and
  * gpu_callback.c what streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a
@@ -60,8 +61,8 @@ extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_capture_calls[],
 	cn_gpu_memory_calls[], cn_gpu_pool_calls[], cn_gpu_stream_calls[];
 
 /*
- * mempool_use.c: the calls of pools with a stream of the driver's, as programs make them. cn_gpu_alloc_from_pool_async()
- * is for a pool of ours, and a stream that is not captured.
+ * mempool_use.c: the calls of pools with a stream of the driver's, as programs make them.
+ * cn_gpu_alloc_from_pool_async() is for a pool of ours, and a stream that is not captured.
  */
 CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
 CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream);

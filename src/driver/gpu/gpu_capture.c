@@ -2,7 +2,7 @@
 /*
  * Captures on a GPU: which are under way.
  *
- * A capture makes a stream untouchable (device/cuda/cuda_mark.c), and is counted from before the driver begins it until it
+ * A capture makes a stream untouchable (cuda_mark.c), and is counted from before the driver begins it until it
  * is over. It is that of the stream in which it began, and ends by cuStreamEndCapture() or with the stream: when that
  * is destroyed, with its context, or, if it is a thread's own, with the thread. Of the latter three the driver says
  * nothing (seen on an H200), so we know where each capture began; and its number, which tells it from one of another

@@ -2,7 +2,7 @@
 /*
  * Streams and contexts on a GPU: what the pools must see of them on the way to the driver.
  *
- * A stream that is destroyed takes its mark with it, so what it freed is marked first (device/cuda/cuda_stream.h). A program
+ * A stream that is destroyed takes its mark with it, so what it freed is marked first (cuda_stream.h). A program
  * that has waited for a stream or a context has seen all reached that came before: the span ends before the driver's
  * call, and after it the pools are told. Captures end with their streams and contexts, too (gpu_capture.c).
  */

@@ -2,9 +2,9 @@
 /*
  * Physical memory between processes: out as a descriptor or a fabric handle, in from one.
  *
- * A descriptor is all that travels: the device's memory file says itself what it is (device/host/host_physical.c). Every
+ * A descriptor is all that travels: the device's memory file says itself what it is (host_physical.c). Every
  * export makes a descriptor of its own, and every import a handle of its own; an imported allocation cannot be
- * exported again, as the driver has it, but its descriptor may be passed on. A fabric handle (share/port/fabric.h) fetches
+ * exported again, as the driver has it, but its descriptor may be passed on. A fabric handle (fabric.h) fetches
  * such a descriptor; an allocation has one such handle, from its first export to its end.
  */
 #include "driver/host/vmm.h"
