@@ -68,7 +68,7 @@ struct cn_queue {
 	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
 	struct cn_lock lock;
 	int state;                              /* the device's own */
-	_Atomic uint32_t place;                 /* the pools': where each has its cache of this queue; 0: nowhere */
+	_Atomic uint32_t pool_index;            /* for the layer above, which alone reads and writes it; 0 at first */
 	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
 	_Atomic uint64_t owner;                 /* handle of the stream; 0 once closed: nothing more is accepted */
 	_Atomic(struct cn_queue_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
@@ -198,10 +198,12 @@ struct cn_device_ops {
 	/*
 	 * Is what the queue is given from now on ordered after the point, by waits, by those of other queues that these
 	 * wait for, by the legacy queue? False: not known. Of a point that has not been reached true means that the
-	 * next operation will not run before it is; whoever tells others without giving the queue one calls
-	 * point_now().
+	 * next operation will not run before it is. Others who wait for the queue may not: whoever lets them believe
+	 * so, and gives the queue no operation, calls queue_rely() with what the answer has left in *ret_relied_on.
 	 */
-	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point);
+	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
+	/* From now on a point of the queue stands for what it follows, too. As point_now(), it runs nothing. */
+	CUresult (*queue_rely)(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);
 	/* The queue was to wait for a point that has been reached: nothing is queued, but queue_follows() will know. */
 	void (*queue_follow)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 

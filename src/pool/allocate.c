@@ -50,11 +50,11 @@ static CUresult is_gone(void)
 static bool make_place(struct cn_pool *pool, struct cn_queue *queue)
 {
 	struct cn_cache *_Atomic *none = NULL;
-	uint32_t place = atomic_load(&queue->place);
+	uint32_t place = atomic_load(&queue->pool_index);
 
 	if (!place) {
 		uint32_t fresh = atomic_fetch_add(&last_place, 1) + 1;
-		place = atomic_compare_exchange_strong(&queue->place, &place, fresh) ? fresh : place;
+		place = atomic_compare_exchange_strong(&queue->pool_index, &place, fresh) ? fresh : place;
 	}
 	if (place >= CN_PLACE_COUNT || atomic_load(&pool->shelves[place / CN_SHELF_PLACES]))
 		return true;
@@ -72,7 +72,7 @@ static bool make_place(struct cn_pool *pool, struct cn_queue *queue)
  */
 static bool enter_cache(struct cn_pool *pool, struct cn_cache *cache, struct cn_wing **more)
 {
-	uint32_t place = atomic_load(&cache->queue->place);
+	uint32_t place = atomic_load(&cache->queue->pool_index);
 	unsigned number = atomic_load(&pool->cache_count), at = number % CN_WING_CACHES;
 
 	if (number && !at) {
@@ -311,32 +311,38 @@ static uint32_t take_settled(struct cn_pool *pool, uint32_t units)
 
 enum rule { FOLLOWED, FOLLOWED_PENDING, HAPPENED, TO_BE_WAITED_FOR };
 
+/* Why a block of another queue's can be had. */
+struct grounds {
+	struct cn_point freed;
+	struct cn_point relied_on; /* by the rules FOLLOWED: see queue_rely() in device.h */
+};
+
 /* May `queue` have this block of another queue's? */
-static bool fits_rule(enum rule rule, const struct cn_cache *other, const struct cn_block *block,
-		      struct cn_queue *queue)
+static bool fits_rule(enum rule rule, struct cn_queue *queue, struct grounds *grounds)
 {
-	struct cn_point point = {other->queue, block->number};
+	struct cn_point point = grounds->freed;
 
 	if (rule == HAPPENED)
 		return cn_point_reached(point);
 	if (rule == FOLLOWED_PENDING && cn_point_reached(point))
 		return false; /* it can be had by another rule, without a look at what the queue has followed */
 	if (rule == FOLLOWED || rule == FOLLOWED_PENDING)
-		return cn_device_ops->queue_follows(queue, point);
+		return cn_device_ops->queue_follows(queue, point, &grounds->relied_on);
 	/* Not one whose stream waits for another process: that wait may need us. */
 	return !cn_device_ops->point_waits_outside(point);
 }
 
 /* One that another queue freed, of the classes from `units` up to `last_class`. The other cache is locked. */
 static uint32_t look_into(const struct cn_cache *other, const struct cn_cache *own, uint32_t units, unsigned last_class,
-			  enum rule rule)
+			  enum rule rule, struct grounds *ret_grounds)
 {
 	for (unsigned at = cn_bins_next(&other->bins, cn_class_below(units)); at <= last_class;
 	     at = cn_bins_next(&other->bins, at + 1)) {
 		uint32_t index = other->bins.heads[at];
 		for (unsigned deep = 0; index && deep < LOOK_DEEP_MAX; deep++) {
 			const struct cn_block *block = block_of(own->pool, index);
-			if (block->units >= units && fits_rule(rule, other, block, own->queue))
+			ret_grounds->freed = (struct cn_point){other->queue, block->number};
+			if (block->units >= units && fits_rule(rule, own->queue, ret_grounds))
 				return index;
 			index = block->next;
 		}
@@ -345,13 +351,12 @@ static uint32_t look_into(const struct cn_cache *other, const struct cn_cache *o
 }
 
 static uint32_t take_from(struct cn_cache *other, const struct cn_cache *own, uint32_t units, unsigned last_class,
-			  enum rule rule, struct cn_point *ret_point)
+			  enum rule rule, struct grounds *ret_grounds)
 {
 	cn_quick_lock(&other->lock);
-	uint32_t index = look_into(other, own, units, last_class, rule);
+	uint32_t index = look_into(other, own, units, last_class, rule, ret_grounds);
 	if (index) {
 		struct cn_block *block = block_of(own->pool, index);
-		*ret_point = (struct cn_point){other->queue, block->number};
 		cn_bins_remove(&own->pool->heap, &other->bins, index);
 		set_moving(block);
 		trim_block(other, index, units, false);
@@ -376,11 +381,10 @@ static uint64_t announced_in(const struct cn_wing *wing, unsigned class, unsigne
 }
 
 /*
- * What other queues freed, of the classes up to `last_class`. The block is taken off its list; *ret_point is its
- * free.
+ * What other queues freed, of the classes up to `last_class`. The block is taken off its list.
  */
 static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned last_class, enum rule rule,
-				 struct cn_point *ret_point)
+				 struct grounds *ret_grounds)
 {
 	const struct cn_wing *wing = &own->pool->wing;
 
@@ -393,7 +397,7 @@ static uint32_t take_from_others(struct cn_cache *own, uint32_t units, unsigned 
 		for (; caches; caches &= caches - 1) {
 			struct cn_cache *other =
 				atomic_load_explicit(&wing->caches[__builtin_ctzll(caches)], memory_order_acquire);
-			uint32_t index = take_from(other, own, units, last_class, rule, ret_point);
+			uint32_t index = take_from(other, own, units, last_class, rule, ret_grounds);
 			if (index)
 				return index;
 		}
@@ -414,16 +418,17 @@ static void put_back(struct cn_pool *pool, uint32_t index, struct cn_point point
 
 /*
  * Rule 2. Who waits for the queue now must wait for the block's free as well, and the legacy stream's order stands in a
- * queue only when it is given something: point_now() puts it there.
+ * queue only when it is given something: queue_rely() puts it there.
  */
 static uint32_t take_followed(struct cn_cache *cache, uint64_t handle, uint32_t units, unsigned last_class,
 			      enum rule rule)
 {
-	struct cn_point point;
-	uint32_t index = take_from_others(cache, units, last_class, rule, &point);
+	struct grounds grounds;
+	uint32_t index = take_from_others(cache, units, last_class, rule, &grounds);
 
-	if (index && !cn_point_reached(point) && cn_device_ops->point_now(cache->queue, handle, NULL)) {
-		put_back(cache->pool, index, point); /* the queue is gone */
+	if (index && !cn_point_reached(grounds.freed) &&
+	    cn_device_ops->queue_rely(cache->queue, handle, grounds.relied_on)) {
+		put_back(cache->pool, index, grounds.freed); /* the queue is gone */
 		index = 0;
 	}
 	return index;
@@ -482,7 +487,7 @@ static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t u
 			     unsigned policies)
 {
 	struct cn_pool *pool = cache->pool;
-	struct cn_point point;
+	struct grounds grounds;
 	uint32_t index = 0;
 
 	if (policies & CN_POOL_FOLLOW_EVENTS)
@@ -491,7 +496,7 @@ static uint32_t take_ordered(struct cn_cache *cache, uint64_t handle, uint32_t u
 	if (index) {
 		pool->reused_followed++;
 	} else if (policies & CN_POOL_OPPORTUNISTIC) {
-		index = take_from_others(cache, units, last_class, HAPPENED, &point);
+		index = take_from_others(cache, units, last_class, HAPPENED, &grounds);
 		if (index)
 			pool->reused_opportunistic++;
 	}
@@ -545,7 +550,7 @@ static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 {
 	struct cn_pool *pool = cache->pool;
 	unsigned policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
-	struct cn_point point;
+	struct grounds grounds;
 
 	uint32_t index = take_ordered(cache, handle, units, cn_class_above(units), policies);
 	if (!index) {
@@ -566,12 +571,12 @@ static uint32_t reuse(struct cn_cache *cache, uint64_t handle, uint32_t units)
 	if (index)
 		return index;
 	if (policies & CN_POOL_INTERNAL_DEPENDENCIES &&
-	    (index = take_from_others(cache, units, LARGEST_CLASS, TO_BE_WAITED_FOR, &point))) {
-		if (!cn_device_ops->queue_wait(cache->queue, handle, point)) {
+	    (index = take_from_others(cache, units, LARGEST_CLASS, TO_BE_WAITED_FOR, &grounds))) {
+		if (!cn_device_ops->queue_wait(cache->queue, handle, grounds.freed)) {
 			pool->reused_waiting++;
 			return index;
 		}
-		put_back(pool, index, point); /* the queue is gone */
+		put_back(pool, index, grounds.freed); /* the queue is gone */
 	}
 	return 0;
 }

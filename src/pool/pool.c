@@ -71,7 +71,7 @@ bool cn_pool_has(const void *address)
 
 struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	uint32_t place = atomic_load_explicit(&queue->place, memory_order_relaxed);
+	uint32_t place = atomic_load_explicit(&queue->pool_index, memory_order_relaxed);
 	struct cn_cache *cache = NULL;
 
 	if (place && place < CN_PLACE_COUNT) {
@@ -444,7 +444,7 @@ static void end_pool(struct cn_pool *pool)
 	cn_unlock(&pool->lock);
 	for (struct cn_cache *next; cache; cache = next) {
 		next = cache->next;
-		uint32_t place = atomic_load_explicit(&cache->queue->place, memory_order_relaxed);
+		uint32_t place = atomic_load_explicit(&cache->queue->pool_index, memory_order_relaxed);
 		if (place < CN_PLACE_COUNT) {
 			struct cn_cache *_Atomic *shelf = atomic_load(&pool->shelves[place / CN_SHELF_PLACES]);
 			atomic_store(&shelf[place % CN_SHELF_PLACES], NULL);

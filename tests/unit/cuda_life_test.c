@@ -750,9 +750,9 @@ static void *race_along(void *data)
 		}
 		struct cn_queue *shown = atomic_exchange(&race->shown, place.queue);
 		if (shown) {
-			struct cn_point other = {shown, atomic_load(&shown->submitted)};
+			struct cn_point other = {shown, atomic_load(&shown->submitted)}, relied_on;
 			cn_cuda_queue_look(shown);
-			cn_cuda_queue_follows(place.queue, other);
+			cn_cuda_queue_follows(place.queue, other, &relied_on);
 			cn_cuda_point_waits_outside(other);
 			/* May be refused: the other stream may be gone in any way. */
 			wait_for(stream, other);

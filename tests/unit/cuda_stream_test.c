@@ -10,6 +10,13 @@ SETUP
 	driver_start();
 }
 
+static bool follows(struct cn_queue *queue, struct cn_point point)
+{
+	struct cn_point relied_on;
+
+	return cn_cuda_queue_follows(queue, point, &relied_on);
+}
+
 /* ---- Finding ---- */
 
 TEST(a_stream_has_one_record)
@@ -262,9 +269,9 @@ TEST(a_stream_waits_for_a_point_of_another)
 	struct driver_gate gate = driver_gate_close(other);
 	struct cn_point point = point_of(find(other));
 
-	ASSERT(!cn_cuda_queue_follows(find(one).queue, point));
+	ASSERT(!follows(find(one).queue, point));
 	ASSERT_OK(wait_for(one, point));
-	ASSERT(cn_cuda_queue_follows(find(one).queue, point));
+	ASSERT(follows(find(one).queue, point));
 	struct cn_point after = point_of(find(one));
 	ASSERT(!seen_reached(after));
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, DRIVER(cuStreamQuery)(one));
@@ -384,17 +391,17 @@ TEST(what_is_followed_is_followed_through_others)
 	follow(streams[2], middle);
 	struct cn_point late = cn_cuda_end_span(find(streams[0]).queue);
 
-	ASSERT(cn_cuda_queue_follows(find(streams[2]).queue, middle));
-	ASSERT(cn_cuda_queue_follows(find(streams[2]).queue, start));
-	ASSERT(!cn_cuda_queue_follows(find(streams[2]).queue, late));
-	ASSERT(!cn_cuda_queue_follows(find(streams[3]).queue, start));
-	ASSERT(!cn_cuda_queue_follows(find(streams[0]).queue, middle));
-	ASSERT(cn_cuda_queue_follows(find(streams[0]).queue, late)); /* its own */
+	ASSERT(follows(find(streams[2]).queue, middle));
+	ASSERT(follows(find(streams[2]).queue, start));
+	ASSERT(!follows(find(streams[2]).queue, late));
+	ASSERT(!follows(find(streams[3]).queue, start));
+	ASSERT(!follows(find(streams[0]).queue, middle));
+	ASSERT(follows(find(streams[0]).queue, late)); /* its own */
 	/* What the one in the middle learns later is not known to who waited for it before. */
 	follow(streams[1], late);
-	ASSERT(!cn_cuda_queue_follows(find(streams[2]).queue, late));
+	ASSERT(!follows(find(streams[2]).queue, late));
 	follow(streams[2], cn_cuda_end_span(find(streams[1]).queue));
-	ASSERT(cn_cuda_queue_follows(find(streams[2]).queue, late));
+	ASSERT(follows(find(streams[2]).queue, late));
 	for (unsigned i = 0; i < 4; i++)
 		end_stream(streams[i]);
 }
@@ -407,8 +414,8 @@ TEST(streams_may_follow_each_other_in_a_circle)
 		follow(one, cn_cuda_end_span(find(other).queue));
 		follow(other, cn_cuda_end_span(find(one).queue));
 	}
-	ASSERT(cn_cuda_queue_follows(find(one).queue, (struct cn_point){find(other).queue, 1}));
-	ASSERT(!cn_cuda_queue_follows(find(one).queue, cn_cuda_end_span(find(third).queue)));
+	ASSERT(follows(find(one).queue, (struct cn_point){find(other).queue, 1}));
+	ASSERT(!follows(find(one).queue, cn_cuda_end_span(find(third).queue)));
 	end_stream(one);
 	end_stream(other);
 	end_stream(third);
@@ -420,15 +427,15 @@ TEST(the_legacy_stream_and_blocking_ones_follow_each_other)
 
 	ASSERT_OK(DRIVER(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT));
 	struct cn_point legacy = point_of(find(NULL)), point = point_of(find(blocking));
-	ASSERT(cn_cuda_queue_follows(find(blocking).queue, legacy));
-	ASSERT(cn_cuda_queue_follows(find(NULL).queue, point));
-	ASSERT(cn_cuda_queue_follows(find(CU_STREAM_PER_THREAD).queue, legacy));
-	ASSERT(!cn_cuda_queue_follows(find(blocking).queue, point_of(find(CU_STREAM_PER_THREAD))));
-	ASSERT(!cn_cuda_queue_follows(find(apart).queue, legacy));
-	ASSERT(!cn_cuda_queue_follows(find(NULL).queue, point_of(find(apart))));
+	ASSERT(follows(find(blocking).queue, legacy));
+	ASSERT(follows(find(NULL).queue, point));
+	ASSERT(follows(find(CU_STREAM_PER_THREAD).queue, legacy));
+	ASSERT(!follows(find(blocking).queue, point_of(find(CU_STREAM_PER_THREAD))));
+	ASSERT(!follows(find(apart).queue, legacy));
+	ASSERT(!follows(find(NULL).queue, point_of(find(apart))));
 	struct cn_queue *gone = find(blocking).queue;
 	end_stream(blocking);
-	ASSERT(!cn_cuda_queue_follows(find(NULL).queue, (struct cn_point){gone, point.number + 1}));
+	ASSERT(!follows(find(NULL).queue, (struct cn_point){gone, point.number + 1}));
 	end_stream(apart);
 }
 
@@ -447,7 +454,7 @@ TEST(a_new_stream_follows_nothing_of_an_older_one)
 		end_stream(stream);
 	}
 	ASSERT_EQ(queue, find(stream).queue); /* the record is used again */
-	ASSERT(!cn_cuda_queue_follows(queue, point));
+	ASSERT(!follows(queue, point));
 	end_stream(stream);
 	end_stream(other);
 }

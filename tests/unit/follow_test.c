@@ -585,7 +585,8 @@ static void check(struct program *program)
 			if (mark->place == line->place)
 				continue;
 			bool ordered = now.up_to[mark->place] >= mark->number;
-			bool follows = cn_device_ops->queue_follows(line->queue, mark->point);
+			struct cn_point relied_on;
+			bool follows = cn_device_ops->queue_follows(line->queue, mark->point, &relied_on);
 			bool reached = cn_point_reached(mark->point); /* by now, perhaps not when it was asked */
 			program->followed += follows;
 			program->not_followed += !follows;

@@ -126,6 +126,7 @@ const struct cn_device_ops cn_cuda_device_ops = {
 	.queue_wait = cn_cuda_queue_wait,
 	.queue_note = cn_cuda_queue_note,
 	.queue_follows = cn_cuda_queue_follows,
+	.queue_rely = cn_cuda_queue_rely,
 	.queue_follow = cn_cuda_queue_follow,
 	.queue_look = cn_cuda_queue_look,
 	.grace_begin = cn_cuda_grace_begin,

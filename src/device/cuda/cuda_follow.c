@@ -137,18 +137,16 @@ static bool follow_each_other(struct cn_cuda_stream *one, struct cn_cuda_stream 
 	       atomic_load(&one->state) == CN_CUDA_LIVE && atomic_load(&other->state) == CN_CUDA_LIVE;
 }
 
-_Thread_local struct cn_point cn_cuda_relied_on __attribute__((tls_model("initial-exec")));
-
-bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point)
+bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on)
 {
-	cn_cuda_relied_on = (struct cn_point){NULL, 0};
+	*ret_relied_on = (struct cn_point){NULL, 0};
 	if (!point.queue || point.queue == queue)
 		return true;
 	struct cn_cuda_stream *other = cn_cuda_stream_of(point.queue);
 	if (!follow_each_other(cn_cuda_stream_of(queue), other))
 		return !follows_nothing(queue) && walk_from(queue, UINT64_MAX, point, false);
 	if (other->kind == CN_CUDA_LEGACY)
-		cn_cuda_relied_on = point;
+		*ret_relied_on = point;
 	return true;
 }
 

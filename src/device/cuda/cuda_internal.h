@@ -198,14 +198,6 @@ void cn_cuda_wait_for_context(struct cn_cuda_stream *stream);
 /* A record begins anew, for another stream. */
 void cn_cuda_follow_open(struct cn_cuda_stream *stream);
 
-/*
- * A point of the legacy stream stands for the blocking streams' work too. But it is an operation that makes them wait
- * for each other, and a free is none to the driver: only a mark behind it is. So this is the point of the legacy stream
- * that the last answer of cn_cuda_queue_follows() in this thread relies on; who makes use of the answer calls
- * cn_cuda_point_now() without wanting the point, and there the mark is made.
- */
-extern _Thread_local struct cn_point cn_cuda_relied_on __attribute__((tls_model("initial-exec")));
-
 /* ---- notes.c ---- */
 
 /* Run what is due. */

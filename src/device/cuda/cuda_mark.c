@@ -448,21 +448,6 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 
 /* ---- Points ---- */
 
-/* See cn_cuda_relied_on. */
-static CUresult mark_legacy(void)
-{
-	struct cn_point point = cn_cuda_relied_on;
-
-	cn_cuda_relied_on = (struct cn_point){NULL, 0};
-	if (!point.queue || cn_point_reached(point))
-		return CUDA_SUCCESS;
-	struct cn_cuda_stream *legacy = cn_cuda_stream_of(point.queue);
-	cn_lock(&legacy->lock);
-	bool covered = cn_cuda_cover(legacy, point.number);
-	cn_unlock(&legacy->lock);
-	return covered ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_READY, "the legacy stream cannot be marked now");
-}
-
 CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point)
 {
 	struct cn_queue *queue = &stream->queue;
@@ -487,10 +472,22 @@ CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_poi
 		return result;
 	if (__builtin_expect(atomic_load_explicit(&stream->wanted_ns, memory_order_relaxed) != 0, 0))
 		mark_own(stream);
-	if (!ret_point)
-		return mark_legacy();
-	*ret_point = point;
+	if (ret_point)
+		*ret_point = point;
 	return CUDA_SUCCESS;
+}
+
+CUresult cn_cuda_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on)
+{
+	CUresult result = cn_cuda_point_now(queue, owner, NULL);
+
+	if (result || cn_point_reached(relied_on))
+		return result;
+	struct cn_cuda_stream *legacy = cn_cuda_stream_of(relied_on.queue);
+	cn_lock(&legacy->lock);
+	bool covered = cn_cuda_cover(legacy, relied_on.number);
+	cn_unlock(&legacy->lock);
+	return covered ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_READY, "the legacy stream cannot be marked now");
 }
 
 struct cn_point cn_cuda_end_span(struct cn_queue *queue)

@@ -164,7 +164,13 @@ CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_po
 CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
 			    void *object, uint64_t number);
 CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
-bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point);
+/*
+ * A point of the legacy stream stands for the blocking streams' work too. But it is an operation that makes them wait
+ * for each other, and a free is none to the driver: only a mark behind it is. An answer that needs such a mark relies
+ * on that point of the legacy stream, and cn_cuda_queue_rely() makes the mark.
+ */
+bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
+CUresult cn_cuda_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);
 void cn_cuda_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 void cn_cuda_queue_look(struct cn_queue *queue);
 bool cn_cuda_point_waits_outside(struct cn_point point);

@@ -29,6 +29,7 @@ const struct cn_device_ops cn_host_device_ops = {
 	.queue_wait = cn_host_queue_wait,
 	.queue_note = cn_host_queue_note,
 	.queue_follows = cn_host_queue_follows,
+	.queue_rely = cn_host_queue_rely,
 	.queue_follow = cn_host_queue_follow,
 	.queue_look = cn_host_queue_look,
 	.grace_begin = cn_host_grace_begin,

@@ -244,10 +244,11 @@ static bool walk_to(struct cn_queue *queue, struct cn_point target, bool past)
 }
 
 /* The answer holds when the locks are let go: a wait once submitted stays, and what has happened stays so. */
-bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point)
+bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on)
 {
 	struct cn_queue_group *group = queue->group;
 
+	*ret_relied_on = (struct cn_point){NULL, 0};
 	if (point.queue == queue)
 		return true;
 	/* The legacy queue and a blocking one follow each other: what is submitted next will wait. */
@@ -256,4 +257,11 @@ bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point)
 	if (!cn_point_reached(point) && walk_to(queue, point, false))
 		return true;
 	return cn_point_reached(point) && walk_to(queue, point, true);
+}
+
+/* The order of a group is written down in a queue only when the queue is given something, or a point of it taken. */
+CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on)
+{
+	(void)relied_on;
+	return cn_host_point_now(queue, owner, NULL);
 }

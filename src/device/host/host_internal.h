@@ -53,7 +53,8 @@ bool cn_host_is_short(const struct cn_operation *operation);
 CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure);
 
 /* follow.c */
-bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point);
+bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
+CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);
 /*
  * Note that what the queue is given from now on comes after a point. True: something was noted, now or before, that no
  * operation's number shows yet. Queue locked.
