@@ -284,6 +284,38 @@ GROUP(newer)
 	ASK_FORM("synchronize_other_contextless", "cuCtxSynchronize", 13000, (CUcontext), (first));
 }
 
+/* What is copied and filled there; `at` is what is left of an address. */
+static void ask_narrow_copies(address32 at)
+{
+	char bytes[64] = {0};
+	static unsigned char description[256];
+
+	ASK_FORM("narrow_htod_cut", "cuMemcpyHtoD", 2000, (address32, const void *, unsigned int), (at, bytes, 16));
+	ASK_FORM("narrow_htod_0", "cuMemcpyHtoD", 2000, (address32, const void *, unsigned int), (0, NULL, 0));
+	ASK_FORM("narrow_dtoh_cut", "cuMemcpyDtoH", 2000, (void *, address32, unsigned int), (bytes, at, 16));
+	ASK_FORM("narrow_dtod_cut", "cuMemcpyDtoD", 2000, (address32, address32, unsigned int), (at, at, 16));
+	ASK_FORM("narrow_htod_async_cut", "cuMemcpyHtoDAsync", 2000, (address32, const void *, unsigned int, CUstream),
+		 (at, bytes, 16, f.stream));
+	ASK_FORM("narrow_dtoh_async_cut", "cuMemcpyDtoHAsync", 2000, (void *, address32, unsigned int, CUstream),
+		 (bytes, at, 16, f.stream));
+	ASK_FORM("narrow_dtod_async_cut", "cuMemcpyDtoDAsync", 3000, (address32, address32, unsigned int, CUstream),
+		 (at, at, 16, f.stream));
+	ASK_FORM("narrow_fill8_cut", "cuMemsetD8", 2000, (address32, unsigned char, unsigned int), (at, 1, 16));
+	ASK_FORM("narrow_fill8_0", "cuMemsetD8", 2000, (address32, unsigned char, unsigned int), (0, 1, 0));
+	ASK_FORM("narrow_fill32_cut", "cuMemsetD32", 2000, (address32, unsigned int, unsigned int), (at, 1, 16));
+	ASK_FORM("narrow_fill2d8_cut", "cuMemsetD2D8", 2000,
+		 (address32, unsigned int, unsigned char, unsigned int, unsigned int), (at, 64, 1, 16, 2));
+	ASK_FORM("narrow_copy2d_null", "cuMemcpy2D", 2000, (const void *), (NULL));
+	ASK_FORM("narrow_copy2d_zeros", "cuMemcpy2D", 2000, (const void *), (description));
+	ASK_FORM("narrow_copy2d_unaligned_zeros", "cuMemcpy2DUnaligned", 2000, (const void *), (description));
+	ASK_FORM("narrow_copy2d_async_zeros", "cuMemcpy2DAsync", 2000, (const void *, CUstream),
+		 (description, f.stream));
+	ASK_FORM("narrow_copy3d_null", "cuMemcpy3D", 2000, (const void *), (NULL));
+	ASK_FORM("narrow_copy3d_zeros", "cuMemcpy3D", 2000, (const void *), (description));
+	ASK_FORM("narrow_copy3d_async_zeros", "cuMemcpy3DAsync", 2000, (const void *, CUstream),
+		 (description, f.stream));
+}
+
 /* The forms of a time when addresses and sizes had 32 bits. */
 GROUP(narrow)
 {
@@ -291,7 +323,6 @@ GROUP(narrow)
 	unsigned int size = UNTOUCHED_INT, total = UNTOUCHED_INT, pitch = UNTOUCHED_INT;
 	CUdeviceptr memory = 0;
 	void *host = UNTOUCHED(void *);
-	char bytes[64] = {0};
 	static unsigned char description[256];
 
 	ask_context();
@@ -335,30 +366,7 @@ GROUP(narrow)
 		       (address32 *, unsigned int *, CUmodule, const char *),
 		       (&base, &size, f.module, "conformance_word"), "%s %u",
 		       base == UNTOUCHED_INT ? "untouched" : "set", size);
-	ASK_FORM("narrow_htod_cut", "cuMemcpyHtoD", 2000, (address32, const void *, unsigned int), (at, bytes, 16));
-	ASK_FORM("narrow_htod_0", "cuMemcpyHtoD", 2000, (address32, const void *, unsigned int), (0, NULL, 0));
-	ASK_FORM("narrow_dtoh_cut", "cuMemcpyDtoH", 2000, (void *, address32, unsigned int), (bytes, at, 16));
-	ASK_FORM("narrow_dtod_cut", "cuMemcpyDtoD", 2000, (address32, address32, unsigned int), (at, at, 16));
-	ASK_FORM("narrow_htod_async_cut", "cuMemcpyHtoDAsync", 2000, (address32, const void *, unsigned int, CUstream),
-		 (at, bytes, 16, f.stream));
-	ASK_FORM("narrow_dtoh_async_cut", "cuMemcpyDtoHAsync", 2000, (void *, address32, unsigned int, CUstream),
-		 (bytes, at, 16, f.stream));
-	ASK_FORM("narrow_dtod_async_cut", "cuMemcpyDtoDAsync", 3000, (address32, address32, unsigned int, CUstream),
-		 (at, at, 16, f.stream));
-	ASK_FORM("narrow_fill8_cut", "cuMemsetD8", 2000, (address32, unsigned char, unsigned int), (at, 1, 16));
-	ASK_FORM("narrow_fill8_0", "cuMemsetD8", 2000, (address32, unsigned char, unsigned int), (0, 1, 0));
-	ASK_FORM("narrow_fill32_cut", "cuMemsetD32", 2000, (address32, unsigned int, unsigned int), (at, 1, 16));
-	ASK_FORM("narrow_fill2d8_cut", "cuMemsetD2D8", 2000,
-		 (address32, unsigned int, unsigned char, unsigned int, unsigned int), (at, 64, 1, 16, 2));
-	ASK_FORM("narrow_copy2d_null", "cuMemcpy2D", 2000, (const void *), (NULL));
-	ASK_FORM("narrow_copy2d_zeros", "cuMemcpy2D", 2000, (const void *), (description));
-	ASK_FORM("narrow_copy2d_unaligned_zeros", "cuMemcpy2DUnaligned", 2000, (const void *), (description));
-	ASK_FORM("narrow_copy2d_async_zeros", "cuMemcpy2DAsync", 2000, (const void *, CUstream),
-		 (description, f.stream));
-	ASK_FORM("narrow_copy3d_null", "cuMemcpy3D", 2000, (const void *), (NULL));
-	ASK_FORM("narrow_copy3d_zeros", "cuMemcpy3D", 2000, (const void *), (description));
-	ASK_FORM("narrow_copy3d_async_zeros", "cuMemcpy3DAsync", 2000, (const void *, CUstream),
-		 (description, f.stream));
+	ask_narrow_copies(at);
 	ASK("narrow_synchronize", cuCtxSynchronize());
 	NEED(cuCtxSetCurrent(NULL));
 	at = size = UNTOUCHED_INT;

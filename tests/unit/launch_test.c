@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels, modules, launches, host functions; and entry points and names.
+ * Kernels, modules, launches and host functions.
  */
 #include "harness.h"
 
-#include "driver/common/entry.h"
 #include "driver/host/kernel.h"
 
 #include <dlfcn.h>
@@ -725,103 +724,4 @@ TEST(host_functions_may_not_call_cuda)
 	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, second);
 	ASSERT_OK(cuMemFree(make_memory(64)));
 	ASSERT_OK(cuCtxDestroy(context));
-}
-
-/* ---- Entry points, names, devices -------------------------------------------------------------------------------- */
-
-static void expect_entry(const char *name, int version, cuuint64_t flags, const void *expected)
-{
-	CUdriverProcAddressQueryResult status;
-	void *function;
-
-	ASSERT_OK(cuGetProcAddress(name, &function, version, flags, &status));
-	ASSERT_EQ(expected ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT, status);
-	ASSERT_EQ(expected, function);
-}
-
-/* Goal: every form of a function that the library has is found from its version on, until the next; none before. */
-TEST(entry_points)
-{
-	const struct cn_entry *before = NULL;
-
-	ASSERT_GT(cn_entry_count, 100);
-	for (size_t i = 0; i < cn_entry_count; i++) {
-		const struct cn_entry *entry = &cn_entries[i], *next = i + 1 < cn_entry_count ? entry + 1 : NULL;
-		bool newest = !next || strcmp(next->name, entry->name) != 0;
-		int last = newest ? CUDA_VERSION : next->version - 1;
-		if (before && strcmp(before->name, entry->name) != 0)
-			before = NULL;
-		expect_entry(entry->name, entry->version, 0, entry->function);
-		expect_entry(entry->name, last, 0, entry->function);
-		expect_entry(entry->name, entry->version - 1, 0, before ? before->function : NULL);
-		if (newest)
-			expect_entry(entry->name, last, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
-				     entry->per_thread);
-		before = entry;
-	}
-}
-
-/* Goal: every name is a name of CUDA's and every text says something; the table is sorted, or some would be missing. */
-TEST(every_code_has_a_name)
-{
-	const char *name, *text;
-	int count = 0;
-
-	for (int code = 0; code < 1000; code++) {
-		if (cuGetErrorName((CUresult)code, &name))
-			continue;
-		count++;
-		ASSERT_EQ(0, strncmp(name, "CUDA_", 5));
-		ASSERT_OK(cuGetErrorString((CUresult)code, &text));
-		ASSERT_GT(strlen(text), 5);
-	}
-	ASSERT_EQ(101, count);
-	ASSERT_OK(cuGetErrorName(CUDA_ERROR_UNKNOWN, &name));
-	ASSERT_STREQ("CUDA_ERROR_UNKNOWN", name);
-}
-
-/* Goal: a device is found by where it sits, in each way of writing that. */
-TEST(devices_by_place)
-{
-	char id[16], shorter[16];
-	CUdevice device = 7;
-
-	ASSERT_OK(cuInit(0));
-	ASSERT_OK(cuDeviceGetPCIBusId(id, sizeof id, 0));
-	ASSERT_OK(cuDeviceGetByPCIBusId(&device, id));
-	ASSERT_EQ(0, device);
-	ASSERT_OK(cuDeviceGetByPCIBusId(&device, id + 5));
-	memcpy(shorter, id, sizeof shorter);
-	*strrchr(shorter, '.') = 0;
-	ASSERT_OK(cuDeviceGetByPCIBusId(&device, shorter));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuDeviceGetByPCIBusId(&device, "0000:01:00.0 or so"));
-	id[6] = 'f';
-	ASSERT_ERROR(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetByPCIBusId(&device, id));
-}
-
-ROLE(two_devices)
-{
-	CUuuid uuids[2];
-	int count = 0, value = 7;
-
-	ASSERT_SYS(setenv("CENOTE_HOST_DEVICES", "2", 1));
-	ASSERT_OK(cuInit(0));
-	ASSERT_OK(cuDeviceGetCount(&count));
-	ASSERT_EQ(2, count);
-	ASSERT_OK(cuDeviceGetUuid(&uuids[0], 0));
-	ASSERT_OK(cuDeviceGetUuid(&uuids[1], 1));
-	ASSERT_NE(0, memcmp(&uuids[0], &uuids[1], sizeof uuids[0]));
-	ASSERT_OK(cuDeviceCanAccessPeer(&value, 0, 1));
-	ASSERT_EQ(1, value);
-	ASSERT_OK(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 1, 0));
-	ASSERT_EQ(1, value);
-	ASSERT_OK(cuDeviceGetP2PAttribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, 1, 0));
-	ASSERT_EQ(0, value);
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuDeviceGetP2PAttribute(&value, (CUdevice_P2PAttribute)9, 1, 0));
-}
-
-/* Goal: two devices can be told apart, and reach each other. */
-TEST(two_devices)
-{
-	peer_wait(peer_start("two_devices"));
 }
