@@ -277,8 +277,8 @@ def every_pool_of_every_process(test):
     assert len(set(ids)) == 9, ids
     players[0].kill()
     assert {process["pid"] for process in test.ask()} == {player.pid for player in players[1:]}
-    contains(test.run("map", status=1)[1], "which of 6 pools")
-    contains(test.run("map", "", status=2)[1], "is no pool")
+    contains(test.run("map", status=1)[1], "6 pools are shared")
+    contains(test.run("map", "", status=2)[1], "invalid pool name")
 
 
 def one_that_is_stopped_does_not_answer(test):
@@ -433,8 +433,8 @@ def drawn_and_not_sure(test):
 def refuses_what_it_does_not_understand(test):
     """Status 2, a sentence on standard error, and nothing on standard output."""
     for words, part in ((["ps", "--xml"], "--xml"), (["top", "--delay"], "--delay takes"), (["top", "9"], "'9'"),
-                        (["top", "--delay", "no"], "--delay takes"), (["map", "xyz"], "'xyz' is no pool"),
-                        (["map", "--svg"], "--svg takes"), (["map", "--json", "--svg", "x"], "not both"),
+                        (["top", "--delay", "no"], "--delay takes"), (["map", "xyz"], "invalid pool name 'xyz'"),
+                        (["map", "--svg"], "--svg takes"), (["map", "--json", "--svg", "x"], "exclude each other"),
                         (["map", "a", "b"], "'b'")):
         text, complaint = test.run(*words, status=2)
         contains(complaint, part, f"Try: cenote help {words[0]}")
@@ -442,7 +442,7 @@ def refuses_what_it_does_not_understand(test):
     for name in ("ps", "top", "map"):
         contains(test.run("help", name)[0], f"Usage: cenote {name}")
     text, complaint = test.run("top", status=1)
-    contains(complaint, "no terminal", "--once")
+    contains(complaint, "not a terminal", "--once")
     assert not text, text
 
 

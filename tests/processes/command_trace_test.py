@@ -317,7 +317,7 @@ class Test:
 
     def says_what_is_wrong(self):
         """Command lines and programs that are none, a file that cannot be written, a program without calls."""
-        for words, part in (((), "which program"), (("-o",), "-o takes a file"), (("--speed", "true"), "--speed"),
+        for words, part in (((), "missing program"), (("-o",), "-o takes a file"), (("--speed", "true"), "--speed"),
                             (("--devices", "many", "true"), "takes a number")):
             _, complaint = self.run(self.cenote, "trace", *words, status=2)
             assert part in complaint and "cenote help trace" in complaint, complaint
@@ -327,7 +327,7 @@ class Test:
             assert not self.file.exists()
         assert "/absent/x" in self.run(self.cenote, "trace", "-o", "/absent/x", "true", status=1)[1]
         _, complaint = self.run(*self.words("sh", "-c", "exit 5"), status=5)
-        assert "0 processes, 0 calls, 0 arrows" in complaint and "no call was seen" in complaint, complaint
+        assert "0 processes, 0 calls, 0 arrows" in complaint and "no call was recorded" in complaint, complaint
         assert json.loads(self.file.read_text())["traceEvents"] == []
         text, complaint = self.run(self.cenote, "trace", "-o", "-", "sh", "-c", "echo printed")
         printed, text = text.split("\n", 1)

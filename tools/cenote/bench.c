@@ -163,7 +163,7 @@ static int run(int argument_count, char **arguments)
 		} else if (strcmp(arguments[i], "--seconds") == 0) {
 			char *end;
 			if (++i == argument_count)
-				return usage_error("bench", "--seconds needs a number");
+				return usage_error("bench", "--seconds takes a number");
 			seconds = strtod(arguments[i], &end);
 			if (end == arguments[i] || *end || !isfinite(seconds) || seconds <= 0 || seconds > SECONDS_MAX)
 				return usage_error("bench",
@@ -178,27 +178,27 @@ static int run(int argument_count, char **arguments)
 
 const struct command command_bench = {
 	.name = "bench",
-	.summary = "say how quick Cenote is on this machine, beside what is known",
+	.summary = "measure how fast Cenote is on this machine",
 	.help = "Usage: cenote bench [--json] [--seconds N]\n"
 		"\n"
-		"Say how quick Cenote is on this machine. Each line has something everybody knows beside it,\n"
-		"measured in turns with it: machines differ and are busy, ratios less so.\n"
+		"Measures Cenote on this machine. Each line has a well-known operation beside it, measured in turns\n"
+		"with it: machines differ and are busy, ratios less so.\n"
 		"\n"
-		"  allocate and free    in the order of a stream, beside malloc: a block of 4 KiB; then 256 B\n"
-		"                       to 512 KiB, 4,096 slots filled and emptied at random\n"
+		"  allocate and free    in stream order, beside malloc: a block of 4 KiB; then 256 B to 512 KiB, 4,096\n"
+		"                       slots filled and emptied at random\n"
 		"  export, import       pointers of a pool that two processes share\n"
 		"  import a pool        of another process\n"
 		"  an event             recorded in one process, waited for in the other, and back\n"
-		"  16 MiB               named to another process, which reads of it and answers, beside the\n"
-		"                       same bytes copied through a Unix socket\n"
+		"  16 MiB               named to another process, which reads from it and answers, beside the same\n"
+		"                       bytes copied through a Unix socket\n"
 		"\n"
-		"Two processes are used, each on a CPU of its own where there are two. What arrives is\n"
-		"checked. A line shows medians, and of the ratios the median.\n"
+		"Two processes run, each on its own CPU if there are two. All data is checked. A line shows medians,\n"
+		"and the median of the ratios.\n"
 		"\n"
 		"Options:\n"
 		"  --json        print for a program: also the quartiles, and the number of samples\n"
-		"  --seconds N   how long to measure: more than 0, and at most 3600 (5)\n"
+		"  --seconds N   how long to measure: more than 0, at most 3600 (5)\n"
 		"\n"
-		"Exit status: 1 when a call failed, or what came over was not what was sent; a sentence says which.\n",
+		"Exit status: 1 if a call failed, or data arrived wrong; a sentence says which.\n",
 	.run = run,
 };

@@ -268,7 +268,7 @@ static int demo(int argument_count, char **arguments)
 	if (svg && !*svg)
 		return usage_error("demo", "--svg takes the name of a file, or - for standard output");
 	if (svg && json)
-		return usage_error("demo", "--svg or --json, not both");
+		return usage_error("demo", "--json and --svg exclude each other");
 	if (parts && !read_parts(parts, shown))
 		return usage_error("demo", "--parts takes numbers from 1 to 4, with commas between them");
 	if (!perform(&result))

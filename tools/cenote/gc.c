@@ -110,27 +110,23 @@ static int gc(int argument_count, char **arguments)
 
 const struct command command_gc = {
 	.name = "gc",
-	.summary = "take away names that killed processes have left",
+	.summary = "remove names that killed processes left behind",
 	.help = "Usage: cenote gc [--dry-run] [--json]\n"
 		"\n"
-		"A process that shares memory has a name, by which others find it: a socket in a directory of\n"
-		"its user. One that is killed leaves the name behind. It does no harm, and the next process "
-		"that makes a\n"
-		"name there takes it away; this does it now, and says what it removed. A name of a process "
-		"that lives, in\n"
-		"whatever container, is never removed.\n"
+		"A process that shares memory has a name by which others find it: a socket in a directory of its\n"
+		"user. A killed process leaves its name behind. That does no harm, and the next process that makes a\n"
+		"name there removes it; this command does it now, and says what it removed. It never removes the name\n"
+		"of a live process, in any container.\n"
 		"\n"
-		"It looks into the runtime directory, CENOTE_RUNTIME_DIR (where that is not set: "
-		"/run/user/UID/cenote and\n"
-		"/tmp/cenote-UID), and into this user's folder of the fabric directory, CENOTE_FABRIC_DIR "
-		"(where that is\n"
-		"not set: /tmp/cenote-fabric).\n"
+		"It looks in the runtime directory, CENOTE_RUNTIME_DIR (if unset: /run/user/UID/cenote and\n"
+		"/tmp/cenote-UID), and in this user's folder of the fabric directory, CENOTE_FABRIC_DIR (if unset:\n"
+		"/tmp/cenote-fabric).\n"
 		"\n"
 		"Options:\n"
-		"  --dry-run   only say which names are dead\n"
-		"  --json      print for a program all names, with their state: live, dead or removed\n"
+		"  --dry-run   only list the dead names\n"
+		"  --json      print all names for a program, with their state: live, dead or removed\n"
 		"\n"
-		"Exit status: 1 when a directory is not as it should be, or a dead name could not be removed;\n"
-		"a sentence says which.\n",
+		"Exit status: 1 if a directory is unsafe or cannot be read, or a dead name could not be removed; a\n"
+		"sentence says which.\n",
 	.run = gc,
 };

@@ -107,9 +107,9 @@ static int create(const struct request *request)
 	int number;
 
 	if (!read_number(request->number, &number))
-		return usage_error("imex", "'%s' is no channel's number", request->number);
+		return usage_error("imex", "invalid channel number '%s'", request->number);
 	if (request->mode && !read_mode(request->mode, &mode))
-		return usage_error("imex", "--mode takes an octal number, such as 0640; '%s' is none", request->mode);
+		return usage_error("imex", "invalid mode '%s': --mode takes an octal number, such as 0640", request->mode);
 	int directory = open_directory(true, &path);
 	if (directory < 0)
 		return EXIT_FAILURE;
@@ -139,7 +139,7 @@ static int remove_channel(const struct request *request)
 	int number;
 
 	if (!read_number(request->number, &number))
-		return usage_error("imex", "'%s' is no channel's number", request->number);
+		return usage_error("imex", "invalid channel number '%s'", request->number);
 	int directory = open_directory(false, &path);
 	if (directory < 0)
 		return EXIT_FAILURE;
@@ -279,7 +279,7 @@ static int read_arguments(const struct action *action, int argument_count, char 
 		}
 	}
 	if (action->takes_number && !request->number)
-		return usage_error("imex", "%s which channel? It takes a number", action->name);
+		return usage_error("imex", "%s takes a channel number", action->name);
 	return 0;
 }
 
@@ -288,39 +288,39 @@ static int imex(int argument_count, char **arguments)
 	struct request request = {0};
 
 	if (argument_count < 2)
-		return usage_error("imex", "create, list or remove?");
+		return usage_error("imex", "missing action: create, list or remove");
 	for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
 		if (strcmp(arguments[1], actions[i].name) != 0)
 			continue;
 		int status = read_arguments(&actions[i], argument_count - 2, arguments + 2, &request);
 		return status ? status : actions[i].run(&request);
 	}
-	return usage_error("imex", "unknown action '%s': it takes create, list or remove", arguments[1]);
+	return usage_error("imex", "unknown action '%s': use create, list or remove", arguments[1]);
 }
 
 const struct command command_imex = {
 	.name = "imex",
-	.summary = "make, list and remove the host device's IMEX channels, which fabric handles need",
+	.summary = "create, list and remove the IMEX channels that fabric handles need",
 	.help = "Usage: cenote imex create N [--mode MODE]\n"
 		"       cenote imex list [--json]\n"
 		"       cenote imex remove N\n"
 		"\n"
-		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between the processes that can read one\n"
-		"IMEX channel, of one user or of several. The host device's channels are files channelN in the\n"
-		"directory that CENOTE_IMEX_DIR names, which is set for all of these processes.\n"
+		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between processes that can read the same IMEX\n"
+		"channel, of one user or of several. The host device's channels are files channelN in the directory\n"
+		"CENOTE_IMEX_DIR, which must be set for all of these processes.\n"
 		"\n"
-		"  create N   make channel N, and the directory if it is not there. Without --mode all may read it,\n"
-		"             as far as the umask lets them; with 0600 this user alone, with 0640 its group too.\n"
-		"  list       say which channels there are, and whether this user can use them\n"
-		"  remove N   remove channel N. Processes that have used it go on using it until they end.\n"
+		"  create N   create channel N, and the directory if it is missing. Without --mode all users may read\n"
+		"             it, as far as the umask allows; with 0600 only this user, with 0640 its group too.\n"
+		"  list       list the channels, and whether this user can use them\n"
+		"  remove N   remove channel N. Processes that use it keep it until they end.\n"
 		"\n"
-		"An exporter uses the lowest channel that it can read; an importer must be able to read that one.\n"
+		"An exporter uses the lowest channel that it can read; an importer must be able to read the same one.\n"
 		"\n"
-		"A GPU's channels are device nodes, which root makes, with the number that /proc/devices has for\n"
+		"A GPU's channels are device nodes. Root makes them, with the number that /proc/devices shows for\n"
 		"nvidia-caps-imex-channels: mknod /dev/nvidia-caps-imex-channels/channel0 c NUMBER 0\n"
 		"\n"
-		"Exit status: 1 when the directory is not set or may not be used, a channel to be made is there\n"
-		"already, or one to be removed is not; a sentence says which.\n"
+		"Exit status: 1 if the directory is not set or cannot be used, the channel to create exists, or the one\n"
+		"to remove does not; a sentence says which.\n"
 		"\n"
 		"Example: export CENOTE_IMEX_DIR=$HOME/channels; cenote imex create 0\n",
 	.run = imex,

@@ -216,23 +216,22 @@ static int info(int argument_count, char **arguments)
 
 const struct command command_info = {
 	.name = "info",
-	.summary = "say which devices there are, what can be shared, and what is missing for the rest",
+	.summary = "show devices, ways to share, and what is missing",
 	.help = "Usage: cenote info [--json]\n"
 		"\n"
-		"Says what a program would find if it were started here:\n"
+		"Shows what a program would find here:\n"
 		"\n"
-		"  - versions, the library itself, and NVIDIA's driver if there is one;\n"
+		"  - versions, the library, and NVIDIA's driver if there is one;\n"
 		"  - devices, and what each can do;\n"
-		"  - for each way to share memory whether it works here. It is tried; where it does not "
-		"work, a sentence\n"
+		"  - whether each way to share memory works. The command tries each one; where one fails, a sentence\n"
 		"    says why, and what to do;\n"
-		"  - limits, the directories in which processes find each other, and the variables of the environment\n"
-		"    that have a say in all this.\n"
+		"  - limits, the directories in which processes find each other, and the environment variables that\n"
+		"    matter.\n"
 		"\n"
 		"Options:\n"
 		"  --json   print it for a program\n"
 		"\n"
-		"Exit status: 1 when there is no device, or the environment is not understood; a sentence says which.\n"
-		"A way to share that does not work is no failure.\n",
+		"Exit status: 1 if there is no device, or a variable is wrong; a sentence says which. A way to share\n"
+		"that does not work is not a failure.\n",
 	.run = info,
 };

@@ -67,11 +67,11 @@ static void print_help(FILE *to)
 	      to);
 	for (int i = 0; i < COMMAND_COUNT; i++)
 		fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
-	fputs("  help     say more about a command\n"
+	fputs("  help     explain a command\n"
 	      "\n"
-	      "  cenote --version   the version of this command and of CUDA's interface\n"
+	      "  cenote --version   print the version of Cenote and of CUDA's interface\n"
 	      "\n"
-	      "Exit status: 0; 1 when something failed; 2 when the command line was not understood.\n",
+	      "Exit status: 0; 1 if something failed; 2 for wrong usage.\n",
 	      to);
 }
 

@@ -203,12 +203,12 @@ static int find_pool(const struct survey *survey, const char *wanted, struct map
 static int complain(int count, const char *wanted)
 {
 	if (count && wanted)
-		fprintf(stderr, "cenote map: %d pools begin with %s: give more of the one you mean\n", count, wanted);
+		fprintf(stderr, "cenote map: %d pools begin with %s: give more of the name\n", count, wanted);
 	else if (count)
-		fprintf(stderr, "cenote map: which of %d pools? cenote ps says what they are called\n", count);
+		fprintf(stderr, "cenote map: %d pools are shared: name one (cenote ps lists them)\n", count);
 	else if (wanted)
 		fprintf(stderr,
-			"cenote map: no process of this user shares a pool %s: cenote ps says which there are\n",
+			"cenote map: no process of this user shares a pool %s (cenote ps lists them)\n",
 			wanted);
 	else
 		fputs("cenote map: no process of this user shares a pool\n", stderr);
@@ -261,46 +261,46 @@ static int map(int argument_count, char **arguments)
 		} else if (*word == '-' || wishes.pool) {
 			return refuse_word("map", word);
 		} else if (!*word || strspn(word, "0123456789abcdefABCDEF") != strlen(word)) {
-			return usage_error("map", "'%s' is no pool: cenote ps says what they are called", word);
+			return usage_error("map", "invalid pool name '%s': cenote ps lists them", word);
 		} else {
 			wishes.pool = word;
 		}
 	}
 	if (wishes.json && wishes.svg)
-		return usage_error("map", "--json or --svg, not both");
+		return usage_error("map", "--json and --svg exclude each other");
 	return draw(&wishes);
 }
 
 const struct command command_map = {
 	.name = "map",
-	.summary = "draw the memory of a shared pool: what lives, what is free, who holds what",
+	.summary = "draw a shared pool's memory: what is live, free and held",
 	.help = "Usage: cenote map [POOL] [--json | --svg FILE]\n"
 		"\n"
-		"Draws what a pool has used of its range so far: 1024 equal parts of it. A part that has\n"
-		"several things in it is drawn as what matters most: freed and held, else exported and held, else\n"
-		"exported, else alive, else freed; who holds it is said of the largest block that somebody holds. It\n"
-		"is drawn as free when nothing is in it.\n"
+		"Draws the part of its range that a pool has used so far, as 1024 equal cells. A cell with several\n"
+		"things in it shows the most important one: freed and held, else exported and held, else exported,\n"
+		"else live, else freed. The holder shown is that of the largest held block. A cell is free when nothing\n"
+		"is in it.\n"
 		"\n"
-		"POOL is what cenote ps shows, or the beginning of it; where only one pool is shared, it need not be\n"
-		"said.\n"
+		"POOL is a name that cenote ps shows, or the beginning of one; it can be left out if only one pool is\n"
+		"shared.\n"
 		"\n"
-		"  #  lives, and is its owner's alone\n"
-		"  =  is exported, and nobody holds it now\n"
-		"  a  is exported, and importer a holds it\n"
-		"  +  is exported, and several hold it\n"
-		"  A  was freed, and importer a still holds it\n"
-		"  !  was freed, and several still hold it, or its stream has not come to that\n"
-		"  o  was freed, and waits for its stream's next use\n"
-		"  .  is free for anybody\n"
-		"  _  has no memory: given back to the system\n"
+		"  #  live, used by its owner alone\n"
+		"  =  exported, not held by any process now\n"
+		"  a  exported, held by importer a\n"
+		"  +  exported, held by several importers\n"
+		"  A  freed, still held by importer a\n"
+		"  !  freed, still held by several, or its stream has not reached the free\n"
+		"  o  freed, for the next use by its stream\n"
+		"  .  free\n"
+		"  _  no memory: given back to the system\n"
 		"\n"
-		"Who a, b, c are is said below the picture; the first 25 importers have a letter.\n"
+		"The legend below the picture says which processes a, b, c are; the first 25 importers have a letter.\n"
 		"\n"
 		"Options:\n"
-		"  --svg FILE   make a drawing of it; - is standard output\n"
+		"  --svg FILE   write a picture; - is standard output\n"
 		"  --json       print it for a program\n"
 		"\n"
-		"Exit status: 1 when there is no such pool, or more than one; also when it was drawn, but a runtime\n"
-		"directory cannot be looked into, where there may be another. A sentence says which.\n",
+		"Exit status: 1 if there is no such pool, or more than one, or if a runtime directory, where there may\n"
+		"be another, cannot be read. A sentence says which.\n",
 	.run = map,
 };

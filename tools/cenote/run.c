@@ -156,7 +156,7 @@ int run_read_options(const char *command, run_option *other, int argument_count,
 			return refuse_word(command, arguments[i]);
 	}
 	if (i >= argument_count)
-		return usage_error(command, "which program?");
+		return usage_error(command, "missing program");
 	*ret_program = i;
 	return 0;
 }
@@ -245,21 +245,22 @@ const struct command command_run = {
 	.summary = "run a program with Cenote in place of NVIDIA's libraries",
 	.help = "Usage: cenote run [OPTION...] PROGRAM [ARGUMENT...]\n"
 		"\n"
-		"Runs a program that was written for NVIDIA's libraries, with Cenote's in front of them, also for its\n"
-		"children. On a GPU it keeps NVIDIA's driver and runtime, and has Cenote's pools (LD_PRELOAD).\n"
-		"Without one, Cenote is its libcuda.so.1 and its libcudart.so.13 (LD_LIBRARY_PATH). If that will have\n"
-		"no effect on the program, a line on standard error says why and what to do.\n"
+		"Runs a program that was built for NVIDIA's libraries with Cenote in front of them, and its children\n"
+		"too. On a GPU the program keeps NVIDIA's driver and runtime, and gets Cenote's pools (LD_PRELOAD).\n"
+		"Without a GPU, Cenote is its libcuda.so.1 and libcudart.so.13 (LD_LIBRARY_PATH). If that cannot work\n"
+		"for this program, a line on standard error says why and what to do.\n"
 		"\n"
 		"Options:\n"
 		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
-		"  --devices N     let it see 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
-		"  --memory SIZE   give each so much memory: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
-		"  --              what follows is the program\n"
+		"  --devices N     show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --memory SIZE   memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); implies --device host\n"
+		"  --              end of options\n"
 		"\n"
-		"CENOTE_LIBCUDA=FILE in the environment names NVIDIA's libcuda.so.1, if it is in an unusual place.\n"
-		"CENOTE_POOLS=driver leaves the memory pools to NVIDIA's driver, too: for comparing.\n"
+		"Environment:\n"
+		"  CENOTE_LIBCUDA=FILE   NVIDIA's libcuda.so.1, if it is in an unusual place\n"
+		"  CENOTE_POOLS=driver   use the driver's memory pools instead of Cenote's, for comparison\n"
 		"\n"
-		"Exit status: the program's; 126 when it cannot be executed, 127 when it is not found.\n"
+		"Exit status: the program's; 126 if it cannot be executed, 127 if it is not found.\n"
 		"\n"
 		"Example: cenote run --devices 2 ./simpleIPC\n",
 	.run = run,

@@ -233,7 +233,7 @@ static int watch(int delay_ms)
 	int signal_number = 0;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !open_screen(&screen)) {
-		fputs("cenote top: this is no terminal: use cenote top --once, or cenote ps\n", stderr);
+		fputs("cenote top: not a terminal: use cenote top --once, or cenote ps\n", stderr);
 		return EXIT_FAILURE;
 	}
 	bool complete = true, failed = false;
@@ -301,18 +301,18 @@ static int top(int argument_count, char **arguments)
 
 const struct command command_top = {
 	.name = "top",
-	.summary = "watch which processes share memory, and who holds it",
+	.summary = "watch processes that share memory, and the holders",
 	.help = "Usage: cenote top [--delay SECONDS] [--once]\n"
 		"\n"
-		"The table of cenote ps, again and again, on the whole terminal. cenote help ps says what it shows.\n"
-		"A narrow terminal gets fewer columns, down to 60; rows that do not fit are not shown.\n"
+		"Shows the table of cenote ps on the whole terminal, and updates it. cenote help ps explains it.\n"
+		"A narrow terminal shows fewer columns, down to 60; rows that do not fit are left out.\n"
 		"\n"
-		"Keys: q quits, space looks now.\n"
+		"Keys: q quits, space updates now.\n"
 		"\n"
 		"Options:\n"
-		"  --delay SECONDS   look so often, from 0.1 to 3600 (1)\n"
-		"  --once            print the table once and end; it need not be a terminal\n"
+		"  --delay SECONDS   time between updates, 0.1 to 3600 (1)\n"
+		"  --once            print the table once and exit; no terminal is needed\n"
 		"\n"
-		"Exit status: 1 when this is no terminal, or the runtime directory cannot be looked into.\n",
+		"Exit status: 1 if this is not a terminal, or the runtime directory cannot be read.\n",
 	.run = top,
 };

@@ -162,7 +162,7 @@ static void await_all(void)
 		read_names();
 		read_signals();
 		if (count == 0) {
-			fputs("cenote trace: the program has ended; waiting for what it has started (or for Ctrl-C)\n",
+			fputs("cenote trace: the program has ended; waiting for its children (Ctrl-C ends the wait)\n",
 			      stderr);
 			said = true;
 		}
@@ -291,10 +291,10 @@ static int write_trace(void)
 		trace.process_count == 1 ? "" : "es", trace.call_count, plural(trace.call_count), trace.arrow_count,
 		plural(trace.arrow_count), output_name());
 	if (trace.lost)
-		fprintf(stderr, "cenote trace: there was no room for %llu more calls\n",
+		fprintf(stderr, "cenote trace: %llu calls were not recorded: no room\n",
 			(unsigned long long)trace.lost);
 	if (!trace.call_count)
-		fputs("cenote trace: no call was seen: are CUDA's libraries linked into the program statically?\n",
+		fputs("cenote trace: no call was recorded: is CUDA linked statically into the program?\n",
 		      stderr);
 	else if (isatty(STDERR_FILENO) && !to_reader())
 		fputs("Open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.\n", stderr);
@@ -379,29 +379,30 @@ static int trace(int argument_count, char **arguments)
 
 const struct command command_trace = {
 	.name = "trace",
-	.summary = "run a program, and draw the sharing calls of all its processes",
+	.summary = "run a program, and draw the sharing calls of its processes",
 	.help = "Usage: cenote trace [OPTION...] PROGRAM [ARGUMENT...]\n"
 		"\n"
-		"Runs a program as `cenote run` does, or one that was built with Cenote, and writes down which calls\n"
-		"it and all its children make that have to do with memory, streams, events and sharing. The file\n"
-		"opens at https://ui.perfetto.dev and in Chrome at chrome://tracing: threads and streams are tracks,\n"
-		"memory pools counters, and arrows lead from exports to imports and from events to those who wait\n"
-		"for them, between processes, too.\n"
+		"Runs a program as `cenote run` does, or one that was built with Cenote, and records its calls, and its\n"
+		"children's, that concern memory, streams, events and sharing. The file opens at\n"
+		"https://ui.perfetto.dev and in Chrome at chrome://tracing: threads and streams are tracks, memory\n"
+		"pools are counters, and arrows lead from exports to imports and from events to their waits, across\n"
+		"processes too.\n"
 		"\n"
 		"Options:\n"
-		"  -o, --output FILE   where to write it (cenote-trace.json); - is standard output, behind what the\n"
-		"                      program prints there\n"
-		"  --marks             on a GPU: see when streams get to their work, by host functions behind it\n"
+		"  -o, --output FILE   where to write it (cenote-trace.json); - is standard output, after the\n"
+		"                      program's own output\n"
+		"  --marks             on a GPU: show when streams reach their work, with a host function after each\n"
 		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
-		"  --devices N         let it see 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
-		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); the same\n"
-		"  --                  what follows is the program\n"
+		"  --devices N         show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
+		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); implies --device\n"
+		"                      host\n"
+		"  --                  end of options\n"
 		"\n"
-		"It ends when the program and all that it has started have ended. Ctrl-C is the program's; a second\n"
-		"one ends the waiting, and what was recorded until then is written.\n"
+		"The command ends when the program and everything it started have ended. Ctrl-C goes to the program;\n"
+		"a second one ends the wait, and writes what was recorded so far.\n"
 		"\n"
-		"Exit status: the program's; 126 when it cannot be executed, 127 when it is not found; 1 when the\n"
-		"file could not be written.\n"
+		"Exit status: the program's; 126 if it cannot be executed, 127 if it is not found; 1 if the file could\n"
+		"not be written.\n"
 		"\n"
 		"Example: cenote trace -o share.json ./share_a_pool\n",
 	.run = trace,

@@ -56,7 +56,7 @@ static void put(struct table *table, uint64_t first, uint64_t second, int value)
 		struct table larger = {.room = table->room ? 2 * table->room : 64};
 		larger.rows = calloc(larger.room, sizeof *larger.rows);
 		if (!larger.rows) {
-			fputs("cenote trace: no memory for what was recorded\n", stderr);
+			fputs("cenote trace: out of memory\n", stderr);
 			exit(EXIT_FAILURE);
 		}
 		for (size_t i = 0; i < table->room; i++)
@@ -529,7 +529,7 @@ static void make_slices(struct model *model)
 	struct trace_slice *slices = calloc((size_t)model->entry_count + 1, sizeof *slices);
 
 	if (!slices) {
-		fputs("cenote trace: no memory for what was recorded\n", stderr);
+		fputs("cenote trace: out of memory\n", stderr);
 		exit(EXIT_FAILURE);
 	}
 	if (model->entry_count)
@@ -579,7 +579,7 @@ void trace_understand(struct trace *trace)
 
 	model.known_ns = calloc((size_t)trace->call_count + 1, sizeof *model.known_ns);
 	if (!model.known_ns) {
-		fputs("cenote trace: no memory for what was recorded\n", stderr);
+		fputs("cenote trace: out of memory\n", stderr);
 		exit(EXIT_FAILURE);
 	}
 	for (int i = 0; i < trace->call_count; i++)

@@ -23,7 +23,7 @@ void *trace_grow(void *list, int count, size_t bytes)
 		return list;
 	list = realloc(list, (count ? 2 * (size_t)count : 1) * bytes);
 	if (!list) {
-		fputs("cenote trace: no memory for what was recorded\n", stderr);
+		fputs("cenote trace: out of memory\n", stderr);
 		exit(EXIT_FAILURE);
 	}
 	return list;
