@@ -109,7 +109,8 @@ static int create(const struct request *request)
 	if (!read_number(request->number, &number))
 		return usage_error("imex", "invalid channel number '%s'", request->number);
 	if (request->mode && !read_mode(request->mode, &mode))
-		return usage_error("imex", "invalid mode '%s': --mode takes an octal number, such as 0640", request->mode);
+		return usage_error("imex", "invalid mode '%s': --mode takes an octal number, such as 0640",
+				   request->mode);
 	int directory = open_directory(true, &path);
 	if (directory < 0)
 		return EXIT_FAILURE;
@@ -305,7 +306,8 @@ const struct command command_imex = {
 		"       cenote imex list [--json]\n"
 		"       cenote imex remove N\n"
 		"\n"
-		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between processes that can read the same IMEX\n"
+		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between processes that can read "
+		"the same IMEX\n"
 		"channel, of one user or of several. The host device's channels are files channelN in the directory\n"
 		"CENOTE_IMEX_DIR, which must be set for all of these processes.\n"
 		"\n"
@@ -319,7 +321,8 @@ const struct command command_imex = {
 		"A GPU's channels are device nodes. Root makes them, with the number that /proc/devices shows for\n"
 		"nvidia-caps-imex-channels: mknod /dev/nvidia-caps-imex-channels/channel0 c NUMBER 0\n"
 		"\n"
-		"Exit status: 1 if the directory is not set or cannot be used, the channel to create exists, or the one\n"
+		"Exit status: 1 if the directory is not set or cannot be used, the channel to create "
+		"exists, or the one\n"
 		"to remove does not; a sentence says which.\n"
 		"\n"
 		"Example: export CENOTE_IMEX_DIR=$HOME/channels; cenote imex create 0\n",

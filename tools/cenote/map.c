@@ -207,8 +207,7 @@ static int complain(int count, const char *wanted)
 	else if (count)
 		fprintf(stderr, "cenote map: %d pools are shared: name one (cenote ps lists them)\n", count);
 	else if (wanted)
-		fprintf(stderr,
-			"cenote map: no process of this user shares a pool %s (cenote ps lists them)\n",
+		fprintf(stderr, "cenote map: no process of this user shares a pool %s (cenote ps lists them)\n",
 			wanted);
 	else
 		fputs("cenote map: no process of this user shares a pool\n", stderr);
@@ -278,7 +277,8 @@ const struct command command_map = {
 		"\n"
 		"Draws the part of its range that a pool has used so far, as 1024 equal cells. A cell with several\n"
 		"things in it shows the most important one: freed and held, else exported and held, else exported,\n"
-		"else live, else freed. The holder shown is that of the largest held block. A cell is free when nothing\n"
+		"else live, else freed. The holder shown is that of the largest held block. A cell is free "
+		"when nothing\n"
 		"is in it.\n"
 		"\n"
 		"POOL is a name that cenote ps shows, or the beginning of one; it can be left out if only one pool is\n"
@@ -300,7 +300,8 @@ const struct command command_map = {
 		"  --svg FILE   write a picture; - is standard output\n"
 		"  --json       print it for a program\n"
 		"\n"
-		"Exit status: 1 if there is no such pool, or more than one, or if a runtime directory, where there may\n"
+		"Exit status: 1 if there is no such pool, or more than one, or if a runtime directory, "
+		"where there may\n"
 		"be another, cannot be read. A sentence says which.\n",
 	.run = map,
 };

@@ -294,8 +294,7 @@ static int write_trace(void)
 		fprintf(stderr, "cenote trace: %llu calls were not recorded: no room\n",
 			(unsigned long long)trace.lost);
 	if (!trace.call_count)
-		fputs("cenote trace: no call was recorded: is CUDA linked statically into the program?\n",
-		      stderr);
+		fputs("cenote trace: no call was recorded: is CUDA linked statically into the program?\n", stderr);
 	else if (isatty(STDERR_FILENO) && !to_reader())
 		fputs("Open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.\n", stderr);
 	trace_free(&trace);
@@ -382,7 +381,8 @@ const struct command command_trace = {
 	.summary = "run a program, and draw the sharing calls of its processes",
 	.help = "Usage: cenote trace [OPTION...] PROGRAM [ARGUMENT...]\n"
 		"\n"
-		"Runs a program as `cenote run` does, or one that was built with Cenote, and records its calls, and its\n"
+		"Runs a program as `cenote run` does, or one that was built with Cenote, and records its "
+		"calls, and its\n"
 		"children's, that concern memory, streams, events and sharing. The file opens at\n"
 		"https://ui.perfetto.dev and in Chrome at chrome://tracing: threads and streams are tracks, memory\n"
 		"pools are counters, and arrows lead from exports to imports and from events to their waits, across\n"
@@ -393,15 +393,18 @@ const struct command command_trace = {
 		"                      program's own output\n"
 		"  --marks             on a GPU: show when streams reach their work, with a host function after each\n"
 		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
-		"  --devices N         show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
-		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); implies --device\n"
+		"  --devices N         show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); "
+		"implies --device host\n"
+		"  --memory SIZE       memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); "
+		"implies --device\n"
 		"                      host\n"
 		"  --                  end of options\n"
 		"\n"
 		"The command ends when the program and everything it started have ended. Ctrl-C goes to the program;\n"
 		"a second one ends the wait, and writes what was recorded so far.\n"
 		"\n"
-		"Exit status: the program's; 126 if it cannot be executed, 127 if it is not found; 1 if the file could\n"
+		"Exit status: the program's; 126 if it cannot be executed, 127 if it is not found; 1 if "
+		"the file could\n"
 		"not be written.\n"
 		"\n"
 		"Example: cenote trace -o share.json ./share_a_pool\n",
