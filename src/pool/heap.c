@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 enum {
-	LOOK_DEEP_MAX = 8, /* blocks of a bin that are compared */
+	SEARCH_DEPTH_MAX = 8, /* blocks of a bin that are compared */
 	LARGE_PAGE_BYTES = 2 * 1024 * 1024,
 };
 
@@ -25,7 +25,7 @@ static enum cn_block_state state_of(const struct cn_block *block)
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
-	unsigned class = cn_class_below(block->units);
+	unsigned class = cn_size_class_below(block->units);
 
 	if (block->next)
 		cn_block_at(heap, block->next)->previous = block->previous;
@@ -34,7 +34,7 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
 	else
 		cn_block_at(heap, block->previous)->next = block->next;
 	if (!bins->heads[class])
-		bins->filled[class / 64] &= ~(1ull << class % 64);
+		bins->bitmap[class / 64] &= ~(1ull << class % 64);
 	cn_bins_count(bins, -(uint64_t)block->units);
 }
 
@@ -44,14 +44,14 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
  */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units)
 {
-	unsigned above = cn_class_above(units), below = cn_class_below(units);
+	unsigned above = cn_size_class_above(units), below = cn_size_class_below(units);
 
 	if (below != above)
 		for (uint32_t index = bins->heads[below]; index; index = cn_block_at(heap, index)->next)
 			if (cn_block_at(heap, index)->units >= units)
 				return index;
 	unsigned class = cn_bins_next(bins, above);
-	return class < CN_CLASS_COUNT ? bins->heads[class] : 0;
+	return class < CN_SIZE_CLASS_COUNT ? bins->heads[class] : 0;
 }
 
 /* The lowest of some blocks of a list that are large enough. */
@@ -59,7 +59,7 @@ static uint32_t lowest_of(const struct cn_heap *heap, uint32_t index, uint32_t u
 {
 	uint32_t other = cn_block_at(heap, index)->next;
 
-	for (unsigned deep = 1; other && deep < LOOK_DEEP_MAX; deep++) {
+	for (unsigned deep = 1; other && deep < SEARCH_DEPTH_MAX; deep++) {
 		const struct cn_block *block = cn_block_at(heap, other);
 		if (block->start < cn_block_at(heap, index)->start && block->units >= units)
 			index = other;
@@ -142,7 +142,7 @@ static size_t whole_pages(size_t bytes)
 /* Of the starts, with the covers behind them. */
 static size_t starts_bytes(const struct cn_heap *heap)
 {
-	return whole_pages(((size_t)heap->room_units + heap->room_units / CN_STRETCH_UNITS) * sizeof *heap->starts);
+	return whole_pages(((size_t)heap->room_units + heap->room_units / CN_HEAP_COVER_UNITS) * sizeof *heap->starts);
 }
 
 static size_t records_bytes(const struct cn_heap *heap)
@@ -153,7 +153,7 @@ static size_t records_bytes(const struct cn_heap *heap)
 static bool map_tables(struct cn_heap *heap, uint32_t unit_count)
 {
 	heap->room_units = unit_count;
-	heap->record_count_max = unit_count < CN_RECORD_COUNT_MAX ? unit_count + 1 : CN_RECORD_COUNT_MAX;
+	heap->record_count_max = unit_count < CN_HEAP_RECORD_COUNT_MAX ? unit_count + 1 : CN_HEAP_RECORD_COUNT_MAX;
 	/* Sparse: only what stands for used memory takes any. */
 	heap->starts = map_aligned(starts_bytes(heap), PROT_READ | PROT_WRITE);
 	heap->records = map_aligned(records_bytes(heap), PROT_NONE);
@@ -200,9 +200,9 @@ void cn_heap_close(struct cn_heap *heap)
 static void set_covers(struct cn_heap *heap, uint32_t index)
 {
 	const struct cn_block *block = cn_block_at(heap, index);
-	uint32_t stretch = (block->start + CN_STRETCH_UNITS - 1) / CN_STRETCH_UNITS;
+	uint32_t stretch = (block->start + CN_HEAP_COVER_UNITS - 1) / CN_HEAP_COVER_UNITS;
 
-	for (; stretch * (uint64_t)CN_STRETCH_UNITS < (uint64_t)block->start + block->units; stretch++)
+	for (; stretch * (uint64_t)CN_HEAP_COVER_UNITS < (uint64_t)block->start + block->units; stretch++)
 		atomic_store_explicit(&heap->covers[stretch], index, memory_order_relaxed);
 }
 
@@ -319,15 +319,15 @@ void cn_heap_give_hole(struct cn_heap *heap, uint32_t index)
 
 uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted)
 {
-	uint32_t units = (wanted + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+	uint32_t units = (wanted + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
 	uint32_t index = take_from(heap, &heap->holes, units, CN_BLOCK_HOLE);
 	if (index)
 		return index;
 
 	/* What is free right below will be joined to it. */
-	if (heap->last && state_of(cn_block_at(heap, heap->last)) == CN_BLOCK_FREE && units > CN_CHUNK_UNITS) {
+	if (heap->last && state_of(cn_block_at(heap, heap->last)) == CN_BLOCK_FREE && units > CN_HEAP_CHUNK_UNITS) {
 		uint32_t below = cn_block_at(heap, heap->last)->units, lacking = wanted > below ? wanted - below : 1;
-		units = (lacking + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+		units = (lacking + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
 	}
 	if (units > heap->unit_count - heap->top)
 		return 0;
@@ -351,8 +351,8 @@ uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted)
 /* Whole chunks inside a block: where they begin and how many units they have. */
 static uint32_t chunks_in(const struct cn_block *block, uint32_t *ret_start)
 {
-	uint32_t start = (block->start + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
-	uint32_t end = (block->start + block->units) / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+	uint32_t start = (block->start + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
+	uint32_t end = (block->start + block->units) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
 
 	*ret_start = start;
 	return end > start ? end - start : 0;
@@ -362,14 +362,14 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 {
 	uint32_t start = 0, units = 0, index = 0;
 
-	for (unsigned class = cn_bins_next(&heap->free, cn_class_below(CN_CHUNK_UNITS));
-	     class < CN_CLASS_COUNT && !units; class = cn_bins_next(&heap->free, class + 1))
+	for (unsigned class = cn_bins_next(&heap->free, cn_size_class_below(CN_HEAP_CHUNK_UNITS));
+	     class < CN_SIZE_CLASS_COUNT && !units; class = cn_bins_next(&heap->free, class + 1))
 		for (index = heap->free.heads[class]; index; index = cn_block_at(heap, index)->next) {
 			units = chunks_in(cn_block_at(heap, index), &start);
 			if (units)
 				break;
 		}
-	units = units < units_max ? units : units_max / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+	units = units < units_max ? units : units_max / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
 	if (!units)
 		return 0;
 
@@ -412,11 +412,11 @@ static bool holds(const struct cn_block *block, uint32_t unit)
 
 uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit)
 {
-	uint32_t first = unit / CN_STRETCH_UNITS * CN_STRETCH_UNITS;
+	uint32_t first = unit / CN_HEAP_COVER_UNITS * CN_HEAP_COVER_UNITS;
 
 	if (unit >= heap->top)
 		return 0;
-	uint32_t index = atomic_load_explicit(&heap->covers[unit / CN_STRETCH_UNITS], memory_order_relaxed);
+	uint32_t index = atomic_load_explicit(&heap->covers[unit / CN_HEAP_COVER_UNITS], memory_order_relaxed);
 	if (index && holds(cn_block_at(heap, index), unit))
 		return index;
 	for (uint32_t at = unit; at >= first; at--) {

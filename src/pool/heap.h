@@ -16,25 +16,26 @@
 #include <stdint.h>
 
 enum {
-	CN_UNIT_BYTES = 512,
-	CN_CLASS_COUNT = 464, /* of 2^32 units */
-	CN_CLASS_WORDS = (CN_CLASS_COUNT + 63) / 64,
-	CN_RECORD_COUNT_MAX = 1 << 26,
-	CN_RECORDS_AHEAD = 1024, /* there should be memory for so many more */
-	CN_CHUNK_UNITS = 65536,  /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
-	CN_CHUNK_BYTES = CN_CHUNK_UNITS * CN_UNIT_BYTES,
-	CN_STRETCH_UNITS = 4096, /* no more records than this are looked at to find a block */
+	CN_HEAP_UNIT_BYTES = 512,
+	CN_SIZE_CLASS_COUNT = 464, /* of 2^32 units */
+	CN_SIZE_CLASS_WORDS = (CN_SIZE_CLASS_COUNT + 63) / 64,
+	CN_HEAP_RECORD_COUNT_MAX = 1 << 26,
+	CN_HEAP_RECORDS_AHEAD = 1024, /* there should be memory for so many more */
+	CN_HEAP_CHUNK_UNITS =
+		65536, /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
+	CN_HEAP_CHUNK_BYTES = CN_HEAP_CHUNK_UNITS * CN_HEAP_UNIT_BYTES,
+	CN_HEAP_COVER_UNITS = 4096, /* no more records than this are looked at to find a block */
 };
 
 enum cn_block_state {
-	CN_BLOCK_SPARE,  /* the record describes nothing */
-	CN_BLOCK_LIVE,   /* the program's */
-	CN_BLOCK_CACHED, /* freed by a queue, and its to reuse */
-	CN_BLOCK_FREE,   /* anybody's: in a bin */
-	CN_BLOCK_HOLE,   /* no memory behind it: in a bin of holes */
-	CN_BLOCK_MOVING, /* between two of these, in the hands of one thread */
-	CN_BLOCK_SHARED, /* the program's, and others may have it too: see hold.c */
-	CN_BLOCK_HELD,   /* freed by the program, and kept until it is given back */
+	CN_BLOCK_SPARE,    /* the record describes nothing */
+	CN_BLOCK_LIVE,     /* the program's */
+	CN_BLOCK_CACHED,   /* freed by a queue, and its to reuse */
+	CN_BLOCK_FREE,     /* anybody's: in a bin */
+	CN_BLOCK_HOLE,     /* no memory behind it: in a bin of holes */
+	CN_BLOCK_MOVING,   /* between two of these, in the hands of one thread */
+	CN_BLOCK_SHARED,   /* the program's, and others may have it too: see hold.c */
+	CN_BLOCK_DEFERRED, /* freed by the program, and kept until it is given back */
 };
 
 /* A line of the processor's cache each: two threads at work on two blocks do not disturb each other. */
@@ -43,15 +44,15 @@ struct cn_block {
 	_Atomic uint32_t start, units; /* atomic for cn_heap_find(), which may look at a record that is changing */
 	uint32_t before, after;        /* neighbours, as indices of records; 0: none */
 	uint32_t next, previous;       /* in a list; the first one's `previous` means nothing */
-	_Atomic uint32_t note;         /* of a shared block: the layer above's */
+	_Atomic uint32_t tag;          /* of a shared block: the layer above's */
 	uint64_t number;               /* of the free, in the order of the cache's queue */
 	_Atomic uint64_t bytes;        /* as asked for */
 	_Atomic uint64_t id;
 };
 
 struct cn_bins {
-	uint32_t heads[CN_CLASS_COUNT];
-	uint64_t filled[CN_CLASS_WORDS];
+	uint32_t heads[CN_SIZE_CLASS_COUNT];
+	uint64_t bitmap[CN_SIZE_CLASS_WORDS];
 	_Atomic uint64_t units; /* of all its blocks; atomic for those who only look */
 };
 
@@ -78,7 +79,7 @@ static inline struct cn_block *cn_block_at(const struct cn_heap *heap, uint32_t 
 }
 
 /* The class whose blocks have at most this many units. */
-static inline unsigned cn_class_below(uint32_t units)
+static inline unsigned cn_size_class_below(uint32_t units)
 {
 	if (units < 16)
 		return units;
@@ -86,30 +87,30 @@ static inline unsigned cn_class_below(uint32_t units)
 	return 16 * (exponent - 3) + (units >> (exponent - 4) & 15);
 }
 
-static inline uint32_t cn_class_units(unsigned class)
+static inline uint32_t cn_size_class_units(unsigned class)
 {
 	return class < 16 ? class : (16 + class % 16) << (class / 16 - 1);
 }
 
 /* The smallest class whose blocks have at least this many units. */
-static inline unsigned cn_class_above(uint32_t units)
+static inline unsigned cn_size_class_above(uint32_t units)
 {
-	unsigned class = cn_class_below(units);
+	unsigned class = cn_size_class_below(units);
 
-	return class + (cn_class_units(class) < units);
+	return class + (cn_size_class_units(class) < units);
 }
 
-/* The first bin from `class` on that has a block; CN_CLASS_COUNT: none. */
+/* The first bin from `class` on that has a block; CN_SIZE_CLASS_COUNT: none. */
 static inline unsigned cn_bins_next(const struct cn_bins *bins, unsigned class)
 {
-	for (unsigned word = class / 64; word < CN_CLASS_WORDS; word++) {
-		uint64_t bits = bins->filled[word];
+	for (unsigned word = class / 64; word < CN_SIZE_CLASS_WORDS; word++) {
+		uint64_t bits = bins->bitmap[word];
 		if (word == class / 64)
 			bits &= ~0ull << class % 64;
 		if (bits)
 			return 64 * word + (unsigned)__builtin_ctzll(bits);
 	}
-	return CN_CLASS_COUNT;
+	return CN_SIZE_CLASS_COUNT;
 }
 
 /* Bins are also what a cache keeps its blocks in. Whoever changes them has them locked. */
@@ -125,14 +126,14 @@ static inline unsigned cn_bins_push(const struct cn_heap *heap, struct cn_bins *
 {
 	struct cn_block *block = cn_block_at(heap, index);
 	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
-	unsigned class = cn_class_below(units);
+	unsigned class = cn_size_class_below(units);
 	uint32_t next = bins->heads[class];
 
 	block->next = next;
 	if (next)
 		cn_block_at(heap, next)->previous = index;
 	else
-		bins->filled[class / 64] |= 1ull << class % 64;
+		bins->bitmap[class / 64] |= 1ull << class % 64;
 	bins->heads[class] = index;
 	cn_bins_count(bins, units);
 	return class;
@@ -148,7 +149,7 @@ static inline uint32_t cn_bins_pop(const struct cn_heap *heap, struct cn_bins *b
 	const struct cn_block *block = cn_block_at(heap, index);
 	bins->heads[class] = block->next;
 	if (!block->next)
-		bins->filled[class / 64] &= ~(1ull << class % 64);
+		bins->bitmap[class / 64] &= ~(1ull << class % 64);
 	cn_bins_count(bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
 	return index;
 }
@@ -175,7 +176,7 @@ static inline bool cn_heap_is_low(const struct cn_heap *heap)
 	uint32_t limit = atomic_load_explicit(&heap->record_limit, memory_order_relaxed);
 	uint32_t count = atomic_load_explicit(&heap->record_count, memory_order_relaxed);
 
-	return limit < heap->record_count_max && limit < count + CN_RECORDS_AHEAD;
+	return limit < heap->record_count_max && limit < count + CN_HEAP_RECORDS_AHEAD;
 }
 
 bool cn_heap_add_records(struct cn_heap *heap);

@@ -23,13 +23,13 @@ enum { SETTLED_AT_ONCE = 16 };
 
 #define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
 
-_Static_assert(CN_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_CHUNK_BYTES == 1 << CN_TABLE_SHIFT,
+_Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_BYTES == 1 << CN_POOL_TABLE_SHIFT,
 	       "what the device gives");
 
 static struct {
 	struct cn_lock lock;
 	struct cn_pool *first, *ended, *spare;
-	struct cn_cache *spare_caches;
+	struct cn_pool_cache *spare_caches;
 	_Atomic uint64_t last_id;
 	_Atomic unsigned ending_count; /* pools that a thread is just taking apart */
 } pools;
@@ -41,7 +41,7 @@ struct cn_pool *_Atomic *_Atomic cn_pool_table;
 /* With the first pool; if there was no room for it then, with the next. */
 static bool make_table(void)
 {
-	size_t bytes = ((size_t)1 << (CN_ADDRESS_BITS - CN_TABLE_SHIFT)) * sizeof(void *);
+	size_t bytes = ((size_t)1 << (CN_POOL_ADDRESS_BITS - CN_POOL_TABLE_SHIFT)) * sizeof(void *);
 	struct cn_pool *_Atomic *none = NULL;
 
 	if (atomic_load(&cn_pool_table))
@@ -56,8 +56,8 @@ static bool make_table(void)
 
 static void enter_table(const struct cn_pool *pool, struct cn_pool *value)
 {
-	size_t first = (uintptr_t)pool->base >> CN_TABLE_SHIFT;
-	size_t count = pool->heap.unit_count / CN_CHUNK_UNITS;
+	size_t first = (uintptr_t)pool->base >> CN_POOL_TABLE_SHIFT;
+	size_t count = pool->heap.unit_count / CN_HEAP_CHUNK_UNITS;
 	struct cn_pool *_Atomic *table = atomic_load(&cn_pool_table);
 
 	for (size_t i = 0; i < count; i++)
@@ -69,16 +69,16 @@ bool cn_pool_has(const void *address)
 	return cn_pool_of(address) != NULL;
 }
 
-struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue)
+struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue)
 {
 	uint32_t place = atomic_load_explicit(&queue->pool_index, memory_order_relaxed);
-	struct cn_cache *cache = NULL;
+	struct cn_pool_cache *cache = NULL;
 
-	if (place && place < CN_PLACE_COUNT) {
-		struct cn_cache *_Atomic *shelf =
-			atomic_load_explicit(&pool->shelves[place / CN_SHELF_PLACES], memory_order_acquire);
-		if (shelf)
-			cache = atomic_load_explicit(&shelf[place % CN_SHELF_PLACES], memory_order_acquire);
+	if (place && place < CN_POOL_INDEX_COUNT) {
+		struct cn_pool_cache *_Atomic *page = atomic_load_explicit(
+			&pool->index_pages[place / CN_POOL_INDEX_PAGE_CACHES], memory_order_acquire);
+		if (page)
+			cache = atomic_load_explicit(&page[place % CN_POOL_INDEX_PAGE_CACHES], memory_order_acquire);
 	} else if (place) {
 		cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
 		while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
@@ -87,22 +87,22 @@ struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue
 	return cache;
 }
 
-struct cn_cache *cn_cache_take(void)
+struct cn_pool_cache *cn_pool_cache_new(void)
 {
 	cn_lock(&pools.lock);
-	struct cn_cache *cache = pools.spare_caches;
+	struct cn_pool_cache *cache = pools.spare_caches;
 	if (cache)
 		pools.spare_caches = cache->next;
 	cn_unlock(&pools.lock);
 	if (!cache) {
-		cache = aligned_alloc(_Alignof(struct cn_cache), sizeof *cache);
+		cache = aligned_alloc(_Alignof(struct cn_pool_cache), sizeof *cache);
 		if (cache)
 			memset(cache, 0, sizeof *cache);
 	}
 	return cache;
 }
 
-void cn_cache_give(struct cn_cache *cache)
+void cn_pool_cache_recycle(struct cn_pool_cache *cache)
 {
 	cn_quick_lock(&cache->lock);
 	cache->pool = NULL; /* a thread that comes late sees that it does */
@@ -124,8 +124,8 @@ uint64_t cn_pool_used(const struct cn_pool *pool)
 	 */
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_acquire), credits = 0;
 
-	for (unsigned i = 0; i < CN_CREDITORS_MAX; i++) {
-		const struct cn_cache *cache = atomic_load_explicit(&pool->creditors[i], memory_order_acquire);
+	for (unsigned i = 0; i < CN_POOL_CREDIT_CACHES_MAX; i++) {
+		const struct cn_pool_cache *cache = atomic_load_explicit(&pool->credit_caches[i], memory_order_acquire);
 		if (!cache)
 			break;
 		credits += atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
@@ -141,23 +141,23 @@ bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 		return false;
 	char *base = pool->base; /* once: it may become another pool's */
 	size_t offset = (size_t)((const char *)address - base);
-	if (offset / CN_UNIT_BYTES >= pool->heap.unit_count)
+	if (offset / CN_HEAP_UNIT_BYTES >= pool->heap.unit_count)
 		return false;
-	uint32_t index = cn_heap_find(&pool->heap, (uint32_t)(offset / CN_UNIT_BYTES));
+	uint32_t index = cn_heap_find(&pool->heap, (uint32_t)(offset / CN_HEAP_UNIT_BYTES));
 	if (!index)
 		return false;
-	const struct cn_block *block = block_of(pool, index);
+	const struct cn_block *block = cn_pool_block_at(pool, index);
 	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
 	if ((state != CN_BLOCK_LIVE && state != CN_BLOCK_SHARED) ||
-	    offset - (size_t)block->start * CN_UNIT_BYTES >= block->bytes)
+	    offset - (size_t)block->start * CN_HEAP_UNIT_BYTES >= block->bytes)
 		return false;
 	*ret_block = (struct cn_pool_block){
 		.pool = pool,
 		.id = block->id,
-		.start = base + (size_t)block->start * CN_UNIT_BYTES,
+		.start = base + (size_t)block->start * CN_HEAP_UNIT_BYTES,
 		.bytes = block->bytes,
 		.shared = state == CN_BLOCK_SHARED,
-		.note = atomic_load_explicit(&block->note, memory_order_relaxed),
+		.tag = atomic_load_explicit(&block->tag, memory_order_relaxed),
 	};
 	return true;
 }
@@ -166,28 +166,28 @@ bool cn_pool_has_freed(const void *address)
 {
 	struct cn_pool_block block;
 	const struct cn_pool *pool = cn_pool_of(address);
-	size_t unit = pool ? (size_t)((const char *)address - pool->base) / CN_UNIT_BYTES : 0;
+	size_t unit = pool ? (size_t)((const char *)address - pool->base) / CN_HEAP_UNIT_BYTES : 0;
 
 	return pool && unit < pool->heap.unit_count &&
 	       atomic_load_explicit(&pool->heap.starts[unit], memory_order_relaxed) && !cn_pool_find(address, &block);
 }
 
-bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
+bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point)
 {
 	struct cn_pool *pool = cache->pool;
 	unsigned count = 0;
 
 	cn_quick_lock(&cache->lock);
-	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_CLASS_COUNT;
+	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT;
 	     class = cn_bins_next(&cache->bins, class + 1)) {
 		uint32_t next;
 		for (uint32_t index = cache->bins.heads[class]; index; index = next) {
-			struct cn_block *block = block_of(pool, index);
+			struct cn_block *block = cn_pool_block_at(pool, index);
 			next = block->next;
-			if (block->number > point.number || !is_reached(cache, block))
+			if (block->number > point.number || !cn_pool_free_happened(cache, block))
 				continue;
 			cn_bins_remove(&pool->heap, &cache->bins, index);
-			set_moving(block);
+			cn_block_set_moving(block);
 			if (count++ % SETTLED_AT_ONCE == 0) { /* a few for each lock, and others come in between */
 				if (count > 1)
 					cn_unlock(&pool->lock);
@@ -204,9 +204,9 @@ bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point)
 
 void cn_pool_settle_all(struct cn_pool *pool)
 {
-	cn_pool_collect(pool);
-	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_pool_look(cache);
+	cn_pool_drain_returned(pool);
+	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+		cn_pool_poll(cache);
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 	}
 }
@@ -228,7 +228,7 @@ static void unpin(struct cn_pool *pool)
 	cn_lock(&pools.lock);
 	pool->pins--;
 	cn_unlock(&pools.lock);
-	cn_pool_let_go(pool);
+	cn_pool_reap_if_dying(pool);
 }
 
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset)
@@ -253,20 +253,20 @@ void cn_pools_settle(struct cn_point point)
 {
 	cn_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
-		struct cn_cache *cache = cn_pool_cache(pool, point.queue);
+		struct cn_pool_cache *cache = cn_pool_cache_of(pool, point.queue);
 		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->held_count, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->loose, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+		    !atomic_load_explicit(&pool->deferred_count, memory_order_relaxed) &&
+		    !atomic_load_explicit(&pool->release_due, memory_order_relaxed) &&
+		    !atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
 		cn_unlock(&pools.lock);
 		uint64_t threshold = atomic_load(&pool->threshold_bytes);
 		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
-			cn_pool_ask_back(pool);
-		cn_pool_collect(pool);
-		bool loose = atomic_exchange_explicit(&pool->loose, false, memory_order_relaxed);
-		if ((cache && cn_pool_settle_cache(cache, point)) || loose)
+			cn_pool_recall_deferred(pool);
+		cn_pool_drain_returned(pool);
+		bool release_due = atomic_exchange_explicit(&pool->release_due, false, memory_order_relaxed);
+		if ((cache && cn_pool_settle_cache(cache, point)) || release_due)
 			cn_pool_release(pool, threshold, false);
 		else
 			cn_pool_finish_release(pool);
@@ -277,11 +277,11 @@ void cn_pools_settle(struct cn_point point)
 	cn_pools_reap();
 }
 
-void cn_pools_let_leave(void)
+void cn_pools_finish_release(void)
 {
 	cn_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
-		if (!atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+		if (!atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
 		cn_unlock(&pools.lock);
@@ -338,18 +338,18 @@ static struct cn_pool *new_record(uint32_t unit_count)
 	return pool;
 }
 
-CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_pool)
+CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **ret_pool)
 {
-	size_t all = wants->device ? wants->device->total_bytes : machine_bytes();
-	size_t most = wants->max_bytes && wants->max_bytes < all ? wants->max_bytes : all;
+	size_t all = options->device ? options->device->total_bytes : machine_bytes();
+	size_t most = options->max_bytes && options->max_bytes < all ? options->max_bytes : all;
 	most = most < RANGE_BYTES_MAX ? most : RANGE_BYTES_MAX;
-	size_t range = (most + CN_CHUNK_BYTES - 1) / CN_CHUNK_BYTES * CN_CHUNK_BYTES;
+	size_t range = (most + CN_HEAP_CHUNK_BYTES - 1) / CN_HEAP_CHUNK_BYTES * CN_HEAP_CHUNK_BYTES;
 	void *base;
 	CUresult result;
 
-	cn_grace_call(cn_pools_let_leave);
+	cn_grace_call(cn_pools_finish_release);
 	cn_pools_reap();
-	uint32_t units = (uint32_t)(range / CN_UNIT_BYTES);
+	uint32_t units = (uint32_t)(range / CN_HEAP_UNIT_BYTES);
 	struct cn_pool *pool = make_table() ? new_record(units) : NULL;
 	if (!pool)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record");
@@ -357,21 +357,21 @@ CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records");
 		goto err_free;
 	}
-	result = cn_device_ops->arena_create(wants->device, wants->node, range, CN_CHUNK_BYTES, wants->shareable,
-					     &pool->arena, &base);
+	result = cn_device_ops->arena_create(options->device, options->node, range, CN_HEAP_CHUNK_BYTES,
+					     options->shareable, &pool->arena, &base);
 	if (result)
 		goto err_close;
-	if ((uintptr_t)base + range > (uintptr_t)1 << CN_ADDRESS_BITS)
+	if ((uintptr_t)base + range > (uintptr_t)1 << CN_POOL_ADDRESS_BITS)
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device has given addresses above bit %d for a pool",
-				  CN_ADDRESS_BITS);
+				  CN_POOL_ADDRESS_BITS);
 	else
-		result = cn_device_ops->arena_allow(pool->arena, wants->users);
+		result = cn_device_ops->arena_allow(pool->arena, options->users);
 	if (result)
 		goto err_arena;
 	pool->base = base;
 	pool->id = atomic_fetch_add(&pools.last_id, 1) + 1;
 	pool->max_bytes = range;
-	pool->owner = wants->owner;
+	pool->owner = options->owner;
 	atomic_store(&pool->policies, CN_POOL_POLICIES);
 	cn_lock(&pool->lock);
 	pool->ended = false;
@@ -398,9 +398,9 @@ err_free:
 static bool is_at_rest(struct cn_pool *pool)
 {
 	cn_pool_settle_all(pool);
-	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
 		cn_quick_lock(&cache->lock);
-		bool empty = cn_bins_next(&cache->bins, 0) == CN_CLASS_COUNT;
+		bool empty = cn_bins_next(&cache->bins, 0) == CN_SIZE_CLASS_COUNT;
 		cn_quick_unlock(&cache->lock);
 		if (!empty)
 			return false;
@@ -417,7 +417,7 @@ static bool is_at_rest(struct cn_pool *pool)
 static bool is_over(struct cn_pool *pool)
 {
 	cn_lock(&pool->lock);
-	struct cn_cache *cache = atomic_load(&pool->caches);
+	struct cn_pool_cache *cache = atomic_load(&pool->caches);
 	cn_unlock(&pool->lock);
 	for (; cache; cache = cache->next) {
 		cn_quick_lock(&cache->lock);
@@ -440,20 +440,21 @@ static void end_pool(struct cn_pool *pool)
 	cn_device_ops->arena_free(pool->arena);
 	cn_lock(&pool->lock);
 	pool->ended = true;
-	struct cn_cache *cache = atomic_exchange(&pool->caches, NULL);
+	struct cn_pool_cache *cache = atomic_exchange(&pool->caches, NULL);
 	cn_unlock(&pool->lock);
-	for (struct cn_cache *next; cache; cache = next) {
+	for (struct cn_pool_cache *next; cache; cache = next) {
 		next = cache->next;
 		uint32_t place = atomic_load_explicit(&cache->queue->pool_index, memory_order_relaxed);
-		if (place < CN_PLACE_COUNT) {
-			struct cn_cache *_Atomic *shelf = atomic_load(&pool->shelves[place / CN_SHELF_PLACES]);
-			atomic_store(&shelf[place % CN_SHELF_PLACES], NULL);
+		if (place < CN_POOL_INDEX_COUNT) {
+			struct cn_pool_cache *_Atomic *page =
+				atomic_load(&pool->index_pages[place / CN_POOL_INDEX_PAGE_CACHES]);
+			atomic_store(&page[place % CN_POOL_INDEX_PAGE_CACHES], NULL);
 		}
-		cn_cache_give(cache);
+		cn_pool_cache_recycle(cache);
 	}
-	for (struct cn_wing *wing = atomic_load(&pool->wing.next), *next; wing; wing = next) {
-		next = atomic_load(&wing->next);
-		free(wing);
+	for (struct cn_pool_cache_group *group = atomic_load(&pool->group.next), *next; group; group = next) {
+		next = atomic_load(&group->next);
+		free(group);
 	}
 	cn_heap_empty(&pool->heap);
 	cn_lock(&pools.lock);
@@ -482,7 +483,7 @@ void cn_pools_reap(void)
 	cn_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.first; *link;) {
 		struct cn_pool *pool = *link;
-		if (atomic_load(&pool->dying) && !pool->pins && !atomic_load(&pool->keep_count) && is_over(pool)) {
+		if (atomic_load(&pool->dying) && !pool->pins && !atomic_load(&pool->reference_count) && is_over(pool)) {
 			*link = pool->next;
 			pool->next = ended;
 			ended = pool;
@@ -554,7 +555,7 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
 	atomic_store(&pool->threshold_bytes, bytes);
 }
 
-void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used)
+void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 {
 	if (used)
 		atomic_store(&pool->used_high_bytes, cn_pool_used(pool));
@@ -565,14 +566,14 @@ void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used)
 	}
 }
 
-static struct cn_pool_numbers count_bytes(struct cn_pool *pool)
+static struct cn_pool_statistics count_bytes(struct cn_pool *pool)
 {
-	struct cn_pool_numbers numbers = {
+	struct cn_pool_statistics numbers = {
 		.used_bytes = cn_pool_used(pool),
 		.used_high_bytes = atomic_load(&pool->used_high_bytes),
 	};
 
-	cn_pool_collect(pool);
+	cn_pool_drain_returned(pool);
 	cn_pool_finish_release(pool);
 	cn_lock(&pool->lock);
 	numbers.reserved_bytes = pool->reserved_bytes;
@@ -585,11 +586,11 @@ static struct cn_pool_numbers count_bytes(struct cn_pool *pool)
 }
 
 /* Looks at every block there is. */
-static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
-	struct cn_pool_numbers numbers = count_bytes(pool);
+	struct cn_pool_statistics numbers = count_bytes(pool);
 
-	for (struct cn_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
+	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
 		cn_quick_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
 		cn_quick_unlock(&cache->lock);
@@ -602,9 +603,9 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	numbers.reused_waiting = pool->reused_waiting;
 	numbers.grown = pool->grown;
 	for (uint32_t i = 1; i < pool->heap.record_count; i++) {
-		const struct cn_block *block = block_of(pool, i);
+		const struct cn_block *block = cn_pool_block_at(pool, i);
 		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
-		uint64_t bytes = (uint64_t)block->units * CN_UNIT_BYTES;
+		uint64_t bytes = (uint64_t)block->units * CN_HEAP_UNIT_BYTES;
 		numbers.live_block_count += state == CN_BLOCK_LIVE || state == CN_BLOCK_SHARED;
 		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED)
 			continue;
@@ -620,18 +621,18 @@ static void count_all(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
 	*ret_numbers = numbers;
 }
 
-void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+void cn_pool_statistics(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
-	*ret_numbers = (struct cn_pool_numbers){0};
+	*ret_numbers = (struct cn_pool_statistics){0};
 	if (pin(pool)) {
 		count_all(pool, ret_numbers);
 		unpin(pool);
 	}
 }
 
-void cn_pool_bytes(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers)
+void cn_pool_usage(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
-	*ret_numbers = (struct cn_pool_numbers){0};
+	*ret_numbers = (struct cn_pool_statistics){0};
 	if (pin(pool)) {
 		*ret_numbers = count_bytes(pool);
 		unpin(pool);
@@ -644,7 +645,7 @@ static unsigned kind_of(const struct cn_block *block)
 	switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
 	case CN_BLOCK_LIVE:
 	case CN_BLOCK_SHARED:
-	case CN_BLOCK_HELD: return 0;
+	case CN_BLOCK_DEFERRED: return 0;
 	case CN_BLOCK_FREE: return 2;
 	case CN_BLOCK_HOLE: return 3;
 	default: return 1;
@@ -662,7 +663,7 @@ static void draw(struct cn_pool *pool, char *ret_cells, size_t count)
 		uint64_t from = top * cell / count, to = top * (cell + 1) / count, units[4] = {0, 0, 0, 0};
 		unsigned most = 3;
 		while (index) {
-			const struct cn_block *block = block_of(pool, index);
+			const struct cn_block *block = cn_pool_block_at(pool, index);
 			uint64_t start = block->start, end = start + block->units;
 			uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
 			if (stop > begin)
@@ -683,7 +684,7 @@ void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
 {
 	memset(ret_cells, '_', count);
 	if (pin(pool)) {
-		cn_pool_ask_back(pool);
+		cn_pool_recall_deferred(pool);
 		draw(pool, ret_cells, count);
 		unpin(pool);
 	}

@@ -32,7 +32,7 @@ enum {
 
 struct cn_pool;
 
-struct cn_pool_numbers {
+struct cn_pool_statistics {
 	uint64_t reserved_bytes, reserved_high_bytes, used_bytes, used_high_bytes;
 	uint64_t reused_own, reused_settled, reused_followed, reused_opportunistic, reused_waiting, grown; /* by rule */
 	uint64_t largest_free_bytes, free_block_count, live_block_count, metadata_bytes;
@@ -46,11 +46,11 @@ struct cn_pool_block {
 	void *start;
 	size_t bytes; /* as asked for */
 	bool shared;
-	uint32_t note; /* of a shared block */
+	uint32_t tag; /* of a shared block */
 };
 
 /* What a pool is to be. */
-struct cn_pool_wants {
+struct cn_pool_options {
 	struct cn_device *device; /* whose memory; NULL: the machine's, */
 	int node;                 /* of this node; -1: any */
 	size_t max_bytes;         /* the most it may hold; 0: as much as there is */
@@ -59,7 +59,7 @@ struct cn_pool_wants {
 	void *owner; /* the layer above's: comes back from cn_pool_owner() */
 };
 
-CUresult cn_pool_create(const struct cn_pool_wants *wants, struct cn_pool **ret_pool);
+CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **ret_pool);
 
 /* Change who may use its memory. */
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
@@ -72,7 +72,7 @@ void *cn_pool_owner(const struct cn_pool *pool);
 /* End the destroyed pools that nobody needs any more. */
 void cn_pools_reap(void);
 /* The same, and give back what pools wanted to give back while work was under way, if that is done. */
-void cn_pools_let_leave(void);
+void cn_pools_finish_release(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
 
@@ -95,32 +95,32 @@ CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
  * is where the block begins.
  */
 
-/* Mark a living block as shared, with a note that cn_pool_find() returns. False: it is not living, or is already. */
-bool cn_pool_share(void *address, uint32_t note);
+/* Mark a living block as shared, with a tag that cn_pool_find() returns. False: it is not living, or is already. */
+bool cn_pool_share(void *address, uint32_t tag);
 /* The program has freed a shared block. False: it is not a shared one, or was freed already. */
-bool cn_pool_hold(void *address, uint32_t *ret_note);
-void cn_pool_unhold(void *address); /* it has not, after all */
+bool cn_pool_defer_free(void *address, uint32_t *ret_tag);
+void cn_pool_cancel_deferred(void *address); /* it has not, after all */
 /*
  * Nobody has a held block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends with
  * the next cn_pools_reap().
  */
-void cn_pool_give_back(void *address);
+void cn_pool_free_deferred(void *address);
 /*
  * Whom to ask for blocks that are held, and could be given back, before the pool takes new memory and when it gives
  * memory away; NULL: nobody. The function may be called once more while it is being changed.
  */
-void cn_pool_ask(struct cn_pool *pool, void (*function)(void *object), void *object);
+void cn_pool_set_recall(struct cn_pool *pool, void (*function)(void *object), void *object);
 
 /* A destroyed pool does not end while it is kept. */
-void cn_pool_keep(struct cn_pool *pool);
-void cn_pool_unkeep(struct cn_pool *pool);
+void cn_pool_reference(struct cn_pool *pool);
+void cn_pool_unreference(struct cn_pool *pool);
 
 /* Where the range begins, how large it is, and the part of it around an offset as another process gets it. */
 void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes);
 CUresult cn_pool_part(const struct cn_pool *pool, size_t offset, struct cn_arena_part *ret_part);
 /* As arena_serial() and arena_watch() in device.h. */
 uint64_t cn_pool_serial(const struct cn_pool *pool, size_t offset, size_t *ret_end);
-void cn_pool_watch(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object);
+void cn_pool_on_part_lost(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object);
 
 /* Is an address in the range of a pool, whatever is there? */
 bool cn_pool_has(const void *address);
@@ -133,41 +133,41 @@ unsigned cn_pool_policies(const struct cn_pool *pool);
 void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);
 uint64_t cn_pool_threshold(const struct cn_pool *pool);
 void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
-void cn_pool_numbers(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
+void cn_pool_statistics(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
 /* The first four of them alone, for which no block must be looked at. */
-void cn_pool_bytes(struct cn_pool *pool, struct cn_pool_numbers *ret_numbers);
+void cn_pool_usage(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
 /* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
 void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
-void cn_pool_reset_high(struct cn_pool *pool, bool reserved, bool used);
+void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used);
 
 /* ---- For a stranger who looks: cells.c. The pool is kept, and no lock is held for long. ---- */
 
 /* What a cell has something of; of several kinds HELD, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
-enum cn_cell_kind {
-	CN_CELL_LIVE = '#',
-	CN_CELL_SHARED = '=', /* … and others may have it too */
-	CN_CELL_HELD = '!',   /* freed by the program, and not given back yet */
-	CN_CELL_CACHED = 'o', /* freed, and its queue's */
-	CN_CELL_FREE = '.',
-	CN_CELL_HOLE = '_',    /* no memory */
-	CN_CELL_UNKNOWN = '?', /* it would take too long to say */
+enum cn_pool_cell_kind {
+	CN_POOL_CELL_LIVE = '#',
+	CN_POOL_CELL_SHARED = '=',   /* … and others may have it too */
+	CN_POOL_CELL_DEFERRED = '!', /* freed by the program, and not given back yet */
+	CN_POOL_CELL_CACHED = 'o',   /* freed, and its queue's */
+	CN_POOL_CELL_FREE = '.',
+	CN_POOL_CELL_HOLE = '_',    /* no memory */
+	CN_POOL_CELL_UNKNOWN = '?', /* it would take too long to say */
 };
-enum { CN_CELL_BLOCKS_MAX = 256 };
+enum { CN_POOL_CELL_BLOCKS_MAX = 256 };
 struct cn_pool_cell {
 	char kind;
 	unsigned block_count; /* of this kind, if it is SHARED or HELD; the largest comes first */
 	struct {
-		uint32_t note, units; /* units: in this cell */
-	} blocks[CN_CELL_BLOCKS_MAX];
+		uint32_t tag, units; /* units: in this cell */
+	} blocks[CN_POOL_CELL_BLOCKS_MAX];
 };
 
-void cn_pool_amounts(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
+void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
 /*
  * A cell of `of`, which are equal parts of what was used of the range so far: so many bytes, which are returned. `of`
  * is at most 2^24. *place is 0 for the first, for the others what the last call left there.
  */
-uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
-		      struct cn_pool_cell *ret_cell);
+uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+			   struct cn_pool_cell *ret_cell);
 
 /* As arena_reclaim() in device.h. The pool is kept. */
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset);

@@ -10,39 +10,40 @@
 #include "pool/pool.h"
 
 /* Records of caches and pools are used again, never freed: see cn_pools_reap(). */
-struct cn_cache {
+struct cn_pool_cache {
 	_Alignas(64) struct cn_quick_lock lock;
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
-	struct cn_cache *_Atomic next; /* of the pool; the list only grows */
-	struct cn_wing *wing;
-	uint64_t wing_bit; /* this cache's */
+	struct cn_pool_cache *_Atomic next; /* of the pool; the list only grows */
+	struct cn_pool_cache_group *group;
+	uint64_t group_bit; /* this cache's */
 	uint64_t next_id;
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
-	_Atomic uint64_t swept; /* how far the queue was when join_pieces() last looked */
+	_Atomic uint64_t swept; /* how far the queue was when sweep_caches() last looked */
 	struct cn_bins bins;
 };
 
 /*
  * Nothing that is done for each allocation may take longer the more streams there are. So a cache is found by its
  * queue's place, not by looking through all; a few of them have credit, and these are asked; and of 64 caches at a
- * time, a wing, one word says which may have a block of a class.
+ * time, a group, one word says which may have a block of a class.
  */
 enum {
-	CN_SHELVES = 256,
-	CN_SHELF_PLACES = 256,
-	CN_PLACE_COUNT = CN_SHELVES * CN_SHELF_PLACES, /* the caches of further queues are looked for */
-	CN_CREDITORS_MAX = 16,
-	CN_WING_CACHES = 64, /* bits of a word */
+	CN_POOL_INDEX_PAGES = 256,
+	CN_POOL_INDEX_PAGE_CACHES = 256,
+	CN_POOL_INDEX_COUNT =
+		CN_POOL_INDEX_PAGES * CN_POOL_INDEX_PAGE_CACHES, /* the caches of further queues are looked for */
+	CN_POOL_CREDIT_CACHES_MAX = 16,
+	CN_POOL_GROUP_CACHES = 64, /* bits of a word */
 };
 
-struct cn_wing {
-	struct cn_wing *_Atomic next;
-	struct cn_cache *_Atomic caches[CN_WING_CACHES];
-	_Atomic uint64_t announced[CN_CLASS_COUNT]; /* who may have a block: a bit changes under its cache's lock */
+struct cn_pool_cache_group {
+	struct cn_pool_cache_group *_Atomic next;
+	struct cn_pool_cache *_Atomic caches[CN_POOL_GROUP_CACHES];
+	_Atomic uint64_t nonempty[CN_SIZE_CLASS_COUNT]; /* who may have a block: a bit changes under its cache's lock */
 };
 
 struct cn_pool {
@@ -52,9 +53,10 @@ struct cn_pool {
 	unsigned pins; /* guarded by `pools.lock`: threads at work on it, that are not allocating */
 	_Atomic uint64_t id;
 	_Atomic uint64_t max_bytes;
-	struct cn_cache *_Atomic caches;
-	struct cn_cache *_Atomic *_Atomic shelves[CN_SHELVES]; /* caches by place; once there, they stay */
-	struct cn_pool *next;                                  /* of all pools; `pools.lock` guards it */
+	struct cn_pool_cache *_Atomic caches;
+	struct cn_pool_cache *_Atomic
+		*_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* caches by place; once there, they stay */
+	struct cn_pool *next;                              /* of all pools; `pools.lock` guards it */
 	_Alignas(64) struct cn_lock lock; /* of the heap, the list of caches, and what is counted below */
 
 	char *_Atomic base;
@@ -65,55 +67,55 @@ struct cn_pool {
 	_Alignas(64) struct cn_arena *arena;
 	_Atomic unsigned policies;
 	_Atomic uint64_t threshold_bytes;
-	_Atomic unsigned keep_count;
-	_Atomic uint32_t returned;         /* blocks that were given back, linked by `next`: see hold.c */
-	_Atomic uint32_t held_count;       /* blocks that may be given back any time */
-	void (*_Atomic ask)(void *object); /* see cn_pool_ask() */
-	void *_Atomic ask_object;
-	_Atomic bool loose;              /* some were, and their memory has not been looked at since */
+	_Atomic unsigned reference_count;
+	_Atomic uint32_t returned;            /* blocks that were given back, linked by `next`: see hold.c */
+	_Atomic uint32_t deferred_count;      /* blocks that may be given back any time */
+	void (*_Atomic recall)(void *object); /* see cn_pool_set_recall() */
+	void *_Atomic recall_object;
+	_Atomic bool release_due;        /* some were, and their memory has not been looked at since */
 	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
-	_Atomic uint32_t leaving;        /* free chunks that wait for their tickets, linked by `next`: see release.c */
-	uint64_t leaving_bytes;          /* of reserved_bytes: of those, and of others that a thread is giving back */
+	_Atomic uint32_t releasing;      /* free chunks that wait for their tickets, linked by `next`: see release.c */
+	uint64_t releasing_bytes;        /* of reserved_bytes: of those, and of others that a thread is giving back */
 	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool is not over */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t
-		join_units; /* what the caches must keep before they are asked for it again: see join_pieces() */
+		sweep_units; /* what the caches must keep before they are asked for it again: see sweep_caches() */
 	uint64_t reused_settled, grown;
 	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
 	_Atomic unsigned cache_count;
-	_Atomic unsigned joins_passed; /* allocations since join_pieces() has looked */
-	struct cn_cache *_Atomic creditors[CN_CREDITORS_MAX];
-	struct cn_wing wing, *last_wing;             /* the first, and the one that has room */
-	_Alignas(64) _Atomic uint64_t counted_bytes; /* what is used, and the credits of the caches */
+	_Atomic unsigned sweeps_skipped; /* allocations since sweep_caches() has looked */
+	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
+	struct cn_pool_cache_group group, *last_group; /* the first, and the one that has room */
+	_Alignas(64) _Atomic uint64_t counted_bytes;   /* what is used, and the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
 
-enum { CN_ADDRESS_BITS = 48 /* x86 has one less */, CN_TABLE_SHIFT = 25 /* an entry for each chunk */ };
+enum { CN_POOL_ADDRESS_BITS = 48 /* x86 has one less */, CN_POOL_TABLE_SHIFT = 25 /* an entry for each chunk */ };
 extern struct cn_pool *_Atomic *_Atomic cn_pool_table; /* by address */
 
 /* The pool that an address belongs to; NULL: none. */
 static inline struct cn_pool *cn_pool_of(const void *address)
 {
 	struct cn_pool *_Atomic *table = atomic_load_explicit(&cn_pool_table, memory_order_acquire);
-	uintptr_t chunk = (uintptr_t)address >> CN_TABLE_SHIFT;
+	uintptr_t chunk = (uintptr_t)address >> CN_POOL_TABLE_SHIFT;
 
-	if (!table || chunk >> (CN_ADDRESS_BITS - CN_TABLE_SHIFT))
+	if (!table || chunk >> (CN_POOL_ADDRESS_BITS - CN_POOL_TABLE_SHIFT))
 		return NULL;
 	return atomic_load_explicit(&table[chunk], memory_order_acquire);
 }
 /* The cache of a queue in a pool; NULL: it has freed nothing there. */
-struct cn_cache *cn_pool_cache(const struct cn_pool *pool, const struct cn_queue *queue);
+struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue);
 /* An empty cache that is in no pool; NULL: no memory for it. */
-struct cn_cache *cn_cache_take(void);
-void cn_cache_give(struct cn_cache *cache);
+struct cn_pool_cache *cn_pool_cache_new(void);
+void cn_pool_cache_recycle(struct cn_pool_cache *cache);
 uint64_t cn_pool_used(const struct cn_pool *pool);
 /* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. Were there any? */
-bool cn_pool_settle_cache(struct cn_cache *cache, struct cn_point point);
+bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
 /* Take in what was given back. */
-void cn_pool_collect(struct cn_pool *pool);
+void cn_pool_drain_returned(struct cn_pool *pool);
 /* Ask for what is held. Has something come back? No lock is held. */
-bool cn_pool_ask_back(struct cn_pool *pool);
+bool cn_pool_recall_deferred(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees, or for work under way? It is ended if they are done. */
 bool cn_pools_are_ending(void);
 
@@ -127,12 +129,12 @@ void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least);
 /* Give back what was on its way and can go now. */
 void cn_pool_finish_release(struct cn_pool *pool);
 /* A block of so many units out of what is on its way. 0: there is none. */
-uint32_t cn_pool_take_leaving(struct cn_pool *pool, uint32_t units);
+uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units);
 /* Give everything back: the grace period of the pool's end has passed. */
 void cn_pool_release_all(struct cn_pool *pool);
 
 /* If a queue has blocks that others could have, have it looked how far it has come. */
-static inline void cn_pool_look(struct cn_cache *cache)
+static inline void cn_pool_poll(struct cn_pool_cache *cache)
 {
 	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
 
@@ -141,23 +143,23 @@ static inline void cn_pool_look(struct cn_cache *cache)
 }
 
 /* The pool may have lost its last block, or its last allocation under way, and be gone already. */
-static inline void cn_pool_let_go(const struct cn_pool *pool)
+static inline void cn_pool_reap_if_dying(const struct cn_pool *pool)
 {
 	if (__builtin_expect(atomic_load(&pool->dying), 0))
 		cn_pools_reap();
 }
 
-static inline struct cn_block *block_of(const struct cn_pool *pool, uint32_t index)
+static inline struct cn_block *cn_pool_block_at(const struct cn_pool *pool, uint32_t index)
 {
 	return cn_block_at(&pool->heap, index);
 }
 
-static inline bool is_reached(const struct cn_cache *cache, const struct cn_block *block)
+static inline bool cn_pool_free_happened(const struct cn_pool_cache *cache, const struct cn_block *block)
 {
 	return cn_point_reached((struct cn_point){cache->queue, block->number});
 }
 
-static inline void set_moving(struct cn_block *block)
+static inline void cn_block_set_moving(struct cn_block *block)
 {
 	atomic_store_explicit(&block->state, CN_BLOCK_MOVING, memory_order_release);
 }

@@ -14,21 +14,21 @@
 
 static uint64_t bytes_of(const struct cn_block *block)
 {
-	return (uint64_t)block->units * CN_UNIT_BYTES;
+	return (uint64_t)block->units * CN_HEAP_UNIT_BYTES;
 }
 
 /* Give the memory of chunks back, linked by `next`. The system is asked without a lock. */
 static void decommit(struct cn_pool *pool, uint32_t index)
 {
 	while (index) {
-		const struct cn_block *block = block_of(pool, index);
+		const struct cn_block *block = cn_pool_block_at(pool, index);
 		uint32_t next = block->next;
 		uint64_t bytes = bytes_of(block);
-		cn_device_ops->arena_decommit(pool->arena, (size_t)block->start * CN_UNIT_BYTES, bytes);
+		cn_device_ops->arena_decommit(pool->arena, (size_t)block->start * CN_HEAP_UNIT_BYTES, bytes);
 		cn_lock(&pool->lock);
 		cn_heap_give_hole(&pool->heap, index);
 		pool->reserved_bytes -= bytes;
-		pool->leaving_bytes -= bytes;
+		pool->releasing_bytes -= bytes;
 		cn_unlock(&pool->lock);
 		index = next;
 	}
@@ -41,13 +41,14 @@ static uint32_t take_chunks(struct cn_pool *pool, uint64_t keep_bytes, bool at_l
 
 	do { /* a few for each lock, and others come in between */
 		cn_lock(&pool->lock);
-		uint64_t staying = pool->reserved_bytes - pool->leaving_bytes;
+		uint64_t staying = pool->reserved_bytes - pool->releasing_bytes;
 		uint64_t surplus = staying > keep_bytes ? staying - keep_bytes : 0;
-		uint64_t units = (surplus + (at_least ? 0 : CN_CHUNK_BYTES - 1)) / CN_CHUNK_BYTES * CN_CHUNK_UNITS;
+		uint64_t units = (surplus + (at_least ? 0 : CN_HEAP_CHUNK_BYTES - 1)) / CN_HEAP_CHUNK_BYTES *
+				 CN_HEAP_CHUNK_UNITS;
 		index = units ? cn_heap_take_chunks(&pool->heap, (uint32_t)units) : 0;
 		if (index) {
-			pool->leaving_bytes += bytes_of(block_of(pool, index));
-			block_of(pool, index)->next = taken;
+			pool->releasing_bytes += bytes_of(cn_pool_block_at(pool, index));
+			cn_pool_block_at(pool, index)->next = taken;
 			taken = index;
 		}
 		cn_unlock(&pool->lock);
@@ -60,11 +61,11 @@ static void put_off(struct cn_pool *pool, uint32_t index, uint64_t ticket)
 {
 	cn_lock(&pool->lock);
 	for (uint32_t next; index; index = next) {
-		struct cn_block *block = block_of(pool, index);
+		struct cn_block *block = cn_pool_block_at(pool, index);
 		next = block->next;
 		block->number = ticket;
-		block->next = atomic_load_explicit(&pool->leaving, memory_order_relaxed);
-		atomic_store_explicit(&pool->leaving, index, memory_order_relaxed);
+		block->next = atomic_load_explicit(&pool->releasing, memory_order_relaxed);
+		atomic_store_explicit(&pool->releasing, index, memory_order_relaxed);
 	}
 	cn_unlock(&pool->lock);
 }
@@ -72,12 +73,12 @@ static void put_off(struct cn_pool *pool, uint32_t index, uint64_t ticket)
 /* Take one out of the list; `before` is the one that leads to it, 0: it is the first. Pool locked. */
 static void unlink_locked(struct cn_pool *pool, uint32_t before, uint32_t index)
 {
-	uint32_t next = block_of(pool, index)->next;
+	uint32_t next = cn_pool_block_at(pool, index)->next;
 
 	if (before)
-		block_of(pool, before)->next = next;
+		cn_pool_block_at(pool, before)->next = next;
 	else
-		atomic_store_explicit(&pool->leaving, next, memory_order_relaxed);
+		atomic_store_explicit(&pool->releasing, next, memory_order_relaxed);
 }
 
 /* Those whose ticket is not above, linked by `next`. */
@@ -86,8 +87,8 @@ static uint32_t take_passed(struct cn_pool *pool, uint64_t passed)
 	uint32_t taken = 0, before = 0, next;
 
 	cn_lock(&pool->lock);
-	for (uint32_t index = atomic_load_explicit(&pool->leaving, memory_order_relaxed); index; index = next) {
-		struct cn_block *block = block_of(pool, index);
+	for (uint32_t index = atomic_load_explicit(&pool->releasing, memory_order_relaxed); index; index = next) {
+		struct cn_block *block = cn_pool_block_at(pool, index);
 		next = block->next;
 		if (block->number > passed) {
 			before = index;
@@ -103,7 +104,7 @@ static uint32_t take_passed(struct cn_pool *pool, uint64_t passed)
 
 void cn_pool_finish_release(struct cn_pool *pool)
 {
-	if (atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 		decommit(pool, take_passed(pool, cn_grace_passed()));
 }
 
@@ -113,7 +114,7 @@ void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
 	uint64_t ticket = index ? cn_grace_ticket() : 0;
 
 	put_off(pool, index, ticket);
-	if (atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 		decommit(pool, take_passed(pool, cn_grace_passed_soon(ticket)));
 }
 
@@ -123,21 +124,21 @@ void cn_pool_release_all(struct cn_pool *pool)
 	decommit(pool, take_chunks(pool, 0, true));
 }
 
-uint32_t cn_pool_take_leaving(struct cn_pool *pool, uint32_t units)
+uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units)
 {
 	uint32_t before = 0, index = 0;
 
-	if (!atomic_load_explicit(&pool->leaving, memory_order_relaxed))
+	if (!atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 		return 0;
 	cn_lock(&pool->lock);
-	index = atomic_load_explicit(&pool->leaving, memory_order_relaxed);
-	while (index && block_of(pool, index)->units < units) {
+	index = atomic_load_explicit(&pool->releasing, memory_order_relaxed);
+	while (index && cn_pool_block_at(pool, index)->units < units) {
 		before = index;
-		index = block_of(pool, index)->next;
+		index = cn_pool_block_at(pool, index)->next;
 	}
 	if (index) {
 		unlink_locked(pool, before, index);
-		pool->leaving_bytes -= bytes_of(block_of(pool, index));
+		pool->releasing_bytes -= bytes_of(cn_pool_block_at(pool, index));
 		cn_heap_give(&pool->heap, index);
 		index = cn_heap_take(&pool->heap, units);
 		pool->reused_settled += index != 0;

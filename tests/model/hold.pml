@@ -119,7 +119,7 @@ inline begin_life(s)
 	generation[s] = life(s)
 }
 
-/* cn_pool_give_back(), give_slot() */
+/* cn_pool_free_deferred(), give_slot() */
 inline give_back(s)
 {
 	assert(unused(s));

@@ -11,7 +11,7 @@
 
 enum {
 	CHUNKS = 24,
-	UNITS = CHUNKS * CN_CHUNK_UNITS,
+	UNITS = CHUNKS * CN_HEAP_CHUNK_UNITS,
 	TAKEN_MAX = 400,
 	STEPS = 4000,
 	BEYOND = UINT32_MAX,
@@ -24,36 +24,36 @@ enum {
 /* Goal: classes grow, each one's own size leads back to it, and the sizes beside it to the neighbours. */
 TEST(classes_are_monotonic_and_have_inverses)
 {
-	for (unsigned bin = 0; bin < CN_CLASS_COUNT; bin++) {
-		uint32_t units = cn_class_units(bin);
-		ASSERT_EQ(bin, cn_class_below(units));
-		ASSERT_EQ(bin, cn_class_above(units));
+	for (unsigned bin = 0; bin < CN_SIZE_CLASS_COUNT; bin++) {
+		uint32_t units = cn_size_class_units(bin);
+		ASSERT_EQ(bin, cn_size_class_below(units));
+		ASSERT_EQ(bin, cn_size_class_above(units));
 		if (!bin)
 			continue;
-		uint32_t before = cn_class_units(bin - 1);
+		uint32_t before = cn_size_class_units(bin - 1);
 		ASSERT_LT(before, units);
 		ASSERT_LE(units - before, 1 + before / 16); /* at most a sixteenth is lost */
-		ASSERT_EQ(bin - 1, cn_class_below(units - 1));
-		ASSERT_EQ(bin, cn_class_above(before + 1));
-		ASSERT_EQ(bin, cn_class_above(units - (units - before > 1)));
+		ASSERT_EQ(bin - 1, cn_size_class_below(units - 1));
+		ASSERT_EQ(bin, cn_size_class_above(before + 1));
+		ASSERT_EQ(bin, cn_size_class_above(units - (units - before > 1)));
 	}
-	ASSERT_EQ(CN_CLASS_COUNT - 1, cn_class_below(UINT32_MAX));
+	ASSERT_EQ(CN_SIZE_CLASS_COUNT - 1, cn_size_class_below(UINT32_MAX));
 	for (uint32_t units = 1; units < 1 << 20; units++) {
-		ASSERT_LE(cn_class_units(cn_class_below(units)), units);
-		ASSERT_GE(cn_class_units(cn_class_above(units)), units);
-		ASSERT_LE(cn_class_above(units) - cn_class_below(units), 1u);
+		ASSERT_LE(cn_size_class_units(cn_size_class_below(units)), units);
+		ASSERT_GE(cn_size_class_units(cn_size_class_above(units)), units);
+		ASSERT_LE(cn_size_class_above(units) - cn_size_class_below(units), 1u);
 	}
 }
 
 /* Goal: the next filled bin is found in every position, and there is none behind the last. */
 TEST(the_next_bin_is_found)
 {
-	for (unsigned filled = 0; filled < CN_CLASS_COUNT; filled++) {
-		struct cn_bins bins = {.filled = {0}};
-		bins.filled[filled / 64] = 1ull << filled % 64;
-		for (unsigned bin = 0; bin < CN_CLASS_COUNT; bin++)
-			ASSERT_EQ(bin <= filled ? filled : (unsigned)CN_CLASS_COUNT, cn_bins_next(&bins, bin));
-		ASSERT_EQ((unsigned)CN_CLASS_COUNT, cn_bins_next(&bins, CN_CLASS_COUNT));
+	for (unsigned filled = 0; filled < CN_SIZE_CLASS_COUNT; filled++) {
+		struct cn_bins bins = {.bitmap = {0}};
+		bins.bitmap[filled / 64] = 1ull << filled % 64;
+		for (unsigned bin = 0; bin < CN_SIZE_CLASS_COUNT; bin++)
+			ASSERT_EQ(bin <= filled ? filled : (unsigned)CN_SIZE_CLASS_COUNT, cn_bins_next(&bins, bin));
+		ASSERT_EQ((unsigned)CN_SIZE_CLASS_COUNT, cn_bins_next(&bins, CN_SIZE_CLASS_COUNT));
 	}
 }
 
@@ -107,13 +107,13 @@ static unsigned count_bins(const struct cn_heap *heap, const struct cn_bins *bin
 	unsigned count = 0;
 	uint64_t units = 0;
 
-	for (unsigned bin = 0; bin < CN_CLASS_COUNT; bin++) {
+	for (unsigned bin = 0; bin < CN_SIZE_CLASS_COUNT; bin++) {
 		uint32_t previous = 0;
-		ASSERT_EQ(bins->heads[bin] != 0, bins->filled[bin / 64] >> bin % 64 & 1);
+		ASSERT_EQ(bins->heads[bin] != 0, bins->bitmap[bin / 64] >> bin % 64 & 1);
 		for (uint32_t index = bins->heads[bin]; index; index = cn_block_at(heap, index)->next) {
 			const struct cn_block *block = cn_block_at(heap, index);
 			ASSERT_EQ(state, block->state);
-			ASSERT_EQ(bin, cn_class_below(block->units));
+			ASSERT_EQ(bin, cn_size_class_below(block->units));
 			if (previous) /* the first one's means nothing */
 				ASSERT_EQ(previous, block->previous);
 			previous = index;
@@ -135,13 +135,13 @@ static void check_block(struct model *model, uint32_t index)
 	ASSERT_EQ(what, model->units[block->start]);
 	ASSERT_EQ(what, model->units[block->start + block->units - 1]);
 	if (what == FREE) {
-		uint32_t first = (block->start + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS;
-		model->chunk_free |= (block->start + block->units) / CN_CHUNK_UNITS > first;
+		uint32_t first = (block->start + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS;
+		model->chunk_free |= (block->start + block->units) / CN_HEAP_CHUNK_UNITS > first;
 		if (block->units > model->largest_free)
 			model->largest_free = block->units;
 	} else if (what == HOLE) {
-		ASSERT_EQ(0u, block->start % CN_CHUNK_UNITS);
-		ASSERT_EQ(0u, block->units % CN_CHUNK_UNITS);
+		ASSERT_EQ(0u, block->start % CN_HEAP_CHUNK_UNITS);
+		ASSERT_EQ(0u, block->units % CN_HEAP_CHUNK_UNITS);
 		if (block->units > model->largest_hole)
 			model->largest_hole = block->units;
 	}
@@ -209,7 +209,7 @@ static uint32_t some_units(struct model *model)
 	uint64_t choice = below(model, 8);
 
 	if (choice == 0)
-		return 1 + (uint32_t)below(model, 4 * CN_CHUNK_UNITS);
+		return 1 + (uint32_t)below(model, 4 * CN_HEAP_CHUNK_UNITS);
 	return 1 + (uint32_t)below(model, 1ull << (1 + below(model, choice == 1 ? 17 : 12)));
 }
 
@@ -217,7 +217,7 @@ static void take(struct model *model)
 {
 	uint32_t units = some_units(model);
 	if (below(model, 2))
-		units = cn_class_units(cn_class_above(units));
+		units = cn_size_class_units(cn_size_class_above(units));
 	uint32_t index = cn_heap_take(model->heap, units);
 
 	if (!index) {
@@ -239,8 +239,8 @@ static uint32_t free_below_top(const struct cn_heap *heap)
 
 static void take_hole(struct model *model)
 {
-	uint32_t wanted = 1 + (uint32_t)below(model, 5 * CN_CHUNK_UNITS), top = model->heap->top;
-	uint32_t whole = (wanted + CN_CHUNK_UNITS - 1) / CN_CHUNK_UNITS * CN_CHUNK_UNITS;
+	uint32_t wanted = 1 + (uint32_t)below(model, 5 * CN_HEAP_CHUNK_UNITS), top = model->heap->top;
+	uint32_t whole = (wanted + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
 	uint32_t free = free_below_top(model->heap), index = cn_heap_take_hole(model->heap, wanted);
 
 	if (!index) {
@@ -250,8 +250,8 @@ static void take_hole(struct model *model)
 	}
 	const struct cn_block *block = cn_block_at(model->heap, index);
 	bool beyond = model->heap->top > top;
-	ASSERT_EQ(0u, block->start % CN_CHUNK_UNITS);
-	ASSERT_EQ(0u, block->units % CN_CHUNK_UNITS);
+	ASSERT_EQ(0u, block->start % CN_HEAP_CHUNK_UNITS);
+	ASSERT_EQ(0u, block->units % CN_HEAP_CHUNK_UNITS);
 	ASSERT_GE(block->units + (beyond ? free : 0), wanted);
 	ASSERT_LE(block->units, whole);
 	set_units(model, index, beyond ? BEYOND : HOLE, index);
@@ -260,17 +260,17 @@ static void take_hole(struct model *model)
 
 static void take_chunks(struct model *model)
 {
-	uint32_t most = (uint32_t)below(model, 4 * CN_CHUNK_UNITS);
+	uint32_t most = (uint32_t)below(model, 4 * CN_HEAP_CHUNK_UNITS);
 	uint32_t index = cn_heap_take_chunks(model->heap, most);
 
 	if (!index) {
-		ASSERT(!model->chunk_free || most < CN_CHUNK_UNITS);
+		ASSERT(!model->chunk_free || most < CN_HEAP_CHUNK_UNITS);
 		return;
 	}
 	const struct cn_block *block = cn_block_at(model->heap, index);
 	ASSERT_LE(block->units, most);
-	ASSERT_EQ(0u, block->units % CN_CHUNK_UNITS);
-	ASSERT_EQ(0u, block->start % CN_CHUNK_UNITS);
+	ASSERT_EQ(0u, block->units % CN_HEAP_CHUNK_UNITS);
+	ASSERT_EQ(0u, block->start % CN_HEAP_CHUNK_UNITS);
 	set_units(model, index, FREE, index);
 	add_taken(model, index, true);
 }
@@ -345,7 +345,7 @@ static void round_of_steps(struct model *model)
 	walk(model);
 	check_all_units(model);
 	for (;;) {
-		uint32_t hole = model->largest_hole ? cn_heap_take_hole(model->heap, CN_CHUNK_UNITS) : 0;
+		uint32_t hole = model->largest_hole ? cn_heap_take_hole(model->heap, CN_HEAP_CHUNK_UNITS) : 0;
 		if (!hole)
 			break;
 		set_units(model, hole, HOLE, FREE);
@@ -380,12 +380,12 @@ TEST(a_rest_is_found_in_every_chunk_that_it_covers)
 	ASSERT(heap);
 	memset(heap, 0, sizeof *heap);
 	ASSERT(cn_heap_open(heap, UNITS));
-	cn_heap_give(heap, cn_heap_take_hole(heap, 8 * CN_CHUNK_UNITS));
-	uint32_t index = cn_heap_take(heap, 6 * CN_CHUNK_UNITS);
-	uint32_t rest = cn_heap_cut(heap, index, CN_CHUNK_UNITS / 2);
+	cn_heap_give(heap, cn_heap_take_hole(heap, 8 * CN_HEAP_CHUNK_UNITS));
+	uint32_t index = cn_heap_take(heap, 6 * CN_HEAP_CHUNK_UNITS);
+	uint32_t rest = cn_heap_cut(heap, index, CN_HEAP_CHUNK_UNITS / 2);
 	ASSERT_NE(0u, rest);
-	for (uint32_t unit = 0; unit < 6 * CN_CHUNK_UNITS; unit += CN_CHUNK_UNITS / 4)
-		ASSERT_EQ(unit < CN_CHUNK_UNITS / 2 ? index : rest, cn_heap_find(heap, unit));
+	for (uint32_t unit = 0; unit < 6 * CN_HEAP_CHUNK_UNITS; unit += CN_HEAP_CHUNK_UNITS / 4)
+		ASSERT_EQ(unit < CN_HEAP_CHUNK_UNITS / 2 ? index : rest, cn_heap_find(heap, unit));
 	cn_heap_close(heap);
 	free(heap);
 }

@@ -424,13 +424,13 @@ TEST(a_picture_of_many_blocks)
 	ASSERT_OK(cn_survey_picture(id, cells, CELLS, &bytes));
 	ASSERT_EQ(2 * (uint64_t)POOL, bytes);
 	for (unsigned i = 0; i < CELLS; i++)
-		ASSERT_EQ(CN_CELL_LIVE, cells[i].kind);
+		ASSERT_EQ(CN_POOL_CELL_LIVE, cells[i].kind);
 	for (unsigned i = COUNT / 4; i < COUNT; i++)
 		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL)); /* the threshold is 0: whole chunks are given back */
 	ASSERT_OK(cn_survey_picture(id, cells, CELLS, &bytes));
 	for (unsigned i = 0; i < CELLS; i++) {
-		char wanted = i < CELLS / 4 ? CN_CELL_LIVE : i < CELLS / 2 ? CN_CELL_FREE : CN_CELL_HOLE;
+		char wanted = i < CELLS / 4 ? CN_POOL_CELL_LIVE : i < CELLS / 2 ? CN_POOL_CELL_FREE : CN_POOL_CELL_HOLE;
 		ASSERT_EQ(wanted, cells[i].kind);
 	}
 	for (unsigned i = 0; i < COUNT / 4; i++)
@@ -482,7 +482,7 @@ static void fill(struct liar *liar, const struct cn_message *request, struct cn_
 			message->result = CUDA_ERROR_NOT_FOUND;
 	}
 	if (what == CN_REPORT_CELLS)
-		memset(message->bytes, liar->lie == STRANGE_CELLS ? '\a' : CN_CELL_FREE, sizeof message->bytes);
+		memset(message->bytes, liar->lie == STRANGE_CELLS ? '\a' : CN_POOL_CELL_FREE, sizeof message->bytes);
 }
 
 /* One conversation. */
@@ -617,7 +617,7 @@ TEST(strange_cells_are_no_picture)
 	ASSERT_OK(cn_survey_picture(77, cells, 16, &bytes));
 	liar_end(&liar);
 	ASSERT_EQ(0, bytes);
-	ASSERT_EQ(CN_CELL_FREE, cells[15].kind);
+	ASSERT_EQ(CN_POOL_CELL_FREE, cells[15].kind);
 }
 
 /* Goal: the calls of cenote.h refuse what they do not know before anybody is asked. */

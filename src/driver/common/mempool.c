@@ -254,7 +254,7 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 	pool->is_default = is_default;
 	pool->users = device ? 1ull << device->ordinal : 0;
 	pool->host_uses = !device && type != CU_MEM_ALLOCATION_TYPE_MANAGED;
-	struct cn_pool_wants wants = {
+	struct cn_pool_options options = {
 		.device = device,
 		.node = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA ? location.id : -1,
 		.max_bytes = max_bytes,
@@ -263,7 +263,7 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 		.owner = pool,
 	};
 	struct cn_pool *made;
-	CUresult result = cn_pool_create(&wants, &made);
+	CUresult result = cn_pool_create(&options, &made);
 	if (result) {
 		cn_table_give(&table, pool);
 		return result;
@@ -402,7 +402,7 @@ static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribu
 CUresult own_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *ret_value)
 {
 	struct cn_mempool *pool;
-	struct cn_pool_numbers numbers;
+	struct cn_pool_statistics numbers;
 	cuuint64_t value = 0;
 	CUresult result = enter_attribute(handle, attribute, ret_value, &pool);
 
@@ -414,7 +414,7 @@ CUresult own_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
 		return CUDA_SUCCESS;
 	}
 	cn_mempool_look_again(pool);
-	cn_pool_bytes(pool->pool, &numbers);
+	cn_pool_usage(pool->pool, &numbers);
 	switch ((int)attribute) {
 	case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: value = cn_pool_threshold(pool->pool); break;
 	case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: value = numbers.reserved_bytes; break;
@@ -457,8 +457,8 @@ CUresult own_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
 	}
 	if (bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a high-water mark can only be set to 0");
-	cn_pool_reset_high(pool->pool, attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
-			   attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+	cn_pool_reset_high_water(pool->pool, attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH,
+				 attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH);
 	return CUDA_SUCCESS;
 }
 

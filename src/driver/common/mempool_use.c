@@ -370,7 +370,7 @@ struct cn_point cn_mempool_late_point(void)
 CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistics *ret_statistics, size_t room_bytes)
 {
 	struct cn_mempool *pool;
-	struct cn_pool_numbers numbers;
+	struct cn_pool_statistics numbers;
 	CUresult result = cn_mempool_enter_own(handle, &pool);
 
 	if (result)
@@ -381,7 +381,7 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool handle, cenote_pool_statistic
 	if (!cn_guard_check_write(ret_statistics, room_bytes, "ret_statistics"))
 		return CUDA_ERROR_INVALID_VALUE;
 	cn_mempool_look_again(pool);
-	cn_pool_numbers(pool->pool, &numbers);
+	cn_pool_statistics(pool->pool, &numbers);
 	cenote_pool_statistics statistics = {
 		.used_bytes = numbers.used_bytes,
 		.used_high_bytes = numbers.used_high_bytes,

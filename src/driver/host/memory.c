@@ -689,7 +689,7 @@ CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 
 	if (result)
 		return result;
-	cn_pools_let_leave(); /* what could be given back is free */
+	cn_pools_finish_release(); /* what could be given back is free */
 	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
 	if (ret_free)
 		*ret_free = used < total ? total - used : 0;

@@ -130,7 +130,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	} else if (!cn_pool_find(address, &block) || block.start != address || block.pool != export->pool) {
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no block of the pool begins at %p", address);
 	} else if (block.shared) {
-		slot = block.note;
+		slot = block.tag;
 	} else if (!(slot = take_slot(export))) {
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%d blocks of the pool are exported, and no more can be",
 				  CN_EXPORT_SLOTS - 1);
@@ -222,7 +222,7 @@ static void undefer(struct cn_export *export, uint32_t slot)
 static inline __attribute__((always_inline)) void give_block(struct cn_export *export, uint32_t slot)
 {
 	/* Before the slot: with the last slot the export may go, and the pool with it. */
-	cn_pool_give_back(export->slots[slot].address);
+	cn_pool_free_deferred(export->slots[slot].address);
 	forget_life(export, slot);
 	give_slot(export, slot);
 }
@@ -367,11 +367,11 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 {
 	uint32_t slot;
 
-	if (!cn_pool_hold(address, &slot))
+	if (!cn_pool_defer_free(address, &slot))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
 	CUresult result = cn_device_ops->queue_note(queue, handle, end_life, export, slot);
 	if (result)
-		cn_pool_unhold(address);
+		cn_pool_cancel_deferred(address);
 	return result;
 }
 
@@ -478,8 +478,8 @@ static void end_export(struct cn_job *job)
 	struct cn_export *export = cn_container_of(job, struct cn_export, close_job);
 	struct cn_pool *pool = export->pool;
 
-	cn_pool_watch(pool, NULL, NULL);
-	cn_pool_ask(pool, NULL, NULL);
+	cn_pool_on_part_lost(pool, NULL, NULL);
+	cn_pool_set_recall(pool, NULL, NULL);
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
 	unlist(export);
@@ -496,7 +496,7 @@ static void end_export(struct cn_job *job)
 	cn_segment_close(&control);
 	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
 	spare_record(export);
-	cn_pool_unkeep(pool);
+	cn_pool_unreference(pool);
 }
 
 static struct cn_export *new_record(void)
@@ -579,14 +579,14 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	cn_importers_open(export);
 	cn_location_leave(export->path_fd, facts);
 	export->listener.ready = cn_importers_accept;
-	cn_pool_keep(pool);
+	cn_pool_reference(pool);
 	set_closing(export, false);
 	cn_lock(&exports.lock);
 	export->next = exports.first;
 	exports.first = export;
 	cn_unlock(&exports.lock);
-	cn_pool_watch(pool, lose_part, export);
-	cn_pool_ask(pool, hurry, export);
+	cn_pool_on_part_lost(pool, lose_part, export);
+	cn_pool_set_recall(pool, hurry, export);
 	result = cn_service_watch(&export->listener);
 	if (result)
 		goto err_unlist;
@@ -596,11 +596,11 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	return CUDA_SUCCESS;
 
 err_unlist:
-	cn_pool_watch(pool, NULL, NULL);
-	cn_pool_ask(pool, NULL, NULL);
+	cn_pool_on_part_lost(pool, NULL, NULL);
+	cn_pool_set_recall(pool, NULL, NULL);
 	set_closing(export, true);
 	unlist(export);
-	cn_pool_unkeep(pool);
+	cn_pool_unreference(pool);
 	cn_importers_drop(export);
 	cn_wire_turn_away(export->listener.fd);
 	cn_service_unwatch(&export->listener);

@@ -52,7 +52,7 @@ static void report_pool(struct cn_export *export, struct cn_message *reply)
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
 		body.importer_count += importer->joined;
 	cn_export_look_at_ended(export);
-	cn_pool_amounts(export->pool, &body.used_bytes, &body.reserved_bytes);
+	cn_pool_peek_usage(export->pool, &body.used_bytes, &body.reserved_bytes);
 	cn_lock(&export->lock);
 	body.exported_count = export->slot_count;
 	body.exported_bytes = export->slot_bytes;
@@ -127,7 +127,7 @@ static uint64_t holder_in(struct cn_export *export, const struct cn_pool_cell *c
 	for (unsigned i = 0; i < cell->block_count && (!i || (i + 1) * each <= HOLDER_LOOKS_MAX); i++) {
 		if (cell->blocks[i].units <= largest)
 			continue;
-		uint64_t holder = holder_of(export, cell->blocks[i].note);
+		uint64_t holder = holder_of(export, cell->blocks[i].tag);
 		if (holder) {
 			found = holder;
 			largest = cell->blocks[i].units;
@@ -148,7 +148,7 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 	body.place = request->words[CN_REPORT_PLACE];
 	cn_export_look_at_ended(export);
 	for (uint64_t i = 0; i < count; i++) {
-		body.picture_bytes = cn_pool_cell(export->pool, first + i, of, &body.place, &cell);
+		body.picture_bytes = cn_pool_draw_cell(export->pool, first + i, of, &body.place, &cell);
 		body.kinds[i] = (unsigned char)cell.kind;
 		body.holders[i] = holder_in(export, &cell);
 	}

@@ -88,7 +88,7 @@ struct cn_report_handles {
 struct cn_report_cells {
 	uint64_t picture_bytes;                    /* what all cells are of */
 	uint64_t holders[CN_REPORT_CELLS_EACH];    /* an importer's id; 0: none */
-	unsigned char kinds[CN_REPORT_CELLS_EACH]; /* enum cn_cell_kind */
+	unsigned char kinds[CN_REPORT_CELLS_EACH]; /* enum cn_pool_cell_kind */
 	uint64_t place;
 	uint64_t unused[2];
 };

@@ -244,13 +244,13 @@ CUresult cn_survey(cn_survey_tell *tell, void *data)
 static bool is_kind(unsigned char kind)
 {
 	switch (kind) {
-	case CN_CELL_LIVE:
-	case CN_CELL_SHARED:
-	case CN_CELL_HELD:
-	case CN_CELL_CACHED:
-	case CN_CELL_FREE:
-	case CN_CELL_HOLE:
-	case CN_CELL_UNKNOWN: return true;
+	case CN_POOL_CELL_LIVE:
+	case CN_POOL_CELL_SHARED:
+	case CN_POOL_CELL_DEFERRED:
+	case CN_POOL_CELL_CACHED:
+	case CN_POOL_CELL_FREE:
+	case CN_POOL_CELL_HOLE:
+	case CN_POOL_CELL_UNKNOWN: return true;
 	default: return false;
 	}
 }

@@ -40,7 +40,7 @@ CUresult cn_survey(cn_survey_tell *tell, void *data);
 
 /* The picture of a pool, wherever it is. CUDA_ERROR_NOT_FOUND: no process has it, or says so. */
 struct cn_survey_cell {
-	char kind; /* enum cn_cell_kind */
+	char kind; /* enum cn_pool_cell_kind */
 	uint64_t holder;
 };
 CUresult cn_survey_picture(uint64_t pool_id, struct cn_survey_cell *ret_cells, size_t count, uint64_t *ret_bytes);

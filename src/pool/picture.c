@@ -2,7 +2,7 @@
 /*
  * What is said of a pool to somebody who only looks, while the program goes on: a few numbers, and a picture.
  *
- * cn_pool_numbers() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. Here a
+ * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. Here a
  * stranger asks and the program would wait: so the lock is held for one cell at a time, and of a cell no more than
  * LOOKS_MAX blocks are looked at. A cell that has more is drawn as its beginning is. Of exported blocks all that were
  * looked at are told, since who holds them is not known here, and decides how the cell is drawn.
@@ -13,10 +13,11 @@
  */
 #include "pool/pool_internal.h"
 
-enum { LOOKS_MAX = CN_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
+enum { LOOKS_MAX = CN_POOL_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
 
 /* A cell is drawn as the first of these that it has something of: a small block in much that is free is seen. */
-static const char kinds[] = {CN_CELL_HELD, CN_CELL_SHARED, CN_CELL_LIVE, CN_CELL_CACHED, CN_CELL_FREE, CN_CELL_HOLE};
+static const char kinds[] = {CN_POOL_CELL_DEFERRED, CN_POOL_CELL_SHARED, CN_POOL_CELL_LIVE,
+			     CN_POOL_CELL_CACHED,   CN_POOL_CELL_FREE,   CN_POOL_CELL_HOLE};
 enum { HELD, SHARED, LIVE, CACHED, FREE, HOLE, KIND_COUNT };
 _Static_assert(sizeof kinds == KIND_COUNT, "one for each");
 
@@ -25,7 +26,7 @@ static unsigned kind_of(const struct cn_block *block)
 	switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
 	case CN_BLOCK_LIVE: return LIVE;
 	case CN_BLOCK_SHARED: return SHARED;
-	case CN_BLOCK_HELD: return HELD;
+	case CN_BLOCK_DEFERRED: return HELD;
 	case CN_BLOCK_FREE: return FREE;
 	case CN_BLOCK_HOLE: return HOLE;
 	default: return CACHED;
@@ -34,7 +35,7 @@ static unsigned kind_of(const struct cn_block *block)
 
 static bool is_at(const struct cn_pool *pool, uint32_t index, uint32_t unit)
 {
-	const struct cn_block *block = block_of(pool, index);
+	const struct cn_block *block = cn_pool_block_at(pool, index);
 
 	return block->start <= unit && unit - block->start < block->units;
 }
@@ -42,7 +43,8 @@ static bool is_at(const struct cn_pool *pool, uint32_t index, uint32_t unit)
 static bool describes(const struct cn_pool *pool, uint64_t index)
 {
 	return index && index < pool->heap.record_count &&
-	       atomic_load_explicit(&block_of(pool, (uint32_t)index)->state, memory_order_relaxed) != CN_BLOCK_SPARE;
+	       atomic_load_explicit(&cn_pool_block_at(pool, (uint32_t)index)->state, memory_order_relaxed) !=
+		       CN_BLOCK_SPARE;
 }
 
 /* The block at a unit; 0: it cannot be told. Pool locked. */
@@ -52,19 +54,19 @@ static uint32_t find(const struct cn_pool *pool, uint32_t unit, uint64_t near)
 
 	if (index && is_at(pool, index, unit))
 		return index;
-	index = describes(pool, near) && block_of(pool, (uint32_t)near)->start <= unit
+	index = describes(pool, near) && cn_pool_block_at(pool, (uint32_t)near)->start <= unit
 			? (uint32_t)near
 			: atomic_load_explicit(&pool->heap.starts[0], memory_order_relaxed);
 	for (unsigned steps = 0; index && steps < WALK_MAX; steps++) {
 		if (is_at(pool, index, unit))
 			return index;
-		index = block_of(pool, index)->after;
+		index = cn_pool_block_at(pool, index)->after;
 	}
 	return 0;
 }
 
 /* One more exported block of a cell: the largest is the first. */
-static void add_block(struct cn_pool_cell *cell, uint32_t note, uint32_t units)
+static void add_block(struct cn_pool_cell *cell, uint32_t tag, uint32_t units)
 {
 	unsigned at = cell->block_count++;
 
@@ -72,7 +74,7 @@ static void add_block(struct cn_pool_cell *cell, uint32_t note, uint32_t units)
 		cell->blocks[at] = cell->blocks[0];
 		at = 0;
 	}
-	cell->blocks[at].note = note;
+	cell->blocks[at].tag = tag;
 	cell->blocks[at].units = units;
 }
 
@@ -84,11 +86,11 @@ static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, ui
 	unsigned first = HOLE;
 
 	ret_cell->block_count = 0;
-	ret_cell->kind = CN_CELL_UNKNOWN;
+	ret_cell->kind = CN_POOL_CELL_UNKNOWN;
 	if (from < to && !index)
 		return;
 	for (unsigned looks = 0; index && looks < LOOKS_MAX; looks++) {
-		const struct cn_block *block = block_of(pool, index);
+		const struct cn_block *block = cn_pool_block_at(pool, index);
 		*place = index;
 		uint64_t start = block->start, end = start + block->units;
 		uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
@@ -98,15 +100,15 @@ static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, ui
 			ret_cell->block_count = 0;
 		}
 		if (kind == first && (kind == SHARED || kind == HELD))
-			add_block(ret_cell, atomic_load_explicit(&block->note, memory_order_relaxed),
+			add_block(ret_cell, atomic_load_explicit(&block->tag, memory_order_relaxed),
 				  (uint32_t)(stop - begin));
 		index = end < to ? block->after : 0;
 	}
 	ret_cell->kind = kinds[first];
 }
 
-uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
-		      struct cn_pool_cell *ret_cell)
+uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+			   struct cn_pool_cell *ret_cell)
 {
 	uint64_t top = atomic_load_explicit(&pool->heap.top, memory_order_relaxed);
 	uint64_t from = top * number / of, to = top * (number + 1) / of;
@@ -114,10 +116,10 @@ uint64_t cn_pool_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64
 	cn_lock(&pool->lock);
 	draw_cell(pool, (uint32_t)from, (uint32_t)to, place, ret_cell);
 	cn_unlock(&pool->lock);
-	return top * CN_UNIT_BYTES;
+	return top * CN_HEAP_UNIT_BYTES;
 }
 
-void cn_pool_amounts(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes)
+void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes)
 {
 	*ret_used_bytes = cn_pool_used(pool);
 	cn_lock(&pool->lock);

@@ -14,11 +14,11 @@ static struct cn_block *find(const void *address, struct cn_pool **ret_pool, uin
 	struct cn_pool *pool = cn_pool_of(address);
 	size_t offset = pool ? (size_t)((const char *)address - pool->base) : 0;
 
-	if (!pool || offset % CN_UNIT_BYTES || offset / CN_UNIT_BYTES >= pool->heap.unit_count)
+	if (!pool || offset % CN_HEAP_UNIT_BYTES || offset / CN_HEAP_UNIT_BYTES >= pool->heap.unit_count)
 		return NULL;
-	*ret_index = atomic_load_explicit(&pool->heap.starts[offset / CN_UNIT_BYTES], memory_order_relaxed);
+	*ret_index = atomic_load_explicit(&pool->heap.starts[offset / CN_HEAP_UNIT_BYTES], memory_order_relaxed);
 	*ret_pool = pool;
-	return *ret_index ? block_of(pool, *ret_index) : NULL;
+	return *ret_index ? cn_pool_block_at(pool, *ret_index) : NULL;
 }
 
 static bool change(struct cn_block *block, uint32_t from, uint32_t to)
@@ -27,7 +27,7 @@ static bool change(struct cn_block *block, uint32_t from, uint32_t to)
 						       memory_order_relaxed);
 }
 
-bool cn_pool_share(void *address, uint32_t note)
+bool cn_pool_share(void *address, uint32_t tag)
 {
 	struct cn_pool *pool;
 	uint32_t index;
@@ -35,41 +35,41 @@ bool cn_pool_share(void *address, uint32_t note)
 
 	if (!block || atomic_load_explicit(&block->state, memory_order_relaxed) != CN_BLOCK_LIVE)
 		return false;
-	/* First: who sees the state reads the note. If the block is freed in between, nobody reads it. */
-	atomic_store_explicit(&block->note, note, memory_order_relaxed);
+	/* First: who sees the state reads the tag. If the block is freed in between, nobody reads it. */
+	atomic_store_explicit(&block->tag, tag, memory_order_relaxed);
 	return change(block, CN_BLOCK_LIVE, CN_BLOCK_SHARED);
 }
 
-bool cn_pool_hold(void *address, uint32_t *ret_note)
+bool cn_pool_defer_free(void *address, uint32_t *ret_tag)
 {
 	struct cn_pool *pool;
 	uint32_t index;
 	struct cn_block *block = find(address, &pool, &index);
 
-	if (!block || !change(block, CN_BLOCK_SHARED, CN_BLOCK_HELD))
+	if (!block || !change(block, CN_BLOCK_SHARED, CN_BLOCK_DEFERRED))
 		return false;
-	atomic_fetch_add_explicit(&pool->held_count, 1, memory_order_relaxed);
-	*ret_note = atomic_load_explicit(&block->note, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pool->deferred_count, 1, memory_order_relaxed);
+	*ret_tag = atomic_load_explicit(&block->tag, memory_order_relaxed);
 	return true;
 }
 
-void cn_pool_unhold(void *address)
+void cn_pool_cancel_deferred(void *address)
 {
 	struct cn_pool *pool;
 	uint32_t index;
 	struct cn_block *block = find(address, &pool, &index);
 
-	if (block && change(block, CN_BLOCK_HELD, CN_BLOCK_SHARED))
-		atomic_fetch_sub_explicit(&pool->held_count, 1, memory_order_relaxed);
+	if (block && change(block, CN_BLOCK_DEFERRED, CN_BLOCK_SHARED))
+		atomic_fetch_sub_explicit(&pool->deferred_count, 1, memory_order_relaxed);
 }
 
-void cn_pool_give_back(void *address)
+void cn_pool_free_deferred(void *address)
 {
 	struct cn_pool *pool;
 	uint32_t index;
 	struct cn_block *block = find(address, &pool, &index);
 
-	if (!block || !change(block, CN_BLOCK_HELD, CN_BLOCK_MOVING))
+	if (!block || !change(block, CN_BLOCK_DEFERRED, CN_BLOCK_MOVING))
 		return;
 	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
 	uint32_t first = atomic_load_explicit(&pool->returned, memory_order_relaxed);
@@ -77,58 +77,58 @@ void cn_pool_give_back(void *address)
 		block->next = first;
 	while (!atomic_compare_exchange_weak_explicit(&pool->returned, &first, index, memory_order_release,
 						      memory_order_relaxed));
-	atomic_fetch_sub_explicit(&pool->held_count, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&pool->deferred_count, 1, memory_order_relaxed);
 	/* Last: with its last byte uncounted, a destroyed pool may end. */
 	atomic_fetch_sub_explicit(&pool->counted_bytes, bytes, memory_order_acq_rel);
 }
 
-void cn_pool_collect(struct cn_pool *pool)
+void cn_pool_drain_returned(struct cn_pool *pool)
 {
 	if (!atomic_load_explicit(&pool->returned, memory_order_relaxed))
 		return;
 	uint32_t index = atomic_exchange_explicit(&pool->returned, 0, memory_order_acquire);
 	cn_lock(&pool->lock);
 	while (index) {
-		uint32_t next = block_of(pool, index)->next;
+		uint32_t next = cn_pool_block_at(pool, index)->next;
 		cn_heap_give(&pool->heap, index);
 		index = next;
 	}
 	cn_unlock(&pool->lock);
 	/* Last: whoever sees it, and takes it away, finds the blocks in the heap. */
-	atomic_store_explicit(&pool->loose, true, memory_order_release);
+	atomic_store_explicit(&pool->release_due, true, memory_order_release);
 }
 
-void cn_pool_ask(struct cn_pool *pool, void (*function)(void *object), void *object)
+void cn_pool_set_recall(struct cn_pool *pool, void (*function)(void *object), void *object)
 {
 	if (function)
-		atomic_store(&pool->ask_object, object);
-	atomic_store(&pool->ask, function);
+		atomic_store(&pool->recall_object, object);
+	atomic_store(&pool->recall, function);
 }
 
-bool cn_pool_ask_back(struct cn_pool *pool)
+bool cn_pool_recall_deferred(struct cn_pool *pool)
 {
-	if (!atomic_load_explicit(&pool->held_count, memory_order_relaxed))
+	if (!atomic_load_explicit(&pool->deferred_count, memory_order_relaxed))
 		return false;
-	void (*ask)(void *object) = atomic_load(&pool->ask);
-	if (ask)
-		ask(atomic_load(&pool->ask_object));
-	return ask && atomic_load_explicit(&pool->returned, memory_order_relaxed);
+	void (*recall)(void *object) = atomic_load(&pool->recall);
+	if (recall)
+		recall(atomic_load(&pool->recall_object));
+	return recall && atomic_load_explicit(&pool->returned, memory_order_relaxed);
 }
 
-void cn_pool_keep(struct cn_pool *pool)
+void cn_pool_reference(struct cn_pool *pool)
 {
-	atomic_fetch_add(&pool->keep_count, 1);
+	atomic_fetch_add(&pool->reference_count, 1);
 }
 
-void cn_pool_unkeep(struct cn_pool *pool)
+void cn_pool_unreference(struct cn_pool *pool)
 {
-	if (atomic_fetch_sub(&pool->keep_count, 1) == 1)
+	if (atomic_fetch_sub(&pool->reference_count, 1) == 1)
 		cn_pools_reap();
 }
 
 void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes)
 {
-	*ret_bytes = (size_t)pool->heap.unit_count * CN_UNIT_BYTES;
+	*ret_bytes = (size_t)pool->heap.unit_count * CN_HEAP_UNIT_BYTES;
 	return pool->base;
 }
 
@@ -142,7 +142,7 @@ uint64_t cn_pool_serial(const struct cn_pool *pool, size_t offset, size_t *ret_e
 	return cn_device_ops->arena_serial(pool->arena, offset, ret_end);
 }
 
-void cn_pool_watch(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object)
+void cn_pool_on_part_lost(struct cn_pool *pool, void (*function)(void *object, size_t offset), void *object)
 {
 	cn_device_ops->arena_watch(pool->arena, function, object);
 }
