@@ -36,7 +36,7 @@ where it comes from; … stands for what differs. Search this page for a few wor
 FOOT = """
 Next: [containers](containers.md)
 """
-CALL = re.compile(r"\b(?:cn_error|CN_REFUSE)\(")
+CALL = re.compile(r"\b(?:cn_error|CN_RUNTIME_REFUSE)\(")
 STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 # What printf puts something in the place of; an address or a mask with what stands before it.
 PLACE = re.compile(r"(?:0x)?%(?:[-+ #0]*[0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z])")

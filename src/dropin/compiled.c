@@ -6,8 +6,8 @@
  * host device; of the kernels it is kept which they are, so that a launch can say why it fails.
  * `kernel<<<grid, block>>>(…)` becomes a push of its configuration, a call of a function that pops it, and a launch.
  */
-#include "dropin/announced.h"
 #include "dropin/missing.h"
+#include "runtime/runtime_announced.h"
 
 #include "cenote/cuda_runtime_api.h"
 

@@ -12,7 +12,7 @@
  * Where a cudaX has pointers that are checked first, the build makes cudaX, with the check, and what is written here is
  * runtime_cudaX (prototypes in runtime_prototypes.h). The others are cudaX themselves.
  *
- * Where the runtime itself refuses, it says why: return CN_REFUSE(cudaErrorInvalidValue, "…").
+ * Where the runtime itself refuses, it says why: return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "…").
  */
 #ifndef CN_RUNTIME_RUNTIME_H
 #define CN_RUNTIME_RUNTIME_H
@@ -47,7 +47,8 @@ static inline cudaError_t cn_runtime_result(CUresult result)
 }
 
 /* Answer with an error of the runtime's own (a constant), and keep the sentence that explains it. */
-#define CN_REFUSE(error, ...) ((void)cn_error((CUresult)(error), __VA_ARGS__), (void)cn_runtime_error(error), (error))
+#define CN_RUNTIME_REFUSE(error, ...) \
+	((void)cn_error((CUresult)(error), __VA_ARGS__), (void)cn_runtime_error(error), (error))
 
 /* Made by the build: the runtime's functions, for the log (base/call.h). Ended by a row without a name. */
 extern const struct cn_call cn_runtime_calls[];
@@ -96,15 +97,10 @@ bool cn_runtime_refuse_announced(const void *function);
 /* ---- Default streams (copy.c, per_thread.c) --------------------------------------------------------------------- */
 
 /* What a synchronous copy or fill runs on. */
-enum cn_default_stream { CN_STREAM_LEGACY, CN_STREAM_PER_THREAD };
+enum cn_runtime_stream { CN_RUNTIME_LEGACY, CN_RUNTIME_PER_THREAD };
 
-cudaError_t cn_runtime_copy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
-			    enum cn_default_stream stream);
-cudaError_t cn_runtime_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
-			       size_t height, enum cudaMemcpyKind kind, enum cn_default_stream stream);
-cudaError_t cn_runtime_fill(void *dst, int value, size_t bytes, enum cn_default_stream stream);
 cudaError_t cn_runtime_fill_2d(void *dst, size_t pitch, int value, size_t width, size_t height,
-			       enum cn_default_stream stream);
+			       enum cn_runtime_stream stream);
 
 /* Device pointers are addresses. */
 static inline CUdeviceptr cn_runtime_pointer(const void *pointer)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels that programs compiled by nvcc have announced (dropin/announced.h).
+ * Kernels that programs compiled by nvcc have announced (runtime/runtime_announced.h).
  *
  * Nobody looks for one but a launch that has failed already. So a binary is a list that grows, and looking goes
  * through all of them.
  */
-#include "dropin/announced.h"
+#include "runtime/runtime_announced.h"
 #include "runtime/runtime.h"
 
 #include "base/lock.h"
@@ -93,10 +93,11 @@ bool cn_runtime_refuse_announced(const void *function)
 		for (size_t i = 0; i < binary->count && !found; i++) {
 			found = binary->kernels[i].function == function;
 			if (found) /* while it is locked: the name is the binary's */
-				(void)CN_REFUSE(cudaErrorNoKernelImageForDevice,
-						"kernel %.128s was compiled for GPUs; the host device runs C functions "
-						"that CENOTE_KERNEL declares",
-						binary->kernels[i].name);
+				(void)CN_RUNTIME_REFUSE(
+					cudaErrorNoKernelImageForDevice,
+					"kernel %.128s was compiled for GPUs; the host device runs C functions "
+					"that CENOTE_KERNEL declares",
+					binary->kernels[i].name);
 		}
 	cn_unlock(&binaries.lock);
 	return found;

@@ -30,23 +30,23 @@ static const struct {
 	__typeof__(cuMemsetD8) *fill;
 	__typeof__(cuMemsetD2D8) *fill_2d;
 } driver[] = {
-	[CN_STREAM_LEGACY] = {cuMemcpy, cuMemcpyHtoD, cuMemcpyDtoH, cuMemcpyDtoD, cuMemcpy2DUnaligned, cuMemsetD8,
-			      cuMemsetD2D8},
-	[CN_STREAM_PER_THREAD] = {cuMemcpy_ptds, cuMemcpyHtoD_v2_ptds, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoD_v2_ptds,
-				  cuMemcpy2DUnaligned_v2_ptds, cuMemsetD8_v2_ptds, cuMemsetD2D8_v2_ptds},
+	[CN_RUNTIME_LEGACY] = {cuMemcpy, cuMemcpyHtoD, cuMemcpyDtoH, cuMemcpyDtoD, cuMemcpy2DUnaligned, cuMemsetD8,
+			       cuMemsetD2D8},
+	[CN_RUNTIME_PER_THREAD] = {cuMemcpy_ptds, cuMemcpyHtoD_v2_ptds, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoD_v2_ptds,
+				   cuMemcpy2DUnaligned_v2_ptds, cuMemsetD8_v2_ptds, cuMemsetD2D8_v2_ptds},
 };
 
 static cudaError_t check_kind(enum cudaMemcpyKind kind)
 {
 	if ((unsigned)kind > cudaMemcpyDefault)
-		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind", (int)kind);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind", (int)kind);
 	return cudaSuccess;
 }
 
 /* ---- One dimension ---------------------------------------------------------------------------------------------- */
 
-cudaError_t cn_runtime_copy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
-			    enum cn_default_stream stream)
+static cudaError_t copy_bytes(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+			      enum cn_runtime_stream stream)
 {
 	CUdeviceptr to = cn_runtime_pointer(dst);
 	CUdeviceptr from = cn_runtime_pointer(src);
@@ -69,12 +69,12 @@ cudaError_t cn_runtime_copy(void *dst, const void *src, size_t bytes, enum cudaM
 
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
-	return cn_runtime_copy(dst, src, count, kind, CN_STREAM_LEGACY);
+	return copy_bytes(dst, src, count, kind, CN_RUNTIME_LEGACY);
 }
 
 cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
-	return cn_runtime_copy(dst, src, count, kind, CN_STREAM_PER_THREAD);
+	return copy_bytes(dst, src, count, kind, CN_RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
@@ -133,15 +133,16 @@ static cudaError_t describe_2d(void *dst, size_t dst_pitch, const void *src, siz
 	if (error)
 		return error;
 	if (width > dst_pitch || width > src_pitch)
-		return CN_REFUSE(cudaErrorInvalidPitchValue, "rows of %zu bytes do not fit pitches of %zu and %zu",
-				 width, dst_pitch, src_pitch);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidPitchValue,
+					 "rows of %zu bytes do not fit pitches of %zu and %zu", width, dst_pitch,
+					 src_pitch);
 	set_memory_types(kind, &copy);
 	*ret_copy = copy;
 	return cudaSuccess;
 }
 
-cudaError_t cn_runtime_copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
-			       size_t height, enum cudaMemcpyKind kind, enum cn_default_stream stream)
+static cudaError_t copy_rows(void *dst, size_t dst_pitch, const void *src, size_t src_pitch, size_t width,
+			     size_t height, enum cudaMemcpyKind kind, enum cn_runtime_stream stream)
 {
 	CUDA_MEMCPY2D copy;
 	CUresult result;
@@ -158,13 +159,13 @@ cudaError_t cn_runtime_copy_2d(void *dst, size_t dst_pitch, const void *src, siz
 cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
 			 enum cudaMemcpyKind kind)
 {
-	return cn_runtime_copy_2d(dst, dpitch, src, spitch, width, height, kind, CN_STREAM_LEGACY);
+	return copy_rows(dst, dpitch, src, spitch, width, height, kind, CN_RUNTIME_LEGACY);
 }
 
 cudaError_t cudaMemcpy2D_ptds(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
 			      enum cudaMemcpyKind kind)
 {
-	return cn_runtime_copy_2d(dst, dpitch, src, spitch, width, height, kind, CN_STREAM_PER_THREAD);
+	return copy_rows(dst, dpitch, src, spitch, width, height, kind, CN_RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
@@ -219,7 +220,7 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int s
 
 /* ---- Fills ------------------------------------------------------------------------------------------------------ */
 
-cudaError_t cn_runtime_fill(void *dst, int value, size_t bytes, enum cn_default_stream stream)
+static cudaError_t fill_bytes(void *dst, int value, size_t bytes, enum cn_runtime_stream stream)
 {
 	CUresult result = cn_runtime_context();
 
@@ -230,12 +231,12 @@ cudaError_t cn_runtime_fill(void *dst, int value, size_t bytes, enum cn_default_
 
 cudaError_t cudaMemset(void *devPtr, int value, size_t count)
 {
-	return cn_runtime_fill(devPtr, value, count, CN_STREAM_LEGACY);
+	return fill_bytes(devPtr, value, count, CN_RUNTIME_LEGACY);
 }
 
 cudaError_t cudaMemset_ptds(void *devPtr, int value, size_t count)
 {
-	return cn_runtime_fill(devPtr, value, count, CN_STREAM_PER_THREAD);
+	return fill_bytes(devPtr, value, count, CN_RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
@@ -248,7 +249,7 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
 }
 
 cudaError_t cn_runtime_fill_2d(void *dst, size_t pitch, int value, size_t width, size_t height,
-			       enum cn_default_stream stream)
+			       enum cn_runtime_stream stream)
 {
 	CUresult result = cn_runtime_context();
 
@@ -259,12 +260,12 @@ cudaError_t cn_runtime_fill_2d(void *dst, size_t pitch, int value, size_t width,
 
 cudaError_t cudaMemset2D(void *devPtr, size_t pitch, int value, size_t width, size_t height)
 {
-	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_STREAM_LEGACY);
+	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_RUNTIME_LEGACY);
 }
 
 cudaError_t cudaMemset2D_ptds(void *devPtr, size_t pitch, int value, size_t width, size_t height)
 {
-	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_STREAM_PER_THREAD);
+	return cn_runtime_fill_2d(devPtr, pitch, value, width, height, CN_RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaMemset2DAsync(void *devPtr, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)

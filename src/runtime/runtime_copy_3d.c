@@ -7,7 +7,7 @@
  */
 #include "runtime/runtime.h"
 
-#include "driver/gpu/gpu.h"
+#include "driver/common/private_calls.h"
 
 /* The headers declare these only to programs that ask for per-thread default streams. */
 #pragma GCC visibility push(default)
@@ -26,14 +26,15 @@ static cudaError_t check(const struct cudaMemcpy3DParms *given)
 	const struct cudaExtent *extent = &given->extent;
 
 	if ((unsigned)given->kind > cudaMemcpyDefault)
-		return CN_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind", (int)given->kind);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidMemcpyDirection, "%d is not a cudaMemcpyKind",
+					 (int)given->kind);
 	if (given->srcArray || given->dstArray)
-		return CN_REFUSE(cudaErrorInvalidValue, "arrays are not supported");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "arrays are not supported");
 	if (!fits(extent, &given->srcPtr) || !fits(extent, &given->dstPtr))
-		return CN_REFUSE(cudaErrorInvalidPitchValue,
-				 "%zu rows of %zu bytes do not fit layers of %zu times %zu and %zu times %zu",
-				 extent->height, extent->width, given->srcPtr.ysize, given->srcPtr.pitch,
-				 given->dstPtr.ysize, given->dstPtr.pitch);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidPitchValue,
+					 "%zu rows of %zu bytes do not fit layers of %zu times %zu and %zu times %zu",
+					 extent->height, extent->width, given->srcPtr.ysize, given->srcPtr.pitch,
+					 given->dstPtr.ysize, given->dstPtr.pitch);
 	return cudaSuccess;
 }
 
@@ -83,7 +84,7 @@ static cudaError_t prepare(const struct cudaMemcpy3DParms *given, bool *ret_need
 	if (result)
 		return cn_runtime_result(result);
 	if (!given)
-		return CN_REFUSE(cudaErrorInvalidValue, "p is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "p is NULL");
 	if (!given->extent.width || !given->extent.height || !given->extent.depth)
 		return cudaSuccess;
 	error = check(given);
@@ -122,7 +123,8 @@ cudaError_t runtime_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStr
 	if (!needed)
 		return error;
 	if (cn_gpu_stream_is_gone(stream)) /* the driver would crash */
-		return CN_REFUSE(cudaErrorInvalidResourceHandle, "the stream %p has been destroyed", (void *)stream);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidResourceHandle, "the stream %p has been destroyed",
+					 (void *)stream);
 	return cn_runtime_result(cuMemcpy3DAsync(&copy, stream));
 }
 
@@ -149,13 +151,13 @@ static cudaError_t fill(const struct cudaPitchedPtr *to, int value, const struct
 	if (result || !extent->width || !extent->height || !extent->depth)
 		return cn_runtime_result(result);
 	if (!fits(extent, to) || (extent->height > 1 && extent->height > to->ysize))
-		return CN_REFUSE(cudaErrorInvalidValue,
-				 "%zu rows of %zu bytes do not fit layers of %zu rows with a pitch of %zu",
-				 extent->height, extent->width, to->ysize, to->pitch);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue,
+					 "%zu rows of %zu bytes do not fit layers of %zu rows with a pitch of %zu",
+					 extent->height, extent->width, to->ysize, to->pitch);
 	if (__builtin_mul_overflow(to->pitch, to->ysize, &layer_bytes) ||
 	    __builtin_mul_overflow(layer_bytes, extent->depth, &bytes))
-		return CN_REFUSE(cudaErrorInvalidValue, "%zu layers of %zu rows go beyond the last address",
-				 extent->depth, to->ysize);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%zu layers of %zu rows go beyond the last address",
+					 extent->depth, to->ysize);
 	for (size_t layer = extent->depth; layer-- > 0 && !error;)
 		error = fill_one((char *)to->ptr + layer * layer_bytes, to->pitch, value, extent->width, extent->height,
 				 stream);
@@ -165,13 +167,13 @@ static cudaError_t fill(const struct cudaPitchedPtr *to, int value, const struct
 static cudaError_t fill_legacy(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
 {
 	(void)stream;
-	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_STREAM_LEGACY);
+	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_RUNTIME_LEGACY);
 }
 
 static cudaError_t fill_per_thread(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
 {
 	(void)stream;
-	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_STREAM_PER_THREAD);
+	return cn_runtime_fill_2d(to, pitch, value, width, height, CN_RUNTIME_PER_THREAD);
 }
 
 cudaError_t cudaMemset3D(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent)

@@ -11,7 +11,7 @@ cudaError_t runtime_cudaGetDeviceCount(int *count)
 	CUresult result;
 
 	if (!count)
-		return CN_REFUSE(cudaErrorInvalidValue, "count is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "count is NULL");
 	result = cn_runtime_device_count(count);
 	if (result == CUDA_ERROR_NO_DEVICE)
 		*count = 0;
@@ -21,7 +21,7 @@ cudaError_t runtime_cudaGetDeviceCount(int *count)
 cudaError_t runtime_cudaGetDevice(int *device)
 {
 	if (!device)
-		return CN_REFUSE(cudaErrorInvalidValue, "device is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "device is NULL");
 	return cn_runtime_result(cn_runtime_device(device));
 }
 
@@ -87,7 +87,7 @@ cudaError_t runtime_cudaGetDeviceFlags(unsigned int *flags)
 	int active;
 
 	if (!flags)
-		return CN_REFUSE(cudaErrorInvalidValue, "flags is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "flags is NULL");
 	result = cn_runtime_device(&device);
 	if (!result && cn_runtime_context_is_foreign())
 		return cn_runtime_result(cuCtxGetFlags(flags));

@@ -242,7 +242,7 @@ cudaError_t runtime_cudaDriverGetVersion(int *driverVersion)
 cudaError_t runtime_cudaRuntimeGetVersion(int *runtimeVersion)
 {
 	if (!runtimeVersion)
-		return CN_REFUSE(cudaErrorInvalidValue, "runtimeVersion is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "runtimeVersion is NULL");
 	*runtimeVersion = CUDART_VERSION;
 	return cudaSuccess;
 }
@@ -258,7 +258,7 @@ cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **
 	CUresult result;
 
 	if (!symbol || !funcPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", symbol ? "funcPtr" : "symbol");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", symbol ? "funcPtr" : "symbol");
 	result = cuGetProcAddress(symbol, &function, (int)cudaVersion, flags, &status);
 	/* To look for what is not there is no mistake: the program learns it from the status and the NULL. */
 	if (result == CUDA_ERROR_NOT_FOUND) {

@@ -60,7 +60,7 @@ cudaError_t runtime_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent
 	CUresult result = cn_runtime_start();
 
 	if (!result && !ms)
-		return CN_REFUSE(cudaErrorInvalidValue, "ms is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "ms is NULL");
 	return cn_runtime_result(result ? result : cuEventElapsedTime(ms, start, end));
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/guard.h"
-#include "driver/host/kernel.h"
+#include "driver/common/private_calls.h"
 
 /* More than there are kinds of attributes; some may be given twice or be there to be ignored. */
 #define LAUNCH_ATTRIBUTES_MAX 64
@@ -27,7 +27,7 @@ static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
 	if (result)
 		return cn_runtime_result(result);
 	if (!kernel)
-		return CN_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
 	/* The driver has said why in its own words; its code for it is not the runtime's. */
 	if (cn_function_of_address(kernel, ret_function))
 		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
@@ -81,13 +81,13 @@ cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 	if (error)
 		return error;
 	if (!config || (config->numAttrs > 0 && !config->attrs))
-		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", config ? "config->attrs" : "config");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", config ? "config->attrs" : "config");
 	if (config->numAttrs > LAUNCH_ATTRIBUTES_MAX)
-		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %u attributes: the limit is %d",
-				 config->numAttrs, LAUNCH_ATTRIBUTES_MAX);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "a launch with %u attributes: the limit is %d",
+					 config->numAttrs, LAUNCH_ATTRIBUTES_MAX);
 	if (config->dynamicSmemBytes > UINT_MAX)
-		return CN_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory",
-				 config->dynamicSmemBytes);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory",
+					 config->dynamicSmemBytes);
 	converted = (CUlaunchConfig){
 		.gridDimX = config->gridDim.x,
 		.gridDimY = config->gridDim.y,
@@ -190,7 +190,7 @@ cudaError_t runtime_cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const
 	cudaError_t error;
 
 	if (!attr)
-		return CN_REFUSE(cudaErrorInvalidValue, "attr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "attr is NULL");
 	error = find_kernel(func, &function);
 	if (error)
 		return error;
@@ -216,7 +216,7 @@ cudaError_t runtime_cudaFuncGetName(const char **name, const void *func)
 	cudaError_t error;
 
 	if (!name)
-		return CN_REFUSE(cudaErrorInvalidValue, "name is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "name is NULL");
 	error = find_kernel(func, &function);
 	return error ? error : cn_runtime_result(cuFuncGetName(name, function));
 }
@@ -239,7 +239,7 @@ static cudaError_t enter_occupancy(const void *ret_answer, const char *name, con
 	if (result)
 		return cn_runtime_result(result);
 	if (func && !ret_answer)
-		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", name);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", name);
 	return find_kernel(func, ret_function);
 }
 

@@ -27,7 +27,7 @@ cudaError_t runtime_cudaMalloc(void **devPtr, size_t size)
 	CUdeviceptr pointer = 0;
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0)
 		result = cuMemAlloc(&pointer, size);
 	if (devPtr)
@@ -42,7 +42,7 @@ cudaError_t runtime_cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, 
 	size_t pitch_bytes = 0;
 
 	if (!result && (!devPtr || !pitch))
-		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", devPtr ? "pitch" : "devPtr");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", devPtr ? "pitch" : "devPtr");
 	if (!result && width > 0 && height > 0)
 		result = cuMemAllocPitch(&pointer, &pitch_bytes, width, height, 4);
 	if (!result) {
@@ -59,12 +59,12 @@ cudaError_t runtime_cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cu
 	size_t pitch_bytes = 0, row_count;
 
 	if (!result && !pitchedDevPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "pitchedDevPtr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "pitchedDevPtr is NULL");
 	if (!result && __builtin_mul_overflow(extent.height, extent.depth, &row_count))
-		return CN_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory", extent.depth,
-				 extent.height);
+		return CN_RUNTIME_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory",
+					 extent.depth, extent.height);
 	if (!result && extent.width > SIZE_MAX - PITCH_BYTES_MAX)
-		return CN_REFUSE(cudaErrorInvalidValue, "rows of %zu bytes have no pitch", extent.width);
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "rows of %zu bytes have no pitch", extent.width);
 	if (!result && extent.width > 0 && row_count > 0)
 		result = cuMemAllocPitch(&pointer, &pitch_bytes, extent.width, row_count, 4);
 	if (!result)
@@ -94,7 +94,7 @@ cudaError_t runtime_cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 	void *pointer = NULL;
 
 	if (!result && !pHost)
-		return CN_REFUSE(cudaErrorInvalidValue, "pHost is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "pHost is NULL");
 	if (!result && size > 0)
 		result = cuMemHostAlloc(&pointer, size, flags);
 	if (pHost)
@@ -122,7 +122,7 @@ cudaError_t runtime_cudaHostGetDevicePointer(void **pDevice, void *pHost, unsign
 	CUdeviceptr pointer;
 
 	if (!result && !pDevice)
-		return CN_REFUSE(cudaErrorInvalidValue, "pDevice is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "pDevice is NULL");
 	if (!result)
 		result = cuMemHostGetDevicePointer(&pointer, pHost, flags);
 	if (!result)
@@ -159,7 +159,7 @@ cudaError_t runtime_cudaMallocManaged(void **devPtr, size_t size, unsigned int f
 	CUdeviceptr pointer = 0;
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0)
 		result = cuMemAllocManaged(&pointer, size, flags);
 	if (devPtr)
@@ -237,7 +237,7 @@ cudaError_t runtime_cudaPointerGetAttributes(struct cudaPointerAttributes *attri
 	CUresult result = cn_runtime_start();
 
 	if (!result && !attributes)
-		return CN_REFUSE(cudaErrorInvalidValue, "attributes is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "attributes is NULL");
 	/* For a pointer that it does not know the driver succeeds, too, and leaves the memory type 0. */
 	if (!result)
 		result = cuPointerGetAttributes(sizeof names / sizeof names[0], names, values, cn_runtime_pointer(ptr));

@@ -143,7 +143,7 @@ cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
 	CUresult result = cn_runtime_context();
 
 	if (!result && !devPtr)
-		return CN_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
 	if (!result && size > 0) {
 		result = cuMemAllocAsync((CUdeviceptr *)(void *)devPtr, size, hStream);
 		if (!result)
@@ -157,7 +157,7 @@ cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPo
 	CUresult result = cn_runtime_context();
 
 	if (!result && !ptr)
-		return CN_REFUSE(cudaErrorInvalidValue, "ptr is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "ptr is NULL");
 	if (!result && size > 0) {
 		result = cuMemAllocFromPoolAsync((CUdeviceptr *)(void *)ptr, size, memPool, stream);
 		if (!result)

@@ -196,7 +196,7 @@ cudaError_t runtime_cudaGetDeviceProperties(struct cudaDeviceProp *prop, int dev
 	CUresult result = cn_runtime_properties(device, &found);
 
 	if (!result && !prop)
-		return CN_REFUSE(cudaErrorInvalidValue, "prop is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "prop is NULL");
 	if (!result)
 		*prop = *found;
 	return cn_runtime_result(result);
@@ -231,7 +231,7 @@ cudaError_t runtime_cudaChooseDevice(int *device, const struct cudaDeviceProp *p
 	CUresult result = cn_runtime_device_count(&count);
 
 	if (!result && (!device || !prop))
-		return CN_REFUSE(cudaErrorInvalidValue, "%s is NULL", device ? "prop" : "device");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", device ? "prop" : "device");
 	for (int i = 0; !result && i < count; i++) {
 		result = cn_runtime_properties(i, &found);
 		if (!result && score(found, prop) > best_score) {

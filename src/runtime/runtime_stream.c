@@ -80,10 +80,10 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 	if (result)
 		return cn_runtime_result(result);
 	if (!callback)
-		return CN_REFUSE(cudaErrorInvalidValue, "callback is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "callback is NULL");
 	pending = malloc(sizeof(*pending));
 	if (!pending)
-		return CN_REFUSE(cudaErrorMemoryAllocation, "no host memory for a callback's record");
+		return CN_RUNTIME_REFUSE(cudaErrorMemoryAllocation, "no host memory for a callback's record");
 	pending->function = callback;
 	pending->user_data = userData;
 	result = cuStreamAddCallback(stream, run_callback, pending, flags);
@@ -130,7 +130,7 @@ cudaError_t runtime_cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCa
 	CUstreamCaptureStatus status;
 
 	if (!result && !pCaptureStatus)
-		return CN_REFUSE(cudaErrorInvalidValue, "pCaptureStatus is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "pCaptureStatus is NULL");
 	if (!result)
 		result = cuStreamIsCapturing(stream, &status);
 	if (!result)
@@ -149,7 +149,7 @@ cudaError_t runtime_cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStrea
 	cuuint64_t id = 0;
 
 	if (!result && !captureStatus_out)
-		return CN_REFUSE(cudaErrorInvalidValue, "captureStatus_out is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "captureStatus_out is NULL");
 	if (!result)
 		result = cuStreamGetCaptureInfo(stream, &status, &id, graph_out, dependencies_out,
 						edgeData_out ? &edges : NULL, numDependencies_out);
@@ -171,7 +171,7 @@ cudaError_t runtime_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMo
 	CUstreamCaptureMode exchanged;
 
 	if (!result && !mode)
-		return CN_REFUSE(cudaErrorInvalidValue, "mode is NULL");
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "mode is NULL");
 	if (result)
 		return cn_runtime_result(result);
 	exchanged = (CUstreamCaptureMode)*mode;

@@ -17,7 +17,6 @@
 #ifndef CN_DRIVER_GPU_GPU_H
 #define CN_DRIVER_GPU_GPU_H
 
-#include "base/private.h"
 #include "device/cuda/cuda_stream.h"
 #include "driver/common/driver.h"
 
@@ -72,9 +71,6 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
  * device's primary one, or else one that is known. CUDA_ERROR_INVALID_CONTEXT: there is neither.
  */
 CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place);
-
-/* gpu_stream.c: on a GPU, is it the handle of a stream that was destroyed? The runtime must not crash on one. */
-CN_PRIVATE bool cn_gpu_stream_is_gone(CUstream stream);
 
 /* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
 CUresult cn_gpu_take_over(void);

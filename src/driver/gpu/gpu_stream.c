@@ -6,6 +6,7 @@
  * that has waited for a stream or a context has seen all reached that came before: the span ends before the driver's
  * call, and after it the pools are told. Captures end with their streams and contexts, too (gpu_capture.c).
  */
+#include "driver/common/private_calls.h"
 #include "driver/gpu/gpu_calls.h"
 
 #include "device/cuda/cuda_library.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels and modules: what the files of that chapter, and the runtime, know of each other.
+ * Kernels and modules: what the files of that chapter know of each other.
  *
  * A kernel is known to us by the record that CENOTE_KERNEL leaves in a program (cenote.h). Records come in two ways:
  * the program registers its own, by address (kernel.c), and cuModuleGetFunction() finds them by name in a shared object
@@ -9,8 +9,8 @@
 #ifndef CN_DRIVER_HOST_KERNEL_H
 #define CN_DRIVER_HOST_KERNEL_H
 
-#include "base/private.h"
 #include "driver/common/driver.h"
+#include "driver/common/private_calls.h"
 
 #include "cenote/cenote.h"
 
@@ -55,8 +55,5 @@ CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *modul
 
 /* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is none, or not any more. */
 CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function);
-
-/* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
-CN_PRIVATE CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
 
 #endif

@@ -3,8 +3,8 @@
  * In libcenote.so, for the drop-in libcudart.so.13: kernels that a program compiled by nvcc announces when it is
  * loaded. They are for GPUs. The host device cannot run them, but can say so when one is launched.
  */
-#ifndef CN_DROPIN_ANNOUNCED_H
-#define CN_DROPIN_ANNOUNCED_H
+#ifndef CN_RUNTIME_RUNTIME_ANNOUNCED_H
+#define CN_RUNTIME_RUNTIME_ANNOUNCED_H
 
 /* A binary that will announce its kernels; NULL: no memory to remember them. */
 __attribute__((visibility("default"))) void *cenote_binary_announce(void);

@@ -8,5 +8,5 @@
 
 int cenote_report_missing_runtime(const char *name)
 {
-	return (int)CN_REFUSE(cudaErrorNotSupported, "Cenote has no %s", name);
+	return (int)CN_RUNTIME_REFUSE(cudaErrorNotSupported, "Cenote has no %s", name);
 }

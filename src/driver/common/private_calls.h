@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the runtime asks of the driver's layer beside the public functions (src/private.list).
+ */
+#ifndef CN_DRIVER_COMMON_PRIVATE_CALLS_H
+#define CN_DRIVER_COMMON_PRIVATE_CALLS_H
+
+#include "base/private.h"
+
+#include "cenote/cuda.h"
+
+#include <stdbool.h>
+
+/* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
+CN_PRIVATE CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
+
+/* On a GPU: is it the handle of a stream that was destroyed? The runtime must not crash on one. */
+CN_PRIVATE bool cn_gpu_stream_is_gone(CUstream stream);
+
+#endif
