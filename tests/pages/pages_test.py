@@ -117,8 +117,12 @@ class Pages:
         assert (self.root / "docs/front.svg").read_text() == front_chart.draw(self.root), "run scripts/front_chart.py"
 
     def pages_follow_each_other(self):
-        """docs/README.md has all pages in their order, and each ends with a link to the next."""
-        listed = re.findall(r"^\d+\. \[[^\]]+\]\(([^)#]+)\)", self.page("README.md"), re.M)
+        """docs/README.md has all pages in their order, for three readers, and each ends with a link to the next."""
+        text = self.page("README.md")
+        assert re.findall(r"^## (.*)$", text, re.M) == ["Using it", "Reference", "Inside"], "three kinds of pages"
+        numbered = re.findall(r"^(\d+)\. \[[^\]]+\]\(([^)#]+)\)", text, re.M)
+        listed = [name for _, name in numbered]
+        assert [int(number) for number, _ in numbered] == list(range(1, len(listed) + 1)), numbered
         assert sorted(listed) == sorted({f.name for f in self.files if f.parent.name == "docs"} - {"README.md"}), listed
         for name, following in zip(listed, listed[1:]):
             last = self.page(name).rstrip().splitlines()[-1]
