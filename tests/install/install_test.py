@@ -172,6 +172,33 @@ class Tree:
         run("cmake", "--build", self.directory / "cmake")
         expect(run(self.directory / "cmake/program"), EXPECTED)
 
+    def cpp_page_works(self):
+        """The program of docs/cxx_cmake.md, built as that page says by CMake, by Meson and by hand."""
+        need("pkg-config")
+        need("cmake")
+        if not self.cpp:
+            raise Skip("there is no C++ compiler")
+        text = (HERE.parent.parent / "docs/cxx_cmake.md").read_text()
+        folder = self.directory / "cpp"
+        folder.mkdir()
+        for language, name in (("cpp", "share.cc"), ("cmake", "CMakeLists.txt"), ("meson", "meson.build")):
+            (folder / name).write_text(re.search(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)[1])
+        printed = re.search(r"^```text\n(.*?)^```$", text, re.S | re.M)[1]
+        settings = {"CENOTE_DEVICE": "host", "CXX": " ".join(self.cpp),
+                    "PKG_CONFIG_PATH": str(self.libraries / "pkgconfig")}
+        run("cmake", "-S", folder, "-B", folder / "cmake", f"-Dcenote_DIR={self.libraries / 'cmake/cenote'}",
+            **settings)
+        run("cmake", "--build", folder / "cmake")
+        run("meson", "setup", folder, folder / "meson", **settings)
+        run("ninja", "-C", folder / "meson")
+        words = run("pkg-config", "--cflags", "--libs", "cenote", **settings).split()
+        for standard in ("c++11", "c++20"):
+            run(*self.cpp, f"-std={standard}", "-Wall", "-Wextra", "-Werror", folder / "share.cc", *words,
+                f"-Wl,-rpath,{self.libraries}", "-o", folder / "share")
+            expect(run(folder / "share", **settings), printed)
+        for built in ("cmake/share", "meson/share"):
+            expect(run(folder / built, **settings), printed)
+
     def dropin_works(self):
         """A program that was linked against NVIDIA's libraries runs when the command puts ours in front."""
         program = self.directory / "dropin-program"
@@ -233,8 +260,8 @@ def main(build, *compilers):
         tree = Tree(directory, build, compilers[:end], compilers[end + 1:])
         return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
                                  tree.linker_flag_works, tree.readme_works, tree.readme_is_cpp, tree.guide_works,
-                                 tree.cmake_works, tree.dropin_works, tree.no_right_is_one_sentence,
-                                 tree.packages_come_before_meson))
+                                 tree.cmake_works, tree.cpp_page_works, tree.dropin_works,
+                                 tree.no_right_is_one_sentence, tree.packages_come_before_meson))
 
 
 if __name__ == "__main__":
