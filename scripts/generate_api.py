@@ -230,7 +230,7 @@ def entry_table(functions):
         + declarations
         + f"\nconst struct cn_entry cn_entries[] = {{\n{rows}}};\n"
         + "const size_t cn_entry_count = sizeof cn_entries / sizeof cn_entries[0];",
-        '"driver/common/entry.h"')
+        '"driver/entry/entry.h"')
 
 
 def prototypes(functions):

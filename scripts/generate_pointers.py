@@ -32,7 +32,7 @@ Call = namedtuple("Call", "library symbols names prototype pointers")
 
 CHECKED = ("in", "out", "array", "string")
 KINDS = {"in": True, "out": True, "array": True, "address": False, "self": False, "room": False, "record": False}
-FORMS = ("src/driver/common/forms.c", "src/driver/common/forms_narrow.c")
+FORMS = ("src/driver/host/forms.c", "src/driver/host/forms_narrow.c")
 TABLE = re.compile(r"(?<=<!-- made by scripts/generate_pointers.py -->\n).*?(?=<!-- end -->)", re.S)
 
 SAID = {
@@ -157,7 +157,7 @@ def declaration(call, name):
 
 
 def slots(calls):
-    """The rows of src/driver/common/slots.S."""
+    """The rows of src/driver/entry/slots.S."""
     return "".join(f"\tSLOT\t{s}, {f'checked_{s}' if is_checked(c) else name}\n"
                    for c in calls if c.library == "driver" for s, name in zip(c.symbols, c.names))
 
@@ -236,10 +236,10 @@ def call_rows(calls, root, library):
 
 
 def driver_calls(calls, root):
-    """The table cn_driver_calls of src/driver/common/entry.h: the driver's functions, and Cenote's own."""
+    """The table cn_driver_calls of src/driver/entry/entry.h: the driver's functions, and Cenote's own."""
     rows = call_rows(calls, root, "driver")
     return call_table("cn_driver_calls", rows + [(c.symbols[0], c.symbols[0]) for c in calls if c.library == "cenote"],
-                      "driver/common/entry.h")
+                      "driver/entry/entry.h")
 
 
 def runtime_calls(calls, root):

@@ -124,6 +124,11 @@ static inline void *cn_table_find(struct cn_table *table, const void *opaque)
 	return object;
 }
 
+static inline uint64_t cn_object_handle(const void *object)
+{
+	return atomic_load_explicit(&((struct cn_object *)(uintptr_t)object)->handle, memory_order_acquire);
+}
+
 /* Was this the handle of an object that went down with its context? (Known until the slot has another such one.) */
 static inline bool cn_table_is_orphan(struct cn_table *table, const void *opaque)
 {

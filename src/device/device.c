@@ -4,8 +4,6 @@
  */
 #include "device/device.h"
 
-#include "device/cuda/cuda_library.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,14 +45,13 @@ CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	enum cn_device_choice choice;
 	char before[CN_SENTENCE_BYTES], why[CN_SENTENCE_BYTES];
-	int gpu_count;
 	CUresult result = cn_device_choice(&choice);
 
 	if (result)
 		return result;
 	memcpy(before, cn_last_error(), sizeof before);
 	cn_error_hush(true); /* not to find a GPU is no error where none is asked for */
-	bool none = choice != CN_DEVICE_HOST && cn_cuda_start(&gpu_count);
+	bool none = choice != CN_DEVICE_HOST && cn_cuda_device_ops.probe();
 	cn_error_hush(false);
 	if (none) {
 		memcpy(why, cn_last_error(), sizeof why);

@@ -131,7 +131,9 @@ struct cn_device_ops {
 	 */
 	bool use_ends_with_mapping;
 
-	/* Find the devices; called once, before anything else. Zero devices is CUDA_ERROR_NO_DEVICE. */
+	/* Can this process use such devices? Called before anything else, any number of times. */
+	CUresult (*probe)(void);
+	/* Find the devices; called once. Zero devices is CUDA_ERROR_NO_DEVICE. */
 	CUresult (*init)(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 	CUresult (*attribute)(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value);
 	bool (*peers)(const struct cn_device *device, const struct cn_device *peer);

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "cenote/cuda.h"
-#include "driver/common/entry.h"
+#include "driver/entry/entry.h"
 
 #include <stdlib.h>
 #include <string.h>

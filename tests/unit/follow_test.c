@@ -9,7 +9,7 @@
  */
 #include <pthread.h>
 
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 #include "gate.h"
 
 enum {

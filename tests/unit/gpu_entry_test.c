@@ -381,7 +381,7 @@ TEST(calls_go_through)
 
 	ASSERT_SYS(setenv("CENOTE_HOST_DEVICES", "2", 1));
 	ASSERT_OK(start("cuda", test_driver_path()));
-	ASSERT_EQ(2, cn_device_count);
+	ASSERT_EQ(2, cn_devices_count);
 	ASSERT_OK(cuDeviceGet(&device, 1));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&device, 2));
 	ASSERT_OK(cuDevicePrimaryCtxRetain(&context, device));

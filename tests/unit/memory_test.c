@@ -221,7 +221,7 @@ TEST(registered_memory_may_vanish)
 	/* As if the system had given the address to an allocation of ours. */
 	ASSERT_EQ((void *)pages,
 		  mmap(pages, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
-	ASSERT_OK(cn_enter_context(&home));
+	ASSERT_OK(cn_context_enter(&home));
 	ASSERT_OK(cn_memory_add(&home, CN_MEMORY_PINNED, pages, PAGE, 0, NULL));
 	ASSERT(cn_memory_find(AT(pages), &memory));
 	ASSERT_EQ(CN_MEMORY_PINNED, memory.kind);

@@ -71,6 +71,13 @@ static void stop(void)
 	cn_cuda_stop_notes();
 }
 
+static CUresult probe(void)
+{
+	int count;
+
+	return cn_cuda_start(&count);
+}
+
 static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	static bool registered;
@@ -104,6 +111,7 @@ static bool peers(const struct cn_device *device, const struct cn_device *peer)
 const struct cn_device_ops cn_cuda_device_ops = {
 	.name = "cuda",
 	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has gone */
+	.probe = probe,
 	.init = init,
 	.attribute = attribute,
 	.peers = peers,

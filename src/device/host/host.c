@@ -4,9 +4,16 @@
  */
 #include "device/host/host_internal.h"
 
+/* A machine has memory and cores. */
+static CUresult probe(void)
+{
+	return CUDA_SUCCESS;
+}
+
 const struct cn_device_ops cn_host_device_ops = {
 	.name = "host",
 	.use_ends_with_mapping = true,
+	.probe = probe,
 	.init = cn_host_init,
 	.attribute = cn_host_attribute,
 	.peers = cn_host_peers,

@@ -4,8 +4,6 @@
  */
 #include "cenote/cenote.h"
 
-#include "base/guard.h"
-#include "device/cuda/cuda_library.h"
 #include "device/device.h"
 #include "share/pool/control.h"
 #include "share/pool/export.h"
@@ -59,16 +57,4 @@ CENOTE_API CUresult cenote_sweep(unsigned int flags, void (*found)(const cenote_
 CENOTE_API const char *cenote_device_kind(void)
 {
 	return cn_device_ops ? cn_device_ops->name : "";
-}
-
-CENOTE_API CUresult cenote_driver_library(const char **ret_path)
-{
-	if (!ret_path)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_path is NULL");
-	if (!cn_guard_check_write(ret_path, sizeof *ret_path, "ret_path"))
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = cn_cuda_open();
-	if (!result)
-		*ret_path = cn_cuda_path();
-	return result;
 }

@@ -80,9 +80,9 @@ static CUresult check_location(CUmemAllocationType type, CUmemLocation location,
 	*ret_device = NULL;
 	switch ((int)location.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		if (location.id < 0 || location.id >= cn_device_count)
+		if (location.id < 0 || location.id >= cn_devices_count)
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no device %d: the last is %d", location.id,
-					cn_device_count - 1);
+					cn_devices_count - 1);
 		*ret_device = managed ? NULL : &cn_devices[location.id];
 		break;
 	case CU_MEM_LOCATION_TYPE_HOST: location.id = 0; break;
@@ -113,20 +113,20 @@ static CUresult check_support(CUmemAllocationType type, CUmemLocation location, 
 	CUresult result = CUDA_SUCCESS;
 
 	if (type == CU_MEM_ALLOCATION_TYPE_MANAGED) {
-		for (int i = 0; i < cn_device_count && !result; i++)
-			result = cn_device_has(&cn_devices[i], CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
-					       "managed memory that the host can use at the same time");
+		for (int i = 0; i < cn_devices_count && !result; i++)
+			result = cn_devices_check(&cn_devices[i], CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+						  "managed memory that the host can use at the same time");
 		return result ? result
-			      : cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
-					      "memory pools");
+			      : cn_devices_check(&cn_devices[0], CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+						 "memory pools");
 	}
 	if (device)
-		return cn_device_has(device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "memory pools");
-	return cn_device_has(&cn_devices[0],
-			     location.type == CU_MEM_LOCATION_TYPE_HOST
-				     ? CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
-				     : CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
-			     "memory pools of the host's memory");
+		return cn_devices_check(device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, "memory pools");
+	return cn_devices_check(&cn_devices[0],
+				location.type == CU_MEM_LOCATION_TYPE_HOST
+					? CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
+					: CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+				"memory pools of the host's memory");
 }
 
 static CUresult check_handle_types(const CUmemPoolProps *properties)
@@ -281,9 +281,9 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 	pthread_mutex_lock(&pools.mutex);
 	for (uint32_t i = 0, count = atomic_load(&table.count); i < count && !handle; i++) {
 		struct cn_mempool *other = cn_table_slot(&table, i);
-		if (cn_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
+		if (cn_object_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
 			other->import_count++;
-			handle = cn_handle(other);
+			handle = cn_object_handle(other);
 		}
 	}
 	if (!handle) {
@@ -319,7 +319,7 @@ CUresult own_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *prope
 		result = make_pool(properties->allocType, location, device, (unsigned)properties->handleTypes,
 				   is_unlimited_host(properties) ? 0 : properties->maxSize, false, &pool);
 	if (!result)
-		*ret_pool = (CUmemoryPool)(uintptr_t)cn_handle(pool);
+		*ret_pool = (CUmemoryPool)(uintptr_t)cn_object_handle(pool);
 	return result;
 }
 
@@ -497,9 +497,9 @@ static CUresult refuse_own_device(int id)
 
 static CUresult change_device_rights(const struct cn_mempool *pool, int id, bool allow, struct rights *rights)
 {
-	if (id < 0 || id >= cn_device_count)
+	if (id < 0 || id >= cn_devices_count)
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", id,
-				cn_device_count - 1);
+				cn_devices_count - 1);
 	const struct cn_device *device = &cn_devices[id];
 	if (device == pool->device && !allow)
 		return refuse_own_device(id);
@@ -522,7 +522,7 @@ static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDe
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"a pool cannot be read-only: CU_MEM_ACCESS_FLAGS_PROT_READ is not supported");
 	bool on_device = location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-	bool known = !on_device || (location.id >= 0 && location.id < cn_device_count);
+	bool known = !on_device || (location.id >= 0 && location.id < cn_devices_count);
 	if (!allow && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && (known || !pool->import))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", flags);
 	if (on_device)
@@ -576,7 +576,7 @@ CUresult own_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handl
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "location" : "flags");
 	if (is_host(*location))
 		allowed = atomic_load(&pool->host_uses);
-	else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < cn_device_count)
+	else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < cn_devices_count)
 		allowed = atomic_load(&pool->users) >> location->id & 1;
 	else
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no location of type %d with id %d",
@@ -660,7 +660,7 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 	result = open_place_locked(type, location, device, &place);
 	if (!result) {
 		struct cn_mempool *pool = which == THE_DEFAULT ? place->own : atomic_load(place->current);
-		*ret_pool = (CUmemoryPool)(uintptr_t)cn_handle(pool);
+		*ret_pool = (CUmemoryPool)(uintptr_t)cn_object_handle(pool);
 	}
 	pthread_mutex_unlock(&pools.mutex);
 	return result;
@@ -728,7 +728,7 @@ CUresult own_cuDeviceGetDefaultMemPool(CUmemoryPool *ret_pool, CUdevice device)
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_device_find(device, &found);
+		result = cn_devices_find(device, &found);
 	return result ? result : get_pool(ret_pool, &location, CU_MEM_ALLOCATION_TYPE_PINNED, THE_DEFAULT);
 }
 

@@ -116,7 +116,7 @@ CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool 
 				flags);
 	/* Whoever destroys the pool comes through here too before its record becomes another's. */
 	pthread_mutex_lock(&making);
-	result = cn_handle(pool) == (uintptr_t)handle
+	result = cn_object_handle(pool) == (uintptr_t)handle
 			 ? export_as_locked(pool, type, ret_shareable)
 			 : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	pthread_mutex_unlock(&making);
@@ -128,7 +128,7 @@ static CUresult take_facts(struct cn_mempool *pool, const struct cn_export_facts
 {
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
 
-	pool->device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
+	pool->device = on_device ? cn_devices_find_physical(facts->location_id) : NULL;
 	if (on_device && !pool->device)
 		return cn_error(CUDA_ERROR_INVALID_DEVICE,
 				"the pool is of device %d of the machine, which this process "
@@ -152,8 +152,8 @@ static CUresult check_import(CUmemAllocationHandleType type)
 	case CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: return CUDA_SUCCESS;
 	case CU_MEM_HANDLE_TYPE_WIN32: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "Win32 handles are for Windows");
 	case CU_MEM_HANDLE_TYPE_FABRIC:
-		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
-				     "memory pools that can be shared by fabric handle");
+		return cn_devices_check(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+					"memory pools that can be shared by fabric handle");
 	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool cannot be imported from handle type %d", (int)type);
 	}
 }

@@ -3,7 +3,7 @@
  * Stream capture: the host device captures nothing, so a stream never is capturing. These calls say so, and a thread's
  * capture mode is kept for those who exchange it around their calls.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 CUresult host_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
@@ -48,8 +48,8 @@ CUresult host_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 		return cn_enter();
 	if (!mode)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "mode is NULL");
-	CUstreamCaptureMode before = cn_thread.capture_mode;
-	cn_thread.capture_mode = *mode;
+	CUstreamCaptureMode before = cn_context_thread.capture_mode;
+	cn_context_thread.capture_mode = *mode;
 	*mode = before;
 	return CUDA_SUCCESS;
 }

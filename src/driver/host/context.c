@@ -8,8 +8,8 @@
  *
  * A thread keeps handles, not pointers, on its stack: a context that another thread destroyed is found to be gone.
  */
-#include "driver/common/driver.h"
 #include "driver/common/mempool.h"
+#include "driver/host/objects.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,6 +30,8 @@ static struct {
 	unsigned int flags;
 } primaries[CN_DEVICE_MAX] = {[0 ... CN_DEVICE_MAX - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
 
+_Thread_local struct cn_context_thread cn_context_thread;
+
 static _Atomic unsigned long long next_id = 1;
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
@@ -40,9 +42,9 @@ static void end_thread(void *unused)
 	(void)unused;
 	if (atomic_load(&cn_ready) == 1) /* a forked child leaves the parent's streams, and their locks, alone */
 		cn_streams_thread_end();
-	free(cn_thread.stack);
-	cn_thread.stack = NULL;
-	cn_thread.depth = cn_thread.room = 0;
+	free(cn_context_thread.stack);
+	cn_context_thread.stack = NULL;
+	cn_context_thread.depth = cn_context_thread.room = 0;
 }
 
 static void make_thread_key(void)
@@ -50,10 +52,10 @@ static void make_thread_key(void)
 	pthread_key_create(&thread_key, end_thread);
 }
 
-CUresult cn_thread_keep(void)
+CUresult cn_context_thread_keep(void)
 {
 	pthread_once(&thread_key_once, make_thread_key);
-	if (pthread_setspecific(thread_key, &cn_thread))
+	if (pthread_setspecific(thread_key, &cn_context_thread))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's record");
 	return CUDA_SUCCESS;
 }
@@ -68,7 +70,7 @@ static inline bool find(uint64_t handle, struct cn_home *ret_home)
 	ret_home->context = context;
 	ret_home->life = atomic_load_explicit(&context->life, memory_order_acquire);
 	ret_home->device = atomic_load_explicit(&context->device, memory_order_acquire);
-	return cn_handle(context) == handle; /* so they are what belongs to the handle */
+	return cn_object_handle(context) == handle; /* so they are what belongs to the handle */
 }
 
 CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
@@ -85,15 +87,15 @@ CUresult cn_context_find(CUcontext handle, struct cn_home *ret_home)
 	return cn_context_find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
 }
 
-CUresult cn_enter_context(struct cn_home *ret_home)
+CUresult cn_context_enter(struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
-	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
+	if (!cn_context_thread.depth || !cn_context_thread.stack[cn_context_thread.depth - 1])
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
-	if (!find(cn_thread.stack[cn_thread.depth - 1], ret_home) || !ret_home->life)
+	if (!find(cn_context_thread.stack[cn_context_thread.depth - 1], ret_home) || !ret_home->life)
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED,
 				"the context that was current in this thread was destroyed");
 	return CUDA_SUCCESS;
@@ -115,7 +117,7 @@ CUresult cn_home_lock(const struct cn_home *home)
 	return result;
 }
 
-CUresult cn_device_has_handles(const struct cn_device *device)
+CUresult cn_context_has_handles(const struct cn_device *device)
 {
 	int supported = 0;
 	CUresult result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, &supported);
@@ -127,36 +129,7 @@ CUresult cn_device_has_handles(const struct cn_device *device)
 			device->ordinal);
 }
 
-struct cn_device *cn_device_of_machine(int physical)
-{
-	for (int i = 0; i < cn_device_count; i++)
-		if (cn_devices[i].physical == physical)
-			return &cn_devices[i];
-	return NULL;
-}
-
-CUresult cn_device_has(const struct cn_device *device, CUdevice_attribute attribute, const char *what)
-{
-	int value = 0;
-	CUresult result = cn_device_ops->attribute(device, attribute, &value);
-
-	if (result)
-		return result;
-	if (!value)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "device %d has no %s", device->ordinal, what);
-	return CUDA_SUCCESS;
-}
-
-CUresult cn_device_find(CUdevice ordinal, struct cn_device **ret_device)
-{
-	if (ordinal < 0 || ordinal >= cn_device_count)
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no device %d: the last is %d", ordinal,
-				cn_device_count - 1);
-	*ret_device = &cn_devices[ordinal];
-	return CUDA_SUCCESS;
-}
-
-struct cn_context *cn_primary_context(const struct cn_device *device)
+struct cn_context *cn_context_primary(const struct cn_device *device)
 {
 	struct cn_context *context = primaries[device->ordinal].context;
 
@@ -204,18 +177,18 @@ static void deactivate(struct cn_context *context)
 
 static CUresult push(uint64_t handle)
 {
-	if (cn_thread.depth == cn_thread.room) {
-		unsigned room = cn_thread.room ? 2 * cn_thread.room : STACK_FIRST;
-		uint64_t *stack = realloc(cn_thread.stack, room * sizeof *stack);
+	if (cn_context_thread.depth == cn_context_thread.room) {
+		unsigned room = cn_context_thread.room ? 2 * cn_context_thread.room : STACK_FIRST;
+		uint64_t *stack = realloc(cn_context_thread.stack, room * sizeof *stack);
 		if (!stack)
 			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the thread's stack of contexts");
-		cn_thread.stack = stack;
-		cn_thread.room = room;
-		CUresult result = cn_thread_keep();
+		cn_context_thread.stack = stack;
+		cn_context_thread.room = room;
+		CUresult result = cn_context_thread_keep();
 		if (result)
 			return result;
 	}
-	cn_thread.stack[cn_thread.depth++] = handle;
+	cn_context_thread.stack[cn_context_thread.depth++] = handle;
 	return CUDA_SUCCESS;
 }
 
@@ -240,7 +213,7 @@ CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUde
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	result = cn_device_find(ordinal, ret_device);
+	result = cn_devices_find(ordinal, ret_device);
 	return result ? result : cn_context_check_flags(flags);
 }
 
@@ -288,8 +261,8 @@ CUresult host_cuCtxDestroy_v2(CUcontext handle)
 				"a primary context cannot be destroyed: release it with cuDevicePrimaryCtxRelease()");
 	if (!cn_table_retire(home.context, (uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "another thread has destroyed the context");
-	if (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1] == (uintptr_t)handle)
-		cn_thread.depth--;
+	if (cn_context_thread.depth && cn_context_thread.stack[cn_context_thread.depth - 1] == (uintptr_t)handle)
+		cn_context_thread.depth--;
 	deactivate(home.context);
 	cn_table_give(&cn_contexts, home.context);
 	return CUDA_SUCCESS;
@@ -314,11 +287,11 @@ CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)
 
 	if (result)
 		return result;
-	if (!cn_thread.depth)
+	if (!cn_context_thread.depth)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "this thread's stack of contexts is empty");
-	cn_thread.depth--;
+	cn_context_thread.depth--;
 	if (ret_context)
-		*ret_context = (CUcontext)(uintptr_t)cn_thread.stack[cn_thread.depth];
+		*ret_context = (CUcontext)(uintptr_t)cn_context_thread.stack[cn_context_thread.depth];
 	return CUDA_SUCCESS;
 }
 
@@ -330,16 +303,16 @@ CUresult host_cuCtxSetCurrent(CUcontext handle)
 	if (result)
 		return result;
 	if (!handle) {
-		if (cn_thread.depth)
-			cn_thread.depth--;
+		if (cn_context_thread.depth)
+			cn_context_thread.depth--;
 		return CUDA_SUCCESS;
 	}
 	result = cn_context_find(handle, &home);
 	if (result)
 		return result;
-	if (!cn_thread.depth)
+	if (!cn_context_thread.depth)
 		return push((uintptr_t)handle);
-	cn_thread.stack[cn_thread.depth - 1] = (uintptr_t)handle;
+	cn_context_thread.stack[cn_context_thread.depth - 1] = (uintptr_t)handle;
 	return CUDA_SUCCESS;
 }
 
@@ -351,14 +324,16 @@ CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	*ret_context = cn_thread.depth ? (CUcontext)(uintptr_t)cn_thread.stack[cn_thread.depth - 1] : NULL;
+	*ret_context = cn_context_thread.depth
+			       ? (CUcontext)(uintptr_t)cn_context_thread.stack[cn_context_thread.depth - 1]
+			       : NULL;
 	return CUDA_SUCCESS;
 }
 
 CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -371,7 +346,7 @@ CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -387,7 +362,7 @@ CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 CUresult host_cuCtxSetFlags(unsigned int flags)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = cn_context_check_flags(flags);
@@ -407,7 +382,7 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 	if (result)
 		return result;
 	if (!handle)
-		return cn_enter_context(ret_home);
+		return cn_context_enter(ret_home);
 	result = cn_context_find_or(handle, gone, ret_home);
 	if (!result && !ret_home->life)
 		result = cn_error(gone, "the primary context is not retained");
@@ -443,7 +418,7 @@ CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 CUresult host_cuCtxSynchronize(void)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = cn_context_wait(&home);
@@ -455,7 +430,7 @@ CUresult host_cuCtxSynchronize(void)
 CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 {
 	struct cn_home home, peer;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -486,7 +461,7 @@ CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 CUresult host_cuCtxDisablePeerAccess(CUcontext peer_handle)
 {
 	struct cn_home home, peer;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
@@ -530,7 +505,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	result = cn_device_find(ordinal, &device);
+	result = cn_devices_find(ordinal, &device);
 	if (result)
 		return result;
 
@@ -540,7 +515,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 		primaries[ordinal].reference_count++;
 		if (!atomic_load(&context->life))
 			activate(context, device, primaries[ordinal].flags);
-		*ret_context = (CUcontext)(uintptr_t)cn_handle(context);
+		*ret_context = (CUcontext)(uintptr_t)cn_object_handle(context);
 	}
 	pthread_mutex_unlock(&primaries[ordinal].mutex);
 	return result;
@@ -549,7 +524,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 /* The end of a device's primary context, if it is active. Its mutex is held. */
 static void take_down(const struct cn_device *device)
 {
-	if (cn_primary_context(device))
+	if (cn_context_primary(device))
 		deactivate(primaries[device->ordinal].context);
 	primaries[device->ordinal].flags = 0;
 }
@@ -560,7 +535,7 @@ CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_device_find(ordinal, &device);
+		result = cn_devices_find(ordinal, &device);
 	if (result)
 		return result;
 
@@ -580,7 +555,7 @@ CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_device_find(ordinal, &device);
+		result = cn_devices_find(ordinal, &device);
 	if (result)
 		return result;
 
@@ -596,7 +571,7 @@ CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_fla
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_device_find(ordinal, &device);
+		result = cn_devices_find(ordinal, &device);
 	if (result)
 		return result;
 	if (!ret_flags || !ret_active)
@@ -604,7 +579,7 @@ CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_fla
 
 	pthread_mutex_lock(&primaries[ordinal].mutex);
 	*ret_flags = primaries[ordinal].flags;
-	*ret_active = cn_primary_context(device) != NULL;
+	*ret_active = cn_context_primary(device) != NULL;
 	pthread_mutex_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }
@@ -615,7 +590,7 @@ CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_device_find(ordinal, &device);
+		result = cn_devices_find(ordinal, &device);
 	if (!result)
 		result = cn_context_check_flags(flags);
 	if (result)
@@ -625,7 +600,7 @@ CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags
 				"CU_CTX_MAP_HOST cannot be set for a primary context, which always maps host memory");
 
 	pthread_mutex_lock(&primaries[ordinal].mutex);
-	struct cn_context *context = cn_primary_context(device);
+	struct cn_context *context = cn_context_primary(device);
 	if (context)
 		atomic_store(&context->flags, flags);
 	primaries[ordinal].flags = flags;

@@ -5,7 +5,7 @@
  * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded
  * there, and the stream is destroyed: it goes once its waits are over, and nobody else ever sees it.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ CUresult host_cuCtxRecordEvent(CUcontext handle, CUevent event)
 		result = collect(home.context, &points, &count);
 	if (result)
 		return result;
-	result = host_cuCtxPushCurrent_v2((CUcontext)(uintptr_t)cn_handle(home.context));
+	result = host_cuCtxPushCurrent_v2((CUcontext)(uintptr_t)cn_object_handle(home.context));
 	if (!result) {
 		result = record(points, count, event);
 		host_cuCtxPopCurrent_v2(&popped);

@@ -103,7 +103,7 @@ static CUresult check_rights(const struct cn_copy *copy, const struct sides *sid
 
 	if (write && read)
 		return CUDA_SUCCESS;
-	if (cn_thread.depth && !cn_enter_context(&current) && may_write(copy, sides, current.device) &&
+	if (cn_context_thread.depth && !cn_context_enter(&current) && may_write(copy, sides, current.device) &&
 	    may_read(copy, sides, current.device))
 		return CUDA_SUCCESS;
 	const struct cn_memory *memory = write ? &sides->from : &sides->to;

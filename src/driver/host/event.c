@@ -22,7 +22,7 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 
 	if (event) {
 		cn_lock(&event->stamp.lock);
-		if (cn_handle(event) == (uintptr_t)handle) {
+		if (cn_object_handle(event) == (uintptr_t)handle) {
 			*ret_event = event;
 			return CUDA_SUCCESS;
 		}
@@ -38,7 +38,7 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 CUresult host_cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -118,8 +118,8 @@ void cn_events_destroy(struct cn_context *context)
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_event *event = cn_table_slot(&cn_events, i);
 		cn_lock(&event->stamp.lock);
-		bool ours = cn_handle(event) && event->context == context &&
-			    cn_table_retire_orphan(event, cn_handle(event));
+		bool ours = cn_object_handle(event) && event->context == context &&
+			    cn_table_retire_orphan(event, cn_object_handle(event));
 		cn_unlock(&event->stamp.lock);
 		if (ours)
 			forget(event);
@@ -141,7 +141,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 								    const struct cn_place *place)
 {
 	bool timed = !(event->flags & CU_EVENT_DISABLE_TIMING);
-	uint64_t handle = cn_handle(event);
+	uint64_t handle = cn_object_handle(event);
 	struct cn_point point;
 
 	CUresult result = cn_device_ops->point_now(&place->stream->queue, place->owner, &point);
@@ -164,7 +164,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	if (result)
 		return result;
 	cn_lock(&event->stamp.lock);
-	if (cn_handle(event) == handle && serial > event->point_serial)
+	if (cn_object_handle(event) == handle && serial > event->point_serial)
 		keep_point(event, point, serial);
 	cn_unlock(&event->stamp.lock);
 	return CUDA_SUCCESS;
@@ -271,7 +271,7 @@ CUresult host_cuEventSynchronize(CUevent handle)
 	cn_unlock(&event->stamp.lock);
 	if (ipc)
 		return cn_ipc_event_synchronize(ipc);
-	result = cn_point_wait(point);
+	result = cn_stream_wait_point(point);
 	if (!result)
 		cn_mempools_synchronised(point);
 	return result;

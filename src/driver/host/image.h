@@ -8,7 +8,7 @@
 #ifndef CN_DRIVER_HOST_IMAGE_H
 #define CN_DRIVER_HOST_IMAGE_H
 
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 struct cn_image {
 	int file;           /* descriptor; -1: in memory */

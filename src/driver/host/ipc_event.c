@@ -108,9 +108,9 @@ CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_ha
 
 	if (!ret_handle || !event_handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "event" : "pHandle");
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 	if (!result)
-		result = cn_device_has_handles(home.device);
+		result = cn_context_has_handles(home.device);
 	if (result)
 		return result;
 	memset(ret_handle, 0, sizeof *ret_handle);
@@ -141,9 +141,9 @@ CUresult host_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 
 	if (!ret_event)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 	if (!result)
-		result = cn_device_has_handles(home.device);
+		result = cn_context_has_handles(home.device);
 	if (!result)
 		result = cn_shared_event_open((const unsigned char *)handle.reserved, &shared);
 	if (!result)

@@ -9,7 +9,7 @@
 #ifndef CN_DRIVER_HOST_IPC_EVENT_H
 #define CN_DRIVER_HOST_IPC_EVENT_H
 
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 struct cn_ipc_event;
 

@@ -20,16 +20,16 @@ CUresult host_cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
 
 	if (!ret_handle || !pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "dptr" : "pHandle");
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 	if (!result)
-		result = cn_device_has_handles(home.device);
+		result = cn_context_has_handles(home.device);
 	return result ? result : cn_memory_share(pointer, (unsigned char *)ret_handle->reserved);
 }
 
 /* The device whose memory it is, as far as this process can see it; the context may use it from now on. */
 static CUresult reach_device(const struct cn_home *home, int physical, struct cn_device **ret_device)
 {
-	struct cn_device *device = cn_device_of_machine(physical);
+	struct cn_device *device = cn_devices_find_physical(physical);
 
 	if (!device)
 		device = home->device;
@@ -53,7 +53,7 @@ static CUresult open_first(const struct cn_home *home, const unsigned char handl
 {
 	struct cn_borrowed_memory *borrowed;
 	struct cn_device *device;
-	CUresult result = cn_device_has_handles(home->device);
+	CUresult result = cn_context_has_handles(home->device);
 
 	if (!result)
 		result = cn_borrowed_open(handle, home->device, home->life, &borrowed);
@@ -78,7 +78,7 @@ CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMemHandle han
 	if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) /* the driver looks at no other bit */
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the flags are 0x%x and must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS", flags);
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 	if (result)
 		return result;
 	if (!cn_memory_open_again(&home, bytes, &address))
@@ -92,7 +92,7 @@ CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;

@@ -5,7 +5,7 @@
 #ifndef CN_DRIVER_HOST_JIT_H
 #define CN_DRIVER_HOST_JIT_H
 
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 struct cn_jit_log {
 	char *buffer; /* of the program: may not be there; NULL: none */

@@ -103,7 +103,7 @@ CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
 	if (!function)
 		return cn_error(CUDA_ERROR_NOT_FOUND, "there is no kernel at %p: declare it with CENOTE_KERNEL",
 				address);
-	*ret_function = (CUfunction)(uintptr_t)cn_handle(function);
+	*ret_function = (CUfunction)(uintptr_t)cn_object_handle(function);
 	return CUDA_SUCCESS;
 }
 
@@ -146,7 +146,7 @@ CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel)
 	/*
 	 * The code is about to be unmapped, so none of its launches can be left: the function's record may be reused.
 	 */
-	if (gone && gone->function && cn_table_retire(gone->function, cn_handle(gone->function)))
+	if (gone && gone->function && cn_table_retire(gone->function, cn_object_handle(gone->function)))
 		cn_table_give(&cn_functions, gone->function);
 	free(gone);
 }

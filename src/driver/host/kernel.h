@@ -9,8 +9,8 @@
 #ifndef CN_DRIVER_HOST_KERNEL_H
 #define CN_DRIVER_HOST_KERNEL_H
 
-#include "driver/common/driver.h"
 #include "driver/common/private_calls.h"
+#include "driver/host/objects.h"
 
 #include "cenote/cenote.h"
 
@@ -44,9 +44,9 @@ static inline CUresult cn_enter_any_context(void)
 {
 	struct cn_home home;
 
-	if (!cn_thread.depth || !cn_thread.stack[cn_thread.depth - 1])
+	if (!cn_context_thread.depth || !cn_context_thread.stack[cn_context_thread.depth - 1])
 		return cn_enter();
-	return cn_enter_context(&home);
+	return cn_context_enter(&home);
 }
 
 /* kernel.c: whether a record of CENOTE_KERNEL can be believed, and a function of it; its handle works from now on. */

@@ -169,7 +169,7 @@ static CUresult lock_function(CUfunction handle, struct cn_function **ret_functi
 	struct cn_module *module = function->module;
 	if (module) {
 		cn_lock(&module->lock);
-		if (cn_handle(function) != (uint64_t)(uintptr_t)handle) {
+		if (cn_object_handle(function) != (uint64_t)(uintptr_t)handle) {
 			cn_unlock(&module->lock);
 			return cn_error(CUDA_ERROR_INVALID_HANDLE,
 					"another thread has just unloaded the function's module");
@@ -400,7 +400,7 @@ CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
 
 	if (!result)
 		result = cn_function_find(handle, &function);
-	return result ? result : cn_check_bank_width(config);
+	return result ? result : cn_limits_check_bank_width(config);
 }
 
 CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
@@ -429,12 +429,12 @@ CUresult host_cuProfilerStart(void)
 {
 	struct cn_home home;
 
-	return cn_enter_context(&home);
+	return cn_context_enter(&home);
 }
 
 CUresult host_cuProfilerStop(void)
 {
 	struct cn_home home;
 
-	return cn_enter_context(&home);
+	return cn_context_enter(&home);
 }

@@ -6,7 +6,7 @@
  * its thread's, its printf() and malloc() are the program's. So a limit is a number that is kept, rounded and cut like
  * a GPU's, and read back. What a program may not set, or what the device has not, it is told as on a GPU.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
@@ -60,7 +60,7 @@ CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 {
 	struct cn_home home;
 	int shared_bytes = 0;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -89,7 +89,7 @@ CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = check_limit(limit);
@@ -114,7 +114,7 @@ CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -130,7 +130,7 @@ CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 CUresult host_cuCtxSetCacheConfig(CUfunc_cache config)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -146,7 +146,7 @@ CUresult host_cuCtxSetCacheConfig(CUfunc_cache config)
 
 /* ---- Banks of shared memory, which have one width ---- */
 
-CUresult cn_check_bank_width(CUsharedconfig config)
+CUresult cn_limits_check_bank_width(CUsharedconfig config)
 {
 	if ((unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shared memory setting %d is unknown", (int)config);
@@ -156,7 +156,7 @@ CUresult cn_check_bank_width(CUsharedconfig config)
 CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -169,7 +169,7 @@ CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 CUresult host_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
-	return result ? result : cn_check_bank_width(config);
+	return result ? result : cn_limits_check_bank_width(config);
 }

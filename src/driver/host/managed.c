@@ -179,7 +179,7 @@ CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned
 	struct cn_home home;
 	void *address;
 	int managed = 0;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -237,7 +237,7 @@ static CUresult check_location(CUmemLocation given, CUmemLocation *ret_location)
 
 	switch ((int)given.type) {
 	case CU_MEM_LOCATION_TYPE_DEVICE:
-		result = cn_device_find(given.id, &device);
+		result = cn_devices_find(given.id, &device);
 		if (!result)
 			result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
 							  &concurrent);
@@ -277,7 +277,7 @@ CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise adv
 	struct change change = {.location = nowhere};
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = check_range(pointer, bytes);
@@ -372,7 +372,7 @@ static void list_accessed_by(const struct cn_advice *answer, int *ret_devices, s
 {
 	size_t used = 0;
 
-	for (int device = 0; device < cn_device_count && used < count; device++) {
+	for (int device = 0; device < cn_devices_count && used < count; device++) {
 		if (answer->accessed_by >> device & 1)
 			ret_devices[used++] = device;
 	}
@@ -425,7 +425,7 @@ CUresult host_cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CUmem
 {
 	struct cn_home home;
 	struct query query;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;

@@ -132,7 +132,7 @@ CUresult cn_memory_add(const struct cn_home *home, enum cn_memory_kind kind, voi
 		.device = home->device,
 		.context = home->context,
 		.context_life = home->life,
-		.context_handle = cn_handle(home->context), /* the life says, below, that it is this one's */
+		.context_handle = cn_object_handle(home->context), /* the life says, below, that it is this one's */
 		.flags = flags,
 	};
 	allocation->advice = advice;
@@ -216,8 +216,8 @@ CUresult cn_memory_enter_free(struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
-	if (result || (cn_thread.depth && cn_thread.stack[cn_thread.depth - 1]))
-		return result ? result : cn_enter_context(ret_home);
+	if (result || (cn_context_thread.depth && cn_context_thread.stack[cn_context_thread.depth - 1]))
+		return result ? result : cn_context_enter(ret_home);
 	ret_home->context = NULL;
 	return CUDA_SUCCESS;
 }
@@ -592,8 +592,8 @@ CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *devi
 		.device = device,
 		.context = home->context,
 		.context_life = home->life,
-		.context_handle = cn_handle(home->context), /* see cn_memory_add() */
-		.sync_memops = true,                        /* the other process looks at it at any time */
+		.context_handle = cn_object_handle(home->context), /* see cn_memory_add() */
+		.sync_memops = true,                               /* the other process looks at it at any time */
 	};
 	allocation->borrowed = borrowed;
 	allocation->opened_count = 1;
@@ -685,7 +685,7 @@ CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
 CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -721,7 +721,7 @@ static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *
 CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -738,7 +738,7 @@ CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret_pitch, si
 {
 	struct cn_home home;
 	size_t pitch, bytes;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -793,7 +793,7 @@ CUresult host_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, 
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
 		return result;

@@ -10,7 +10,7 @@
 #define CN_DRIVER_HOST_MEMORY_H
 
 #include "device/host/host_memory.h"
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 enum cn_memory_kind {
 	CN_MEMORY_FOREIGN = 0,

@@ -137,7 +137,7 @@ static void unload(struct cn_module *module, bool idle)
 	cn_lock(&module->lock);
 	struct cn_function *functions = module->functions;
 	for (struct cn_function *each = functions; each; each = each->next)
-		cn_table_retire(each, cn_handle(each));
+		cn_table_retire(each, cn_object_handle(each));
 	module->functions = NULL;
 	bool launched = module->launched;
 	cn_unlock(&module->lock);
@@ -201,7 +201,7 @@ CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 	struct cn_home home;
 	struct stat status;
 	char full_path[PATH_MAX + 2];
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -229,7 +229,7 @@ CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 {
 	struct cn_image image = {.file = -1, .memory = memory};
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -293,7 +293,7 @@ static struct cn_module *take_module(struct cn_context *context)
 
 	cn_lock(&loaded.lock);
 	for (found = loaded.first; found; found = found->next) {
-		uint64_t handle = cn_handle(found);
+		uint64_t handle = cn_object_handle(found);
 		if (found->home.context == context && handle && cn_table_retire(found, handle))
 			break;
 	}
@@ -320,7 +320,7 @@ static CUresult lock_module(CUmodule handle, struct cn_module **ret_module)
 	if (result)
 		return result;
 	cn_lock(&module->lock);
-	if (cn_handle(module) != (uint64_t)(uintptr_t)handle) {
+	if (cn_object_handle(module) != (uint64_t)(uintptr_t)handle) {
 		cn_unlock(&module->lock);
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
 	}
@@ -379,7 +379,7 @@ CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const c
 	else
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the kernel's name is empty");
 	/* NULL in a failure, as with NVIDIA's driver; so below. */
-	*function = result ? NULL : (CUfunction)(uintptr_t)cn_handle(found);
+	*function = result ? NULL : (CUfunction)(uintptr_t)cn_object_handle(found);
 	cn_unlock(&module->lock);
 	return result;
 }

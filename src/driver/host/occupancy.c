@@ -80,7 +80,7 @@ static CUresult enter(CUfunction handle, struct processor *ret_processor, struct
 		      struct cn_function **ret_function)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (!result)
 		result = cn_function_find(handle, ret_function);

@@ -24,7 +24,7 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 {
 	struct cn_home home;
 	void *address;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -80,7 +80,7 @@ CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -101,7 +101,7 @@ CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -123,7 +123,7 @@ CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 CUresult host_cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;

@@ -75,7 +75,7 @@ static uint64_t mapping_bytes(const struct cn_memory *memory)
 /* The context that is current to this thread; NULL: none, or that of a GPU. */
 static struct cn_context *current_context(void)
 {
-	uint64_t handle = cn_thread.depth ? cn_thread.stack[cn_thread.depth - 1] : 0;
+	uint64_t handle = cn_context_thread.depth ? cn_context_thread.stack[cn_context_thread.depth - 1] : 0;
 
 	return cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
 }

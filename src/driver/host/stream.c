@@ -6,8 +6,8 @@
  * and is reused after that. Every context has a legacy default stream, embedded in it; every thread that asks for a
  * per-thread default stream gets one for each context, which goes when the thread or the context goes.
  */
-#include "driver/common/driver.h"
 #include "driver/common/mempool.h"
+#include "driver/host/objects.h"
 
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@ struct cn_table cn_streams = CN_TABLE(CN_KIND_STREAM, struct cn_stream);
 enum { PRIORITY_LEAST = 0, PRIORITY_GREATEST = -5 };
 
 /* A per-thread default stream: found by the context it belongs to. */
-struct cn_thread_stream {
-	struct cn_thread_stream *next;
+struct cn_stream_of_thread {
+	struct cn_stream_of_thread *next;
 	uint64_t context_life;
 	struct cn_stream *stream;
 	uint64_t handle;
@@ -105,9 +105,9 @@ static void close_stream(struct cn_stream *stream)
 /* Forget the default streams that this thread had in contexts which are gone. */
 static void forget_dead(void)
 {
-	for (struct cn_thread_stream **link = &cn_thread.streams; *link;) {
-		struct cn_thread_stream *own = *link;
-		if (cn_handle(own->stream) == own->handle) {
+	for (struct cn_stream_of_thread **link = &cn_context_thread.streams; *link;) {
+		struct cn_stream_of_thread *own = *link;
+		if (cn_object_handle(own->stream) == own->handle) {
 			link = &own->next;
 		} else {
 			*link = own->next;
@@ -119,12 +119,12 @@ static void forget_dead(void)
 /* This thread's default stream in a context. */
 static CUresult thread_stream(const struct cn_home *home, struct cn_place *ret_place)
 {
-	struct cn_thread_stream *own = cn_thread.streams;
+	struct cn_stream_of_thread *own = cn_context_thread.streams;
 
 	while (own && own->context_life != home->life)
 		own = own->next;
 	if (!own) {
-		CUresult result = cn_thread_keep();
+		CUresult result = cn_context_thread_keep();
 		if (result)
 			return result;
 		forget_dead();
@@ -137,8 +137,8 @@ static CUresult thread_stream(const struct cn_home *home, struct cn_place *ret_p
 			return result;
 		}
 		own->context_life = home->life;
-		own->next = cn_thread.streams;
-		cn_thread.streams = own;
+		own->next = cn_context_thread.streams;
+		cn_context_thread.streams = own;
 	}
 	*ret_place = (struct cn_place){.stream = own->stream, .context = home->context, .owner = own->handle};
 	return CUDA_SUCCESS;
@@ -146,9 +146,9 @@ static CUresult thread_stream(const struct cn_home *home, struct cn_place *ret_p
 
 void cn_streams_thread_end(void)
 {
-	while (cn_thread.streams) {
-		struct cn_thread_stream *own = cn_thread.streams;
-		cn_thread.streams = own->next;
+	while (cn_context_thread.streams) {
+		struct cn_stream_of_thread *own = cn_context_thread.streams;
+		cn_context_thread.streams = own->next;
 		if (cn_table_retire(own->stream, own->handle))
 			close_stream(own->stream);
 		free(own);
@@ -173,12 +173,12 @@ CUresult cn_stream_find(CUstream handle, struct cn_place *ret_place)
 			return result;
 		struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 		struct cn_context *context = stream ? atomic_load(&stream->context) : NULL;
-		if (!stream || cn_handle(stream) != (uintptr_t)handle) /* else the context is this stream's */
+		if (!stream || cn_object_handle(stream) != (uintptr_t)handle) /* else the context is this stream's */
 			return no_stream(handle);
 		*ret_place = (struct cn_place){.stream = stream, .context = context, .owner = (uintptr_t)handle};
 		return CUDA_SUCCESS;
 	}
-	result = cn_enter_context(&home);
+	result = cn_context_enter(&home);
 	if (result)
 		return result;
 	if (handle == CU_STREAM_PER_THREAD)
@@ -279,7 +279,7 @@ size_t cn_streams_pending(struct cn_point *points, size_t room)
 	return count;
 }
 
-CUresult cn_point_wait(struct cn_point point)
+CUresult cn_stream_wait_point(struct cn_point point)
 {
 	if (cn_point_reached(point))
 		return CUDA_SUCCESS;
@@ -317,7 +317,7 @@ CUresult cn_stream_wait(const struct cn_place *place)
 	if (cn_place_is_legacy(place))
 		wait_pending(&(struct cn_home){.context = place->context, .life = place->owner}, false);
 	else
-		result = cn_place_stands(place) ? cn_point_wait(point) : cn_place_is_gone(place);
+		result = cn_place_stands(place) ? cn_stream_wait_point(point) : cn_place_is_gone(place);
 	return result ? result : outcome(place);
 }
 
@@ -327,7 +327,7 @@ void cn_streams_destroy(struct cn_context *context)
 	uint32_t count = atomic_load(&cn_streams.count);
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
-		uint64_t handle = cn_handle(stream);
+		uint64_t handle = cn_object_handle(stream);
 		if (handle && stream->context == context && cn_table_retire_orphan(stream, handle))
 			close_stream(stream);
 	}
@@ -350,7 +350,7 @@ CUresult cn_context_wait(const struct cn_home *home)
 	cn_lock(&making); /* else one that is being made may still show the failure of the slot's last stream */
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
-		if (cn_handle(stream) && stream->context == context)
+		if (cn_object_handle(stream) && stream->context == context)
 			failure = atomic_load(&stream->queue.failure);
 	}
 	cn_unlock(&making);
@@ -381,7 +381,7 @@ CUresult host_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flag
 	struct cn_stream *stream;
 	struct cn_home home;
 	uint64_t handle;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;
@@ -476,7 +476,7 @@ CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 		return result;
 	if (!ret_context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	uint64_t context = cn_handle(place.context);
+	uint64_t context = cn_object_handle(place.context);
 	if (!cn_place_stands(&place))
 		return cn_place_is_gone(&place);
 	*ret_context = (CUcontext)(uintptr_t)context;
@@ -550,7 +550,7 @@ CUresult host_cuStreamGetPriority(CUstream handle, int *ret_priority)
 CUresult host_cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	if (result)
 		return result;

@@ -2,8 +2,8 @@
 /*
  * Waiting for, and writing, words of memory in stream order: one by one, and in batches.
  */
-#include "driver/common/driver.h"
 #include "driver/host/memory.h"
+#include "driver/host/objects.h"
 
 enum {
 	WAIT_FLAGS = 3 | CU_STREAM_WAIT_VALUE_FLUSH,

@@ -82,7 +82,7 @@ static struct cn_physical *let_go_locked(struct cn_allocation *allocation)
 		return NULL;
 	struct cn_physical *physical = allocation->physical;
 	cn_fabric_free(atomic_load(&allocation->fabric));
-	cn_table_retire(allocation, cn_handle(allocation));
+	cn_table_retire(allocation, cn_object_handle(allocation));
 	cn_table_give(&allocations, allocation);
 	return physical;
 }
@@ -121,7 +121,7 @@ static CUresult check_location(const CUmemAllocationProp *properties, struct cn_
 
 	*ret_device = NULL;
 	switch ((int)location.type) {
-	case CU_MEM_LOCATION_TYPE_DEVICE: *ret_location = location; return cn_device_find(location.id, ret_device);
+	case CU_MEM_LOCATION_TYPE_DEVICE: *ret_location = location; return cn_devices_find(location.id, ret_device);
 	case CU_MEM_LOCATION_TYPE_HOST:
 		if (properties->requestedHandleTypes)
 			return cn_error(
@@ -159,11 +159,12 @@ static CUresult check_sharing(const CUmemAllocationProp *properties)
 	CUresult result = CUDA_SUCCESS;
 
 	if (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		result = cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-				       "memory that is shared by descriptor");
+		result = cn_devices_check(&cn_devices[0],
+					  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+					  "memory that is shared by descriptor");
 	if (!result && types & CU_MEM_HANDLE_TYPE_FABRIC)
-		result = cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
-				       "memory that is shared by fabric handle");
+		result = cn_devices_check(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+					  "memory that is shared by fabric handle");
 	if (!result && types & CU_MEM_HANDLE_TYPE_FABRIC)
 		result = cn_fabric_permitted();
 	return result;
@@ -584,8 +585,8 @@ static CUresult check_descriptions(const CUmemAccessDesc *descriptions, size_t c
 		if (rights != CU_MEM_ACCESS_FLAGS_PROT_NONE && rights != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 		    rights != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", rights);
-		if (!is_host(location) &&
-		    (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 || location.id >= cn_device_count))
+		if (!is_host(location) && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
+					   location.id >= cn_devices_count))
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no location of type %d with id %d",
 					(int)location.type, location.id);
 	}
@@ -678,7 +679,7 @@ CUresult own_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *
 				: !location ? "location"
 					    : "ptr");
 	if (!is_host(*location) &&
-	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= cn_device_count))
+	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= cn_devices_count))
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no location of type %d with id %d",
 				(int)location->type, location->id);
 	*ret_flags = 0; /* as the driver does, also for what is not memory */

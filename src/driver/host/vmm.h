@@ -10,7 +10,7 @@
 #define CN_DRIVER_HOST_VMM_H
 
 #include "device/host/host_memory.h"
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 struct cn_allocation {
 	struct cn_object object; /* first */

@@ -109,8 +109,8 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 	if (!shareable)
 		return cn_refuse_no_handle(type, "osHandle");
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
-		return cn_device_has(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
-				     "memory that is shared by fabric handle");
+		return cn_devices_check(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+					"memory that is shared by fabric handle");
 	return CUDA_SUCCESS;
 }
 
@@ -164,7 +164,7 @@ CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_h
 
 	const struct cn_physical_facts *facts = cn_host_physical_facts(physical);
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
-	struct cn_device *device = on_device ? cn_device_of_machine(facts->location_id) : NULL;
+	struct cn_device *device = on_device ? cn_devices_find_physical(facts->location_id) : NULL;
 	CUmemAllocationProp properties = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = (CUmemLocationType)facts->location_type,

@@ -6,7 +6,7 @@
  * A program compiled with --default-stream per-thread calls cuStreamQuery_ptsz where it says cuStreamQuery. All there
  * is to it: NULL means CU_STREAM_PER_THREAD.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 static CUstream own(CUstream stream)
 {

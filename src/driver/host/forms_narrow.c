@@ -5,7 +5,7 @@
  * They are for contexts that the first cuCtxCreate() made, and there are none (see forms.c); in another context the
  * driver answers CUDA_ERROR_INVALID_CONTEXT to all of them, and so does this. What they would tell is 0 then.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 /* No header declares these. */
 #define FORM(function, parameters)    \
@@ -15,7 +15,7 @@
 static CUresult refuse(void)
 {
 	struct cn_home home;
-	CUresult result = cn_enter_context(&home);
+	CUresult result = cn_context_enter(&home);
 
 	return result ? result
 		      : cn_error(CUDA_ERROR_INVALID_CONTEXT,
@@ -66,7 +66,7 @@ FORM(host_cuMemFree, (unsigned int pointer))
 	CUresult result = refuse();
 
 	/* Without any context, nothing is freed with success. */
-	if (result == CUDA_ERROR_INVALID_CONTEXT && !pointer && !cn_thread.depth)
+	if (result == CUDA_ERROR_INVALID_CONTEXT && !pointer && !cn_context_thread.depth)
 		return CUDA_SUCCESS;
 	return result;
 }

@@ -8,7 +8,7 @@
  *
  * host_cuCtxCreate is the form of CUDA 2.0, host_cuCtxCreate_v4 the one of today.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 static CUstream own(CUstream stream)
 {
@@ -99,7 +99,7 @@ FORM(host_cuCtxCreate_v3,
 		return host_cuCtxCreate_v4(context, NULL, flags, ordinal);
 	result = cn_enter();
 	if (!result)
-		result = cn_device_find(ordinal, &device);
+		result = cn_devices_find(ordinal, &device);
 	if (!result)
 		result = cn_context_check_flags(flags);
 	if (result)
@@ -115,8 +115,8 @@ SAME(host_cuCtxPopCurrent, (CUcontext * context), host_cuCtxPopCurrent_v2(contex
 /* A context was current to one thread, once. */
 FORM(host_cuCtxPushCurrent, (CUcontext context))
 {
-	for (unsigned i = 0; context && i < cn_thread.depth; i++)
-		if (cn_thread.stack[i] == (uintptr_t)context)
+	for (unsigned i = 0; context && i < cn_context_thread.depth; i++)
+		if (cn_context_thread.stack[i] == (uintptr_t)context)
 			return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is already current in this thread");
 	return host_cuCtxPushCurrent_v2(context);
 }
@@ -166,7 +166,7 @@ static CUresult place_of(CUdevice ordinal, CUmemLocation *ret_location)
 		return CUDA_SUCCESS;
 	}
 	*ret_location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal};
-	return cn_device_find(ordinal, &device);
+	return cn_devices_find(ordinal, &device);
 }
 
 FORM(host_cuMemPrefetchAsync, (CUdeviceptr pointer, size_t bytes, CUdevice ordinal, CUstream stream))

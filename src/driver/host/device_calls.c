@@ -2,7 +2,7 @@
 /*
  * Devices: which there are, and what they say of themselves.
  */
-#include "driver/common/driver.h"
+#include "driver/host/objects.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static CUresult enter_device(const char *name, const void *output, CUdevice ordi
 		return result;
 	if (!output)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
-	return cn_device_find(ordinal, ret_device);
+	return cn_devices_find(ordinal, ret_device);
 }
 
 CUresult host_cuDeviceGetCount(int *count)
@@ -29,7 +29,7 @@ CUresult host_cuDeviceGetCount(int *count)
 		return result;
 	if (!count)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "count is NULL");
-	*count = cn_device_count;
+	*count = cn_devices_count;
 	return CUDA_SUCCESS;
 }
 
@@ -152,7 +152,7 @@ CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", device ? "pciBusId" : "dev");
 	if (!parse_pci_id(id, place))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.32s' is not a PCI bus id such as 0000:3b:00.0", id);
-	for (int i = 0; i < cn_device_count; i++) {
+	for (int i = 0; i < cn_devices_count; i++) {
 		const struct cn_device *each = &cn_devices[i];
 		if ((unsigned)each->pci_domain == place[0] && (unsigned)each->pci_bus == place[1] &&
 		    (unsigned)each->pci_device == place[2]) {
@@ -169,7 +169,7 @@ CUresult host_cuDeviceCanAccessPeer(int *can_access, CUdevice ordinal, CUdevice 
 	CUresult result = enter_device("canAccessPeer", can_access, ordinal, &device);
 
 	if (!result)
-		result = cn_device_find(peer_ordinal, &peer);
+		result = cn_devices_find(peer_ordinal, &peer);
 	if (!result)
 		*can_access = cn_device_ops->peers(device, peer);
 	return result;
@@ -181,7 +181,7 @@ CUresult host_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribut
 	CUresult result = enter_device("value", value, from, &device);
 
 	if (!result)
-		result = cn_device_find(to, &peer);
+		result = cn_devices_find(to, &peer);
 	if (result)
 		return result;
 	if (device == peer)

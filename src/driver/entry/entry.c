@@ -2,11 +2,14 @@
 /*
  * Versions, error names, entry points: what answers without cuInit(); and the names of calls.
  */
-#include "driver/common/entry.h"
+#include "driver/entry/entry.h"
 
+#include "base/guard.h"
 #include "device/cuda/cuda_library.h"
 #include "driver/common/driver.h"
 #include "driver/gpu/gpu.h"
+
+#include "cenote/cenote.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -25,6 +28,18 @@ CUresult host_cuDriverGetVersion(int *version)
 		return cn_cuda.cuDriverGetVersion(version);
 	*version = CUDA_VERSION;
 	return CUDA_SUCCESS;
+}
+
+CENOTE_API CUresult cenote_driver_library(const char **ret_path)
+{
+	if (!ret_path)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_path is NULL");
+	if (!cn_guard_check_write(ret_path, sizeof *ret_path, "ret_path"))
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = cn_cuda_open();
+	if (!result)
+		*ret_path = cn_cuda_path();
+	return result;
 }
 
 static CUresult describe(const char *text, CUresult code, const char **output)

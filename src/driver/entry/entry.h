@@ -5,8 +5,8 @@
  * The build makes both from src/api.list: one row for each form of a driver function; of the former sorted by name and
  * then by version.
  */
-#ifndef CN_DRIVER_COMMON_ENTRY_H
-#define CN_DRIVER_COMMON_ENTRY_H
+#ifndef CN_DRIVER_ENTRY_ENTRY_H
+#define CN_DRIVER_ENTRY_ENTRY_H
 
 #include "base/call.h"
 
