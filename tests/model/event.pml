@@ -371,7 +371,7 @@ again:
 		:: else -> waits_for = number
 		fi
 	};
-await: /* cn_host_signal_await() */
+await: /* await_record() */
 	atomic {
 		if
 		:: is_pending(cells[number % CELLS], number)

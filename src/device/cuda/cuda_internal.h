@@ -158,8 +158,6 @@ struct cn_cuda_stay {
 bool cn_cuda_enter(struct cn_cuda_stay *stay, CUcontext context);
 void cn_cuda_leave(struct cn_cuda_stay *stay);
 
-/* May the driver be asked about the stream? Stream locked. */
-bool cn_cuda_is_usable(const struct cn_cuda_stream *stream);
 /* Look which marks are done. What the driver said of the last one it was asked about. Stream locked. */
 CUresult cn_cuda_update(struct cn_cuda_stream *stream);
 /*

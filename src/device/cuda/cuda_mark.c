@@ -129,7 +129,8 @@ void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event)
 
 /* ---- Marks ---- */
 
-bool cn_cuda_is_usable(const struct cn_cuda_stream *stream)
+/* May the driver be asked about the stream? Stream locked. */
+static bool is_usable(const struct cn_cuda_stream *stream)
 {
 	return !stream->spoilt && !atomic_load(&stream->context->ending);
 }
@@ -205,7 +206,7 @@ CUresult cn_cuda_update(struct cn_cuda_stream *stream)
 	struct cn_cuda_stay stay;
 	CUresult result = CUDA_SUCCESS;
 
-	if (!cn_cuda_is_usable(stream))
+	if (!is_usable(stream))
 		return CUDA_SUCCESS;
 	drop_reached(stream);
 	if (!stream->mark_count && !stream->wide.event)
@@ -304,7 +305,7 @@ static CUevent make_mark(struct cn_cuda_stream *stream)
 
 CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number)
 {
-	if (!cn_cuda_is_usable(stream))
+	if (!is_usable(stream))
 		return NULL;
 	for (unsigned i = 0; i < stream->mark_count; i++)
 		if (stream->marks[i].number >= number)
@@ -388,7 +389,7 @@ bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number)
 
 	if (cn_cuda_is_covered(stream, number))
 		return true;
-	if (!cn_cuda_is_usable(stream) || state == CN_CUDA_SPARE)
+	if (!is_usable(stream) || state == CN_CUDA_SPARE)
 		return false;
 	if (state == CN_CUDA_LIVE && !nameable)
 		want_own_mark(stream);
@@ -403,7 +404,7 @@ void cn_cuda_wait_for_context(struct cn_cuda_stream *stream)
 	struct cn_cuda_stay stay;
 	bool waited = false;
 
-	if (!cn_cuda_is_usable(stream) || !cn_cuda_enter(&stay, atomic_load(&stream->context->handle)))
+	if (!is_usable(stream) || !cn_cuda_enter(&stay, atomic_load(&stream->context->handle)))
 		return;
 	atomic_fetch_add(&marking, 1);
 	bool quiet = !atomic_load(&cn_cuda_captures); /* the wait might end them */
@@ -430,7 +431,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 		return false;
 	cn_lock(&stream->lock);
 	CUcontext context = atomic_load(&stream->context->handle);
-	if (atomic_load(&queue->owner) == owner && cn_cuda_is_usable(stream))
+	if (atomic_load(&queue->owner) == owner && is_usable(stream))
 		event = take_event(stream->context);
 	if (event && cn_cuda_enter(&stay, context)) {
 		atomic_fetch_add(&marking, 1);
@@ -600,7 +601,7 @@ static CUresult wait_locked(struct cn_cuda_stream *stream, uint64_t owner, struc
 	struct cn_cuda_stay stay;
 	CUresult result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 
-	if (atomic_load(&stream->queue.owner) != owner || !cn_cuda_is_usable(stream))
+	if (atomic_load(&stream->queue.owner) != owner || !is_usable(stream))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream has been destroyed");
 	CUstream name = name_here(stream);
 	if (name != stream->handle)

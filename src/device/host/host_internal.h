@@ -116,9 +116,8 @@ struct cn_signal {
 };
 
 bool cn_host_point_waits_outside(struct cn_point point);
-/* Is a record not done yet? Sleep until it is, or never can be. Do what there is to do, and let go of the signal. */
+/* Is a record not done yet? Do what there is to do, and let go of the signal. */
 bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number);
-void cn_host_signal_await(struct cn_signal *signal, uint64_t number);
 CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure);
 /*
  * Sleep until the record that a queue's first item waits for is done, or never can be. If it is done and a record is

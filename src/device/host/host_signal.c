@@ -416,7 +416,8 @@ static void learn(struct cn_signal *signal, bool worth)
 	atomic_store_explicit(&signal->spin_ns, spin_ns, memory_order_relaxed);
 }
 
-void cn_host_signal_await(struct cn_signal *signal, uint64_t number)
+/* Sleep until a record is done, or never can be. */
+static void await_record(struct cn_signal *signal, uint64_t number)
 {
 	struct cn_signal_ring *ring = signal->ring;
 
@@ -704,7 +705,7 @@ unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const stru
 
 	if (is_turn(first, last))
 		to = first->next->operation.wait_signal.signal;
-	cn_host_signal_await(signal, item->operation.wait_signal.record);
+	await_record(signal, item->operation.wait_signal.record);
 	enum state state = to ? state_of(signal, item->operation.wait_signal.record) : PENDING;
 	while (state == DONE) {
 		struct cn_queue_item *then = item->next;
@@ -740,7 +741,7 @@ CUresult cn_host_signal_sync(struct cn_signal *signal)
 	retain(signal); /* it may be freed while this sleeps */
 	if (cn_host_signal_pending(signal, number) && find_own(signal, number, &point))
 		cn_host_point_wait(point); /* may have to help the queue on */
-	cn_host_signal_await(signal, number);
+	await_record(signal, number);
 	CUresult result = result_of(signal, number);
 	cn_host_signal_free(signal);
 	return result;

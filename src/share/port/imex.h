@@ -35,9 +35,7 @@ CUresult cn_imex_own(const struct cn_imex **ret_channel);
 /* The one that an exporter has. CUDA_ERROR_NOT_PERMITTED: this process may not read it, or there is none. */
 CUresult cn_imex_find(int number, const struct cn_imex **ret_channel);
 
-/* Bytes that can be marked are below this. */
-#define CN_IMEX_PLACES ((uint64_t)1 << 62)
-/* Mark a channel at a place; the mark lasts until the descriptor is closed. */
+/* Mark a channel at a place, a number below 2^62; the mark lasts until the descriptor is closed. */
 CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t place, int *ret_fd);
 /* Has anybody else marked the channel there? */
 bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t place);
