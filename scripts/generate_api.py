@@ -3,7 +3,7 @@
 """
 Makes from src/api.list what the build needs of it, so that a function is named once.
 
-    generate_api.py cenote-driver-map VERSION API_LIST CENOTE_LIST PRIVATE_LIST OUT
+    generate_api.py cenote-driver-map VERSION API_LIST CENOTE_LIST PRIVATE_LIST… OUT
                                                               version script of libcenote-driver.so; what is private
                                                               between the two libraries has Cenote's own version
     generate_api.py cenote-map API_LIST NAME... OUT           version script of libcenote.so, with these names besides:
@@ -323,7 +323,7 @@ def run(arguments):
     command, rest = arguments[0], arguments[1:-1]
     if command == "cenote-driver-map":
         text = version_script(CENOTE_NODE, all_symbols(read_list(rest[1]), "driver") + read_plain(rest[2]))
-        text += version_node(f"CENOTE_PRIVATE_{rest[0]}", read_plain(rest[3]))
+        text += version_node(f"CENOTE_PRIVATE_{rest[0]}", [name for path in rest[3:] for name in read_plain(path)])
     elif command == "cenote-map":
         text = version_script(CENOTE_NODE, rest[1:])
         text += version_node(CUDART_NODE, all_symbols(read_list(rest[0]), "runtime"))

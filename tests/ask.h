@@ -15,7 +15,7 @@ static inline int try_ask(int sock, const struct cn_parcel *request, struct cn_p
 	int error = cn_peer_ask(sock, request, NULL, NULL, ret_reply);
 
 	if (!error)
-		cn_service_allow_fork();
+		cn_fork_allow();
 	return error;
 }
 

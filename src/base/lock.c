@@ -16,6 +16,15 @@ enum {
 	AGAIN_NS = 50000, /* when a quick lock is looked at again */
 };
 
+static void futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
+{
+	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
+	int saved = errno;
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? NULL : &timeout, NULL, 0);
+	errno = saved;
+}
+
 void cn_lock_slow(struct cn_lock *lock)
 {
 	for (int i = 0; i < SPIN_COUNT; i++) {
@@ -26,7 +35,7 @@ void cn_lock_slow(struct cn_lock *lock)
 		cn_cpu_relax();
 	}
 	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-		cn_futex_wait(&lock->word, 2, -1);
+		futex_wait(&lock->word, 2, -1);
 }
 
 void cn_quick_lock_slow(struct cn_quick_lock *lock)
@@ -40,17 +49,29 @@ void cn_quick_lock_slow(struct cn_quick_lock *lock)
 		if (i % SPIN_COUNT)
 			cn_cpu_relax();
 		else /* whoever has it has been put aside */
-			cn_futex_wait(&lock->word, 1, AGAIN_NS);
+			futex_wait(&lock->word, 1, AGAIN_NS);
 	}
+}
+
+void cn_slow_lock_take(struct cn_slow_lock *lock)
+{
+	cn_lock_take(&lock->lock);
+}
+
+void cn_slow_lock_drop(struct cn_slow_lock *lock)
+{
+	cn_lock_drop(&lock->lock);
+}
+
+bool cn_slow_lock_try(struct cn_slow_lock *lock)
+{
+	return cn_lock_try(&lock->lock);
 }
 
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
 {
-	struct timespec timeout = {.tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000};
-	int saved = errno;
-
-	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, timeout_ns < 0 ? NULL : &timeout, NULL, 0);
-	errno = saved;
+	cn_might_wait();
+	futex_wait(word, expected, timeout_ns);
 }
 
 void cn_futex_wake(_Atomic uint32_t *word, int thread_count)

@@ -4,12 +4,24 @@
  *
  * Two atomic instructions when nobody competes, which is why it is not a pthread mutex: event record and wait have a
  * budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no initialisation.
- * Never held across a system call that can block.
+ *
+ * Four kinds, by what a lock may be held across:
+ *
+ *	CN_LOCK(QUEUE)                some hundred instructions: nothing that waits, no driver's call
+ *	CN_QUICK_LOCK(CACHE)          the same, for the hottest paths: unlocking is a plain store, and nobody is woken
+ *	CN_DRIVER_LOCK(CUDA_STREAM)   calls of the real driver that take microseconds and wait for nobody
+ *	CN_SLOW_LOCK(VMM)             whatever takes long: system calls, mappings, an answer of another process
+ *
+ * Each lock has a rank, by its declaration (rank.h lists them), and a thread takes locks in the order of their ranks.
+ * Builds with the option lock_ranks check that, and that nobody takes a slow lock, or waits, with one of the other
+ * kinds in hand. The ranks are in the types: a lock is four bytes in every build, and a build that does not check
+ * executes what it would without ranks.
  */
 #ifndef CN_BASE_LOCK_H
 #define CN_BASE_LOCK_H
 
 #include "base/private.h"
+#include "base/rank.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,13 +31,46 @@ struct cn_lock {
 	_Atomic uint32_t word; /* 0: free, 1: taken, 2: taken and somebody sleeps */
 };
 
-CN_PRIVATE void cn_lock_slow(struct cn_lock *lock);
+/* Unlocked with a plain store: nobody is woken. Who finds it taken for long sleeps for a moment and looks again. */
+struct cn_quick_lock {
+	_Atomic uint32_t word; /* 0: free, 1: taken */
+};
 
-/* Sleep while *word is `expected`, at most `timeout_ns` (negative: for ever). Wakes early for any reason. */
+struct cn_driver_lock {
+	struct cn_lock lock;
+};
+
+struct cn_slow_lock {
+	struct cn_lock lock;
+};
+
+/* struct cn_lock_QUEUE and so on. The array has no elements: the size of one is the rank. */
+#define CN_RANKED_LOCK(name, kind, two, guards) \
+	struct cn_##kind##_##name {             \
+		struct cn_##kind bare;          \
+		char rank[0][CN_RANK_##name];   \
+	};
+CN_RANKS(CN_RANKED_LOCK)
+#undef CN_RANKED_LOCK
+
+#define CN_LOCK(name)        struct cn_lock_##name
+#define CN_QUICK_LOCK(name)  struct cn_quick_lock_##name
+#define CN_DRIVER_LOCK(name) struct cn_driver_lock_##name
+#define CN_SLOW_LOCK(name)   struct cn_slow_lock_##name
+
+CN_PRIVATE void cn_lock_slow(struct cn_lock *lock);
+void cn_quick_lock_slow(struct cn_quick_lock *lock);
+
+/*
+ * Sleep while *word is `expected`, at most `timeout_ns` (negative: for ever). Wakes early for any reason. Not with a
+ * lock in hand, but slow ones.
+ */
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 CN_PRIVATE void cn_futex_wake(_Atomic uint32_t *word, int thread_count);
 
-static inline void cn_lock(struct cn_lock *lock)
+/* ---- Locks without their ranks ---- */
+
+static inline void cn_lock_take(struct cn_lock *lock)
 {
 	uint32_t unlocked = 0;
 
@@ -34,24 +79,21 @@ static inline void cn_lock(struct cn_lock *lock)
 		cn_lock_slow(lock);
 }
 
-static inline void cn_unlock(struct cn_lock *lock)
+static inline void cn_lock_drop(struct cn_lock *lock)
 {
 	if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
 		cn_futex_wake(&lock->word, 1);
 }
 
-/*
- * The same for the hottest paths: unlocking is a plain store, so a section costs one atomic instruction and not two.
- * Nobody is woken: who finds it taken for longer than a section lasts sleeps for a moment and looks again. For locks
- * that are hardly ever fought for.
- */
-struct cn_quick_lock {
-	_Atomic uint32_t word; /* 0: free, 1: taken */
-};
+static inline bool cn_lock_try(struct cn_lock *lock)
+{
+	uint32_t unlocked = 0;
 
-void cn_quick_lock_slow(struct cn_quick_lock *lock);
+	return atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
+						       memory_order_relaxed);
+}
 
-static inline void cn_quick_lock(struct cn_quick_lock *lock)
+static inline void cn_quick_lock_take(struct cn_quick_lock *lock)
 {
 	uint32_t unlocked = 0;
 
@@ -61,10 +103,66 @@ static inline void cn_quick_lock(struct cn_quick_lock *lock)
 		cn_quick_lock_slow(lock);
 }
 
-static inline void cn_quick_unlock(struct cn_quick_lock *lock)
+static inline void cn_quick_lock_drop(struct cn_quick_lock *lock)
 {
 	atomic_store_explicit(&lock->word, 0, memory_order_release);
 }
+
+static inline void cn_driver_lock_take(struct cn_driver_lock *lock)
+{
+	cn_lock_take(&lock->lock);
+}
+
+static inline void cn_driver_lock_drop(struct cn_driver_lock *lock)
+{
+	cn_lock_drop(&lock->lock);
+}
+
+static inline bool cn_driver_lock_try(struct cn_driver_lock *lock)
+{
+	return cn_lock_try(&lock->lock);
+}
+
+/* Not inline: their time is not what counts. */
+void cn_slow_lock_take(struct cn_slow_lock *lock);
+void cn_slow_lock_drop(struct cn_slow_lock *lock);
+bool cn_slow_lock_try(struct cn_slow_lock *lock);
+
+/* ---- Locks ---- */
+
+#define cn_lock(pointer)            CN_RANKED(pointer, cn_rank_take, cn_lock_take)
+#define cn_unlock(pointer)          CN_RANKED(pointer, cn_rank_drop, cn_lock_drop)
+#define cn_quick_lock(pointer)      CN_RANKED(pointer, cn_rank_take, cn_quick_lock_take)
+#define cn_quick_unlock(pointer)    CN_RANKED(pointer, cn_rank_drop, cn_quick_lock_drop)
+#define cn_driver_lock(pointer)     CN_RANKED(pointer, cn_rank_take, cn_driver_lock_take)
+#define cn_driver_unlock(pointer)   CN_RANKED(pointer, cn_rank_drop, cn_driver_lock_drop)
+#define cn_slow_lock(pointer)       CN_RANKED(pointer, cn_rank_take, cn_slow_lock_take)
+#define cn_slow_unlock(pointer)     CN_RANKED(pointer, cn_rank_drop, cn_slow_lock_drop)
+/* False: another thread has it. Of any rank: who does not wait is not waited for in a circle. */
+#define cn_driver_try_lock(pointer) CN_RANKED_TRY(pointer, cn_driver_lock_try)
+#define cn_slow_try_lock(pointer)   CN_RANKED_TRY(pointer, cn_slow_lock_try)
+
+#ifdef CN_LOCK_RANKS
+#define CN_RANKED(pointer, check, function)                                 \
+	do {                                                                \
+		__typeof__(pointer) cn_ranked = (pointer);                  \
+		CN_RANK_SITE(cn_site, sizeof cn_ranked->rank[0], #pointer); \
+		check(cn_ranked, &cn_site);                                 \
+		function(&cn_ranked->bare);                                 \
+	} while (0)
+#define CN_RANKED_TRY(pointer, function)                                    \
+	__extension__({                                                     \
+		__typeof__(pointer) cn_ranked = (pointer);                  \
+		CN_RANK_SITE(cn_site, sizeof cn_ranked->rank[0], #pointer); \
+		bool cn_taken = function(&cn_ranked->bare);                 \
+		if (cn_taken)                                               \
+			cn_rank_took(cn_ranked, &cn_site);                  \
+		cn_taken;                                                   \
+	})
+#else
+#define CN_RANKED(pointer, check, function) function(&(pointer)->bare)
+#define CN_RANKED_TRY(pointer, function)    function(&(pointer)->bare)
+#endif
 
 static inline void cn_cpu_relax(void)
 {

@@ -64,7 +64,7 @@ struct cn_slot_list {
 struct cn_table {
 	enum cn_kind kind;
 	size_t object_bytes;
-	struct cn_lock lock;
+	CN_LOCK(TABLE) lock;
 	_Atomic uint32_t count; /* slots that exist */
 	struct cn_slot_list free, worn;
 	_Atomic(char *) blocks[CN_TABLE_BLOCK_COUNT]; /* each 256 objects; NULL until needed */

@@ -66,7 +66,7 @@ struct cn_queue {
 	_Atomic uint64_t submitted;
 	_Atomic uint64_t learned;      /* the highest `from` in `followed`: may be that of an operation to come */
 	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
-	struct cn_lock lock;
+	CN_LOCK(QUEUE) lock;
 	int state;                              /* the device's own */
 	_Atomic uint32_t pool_index;            /* for the layer above, which alone reads and writes it; 0 at first */
 	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
@@ -98,8 +98,8 @@ struct cn_queue {
 };
 
 struct cn_queue_group {
-	struct cn_lock lock;  /* taken before any queue's */
-	_Atomic bool joining; /* the legacy queue is looking at the others */
+	CN_LOCK(QUEUE_GROUP) lock; /* taken before any queue's */
+	_Atomic bool joining;      /* the legacy queue is looking at the others */
 	struct cn_queue *legacy;
 	struct cn_queue *blocking; /* list */
 };

@@ -22,7 +22,7 @@ enum {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_DRIVER_LOCK(GRACE) lock;
 	uint64_t begun;  /* the number of the period that runs, or of the last one */
 	uint64_t ended;  /* `begun`, or one less */
 	uint64_t wanted; /* the last ticket */
@@ -69,11 +69,11 @@ static void *watch(void *unused)
 		if (passed != seen && !atomic_load(&grace.stopping))
 			atomic_load (&grace.function)();
 		seen = passed;
-		cn_lock(&grace.lock);
+		cn_driver_lock(&grace.lock);
 		needed = is_needed_locked(); /* also for tickets that the function has taken */
 		if (!needed)
 			atomic_store(&grace.running, 0);
-		cn_unlock(&grace.lock);
+		cn_driver_unlock(&grace.lock);
 	} while (needed);
 	cn_futex_wake(&grace.running, INT32_MAX);
 	return NULL;
@@ -88,9 +88,9 @@ void cn_grace_stop(void)
 {
 	uint64_t begin_ns = cn_clock_ns();
 
-	cn_lock(&grace.lock); /* who has it is in the driver */
+	cn_driver_lock(&grace.lock); /* who has it is in the driver */
 	atomic_store(&grace.stopping, true);
-	cn_unlock(&grace.lock);
+	cn_driver_unlock(&grace.lock);
 	/* A driver that does not come back must not keep the process from ending. */
 	while (atomic_load(&grace.running) && cn_clock_ns() - begin_ns < STOP_NS_MAX)
 		cn_futex_wait(&grace.running, 1, STOP_NS_MAX);
@@ -100,12 +100,12 @@ void cn_grace_stop(void)
 
 uint64_t cn_grace_ticket(void)
 {
-	cn_lock(&grace.lock);
+	cn_driver_lock(&grace.lock);
 	uint64_t ticket = grace.begun + 1;
 	grace.wanted = ticket;
 	advance_locked();
 	bool start = is_needed_locked() && atomic_load(&grace.function) && !atomic_exchange(&grace.running, 1);
-	cn_unlock(&grace.lock);
+	cn_driver_unlock(&grace.lock);
 	if (start && !cn_thread_start(watch, NULL))
 		atomic_store(&grace.running, 0); /* then the next call looks */
 	return ticket;
@@ -113,10 +113,10 @@ uint64_t cn_grace_ticket(void)
 
 uint64_t cn_grace_passed(void)
 {
-	cn_lock(&grace.lock);
+	cn_driver_lock(&grace.lock);
 	advance_locked();
 	uint64_t ended = grace.ended;
-	cn_unlock(&grace.lock);
+	cn_driver_unlock(&grace.lock);
 	return ended;
 }
 

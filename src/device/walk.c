@@ -5,7 +5,7 @@
 #include "device/walk.h"
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(WALK) lock;
 	uint64_t last_serial;
 } walks;
 

@@ -27,7 +27,7 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 	       "what the device gives");
 
 static struct {
-	struct cn_lock lock;
+	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *first, *ended, *spare;
 	struct cn_pool_cache *spare_caches;
 	_Atomic uint64_t last_id;
@@ -89,11 +89,11 @@ struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct 
 
 struct cn_pool_cache *cn_pool_cache_new(void)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	struct cn_pool_cache *cache = pools.spare_caches;
 	if (cache)
 		pools.spare_caches = cache->next;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	if (!cache) {
 		cache = aligned_alloc(_Alignof(struct cn_pool_cache), sizeof *cache);
 		if (cache)
@@ -110,10 +110,10 @@ void cn_pool_cache_recycle(struct cn_pool_cache *cache)
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
 	cn_quick_unlock(&cache->lock);
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	cache->next = pools.spare_caches;
 	pools.spare_caches = cache;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 }
 
 uint64_t cn_pool_used(const struct cn_pool *pool)
@@ -216,18 +216,18 @@ void cn_pool_settle_all(struct cn_pool *pool)
 /* A pool that is pinned does not end, though it may be destroyed. False: it is destroyed already. */
 static bool pin(struct cn_pool *pool)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	bool alive = !atomic_load(&pool->dying);
 	pool->pins += alive;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	return alive;
 }
 
 static void unpin(struct cn_pool *pool)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	pool->pins--;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	cn_pool_reap_if_dying(pool);
 }
 
@@ -251,7 +251,7 @@ void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 
 void cn_pools_settle(struct cn_point point)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
 		struct cn_pool_cache *cache = cn_pool_cache_of(pool, point.queue);
 		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
@@ -260,7 +260,7 @@ void cn_pools_settle(struct cn_point point)
 		    !atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
-		cn_unlock(&pools.lock);
+		cn_driver_unlock(&pools.lock);
 		uint64_t threshold = atomic_load(&pool->threshold_bytes);
 		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
 			cn_pool_recall_deferred(pool);
@@ -270,26 +270,26 @@ void cn_pools_settle(struct cn_point point)
 			cn_pool_release(pool, threshold, false);
 		else
 			cn_pool_finish_release(pool);
-		cn_lock(&pools.lock);
+		cn_driver_lock(&pools.lock);
 		pool->pins--;
 	}
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
 }
 
 void cn_pools_finish_release(void)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
 		if (!atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
 		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
-		cn_unlock(&pools.lock);
+		cn_driver_unlock(&pools.lock);
 		cn_pool_finish_release(pool);
-		cn_lock(&pools.lock);
+		cn_driver_lock(&pools.lock);
 		pool->pins--;
 	}
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
 }
 
@@ -302,10 +302,10 @@ static size_t machine_bytes(void)
 
 static void give_record(struct cn_pool *pool)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	pool->next = pools.spare;
 	pools.spare = pool;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 }
 
 /* A record whose heap has room for so many units, or has no room yet; of those the one with the least. */
@@ -314,7 +314,7 @@ static struct cn_pool *new_record(uint32_t unit_count)
 	struct cn_pool **best = NULL;
 	uint64_t least = UINT64_MAX;
 
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.spare; *link; link = &(*link)->next) {
 		uint64_t room = (*link)->heap.starts ? (*link)->heap.room_units : UINT64_MAX - 1;
 		if (room >= unit_count && room < least) {
@@ -325,7 +325,7 @@ static struct cn_pool *new_record(uint32_t unit_count)
 	struct cn_pool *pool = best ? *best : NULL;
 	if (pool)
 		*best = pool->next;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	if (!pool) {
 		pool = aligned_alloc(_Alignof(struct cn_pool), sizeof *pool);
 		if (!pool)
@@ -377,11 +377,11 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	pool->ended = false;
 	cn_unlock(&pool->lock);
 	enter_table(pool, pool);
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	pool->next = pools.first;
 	pools.first = pool;
 	atomic_store(&pool->dying, false); /* from here on threads allocate, also such as still know an older pool */
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 
@@ -457,19 +457,19 @@ static void end_pool(struct cn_pool *pool)
 		free(group);
 	}
 	cn_heap_empty(&pool->heap);
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	pool->next = pools.ended;
 	pools.ended = pool;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 }
 
 void *cn_pool_take_ended(void)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	struct cn_pool *pool = pools.ended;
 	if (pool)
 		pools.ended = pool->next;
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	void *owner = pool ? pool->owner : NULL;
 	if (pool)
 		give_record(pool);
@@ -480,7 +480,7 @@ void cn_pools_reap(void)
 {
 	struct cn_pool *ended = NULL;
 
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.first; *link;) {
 		struct cn_pool *pool = *link;
 		if (atomic_load(&pool->dying) && !pool->pins && !atomic_load(&pool->reference_count) && is_over(pool)) {
@@ -492,7 +492,7 @@ void cn_pools_reap(void)
 			link = &pool->next;
 		}
 	}
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	while (ended) {
 		struct cn_pool *next = ended->next;
 		end_pool(ended);
@@ -503,11 +503,11 @@ void cn_pools_reap(void)
 
 bool cn_pools_are_ending(void)
 {
-	cn_lock(&pools.lock);
+	cn_driver_lock(&pools.lock);
 	bool found = pools.ending_count != 0;
 	for (const struct cn_pool *pool = pools.first; pool && !found; pool = pool->next)
 		found = atomic_load(&pool->dying) && !cn_pool_used(pool);
-	cn_unlock(&pools.lock);
+	cn_driver_unlock(&pools.lock);
 	if (found)
 		cn_pools_reap();
 	return found;

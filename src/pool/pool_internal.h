@@ -11,7 +11,7 @@
 
 /* Records of caches and pools are used again, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
-	_Alignas(64) struct cn_quick_lock lock;
+	_Alignas(64) CN_QUICK_LOCK(CACHE) lock;
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
@@ -57,7 +57,7 @@ struct cn_pool {
 	struct cn_pool_cache *_Atomic
 		*_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* caches by place; once there, they stay */
 	struct cn_pool *next;                              /* of all pools; `pools.lock` guards it */
-	_Alignas(64) struct cn_lock lock; /* of the heap, the list of caches, and what is counted below */
+	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
 
 	char *_Atomic base;
 	void *_Atomic owner;

@@ -24,7 +24,7 @@ struct binary {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(BINARIES) lock;
 	struct binary *newest; /* whose kernels are being announced */
 } binaries;
 

@@ -27,7 +27,7 @@ struct device_entry {
 };
 
 static struct {
-	struct cn_lock lock; /* for what follows, except what never changes after the start */
+	CN_LOCK(RUNTIME) lock; /* for what follows, except what never changes after the start */
 	int device_count;
 	struct device_entry *devices;
 	int to_try_count;

@@ -125,9 +125,9 @@ static bool is_marked(struct cn_point point)
 {
 	struct cn_cuda_stream *stream = cn_cuda_stream_of(point.queue);
 
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	bool marked = cn_cuda_is_covered(stream, point.number);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	return marked;
 }
 

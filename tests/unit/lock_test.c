@@ -25,22 +25,22 @@ struct kind {
 
 static void take(void)
 {
-	cn_lock(&lock);
+	cn_lock_take(&lock);
 }
 
 static void leave(void)
 {
-	cn_unlock(&lock);
+	cn_lock_drop(&lock);
 }
 
 static void take_quick(void)
 {
-	cn_quick_lock(&quick);
+	cn_quick_lock_take(&quick);
 }
 
 static void leave_quick(void)
 {
-	cn_quick_unlock(&quick);
+	cn_quick_lock_drop(&quick);
 }
 
 static void *count_up(void *data)
@@ -85,9 +85,9 @@ TEST(one_holder_of_a_quick_lock)
 static void *take_and_leave(void *unused)
 {
 	(void)unused;
-	cn_lock(&lock);
+	cn_lock_take(&lock);
 	counter = 1;
-	cn_unlock(&lock);
+	cn_lock_drop(&lock);
 	return NULL;
 }
 
@@ -97,12 +97,12 @@ TEST(a_sleeper_is_woken)
 
 	for (unsigned i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
 		counter = 0;
-		cn_lock(&lock);
+		cn_lock_take(&lock);
 		ASSERT_EQ(0, pthread_create(&thread, NULL, take_and_leave, NULL));
 		while (atomic_load(&lock.word) != 2) /* it says so before it sleeps */
 			sched_yield();
 		ASSERT_EQ(0, counter);
-		cn_unlock(&lock);
+		cn_lock_drop(&lock);
 		pthread_join(thread, NULL);
 		ASSERT_EQ(1, counter);
 	}

@@ -280,12 +280,12 @@ static CUresult call_at(struct cn_lock *lock, CUcontext current, CUresult (*call
 	struct held held = {.call = call, .context = current};
 	pthread_t thread;
 
-	cn_lock(lock);
+	cn_lock_take(lock);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, hold, &held));
 	while (atomic_load(&lock->word) != 2) /* somebody sleeps there */
 		sched_yield();
 	replace();
-	cn_unlock(lock);
+	cn_lock_drop(lock);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	return held.result;
 }
@@ -294,7 +294,7 @@ static CUevent event;
 
 static struct cn_lock *event_lock(void)
 {
-	return &((struct cn_event *)cn_table_find(&cn_events, event))->stamp.lock;
+	return &((struct cn_event *)cn_table_find(&cn_events, event))->stamp.lock.bare;
 }
 
 static CUresult record(void)
@@ -387,7 +387,7 @@ TEST(streams_events_and_modules)
 	for (unsigned i = 0; i < sizeof makers / sizeof *makers; i++) {
 		make_context();
 		ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED,
-			     call_at(&makers[i].table->lock, context, makers[i].call, replace_context));
+			     call_at(&makers[i].table->lock.bare, context, makers[i].call, replace_context));
 		end_context();
 	}
 }

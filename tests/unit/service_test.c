@@ -327,12 +327,12 @@ static void *watch_many(void *unused)
 		int ends[2];
 
 		ASSERT(watch);
-		cn_service_hold_fork();
+		cn_fork_hold();
 		ASSERT_SYS(pipe2(ends, O_CLOEXEC));
 		*watch = (struct cn_watch){.fd = ends[0], .ready = end_and_free};
 		if (i % 2)
 			cn_service_keep(watch);
-		cn_service_allow_fork();
+		cn_fork_allow();
 		if (i % 3 == 0)
 			ASSERT_EQ(1, write(ends[1], "x", 1));
 		ASSERT_OK(cn_service_watch(watch));
@@ -402,13 +402,13 @@ static void *make_and_close(void *unused)
 		struct cn_watch ends[2] = {{.fd = -1}, {.fd = -1}};
 		int fds[2];
 
-		cn_service_hold_fork();
+		cn_fork_hold();
 		ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds));
 		for (int i = 0; i < 2; i++) {
 			ends[i].fd = fds[i];
 			cn_service_keep(&ends[i]);
 		}
-		cn_service_allow_fork();
+		cn_fork_allow();
 		cn_service_unwatch(&ends[0]);
 		cn_service_unwatch(&ends[1]);
 	}
@@ -444,27 +444,27 @@ static int hook_calls;
 
 static void hook_before(void)
 {
-	cn_lock(&hook_lock);
+	cn_lock_take(&hook_lock);
 }
 
 static void hook_parent(void)
 {
 	hook_calls++;
-	cn_unlock(&hook_lock);
+	cn_lock_drop(&hook_lock);
 }
 
 static void hook_child(void)
 {
 	hook_calls += 100;
-	cn_unlock(&hook_lock);
+	cn_lock_drop(&hook_lock);
 }
 
 /* Takes, on the service thread, the lock that is also taken before a fork. */
 static void take_lock(struct cn_job *job)
 {
-	cn_lock(&hook_lock);
+	cn_lock_take(&hook_lock);
 	bool last = atomic_load(&enough);
-	cn_unlock(&hook_lock);
+	cn_lock_drop(&hook_lock);
 	if (last)
 		tell('l');
 	else
@@ -474,10 +474,11 @@ static void take_lock(struct cn_job *job)
 /* Goal: a lock that the service thread takes can be taken before a fork, and nobody waits for ever. */
 TEST(hooks_are_called_while_the_service_stands_still)
 {
-	static struct cn_fork_hook hook = {.before = hook_before, .parent = hook_parent, .child = hook_child};
+	static struct cn_fork_hook hook = {
+		.order = CN_FORK_EXPORTS, .before = hook_before, .parent = hook_parent, .child = hook_child};
 	struct cn_job job = {.run = take_lock};
 
-	cn_service_at_fork(&hook);
+	ASSERT(cn_fork_watch(&hook));
 	cn_service_post(&job);
 	for (int i = 1; i <= 100 / HARNESS_SLOWDOWN; i++) {
 		pid_t child = fork();

@@ -29,10 +29,10 @@ struct cn_arena {
 	CUmemAllocationProp properties; /* of its memory */
 	CUdeviceptr base;
 	size_t bytes;
-	struct cn_lock lock;
+	CN_SLOW_LOCK(CUDA_ARENA) lock;
 	struct cn_users users;
 	uint64_t last_serial;
-	struct cn_lock watch_lock;
+	CN_LOCK(CUDA_ARENA_WATCH) watch_lock;
 	void (*watch)(void *object, size_t offset);
 	void *watch_object;
 	struct chunk chunks[];
@@ -150,7 +150,7 @@ CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t byte
 
 	if (offset % CHUNK_BYTES || !bytes || bytes % CHUNK_BYTES || offset + bytes > arena->bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a pool's memory comes in chunks of %zu bytes", CHUNK_BYTES);
-	cn_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	while (i < end && !(result = map_one(arena, i)))
 		i++;
 	if (!result)
@@ -162,7 +162,7 @@ CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t byte
 		arena->chunks[index].lent = false;
 		atomic_store_explicit(&arena->chunks[index].serial, ++arena->last_serial, memory_order_release);
 	}
-	cn_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 	return result;
 }
 
@@ -179,11 +179,11 @@ void cn_cuda_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 {
 	size_t first = offset / CHUNK_BYTES, end = (offset + bytes) / CHUNK_BYTES;
 
-	cn_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	for (size_t i = first; i < end; i++)
 		atomic_store(&arena->chunks[i].serial, 0);
 	unmap(arena, first, end);
-	cn_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 	/* Nobody can make more of them lent now, and the pool does not commit here before we are back. */
 	for (size_t i = first; i < end; i++)
 		if (arena->chunks[i].lent)
@@ -220,7 +220,7 @@ CUresult cn_cuda_arena_allow(struct cn_arena *arena, struct cn_users users)
 	size_t first, end = 0, done = 0;
 	CUresult result = CUDA_SUCCESS;
 
-	cn_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	while (!result && next_run(arena, end, &first, &end)) {
 		result = cn_cuda_allow(span_of(arena, first, end), location, arena->users, users);
 		if (!result)
@@ -231,7 +231,7 @@ CUresult cn_cuda_arena_allow(struct cn_arena *arena, struct cn_users users)
 			cn_cuda_allow(span_of(arena, first, end), location, users, arena->users);
 	else
 		arena->users = users;
-	cn_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 	return result;
 }
 
@@ -269,14 +269,14 @@ CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	int fd = -1;
 	CUresult result = CUDA_ERROR_NOT_FOUND;
 
-	cn_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	struct chunk *chunk = offset < arena->bytes ? &arena->chunks[index] : NULL;
 	if (chunk && is_there(chunk)) {
 		serial = atomic_load(&chunk->serial);
 		result = make_descriptor(chunk, &fd);
 	}
 	int error = errno;
-	cn_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 	if (result == CUDA_ERROR_NOT_FOUND)
 		return cn_error(result, "the pool has no memory at %zu", offset);
 	if (result)

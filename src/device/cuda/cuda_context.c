@@ -140,11 +140,11 @@ uint64_t cn_cuda_context_ending(CUcontext handle)
 		return 0;
 	atomic_fetch_add(&cn_cuda_serial, 1); /* what threads remember may be of a context that has gone */
 	/* Whoever is in the driver with it, or with a stream of it, has a lock; who comes later sees what was set. */
-	cn_lock(&context->asking);
-	cn_unlock(&context->asking);
+	cn_driver_lock(&context->asking);
+	cn_driver_unlock(&context->asking);
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
-		cn_lock(&stream->lock);
-		cn_unlock(&stream->lock);
+		cn_driver_lock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 	}
 	return life;
 }
@@ -164,7 +164,7 @@ void cn_cuda_context_stays(CUcontext handle, uint64_t life)
 /* Nothing of the stream is left to happen. */
 static void end_stream(struct cn_cuda_stream *stream)
 {
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	atomic_store(&stream->queue.owner, 0);
 	cn_cuda_drop_marks(stream);
 	if (stream->handle && stream->kind == CN_CUDA_ORDINARY)
@@ -173,7 +173,7 @@ static void end_stream(struct cn_cuda_stream *stream)
 	stream->thread = 0;
 	atomic_store(&stream->state, CN_CUDA_SPARE);
 	cn_cuda_complete(stream, cn_cuda_end_span(&stream->queue).number);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	cn_cuda_run_notes(stream);
 }
 
@@ -190,9 +190,9 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	atomic_fetch_add(&cn_cuda_serial, 1);
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next)
 		end_stream(stream);
-	cn_lock(&context->asking);
+	cn_driver_lock(&context->asking);
 	context->grace = NULL; /* the event went with the context */
-	cn_unlock(&context->asking);
+	cn_driver_unlock(&context->asking);
 	cn_lock(&context->lock);
 	context->event_count = 0;
 	cn_unlock(&context->lock);

@@ -30,7 +30,7 @@ static bool begin(struct cn_cuda_context *context)
 	struct cn_cuda_mark mark = {NULL, 0};
 	CUresult result = CUDA_ERROR_NOT_READY;
 
-	cn_lock(&context->asking);
+	cn_driver_lock(&context->asking);
 	if (!atomic_load(&context->handle)) { /* over: `grace` went with it */
 		result = CUDA_SUCCESS;
 	} else if (!is_ending(context)) {
@@ -38,7 +38,7 @@ static bool begin(struct cn_cuda_context *context)
 		result = cn_cuda_record_context(context, NULL, &mark);
 		context->grace = mark.event;
 	}
-	cn_unlock(&context->asking);
+	cn_driver_unlock(&context->asking);
 	return !result || cn_cuda_is_the_end(result);
 }
 
@@ -47,7 +47,7 @@ static bool is_over(struct cn_cuda_context *context)
 	CUresult result = CUDA_ERROR_NOT_READY;
 	struct cn_cuda_stay stay;
 
-	cn_lock(&context->asking);
+	cn_driver_lock(&context->asking);
 	if (!context->grace) {
 		result = CUDA_SUCCESS;
 	} else if (!is_ending(context) && cn_cuda_enter(&stay, NULL)) {
@@ -58,7 +58,7 @@ static bool is_over(struct cn_cuda_context *context)
 		else if (cn_cuda_is_the_end(result))
 			context->grace = NULL;
 	}
-	cn_unlock(&context->asking);
+	cn_driver_unlock(&context->asking);
 	return !result || cn_cuda_is_the_end(result);
 }
 

@@ -57,9 +57,9 @@ struct cn_cuda_context {
 	struct cn_cuda_stream *legacy;            /* these are guarded by the table's lock */
 	struct cn_cuda_stream *spare;
 	struct cn_cuda_stream *dying, **dying_end; /* oldest first */
-	struct cn_lock asking;                     /* held while the driver is asked about all of it; guards `grace` */
-	CUevent grace;       /* what was under way at the last cn_cuda_grace_begin(); NULL: done */
-	struct cn_lock lock; /* of the events */
+	CN_DRIVER_LOCK(CUDA_ASKING) asking;        /* held while the driver is asked about all of it; guards `grace` */
+	CUevent grace;                     /* what was under way at the last cn_cuda_grace_begin(); NULL: done */
+	CN_LOCK(CUDA_CONTEXT_EVENTS) lock; /* of the events */
 	CUevent events[CN_CUDA_EVENTS_MAX];
 	unsigned event_count;
 };
@@ -75,10 +75,10 @@ struct cn_cuda_stream {
 	struct cn_cuda_context *context;
 	struct cn_cuda_stream *next; /* of the context's */
 
-	struct cn_lock lock;   /* guards what follows */
-	_Atomic int state;     /* enum cn_cuda_state; is read without the lock as well */
-	_Atomic int kind;      /* enum cn_cuda_kind; the same */
-	_Atomic bool blocking; /* ordered with the context's legacy stream; the same */
+	CN_DRIVER_LOCK(CUDA_STREAM) lock; /* guards what follows */
+	_Atomic int state;                /* enum cn_cuda_state; is read without the lock as well */
+	_Atomic int kind;                 /* enum cn_cuda_kind; the same */
+	_Atomic bool blocking;            /* ordered with the context's legacy stream; the same */
 	CUstream handle;
 	bool spoilt;                                  /* the driver will not say any more how far it is */
 	_Atomic uint64_t thread;                      /* whose per-thread stream it is; 0: nobody's */
@@ -92,8 +92,8 @@ struct cn_cuda_stream {
 	bool in_hand;                        /* a thread has it, to open it or to look at it: it is in no list */
 	struct cn_cuda_stream *next_noted;
 
-	struct cn_quick_lock note_lock; /* guards what follows */
-	bool listed;                    /* among those that the notes' thread looks at */
+	CN_QUICK_LOCK(CUDA_STREAM_NOTES) note_lock; /* guards what follows */
+	bool listed;                                /* among those that the notes' thread looks at */
 	struct cn_cuda_note *first_note, *last_note;
 	struct cn_cuda_note *spare_note; /* records for notes to come */
 	unsigned spare_note_count;
@@ -102,7 +102,7 @@ struct cn_cuda_stream {
 	_Atomic uint32_t running;          /* threads that run notes of this queue */
 	uint64_t given_seen, held_back_ns; /* the notes' thread's own: see is_still_giving() */
 
-	struct cn_quick_lock followed_lock;                /* guards what follows; the last two are read without it */
+	CN_QUICK_LOCK(CUDA_FOLLOWED) followed_lock;        /* guards what follows; the last two are read without it */
 	struct cn_followed followed[CN_CUDA_FOLLOWED_MAX]; /* a ring; `followed_last` entries were ever made */
 	_Atomic uint64_t followed_last;
 	_Atomic uint64_t outside_first, outside_until; /* see cn_cuda_waits_outside() */
@@ -111,14 +111,6 @@ struct cn_cuda_stream {
 static inline struct cn_cuda_stream *cn_cuda_stream_of(struct cn_queue *queue)
 {
 	return cn_container_of(queue, struct cn_cuda_stream, queue);
-}
-
-static inline bool cn_cuda_try_lock(struct cn_lock *lock)
-{
-	uint32_t unlocked = 0;
-
-	return atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
-						       memory_order_relaxed);
 }
 
 /* ---- cuda.c ---- */
@@ -137,7 +129,7 @@ struct cn_cuda_context *cn_cuda_contexts(void);
 
 /* ---- stream.c ---- */
 
-extern struct cn_lock cn_cuda_table_lock;
+extern CN_LOCK(CUDA_TABLE) cn_cuda_table_lock;
 /* A stream's handle leads nowhere any more, unless it is another's by now. */
 void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream);
 

@@ -9,27 +9,27 @@
  * A forked child would hold the memory with them. A fork waits while one is being made or closed, and the child closes
  * what it has been given.
  */
+#include "base/fork.h"
 #include "device/cuda/cuda_internal.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 enum { KEPT_MAX = 64 }; /* of the 1,024 that most processes may have */
 
 static struct {
 	bool watches_forks;
-	struct cn_lock lock;
+	CN_SLOW_LOCK(CUDA_KEPT) lock;
 	int fds[KEPT_MAX]; /* 0: none */
 } kept;
 
 static void before_fork(void)
 {
-	cn_lock(&kept.lock);
+	cn_slow_lock(&kept.lock);
 }
 
 static void after_fork_in_parent(void)
 {
-	cn_unlock(&kept.lock);
+	cn_slow_unlock(&kept.lock);
 }
 
 static void after_fork_in_child(void)
@@ -39,13 +39,20 @@ static void after_fork_in_child(void)
 			close(kept.fds[i]);
 			kept.fds[i] = 0; /* a child of the child must not close what has the number then */
 		}
-	cn_unlock(&kept.lock);
+	cn_slow_unlock(&kept.lock);
 }
+
+static struct cn_fork_hook hook = {
+	.order = CN_FORK_CUDA_KEPT,
+	.before = before_fork,
+	.parent = after_fork_in_parent,
+	.child = after_fork_in_child,
+};
 
 void cn_cuda_keep_open(void)
 {
 	if (!kept.watches_forks)
-		kept.watches_forks = !pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+		kept.watches_forks = cn_fork_watch(&hook);
 }
 
 bool cn_cuda_keep(int fd)
@@ -54,21 +61,21 @@ bool cn_cuda_keep(int fd)
 
 	if (!kept.watches_forks)
 		return false;
-	cn_lock(&kept.lock);
+	cn_slow_lock(&kept.lock);
 	while (i < KEPT_MAX && kept.fds[i])
 		i++;
 	if (i < KEPT_MAX)
 		kept.fds[i] = fd;
-	cn_unlock(&kept.lock);
+	cn_slow_unlock(&kept.lock);
 	return i < KEPT_MAX;
 }
 
 void cn_cuda_let_go(int fd)
 {
-	cn_lock(&kept.lock);
+	cn_slow_lock(&kept.lock);
 	for (unsigned i = 0; i < KEPT_MAX; i++)
 		if (kept.fds[i] == fd)
 			kept.fds[i] = 0;
 	close(fd);
-	cn_unlock(&kept.lock);
+	cn_slow_unlock(&kept.lock);
 }

@@ -7,13 +7,13 @@
  * already, which may be our own drop-in. So may a file of that name be, anywhere; it says so itself and is passed over.
  */
 #include "device/cuda/cuda_library.h"
+#include "base/lock.h"
 
 #include "device/cuda/cuda_cache.h"
 #include "versions.h"
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@
 struct cn_cuda_calls cn_cuda;
 CUresult (*cn_cuda_record_all)(void *context, CUevent event);
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static CN_SLOW_LOCK(CUDA_LIBRARY) mutex;
 /* Set once, under the mutex, `path` last. */
 static void *library;
 static int version;
@@ -201,10 +201,10 @@ CUresult cn_cuda_open(void)
 
 	if (cn_cuda_path())
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&mutex);
+	cn_slow_lock(&mutex);
 	if (!library)
 		result = find();
-	pthread_mutex_unlock(&mutex);
+	cn_slow_unlock(&mutex);
 	return result;
 }
 

@@ -361,11 +361,11 @@ static bool want_own_mark(struct cn_cuda_stream *stream)
 /* Others want it. This thread has the stream. */
 static __attribute__((noinline)) void mark_own(struct cn_cuda_stream *stream)
 {
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	atomic_store(&stream->wanted_ns, 0);
 	if (atomic_load(&stream->state) == CN_CUDA_LIVE && name_here(stream) == stream->handle)
 		cn_cuda_cover(stream, atomic_load(&stream->taken));
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 }
 
 /* For a stream that is to wait for it; as cn_cuda_cover(). */
@@ -429,7 +429,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 
 	if (!cn_cuda_record_all)
 		return false;
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	CUcontext context = atomic_load(&stream->context->handle);
 	if (atomic_load(&queue->owner) == owner && is_usable(stream))
 		event = take_event(stream->context);
@@ -443,7 +443,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 	}
 	if (event) /* who waits for it has been given what it stood for */
 		cn_cuda_give_event(stream->context, event);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	return waits;
 }
 
@@ -485,9 +485,9 @@ CUresult cn_cuda_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_po
 	if (result || cn_point_reached(relied_on))
 		return result;
 	struct cn_cuda_stream *legacy = cn_cuda_stream_of(relied_on.queue);
-	cn_lock(&legacy->lock);
+	cn_driver_lock(&legacy->lock);
 	bool covered = cn_cuda_cover(legacy, relied_on.number);
-	cn_unlock(&legacy->lock);
+	cn_driver_unlock(&legacy->lock);
 	return covered ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_READY, "the legacy stream cannot be marked now");
 }
 
@@ -523,9 +523,9 @@ struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue)
 		return taken;
 	if (atomic_load(&stream->kind) != CN_CUDA_LEGACY && !is_legacy_idle(atomic_load(&stream->context->handle)))
 		return taken;
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	bool covered = cn_cuda_cover(stream, taken.number);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	return covered ? taken : (struct cn_point){NULL, 0};
 }
 
@@ -541,12 +541,12 @@ void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 		return;
 	}
 	for (;;) {
-		cn_lock(&stream->lock);
+		cn_driver_lock(&stream->lock);
 		if (!cn_point_reached(point))
 			cn_cuda_cover(stream, point.number);
 		CUresult asked = cn_cuda_update(stream);
 		bool pending = asked == CUDA_ERROR_NOT_READY && cn_cuda_is_covered(stream, point.number);
-		cn_unlock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 		if (cn_point_reached(point) || !pending)
 			break;
 		if (!until_ns || cn_clock_ns() >= until_ns)
@@ -577,21 +577,21 @@ void cn_cuda_queue_look(struct cn_queue *queue)
 	if (cn_point_reached(taken))
 		return;
 	uint64_t now = cn_clock_ns(), asked = atomic_load_explicit(&stream->pending_ns, memory_order_relaxed);
-	if (now - asked < PENDING_NS || !cn_cuda_try_lock(&stream->lock)) /* whoever has the lock is looking */
+	if (now - asked < PENDING_NS || !cn_driver_try_lock(&stream->lock)) /* whoever has the lock is looking */
 		return;
 	cn_cuda_update(stream);
 	if (!cn_cuda_is_covered(stream, taken.number) && cn_cuda_watch(stream, taken.number))
 		cn_cuda_update(stream);
 	atomic_store_explicit(&stream->pending_ns, cn_point_reached(taken) ? 0 : now, memory_order_relaxed);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 }
 
 /* ---- Waits ---- */
 
 static void lock_both(struct cn_cuda_stream *one, struct cn_cuda_stream *other)
 {
-	cn_lock((uintptr_t)one < (uintptr_t)other ? &one->lock : &other->lock);
-	cn_lock((uintptr_t)one < (uintptr_t)other ? &other->lock : &one->lock);
+	cn_driver_lock((uintptr_t)one < (uintptr_t)other ? &one->lock : &other->lock);
+	cn_driver_lock((uintptr_t)one < (uintptr_t)other ? &other->lock : &one->lock);
 }
 
 /* Both locked. */
@@ -627,8 +627,8 @@ CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_po
 		struct cn_cuda_stream *stream = cn_cuda_stream_of(queue), *other = cn_cuda_stream_of(point.queue);
 		lock_both(stream, other);
 		result = wait_locked(stream, owner, other, point.number);
-		cn_unlock(&stream->lock);
-		cn_unlock(&other->lock);
+		cn_driver_unlock(&stream->lock);
+		cn_driver_unlock(&other->lock);
 	}
 	if (result)
 		return result;

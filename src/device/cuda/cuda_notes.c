@@ -33,7 +33,7 @@ enum {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(CUDA_NOTES) lock;
 	struct cn_cuda_stream *fresh; /* listed since the thread looked last */
 	_Atomic uint32_t sleeping;    /* it does, until somebody sets this to 0 */
 	_Atomic uint32_t stopped;     /* it is out of its loop */
@@ -149,12 +149,12 @@ static bool look_at(struct cn_cuda_stream *stream)
 	cn_quick_unlock(&stream->note_lock);
 	if (!last)
 		return true;
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	cn_cuda_update(stream);
 	if (!cn_cuda_watch(stream, last) && atomic_load(&stream->state) != CN_CUDA_LIVE)
 		cn_cuda_wait_for_context(stream);
 	bool hopeless = stream->spoilt && !cn_point_reached((struct cn_point){&stream->queue, last});
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	return !hopeless;
 }
 
@@ -344,10 +344,10 @@ CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 		return result;
 	}
 	if (stream->kind == CN_CUDA_PER_THREAD) { /* nobody else can name the stream */
-		cn_lock(&stream->lock);
+		cn_driver_lock(&stream->lock);
 		if (atomic_load(&stream->state) == CN_CUDA_LIVE)
 			cn_cuda_cover(stream, point.number);
-		cn_unlock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 	}
 	if (fresh)
 		list(stream);

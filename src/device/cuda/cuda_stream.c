@@ -27,7 +27,7 @@ struct entry {
 	struct cn_cuda_stream *stream; /* NULL: destroyed */
 };
 
-struct cn_lock cn_cuda_table_lock;
+CN_LOCK(CUDA_TABLE) cn_cuda_table_lock;
 static struct entry *buckets[1 << BUCKET_BITS];
 
 _Atomic uint64_t cn_cuda_serial = 1;
@@ -167,13 +167,13 @@ static void end_thread(void *first)
 	for (struct own_stream *own = first, *next; own; own = next) {
 		struct cn_cuda_stream *stream = own->stream;
 		next = own->next;
-		cn_lock(&stream->lock);
+		cn_driver_lock(&stream->lock);
 		if (stream->thread == thread) {
 			atomic_store(&stream->queue.owner, 0);
 			stream->final = cn_cuda_needed(stream);
 			retire(stream, cn_cuda_is_covered(stream, stream->final));
 		}
-		cn_unlock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 		free(own);
 	}
 }
@@ -221,7 +221,7 @@ static void reap(struct cn_cuda_context *context)
 		cn_unlock(&cn_cuda_table_lock);
 		if (!stream)
 			return;
-		cn_lock(&stream->lock);
+		cn_driver_lock(&stream->lock);
 		cn_cuda_update(stream);
 		if (!cn_cuda_is_covered(stream, stream->final) && cn_cuda_watch(stream, stream->final))
 			cn_cuda_update(stream);
@@ -239,7 +239,7 @@ static void reap(struct cn_cuda_context *context)
 			context->dying_end = &stream->next_in_list;
 		}
 		cn_unlock(&cn_cuda_table_lock);
-		cn_unlock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 	}
 }
 
@@ -287,7 +287,7 @@ static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum 
 	if (!stream)
 		return NULL;
 	cn_cuda_follow_open(stream);
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	stream->kind = kind;
 	stream->handle = handle;
 	stream->blocking = blocking;
@@ -297,19 +297,19 @@ static struct cn_cuda_stream *open_record(struct cn_cuda_context *context, enum 
 	atomic_store(&stream->wanted_ns, 0);
 	atomic_store(&stream->state, CN_CUDA_LIVE);
 	atomic_store(&stream->queue.owner, atomic_fetch_add(&last_owner, 1) + 1);
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	return stream;
 }
 
 /* It was not needed after all. */
 static void unopen_record(struct cn_cuda_stream *stream)
 {
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	atomic_store(&stream->queue.owner, 0);
 	atomic_store(&stream->state, CN_CUDA_SPARE);
 	stream->handle = NULL;
 	stream->thread = 0;
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 	give_record(stream);
 }
 
@@ -581,13 +581,13 @@ void cn_cuda_created(CUstream handle)
 		return;
 	/* It was destroyed behind our back. */
 	atomic_fetch_add(&cn_cuda_serial, 1);
-	cn_lock(&stream->lock);
+	cn_driver_lock(&stream->lock);
 	if (atomic_load(&stream->state) == CN_CUDA_LIVE && stream->handle == handle) {
 		atomic_store(&stream->queue.owner, 0);
 		stream->final = cn_cuda_needed(stream);
 		retire(stream, cn_cuda_is_covered(stream, stream->final));
 	}
-	cn_unlock(&stream->lock);
+	cn_driver_unlock(&stream->lock);
 }
 
 /*
@@ -657,10 +657,10 @@ CUresult cn_cuda_destroy(CUstream handle, CUresult (*destroy)(CUstream handle))
 			continue;
 		if (!stream)
 			return is_gone(handle);
-		cn_lock(&stream->lock);
+		cn_driver_lock(&stream->lock);
 		bool same = stream->handle == handle && atomic_load(&stream->state) == CN_CUDA_LIVE;
 		result = same ? destroy_locked(stream, destroy) : CUDA_SUCCESS;
-		cn_unlock(&stream->lock);
+		cn_driver_unlock(&stream->lock);
 		if (same)
 			return result;
 	}

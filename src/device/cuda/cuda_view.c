@@ -18,7 +18,7 @@ struct mapping {
 struct cn_view {
 	CUdeviceptr base;
 	size_t bytes;
-	struct cn_lock lock; /* of what follows; held while the driver maps */
+	CN_SLOW_LOCK(CUDA_VIEW) lock; /* of what follows; held while the driver maps */
 	struct cn_users users;
 	struct mapping *mappings; /* do not overlap */
 };
@@ -123,7 +123,7 @@ CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part
 	result = cn_cuda.cuMemGetAllocationPropertiesFromHandle(&properties, memory);
 	if (result || !is_known(properties.location))
 		result = is_no_part();
-	cn_lock(&view->lock);
+	cn_slow_lock(&view->lock);
 	if (!result && is_taken(view, part))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a part of a pool's memory came a second time");
 	if (!result)
@@ -132,7 +132,7 @@ CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part
 		*mapping = (struct mapping){view->mappings, part->offset, part->bytes, properties.location};
 		view->mappings = mapping;
 	}
-	cn_unlock(&view->lock);
+	cn_slow_unlock(&view->lock);
 	cn_cuda.cuMemRelease(memory);
 	if (result)
 		free(mapping);
@@ -141,7 +141,7 @@ CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part
 
 void cn_cuda_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
 {
-	cn_lock(&view->lock);
+	cn_slow_lock(&view->lock);
 	struct mapping **link = &view->mappings, *mapping;
 	while ((mapping = *link) && (mapping->offset != offset || mapping->bytes != bytes))
 		link = &mapping->next;
@@ -149,7 +149,7 @@ void cn_cuda_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
 		*link = mapping->next;
 		cn_cuda.cuMemUnmap(view->base + offset, bytes);
 	}
-	cn_unlock(&view->lock);
+	cn_slow_unlock(&view->lock);
 	free(mapping);
 }
 
@@ -158,7 +158,7 @@ CUresult cn_cuda_view_allow(struct cn_view *view, struct cn_users users)
 	CUresult result = CUDA_SUCCESS;
 	const struct mapping *mapping, *failed = NULL;
 
-	cn_lock(&view->lock);
+	cn_slow_lock(&view->lock);
 	for (mapping = view->mappings; mapping && !result; mapping = mapping->next) {
 		result = cn_cuda_allow((struct cn_cuda_span){view->base + mapping->offset, mapping->bytes},
 				       mapping->location, view->users, users);
@@ -171,7 +171,7 @@ CUresult cn_cuda_view_allow(struct cn_view *view, struct cn_users users)
 				      mapping->location, users, view->users);
 	else
 		view->users = users;
-	cn_unlock(&view->lock);
+	cn_slow_unlock(&view->lock);
 	return result;
 }
 

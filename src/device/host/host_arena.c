@@ -23,7 +23,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,8 +40,8 @@ struct cn_arena {
 	int fd;
 	char *base;
 	size_t bytes;
-	pthread_mutex_t lock; /* of what follows; held while the system takes memory back */
-	bool *committed;      /* by CN_GRANULARITY_BYTES */
+	CN_SLOW_LOCK(HOST_ARENA) lock; /* of what follows; held while the system takes memory back */
+	bool *committed;               /* by CN_GRANULARITY_BYTES */
 	size_t committed_bytes;
 };
 
@@ -80,7 +79,6 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 	arena->device = device;
 	arena->base = base;
 	arena->bytes = bytes;
-	arena->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	arena->committed = committed;
 	*ret_arena = arena;
 	*ret_base = base;
@@ -106,11 +104,11 @@ void cn_host_arena_free(struct cn_arena *arena)
 
 static void note_committed(struct cn_arena *arena, size_t offset, size_t bytes, bool committed)
 {
-	pthread_mutex_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	for (size_t grain = offset / CN_GRANULARITY_BYTES; grain < (offset + bytes) / CN_GRANULARITY_BYTES; grain++)
 		arena->committed[grain] = committed;
 	arena->committed_bytes += committed ? bytes : -bytes;
-	pthread_mutex_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 }
 
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes)
@@ -155,10 +153,10 @@ size_t cn_host_arena_reclaim(struct cn_arena *arena, size_t offset)
 {
 	size_t first, end = 0;
 
-	pthread_mutex_lock(&arena->lock);
+	cn_slow_lock(&arena->lock);
 	if (has_too_much(arena) && find_hole(arena, offset / CN_GRANULARITY_BYTES, &first, &end))
 		punch(arena, first * CN_GRANULARITY_BYTES, (end - first) * CN_GRANULARITY_BYTES);
-	pthread_mutex_unlock(&arena->lock);
+	cn_slow_unlock(&arena->lock);
 	return end * CN_GRANULARITY_BYTES;
 }
 

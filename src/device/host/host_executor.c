@@ -14,7 +14,7 @@
 enum { IDLE_NS = 2000000000 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(HOST_EXECUTORS) lock;
 	struct cn_queue *first, *last;
 	unsigned thread_count, sleeper_count;
 	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */

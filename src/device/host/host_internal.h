@@ -103,7 +103,7 @@ struct cn_signal {
 	_Atomic unsigned references;                 /* one of the owner, one of each operation */
 	_Atomic bool alone;                          /* what others have not done is dead to us */
 	_Atomic uint32_t spin_ns;                    /* how long it has been worth while to look before sleeping */
-	struct cn_lock lock;                         /* of our latest record */
+	CN_LOCK(HOST_SIGNAL) lock;                   /* of our latest record */
 	uint64_t own_number;
 	struct cn_point own_point;
 	_Atomic uint64_t

@@ -27,7 +27,7 @@ struct job {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(HOST_TEAM) lock;
 	struct job *jobs;
 	_Atomic uint32_t arrivals;
 	bool started;

@@ -43,7 +43,7 @@ struct chunk {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(HOST_MEMORY) lock;
 	struct cn_map chunks;
 	struct chunk *small[CN_DEVICE_MAX];
 	uint64_t number_last;

@@ -49,7 +49,7 @@ struct sleep_word {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(HOST_POLLER) lock;
 	struct cn_waiter *items;   /* the first items of queues, which stay where they are until the queue is resumed */
 	struct cn_signal *signals; /* all that were ever waited for; each has its own list of items */
 	_Atomic uint32_t arrivals;

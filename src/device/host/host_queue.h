@@ -46,7 +46,7 @@ struct cn_signal; /* host_signal.h */
 
 /* Where a timestamp goes: taken at `serial`, so that a later record of the same event is not overwritten by it. */
 struct cn_stamp {
-	struct cn_lock lock;
+	CN_LOCK(STAMP) lock;
 	uint64_t serial;
 	uint64_t time_ns;
 };

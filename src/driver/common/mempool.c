@@ -11,7 +11,6 @@
  */
 #include "driver/common/mempool.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,9 +31,9 @@ struct place {
 };
 
 static struct {
-	pthread_mutex_t mutex;
+	CN_SLOW_LOCK(MEMPOOLS) mutex;
 	struct place *places;
-} pools = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} pools;
 
 /* A limit so large cannot be one: half of the addresses that a process has. */
 #define MAX_SIZE_LIMIT ((size_t)1 << 46)
@@ -278,7 +277,7 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 {
 	uint64_t handle = 0;
 
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	for (uint32_t i = 0, count = atomic_load(&table.count); i < count && !handle; i++) {
 		struct cn_mempool *other = cn_table_slot(&table, i);
 		if (cn_object_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
@@ -291,7 +290,7 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 		handle = cn_mempool_publish(pool);
 		pool = NULL;
 	}
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	if (pool)
 		cn_import_close(pool->import); /* and with its end the record is given back */
 	return handle;
@@ -332,25 +331,25 @@ CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	result = cn_mempool_get(handle, &pool);
 	if (!result && pool->is_default)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
 	else if (!result && pool->import && cn_import_is_used(pool->import))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "pointers imported from the pool are not freed yet");
 	if (result) {
-		pthread_mutex_unlock(&pools.mutex);
+		cn_slow_unlock(&pools.mutex);
 		return result;
 	}
 	if (pool->import && --pool->import_count) {
-		pthread_mutex_unlock(&pools.mutex);
+		cn_slow_unlock(&pools.mutex);
 		return CUDA_SUCCESS;
 	}
 	cn_table_retire(pool, (uintptr_t)handle);
 	for (struct place *place = pools.places; place; place = place->next)
 		if (atomic_load(place->current) == pool)
 			atomic_store(place->current, place->own);
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	cn_mempool_close_shared(pool);
 	if (pool->import)
 		cn_import_close(pool->import);
@@ -428,10 +427,10 @@ CUresult own_cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
 
 static void set_policy(struct cn_mempool *pool, unsigned policy, bool on)
 {
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	unsigned policies = cn_pool_policies(pool->pool);
 	cn_pool_set_policies(pool->pool, on ? policies | policy : policies & ~policy);
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 }
 
 CUresult own_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
@@ -543,7 +542,7 @@ CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *desc
 		return result;
 	if (!descriptions)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "map is NULL");
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	result = cn_mempool_get(handle, &pool);
 	struct rights rights = {0};
 	if (!result)
@@ -558,7 +557,7 @@ CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *desc
 		atomic_store(&pool->users, rights.users);
 		atomic_store(&pool->host_uses, rights.host);
 	}
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	return result;
 }
 
@@ -656,13 +655,13 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 	result = check_place(given, type, &location, &device);
 	if (result)
 		return result;
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	result = open_place_locked(type, location, device, &place);
 	if (!result) {
 		struct cn_mempool *pool = which == THE_DEFAULT ? place->own : atomic_load(place->current);
 		*ret_pool = (CUmemoryPool)(uintptr_t)cn_object_handle(pool);
 	}
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	return result;
 }
 
@@ -677,7 +676,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	result = cn_mempool_get_own(handle, &pool);
 	if (!result && type == ANY_TYPE)
 		type = pool->type;
@@ -689,7 +688,7 @@ static CUresult set_pool(const CUmemLocation *given, CUmemAllocationType type, C
 		result = find_place_locked(type, location, device, &place);
 	if (!result)
 		atomic_store(place->current, pool);
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	return result;
 }
 
@@ -698,11 +697,11 @@ CUresult cn_mempool_find_current(struct cn_device *device, struct cn_mempool **r
 	CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
 	struct place *place;
 
-	pthread_mutex_lock(&pools.mutex);
+	cn_slow_lock(&pools.mutex);
 	CUresult result = open_place_locked(CU_MEM_ALLOCATION_TYPE_PINNED, location, device, &place);
 	if (!result)
 		*ret_pool = atomic_load(place->current);
-	pthread_mutex_unlock(&pools.mutex);
+	cn_slow_unlock(&pools.mutex);
 	return result;
 }
 

@@ -16,11 +16,10 @@
 #include "share/pool/import.h"
 #include "share/port/fabric.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static CN_SLOW_LOCK(MEMPOOL_SHARE) making;
 
 static CUresult check_export(const struct cn_mempool *pool, CUmemAllocationHandleType type)
 {
@@ -89,11 +88,11 @@ static CUresult export_as_locked(struct cn_mempool *pool, CUmemAllocationHandleT
 
 void cn_mempool_close_shared(struct cn_mempool *pool)
 {
-	pthread_mutex_lock(&making);
+	cn_slow_lock(&making);
 	struct cn_export *export = atomic_load(&pool->export);
 	cn_fabric_free(pool->fabric);
 	pool->fabric = NULL;
-	pthread_mutex_unlock(&making);
+	cn_slow_unlock(&making);
 	if (export)
 		cn_export_close(export);
 }
@@ -115,11 +114,11 @@ CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool 
 				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, and are 0x%llx",
 				flags);
 	/* Whoever destroys the pool comes through here too before its record becomes another's. */
-	pthread_mutex_lock(&making);
+	cn_slow_lock(&making);
 	result = cn_object_handle(pool) == (uintptr_t)handle
 			 ? export_as_locked(pool, type, ret_shareable)
 			 : cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
-	pthread_mutex_unlock(&making);
+	cn_slow_unlock(&making);
 	return result;
 }
 

@@ -2,18 +2,19 @@
 /*
  * cuInit(): which device this process has, and whose functions the calls are.
  */
+#include "base/fork.h"
 #include "base/guard.h"
 #include "driver/common/driver.h"
 #include "driver/gpu/gpu.h"
 
-#include <pthread.h>
-
-static pthread_mutex_t init_mutex = PTHREAD_MUTEX_INITIALIZER;
+static CN_SLOW_LOCK(INIT) init_lock;
 
 static void after_fork(void)
 {
 	atomic_store(&cn_ready, CN_READY_FORKED);
 }
+
+static struct cn_fork_hook fork_hook = {.order = CN_FORK_DRIVER, .child = after_fork};
 
 static CUresult start(void)
 {
@@ -23,8 +24,7 @@ static CUresult start(void)
 	CUresult result = cn_device_open(cn_devices, &count);
 	if (result)
 		return result;
-	int error = pthread_atfork(NULL, NULL, after_fork);
-	if (error)
+	if (!cn_fork_watch(&fork_hook))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
 	cn_guard_install();
 	cn_devices_count = count;
@@ -45,9 +45,9 @@ CUresult own_cuInit(unsigned int flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags: they must be 0, and are 0x%x", flags);
 	if (atomic_load(&cn_ready) == CN_READY_FORKED)
 		return cn_enter_slow();
-	pthread_mutex_lock(&init_mutex);
+	cn_slow_lock(&init_lock);
 	if (atomic_load(&cn_ready) == CN_READY_NOT_YET)
 		result = start();
-	pthread_mutex_unlock(&init_mutex);
+	cn_slow_unlock(&init_lock);
 	return result;
 }

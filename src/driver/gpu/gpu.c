@@ -15,7 +15,6 @@
 #include "device/cuda/cuda_library.h"
 #include "driver/common/mempool.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ struct say {
 	void *driver, *ours;
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static CN_SLOW_LOCK(GPU_CALLS) mutex;
 static enum { UNKNOWN, ABSENT, PREPARED } _Atomic state;
 static struct say says[SAYS_MAX]; /* by `driver`; does not change once it is PREPARED */
 static size_t say_count;
@@ -166,13 +165,13 @@ static bool is_prepared(void)
 	if (atomic_load(&state) == UNKNOWN) {
 		memcpy(kept, cn_last_error(), sizeof kept);
 		cn_error_hush(true); /* cuInit() will say it */
-		pthread_mutex_lock(&mutex);
+		cn_slow_lock(&mutex);
 		if (atomic_load(&state) == UNKNOWN) {
 			bool there = CN_HAS_JUMPS && !cn_device_choice(&choice) && choice != CN_DEVICE_HOST &&
 				     !cn_cuda_open() && prepare();
 			atomic_store(&state, there ? PREPARED : ABSENT);
 		}
-		pthread_mutex_unlock(&mutex);
+		cn_slow_unlock(&mutex);
 		cn_error_hush(false);
 		cn_error_forget(kept);
 	}

@@ -24,7 +24,7 @@ struct capture {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(GPU_CAPTURES) lock;
 	struct capture *first;
 	uint64_t last_number;
 } captures;

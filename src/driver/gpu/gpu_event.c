@@ -44,7 +44,7 @@ struct entry {
 };
 
 static struct bucket {
-	struct cn_quick_lock lock;
+	CN_QUICK_LOCK(GPU_EVENTS) lock;
 	_Atomic(struct entry *) first;
 	uint64_t version; /* of its entries: never used twice */
 } buckets[1 << BUCKET_BITS];

@@ -10,7 +10,6 @@
 
 #include "device/cuda/cuda_library.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 enum { STEP_BYTES = 32 * 1024 * 1024 };   /* ranges of pools begin and end at multiples of this */
@@ -60,9 +59,9 @@ struct late_stream {
 };
 
 static struct {
-	pthread_mutex_t mutex;
+	CN_SLOW_LOCK(GPU_LATE_STREAMS) mutex;
 	struct late_stream *first;
-} late = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} late;
 
 /* The stream of a context's late frees, if it is there. */
 static bool find_late_locked(CUcontext context, struct late_stream **ret_entry, struct cn_cuda_place *ret_place)
@@ -110,10 +109,10 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 	struct late_stream *entry;
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&late.mutex);
+	cn_slow_lock(&late.mutex);
 	if (!find_late_locked(context, &entry, ret_place))
 		result = make_late_locked(context, entry, ret_place);
-	pthread_mutex_unlock(&late.mutex);
+	cn_slow_unlock(&late.mutex);
 	if (result)
 		return result;
 	cn_cuda_find(CU_STREAM_LEGACY, &legacy); /* so that it is among them, and with it all blocking streams */

@@ -24,11 +24,11 @@ enum {
 };
 
 static struct {
-	pthread_mutex_t mutex; /* held while a primary context is made or taken down */
+	CN_SLOW_LOCK(PRIMARY) mutex; /* held while a primary context is made or taken down */
 	struct cn_context *context;
 	unsigned int reference_count;
 	unsigned int flags;
-} primaries[CN_DEVICE_MAX] = {[0 ... CN_DEVICE_MAX - 1] = {.mutex = PTHREAD_MUTEX_INITIALIZER}};
+} primaries[CN_DEVICE_MAX];
 
 _Thread_local struct cn_context_thread cn_context_thread;
 
@@ -509,7 +509,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 	if (result)
 		return result;
 
-	pthread_mutex_lock(&primaries[ordinal].mutex);
+	cn_slow_lock(&primaries[ordinal].mutex);
 	result = primary_record(device, &context);
 	if (!result) {
 		primaries[ordinal].reference_count++;
@@ -517,7 +517,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 			activate(context, device, primaries[ordinal].flags);
 		*ret_context = (CUcontext)(uintptr_t)cn_object_handle(context);
 	}
-	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	cn_slow_unlock(&primaries[ordinal].mutex);
 	return result;
 }
 
@@ -539,13 +539,13 @@ CUresult host_cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 	if (result)
 		return result;
 
-	pthread_mutex_lock(&primaries[ordinal].mutex);
+	cn_slow_lock(&primaries[ordinal].mutex);
 	if (!primaries[ordinal].reference_count)
 		result = cn_error(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device %d is not retained",
 				  ordinal);
 	else if (--primaries[ordinal].reference_count == 0)
 		take_down(&cn_devices[ordinal]);
-	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	cn_slow_unlock(&primaries[ordinal].mutex);
 	return result;
 }
 
@@ -559,9 +559,9 @@ CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 	if (result)
 		return result;
 
-	pthread_mutex_lock(&primaries[ordinal].mutex);
+	cn_slow_lock(&primaries[ordinal].mutex);
 	take_down(device); /* those who retain it still do */
-	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	cn_slow_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }
 
@@ -577,10 +577,10 @@ CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_fla
 	if (!ret_flags || !ret_active)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "active" : "flags");
 
-	pthread_mutex_lock(&primaries[ordinal].mutex);
+	cn_slow_lock(&primaries[ordinal].mutex);
 	*ret_flags = primaries[ordinal].flags;
 	*ret_active = cn_context_primary(device) != NULL;
-	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	cn_slow_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }
 
@@ -599,11 +599,11 @@ CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"CU_CTX_MAP_HOST cannot be set for a primary context, which always maps host memory");
 
-	pthread_mutex_lock(&primaries[ordinal].mutex);
+	cn_slow_lock(&primaries[ordinal].mutex);
 	struct cn_context *context = cn_context_primary(device);
 	if (context)
 		atomic_store(&context->flags, flags);
 	primaries[ordinal].flags = flags;
-	pthread_mutex_unlock(&primaries[ordinal].mutex);
+	cn_slow_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }

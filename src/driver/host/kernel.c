@@ -27,7 +27,7 @@ struct registered {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(KERNELS) lock;
 	struct cn_map kernels;
 } registry;
 

@@ -32,7 +32,7 @@ struct cn_module {
 	int copy;          /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
 	dev_t file_device; /* which file it is; 0: a copy */
 	ino_t file_number;
-	struct cn_lock lock; /* for what follows; a launch holds it: code and record stay until it is submitted */
+	CN_LOCK(MODULE) lock; /* for what follows; a launch holds it: code and record stay until it is submitted */
 	struct cn_function *functions;
 	bool launched;                 /* any of them */
 	struct cn_variable *variables; /* those that the program has asked for */

@@ -44,7 +44,7 @@ struct allocation {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(MEMORY) lock;
 	struct cn_map map;
 	uint64_t last_id;
 	struct allocation *opened[OPENED_BUCKETS]; /* what is in the map of this kind, by handle */

@@ -35,7 +35,7 @@ struct cn_variable {
 struct cn_table cn_modules = CN_TABLE(CN_KIND_MODULE, struct cn_module);
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(MODULES) lock;
 	struct cn_module *first;
 } loaded;
 

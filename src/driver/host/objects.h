@@ -44,7 +44,7 @@ struct cn_context {
 	 * retains it, and when it is reset, but not its life.
 	 */
 	_Atomic uint64_t life;
-	struct cn_lock lock; /* held while its life ends, and while something below is set */
+	CN_LOCK(CONTEXT) lock; /* held while its life ends, and while something below is set */
 	_Atomic unsigned int flags;
 	_Atomic uint64_t peers; /* a bit for each device whose memory this context may use */
 	_Atomic size_t limits[CN_LIMIT_COUNT];

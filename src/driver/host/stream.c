@@ -24,12 +24,12 @@ struct cn_stream_of_thread {
 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(STREAMS_CLOSING) lock;
 	struct cn_stream *first;
 } closing;
 
 /* Held while a slot of the table becomes a stream of a context, and while somebody looks for a context's streams. */
-static struct cn_lock making;
+static CN_LOCK(STREAMS) making;
 static _Atomic unsigned long long next_id = 1;
 
 unsigned long long cn_stream_next_id(void)

@@ -19,7 +19,6 @@
 #include "share/port/fabric.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,10 +37,10 @@ struct farewell {
 };
 
 static struct {
-	pthread_mutex_t mutex;
+	CN_SLOW_LOCK(VMM) mutex;
 	struct cn_map reservations;
 	struct farewell *farewells;
-} space = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} space;
 
 enum { FABRIC_OR_POSIX = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC };
 
@@ -95,20 +94,20 @@ static void free_physical(struct cn_physical *physical)
 
 CUresult cn_allocation_get(CUmemGenericAllocationHandle handle, struct cn_allocation **ret_allocation)
 {
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	CUresult result = find_locked(handle, ret_allocation);
 	if (!result)
 		(*ret_allocation)->mapping_count++; /* as a mapping does, it keeps the memory and is no reference */
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
 void cn_allocation_put(struct cn_allocation *allocation)
 {
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	allocation->mapping_count--;
 	struct cn_physical *physical = let_go_locked(allocation);
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	free_physical(physical);
 }
 
@@ -259,7 +258,7 @@ CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result && !allocation->reference_count)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the handle 0x%llx was released already", handle);
@@ -267,7 +266,7 @@ CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
 		allocation->reference_count--;
 		physical = let_go_locked(allocation);
 	}
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	free_physical(physical);
 	return result;
 }
@@ -282,11 +281,11 @@ CUresult host_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret_pr
 		return result;
 	if (!ret_properties)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "prop is NULL");
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result)
 		*ret_properties = allocation->properties;
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
@@ -300,7 +299,7 @@ CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_hand
 		return result;
 	if (!ret_handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	if (!cn_memory_find((uintptr_t)address, &memory) || memory.kind != CN_MEMORY_MAPPED)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %p by cuMemMap()", address);
 	else
@@ -309,7 +308,7 @@ CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_hand
 		allocation->reference_count++;
 		*ret_handle = memory.allocation;
 	}
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
@@ -396,10 +395,10 @@ CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t
 		return result;
 	}
 	cn_memory_forget_stale((uintptr_t)address, bytes);
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	bid_farewell_locked();
 	cn_map_insert(&space.reservations, &reservation->node, (uintptr_t)address, bytes);
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	*ret_address = (uintptr_t)address;
 	return CUDA_SUCCESS;
 }
@@ -412,7 +411,7 @@ CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	bid_farewell_locked();
 	reservation = cn_container_or_null(cn_map_find(&space.reservations, address), struct reservation, node);
 	if (!reservation || reservation->node.start != address || reservation->node.bytes != bytes)
@@ -427,7 +426,7 @@ CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
 		cn_map_remove(&space.reservations, &reservation->node);
 		free(reservation);
 	}
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
@@ -491,7 +490,7 @@ CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 				flags);
 	if (!address || !bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at 0x%llx cannot be mapped", bytes, address);
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result && !allocation->reference_count)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the handle 0x%llx was released", handle);
@@ -504,7 +503,7 @@ CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 				  CN_GRANULARITY_BYTES);
 	if (!result)
 		result = map_locked(address, bytes, allocation, handle);
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
@@ -551,7 +550,7 @@ CUresult host_cuMemUnmap(CUdeviceptr address, size_t bytes)
 
 	if (result)
 		return result;
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	result = check_whole_locked(address, bytes);
 	while (!result && at < address + bytes && cn_memory_find_from(at, &memory) && memory.start < address + bytes) {
 		struct cn_physical *physical;
@@ -559,7 +558,7 @@ CUresult host_cuMemUnmap(CUdeviceptr address, size_t bytes)
 		free_physical(physical);
 		at = memory.start + memory.bytes;
 	}
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 
@@ -654,7 +653,7 @@ CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcces
 		result = check_descriptions(descriptions, count);
 	if (result)
 		return result;
-	pthread_mutex_lock(&space.mutex);
+	cn_slow_lock(&space.mutex);
 	result = check_access_locked(address, bytes, descriptions, count);
 	for (uint64_t at = address; !result && at < address + bytes; at = memory.start + memory.bytes) {
 		cn_memory_find(at, &memory);
@@ -662,7 +661,7 @@ CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcces
 		if (!result)
 			result = protect(&memory, &rights);
 	}
-	pthread_mutex_unlock(&space.mutex);
+	cn_slow_unlock(&space.mutex);
 	return result;
 }
 

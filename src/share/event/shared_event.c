@@ -35,7 +35,7 @@ struct cn_shared_event {
 };
 
 static struct {
-	struct cn_lock lock; /* of holders' users, of events' origins, and of what is said of opened ones */
+	CN_LOCK(SHARED_EVENTS) lock; /* of holders' users, of events' origins, and of what is said of opened ones */
 } events;
 
 /* ---- Holders ---- */

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/rank.h"
 #include "share/peer/service.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ static uint64_t deadline(void)
 /* 0, or errno: ETIMEDOUT when the time is over first. */
 static int wait_until(int sock, short events, uint64_t deadline_ns)
 {
+	cn_might_wait();
 	for (;;) {
 		struct pollfd wanted = {.fd = sock, .events = events};
 		uint64_t now_ns = cn_clock_ns();
@@ -95,7 +97,7 @@ int cn_peer_ask(int sock, const struct cn_parcel *request, cn_peer_hear *hear, v
 
 	while (!error && !(error = cn_peer_await(sock, deadline_ns))) {
 		struct cn_parcel parcel;
-		cn_service_hold_fork(); /* a child would have its descriptors */
+		cn_fork_hold(); /* a child would have its descriptors */
 		error = cn_wire_receive(sock, &parcel);
 		if (!error && parcel.message.request == request->message.request) {
 			*ret_answer = parcel;
@@ -105,7 +107,7 @@ int cn_peer_ask(int sock, const struct cn_parcel *request, cn_peer_hear *hear, v
 			cn_wire_close(&parcel);
 			error = hear ? hear(data, &parcel.message) : EPROTO;
 		}
-		cn_service_allow_fork();
+		cn_fork_allow();
 		if (error == EAGAIN)
 			error = 0;
 	}

@@ -22,7 +22,7 @@ int cn_peer_tell(int sock, const struct cn_parcel *parcel);
  * NULL: nothing else may come. After EPROTO the connection is shut down.
  *
  * A fork does not wait for the peer. After 0 it does wait, until the caller has done with the answer's descriptors and
- * calls cn_service_allow_fork().
+ * calls cn_fork_allow().
  */
 typedef int cn_peer_hear(void *data, const struct cn_message *message);
 int cn_peer_ask(int sock, const struct cn_parcel *request, cn_peer_hear *hear, void *data,

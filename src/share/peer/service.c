@@ -6,15 +6,11 @@
  * embedded in; a second event of the same harvest could be that one's. Times are looked for by walking the list, which
  * has an entry a peer: some hundreds at most.
  *
- * A fork is kept out by `gate`: many may make descriptors at the same time, and a fork goes when none does. `lock`
- * guards the list and the jobs, and is held for a few instructions; only a fork holds it longer, so that the child
- * finds the list whole.
- *
- * A connection may hold messages that nobody has read, with descriptors that take for ever to close. Who closes it last
- * waits for them. That must not be the child, where no thread can take the wait: so fork() returns in the parent when
- * the child has closed what it inherited. The child shows it by closing its end of a pipe.
+ * `lock` guards the list and the jobs, and is held for a few instructions; only a fork holds it longer, so that the
+ * child finds the list whole. The fork returns in the parent when the child has closed what is in it (base/fork.c).
  */
 #include "share/peer/service.h"
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/thread.h"
 #include "share/peer/peer.h"
@@ -23,38 +19,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { NOT_STARTED = 0, RUNNING = 1, FORKED = 2 };
 enum { WATCHED = EPOLLIN | EPOLLRDHUP };
 #define TRY_AGAIN_NS 100000000ull
-/* How long fork() waits for a child that does not run, under a debugger say. */
-enum { CHILD_CLOSES_MS = 1000 };
 
 static struct {
-	pthread_mutex_t starting;
-	pthread_rwlock_t gate;
+	CN_SLOW_LOCK(SERVICE_START) starting;
 	_Atomic int state;
 	int epoll_fd, wake_fd; /* for good once it runs */
-	int child_closes[2];   /* during a fork: a pipe, whose writing end the child closes last; -1: none */
-	_Atomic(struct cn_fork_hook *) hooks;
 
-	struct cn_lock lock;
+	CN_LOCK(SERVICE) lock;
 	struct cn_watch *watches;
 	unsigned watch_count;
 	struct cn_job *first_job, *last_job;
 } service = {
-	.starting = PTHREAD_MUTEX_INITIALIZER,
-	.gate = PTHREAD_RWLOCK_INITIALIZER,
 	.epoll_fd = -1,
 	.wake_fd = -1,
-	.child_closes = {-1, -1},
 };
 
 static _Thread_local bool serving; /* this is the service thread */
@@ -144,7 +129,7 @@ void cn_service_unwatch(struct cn_watch *watch)
 	bool hold = !serving; /* between the list and close() nobody would close it in a child */
 
 	if (hold)
-		cn_service_hold_fork();
+		cn_fork_hold();
 	cn_lock(&service.lock);
 	remove_locked(watch);
 	cn_unlock(&service.lock);
@@ -155,7 +140,7 @@ void cn_service_unwatch(struct cn_watch *watch)
 		watch->fd = -1;
 	}
 	if (hold)
-		cn_service_allow_fork();
+		cn_fork_allow();
 }
 
 void cn_service_pause(struct cn_watch *watch)
@@ -264,7 +249,7 @@ static void *serve(void *unused)
 		int count = epoll_wait(service.epoll_fd, &event, 1, wait_ms());
 		uint64_t posted;
 
-		pthread_rwlock_rdlock(&service.gate);
+		cn_fork_hold();
 		if (count == 1 && event.data.ptr) {
 			struct cn_watch *watch = event.data.ptr;
 			watch->ready(watch);
@@ -275,84 +260,37 @@ static void *serve(void *unused)
 		run_jobs();
 		if (cn_wire_has_unclosed())
 			cn_wire_close_again();
-		pthread_rwlock_unlock(&service.gate);
+		cn_fork_allow();
 	}
 	return NULL;
 }
 
 /* ---- Fork ---- */
 
-void cn_service_hold_fork(void)
+static void stop_starting(void)
 {
-	pthread_rwlock_rdlock(&service.gate);
+	cn_slow_lock(&service.starting);
 }
 
-void cn_service_allow_fork(void)
+static void allow_starting(void)
 {
-	pthread_rwlock_unlock(&service.gate);
+	cn_slow_unlock(&service.starting);
 }
 
-void cn_service_at_fork(struct cn_fork_hook *hook)
+static void stop_changes(void)
 {
-	pthread_rwlock_rdlock(&service.gate); /* a fork calls all of a hook's functions or none */
-	hook->next = atomic_load(&service.hooks);
-	while (!atomic_compare_exchange_weak(&service.hooks, &hook->next, hook))
-		continue;
-	pthread_rwlock_unlock(&service.gate);
-}
-
-/* The service's own lock comes last: others post jobs with theirs held. */
-static void before_fork(void)
-{
-	pthread_mutex_lock(&service.starting);
-	pthread_rwlock_wrlock(&service.gate);
-	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
-		if (hook->before)
-			hook->before();
 	cn_lock(&service.lock);
-	if (!service.watches || pipe2(service.child_closes, O_CLOEXEC))
-		service.child_closes[0] = service.child_closes[1] = -1;
+	if (service.watches)
+		cn_fork_wait_for_child();
 }
 
-static void close_end(int end)
+static void allow_changes(void)
 {
-	if (service.child_closes[end] >= 0)
-		close(service.child_closes[end]);
-	service.child_closes[end] = -1;
-}
-
-/* If fork() has failed there is no other end, and no wait. */
-static void wait_for_child(void)
-{
-	struct pollfd child = {.fd = service.child_closes[0]};
-	uint64_t deadline_ns = cn_clock_ns() + CHILD_CLOSES_MS * 1000000ull, now_ns;
-
-	close_end(1);
-	if (child.fd < 0)
-		return;
-	while ((now_ns = cn_clock_ns()) < deadline_ns &&
-	       poll(&child, 1, (int)((deadline_ns - now_ns) / 1000000) + 1) < 0 && errno == EINTR)
-		continue;
-	close_end(0);
-}
-
-static void after_fork_in_parent(void)
-{
-	int fork_errno = errno;
-
-	wait_for_child();
 	cn_unlock(&service.lock);
-	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
-		if (hook->parent)
-			hook->parent();
-	pthread_rwlock_unlock(&service.gate);
-	pthread_mutex_unlock(&service.starting);
-	errno = fork_errno;
 }
 
-static void after_fork_in_child(void)
+static void close_all_in_child(void)
 {
-	close_end(0);
 	for (struct cn_watch *watch = service.watches; watch; watch = watch->next)
 		if (watch->fd >= 0)
 			close(watch->fd);
@@ -362,27 +300,22 @@ static void after_fork_in_child(void)
 		close(service.wake_fd);
 	service.epoll_fd = service.wake_fd = -1; /* a child of the child must not close what has these numbers then */
 	service.watches = NULL;
-	atomic_store(&service.state, FORKED);
+	if (atomic_load(&service.state) == RUNNING)
+		atomic_store(&service.state, FORKED);
 	cn_unlock(&service.lock);
-	for (struct cn_fork_hook *hook = atomic_load(&service.hooks); hook; hook = hook->next)
-		if (hook->child)
-			hook->child();
-	close_end(1);
-	/* Made anew: it remembers by which thread it was taken, and this is another. */
-	pthread_rwlock_init(&service.gate, NULL);
-	pthread_mutex_unlock(&service.starting);
 }
+
+static struct cn_fork_hook hooks[] = {
+	{.order = CN_FORK_SERVICE_START, .before = stop_starting, .parent = allow_starting, .child = allow_starting},
+	{.order = CN_FORK_SERVICE, .before = stop_changes, .parent = allow_changes, .child = close_all_in_child},
+};
 
 /* ---- The start ---- */
 
 static CUresult start_locked(void)
 {
-	static bool fork_watched;
 	struct epoll_event wanted = {.events = EPOLLIN, .data.ptr = NULL};
 
-	if (!fork_watched && pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
-	fork_watched = true;
 	service.epoll_fd = cn_descriptor_raise(epoll_create1(EPOLL_CLOEXEC));
 	service.wake_fd = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (service.epoll_fd < 0 || service.wake_fd < 0 ||
@@ -412,13 +345,16 @@ CUresult cn_service_start(void)
 
 	if (atomic_load_explicit(&service.state, memory_order_acquire) == RUNNING)
 		return CUDA_SUCCESS;
-	pthread_mutex_lock(&service.starting);
+	/* Not with `starting` in hand: a fork takes that while it keeps the list of hooks as it is. */
+	if (!cn_fork_watch(&hooks[0]) || !cn_fork_watch(&hooks[1]))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
+	cn_slow_lock(&service.starting);
 	int state = atomic_load(&service.state);
 	if (state == FORKED)
 		result = cn_error(CUDA_ERROR_NOT_INITIALIZED,
 				  "this process was forked from one that shares with others: exec in the child");
 	else if (state == NOT_STARTED)
 		result = start_locked();
-	pthread_mutex_unlock(&service.starting);
+	cn_slow_unlock(&service.starting);
 	return result;
 }

@@ -9,14 +9,14 @@
  *
  * In a forked child the thread does not exist: what it watched or kept is closed there at once, so that the peers of
  * the parent see the parent's end and nobody else's; fork() returns in the parent when that is done. A fork waits until
- * the function that the thread runs has returned: whoever has locks to take before a fork uses cn_service_at_fork(),
- * which calls when that is so.
+ * the function that the thread runs has returned (base/fork.h).
  */
 #ifndef CN_SHARE_PEER_SERVICE_H
 #define CN_SHARE_PEER_SERVICE_H
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -68,19 +68,10 @@ bool cn_service_is_this_thread(void);
  * an answer. cn_service_watch() may follow; so may cn_service_unwatch(), from any thread as long as it has not.
  *
  * Between making such a descriptor and keeping or watching it a fork has to wait: whoever makes one on another thread
- * than the service's calls cn_service_hold_fork() before and cn_service_allow_fork() afterwards.
+ * than the service's calls cn_fork_hold() before and cn_fork_allow() afterwards.
  */
 void cn_service_keep(struct cn_watch *watch);
 /* From any thread, of one that is kept and not watched: forget it. The descriptor is the caller's to close. */
 int cn_service_release(struct cn_watch *watch);
-void cn_service_hold_fork(void);
-void cn_service_allow_fork(void);
-
-/* What else is to be done around a fork, while the service thread stands still. For good; the functions may be NULL. */
-struct cn_fork_hook {
-	void (*before)(void), (*parent)(void), (*child)(void);
-	struct cn_fork_hook *next; /* the service's own */
-};
-void cn_service_at_fork(struct cn_fork_hook *hook);
 
 #endif

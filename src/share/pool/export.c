@@ -17,7 +17,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -27,10 +26,9 @@
 enum { LOWEST = 3 };
 
 static struct {
-	struct cn_lock lock;
+	CN_LOCK(EXPORTS) lock;
 	struct cn_export *first, *spare;
-	pthread_once_t once;
-} exports = {.once = PTHREAD_ONCE_INIT};
+} exports;
 
 static CUresult refuse_closing(void)
 {
@@ -446,12 +444,12 @@ static void after_fork_in_child(void)
 	cn_unlock(&exports.lock);
 }
 
-static struct cn_fork_hook hook = {.before = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child};
-
-static void watch_forks(void)
-{
-	cn_service_at_fork(&hook);
-}
+static struct cn_fork_hook hook = {
+	.order = CN_FORK_EXPORTS,
+	.before = before_fork,
+	.parent = after_fork_in_parent,
+	.child = after_fork_in_child,
+};
 
 static void unlist(const struct cn_export *export)
 {
@@ -545,7 +543,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 
 	if (result)
 		return result;
-	pthread_once(&exports.once, watch_forks);
+	cn_fork_watch(&hook);
 	struct cn_export *export = new_record();
 	if (!export)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a shared pool's record");
@@ -569,11 +567,11 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	result = cn_segment_make("cenote-control", sizeof(struct cn_control), &export->control);
 	if (result)
 		goto err_unmap;
-	cn_service_hold_fork();
+	cn_fork_hold();
 	result = cn_wire_listen_unnamed(&export->listener.fd, &export->path_fd);
 	if (!result)
 		cn_service_keep(&export->listener);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (result)
 		goto err_control;
 	cn_importers_open(export);
@@ -772,7 +770,7 @@ CUresult cn_export_watch(struct cn_export *export, int *ret_fd)
 {
 	int spare = -1, fd = -1;
 
-	cn_service_hold_fork();
+	cn_fork_hold();
 	int made = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	/* One for all who watch: made once, so that what it says is not lost between two of them. */
 	cn_lock(&export->lock);
@@ -786,7 +784,7 @@ CUresult cn_export_watch(struct cn_export *export, int *ret_fd)
 	cn_unlock(&export->lock);
 	if (spare >= 0)
 		close(spare);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (closing && fd < 0)
 		return refuse_closing();
 	if (fd < 0)

@@ -67,7 +67,7 @@ struct cn_importer {
 };
 
 struct cn_export {
-	struct cn_lock lock; /* first; of the slots and the list of importers */
+	CN_LOCK(EXPORT) lock; /* first; of the slots and the list of importers */
 	struct cn_pool *pool;
 	char *base;
 	uint64_t range_bytes;

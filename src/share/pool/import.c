@@ -25,11 +25,10 @@
 _Atomic bool cn_imports_exist;
 
 static struct {
-	struct cn_lock lock; /* never held together with an import's */
+	CN_LOCK(IMPORTS) lock; /* never held together with an import's */
 	struct cn_map by_address;
 	struct cn_import *first, *spare, *ended;
-	pthread_once_t once;
-} imports = {.once = PTHREAD_ONCE_INIT};
+} imports;
 
 struct cn_import *cn_import_at(const void *address)
 {
@@ -91,7 +90,7 @@ static void channel_ready(struct cn_watch *watch)
 	struct cn_import *import = cn_container_of(watch, struct cn_import, channel);
 	struct cn_parcel parcel;
 
-	if (pthread_mutex_trylock(&import->reading))
+	if (!cn_slow_try_lock(&import->reading))
 		return; /* a thread that asks reads, and has us called again for what it leaves */
 	int error = cn_wire_receive(watch->fd, &parcel);
 	if (!error) {
@@ -101,7 +100,7 @@ static void channel_ready(struct cn_watch *watch)
 	/* Only answers have descriptors: one for which there was no room was late, and the exporter is still there. */
 	if (error && error != EAGAIN && error != EMFILE)
 		lose_channel(import);
-	pthread_mutex_unlock(&import->reading);
+	cn_slow_unlock(&import->reading);
 }
 
 CUresult cn_import_explain_locked(const struct cn_import *import)
@@ -152,12 +151,12 @@ static void after_fork_in_child(void)
 	cn_unlock(&imports.lock);
 }
 
-static struct cn_fork_hook hook = {.before = before_fork, .parent = after_fork_in_parent, .child = after_fork_in_child};
-
-static void watch_forks(void)
-{
-	cn_service_at_fork(&hook);
-}
+static struct cn_fork_hook hook = {
+	.order = CN_FORK_IMPORTS,
+	.before = before_fork,
+	.parent = after_fork_in_parent,
+	.child = after_fork_in_child,
+};
 
 static void unlist(struct cn_import *import)
 {
@@ -258,9 +257,9 @@ void cn_import_close(struct cn_import *import)
 	cn_unlock(&import->lock);
 	if (!unknown)
 		return;
-	cn_service_hold_fork();
+	cn_fork_hold();
 	take_apart(import);
-	cn_service_allow_fork();
+	cn_fork_allow();
 }
 
 CUresult cn_import_allow(struct cn_import *import, struct cn_users users)
@@ -268,13 +267,13 @@ CUresult cn_import_allow(struct cn_import *import, struct cn_users users)
 	cn_lock(&import->lock);
 	import->busy_count++;
 	cn_unlock(&import->lock);
-	pthread_mutex_lock(&import->asking);
+	cn_slow_lock(&import->asking);
 	CUresult result = import->view ? cn_device_ops->view_allow(import->view, users) : CUDA_SUCCESS;
 	if (!result) {
 		import->users = users;
 		import->allowed = true;
 	}
-	pthread_mutex_unlock(&import->asking);
+	cn_slow_unlock(&import->asking);
 	cn_lock(&import->lock);
 	cn_import_unbusy_locked(import);
 	cn_unlock(&import->lock);
@@ -330,13 +329,10 @@ static struct cn_import *new_record(void)
 	if (import)
 		imports.spare = import->next;
 	cn_unlock(&imports.lock);
-	if (!import) {
+	if (!import)
 		import = calloc(1, sizeof *import);
-		if (!import)
-			return NULL;
-		pthread_mutex_init(&import->asking, NULL);
-		pthread_mutex_init(&import->reading, NULL);
-	}
+	if (!import)
+		return NULL;
 	prepare_record(import);
 	return import;
 }
@@ -370,7 +366,7 @@ static CUresult keep_path(struct cn_import *import, int fd)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", fd);
 	if (!(flags & O_PATH))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d does not lead to an exporter", fd);
-	cn_service_hold_fork();
+	cn_fork_hold();
 	import->path_fd = fcntl(fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
 	if (import->path_fd < 0) {
 		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for an imported pool: %s",
@@ -381,17 +377,17 @@ static CUresult keep_path(struct cn_import *import, int fd)
 		imports.first = import;
 		cn_unlock(&imports.lock);
 	}
-	cn_service_allow_fork();
+	cn_fork_allow();
 	return result;
 }
 
 /* Give up an import that nobody knows of and that has not joined. */
 static void discard(struct cn_import *import)
 {
-	cn_service_hold_fork();
+	cn_fork_hold();
 	unlist(import);
 	close(import->path_fd);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	spare_record(import);
 }
 
@@ -402,7 +398,7 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 
 	if (result)
 		return result;
-	pthread_once(&imports.once, watch_forks);
+	cn_fork_watch(&hook);
 	struct cn_import *import = new_record();
 	if (!import)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an imported pool's record");

@@ -18,7 +18,6 @@
 #include "share/pool/import.h"
 #include "share/wire/wire.h"
 
-#include <pthread.h>
 #include <sys/types.h>
 
 enum { CN_IMPORT_UNIT_BYTES = CN_POOL_ALIGNMENT_BYTES };
@@ -44,7 +43,7 @@ enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
 
 struct cn_import {
 	struct cn_watch channel;
-	struct cn_lock lock;     /* of what follows, if nothing else is said */
+	CN_LOCK(IMPORT) lock;    /* of what follows, if nothing else is said */
 	int path_fd;             /* leads to the exporter */
 	struct cn_map_node node; /* by address */
 	void *owner;
@@ -75,13 +74,14 @@ struct cn_import {
 	_Atomic bool release_posted;
 	bool drop_wanted, drop_posted; /* a look for parts that nobody needs */
 	struct cn_job release_job, drop_job, end_job;
-	struct cn_watch later;   /* a time, for what has to wait for a grace period: the service thread's */
-	uint64_t later_ns;       /* how long that waits */
-	uint64_t end_ticket;     /* of an import that is ending; 0: it has not begun */
-	pthread_mutex_t asking;  /* one request, or change of the view, at a time; who takes it is busy */
-	pthread_mutex_t reading; /* who reads the channel once it is watched, and may end it; asking comes first */
-	uint64_t request;        /* the last one's number, under `asking` */
-	struct cn_import *next;  /* of all; of the spare ones; of the ended ones */
+	struct cn_watch later;              /* a time, for what has to wait for a grace period: the service thread's */
+	uint64_t later_ns;                  /* how long that waits */
+	uint64_t end_ticket;                /* of an import that is ending; 0: it has not begun */
+	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; who takes it is busy */
+	CN_SLOW_LOCK(IMPORT_READING)
+	reading;                /* who reads the channel once it is watched, and may end it; asking comes first */
+	uint64_t request;       /* the last one's number, under `asking` */
+	struct cn_import *next; /* of all; of the spare ones; of the ended ones */
 };
 
 static inline struct cn_control *cn_import_control(const struct cn_import *import)

@@ -98,11 +98,11 @@ void cn_import_give_memory(struct cn_import *import)
 /* A channel that no forked child has, not even one that is forked this very moment; and a fork does not wait for it. */
 static CUresult connect_held(struct cn_import *import)
 {
-	cn_service_hold_fork();
+	cn_fork_hold();
 	CUresult result = cn_wire_open(&import->channel.fd);
 	if (!result)
 		cn_service_keep(&import->channel);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (result)
 		return result;
 	result = cn_wire_reach_path(import->channel.fd, import->path_fd);
@@ -194,11 +194,11 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 
 static void give_up(struct cn_import *import)
 {
-	cn_service_hold_fork(); /* a child closes what it finds here */
+	cn_fork_hold(); /* a child closes what it finds here */
 	if (import->channel.fd >= 0)
 		cn_service_unwatch(&import->channel);
 	cn_import_give_memory(import);
-	cn_service_allow_fork();
+	cn_fork_allow();
 }
 
 /* `asking` is held. */
@@ -220,7 +220,7 @@ static CUresult join(struct cn_import *import, const struct cn_export_data *want
 	if (!result && welcome.descriptor_count > CN_WELCOME_MEMORY)
 		cn_import_take_first(import, &welcome);
 	cn_wire_close(&welcome);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (result)
 		goto err_give_up;
 	return CUDA_SUCCESS;
@@ -232,8 +232,8 @@ err_give_up:
 
 CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted)
 {
-	pthread_mutex_lock(&import->asking);
+	cn_slow_lock(&import->asking);
 	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been quicker */
-	pthread_mutex_unlock(&import->asking);
+	cn_slow_unlock(&import->asking);
 	return result;
 }

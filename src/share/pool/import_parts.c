@@ -168,19 +168,19 @@ static CUresult ask_part(struct cn_import *import, uint64_t offset)
 	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_PART, .words = {offset}}}, answer;
 	CUresult result;
 
-	pthread_mutex_lock(&import->reading);
+	cn_slow_lock(&import->reading);
 	int error = EPIPE;
 	if (import->channel.fd >= 0) {
 		cn_service_pause(&import->channel);
 		error = cn_import_ask(import, &request, &answer);
 		cn_service_resume(&import->channel);
 	}
-	pthread_mutex_unlock(&import->reading);
+	cn_slow_unlock(&import->reading);
 	if (error)
 		return explain(import, error);
 	result = take_part(import, (uint32_t)(offset / CN_PART_BYTES), &answer);
 	cn_wire_close(&answer);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	return result;
 }
 
@@ -188,12 +188,12 @@ CUresult cn_import_map(struct cn_import *import, uint64_t offset)
 {
 	CUresult result = CUDA_SUCCESS;
 
-	pthread_mutex_lock(&import->asking);
+	cn_slow_lock(&import->asking);
 	if (!is_mapped(import, (uint32_t)(offset / CN_PART_BYTES))) { /* else another thread has asked meanwhile */
 		await_grace(import, (uint32_t)(offset / CN_PART_BYTES));
 		result = ask_part(import, offset);
 	}
-	pthread_mutex_unlock(&import->asking);
+	cn_slow_unlock(&import->asking);
 	return result;
 }
 
@@ -245,7 +245,7 @@ void cn_import_drop_parts(struct cn_job *job)
 	cn_lock(&import->lock);
 	import->drop_posted = false;
 	/* Nobody is busy: it is free, and who wants it now waits a moment for us. */
-	bool free = !import->busy_count && !pthread_mutex_trylock(&import->asking);
+	bool free = !import->busy_count && cn_slow_try_lock(&import->asking);
 	if (free)
 		import->drop_wanted = false;
 	cn_unlock(&import->lock);
@@ -258,7 +258,7 @@ void cn_import_drop_parts(struct cn_job *job)
 		if (at)
 			waits |= drop(import, at - 1);
 	}
-	pthread_mutex_unlock(&import->asking);
+	cn_slow_unlock(&import->asking);
 	if (waits)
 		cn_import_look_later(import);
 	else

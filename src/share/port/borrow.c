@@ -17,7 +17,6 @@
 #include "share/port/port_internal.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -30,8 +29,8 @@ struct lender {
 	struct cn_job job;     /* let_go() */
 	struct lender *next;
 	unsigned char port[CN_PORT_NAME_BYTES];
-	struct cn_watch channel; /* kept, never watched: any thread may close it */
-	pthread_mutex_t asking;  /* held by who waits for a reply */
+	struct cn_watch channel;     /* kept, never watched: any thread may close it */
+	CN_SLOW_LOCK(LENDER) asking; /* held by who waits for a reply */
 	uint64_t request_last;
 	bool listed;
 	unsigned users; /* the list, who asks, and what is open */
@@ -64,7 +63,7 @@ struct cn_borrowed_memory {
 };
 
 static struct {
-	struct cn_lock lock; /* of all that is in here, and of what counts users */
+	CN_LOCK(BORROWED) lock; /* of all that is in here, and of what counts users */
 	struct lender *lenders;
 	struct tenant *tenants;
 	struct chunk *chunks[BUCKETS];
@@ -92,7 +91,6 @@ static void drop_lender(struct lender *lender)
 		return;
 	tell_closed(lender, CN_CLOSED_ALL); /* also what an answer that we did not wait for may have opened */
 	cn_service_unwatch(&lender->channel);
-	pthread_mutex_destroy(&lender->asking);
 	free(lender);
 }
 
@@ -160,7 +158,6 @@ static CUresult connect_lender(const unsigned char port[CN_PORT_NAME_BYTES], str
 		return result;
 	}
 	memcpy(lender->port, port, sizeof lender->port);
-	pthread_mutex_init(&lender->asking, NULL);
 	lender->death.ready = lender_died;
 	lender->job.run = let_go;
 	*ret_lender = lender;
@@ -173,7 +170,7 @@ static CUresult connect_lender(const unsigned char port[CN_PORT_NAME_BYTES], str
  */
 static struct lender *enter_lender(struct lender *fresh)
 {
-	pthread_mutex_lock(&fresh->asking);
+	cn_slow_lock(&fresh->asking);
 	cn_lock(&borrowed.lock);
 	struct lender *lender = take_listed_locked(fresh->port);
 	if (!lender) {
@@ -184,17 +181,17 @@ static struct lender *enter_lender(struct lender *fresh)
 	}
 	cn_unlock(&borrowed.lock);
 	if (!lender) {
-		cn_service_hold_fork();
+		cn_fork_hold();
 		if (!cn_peer_process(fresh->channel.fd, &fresh->death.fd) && fresh->death.fd >= 0 &&
 		    cn_service_watch(&fresh->death))
 			close(fresh->death.fd);
-		cn_service_allow_fork();
+		cn_fork_allow();
 		return fresh;
 	}
-	pthread_mutex_unlock(&fresh->asking);
+	cn_slow_unlock(&fresh->asking);
 	fresh->users = 1;
 	drop_lender(fresh);
-	pthread_mutex_lock(&lender->asking);
+	cn_slow_lock(&lender->asking);
 	return lender;
 }
 
@@ -205,7 +202,7 @@ static CUresult find_lender(const unsigned char port[CN_PORT_NAME_BYTES], struct
 	struct lender *lender = take_listed_locked(port), *fresh;
 	cn_unlock(&borrowed.lock);
 	if (lender) {
-		pthread_mutex_lock(&lender->asking);
+		cn_slow_lock(&lender->asking);
 	} else {
 		CUresult result = connect_lender(port, &fresh);
 		if (result)
@@ -272,7 +269,7 @@ static int ask_once(struct lender *lender, const struct cn_handle *handle, struc
 	int error = cn_peer_ask(lender->channel.fd, &request, NULL, NULL, ret_reply);
 	if (!error && !is_answer(ret_reply)) {
 		cn_wire_close(ret_reply);
-		cn_service_allow_fork();
+		cn_fork_allow();
 		error = EPROTO;
 	}
 	return error;
@@ -291,15 +288,15 @@ static CUresult ask(const struct cn_handle *handle, struct lender **ret_lender, 
 			return result;
 		int error = ask_once(lender, handle, ret_reply);
 		if (!error && !ret_reply->message.result) {
-			pthread_mutex_unlock(&lender->asking);
+			cn_slow_unlock(&lender->asking);
 			*ret_lender = lender;
 			return CUDA_SUCCESS;
 		}
 		if (error)
 			give_up(lender);
 		else
-			cn_service_allow_fork();
-		pthread_mutex_unlock(&lender->asking);
+			cn_fork_allow();
+		cn_slow_unlock(&lender->asking);
 		drop_lender(lender);
 		if (!error)
 			return explain_result(ret_reply->message.result);
@@ -501,7 +498,7 @@ static CUresult borrow(const struct cn_handle *handle, uint64_t owner, const str
 		return result;
 	result = open_chunk(&wish, &memory.chunk);
 	cn_wire_close(&reply);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (result) {
 		tell_closed(memory.lender, memory.number);
 		drop_lender(memory.lender);

@@ -269,11 +269,11 @@ CUresult cn_port_connect(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_h
 
 	for (int i = 0; i < CN_PORT_NAME_BYTES; i++)
 		snprintf(name + 2 * i, 3, "%02x", port[i]);
-	cn_service_hold_fork();
+	cn_fork_hold();
 	CUresult result = cn_wire_open(&ret_channel->fd);
 	if (!result)
 		cn_service_keep(ret_channel);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	if (result)
 		return result;
 	result = cn_wire_reach_name(ret_channel->fd, name); /* a fork does not wait for it */

@@ -57,7 +57,7 @@ static struct {
 	/* The porter's alone. */
 	struct cn_caller *callers; /* the newest first */
 	unsigned caller_count;
-} port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
+} port;
 
 static enum cn_handle_kind handle_kind(enum cn_fabric_kind kind)
 {
@@ -135,7 +135,7 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 
 	bool proof = cn_imex_is_proof(port.channel, request->descriptors[0]);
 
-	cn_service_hold_fork(); /* there are locks in here */
+	cn_fork_hold(); /* there are locks in here */
 	if (proof)
 		result = open_origin(caller, &request->message, &opening);
 	if (!result) {
@@ -154,7 +154,7 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 		if (cn_opening_end(&caller->caller, opening))
 			free_record(fabric);
 	}
-	cn_service_allow_fork();
+	cn_fork_allow();
 }
 
 static void caller_ready(struct caller *caller)
@@ -205,11 +205,11 @@ static bool peer_user(int sock, uid_t *ret_user)
 
 static int accept_kept(struct cn_watch *channel)
 {
-	cn_service_hold_fork();
+	cn_fork_hold();
 	channel->fd = cn_wire_accept(port.door.listener.fd);
 	if (channel->fd >= 0)
 		cn_service_keep(channel);
-	cn_service_allow_fork();
+	cn_fork_allow();
 	return channel->fd;
 }
 
@@ -441,7 +441,7 @@ static int ask(int sock, const struct cn_handle *handle, const struct cn_imex *c
 	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
 	int error = cn_peer_ask(sock, &request, NULL, NULL, ret_reply);
 	if (!error)
-		cn_service_allow_fork(); /* a child that has the descriptor too does no harm */
+		cn_fork_allow(); /* a child that has the descriptor too does no harm */
 	if (!error && (ret_reply->message.kind != CN_MESSAGE_FABRIC ||
 		       ret_reply->descriptor_count != (ret_reply->message.result ? 0 : 1))) {
 		cn_wire_close(ret_reply);

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +25,9 @@ enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 static const char name_format[] = "channel%d";
 
 static struct {
-	pthread_mutex_t mutex;
+	CN_SLOW_LOCK(IMEX) mutex;
 	struct cn_imex *held, *own; /* all that were opened; the one for exports */
-} channels = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+} channels;
 
 /* ---- Opening ---- */
 
@@ -190,11 +189,11 @@ static CUresult find_own_locked(void)
 
 CUresult cn_imex_own(const struct cn_imex **ret_channel)
 {
-	pthread_mutex_lock(&channels.mutex);
+	cn_slow_lock(&channels.mutex);
 	CUresult result = channels.own ? CUDA_SUCCESS : find_own_locked();
 	if (!result)
 		*ret_channel = channels.own;
-	pthread_mutex_unlock(&channels.mutex);
+	cn_slow_unlock(&channels.mutex);
 	return result;
 }
 
@@ -223,9 +222,9 @@ CUresult cn_imex_find(int number, const struct cn_imex **ret_channel)
 {
 	struct cn_imex *channel;
 
-	pthread_mutex_lock(&channels.mutex);
+	cn_slow_lock(&channels.mutex);
 	CUresult result = find_locked(number, &channel);
-	pthread_mutex_unlock(&channels.mutex);
+	cn_slow_unlock(&channels.mutex);
 	if (!result)
 		*ret_channel = channel;
 	return result;

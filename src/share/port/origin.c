@@ -19,7 +19,7 @@
 enum { BUCKETS = 256 };
 
 static struct {
-	struct cn_lock lock; /* of the table, and of what origins count */
+	CN_LOCK(ORIGINS) lock; /* of the table, and of what origins count */
 	struct cn_origin *buckets[BUCKETS];
 	uint64_t number_last;
 	struct cn_origin_sums sums[CN_HANDLE_KINDS];

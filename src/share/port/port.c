@@ -37,7 +37,7 @@ static struct {
 	uint32_t recorder_last;
 	uint32_t recorders[CALLERS_MAX]; /* those of the living, in order */
 	size_t recorder_count;
-} port = {.door.opening = PTHREAD_MUTEX_INITIALIZER};
+} port;
 
 /* ---- Handles ---- */
 
@@ -405,16 +405,16 @@ CUresult cn_door_open(struct cn_door *door, CUresult (*make)(void), void (*at_ex
 
 	if (result || cn_door_is_open(door))
 		return result;
-	pthread_mutex_lock(&door->opening);
+	cn_slow_lock(&door->opening);
 	if (!atomic_load(&door->open)) {
-		cn_service_hold_fork();
+		cn_fork_hold();
 		result = make();
 		if (!result) /* if this fails the name is swept by somebody else, as that of one who was killed */
 			atexit(at_exit);
-		cn_service_allow_fork();
+		cn_fork_allow();
 		atomic_store(&door->open, !result);
 	}
-	pthread_mutex_unlock(&door->opening);
+	cn_slow_unlock(&door->opening);
 	return result;
 }
 

@@ -16,7 +16,6 @@
 #include "share/port/port.h"
 #include "share/wire/wire.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 enum {
@@ -76,7 +75,7 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 
 /* Where a port listens, under a name of its own, as long as the process lives. */
 struct cn_door {
-	pthread_mutex_t opening;
+	CN_SLOW_LOCK(DOOR) opening;
 	_Atomic bool open; /* what follows is for good then */
 	unsigned char name[CN_PORT_NAME_BYTES];
 	struct cn_named_socket socket;

@@ -21,6 +21,7 @@
  * checked and no other.
  */
 #include "base/clock.h"
+#include "base/rank.h"
 #include "share/wire/closing.h"
 #include "share/wire/rights.h"
 #include "share/wire/wire.h"
@@ -383,6 +384,7 @@ static int connect_in_time(int sock, const struct sockaddr_un *address)
 	int64_t deadline_ms = (int64_t)(cn_clock_ns() / CN_MILLISECOND_NS) + CN_WIRE_TIMEOUT_MS;
 	int64_t left_ms = CN_WIRE_TIMEOUT_MS;
 
+	cn_might_wait();
 	for (;;) {
 		struct timeval timeout = {.tv_sec = left_ms / 1000, .tv_usec = left_ms % 1000 * 1000};
 
