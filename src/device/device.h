@@ -52,7 +52,7 @@ struct cn_point {
  * been reached, and what was written before is visible to whoever reads `completed` with acquire order.
  */
 struct cn_queue_group;
-struct cn_queue_item;
+struct cn_host_item;
 struct cn_waiter;
 
 /* From its operation `from` on, the queue that keeps this comes after a point of another one. */
@@ -76,7 +76,7 @@ struct cn_queue {
 	uint64_t legacy_seen;     /* the legacy queue's number that this one waits for already */
 	uint64_t seen_by_legacy;  /* this queue's number that the legacy queue waits for already */
 	uint64_t noted_by_legacy; /* this queue's number that is in the legacy queue's `followed` */
-	struct cn_queue_item *first, *last, *spare;
+	struct cn_host_item *first, *last, *spare;
 	unsigned spare_count;
 	struct cn_waiter *waiters; /* by number */
 	struct cn_queue *run_next; /* in the list of queues that can go on */
@@ -228,8 +228,8 @@ struct cn_device_ops {
 };
 
 /*
- * The queue for which a function of the program (CN_HOST_CALL, CN_CALLBACK) runs in this thread; NULL: none. The device
- * sets it; driver/ refuses most calls there, as CUDA does.
+ * The queue for which a function of the program (a host function or a stream's callback) runs in this thread; NULL:
+ * none. The device sets it; driver/ refuses most calls there, as CUDA does.
  */
 extern _Thread_local struct cn_queue *cn_callback_queue __attribute__((tls_model("initial-exec")));
 

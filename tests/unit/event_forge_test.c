@@ -74,7 +74,7 @@ static void record_at_last(struct cn_shared_event *event)
 static void record_pending_at_last(struct cn_shared_event *event)
 {
 	struct cn_operation wait = {
-		.kind = CN_WAIT_VALUE,
+		.kind = CN_OPERATION_WAIT_VALUE,
 		.wait_value = {.address = &gate, .value = 1, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
 	atomic_store(&gate, 0);

@@ -28,7 +28,7 @@ static void count_call(void *counter)
 
 static struct cn_operation host_call(void (*function)(void *), void *data)
 {
-	return (struct cn_operation){.kind = CN_HOST_CALL, .host_call = {function, data}};
+	return (struct cn_operation){.kind = CN_OPERATION_HOST_CALL, .host_call = {function, data}};
 }
 
 static struct cn_point submit(struct cn_queue *to, const struct cn_operation *operation)
@@ -44,7 +44,8 @@ static _Atomic uint32_t gate;
 
 static void close_gate(struct cn_queue *to)
 {
-	struct cn_operation wait = {.kind = CN_WAIT_VALUE, .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
+	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_VALUE,
+				    .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
 
 	submit(to, &wait);
 }
@@ -66,11 +67,13 @@ TEST(short_operations_on_an_idle_queue_have_happened_on_return)
 {
 	char from[64] = "water", to[64] = "";
 	uint32_t word = 0;
-	struct cn_operation copy = {.kind = CN_COPY, .copy = {.to = to, .from = from, .row_bytes = 64, .row_count = 1}};
+	struct cn_operation copy = {.kind = CN_OPERATION_COPY,
+				    .copy = {.to = to, .from = from, .row_bytes = 64, .row_count = 1}};
 	struct cn_operation fill = {
-		.kind = CN_FILL,
+		.kind = CN_OPERATION_FILL,
 		.fill = {.to = from, .row_elements = 8, .row_count = 1, .value = 'x', .element_bytes = 1}};
-	struct cn_operation write = {.kind = CN_WRITE_VALUE, .write_value = {.address = &word, .value = 9, .bytes = 4}};
+	struct cn_operation write = {.kind = CN_OPERATION_WRITE_VALUE,
+				     .write_value = {.address = &word, .value = 9, .bytes = 4}};
 
 	cn_host_queue_open(&queue, NULL, OWNER);
 	ASSERT_EQ(1, submit(&queue, &copy).number);
@@ -96,7 +99,8 @@ TEST(points_outlive_owners)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, OWNER, &call, NULL));
 	cn_host_queue_open(&queue, NULL, NEXT_OWNER);
 	atomic_store(&gate, 0);
-	struct cn_operation wait = {.kind = CN_WAIT_VALUE, .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
+	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_VALUE,
+				    .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
 	ASSERT_OK(cn_host_queue_submit(&queue, NEXT_OWNER, &wait, &fresh));
 	ASSERT_GT(fresh.number, old.number);
 	ASSERT(cn_point_reached(old));
@@ -166,13 +170,13 @@ TEST(what_follows_a_failure_is_skipped)
 	_Atomic unsigned calls = 0;
 	char to[64] = "dry";
 	struct cn_operation bad = {
-		.kind = CN_COPY,
+		.kind = CN_OPERATION_COPY,
 		.copy = {.to = to, .from = hole, .row_bytes = 64, .row_count = 1, .from_foreign = true}};
 	struct cn_operation good = {
-		.kind = CN_FILL,
+		.kind = CN_OPERATION_FILL,
 		.fill = {.to = to, .row_elements = 4, .row_count = 1, .value = 'x', .element_bytes = 1}};
 	struct cn_operation call = host_call(count_call, &calls);
-	struct cn_operation callback = {.kind = CN_CALLBACK, .callback = {be_told, NULL, NULL}};
+	struct cn_operation callback = {.kind = CN_OPERATION_CALLBACK, .callback = {be_told, NULL, NULL}};
 	CUresult of_copy = CUDA_SUCCESS;
 
 	ASSERT(hole != MAP_FAILED);
@@ -239,7 +243,7 @@ TEST(a_value_compares_as_the_flags_say)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		uint64_t wide = cases[i].found;
 		uint32_t narrow = (uint32_t)cases[i].found;
-		struct cn_operation wait = {.kind = CN_WAIT_VALUE,
+		struct cn_operation wait = {.kind = CN_OPERATION_WAIT_VALUE,
 					    .wait_value = {.address = cases[i].bytes == 8 ? (void *)&wide : &narrow,
 							   .value = cases[i].wanted,
 							   .bytes = cases[i].bytes,
@@ -305,7 +309,7 @@ TEST(a_chain_of_waits_runs_through)
 	close_gate(&ring[0]);
 	for (unsigned i = 0; i < RING * LAPS; i++) {
 		struct cn_queue *at = &ring[i % RING];
-		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+		struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = point};
 		if (i)
 			submit(at, &wait);
 		point = submit(at, &call);
@@ -322,7 +326,7 @@ TEST(a_chain_of_waits_runs_through)
 TEST(a_timestamp_of_an_older_record_is_not_kept)
 {
 	struct cn_stamp stamp = {.serial = 5};
-	struct cn_operation operation = {.kind = CN_TIMESTAMP, .timestamp = {&stamp, 5}};
+	struct cn_operation operation = {.kind = CN_OPERATION_TIMESTAMP, .timestamp = {&stamp, 5}};
 	uint64_t before = cn_clock_ns();
 
 	cn_host_queue_open(&queue, NULL, OWNER);

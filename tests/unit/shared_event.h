@@ -43,7 +43,7 @@ static inline void record(struct cn_shared_event *event)
 static inline void record_pending(struct cn_shared_event *event)
 {
 	struct cn_operation wait = {
-		.kind = CN_WAIT_VALUE,
+		.kind = CN_OPERATION_WAIT_VALUE,
 		.wait_value = {.address = &gate, .value = 1, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
 	atomic_store(&gate, 0);

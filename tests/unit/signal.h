@@ -26,7 +26,7 @@ static _Atomic uint32_t gate;
 static inline void close_gate_until(struct cn_queue *queue, uint32_t value)
 {
 	struct cn_operation wait = {
-		.kind = CN_WAIT_VALUE,
+		.kind = CN_OPERATION_WAIT_VALUE,
 		.wait_value = {.address = &gate, .value = value, .bytes = 4, .flags = CU_STREAM_WAIT_VALUE_GEQ}};
 
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &wait, NULL));
@@ -72,7 +72,7 @@ static inline void count_call(void *counter)
 
 static inline void call(struct cn_queue *queue, void (*function)(void *), void *data)
 {
-	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {function, data}};
+	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL, .host_call = {function, data}};
 
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &operation, NULL));
 }

@@ -124,7 +124,7 @@ TEST(an_answer_that_waits_for_a_turn_comes, .timeout_ms = 60000)
 		for (unsigned turn = 0; turn < 5; turn++) {
 			wait_for(fro.ours, &here);
 			record(to.ours, &here);
-			struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = end_of(&here)};
+			struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = end_of(&here)};
 			ASSERT_OK(cn_host_queue_submit(&side, OWNER, &wait, NULL));
 			record(fro.theirs, &side);
 		}
@@ -224,7 +224,7 @@ static void stress_record(struct stress *stress, int signal, struct cn_queue *qu
 {
 	uint64_t serial = atomic_load(&stress->page->announced[signal]) + 1;
 	struct cn_operation write = {
-		.kind = CN_WRITE_VALUE,
+		.kind = CN_OPERATION_WRITE_VALUE,
 		.write_value = {.address = &stress->page->written[signal], .value = serial, .bytes = 8}};
 
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &write, NULL));

@@ -329,7 +329,7 @@ TEST(a_record_of_a_queue_that_failed_fails_those_who_wait)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *gone = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct cn_operation fill = {
-		.kind = CN_FILL,
+		.kind = CN_OPERATION_FILL,
 		.fill = {.to = gone, .row_elements = 8, .row_count = 1, .value = 'x', .element_bytes = 1}};
 
 	ASSERT_NE(MAP_FAILED, (void *)gone);
@@ -406,7 +406,8 @@ TEST(a_wait_in_the_legacy_queue_counts_in_its_group)
 	static struct cn_queue_group group = {.legacy = &legacy};
 	struct pair pair = make_pair();
 	uint64_t word = 0;
-	struct cn_operation write = {.kind = CN_WRITE_VALUE, .write_value = {.address = &word, .value = 1, .bytes = 8}};
+	struct cn_operation write = {.kind = CN_OPERATION_WRITE_VALUE,
+				     .write_value = {.address = &word, .value = 1, .bytes = 8}};
 
 	cn_host_queue_open(&legacy, &group, OWNER);
 	cn_host_queue_open(&here, &group, OWNER);
@@ -434,7 +435,7 @@ TEST(a_wait_in_the_legacy_queue_counts_in_its_group)
 
 static void wait_for_point(struct cn_queue *queue, struct cn_point point)
 {
-	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = point};
 
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &wait, NULL));
 }
@@ -503,7 +504,7 @@ TEST(notes_are_taken_in_order_and_after_a_failure_too)
 {
 	struct pair pair = make_pair();
 	uint64_t last = 0;
-	struct cn_operation note = {.kind = CN_NOTE, .note = {take_note, &last, 1}};
+	struct cn_operation note = {.kind = CN_OPERATION_NOTE, .note = {take_note, &last, 1}};
 
 	open_queue(&here);
 	open_queue(&there);

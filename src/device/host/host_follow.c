@@ -183,10 +183,11 @@ static bool reach_waits(struct walk *walk, struct cn_queue *queue, uint64_t from
 	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
 	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
 
-	for (struct cn_queue_item *item = queue->first; item; item = item->next)
+	for (struct cn_host_item *item = queue->first; item; item = item->next)
 		number--;
-	for (struct cn_queue_item *item = queue->first; item && ++number <= up_to; item = item->next)
-		if (number > from && item->operation.kind == CN_WAIT_POINT && reach(walk, item->operation.wait_point))
+	for (struct cn_host_item *item = queue->first; item && ++number <= up_to; item = item->next)
+		if (number > from && item->operation.kind == CN_OPERATION_WAIT_POINT &&
+		    reach(walk, item->operation.wait_point))
 			return true;
 	return false;
 }

@@ -18,11 +18,11 @@ struct cn_waiter {
 };
 
 /* queue.c: one operation that a queue has accepted and not yet finished. */
-struct cn_queue_item {
+struct cn_host_item {
 	struct cn_waiter
 		waiter; /* first: while the item waits for a point of another queue, it stands in that one's list */
 	struct cn_queue *queue;
-	struct cn_queue_item *next;
+	struct cn_host_item *next;
 	struct cn_operation operation;
 	void *payload; /* a kernel's arguments; freed with the operation */
 	bool runs;     /* it has nothing to wait for any more */
@@ -83,13 +83,13 @@ bool cn_host_executor_stand_in(void);
 /* poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
 bool cn_host_value_reached(const struct cn_operation *operation); /* true also when the word is not there */
 uint64_t cn_host_read_value(const struct cn_operation *operation);
-void cn_host_poll(struct cn_queue_item *item);
+void cn_host_poll(struct cn_host_item *item);
 /*
  * The same for an item that waits for a signal; its queue is locked. True: cn_host_poller_tell() must be called once it
  * is not. Until the queue is resumed, cn_host_unwatch() makes the item the caller's again. False: too late.
  */
-bool cn_host_watch(struct cn_queue_item *item);
-bool cn_host_unwatch(struct cn_queue_item *item);
+bool cn_host_watch(struct cn_host_item *item);
+bool cn_host_unwatch(struct cn_host_item *item);
 void cn_host_poller_tell(void);
 void cn_host_watch_forget(struct cn_signal *signal); /* it goes, and nothing waits for it */
 
@@ -126,8 +126,8 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
  * the last item of them; to take them off the queue, let go of their signals and count them is left to the caller, who
  * has not locked the queue. `last` is its last item.
  */
-unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const struct cn_queue_item *last,
-				   uint64_t numbers, struct cn_queue_item **ret_end);
+unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struct cn_host_item *last, uint64_t numbers,
+				   struct cn_host_item **ret_end);
 /* So many operations of a kind are over. */
 void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count);
 bool cn_host_signal_waits(void); /* does any queue wait for a signal? */

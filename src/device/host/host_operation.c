@@ -16,21 +16,21 @@ enum { SHORT_BYTES = 64 * 1024 }; /* a copy of this size takes about as long as 
 bool cn_host_is_short(const struct cn_operation *operation)
 {
 	switch (operation->kind) {
-	case CN_COPY:
+	case CN_OPERATION_COPY:
 		return !operation->copy.layers && operation->copy.row_bytes * operation->copy.row_count <= SHORT_BYTES;
-	case CN_FILL:
+	case CN_OPERATION_FILL:
 		return operation->fill.element_bytes * operation->fill.row_elements * operation->fill.row_count <=
 		       SHORT_BYTES;
-	case CN_WAIT_POINT:
-	case CN_WAIT_VALUE:
-	case CN_WRITE_VALUE:
-	case CN_TIMESTAMP:
-	case CN_NOTE:
-	case CN_MARK_SIGNAL:
-	case CN_WAIT_SIGNAL: return true;
-	case CN_HOST_CALL:
-	case CN_CALLBACK:
-	case CN_LAUNCH: return false;
+	case CN_OPERATION_WAIT_POINT:
+	case CN_OPERATION_WAIT_VALUE:
+	case CN_OPERATION_WRITE_VALUE:
+	case CN_OPERATION_TIMESTAMP:
+	case CN_OPERATION_NOTE:
+	case CN_OPERATION_MARK_SIGNAL:
+	case CN_OPERATION_WAIT_SIGNAL: return true;
+	case CN_OPERATION_HOST_CALL:
+	case CN_OPERATION_CALLBACK:
+	case CN_OPERATION_LAUNCH: return false;
 	}
 	return false;
 }
@@ -59,7 +59,7 @@ static void write_timestamp(const struct cn_operation *operation)
 static void call_program(struct cn_queue *queue, const struct cn_operation *operation, CUresult failure)
 {
 	cn_callback_queue = queue;
-	if (operation->kind == CN_CALLBACK)
+	if (operation->kind == CN_OPERATION_CALLBACK)
 		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
 	else if (!failure)
 		operation->host_call.function(operation->host_call.data);
@@ -68,8 +68,8 @@ static void call_program(struct cn_queue *queue, const struct cn_operation *oper
 
 static bool touches_memory(const struct cn_operation *operation)
 {
-	return operation->kind == CN_COPY || operation->kind == CN_FILL || operation->kind == CN_WRITE_VALUE ||
-	       operation->kind == CN_WAIT_VALUE;
+	return operation->kind == CN_OPERATION_COPY || operation->kind == CN_OPERATION_FILL ||
+	       operation->kind == CN_OPERATION_WRITE_VALUE || operation->kind == CN_OPERATION_WAIT_VALUE;
 }
 
 struct touch {
@@ -81,11 +81,11 @@ static void touch_guarded(void *data)
 {
 	struct touch *touch = data;
 
-	if (touch->operation->kind == CN_COPY)
+	if (touch->operation->kind == CN_OPERATION_COPY)
 		touch->result = cn_host_copy(touch->operation);
-	else if (touch->operation->kind == CN_FILL)
+	else if (touch->operation->kind == CN_OPERATION_FILL)
 		cn_host_fill(touch->operation);
-	else if (touch->operation->kind == CN_WRITE_VALUE)
+	else if (touch->operation->kind == CN_OPERATION_WRITE_VALUE)
 		write_value(touch->operation);
 	else
 		(void)cn_host_read_value(touch->operation);
@@ -105,22 +105,22 @@ CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operatio
 {
 	CUresult result = CUDA_SUCCESS;
 
-	if (operation->kind == CN_CALLBACK || operation->kind == CN_HOST_CALL)
+	if (operation->kind == CN_OPERATION_CALLBACK || operation->kind == CN_OPERATION_HOST_CALL)
 		call_program(queue, operation, failure);
-	else if (operation->kind == CN_NOTE)
+	else if (operation->kind == CN_OPERATION_NOTE)
 		operation->note.function(operation->note.object, operation->note.number);
-	else if (operation->kind == CN_MARK_SIGNAL || operation->kind == CN_WAIT_SIGNAL)
+	else if (operation->kind == CN_OPERATION_MARK_SIGNAL || operation->kind == CN_OPERATION_WAIT_SIGNAL)
 		result = cn_host_signal_run(operation, failure);
 	else if (failure)
 		; /* what follows a failure does not run */
-	else if (operation->kind == CN_LAUNCH)
+	else if (operation->kind == CN_OPERATION_LAUNCH)
 		result = cn_host_launch(&operation->launch.launch, payload);
 	else if (touches_memory(operation))
 		result = touch(operation);
-	else if (operation->kind == CN_TIMESTAMP)
+	else if (operation->kind == CN_OPERATION_TIMESTAMP)
 		write_timestamp(operation);
 
-	if (operation->kind == CN_COPY) {
+	if (operation->kind == CN_OPERATION_COPY) {
 		free(operation->copy.staging);
 		free(operation->copy.layers);
 		if (operation->copy.result) {

@@ -30,16 +30,16 @@ static bool look_locked(struct outside_walk *walk, struct cn_point point)
 	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
 	uint64_t number = atomic_load_explicit(&point.queue->submitted, memory_order_relaxed);
 
-	for (struct cn_queue_item *item = point.queue->first; item; item = item->next)
+	for (struct cn_host_item *item = point.queue->first; item; item = item->next)
 		number--;
-	for (struct cn_queue_item *item = point.queue->first; item && ++number <= point.number; item = item->next) {
+	for (struct cn_host_item *item = point.queue->first; item && ++number <= point.number; item = item->next) {
 		const struct cn_operation *operation = &item->operation;
 		if (item->runs) /* it waits no longer, and its signal may be gone */
 			continue;
-		if (operation->kind == CN_WAIT_SIGNAL &&
+		if (operation->kind == CN_OPERATION_WAIT_SIGNAL &&
 		    cn_host_signal_pending(operation->wait_signal.signal, operation->wait_signal.record))
 			return true;
-		if (operation->kind == CN_WAIT_POINT && !cn_point_reached(operation->wait_point) &&
+		if (operation->kind == CN_OPERATION_WAIT_POINT && !cn_point_reached(operation->wait_point) &&
 		    !add_point(walk, operation->wait_point))
 			return true;
 	}

@@ -103,7 +103,7 @@ static void take_reached(struct cn_waiter **link, bool (*reached)(const struct c
 			 struct cn_waiter **ret_taken)
 {
 	while (*link) {
-		struct cn_queue_item *item = (struct cn_queue_item *)*link;
+		struct cn_host_item *item = (struct cn_host_item *)*link;
 		if (reached(&item->operation)) {
 			*link = item->waiter.next;
 			item->waiter.next = *ret_taken;
@@ -187,12 +187,12 @@ static void *poll_all(void *unused)
 			bounded = 0;
 		while (values) {
 			struct cn_waiter *next = values->next;
-			cn_host_queue_resume(cn_container_of(values, struct cn_queue_item, waiter)->queue);
+			cn_host_queue_resume(cn_container_of(values, struct cn_host_item, waiter)->queue);
 			values = next;
 		}
 		while (signals) {
 			struct cn_waiter *next = signals->next;
-			cn_host_queue_go_on(cn_container_of(signals, struct cn_queue_item, waiter)->queue);
+			cn_host_queue_go_on(cn_container_of(signals, struct cn_host_item, waiter)->queue);
 			signals = next;
 		}
 		if (!again) {
@@ -226,7 +226,7 @@ void cn_host_poller_tell(void)
 	}
 }
 
-void cn_host_poll(struct cn_queue_item *item)
+void cn_host_poll(struct cn_host_item *item)
 {
 	cn_lock(&poller.lock);
 	item->waiter.next = poller.items;
@@ -245,7 +245,7 @@ static void unlink_signal(struct cn_signal *signal)
 		signal->watch.next->watch.previous = signal->watch.previous;
 }
 
-bool cn_host_watch(struct cn_queue_item *item)
+bool cn_host_watch(struct cn_host_item *item)
 {
 	struct cn_signal *signal = item->operation.wait_signal.signal;
 
@@ -269,7 +269,7 @@ bool cn_host_watch(struct cn_queue_item *item)
 	return !covered || !pending;
 }
 
-bool cn_host_unwatch(struct cn_queue_item *item)
+bool cn_host_unwatch(struct cn_host_item *item)
 {
 	struct cn_signal *signal = item->operation.wait_signal.signal;
 

@@ -40,12 +40,12 @@ enum effort {
 };
 
 /* Takes a number. */
-static const struct cn_operation nothing = {.kind = CN_WAIT_POINT};
+static const struct cn_operation nothing = {.kind = CN_OPERATION_WAIT_POINT};
 
 static bool is_wait(const struct cn_operation *operation)
 {
-	return operation->kind == CN_WAIT_POINT || operation->kind == CN_WAIT_VALUE ||
-	       operation->kind == CN_WAIT_SIGNAL;
+	return operation->kind == CN_OPERATION_WAIT_POINT || operation->kind == CN_OPERATION_WAIT_VALUE ||
+	       operation->kind == CN_OPERATION_WAIT_SIGNAL;
 }
 
 static bool within(enum effort effort, const struct cn_operation *operation)
@@ -102,7 +102,7 @@ static bool add_waiter(struct cn_queue *queue, struct cn_waiter *waiter)
 
 static void item_waiter_reached(struct cn_waiter *waiter)
 {
-	cn_host_queue_resume(cn_container_of(waiter, struct cn_queue_item, waiter)->queue);
+	cn_host_queue_resume(cn_container_of(waiter, struct cn_host_item, waiter)->queue);
 }
 
 void cn_host_queue_resume(struct cn_queue *queue)
@@ -117,13 +117,13 @@ void cn_host_queue_resume(struct cn_queue *queue)
  * If the queue's first item must wait, arrange that somebody resumes the queue: true, the queue is unlocked and not
  * ours any more. False: there is nothing to wait for. Queue locked on entry.
  */
-static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
+static bool block_locked(struct cn_queue *queue, struct cn_host_item *item)
 {
 	const struct cn_operation *operation = &item->operation;
 
 	if (atomic_load_explicit(&queue->failure, memory_order_relaxed))
 		return false;
-	if (operation->kind == CN_WAIT_VALUE) {
+	if (operation->kind == CN_OPERATION_WAIT_VALUE) {
 		if (cn_host_value_reached(operation))
 			return false;
 		item->queue = queue;
@@ -132,7 +132,7 @@ static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
 		cn_host_poll(item);
 		return true;
 	}
-	if (operation->kind == CN_WAIT_SIGNAL) {
+	if (operation->kind == CN_OPERATION_WAIT_SIGNAL) {
 		if (!cn_host_signal_pending(operation->wait_signal.signal, operation->wait_signal.record))
 			return false;
 		item->queue = queue;
@@ -144,7 +144,7 @@ static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
 			cn_host_poller_tell();
 		return true;
 	}
-	if (operation->kind != CN_WAIT_POINT || cn_point_reached(operation->wait_point))
+	if (operation->kind != CN_OPERATION_WAIT_POINT || cn_point_reached(operation->wait_point))
 		return false;
 
 	item->waiter.number = operation->wait_point.number;
@@ -159,7 +159,7 @@ static bool block_locked(struct cn_queue *queue, struct cn_queue_item *item)
 	return false;
 }
 
-static void free_item_locked(struct cn_queue *queue, struct cn_queue_item *item)
+static void free_item_locked(struct cn_queue *queue, struct cn_host_item *item)
 {
 	free(item->payload);
 	item->next = queue->spare;
@@ -168,12 +168,12 @@ static void free_item_locked(struct cn_queue *queue, struct cn_queue_item *item)
 }
 
 /* Items beyond those that an idle queue keeps, for free_items() once it is unlocked; a busy one keeps all. */
-static struct cn_queue_item *take_excess_locked(struct cn_queue *queue)
+static struct cn_host_item *take_excess_locked(struct cn_queue *queue)
 {
-	struct cn_queue_item *excess = NULL;
+	struct cn_host_item *excess = NULL;
 
 	while (queue->spare_count > SPARE_ITEMS_MAX) {
-		struct cn_queue_item *item = queue->spare;
+		struct cn_host_item *item = queue->spare;
 		queue->spare = item->next;
 		queue->spare_count--;
 		item->next = excess;
@@ -182,10 +182,10 @@ static struct cn_queue_item *take_excess_locked(struct cn_queue *queue)
 	return excess;
 }
 
-static void free_items(struct cn_queue_item *item)
+static void free_items(struct cn_host_item *item)
 {
 	while (item) {
-		struct cn_queue_item *next = item->next;
+		struct cn_host_item *next = item->next;
 		free(item);
 		item = next;
 	}
@@ -210,7 +210,7 @@ static void finish_locked(struct cn_queue *queue, unsigned count, CUresult resul
  */
 static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
 {
-	struct cn_queue_item *item = queue->first, *last = queue->last, *end;
+	struct cn_host_item *item = queue->first, *last = queue->last, *end;
 
 	cn_unlock(&queue->lock);
 	unsigned count = cn_host_signal_take_turns(item, last, numbers, &end);
@@ -221,8 +221,8 @@ static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
 	if (!queue->first)
 		queue->last = NULL;
 	cn_unlock(&queue->lock); /* off the queue: nobody looks at their signals any more */
-	cn_host_signal_let_go(CN_WAIT_SIGNAL, item->operation.wait_signal.signal, count);
-	cn_host_signal_let_go(CN_MARK_SIGNAL, end->operation.wait_signal.signal, count);
+	cn_host_signal_let_go(CN_OPERATION_WAIT_SIGNAL, item->operation.wait_signal.signal, count);
+	cn_host_signal_let_go(CN_OPERATION_MARK_SIGNAL, end->operation.wait_signal.signal, count);
 	cn_lock(&queue->lock);
 	end->next = queue->spare; /* none has a payload */
 	queue->spare = item;
@@ -238,10 +238,10 @@ static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
 static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t until)
 {
 	for (;;) {
-		struct cn_queue_item *item = queue->first;
+		struct cn_host_item *item = queue->first;
 		if (!item) {
 			queue->state = IDLE;
-			struct cn_queue_item *excess = take_excess_locked(queue);
+			struct cn_host_item *excess = take_excess_locked(queue);
 			cn_unlock(&queue->lock);
 			free_items(excess);
 			return;
@@ -253,7 +253,7 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 		}
 		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
 		uint64_t completed = atomic_load_explicit(&queue->completed, memory_order_relaxed);
-		if (item->operation.kind == CN_WAIT_SIGNAL && !failure && completed < until &&
+		if (item->operation.kind == CN_OPERATION_WAIT_SIGNAL && !failure && completed < until &&
 		    take_turns_locked(queue, until - completed))
 			continue;
 		if (block_locked(queue, item))
@@ -294,9 +294,9 @@ static uint64_t count_locked(struct cn_queue *queue)
 }
 
 /* Append an item; the number of its point. Queue locked. */
-static uint64_t append_locked(struct cn_queue *queue, struct cn_queue_item *item)
+static uint64_t append_locked(struct cn_queue *queue, struct cn_host_item *item)
 {
-	if (item->operation.kind == CN_WAIT_POINT)
+	if (item->operation.kind == CN_OPERATION_WAIT_POINT)
 		cn_host_follow_locked(queue, item->operation.wait_point);
 	item->next = NULL;
 	if (queue->last)
@@ -307,9 +307,9 @@ static uint64_t append_locked(struct cn_queue *queue, struct cn_queue_item *item
 	return count_locked(queue);
 }
 
-static struct cn_queue_item *take_spare_locked(struct cn_queue *queue)
+static struct cn_host_item *take_spare_locked(struct cn_queue *queue)
 {
-	struct cn_queue_item *item = queue->spare;
+	struct cn_host_item *item = queue->spare;
 
 	if (item) {
 		queue->spare = item->next;
@@ -318,25 +318,25 @@ static struct cn_queue_item *take_spare_locked(struct cn_queue *queue)
 	return item;
 }
 
-static struct cn_queue_item *make_item(void)
+static struct cn_host_item *make_item(void)
 {
-	struct cn_queue_item *item = calloc(1, sizeof *item);
+	struct cn_host_item *item = calloc(1, sizeof *item);
 
 	if (!item)
 		cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to queue an operation");
 	return item;
 }
 
-static void set_item(struct cn_queue_item *item, const struct cn_operation *operation, void *payload)
+static void set_item(struct cn_host_item *item, const struct cn_operation *operation, void *payload)
 {
 	item->operation = *operation;
 	item->payload = payload;
 	item->runs = false;
 }
 
-static void set_wait(struct cn_queue_item *item, struct cn_queue *queue, uint64_t number)
+static void set_wait(struct cn_host_item *item, struct cn_queue *queue, uint64_t number)
 {
-	set_item(item, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = {queue, number}}, NULL);
+	set_item(item, &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = {queue, number}}, NULL);
 }
 
 /*
@@ -369,7 +369,7 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 	}
 	cn_unlock(&queue->lock);
 
-	struct cn_queue_item *item = make_item();
+	struct cn_host_item *item = make_item();
 	if (!item)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cn_lock(&group->lock);
@@ -391,7 +391,7 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 /* Lock the legacy queue and its group for a submission, with a wait for each busy queue of the group in it. */
 static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *group, uint64_t owner)
 {
-	struct cn_queue_item *waits = NULL;
+	struct cn_host_item *waits = NULL;
 	CUresult result = CUDA_SUCCESS;
 
 	cn_lock(&group->lock);
@@ -411,7 +411,7 @@ static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *gro
 		}
 		if (!wait)
 			continue;
-		struct cn_queue_item *item = make_item();
+		struct cn_host_item *item = make_item();
 		if (!item) {
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 			break;
@@ -425,7 +425,7 @@ static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *gro
 	cn_lock(&legacy->lock);
 	bool open = cn_host_queue_owned(legacy, owner);
 	while (waits) {
-		struct cn_queue_item *next = waits->next;
+		struct cn_host_item *next = waits->next;
 		if (open)
 			append_locked(legacy, waits);
 		else
@@ -523,7 +523,7 @@ static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_
 			enum effort effort, struct cn_point *ret_point)
 {
 	bool waits = is_wait(operation);
-	struct cn_queue_item *item = NULL;
+	struct cn_host_item *item = NULL;
 	uint64_t number;
 
 	for (;;) {
@@ -567,7 +567,7 @@ void cn_host_queue_look(struct cn_queue *queue)
  */
 void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point)
 {
-	struct cn_queue_item *item = NULL;
+	struct cn_host_item *item = NULL;
 	bool behind;
 
 	if (!point.queue)
@@ -596,14 +596,14 @@ CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const stru
 	void *payload = NULL;
 	CUresult result;
 
-	if (operation->kind == CN_WAIT_POINT) {
+	if (operation->kind == CN_OPERATION_WAIT_POINT) {
 		cn_host_follow_make_room(queue);
 		if (operation->wait_point.queue == queue || cn_point_reached(operation->wait_point)) {
 			cn_host_queue_follow(queue, owner, operation->wait_point);
 			return cn_host_point_now(queue, owner, ret_point);
 		}
 	}
-	if (operation->kind == CN_LAUNCH) {
+	if (operation->kind == CN_OPERATION_LAUNCH) {
 		result = cn_host_launch_prepare(operation, &payload);
 		if (result)
 			return result;
@@ -616,14 +616,14 @@ CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const stru
 
 CUresult cn_host_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point)
 {
-	return cn_host_queue_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point},
-				    NULL);
+	return cn_host_queue_submit(queue, owner,
+				    &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = point}, NULL);
 }
 
 CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
 			    void *object, uint64_t number)
 {
-	const struct cn_operation note = {.kind = CN_NOTE, .note = {function, object, number}};
+	const struct cn_operation note = {.kind = CN_OPERATION_NOTE, .note = {function, object, number}};
 
 	return enqueue(queue, owner, &note, NULL, SHORTS, NULL);
 }
@@ -690,13 +690,13 @@ static void help(struct cn_point point)
 	for (int hops = 0; hops < HELP_HOPS_MAX; hops++) {
 		struct cn_queue *queue = point.queue;
 		cn_lock(&queue->lock);
-		struct cn_queue_item *item = queue->state == BLOCKED ? queue->first : NULL;
-		if (item && item->operation.kind == CN_WAIT_POINT) {
+		struct cn_host_item *item = queue->state == BLOCKED ? queue->first : NULL;
+		if (item && item->operation.kind == CN_OPERATION_WAIT_POINT) {
 			point = item->operation.wait_point;
 			cn_unlock(&queue->lock);
 			continue;
 		}
-		if (item && item->operation.kind == CN_WAIT_SIGNAL && !cn_point_reached(point) &&
+		if (item && item->operation.kind == CN_OPERATION_WAIT_SIGNAL && !cn_point_reached(point) &&
 		    cn_host_unwatch(item)) {
 			queue->state = DRIVEN;
 			drive_locked(queue, SHORTS, point.number);
@@ -774,7 +774,7 @@ bool cn_host_queue_drained(struct cn_queue *queue)
 {
 	cn_lock(&queue->lock);
 	bool drained = !atomic_load(&queue->owner) && queue->state == IDLE && !queue->first;
-	struct cn_queue_item *spare = drained ? queue->spare : NULL;
+	struct cn_host_item *spare = drained ? queue->spare : NULL;
 	if (drained) {
 		queue->spare = NULL;
 		queue->spare_count = 0;

@@ -28,18 +28,18 @@ struct cn_launch {
 };
 
 enum cn_operation_kind {
-	CN_COPY,        /* rows of bytes from one place to another */
-	CN_FILL,        /* rows of a repeated element */
-	CN_HOST_CALL,   /* a function of the program; skipped after a failure */
-	CN_CALLBACK,    /* a function of the program that is told the stream's status; always called */
-	CN_LAUNCH,      /* a kernel */
-	CN_WAIT_POINT,  /* nothing, once another queue has come to a point */
-	CN_WAIT_VALUE,  /* nothing, once a word of memory compares well */
-	CN_WRITE_VALUE, /* store a word of memory */
-	CN_TIMESTAMP,   /* store the time at which this is reached */
-	CN_NOTE,        /* a short function of the library's own, which neither waits nor calls the program; always */
-	CN_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
-	CN_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
+	CN_OPERATION_COPY,        /* rows of bytes from one place to another */
+	CN_OPERATION_FILL,        /* rows of a repeated element */
+	CN_OPERATION_HOST_CALL,   /* a function of the program; skipped after a failure */
+	CN_OPERATION_CALLBACK,    /* a function of the program that is told the stream's status; always called */
+	CN_OPERATION_LAUNCH,      /* a kernel */
+	CN_OPERATION_WAIT_POINT,  /* nothing, once another queue has come to a point */
+	CN_OPERATION_WAIT_VALUE,  /* nothing, once a word of memory compares well */
+	CN_OPERATION_WRITE_VALUE, /* store a word of memory */
+	CN_OPERATION_TIMESTAMP,   /* store the time at which this is reached */
+	CN_OPERATION_NOTE, /* a short function of the library's own, which neither waits nor calls the program; always */
+	CN_OPERATION_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
+	CN_OPERATION_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
 };
 
 struct cn_signal; /* host_signal.h */
@@ -111,7 +111,7 @@ struct cn_operation {
 		struct {
 			struct cn_signal *signal;
 			uint64_t record;
-		} wait_signal; /* CN_MARK_SIGNAL's, too */
+		} wait_signal; /* CN_OPERATION_MARK_SIGNAL's, too */
 	};
 };
 

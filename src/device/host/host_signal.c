@@ -590,7 +590,7 @@ static CUresult record_done(struct cn_signal *signal, struct cn_point point)
 
 CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
 {
-	struct cn_operation operation = {.kind = CN_MARK_SIGNAL, .wait_signal = {.signal = signal}};
+	struct cn_operation operation = {.kind = CN_OPERATION_MARK_SIGNAL, .wait_signal = {.signal = signal}};
 	struct cn_point point;
 	CUresult result = cn_host_point_now(queue, owner, &point);
 
@@ -622,8 +622,8 @@ static CUresult wait_for_own(struct cn_queue *queue, uint64_t owner, struct cn_p
 		cn_host_queue_follow(queue, owner, point);
 		return CUDA_SUCCESS;
 	}
-	return cn_host_queue_submit(queue, owner, &(struct cn_operation){.kind = CN_WAIT_POINT, .wait_point = point},
-				    NULL);
+	return cn_host_queue_submit(queue, owner,
+				    &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = point}, NULL);
 }
 
 CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
@@ -643,7 +643,7 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 	if (state == DONE)
 		return is_legacy ? cn_host_point_now(queue, owner, NULL) : CUDA_SUCCESS;
 
-	struct cn_operation operation = {.kind = CN_WAIT_SIGNAL, .wait_signal = {signal, number}};
+	struct cn_operation operation = {.kind = CN_OPERATION_WAIT_SIGNAL, .wait_signal = {signal, number}};
 	retain(signal);
 	atomic_fetch_add(&wait_count, 1);
 	CUresult result = cn_host_queue_submit(queue, owner, &operation, NULL);
@@ -664,7 +664,7 @@ static CUresult result_of(const struct cn_signal *signal, uint64_t number)
 
 void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count)
 {
-	if (kind == CN_WAIT_SIGNAL)
+	if (kind == CN_OPERATION_WAIT_SIGNAL)
 		atomic_fetch_sub(&wait_count, count);
 	release(signal, count);
 }
@@ -674,7 +674,7 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
 	struct cn_signal *signal = operation->wait_signal.signal;
 	CUresult result = CUDA_SUCCESS;
 
-	if (operation->kind == CN_MARK_SIGNAL) {
+	if (operation->kind == CN_OPERATION_MARK_SIGNAL) {
 		mark(signal, operation->wait_signal.record, failure ? DEAD : DONE);
 		note_cpu(signal->ring); /* last: nobody waits for it */
 	} else if (!failure) {
@@ -685,22 +685,23 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
 }
 
 /* Is it a wait with a record right behind it? The last item's next one may be coming just now. */
-static bool is_turn(const struct cn_queue_item *item, const struct cn_queue_item *last)
+static bool is_turn(const struct cn_host_item *item, const struct cn_host_item *last)
 {
-	return item != last && item->operation.kind == CN_WAIT_SIGNAL && item->next->operation.kind == CN_MARK_SIGNAL;
+	return item != last && item->operation.kind == CN_OPERATION_WAIT_SIGNAL &&
+	       item->next->operation.kind == CN_OPERATION_MARK_SIGNAL;
 }
 
-static bool is_same_turn(const struct cn_queue_item *item, const struct cn_queue_item *other)
+static bool is_same_turn(const struct cn_host_item *item, const struct cn_host_item *other)
 {
 	return item->operation.wait_signal.signal == other->operation.wait_signal.signal &&
 	       item->next->operation.wait_signal.signal == other->next->operation.wait_signal.signal;
 }
 
-unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const struct cn_queue_item *last,
-				   uint64_t numbers, struct cn_queue_item **ret_end)
+unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struct cn_host_item *last, uint64_t numbers,
+				   struct cn_host_item **ret_end)
 {
 	struct cn_signal *signal = first->operation.wait_signal.signal, *to = NULL;
-	const struct cn_queue_item *item = first;
+	const struct cn_host_item *item = first;
 	unsigned count = 0;
 
 	if (is_turn(first, last))
@@ -708,7 +709,7 @@ unsigned cn_host_signal_take_turns(const struct cn_queue_item *first, const stru
 	await_record(signal, item->operation.wait_signal.record);
 	enum state state = to ? state_of(signal, item->operation.wait_signal.record) : PENDING;
 	while (state == DONE) {
-		struct cn_queue_item *then = item->next;
+		struct cn_host_item *then = item->next;
 		mark(to, then->operation.wait_signal.record, DONE);
 		*ret_end = then;
 		if (++count == TURNS_MAX || 2 * (uint64_t)count >= numbers || then == last)

@@ -39,7 +39,7 @@ static CUresult record(const struct cn_point *points, size_t count, CUevent even
 		return result;
 	result = cn_stream_find(stream, &place);
 	for (size_t i = 0; i < count && !result; i++) {
-		struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = points[i]};
+		struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = points[i]};
 		result = cn_stream_submit(&place, &wait, NULL);
 	}
 	if (!result)

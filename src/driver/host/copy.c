@@ -185,7 +185,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 		       enum cn_manner manner, struct cn_point *ret_point)
 {
 	struct cn_operation operation = {
-		.kind = CN_COPY,
+		.kind = CN_OPERATION_COPY,
 		.copy =
 			{
 				.to = (void *)(uintptr_t)copy->to.address,
@@ -264,7 +264,7 @@ CUresult cn_copy(const struct cn_copy *copy, CUstream handle, enum cn_manner man
 /* Make a stream wait for all that a context's default stream would wait for. */
 static CUresult follow(const struct cn_place *place, const struct cn_home *home)
 {
-	struct cn_operation wait = {.kind = CN_WAIT_POINT};
+	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT};
 
 	if (place->stream == &home->context->legacy)
 		return CUDA_SUCCESS;
@@ -277,7 +277,7 @@ static CUresult follow(const struct cn_place *place, const struct cn_home *home)
 /* Make a context's default stream wait for a point. */
 static CUresult precede(struct cn_point point, const struct cn_place *place, const struct cn_home *home)
 {
-	struct cn_operation wait = {.kind = CN_WAIT_POINT, .wait_point = point};
+	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = point};
 	struct cn_place legacy = {.stream = &home->context->legacy, .context = home->context, .owner = home->life};
 
 	return place->stream == legacy.stream ? CUDA_SUCCESS : cn_stream_submit(&legacy, &wait, NULL);

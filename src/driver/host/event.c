@@ -159,7 +159,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	cn_unlock(&event->stamp.lock);
 
 	/* The operation may be reached, and take the event's lock, before we come back to it. */
-	struct cn_operation operation = {.kind = CN_TIMESTAMP, .timestamp = {&event->stamp, serial}};
+	struct cn_operation operation = {.kind = CN_OPERATION_TIMESTAMP, .timestamp = {&event->stamp, serial}};
 	result = cn_stream_submit(place, &operation, &point);
 	if (result)
 		return result;
@@ -228,7 +228,7 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 		cn_unlock(&event->stamp.lock);
 		return cn_ipc_event_wait(ipc, &place);
 	}
-	struct cn_operation operation = {.kind = CN_WAIT_POINT, .wait_point = event->point};
+	struct cn_operation operation = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = event->point};
 	bool recorded = event->recorded;
 	cn_unlock(&event->stamp.lock);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */

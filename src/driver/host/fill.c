@@ -35,7 +35,7 @@ static CUresult check_shape(const struct cn_fill *fill, size_t *ret_bytes)
 CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner manner)
 {
 	struct cn_operation operation = {
-		.kind = CN_FILL,
+		.kind = CN_OPERATION_FILL,
 		.fill =
 			{
 				.to = (void *)(uintptr_t)fill->address,

@@ -185,7 +185,7 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 		       void **params, void **extra)
 {
 	void *arguments[CN_KERNEL_PARAMETERS_MAX];
-	struct cn_operation operation = {.kind = CN_LAUNCH};
+	struct cn_operation operation = {.kind = CN_OPERATION_LAUNCH};
 	struct cn_module *module = function->module;
 
 	if (module && module->home.context != place->context)
@@ -298,7 +298,8 @@ CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function
 
 CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
-	struct cn_operation operation = {.kind = CN_HOST_CALL, .host_call = {.function = function, .data = data}};
+	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL,
+					 .host_call = {.function = function, .data = data}};
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
 

@@ -270,7 +270,7 @@ CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address
 	if (!allocation)
 		return CUDA_ERROR_NOT_FOUND;
 	struct cn_operation operation = {
-		.kind = CN_CALLBACK,
+		.kind = CN_OPERATION_CALLBACK,
 		.callback = {.function = give_back_in_stream, .data = allocation},
 	};
 	CUresult result = cn_stream_submit(place, &operation, NULL);

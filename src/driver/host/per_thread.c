@@ -65,7 +65,7 @@ TWIN(host_cuLaunchHostFunc_ptsz, (CUstream stream, CUhostFn function, void *data
 CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	/* The callback is told the stream as the program named it: NULL. */
-	struct cn_operation operation = {.kind = CN_CALLBACK, .callback = {callback, NULL, data}};
+	struct cn_operation operation = {.kind = CN_OPERATION_CALLBACK, .callback = {callback, NULL, data}};
 	struct cn_place place;
 	CUresult result;
 

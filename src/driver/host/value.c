@@ -40,7 +40,7 @@ static CUresult prepare_wait(const struct cn_place *place, CUdeviceptr address, 
 	if (flags & CU_STREAM_WAIT_VALUE_FLUSH)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device does not flush remote writes");
 	*ret_operation = (struct cn_operation){
-		.kind = CN_WAIT_VALUE,
+		.kind = CN_OPERATION_WAIT_VALUE,
 		.wait_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes, .flags = flags},
 	};
 	return check_word(place, address, bytes, false);
@@ -52,7 +52,7 @@ static CUresult prepare_write(const struct cn_place *place, CUdeviceptr address,
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "write flags 0x%x are not supported", flags);
 	*ret_operation = (struct cn_operation){
-		.kind = CN_WRITE_VALUE,
+		.kind = CN_OPERATION_WRITE_VALUE,
 		.write_value = {.address = (void *)(uintptr_t)address, .value = value, .bytes = bytes},
 	};
 	return check_word(place, address, bytes, true);
