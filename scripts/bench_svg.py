@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
-Plots of what was measured, as SVG: curves where results have an x, else bars. Both scales are logarithmic, since what
-is compared differs by powers of ten. Colours are given twice, for light and dark pages.
+Plots of what was measured, as SVG.
+
+Results that have an x are curves, both scales logarithmic, since what is compared differs by powers of ten. Others have
+a line each: bars from zero on a linear scale where the longest is at most LINEAR_RATIO times the shortest, else dots on
+a logarithmic scale, where a bar's length would mean nothing. No two series of a picture have the same colour. Colours
+are given twice, for light and dark pages.
 """
 
 import math
@@ -12,13 +16,15 @@ LEFT, RIGHT, TOP, BOTTOM = 76, 40, 44, 46
 PLOT_HEIGHT = 300
 LEGEND_LINE = 20
 BAR_HEIGHT, BAR_GAP, ROW_GAP = 14, 3, 12
-NAME_WIDTH = 270
-CURVES_MAX = 8
-OUR_COLOUR, THEIR_COLOUR = 0, 6  # of bars, which have their names beside them
+NAME_WIDTH = 290
+COLOURS = 8
+LINEAR_RATIO = 20
+YARDSTICK = "pthread mutex, lock and unlock"  # how fast the machine is: one series beside it compares nothing
+OUR_COLOUR, THEIR_COLOUR = 0, 7  # where there are more names than colours: Cenote, and what it is compared with
 
 # Ours in front; the others by their order.
-LIGHT = ("#0969da", "#8250df", "#bf5700", "#1a7f37", "#cf222e", "#9a6700", "#57606a", "#0a7b83")
-DARK = ("#58a6ff", "#bc8cff", "#f0883e", "#3fb950", "#f85149", "#d29922", "#9198a1", "#39c5cf")
+LIGHT = ("#0969da", "#bf5700", "#1a7f37", "#8250df", "#cf222e", "#00a0b4", "#e85aad", "#57606a")
+DARK = ("#58a6ff", "#f0883e", "#3fb950", "#bc8cff", "#f85149", "#39d0e0", "#ff9bce", "#9198a1")
 
 
 def style():
@@ -29,12 +35,12 @@ def style():
             ".page { fill: #ffffff; stroke: #d0d7de }\n"
             "text { font: 12px 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; fill: #1f2328 }\n"
             ".title { font-size: 15px; font-weight: 600 } .small { font-size: 11px; fill: #59636e }\n"
-            ".grid { stroke: #d8dee4; stroke-width: 1 }\n"
+            ".grid { stroke: #d8dee4; stroke-width: 1 } .row { stroke: #eaeef2; stroke-width: 1 }\n"
             ".curve { fill: none; stroke-width: 2 } .other { stroke-dasharray: 5 3 }\n"
             f"{colours(LIGHT)}\n"
             "@media (prefers-color-scheme: dark) {\n"
             ".page { fill: #0d1117; stroke: #3d444d } text { fill: #e6edf3 } .small { fill: #9198a1 }\n"
-            ".grid { stroke: #30363d }\n"
+            ".grid { stroke: #30363d } .row { stroke: #21262d }\n"
             f"{colours(DARK)}\n"
             "}\n</style>\n")
 
@@ -88,6 +94,24 @@ class Scale:
         return [10.0 ** power for power in range(self.low, self.high + 1, step)]
 
 
+class LinearScale:
+    """From a value to a place, from zero on."""
+
+    def __init__(self, values, start, end):
+        step = 10.0 ** math.floor(math.log10(max(values)))
+        self.step = next(part * step for part in (0.2, 0.5, 1, 2) if max(values) / (part * step) <= 6)
+        self.high = math.ceil(max(values) / self.step - 1e-9) * self.step
+        self.start, self.end = start, end
+
+    def at(self, value):
+        """Where a value stands."""
+        return self.start + value / self.high * (self.end - self.start)
+
+    def ticks(self):
+        """Multiples of a round number."""
+        return [self.step * i for i in range(round(self.high / self.step) + 1)]
+
+
 def is_ours(name):
     """Is this contestant Cenote?"""
     return name.startswith("cenote")
@@ -97,7 +121,7 @@ def contestants_of(rows):
     """Ours first, then the others, each with a colour's number."""
     names = list(dict.fromkeys(row["contestant"] for row in rows))
     names.sort(key=lambda name: not is_ours(name))
-    return names[:CURVES_MAX]
+    return names
 
 
 def legend(names, x, y):
@@ -150,29 +174,52 @@ def draw_curves(rows, title):
     return picture(top + len(names) * LEGEND_LINE, title, body + legend(names, LEFT, top))
 
 
-def draw_bars(rows, title):
-    """A bar for each result, from the left; the scale begins below the least."""
+def colour_numbers(rows):
+    """A colour for each name; where there are too many of them, one for ours and one for the others."""
+    names = contestants_of(rows)
+    if len(names) <= COLOURS:
+        return {name: i for i, name in enumerate(names)}
+    return {name: OUR_COLOUR if is_ours(name) else THEIR_COLOUR for name in names}
+
+
+def draw_lines(rows, title):
+    """A line for each result, with its name: a bar, or a dot where the scale is logarithmic."""
     values = [row["median"] for row in rows]
-    across = Scale([min(values) * 0.999, max(values)], NAME_WIDTH, WIDTH - RIGHT - 70)
-    body, y = [], TOP + 10
-    for name in dict.fromkeys(row["row"] for row in rows):
-        body.append(text(16, y + 4, name, kind="small"))
-        y += ROW_GAP
+    linear = max(values) <= LINEAR_RATIO * min(values)
+    across = (LinearScale if linear else Scale)(values, NAME_WIDTH, WIDTH - RIGHT - 70)
+    colours, body, y = colour_numbers(rows), [], TOP + 10
+    names = list(dict.fromkeys(row["row"] for row in rows))
+    for name in names:
+        if len(names) > 1:
+            body.append(text(16, y + 4, name, kind="small"))
+            y += ROW_GAP
         for row in (r for r in rows if r["row"] == name):
-            end, colour = across.at(row["median"]), OUR_COLOUR if is_ours(row["contestant"]) else THEIR_COLOUR
-            body.append(text(NAME_WIDTH - 8, y + BAR_HEIGHT - 3, row["contestant"], "end"))
-            body.append(f'<rect class="f{colour}" x="{NAME_WIDTH}" y="{y}" height="{BAR_HEIGHT}" '
-                        f'width="{max(1.0, end - NAME_WIDTH):.1f}" opacity="0.8"/>')
-            body.append(text(end + 6, y + BAR_HEIGHT - 3, value_text(row["median"], row["unit"]), kind="small"))
+            end, colour, middle = across.at(row["median"]), colours[row["contestant"]], y + BAR_HEIGHT / 2
+            body.append(text(NAME_WIDTH - 10, y + BAR_HEIGHT - 3, row["contestant"], "end"))
+            if linear:
+                body.append(f'<rect class="f{colour}" x="{NAME_WIDTH}" y="{y}" height="{BAR_HEIGHT}" '
+                            f'width="{max(1.0, end - NAME_WIDTH):.1f}"/>')
+            else:
+                body.append(f'<path class="row" d="M{NAME_WIDTH} {middle} H{WIDTH - RIGHT - 70}"/>')
+                body.append(f'<circle class="f{colour}" cx="{end:.1f}" cy="{middle}" r="5"/>')
+            body.append(text(end + (6 if linear else 10), y + BAR_HEIGHT - 3, value_text(row["median"], row["unit"]),
+                             kind="small"))
             y += BAR_HEIGHT + BAR_GAP
         y += ROW_GAP
     grid = [f'<path class="grid" d="M{across.at(v):.1f} {TOP} V{y - ROW_GAP}"/>' for v in across.ticks()]
     labels = [text(across.at(v), y + 4, tick_text(v, rows[0]["unit"]), "middle", "small") for v in across.ticks()]
+    if not linear:
+        labels.append(text(WIDTH - 16, 26, "logarithmic scale", "end", "small"))
+    if len(set(colours.values())) < len(colours):
+        y += LEGEND_LINE
+        for x, colour, name in ((NAME_WIDTH, OUR_COLOUR, "Cenote"), (NAME_WIDTH + 90, THEIR_COLOUR, "for comparison")):
+            labels.append(f'<circle class="f{colour}" cx="{x + 5}" cy="{y}" r="5"/>')
+            labels.append(text(x + 16, y + 4, name))
     return picture(y + 20, title, grid + body + labels)
 
 
 def value_text(value, unit):
-    """At a bar's end: three digits."""
+    """Beside a bar or a dot: three digits."""
     if unit != "ns":
         return f"{value:.3g}"
     for name in ("ns", "µs", "ms"):
@@ -183,11 +230,11 @@ def value_text(value, unit):
 
 
 def draw_group(rows, title):
-    """The picture of a group; None where there is nothing to see in one."""
+    """The picture of a group; None where there is nothing to see in one, or nothing is compared."""
     rows = [row for row in rows if row["median"] > 0]
-    if len(rows) < 2 or len({row["unit"] for row in rows}) > 1:
+    if len({row["contestant"] for row in rows} - {YARDSTICK}) < 2 or len({row["unit"] for row in rows}) > 1:
         return None
     curved = [row for row in rows if row.get("x") is not None and row["x"] > 0]
-    if curved and len({row["x"] for row in curved}) > 1:
+    if curved and len({row["x"] for row in curved}) > 1 and len(contestants_of(curved)) <= COLOURS:
         return draw_curves(curved, title)
-    return draw_bars(rows, title)
+    return draw_lines(rows, title)

@@ -136,20 +136,34 @@ def curves():
 
 
 def plots_are_well_formed():
-    """Curves and bars are XML, with a line for each contestant and a point for each result."""
+    """Curves, dots and bars are XML, with a line for each contestant, a point for each result, and a colour each."""
     name = "{http://www.w3.org/2000/svg}"
     root = xml.etree.ElementTree.fromstring(bench_svg.draw_group(curves(), "A <group> & more"))
     assert root.tag == name + "svg" and root.find(name + "title").text == "A <group> & more"
     assert len(root.findall(name + "circle")) == 6
     texts = [text.text for text in root.iter(name + "text")]
     assert "cenote & <ours>" in texts and "other" in texts, texts
-    bars = [made_up_row("cenote", 12), made_up_row("other", 120000), made_up_row("third", 12)]
-    root = xml.etree.ElementTree.fromstring(bench_svg.draw_group(bars, "Bars"))
-    assert len(root.findall(name + "rect")) == 1 + 3
+    dots = [made_up_row("cenote", 12), made_up_row("other", 120000), made_up_row("third", 12)]
+    root = xml.etree.ElementTree.fromstring(bench_svg.draw_group(dots, "Dots: the scale is logarithmic"))
+    assert len(root.findall(name + "rect")) == 1 and len(root.findall(name + "circle")) == 3
+    assert len({circle.get("class") for circle in root.findall(name + "circle")}) == 3, "two series of one colour"
     assert "120 µs" in [text.text for text in root.iter(name + "text")]
+    bars = [made_up_row("cenote", 12), made_up_row("other", 240), made_up_row("third", 12)]
+    root = xml.etree.ElementTree.fromstring(bench_svg.draw_group(bars, "Bars: from zero"))
+    drawn = root.findall(name + "rect")[1:]
+    assert len(drawn) == 3 and not root.findall(name + "circle")
+    widths = [float(bar.get("width")) for bar in drawn]
+    assert abs(widths[1] / widths[0] - 20) < 0.5 and len({bar.get("class") for bar in drawn}) == 3, widths
+    many = [made_up_row(f"cenote {i}", 10 + i) for i in range(9)] + [made_up_row("other", 20)]
+    root = xml.etree.ElementTree.fromstring(bench_svg.draw_group(many, "Many"))
+    texts = [text.text for text in root.iter(name + "text")]
+    assert "Cenote" in texts and "for comparison" in texts, "two series, and which they are"
     same = [made_up_row("cenote", 10), made_up_row("other", 10)]
     xml.etree.ElementTree.fromstring(bench_svg.draw_group(same, "No difference"))
     assert bench_svg.draw_group(bars[:1], "One") is None
+    alone = [made_up_row("cenote", 1, row="a"), made_up_row("cenote", 2, row="b")]
+    assert bench_svg.draw_group(alone, "Nothing is compared") is None
+    assert bench_svg.draw_group(alone + [made_up_row(bench_svg.YARDSTICK, 1)], "With a yardstick alone") is None
     mixed = [made_up_row("cenote", 1), made_up_row("other", 1, unit="bytes")]
     assert bench_svg.draw_group(mixed, "Two units") is None
 
