@@ -14,10 +14,7 @@ Makes from src/api.list what the build needs of it, so that a function is named 
     generate_api.py dropin-cudart-map API_LIST NAMES OUT      version script of the drop-in libcudart.so.13
     generate_api.py driver-map API_LIST NAME... OUT           version script of the tests' driver, with these names
                                                               besides
-    generate_api.py stubs driver|runtime API_LIST HEADER_DIR OUT
-                                                              C: the functions that are not there yet
     generate_api.py entry-table API_LIST OUT                  C: the table behind cuGetProcAddress
-    generate_api.py prototypes API_LIST OUT                   C header: the functions of src/driver behind the calls
     generate_api.py slot-names API_LIST OUT                   C: what the slots are called, in the same order
     generate_api.py versions API_LIST OUT                     C header: the version that brought each function
     generate_api.py missing driver|runtime NAMES API_LIST OUT C: what NVIDIA exports and Cenote does not
@@ -34,12 +31,13 @@ import sys
 from collections import namedtuple
 from pathlib import Path
 
-Function = namedtuple("Function", "library name symbol thread since state code", defaults=["-"])
 Prototype = namedtuple("Prototype", "result parameters")
 
 LIBRARIES = ("driver", "runtime")
 STATES = ("done", "form", "later", "edge")
 CODES = {"driver": ("host", "host,gpu", "own", "own,gpu"), "runtime": ("-",)}
+# After a function whose form for the thread's own default stream is written, and not made by the build.
+BY_HAND_MARK = "*"
 HEADERS = {"driver": ("cuda.h", "cudaProfiler.h"), "runtime": ("cuda_runtime_api.h", "cuda_profiler_api.h")}
 # The symbol version that NVIDIA's libcudart.so.13 gives all that it exports.
 CUDART_NODE = "libcudart.so.13"
@@ -50,6 +48,15 @@ CENOTE_NODE = "CENOTE_1"
 PER_THREAD_SINCE = 7000
 # Exported by the runtime, but not as functions that answer with an error code. The drop-in writes them by hand.
 BY_HAND = re.compile(r"__cuda|cudaCreateChannelDesc$")
+
+
+class Function(namedtuple("Function", "library name symbol thread since state code by_hand")):
+    """A row of api.list. `by_hand`: of what the form for the thread's own default stream is written: own, gpu."""
+
+    @property
+    def has_gpu(self):
+        """Is there a gpu_cuX?"""
+        return self.code.endswith("gpu")
 
 
 class Wrong(Exception):
@@ -64,6 +71,13 @@ def significant_lines(path):
             yield number, line
 
 
+def read_function(library, name, symbol, thread, since, state, code="-"):
+    """A row of api.list."""
+    by_hand = {part for part, column in (("own", thread), ("gpu", code)) if column.endswith(BY_HAND_MARK)}
+    return Function(library, name, symbol, thread.rstrip(BY_HAND_MARK), since, state, code.rstrip(BY_HAND_MARK),
+                    frozenset(by_hand))
+
+
 def read_list(path):
     """The functions of api.list, in its order."""
     functions = []
@@ -72,10 +86,10 @@ def read_list(path):
         fields = line.split()
         if fields[0] not in LIBRARIES:
             raise Wrong(f"{path}:{number}: library is {fields[0]}")
-        columns = len(Function._fields) - (fields[0] == "runtime")
+        columns = {"driver": 7, "runtime": 6}[fields[0]]
         if len(fields) != columns:
             raise Wrong(f"{path}:{number}: {len(fields)} columns instead of {columns}")
-        function = Function(*fields)
+        function = read_function(*fields)
         if function.code not in CODES[function.library]:
             raise Wrong(f"{path}:{number}: code is {function.code}")
         if function.state not in STATES:
@@ -193,29 +207,6 @@ def dropin_names(files, library):
     return all_symbols(read_list(files[0]), library) + read_names(files[1], library) + ["cenote_*"]
 
 
-def stub(function, symbol, prototype):
-    """One function that says it is not implemented yet."""
-    name = own_name(function, symbol) if function.library == "driver" else symbol
-    parameters = ", ".join(prototype.parameters) or "void"
-    used = "".join(f"\t(void){parameter_name(p)};\n" for p in prototype.parameters)
-    sentence = f'cn_error(CUDA_ERROR_NOT_SUPPORTED, "{function.name} is not implemented yet")'
-    if function.library == "driver":
-        body = f"\treturn {sentence};\n"
-    else:
-        body = f"\t(void){sentence};\n\treturn cn_runtime_error(cudaErrorNotSupported);\n"
-    return f"{prototype.result} {name}({parameters})\n{{\n{used}{body}}}\n"
-
-
-def stubs(functions, library, header_dir):
-    """Every function of a library's that is not done."""
-    waiting = [f for f in functions if f.library == library and f.state not in ("done", "form")]
-    prototypes = read_prototypes(waiting, header_dir)
-    text = "\n".join(stub(f, s, prototypes[f.name]) for f in waiting for s in symbols(f))
-    return c_file("#pragma GCC visibility push(default)\n" + thread_declarations(waiting) + "\n" + text,
-                  '"cenote/cuda.h"', '"cenote/cuda_runtime_api.h"', '"base/error.h"',
-                  *(['"runtime/runtime.h"'] if library == "runtime" else []))
-
-
 def entry_table(functions):
     """The driver's functions, sorted by name and version, for a binary search."""
     driver = sorted((f for f in functions if f.library == "driver"), key=lambda f: (f.name, int(f.since)))
@@ -231,16 +222,6 @@ def entry_table(functions):
         + f"\nconst struct cn_entry cn_entries[] = {{\n{rows}}};\n"
         + "const size_t cn_entry_count = sizeof cn_entries / sizeof cn_entries[0];",
         '"driver/entry/entry.h"')
-
-
-def prototypes(functions):
-    """The functions behind the driver's calls, with the types that CUDA's headers give the calls."""
-    rows = "".join(f"extern __typeof__({f.name}) {own_name(f, s)};\n"
-                   for f in meant_by_headers(functions) if f.library == "driver" for s in symbols(f))
-    return ("/* Generated by the scripts from src/api.list. */\n#pragma once\n"
-            '#include "cenote/cuda.h"\n#include "cenote/cudaProfiler.h"\n'
-            '#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored "-Wdeprecated-declarations"\n'
-            f"{rows}#pragma GCC diagnostic pop\n")
 
 
 def slot_names(functions):
@@ -334,12 +315,8 @@ def run(arguments):
         text = version_script(CUDART_NODE, dropin_names(rest, "runtime"))
     elif command == "driver-map":
         text = version_script("", all_symbols(read_list(rest[0]), "driver") + rest[1:])
-    elif command == "stubs":
-        text = stubs(read_list(rest[1]), rest[0], rest[2])
     elif command == "entry-table":
         text = entry_table(read_list(rest[0]))
-    elif command == "prototypes":
-        text = prototypes(read_list(rest[0]))
     elif command == "slot-names":
         text = slot_names(read_list(rest[0]))
     elif command == "versions":

@@ -25,6 +25,7 @@ chapters=("${@:-${all_chapters[@]}}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out_dir"
+python3 "$root/scripts/generate_calls.py" functions "$root" "$work/functions.h"
 export CONFORMANCE_MODULE=$source_dir/kernels.ptx
 export CONFORMANCE_TIMEOUT=${CONFORMANCE_TIMEOUT:-8}
 if ! ldconfig -p | grep -q libnvidia-ptxjitcompiler.so.1; then
@@ -42,7 +43,7 @@ ask() { # PROGRAM CHAPTER: the answers, under the lines that say whose they are
 build() { # CHAPTER
 	local sources=("$source_dir/$1.c" "$source_dir/ask.c")
 	grep -q '"calls.h"' "$source_dir/$1.c" && sources+=("$source_dir/calls.c")
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$toolkit/include" "${sources[@]}" \
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$work" -I"$toolkit/include" "${sources[@]}" \
 		-o "$work/$1" "$libcuda" "$libcudart" -lpthread -ldl -Wl,--allow-shlib-undefined
 }
 

@@ -94,7 +94,7 @@ CUresult cn_runtime_set_valid_devices(const int *devices, int count);
 /* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is said. */
 bool cn_runtime_refuse_announced(const void *function);
 
-/* ---- Default streams (copy.c, per_thread.c) --------------------------------------------------------------------- */
+/* ---- Default streams (runtime_copy.c) -------------------------------------------------------------------------- */
 
 /* What a synchronous copy or fill runs on. */
 enum cn_runtime_stream { CN_RUNTIME_LEGACY, CN_RUNTIME_PER_THREAD };

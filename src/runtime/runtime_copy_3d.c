@@ -128,11 +128,6 @@ cudaError_t runtime_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStr
 	return cn_runtime_result(cuMemcpy3DAsync(&copy, stream));
 }
 
-cudaError_t runtime_cudaMemcpy3DAsync_ptsz(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
-{
-	return runtime_cudaMemcpy3DAsync(p, stream ? stream : cudaStreamPerThread);
-}
-
 /* ---- Fills ------------------------------------------------------------------------------------------------------ */
 
 typedef cudaError_t fill_layer(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream);
@@ -190,10 +185,4 @@ cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr pitchedDevPtr, int value, st
 			      cudaStream_t stream)
 {
 	return fill(&pitchedDevPtr, value, &extent, cudaMemset2DAsync, stream);
-}
-
-cudaError_t cudaMemset3DAsync_ptsz(struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent,
-				   cudaStream_t stream)
-{
-	return fill(&pitchedDevPtr, value, &extent, cudaMemset2DAsync, stream ? stream : cudaStreamPerThread);
 }

@@ -275,6 +275,25 @@ cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **
 	return cudaSuccess;
 }
 
+/* To such a program, the default search finds the driver's calls for the thread's own stream. */
+static unsigned long long own_search(unsigned long long flags)
+{
+	return flags == cudaEnableDefault ? cudaEnablePerThreadDefaultStream : flags;
+}
+
+cudaError_t runtime_cudaGetDriverEntryPoint_ptsz(const char *symbol, void **funcPtr, unsigned long long flags,
+						 enum cudaDriverEntryPointQueryResult *driverStatus)
+{
+	return runtime_cudaGetDriverEntryPoint(symbol, funcPtr, own_search(flags), driverStatus);
+}
+
+cudaError_t runtime_cudaGetDriverEntryPointByVersion_ptsz(const char *symbol, void **funcPtr, unsigned int cudaVersion,
+							  unsigned long long flags,
+							  enum cudaDriverEntryPointQueryResult *driverStatus)
+{
+	return runtime_cudaGetDriverEntryPointByVersion(symbol, funcPtr, cudaVersion, own_search(flags), driverStatus);
+}
+
 cudaError_t runtime_cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
 					    enum cudaDriverEntryPointQueryResult *driverStatus)
 {

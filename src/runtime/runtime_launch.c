@@ -107,6 +107,17 @@ cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 	return launch_result(cuLaunchKernelEx(&converted, function, args, NULL), &converted);
 }
 
+cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func, void **args)
+{
+	cudaLaunchConfig_t own_config;
+
+	if (!config)
+		return runtime_cudaLaunchKernelExC(NULL, func, args);
+	own_config = *config;
+	own_config.stream = config->stream ? config->stream : cudaStreamPerThread;
+	return runtime_cudaLaunchKernelExC(&own_config, func, args);
+}
+
 cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
 			     cudaStream_t stream)
 {

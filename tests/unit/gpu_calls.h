@@ -71,13 +71,9 @@ static inline CUdeviceptr try_all(CUmemoryPool pool, CUstream stream)
 /* The call of a symbol, as programs reach it by name or through the drop-in. */
 static inline const struct cn_gpu_call *call_of(const char *symbol)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_stream_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
-						    cn_gpu_memory_calls, cn_gpu_pool_calls};
-
-	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++)
-			if (strcmp(call->symbol, symbol) == 0)
-				return call;
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++)
+		if (strcmp(call->symbol, symbol) == 0)
+			return call;
 	FAIL("%s does not pass through Cenote", symbol);
 }
 

@@ -222,13 +222,9 @@ TEST(a_spoilt_cache_is_survived)
 /* Ours for a symbol, where it is not simply the driver's. */
 static const struct cn_gpu_call *seen(const char *symbol)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
-						    cn_gpu_memory_calls,   cn_gpu_pool_calls,    cn_gpu_stream_calls};
-
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++)
-			if (strcmp(call->symbol, symbol) == 0)
-				return call;
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++)
+		if (strcmp(call->symbol, symbol) == 0)
+			return call;
 	return NULL;
 }
 
@@ -258,7 +254,7 @@ TEST(slots_lead_to_the_driver)
 		ASSERT_NE(driver, before[i]);
 		bool checked = call && cn_behind[i];
 		void *leads = checked ? cn_behind[i] : cn_slots[i];
-		if (leads != (is_entry(slot->symbol) ? before[i] : call ? call->function : driver))
+		if (leads != (call ? call->function : driver))
 			FAIL("the slot of %s leads astray", slot->symbol);
 		ASSERT(!checked || cn_slots[i] == before[i]);
 		ASSERT_NE(cn_slots[i], cn_slots_entries[i]);
@@ -270,20 +266,14 @@ TEST(slots_lead_to_the_driver)
 /* Goal: who sees a call knows the driver's own function of it. */
 TEST(seen_calls_know_the_driver)
 {
-	const struct cn_gpu_call *const tables[] = {cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
-						    cn_gpu_memory_calls,   cn_gpu_pool_calls,    cn_gpu_stream_calls};
-
 	ASSERT_OK(start("cuda", test_driver_path()));
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-		ASSERT(tables[i]->symbol);
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++) {
-			void *driver = cn_cuda_symbol(call->symbol);
-			if (call->driver && driver)
-				ASSERT_EQ(driver, *call->driver);
-			else if (call->driver)
-				ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, ((CUresult(*)(void)) * call->driver)());
-			ASSERT_NE(driver, call->function);
-		}
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++) {
+		void *driver = cn_cuda_symbol(call->symbol);
+		if (call->driver && driver)
+			ASSERT_EQ(driver, *call->driver);
+		else if (call->driver)
+			ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, ((CUresult(*)(void)) * call->driver)());
+		ASSERT_NE(driver, call->function);
 	}
 }
 

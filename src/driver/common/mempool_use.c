@@ -167,7 +167,7 @@ CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream ha
 	struct cn_cuda_place place;
 
 	if (cn_cuda_is_capturing(handle))
-		return cn_gpu_driver_alloc(ret_pointer, bytes, handle);
+		return driver_cuMemAllocAsync(ret_pointer, bytes, handle);
 	CUresult result = enter_allocation(ret_pointer);
 	if (!result)
 		result = cn_cuda_find(handle, &place);
@@ -267,7 +267,7 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 
 	/* In a capture only what its graph has allocated is freed; the driver says so for a block of ours. */
 	if (!cn_gpu_has_pools() || cn_cuda_is_capturing(handle))
-		return cn_gpu_is_lost(pointer) ? cn_enter() : cn_gpu_driver_free(pointer, handle);
+		return cn_gpu_is_lost(pointer) ? cn_enter() : driver_cuMemFreeAsync(pointer, handle);
 	CUresult result = cn_enter();
 	if (!result)
 		result = cn_cuda_find(handle, &place);
@@ -276,7 +276,7 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	if (__builtin_expect(!result, 1))
 		return CUDA_SUCCESS;
 	if (!cn_gpu_is_ours(pointer))
-		return cn_gpu_driver_free(pointer, handle);
+		return driver_cuMemFreeAsync(pointer, handle);
 	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
 }
 

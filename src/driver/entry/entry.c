@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Versions, error names, entry points: what answers without cuInit(); and the names of calls.
+ * Versions and entry points, which answer without cuInit(); and the names of calls.
  */
 #include "driver/entry/entry.h"
 
@@ -19,11 +19,10 @@ enum {
 	PER_THREAD_SINCE = 7000, /* the version that brought the forms with the thread's own default stream */
 };
 
-CUresult host_cuDriverGetVersion(int *version)
+CUresult own_cuDriverGetVersion(int *version)
 {
 	if (!version)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "driverVersion is NULL");
-	/* Before cuInit() the real driver is asked here, afterwards without us. */
 	if (cn_gpu_expected())
 		return cn_cuda.cuDriverGetVersion(version);
 	*version = CUDA_VERSION;
@@ -40,24 +39,6 @@ CENOTE_API CUresult cenote_driver_library(const char **ret_path)
 	if (!result)
 		*ret_path = cn_cuda_path();
 	return result;
-}
-
-static CUresult describe(const char *text, CUresult code, const char **output)
-{
-	if (!output)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pStr is NULL");
-	*output = text;
-	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an error code", (int)code);
-}
-
-CUresult host_cuGetErrorName(CUresult code, const char **name)
-{
-	return describe(cn_result_name(code), code, name);
-}
-
-CUresult host_cuGetErrorString(CUresult code, const char **text)
-{
-	return describe(cn_result_text(code), code, text);
 }
 
 /* The first entry whose name is not before this one. */
@@ -133,6 +114,23 @@ CUresult own_cuGetProcAddress_v2(const char *name, void **function, int version,
 		*status = found;
 	/* What is not found is no failure; the program learns it from the status and the NULL. */
 	*function = !entry ? NULL : per_thread ? entry->per_thread : entry->function;
+	return CUDA_SUCCESS;
+}
+
+/* The form of CUDA 11.3, which no header declares. */
+CUresult own_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags);
+CUresult own_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags)
+{
+	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+	void *found = NULL;
+	CUresult result = own_cuGetProcAddress_v2(name, function ? &found : NULL, version, flags, &status);
+
+	if (result)
+		return result;
+	if (!found)
+		return cn_error(CUDA_ERROR_NOT_FOUND, "there is no %s in CUDA %d.%d", name, version / 1000,
+				version % 1000 / 10);
+	*function = found;
 	return CUDA_SUCCESS;
 }
 

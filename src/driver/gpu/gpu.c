@@ -33,21 +33,6 @@ static struct say says[SAYS_MAX]; /* by `driver`; does not change once it is PRE
 static size_t say_count;
 static bool pools_are_drivers; /* so that everything is, but the way in */
 
-/* The way in: these slots stay as they are. */
-static const struct cn_gpu_call entry_calls[] = {
-	{.symbol = "cuInit"},
-	{.symbol = "cuGetProcAddress"},
-	{.symbol = "cuGetProcAddress_v2"},
-	{.symbol = NULL},
-};
-
-static const struct cn_gpu_call *const tables[] = {
-	entry_calls,         cn_gpu_callback_calls, cn_gpu_capture_calls, cn_gpu_event_calls,
-	cn_gpu_memory_calls, cn_gpu_pool_calls,     cn_gpu_stream_calls,
-};
-
-enum { TABLE_COUNT = sizeof tables / sizeof tables[0], FIRST_OF_POOLS = 1 };
-
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
 /* CENOTE_POOLS: whose the pools are. */
@@ -61,15 +46,20 @@ static CUresult read_pools(bool *ret_drivers)
 	return CUDA_SUCCESS;
 }
 
+/* The way in is ours whoever has the pools. */
+static bool is_way_in(const char *symbol)
+{
+	return strcmp(symbol, "cuInit") == 0 || strncmp(symbol, "cuGetProcAddress", strlen("cuGetProcAddress")) == 0;
+}
+
 /* NULL: the driver's function alone. */
 static const struct cn_gpu_call *find_call(const char *symbol)
 {
-	size_t count = pools_are_drivers ? FIRST_OF_POOLS : TABLE_COUNT;
-
-	for (size_t i = 0; i < count; i++)
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++)
-			if (strcmp(call->symbol, symbol) == 0)
-				return call;
+	if (pools_are_drivers && !is_way_in(symbol))
+		return NULL;
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++)
+		if (strcmp(call->symbol, symbol) == 0)
+			return call;
 	return NULL;
 }
 
@@ -149,9 +139,8 @@ static bool prepare(void)
 	say_count = 0;
 	for (size_t i = 0; i < cn_slot_count; i++)
 		prepare_slot(i);
-	for (int i = 0; i < TABLE_COUNT; i++)
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++)
-			prepare_call(call);
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++)
+		prepare_call(call);
 	qsort(says, say_count, sizeof says[0], by_driver);
 	return say_count < SAYS_MAX;
 }
@@ -196,8 +185,6 @@ CUresult cn_gpu_take_over(void)
 		return cn_error(CUDA_ERROR_NO_DEVICE, "Cenote does not support GPUs on this kind of machine");
 	for (size_t i = 0; i < cn_slot_count; i++) {
 		const struct cn_gpu_call *call = find_call(cn_slot_names[i].symbol);
-		if (call && !call->function)
-			continue;
 		void *function = call ? call->function : driver_of_slot(&cn_slot_names[i]);
 		void **leads = call && cn_behind[i] ? &cn_behind[i] : &cn_slots[i];
 		__atomic_store_n(leads, function ? function : (void *)absent, __ATOMIC_RELEASE);
@@ -240,11 +227,10 @@ void *cn_gpu_symbol(const char *symbol)
 
 const char *cn_gpu_call_name(const void *function)
 {
-	for (int i = 0; i < TABLE_COUNT; i++) {
-		for (const struct cn_gpu_call *call = tables[i]; call->symbol; call++) {
-			const struct cn_slot_name *slot = call->function == function ? find_slot(call->symbol) : NULL;
-			if (slot || call->function == function)
-				return slot ? slot->name : call->name;
+	for (const struct cn_gpu_call *call = cn_gpu_calls; call->symbol; call++) {
+		if (call->function == function) {
+			const struct cn_slot_name *slot = find_slot(call->symbol);
+			return slot ? slot->name : call->name;
 		}
 	}
 	return NULL;

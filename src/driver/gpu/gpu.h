@@ -55,17 +55,11 @@ struct cn_gpu_call {
 	const char *name;
 	int since;
 };
-/* Ended by a row without a symbol. */
-extern const struct cn_gpu_call cn_gpu_callback_calls[], cn_gpu_capture_calls[], cn_gpu_event_calls[],
-	cn_gpu_memory_calls[], cn_gpu_pool_calls[], cn_gpu_stream_calls[];
+/* Made by the build from src/api.list and src/seen.list; ended by a row without a symbol. */
+extern const struct cn_gpu_call cn_gpu_calls[];
 
-/*
- * mempool_use.c: the calls of pools with a stream of the driver's, as programs make them.
- * cn_gpu_alloc_from_pool_async() is for a pool of ours, and a stream that is not captured.
- */
-CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
+/* mempool_use.c: allocate from a pool of ours, in a stream of the driver's that is not captured. */
 CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream);
-CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);
 /*
  * gpu_memory.c: a stream of our own that waits for what a context was given so far: the current one, without one the
  * device's primary one, or else one that is known. CUDA_ERROR_INVALID_CONTEXT: there is neither.

@@ -10,11 +10,6 @@
 
 #include <stdlib.h>
 
-DRIVER(cuLaunchHostFunc);
-DRIVER(cuLaunchHostFunc_ptsz);
-DRIVER(cuStreamAddCallback);
-DRIVER(cuStreamAddCallback_ptsz);
-
 typedef CUresult launch_host_function(CUstream stream, CUhostFn function, void *data);
 typedef CUresult add_callback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags);
 
@@ -97,32 +92,22 @@ static CUresult add(add_callback *driver, CUstream seen, CUstream stream, CUstre
 	return result;
 }
 
-static CUresult gpu_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
+CUresult gpu_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
 {
-	return launch(CALL(cuLaunchHostFunc), stream, stream, function, data);
+	return launch(driver_cuLaunchHostFunc, stream, stream, function, data);
 }
 
-static CUresult gpu_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data)
+CUresult gpu_cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data)
 {
-	return launch(CALL_AS(cuLaunchHostFunc_ptsz, launch_host_function *), cn_gpu_own_stream(stream), stream,
-		      function, data);
+	return launch(driver_cuLaunchHostFunc_ptsz, cn_gpu_own_stream(stream), stream, function, data);
 }
 
-static CUresult gpu_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+CUresult gpu_cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
 {
-	return add(CALL(cuStreamAddCallback), stream, stream, callback, data, flags);
+	return add(driver_cuStreamAddCallback, stream, stream, callback, data, flags);
 }
 
-static CUresult gpu_cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
+CUresult gpu_cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void *data, unsigned int flags)
 {
-	return add(CALL_AS(cuStreamAddCallback_ptsz, add_callback *), cn_gpu_own_stream(stream), stream, callback, data,
-		   flags);
+	return add(driver_cuStreamAddCallback_ptsz, cn_gpu_own_stream(stream), stream, callback, data, flags);
 }
-
-const struct cn_gpu_call cn_gpu_callback_calls[] = {
-	SEEN("cuLaunchHostFunc", gpu_cuLaunchHostFunc, cuLaunchHostFunc),
-	SEEN("cuLaunchHostFunc_ptsz", gpu_cuLaunchHostFunc_ptsz, cuLaunchHostFunc_ptsz),
-	SEEN("cuStreamAddCallback", gpu_cuStreamAddCallback, cuStreamAddCallback),
-	SEEN("cuStreamAddCallback_ptsz", gpu_cuStreamAddCallback_ptsz, cuStreamAddCallback_ptsz),
-	END_OF_CALLS,
-};

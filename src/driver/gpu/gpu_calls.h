@@ -2,41 +2,18 @@
 /*
  * What the gpu_… files have in common: calling the driver, and telling the pools what has been seen.
  *
- * A call that passes through us keeps the driver's own function in a variable, which gpu.c fills in from the table of
- * calls: DRIVER(cuX) makes it, CALL(cuX) calls it. A process that has no pool pays for one look at a flag.
+ * gpu_cuX looks at a call on its way to driver_cuX: a pointer to the driver's own function, which gpu.c fills in. The
+ * prototypes of both are made by the build, but for calls that our headers do not have (seen.h). A process that has no
+ * pool pays for one look at a flag.
  */
 #ifndef CN_DRIVER_GPU_GPU_CALLS_H
 #define CN_DRIVER_GPU_GPU_CALLS_H
 
 #include "driver/common/mempool.h"
 #include "driver/gpu/gpu.h"
+#include "driver/gpu/seen.h"
 
-#define DRIVER(name)      static void *driver_##name
-#define CALL(name)        ((__typeof__(&(name)))driver_##name)
-#define CALL_AS(name, as) ((as)driver_##name)
-
-/* Rows of a table of calls. TWIN: the form whose default stream is the thread's own; it calls the plain one. */
-#define SEEN(symbol, function, name)                                \
-	{                                                           \
-		symbol, (void *)(function), &driver_##name, NULL, 0 \
-	}
-#define TWIN(symbol, function)                            \
-	{                                                 \
-		symbol, (void *)(function), NULL, NULL, 0 \
-	}
-/* Of symbols that Cenote does not have itself. */
-#define SEEN_SINCE(symbol, function, variable, name, since)                 \
-	{                                                                   \
-		symbol, (void *)(function), &driver_##variable, name, since \
-	}
-#define TWIN_SINCE(symbol, function, name, since)             \
-	{                                                     \
-		symbol, (void *)(function), NULL, name, since \
-	}
-#define END_OF_CALLS                      \
-	{                                 \
-		NULL, NULL, NULL, NULL, 0 \
-	}
+#include "gpu_prototypes.h"
 
 /* Not in a forked child: there a lock may be held for ever, and the driver refuses everything. */
 static inline bool cn_gpu_has_pools(void)
@@ -68,13 +45,6 @@ static inline void cn_gpu_synchronised(struct cn_point point)
 bool cn_gpu_is_ours(CUdeviceptr address);
 /* The same in a forked child, where it is nobody's. */
 bool cn_gpu_is_lost(CUdeviceptr address);
-
-/* gpu_pool.c: the driver's own functions. */
-CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream);
-CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream);
-
-/* gpu_stream.c: cuStreamCreate(), as a program calls it. */
-CUresult gpu_cuStreamCreate(CUstream *ret_stream, unsigned int flags);
 
 /*
  * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that

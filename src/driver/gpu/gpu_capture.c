@@ -97,17 +97,6 @@ static void make_key(void)
 
 /* ---- Calls ---- */
 
-DRIVER(cuStreamBeginCapture);
-DRIVER(cuStreamBeginCapture_v2);
-DRIVER(cuStreamBeginCaptureToGraph);
-DRIVER(cuStreamEndCapture);
-
-typedef CUresult (*begin_v1)(CUstream stream);
-typedef CUresult (*begin_v2)(CUstream stream, CUstreamCaptureMode mode);
-typedef CUresult (*begin_to_graph)(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-				   const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode);
-typedef CUresult (*end_capture)(CUstream stream, CUgraph *ret_graph);
-
 /* The driver is about to begin one. NULL: it must not. In a forked child it refuses, and nothing is counted. */
 static CUresult begins(struct capture **ret_capture)
 {
@@ -146,57 +135,56 @@ static CUresult began(struct capture *capture, CUstream origin, CUresult result)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_cuStreamBeginCapture(CUstream stream)
+CUresult gpu_cuStreamBeginCapture(CUstream stream)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
 
-	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture, begin_v1)(stream));
+	return result ? result : began(capture, stream, driver_cuStreamBeginCapture(stream));
 }
 
-static CUresult gpu_cuStreamBeginCapture_ptsz(CUstream stream)
+CUresult gpu_cuStreamBeginCapture_ptsz(CUstream stream)
 {
 	return gpu_cuStreamBeginCapture(cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
+CUresult gpu_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
 
-	return result ? result : began(capture, stream, CALL_AS(cuStreamBeginCapture_v2, begin_v2)(stream, mode));
+	return result ? result : began(capture, stream, driver_cuStreamBeginCapture_v2(stream, mode));
 }
 
-static CUresult gpu_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
+CUresult gpu_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)
 {
 	return gpu_cuStreamBeginCapture_v2(cn_gpu_own_stream(stream), mode);
 }
 
-static CUresult gpu_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-						const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
+CUresult gpu_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+					 const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
 	CUresult result = begins(&capture);
 
 	if (result)
 		return result;
-	result = CALL_AS(cuStreamBeginCaptureToGraph, begin_to_graph)(stream, graph, nodes, edges, count, mode);
+	result = driver_cuStreamBeginCaptureToGraph(stream, graph, nodes, edges, count, mode);
 	return began(capture, stream, result);
 }
 
-static CUresult gpu_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
-						     const CUgraphEdgeData *edges, size_t count,
-						     CUstreamCaptureMode mode)
+CUresult gpu_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, const CUgraphNode *nodes,
+					      const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode)
 {
 	return gpu_cuStreamBeginCaptureToGraph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
 }
 
 /* Not every call ends a capture, and one that was spoilt ends with an error: only the driver knows. */
-static CUresult gpu_cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
+CUresult gpu_cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 {
 	bool was = cn_gpu_is_watched() && cn_cuda_is_capturing(stream);
 	uint64_t last = was ? cn_gpu_last_capture() : 0;
-	CUresult result = CALL_AS(cuStreamEndCapture, end_capture)(stream, ret_graph);
+	CUresult result = driver_cuStreamEndCapture(stream, ret_graph);
 
 	if (was && !cn_cuda_is_capturing(stream))
 		end_all(&(struct capture){
@@ -207,25 +195,7 @@ static CUresult gpu_cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 	return result;
 }
 
-static CUresult gpu_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
+CUresult gpu_cuStreamEndCapture_ptsz(CUstream stream, CUgraph *ret_graph)
 {
 	return gpu_cuStreamEndCapture(cn_gpu_own_stream(stream), ret_graph);
 }
-
-/* ---- The table of calls ---- */
-
-const struct cn_gpu_call cn_gpu_capture_calls[] = {
-	SEEN_SINCE("cuStreamBeginCapture", gpu_cuStreamBeginCapture, cuStreamBeginCapture, "cuStreamBeginCapture",
-		   10000),
-	TWIN_SINCE("cuStreamBeginCapture_ptsz", gpu_cuStreamBeginCapture_ptsz, "cuStreamBeginCapture", 10000),
-	SEEN_SINCE("cuStreamBeginCapture_v2", gpu_cuStreamBeginCapture_v2, cuStreamBeginCapture_v2,
-		   "cuStreamBeginCapture", 10010),
-	TWIN_SINCE("cuStreamBeginCapture_v2_ptsz", gpu_cuStreamBeginCapture_v2_ptsz, "cuStreamBeginCapture", 10010),
-	SEEN_SINCE("cuStreamBeginCaptureToGraph", gpu_cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph,
-		   "cuStreamBeginCaptureToGraph", 12030),
-	TWIN_SINCE("cuStreamBeginCaptureToGraph_ptsz", gpu_cuStreamBeginCaptureToGraph_ptsz,
-		   "cuStreamBeginCaptureToGraph", 12030),
-	SEEN_SINCE("cuStreamEndCapture", gpu_cuStreamEndCapture, cuStreamEndCapture, "cuStreamEndCapture", 10000),
-	TWIN_SINCE("cuStreamEndCapture_ptsz", gpu_cuStreamEndCapture_ptsz, "cuStreamEndCapture", 10000),
-	END_OF_CALLS,
-};

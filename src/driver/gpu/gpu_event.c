@@ -265,14 +265,9 @@ static inline bool is_same(const struct sight *sight)
 
 /* ---- Life ---- */
 
-DRIVER(cuEventCreate);
-DRIVER(cuEventDestroy);
-DRIVER(cuEventDestroy_v1);
-DRIVER(cuIpcOpenEventHandle);
-
-static CUresult gpu_cuEventCreate(CUevent *ret_event, unsigned int flags)
+CUresult gpu_cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
-	CUresult result = CALL(cuEventCreate)(ret_event, flags);
+	CUresult result = driver_cuEventCreate(ret_event, flags);
 
 	if (result)
 		return result;
@@ -282,9 +277,9 @@ static CUresult gpu_cuEventCreate(CUevent *ret_event, unsigned int flags)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
+CUresult gpu_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 {
-	CUresult result = CALL(cuIpcOpenEventHandle)(ret_event, handle);
+	CUresult result = driver_cuIpcOpenEventHandle(ret_event, handle);
 
 	if (!result)
 		lose(*ret_event, true);
@@ -292,29 +287,23 @@ static CUresult gpu_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle ha
 }
 
 /* Before the driver's: after it, the handle may be another event's. */
-static CUresult gpu_cuEventDestroy_v2(CUevent event)
+CUresult gpu_cuEventDestroy_v2(CUevent event)
 {
 	forget(event);
-	return CALL(cuEventDestroy)(event);
+	return driver_cuEventDestroy_v2(event);
 }
 
-static CUresult gpu_cuEventDestroy(CUevent event)
+CUresult gpu_cuEventDestroy(CUevent event)
 {
 	forget(event);
-	return CALL_AS(cuEventDestroy_v1, __typeof__(&cuEventDestroy))(event);
+	return driver_cuEventDestroy(event);
 }
 
 /* ---- Recording ---- */
 
-DRIVER(cuEventRecord);
-DRIVER(cuEventRecordWithFlags);
-DRIVER(cuCtxRecordEvent);
-DRIVER(cuGreenCtxRecordEvent);
-DRIVER(cuLaunchKernelEx);
-
 static CUresult call_record(CUevent event, CUstream stream, unsigned int flags, bool with_flags)
 {
-	return with_flags ? CALL(cuEventRecordWithFlags)(event, stream, flags) : CALL(cuEventRecord)(event, stream);
+	return with_flags ? driver_cuEventRecordWithFlags(event, stream, flags) : driver_cuEventRecord(event, stream);
 }
 
 static inline CUresult record(CUevent event, CUstream stream, unsigned int flags, bool with_flags)
@@ -336,48 +325,38 @@ static inline CUresult record(CUevent event, CUstream stream, unsigned int flags
 	return result;
 }
 
-static CUresult gpu_cuEventRecord(CUevent event, CUstream stream)
+CUresult gpu_cuEventRecord(CUevent event, CUstream stream)
 {
-	return cn_gpu_has_pools() ? record(event, stream, 0, false) : CALL(cuEventRecord)(event, stream);
+	return cn_gpu_has_pools() ? record(event, stream, 0, false) : driver_cuEventRecord(event, stream);
 }
 
-static CUresult gpu_cuEventRecord_ptsz(CUevent event, CUstream stream)
+/* Written, and not made by the build, because the compiler makes one function of both. */
+CUresult gpu_cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
 	return gpu_cuEventRecord(event, cn_gpu_own_stream(stream));
 }
 
-static CUresult gpu_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
+CUresult gpu_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
 {
 	if (flags & CU_EVENT_RECORD_EXTERNAL) /* a graph will record it whenever it is launched */
 		lose(event, false);
 	return cn_gpu_has_pools() ? record(event, stream, flags, true)
-				  : CALL(cuEventRecordWithFlags)(event, stream, flags);
-}
-
-static CUresult gpu_cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags)
-{
-	return gpu_cuEventRecordWithFlags(event, cn_gpu_own_stream(stream), flags);
+				  : driver_cuEventRecordWithFlags(event, stream, flags);
 }
 
 /* A context of either kind: its event covers many streams. */
-typedef CUresult (*context_record)(void *context, CUevent event);
-
-static CUresult record_context(context_record driver, void *context, CUevent event)
+CUresult gpu_cuCtxRecordEvent(CUcontext context, CUevent event)
 {
-	if (!cn_gpu_has_pools())
-		return driver(context, event);
-	record_loosely(event);
-	return driver(context, event);
+	if (cn_gpu_has_pools())
+		record_loosely(event);
+	return driver_cuCtxRecordEvent(context, event);
 }
 
-static CUresult gpu_cuCtxRecordEvent(void *context, CUevent event)
+CUresult gpu_cuGreenCtxRecordEvent(void *green, CUevent event)
 {
-	return record_context(CALL_AS(cuCtxRecordEvent, context_record), context, event);
-}
-
-static CUresult gpu_cuGreenCtxRecordEvent(void *context, CUevent event)
-{
-	return record_context(CALL_AS(cuGreenCtxRecordEvent, context_record), context, event);
+	if (cn_gpu_has_pools())
+		record_loosely(event);
+	return driver_cuGreenCtxRecordEvent(green, event);
 }
 
 /* The events that a launch records. */
@@ -395,7 +374,7 @@ static unsigned events_of(const CUlaunchConfig *config, CUevent ret_events[LAUNC
 	return count;
 }
 
-static CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	CUevent events[LAUNCH_EVENTS_MAX];
 	unsigned count = 0;
@@ -404,11 +383,10 @@ static CUresult gpu_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction fu
 		count = events_of(config, events);
 	for (unsigned i = 0; i < count; i++)
 		record_loosely(events[i]);
-	return CALL(cuLaunchKernelEx)(config, function, params, extra);
+	return driver_cuLaunchKernelEx(config, function, params, extra);
 }
 
-static CUresult gpu_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params,
-					  void **extra)
+CUresult gpu_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
 	if (!config)
 		return gpu_cuLaunchKernelEx(NULL, function, params, extra);
@@ -419,166 +397,96 @@ static CUresult gpu_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfuncti
 
 /* ---- Graphs that record events, whenever they are launched ---- */
 
-DRIVER(cuGraphAddEventRecordNode);
-DRIVER(cuGraphEventRecordNodeSetEvent);
-DRIVER(cuGraphExecEventRecordNodeSetEvent);
-DRIVER(cuGraphAddNode);
-DRIVER(cuGraphAddNode_v2);
-DRIVER(cuGraphNodeSetParams);
-DRIVER(cuGraphExecNodeSetParams);
-
-/* The head of CUgraphNodeParams. */
-struct node_params {
-	int type;
-	int reserved[3];
-	CUevent event; /* of a node that records one */
-};
-
-static void lose_node(const struct node_params *params)
+static void lose_node(const struct cn_gpu_node_params *params)
 {
 	if (params && params->type == NODE_RECORDS_EVENT)
 		lose(params->event, false);
 }
 
-typedef CUresult (*add_record_node)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
-				    CUevent event);
-typedef CUresult (*set_node_event)(CUgraphNode node, CUevent event);
-typedef CUresult (*set_exec_node_event)(void *exec, CUgraphNode node, CUevent event);
-typedef CUresult (*add_node)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
-			     struct node_params *params);
-typedef CUresult (*add_node_v2)(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
-				const CUgraphEdgeData *edges, size_t count, struct node_params *params);
-typedef CUresult (*set_node)(CUgraphNode node, struct node_params *params);
-typedef CUresult (*set_exec_node)(void *exec, CUgraphNode node, struct node_params *params);
-
-static CUresult gpu_cuGraphAddEventRecordNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
-					      size_t count, CUevent event)
+CUresult gpu_cuGraphAddEventRecordNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+				       CUevent event)
 {
 	lose(event, false);
-	return CALL_AS(cuGraphAddEventRecordNode, add_record_node)(ret_node, graph, nodes, count, event);
+	return driver_cuGraphAddEventRecordNode(ret_node, graph, nodes, count, event);
 }
 
-static CUresult gpu_cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
+CUresult gpu_cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event)
 {
 	lose(event, false);
-	return CALL_AS(cuGraphEventRecordNodeSetEvent, set_node_event)(node, event);
+	return driver_cuGraphEventRecordNodeSetEvent(node, event);
 }
 
-static CUresult gpu_cuGraphExecEventRecordNodeSetEvent(void *exec, CUgraphNode node, CUevent event)
+CUresult gpu_cuGraphExecEventRecordNodeSetEvent(void *exec, CUgraphNode node, CUevent event)
 {
 	lose(event, false);
-	return CALL_AS(cuGraphExecEventRecordNodeSetEvent, set_exec_node_event)(exec, node, event);
+	return driver_cuGraphExecEventRecordNodeSetEvent(exec, node, event);
 }
 
-static CUresult gpu_cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
-				   struct node_params *params)
+CUresult gpu_cuGraphAddNode(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes, size_t count,
+			    struct cn_gpu_node_params *params)
 {
 	lose_node(params);
-	return CALL_AS(cuGraphAddNode, add_node)(ret_node, graph, nodes, count, params);
+	return driver_cuGraphAddNode(ret_node, graph, nodes, count, params);
 }
 
-static CUresult gpu_cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
-				      const CUgraphEdgeData *edges, size_t count, struct node_params *params)
+CUresult gpu_cuGraphAddNode_v2(CUgraphNode *ret_node, CUgraph graph, const CUgraphNode *nodes,
+			       const CUgraphEdgeData *edges, size_t count, struct cn_gpu_node_params *params)
 {
 	lose_node(params);
-	return CALL_AS(cuGraphAddNode_v2, add_node_v2)(ret_node, graph, nodes, edges, count, params);
+	return driver_cuGraphAddNode_v2(ret_node, graph, nodes, edges, count, params);
 }
 
-static CUresult gpu_cuGraphNodeSetParams(CUgraphNode node, struct node_params *params)
+CUresult gpu_cuGraphNodeSetParams(CUgraphNode node, struct cn_gpu_node_params *params)
 {
 	lose_node(params);
-	return CALL_AS(cuGraphNodeSetParams, set_node)(node, params);
+	return driver_cuGraphNodeSetParams(node, params);
 }
 
-static CUresult gpu_cuGraphExecNodeSetParams(void *exec, CUgraphNode node, struct node_params *params)
+CUresult gpu_cuGraphExecNodeSetParams(void *exec, CUgraphNode node, struct cn_gpu_node_params *params)
 {
 	lose_node(params);
-	return CALL_AS(cuGraphExecNodeSetParams, set_exec_node)(exec, node, params);
+	return driver_cuGraphExecNodeSetParams(exec, node, params);
 }
 
 /* ---- Waiting ---- */
 
-DRIVER(cuStreamWaitEvent);
-DRIVER(cuEventQuery);
-DRIVER(cuEventSynchronize);
-
-static CUresult gpu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
+CUresult gpu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
 	if (!cn_gpu_has_pools())
-		return CALL(cuStreamWaitEvent)(stream, event, flags);
+		return driver_cuStreamWaitEvent(stream, event, flags);
 	struct sight sight = look(event);
 	/* Before the driver's call: afterwards the handle may be another stream's, which does not wait. */
 	if ((sight.outside || sight.point.queue) && !cn_cuda_is_capturing(stream) && cn_cuda_find(stream, &place))
 		place.queue = NULL;
 	if (place.queue && sight.outside)
 		cn_cuda_waits_outside(place.queue);
-	CUresult result = CALL(cuStreamWaitEvent)(stream, event, flags);
+	CUresult result = driver_cuStreamWaitEvent(stream, event, flags);
 	/* It waits for the record that was seen. */
 	if (!result && place.queue && sight.point.queue && is_same(&sight) && !cn_cuda_is_capturing(stream))
 		cn_device_ops->queue_follow(place.queue, place.owner, sight.point);
 	return result;
 }
 
-static CUresult gpu_cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags)
-{
-	return gpu_cuStreamWaitEvent(cn_gpu_own_stream(stream), event, flags);
-}
-
-static CUresult gpu_cuEventQuery(CUevent event)
+CUresult gpu_cuEventQuery(CUevent event)
 {
 	if (!cn_gpu_has_pools())
-		return CALL(cuEventQuery)(event);
+		return driver_cuEventQuery(event);
 	struct sight sight = look(event);
-	CUresult result = CALL(cuEventQuery)(event);
+	CUresult result = driver_cuEventQuery(event);
 	if (!result && sight.point.queue && is_same(&sight))
 		cn_cuda_reached(sight.point);
 	return result;
 }
 
-static CUresult gpu_cuEventSynchronize(CUevent event)
+CUresult gpu_cuEventSynchronize(CUevent event)
 {
 	if (!cn_gpu_has_pools())
-		return CALL(cuEventSynchronize)(event);
+		return driver_cuEventSynchronize(event);
 	struct sight sight = look(event);
-	CUresult result = CALL(cuEventSynchronize)(event);
+	CUresult result = driver_cuEventSynchronize(event);
 	if (!result && sight.point.queue && is_same(&sight))
 		cn_gpu_synchronised(sight.point);
 	return result;
 }
-
-/* ---- The table of calls ---- */
-
-const struct cn_gpu_call cn_gpu_event_calls[] = {
-	SEEN("cuEventCreate", gpu_cuEventCreate, cuEventCreate),
-	SEEN("cuEventDestroy_v2", gpu_cuEventDestroy_v2, cuEventDestroy),
-	SEEN("cuIpcOpenEventHandle", gpu_cuIpcOpenEventHandle, cuIpcOpenEventHandle),
-	SEEN("cuEventRecord", gpu_cuEventRecord, cuEventRecord),
-	TWIN("cuEventRecord_ptsz", gpu_cuEventRecord_ptsz),
-	SEEN("cuEventRecordWithFlags", gpu_cuEventRecordWithFlags, cuEventRecordWithFlags),
-	TWIN("cuEventRecordWithFlags_ptsz", gpu_cuEventRecordWithFlags_ptsz),
-	SEEN("cuEventQuery", gpu_cuEventQuery, cuEventQuery),
-	SEEN("cuEventSynchronize", gpu_cuEventSynchronize, cuEventSynchronize),
-	SEEN("cuStreamWaitEvent", gpu_cuStreamWaitEvent, cuStreamWaitEvent),
-	TWIN("cuStreamWaitEvent_ptsz", gpu_cuStreamWaitEvent_ptsz),
-	SEEN("cuLaunchKernelEx", gpu_cuLaunchKernelEx, cuLaunchKernelEx),
-	TWIN("cuLaunchKernelEx_ptsz", gpu_cuLaunchKernelEx_ptsz),
-	SEEN_SINCE("cuEventDestroy", gpu_cuEventDestroy, cuEventDestroy_v1, "cuEventDestroy", 2000),
-	SEEN("cuCtxRecordEvent", gpu_cuCtxRecordEvent, cuCtxRecordEvent),
-	SEEN_SINCE("cuGreenCtxRecordEvent", gpu_cuGreenCtxRecordEvent, cuGreenCtxRecordEvent, "cuGreenCtxRecordEvent",
-		   12040),
-	SEEN_SINCE("cuGraphAddEventRecordNode", gpu_cuGraphAddEventRecordNode, cuGraphAddEventRecordNode,
-		   "cuGraphAddEventRecordNode", 11010),
-	SEEN_SINCE("cuGraphEventRecordNodeSetEvent", gpu_cuGraphEventRecordNodeSetEvent, cuGraphEventRecordNodeSetEvent,
-		   "cuGraphEventRecordNodeSetEvent", 11010),
-	SEEN_SINCE("cuGraphExecEventRecordNodeSetEvent", gpu_cuGraphExecEventRecordNodeSetEvent,
-		   cuGraphExecEventRecordNodeSetEvent, "cuGraphExecEventRecordNodeSetEvent", 11010),
-	SEEN_SINCE("cuGraphAddNode", gpu_cuGraphAddNode, cuGraphAddNode, "cuGraphAddNode", 12020),
-	SEEN_SINCE("cuGraphAddNode_v2", gpu_cuGraphAddNode_v2, cuGraphAddNode_v2, "cuGraphAddNode", 12030),
-	SEEN_SINCE("cuGraphNodeSetParams", gpu_cuGraphNodeSetParams, cuGraphNodeSetParams, "cuGraphNodeSetParams",
-		   12020),
-	SEEN_SINCE("cuGraphExecNodeSetParams", gpu_cuGraphExecNodeSetParams, cuGraphExecNodeSetParams,
-		   "cuGraphExecNodeSetParams", 12020),
-	END_OF_CALLS,
-};

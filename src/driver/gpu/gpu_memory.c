@@ -15,18 +15,6 @@
 enum { STEP_BYTES = 32 * 1024 * 1024 };   /* ranges of pools begin and end at multiples of this */
 #define ADDRESSES_END ((uint64_t)1 << 48) /* no pool's are above */
 
-DRIVER(cuMemFree);
-DRIVER(cuMemGetAddressRange);
-DRIVER(cuMemRetainAllocationHandle);
-DRIVER(cuMemAddressFree);
-DRIVER(cuMemMap);
-DRIVER(cuMemUnmap);
-DRIVER(cuMemSetAccess);
-DRIVER(cuMemGetAccess);
-DRIVER(cuPointerGetAttribute);
-DRIVER(cuPointerGetAttributes);
-DRIVER(cuPointerSetAttribute);
-
 bool cn_gpu_is_ours(CUdeviceptr address)
 {
 	const void *at = (const void *)(uintptr_t)address;
@@ -144,9 +132,9 @@ CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
 	return result;
 }
 
-static CUresult gpu_cuMemFree_v2(CUdeviceptr pointer)
+CUresult gpu_cuMemFree_v2(CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? cn_mempool_free_now(pointer) : CALL(cuMemFree)(pointer);
+	return cn_gpu_is_ours(pointer) ? cn_mempool_free_now(pointer) : driver_cuMemFree_v2(pointer);
 }
 
 /* ---- Asking ---- */
@@ -163,44 +151,44 @@ static bool is_the_drivers(CUpointer_attribute attribute)
 	}
 }
 
-static CUresult gpu_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
+CUresult gpu_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_mempool_find_memory(pointer, &memory)))
-		return CALL(cuPointerGetAttribute)(ret_data, attribute, pointer);
+		return driver_cuPointerGetAttribute(ret_data, attribute, pointer);
 	return own_cuPointerGetAttribute(ret_data, attribute, pointer);
 }
 
-static CUresult gpu_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
-					   CUdeviceptr pointer)
+CUresult gpu_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
+				    CUdeviceptr pointer)
 {
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer))
-		return CALL(cuPointerGetAttributes)(count, attributes, ret_data, pointer);
+		return driver_cuPointerGetAttributes(count, attributes, ret_data, pointer);
 	CUresult result = own_cuPointerGetAttributes(count, attributes, ret_data, pointer);
 	if (result || !cn_mempool_find_memory(pointer, &memory))
 		return result;
 	for (unsigned int i = 0; i < count && !result; i++)
 		if (is_the_drivers(attributes[i]))
-			result = CALL(cuPointerGetAttributes)(1, &attributes[i], &ret_data[i], pointer);
+			result = driver_cuPointerGetAttributes(1, &attributes[i], &ret_data[i], pointer);
 	return result;
 }
 
-static CUresult gpu_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
+CUresult gpu_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	return cn_gpu_is_ours(pointer) ? own_cuPointerSetAttribute(value, attribute, pointer)
-				       : CALL(cuPointerSetAttribute)(value, attribute, pointer);
+				       : driver_cuPointerSetAttribute(value, attribute, pointer);
 }
 
-static CUresult gpu_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
+CUresult gpu_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
 {
 	struct cn_memory memory = {.start = 0};
 	CUdevice device;
 
 	if (!cn_gpu_is_ours(pointer) || (!ret_base && !ret_bytes))
-		return CALL(cuMemGetAddressRange)(ret_base, ret_bytes, pointer);
+		return driver_cuMemGetAddressRange_v2(ret_base, ret_bytes, pointer);
 	CUresult result = cn_cuda_check_current();
 	if (result)
 		return result;
@@ -219,18 +207,18 @@ static CUresult gpu_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_b
 	return known ? CUDA_SUCCESS : cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
 }
 
-static CUresult gpu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
+CUresult gpu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
 	if (cn_gpu_is_ours((uintptr_t)address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the memory at %p is a pool's, not of cuMemCreate()",
 				address);
-	return CALL(cuMemRetainAllocationHandle)(ret_handle, address);
+	return driver_cuMemRetainAllocationHandle(ret_handle, address);
 }
 
-static CUresult gpu_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
+CUresult gpu_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
 {
 	return cn_gpu_is_ours(address) ? own_cuMemGetAccess(ret_flags, location, address)
-				       : CALL(cuMemGetAccess)(ret_flags, location, address);
+				       : driver_cuMemGetAccess(ret_flags, location, address);
 }
 
 /* ---- What a program does to ranges, but not to a pool's ---- */
@@ -254,42 +242,25 @@ static CUresult refuse(const char *call, CUdeviceptr start)
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "%s: the addresses at 0x%llx are a pool's", call, start);
 }
 
-static CUresult gpu_cuMemAddressFree(CUdeviceptr start, size_t bytes)
+CUresult gpu_cuMemAddressFree(CUdeviceptr start, size_t bytes)
 {
-	return touches_pool(start, bytes) ? refuse("cuMemAddressFree", start) : CALL(cuMemAddressFree)(start, bytes);
+	return touches_pool(start, bytes) ? refuse("cuMemAddressFree", start) : driver_cuMemAddressFree(start, bytes);
 }
 
-static CUresult gpu_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-			     unsigned long long flags)
+CUresult gpu_cuMemMap(CUdeviceptr start, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+		      unsigned long long flags)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemMap", start)
-					  : CALL(cuMemMap)(start, bytes, offset, handle, flags);
+					  : driver_cuMemMap(start, bytes, offset, handle, flags);
 }
 
-static CUresult gpu_cuMemUnmap(CUdeviceptr start, size_t bytes)
+CUresult gpu_cuMemUnmap(CUdeviceptr start, size_t bytes)
 {
-	return touches_pool(start, bytes) ? refuse("cuMemUnmap", start) : CALL(cuMemUnmap)(start, bytes);
+	return touches_pool(start, bytes) ? refuse("cuMemUnmap", start) : driver_cuMemUnmap(start, bytes);
 }
 
-static CUresult gpu_cuMemSetAccess(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
+CUresult gpu_cuMemSetAccess(CUdeviceptr start, size_t bytes, const CUmemAccessDesc *descriptions, size_t count)
 {
 	return touches_pool(start, bytes) ? refuse("cuMemSetAccess", start)
-					  : CALL(cuMemSetAccess)(start, bytes, descriptions, count);
+					  : driver_cuMemSetAccess(start, bytes, descriptions, count);
 }
-
-/* ---- The table of calls ---- */
-
-const struct cn_gpu_call cn_gpu_memory_calls[] = {
-	SEEN("cuMemFree_v2", gpu_cuMemFree_v2, cuMemFree),
-	SEEN("cuMemGetAddressRange_v2", gpu_cuMemGetAddressRange_v2, cuMemGetAddressRange),
-	SEEN("cuMemRetainAllocationHandle", gpu_cuMemRetainAllocationHandle, cuMemRetainAllocationHandle),
-	SEEN("cuMemAddressFree", gpu_cuMemAddressFree, cuMemAddressFree),
-	SEEN("cuMemMap", gpu_cuMemMap, cuMemMap),
-	SEEN("cuMemUnmap", gpu_cuMemUnmap, cuMemUnmap),
-	SEEN("cuMemSetAccess", gpu_cuMemSetAccess, cuMemSetAccess),
-	SEEN("cuMemGetAccess", gpu_cuMemGetAccess, cuMemGetAccess),
-	SEEN("cuPointerGetAttribute", gpu_cuPointerGetAttribute, cuPointerGetAttribute),
-	SEEN("cuPointerGetAttributes", gpu_cuPointerGetAttributes, cuPointerGetAttributes),
-	SEEN("cuPointerSetAttribute", gpu_cuPointerSetAttribute, cuPointerSetAttribute),
-	END_OF_CALLS,
-};

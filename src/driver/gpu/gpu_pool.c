@@ -10,27 +10,6 @@
 
 #include "base/descriptor.h"
 
-DRIVER(cuMemPoolCreate);
-DRIVER(cuMemPoolDestroy);
-DRIVER(cuMemPoolTrimTo);
-DRIVER(cuMemPoolGetAttribute);
-DRIVER(cuMemPoolSetAttribute);
-DRIVER(cuMemPoolGetAccess);
-DRIVER(cuMemPoolSetAccess);
-DRIVER(cuMemPoolExportToShareableHandle);
-DRIVER(cuMemPoolImportFromShareableHandle);
-DRIVER(cuMemImportFromShareableHandle);
-DRIVER(cuMemPoolExportPointer);
-DRIVER(cuMemPoolImportPointer);
-DRIVER(cuMemAllocAsync);
-DRIVER(cuMemAllocFromPoolAsync);
-DRIVER(cuMemFreeAsync);
-DRIVER(cuMemGetDefaultMemPool);
-DRIVER(cuMemGetMemPool);
-DRIVER(cuMemSetMemPool);
-DRIVER(cuDeviceGetDefaultMemPool);
-DRIVER(cuDeviceSetMemPool);
-
 /* A handle that is a pool of the driver's, or nothing; NULL is refused by us. */
 static bool is_the_drivers(CUmemoryPool pool)
 {
@@ -39,98 +18,98 @@ static bool is_the_drivers(CUmemoryPool pool)
 
 /* ---- Making, asking and telling ---- */
 
-static CUresult gpu_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
+CUresult gpu_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *properties)
 {
 	if (properties && properties->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
-		return CALL(cuMemPoolCreate)(ret_pool, properties);
+		return driver_cuMemPoolCreate(ret_pool, properties);
 	return own_cuMemPoolCreate(ret_pool, properties);
 }
 
-static CUresult gpu_cuMemPoolDestroy(CUmemoryPool pool)
+CUresult gpu_cuMemPoolDestroy(CUmemoryPool pool)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolDestroy)(pool) : own_cuMemPoolDestroy(pool);
+	return is_the_drivers(pool) ? driver_cuMemPoolDestroy(pool) : own_cuMemPoolDestroy(pool);
 }
 
-static CUresult gpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
+CUresult gpu_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolTrimTo)(pool, keep_bytes) : own_cuMemPoolTrimTo(pool, keep_bytes);
+	return is_the_drivers(pool) ? driver_cuMemPoolTrimTo(pool, keep_bytes) : own_cuMemPoolTrimTo(pool, keep_bytes);
 }
 
-static CUresult gpu_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *ret_value)
+CUresult gpu_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *ret_value)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolGetAttribute)(pool, attribute, ret_value)
+	return is_the_drivers(pool) ? driver_cuMemPoolGetAttribute(pool, attribute, ret_value)
 				    : own_cuMemPoolGetAttribute(pool, attribute, ret_value);
 }
 
-static CUresult gpu_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+CUresult gpu_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolSetAttribute)(pool, attribute, value)
+	return is_the_drivers(pool) ? driver_cuMemPoolSetAttribute(pool, attribute, value)
 				    : own_cuMemPoolSetAttribute(pool, attribute, value);
 }
 
-static CUresult gpu_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location)
+CUresult gpu_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolGetAccess)(ret_flags, pool, location)
+	return is_the_drivers(pool) ? driver_cuMemPoolGetAccess(ret_flags, pool, location)
 				    : own_cuMemPoolGetAccess(ret_flags, pool, location);
 }
 
-static CUresult gpu_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
+CUresult gpu_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolSetAccess)(pool, descriptions, count)
+	return is_the_drivers(pool) ? driver_cuMemPoolSetAccess(pool, descriptions, count)
 				    : own_cuMemPoolSetAccess(pool, descriptions, count);
 }
 
 /* ---- The pools of locations ---- */
 
-static CUresult gpu_cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+CUresult gpu_cuMemGetDefaultMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
-	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CALL(cuMemGetDefaultMemPool)(ret_pool, location, type)
+	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? driver_cuMemGetDefaultMemPool(ret_pool, location, type)
 						      : own_cuMemGetDefaultMemPool(ret_pool, location, type);
 }
 
-static CUresult gpu_cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
+CUresult gpu_cuMemGetMemPool(CUmemoryPool *ret_pool, CUmemLocation *location, CUmemAllocationType type)
 {
-	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? CALL(cuMemGetMemPool)(ret_pool, location, type)
+	return type == CU_MEM_ALLOCATION_TYPE_MANAGED ? driver_cuMemGetMemPool(ret_pool, location, type)
 						      : own_cuMemGetMemPool(ret_pool, location, type);
 }
 
-static CUresult gpu_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+CUresult gpu_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
 {
-	return is_the_drivers(pool) ? CALL(cuMemSetMemPool)(location, type, pool)
+	return is_the_drivers(pool) ? driver_cuMemSetMemPool(location, type, pool)
 				    : own_cuMemSetMemPool(location, type, pool);
 }
 
-static CUresult gpu_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+CUresult gpu_cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-	return is_the_drivers(pool) ? CALL(cuDeviceSetMemPool)(device, pool) : own_cuDeviceSetMemPool(device, pool);
+	return is_the_drivers(pool) ? driver_cuDeviceSetMemPool(device, pool) : own_cuDeviceSetMemPool(device, pool);
 }
 
 /* ---- Between processes ---- */
 
-static CUresult gpu_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool pool,
-						     CUmemAllocationHandleType type, unsigned long long flags)
+CUresult gpu_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool pool, CUmemAllocationHandleType type,
+					      unsigned long long flags)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolExportToShareableHandle)(ret_shareable, pool, type, flags)
+	return is_the_drivers(pool) ? driver_cuMemPoolExportToShareableHandle(ret_shareable, pool, type, flags)
 				    : own_cuMemPoolExportToShareableHandle(ret_shareable, pool, type, flags);
 }
 
-static CUresult gpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable,
-						       CUmemAllocationHandleType type, unsigned long long flags)
+CUresult gpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *shareable, CUmemAllocationHandleType type,
+						unsigned long long flags)
 {
 	/*
 	 * Our pools travel as a socket that has no name, the driver's as a descriptor of its own kind. A socket that
 	 * leads to no pool is neither's.
 	 */
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !cn_descriptor_is_socket((int)(intptr_t)shareable))
-		return CALL(cuMemPoolImportFromShareableHandle)(ret_pool, shareable, type, flags);
+		return driver_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 	return own_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 }
 
 /* The driver does not know what it was given: say so, if it is a pool of ours. */
-static CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_memory, void *shareable,
-						   CUmemAllocationHandleType type)
+CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_memory, void *shareable,
+					    CUmemAllocationHandleType type)
 {
-	CUresult result = CALL(cuMemImportFromShareableHandle)(ret_memory, shareable, type);
+	CUresult result = driver_cuMemImportFromShareableHandle(ret_memory, shareable, type);
 
 	if (result == CUDA_ERROR_UNKNOWN && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
 	    cn_descriptor_leads_to_socket((int)(intptr_t)shareable))
@@ -139,34 +118,19 @@ static CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle 
 	return result;
 }
 
-static CUresult gpu_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
+CUresult gpu_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)
 {
 	return cn_gpu_is_ours(pointer) ? own_cuMemPoolExportPointer(ret_data, pointer)
-				       : CALL(cuMemPoolExportPointer)(ret_data, pointer);
+				       : driver_cuMemPoolExportPointer(ret_data, pointer);
 }
 
-static CUresult gpu_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+CUresult gpu_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
-	return is_the_drivers(pool) ? CALL(cuMemPoolImportPointer)(ret_pointer, pool, data)
+	return is_the_drivers(pool) ? driver_cuMemPoolImportPointer(ret_pointer, pool, data)
 				    : own_cuMemPoolImportPointer(ret_pointer, pool, data);
 }
 
 /* ---- Allocating and freeing ---- */
-
-CUresult cn_gpu_driver_alloc(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
-{
-	return CALL(cuMemAllocAsync)(ret_pointer, bytes, stream);
-}
-
-CUresult cn_gpu_driver_free(CUdeviceptr pointer, CUstream stream)
-{
-	return CALL(cuMemFreeAsync)(pointer, stream);
-}
-
-static CUresult gpu_cuMemAllocAsync_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
-{
-	return gpu_cuMemAllocAsync(ret_pointer, bytes, cn_gpu_own_stream(stream));
-}
 
 /* What a graph allocates is the driver's: from its own pool of the same place. */
 static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool handle, CUstream stream)
@@ -178,59 +142,16 @@ static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryP
 	if (result)
 		return result;
 	CUmemLocation location = pool->location;
-	result = pool->device ? CALL(cuDeviceGetDefaultMemPool)(&other, pool->device->ordinal)
-			      : CALL(cuMemGetDefaultMemPool)(&other, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
-	return result ? result : CALL(cuMemAllocFromPoolAsync)(ret_pointer, bytes, other, stream);
+	result = pool->device ? driver_cuDeviceGetDefaultMemPool(&other, pool->device->ordinal)
+			      : driver_cuMemGetDefaultMemPool(&other, &location, CU_MEM_ALLOCATION_TYPE_PINNED);
+	return result ? result : driver_cuMemAllocFromPoolAsync(ret_pointer, bytes, other, stream);
 }
 
-static CUresult gpu_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
+CUresult gpu_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	if (is_the_drivers(pool))
-		return CALL(cuMemAllocFromPoolAsync)(ret_pointer, bytes, pool, stream);
+		return driver_cuMemAllocFromPoolAsync(ret_pointer, bytes, pool, stream);
 	if (__builtin_expect(cn_cuda_is_capturing(stream), 0))
 		return alloc_captured(ret_pointer, bytes, pool, stream);
 	return cn_gpu_alloc_from_pool_async(ret_pointer, bytes, pool, stream);
 }
-
-static CUresult gpu_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
-						 CUstream stream)
-{
-	return gpu_cuMemAllocFromPoolAsync(ret_pointer, bytes, pool, cn_gpu_own_stream(stream));
-}
-
-static CUresult gpu_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream)
-{
-	return gpu_cuMemFreeAsync(pointer, cn_gpu_own_stream(stream));
-}
-
-/* ---- The table of calls ---- */
-
-const struct cn_gpu_call cn_gpu_pool_calls[] = {
-	SEEN("cuMemPoolCreate", gpu_cuMemPoolCreate, cuMemPoolCreate),
-	SEEN("cuMemPoolDestroy", gpu_cuMemPoolDestroy, cuMemPoolDestroy),
-	SEEN("cuMemPoolTrimTo", gpu_cuMemPoolTrimTo, cuMemPoolTrimTo),
-	SEEN("cuMemPoolGetAttribute", gpu_cuMemPoolGetAttribute, cuMemPoolGetAttribute),
-	SEEN("cuMemPoolSetAttribute", gpu_cuMemPoolSetAttribute, cuMemPoolSetAttribute),
-	SEEN("cuMemPoolGetAccess", gpu_cuMemPoolGetAccess, cuMemPoolGetAccess),
-	SEEN("cuMemPoolSetAccess", gpu_cuMemPoolSetAccess, cuMemPoolSetAccess),
-	SEEN("cuMemPoolExportToShareableHandle", gpu_cuMemPoolExportToShareableHandle,
-	     cuMemPoolExportToShareableHandle),
-	SEEN("cuMemPoolImportFromShareableHandle", gpu_cuMemPoolImportFromShareableHandle,
-	     cuMemPoolImportFromShareableHandle),
-	SEEN("cuMemImportFromShareableHandle", gpu_cuMemImportFromShareableHandle, cuMemImportFromShareableHandle),
-	SEEN("cuMemPoolExportPointer", gpu_cuMemPoolExportPointer, cuMemPoolExportPointer),
-	SEEN("cuMemPoolImportPointer", gpu_cuMemPoolImportPointer, cuMemPoolImportPointer),
-	SEEN("cuMemAllocAsync", gpu_cuMemAllocAsync, cuMemAllocAsync),
-	TWIN("cuMemAllocAsync_ptsz", gpu_cuMemAllocAsync_ptsz),
-	SEEN("cuMemAllocFromPoolAsync", gpu_cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync),
-	TWIN("cuMemAllocFromPoolAsync_ptsz", gpu_cuMemAllocFromPoolAsync_ptsz),
-	SEEN("cuMemFreeAsync", gpu_cuMemFreeAsync, cuMemFreeAsync),
-	TWIN("cuMemFreeAsync_ptsz", gpu_cuMemFreeAsync_ptsz),
-	SEEN("cuMemGetDefaultMemPool", gpu_cuMemGetDefaultMemPool, cuMemGetDefaultMemPool),
-	SEEN("cuMemGetMemPool", gpu_cuMemGetMemPool, cuMemGetMemPool),
-	SEEN("cuMemSetMemPool", gpu_cuMemSetMemPool, cuMemSetMemPool),
-	SEEN("cuDeviceGetDefaultMemPool", own_cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool),
-	TWIN("cuDeviceGetMemPool", own_cuDeviceGetMemPool),
-	SEEN("cuDeviceSetMemPool", gpu_cuDeviceSetMemPool, cuDeviceSetMemPool),
-	END_OF_CALLS,
-};

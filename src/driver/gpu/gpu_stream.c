@@ -62,15 +62,6 @@ static void settle(const struct cn_gpu_points *points)
 
 /* ---- Streams ---- */
 
-DRIVER(cuStreamCreate);
-DRIVER(cuStreamCreateWithPriority);
-DRIVER(cuGreenCtxStreamCreate);
-DRIVER(cuStreamDestroy);
-DRIVER(cuStreamDestroy_v1);
-DRIVER(cuStreamQuery);
-DRIVER(cuStreamSynchronize);
-DRIVER(cuWaitExternalSemaphoresAsync);
-
 /*
  * Which handles are those of destroyed streams is known also without pools: the driver follows such a handle into
  * memory that is not its own.
@@ -92,19 +83,17 @@ static CUresult created(CUresult result, const CUstream *stream)
 
 CUresult gpu_cuStreamCreate(CUstream *ret_stream, unsigned int flags)
 {
-	return created(CALL(cuStreamCreate)(ret_stream, flags), ret_stream);
+	return created(driver_cuStreamCreate(ret_stream, flags), ret_stream);
 }
 
-static CUresult gpu_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
+CUresult gpu_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flags, int priority)
 {
-	return created(CALL(cuStreamCreateWithPriority)(ret_stream, flags, priority), ret_stream);
+	return created(driver_cuStreamCreateWithPriority(ret_stream, flags, priority), ret_stream);
 }
 
-typedef CUresult (*green_stream_create)(CUstream *ret_stream, void *context, unsigned int flags, int priority);
-
-static CUresult gpu_cuGreenCtxStreamCreate(CUstream *ret_stream, void *context, unsigned int flags, int priority)
+CUresult gpu_cuGreenCtxStreamCreate(CUstream *ret_stream, void *green, unsigned int flags, int priority)
 {
-	CUresult result = CALL_AS(cuGreenCtxStreamCreate, green_stream_create)(ret_stream, context, flags, priority);
+	CUresult result = driver_cuGreenCtxStreamCreate(ret_stream, green, flags, priority);
 
 	return created(result, ret_stream);
 }
@@ -125,46 +114,41 @@ static CUresult destroy(CUstream stream, CUresult (*driver)(CUstream stream))
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_cuStreamDestroy_v2(CUstream stream)
+CUresult gpu_cuStreamDestroy_v2(CUstream stream)
 {
-	return destroy(stream, CALL(cuStreamDestroy));
+	return destroy(stream, driver_cuStreamDestroy_v2);
 }
 
-static CUresult gpu_cuStreamDestroy(CUstream stream)
+CUresult gpu_cuStreamDestroy(CUstream stream)
 {
-	return destroy(stream, CALL_AS(cuStreamDestroy_v1, __typeof__(&cuStreamDestroy)));
+	return destroy(stream, driver_cuStreamDestroy);
 }
 
-static CUresult gpu_cuStreamQuery(CUstream stream)
+CUresult gpu_cuStreamQuery(CUstream stream)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
 	if (cn_gpu_has_pools())
 		place = cn_cuda_known_place(stream);
 	if (!place.queue)
-		return CALL(cuStreamQuery)(stream);
+		return driver_cuStreamQuery(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
-	CUresult result = CALL(cuStreamQuery)(stream);
+	CUresult result = driver_cuStreamQuery(stream);
 	if (!result && cn_cuda_place_stands(&place))
 		cn_cuda_seen(point, 0);
 	return result;
 }
 
-static CUresult gpu_cuStreamQuery_ptsz(CUstream stream)
-{
-	return gpu_cuStreamQuery(cn_gpu_own_stream(stream));
-}
-
-static CUresult gpu_cuStreamSynchronize(CUstream stream)
+CUresult gpu_cuStreamSynchronize(CUstream stream)
 {
 	struct cn_cuda_place place = {.queue = NULL};
 
 	if (cn_gpu_has_pools())
 		place = cn_cuda_known_place(stream);
 	if (!place.queue)
-		return CALL(cuStreamSynchronize)(stream);
+		return driver_cuStreamSynchronize(stream);
 	struct cn_point point = cn_cuda_end_span_to_wait(place.queue);
-	CUresult result = CALL(cuStreamSynchronize)(stream);
+	CUresult result = driver_cuStreamSynchronize(stream);
 	if (result || !cn_cuda_place_stands(&place))
 		return result;
 	cn_cuda_seen(point, MARK_PATIENCE_NS);
@@ -173,45 +157,24 @@ static CUresult gpu_cuStreamSynchronize(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-static CUresult gpu_cuStreamSynchronize_ptsz(CUstream stream)
-{
-	return gpu_cuStreamSynchronize(cn_gpu_own_stream(stream));
-}
-
 /* Whoever signals it may be another process. */
-typedef CUresult (*wait_semaphores)(void *const *semaphores, const void *params, unsigned int count, CUstream stream);
-
-static CUresult gpu_cuWaitExternalSemaphoresAsync(void *const *semaphores, const void *params, unsigned int count,
-						  CUstream stream)
+CUresult gpu_cuWaitExternalSemaphoresAsync(void *const *semaphores, const void *params, unsigned int count,
+					   CUstream stream)
 {
 	struct cn_cuda_place place;
 
 	if (cn_gpu_has_pools() && !cn_cuda_is_capturing(stream) && !cn_cuda_find(stream, &place))
 		cn_cuda_waits_outside(place.queue);
-	return CALL_AS(cuWaitExternalSemaphoresAsync, wait_semaphores)(semaphores, params, count, stream);
+	return driver_cuWaitExternalSemaphoresAsync(semaphores, params, count, stream);
 }
 
-static CUresult gpu_cuWaitExternalSemaphoresAsync_ptsz(void *const *semaphores, const void *params, unsigned int count,
-						       CUstream stream)
+CUresult gpu_cuWaitExternalSemaphoresAsync_ptsz(void *const *semaphores, const void *params, unsigned int count,
+						CUstream stream)
 {
 	return gpu_cuWaitExternalSemaphoresAsync(semaphores, params, count, cn_gpu_own_stream(stream));
 }
 
 /* ---- Contexts ---- */
-
-DRIVER(cuCtxSynchronize);
-DRIVER(cuCtxSynchronize_v2);
-DRIVER(cuCtxDestroy);
-DRIVER(cuCtxDestroy_v1);
-DRIVER(cuCtxDetach);
-DRIVER(cuGreenCtxDestroy);
-DRIVER(cuDevicePrimaryCtxRelease);
-DRIVER(cuDevicePrimaryCtxRelease_v1);
-DRIVER(cuDevicePrimaryCtxReset);
-DRIVER(cuDevicePrimaryCtxReset_v1);
-
-typedef CUresult (*context_call)(void *context);
-typedef CUresult (*device_call)(CUdevice device);
 
 static CUcontext current_context(void)
 {
@@ -220,30 +183,30 @@ static CUcontext current_context(void)
 	return cn_cuda.cuCtxGetCurrent(&context) ? NULL : context;
 }
 
-static CUresult gpu_cuCtxSynchronize(void)
+CUresult gpu_cuCtxSynchronize(void)
 {
 	struct cn_gpu_points points;
 
 	if (!cn_gpu_has_pools())
-		return CALL(cuCtxSynchronize)();
+		return driver_cuCtxSynchronize();
 	CUcontext context = current_context();
 	cn_gpu_gather(context, &points);
-	CUresult result = CALL(cuCtxSynchronize)();
+	CUresult result = driver_cuCtxSynchronize();
 	if (!result && cn_cuda_context_is(context, points.life))
 		settle(&points);
 	cn_gpu_drop(&points);
 	return result;
 }
 
-static CUresult gpu_cuCtxSynchronize_v2(void *context)
+CUresult gpu_cuCtxSynchronize_v2(CUcontext context)
 {
 	struct cn_gpu_points points;
 
 	if (!cn_gpu_has_pools())
-		return CALL_AS(cuCtxSynchronize_v2, context_call)(context);
+		return driver_cuCtxSynchronize_v2(context);
 	CUcontext waited_for = context ? context : current_context();
 	cn_gpu_gather(waited_for, &points);
-	CUresult result = CALL_AS(cuCtxSynchronize_v2, context_call)(context);
+	CUresult result = driver_cuCtxSynchronize_v2(context);
 	if (!result && cn_cuda_context_is(waited_for, points.life))
 		settle(&points);
 	cn_gpu_drop(&points);
@@ -309,7 +272,7 @@ static void end_end(struct ending *ending, bool over)
 }
 
 /* One whose work has failed ends with an error, and a call may also be refused. */
-static CUresult end_context(CUcontext context, context_call driver)
+static CUresult end_context(CUcontext context, __typeof__(gpu_cuCtxDestroy) *driver)
 {
 	struct ending ending;
 
@@ -321,25 +284,25 @@ static CUresult end_context(CUcontext context, context_call driver)
 	return result;
 }
 
-static CUresult gpu_cuCtxDestroy_v2(CUcontext context)
+CUresult gpu_cuCtxDestroy_v2(CUcontext context)
 {
-	return end_context(context, CALL_AS(cuCtxDestroy, context_call));
+	return end_context(context, driver_cuCtxDestroy_v2);
 }
 
-static CUresult gpu_cuCtxDestroy(CUcontext context)
+CUresult gpu_cuCtxDestroy(CUcontext context)
 {
-	return end_context(context, CALL_AS(cuCtxDestroy_v1, context_call));
+	return end_context(context, driver_cuCtxDestroy);
 }
 
 /* It ends with the last who detaches. */
-static CUresult gpu_cuCtxDetach(CUcontext context)
+CUresult gpu_cuCtxDetach(CUcontext context)
 {
 	struct ending ending;
 
 	if (!is_seen())
-		return CALL_AS(cuCtxDetach, context_call)(context);
+		return driver_cuCtxDetach(context);
 	begin_end(&ending, context);
-	CUresult result = CALL_AS(cuCtxDetach, context_call)(context);
+	CUresult result = driver_cuCtxDetach(context);
 	end_end(&ending, ending.context && !is_alive(context));
 	return result;
 }
@@ -374,14 +337,14 @@ CUcontext cn_gpu_primary(CUdevice device)
 	if (context || ((__typeof__(&cuDevicePrimaryCtxRetain))retain)(&context, device))
 		return context;
 	begin_end(&ending, context);
-	CALL(cuDevicePrimaryCtxRelease)(device);
+	driver_cuDevicePrimaryCtxRelease_v2(device);
 	end_end(&ending, has_primary_ended(device, &ending));
 	atomic_store(&primaries[device], context);
 	return context;
 }
 
 /* The primary context goes with the last release, and with each reset. */
-static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
+static CUresult end_primary(CUdevice device, __typeof__(gpu_cuDevicePrimaryCtxReset) *driver, bool is_reset)
 {
 	struct ending ending;
 
@@ -393,24 +356,24 @@ static CUresult end_primary(CUdevice device, device_call driver, bool is_reset)
 	return result;
 }
 
-static CUresult gpu_cuDevicePrimaryCtxRelease_v2(CUdevice device)
+CUresult gpu_cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	return end_primary(device, CALL(cuDevicePrimaryCtxRelease), false);
+	return end_primary(device, driver_cuDevicePrimaryCtxRelease_v2, false);
 }
 
-static CUresult gpu_cuDevicePrimaryCtxRelease(CUdevice device)
+CUresult gpu_cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	return end_primary(device, CALL_AS(cuDevicePrimaryCtxRelease_v1, device_call), false);
+	return end_primary(device, driver_cuDevicePrimaryCtxRelease, false);
 }
 
-static CUresult gpu_cuDevicePrimaryCtxReset_v2(CUdevice device)
+CUresult gpu_cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-	return end_primary(device, CALL(cuDevicePrimaryCtxReset), true);
+	return end_primary(device, driver_cuDevicePrimaryCtxReset_v2, true);
 }
 
-static CUresult gpu_cuDevicePrimaryCtxReset(CUdevice device)
+CUresult gpu_cuDevicePrimaryCtxReset(CUdevice device)
 {
-	return end_primary(device, CALL_AS(cuDevicePrimaryCtxReset_v1, device_call), true);
+	return end_primary(device, driver_cuDevicePrimaryCtxReset, true);
 }
 
 /* The context that a green context is for those who know no green ones, and its device. */
@@ -428,49 +391,17 @@ static CUcontext context_of_green(void *green, CUdevice *ret_device)
 }
 
 /* Its streams go with it, and the primary context if nobody else has it. */
-static CUresult gpu_cuGreenCtxDestroy(void *green)
+CUresult gpu_cuGreenCtxDestroy(void *green)
 {
 	struct ending ending, primary;
 	CUdevice device = CU_DEVICE_INVALID;
 
 	if (!is_seen())
-		return CALL_AS(cuGreenCtxDestroy, context_call)(green);
+		return driver_cuGreenCtxDestroy(green);
 	begin_end(&ending, context_of_green(green, &device));
 	begin_end(&primary, ending.context ? cn_gpu_primary(device) : NULL);
-	CUresult result = CALL_AS(cuGreenCtxDestroy, context_call)(green);
+	CUresult result = driver_cuGreenCtxDestroy(green);
 	end_end(&primary, has_primary_ended(device, &primary));
 	end_end(&ending, !result);
 	return result;
 }
-
-/* ---- The table of calls ---- */
-
-const struct cn_gpu_call cn_gpu_stream_calls[] = {
-	SEEN("cuStreamCreate", gpu_cuStreamCreate, cuStreamCreate),
-	SEEN("cuStreamCreateWithPriority", gpu_cuStreamCreateWithPriority, cuStreamCreateWithPriority),
-	SEEN("cuStreamDestroy_v2", gpu_cuStreamDestroy_v2, cuStreamDestroy),
-	SEEN("cuStreamQuery", gpu_cuStreamQuery, cuStreamQuery),
-	TWIN("cuStreamQuery_ptsz", gpu_cuStreamQuery_ptsz),
-	SEEN("cuStreamSynchronize", gpu_cuStreamSynchronize, cuStreamSynchronize),
-	TWIN("cuStreamSynchronize_ptsz", gpu_cuStreamSynchronize_ptsz),
-	SEEN("cuCtxSynchronize", gpu_cuCtxSynchronize, cuCtxSynchronize),
-	SEEN("cuCtxDestroy_v2", gpu_cuCtxDestroy_v2, cuCtxDestroy),
-	SEEN("cuDevicePrimaryCtxRelease_v2", gpu_cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease),
-	SEEN("cuDevicePrimaryCtxReset_v2", gpu_cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset),
-	SEEN_SINCE("cuStreamDestroy", gpu_cuStreamDestroy, cuStreamDestroy_v1, "cuStreamDestroy", 2000),
-	SEEN_SINCE("cuGreenCtxStreamCreate", gpu_cuGreenCtxStreamCreate, cuGreenCtxStreamCreate,
-		   "cuGreenCtxStreamCreate", 12050),
-	SEEN_SINCE("cuWaitExternalSemaphoresAsync", gpu_cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync,
-		   "cuWaitExternalSemaphoresAsync", 10000),
-	TWIN_SINCE("cuWaitExternalSemaphoresAsync_ptsz", gpu_cuWaitExternalSemaphoresAsync_ptsz,
-		   "cuWaitExternalSemaphoresAsync", 10000),
-	SEEN_SINCE("cuCtxSynchronize_v2", gpu_cuCtxSynchronize_v2, cuCtxSynchronize_v2, "cuCtxSynchronize", 13000),
-	SEEN_SINCE("cuCtxDestroy", gpu_cuCtxDestroy, cuCtxDestroy_v1, "cuCtxDestroy", 2000),
-	SEEN_SINCE("cuCtxDetach", gpu_cuCtxDetach, cuCtxDetach, "cuCtxDetach", 2000),
-	SEEN_SINCE("cuGreenCtxDestroy", gpu_cuGreenCtxDestroy, cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040),
-	SEEN_SINCE("cuDevicePrimaryCtxRelease", gpu_cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v1,
-		   "cuDevicePrimaryCtxRelease", 7000),
-	SEEN_SINCE("cuDevicePrimaryCtxReset", gpu_cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v1,
-		   "cuDevicePrimaryCtxReset", 7000),
-	END_OF_CALLS,
-};

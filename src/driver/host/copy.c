@@ -297,8 +297,8 @@ static CUresult find_context(CUcontext handle, const struct cn_place *place, str
 			      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 }
 
-CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUcontext from_handle, size_t bytes,
-		      CUstream handle, enum cn_manner manner)
+static CUresult copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUcontext from_handle, size_t bytes,
+			  CUstream handle, enum cn_manner manner)
 {
 	struct cn_copy copy = {
 		.to = {.side = CN_SIDE_ANY, .address = to, .pitch = bytes},
@@ -333,55 +333,60 @@ CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from, CUc
 	return result;
 }
 
-/* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
+/* ---- The calls ---- */
 
-CUresult host_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
+/* One row from here to there. */
+static CUresult copy_bytes(enum cn_side to_side, uint64_t to, enum cn_side from_side, uint64_t from, size_t bytes,
+			   CUstream stream, enum cn_manner manner)
 {
-	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, NULL, CN_NOW);
+	struct cn_copy copy = {
+		.to = {.side = to_side, .address = to, .pitch = bytes},
+		.from = {.side = from_side, .address = from, .pitch = bytes},
+		.row_bytes = bytes,
+		.row_count = 1,
+	};
+
+	return cn_copy(&copy, stream, manner);
 }
+
+CN_COPY_TWINS(host_cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
+	      copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_NOW))
 
 CUresult host_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return cn_copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_IN_STREAM);
 }
 
-CUresult host_cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes)
-{
-	return cn_copy_peer(to, to_context, from, from_context, bytes, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpyPeer,
+	      (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
+	      copy_peer(to, to_context, from, from_context, bytes, stream, CN_NOW))
 
 CUresult host_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
 				size_t bytes, CUstream stream)
 {
-	return cn_copy_peer(to, to_context, from, from_context, bytes, stream, CN_IN_STREAM);
+	return copy_peer(to, to_context, from, from_context, bytes, stream, CN_IN_STREAM);
 }
 
-CUresult host_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
-{
-	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes),
+	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_NOW))
 
-CUresult host_cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
-{
-	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes),
+	      copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_NOW))
 
-CUresult host_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
+	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_NOW))
 
 CUresult host_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return cn_copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return cn_copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
 }

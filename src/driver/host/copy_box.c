@@ -148,7 +148,7 @@ static CUDA_MEMCPY3D as_box(const CUDA_MEMCPY2D *given)
 	};
 }
 
-CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_manner manner)
+static CUresult copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_manner manner)
 {
 	struct cn_place place;
 	int pitch_max = 0;
@@ -161,7 +161,7 @@ CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream handle, enum cn_m
 	return result ? result : copy_box(&place, &box, (size_t)pitch_max, manner);
 }
 
-CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum cn_manner manner)
+static CUresult copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum cn_manner manner)
 {
 	struct cn_place place;
 	CUresult result = begin(description, handle, &place);
@@ -173,29 +173,20 @@ CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum cn_m
 	return copy_box(&place, &box, SIZE_MAX, manner);
 }
 
-/* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
+/* ---- The calls ---- */
 
-CUresult host_cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
-{
-	return cn_copy_2d(copy, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_NOW))
 
-CUresult host_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
-{
-	return cn_copy_2d(copy, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_NOW))
 
 CUresult host_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
-	return cn_copy_2d(copy, stream, CN_IN_STREAM);
+	return copy_2d(copy, stream, CN_IN_STREAM);
 }
 
-CUresult host_cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
-{
-	return cn_copy_3d(copy, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), copy_3d(copy, stream, CN_NOW))
 
 CUresult host_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
-	return cn_copy_3d(copy, stream, CN_IN_STREAM);
+	return copy_3d(copy, stream, CN_IN_STREAM);
 }

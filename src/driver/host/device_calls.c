@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices: which there are, and what they say of themselves.
+ * Devices: which there are, and what they say of themselves; and the names of errors.
  */
 #include "driver/host/objects.h"
 
@@ -198,4 +198,24 @@ CUresult host_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribut
 		return CUDA_SUCCESS;
 	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of two devices", (int)attribute);
 	}
+}
+
+/* ---- The names of errors ---- */
+
+static CUresult describe(const char *text, CUresult code, const char **output)
+{
+	if (!output)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "pStr is NULL");
+	*output = text;
+	return text ? CUDA_SUCCESS : cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an error code", (int)code);
+}
+
+CUresult host_cuGetErrorName(CUresult code, const char **name)
+{
+	return describe(cn_result_name(code), code, name);
+}
+
+CUresult host_cuGetErrorString(CUresult code, const char **text)
+{
+	return describe(cn_result_text(code), code, text);
 }

@@ -32,7 +32,7 @@ static CUresult check_shape(const struct cn_fill *fill, size_t *ret_bytes)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner manner)
+static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn_manner manner)
 {
 	struct cn_operation operation = {
 		.kind = CN_OPERATION_FILL,
@@ -81,67 +81,85 @@ CUresult cn_fill(const struct cn_fill *fill, CUstream handle, enum cn_manner man
 	return result;
 }
 
-/* ---- The calls; their per-thread twins are in memory_per_thread.c ---- */
+/* ---- The calls ---- */
 
-CUresult host_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count)
+/* One row of equal elements. */
+static CUresult fill_elements(CUdeviceptr address, unsigned int element_bytes, uint32_t value, size_t count,
+			      CUstream stream, enum cn_manner manner)
 {
-	return cn_fill_elements(to, 1, value, count, NULL, CN_NOW);
+	struct cn_fill fill = {
+		.address = address,
+		.value = value,
+		.element_bytes = element_bytes,
+		.row_elements = count,
+		.row_count = 1,
+	};
+
+	return fill_memory(&fill, stream, manner);
 }
 
-CUresult host_cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count)
+static CUresult fill_rows(CUdeviceptr address, size_t pitch, unsigned int element_bytes, uint32_t value, size_t width,
+			  size_t rows, CUstream stream, enum cn_manner manner)
 {
-	return cn_fill_elements(to, 2, value, count, NULL, CN_NOW);
+	struct cn_fill fill = {
+		.address = address,
+		.pitch = pitch,
+		.value = value,
+		.element_bytes = element_bytes,
+		.row_elements = width,
+		.row_count = rows,
+	};
+
+	return fill_memory(&fill, stream, manner);
 }
 
-CUresult host_cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count)
-{
-	return cn_fill_elements(to, 4, value, count, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t count),
+	      fill_elements(to, 1, value, count, stream, CN_NOW))
 
-CUresult host_cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows)
-{
-	return cn_fill_rows(to, pitch, 1, value, width, rows, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemsetD16_v2, (CUdeviceptr to, unsigned short value, size_t count),
+	      fill_elements(to, 2, value, count, stream, CN_NOW))
 
-CUresult host_cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows)
-{
-	return cn_fill_rows(to, pitch, 2, value, width, rows, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemsetD32_v2, (CUdeviceptr to, unsigned int value, size_t count),
+	      fill_elements(to, 4, value, count, stream, CN_NOW))
 
-CUresult host_cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows)
-{
-	return cn_fill_rows(to, pitch, 4, value, width, rows, NULL, CN_NOW);
-}
+CN_COPY_TWINS(host_cuMemsetD2D8_v2, (CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows),
+	      fill_rows(to, pitch, 1, value, width, rows, stream, CN_NOW))
+
+CN_COPY_TWINS(host_cuMemsetD2D16_v2, (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows),
+	      fill_rows(to, pitch, 2, value, width, rows, stream, CN_NOW))
+
+CN_COPY_TWINS(host_cuMemsetD2D32_v2, (CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows),
+	      fill_rows(to, pitch, 4, value, width, rows, stream, CN_NOW))
 
 CUresult host_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
 {
-	return cn_fill_elements(to, 1, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 1, value, count, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
 {
-	return cn_fill_elements(to, 2, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 2, value, count, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
 {
-	return cn_fill_elements(to, 4, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 4, value, count, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows,
 				CUstream stream)
 {
-	return cn_fill_rows(to, pitch, 1, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 1, value, width, rows, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows,
 				 CUstream stream)
 {
-	return cn_fill_rows(to, pitch, 2, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 2, value, width, rows, stream, CN_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows,
 				 CUstream stream)
 {
-	return cn_fill_rows(to, pitch, 4, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 4, value, width, rows, stream, CN_IN_STREAM);
 }

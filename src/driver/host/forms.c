@@ -10,11 +10,6 @@
  */
 #include "driver/host/objects.h"
 
-static CUstream own(CUstream stream)
-{
-	return stream ? stream : CU_STREAM_PER_THREAD;
-}
-
 /*
  * FORM(function, parameters) { body }: no header declares these. SAME(function, parameters, call) calls another form.
  */
@@ -27,22 +22,7 @@ static CUstream own(CUstream stream)
 		return call;             \
 	}
 
-/* ---- Entry points and devices ------------------------------------------------------------------------------------ */
-
-FORM(own_cuGetProcAddress, (const char *name, void **function, int version, cuuint64_t flags))
-{
-	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-	void *found = NULL;
-	CUresult result = own_cuGetProcAddress_v2(name, function ? &found : NULL, version, flags, &status);
-
-	if (result)
-		return result;
-	if (!found)
-		return cn_error(CUDA_ERROR_NOT_FOUND, "there is no %s in CUDA %d.%d", name, version / 1000,
-				version % 1000 / 10);
-	*function = found;
-	return CUDA_SUCCESS;
-}
+/* ---- Devices ------------------------------------------------------------------------------------ */
 
 SAME(host_cuDeviceGetUuid, (CUuuid * uuid, CUdevice ordinal), host_cuDeviceGetUuid_v2(uuid, ordinal))
 
@@ -179,9 +159,6 @@ FORM(host_cuMemPrefetchAsync, (CUdeviceptr pointer, size_t bytes, CUdevice ordin
 	return result ? result : host_cuMemPrefetchAsync_v2(pointer, bytes, location, 0, stream);
 }
 
-SAME(host_cuMemPrefetchAsync_ptsz, (CUdeviceptr pointer, size_t bytes, CUdevice ordinal, CUstream stream),
-     host_cuMemPrefetchAsync(pointer, bytes, ordinal, own(stream)))
-
 FORM(host_cuMemAdvise, (CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice ordinal))
 {
 	bool of_device = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
@@ -207,17 +184,10 @@ SAME(host_cuEventElapsedTime, (float *ms, CUevent start, CUevent end), host_cuEv
 
 SAME(host_cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
      host_cuStreamGetCaptureInfo_v3(stream, status, id, NULL, NULL, NULL, NULL))
-SAME(host_cuStreamGetCaptureInfo_ptsz, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-     host_cuStreamGetCaptureInfo(own(stream), status, id))
 SAME(host_cuStreamGetCaptureInfo_v2,
      (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
       size_t *count),
      host_cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, NULL, count))
-SAME(host_cuStreamGetCaptureInfo_v2_ptsz,
-     (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
-      size_t *count),
-     host_cuStreamGetCaptureInfo_v2(own(stream), status, id, graph, nodes, count))
-
 /* Green contexts, which divide a device, are a GPU's. */
 FORM(host_cuStreamGetCtx_v2, (CUstream stream, CUcontext *ret_context, void **ret_green))
 {
@@ -233,9 +203,6 @@ FORM(host_cuStreamGetCtx_v2, (CUstream stream, CUcontext *ret_context, void **re
 	return CUDA_SUCCESS;
 }
 
-SAME(host_cuStreamGetCtx_v2_ptsz, (CUstream stream, CUcontext *context, void **green),
-     host_cuStreamGetCtx_v2(own(stream), context, green))
-
 /* The first memory operations are gone from drivers, and so CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 is 0. */
 static CUresult no_operation(CUstream handle)
 {
@@ -247,14 +214,12 @@ static CUresult no_operation(CUstream handle)
 	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the device only has the memory operations of CUDA 11.7 and later");
 }
 
-#define GONE(function, type)                                                                          \
-	FORM(function, (CUstream stream, CUdeviceptr address, type value, unsigned int flags))        \
-	{                                                                                             \
-		(void)address, (void)value, (void)flags;                                              \
-		return no_operation(stream);                                                          \
-	}                                                                                             \
-	SAME(function##_ptsz, (CUstream stream, CUdeviceptr address, type value, unsigned int flags), \
-	     function(own(stream), address, value, flags))
+#define GONE(function, type)                                                                   \
+	FORM(function, (CUstream stream, CUdeviceptr address, type value, unsigned int flags)) \
+	{                                                                                      \
+		(void)address, (void)value, (void)flags;                                       \
+		return no_operation(stream);                                                   \
+	}
 
 GONE(host_cuStreamWaitValue32, cuuint32_t)
 GONE(host_cuStreamWaitValue64, cuuint64_t)
@@ -267,7 +232,3 @@ FORM(host_cuStreamBatchMemOp,
 	(void)count, (void)operations, (void)flags;
 	return no_operation(stream);
 }
-
-SAME(host_cuStreamBatchMemOp_ptsz,
-     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags),
-     host_cuStreamBatchMemOp(own(stream), count, operations, flags))

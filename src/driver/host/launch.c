@@ -296,6 +296,17 @@ CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function
 	return launch(function, &shape, config->hStream, params, extra);
 }
 
+CUresult host_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
+{
+	CUlaunchConfig copy;
+
+	if (!config)
+		return host_cuLaunchKernelEx(NULL, function, params, extra);
+	copy = *config;
+	copy.hStream = config->hStream ? config->hStream : CU_STREAM_PER_THREAD;
+	return host_cuLaunchKernelEx(&copy, function, params, extra);
+}
+
 CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 {
 	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL,

@@ -304,7 +304,8 @@ CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise adv
 }
 
 /* Nothing moves, so there is nothing to put into the stream; but it must be one. */
-CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags, CUstream handle)
+CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags,
+				    CUstream handle)
 {
 	struct change change = {.kind = CHANGE_PREFETCHED, .set = true};
 	struct cn_place place;
@@ -319,12 +320,6 @@ CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, 
 	if (!result)
 		result = check_location(location, &change.location);
 	return result ? result : make_change(&change, pointer, bytes);
-}
-
-CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags,
-				    CUstream stream)
-{
-	return cn_prefetch(pointer, bytes, location, flags, stream);
 }
 
 /* ---- Reading back ---- */

@@ -218,55 +218,21 @@ CUresult cn_copy_find_stream(CUstream handle, struct cn_place *ret_place);
 /* Look the sides up and copy, in a stream that was found so. Rows are not empty. */
 CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, enum cn_manner manner,
 		     struct cn_point *ret_point);
-CUresult cn_copy_2d(const CUDA_MEMCPY2D *description, CUstream stream, enum cn_manner manner);
-CUresult cn_copy_3d(const CUDA_MEMCPY3D *description, CUstream stream, enum cn_manner manner);
-CUresult cn_copy_peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-		      CUstream stream, enum cn_manner manner);
-CUresult cn_fill(const struct cn_fill *fill, CUstream stream, enum cn_manner manner);
-CUresult cn_prefetch(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags, CUstream stream);
 
-/* One row from here to there. */
-static inline CUresult cn_copy_bytes(enum cn_side to_side, uint64_t to, enum cn_side from_side, uint64_t from,
-				     size_t bytes, CUstream stream, enum cn_manner manner)
-{
-	struct cn_copy copy = {
-		.to = {.side = to_side, .address = to, .pitch = bytes},
-		.from = {.side = from_side, .address = from, .pitch = bytes},
-		.row_bytes = bytes,
-		.row_count = 1,
-	};
-
-	return cn_copy(&copy, stream, manner);
-}
-
-/* One row of equal elements. */
-static inline CUresult cn_fill_elements(CUdeviceptr address, unsigned int element_bytes, uint32_t value, size_t count,
-					CUstream stream, enum cn_manner manner)
-{
-	struct cn_fill fill = {
-		.address = address,
-		.value = value,
-		.element_bytes = element_bytes,
-		.row_elements = count,
-		.row_count = 1,
-	};
-
-	return cn_fill(&fill, stream, manner);
-}
-
-static inline CUresult cn_fill_rows(CUdeviceptr address, size_t pitch, unsigned int element_bytes, uint32_t value,
-				    size_t width, size_t rows, CUstream stream, enum cn_manner manner)
-{
-	struct cn_fill fill = {
-		.address = address,
-		.pitch = pitch,
-		.value = value,
-		.element_bytes = element_bytes,
-		.row_elements = width,
-		.row_count = rows,
-	};
-
-	return cn_fill(&fill, stream, manner);
-}
+/*
+ * A call that takes no stream, and its form whose default stream is the thread's own: `function` and function_ptds.
+ * The body of both is `call`, where `stream` is the default stream.
+ */
+#define CN_COPY_TWINS(function, parameters, call)       \
+	CUresult function parameters                    \
+	{                                               \
+		CUstream stream = NULL;                 \
+		return call;                            \
+	}                                               \
+	CUresult function##_ptds parameters             \
+	{                                               \
+		CUstream stream = CU_STREAM_PER_THREAD; \
+		return call;                            \
+	}
 
 #endif

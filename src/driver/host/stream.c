@@ -467,6 +467,19 @@ CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
 	return cn_stream_submit(&place, &operation, NULL);
 }
 
+CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
+{
+	/* The callback is told the stream as the program named it: NULL. */
+	struct cn_operation operation = {.kind = CN_OPERATION_CALLBACK, .callback = {callback, NULL, data}};
+	struct cn_place place;
+	CUresult result;
+
+	if (handle || !callback || flags)
+		return host_cuStreamAddCallback(handle ? handle : CU_STREAM_PER_THREAD, callback, data, flags);
+	result = cn_stream_find(CU_STREAM_PER_THREAD, &place);
+	return result ? result : cn_stream_submit(&place, &operation, NULL);
+}
+
 CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
 {
 	struct cn_place place;
