@@ -53,7 +53,7 @@ void cn_lock_take(struct cn_lock *lock, int (*wait)(int word))
 """,
     "src/device/device.c": """#include "base/lock.h"
 #include <stddef.h>
-__attribute__((visibility("hidden"))) _Atomic(int *) cn_devices_count = NULL;
+__attribute__((visibility("hidden"))) _Atomic(int *) cn_device_count = NULL;
 int cn_device_open(struct cn_lock *lock)
 {
 	cn_lock_take(lock, NULL);
@@ -62,10 +62,10 @@ int cn_device_open(struct cn_lock *lock)
 }
 """,
     "src/driver/init.c": """int cn_device_open(void *lock);
-extern int *cn_devices_count;
+extern int *cn_device_count;
 int cuInit(unsigned flags)
 {
-	return cn_device_open(cn_devices_count) + (int)flags;
+	return cn_device_open(cn_device_count) + (int)flags;
 }
 """,
     "tools/main.c": '#include "cenote/cuda.h"\n#include "base/jump.h"\nint main(void)\n{\n\treturn 0;\n}\n',
