@@ -66,6 +66,7 @@
 	RANK(SHARED_EVENTS,       lock,        NEVER,      "users of shared events") \
 	RANK(ORIGINS,             lock,        NEVER,      "what legacy and fabric handles stand for") \
 	RANK(BORROWED,            lock,        NEVER,      "legacy memory that others own, and who lends it") \
+	RANK(SPARE_CACHES,        lock,        NEVER,      "records of caches, for pools and streams to come") \
 	RANK(CACHE,               quick_lock,  NEVER,      "a stream's free blocks in one pool") \
 	RANK(POOL,                lock,        NEVER,      "a pool's heap, list of caches and counts") \
 	RANK(WALK,                lock,        NEVER,      "one walk through the waits of queues at a time") \

@@ -75,10 +75,10 @@ bool cn_heap_add_records(struct cn_heap *heap)
 
 	if (limit >= heap->record_count_max || mprotect(more, LARGE_PAGE_BYTES, PROT_READ | PROT_WRITE))
 		return false;
-	/* Records are looked at all over the place, which large pages make quicker. A small pool needs no such one. */
+	/* Records are read in no order, which large pages make faster. A small pool needs none. */
 	if (limit)
 		madvise(more, LARGE_PAGE_BYTES, MADV_HUGEPAGE);
-	/* If another thread was quicker, it did the same. */
+	/* If another thread was faster, it did the same. */
 	atomic_compare_exchange_strong(&heap->record_limit, &limit, limit + LARGE_PAGE_BYTES / sizeof *more);
 	return true;
 }

@@ -3,7 +3,7 @@
  * The heap of a pool: which units of its range are blocks, which are free, and which have no memory behind them.
  *
  * Everything is counted in units of 512 bytes and recorded out of line. A record knows its neighbours, so free blocks
- * are joined again when they touch; free blocks stand in bins by size, and a bit map finds the next bin that has one.
+ * are joined again when they touch; free blocks stand in bins by size class, and a bitmap finds the next bin that has one.
  * Sizes that are asked for are rounded up to one of 16 steps between two powers of two, so a block that is freed fits
  * the next request of its class. The heap knows nothing of streams, and is not locked: the pool locks it.
  */
@@ -34,8 +34,8 @@ enum cn_block_state {
 	CN_BLOCK_FREE,     /* anybody's: in a bin */
 	CN_BLOCK_HOLE,     /* no memory behind it: in a bin of holes */
 	CN_BLOCK_MOVING,   /* between two of these, in the hands of one thread */
-	CN_BLOCK_SHARED,   /* the program's, and others may have it too: see hold.c */
-	CN_BLOCK_DEFERRED, /* freed by the program, and kept until it is given back */
+	CN_BLOCK_SHARED,   /* the program's, and others may have it too: see shared_block.c */
+	CN_BLOCK_DEFERRED, /* freed by the program, while others have it */
 };
 
 /* A line of the processor's cache each: two threads at work on two blocks do not disturb each other. */
@@ -113,7 +113,7 @@ static inline unsigned cn_bins_next(const struct cn_bins *bins, unsigned class)
 	return CN_SIZE_CLASS_COUNT;
 }
 
-/* Bins are also what a cache keeps its blocks in. Whoever changes them has them locked. */
+/* The free lists of a cache are bins, too. Whoever changes them has them locked. */
 static inline void cn_bins_count(struct cn_bins *bins, uint64_t change)
 {
 	uint64_t units = atomic_load_explicit(&bins->units, memory_order_relaxed);

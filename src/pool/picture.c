@@ -2,18 +2,20 @@
 /*
  * What is said of a pool to somebody who only looks, while the program goes on: a few numbers, and a picture.
  *
- * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. Here a
- * stranger asks and the program would wait: so the lock is held for one cell at a time, and of a cell no more than
- * LOOKS_MAX blocks are looked at. A cell that has more is drawn as its beginning is. Of exported blocks all that were
+ * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. But
+ * where a stranger asks, the program would wait: so the lock is held for one cell at a time, and of a cell no more than
+ * VISITS_MAX blocks are looked at. A cell that has more is drawn as its beginning is. Of exported blocks all that were
  * looked at are told, since who holds them is not known here, and decides how the cell is drawn.
  *
  * The heap finds the block at a unit if it lives, or begins nearby. A large free one is found from where the cell
- * before ended, by walking: the caller carries that place from one call to the next. It may come back changed, or from
- * a stranger, so it is looked at before it is believed: any record that describes something leads on to those above it.
+ * before ended, by walking: the caller carries a cursor from one call to the next. It may come back changed, or from
+ * a stranger, so it is checked before it is believed: any record that describes something leads on to those above it.
  */
 #include "pool/pool_internal.h"
 
-enum { LOOKS_MAX = CN_POOL_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
+#include <string.h>
+
+enum { VISITS_MAX = CN_POOL_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
 
 /* A cell is drawn as the first of these that it has something of: a small block in much that is free is seen. */
 static const char kinds[] = {CN_POOL_CELL_DEFERRED, CN_POOL_CELL_SHARED, CN_POOL_CELL_LIVE,
@@ -79,19 +81,19 @@ static void add_block(struct cn_pool_cell *cell, uint32_t tag, uint32_t units)
 }
 
 /* Units [from, to) of the range. Pool locked. */
-static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, uint64_t *place,
+static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, uint64_t *cursor,
 		      struct cn_pool_cell *ret_cell)
 {
-	uint32_t index = from < to ? find(pool, from, *place) : 0;
+	uint32_t index = from < to ? find(pool, from, *cursor) : 0;
 	unsigned first = HOLE;
 
 	ret_cell->block_count = 0;
 	ret_cell->kind = CN_POOL_CELL_UNKNOWN;
 	if (from < to && !index)
 		return;
-	for (unsigned looks = 0; index && looks < LOOKS_MAX; looks++) {
+	for (unsigned visits = 0; index && visits < VISITS_MAX; visits++) {
 		const struct cn_block *block = cn_pool_block_at(pool, index);
-		*place = index;
+		*cursor = index;
 		uint64_t start = block->start, end = start + block->units;
 		uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
 		unsigned kind = stop > begin ? kind_of(block) : HOLE;
@@ -107,14 +109,14 @@ static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, ui
 	ret_cell->kind = kinds[first];
 }
 
-uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *cursor,
 			   struct cn_pool_cell *ret_cell)
 {
 	uint64_t top = atomic_load_explicit(&pool->heap.top, memory_order_relaxed);
 	uint64_t from = top * number / of, to = top * (number + 1) / of;
 
 	cn_lock(&pool->lock);
-	draw_cell(pool, (uint32_t)from, (uint32_t)to, place, ret_cell);
+	draw_cell(pool, (uint32_t)from, (uint32_t)to, cursor, ret_cell);
 	cn_unlock(&pool->lock);
 	return top * CN_HEAP_UNIT_BYTES;
 }
@@ -125,4 +127,50 @@ void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t
 	cn_lock(&pool->lock);
 	*ret_reserved_bytes = pool->reserved_bytes;
 	cn_unlock(&pool->lock);
+}
+
+/* The index of a block's sign in "#o._": whoever has a live block is not told. */
+static unsigned coarse_kind_of(const struct cn_block *block)
+{
+	unsigned kind = kind_of(block);
+
+	return kind <= LIVE ? 0 : kind - LIVE;
+}
+
+static void draw(struct cn_pool *pool, char *ret_cells, size_t count)
+{
+	static const char signs[] = "#o._";
+
+	cn_lock(&pool->lock);
+	uint64_t top = pool->heap.top;
+	uint32_t index = top ? atomic_load_explicit(&pool->heap.starts[0], memory_order_relaxed) : 0;
+	for (size_t cell = 0; cell < count; cell++) {
+		uint64_t from = top * cell / count, to = top * (cell + 1) / count, units[4] = {0, 0, 0, 0};
+		unsigned most = 3;
+		while (index) {
+			const struct cn_block *block = cn_pool_block_at(pool, index);
+			uint64_t start = block->start, end = start + block->units;
+			uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
+			if (stop > begin)
+				units[coarse_kind_of(block)] += stop - begin;
+			if (end > to)
+				break;
+			index = block->after;
+		}
+		for (unsigned kind = 0; kind < 4; kind++)
+			if (units[kind] > units[most])
+				most = kind;
+		ret_cells[cell] = signs[most];
+	}
+	cn_unlock(&pool->lock);
+}
+
+void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
+{
+	memset(ret_cells, '_', count);
+	if (cn_pool_reference_alive(pool)) {
+		cn_pool_recall_deferred(pool);
+		draw(pool, ret_cells, count);
+		cn_pool_unreference(pool);
+	}
 }

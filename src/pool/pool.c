@@ -29,7 +29,6 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *first, *ended, *spare;
-	struct cn_pool_cache *spare_caches;
 	_Atomic uint64_t last_id;
 	_Atomic unsigned ending_count; /* pools that a thread is just taking apart */
 } pools;
@@ -67,53 +66,6 @@ static void enter_table(const struct cn_pool *pool, struct cn_pool *value)
 bool cn_pool_has(const void *address)
 {
 	return cn_pool_of(address) != NULL;
-}
-
-struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue)
-{
-	uint32_t place = atomic_load_explicit(&queue->pool_index, memory_order_relaxed);
-	struct cn_pool_cache *cache = NULL;
-
-	if (place && place < CN_POOL_INDEX_COUNT) {
-		struct cn_pool_cache *_Atomic *page = atomic_load_explicit(
-			&pool->index_pages[place / CN_POOL_INDEX_PAGE_CACHES], memory_order_acquire);
-		if (page)
-			cache = atomic_load_explicit(&page[place % CN_POOL_INDEX_PAGE_CACHES], memory_order_acquire);
-	} else if (place) {
-		cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
-		while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
-			cache = atomic_load_explicit(&cache->next, memory_order_acquire);
-	}
-	return cache;
-}
-
-struct cn_pool_cache *cn_pool_cache_new(void)
-{
-	cn_driver_lock(&pools.lock);
-	struct cn_pool_cache *cache = pools.spare_caches;
-	if (cache)
-		pools.spare_caches = cache->next;
-	cn_driver_unlock(&pools.lock);
-	if (!cache) {
-		cache = aligned_alloc(_Alignof(struct cn_pool_cache), sizeof *cache);
-		if (cache)
-			memset(cache, 0, sizeof *cache);
-	}
-	return cache;
-}
-
-void cn_pool_cache_recycle(struct cn_pool_cache *cache)
-{
-	cn_quick_lock(&cache->lock);
-	cache->pool = NULL; /* a thread that comes late sees that it does */
-	cache->reused = 0;
-	atomic_store(&cache->credit_bytes, 0);
-	atomic_store(&cache->swept, 0);
-	cn_quick_unlock(&cache->lock);
-	cn_driver_lock(&pools.lock);
-	cache->next = pools.spare_caches;
-	pools.spare_caches = cache;
-	cn_driver_unlock(&pools.lock);
 }
 
 uint64_t cn_pool_used(const struct cn_pool *pool)
@@ -213,21 +165,29 @@ void cn_pool_settle_all(struct cn_pool *pool)
 
 /* ---- Giving back ---- */
 
-/* A pool that is pinned does not end, though it may be destroyed. False: it is destroyed already. */
-static bool pin(struct cn_pool *pool)
+CUresult cn_pool_is_gone(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+}
+
+bool cn_pool_reference_alive(struct cn_pool *pool)
 {
 	cn_driver_lock(&pools.lock);
 	bool alive = !atomic_load(&pool->dying);
-	pool->pins += alive;
+	if (alive)
+		cn_pool_reference(pool);
 	cn_driver_unlock(&pools.lock);
 	return alive;
 }
 
-static void unpin(struct cn_pool *pool)
+void cn_pool_reference(struct cn_pool *pool)
 {
-	cn_driver_lock(&pools.lock);
-	pool->pins--;
-	cn_driver_unlock(&pools.lock);
+	atomic_fetch_add(&pool->reference_count, 1);
+}
+
+void cn_pool_unreference(struct cn_pool *pool)
+{
+	atomic_fetch_sub(&pool->reference_count, 1);
 	cn_pool_reap_if_dying(pool);
 }
 
@@ -240,13 +200,13 @@ void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 {
 	size_t offset = 0;
 
-	if (!pin(pool))
+	if (!cn_pool_reference_alive(pool))
 		return;
 	cn_pool_settle_all(pool);
 	cn_pool_release(pool, keep_bytes, true);
 	while ((offset = cn_pool_reclaim(pool, offset)))
 		continue;
-	unpin(pool);
+	cn_pool_unreference(pool);
 }
 
 void cn_pools_settle(struct cn_point point)
@@ -259,7 +219,7 @@ void cn_pools_settle(struct cn_point point)
 		    !atomic_load_explicit(&pool->release_due, memory_order_relaxed) &&
 		    !atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
-		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
+		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
 		cn_driver_unlock(&pools.lock);
 		uint64_t threshold = atomic_load(&pool->threshold_bytes);
 		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
@@ -271,7 +231,7 @@ void cn_pools_settle(struct cn_point point)
 		else
 			cn_pool_finish_release(pool);
 		cn_driver_lock(&pools.lock);
-		pool->pins--;
+		atomic_fetch_sub(&pool->reference_count, 1); /* cn_pools_reap() follows */
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
@@ -283,11 +243,11 @@ void cn_pools_finish_release(void)
 	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
 		if (!atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 			continue;
-		pool->pins++; /* so it stays in the list, and the lock is not held while memory is given back */
+		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
 		cn_driver_unlock(&pools.lock);
 		cn_pool_finish_release(pool);
 		cn_driver_lock(&pools.lock);
-		pool->pins--;
+		atomic_fetch_sub(&pool->reference_count, 1); /* cn_pools_reap() follows */
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
@@ -438,24 +398,7 @@ static void end_pool(struct cn_pool *pool)
 	enter_table(pool, NULL);
 	cn_pool_release_all(pool);
 	cn_device_ops->arena_free(pool->arena);
-	cn_lock(&pool->lock);
-	pool->ended = true;
-	struct cn_pool_cache *cache = atomic_exchange(&pool->caches, NULL);
-	cn_unlock(&pool->lock);
-	for (struct cn_pool_cache *next; cache; cache = next) {
-		next = cache->next;
-		uint32_t place = atomic_load_explicit(&cache->queue->pool_index, memory_order_relaxed);
-		if (place < CN_POOL_INDEX_COUNT) {
-			struct cn_pool_cache *_Atomic *page =
-				atomic_load(&pool->index_pages[place / CN_POOL_INDEX_PAGE_CACHES]);
-			atomic_store(&page[place % CN_POOL_INDEX_PAGE_CACHES], NULL);
-		}
-		cn_pool_cache_recycle(cache);
-	}
-	for (struct cn_pool_cache_group *group = atomic_load(&pool->group.next), *next; group; group = next) {
-		next = atomic_load(&group->next);
-		free(group);
-	}
+	cn_pool_index_end(pool);
 	cn_heap_empty(&pool->heap);
 	cn_driver_lock(&pools.lock);
 	pool->next = pools.ended;
@@ -483,7 +426,7 @@ void cn_pools_reap(void)
 	cn_driver_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.first; *link;) {
 		struct cn_pool *pool = *link;
-		if (atomic_load(&pool->dying) && !pool->pins && !atomic_load(&pool->reference_count) && is_over(pool)) {
+		if (atomic_load(&pool->dying) && !atomic_load(&pool->reference_count) && is_over(pool)) {
 			*link = pool->next;
 			pool->next = ended;
 			ended = pool;
@@ -521,10 +464,10 @@ void cn_pool_destroy(struct cn_pool *pool)
 
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users)
 {
-	if (!pin(pool))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	if (!cn_pool_reference_alive(pool))
+		return cn_pool_is_gone();
 	CUresult result = cn_device_ops->arena_allow(pool->arena, users);
-	unpin(pool);
+	cn_pool_unreference(pool);
 	return result;
 }
 
@@ -624,68 +567,17 @@ static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbe
 void cn_pool_statistics(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
 	*ret_numbers = (struct cn_pool_statistics){0};
-	if (pin(pool)) {
+	if (cn_pool_reference_alive(pool)) {
 		count_all(pool, ret_numbers);
-		unpin(pool);
+		cn_pool_unreference(pool);
 	}
 }
 
 void cn_pool_usage(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
 	*ret_numbers = (struct cn_pool_statistics){0};
-	if (pin(pool)) {
+	if (cn_pool_reference_alive(pool)) {
 		*ret_numbers = count_bytes(pool);
-		unpin(pool);
-	}
-}
-
-/* How a block is drawn, and in which order the counts of a cell stand. */
-static unsigned kind_of(const struct cn_block *block)
-{
-	switch (atomic_load_explicit(&block->state, memory_order_relaxed)) {
-	case CN_BLOCK_LIVE:
-	case CN_BLOCK_SHARED:
-	case CN_BLOCK_DEFERRED: return 0;
-	case CN_BLOCK_FREE: return 2;
-	case CN_BLOCK_HOLE: return 3;
-	default: return 1;
-	}
-}
-
-static void draw(struct cn_pool *pool, char *ret_cells, size_t count)
-{
-	static const char signs[] = "#o._";
-
-	cn_lock(&pool->lock);
-	uint64_t top = pool->heap.top;
-	uint32_t index = top ? atomic_load_explicit(&pool->heap.starts[0], memory_order_relaxed) : 0;
-	for (size_t cell = 0; cell < count; cell++) {
-		uint64_t from = top * cell / count, to = top * (cell + 1) / count, units[4] = {0, 0, 0, 0};
-		unsigned most = 3;
-		while (index) {
-			const struct cn_block *block = cn_pool_block_at(pool, index);
-			uint64_t start = block->start, end = start + block->units;
-			uint64_t begin = start > from ? start : from, stop = end < to ? end : to;
-			if (stop > begin)
-				units[kind_of(block)] += stop - begin;
-			if (end > to)
-				break;
-			index = block->after;
-		}
-		for (unsigned kind = 0; kind < 4; kind++)
-			if (units[kind] > units[most])
-				most = kind;
-		ret_cells[cell] = signs[most];
-	}
-	cn_unlock(&pool->lock);
-}
-
-void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count)
-{
-	memset(ret_cells, '_', count);
-	if (pin(pool)) {
-		cn_pool_recall_deferred(pool);
-		draw(pool, ret_cells, count);
-		unpin(pool);
+		cn_pool_unreference(pool);
 	}
 }

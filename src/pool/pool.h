@@ -14,6 +14,8 @@
  *   5. one that the queue is made to wait for (ALLOW_INTERNAL_DEPENDENCIES);
  *   6. new memory; 7. whatever comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *
+ * Each is a function in rules.c.
+ *
  * The pool knows nothing of handles, contexts, access rights or other processes: that is for the layers above.
  * All functions may be called by any thread.
  */
@@ -80,19 +82,28 @@ void *cn_pool_take_ended(void);
 CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
 			  void **ret_address);
 
+enum cn_pool_free_outcome {
+	CN_POOL_FREED,
+	CN_POOL_FREE_SHARED,    /* not freed: others may have the block too, see cn_pool_defer_free() */
+	CN_POOL_FREE_ELSEWHERE, /* the address is no pool's */
+	CN_POOL_FREE_FAILED,    /* with `error`, which is explained; CUDA_ERROR_INVALID_VALUE: no block begins there */
+};
+struct cn_pool_freed {
+	enum cn_pool_free_outcome outcome;
+	CUresult error;
+};
+
 /*
  * Free the block that begins at the address, when the queue has come to it; `queue` NULL: now, everything that used
- * it has happened. CUDA_ERROR_INVALID_VALUE: no block of a pool begins there; CUDA_ERROR_NOT_FOUND, which nobody has
- * explained: the address is no pool's.
+ * it has happened.
  */
-CUresult cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
+struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
 
 /*
  * ---- Blocks that others may have too ----
  *
- * All the pool knows of sharing is that a block can be held. cn_pool_free() refuses a shared block with
- * CUDA_ERROR_ALREADY_ACQUIRED, unexplained: it is held instead, and given back when nobody has it any more. `address`
- * is where the block begins.
+ * All the pool knows of sharing is that a free can be deferred. cn_pool_free() refuses a shared block: its free is
+ * deferred instead, until nobody has the block any more. `address` is where the block begins.
  */
 
 /* Mark a living block as shared, with a tag that cn_pool_find() returns. False: it is not living, or is already. */
@@ -101,17 +112,17 @@ bool cn_pool_share(void *address, uint32_t tag);
 bool cn_pool_defer_free(void *address, uint32_t *ret_tag);
 void cn_pool_cancel_deferred(void *address); /* it has not, after all */
 /*
- * Nobody has a held block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends with
+ * Nobody has the block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends with
  * the next cn_pools_reap().
  */
 void cn_pool_free_deferred(void *address);
 /*
- * Whom to ask for blocks that are held, and could be given back, before the pool takes new memory and when it gives
- * memory away; NULL: nobody. The function may be called once more while it is being changed.
+ * Whom to ask for deferred frees that could be done, before the pool takes new memory and when it gives memory away;
+ * NULL: nobody. The function may be called once more while it is being changed.
  */
 void cn_pool_set_recall(struct cn_pool *pool, void (*function)(void *object), void *object);
 
-/* A destroyed pool does not end while it is kept. */
+/* A destroyed pool does not end while somebody has a reference. */
 void cn_pool_reference(struct cn_pool *pool);
 void cn_pool_unreference(struct cn_pool *pool);
 
@@ -134,19 +145,19 @@ void cn_pool_set_policies(struct cn_pool *pool, unsigned policies);
 uint64_t cn_pool_threshold(const struct cn_pool *pool);
 void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
 void cn_pool_statistics(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
-/* The first four of them alone, for which no block must be looked at. */
+/* The first four of them alone, without a look at each block. */
 void cn_pool_usage(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
 /* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
 void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used);
 
-/* ---- For a stranger who looks: cells.c. The pool is kept, and no lock is held for long. ---- */
+/* ---- For a stranger who looks: picture.c. The caller has a reference, and no lock is held for long. ---- */
 
-/* What a cell has something of; of several kinds HELD, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
+/* What a cell has something of; of several kinds DEFERRED, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
 enum cn_pool_cell_kind {
 	CN_POOL_CELL_LIVE = '#',
 	CN_POOL_CELL_SHARED = '=',   /* … and others may have it too */
-	CN_POOL_CELL_DEFERRED = '!', /* freed by the program, and not given back yet */
+	CN_POOL_CELL_DEFERRED = '!', /* freed by the program, while others have it */
 	CN_POOL_CELL_CACHED = 'o',   /* freed, and its queue's */
 	CN_POOL_CELL_FREE = '.',
 	CN_POOL_CELL_HOLE = '_',    /* no memory */
@@ -155,7 +166,7 @@ enum cn_pool_cell_kind {
 enum { CN_POOL_CELL_BLOCKS_MAX = 256 };
 struct cn_pool_cell {
 	char kind;
-	unsigned block_count; /* of this kind, if it is SHARED or HELD; the largest comes first */
+	unsigned block_count; /* of this kind, if it is SHARED or DEFERRED; the largest comes first */
 	struct {
 		uint32_t tag, units; /* units: in this cell */
 	} blocks[CN_POOL_CELL_BLOCKS_MAX];
@@ -164,12 +175,12 @@ struct cn_pool_cell {
 void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
 /*
  * A cell of `of`, which are equal parts of what was used of the range so far: so many bytes, which are returned. `of`
- * is at most 2^24. *place is 0 for the first, for the others what the last call left there.
+ * is at most 2^24. *cursor is 0 for the first, for the others what the last call left there.
  */
-uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *place,
+uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *cursor,
 			   struct cn_pool_cell *ret_cell);
 
-/* As arena_reclaim() in device.h. The pool is kept. */
+/* As arena_reclaim() in device.h. The caller has a reference. */
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset);
 /* Give free memory back to the system, as long as at least `keep_bytes` stay reserved; and what others put there. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);

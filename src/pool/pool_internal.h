@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the pool know of each other: pool.c has its life, allocate.c its blocks' comings and goings, hold.c
- * those that others may have too, release.c memory that goes back to the device.
+ * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the caches
+ * of queues and what is in them, shared_block.c blocks that others may have too, release.c memory that goes back to the
+ * device, picture.c what a stranger is shown.
  */
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H
@@ -9,7 +10,7 @@
 #include "pool/heap.h"
 #include "pool/pool.h"
 
-/* Records of caches and pools are used again, never freed: see cn_pools_reap(). */
+/* The blocks that a queue freed. Records of caches and pools are used again, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
 	_Alignas(64) CN_QUICK_LOCK(CACHE) lock;
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
@@ -22,20 +23,20 @@ struct cn_pool_cache {
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
-	_Atomic uint64_t swept; /* how far the queue was when sweep_caches() last looked */
-	struct cn_bins bins;
+	_Atomic uint64_t swept; /* how far the queue was when sweep_caches() last came */
+	struct cn_bins bins;    /* its free lists */
 };
 
 /*
  * Nothing that is done for each allocation may take longer the more streams there are. So a cache is found by its
- * queue's place, not by looking through all; a few of them have credit, and these are asked; and of 64 caches at a
- * time, a group, one word says which may have a block of a class.
+ * queue's index, not by looking through all; a few of them have credit, and these are asked; and of a group of 64
+ * caches one word, a bitmap, says which may have a block of a size class.
  */
 enum {
 	CN_POOL_INDEX_PAGES = 256,
 	CN_POOL_INDEX_PAGE_CACHES = 256,
-	CN_POOL_INDEX_COUNT =
-		CN_POOL_INDEX_PAGES * CN_POOL_INDEX_PAGE_CACHES, /* the caches of further queues are looked for */
+	/* The caches of further queues are looked for. */
+	CN_POOL_INDEX_COUNT = CN_POOL_INDEX_PAGES * CN_POOL_INDEX_PAGE_CACHES,
 	CN_POOL_CREDIT_CACHES_MAX = 16,
 	CN_POOL_GROUP_CACHES = 64, /* bits of a word */
 };
@@ -43,20 +44,18 @@ enum {
 struct cn_pool_cache_group {
 	struct cn_pool_cache_group *_Atomic next;
 	struct cn_pool_cache *_Atomic caches[CN_POOL_GROUP_CACHES];
-	_Atomic uint64_t nonempty[CN_SIZE_CLASS_COUNT]; /* who may have a block: a bit changes under its cache's lock */
+	_Atomic uint64_t bitmaps[CN_SIZE_CLASS_COUNT]; /* a bit changes under its cache's lock */
 };
 
 struct cn_pool {
 	/* A thread that has found the pool may look at these when others have destroyed it, or made another of it. */
 	_Atomic bool dying;
-	bool ended;    /* guarded by `lock`: no more caches */
-	unsigned pins; /* guarded by `pools.lock`: threads at work on it, that are not allocating */
+	bool ended; /* guarded by `lock`: no more caches */
 	_Atomic uint64_t id;
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
-	struct cn_pool_cache *_Atomic
-		*_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* caches by place; once there, they stay */
-	struct cn_pool *next;                              /* of all pools; `pools.lock` guards it */
+	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
+	struct cn_pool *next;            /* of all pools; `pools.lock` guards it */
 	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
 
 	char *_Atomic base;
@@ -67,26 +66,25 @@ struct cn_pool {
 	_Alignas(64) struct cn_arena *arena;
 	_Atomic unsigned policies;
 	_Atomic uint64_t threshold_bytes;
-	_Atomic unsigned reference_count;
-	_Atomic uint32_t returned;            /* blocks that were given back, linked by `next`: see hold.c */
-	_Atomic uint32_t deferred_count;      /* blocks that may be given back any time */
+	_Atomic unsigned reference_count;     /* a destroyed pool does not end before it is 0 */
+	_Atomic uint32_t returned;            /* blocks of deferred frees, linked by `next`: see shared_block.c */
+	_Atomic uint32_t deferred_count;      /* blocks that may be returned any time */
 	void (*_Atomic recall)(void *object); /* see cn_pool_set_recall() */
 	void *_Atomic recall_object;
-	_Atomic bool release_due;        /* some were, and their memory has not been looked at since */
+	_Atomic bool release_due;        /* some were, and nobody has seen whether a chunk came free by it */
 	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
 	_Atomic uint32_t releasing;      /* free chunks that wait for their tickets, linked by `next`: see release.c */
 	uint64_t releasing_bytes;        /* of reserved_bytes: of those, and of others that a thread is giving back */
 	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool is not over */
 	uint64_t reserved_high_bytes;
-	_Atomic uint64_t
-		sweep_units; /* what the caches must keep before they are asked for it again: see sweep_caches() */
+	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
 	uint64_t reused_settled, grown;
 	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
 	_Atomic unsigned cache_count;
-	_Atomic unsigned sweeps_skipped; /* allocations since sweep_caches() has looked */
+	_Atomic unsigned sweeps_skipped; /* allocations since the caches were swept */
 	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
-	struct cn_pool_cache_group group, *last_group; /* the first, and the one that has room */
-	_Alignas(64) _Atomic uint64_t counted_bytes;   /* what is used, and the credits of the caches */
+	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
+	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, and the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
 
@@ -103,21 +101,106 @@ static inline struct cn_pool *cn_pool_of(const void *address)
 		return NULL;
 	return atomic_load_explicit(&table[chunk], memory_order_acquire);
 }
-/* The cache of a queue in a pool; NULL: it has freed nothing there. */
-struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue);
-/* An empty cache that is in no pool; NULL: no memory for it. */
-struct cn_pool_cache *cn_pool_cache_new(void);
-void cn_pool_cache_recycle(struct cn_pool_cache *cache);
+
+static inline struct cn_block *cn_pool_block_at(const struct cn_pool *pool, uint32_t index)
+{
+	return cn_block_at(&pool->heap, index);
+}
+
+/* The record of the block that begins at an address of the pool; 0: none does. */
+static inline uint32_t cn_pool_starts_at(const struct cn_pool *pool, const void *address)
+{
+	size_t offset = (size_t)((const char *)address - pool->base);
+
+	if (offset % CN_HEAP_UNIT_BYTES || offset / CN_HEAP_UNIT_BYTES >= pool->heap.unit_count)
+		return 0;
+	return atomic_load_explicit(&pool->heap.starts[offset / CN_HEAP_UNIT_BYTES], memory_order_relaxed);
+}
+
+/* The error of whoever comes too late. */
+CUresult cn_pool_is_gone(void);
+/* A reference to a pool that is not destroyed. False: it is. */
+bool cn_pool_reference_alive(struct cn_pool *pool);
 uint64_t cn_pool_used(const struct cn_pool *pool);
 /* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. Were there any? */
 bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
-/* Take in what was given back. */
+/* Take in what was returned. */
 void cn_pool_drain_returned(struct cn_pool *pool);
-/* Ask for what is held. Has something come back? No lock is held. */
+/* Ask for deferred frees. Has a block come back? No lock is held. */
 bool cn_pool_recall_deferred(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees, or for work under way? It is ended if they are done. */
 bool cn_pools_are_ending(void);
+
+/* ---- index.c ---- */
+
+/* The cache of a queue in a pool; NULL: it has none there. */
+struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue);
+
+/* The caches that a thread used last. */
+enum { CN_POOL_RECENT_COUNT = 4 };
+struct cn_pool_recent {
+	const struct cn_pool *pool;
+	uint64_t pool_id;
+	const struct cn_queue *queue;
+	struct cn_pool_cache *cache;
+};
+extern _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT]
+	__attribute__((tls_model("initial-exec")));
+
+CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot, uint64_t id,
+				  struct cn_pool_cache **ret_cache);
+
+/* The cache of a queue, made if there is none. By the time it is locked, pool and cache may serve others. */
+static inline CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
+{
+	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
+	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
+
+	if (__builtin_expect(cn_pool_recent[slot].queue != queue || cn_pool_recent[slot].pool != pool ||
+				     cn_pool_recent[slot].pool_id != id,
+			     0)) {
+		struct cn_pool_cache *cache; /* of its own: the caller's stays in a register */
+		CUresult result = cn_pool_cache_get_slowly(pool, queue, slot, id, &cache);
+		if (!result)
+			*ret_cache = cache;
+		return result;
+	}
+	*ret_cache = cn_pool_recent[slot].cache;
+	return CUDA_SUCCESS;
+}
+
+/* A freed block is its queue's to reuse, and the index knows that there is one of its class. Cache locked. */
+static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_pool_cache *cache, uint32_t index)
+{
+	struct cn_pool *pool = cache->pool;
+	struct cn_block *block = cn_pool_block_at(pool, index);
+
+	unsigned class = cn_bins_push(&pool->heap, &cache->bins, index);
+	_Atomic uint64_t *bitmap = &cache->group->bitmaps[class];
+	if (!block->next && !(atomic_load_explicit(bitmap, memory_order_relaxed) & cache->group_bit))
+		atomic_fetch_or_explicit(bitmap, cache->group_bit, memory_order_release);
+	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
+}
+
+/* Cut a MOVING block that came from the cache if it is too large: the rest goes back there. Cache locked. */
+void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units);
+
+/* A block that another queue freed, and what lets this queue have it. */
+struct cn_pool_grounds {
+	struct cn_point freed;
+	struct cn_point relied_on; /* see queue_rely() in device.h */
+};
+typedef bool cn_pool_rule(struct cn_queue *queue, struct cn_pool_grounds *grounds); /* may it? */
+
+/* A block of another queue's, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. */
+uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
+				  struct cn_pool_grounds *ret_grounds);
+/* It could not be had after all. */
+void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed);
+
+/* No more caches: the pool has ended. */
+void cn_pool_index_end(struct cn_pool *pool);
 
 /* ---- release.c ---- */
 
@@ -133,7 +216,7 @@ uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units);
 /* Give everything back: the grace period of the pool's end has passed. */
 void cn_pool_release_all(struct cn_pool *pool);
 
-/* If a queue has blocks that others could have, have it looked how far it has come. */
+/* If a queue has blocks that others could have, learn how far it has come. */
 static inline void cn_pool_poll(struct cn_pool_cache *cache)
 {
 	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
@@ -147,11 +230,6 @@ static inline void cn_pool_reap_if_dying(const struct cn_pool *pool)
 {
 	if (__builtin_expect(atomic_load(&pool->dying), 0))
 		cn_pools_reap();
-}
-
-static inline struct cn_block *cn_pool_block_at(const struct cn_pool *pool, uint32_t index)
-{
-	return cn_block_at(&pool->heap, index);
 }
 
 static inline bool cn_pool_free_happened(const struct cn_pool_cache *cache, const struct cn_block *block)

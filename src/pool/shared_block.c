@@ -2,8 +2,8 @@
 /*
  * Blocks that others may have too.
  *
- * A shared block is the program's like any other, but its free does not make it anybody's: it is held, not to be seen
- * and not to be handed out, until the layer above knows that nobody has it any more and gives it back. That may come
+ * A shared block is the program's like any other, but its free is deferred: the block is not to be seen
+ * and not to be handed out until the layer above knows that nobody has it any more, and returns it. That may come
  * from any thread at any time, so it takes no lock: the block is put on a list that only grows, and whoever next needs
  * memory, or looks at the pool, takes the whole list in.
  */
@@ -11,14 +11,9 @@
 
 static struct cn_block *find(const void *address, struct cn_pool **ret_pool, uint32_t *ret_index)
 {
-	struct cn_pool *pool = cn_pool_of(address);
-	size_t offset = pool ? (size_t)((const char *)address - pool->base) : 0;
-
-	if (!pool || offset % CN_HEAP_UNIT_BYTES || offset / CN_HEAP_UNIT_BYTES >= pool->heap.unit_count)
-		return NULL;
-	*ret_index = atomic_load_explicit(&pool->heap.starts[offset / CN_HEAP_UNIT_BYTES], memory_order_relaxed);
-	*ret_pool = pool;
-	return *ret_index ? cn_pool_block_at(pool, *ret_index) : NULL;
+	*ret_pool = cn_pool_of(address);
+	*ret_index = *ret_pool ? cn_pool_starts_at(*ret_pool, address) : 0;
+	return *ret_index ? cn_pool_block_at(*ret_pool, *ret_index) : NULL;
 }
 
 static bool change(struct cn_block *block, uint32_t from, uint32_t to)
@@ -113,17 +108,6 @@ bool cn_pool_recall_deferred(struct cn_pool *pool)
 	if (recall)
 		recall(atomic_load(&pool->recall_object));
 	return recall && atomic_load_explicit(&pool->returned, memory_order_relaxed);
-}
-
-void cn_pool_reference(struct cn_pool *pool)
-{
-	atomic_fetch_add(&pool->reference_count, 1);
-}
-
-void cn_pool_unreference(struct cn_pool *pool)
-{
-	if (atomic_fetch_sub(&pool->reference_count, 1) == 1)
-		cn_pools_reap();
 }
 
 void *cn_pool_base(const struct cn_pool *pool, size_t *ret_bytes)

@@ -119,7 +119,7 @@ static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUm
 		result = allocate(ret_pointer, bytes, pool, queue, owner);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
 		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may the stream be. */
-		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner))
+		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner).outcome)
 			cn_mempool_free_now(*ret_pointer);
 		*ret_pointer = 0;
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
@@ -201,18 +201,20 @@ CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CU
 
 /* What cn_pool_free() does not free: it is shared, or an imported pool's, or has no block. */
 static __attribute__((noinline)) CUresult free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
-							 CUresult result)
+							 struct cn_pool_freed freed)
 {
-	bool shared = result == CUDA_ERROR_ALREADY_ACQUIRED;
-	bool imported = result == CUDA_ERROR_NOT_FOUND && atomic_load(&cn_imports_exist) &&
+	bool shared = freed.outcome == CN_POOL_FREE_SHARED;
+	bool imported = freed.outcome == CN_POOL_FREE_ELSEWHERE && atomic_load(&cn_imports_exist) &&
 			cn_import_has((void *)(uintptr_t)address);
 
+	if (freed.outcome == CN_POOL_FREE_FAILED)
+		return freed.error;
 	if (!queue && (shared || imported))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
 				"a shared block is freed in stream order, which needs a current context");
 	if (shared)
 		return cn_mempool_free_shared(address, queue, handle);
-	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : result;
+	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : CUDA_ERROR_NOT_FOUND;
 }
 
 /* `queue` NULL: see cn_pool_free(). CUDA_ERROR_NOT_FOUND, unexplained: the address is no pool's. */
@@ -221,8 +223,8 @@ static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint
 	/* Before the free: after it the addresses may be somebody else's. */
 	if (__builtin_expect(atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed), 0))
 		cn_memory_forget_note(address);
-	CUresult result = cn_pool_free((void *)(uintptr_t)address, queue, handle);
-	return __builtin_expect(!result, 1) ? CUDA_SUCCESS : free_otherwise(address, queue, handle, result);
+	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, queue, handle);
+	return __builtin_expect(!freed.outcome, 1) ? CUDA_SUCCESS : free_otherwise(address, queue, handle, freed);
 }
 
 /* Nothing that can be freed in a stream begins at the address: say why. */

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The index of a pool: which queue has a cache there, and which caches may have a block of a size class.
+ *
+ * For each queue that has freed in a pool there is a cache: the blocks which that queue freed, in a free list for each
+ * size class, newest first, each with the number of its free. A thread finds the cache of a queue among the few that it
+ * used last; else in a table of two levels, by the index that a queue gets with its first cache and has for good.
+ *
+ * Other queues may take a block out of a cache. They need not look into each: caches stand in groups of 64, and a group
+ * has a bitmap for each size class. A bit is set with the first block of a free list, and cleared by whoever came in
+ * vain: a cache that has a block has its bit, one with the bit may have none.
+ *
+ * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
+ */
+#include "pool/pool_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SEARCH_DEPTH_MAX = 8,                 /* blocks of another queue's free list that are looked at */
+	CREDIT_BYTES_MAX = 256 * 1024 * 1024, /* what a large block takes must not cost more than a small one */
+};
+
+static struct {
+	CN_LOCK(SPARE_CACHES) lock; /* of `spare` */
+	struct cn_pool_cache *spare;
+	_Atomic uint64_t last_cache; /* how many there were: allocations get their ids from it */
+	_Atomic uint32_t last_index; /* that a queue was given */
+} caches;
+
+_Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
+
+/* ---- Records ---- */
+
+/* An empty cache that is in no pool; NULL: no memory for it. */
+static struct cn_pool_cache *new_cache(void)
+{
+	cn_lock(&caches.lock);
+	struct cn_pool_cache *cache = caches.spare;
+	if (cache)
+		caches.spare = cache->next;
+	cn_unlock(&caches.lock);
+	if (!cache) {
+		cache = aligned_alloc(_Alignof(struct cn_pool_cache), sizeof *cache);
+		if (cache)
+			memset(cache, 0, sizeof *cache);
+	}
+	return cache;
+}
+
+static void recycle_cache(struct cn_pool_cache *cache)
+{
+	cn_quick_lock(&cache->lock);
+	cache->pool = NULL; /* a thread that comes late sees that it does */
+	cache->reused = 0;
+	atomic_store(&cache->credit_bytes, 0);
+	atomic_store(&cache->swept, 0);
+	cn_quick_unlock(&cache->lock);
+	cn_lock(&caches.lock);
+	cache->next = caches.spare;
+	caches.spare = cache;
+	cn_unlock(&caches.lock);
+}
+
+/* ---- Caches by queue ---- */
+
+/* Where the table has the cache of an index; NULL: the table has no such page, or ends before. */
+static struct cn_pool_cache *_Atomic *entry_of(const struct cn_pool *pool, uint32_t index)
+{
+	struct cn_pool_cache *_Atomic *page =
+		index < CN_POOL_INDEX_COUNT
+			? atomic_load_explicit(&pool->index_pages[index / CN_POOL_INDEX_PAGE_CACHES],
+					       memory_order_acquire)
+			: NULL;
+
+	return page ? &page[index % CN_POOL_INDEX_PAGE_CACHES] : NULL;
+}
+
+struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	uint32_t index = atomic_load_explicit(&queue->pool_index, memory_order_relaxed);
+	struct cn_pool_cache *cache = NULL;
+
+	if (index && index < CN_POOL_INDEX_COUNT) {
+		struct cn_pool_cache *_Atomic *entry = entry_of(pool, index);
+		cache = entry ? atomic_load_explicit(entry, memory_order_acquire) : NULL;
+	} else if (index) {
+		cache = atomic_load_explicit(&pool->caches, memory_order_acquire);
+		while (cache && atomic_load_explicit(&cache->queue, memory_order_relaxed) != queue)
+			cache = atomic_load_explicit(&cache->next, memory_order_acquire);
+	}
+	return cache;
+}
+
+/* Give the queue an index, for good, and the pool the page that has it. False: no memory. */
+static bool make_entry(struct cn_pool *pool, struct cn_queue *queue)
+{
+	struct cn_pool_cache *_Atomic *none = NULL;
+	uint32_t index = atomic_load(&queue->pool_index);
+
+	if (!index) {
+		uint32_t fresh = atomic_fetch_add(&caches.last_index, 1) + 1;
+		index = atomic_compare_exchange_strong(&queue->pool_index, &index, fresh) ? fresh : index;
+	}
+	if (index >= CN_POOL_INDEX_COUNT || entry_of(pool, index))
+		return true;
+	struct cn_pool_cache *_Atomic *page = calloc(CN_POOL_INDEX_PAGE_CACHES, sizeof(struct cn_pool_cache * _Atomic));
+	if (!page)
+		return false;
+	if (!atomic_compare_exchange_strong(&pool->index_pages[index / CN_POOL_INDEX_PAGE_CACHES], &none, page))
+		free((void *)page);
+	return true;
+}
+
+/*
+ * Let everybody find the cache. False: there must be another group for it; it is taken from *more if there is one. Pool
+ * locked.
+ */
+static bool enter_cache(struct cn_pool *pool, struct cn_pool_cache *cache, struct cn_pool_cache_group **more)
+{
+	struct cn_pool_cache *_Atomic *entry = entry_of(pool, atomic_load(&cache->queue->pool_index));
+	unsigned number = atomic_load(&pool->cache_count), at = number % CN_POOL_GROUP_CACHES;
+
+	if (number && !at) {
+		if (!*more)
+			return false;
+		atomic_store_explicit(&pool->last_group->next, *more, memory_order_release);
+		pool->last_group = *more;
+		*more = NULL;
+	} else if (!number) {
+		pool->last_group = &pool->first_group;
+	}
+	cache->next = atomic_load(&pool->caches);
+	cache->group = pool->last_group;
+	cache->group_bit = 1ull << at;
+	cache->credit_bytes_max = number < CN_POOL_CREDIT_CACHES_MAX ? CREDIT_BYTES_MAX : 0;
+	atomic_store_explicit(&cache->group->caches[at], cache, memory_order_release);
+	atomic_store_explicit(&pool->caches, cache, memory_order_release);
+	if (number < CN_POOL_CREDIT_CACHES_MAX)
+		atomic_store_explicit(&pool->credit_caches[number], cache, memory_order_release);
+	if (entry)
+		atomic_store_explicit(entry, cache, memory_order_release);
+	atomic_store(&pool->cache_count, number + 1);
+	return true;
+}
+
+/* For a queue that has none yet. */
+static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
+{
+	struct cn_pool_cache *cache = make_entry(pool, queue) ? new_cache() : NULL, *other = NULL;
+	struct cn_pool_cache_group *more = NULL;
+	bool ended, entered = false;
+
+	if (!cache)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
+	cn_quick_lock(&cache->lock);
+	cache->pool = pool;
+	cache->queue = queue;
+	cache->next_id = (atomic_fetch_add(&caches.last_cache, 1) + 1) << 40;
+	cn_quick_unlock(&cache->lock);
+	do {
+		cn_lock(&pool->lock);
+		ended = pool->ended;
+		if (!ended)
+			other = cn_pool_cache_of(pool, queue);
+		if (!ended && !other)
+			entered = enter_cache(pool, cache, &more);
+		cn_unlock(&pool->lock);
+	} while (!ended && !other && !entered && (more = calloc(1, sizeof *more)));
+	free(more);
+	if (!entered)
+		recycle_cache(cache);
+	if (ended)
+		return cn_pool_is_gone();
+	if (!entered && !other)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's records of streams");
+	*ret_cache = other ? other : cache;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot, uint64_t id,
+				  struct cn_pool_cache **ret_cache)
+{
+	struct cn_pool_cache *cache = cn_pool_cache_of(pool, queue);
+	CUresult result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
+
+	if (result)
+		return result;
+	cn_pool_recent[slot] = (struct cn_pool_recent){.pool = pool, .pool_id = id, .queue = queue, .cache = cache};
+	*ret_cache = cache;
+	return CUDA_SUCCESS;
+}
+
+void cn_pool_index_end(struct cn_pool *pool)
+{
+	cn_lock(&pool->lock);
+	pool->ended = true;
+	struct cn_pool_cache *cache = atomic_exchange(&pool->caches, NULL);
+	cn_unlock(&pool->lock);
+	for (struct cn_pool_cache *next; cache; cache = next) {
+		next = cache->next;
+		uint32_t index = atomic_load_explicit(&cache->queue->pool_index, memory_order_relaxed);
+		struct cn_pool_cache *_Atomic *entry = entry_of(pool, index);
+		if (entry)
+			atomic_store(entry, NULL);
+		recycle_cache(cache);
+	}
+	for (struct cn_pool_cache_group *group = atomic_load(&pool->first_group.next), *next; group; group = next) {
+		next = atomic_load(&group->next);
+		free(group);
+	}
+}
+
+/* ---- Blocks by size class ---- */
+
+void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units)
+{
+	struct cn_pool *pool = cache->pool;
+	struct cn_block *block = cn_pool_block_at(pool, index);
+
+	if (block->units == units)
+		return;
+	cn_lock(&pool->lock);
+	uint32_t rest = cn_heap_cut(&pool->heap, index, units);
+	cn_unlock(&pool->lock);
+	if (rest) {
+		cn_pool_block_at(pool, rest)->number = block->number;
+		cn_pool_cache_push(cache, rest);
+	}
+}
+
+/* A block of another cache, of the classes from `units` up to `last_class`; 0: none. That cache is locked. */
+static uint32_t search(const struct cn_pool_cache *other, const struct cn_pool_cache *own, uint32_t units,
+		       unsigned last_class, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
+{
+	for (unsigned at = cn_bins_next(&other->bins, cn_size_class_below(units)); at <= last_class;
+	     at = cn_bins_next(&other->bins, at + 1)) {
+		uint32_t index = other->bins.heads[at];
+		for (unsigned depth = 0; index && depth < SEARCH_DEPTH_MAX; depth++) {
+			const struct cn_block *block = cn_pool_block_at(own->pool, index);
+			ret_grounds->freed = (struct cn_point){other->queue, block->number};
+			if (block->units >= units && rule(own->queue, ret_grounds))
+				return index;
+			index = block->next;
+		}
+	}
+	return 0;
+}
+
+static uint32_t take_from(struct cn_pool_cache *other, const struct cn_pool_cache *own, uint32_t units,
+			  unsigned last_class, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
+{
+	cn_quick_lock(&other->lock);
+	uint32_t index = search(other, own, units, last_class, rule, ret_grounds);
+	if (index) {
+		cn_bins_remove(&own->pool->heap, &other->bins, index);
+		cn_block_set_moving(cn_pool_block_at(own->pool, index));
+		cn_pool_cache_cut(other, index, units);
+	} else { /* nobody needs to come again for what is gone */
+		for (unsigned at = cn_size_class_below(units); at <= cn_size_class_above(units); at++)
+			if (!other->bins.heads[at])
+				atomic_fetch_and_explicit(&other->group->bitmaps[at], ~other->group_bit,
+							  memory_order_relaxed);
+	}
+	cn_quick_unlock(&other->lock);
+	return index;
+}
+
+/* The caches of a group that may have a block of these classes. */
+static uint64_t nonempty_in(const struct cn_pool_cache_group *group, unsigned class, unsigned last_class)
+{
+	uint64_t found = 0;
+
+	for (; class <= last_class; class ++)
+		found |= atomic_load_explicit(&group->bitmaps[class], memory_order_acquire);
+	return found;
+}
+
+uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
+				  struct cn_pool_grounds *ret_grounds)
+{
+	const struct cn_pool_cache_group *group = &own->pool->first_group;
+
+	if (atomic_load_explicit(&own->pool->cache_count, memory_order_relaxed) < 2)
+		return 0; /* there are no others */
+	for (; group; group = atomic_load_explicit(&group->next, memory_order_acquire)) {
+		uint64_t found = nonempty_in(group, cn_size_class_below(units), last_class);
+		if (group == own->group)
+			found &= ~own->group_bit;
+		for (; found; found &= found - 1) {
+			struct cn_pool_cache *other =
+				atomic_load_explicit(&group->caches[__builtin_ctzll(found)], memory_order_acquire);
+			uint32_t index = take_from(other, own, units, last_class, rule, ret_grounds);
+			if (index)
+				return index;
+		}
+	}
+	return 0;
+}
+
+void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed)
+{
+	struct cn_pool_cache *other = cn_pool_cache_of(pool, freed.queue);
+
+	cn_quick_lock(&other->lock);
+	cn_pool_block_at(pool, index)->number = freed.number;
+	cn_pool_cache_push(other, index);
+	cn_quick_unlock(&other->lock);
+}
