@@ -129,6 +129,19 @@ class Pages:
             assert last.startswith("Next: ") and f"]({following})" in last, f"{name} ends with {last!r}"
         return f"{len(listed)} pages"
 
+    def folded_answers_are_counted(self):
+        """docs/differences.md says how many rows each fold has and all have, and has none outside of a fold."""
+        text = self.page("differences.md")
+        row = re.compile(r"^\| `\w+\.", re.M)
+        folds = re.findall(r"^<details><summary>(\d+) answers</summary>\n\n(.*?)\n\n</details>$", text, re.S | re.M)
+        for said, fold in folds:
+            there = len(row.findall(fold))
+            assert int(said) == there, f"{said} are said, {there} are there: {fold[:200]}"
+        total = sum(int(said) for said, _ in folds)
+        assert total == len(row.findall(text)) > 400, f"{total} in folds, {len(row.findall(text))} in all"
+        assert f"\n{total} rows," in text, f"the page does not say that there are {total} rows"
+        return f"{total} rows"
+
     def protocol_has_the_numbers(self):
         """The tables of docs/protocol.md are what the compiler says of the structures and values in src/."""
         lines, count = {}, 0
@@ -199,7 +212,8 @@ def main(root, *compiler):
     """Runs all tests; True when all passed."""
     pages = Pages(Path(root).resolve(), compiler)
     return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
-                             pages.front_chart_is_measured, pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
+                             pages.folded_answers_are_counted, pages.front_chart_is_measured,
+                             pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
                              pages.environment_has_all_variables, pages.errors_are_what_is_said,
                              pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls))
 
