@@ -12,6 +12,7 @@ file      no file is longer than 800 lines
 twice     no two files of src/ have the same name
 unused    what src/ defines, src/ uses, and not its tests alone
 static    a function or variable that only its own file uses is static
+mention   a file that a comment in src/ names is there
 
 A line `except KIND WHAT... : REASON` in the list lets one problem pass; one that lets nothing pass is a problem itself.
 """
@@ -39,6 +40,7 @@ class Layers:
         self.below = {}     # folder -> the folders and headers that it may include
         self.prefixes = {}  # prefix -> its folder
         self.public = {}    # folder -> prefixes of names that users see
+        self.made = set()   # headers and sources that the build makes
         self.outside = {}   # folder outside of src/ -> headers of src/ that it may include
         self.exceptions = {}
         self.problems = []
@@ -59,6 +61,8 @@ class Layers:
                 self.prefixes.setdefault(prefix, first)
         elif kind == "public":
             self.public[first] = tuple(rest)
+        elif kind == "made":
+            self.made.update([first, *rest])
         elif kind == "outside":
             self.outside[first] = rest
         elif kind == "except" and " : " in line:
@@ -217,7 +221,21 @@ def check_names(tree, _layers):
         seen.setdefault(file.name, file)
 
 
-CHECKS = (check_includes, check_outside, check_prefixes, check_uses, check_lengths, check_names)
+def check_mentions(tree, layers):
+    """Comments do not send a reader to files that were renamed."""
+    folders = [tree.root / folder for folder in ("", "src", "include")]
+    names = {f.name for folder in (*FOLDERS, "include") for f in (tree.root / folder).rglob("*.[chS]")} | layers.made
+    for file in sorted((tree.root / "src").rglob("*.[chS]")):
+        text = file.read_text()
+        for comment in re.finditer(r"/\*.*?\*/", text, re.S):
+            for found in re.finditer(r"(?<![\w./<])((?:\w+/)*)(\w+\.[chS])\b", comment[0]):
+                is_there = any((folder / found[0]).exists() for folder in folders) if found[1] else found[2] in names
+                if not is_there:
+                    line = text.count("\n", 0, comment.start() + found.start()) + 1
+                    yield Problem("mention", (file.name, found[0]), f"{tree.name(file)}:{line}: there is no {found[0]}")
+
+
+CHECKS = (check_includes, check_outside, check_prefixes, check_uses, check_lengths, check_names, check_mentions)
 
 
 def problems_of(root):

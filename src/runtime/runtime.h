@@ -3,7 +3,8 @@
  * The runtime API: what its files share.
  *
  * cuda* is a thin layer over the public cu* calls. It adds three things: the last error of each thread, the context
- * that a call finds or makes for itself (context.c), and a few answers that differ from the driver's. A call reads:
+ * that a call finds or makes for itself (runtime_context.c), and a few answers that differ from the driver's. A call
+ * reads:
  *
  *	CUresult result = cn_runtime_context();
  *
@@ -32,7 +33,7 @@
 #include "base/error.h"
 #include "runtime_prototypes.h"
 
-/* ---- Errors (error.c) ------------------------------------------------------------------------------------------- */
+/* ---- Errors (runtime_error.c) ----------------------------------------------------------------------------------- */
 
 /* Keep an error as this thread's last one, and return it. */
 cudaError_t cn_runtime_error(cudaError_t error);
@@ -53,7 +54,7 @@ static inline cudaError_t cn_runtime_result(CUresult result)
 /* Made by the build: the runtime's functions, for the log (base/call.h). Ended by a row without a name. */
 extern const struct cn_call cn_runtime_calls[];
 
-/* ---- Devices and contexts (context.c) --------------------------------------------------------------------------- */
+/* ---- Devices and contexts (runtime_context.c) ------------------------------------------------------------------- */
 
 /* Start the driver, and read what there is to know of the devices; nothing when it has been done. */
 CUresult cn_runtime_start(void);
@@ -62,7 +63,7 @@ CUresult cn_runtime_start(void);
 CUresult cn_runtime_device_count(int *ret_count);
 CUresult cn_runtime_properties(int device, const struct cudaDeviceProp **ret_properties);
 
-/* properties.c: ask the driver for all properties of a device. */
+/* runtime_properties.c: ask the driver for all properties of a device. */
 CUresult cn_runtime_read_properties(int device, struct cudaDeviceProp *ret_properties);
 
 /*
@@ -89,7 +90,7 @@ CUresult cn_runtime_forget_primary(int device);
 /* The devices to try, in this order, for threads that choose none; a count of 0 stands for all. */
 CUresult cn_runtime_set_valid_devices(const int *devices, int count);
 
-/* ---- Kernels for GPUs (announced.c) ----------------------------------------------------------------------------- */
+/* ---- Kernels for GPUs (runtime_announced.c) --------------------------------------------------------------------- */
 
 /* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is said. */
 bool cn_runtime_refuse_announced(const void *function);

@@ -150,6 +150,13 @@ def a_name_that_occurs_twice_is_found():
     expect({"src/device/lock.c": "static int one;\n"}, ("twice", "lock.c"))
 
 
+def a_file_that_is_not_there_is_found():
+    """In a comment; what the build makes is not looked for."""
+    expect({"src/base/lock.c": "/* See lock.h, base/lock.h, src/base/lock.h and spin.h. */\n"},
+           ("mention", "lock.c", "spin.h"))
+    expect({"src/base/lock.c": "/* See versions.h. */\n", "src/layers.list": "made versions.h\n"})
+
+
 def an_exception_lets_one_problem_pass():
     """And is a problem itself when nothing needs it, or it has no reason."""
     step = '#include "device/device.h"\n'
@@ -188,5 +195,6 @@ if __name__ == "__main__":
     sys.exit(0 if run_tests(by_name(
         a_tree_in_order_passes, a_step_up_is_found, a_look_inside_is_found, a_wrong_prefix_is_found,
         a_prefix_of_two_folders_is_found, what_only_tests_use_is_found, what_could_be_static_is_found,
-        what_is_too_long_is_found, a_name_that_occurs_twice_is_found, an_exception_lets_one_problem_pass,
+        what_is_too_long_is_found, a_name_that_occurs_twice_is_found, a_file_that_is_not_there_is_found,
+        an_exception_lets_one_problem_pass,
         definitions_are_read)) else 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The dynamic linker's cache (see cache.h): the form that glibc has written since 1999, by itself since 2020 and before
- * that behind an older table.
+ * The dynamic linker's cache (see cuda_cache.h): the form that glibc has written since 1999, by itself since 2020 and
+ * before that behind an older table.
  *
  *	magic and version	20 bytes
  *	number of libraries	4

@@ -2,9 +2,9 @@
 /*
  * What the files of the cuda device know of each other. Nobody outside this folder includes it.
  *
- * stream.c finds streams and sees them come and go, and context.c contexts; mark.c asks the driver how far they are;
- * follow.c knows who waits for whom; notes.c calls back when a stream has come to a point; arena.c and view.c have the
- * memory, and kept.c the descriptors of it.
+ * cuda_stream.c finds streams and sees them come and go, and cuda_context.c contexts; cuda_mark.c asks the driver how
+ * far they are; cuda_follow.c knows who waits for whom; cuda_notes.c calls back when a stream has come to a point;
+ * cuda_arena.c and cuda_view.c have the memory, and cuda_kept.c the descriptors of it.
  *
  * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two
  * streams, the one at the lower address first); then the table's, or that of a stream's notes, or that of what it
@@ -118,7 +118,7 @@ static inline struct cn_cuda_stream *cn_cuda_stream_of(struct cn_queue *queue)
 extern struct cn_device *cn_cuda_devices; /* those that init() found */
 extern int cn_cuda_device_count;
 
-/* ---- context.c ---- */
+/* ---- cuda_context.c ---- */
 
 /* NULL: it has no record. Table locked. */
 struct cn_cuda_context *cn_cuda_context_find_locked(CUcontext handle);
@@ -127,7 +127,7 @@ CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_cont
 /* All records, also of contexts that are over. NULL: there has never been one. */
 struct cn_cuda_context *cn_cuda_contexts(void);
 
-/* ---- stream.c ---- */
+/* ---- cuda_stream.c ---- */
 
 extern CN_LOCK(CUDA_TABLE) cn_cuda_table_lock;
 /* A stream's handle leads nowhere any more, unless it is another's by now. */
@@ -136,7 +136,7 @@ void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream);
 /* This thread, among all that ever used a per-thread stream. */
 uint64_t cn_cuda_thread(void);
 
-/* ---- mark.c ---- */
+/* ---- cuda_mark.c ---- */
 
 /* As cn_cuda_point_now(), and calls nobody. */
 CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point);
@@ -183,12 +183,12 @@ uint64_t cn_cuda_needed(struct cn_cuda_stream *stream);
 /* Wait for all of the stream's context, where there is no other way left. Stream locked. */
 void cn_cuda_wait_for_context(struct cn_cuda_stream *stream);
 
-/* ---- follow.c ---- */
+/* ---- cuda_follow.c ---- */
 
 /* A record begins anew, for another stream. */
 void cn_cuda_follow_open(struct cn_cuda_stream *stream);
 
-/* ---- notes.c ---- */
+/* ---- cuda_notes.c ---- */
 
 /* Run what is due. */
 void cn_cuda_run_notes(struct cn_cuda_stream *stream);
@@ -196,12 +196,12 @@ bool cn_cuda_has_notes(struct cn_cuda_stream *stream);
 /* From now on no note is run: the process ends. Returns when the notes' thread is out of the driver. */
 void cn_cuda_stop_notes(void);
 
-/* ---- grace.c ---- */
+/* ---- cuda_grace.c ---- */
 
 bool cn_cuda_grace_begin(void);
 bool cn_cuda_grace_is_over(void);
 
-/* ---- access.c: rights to mapped memory ---- */
+/* ---- cuda_access.c: rights to mapped memory ---- */
 
 /* Addresses and what is known of the memory there. */
 struct cn_cuda_span {
@@ -214,7 +214,7 @@ struct cn_cuda_span {
  */
 CUresult cn_cuda_allow(struct cn_cuda_span span, CUmemLocation location, struct cn_users before, struct cn_users users);
 
-/* ---- kept.c ---- */
+/* ---- cuda_kept.c ---- */
 
 /* When the device is set up: before the service's thread, whose own handlers of fork() must come first. */
 void cn_cuda_keep_open(void);
@@ -222,7 +222,7 @@ void cn_cuda_keep_open(void);
 bool cn_cuda_keep(int fd);
 void cn_cuda_let_go(int fd);
 
-/* ---- arena.c, view.c ---- */
+/* ---- cuda_arena.c, cuda_view.c ---- */
 
 CUresult cn_cuda_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 			      struct cn_arena **ret_arena, void **ret_base);

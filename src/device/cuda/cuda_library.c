@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The real driver, found and opened (see library.h).
+ * The real driver, found and opened (see cuda_library.h).
  *
  * Where the dynamic linker would look, in its order: LD_LIBRARY_PATH, its cache, its usual folders; and where
  * containers and WSL have it. Each by absolute path: by its bare name the linker would answer with what the process has

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which record a stream has, and how streams and contexts come and go (see stream.h).
+ * Which record a stream has, and how streams and contexts come and go (see cuda_stream.h).
  *
  * A table leads from handles to records; where a thread has been lately it remembers, as long as nothing has gone since
  * (`cn_cuda_serial`). In the table stand also the handles of streams that were destroyed, so that a program which uses

@@ -17,7 +17,7 @@ struct cn_waiter {
 	void (*reached)(struct cn_waiter *waiter);
 };
 
-/* queue.c: one operation that a queue has accepted and not yet finished. */
+/* host_queue.c: one operation that a queue has accepted and not yet finished. */
 struct cn_host_item {
 	struct cn_waiter
 		waiter; /* first: while the item waits for a point of another queue, it stands in that one's list */
@@ -47,12 +47,12 @@ void cn_host_queue_resume(struct cn_queue *queue);
 /* The same, but what is short is done at once, in this thread. */
 void cn_host_queue_go_on(struct cn_queue *queue);
 
-/* operation.c: does it neither block, nor call back, nor take long? */
+/* host_operation.c: does it neither block, nor call back, nor take long? */
 bool cn_host_is_short(const struct cn_operation *operation);
 /* Do an operation that does not have to wait. `failure` is that of the operations before it. */
 CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure);
 
-/* follow.c */
+/* host_follow.c */
 bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
 CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);
 /*
@@ -70,17 +70,17 @@ void cn_host_follow_open(struct cn_queue *queue);
 /* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */
 void cn_host_follow_make_room(struct cn_queue *queue);
 
-/* grace.c: the queue counts from now on, for good. Queues are never freed. */
+/* host_grace.c: the queue counts from now on, for good. Queues are never freed. */
 void cn_host_grace_join(struct cn_queue *queue);
 bool cn_host_grace_begin(void);
 bool cn_host_grace_is_over(void);
 
-/* executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
+/* host_executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_queue *queue);
 /* Where no thread could be had: try again to start one, or else do some of what waits for it. False: nothing done. */
 bool cn_host_executor_stand_in(void);
 
-/* poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
+/* host_poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
 bool cn_host_value_reached(const struct cn_operation *operation); /* true also when the word is not there */
 uint64_t cn_host_read_value(const struct cn_operation *operation);
 void cn_host_poll(struct cn_host_item *item);
@@ -93,7 +93,7 @@ bool cn_host_unwatch(struct cn_host_item *item);
 void cn_host_poller_tell(void);
 void cn_host_watch_forget(struct cn_signal *signal); /* it goes, and nothing waits for it */
 
-/* signal.c: a signal as this process has it. */
+/* host_signal.c: a signal as this process has it. */
 enum { CN_SIGNAL_CELLS = 1024 }; /* a power of two */
 struct cn_signal {
 	struct cn_signal_ring *ring;                 /* what is shared */
@@ -132,22 +132,22 @@ unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struc
 void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count);
 bool cn_host_signal_waits(void); /* does any queue wait for a signal? */
 
-/* copy.c, kernel.c: do it, now, in this thread. */
+/* host_copy.c, host_kernel.c: do it, now, in this thread. */
 CUresult cn_host_copy(const struct cn_operation *operation);
 void cn_host_fill(const struct cn_operation *operation);
 CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret_payload);
 CUresult cn_host_launch(const struct cn_launch *launch, void **arguments);
 
-/* memory.c */
+/* host_memory.c */
 /* Take bytes of a device. CUDA_ERROR_OUT_OF_MEMORY: it does not have them. */
 CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes);
 /* A memory file, sealed against shrinking and growing; -1 when the program has no descriptor left for one. */
 CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd);
 
-/* physical.c */
+/* host_physical.c */
 bool cn_host_descriptor_is_memory(int fd);
 
-/* arena.c */
+/* host_arena.c */
 CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 			      struct cn_arena **ret_arena, void **ret_base);
 void cn_host_arena_free(struct cn_arena *arena);
@@ -166,11 +166,11 @@ void cn_host_view_free(struct cn_view *view);
 /* Ask the system for memory of a node, if the machine has more than one; the file remembers it. */
 void cn_host_place(int node, void *address, size_t bytes);
 
-/* config.c: what the environment says of the devices. */
+/* host_config.c: what the environment says of the devices. */
 CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 bool cn_host_without(const char *capability);
 
-/* attributes.c */
+/* host_attributes.c */
 CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value);
 bool cn_host_peers(const struct cn_device *device, const struct cn_device *peer);
 

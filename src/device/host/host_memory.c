@@ -154,7 +154,7 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 		goto err_close;
 	}
 
-	if (!small) /* as arena.c; many small ones would not touch all of a huge page */
+	if (!small) /* as host_arena.c; many small ones would not touch all of a huge page */
 		madvise(address, bytes, MADV_HUGEPAGE);
 	chunk->device = device;
 	chunk->small = small;

@@ -205,8 +205,8 @@ static void finish_locked(struct cn_queue *queue, unsigned count, CUresult resul
 
 /*
  * Wait in this thread for the signal that holds the queue up, and take all turns with another process's stream that
- * come of it; see signal.c. True: some were taken. Not more than so many numbers are wanted. Queue locked, unlocked in
- * between.
+ * come of it; see host_signal.c. True: some were taken. Not more than so many numbers are wanted. Queue locked,
+ * unlocked in between.
  */
 static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
 {

@@ -18,7 +18,7 @@
  *
  * To sleep: count yourself in, read the wake word, look again, sleep on the word. To wake: mark the cell, look at the
  * count, change the word, wake. Sequentially consistent, so one always sees the other. There are two such words: for
- * threads that wait here, and for pollers (poller.c), which would else be woken at each turn of a thread's.
+ * threads that wait here, and for pollers (host_poller.c), which would else be woken at each turn of a thread's.
  * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else. Nobody
  * relies on being woken: a sleep has a bound, after which the sleeper looks again.
  *
