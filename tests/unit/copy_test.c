@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "cenote/cenote.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
 #include <sys/mman.h>
 

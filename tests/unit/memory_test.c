@@ -5,7 +5,7 @@
 #include "harness.h"
 
 #include "cenote/cenote.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -222,10 +222,10 @@ TEST(registered_memory_may_vanish)
 	ASSERT_EQ((void *)pages,
 		  mmap(pages, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
 	ASSERT_OK(cn_context_enter(&home));
-	ASSERT_OK(cn_memory_add(&home, CN_MEMORY_PINNED, pages, PAGE, 0, NULL));
-	ASSERT(cn_memory_find(AT(pages), &memory));
+	ASSERT_OK(cn_registry_add(&home, CN_MEMORY_PINNED, pages, PAGE, 0, NULL));
+	ASSERT(cn_registry_find(AT(pages), &memory));
 	ASSERT_EQ(CN_MEMORY_PINNED, memory.kind);
-	ASSERT(!cn_memory_find(AT(pages) + PAGE, &memory));
+	ASSERT(!cn_registry_find(AT(pages) + PAGE, &memory));
 	ASSERT_OK(cuMemFreeHost(pages));
 	ASSERT_OK(cuMemFree(device));
 }

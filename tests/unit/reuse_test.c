@@ -13,7 +13,7 @@
 
 #include "cenote/cenote.h"
 #include "device/host/host_signal.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 #include "gate.h"
 
 enum { BYTES = 4096, OTHERS_MAX = 16 };
@@ -441,7 +441,7 @@ TEST(memory_of_a_context_that_ends)
 	while (atomic_load(&record->life))
 		sched_yield();
 	ASSERT_EQ(0, pthread_create(&freer, NULL, free_used, NULL));
-	while (cn_memory_find(used, &memory))
+	while (cn_registry_find(used, &memory))
 		sched_yield();
 	for (unsigned i = 0; i < PATIENCE; i++) /* so that one who does not wait is seen */
 		sched_yield();
@@ -461,5 +461,5 @@ TEST(memory_that_is_freed_in_a_stream_while_its_context_ends)
 	in_submit = true;
 	ASSERT_ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemFreeAsync(used, NULL));
 	ASSERT_HAPPENED();
-	ASSERT(!cn_memory_find(used, &memory));
+	ASSERT(!cn_registry_find(used, &memory));
 }

@@ -42,11 +42,6 @@ static struct {
 
 enum { FABRIC_OR_POSIX = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC };
 
-static bool is_host(CUmemLocation location)
-{
-	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-}
-
 CUresult cn_mempool_get(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
 	struct cn_mempool *pool = cn_table_find(&table, handle);
@@ -175,7 +170,7 @@ static CUresult check_managed(const CUmemPoolProps *properties)
 /* On the host the driver rounds the largest number of all up to 0, which sets no limit. */
 static bool is_unlimited_host(const CUmemPoolProps *properties)
 {
-	return properties->maxSize == SIZE_MAX && is_host(properties->location);
+	return properties->maxSize == SIZE_MAX && cn_memory_location_is_host(properties->location);
 }
 
 static CUresult check_properties(const CUmemPoolProps *properties)
@@ -515,7 +510,7 @@ static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDe
 	unsigned flags = (unsigned)description->flags;
 	bool allow = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 
-	if (pool->import && pool->device && is_host(location))
+	if (pool->import && pool->device && cn_memory_location_is_host(location))
 		return change_host_rights(pool, allow, rights);
 	if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
@@ -526,7 +521,7 @@ static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDe
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", flags);
 	if (on_device)
 		return change_device_rights(pool, location.id, allow, rights);
-	if (is_host(location))
+	if (cn_memory_location_is_host(location))
 		return change_host_rights(pool, allow, rights);
 	return cn_error(pool->device ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE,
 			"access cannot be given to location type %d: set location.type to CU_MEM_LOCATION_TYPE_DEVICE",
@@ -573,7 +568,7 @@ CUresult own_cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool handl
 		return result;
 	if (!ret_flags || !location)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_flags ? "location" : "flags");
-	if (is_host(*location))
+	if (cn_memory_location_is_host(*location))
 		allowed = atomic_load(&pool->host_uses);
 	else if (location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id >= 0 && location->id < cn_devices_count)
 		allowed = atomic_load(&pool->users) >> location->id & 1;

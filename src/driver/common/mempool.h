@@ -8,8 +8,7 @@
 #ifndef CN_DRIVER_COMMON_MEMPOOL_H
 #define CN_DRIVER_COMMON_MEMPOOL_H
 
-#include "driver/common/driver.h"
-#include "driver/host/memory.h"
+#include "driver/common/memory.h"
 #include "pool/pool.h"
 #include "share/pool/import.h"
 
@@ -90,10 +89,5 @@ CUresult cn_mempool_free_shared(uint64_t address, struct cn_queue *queue, uint64
 
 /* The block around an address, as memory of kind CN_MEMORY_POOL. False: no pool has a block there. */
 bool cn_mempool_find_memory(uint64_t address, struct cn_memory *ret_memory);
-
-/* cuMemFree() of a block. CUDA_ERROR_INVALID_VALUE: no block begins at the address. */
-CUresult cn_mempool_free_now(uint64_t address);
-/* How far the frees without a stream have come. */
-struct cn_point cn_mempool_late_point(void);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "base/descriptor.h"
 #include "base/guard.h"
-#include "driver/host/vmm.h"
 #include "share/peer/peer.h"
 #include "share/pool/export.h"
 #include "share/pool/import.h"
@@ -167,7 +166,7 @@ static CUresult explain_import(CUresult result, const void *shareable)
 	if (cn_descriptor_leads_to_socket(fd)) /* the sentence says what is wrong with it */
 		return CUDA_ERROR_UNKNOWN;
 	if (!cn_descriptor_is_open(fd))
-		return cn_refuse_descriptor(shareable);
+		return cn_memory_refuse_descriptor(shareable);
 	if (!cn_device_ops->descriptor_is_memory(fd))
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d does not lead to a pool", fd);
 	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
@@ -207,7 +206,7 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 	if (!ret_pool)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool_out is NULL");
 	if (!shareable)
-		return cn_refuse_no_handle(type, "handle");
+		return cn_memory_refuse_no_handle(type, "handle");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolImportFromShareableHandle takes no flags: they must be 0, and are 0x%llx",
@@ -241,7 +240,6 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
 {
 	const void *address = (const void *)(uintptr_t)pointer;
-	struct cn_memory memory;
 
 	if (cn_pool_has_freed(address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed", pointer);
@@ -249,12 +247,9 @@ static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the block at 0x%llx was imported: only the process that allocated it can export it",
 				pointer);
-	if (cn_memory_find(pointer, &memory))
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"0x%llx was not allocated from a pool: cuMemAllocAsync() and "
-				"cuMemAllocFromPoolAsync() do that",
-				pointer);
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool of this process is at 0x%llx", pointer);
+	return cn_error(CUDA_ERROR_INVALID_VALUE,
+			"0x%llx was not allocated from a pool: cuMemAllocAsync() and cuMemAllocFromPoolAsync() do that",
+			pointer);
 }
 
 CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdeviceptr pointer)

@@ -58,13 +58,8 @@ struct cn_gpu_call {
 /* Made by the build from src/api.list and src/seen.list; ended by a row without a symbol. */
 extern const struct cn_gpu_call cn_gpu_calls[];
 
-/* mempool_use.c: allocate from a pool of ours, in a stream of the driver's that is not captured. */
+/* gpu_pool.c: cuMemAllocFromPoolAsync() for a pool of ours, and a stream that is not captured. */
 CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream);
-/*
- * gpu_memory.c: a stream of our own that waits for what a context was given so far: the current one, without one the
- * device's primary one, or else one that is known. CUDA_ERROR_INVALID_CONTEXT: there is neither.
- */
-CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place);
 
 /* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
 CUresult cn_gpu_take_over(void);

@@ -45,6 +45,10 @@ static inline void cn_gpu_synchronised(struct cn_point point)
 bool cn_gpu_is_ours(CUdeviceptr address);
 /* The same in a forked child, where it is nobody's. */
 bool cn_gpu_is_lost(CUdeviceptr address);
+/* cuMemFree() of a block. CUDA_ERROR_INVALID_VALUE: no block begins at the address. */
+CUresult cn_gpu_free_after_all(uint64_t address);
+/* No block begins at the address: say why. */
+CUresult cn_gpu_refuse_free(CUdeviceptr address);
 
 /*
  * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that

@@ -9,6 +9,7 @@
 #include "driver/gpu/gpu_calls.h"
 
 #include "device/cuda/cuda_library.h"
+#include "driver/common/mempool_use.h"
 
 #include <stdlib.h>
 
@@ -113,7 +114,11 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
+/*
+ * In a context: the current one, without one the device's primary one, or else one that is known. Without any
+ * (*ret_place is empty then) nothing is to be waited for: a block needs no context to be freed.
+ */
+static CUresult find_late_of_device(CUdevice device, struct cn_cuda_place *ret_place)
 {
 	CUcontext context = NULL;
 	CUresult result = cn_cuda.cuCtxGetCurrent(&context);
@@ -125,16 +130,45 @@ CUresult cn_gpu_find_late(CUdevice device, struct cn_cuda_place *ret_place)
 	context = cn_gpu_primary(device);
 	if (!context)
 		context = cn_cuda_any_context(&cn_devices[device]);
-	if (!context || cn_cuda.cuCtxPushCurrent(context))
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
+	if (!context || cn_cuda.cuCtxPushCurrent(context)) {
+		*ret_place = (struct cn_cuda_place){.queue = NULL};
+		return CUDA_SUCCESS;
+	}
 	result = find_late(context, ret_place);
 	cn_cuda.cuCtxPopCurrent(&context);
 	return result;
 }
 
+CUresult cn_gpu_refuse_free(CUdeviceptr address)
+{
+	struct cn_memory memory = {.kind = CN_MEMORY_FOREIGN};
+
+	cn_mempool_find_memory(address, &memory);
+	return cn_mempool_refuse_free(address, &memory);
+}
+
+CUresult cn_gpu_free_after_all(uint64_t address)
+{
+	struct cn_cuda_place place;
+	struct cn_memory memory;
+
+	if (!cn_mempool_find_memory(address, &memory) || memory.start != address)
+		return cn_gpu_refuse_free(address);
+	CUresult result = find_late_of_device(memory.device ? memory.device->ordinal : 0, &place);
+	if (!result)
+		result = cn_mempool_free(address, place.queue, place.owner);
+	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
+		return cn_gpu_refuse_free(address);
+	if (result || !place.queue)
+		return result;
+	cn_device_ops->queue_look(place.queue);
+	cn_gpu_synchronised((struct cn_point){place.queue, atomic_load(&place.queue->completed)});
+	return CUDA_SUCCESS;
+}
+
 CUresult gpu_cuMemFree_v2(CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? cn_mempool_free_now(pointer) : driver_cuMemFree_v2(pointer);
+	return cn_gpu_is_ours(pointer) ? cn_gpu_free_after_all(pointer) : driver_cuMemFree_v2(pointer);
 }
 
 /* ---- Asking ---- */
@@ -151,35 +185,68 @@ static bool is_the_drivers(CUpointer_attribute attribute)
 	}
 }
 
+/* The block around an address, and who asks about it. */
+static CUresult enter_question(CUdeviceptr pointer, struct cn_memory *ret_memory, struct cn_memory_asker *ret_asker)
+{
+	CUdevice device;
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	*ret_asker = (struct cn_memory_asker){.device = cn_cuda.cuCtxGetDevice(&device) ? NULL : &cn_devices[device]};
+	if (!cn_mempool_find_memory(pointer, ret_memory))
+		*ret_memory = (struct cn_memory){.kind = CN_MEMORY_FOREIGN};
+	return CUDA_SUCCESS;
+}
+
 CUresult gpu_cuPointerGetAttribute(void *ret_data, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
+	struct cn_memory_asker asker;
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer) || (is_the_drivers(attribute) && cn_mempool_find_memory(pointer, &memory)))
 		return driver_cuPointerGetAttribute(ret_data, attribute, pointer);
-	return own_cuPointerGetAttribute(ret_data, attribute, pointer);
+	CUresult result = enter_question(pointer, &memory, &asker);
+	if (!result)
+		result = cn_memory_check_attribute(attribute, ret_data);
+	return result ? result : cn_memory_get_attribute(&memory, &asker, attribute, pointer, ret_data);
 }
 
 CUresult gpu_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **ret_data,
 				    CUdeviceptr pointer)
 {
+	struct cn_memory_asker asker;
 	struct cn_memory memory;
 
 	if (!cn_gpu_is_ours(pointer))
 		return driver_cuPointerGetAttributes(count, attributes, ret_data, pointer);
-	CUresult result = own_cuPointerGetAttributes(count, attributes, ret_data, pointer);
-	if (result || !cn_mempool_find_memory(pointer, &memory))
-		return result;
-	for (unsigned int i = 0; i < count && !result; i++)
+	CUresult result = enter_question(pointer, &memory, &asker);
+	if (!result)
+		result = cn_memory_check_attributes(count, attributes, ret_data);
+	if (!result)
+		result = cn_memory_get_attributes(&memory, &asker, count, attributes, pointer, ret_data);
+	for (unsigned int i = 0; i < count && !result && memory.kind; i++)
 		if (is_the_drivers(attributes[i]))
 			result = driver_cuPointerGetAttributes(1, &attributes[i], &ret_data[i], pointer);
 	return result;
 }
 
+/* No memory that we know has anything to be set. */
+static bool set_nothing(uint64_t address, unsigned int kinds, bool on)
+{
+	(void)address, (void)kinds, (void)on;
+	return false;
+}
+
 CUresult gpu_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
-	return cn_gpu_is_ours(pointer) ? own_cuPointerSetAttribute(value, attribute, pointer)
-				       : driver_cuPointerSetAttribute(value, attribute, pointer);
+	struct cn_memory_asker asker;
+	struct cn_memory memory;
+
+	if (!cn_gpu_is_ours(pointer))
+		return driver_cuPointerSetAttribute(value, attribute, pointer);
+	CUresult result = enter_question(pointer, &memory, &asker);
+	return result ? result : cn_memory_set_attribute(&memory, attribute, pointer, value, set_nothing);
 }
 
 CUresult gpu_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
@@ -217,8 +284,13 @@ CUresult gpu_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handl
 
 CUresult gpu_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
 {
-	return cn_gpu_is_ours(address) ? own_cuMemGetAccess(ret_flags, location, address)
-				       : driver_cuMemGetAccess(ret_flags, location, address);
+	struct cn_memory_asker asker;
+	struct cn_memory memory;
+
+	if (!cn_gpu_is_ours(address))
+		return driver_cuMemGetAccess(ret_flags, location, address);
+	CUresult result = enter_question(address, &memory, &asker);
+	return result ? result : cn_memory_get_access(&memory, location, address, ret_flags);
 }
 
 /* ---- What a program does to ranges, but not to a pool's ---- */

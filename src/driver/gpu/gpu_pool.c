@@ -9,6 +9,7 @@
 #include "driver/gpu/gpu_calls.h"
 
 #include "base/descriptor.h"
+#include "driver/common/mempool_use.h"
 
 /* A handle that is a pool of the driver's, or nothing; NULL is refused by us. */
 static bool is_the_drivers(CUmemoryPool pool)
@@ -132,6 +133,20 @@ CUresult gpu_cuMemPoolImportPointer(CUdeviceptr *ret_pointer, CUmemoryPool pool,
 
 /* ---- Allocating and freeing ---- */
 
+CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream stream)
+{
+	struct cn_cuda_place place;
+
+	if (cn_cuda_is_capturing(stream))
+		return driver_cuMemAllocAsync(ret_pointer, bytes, stream);
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+	if (!result)
+		result = cn_cuda_find(stream, &place);
+	return result ? result
+		      : cn_mempool_allocate_current(ret_pointer, bytes, place.device, place.queue, place.owner,
+						    cn_gpu_free_after_all);
+}
+
 /* What a graph allocates is the driver's: from its own pool of the same place. */
 static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool handle, CUstream stream)
 {
@@ -147,6 +162,18 @@ static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryP
 	return result ? result : driver_cuMemAllocFromPoolAsync(ret_pointer, bytes, other, stream);
 }
 
+CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	struct cn_cuda_place place;
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+
+	if (!result)
+		result = cn_cuda_find(stream, &place);
+	return result ? result
+		      : cn_mempool_allocate_from(ret_pointer, bytes, pool, place.queue, place.owner,
+						 cn_gpu_free_after_all);
+}
+
 CUresult gpu_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	if (is_the_drivers(pool))
@@ -154,4 +181,24 @@ CUresult gpu_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUm
 	if (__builtin_expect(cn_cuda_is_capturing(stream), 0))
 		return alloc_captured(ret_pointer, bytes, pool, stream);
 	return cn_gpu_alloc_from_pool_async(ret_pointer, bytes, pool, stream);
+}
+
+CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
+{
+	struct cn_cuda_place place = {0};
+
+	/* In a capture only what its graph has allocated is freed; the driver says so for a block of ours. */
+	if (!cn_gpu_has_pools() || cn_cuda_is_capturing(stream))
+		return cn_gpu_is_lost(pointer) ? cn_enter() : driver_cuMemFreeAsync(pointer, stream);
+	CUresult result = cn_enter();
+	if (!result)
+		result = cn_cuda_find(stream, &place);
+	if (!result)
+		result = cn_mempool_free(pointer, place.queue, place.owner);
+	if (__builtin_expect(!result, 1))
+		return CUDA_SUCCESS;
+	if (!cn_gpu_is_ours(pointer))
+		return driver_cuMemFreeAsync(pointer, stream);
+	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_FOUND ? cn_gpu_refuse_free(pointer)
+										    : result;
 }

@@ -169,7 +169,7 @@ static void deactivate(struct cn_context *context)
 	cn_context_drain(&home); /* a failure has been its stream's to tell */
 	cn_events_destroy(context);
 	cn_modules_unload(context);
-	cn_memory_release(context);
+	cn_registry_release(context);
 	/* The last operation may still be on its way out of the queue. */
 	while (!cn_host_queue_drained(&context->legacy.queue))
 		cn_cpu_relax();

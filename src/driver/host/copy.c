@@ -11,7 +11,7 @@
  * program may change or unmap right after: a short source is read before the call returns, everything else is waited
  * for.
  */
-#include "driver/host/memory.h"
+#include "driver/host/copy.h"
 
 #include "base/foreign.h"
 
@@ -60,7 +60,7 @@ static CUresult find_side(const struct cn_rows *rows, const struct cn_copy *copy
 	CUresult result = extent(rows, copy, &bytes);
 
 	if (!result)
-		result = cn_memory_range(rows->address, bytes, ret_memory);
+		result = cn_registry_range(rows->address, bytes, ret_memory);
 	if (result || ret_memory->kind != CN_MEMORY_FOREIGN)
 		return result;
 	if (!rows->address)

@@ -6,7 +6,7 @@
  * layer z. In two dimensions there is one layer. What a description has for arrays (levels of detail, reserved words)
  * the driver does not look at when neither side is one, and neither does this.
  */
-#include "driver/host/memory.h"
+#include "driver/host/copy.h"
 
 /* One side of a description. */
 struct side {

@@ -5,7 +5,7 @@
  * A call without a stream does not wait for device memory, as CUDA says; for memory that the host can look at right
  * after, it does.
  */
-#include "driver/host/memory.h"
+#include "driver/host/copy.h"
 
 #include <inttypes.h>
 
@@ -56,7 +56,7 @@ static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn
 		return result;
 	result = check_shape(fill, &bytes);
 	if (!result)
-		result = cn_memory_range(fill->address, bytes, &memory);
+		result = cn_registry_range(fill->address, bytes, &memory);
 	if (result)
 		return result;
 	if (memory.kind == CN_MEMORY_FOREIGN)
@@ -69,7 +69,7 @@ static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",
 				place.context->device->ordinal, memory.start, cn_memory_access_call(&memory));
 	if (memory.kind == CN_MEMORY_REGISTERED) { /* is it still there? */
-		result = cn_memory_populate(fill->address, bytes, true);
+		result = cn_pages_populate(fill->address, bytes, true);
 		if (result)
 			return result;
 	}

@@ -4,7 +4,7 @@
  */
 #include "driver/host/image.h"
 
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
 #include "base/foreign.h"
 #include "base/segment.h"

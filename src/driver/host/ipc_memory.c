@@ -6,7 +6,7 @@
  * counted by its handle. What a handle leads to, and what becomes of memory that is freed while others have it open, is
  * share/'s matter.
  */
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
 #include "share/port/port.h"
 
@@ -23,7 +23,7 @@ CUresult host_cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
 	CUresult result = cn_context_enter(&home);
 	if (!result)
 		result = cn_context_has_handles(home.device);
-	return result ? result : cn_memory_share(pointer, (unsigned char *)ret_handle->reserved);
+	return result ? result : cn_registry_share(pointer, (unsigned char *)ret_handle->reserved);
 }
 
 /* The device whose memory it is, as far as this process can see it; the context may use it from now on. */
@@ -61,7 +61,7 @@ static CUresult open_first(const struct cn_home *home, const unsigned char handl
 		return result;
 	result = reach_device(home, cn_borrowed_facts(borrowed)->device, &device);
 	if (!result)
-		result = cn_memory_add_opened(home, device, handle, borrowed, ret_address);
+		result = cn_registry_add_opened(home, device, handle, borrowed, ret_address);
 	if (result)
 		cn_borrowed_close(borrowed);
 	return result;
@@ -81,7 +81,7 @@ CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMemHandle han
 	CUresult result = cn_context_enter(&home);
 	if (result)
 		return result;
-	if (!cn_memory_open_again(&home, bytes, &address))
+	if (!cn_registry_open_again(&home, bytes, &address))
 		result = open_first(&home, bytes, &address);
 	if (!result)
 		*ret_pointer = address;
@@ -96,7 +96,7 @@ CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
 
 	if (result)
 		return result;
-	if (!cn_memory_find(pointer, &memory) || memory.kind != CN_MEMORY_OPENED)
+	if (!cn_registry_find(pointer, &memory) || memory.kind != CN_MEMORY_OPENED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no memory that was opened by a handle is at 0x%llx",
 				pointer);
 	if (memory.start != pointer)
@@ -104,8 +104,8 @@ CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
 				pointer, (unsigned long long)memory.start);
 	/* Also when it is not the last time. A failure of the work before is its stream's to tell. */
 	cn_context_drain(&home);
-	cn_memory_wait(&memory, &home);
-	if (!cn_memory_close(pointer))
+	cn_registry_wait(&memory, &home);
+	if (!cn_registry_close(pointer))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "another thread has closed the memory at 0x%llx", pointer);
 	return CUDA_SUCCESS;
 }

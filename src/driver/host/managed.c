@@ -9,7 +9,7 @@
  */
 #include "base/guard.h"
 #include "driver/common/mempool.h"
-#include "driver/host/memory.h"
+#include "driver/host/copy.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -167,7 +167,7 @@ static CUresult make_change(struct change *change, CUdeviceptr pointer, size_t b
 	}
 	change->start = page_start(pointer);
 	change->end = page_end(pointer + bytes);
-	result = cn_memory_visit_advice(pointer, bytes, apply, change);
+	result = cn_registry_visit_advice(pointer, bytes, apply, change);
 	cn_advice_free(change->spare);
 	return result;
 }
@@ -206,7 +206,7 @@ CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an allocation's record");
 		goto err_free_memory;
 	}
-	result = cn_memory_add(&home, CN_MEMORY_MANAGED, address, bytes, flags, advice);
+	result = cn_registry_add(&home, CN_MEMORY_MANAGED, address, bytes, flags, advice);
 	if (result)
 		goto err_free_advice;
 	*ret_pointer = (uintptr_t)address;
@@ -269,7 +269,7 @@ static CUresult check_range(CUdeviceptr pointer, size_t bytes)
 
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a range of 0 bytes");
-	return cn_memory_range(pointer, bytes, &memory);
+	return cn_registry_range(pointer, bytes, &memory);
 }
 
 CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUmemLocation location)
@@ -438,7 +438,7 @@ CUresult host_cuMemRangeGetAttributes(void **ret_data, size_t *data_bytes, CUmem
 		return result;
 	query.start = page_start(pointer);
 	query.end = page_end(pointer + bytes);
-	result = cn_memory_visit_advice(pointer, bytes, ask, &query);
+	result = cn_registry_visit_advice(pointer, bytes, ask, &query);
 	for (size_t i = 0; i < count && !result; i++)
 		answer_attribute(&query.answer, ret_data[i], data_bytes[i], attributes[i]);
 	return result;

@@ -10,7 +10,7 @@
 
 #include "driver/host/image.h"
 #include "driver/host/jit.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -126,7 +126,7 @@ static void forget_variables(struct cn_module *module)
 	while (module->variables) {
 		struct cn_variable *variable = module->variables;
 		module->variables = variable->next;
-		(void)cn_memory_free(&module->home, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
+		(void)cn_registry_free(&module->home, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
 		free(variable);
 	}
 }
@@ -421,7 +421,7 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	variable = malloc(sizeof *variable);
 	if (!variable)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a variable's record");
-	CUresult result = cn_memory_add(&module->home, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
+	CUresult result = cn_registry_add(&module->home, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
 	if (result) {
 		free(variable);
 		return result;

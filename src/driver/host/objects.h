@@ -193,7 +193,7 @@ CUresult cn_limits_check_bank_width(CUsharedconfig config);
 void cn_events_destroy(struct cn_context *context);
 
 /* memory.c: free what was allocated in a context that is going away; its streams are idle. */
-void cn_memory_release(struct cn_context *context);
+void cn_registry_release(struct cn_context *context);
 
 /* launch.c: unload the modules of a context that is going away. */
 void cn_modules_unload(struct cn_context *context);

@@ -6,9 +6,19 @@
  * known, so that copies need not wait for it and an address can be asked about. Registered memory stays the program's,
  * which may unmap it without telling us; so copies touch it as carefully as any foreign memory.
  */
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PRESENCE_PAGES = 1024 };
 
 enum {
 	ALLOCATE_FLAGS = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED,
@@ -39,7 +49,7 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 	result = cn_host_pinned_allocate(bytes, &address);
 	if (result)
 		return result;
-	result = cn_memory_add(&home, CN_MEMORY_PINNED, address, bytes, flags, NULL);
+	result = cn_registry_add(&home, CN_MEMORY_PINNED, address, bytes, flags, NULL);
 	if (result) {
 		cn_host_pinned_free(address, bytes);
 		return result;
@@ -62,11 +72,11 @@ CUresult host_cuMemFreeHost(void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&home);
+	CUresult result = cn_registry_enter_free(&home);
 
-	if (result || !pointer || cn_memory_free(&home, (uintptr_t)pointer, CN_MEMORY_PINNED))
+	if (result || !pointer || cn_registry_free(&home, (uintptr_t)pointer, CN_MEMORY_PINNED))
 		return result;
-	if (!cn_memory_find((uintptr_t)pointer, &memory))
+	if (!cn_registry_find((uintptr_t)pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "no host memory was allocated at %p", pointer);
 	if (memory.kind == CN_MEMORY_PINNED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is inside the allocation that begins at %p", pointer,
@@ -90,7 +100,7 @@ CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemHostGetDevicePointer takes no flags: they must be 0, and are 0x%x", flags);
-	if (!cn_memory_find((uintptr_t)host_pointer, &memory) || !(memory.kind & HOST_KINDS))
+	if (!cn_registry_find((uintptr_t)host_pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				host_pointer);
 	*ret_pointer = (uintptr_t)host_pointer;
@@ -107,7 +117,7 @@ CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 		return result;
 	if (!ret_flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pFlags is NULL");
-	if (!cn_memory_find((uintptr_t)pointer, &memory) || !(memory.kind & HOST_KINDS))
+	if (!cn_registry_find((uintptr_t)pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				pointer);
 	/*
@@ -138,27 +148,66 @@ CUresult host_cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int fla
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the machine's memory", bytes);
 	if (flags & CU_MEMHOSTREGISTER_IOMEMORY)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the memory of other devices cannot be registered");
-	result = cn_memory_populate((uintptr_t)pointer, bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
+	result = cn_pages_populate((uintptr_t)pointer, bytes, !(flags & CU_MEMHOSTREGISTER_READ_ONLY));
 	if (result)
 		return result;
-	return cn_memory_add(&home, CN_MEMORY_REGISTERED, pointer, bytes, flags, NULL);
+	return cn_registry_add(&home, CN_MEMORY_REGISTERED, pointer, bytes, flags, NULL);
 }
 
 CUresult host_cuMemHostUnregister(void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&home);
+	CUresult result = cn_registry_enter_free(&home);
 
 	if (result)
 		return result;
 	if (!pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "p is NULL");
-	if (cn_memory_free(&home, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
+	if (cn_registry_free(&home, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
 		return CUDA_SUCCESS;
-	if (cn_memory_find((uintptr_t)pointer, &memory))
+	if (cn_registry_find((uintptr_t)pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is inside what was %s at %p", pointer,
 				memory.kind == CN_MEMORY_REGISTERED ? "registered" : "allocated",
 				(void *)(uintptr_t)memory.start);
 	return cn_error(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing was registered at %p", pointer);
+}
+
+/* ---- The program's own memory ---- */
+
+/* Is every page of a range mapped? For systems that cannot bring pages in on request. */
+static bool is_mapped(uint64_t start, uint64_t end, uint64_t page)
+{
+	unsigned char presence[PRESENCE_PAGES];
+
+	while (start < end) {
+		uint64_t step = end - start < page * PRESENCE_PAGES ? end - start : page * PRESENCE_PAGES;
+		if (mincore((void *)(uintptr_t)start, step, presence) && errno != EAGAIN)
+			return false;
+		start += step;
+	}
+	return true;
+}
+
+CUresult cn_pages_populate(uint64_t address, size_t bytes, bool writable)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t start = address / page * page, end;
+
+	if (__builtin_add_overflow(address, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+				bytes, address);
+	end = end / page * page;
+
+	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, failed;
+	do
+		failed = madvise((void *)(uintptr_t)start, end - start, advice);
+	while (failed && (errno == EINTR || errno == EAGAIN));
+	if (!failed)
+		return CUDA_SUCCESS;
+	/* Pages that may not be touched so, or a system that does not know the request: it refuses nothing as well. */
+	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
+		return CUDA_SUCCESS;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",
+			bytes, address, writable ? "written" : "read");
 }

@@ -8,6 +8,7 @@
  */
 #include "driver/common/mempool.h"
 #include "driver/host/objects.h"
+#include "driver/host/pool_calls.h"
 
 #include <stdlib.h>
 
@@ -368,7 +369,7 @@ void cn_streams_settle(struct cn_context *context, bool all)
 	if (!atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed))
 		return;
 	cn_pools_settle((struct cn_point){legacy, atomic_load(&legacy->completed)});
-	cn_pools_settle(cn_mempool_late_point());
+	cn_pools_settle(cn_streams_after_all_point());
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))

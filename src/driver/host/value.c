@@ -2,8 +2,8 @@
 /*
  * Waiting for, and writing, words of memory in stream order: one by one, and in batches.
  */
-#include "driver/host/memory.h"
 #include "driver/host/objects.h"
+#include "driver/host/registry.h"
 
 enum {
 	WAIT_FLAGS = 3 | CU_STREAM_WAIT_VALUE_FLUSH,
@@ -17,7 +17,7 @@ static CUresult check_word(const struct cn_place *place, CUdeviceptr address, un
 	if (!address || address % bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the address of a word of %u bytes", address,
 				bytes);
-	CUresult result = cn_memory_range(address, bytes, &memory);
+	CUresult result = cn_registry_range(address, bytes, &memory);
 	if (result)
 		return result;
 	if (memory.kind == CN_MEMORY_FOREIGN)

@@ -15,7 +15,7 @@
 #include "base/container.h"
 
 #include "base/map.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 #include "share/port/fabric.h"
 
 #include <inttypes.h>
@@ -300,7 +300,7 @@ CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_hand
 	if (!ret_handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	cn_slow_lock(&space.mutex);
-	if (!cn_memory_find((uintptr_t)address, &memory) || memory.kind != CN_MEMORY_MAPPED)
+	if (!cn_registry_find((uintptr_t)address, &memory) || memory.kind != CN_MEMORY_MAPPED)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %p by cuMemMap()", address);
 	else
 		result = find_locked(memory.allocation, &allocation);
@@ -394,7 +394,7 @@ CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t
 		free(reservation);
 		return result;
 	}
-	cn_memory_forget_stale((uintptr_t)address, bytes);
+	cn_registry_forget_stale((uintptr_t)address, bytes);
 	cn_slow_lock(&space.mutex);
 	bid_farewell_locked();
 	cn_map_insert(&space.reservations, &reservation->node, (uintptr_t)address, bytes);
@@ -417,7 +417,7 @@ CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
 	if (!reservation || reservation->node.start != address || reservation->node.bytes != bytes)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no range of %zu bytes was reserved at 0x%llx", bytes,
 				  address);
-	else if (cn_memory_find_from(address, &memory) && memory.start < address + bytes)
+	else if (cn_registry_find_from(address, &memory) && memory.start < address + bytes)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "memory is still mapped at 0x%" PRIx64 " in the range",
 				  memory.start);
 	else
@@ -466,12 +466,12 @@ static CUresult map_locked(CUdeviceptr address, size_t bytes, struct cn_allocati
 		.on_host = allocation->properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE,
 		.handle_types = allocation->properties.requestedHandleTypes,
 	};
-	CUresult result = cn_memory_add_mapping(&facts);
+	CUresult result = cn_registry_add_mapping(&facts);
 	if (result)
 		return result;
 	result = cn_host_range_map((void *)(uintptr_t)address, allocation->physical);
 	if (result)
-		cn_memory_remove_mapping(address);
+		cn_registry_remove_mapping(address);
 	else
 		allocation->mapping_count++;
 	return result;
@@ -517,7 +517,7 @@ static CUresult check_whole_locked(CUdeviceptr address, size_t bytes)
 	    !is_reserved_locked(address, bytes))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the %zu bytes at 0x%llx are not whole granules of reserved ranges", bytes, address);
-	while (at < end && cn_memory_find_from(at, &memory) && memory.start < end) {
+	while (at < end && cn_registry_find_from(at, &memory) && memory.start < end) {
 		if (memory.start < at || memory.start + memory.bytes > end)
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
 					"the %zu bytes at 0x%llx cut the mapping at 0x%" PRIx64 " in two", bytes,
@@ -536,7 +536,7 @@ static CUresult unmap_locked(const struct cn_memory *memory, struct cn_physical 
 	*ret_physical = NULL;
 	if (result)
 		return result;
-	cn_memory_remove_mapping(memory->start);
+	cn_registry_remove_mapping(memory->start);
 	allocation->mapping_count--;
 	*ret_physical = let_go_locked(allocation);
 	return CUDA_SUCCESS;
@@ -552,7 +552,8 @@ CUresult host_cuMemUnmap(CUdeviceptr address, size_t bytes)
 		return result;
 	cn_slow_lock(&space.mutex);
 	result = check_whole_locked(address, bytes);
-	while (!result && at < address + bytes && cn_memory_find_from(at, &memory) && memory.start < address + bytes) {
+	while (!result && at < address + bytes && cn_registry_find_from(at, &memory) &&
+	       memory.start < address + bytes) {
 		struct cn_physical *physical;
 		result = unmap_locked(&memory, &physical);
 		free_physical(physical);
@@ -569,11 +570,6 @@ struct rights {
 	unsigned int host;
 };
 
-static bool is_host(CUmemLocation location)
-{
-	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
-}
-
 static CUresult check_descriptions(const CUmemAccessDesc *descriptions, size_t count)
 {
 	if (!descriptions || !count)
@@ -584,8 +580,8 @@ static CUresult check_descriptions(const CUmemAccessDesc *descriptions, size_t c
 		if (rights != CU_MEM_ACCESS_FLAGS_PROT_NONE && rights != CU_MEM_ACCESS_FLAGS_PROT_READ &&
 		    rights != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "access flags %u are unknown", rights);
-		if (!is_host(location) && (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id < 0 ||
-					   location.id >= cn_devices_count))
+		if (!cn_memory_location_is_host(location) && (location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+							      location.id < 0 || location.id >= cn_devices_count))
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "there is no location of type %d with id %d",
 					(int)location.type, location.id);
 	}
@@ -600,7 +596,7 @@ static CUresult new_rights(const struct cn_memory *memory, const CUmemAccessDesc
 
 	for (size_t i = 0; i < count; i++) {
 		unsigned flags = (unsigned)descriptions[i].flags;
-		if (is_host(descriptions[i].location)) {
+		if (cn_memory_location_is_host(descriptions[i].location)) {
 			if (!memory->on_host && flags)
 				return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 						"the host cannot be given access to memory of a device");
@@ -623,7 +619,7 @@ static CUresult protect(const struct cn_memory *memory, const struct rights *rig
 				      rights->writers || rights->host == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 	if (!result)
-		cn_memory_set_rights(memory->start, rights->readers, rights->writers, rights->host);
+		cn_registry_set_rights(memory->start, rights->readers, rights->writers, rights->host);
 	return result;
 }
 
@@ -636,7 +632,7 @@ static CUresult check_access_locked(CUdeviceptr address, size_t bytes, const CUm
 	CUresult result = check_whole_locked(address, bytes);
 
 	for (uint64_t at = address; !result && at < address + bytes; at = memory.start + memory.bytes) {
-		if (!cn_memory_find(at, &memory) || memory.kind != CN_MEMORY_MAPPED)
+		if (!cn_registry_find(at, &memory) || memory.kind != CN_MEMORY_MAPPED)
 			return cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at 0x%" PRIx64, at);
 		result = new_rights(&memory, descriptions, count, &rights);
 	}
@@ -656,7 +652,7 @@ CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcces
 	cn_slow_lock(&space.mutex);
 	result = check_access_locked(address, bytes, descriptions, count);
 	for (uint64_t at = address; !result && at < address + bytes; at = memory.start + memory.bytes) {
-		cn_memory_find(at, &memory);
+		cn_registry_find(at, &memory);
 		result = new_rights(&memory, descriptions, count, &rights);
 		if (!result)
 			result = protect(&memory, &rights);
@@ -665,32 +661,13 @@ CUresult host_cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAcces
 	return result;
 }
 
-CUresult own_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
+CUresult host_cuMemGetAccess(unsigned long long *ret_flags, const CUmemLocation *location, CUdeviceptr address)
 {
 	struct cn_memory memory;
 	CUresult result = cn_enter();
 
 	if (result)
 		return result;
-	if (!ret_flags || !location || !address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL",
-				!ret_flags  ? "flags"
-				: !location ? "location"
-					    : "ptr");
-	if (!is_host(*location) &&
-	    (location->type != CU_MEM_LOCATION_TYPE_DEVICE || location->id < 0 || location->id >= cn_devices_count))
-		return cn_error(CUDA_ERROR_INVALID_DEVICE, "there is no location of type %d with id %d",
-				(int)location->type, location->id);
-	*ret_flags = 0; /* as the driver does, also for what is not memory */
-	if (!cn_memory_find(address, &memory))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at 0x%llx", address);
-	if (memory.kind != CN_MEMORY_MAPPED)
-		return CUDA_SUCCESS;
-	if (is_host(*location))
-		*ret_flags = memory.host_rights;
-	else if (memory.writers >> location->id & 1)
-		*ret_flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-	else if (memory.readers >> location->id & 1)
-		*ret_flags = CU_MEM_ACCESS_FLAGS_PROT_READ;
-	return CUDA_SUCCESS;
+	cn_registry_find(address, &memory);
+	return cn_memory_get_access(&memory, location, address, ret_flags);
 }

@@ -30,9 +30,4 @@ CUresult cn_allocation_make(struct cn_physical *physical, const CUmemAllocationP
 CUresult cn_allocation_get(CUmemGenericAllocationHandle handle, struct cn_allocation **ret_allocation);
 void cn_allocation_put(struct cn_allocation *allocation);
 
-/* vmm_share.c: why nothing can be imported from a handle of 0, which argument `name` is; the call refuses it. */
-CUresult cn_refuse_no_handle(CUmemAllocationHandleType type, const char *name);
-/* The same of a descriptor that is not open: CUDA_ERROR_UNKNOWN. */
-CUresult cn_refuse_descriptor(const void *shareable);
-
 #endif

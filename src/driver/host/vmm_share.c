@@ -10,11 +10,10 @@
 #include "driver/host/vmm.h"
 
 #include "base/descriptor.h"
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 #include "share/peer/peer.h"
 #include "share/port/fabric.h"
 
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -83,23 +82,6 @@ CUresult host_cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllo
 	return result;
 }
 
-CUresult cn_refuse_no_handle(CUmemAllocationHandleType type, const char *name)
-{
-	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
-	return cn_error(CUDA_ERROR_INVALID_VALUE,
-			"%s is 0, and CUDA does not take descriptor 0: duplicate it, with fcntl(0, F_DUPFD, 3)", name);
-}
-
-CUresult cn_refuse_descriptor(const void *shareable)
-{
-	if ((intptr_t)shareable > INT_MAX || (intptr_t)shareable < INT_MIN)
-		return cn_error(CUDA_ERROR_UNKNOWN,
-				"%p is no descriptor: pass its number, (void *)(uintptr_t)fd, and not its address",
-				shareable);
-	return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not open", (int)(uintptr_t)shareable);
-}
-
 static CUresult check_type(CUmemAllocationHandleType type, const void *shareable)
 {
 	if (type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT)
@@ -107,7 +89,7 @@ static CUresult check_type(CUmemAllocationHandleType type, const void *shareable
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not a handle type", (int)type);
 	if (!shareable)
-		return cn_refuse_no_handle(type, "osHandle");
+		return cn_memory_refuse_no_handle(type, "osHandle");
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_devices_check(&cn_devices[0], CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
 					"memory that is shared by fabric handle");
@@ -120,7 +102,7 @@ static CUresult import_descriptor(const void *shareable, struct cn_physical **re
 	CUresult result = cn_host_physical_import(fd, ret_physical);
 
 	if (result == CUDA_ERROR_UNKNOWN && !cn_descriptor_is_open(fd))
-		return cn_refuse_descriptor(shareable);
+		return cn_memory_refuse_descriptor(shareable);
 	if (result == CUDA_ERROR_UNKNOWN && cn_descriptor_leads_to_socket(fd))
 		result = cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				  "the descriptor leads to a pool: use cuMemPoolImportFromShareableHandle()");
@@ -201,7 +183,7 @@ CUresult host_cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr addres
 	if (result)
 		return result;
 	memcpy(ret_handle, &none, sizeof none);
-	result = cn_memory_range(address, bytes, &memory);
+	result = cn_registry_range(address, bytes, &memory);
 	if (!result && (!cn_memory_is_device(&memory) || memory.imported))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%llx are not memory of a device", bytes,
 				  address);

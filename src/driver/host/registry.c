@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry of memory, and device memory.
+ * The registry of memory.
  *
  * One map from addresses to records, under one lock that is never held across a system call or an allocation: memory is
  * allocated first and entered then; it is removed first and given back then. So between the two a freed address is
@@ -9,26 +9,18 @@
  * Memory belongs to the context it was allocated in, and goes with it. A context has no life any more before its memory
  * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
  */
-#include "driver/host/memory.h"
+#include "driver/host/registry.h"
 #include "base/container.h"
 
 #include "base/map.h"
 #include "driver/common/mempool.h"
 #include "share/port/port.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#ifndef MADV_POPULATE_READ /* Linux 5.14 */
-#define MADV_POPULATE_READ  22
-#define MADV_POPULATE_WRITE 23
-#endif
-
-enum { PITCH_BYTES = 512, PRESENCE_PAGES = 1024, OPENED_BUCKETS = 256 };
+enum { OPENED_BUCKETS = 256 };
 
 struct allocation {
 	struct cn_map_node node;
@@ -50,7 +42,7 @@ static struct {
 	struct allocation *opened[OPENED_BUCKETS]; /* what is in the map of this kind, by handle */
 } registry;
 
-_Static_assert((int)CN_HANDLE_BYTES == (int)CN_MEMORY_HANDLE_BYTES, "as CUDA has it");
+_Static_assert((int)CN_HANDLE_BYTES == (int)CN_REGISTRY_HANDLE_BYTES, "as CUDA has it");
 
 /* What holds the address, and the first that ends after it; NULL: nothing. Registry locked. */
 static struct allocation *allocation_at(uint64_t address)
@@ -95,7 +87,7 @@ static void free_stale(struct allocation *stale)
 	}
 }
 
-void cn_memory_forget_stale(uint64_t start, size_t bytes)
+void cn_registry_forget_stale(uint64_t start, size_t bytes)
 {
 	cn_lock(&registry.lock);
 	struct allocation *stale = remove_stale_locked(start, bytes);
@@ -117,8 +109,8 @@ static struct cn_home home_of(const struct cn_memory *facts)
 	return (struct cn_home){.context = facts->context, .device = facts->device, .life = facts->context_life};
 }
 
-CUresult cn_memory_add(const struct cn_home *home, enum cn_memory_kind kind, void *address, size_t bytes,
-		       unsigned int flags, struct cn_advice *advice)
+CUresult cn_registry_add(const struct cn_home *home, enum cn_memory_kind kind, void *address, size_t bytes,
+			 unsigned int flags, struct cn_advice *advice)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
 	uint64_t start = (uintptr_t)address;
@@ -212,7 +204,7 @@ static struct allocation *find_start_locked(uint64_t address, unsigned int kinds
 	return found && found->node.start == address && (found->facts.kind & kinds) ? found : NULL;
 }
 
-CUresult cn_memory_enter_free(struct cn_home *ret_home)
+CUresult cn_registry_enter_free(struct cn_home *ret_home)
 {
 	CUresult result = cn_enter();
 
@@ -233,7 +225,7 @@ static struct allocation *take_out(uint64_t address, unsigned int kinds)
 	return allocation;
 }
 
-void cn_memory_wait(const struct cn_memory *memory, const struct cn_home *current)
+void cn_registry_wait(const struct cn_memory *memory, const struct cn_home *current)
 {
 	struct cn_home home = home_of(memory);
 
@@ -241,7 +233,7 @@ void cn_memory_wait(const struct cn_memory *memory, const struct cn_home *curren
 		cn_context_drain(&home);
 }
 
-bool cn_memory_free(const struct cn_home *current, uint64_t address, unsigned int kinds)
+bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned int kinds)
 {
 	struct allocation *allocation = take_out(address, kinds);
 
@@ -251,7 +243,7 @@ bool cn_memory_free(const struct cn_home *current, uint64_t address, unsigned in
 	/* A failure of the work before is its stream's to tell; the memory is free all the same. */
 	if (current->context)
 		cn_context_drain(current);
-	cn_memory_wait(&allocation->facts, current);
+	cn_registry_wait(&allocation->facts, current);
 	give_back(allocation);
 	return true;
 }
@@ -263,7 +255,7 @@ static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 	give_back(data);
 }
 
-CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds)
+CUresult cn_registry_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds)
 {
 	struct allocation *allocation = take_out(address, kinds);
 
@@ -289,7 +281,7 @@ CUresult cn_memory_free_in_stream(const struct cn_place *place, uint64_t address
 	return result;
 }
 
-void cn_memory_release(struct cn_context *context)
+void cn_registry_release(struct cn_context *context)
 {
 	struct allocation *removed = NULL;
 	uint64_t address = 0;
@@ -316,7 +308,7 @@ void cn_memory_release(struct cn_context *context)
 	}
 }
 
-bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
+bool cn_registry_find(uint64_t address, struct cn_memory *ret_memory)
 {
 	bool block = cn_mempool_find_memory(address, ret_memory);
 
@@ -332,7 +324,7 @@ bool cn_memory_find(uint64_t address, struct cn_memory *ret_memory)
 	return block || found;
 }
 
-bool cn_memory_find_from(uint64_t address, struct cn_memory *ret_memory)
+bool cn_registry_find_from(uint64_t address, struct cn_memory *ret_memory)
 {
 	cn_lock(&registry.lock);
 	struct allocation *found = allocation_from(address);
@@ -347,7 +339,7 @@ static void extend_mapping(struct cn_memory *memory, uint64_t end)
 {
 	struct cn_memory next;
 
-	while (memory->start + memory->bytes < end && cn_memory_find(memory->start + memory->bytes, &next) &&
+	while (memory->start + memory->bytes < end && cn_registry_find(memory->start + memory->bytes, &next) &&
 	       next.kind == CN_MEMORY_MAPPED) {
 		memory->bytes += next.bytes;
 		memory->readers &= next.readers;
@@ -356,14 +348,14 @@ static void extend_mapping(struct cn_memory *memory, uint64_t end)
 	}
 }
 
-CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory)
+CUresult cn_registry_range(uint64_t address, size_t bytes, struct cn_memory *ret_memory)
 {
 	struct cn_memory memory;
 
 	if (bytes && bytes - 1 > UINT64_MAX - address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
 				bytes, address);
-	if (cn_memory_find(address, &memory) && memory.kind == CN_MEMORY_MAPPED)
+	if (cn_registry_find(address, &memory) && memory.kind == CN_MEMORY_MAPPED)
 		extend_mapping(&memory, address + bytes);
 	if (memory.kind && bytes > memory.bytes - (address - memory.start))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
@@ -374,7 +366,7 @@ CUresult cn_memory_range(uint64_t address, size_t bytes, struct cn_memory *ret_m
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_memory_add_mapping(const struct cn_memory *facts)
+CUresult cn_registry_add_mapping(const struct cn_memory *facts)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation);
 
@@ -393,12 +385,12 @@ CUresult cn_memory_add_mapping(const struct cn_memory *facts)
 			facts->bytes, facts->start);
 }
 
-void cn_memory_remove_mapping(uint64_t start)
+void cn_registry_remove_mapping(uint64_t start)
 {
 	free(take_out(start, CN_MEMORY_MAPPED));
 }
 
-void cn_memory_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights)
+void cn_registry_set_rights(uint64_t start, uint64_t readers, uint64_t writers, unsigned int host_rights)
 {
 	cn_lock(&registry.lock);
 	struct allocation *allocation = find_start_locked(start, CN_MEMORY_MAPPED);
@@ -440,7 +432,7 @@ static CUresult note_block(const struct cn_memory *block)
 	return CUDA_SUCCESS;
 }
 
-void cn_memory_forget_note(uint64_t address)
+void cn_registry_forget_note(uint64_t address)
 {
 	cn_lock(&registry.lock);
 	struct allocation *found = find_start_locked(address, CN_MEMORY_POOL);
@@ -452,7 +444,7 @@ void cn_memory_forget_note(uint64_t address)
 	free_stale(found);
 }
 
-bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
+bool cn_registry_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 {
 	struct cn_memory block;
 
@@ -467,8 +459,8 @@ bool cn_memory_set_sync(uint64_t address, unsigned int kinds, bool sync_memops)
 	return settable;
 }
 
-CUresult cn_memory_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
-				void *data)
+CUresult cn_registry_visit_advice(uint64_t address, size_t bytes, void (*visit)(struct cn_advice *advice, void *data),
+				  void *data)
 {
 	struct cn_memory block;
 
@@ -523,7 +515,7 @@ static CUresult attach_shared(const struct cn_memory *memory, struct cn_shared_m
 	return result;
 }
 
-CUresult cn_memory_share(uint64_t address, unsigned char ret_handle[CN_HANDLE_BYTES])
+CUresult cn_registry_share(uint64_t address, unsigned char ret_handle[CN_HANDLE_BYTES])
 {
 	struct cn_shared_memory *shared;
 	struct cn_memory memory;
@@ -565,8 +557,8 @@ static struct allocation *open_again_locked(const struct cn_home *home, const un
 	return found;
 }
 
-bool cn_memory_open_again(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES],
-			  uint64_t *ret_address)
+bool cn_registry_open_again(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES],
+			    uint64_t *ret_address)
 {
 	cn_lock(&registry.lock);
 	const struct allocation *found = open_again_locked(home, handle);
@@ -576,9 +568,9 @@ bool cn_memory_open_again(const struct cn_home *home, const unsigned char handle
 	return found;
 }
 
-CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *device,
-			      const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
-			      uint64_t *ret_address)
+CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *device,
+				const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
+				uint64_t *ret_address)
 {
 	const struct cn_borrowed_facts *facts = cn_borrowed_facts(borrowed);
 	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
@@ -592,7 +584,7 @@ CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *devi
 		.device = device,
 		.context = home->context,
 		.context_life = home->life,
-		.context_handle = cn_object_handle(home->context), /* see cn_memory_add() */
+		.context_handle = cn_object_handle(home->context), /* see cn_registry_add() */
 		.sync_memops = true,                               /* the other process looks at it at any time */
 	};
 	allocation->borrowed = borrowed;
@@ -626,7 +618,7 @@ CUresult cn_memory_add_opened(const struct cn_home *home, struct cn_device *devi
 		      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
 }
 
-bool cn_memory_close(uint64_t address)
+bool cn_registry_close(uint64_t address)
 {
 	cn_lock(&registry.lock);
 	struct allocation *found = find_start_locked(address, CN_MEMORY_OPENED);
@@ -639,174 +631,4 @@ bool cn_memory_close(uint64_t address)
 	if (last)
 		give_back(found);
 	return found;
-}
-
-/* ---- The program's own memory ---- */
-
-/* Is every page of a range mapped? For systems that cannot bring pages in on request. */
-static bool is_mapped(uint64_t start, uint64_t end, uint64_t page)
-{
-	unsigned char presence[PRESENCE_PAGES];
-
-	while (start < end) {
-		uint64_t step = end - start < page * PRESENCE_PAGES ? end - start : page * PRESENCE_PAGES;
-		if (mincore((void *)(uintptr_t)start, step, presence) && errno != EAGAIN)
-			return false;
-		start += step;
-	}
-	return true;
-}
-
-CUresult cn_memory_populate(uint64_t address, size_t bytes, bool writable)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t start = address / page * page, end;
-
-	if (__builtin_add_overflow(address, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
-				bytes, address);
-	end = end / page * page;
-
-	int advice = writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, failed;
-	do
-		failed = madvise((void *)(uintptr_t)start, end - start, advice);
-	while (failed && (errno == EINTR || errno == EAGAIN));
-	if (!failed)
-		return CUDA_SUCCESS;
-	/* Pages that may not be touched so, or a system that does not know the request: it refuses nothing as well. */
-	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
-		return CUDA_SUCCESS;
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",
-			bytes, address, writable ? "written" : "read");
-}
-
-/* ---- Device memory ---- */
-
-CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
-{
-	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
-
-	if (result)
-		return result;
-	cn_pools_finish_release(); /* what could be given back is free */
-	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
-	if (ret_free)
-		*ret_free = used < total ? total - used : 0;
-	if (ret_total)
-		*ret_total = total;
-	return CUDA_SUCCESS;
-}
-
-/*
- * As the driver does, the calls below leave 0 in an output when they fail: programs look at that instead of the code.
- */
-
-static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *ret_pointer)
-{
-	void *address;
-	CUresult result = cn_host_memory_allocate(home->device, bytes, &address);
-
-	if (result)
-		return result;
-	result = cn_memory_add(home, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
-	if (result) {
-		cn_host_memory_free(home->device, address);
-		return result;
-	}
-	*ret_pointer = (uintptr_t)address;
-	return CUDA_SUCCESS;
-}
-
-CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
-{
-	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
-
-	if (result)
-		return result;
-	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
-	*ret_pointer = 0;
-	if (!bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");
-	return allocate(&home, bytes, ret_pointer);
-}
-
-CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret_pitch, size_t width_bytes, size_t rows,
-				 unsigned int element_bytes)
-{
-	struct cn_home home;
-	size_t pitch, bytes;
-	CUresult result = cn_context_enter(&home);
-
-	if (result)
-		return result;
-	if (!ret_pointer || !ret_pitch)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_pointer ? "pPitch" : "dptr");
-	*ret_pointer = 0;
-	*ret_pitch = 0;
-	if (!width_bytes || !rows)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu rows of %zu bytes are empty", rows, width_bytes);
-	if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes: the size must be 4, 8 or 16",
-				element_bytes);
-	if (__builtin_add_overflow(width_bytes, PITCH_BYTES - 1, &pitch))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes are longer than memory", width_bytes);
-	pitch = pitch / PITCH_BYTES * PITCH_BYTES;
-	*ret_pitch = pitch;
-	if (__builtin_mul_overflow(pitch, rows, &bytes))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes are more than memory", rows, pitch);
-	return allocate(&home, bytes, ret_pointer);
-}
-
-CUresult host_cuMemFree_v2(CUdeviceptr pointer)
-{
-	struct cn_home home;
-	struct cn_memory memory;
-	CUresult result = cn_memory_enter_free(&home);
-
-	if (result || !pointer)
-		return result;
-	if (cn_memory_free(&home, pointer, CN_MEMORY_DEVICE | CN_MEMORY_MANAGED))
-		return CUDA_SUCCESS;
-	if (cn_mempool_find_memory(pointer, &memory))
-		return cn_mempool_free_now(pointer);
-	if (!cn_memory_find(pointer, &memory))
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"no allocation is at 0x%llx: it was freed already, or never allocated", pointer);
-	if (memory.kind == CN_MEMORY_OPENED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"0x%llx is memory of another process: close it with cuIpcCloseMemHandle()", pointer);
-	if (memory.kind == CN_MEMORY_VARIABLE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"0x%llx is a variable of a module: unloading the module frees it", pointer);
-	if (memory.kind == CN_MEMORY_PINNED || memory.kind == CN_MEMORY_REGISTERED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is host memory: %s", pointer,
-				memory.kind == CN_MEMORY_PINNED ? "cuMemFreeHost() frees it"
-								: "cuMemHostUnregister() lets it go");
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is inside the allocation that begins at 0x%" PRIx64, pointer,
-			memory.start);
-}
-
-CUresult host_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, CUdeviceptr pointer)
-{
-	struct cn_home home;
-	struct cn_memory memory;
-	CUresult result = cn_context_enter(&home);
-
-	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
-		return result;
-	bool known = cn_memory_find(pointer, &memory);
-	if (known && !cn_memory_allows(&memory, home.device, false)) {
-		known = false;
-		memory.start = memory.bytes = 0;
-	}
-	if (ret_base)
-		*ret_base = memory.start;
-	if (ret_bytes)
-		*ret_bytes = memory.bytes;
-	if (!known)
-		return cn_error(CUDA_ERROR_NOT_FOUND, "no allocation is at 0x%llx", pointer);
-	return CUDA_SUCCESS;
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocation and free in stream order, as both devices have them; they differ in how they find a stream.
+ *
+ * The way through is short: find the stream, find the pool, call the allocator. No lock is taken and nothing is
+ * recorded. So it is inline, and each half of the driver has it whole in its calls.
+ */
+#ifndef CN_DRIVER_COMMON_MEMPOOL_USE_H
+#define CN_DRIVER_COMMON_MEMPOOL_USE_H
+
+#include "base/guard.h"
+#include "driver/common/mempool.h"
+
+/* Free a block behind all work that the device was given: how, only the halves know. */
+typedef CUresult cn_mempool_free_last(uint64_t address);
+
+/* The stream was destroyed meanwhile. */
+CUresult cn_mempool_undo_allocation(CUdeviceptr *ret_pointer, cn_mempool_free_last *free_last);
+/* What cn_pool_free() does not free: it is shared, or an imported pool's, or has no block. */
+CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
+				   struct cn_pool_freed freed);
+/* Nothing that can be freed in a stream begins at the address: say why. `memory` is there, or is CN_MEMORY_FOREIGN. */
+CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory);
+
+static inline CUresult cn_mempool_allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_mempool *pool,
+					   struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last)
+{
+	void *address;
+
+	if (!bytes)
+		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeAsync() takes back */
+	CUresult result = cn_pool_allocate(pool->pool, queue, owner, bytes, &address);
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	*ret_pointer = (uintptr_t)address;
+	/* Else it was not: the block may be what another stream, which has the queue now, has freed. */
+	bool was_in_order = atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+	return __builtin_expect(was_in_order, 1) ? CUDA_SUCCESS : cn_mempool_undo_allocation(ret_pointer, free_last);
+}
+
+static inline CUresult cn_mempool_allocate_current(CUdeviceptr *ret_pointer, size_t bytes, struct cn_device *device,
+						   struct cn_queue *queue, uint64_t owner,
+						   cn_mempool_free_last *free_last)
+{
+	struct cn_mempool *pool = atomic_load_explicit(&cn_mempools_current[device->ordinal], memory_order_acquire);
+
+	if (__builtin_expect(!pool, 0)) {
+		CUresult result = cn_mempool_find_current(device, &pool);
+		if (result)
+			return result;
+	}
+	return cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
+}
+
+static inline CUresult cn_mempool_allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
+						struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last)
+{
+	struct cn_mempool *pool;
+	CUresult result = cn_mempool_get_own(pool_handle, &pool);
+
+	if (!result)
+		result = cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
+	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
+		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may the stream be. */
+		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner).outcome)
+			free_last(*ret_pointer);
+		*ret_pointer = 0;
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
+	}
+	return result;
+}
+
+/* Host functions may name a stream, but not allocate in it: that can wait. After a failure the pointer is 0. */
+static inline CUresult cn_mempool_enter_allocation(CUdeviceptr *ret_pointer)
+{
+	CUresult result = cn_enter();
+
+	if (result)
+		return result;
+	if (!ret_pointer)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
+	if (__builtin_expect(!cn_guard_put(ret_pointer, 0), 0))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr: the memory at %p cannot be written",
+				(void *)ret_pointer);
+	return CUDA_SUCCESS;
+}
+
+/* `queue` NULL: see cn_pool_free(). CUDA_ERROR_NOT_FOUND, unexplained: the address is no pool's. */
+static inline CUresult cn_mempool_free(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, queue, handle);
+
+	return __builtin_expect(!freed.outcome, 1) ? CUDA_SUCCESS
+						   : cn_mempool_free_otherwise(address, queue, handle, freed);
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools on the host device: allocating and freeing, in a stream and without one.
+ *
+ * A block with advice of its own has a note in the registry. Such blocks are counted, and while there are none a free
+ * need not look what it frees.
+ */
+#include "driver/host/pool_calls.h"
+
+#include "driver/common/mempool_use.h"
+#include "driver/host/registry.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* What a pool or a queue says of a stream that is gone is said of its context, if that is gone. */
+static inline CUresult in_stream(CUresult result, const struct cn_place *place)
+{
+	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
+}
+
+CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+{
+	struct cn_place place;
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+
+	if (!result)
+		result = cn_stream_find_quickly(handle, &place);
+	if (result)
+		return result;
+	struct cn_device *device = atomic_load_explicit(&place.context->device, memory_order_relaxed);
+	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue, place.owner,
+					     cn_streams_free_after_all);
+	return in_stream(result, &place);
+}
+
+CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
+{
+	struct cn_place place;
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+
+	if (!result)
+		result = cn_stream_find_quickly(handle, &place);
+	if (result)
+		return result;
+	result = cn_mempool_allocate_from(ret_pointer, bytes, pool, &place.stream->queue, place.owner,
+					  cn_streams_free_after_all);
+	return in_stream(result, &place);
+}
+
+/* As cn_mempool_free(). */
+static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	/* Before the free: after it the addresses may be somebody else's. */
+	if (__builtin_expect(atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed), 0))
+		cn_registry_forget_note(address);
+	return cn_mempool_free(address, queue, handle);
+}
+
+static CUresult explain(uint64_t address)
+{
+	struct cn_memory memory;
+
+	cn_registry_find(address, &memory);
+	return cn_mempool_refuse_free(address, &memory);
+}
+
+CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
+	struct cn_memory memory;
+	struct cn_place place;
+	CUresult result = cn_enter();
+
+	if (!result)
+		result = cn_stream_find_quickly(handle, &place);
+	if (result || !pointer)
+		return result;
+	result = free_block(pointer, &place.stream->queue, place.owner);
+	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_FOUND, 1))
+		return in_stream(result, &place);
+	if (cn_registry_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"managed memory cannot be freed in stream order: use cuMemFree()");
+	result = cn_registry_free_in_stream(&place, pointer, CN_MEMORY_DEVICE);
+	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
+}
+
+/* ---- Freeing without a stream ----
+ *
+ * cuMemFree() of a block does not wait, the manual says, and the program has seen to it that nobody uses the block.
+ * If it has not, the block still is not given to anybody before all work that was submitted by then is done: it is
+ * freed in a queue of its own, which waits for that work.
+ */
+
+enum { LATE_OWNER = 1, POINTS_AT_HAND = 32 };
+
+static struct {
+	pthread_once_t once;
+	struct cn_queue queue;
+} late = {.once = PTHREAD_ONCE_INIT};
+
+static void open_late(void)
+{
+	cn_host_queue_open(&late.queue, NULL, LATE_OWNER);
+}
+
+static CUresult follow_all_work(void)
+{
+	struct cn_point at_hand[POINTS_AT_HAND], *points = at_hand;
+	size_t room = POINTS_AT_HAND, count = cn_streams_pending(points, room);
+	CUresult result = CUDA_SUCCESS;
+
+	while (count > room) { /* again if there is more work by now: what did not fit may be older */
+		room = count;
+		if (points != at_hand)
+			free(points);
+		points = malloc(room * sizeof *points);
+		if (!points)
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to remember the work of %zu streams",
+					room);
+		count = cn_streams_pending(points, room);
+	}
+	for (size_t i = 0; i < count && !result; i++)
+		result = cn_device_ops->queue_wait(&late.queue, LATE_OWNER, points[i]);
+	if (points != at_hand)
+		free(points);
+	return result;
+}
+
+CUresult cn_streams_free_after_all(uint64_t address)
+{
+	struct cn_memory memory;
+
+	if (!cn_mempool_find_memory(address, &memory) || memory.start != address)
+		return explain(address);
+	pthread_once(&late.once, open_late);
+	CUresult result = follow_all_work();
+	if (!result)
+		result = free_block(address, &late.queue, LATE_OWNER);
+	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
+		return explain(address);
+	if (!result)
+		cn_pools_settle(cn_streams_after_all_point());
+	return result;
+}
+
+struct cn_point cn_streams_after_all_point(void)
+{
+	return (struct cn_point){&late.queue, atomic_load(&late.queue.completed)};
+}
