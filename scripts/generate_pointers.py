@@ -165,22 +165,29 @@ def slots(calls):
                    for c in calls if c.library == "driver" for s, name in zip(c.symbols, c.names))
 
 
-def plain_slot(call, symbol, name):
-    """What a program calls, on machines that have no jumps (base/jump.h)."""
-    target = f"checked_{symbol}" if is_checked(call) else name
-    arguments = ", ".join(parameter_name(p) for p in call.prototype.parameters)
-    declared = declaration(call, symbol)
-    return (f"#undef {symbol}\n" + ("" if is_checked(call) else declaration(call, name))
-            + f'__attribute__((visibility("default"))) {declared}'
-            f"{declared.rstrip(chr(10)).rstrip(';')}\n{{\n\treturn {target}({arguments});\n}}\n")
+def plain_slots(calls):
+    """The slots on machines that have no jumps (base/jump.h): functions that call through them."""
+    body, slot_rows, entry_rows = "", "", ""
+    for call in (c for c in calls if c.library == "driver"):
+        for symbol, name in zip(call.symbols, call.names):
+            place = slot_rows.count("\n")
+            target = f"((__typeof__(&{name}))cn_slots[{place}])"
+            arguments = ", ".join(parameter_name(p) for p in call.prototype.parameters)
+            parameters = ", ".join(call.prototype.parameters) or "void"
+            body += (f"#undef {symbol}\n{declaration(call, name)}__attribute__((visibility(\"default\"))) "
+                     f"{declaration(call, symbol)}{call.prototype.result} {symbol}({parameters})\n"
+                     f"{{\n\treturn {target}({arguments});\n}}\n")
+            slot_rows += f"\t(void *){f'checked_{symbol}' if is_checked(call) else name},\n"
+            entry_rows += f"\t(void *){symbol},\n"
+    return (f"#if !CN_HAS_JUMPS\n{body}void *cn_slots[] = {{\n{slot_rows}}};\n"
+            f"void *const cn_slots_entries[] = {{\n{entry_rows}}};\n#endif")
 
 
 def driver(calls):
     """The checks before the driver's functions, and cn_behind of src/driver/gpu/gpu.h."""
-    body, rows, plain = "", "", ""
+    body, rows = "", ""
     for call in (c for c in calls if c.library == "driver"):
         for symbol, name in zip(call.symbols, call.names):
-            plain += plain_slot(call, symbol, name)
             if not is_checked(call):
                 rows += "\tNULL,\n"
                 continue
@@ -191,7 +198,7 @@ def driver(calls):
             rows += f"\t(void *){name},\n"
     redeclared = '#pragma GCC diagnostic ignored "-Wredundant-decls"\n'  # forms are in no header
     return c_file(redeclared + '#pragma GCC diagnostic ignored "-Wpedantic"\n\n' + body
-                  + f"void *cn_behind[] = {{\n{rows}}};\n\n#if !CN_HAS_JUMPS\n{plain}#endif",
+                  + f"void *cn_behind[] = {{\n{rows}}};\n\n" + plain_slots(calls),
                   '"base/guard.h"', '"base/jump.h"', '"driver/gpu/gpu.h"')
 
 
