@@ -43,8 +43,8 @@ ask() { # PROGRAM CHAPTER: the answers, under the lines that say whose they are
 build() { # CHAPTER
 	local sources=("$source_dir/$1.c" "$source_dir/ask.c")
 	grep -q '"calls.h"' "$source_dir/$1.c" && sources+=("$source_dir/calls.c")
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$work" -I"$toolkit/include" "${sources[@]}" \
-		-o "$work/$1" "$libcuda" "$libcudart" -lpthread -ldl -Wl,--allow-shlib-undefined
+	gcc -std=gnu11 -O1 -g -Wall -Wextra -Wno-deprecated-declarations -I"$work" -I"$toolkit/include" \
+		"${sources[@]}" -o "$work/$1" "$libcuda" "$libcudart" -lpthread -ldl -Wl,--allow-shlib-undefined
 }
 
 failed=0
