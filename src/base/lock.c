@@ -4,6 +4,8 @@
  */
 #include "base/lock.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -66,6 +68,21 @@ void cn_slow_lock_drop(struct cn_slow_lock *lock)
 bool cn_slow_lock_try(struct cn_slow_lock *lock)
 {
 	return cn_lock_try(&lock->lock);
+}
+
+bool cn_slow_lock_wait(struct cn_slow_lock *lock, uint64_t deadline_ns)
+{
+	_Atomic uint32_t *word = &lock->lock.word;
+	uint64_t now_ns;
+
+	if (cn_lock_try(&lock->lock))
+		return true;
+	while (atomic_exchange_explicit(word, 2, memory_order_acquire) != 0) {
+		if ((now_ns = cn_clock_ns()) >= deadline_ns)
+			return false;
+		futex_wait(word, 2, (int64_t)(deadline_ns - now_ns));
+	}
+	return true;
 }
 
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)

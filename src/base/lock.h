@@ -127,20 +127,23 @@ static inline bool cn_driver_lock_try(struct cn_driver_lock *lock)
 void cn_slow_lock_take(struct cn_slow_lock *lock);
 void cn_slow_lock_drop(struct cn_slow_lock *lock);
 bool cn_slow_lock_try(struct cn_slow_lock *lock);
+bool cn_slow_lock_wait(struct cn_slow_lock *lock, uint64_t deadline_ns);
 
 /* ---- Locks ---- */
 
-#define cn_lock(pointer)            CN_RANKED(pointer, cn_rank_take, cn_lock_take)
-#define cn_unlock(pointer)          CN_RANKED(pointer, cn_rank_drop, cn_lock_drop)
-#define cn_quick_lock(pointer)      CN_RANKED(pointer, cn_rank_take, cn_quick_lock_take)
-#define cn_quick_unlock(pointer)    CN_RANKED(pointer, cn_rank_drop, cn_quick_lock_drop)
-#define cn_driver_lock(pointer)     CN_RANKED(pointer, cn_rank_take, cn_driver_lock_take)
-#define cn_driver_unlock(pointer)   CN_RANKED(pointer, cn_rank_drop, cn_driver_lock_drop)
-#define cn_slow_lock(pointer)       CN_RANKED(pointer, cn_rank_take, cn_slow_lock_take)
-#define cn_slow_unlock(pointer)     CN_RANKED(pointer, cn_rank_drop, cn_slow_lock_drop)
+#define cn_lock(pointer)                         CN_RANKED(pointer, cn_rank_take, cn_lock_take)
+#define cn_unlock(pointer)                       CN_RANKED(pointer, cn_rank_drop, cn_lock_drop)
+#define cn_quick_lock(pointer)                   CN_RANKED(pointer, cn_rank_take, cn_quick_lock_take)
+#define cn_quick_unlock(pointer)                 CN_RANKED(pointer, cn_rank_drop, cn_quick_lock_drop)
+#define cn_driver_lock(pointer)                  CN_RANKED(pointer, cn_rank_take, cn_driver_lock_take)
+#define cn_driver_unlock(pointer)                CN_RANKED(pointer, cn_rank_drop, cn_driver_lock_drop)
+#define cn_slow_lock(pointer)                    CN_RANKED(pointer, cn_rank_take, cn_slow_lock_take)
+#define cn_slow_unlock(pointer)                  CN_RANKED(pointer, cn_rank_drop, cn_slow_lock_drop)
+/* False: the time is over (CLOCK_MONOTONIC), and another thread has it. */
+#define cn_slow_lock_until(pointer, deadline_ns) CN_RANKED_UNTIL(pointer, deadline_ns)
 /* False: another thread has it. Of any rank: who does not wait is not waited for in a circle. */
-#define cn_driver_try_lock(pointer) CN_RANKED_TRY(pointer, cn_driver_lock_try)
-#define cn_slow_try_lock(pointer)   CN_RANKED_TRY(pointer, cn_slow_lock_try)
+#define cn_driver_try_lock(pointer)              CN_RANKED_TRY(pointer, cn_driver_lock_try)
+#define cn_slow_try_lock(pointer)                CN_RANKED_TRY(pointer, cn_slow_lock_try)
 
 #ifdef CN_LOCK_RANKS
 #define CN_RANKED(pointer, check, function)                                 \
@@ -159,9 +162,20 @@ bool cn_slow_lock_try(struct cn_slow_lock *lock);
 			cn_rank_took(cn_ranked, &cn_site);                  \
 		cn_taken;                                                   \
 	})
+#define CN_RANKED_UNTIL(pointer, deadline_ns)                                     \
+	__extension__({                                                           \
+		__typeof__(pointer) cn_ranked = (pointer);                        \
+		CN_RANK_SITE(cn_site, sizeof cn_ranked->rank[0], #pointer);       \
+		cn_rank_take(cn_ranked, &cn_site);                                \
+		bool cn_taken = cn_slow_lock_wait(&cn_ranked->bare, deadline_ns); \
+		if (!cn_taken)                                                    \
+			cn_rank_drop(cn_ranked, &cn_site);                        \
+		cn_taken;                                                         \
+	})
 #else
-#define CN_RANKED(pointer, check, function) function(&(pointer)->bare)
-#define CN_RANKED_TRY(pointer, function)    function(&(pointer)->bare)
+#define CN_RANKED_UNTIL(pointer, deadline_ns) cn_slow_lock_wait(&(pointer)->bare, deadline_ns)
+#define CN_RANKED(pointer, check, function)   function(&(pointer)->bare)
+#define CN_RANKED_TRY(pointer, function)      function(&(pointer)->bare)
 #endif
 
 static inline void cn_cpu_relax(void)

@@ -24,10 +24,10 @@
 	RANK(VMM,                 slow_lock,   NEVER,      "reserved address ranges, and what is mapped there") \
 	RANK(MEMPOOL_SHARE,       slow_lock,   NEVER,      "the export of a pool, while it is made") \
 	RANK(MEMPOOLS,            slow_lock,   NEVER,      "which pools a location has, and who may use them") \
+	RANK(EVENT_PUBLISH,       slow_lock,   NEVER,      "an event, while it gets its handle") \
 	RANK(DOOR,                slow_lock,   NEVER,      "a port, while it begins to listen") \
-	RANK(LENDER,              slow_lock,   NEVER,      "a process that lends legacy memory: one question at a time") \
 	RANK(IMPORT_ASKING,       slow_lock,   NEVER,      "an import's channel and view: one request or change at a time") \
-	RANK(IMPORT_READING,      slow_lock,   NEVER,      "who reads an import's channel, and may end it") \
+	RANK(PEER_TURN,           slow_lock,   NEVER,      "another process that is asked: one question at a time") \
 	RANK(FORK_START,          slow_lock,   NEVER,      "the first hook of fork()") \
 	RANK(FORK_GATE,           slow_lock,   SHARED,     "no lock but a gate: forks wait while a descriptor is in no list") \
 	RANK(CUDA_VIEW,           slow_lock,   NEVER,      "an importer's mappings of a pool's chunks") \
@@ -63,9 +63,10 @@
 	RANK(EXPORTS,             lock,        NEVER,      "all shared pools") \
 	RANK(IMPORT,              lock,        NEVER,      "what an importer holds, and how many are busy with it") \
 	RANK(IMPORTS,             lock,        NEVER,      "all imported pools, by address") \
-	RANK(SHARED_EVENTS,       lock,        NEVER,      "users of shared events") \
+	RANK(SHARED_EVENTS,       lock,        NEVER,      "events of other processes that are open, and their last users") \
 	RANK(ORIGINS,             lock,        NEVER,      "what legacy and fabric handles stand for") \
-	RANK(BORROWED,            lock,        NEVER,      "legacy memory that others own, and who lends it") \
+	RANK(BORROWED,            lock,        NEVER,      "legacy memory of other processes that is open") \
+	RANK(REMOTES,             lock,        NEVER,      "processes at whose ports we called") \
 	RANK(SPARE_CACHES,        lock,        NEVER,      "records of caches, for pools and streams to come") \
 	RANK(CACHE,               quick_lock,  NEVER,      "a stream's free blocks in one pool") \
 	RANK(POOL,                lock,        NEVER,      "a pool's heap, list of caches and counts") \
@@ -81,6 +82,7 @@
 	RANK(HOST_POLLER,         lock,        NEVER,      "queues that wait for a word of memory or a signal") \
 	RANK(HOST_EXECUTORS,      lock,        NEVER,      "queues that can go on, and the threads that run them") \
 	RANK(HOST_TEAM,           lock,        NEVER,      "launches whose blocks the cores take") \
+	RANK(PEER,                lock,        NEVER,      "what another process keeps for us") \
 	RANK(SERVICE,             lock,        NEVER,      "the service thread's watches and jobs") \
 	RANK(TABLE,               lock,        NEVER,      "free slots of a handle table") \
 	RANK(FORK_HOOKS,          lock,        NEVER,      "the list of what is done around fork()")

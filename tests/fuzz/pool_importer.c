@@ -6,6 +6,7 @@
  * what they like into their ledgers, while the exporter exports, frees, trims, looks and shuts out. When all have gone,
  * every block comes back, and another importer is served.
  */
+#include "../ask.h"
 #include "fuzz.h"
 
 #include "base/segment.h"
@@ -59,7 +60,7 @@ static void come(struct caller *caller)
 {
 	if (caller->sock >= 0)
 		leave(caller);
-	FUZZ_OK(cn_wire_connect_path(descriptor, &caller->sock));
+	FUZZ_OK(connect_path(descriptor, &caller->sock));
 }
 
 /* What the exporter has sent; of a welcome the ledger is kept. */

@@ -174,7 +174,7 @@ struct cn_handle fuzz_handle(enum cn_handle_kind kind, uint64_t number)
 				   .version = CN_HANDLE_VERSION,
 				   .kind = (uint16_t)kind,
 				   .number = number,
-				   .generation = CN_GENERATION};
+				   .generation = CN_ORIGIN_GENERATION};
 
 	memcpy(handle.port, cn_handle_is_fabric(kind) ? fabric_name : port_name, sizeof handle.port);
 	memcpy(handle.secret, "a fuzzed secret", sizeof handle.secret);

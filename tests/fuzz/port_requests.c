@@ -209,7 +209,7 @@ static void call(unsigned at, bool fabric)
 	hang_up(at);
 	callers[at].fabric = fabric;
 	if (fabric)
-		FUZZ_OK(cn_wire_connect_fabric(fabric_name, (unsigned)geteuid(), &callers[at].sock));
+		FUZZ_OK(connect_fabric(fabric_name, (unsigned)geteuid(), &callers[at].sock));
 	else
 		callers[at].sock = ask_mother(port_name);
 }
@@ -319,12 +319,12 @@ static void ask_honestly(void)
 	struct cn_parcel closed = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED}};
 	int sock, fd;
 
-	FUZZ_OK(cn_wire_connect_name(port_name, &sock));
+	FUZZ_OK(connect_name(port_name, &sock));
 	ask_for(&memory_handle, &request.message);
 	FUZZ_OK(ask_peer(sock, &request, &reply));
 	FUZZ_CHECK(!reply.message.result && reply.descriptor_count == 1);
 	cn_wire_close(&reply);
-	FUZZ_CHECK(!cn_peer_tell(sock, &closed));
+	FUZZ_CHECK(!tell_peer(sock, &closed));
 	request.message.kind = CN_MESSAGE_EVENT;
 	ask_for(&event_handle, &request.message);
 	FUZZ_OK(ask_peer(sock, &request, &reply));

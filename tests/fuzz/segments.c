@@ -238,7 +238,7 @@ static void export_to_fake(struct fuzz_input *input)
 	for (int i = 0; i < LEDGER_WORDS; i++)
 		atomic_store(&ledger()->held[i], 0);
 	struct cn_parcel released = {.message = {.kind = CN_MESSAGE_RELEASED}};
-	FUZZ_CHECK(!cn_peer_tell(importer_sock, &released));
+	FUZZ_CHECK(!tell_peer(importer_sock, &released));
 	fuzz_await_used(pool, 0);
 	fuzz_drain(importer_sock);
 }
@@ -256,7 +256,7 @@ static void join_pool(void)
 	int descriptor = fuzz_pool_descriptor(pool);
 	struct cn_parcel join = {.message = {.kind = CN_MESSAGE_JOIN}}, welcome;
 
-	FUZZ_OK(cn_wire_connect_path(descriptor, &importer_sock));
+	FUZZ_OK(connect_path(descriptor, &importer_sock));
 	close(descriptor);
 	FUZZ_OK(ask_peer(importer_sock, &join, &welcome));
 	FUZZ_CHECK(welcome.descriptor_count == 2);

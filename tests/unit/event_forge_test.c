@@ -125,7 +125,7 @@ ROLE(honest)
 			ASSERT_OK(sync_with(event));
 			await_other();
 		} else if (!strcmp(word, "free")) {
-			cn_shared_event_free(event);
+			cn_shared_event_drop(event);
 		} else {
 			break;
 		}
@@ -146,7 +146,7 @@ ROLE(forger)
 	unsigned char *ring = mremap(ring_of(event), 0, RING_BYTES, MREMAP_MAYMOVE); /* the same once more */
 	ASSERT_NE(MAP_FAILED, (void *)ring);
 	if (lie.freed)
-		cn_shared_event_free(event);
+		cn_shared_event_drop(event);
 	for (unsigned i = 0; lie.fill && i < CELLS; i++)
 		memcpy(ring + AT_CELLS + (size_t)8 * i, &lie.fill_value, 8);
 	for (unsigned i = 0; i < lie.write_count; i++)
@@ -257,7 +257,7 @@ static void use(struct stage *stage)
 static void end(struct stage *stage)
 {
 	tell(stage->honest, "free");
-	cn_shared_event_free(stage->event);
+	cn_shared_event_drop(stage->event);
 }
 
 static void try_lie(struct stage *stage, const struct lie *lie)

@@ -5,6 +5,7 @@
 #ifndef CENOTE_TESTS_FABRIC_PORT_H
 #define CENOTE_TESTS_FABRIC_PORT_H
 
+#include "../ask.h"
 #include "harness.h"
 #include "share/port/fabric.h"
 #include "share/port/port_internal.h"
@@ -106,7 +107,7 @@ static inline int call_port(const unsigned char handle[CN_HANDLE_BYTES])
 	int sock;
 
 	name_of(handle, name);
-	ASSERT_OK(cn_wire_connect_fabric(name, (unsigned)geteuid(), &sock));
+	ASSERT_OK(connect_fabric(name, (unsigned)geteuid(), &sock));
 	return sock;
 }
 

@@ -256,14 +256,14 @@ TEST(each_port_has_its_own_things)
 	name_of(of_event, name);
 	for (int i = 0; i < 2; i++) {
 		request.message.kind = i ? CN_MESSAGE_MEMORY : CN_MESSAGE_EVENT;
-		ASSERT_OK(cn_wire_connect_name(name, &sock));
+		ASSERT_OK(connect_name(name, &sock));
 		ASSERT_OK(ask_peer(sock, &request, &reply));
 		ASSERT_NE(0, reply.message.result);
 		ASSERT_EQ(0, reply.descriptor_count);
 		expect_closed(sock);
 	}
 	ASSERT_SYS(close(channel));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	cn_fabric_free(fabric);
 }
 
@@ -436,12 +436,16 @@ TEST(answers_of_a_liar_are_errors_and_leave_nothing)
 	unsigned char handle[CN_HANDLE_BYTES];
 
 	peer_receive_bytes(peer, handle, sizeof handle);
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* no descriptor */
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* another kind */
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* to another question */
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM,
+		       "not a message of this version of Cenote"); /* no descriptor */
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM,
+		       "not a message of this version of Cenote"); /* another kind */
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM,
+		       "not a message of this version of Cenote"); /* to another question */
 	expect_refusal(handle, CUDA_ERROR_NOT_PERMITTED, "is not this process's channel");
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "4711");
-	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "what Cenote never does"); /* two descriptors */
+	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM,
+		       "not a message of this version of Cenote"); /* two descriptors */
 	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has ended");
 	peer_end(peer);
 }

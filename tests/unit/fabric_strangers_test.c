@@ -89,7 +89,7 @@ ROLE(crowd)
 	peer_receive_bytes(parent, handle, sizeof handle);
 	name_of(handle, name);
 	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
-		ASSERT_OK(cn_wire_connect_fabric(name, 0, &socks[i]));
+		ASSERT_OK(connect_fabric(name, 0, &socks[i]));
 	peer_send(parent, "full");
 	peer_expect(parent, "end");
 	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)

@@ -124,10 +124,10 @@ static void say(int sock)
 	send_parcel(sock, parcel);
 }
 
-static int hear_and_say(void *data, const struct cn_message *message)
+static int hear_and_say(struct cn_peer *peer, const struct cn_message *message)
 {
 	ASSERT_EQ(CN_MESSAGE_PARTS, message->kind);
-	say(*(int *)data);
+	say(*(int *)peer->owner);
 	return 0;
 }
 
@@ -137,14 +137,16 @@ static int hear_and_say(void *data, const struct cn_message *message)
  */
 TEST(a_chatty_peer_does_not_move_the_deadline)
 {
-	struct cn_parcel request = parcel_of(CN_MESSAGE_PART, -1), answer;
+	struct cn_peer_question question = {.request = parcel_of(CN_MESSAGE_PART, -1)};
+	struct cn_parcel answer;
 	int ends[2];
 
 	for (unsigned i = 0; i < 2; i++) {
+		const struct cn_peer_ops ops = {.hear = i ? NULL : hear_and_say};
 		ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+		struct cn_peer peer = {.channel.fd = ends[0], .ops = &ops, .owner = &ends[1]};
 		say(ends[1]);
-		ASSERT_EQ(i ? EPROTO : ETIMEDOUT,
-			  cn_peer_ask(ends[0], &request, i ? NULL : hear_and_say, &ends[1], &answer));
+		ASSERT_EQ(i ? EPROTO : ETIMEDOUT, cn_peer_ask(&peer, &question, &answer));
 		close(ends[0]);
 		close(ends[1]);
 	}

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LARGE = 4 << 20, OWNER = 7 };
@@ -55,10 +57,12 @@ static struct cn_handle parts_of(const struct cn_shared_memory *memory)
 
 static int call_port(const struct cn_handle *handle)
 {
-	struct cn_watch channel = {.fd = -1};
+	char name[CN_SOCKET_NAME_CHARS + 1];
+	int sock;
 
-	ASSERT_OK(cn_port_connect(handle->port, CN_HANDLE_MEMORY, &channel));
-	return cn_service_release(&channel);
+	cn_port_name(handle->port, name);
+	ASSERT_OK(connect_name(name, &sock));
+	return sock;
 }
 
 static struct cn_parcel request_for(const struct cn_handle *handle)
@@ -84,7 +88,7 @@ static void say_closed(int sock, uint64_t number)
 {
 	struct cn_parcel closed = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED, .words = {number}}};
 
-	ASSERT_EQ(0, cn_peer_tell(sock, &closed));
+	ASSERT_EQ(0, tell_peer(sock, &closed));
 }
 
 static void expect_closed(int sock)
@@ -110,7 +114,7 @@ TEST(a_wrong_caller_is_sent_away)
 	struct cn_shared_memory *memory = create();
 	struct cn_handle handle = parts_of(memory), wrong = handle;
 
-	for (int i = 0; i < CN_SECRET_BYTES; i++) {
+	for (int i = 0; i < CN_HANDLE_SECRET_BYTES; i++) {
 		wrong.secret[i] ^= 1;
 		int sock = call_port(&handle);
 		ask(sock, &wrong, CUDA_ERROR_NOT_PERMITTED);
@@ -161,11 +165,11 @@ TEST(only_what_is_open_is_closed)
 	say_closed(sock, handle.number);
 	while (used_bytes() != LARGE)
 		sched_yield();
-	say_closed(sock, CN_CLOSED_ALL);
+	say_closed(sock, CN_LOAN_ALL);
 	cn_shared_memory_free(other);
 	ask(sock, &of_other, CUDA_ERROR_INVALID_HANDLE);
 	ASSERT_EQ(LARGE, used_bytes());
-	say_closed(second, CN_CLOSED_ALL);
+	say_closed(second, CN_LOAN_ALL);
 	ASSERT_SYS(close(sock));
 	ASSERT_SYS(close(second));
 	await_quiet(descriptors);
@@ -225,8 +229,8 @@ TEST(openings_have_a_bound, .timeout_ms = 120000)
 	ask(other, &handle, CUDA_SUCCESS); /* and takes nothing from others */
 	say_closed(sock, handle.number);
 	ask(sock, &handle, CUDA_SUCCESS);
-	say_closed(sock, CN_CLOSED_ALL);
-	say_closed(other, CN_CLOSED_ALL);
+	say_closed(sock, CN_LOAN_ALL);
+	say_closed(other, CN_LOAN_ALL);
 	ASSERT_SYS(close(sock));
 	ASSERT_SYS(close(other));
 	cn_shared_memory_free(memory);
@@ -343,32 +347,86 @@ ROLE(lender)
 	end_named(&port);
 }
 
+/* Answer as a lender should. */
+static void lend(int sock, const struct cn_message *request)
+{
+	const struct manner *good = &manners[MANNERS - 1];
+	struct cn_parcel reply = {.message = {.kind = CN_MESSAGE_MEMORY, .request = request->request},
+				  .descriptors = {make_file(good)},
+				  .descriptor_count = 1};
+
+	memcpy(reply.message.words, good->words, sizeof good->words);
+	ASSERT_EQ(0, cn_wire_send(sock, &reply));
+	close(reply.descriptors[0]);
+}
+
+static struct cn_message next_message(int sock)
+{
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
+	struct cn_message message;
+
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, cn_wire_receive_message(sock, &message));
+	return message;
+}
+
+/* A lender that answers one question when it is told to, and reads on when it is told to. */
+ROLE(slow_lender)
+{
+	struct cn_named_socket port;
+
+	ASSERT_OK(cn_wire_listen_named(false, &port));
+	peer_send_bytes(parent, port.name, sizeof port.name);
+	struct pollfd wanted = {.fd = port.listen_fd, .events = POLLIN};
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	int sock = cn_wire_accept(port.listen_fd);
+	ASSERT_SYS(sock);
+	struct cn_message message = next_message(sock);
+	peer_expect(parent, "answer");
+	lend(sock, &message);
+	peer_expect(parent, "read");
+	while (message.kind != CN_MESSAGE_MEMORY_CLOSED)
+		message = next_message(sock);
+	ASSERT_EQ(1, message.words[0]);
+	peer_send(parent, "closed");
+	peer_expect(parent, "end");
+	close(sock);
+	end_named(&port);
+}
+
 static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYTES])
 {
 	handle.check = cn_check(&handle, offsetof(struct cn_handle, check));
 	memcpy(ret_bytes, &handle, sizeof handle);
 }
 
-/* Goal: whatever a lender answers, the opener has memory or an error, and never anything else of it. */
-TEST(lenders_that_answer_wrongly)
+/* A handle of a peer's port. */
+static void receive_handle(struct peer *peer, unsigned char ret_bytes[CN_HANDLE_BYTES])
 {
-	unsigned descriptors = test_descriptor_count();
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	unsigned char bytes[CN_HANDLE_BYTES];
 	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
 				   .version = CN_HANDLE_VERSION,
 				   .kind = CN_HANDLE_MEMORY,
 				   .number = 1,
 				   .generation = 1};
-	struct cn_borrowed_memory *memory;
-	struct peer *peer = peer_start("lender");
 
 	peer_receive_bytes(peer, name, sizeof name);
 	for (int i = 0; i < CN_PORT_NAME_BYTES; i++) {
 		char digits[] = {name[2 * i], name[2 * i + 1], '\0'};
 		handle.port[i] = (unsigned char)strtoul(digits, NULL, 16);
 	}
-	forge(handle, bytes);
+	forge(handle, ret_bytes);
+}
+
+/* Goal: whatever a lender answers, the opener has memory or an error, and never anything else of it. */
+TEST(lenders_that_answer_wrongly)
+{
+	unsigned descriptors = test_descriptor_count();
+	unsigned char bytes[CN_HANDLE_BYTES];
+	struct cn_borrowed_memory *memory;
+	struct peer *peer = peer_start("lender");
+
+	receive_handle(peer, bytes);
 	for (int i = 0; i < MANNERS; i++) {
 		CUresult result = cn_borrowed_open(bytes, &devices[0], OWNER, &memory);
 		fprintf(stderr, "%s: %d\n", manners[i].name, (int)result);
@@ -383,4 +441,56 @@ TEST(lenders_that_answer_wrongly)
 	peer_end(peer);
 	while (test_descriptor_count() != descriptors)
 		sched_yield();
+}
+
+/* Goal: who closes memory waits for nobody, and the lender hears of it when it reads again. */
+TEST(a_lender_that_does_not_read_is_not_waited_for)
+{
+	struct peer *peer = peer_start("slow_lender");
+	struct cn_message filler = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION, .kind = CN_MESSAGE_MEMORY};
+	unsigned char bytes[CN_HANDLE_BYTES];
+	struct cn_borrowed_memory *memory;
+
+	receive_handle(peer, bytes);
+	peer_send(peer, "answer");
+	ASSERT_OK(cn_borrowed_open(bytes, &devices[0], OWNER, &memory));
+	int sock = connection_to(peer_pid(peer));
+	/* Not by the C library: to ThreadSanitizer the socket is another thread's. */
+	while (syscall(SYS_sendto, sock, &filler, sizeof filler, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) > 0)
+		continue;
+	uint64_t start_ns = cn_clock_ns();
+	cn_borrowed_close(memory);
+	ASSERT_LT(cn_clock_ns() - start_ns, CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS / 2);
+	peer_send(peer, "read");
+	peer_expect(peer, "closed");
+	peer_end(peer);
+}
+
+static void *open_in_vain(void *bytes)
+{
+	struct cn_borrowed_memory *memory;
+
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_borrowed_open(bytes, &devices[0], OWNER, &memory));
+	ASSERT_CONTAINS("does not answer", cn_last_error());
+	return NULL;
+}
+
+/* Goal: many threads that ask one silent lender wait as long as one does, and what it opens too late is given back. */
+TEST(a_silent_lender_is_waited_for_once, .timeout_ms = 60000)
+{
+	struct peer *peer = peer_start("slow_lender");
+	unsigned char bytes[CN_HANDLE_BYTES];
+	pthread_t threads[4];
+
+	receive_handle(peer, bytes);
+	uint64_t start_ns = cn_clock_ns();
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, open_in_vain, bytes));
+	for (int i = 0; i < 4; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	ASSERT_LT(cn_clock_ns() - start_ns, CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS * 3 / 2);
+	peer_send(peer, "answer");
+	peer_send(peer, "read");
+	peer_expect(peer, "closed");
+	peer_end(peer);
 }

@@ -68,7 +68,7 @@ TEST(a_handle_with_a_wrong_bit_is_refused)
 		handle[bit / 8] ^= (unsigned char)(1u << bit % 8);
 	}
 	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "belongs to this process"); /* it is whole again */
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	memset(handle, 0, sizeof handle);
 	expect_refusal(handle, cn_handle_refused(CN_HANDLE_EVENT), "not made by Cenote");
 }
@@ -83,8 +83,8 @@ TEST(handles_are_different_and_carry_no_address)
 	ASSERT(memcmp(left.secret, right.secret, sizeof left.secret));
 	ASSERT_NE(left.number, right.number);
 	ASSERT_LT(left.number, 100);
-	cn_shared_event_free(first);
-	cn_shared_event_free(second);
+	cn_shared_event_drop(first);
+	cn_shared_event_drop(second);
 }
 
 ROLE(creator)
@@ -95,7 +95,7 @@ ROLE(creator)
 	peers_may_hold();
 	peer_send_bytes(parent, handle, sizeof handle);
 	peer_expect(parent, "end");
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(forged_handles_are_refused)
@@ -131,7 +131,7 @@ TEST(forged_handles_are_refused)
 	forge(bad, bytes);
 	expect_refusal(bytes, cn_handle_gone(CN_HANDLE_EVENT), "the exporter is gone");
 
-	cn_shared_event_free(open_handle(handle)); /* and the true one still opens */
+	cn_shared_event_drop(open_handle(handle)); /* and the true one still opens */
 	peer_end(peer);
 }
 
@@ -143,7 +143,7 @@ static int call_port(const unsigned char handle[CN_HANDLE_BYTES])
 	int sock;
 
 	name_of(handle, name);
-	ASSERT_OK(cn_wire_connect_name(name, &sock));
+	ASSERT_OK(connect_name(name, &sock));
 	return sock;
 }
 
@@ -191,7 +191,7 @@ TEST(a_caller_gets_what_it_asks_for_and_a_number)
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(other));
 	ASSERT_SYS(close(one));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(a_caller_with_a_wrong_secret_is_told_and_sent_away)
@@ -200,7 +200,7 @@ TEST(a_caller_with_a_wrong_secret_is_told_and_sent_away)
 	struct cn_shared_event *event = create(handle);
 	struct cn_parcel request = request_for(handle), reply;
 
-	for (int i = 0; i < CN_SECRET_BYTES; i++) {
+	for (int i = 0; i < CN_HANDLE_SECRET_BYTES; i++) {
 		int sock = call_port(handle);
 		request.message.bytes[i] ^= 1;
 		ASSERT_OK(ask_peer(sock, &request, &reply));
@@ -209,7 +209,7 @@ TEST(a_caller_with_a_wrong_secret_is_told_and_sent_away)
 		expect_closed(sock);
 		request.message.bytes[i] ^= 1;
 	}
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(a_caller_who_talks_nonsense_is_sent_away)
@@ -235,7 +235,7 @@ TEST(a_caller_who_talks_nonsense_is_sent_away)
 	sock = call_port(handle);
 	ASSERT_EQ(0, cn_wire_send(sock, &request));
 	expect_closed(sock);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(what_was_never_opened_is_not_freed)
@@ -256,7 +256,7 @@ TEST(what_was_never_opened_is_not_freed)
 	ASSERT_OK(ask_peer(sock, &request, &reply));
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(sock));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* It stays when it has been sent away: what it has open is its own until it ends. */
@@ -293,7 +293,7 @@ TEST(a_caller_who_does_not_read_is_sent_away)
 	ASSERT_OK(ask_peer(sock, &request, &reply));
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(sock));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	peer_end(peer);
 }
 
@@ -310,7 +310,7 @@ TEST(a_caller_who_says_nothing_is_sent_away)
 	ASSERT_OK(ask_peer(talker, &request, &reply)); /* one who has spoken may stay */
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(talker));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
@@ -342,7 +342,7 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 	cn_wire_close(&reply);
 	for (int i = 0; i < CALLERS_MAX; i++)
 		ASSERT_SYS(close(socks[i]));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* ---- Other users ---- */
@@ -353,7 +353,7 @@ ROLE(other_user)
 	int path_fd = peer_receive_descriptor(parent), sock;
 
 	ASSERT_SYS(setuid(NOBODY));
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock));
+	ASSERT_OK(connect_path(path_fd, &sock));
 	expect_closed(sock);
 	ASSERT_SYS(close(path_fd));
 }
@@ -376,7 +376,7 @@ TEST(another_user_is_sent_away)
 	/* Its own name stays, which it may not remove as another user. */
 	leaks_watch(LEAK_DEFAULT & ~(unsigned)LEAK_FILES);
 	peer_wait(peer);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* Listens as another user, where it is told. */
@@ -427,7 +427,7 @@ TEST(another_users_port_is_asked_nothing)
 	ASSERT_SYS(unlink(to));
 	leaks_watch(LEAK_DEFAULT & ~(unsigned)LEAK_FILES);
 	peer_end(peer);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* ---- The name ---- */
@@ -450,7 +450,7 @@ TEST(the_name_goes_with_the_process_and_a_killed_ones_with_the_next)
 	ASSERT_EQ(3 * own, files_in_runtime_directory());
 	sweep_names("bystander");
 	ASSERT_EQ(2 * own, files_in_runtime_directory());
-	cn_shared_event_free(open_handle(handle)); /* the live one's */
+	cn_shared_event_drop(open_handle(handle)); /* the live one's */
 	peer_end(live);
 	ASSERT_EQ(own, files_in_runtime_directory());
 }
@@ -469,7 +469,7 @@ ROLE(forker)
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	peer_send_bytes(parent, handle, sizeof handle);
 	peer_expect(parent, "end");
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(a_forked_child_that_ends_takes_no_name_away)
@@ -478,7 +478,7 @@ TEST(a_forked_child_that_ends_takes_no_name_away)
 	unsigned char handle[CN_HANDLE_BYTES];
 
 	peer_receive_bytes(peer, handle, sizeof handle);
-	cn_shared_event_free(open_handle(handle));
+	cn_shared_event_drop(open_handle(handle));
 	peer_end(peer);
 }
 
@@ -517,18 +517,6 @@ ROLE(slow_reader)
 	end_named(&port);
 }
 
-/* This process's end of its connection to a port of another. */
-static int find_connection(pid_t other)
-{
-	for (int fd = 3;; fd++) {
-		struct ucred who = {0};
-		socklen_t bytes = sizeof who;
-		ASSERT_LT(fd, 1000);
-		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid == other)
-			return fd;
-	}
-}
-
 static void *open_in_vain(void *handle)
 {
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "more descriptors");
@@ -558,7 +546,7 @@ TEST(an_answer_without_its_descriptor_is_given_back)
 	forge(handle, bytes);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, open_in_vain, bytes));
 	peer_expect(peer, "asked");
-	int sock = find_connection(peer_pid(peer));
+	int sock = connection_to(peer_pid(peer));
 	/* Not by the C library: to ThreadSanitizer the socket is another thread's. */
 	while (syscall(SYS_sendto, sock, &filler, sizeof filler, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) > 0)
 		;
@@ -588,6 +576,6 @@ TEST(a_process_that_hangs_is_not_waited_for_for_ever, .timeout_ms = 60000)
 	peer_stop(peer);
 	expect_refusal(handle, CUDA_ERROR_OPERATING_SYSTEM, "does not answer");
 	peer_continue(peer);
-	cn_shared_event_free(open_handle(handle)); /* its answer comes behind the late one */
+	cn_shared_event_drop(open_handle(handle)); /* its answer comes behind the late one */
 	peer_end(peer);
 }

@@ -76,7 +76,7 @@ static int call_own(void)
 	struct own_port own = survey_own();
 	int sock;
 
-	ASSERT_OK(cn_wire_connect_name(own.name, &sock));
+	ASSERT_OK(connect_name(own.name, &sock));
 	return sock;
 }
 
@@ -399,7 +399,7 @@ TEST(random_words)
 		}
 		ASSERT_EQ(EPIPE, error);
 		close(sock);
-		ASSERT_OK(cn_wire_connect_name(survey_own().name, &sock));
+		ASSERT_OK(connect_name(survey_own().name, &sock));
 	}
 	close(sock);
 	for (unsigned i = 0; i < 64; i++)

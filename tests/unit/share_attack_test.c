@@ -43,7 +43,7 @@ static struct attacker attack(struct peer *parent)
 	struct attacker attacker;
 	struct cn_segment ledger;
 
-	ASSERT_OK(cn_wire_connect_path(descriptor, &attacker.sock));
+	ASSERT_OK(connect_path(descriptor, &attacker.sock));
 	close(descriptor);
 	send_parcel(attacker.sock, parcel_of(CN_MESSAGE_JOIN, -1));
 	struct cn_parcel welcome = receive_parcel(attacker.sock);

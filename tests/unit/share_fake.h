@@ -7,6 +7,7 @@
 #ifndef CENOTE_TESTS_SHARE_FAKE_H
 #define CENOTE_TESTS_SHARE_FAKE_H
 
+#include "../ask.h"
 #include "../share.h"
 
 #include "base/segment.h"
@@ -27,7 +28,7 @@ static inline int connect_to(CUmemoryPool pool)
 {
 	int descriptor = share_export(pool), sock;
 
-	ASSERT_OK(cn_wire_connect_path(descriptor, &sock));
+	ASSERT_OK(connect_path(descriptor, &sock));
 	close(descriptor);
 	return sock;
 }

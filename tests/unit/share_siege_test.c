@@ -58,7 +58,7 @@ static int try_connect(const struct attacker *attacker)
 {
 	int sock;
 
-	return cn_wire_connect_path(attacker->path, &sock) ? -1 : sock;
+	return connect_path(attacker->path, &sock) ? -1 : sock;
 }
 
 static void *close_descriptor(void *argument)

@@ -46,7 +46,7 @@ ROLE(opener)
 		else if (!strcmp(word, "dead?"))
 			ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, sync_with(event));
 		else if (!strcmp(word, "free"))
-			cn_shared_event_free(event);
+			cn_shared_event_drop(event);
 		else
 			break;
 	}
@@ -104,7 +104,7 @@ TEST(either_process_records_and_the_other_waits)
 		peer_expect(peer, "ok");
 	}
 	end_opener(peer);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 TEST(any_number_of_processes_have_it_and_each_its_own_death)
@@ -126,7 +126,7 @@ TEST(any_number_of_processes_have_it_and_each_its_own_death)
 		tell(peers[COUNT - 1], "sync");
 	}
 	end_opener(peers[COUNT - 1]);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	sweep_names("bystander");
 }
 
@@ -142,7 +142,7 @@ TEST(opened_twice_it_is_two)
 	peer_send(peer, "go");
 	ASSERT_OK(sync_with(event));
 	peer_wait(peer);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 ROLE(opener_of_two)
@@ -153,12 +153,12 @@ ROLE(opener_of_two)
 	peer_receive_bytes(parent, handle, sizeof handle);
 	struct cn_shared_event *one = open_handle(handle), *other = open_handle(handle);
 	ASSERT_NE(one, other);
-	cn_shared_event_free(one);
+	cn_shared_event_drop(one);
 	record_pending(other);
 	peer_send(parent, "pending");
 	peer_expect(parent, "go");
 	open_gate();
-	cn_shared_event_free(other);
+	cn_shared_event_drop(other);
 }
 
 /* As the driver's, which has one event a process and handle. */
@@ -172,8 +172,8 @@ TEST(ones_own_handle_is_the_same_each_time_and_does_not_open)
 	expect_refusal(handle, CUDA_ERROR_INVALID_CONTEXT, "belongs to this process");
 	record(event);
 	ASSERT_OK(query(event));
-	cn_shared_event_free(event);
-	cn_shared_event_free(NULL);
+	cn_shared_event_drop(event);
+	cn_shared_event_drop(NULL);
 }
 
 TEST(an_opened_event_has_no_handle_of_its_own)
@@ -184,7 +184,7 @@ TEST(an_opened_event_has_no_handle_of_its_own)
 	peer_receive_bytes(peer, handle, sizeof handle);
 	struct cn_shared_event *event = open_handle(handle);
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cn_shared_event_handle(event, handle));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	peer_end(peer);
 }
 
@@ -201,7 +201,7 @@ ROLE(creator)
 	peer_send_bytes(parent, handle, sizeof handle);
 	peer_expect(parent, "end");
 	open_gate();
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* Goal: freed by its creator, it lives on between the others, who still hear of each other's deaths. */
@@ -211,7 +211,7 @@ TEST(the_others_go_on_when_the_creator_has_freed_it)
 	struct cn_shared_event *event = create(handle);
 	struct peer *one = start_opener(handle), *other = start_opener(handle), *late;
 
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	tell(one, "pend");
 	tell(other, "pending?");
 	order(other, "sync");
@@ -251,7 +251,7 @@ TEST(a_record_outlives_its_event_and_its_death_is_heard)
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, query(event));
 	peer_kill(peer);
 	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, sync_with(event));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	sweep_names("bystander");
 }
 
@@ -268,7 +268,7 @@ TEST(a_record_outlives_its_event_and_is_done)
 	peer_expect(peer, "ok");
 	order(peer, "end");
 	peer_wait(peer);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* ---- The creator's death ---- */
@@ -287,7 +287,7 @@ TEST(a_creator_that_was_killed_fails_those_who_wait_and_its_handles_are_of_nothi
 	record_pending(event); /* our own go on */
 	open_gate();
 	ASSERT_OK(sync_with(event));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	sweep_names("bystander");
 	expect_refusal(handle, cn_handle_gone(CN_HANDLE_EVENT), "is gone");
 }
@@ -302,7 +302,7 @@ TEST(a_creator_that_has_ended_fails_those_who_wait_as_well)
 	peer_end(peer);
 	ASSERT_OK(sync_with(event)); /* that record was done */
 	expect_refusal(handle, cn_handle_gone(CN_HANDLE_EVENT), "is gone");
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* Goal: without the creator nobody could tell of a third one's death, so its records are not waited for. */
@@ -325,7 +325,7 @@ TEST(without_its_creator_nobody_waits_for_a_third_process)
 	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, sync_with(event));
 	tell(third, "gate");
 	end_opener(third);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 	sweep_names("bystander");
 }
 
@@ -380,7 +380,7 @@ TEST(a_forked_child_is_no_life_of_its_parent)
 	ASSERT_SYS(close(pipe_ends[1]));
 	ASSERT_EQ(1, poll(&ended, 1, -1));
 	ASSERT_SYS(close(process));
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* ---- Many ---- */
@@ -394,7 +394,7 @@ static void *open_and_free(void *unused)
 	for (int i = 0; i < ROUNDS; i++) {
 		struct cn_shared_event *event = open_handle(shared_handle);
 		ASSERT_OK(query(event));
-		cn_shared_event_free(event);
+		cn_shared_event_drop(event);
 	}
 	return unused;
 }
@@ -405,7 +405,7 @@ static void *create_and_free(void *unused)
 		unsigned char handle[CN_HANDLE_BYTES];
 		struct cn_shared_event *event = create(handle);
 		record(event);
-		cn_shared_event_free(event);
+		cn_shared_event_drop(event);
 	}
 	return unused;
 }
@@ -440,7 +440,7 @@ TEST(threads_of_several_processes_open_and_free_at_the_same_time)
 	run_threads(create_and_free);
 	for (int i = 0; i < 2; i++)
 		peer_wait(peers[i]);
-	cn_shared_event_free(event);
+	cn_shared_event_drop(event);
 }
 
 /* Goal: whenever the creator dies, an open ends, with an event or with a sentence. */
@@ -454,7 +454,7 @@ TEST(a_creator_killed_while_it_is_asked, .timeout_ms = 60000)
 		peer_receive_bytes(peer, shared_handle, sizeof shared_handle);
 		ASSERT_SYS(kill(peer_pid(peer), SIGKILL));
 		while (!(result = cn_shared_event_open(shared_handle, &event)))
-			cn_shared_event_free(event);
+			cn_shared_event_drop(event);
 		ASSERT_EQ(cn_handle_gone(CN_HANDLE_EVENT), result);
 		ASSERT_NE(0, strlen(cn_last_error()));
 		peer_kill(peer);

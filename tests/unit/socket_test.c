@@ -189,7 +189,7 @@ ROLE(connector)
 	struct cn_parcel question = {.message = {.kind = 3, .words = {17}}}, reply;
 
 	for (int i = 0; i < 3; i++) {
-		ASSERT_OK(cn_wire_connect_path(path_fd, &sock));
+		ASSERT_OK(connect_path(path_fd, &sock));
 		ASSERT_EQ(FD_CLOEXEC, fcntl(sock, F_GETFD));
 		ASSERT_OK(ask_peer(sock, &question, &reply));
 		ASSERT_EQ(18, reply.message.words[0]);
@@ -259,7 +259,7 @@ ROLE(other_user)
 	int path_fd = peer_receive_descriptor(parent), sock;
 
 	ASSERT_SYS(setuid(NOBODY));
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock));
+	ASSERT_OK(connect_path(path_fd, &sock));
 	ASSERT_SYS(close(sock));
 	ASSERT_SYS(close(path_fd));
 }
@@ -283,7 +283,7 @@ static void expect_no_connection(int path_fd, const char *part)
 {
 	int sock = -77;
 
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cn_wire_connect_path(path_fd, &sock));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, connect_path(path_fd, &sock));
 	ASSERT_CONTAINS(part, cn_last_error());
 	ASSERT_EQ(-77, sock);
 }
@@ -338,7 +338,7 @@ TEST(an_exporter_that_was_killed_is_gone)
 	struct peer *peer = peer_start("exporter");
 	int path_fd = peer_receive_descriptor(peer), sock;
 
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock));
+	ASSERT_OK(connect_path(path_fd, &sock));
 	peer_kill(peer);
 	struct pollfd hang_up = {.fd = sock, .events = POLLIN};
 	ASSERT_EQ(1, poll(&hang_up, 1, -1));
@@ -353,7 +353,7 @@ TEST(an_exporter_that_takes_no_connection_is_not_waited_for_for_ever)
 	int listen_fd, path_fd, socks[1024], count = 0;
 
 	ASSERT_OK(cn_wire_listen_unnamed(&listen_fd, &path_fd));
-	while (count < 1024 && !cn_wire_connect_path(path_fd, &socks[count]))
+	while (count < 1024 && !connect_path(path_fd, &socks[count]))
 		count++;
 	ASSERT_LT(count, 1024);
 	ASSERT_CONTAINS("does not take the connection", cn_last_error());
@@ -370,8 +370,8 @@ TEST(a_connection_for_which_there_is_no_descriptor_is_closed)
 	char byte;
 
 	ASSERT_OK(cn_wire_listen_unnamed(&listen_fd, &path_fd));
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock[0]));
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock[1]));
+	ASSERT_OK(connect_path(path_fd, &sock[0]));
+	ASSERT_OK(connect_path(path_fd, &sock[1]));
 	ASSERT_SYS(getrlimit(RLIMIT_NOFILE, &limit));
 	tight = limit;
 	tight.rlim_cur = 48;
@@ -389,7 +389,7 @@ TEST(a_connection_for_which_there_is_no_descriptor_is_closed)
 		ASSERT_EQ(0, read(sock[i], &byte, 1));
 		ASSERT_SYS(close(sock[i]));
 	}
-	ASSERT_OK(cn_wire_connect_path(path_fd, &sock[0]));
+	ASSERT_OK(connect_path(path_fd, &sock[0]));
 	ASSERT_SYS(sock[1] = cn_wire_accept(listen_fd));
 	close_pair(sock);
 	ASSERT_SYS(close(listen_fd));
@@ -426,11 +426,11 @@ static void expect_name(const char *name, bool there)
 	int sock = -77;
 
 	if (there) {
-		ASSERT_OK(cn_wire_connect_name(name, &sock));
+		ASSERT_OK(connect_name(name, &sock));
 		ASSERT_SYS(close(sock));
 		return;
 	}
-	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cn_wire_connect_name(name, &sock));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, connect_name(name, &sock));
 	ASSERT_CONTAINS("the exporter is gone", cn_last_error());
 	ASSERT_EQ(-77, sock);
 }

@@ -51,18 +51,19 @@ CUresult host_cuEventCreate(CUevent *ret_event, unsigned int flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an interprocess event must be created with CU_EVENT_DISABLE_TIMING");
 
-	struct cn_ipc_event *ipc = NULL;
+	struct cn_shared_event *shared = NULL;
 	if (flags & CU_EVENT_INTERPROCESS)
-		result = cn_ipc_event_make(&ipc);
-	return result ? result : cn_event_make(&home, flags, ipc, ret_event);
+		result = cn_shared_event_create(&shared);
+	return result ? result : cn_event_make(&home, flags, shared, ret_event);
 }
 
-CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn_ipc_event *ipc, CUevent *ret_event)
+CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn_shared_event *shared,
+		       CUevent *ret_event)
 {
 	struct cn_event *event = cn_table_take(&cn_events);
 
 	if (!event) {
-		cn_ipc_event_drop(ipc);
+		cn_shared_event_drop(shared);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an event");
 	}
 	cn_lock(&event->stamp.lock);
@@ -70,7 +71,7 @@ CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn
 	event->flags = flags;
 	event->recorded = false;
 	event->point = (struct cn_point){NULL, 0};
-	event->ipc = ipc;
+	event->shared = shared;
 	event->stamp.serial++;
 	/* Looked at under the lock: a context that goes away after this takes the event with it. */
 	bool alive = cn_home_stands(home);
@@ -79,7 +80,7 @@ CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn
 	cn_unlock(&event->stamp.lock);
 	if (alive)
 		return CUDA_SUCCESS;
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	cn_table_give(&cn_events, event);
 	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
 }
@@ -88,10 +89,10 @@ static void forget(struct cn_event *event)
 {
 	cn_lock(&event->stamp.lock);
 	event->stamp.serial++;
-	struct cn_ipc_event *ipc = event->ipc;
-	event->ipc = NULL;
+	struct cn_shared_event *shared = event->shared;
+	event->shared = NULL;
 	cn_unlock(&event->stamp.lock);
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	cn_table_give(&cn_events, event);
 }
 
@@ -190,10 +191,10 @@ static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUs
 		cn_unlock(&event->stamp.lock);
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event and the stream belong to different contexts");
 	}
-	if (event->ipc) {
-		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+	if (event->shared) {
+		struct cn_shared_event *shared = cn_shared_event_take(event->shared);
 		cn_unlock(&event->stamp.lock);
-		return cn_ipc_event_record(ipc, &place);
+		return cn_ipc_event_record(shared, &place);
 	}
 	return record_locked(event, &place);
 }
@@ -223,10 +224,10 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
-	if (event->ipc) {
-		struct cn_ipc_event *ipc = cn_ipc_event_take(event->ipc);
+	if (event->shared) {
+		struct cn_shared_event *shared = cn_shared_event_take(event->shared);
 		cn_unlock(&event->stamp.lock);
-		return cn_ipc_event_wait(ipc, &place);
+		return cn_ipc_event_wait(shared, &place);
 	}
 	struct cn_operation operation = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = event->point};
 	bool recorded = event->recorded;
@@ -249,11 +250,11 @@ CUresult host_cuEventQuery(CUevent handle)
 		result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
-	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
+	struct cn_shared_event *shared = event->shared ? cn_shared_event_take(event->shared) : NULL;
 	bool reached = cn_point_reached(event->point);
 	cn_unlock(&event->stamp.lock);
-	if (ipc)
-		return cn_ipc_event_query(ipc);
+	if (shared)
+		return cn_ipc_event_query(shared);
 	return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -266,11 +267,11 @@ CUresult host_cuEventSynchronize(CUevent handle)
 		result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
-	struct cn_ipc_event *ipc = event->ipc ? cn_ipc_event_take(event->ipc) : NULL;
+	struct cn_shared_event *shared = event->shared ? cn_shared_event_take(event->shared) : NULL;
 	struct cn_point point = event->point;
 	cn_unlock(&event->stamp.lock);
-	if (ipc)
-		return cn_ipc_event_synchronize(ipc);
+	if (shared)
+		return cn_ipc_event_synchronize(shared);
 	result = cn_stream_wait_point(point);
 	if (!result)
 		cn_mempools_synchronised(point);

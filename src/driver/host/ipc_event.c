@@ -8,92 +8,45 @@
 #include "driver/host/ipc_event.h"
 
 #include "device/host/host_signal.h"
-#include "share/port/port.h"
-
-#include <stdlib.h>
 #include <string.h>
-
-struct cn_ipc_event {
-	struct cn_shared_event *shared;
-	_Atomic unsigned references;
-	bool opened; /* created by another process */
-};
 
 enum { OPENED_FLAGS = CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS };
 
-static CUresult make(struct cn_shared_event *shared, bool opened, struct cn_ipc_event **ret_ipc)
+CUresult cn_ipc_event_record(struct cn_shared_event *shared, const struct cn_place *place)
 {
-	struct cn_ipc_event *ipc = calloc(1, sizeof *ipc);
+	CUresult result = cn_host_signal_record(cn_shared_event_signal(shared), &place->stream->queue, place->owner);
 
-	if (!ipc) {
-		cn_shared_event_free(shared);
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an interprocess event");
-	}
-	ipc->shared = shared;
-	ipc->opened = opened;
-	atomic_store(&ipc->references, 1);
-	*ret_ipc = ipc;
-	return CUDA_SUCCESS;
-}
-
-CUresult cn_ipc_event_make(struct cn_ipc_event **ret_ipc)
-{
-	struct cn_shared_event *shared;
-	CUresult result = cn_shared_event_create(&shared);
-
-	return result ? result : make(shared, false, ret_ipc);
-}
-
-struct cn_ipc_event *cn_ipc_event_take(struct cn_ipc_event *ipc)
-{
-	atomic_fetch_add_explicit(&ipc->references, 1, memory_order_relaxed);
-	return ipc;
-}
-
-void cn_ipc_event_drop(struct cn_ipc_event *ipc)
-{
-	if (!ipc || atomic_fetch_sub_explicit(&ipc->references, 1, memory_order_acq_rel) != 1)
-		return;
-	cn_shared_event_free(ipc->shared);
-	free(ipc);
-}
-
-CUresult cn_ipc_event_record(struct cn_ipc_event *ipc, const struct cn_place *place)
-{
-	CUresult result =
-		cn_host_signal_record(cn_shared_event_signal(ipc->shared), &place->stream->queue, place->owner);
-
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 }
 
-CUresult cn_ipc_event_wait(struct cn_ipc_event *ipc, const struct cn_place *place)
+CUresult cn_ipc_event_wait(struct cn_shared_event *shared, const struct cn_place *place)
 {
 	struct cn_queue *queue = &place->stream->queue;
-	CUresult result = cn_host_signal_wait(cn_shared_event_signal(ipc->shared), queue, place->owner);
+	CUresult result = cn_host_signal_wait(cn_shared_event_signal(shared), queue, place->owner);
 
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
 	if (!result && cn_place_is_legacy(place))
 		result = cn_device_ops->point_now(queue, place->owner, NULL);
 	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 }
 
-CUresult cn_ipc_event_query(struct cn_ipc_event *ipc)
+CUresult cn_ipc_event_query(struct cn_shared_event *shared)
 {
-	CUresult result = cn_host_signal_query(cn_shared_event_signal(ipc->shared));
+	CUresult result = cn_host_signal_query(cn_shared_event_signal(shared));
 
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	return result;
 }
 
-CUresult cn_ipc_event_synchronize(struct cn_ipc_event *ipc)
+CUresult cn_ipc_event_synchronize(struct cn_shared_event *shared)
 {
 	CUresult result = cn_callback_queue ? cn_error(CUDA_ERROR_NOT_PERMITTED,
 						       "a host function of a stream may not wait for an event")
-					    : cn_host_signal_sync(cn_shared_event_signal(ipc->shared));
+					    : cn_host_signal_sync(cn_shared_event_signal(shared));
 
-	cn_ipc_event_drop(ipc);
+	cn_shared_event_drop(shared);
 	return result;
 }
 
@@ -101,7 +54,7 @@ _Static_assert(sizeof(CUipcEventHandle) == CN_HANDLE_BYTES, "as CUDA has it");
 
 CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_handle)
 {
-	struct cn_ipc_event *ipc = NULL;
+	struct cn_shared_event *shared = NULL;
 	struct cn_home home;
 	struct cn_event *event;
 	CUipcEventHandle handle;
@@ -117,17 +70,17 @@ CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_ha
 	result = cn_event_lock(event_handle, &event);
 	if (result)
 		return result;
-	if (event->ipc)
-		ipc = cn_ipc_event_take(event->ipc);
+	if (event->shared)
+		shared = cn_shared_event_take(event->shared);
 	cn_unlock(&event->stamp.lock);
-	if (!ipc)
+	if (!shared)
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the event was created without CU_EVENT_INTERPROCESS");
-	if (ipc->opened)
+	if (cn_shared_event_is_opened(shared))
 		result = cn_error(CUDA_ERROR_INVALID_HANDLE,
 				  "the event belongs to another process: pass on the handle that you opened");
 	else
-		result = cn_shared_event_handle(ipc->shared, (unsigned char *)handle.reserved);
-	cn_ipc_event_drop(ipc);
+		result = cn_shared_event_handle(shared, (unsigned char *)handle.reserved);
+	cn_shared_event_drop(shared);
 	if (!result)
 		*ret_handle = handle;
 	return result;
@@ -136,7 +89,6 @@ CUresult host_cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event_ha
 CUresult host_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 {
 	struct cn_shared_event *shared;
-	struct cn_ipc_event *ipc;
 	struct cn_home home;
 
 	if (!ret_event)
@@ -146,7 +98,5 @@ CUresult host_cuIpcOpenEventHandle(CUevent *ret_event, CUipcEventHandle handle)
 		result = cn_context_has_handles(home.device);
 	if (!result)
 		result = cn_shared_event_open((const unsigned char *)handle.reserved, &shared);
-	if (!result)
-		result = make(shared, true, &ipc);
-	return result ? result : cn_event_make(&home, OPENED_FLAGS, ipc, ret_event);
+	return result ? result : cn_event_make(&home, OPENED_FLAGS, shared, ret_event);
 }

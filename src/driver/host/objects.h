@@ -73,9 +73,9 @@ struct cn_event {
 	unsigned int flags;
 	struct cn_stamp stamp; /* its lock guards what follows; its serial counts records, over all lives of the slot */
 	bool recorded;
-	struct cn_point point;    /* of the latest record */
-	uint64_t point_serial;    /* and that record's number */
-	struct cn_ipc_event *ipc; /* of an interprocess event, which has no point: see ipc_event.h */
+	struct cn_point point;          /* of the latest record */
+	uint64_t point_serial;          /* and that record's number */
+	struct cn_shared_event *shared; /* of an interprocess event, which has no point: see ipc_event.h */
 };
 
 extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions;

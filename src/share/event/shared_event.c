@@ -6,94 +6,76 @@
  * all. The dead one may have written there what it liked, also in the names of others; so those who have opened events
  * are told, and each takes out what is in its own name and not its own. An event that its creator has freed is kept,
  * for nobody new to open, until those who have opened it have freed it too or have died; and one who has opened an
- * event and frees it with a record of it still pending says so only when that is done (`linger`). When the creator
+ * event and frees it with a record of it still pending says so only when that is done (it lingers). When the creator
  * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
+ *
+ * References are the program's event and the calls that use it. An event of ours whose last reference is dropped is
+ * withdrawn, and freed when nobody has it open any more (origin.c). One that we have opened is in its process's list as
+ * long as it has references; one that lingers has the service thread's.
  */
 #include "base/container.h"
 #include "share/port/port_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-/* A signal, and by how many it is used: the program, the origin of its handle, one who is at work with it. */
-struct cn_event_holder {
-	struct cn_signal *signal;
-	unsigned users;
-};
-
-/* An event of ours that has a handle. */
-struct event_origin {
-	struct cn_origin origin;
-	struct cn_event_holder *holder;
-};
+#define LINGER_NS (100 * CN_MILLISECOND_NS)
 
 struct cn_shared_event {
-	struct cn_event_holder *holder;
-	struct event_origin *origin; /* NULL: has no handle yet, or was opened */
-	struct cn_opened *opened;    /* NULL: is our own */
+	struct cn_origin origin; /* of our own, once it has a handle */
+	_Atomic unsigned references;
+	bool published; /* under `publishing` */
+	struct cn_signal *signal;
+	struct cn_peer_claim *claim; /* NULL: it is our own, and what follows unused */
+	struct cn_shared_event *next, *previous;
+	bool orphaned;
+	struct cn_watch linger; /* a time */
+	struct cn_job job;
 };
 
-static struct {
-	CN_LOCK(SHARED_EVENTS) lock; /* of holders' users, of events' origins, and of what is said of opened ones */
-} events;
+static CN_LOCK(SHARED_EVENTS)
+	lock; /* of the lists of opened ones, of whether they are orphans, and of their last references */
+static CN_SLOW_LOCK(EVENT_PUBLISH) publishing;
 
-/* ---- Holders ---- */
-
-/* May free the signal: no lock is held. NULL is nothing. */
-static void drop_holder(struct cn_event_holder *holder)
+static void free_event(struct cn_shared_event *event)
 {
-	if (!holder)
-		return;
-	cn_lock(&events.lock);
-	bool last = --holder->users == 0;
-	cn_unlock(&events.lock);
-	if (!last)
-		return;
-	cn_host_signal_free(holder->signal);
-	free(holder);
+	if (event->signal)
+		cn_host_signal_free(event->signal);
+	free(event);
 }
 
-/* An event with a holder of its own, still without a signal. */
 static struct cn_shared_event *make_event(void)
 {
 	struct cn_shared_event *event = calloc(1, sizeof *event);
 
 	if (event)
-		event->holder = calloc(1, sizeof *event->holder);
-	if (event && event->holder) {
-		event->holder->users = 1;
-		return event;
-	}
-	free(event);
-	cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a shared event's record");
-	return NULL;
+		atomic_store(&event->references, 1);
+	else
+		cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a shared event's record");
+	return event;
 }
 
 /* ---- Our own, as others open them ---- */
 
-/* Nobody has the event open any more, nor will. */
-static void forget_origin(struct event_origin *origin)
+static CUresult serve(struct cn_origin *origin, struct cn_parcel *ret_reply)
 {
-	drop_holder(origin->holder);
-	free(origin);
+	const struct cn_shared_event *event = cn_container_of(origin, struct cn_shared_event, origin);
+
+	return cn_host_signal_export(event->signal, &ret_reply->descriptors[0]);
 }
 
-void cn_shared_event_returned(struct cn_caller *caller, struct cn_opening *opening)
+static void free_origin(struct cn_origin *origin)
 {
-	struct event_origin *origin = cn_container_of(opening->origin, struct event_origin, origin);
-
-	if (cn_opening_end(caller, opening))
-		forget_origin(origin);
+	free_event(cn_container_of(origin, struct cn_shared_event, origin));
 }
 
-/* The origin has the holder. */
+static const struct cn_origin_ops ops = {.serve = serve, .free = free_origin};
+
 static void bury_strangers(struct cn_origin *origin)
 {
 	size_t count;
 	const uint32_t *recorders = cn_port_recorders(&count);
 
-	cn_host_signal_disown(cn_container_of(origin, struct event_origin, origin)->holder->signal, recorders, count);
+	cn_host_signal_disown(cn_container_of(origin, struct cn_shared_event, origin)->signal, recorders, count);
 }
 
 void cn_shared_events_bury(void)
@@ -101,181 +83,156 @@ void cn_shared_events_bury(void)
 	cn_origin_each(CN_HANDLE_EVENT, bury_strangers);
 }
 
-bool cn_shared_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
-{
-	struct cn_opening *opening;
-	CUresult result = cn_opening_begin(caller, CN_HANDLE_EVENT, request, &opening);
-
-	if (!result) {
-		const struct event_origin *origin = (const struct event_origin *)opening->origin;
-		result = cn_host_signal_export(origin->holder->signal, &ret_reply->descriptors[0]);
-		ret_reply->descriptor_count = result ? 0 : 1;
-		if (result)
-			cn_shared_event_returned(caller, opening);
-	}
-	ret_reply->message.result = (int32_t)result;
-	return result != CUDA_ERROR_NOT_PERMITTED;
-}
-
-/* Make an event known, once. */
-static CUresult publish(struct cn_shared_event *event)
-{
-	struct event_origin *origin = calloc(1, sizeof *origin);
-
-	if (!origin)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a shared event's record");
-	origin->holder = event->holder;
-	cn_lock(&events.lock);
-	origin->holder->users++;
-	cn_unlock(&events.lock);
-	CUresult result = cn_origin_publish(&origin->origin, CN_HANDLE_EVENT);
-	if (result) {
-		forget_origin(origin);
-		return result;
-	}
-	cn_lock(&events.lock);
-	if (!event->origin) {
-		event->origin = origin;
-		origin = NULL;
-	}
-	cn_unlock(&events.lock);
-	if (origin && cn_origin_withdraw(&origin->origin)) /* another thread was quicker */
-		forget_origin(origin);
-	return CUDA_SUCCESS;
-}
-
 /* ---- Others', opened by us ---- */
 
+static struct cn_remote *remote_of(const struct cn_shared_event *event)
+{
+	return event->claim->peer->owner;
+}
+
 /* This process is alone with the event: its creator has died, and with it the news of anybody's death. */
-static void bury_all(struct cn_signal *signal)
+static void bury_all(struct cn_shared_event *event)
 {
-	cn_host_signal_bury(signal, 0);
-	cn_host_signal_bury(signal, CN_RECORDER_ALL_OTHERS);
+	cn_host_signal_bury(event->signal, 0);
+	cn_host_signal_bury(event->signal, CN_RECORDER_ALL_OTHERS);
 }
 
-/* What an opened event stands on, kept until drop_holder(); NULL: it is freed. */
-static struct cn_event_holder *keep_holder_locked(struct cn_opened *opened)
+static void disown(struct cn_shared_event *event)
 {
-	if (opened->holder)
-		opened->holder->users++;
-	return opened->holder;
+	cn_host_signal_disown(event->signal, NULL, 0);
 }
 
-void cn_shared_event_orphaned(struct cn_opened *opened)
+/* Call a function for each event of a remote process, which stays meanwhile; not under the lock. */
+static void for_each(struct cn_remote *remote, bool orphan, void (*function)(struct cn_shared_event *event))
 {
-	cn_lock(&events.lock);
-	opened->orphaned = true;
-	struct cn_event_holder *holder = keep_holder_locked(opened);
-	cn_unlock(&events.lock);
-	if (holder)
-		bury_all(holder->signal);
-	drop_holder(holder);
-}
+	struct cn_shared_event *event, *next;
 
-void cn_shared_event_disown(struct cn_opened *opened)
-{
-	cn_lock(&events.lock);
-	struct cn_event_holder *holder = keep_holder_locked(opened);
-	cn_unlock(&events.lock);
-	if (holder)
-		cn_host_signal_disown(holder->signal, NULL, 0);
-	drop_holder(holder);
-}
-
-/* On the service thread: the event has been freed here. */
-static void linger_or_return(struct cn_opened *opened)
-{
-	struct cn_event_holder *holder = opened->holder; /* nobody else changes it any more */
-
-	if (holder && opened->creator && cn_host_signal_busy(holder->signal)) {
-		opened->linger.due_ns = cn_clock_ns() + CN_OPENED_LINGER_NS;
-		return;
+	cn_lock(&lock);
+	remote->events_orphaned |= orphan;
+	event = remote->events;
+	if (event)
+		cn_shared_event_take(event);
+	cn_unlock(&lock);
+	for (; event; event = next) {
+		cn_lock(&lock);
+		event->orphaned |= orphan;
+		cn_unlock(&lock);
+		function(event);
+		cn_lock(&lock);
+		next = event->next;
+		if (next)
+			cn_shared_event_take(next);
+		cn_unlock(&lock);
+		cn_shared_event_drop(event);
 	}
-	cn_lock(&events.lock);
-	opened->holder = NULL;
-	cn_unlock(&events.lock);
-	drop_holder(holder);
-	cn_opened_return(opened);
+}
+
+void cn_shared_events_orphan(struct cn_remote *remote)
+{
+	for_each(remote, true, bury_all);
+}
+
+void cn_shared_events_disown(struct cn_remote *remote)
+{
+	for_each(remote, false, disown);
+}
+
+static void enter_list(struct cn_shared_event *event)
+{
+	struct cn_remote *remote = remote_of(event);
+
+	cn_lock(&lock);
+	event->next = remote->events;
+	if (event->next)
+		event->next->previous = event;
+	remote->events = event;
+	bool orphaned = event->orphaned = remote->events_orphaned;
+	cn_unlock(&lock);
+	if (orphaned)
+		bury_all(event);
+}
+
+static void leave_list_locked(struct cn_shared_event *event)
+{
+	*(event->previous ? &event->previous->next : &remote_of(event)->events) = event->next;
+	if (event->next)
+		event->next->previous = event->previous;
 }
 
 static void linger_due(struct cn_watch *linger)
 {
-	linger_or_return(cn_container_of(linger, struct cn_opened, linger));
+	cn_shared_event_drop(cn_container_of(linger, struct cn_shared_event, linger));
 }
 
-static void event_freed(struct cn_job *job)
+/* On the service thread: look again after a while whether its records are done. */
+static void linger(struct cn_job *job)
 {
-	struct cn_opened *opened = cn_container_of(job, struct cn_opened, job);
+	struct cn_shared_event *event = cn_container_of(job, struct cn_shared_event, job);
 
-	if (opened->holder) {
-		opened->linger = (struct cn_watch){.fd = -1, .due = linger_due};
-		cn_service_keep(&opened->linger);
-	}
-	linger_or_return(opened);
+	event->linger.due_ns = cn_clock_ns() + LINGER_NS;
+	if (!event->linger.watched)
+		cn_service_watch(&event->linger); /* only a time: this does not fail */
 }
 
-static void free_opened(struct cn_opened *opened)
+/* Perhaps the last reference of an opened event. */
+static void drop_opened(struct cn_shared_event *event)
 {
-	struct cn_event_holder *holder;
-
-	cn_lock(&events.lock);
-	holder = opened->holder;
-	cn_unlock(&events.lock);
-	if (holder && !cn_host_signal_busy(holder->signal)) {
-		cn_lock(&events.lock);
-		opened->holder = NULL;
-		cn_unlock(&events.lock);
-		drop_holder(holder);
-	}
-	opened->job.run = event_freed;
-	cn_service_post(&opened->job);
+	cn_lock(&lock);
+	bool last = atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) == 1;
+	bool lingers = last && !event->orphaned && cn_host_signal_busy(event->signal);
+	if (lingers)
+		atomic_store(&event->references, 1); /* the service thread's */
+	else if (last)
+		leave_list_locked(event);
+	cn_unlock(&lock);
+	if (lingers)
+		cn_service_post(&event->job);
+	if (!last || lingers)
+		return;
+	if (event->linger.watched) /* then this is the service thread */
+		cn_service_unwatch(&event->linger);
+	struct cn_peer_claim *claim = event->claim;
+	free_event(event);
+	cn_peer_give_back(claim);
 }
 
-/* The reply has come: make an event of its descriptor. */
-static CUresult import_event(struct cn_opened *opened, struct cn_parcel *reply, struct cn_shared_event *event)
+static bool is_answer(const struct cn_message *reply)
 {
-	struct cn_signal *signal;
-	CUresult result = cn_host_signal_import(reply->descriptors[0], (uint32_t)reply->message.words[0], &signal);
+	return reply->words[0] && reply->words[0] < CN_RECORDER_ALL_OTHERS;
+}
 
-	cn_wire_close(reply);
+static CUresult refuse_freed(void)
+{
+	return cn_error(CUDA_ERROR_MAP_FAILED, "what the handle names does not exist any more in its process");
+}
+
+static const struct cn_remote_kind kind = {
+	.handle = CN_HANDLE_EVENT,
+	.open = CN_MESSAGE_EVENT,
+	.close = CN_MESSAGE_EVENT_FREED,
+	.is_answer = is_answer,
+	.failed = CUDA_ERROR_OPERATING_SYSTEM,
+	.name = "event",
+	.refuse_freed = refuse_freed,
+};
+
+static CUresult open_remote(const struct cn_handle *handle, struct cn_shared_event *event)
+{
+	struct cn_parcel reply;
+	CUresult result = cn_remote_ask(handle, &kind, &event->claim, &reply);
+
 	if (result)
 		return result;
-	event->holder->signal = signal;
-	event->opened = opened;
-	cn_lock(&events.lock);
-	opened->holder = event->holder;
-	bool orphaned = opened->orphaned;
-	cn_unlock(&events.lock);
-	if (orphaned)
-		bury_all(signal);
-	return CUDA_SUCCESS;
-}
-
-static CUresult open_others(const struct cn_handle *handle, struct cn_shared_event **ret_event)
-{
-	struct cn_shared_event *event = make_event();
-	struct cn_opened *opened = calloc(1, sizeof *opened);
-	struct cn_parcel reply;
-	CUresult result;
-
-	if (event && opened) {
-		result = cn_creator_ask(handle, opened, &reply);
-		if (!result) {
-			result = import_event(opened, &reply, event);
-			if (result)
-				free_opened(opened);
-		}
-	} else {
-		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a shared event's record");
-		free(opened);
-	}
+	result = cn_host_signal_import(reply.descriptors[0], (uint32_t)reply.message.words[0], &event->signal);
+	cn_wire_close(&reply);
+	cn_fork_allow();
 	if (result) {
-		if (event)
-			free(event->holder);
-		free(event);
+		cn_peer_give_back(event->claim);
 		return result;
 	}
-	*ret_event = event;
+	event->linger = (struct cn_watch){.fd = -1, .due = linger_due};
+	event->job.run = linger;
+	enter_list(event);
 	return CUDA_SUCCESS;
 }
 
@@ -287,27 +244,50 @@ CUresult cn_shared_event_create(struct cn_shared_event **ret_event)
 
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	CUresult result = cn_host_signal_create(&event->holder->signal);
-	if (result) {
-		free(event->holder);
+	CUresult result = cn_host_signal_create(&event->signal);
+	if (result)
 		free(event);
-		return result;
-	}
-	*ret_event = event;
-	return CUDA_SUCCESS;
+	else
+		*ret_event = event;
+	return result;
+}
+
+struct cn_shared_event *cn_shared_event_take(struct cn_shared_event *event)
+{
+	atomic_fetch_add_explicit(&event->references, 1, memory_order_relaxed);
+	return event;
+}
+
+void cn_shared_event_drop(struct cn_shared_event *event)
+{
+	if (!event)
+		return;
+	unsigned count = atomic_load_explicit(&event->references, memory_order_relaxed);
+	while (count > 1)
+		if (atomic_compare_exchange_weak_explicit(&event->references, &count, count - 1, memory_order_release,
+							  memory_order_relaxed))
+			return;
+	if (event->claim)
+		drop_opened(event);
+	else if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) == 1 &&
+		 (!event->published || cn_origin_withdraw(&event->origin)))
+		free_event(event);
 }
 
 CUresult cn_shared_event_handle(struct cn_shared_event *event, unsigned char ret_handle[CN_HANDLE_BYTES])
 {
-	if (event->opened)
+	CUresult result = CUDA_SUCCESS;
+
+	if (event->claim)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the event belongs to another process, and only that can share it");
-	cn_lock(&events.lock);
-	bool published = event->origin;
-	cn_unlock(&events.lock);
-	CUresult result = published ? CUDA_SUCCESS : publish(event);
+	cn_slow_lock(&publishing);
+	if (!event->published)
+		result = cn_origin_publish(&event->origin, CN_HANDLE_EVENT, &ops);
+	event->published |= !result;
+	cn_slow_unlock(&publishing);
 	if (!result)
-		cn_origin_write(&event->origin->origin, ret_handle);
+		cn_origin_write(&event->origin, ret_handle);
 	return result;
 }
 
@@ -323,24 +303,23 @@ CUresult cn_shared_event_open(const unsigned char handle[CN_HANDLE_BYTES], struc
 	if (cn_port_is_own(read.port))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
 				"the handle's event belongs to this process: use the event itself");
-	return open_others(&read, ret_event);
+	struct cn_shared_event *event = make_event();
+	if (!event)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = open_remote(&read, event);
+	if (result)
+		free(event);
+	else
+		*ret_event = event;
+	return result;
 }
 
-void cn_shared_event_free(struct cn_shared_event *event)
+bool cn_shared_event_is_opened(const struct cn_shared_event *event)
 {
-	if (!event)
-		return;
-	if (event->opened) {
-		free_opened(event->opened);
-	} else {
-		if (event->origin && cn_origin_withdraw(&event->origin->origin))
-			forget_origin(event->origin);
-		drop_holder(event->holder);
-	}
-	free(event);
+	return event->claim != NULL;
 }
 
 struct cn_signal *cn_shared_event_signal(const struct cn_shared_event *event)
 {
-	return event->holder->signal;
+	return event->signal;
 }

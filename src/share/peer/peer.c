@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Peers: see peer.h.
+ *
+ * References are held by whoever was given the peer, by each claim, and by the service thread while it watches. The
+ * channel leaves the service's epoll when the connection ends, and is closed with the last reference.
+ *
+ * The channel is paused for the time of a question, so that the answer does not wake the service thread.
  */
 #include "share/peer/peer.h"
 
-#include "base/clock.h"
+#include "base/container.h"
 #include "base/descriptor.h"
-#include "base/rank.h"
-#include "share/peer/service.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/socket.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,20 +23,224 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* ---- Asking ---- */
+#define RETRY_NS (10 * CN_MILLISECOND_NS)
+
+/* ---- Claims ---- */
+
+struct cn_peer_claim *cn_peer_claim(struct cn_peer *peer, enum cn_message_kind kind, uint64_t number)
+{
+	struct cn_peer_claim *claim = calloc(1, sizeof *claim);
+
+	if (!claim)
+		return NULL;
+	claim->peer = cn_peer_take(peer);
+	claim->give_back = (struct cn_message){.kind = kind, .words = {number}};
+	return claim;
+}
+
+/* It is given back, or never was one. */
+static void free_claim(struct cn_peer_claim *claim)
+{
+	if (!claim)
+		return;
+	cn_peer_drop(claim->peer);
+	free(claim);
+}
+
+static void free_claims(struct cn_peer_claim *claim)
+{
+	while (claim) {
+		struct cn_peer_claim *next = claim->next;
+		free_claim(claim);
+		claim = next;
+	}
+}
+
+/* The claims that wait for an answer, the oldest first. */
+static void wait_for_answer(struct cn_peer *peer, struct cn_peer_claim *claim)
+{
+	cn_lock(&peer->lock);
+	struct cn_peer_claim **link = &peer->unanswered;
+	while (*link)
+		link = &(*link)->next;
+	*link = claim;
+	cn_unlock(&peer->lock);
+}
+
+/* The claim that waits for an answer; `request` 0: for the oldest. NULL: none does. */
+static struct cn_peer_claim *take_unanswered(struct cn_peer *peer, uint64_t request)
+{
+	cn_lock(&peer->lock);
+	struct cn_peer_claim **link = &peer->unanswered;
+	while (*link && request && (*link)->request != request)
+		link = &(*link)->next;
+	struct cn_peer_claim *claim = *link;
+	if (claim) {
+		*link = claim->next;
+		claim->next = NULL;
+	}
+	cn_unlock(&peer->lock);
+	return claim;
+}
+
+static int send_message(const struct cn_peer *peer, const struct cn_message *message)
+{
+	struct cn_parcel parcel = {.message = *message};
+
+	return cn_wire_send(peer->channel.fd, &parcel);
+}
+
+/* On the service thread. */
+static void retry_soon(struct cn_job *job)
+{
+	struct cn_peer *peer = cn_container_of(job, struct cn_peer, retry);
+
+	cn_lock(&peer->lock);
+	peer->retry_posted = false;
+	cn_unlock(&peer->lock);
+	if (!atomic_load(&peer->is_lost))
+		peer->channel.due_ns = cn_clock_ns() + RETRY_NS;
+	cn_peer_drop(peer);
+}
+
+/* There is no room for it now: the peer would keep what it is for until we end. */
+static void keep_unsent(struct cn_peer_claim *claim)
+{
+	struct cn_peer *peer = claim->peer;
+
+	cn_lock(&peer->lock);
+	bool is_lost = atomic_load(&peer->is_lost);
+	if (!is_lost) {
+		claim->next = peer->unsent;
+		peer->unsent = claim;
+		if (!peer->retry_posted) {
+			peer->retry_posted = true;
+			cn_peer_take(peer);
+			cn_service_post(&peer->retry);
+		}
+	}
+	cn_unlock(&peer->lock);
+	if (is_lost)
+		free_claim(claim);
+}
+
+void cn_peer_give_back(struct cn_peer_claim *claim)
+{
+	if (!claim)
+		return;
+	int error = atomic_load(&claim->peer->is_lost) ? EPIPE : send_message(claim->peer, &claim->give_back);
+	if (error && error != EPIPE)
+		keep_unsent(claim);
+	else
+		free_claim(claim);
+}
+
+void cn_peer_send(struct cn_peer *peer, const struct cn_message *message)
+{
+	int error = atomic_load(&peer->is_lost) ? 0 : send_message(peer, message);
+
+	if (error && error != EPIPE)
+		peer->channel.due_ns = cn_clock_ns() + RETRY_NS;
+}
+
+static struct cn_peer_claim *take_unsent(struct cn_peer *peer)
+{
+	cn_lock(&peer->lock);
+	struct cn_peer_claim *claim = peer->unsent;
+	if (claim)
+		peer->unsent = claim->next;
+	cn_unlock(&peer->lock);
+	return claim;
+}
+
+/* There may be room; until there is none again. */
+static void channel_due(struct cn_watch *channel)
+{
+	struct cn_peer *peer = cn_container_of(channel, struct cn_peer, channel);
+	struct cn_peer_claim *claim;
+
+	while (!channel->due_ns && (claim = take_unsent(peer))) {
+		cn_peer_send(peer, &claim->give_back);
+		if (channel->due_ns)
+			keep_unsent(claim);
+		else
+			free_claim(claim);
+	}
+	if (peer->ops->again && !channel->due_ns)
+		peer->ops->again(peer);
+}
+
+/* ---- What comes ---- */
+
+/* Something else than the answer that somebody waits for: 0, or errno. */
+static int take_other(struct cn_peer *peer, struct cn_parcel *parcel)
+{
+	const struct cn_message *message = &parcel->message;
+	struct cn_peer_claim *claim = message->request ? take_unanswered(peer, message->request) : NULL;
+
+	cn_wire_close(parcel);
+	if (!claim)
+		return peer->ops->hear ? peer->ops->hear(peer, message) : EPROTO;
+	if (message->result)
+		free_claim(claim);
+	else
+		cn_peer_give_back(claim);
+	return 0;
+}
+
+/* On the service thread, while nobody asks: nothing more is sent or received. Returns what was claimed. */
+static struct cn_peer_claim *end_channel(struct cn_peer *peer)
+{
+	struct cn_peer_claim **link = &peer->unanswered;
+
+	cn_service_mute(&peer->channel);
+	shutdown(peer->channel.fd, SHUT_RDWR);
+	cn_lock(&peer->lock);
+	atomic_store(&peer->is_lost, true);
+	while (*link)
+		link = &(*link)->next;
+	*link = peer->unsent;
+	struct cn_peer_claim *claims = peer->unanswered;
+	peer->unanswered = peer->unsent = NULL;
+	cn_unlock(&peer->lock);
+	return claims;
+}
+
+static void channel_ready(struct cn_watch *channel)
+{
+	struct cn_peer *peer = cn_container_of(channel, struct cn_peer, channel);
+	struct cn_peer_claim *claims = NULL;
+	struct cn_parcel parcel;
+
+	if (!cn_slow_try_lock(&peer->turn))
+		return; /* a thread that asks reads, and has us called again for what it leaves */
+	int error = cn_wire_receive(channel->fd, &parcel);
+	if (!error)
+		error = take_other(peer, &parcel);
+	if (error == EMFILE) { /* only answers have descriptors, and come in their order: it was the oldest, and late */
+		cn_peer_give_back(take_unanswered(peer, 0));
+		error = 0;
+	}
+	bool ended = error && error != EAGAIN;
+	if (ended)
+		claims = end_channel(peer);
+	cn_slow_unlock(&peer->turn);
+	if (!ended)
+		return;
+	free_claims(claims);
+	if (peer->ops->lost)
+		peer->ops->lost(peer);
+	cn_peer_drop(peer); /* the service thread's own */
+}
+
+/* ---- Waiting ---- */
 
 /* An answer mostly takes less time than to fall asleep and be woken. */
 enum { LOOK_NS = 200000, SHORTAGE_MS = 1 };
 
-static uint64_t deadline(void)
-{
-	return cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
-}
-
 /* 0, or errno: ETIMEDOUT when the time is over first. */
 static int wait_until(int sock, short events, uint64_t deadline_ns)
 {
-	cn_might_wait();
 	for (;;) {
 		struct pollfd wanted = {.fd = sock, .events = events};
 		uint64_t now_ns = cn_clock_ns();
@@ -69,7 +276,8 @@ static int send_until(int sock, const struct cn_parcel *parcel, uint64_t deadlin
 	}
 }
 
-int cn_peer_await(int sock, uint64_t deadline_ns)
+/* Until something can be received, or the peer has closed. */
+static int await_message(int sock, uint64_t deadline_ns)
 {
 	struct pollfd wanted = {.fd = sock, .events = POLLIN};
 	uint64_t now_ns = cn_clock_ns(), until_ns = now_ns + LOOK_NS;
@@ -85,43 +293,179 @@ int cn_peer_await(int sock, uint64_t deadline_ns)
 	return wait_until(sock, POLLIN, deadline_ns);
 }
 
-int cn_peer_tell(int sock, const struct cn_parcel *parcel)
+/* ---- Asking ---- */
+
+static int receive(int sock, bool bare, struct cn_parcel *ret_parcel)
 {
-	return send_until(sock, parcel, deadline());
+	if (!bare)
+		return cn_wire_receive(sock, ret_parcel);
+	ret_parcel->descriptor_count = 0;
+	return cn_wire_receive_message(sock, &ret_parcel->message);
 }
 
-int cn_peer_ask(int sock, const struct cn_parcel *request, cn_peer_hear *hear, void *data, struct cn_parcel *ret_answer)
+/* Wait for an answer. The turn is taken. 0, and a fork has to wait. */
+static int await_answer(struct cn_peer *peer, const struct cn_peer_question *question, uint64_t deadline_ns,
+			struct cn_parcel *ret_answer)
 {
-	uint64_t deadline_ns = deadline();
-	int error = send_until(sock, request, deadline_ns);
+	int error;
 
-	while (!error && !(error = cn_peer_await(sock, deadline_ns))) {
+	while (!(error = await_message(peer->channel.fd, deadline_ns))) {
 		struct cn_parcel parcel;
 		cn_fork_hold(); /* a child would have its descriptors */
-		error = cn_wire_receive(sock, &parcel);
-		if (!error && parcel.message.request == request->message.request) {
+		error = receive(peer->channel.fd, question->bare, &parcel);
+		if (!error && parcel.message.request == question->request.message.request) {
 			*ret_answer = parcel;
 			return 0;
 		}
-		if (!error) {
-			cn_wire_close(&parcel);
-			error = hear ? hear(data, &parcel.message) : EPROTO;
-		}
+		if (!error)
+			error = take_other(peer, &parcel);
 		cn_fork_allow();
-		if (error == EAGAIN)
-			error = 0;
+		if (error && error != EAGAIN)
+			break;
 	}
-	if (error == EPROTO)
-		shutdown(sock, SHUT_RDWR); /* whoever else watches it is to see the end, too */
 	return error;
+}
+
+/* What becomes of a question's claim. The turn is taken. */
+static void settle_claim(struct cn_peer *peer, struct cn_peer_question *question, int error, int32_t result)
+{
+	if (!question->claim)
+		return;
+	if (!error)
+		take_unanswered(peer, question->request.message.request);
+	if (error == EMFILE) /* answers come in their order */
+		cn_peer_give_back(take_unanswered(peer, 0));
+	if (!error && result)
+		free_claim(question->claim);
+	if (error || result)
+		question->claim = NULL;
+}
+
+/* Ask; the turn is taken. */
+static int ask(struct cn_peer *peer, struct cn_peer_question *question, uint64_t deadline_ns,
+	       struct cn_parcel *ret_answer)
+{
+	question->request.message.request = ++peer->request_last;
+	int error = send_until(peer->channel.fd, &question->request, deadline_ns);
+	if (error) {
+		free_claim(question->claim);
+		question->claim = NULL;
+		return error;
+	}
+	if (question->claim) {
+		question->claim->request = question->request.message.request;
+		wait_for_answer(peer, question->claim);
+	}
+	error = await_answer(peer, question, deadline_ns, ret_answer);
+	settle_claim(peer, question, error, error ? 0 : ret_answer->message.result);
+	return error;
+}
+
+int cn_peer_ask(struct cn_peer *peer, struct cn_peer_question *question, struct cn_parcel *ret_answer)
+{
+	uint64_t deadline_ns =
+		question->deadline_ns ? question->deadline_ns : cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
+	int error = cn_slow_lock_until(&peer->turn, deadline_ns) ? 0 : ETIMEDOUT;
+
+	if (!error && atomic_load(&peer->is_lost)) {
+		cn_slow_unlock(&peer->turn);
+		error = EPIPE;
+	}
+	if (error) {
+		free_claim(question->claim);
+		question->claim = NULL;
+		return error;
+	}
+	if (peer->is_watched)
+		cn_service_pause(&peer->channel);
+	error = ask(peer, question, deadline_ns, ret_answer);
+	if (error == EPROTO)
+		cn_peer_refuse(peer);
+	if (peer->is_watched)
+		cn_service_resume(&peer->channel);
+	cn_slow_unlock(&peer->turn);
+	return error;
+}
+
+void cn_peer_refuse(struct cn_peer *peer)
+{
+	shutdown(peer->channel.fd, SHUT_RDWR);
+}
+
+/* ---- Its life ---- */
+
+CUresult cn_peer_open(const struct cn_peer_ops *ops, void *owner, struct cn_peer **ret_peer)
+{
+	struct cn_peer *peer = calloc(1, sizeof *peer);
+
+	if (!peer)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for another process's record");
+	cn_fork_hold();
+	CUresult result = cn_wire_open(&peer->channel.fd);
+	if (!result)
+		cn_service_keep(&peer->channel);
+	cn_fork_allow();
+	if (result) {
+		free(peer);
+		return result;
+	}
+	peer->channel.ready = channel_ready;
+	peer->channel.due = channel_due;
+	peer->retry.run = retry_soon;
+	peer->ops = ops;
+	peer->owner = owner;
+	atomic_store(&peer->references, 1);
+	*ret_peer = peer;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_peer_watch(struct cn_peer *peer)
+{
+	cn_peer_take(peer);
+	peer->is_watched = true;
+	CUresult result = cn_service_watch(&peer->channel);
+	if (result) {
+		peer->is_watched = false;
+		cn_peer_drop(peer);
+	}
+	return result;
+}
+
+void cn_peer_end(struct cn_peer *peer)
+{
+	if (peer->is_watched && !atomic_load(&peer->is_lost)) {
+		free_claims(end_channel(peer));
+		cn_peer_drop(peer);
+	}
+	cn_peer_drop(peer);
+}
+
+struct cn_peer *cn_peer_take(struct cn_peer *peer)
+{
+	atomic_fetch_add_explicit(&peer->references, 1, memory_order_relaxed);
+	return peer;
+}
+
+void cn_peer_drop(struct cn_peer *peer)
+{
+	if (!peer || atomic_fetch_sub_explicit(&peer->references, 1, memory_order_acq_rel) != 1)
+		return;
+	cn_service_unwatch(&peer->channel);
+	if (peer->ops->free)
+		peer->ops->free(peer->owner);
+	free(peer);
 }
 
 /* ---- Who it is ---- */
 
+bool cn_peer_identify(int sock, struct ucred *ret_who)
+{
+	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret_who, &(socklen_t){sizeof *ret_who});
+}
+
 int cn_peer_process(int sock, int *ret_fd)
 {
 	struct ucred who;
-	socklen_t bytes = sizeof who;
 	int fd = -1;
 
 	*ret_fd = -1;
@@ -129,7 +473,7 @@ int cn_peer_process(int sock, int *ret_fd)
 		fd = -1;
 		if (errno != ENOPROTOOPT && errno != ENODATA)
 			return errno == EINVAL ? ESRCH : errno;
-		if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes) || who.pid <= 0)
+		if (!cn_peer_identify(sock, &who) || who.pid <= 0)
 			return 0;
 		fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
 		if (fd < 0)

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/thread.h"
-#include "share/peer/peer.h"
+#include "share/wire/closing.h"
 #include "share/wire/rights.h"
 
 #include <errno.h>
@@ -43,11 +43,6 @@ static struct {
 };
 
 static _Thread_local bool serving; /* this is the service thread */
-
-bool cn_service_is_this_thread(void)
-{
-	return serving;
-}
 
 static void wake(void)
 {
@@ -154,6 +149,12 @@ void cn_service_resume(struct cn_watch *watch)
 {
 	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
 		  &(struct epoll_event){.events = WATCHED, .data.ptr = watch});
+}
+
+void cn_service_mute(struct cn_watch *watch)
+{
+	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
+	watch->due_ns = 0;
 }
 
 void cn_service_divert(struct cn_watch *watch, int other_fd)

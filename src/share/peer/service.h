@@ -54,14 +54,16 @@ void cn_service_unwatch(struct cn_watch *watch);
 void cn_service_pause(struct cn_watch *watch);
 void cn_service_resume(struct cn_watch *watch);
 /*
+ * On the service thread: watch it no longer, and keep it (see cn_service_keep()). Nothing of it is called any more.
+ */
+void cn_service_mute(struct cn_watch *watch);
+/*
  * From any thread, of a watch of a listening socket that stays meanwhile: close that socket, now. The number is the
  * watch's still, and leads to the same as another one.
  */
 void cn_service_divert(struct cn_watch *watch, int other_fd);
 /* From any thread; neither waits nor fails. The service has been started. */
 void cn_service_post(struct cn_job *job);
-/* Is the caller the service thread, which must not wait for a peer? */
-bool cn_service_is_this_thread(void);
 
 /*
  * What a forked child must not have, and nobody watches (yet): a lock, a connection on which the caller still waits for

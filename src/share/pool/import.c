@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports: the channel to the exporter, and how an import comes and goes. See import.h for the idea.
+ * Imports: what passes between us and the exporter, and how an import comes and goes. See import.h for the idea.
  *
- * Once an import has joined, the channel is the service thread's: it hears what comes, tells the exporter that
- * something was let go of, and takes the import apart when it has ended. Until then an import is a descriptor and what
- * that says.
+ * Once an import has joined, the service thread tells the exporter that something was let go of, and takes the import
+ * apart when it has ended. Until then an import is a descriptor and what that says.
  */
 #include "base/container.h"
 #include "share/pool/import_internal.h"
@@ -18,7 +17,6 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#define RETRY_NS     10000000ull
 #define LATER_NS_MIN 1000000ull
 #define LATER_NS_MAX 100000000ull
 
@@ -40,16 +38,12 @@ struct cn_import *cn_import_at(const void *address)
 	return cn_container_or_null(node, struct cn_import, node);
 }
 
-/* ---- The channel ---- */
+/* ---- The exporter ---- */
 
-/* On the service thread: tell the exporter to look at our ledger again. */
-static void send_released(struct cn_import *import)
+/* On the service thread: tell the exporter to look at our ledger again; it would wait for that for ever. */
+static void send_released(struct cn_peer *peer)
 {
-	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_RELEASED}};
-	int error = import->channel.fd >= 0 ? cn_wire_send(import->channel.fd, &parcel) : 0;
-
-	if (error && error != EPIPE) /* no room for it just now: the exporter would wait for it for ever */
-		import->channel.due_ns = cn_clock_ns() + RETRY_NS;
+	cn_peer_send(peer, &(struct cn_message){.kind = CN_MESSAGE_RELEASED});
 }
 
 static void say_released(struct cn_job *job)
@@ -58,13 +52,7 @@ static void say_released(struct cn_job *job)
 
 	/* Before the send: what is let go of from here on needs another one. */
 	atomic_store(&import->release_posted, false);
-	send_released(import);
-}
-
-/* Whether the job is posted is left as it is: one that stands in the service's list must not be posted again. */
-static void channel_due(struct cn_watch *watch)
-{
-	send_released(cn_container_of(watch, struct cn_import, channel));
+	send_released(import->peer);
 }
 
 void cn_import_tell_locked(struct cn_import *import)
@@ -73,35 +61,46 @@ void cn_import_tell_locked(struct cn_import *import)
 		cn_service_post(&import->release_job);
 }
 
-/* No more will come. */
-static void lose_channel(struct cn_import *import)
+/* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
+static void look_at_parts(struct cn_import *import, uint64_t number)
 {
+	atomic_store(&cn_import_ledger(import)->parts_seen, number);
+	cn_lock(&import->lock);
+	cn_import_want_drop_locked(import);
+	cn_unlock(&import->lock);
+}
+
+/* What the exporter says unasked. */
+static int hear(struct cn_peer *peer, const struct cn_message *message)
+{
+	struct cn_import *import = peer->owner;
+
+	if (!peer->is_watched) /* before we have joined there is nothing that could be said to us but welcome */
+		return EPROTO;
+	if (message->kind == CN_MESSAGE_PARTS)
+		look_at_parts(import, message->words[0]);
+	if (message->kind != CN_MESSAGE_EVICTED)
+		return 0; /* also an answer that comes too late */
+	cn_lock(&import->lock);
+	if (import->state == CN_IMPORT_ALIVE)
+		import->state = CN_IMPORT_EVICTED;
+	cn_unlock(&import->lock);
+	return EPIPE;
+}
+
+/* No more will come. */
+static void lost(struct cn_peer *peer)
+{
+	struct cn_import *import = peer->owner;
+
 	cn_lock(&import->lock);
 	if (import->state == CN_IMPORT_ALIVE)
 		import->state = CN_IMPORT_ORPHANED;
 	cn_import_want_drop_locked(import); /* of what we do not hold, nothing will be held again */
 	cn_unlock(&import->lock);
-	cn_service_unwatch(&import->channel);
-	import->channel.fd = -1;
 }
 
-static void channel_ready(struct cn_watch *watch)
-{
-	struct cn_import *import = cn_container_of(watch, struct cn_import, channel);
-	struct cn_parcel parcel;
-
-	if (!cn_slow_try_lock(&import->reading))
-		return; /* a thread that asks reads, and has us called again for what it leaves */
-	int error = cn_wire_receive(watch->fd, &parcel);
-	if (!error) {
-		error = cn_import_hear(import, &parcel.message);
-		cn_wire_close(&parcel);
-	}
-	/* Only answers have descriptors: one for which there was no room was late, and the exporter is still there. */
-	if (error && error != EAGAIN && error != EMFILE)
-		lose_channel(import);
-	cn_slow_unlock(&import->reading);
-}
+const struct cn_peer_ops cn_import_peer_ops = {.hear = hear, .lost = lost, .again = send_released};
 
 CUresult cn_import_explain_locked(const struct cn_import *import)
 {
@@ -179,9 +178,9 @@ static void take_apart(struct cn_import *import)
 	import->base = NULL;
 	cn_unlock(&import->lock);
 	cn_import_give_memory(import);
-	if (import->channel.fd >= 0)
-		cn_service_unwatch(&import->channel);
-	import->channel.fd = -1;
+	if (import->peer)
+		cn_peer_end(import->peer);
+	import->peer = NULL;
 	close(import->path_fd);
 	cn_lock(&imports.lock);
 	import->next = imports.ended;
@@ -300,10 +299,7 @@ bool cn_import_is_same(struct cn_import *import, const struct cn_import *other)
 
 static void prepare_record(struct cn_import *import)
 {
-	import->channel.fd = import->path_fd = import->control.fd = import->ledger.fd = -1;
-	import->channel.due_ns = 0;
-	import->channel.ready = channel_ready;
-	import->channel.due = channel_due;
+	import->path_fd = import->control.fd = import->ledger.fd = -1;
 	import->release_job.run = say_released;
 	import->drop_job.run = cn_import_drop_parts;
 	import->end_job.run = end_import;
@@ -311,7 +307,6 @@ static void prepare_record(struct cn_import *import)
 	import->later_ns = import->end_ticket = 0;
 	atomic_store(&import->release_posted, false);
 	import->allowed = false;
-	import->request = 0;
 	cn_lock(&import->lock);
 	import->held_count = import->held_bytes = import->live_count = 0;
 	import->busy_count = 1; /* it is being made */

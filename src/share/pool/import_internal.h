@@ -14,7 +14,7 @@
 #include "base/bits.h"
 #include "base/map.h"
 #include "base/segment.h"
-#include "share/peer/service.h"
+#include "share/peer/peer.h"
 #include "share/pool/import.h"
 #include "share/wire/wire.h"
 
@@ -42,9 +42,9 @@ struct cn_mapped {
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
 
 struct cn_import {
-	struct cn_watch channel;
-	CN_LOCK(IMPORT) lock;    /* of what follows, if nothing else is said */
-	int path_fd;             /* leads to the exporter */
+	CN_LOCK(IMPORT) lock; /* of what follows, if nothing else is said */
+	struct cn_peer *peer; /* the exporter, since we joined; set with `asking`, before others can find the import */
+	int path_fd;          /* leads to the exporter */
 	struct cn_map_node node; /* by address */
 	void *owner;
 	unsigned char name[CN_POOL_NAME_BYTES];
@@ -78,10 +78,7 @@ struct cn_import {
 	uint64_t later_ns;                  /* how long that waits */
 	uint64_t end_ticket;                /* of an import that is ending; 0: it has not begun */
 	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; who takes it is busy */
-	CN_SLOW_LOCK(IMPORT_READING)
-	reading;                /* who reads the channel once it is watched, and may end it; asking comes first */
-	uint64_t request;       /* the last one's number, under `asking` */
-	struct cn_import *next; /* of all; of the spare ones; of the ended ones */
+	struct cn_import *next;             /* of all; of the spare ones; of the ended ones */
 };
 
 static inline struct cn_control *cn_import_control(const struct cn_import *import)
@@ -112,14 +109,9 @@ void cn_import_end_locked(struct cn_import *import);
  * busy, and not locked. After a failure it is as it was, or an orphan.
  */
 CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted);
-/*
- * Ask, and wait for the answer: 0, or errno. After 0 a fork has to wait until the caller allows it. `asking` is held,
- * and nobody else reads the channel.
- */
-int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer);
-/* What the exporter says unasked: 0, or errno: it will say no more. Who calls reads the channel. */
-int cn_import_hear(struct cn_import *import, const struct cn_message *message);
-/* Give back what joining has brought, but the channel. No fork at the same time. */
+/* What the service thread and the one who asks do about the exporter. */
+extern const struct cn_peer_ops cn_import_peer_ops;
+/* Give back what joining has brought, but the connection. No fork at the same time. */
 void cn_import_give_memory(struct cn_import *import);
 
 /* On the service thread: look again after a while, longer each time, at what waits for a grace period. */

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How an import comes to its exporter, and asks.
+ * How an import comes to its exporter.
  *
  * A pool whose descriptor says where it is (mark.h), and whose socket is there, is imported without a word: all that
  * costs time comes with the first pointer. Then its thread connects, introduces the process, and names the block it
  * wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A connection
  * that was lost or refused leaves the import as it was, and the next pointer tries again; one that finds nobody
  * listening any more is the end of it.
- *
- * Whoever asks reads the answer himself: being woken by the service thread would cost more than the question. Meanwhile
- * that thread does not look at the channel (`reading`).
  */
 #include "share/pool/import_internal.h"
 
@@ -17,44 +14,6 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-
-/* ---- Asking ---- */
-
-/* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
-static void look_at_parts(struct cn_import *import, uint64_t number)
-{
-	atomic_store(&cn_import_ledger(import)->parts_seen, number);
-	cn_lock(&import->lock);
-	cn_import_want_drop_locked(import);
-	cn_unlock(&import->lock);
-}
-
-int cn_import_hear(struct cn_import *import, const struct cn_message *message)
-{
-	if (message->kind == CN_MESSAGE_PARTS)
-		look_at_parts(import, message->words[0]);
-	if (message->kind != CN_MESSAGE_EVICTED)
-		return 0; /* also an answer that comes too late */
-	cn_lock(&import->lock);
-	if (import->state == CN_IMPORT_ALIVE)
-		import->state = CN_IMPORT_EVICTED;
-	cn_unlock(&import->lock);
-	return EPIPE;
-}
-
-static int hear(void *data, const struct cn_message *message)
-{
-	return cn_import_hear(data, message);
-}
-
-int cn_import_ask(struct cn_import *import, struct cn_parcel *request, struct cn_parcel *ret_answer)
-{
-	request->message.request = ++import->request;
-	/* Before we have joined there is nothing that could be said to us but welcome. */
-	return cn_peer_ask(import->channel.fd, request, import->base ? hear : NULL, import, ret_answer);
-}
-
-/* ---- Coming ---- */
 
 /* The arrays: by slot, by part, by unit, and the set of starts. */
 static CUresult make_memory(struct cn_import *import)
@@ -95,17 +54,13 @@ void cn_import_give_memory(struct cn_import *import)
 	import->part_count = 0;
 }
 
-/* A channel that no forked child has, not even one that is forked this very moment; and a fork does not wait for it. */
-static CUresult connect_held(struct cn_import *import)
+static CUresult connect_exporter(struct cn_import *import)
 {
-	cn_fork_hold();
-	CUresult result = cn_wire_open(&import->channel.fd);
-	if (!result)
-		cn_service_keep(&import->channel);
-	cn_fork_allow();
+	CUresult result = cn_peer_open(&cn_import_peer_ops, import, &import->peer);
+
 	if (result)
 		return result;
-	result = cn_wire_reach_path(import->channel.fd, import->path_fd);
+	result = cn_wire_reach_path(import->peer->channel.fd, import->path_fd);
 	if (result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
 		cn_lock(&import->lock);
 		import->state = CN_IMPORT_ORPHANED;
@@ -126,13 +81,14 @@ static CUresult explain_join(int error)
 /* Introduce ourselves. On success a fork has to wait until the caller allows it. */
 static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
 {
-	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_JOIN}};
+	struct cn_peer_question question = {.request.message.kind = CN_MESSAGE_JOIN};
+	uint64_t *words = question.request.message.words;
 
 	if (wanted) {
-		request.message.words[CN_JOIN_SLOT] = wanted->slot;
-		request.message.words[CN_JOIN_GENERATION] = wanted->generation;
+		words[CN_JOIN_SLOT] = wanted->slot;
+		words[CN_JOIN_GENERATION] = wanted->generation;
 	}
-	int error = cn_import_ask(import, &request, ret_welcome);
+	int error = cn_peer_ask(import->peer, &question, ret_welcome);
 	return error ? explain_join(error) : CUDA_SUCCESS;
 }
 
@@ -181,7 +137,7 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 	if (!result && import->allowed)
 		result = cn_device_ops->view_allow(import->view, import->users);
 	if (!result)
-		result = cn_service_watch(&import->channel);
+		result = cn_peer_watch(import->peer);
 	if (result)
 		return result;
 	cn_lock(&import->lock);
@@ -195,8 +151,8 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 static void give_up(struct cn_import *import)
 {
 	cn_fork_hold(); /* a child closes what it finds here */
-	if (import->channel.fd >= 0)
-		cn_service_unwatch(&import->channel);
+	cn_peer_drop(import->peer);
+	import->peer = NULL;
 	cn_import_give_memory(import);
 	cn_fork_allow();
 }
@@ -208,7 +164,7 @@ static CUresult join(struct cn_import *import, const struct cn_export_data *want
 	CUresult result = cn_service_start(); /* in a forked child it does not run, and never will */
 
 	if (!result)
-		result = connect_held(import);
+		result = connect_exporter(import);
 	if (!result)
 		result = introduce(import, wanted, &welcome);
 	if (result)

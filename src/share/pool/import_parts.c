@@ -165,20 +165,13 @@ void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome)
 /* Ask the exporter for the part around an offset. `asking` is held; the import is not locked. */
 static CUresult ask_part(struct cn_import *import, uint64_t offset)
 {
-	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_PART, .words = {offset}}}, answer;
-	CUresult result;
+	struct cn_peer_question question = {.request.message = {.kind = CN_MESSAGE_PART, .words = {offset}}};
+	struct cn_parcel answer;
+	int error = cn_peer_ask(import->peer, &question, &answer);
 
-	cn_slow_lock(&import->reading);
-	int error = EPIPE;
-	if (import->channel.fd >= 0) {
-		cn_service_pause(&import->channel);
-		error = cn_import_ask(import, &request, &answer);
-		cn_service_resume(&import->channel);
-	}
-	cn_slow_unlock(&import->reading);
 	if (error)
 		return explain(import, error);
-	result = take_part(import, (uint32_t)(offset / CN_PART_BYTES), &answer);
+	CUresult result = take_part(import, (uint32_t)(offset / CN_PART_BYTES), &answer);
 	cn_wire_close(&answer);
 	cn_fork_allow();
 	return result;

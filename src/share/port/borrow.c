@@ -6,35 +6,16 @@
  * for as long as something in it is open, and what lies in it is as far apart as at home. Nothing is heard of the
  * lender afterwards: what is open stays as it is when it frees the memory, or dies.
  *
- * Whoever opens asks himself, on a connection that nobody else reads, which is faster than over the service thread.
- * That thread only hears of the lender's death, and then nobody is given the dead connection any more.
- *
  * CUDA's rule: of the memory of one device of another process, one context on each of our devices may have some open.
  * Such a context is a tenant here; its memory is mapped for it alone.
  */
 #include "base/container.h"
-#include "share/peer/peer.h"
 #include "share/port/port_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { BUCKETS = 256 };
-
-/* A process from which we open memory. */
-struct lender {
-	struct cn_watch death; /* fd -1: cannot be watched */
-	struct cn_job job;     /* let_go() */
-	struct lender *next;
-	unsigned char port[CN_PORT_NAME_BYTES];
-	struct cn_watch channel;     /* kept, never watched: any thread may close it */
-	CN_SLOW_LOCK(LENDER) asking; /* held by who waits for a reply */
-	uint64_t request_last;
-	bool listed;
-	unsigned users; /* the list, who asks, and what is open */
-};
 
 struct tenant {
 	struct tenant *next;
@@ -56,254 +37,42 @@ struct chunk {
 };
 
 struct cn_borrowed_memory {
-	struct lender *lender;
+	struct cn_peer_claim *claim;
 	struct chunk *chunk;
-	uint64_t number;
 	struct cn_borrowed_facts facts;
 };
 
 static struct {
 	CN_LOCK(BORROWED) lock; /* of all that is in here, and of what counts users */
-	struct lender *lenders;
 	struct tenant *tenants;
 	struct chunk *chunks[BUCKETS];
 } borrowed;
 
-/* ---- Lenders ---- */
-
-static void tell_closed(struct lender *lender, uint64_t number)
-{
-	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED, .words = {number}}};
-
-	/* One that does not hear it is gone, or hears of it when we end. The service thread does not wait for it. */
-	if (cn_service_is_this_thread())
-		cn_wire_send(lender->channel.fd, &parcel);
-	else
-		cn_peer_tell(lender->channel.fd, &parcel);
-}
-
-static void drop_lender(struct lender *lender)
-{
-	cn_lock(&borrowed.lock);
-	bool last = --lender->users == 0;
-	cn_unlock(&borrowed.lock);
-	if (!last)
-		return;
-	tell_closed(lender, CN_CLOSED_ALL); /* also what an answer that we did not wait for may have opened */
-	cn_service_unwatch(&lender->channel);
-	free(lender);
-}
-
-/* On the service thread: the list's share of the users goes. */
-static void let_go(struct cn_job *job)
-{
-	struct lender *lender = cn_container_of(job, struct lender, job);
-
-	if (lender->death.watched)
-		cn_service_unwatch(&lender->death);
-	drop_lender(lender);
-}
-
-/* Nobody is given this connection from now on. True: let_go() is the caller's to see to. */
-static bool unlist(struct lender *lender)
-{
-	cn_lock(&borrowed.lock);
-	bool listed = lender->listed;
-	if (listed) {
-		struct lender **link = &borrowed.lenders;
-		while (*link != lender)
-			link = &(*link)->next;
-		*link = lender->next;
-		lender->listed = false;
-	}
-	cn_unlock(&borrowed.lock);
-	return listed;
-}
-
-static void lender_died(struct cn_watch *death)
-{
-	struct lender *lender = cn_container_of(death, struct lender, death);
-
-	if (unlist(lender))
-		let_go(&lender->job);
-}
-
-/* The connection is of no use; who asks on it says so. */
-static void give_up(struct lender *lender)
-{
-	if (unlist(lender))
-		cn_service_post(&lender->job);
-}
-
-static struct lender *take_listed_locked(const unsigned char port[CN_PORT_NAME_BYTES])
-{
-	struct lender *lender = borrowed.lenders;
-
-	while (lender && memcmp(lender->port, port, sizeof lender->port) != 0)
-		lender = lender->next;
-	if (lender)
-		lender->users++;
-	return lender;
-}
-
-static CUresult connect_lender(const unsigned char port[CN_PORT_NAME_BYTES], struct lender **ret_lender)
-{
-	struct lender *lender = calloc(1, sizeof *lender);
-
-	if (!lender)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for another process's record");
-	CUresult result = cn_port_connect(port, CN_HANDLE_MEMORY, &lender->channel);
-	if (result) {
-		free(lender);
-		return result;
-	}
-	memcpy(lender->port, port, sizeof lender->port);
-	lender->death.ready = lender_died;
-	lender->job.run = let_go;
-	*ret_lender = lender;
-	return CUDA_SUCCESS;
-}
-
-/*
- * Enter a new lender, which this thread alone may ask so far: whoever finds it before its death is watched has to wait.
- * Another thread may have been quicker; then theirs is taken.
- */
-static struct lender *enter_lender(struct lender *fresh)
-{
-	cn_slow_lock(&fresh->asking);
-	cn_lock(&borrowed.lock);
-	struct lender *lender = take_listed_locked(fresh->port);
-	if (!lender) {
-		fresh->users = 2; /* the list, and we */
-		fresh->listed = true;
-		fresh->next = borrowed.lenders;
-		borrowed.lenders = fresh;
-	}
-	cn_unlock(&borrowed.lock);
-	if (!lender) {
-		cn_fork_hold();
-		if (!cn_peer_process(fresh->channel.fd, &fresh->death.fd) && fresh->death.fd >= 0 &&
-		    cn_service_watch(&fresh->death))
-			close(fresh->death.fd);
-		cn_fork_allow();
-		return fresh;
-	}
-	cn_slow_unlock(&fresh->asking);
-	fresh->users = 1;
-	drop_lender(fresh);
-	cn_slow_lock(&lender->asking);
-	return lender;
-}
-
-/* The lender of a handle, to be asked by this thread alone. */
-static CUresult find_lender(const unsigned char port[CN_PORT_NAME_BYTES], struct lender **ret_lender)
-{
-	cn_lock(&borrowed.lock);
-	struct lender *lender = take_listed_locked(port), *fresh;
-	cn_unlock(&borrowed.lock);
-	if (lender) {
-		cn_slow_lock(&lender->asking);
-	} else {
-		CUresult result = connect_lender(port, &fresh);
-		if (result)
-			return result;
-		lender = enter_lender(fresh);
-	}
-	*ret_lender = lender;
-	return CUDA_SUCCESS;
-}
-
 /* ---- Questions ---- */
 
-static bool is_answer(const struct cn_parcel *reply)
+static bool is_answer(const struct cn_message *reply)
 {
-	const struct cn_message *message = &reply->message;
-	const uint64_t *words = message->words;
+	const uint64_t *words = reply->words;
 
-	if (message->kind != CN_MESSAGE_MEMORY)
-		return false;
-	if (message->result)
-		return !reply->descriptor_count;
-	return reply->descriptor_count == 1 && words[CN_LOAN_BYTES] &&
-	       words[CN_LOAN_OFFSET] < words[CN_LOAN_CHUNK_BYTES] &&
+	return words[CN_LOAN_BYTES] && words[CN_LOAN_OFFSET] < words[CN_LOAN_CHUNK_BYTES] &&
 	       words[CN_LOAN_BYTES] <= words[CN_LOAN_CHUNK_BYTES] - words[CN_LOAN_OFFSET] &&
 	       words[CN_LOAN_DEVICE] <= INT32_MAX;
 }
 
-static CUresult explain_result(int32_t result)
+static CUresult refuse_freed(void)
 {
-	if (result == CUDA_ERROR_INVALID_HANDLE)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the handle's process has freed the memory");
-	if (result == CUDA_ERROR_NOT_PERMITTED)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the handle's process says that it never gave out this handle");
-	return cn_error(CUDA_ERROR_MAP_FAILED, "the handle's process cannot share the memory (it says %d)",
-			(int)result);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the handle's process has freed the memory");
 }
 
-static CUresult explain_error(int error)
-{
-	if (error == EPIPE)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the handle's process has ended, or has too many callers");
-	if (error == EMFILE)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
-	if (error == ETIMEDOUT)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process does not answer");
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s",
-			cn_wire_explain(error));
-}
-
-/*
- * Ask once. 0, and a fork waits until the caller allows it; or errno. EPIPE may be a connection that was lost, and no
- * sign of its process's death.
- */
-static int ask_once(struct lender *lender, const struct cn_handle *handle, struct cn_parcel *ret_reply)
-{
-	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_MEMORY,
-			    .request = ++lender->request_last,
-			    .words = {handle->number, handle->generation}},
-	};
-
-	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
-	int error = cn_peer_ask(lender->channel.fd, &request, NULL, NULL, ret_reply);
-	if (!error && !is_answer(ret_reply)) {
-		cn_wire_close(ret_reply);
-		cn_fork_allow();
-		error = EPROTO;
-	}
-	return error;
-}
-
-/*
- * On success the lender has one user more, and a fork has to wait until the reply's descriptor is closed: the child
- * would have it. The caller says when.
- */
-static CUresult ask(const struct cn_handle *handle, struct lender **ret_lender, struct cn_parcel *ret_reply)
-{
-	for (bool again = false;; again = true) {
-		struct lender *lender;
-		CUresult result = find_lender(handle->port, &lender);
-		if (result)
-			return result;
-		int error = ask_once(lender, handle, ret_reply);
-		if (!error && !ret_reply->message.result) {
-			cn_slow_unlock(&lender->asking);
-			*ret_lender = lender;
-			return CUDA_SUCCESS;
-		}
-		if (error)
-			give_up(lender);
-		else
-			cn_fork_allow();
-		cn_slow_unlock(&lender->asking);
-		drop_lender(lender);
-		if (!error)
-			return explain_result(ret_reply->message.result);
-		if (error != EPIPE || again)
-			return explain_error(error);
-	}
-}
+static const struct cn_remote_kind kind = {
+	.handle = CN_HANDLE_MEMORY,
+	.open = CN_MESSAGE_MEMORY,
+	.close = CN_MESSAGE_MEMORY_CLOSED,
+	.is_answer = is_answer,
+	.failed = CUDA_ERROR_MAP_FAILED,
+	.name = "memory",
+	.refuse_freed = refuse_freed,
+};
 
 /* ---- Chunks ---- */
 
@@ -489,19 +258,18 @@ static void close_chunk(struct chunk *chunk)
 static CUresult borrow(const struct cn_handle *handle, uint64_t owner, const struct cn_device *device,
 		       struct cn_borrowed_memory *ret_memory)
 {
-	struct cn_borrowed_memory memory = {.number = handle->number};
+	struct cn_borrowed_memory memory;
 	struct cn_parcel reply;
 	struct wish wish = {.port = handle->port, .owner = owner, .our_device = device, .reply = &reply};
 
-	CUresult result = ask(handle, &memory.lender, &reply);
+	CUresult result = cn_remote_ask(handle, &kind, &memory.claim, &reply);
 	if (result)
 		return result;
 	result = open_chunk(&wish, &memory.chunk);
 	cn_wire_close(&reply);
 	cn_fork_allow();
 	if (result) {
-		tell_closed(memory.lender, memory.number);
-		drop_lender(memory.lender);
+		cn_peer_give_back(memory.claim);
 		return result;
 	}
 	memory.facts = (struct cn_borrowed_facts){
@@ -546,7 +314,6 @@ const struct cn_borrowed_facts *cn_borrowed_facts(const struct cn_borrowed_memor
 void cn_borrowed_close(struct cn_borrowed_memory *memory)
 {
 	close_chunk(memory->chunk);
-	tell_closed(memory->lender, memory->number);
-	drop_lender(memory->lender);
+	cn_peer_give_back(memory->claim);
 	free(memory);
 }

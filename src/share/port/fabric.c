@@ -109,20 +109,31 @@ static void drop_caller(struct caller *caller)
 	free(caller);
 }
 
-static void free_record(struct cn_fabric *fabric)
+static CUresult serve_origin(struct cn_origin *origin, struct cn_parcel *ret_reply)
 {
+	ret_reply->descriptors[0] = cn_container_of(origin, struct cn_fabric, origin)->fd;
+	return CUDA_SUCCESS;
+}
+
+static void free_origin(struct cn_origin *origin)
+{
+	struct cn_fabric *fabric = cn_container_of(origin, struct cn_fabric, origin);
+
 	close(fabric->fd);
 	free(fabric);
 }
 
+static const struct cn_origin_ops ops = {.serve = serve_origin, .keeps_descriptor = true, .free = free_origin};
+
 /* CUDA_ERROR_INVALID_HANDLE, whatever it is that is wrong with it: who makes up numbers or secrets learns nothing. */
-static CUresult open_origin(struct caller *caller, const struct cn_message *message, struct cn_opening **ret_opening)
+static CUresult open_origin(struct caller *caller, const struct cn_message *message, struct cn_parcel *ret_reply,
+			    struct cn_opening **ret_opening)
 {
 	uint64_t kind = message->words[WORD_KIND];
 
 	if (kind != CN_HANDLE_FABRIC_MEMORY && kind != CN_HANDLE_FABRIC_POOL) /* nothing that the other port has */
 		return CUDA_ERROR_INVALID_HANDLE;
-	CUresult result = cn_opening_begin(&caller->caller, (enum cn_handle_kind)kind, message, ret_opening);
+	CUresult result = cn_opening_begin(&caller->caller, (enum cn_handle_kind)kind, message, ret_reply, ret_opening);
 	return result == CUDA_ERROR_NOT_PERMITTED ? CUDA_ERROR_INVALID_HANDLE : result;
 }
 
@@ -137,11 +148,7 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 
 	cn_fork_hold(); /* there are locks in here */
 	if (proof)
-		result = open_origin(caller, &request->message, &opening);
-	if (!result) {
-		reply.descriptors[0] = cn_container_of(opening->origin, struct cn_fabric, origin)->fd;
-		reply.descriptor_count = 1;
-	}
+		result = open_origin(caller, &request->message, &reply, &opening);
 	reply.message.result = (int32_t)result;
 	int error = cn_wire_send(caller->caller.channel.fd, &reply); /* one who does not read it is not waited for */
 	if (error == ETOOMANYREFS) { /* too many of this user's descriptors are on their way: then without one */
@@ -149,11 +156,8 @@ static void serve(struct caller *caller, const struct cn_parcel *request)
 		reply.descriptor_count = 0;
 		cn_wire_send(caller->caller.channel.fd, &reply);
 	}
-	if (!result) {
-		struct cn_fabric *fabric = cn_container_of(opening->origin, struct cn_fabric, origin);
-		if (cn_opening_end(&caller->caller, opening))
-			free_record(fabric);
-	}
+	if (!result)
+		cn_opening_end(&caller->caller, opening);
 	cn_fork_allow();
 }
 
@@ -192,17 +196,6 @@ static bool make_room(uid_t user)
 	return true;
 }
 
-static bool peer_user(int sock, uid_t *ret_user)
-{
-	struct ucred who;
-	socklen_t bytes = sizeof who;
-
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
-		return false;
-	*ret_user = who.uid;
-	return true;
-}
-
 static int accept_kept(struct cn_watch *channel)
 {
 	cn_fork_hold();
@@ -216,6 +209,7 @@ static int accept_kept(struct cn_watch *channel)
 static void caller_comes(void)
 {
 	struct caller *caller = calloc(1, sizeof *caller);
+	struct ucred who;
 
 	if (!caller) /* it waits */
 		return;
@@ -225,11 +219,12 @@ static void caller_comes(void)
 		free(caller);
 		return;
 	}
-	if (!peer_user(sock, &caller->user) || !make_room(caller->user)) {
+	if (!cn_peer_identify(sock, &who) || !make_room(who.uid)) {
 		hang_up(&record->channel);
 		free(caller);
 		return;
 	}
+	caller->user = who.uid;
 	caller->due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	record->next = port.callers;
 	if (record->next)
@@ -343,9 +338,9 @@ CUresult cn_fabric_create(enum cn_fabric_kind kind, int fd, struct cn_fabric **r
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a fabric handle: %s",
 				strerror(errno));
 	}
-	CUresult result = cn_origin_publish(&fabric->origin, handle_kind(kind));
+	CUresult result = cn_origin_publish(&fabric->origin, handle_kind(kind), &ops);
 	if (result) {
-		free_record(fabric);
+		free_origin(&fabric->origin);
 		return result;
 	}
 	cn_origin_write(&fabric->origin, fabric->handle);
@@ -361,26 +356,18 @@ const unsigned char *cn_fabric_handle(const struct cn_fabric *fabric)
 void cn_fabric_free(struct cn_fabric *fabric)
 {
 	if (fabric && cn_origin_withdraw(&fabric->origin))
-		free_record(fabric);
+		free_origin(&fabric->origin);
 }
 
 /* ---- Calling ---- */
 
-static CUresult refuse_gone(void)
-{
-	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle's process has ended, or has too many callers");
-}
-
 static CUresult explain_error(int error)
 {
 	if (error == EPIPE)
-		return refuse_gone();
-	if (error == EMFILE)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the program cannot open more descriptors (ulimit -n)");
-	if (error == ETIMEDOUT)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process does not answer");
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle's process has ended, or has too many callers");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
-			error == EPROTO ? "it says what Cenote never does" : cn_wire_explain(error));
+			cn_wire_explain(error));
 }
 
 static CUresult explain_result(int32_t result, int channel)
@@ -399,47 +386,50 @@ static CUresult explain_result(int32_t result, int channel)
 }
 
 /* Connect to a handle's port, and see that who listens there holds the channel. */
-static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, int *ret_sock)
+static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, struct cn_peer **ret_peer)
 {
+	static const struct cn_peer_ops no_ops;
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	uid_t user;
-	int sock;
+	struct cn_peer *peer;
+	struct ucred who;
+	CUresult result = cn_peer_open(&no_ops, NULL, &peer);
 
-	for (int i = 0; i < CN_PORT_NAME_BYTES; i++)
-		snprintf(name + 2 * i, 3, "%02x", handle->port[i]);
-	CUresult result = cn_wire_connect_fabric(name, user_of(handle->port), &sock);
-	if (result) /* the sentence says whether the exporter is gone */
-		return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result;
-	if (!peer_user(sock, &user) || user != user_of(handle->port))
+	if (result)
+		return result;
+	cn_port_name(handle->port, name);
+	result = cn_wire_reach_fabric(peer->channel.fd, name, user_of(handle->port));
+	if (result == CUDA_ERROR_INVALID_VALUE) /* the sentence says whether the exporter is gone */
+		result = CUDA_ERROR_NOT_SUPPORTED;
+	else if (!result && (!cn_peer_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
 				  "the process that answers belongs to another user than the fabric handle says");
-	else if (!cn_imex_is_marked(channel, place_of(handle->port)))
+	else if (!result && !cn_imex_is_marked(channel, place_of(handle->port)))
 		result = cn_error(
 			CUDA_ERROR_NOT_PERMITTED,
 			"the exporter's IMEX channel %d is another file than this process's, or this process has none",
 			channel->number);
 	if (result)
-		cn_wire_hang_up(sock);
+		cn_peer_drop(peer);
 	else
-		*ret_sock = sock;
+		*ret_peer = peer;
 	return result;
 }
 
 /* Ask for what a handle names: 0 and the reply, which may be a refusal, or errno. */
-static int ask(int sock, const struct cn_handle *handle, const struct cn_imex *channel, struct cn_parcel *ret_reply)
+static int ask(struct cn_peer *peer, const struct cn_handle *handle, const struct cn_imex *channel,
+	       struct cn_parcel *ret_reply)
 {
-	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_FABRIC,
-			    .request = 1,
-			    .words = {[WORD_NUMBER] = handle->number,
-				      [WORD_GENERATION] = handle->generation,
-				      [WORD_KIND] = handle->kind}},
-		.descriptors = {channel->fd},
-		.descriptor_count = 1,
+	struct cn_peer_question question = {
+		.request = {.message = {.kind = CN_MESSAGE_FABRIC,
+					.words = {[WORD_NUMBER] = handle->number,
+						  [WORD_GENERATION] = handle->generation,
+						  [WORD_KIND] = handle->kind}},
+			    .descriptors = {channel->fd},
+			    .descriptor_count = 1},
 	};
 
-	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
-	int error = cn_peer_ask(sock, &request, NULL, NULL, ret_reply);
+	memcpy(question.request.message.bytes, handle->secret, sizeof handle->secret);
+	int error = cn_peer_ask(peer, &question, ret_reply);
 	if (!error)
 		cn_fork_allow(); /* a child that has the descriptor too does no harm */
 	if (!error && (ret_reply->message.kind != CN_MESSAGE_FABRIC ||
@@ -461,12 +451,12 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 		result = cn_imex_find(handle.channel, &channel);
 	/* One that closes at once may have had callers enough just then: the second time its name says it is gone. */
 	for (bool again = false; !result; again = true) {
-		int sock;
-		result = call(&handle, channel, &sock);
+		struct cn_peer *peer;
+		result = call(&handle, channel, &peer);
 		if (result)
 			break;
-		int error = ask(sock, &handle, channel, &reply);
-		cn_wire_hang_up(sock);
+		int error = ask(peer, &handle, channel, &reply);
+		cn_peer_drop(peer);
 		if (error == EPIPE && !again)
 			continue;
 		if (error)

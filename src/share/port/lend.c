@@ -21,6 +21,34 @@ struct cn_shared_memory {
 	unsigned char handle[CN_HANDLE_BYTES];
 };
 
+static void give_back(struct cn_origin *origin)
+{
+	struct cn_shared_memory *memory = cn_container_of(origin, struct cn_shared_memory, origin);
+
+	cn_host_memory_free(memory->device, memory->address);
+	free(memory);
+}
+
+static CUresult serve(struct cn_origin *origin, struct cn_parcel *ret_reply)
+{
+	const struct cn_shared_memory *memory = cn_container_of(origin, struct cn_shared_memory, origin);
+	uint64_t *words = ret_reply->message.words;
+	struct cn_memory_part part;
+	CUresult result = cn_host_memory_part(memory->device, memory->address, &part);
+
+	if (result)
+		return result;
+	words[CN_LOAN_CHUNK] = part.chunk;
+	words[CN_LOAN_CHUNK_BYTES] = part.chunk_bytes;
+	words[CN_LOAN_OFFSET] = part.offset;
+	words[CN_LOAN_BYTES] = memory->bytes;
+	words[CN_LOAN_DEVICE] = (uint64_t)memory->device->physical;
+	ret_reply->descriptors[0] = part.fd;
+	return CUDA_SUCCESS;
+}
+
+static const struct cn_origin_ops ops = {.serve = serve, .keeps_descriptor = true, .free = give_back};
+
 CUresult cn_shared_memory_create(struct cn_device *device, void *address, size_t bytes,
 				 struct cn_shared_memory **ret_memory)
 {
@@ -32,7 +60,7 @@ CUresult cn_shared_memory_create(struct cn_device *device, void *address, size_t
 	memory->address = address;
 	memory->bytes = bytes;
 	memory->origin.bytes = bytes;
-	CUresult result = cn_origin_publish(&memory->origin, CN_HANDLE_MEMORY);
+	CUresult result = cn_origin_publish(&memory->origin, CN_HANDLE_MEMORY, &ops);
 	if (result) {
 		free(memory);
 		return result;
@@ -53,50 +81,8 @@ void cn_shared_memory_discard(struct cn_shared_memory *memory)
 		free(memory);
 }
 
-static void give_back(struct cn_shared_memory *memory)
-{
-	cn_host_memory_free(memory->device, memory->address);
-	free(memory);
-}
-
 void cn_shared_memory_free(struct cn_shared_memory *memory)
 {
 	if (cn_origin_withdraw(&memory->origin))
-		give_back(memory);
-}
-
-/* ---- On the service thread ---- */
-
-bool cn_shared_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply)
-{
-	struct cn_opening *opening;
-	struct cn_memory_part part;
-	CUresult result = cn_opening_begin(caller, CN_HANDLE_MEMORY, request, &opening);
-
-	if (!result) {
-		const struct cn_shared_memory *memory = (const struct cn_shared_memory *)opening->origin;
-		result = cn_host_memory_part(memory->device, memory->address, &part);
-		if (result) {
-			cn_shared_memory_returned(caller, opening);
-		} else {
-			uint64_t *words = ret_reply->message.words;
-			words[CN_LOAN_CHUNK] = part.chunk;
-			words[CN_LOAN_CHUNK_BYTES] = part.chunk_bytes;
-			words[CN_LOAN_OFFSET] = part.offset;
-			words[CN_LOAN_BYTES] = memory->bytes;
-			words[CN_LOAN_DEVICE] = (uint64_t)memory->device->physical;
-			ret_reply->descriptors[0] = part.fd; /* not closed by who sends it: it is the device's */
-			ret_reply->descriptor_count = 1;
-		}
-	}
-	ret_reply->message.result = (int32_t)result;
-	return result != CUDA_ERROR_NOT_PERMITTED;
-}
-
-void cn_shared_memory_returned(struct cn_caller *caller, struct cn_opening *opening)
-{
-	struct cn_shared_memory *memory = cn_container_of(opening->origin, struct cn_shared_memory, origin);
-
-	if (cn_opening_end(caller, opening))
-		give_back(memory);
+		give_back(&memory->origin);
 }

@@ -47,7 +47,7 @@ static bool forget_locked(struct cn_origin *origin)
 	return true;
 }
 
-CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind)
+CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind, const struct cn_origin_ops *ops)
 {
 	CUresult result = cn_handle_is_fabric(kind) ? cn_fabric_port_open() : cn_port_open();
 
@@ -56,6 +56,7 @@ CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind)
 	if (getrandom(origin->secret, sizeof origin->secret, 0) != sizeof origin->secret)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s", strerror(errno));
 	origin->kind = kind;
+	origin->ops = ops;
 	uint64_t now_ns = cn_clock_ns();
 	cn_lock(&origins.lock);
 	origin->number = ++origins.number_last;
@@ -76,7 +77,7 @@ void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_
 	struct cn_handle handle = {
 		.kind = (uint16_t)origin->kind,
 		.number = origin->number,
-		.generation = CN_GENERATION,
+		.generation = CN_ORIGIN_GENERATION,
 		.channel = cn_handle_is_fabric(origin->kind) ? cn_fabric_port_channel() : 0,
 	};
 
@@ -128,7 +129,7 @@ static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *r
 
 	if (!origin || origin->withdrawn)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (origin->kind != kind || request->words[1] != CN_GENERATION ||
+	if (origin->kind != kind || request->words[1] != CN_ORIGIN_GENERATION ||
 	    memcmp(origin->secret, request->bytes, sizeof origin->secret) != 0)
 		return CUDA_ERROR_NOT_PERMITTED;
 	origin->opening_count++;
@@ -136,8 +137,20 @@ static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *r
 	return CUDA_SUCCESS;
 }
 
+static void enter(struct cn_caller *caller, struct cn_opening *opening)
+{
+	struct cn_open_things *open = &caller->open[opening->origin->kind];
+
+	opening->next = caller->openings;
+	caller->openings = opening;
+	caller->opening_count++;
+	if (!open->count++)
+		open->since_ns = cn_clock_ns();
+	open->bytes += opening->origin->bytes;
+}
+
 CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
-			  struct cn_opening **ret_opening)
+			  struct cn_parcel *ret_reply, struct cn_opening **ret_opening)
 {
 	struct cn_opening *opening = caller->opening_count < CN_OPENINGS_MAX ? calloc(1, sizeof *opening) : NULL;
 
@@ -150,13 +163,13 @@ CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, co
 		free(opening);
 		return result;
 	}
-	opening->next = caller->openings;
-	caller->openings = opening;
-	caller->opening_count++;
-	struct cn_open_things *open = &caller->open[kind];
-	if (!open->count++)
-		open->since_ns = cn_clock_ns();
-	open->bytes += opening->origin->bytes;
+	enter(caller, opening);
+	result = opening->origin->ops->serve(opening->origin, ret_reply);
+	if (result) {
+		cn_opening_end(caller, opening);
+		return result;
+	}
+	ret_reply->descriptor_count = 1;
 	*ret_opening = opening;
 	return CUDA_SUCCESS;
 }
@@ -191,9 +204,10 @@ bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kin
 	return !opening;
 }
 
-bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening)
+void cn_opening_end(struct cn_caller *caller, struct cn_opening *opening)
 {
-	struct cn_open_things *open = &caller->open[opening->origin->kind];
+	struct cn_origin *origin = opening->origin;
+	struct cn_open_things *open = &caller->open[origin->kind];
 	struct cn_opening **link = &caller->openings;
 
 	while (*link != opening)
@@ -201,11 +215,12 @@ bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening)
 	*link = opening->next;
 	caller->opening_count--;
 	open->count--;
-	open->bytes -= opening->origin->bytes;
-	cn_lock(&origins.lock);
-	opening->origin->opening_count--;
-	bool last = forget_locked(opening->origin);
-	cn_unlock(&origins.lock);
+	open->bytes -= origin->bytes;
 	free(opening);
-	return last;
+	cn_lock(&origins.lock);
+	origin->opening_count--;
+	bool last = forget_locked(origin);
+	cn_unlock(&origins.lock);
+	if (last)
+		origin->ops->free(origin);
 }

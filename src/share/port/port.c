@@ -81,9 +81,13 @@ bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES])
 	return cn_door_is_open(&port.door) && !memcmp(name, port.door.name, sizeof port.door.name);
 }
 
-/* ---- Callers ---- */
+void cn_port_name(const unsigned char port_bytes[CN_PORT_NAME_BYTES], char ret_name[CN_SOCKET_NAME_CHARS + 1])
+{
+	for (int i = 0; i < CN_PORT_NAME_BYTES; i++)
+		snprintf(ret_name + 2 * i, 3, "%02x", port_bytes[i]);
+}
 
-/* ---- Recorders ---- */
+/* ---- Callers ---- */
 
 const uint32_t *cn_port_recorders(size_t *ret_count)
 {
@@ -119,12 +123,8 @@ static void end_openings(struct cn_caller *caller, enum cn_handle_kind kind)
 		bury_recorder(caller);
 	for (; opening; opening = next) {
 		next = opening->next;
-		if (opening->origin->kind != kind)
-			continue;
-		if (kind == CN_HANDLE_EVENT)
-			cn_shared_event_returned(caller, opening);
-		else
-			cn_shared_memory_returned(caller, opening);
+		if (opening->origin->kind == kind)
+			cn_opening_end(caller, opening);
 	}
 }
 
@@ -171,51 +171,50 @@ static void drop_caller(struct cn_caller *caller, bool sent_away)
 		forget_caller(caller);
 }
 
-static bool serve_event(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *reply)
+/* Who opens events has a number to record them under. */
+static bool number_recorder(struct cn_caller *caller)
 {
-	if (!caller->recorder) {
-		if (port.recorder_last == CN_RECORDER_ALL_OTHERS - 1)
-			return false;
-		caller->recorder = ++port.recorder_last;
-		port.recorders[port.recorder_count++] = caller->recorder;
-	}
-	reply->message.words[0] = caller->recorder;
-	return cn_shared_event_serve(caller, request, reply);
-}
-
-/* What a caller was to have it never had. */
-static void take_back_unsent(struct cn_caller *caller, bool memory, uint64_t number)
-{
-	if (memory)
-		cn_shared_memory_returned(caller, cn_opening_find(caller, CN_HANDLE_MEMORY, number));
-	else
-		cn_shared_event_returned(caller, cn_opening_find(caller, CN_HANDLE_EVENT, number));
+	if (caller->recorder)
+		return true;
+	if (port.recorder_last == CN_RECORDER_ALL_OTHERS - 1)
+		return false;
+	caller->recorder = ++port.recorder_last;
+	port.recorders[port.recorder_count++] = caller->recorder;
+	return true;
 }
 
 /* True: the caller may stay. */
 static bool serve_request(struct cn_caller *caller, const struct cn_message *request)
 {
 	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
-	bool memory = request->kind == CN_MESSAGE_MEMORY;
-	bool known = memory ? cn_shared_memory_serve(caller, request, &reply) : serve_event(caller, request, &reply);
+	enum cn_handle_kind kind = request->kind == CN_MESSAGE_MEMORY ? CN_HANDLE_MEMORY : CN_HANDLE_EVENT;
+	struct cn_opening *opening = NULL;
+
+	if (kind == CN_HANDLE_EVENT) {
+		if (!number_recorder(caller))
+			return false;
+		reply.message.words[0] = caller->recorder;
+	}
+	CUresult result = cn_opening_begin(caller, kind, request, &reply, &opening);
+	reply.message.result = (int32_t)result;
 	int error = cn_wire_send(caller->channel.fd, &reply);
 
 	caller->channel.due_ns = 0;
-	if (!memory)
+	if (opening && !opening->origin->ops->keeps_descriptor)
 		cn_wire_close(&reply);
-	if (memory && !error && !reply.message.result)
+	if (kind == CN_HANDLE_MEMORY && !error && !result)
 		watch_process(caller);
-	if (error && !reply.message.result) {
-		take_back_unsent(caller, memory, request->words[0]);
-		/* If it was our fault, he is told so: who lives and has more open is not to be sent away for it. */
+	if (error && !result) {
+		cn_opening_end(caller, opening); /* it never had it */
+		/* If it was our fault, the caller is told so: one that lives and has more open is not sent away for it. */
 		reply = (struct cn_parcel){.message = {.kind = request->kind,
 						       .request = request->request,
 						       .result = CUDA_ERROR_OPERATING_SYSTEM}};
 		if (error != EPIPE && error != EAGAIN)
 			error = cn_wire_send(caller->channel.fd, &reply);
 	}
-	/* One who does not read what he has asked for is not waited for. What one said who has gone is heard out. */
-	return known && (!error || error == EPIPE);
+	/* A caller that does not read what it asked for is not waited for. What one sent before it closed is read. */
+	return result != CUDA_ERROR_NOT_PERMITTED && (!error || error == EPIPE);
 }
 
 static bool is_opener(const struct cn_caller *caller)
@@ -223,7 +222,7 @@ static bool is_opener(const struct cn_caller *caller)
 	return caller->recorder || caller->openings;
 }
 
-/* Processes: one that opens both events and memory calls twice. */
+/* Processes: one that lost a connection and called again is here twice. */
 static unsigned count_openers(void)
 {
 	unsigned count = 0;
@@ -275,12 +274,10 @@ static void take_back(struct cn_caller *caller, const struct cn_message *message
 	uint64_t number = message->words[0];
 	struct cn_opening *opening = cn_opening_find(caller, memory ? CN_HANDLE_MEMORY : CN_HANDLE_EVENT, number);
 
-	if (memory && number == CN_CLOSED_ALL)
+	if (memory && number == CN_LOAN_ALL)
 		end_openings(caller, CN_HANDLE_MEMORY);
-	else if (opening && memory)
-		cn_shared_memory_returned(caller, opening);
 	else if (opening)
-		cn_shared_event_returned(caller, opening);
+		cn_opening_end(caller, opening);
 }
 
 static void caller_ready(struct cn_watch *channel)
@@ -314,13 +311,6 @@ static void caller_due(struct cn_watch *channel)
 	drop_caller(cn_container_of(channel, struct cn_caller, channel), true); /* it has not said a word in time */
 }
 
-static bool is_same_user(int sock, struct ucred *ret_who)
-{
-	socklen_t bytes = sizeof *ret_who;
-
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) && ret_who->uid == geteuid();
-}
-
 static void caller_comes(struct cn_watch *listener)
 {
 	int sock = cn_wire_accept(listener->fd);
@@ -329,7 +319,7 @@ static void caller_comes(struct cn_watch *listener)
 	if (sock < 0)
 		return;
 	struct cn_caller *caller = NULL;
-	if (port.caller_count < CALLERS_MAX && is_same_user(sock, &who))
+	if (port.caller_count < CALLERS_MAX && cn_peer_identify(sock, &who) && who.uid == geteuid())
 		caller = calloc(1, sizeof *caller);
 	if (!caller) {
 		cn_wire_hang_up(sock);

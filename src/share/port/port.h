@@ -4,8 +4,8 @@
  *
  * A handle names its exporter's port, a socket in a directory that only its user can enter, and carries a random secret
  * and the number of an object. The opener connects, both sides look who the other is, and the object's descriptor comes
- * back. The connection then stays: its end tells either side that the other is gone. One connection a pair of
- * processes, whatever number of handles.
+ * back. The connection then stays: its end tells either side that the other is gone. One connection for all that a
+ * process has open from another, whatever number of handles.
  *
  * Never a PID or an address as an identity: a port's name is random, and so is the secret.
  */
@@ -27,10 +27,12 @@ void cn_port_try_open(void);
 struct cn_shared_event;
 
 /*
- * A new event that can be shared. Freed by cn_shared_event_free(), in the creator and in each process that opened it;
- * the others go on.
+ * A new event that can be shared. It is counted, because one thread may destroy an event while another is about to
+ * record it. With the last reference it is freed here; the other processes go on.
  */
 CUresult cn_shared_event_create(struct cn_shared_event **ret_event);
+struct cn_shared_event *cn_shared_event_take(struct cn_shared_event *event);
+void cn_shared_event_drop(struct cn_shared_event *event); /* NULL is nothing */
 /* Fill in a handle by which other processes of this user can open the event while it lives here. */
 CUresult cn_shared_event_handle(struct cn_shared_event *event, unsigned char ret_handle[CN_HANDLE_BYTES]);
 /*
@@ -38,11 +40,12 @@ CUresult cn_shared_event_handle(struct cn_shared_event *event, unsigned char ret
  * event or a process that is gone.
  */
 CUresult cn_shared_event_open(const unsigned char handle[CN_HANDLE_BYTES], struct cn_shared_event **ret_event);
-void cn_shared_event_free(struct cn_shared_event *event);
+/* Was it created by another process? */
+bool cn_shared_event_is_opened(const struct cn_shared_event *event);
 /* What is recorded and waited for: see signals in device.h. */
 struct cn_signal *cn_shared_event_signal(const struct cn_shared_event *event);
 
-/* ---- Memory: ours, that others open (memory.c) ---- */
+/* ---- Memory: ours, that others open (lend.c) ---- */
 
 struct cn_shared_memory;
 

@@ -2,17 +2,17 @@
 /*
  * What the files behind a port know of each other.
  *
- * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; creator.c
- * has the processes at whose ports we called. event.c has the events; memory.c has the memory that others open from us,
- * and borrow.c what we open from them. fabric.c has a port of its own, for fabric handles. A process at whose port we
- * called and that calls at ours has several connections with us, one or two a direction.
+ * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; remote.c
+ * has the processes at whose ports we called. lend.c has the memory that others open from us, borrow.c what we open
+ * from them, and event/shared_event.c the events of both sides. fabric.c has a port of its own, for fabric handles. Two
+ * processes that open from each other have two connections, one a direction.
  */
 #ifndef CN_SHARE_PORT_PORT_INTERNAL_H
 #define CN_SHARE_PORT_PORT_INTERNAL_H
 
 #include "base/check.h"
 #include "device/host/host_signal.h"
-#include "share/peer/service.h"
+#include "share/peer/peer.h"
 #include "share/port/port.h"
 #include "share/wire/wire.h"
 
@@ -22,7 +22,7 @@ enum {
 	CN_HANDLE_MAGIC = 0x656c74ce,
 	CN_HANDLE_VERSION = 1,
 	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
-	CN_SECRET_BYTES = 16,
+	CN_HANDLE_SECRET_BYTES = 16,
 	CN_OPENINGS_MAX = 65536, /* of a caller */
 };
 
@@ -54,7 +54,7 @@ struct cn_handle {
 	uint32_t magic;
 	uint16_t version, kind;
 	unsigned char port[CN_PORT_NAME_BYTES];
-	unsigned char secret[CN_SECRET_BYTES];
+	unsigned char secret[CN_HANDLE_SECRET_BYTES];
 	uint64_t number;     /* of the object */
 	uint32_t generation; /* 1: nothing is shared anew under its number */
 	int32_t channel;     /* the number of the exporter's IMEX channel; 0 where none is needed */
@@ -67,6 +67,8 @@ _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every p
 /* Make this process's port, if there is none yet. */
 CUresult cn_port_open(void);
 bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES]);
+/* What its socket is called. */
+void cn_port_name(const unsigned char port[CN_PORT_NAME_BYTES], char ret_name[CN_SOCKET_NAME_CHARS + 1]);
 /* The port is open. Everything but the object's part is filled in. */
 void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
 /* cn_handle_refused(): it is none, or of another kind, or a bit of it has changed. */
@@ -131,12 +133,24 @@ const uint32_t *cn_port_recorders(size_t *ret_count);
 
 /* ---- origin.c ---- */
 
+struct cn_origin;
+
+/* What is behind an origin. Both are called on its callers' thread. */
+struct cn_origin_ops {
+	/* Fill in a reply: its words, and one descriptor. */
+	CUresult (*serve)(struct cn_origin *origin, struct cn_parcel *ret_reply);
+	bool keeps_descriptor; /* else it is closed once it is sent */
+	/* It was withdrawn, and the last who had it open has closed it or is gone. */
+	void (*free)(struct cn_origin *origin);
+};
+
 /* Something that others can open from us; embedded. */
 struct cn_origin {
 	struct cn_origin *next;
+	const struct cn_origin_ops *ops;
 	enum cn_handle_kind kind;
 	uint64_t number;
-	unsigned char secret[CN_SECRET_BYTES];
+	unsigned char secret[CN_HANDLE_SECRET_BYTES];
 	uint64_t bytes; /* to be told: of memory; 0 of what is none. Set before it is made known */
 	uint64_t opening_count;
 	bool withdrawn;
@@ -154,8 +168,8 @@ void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
 void cn_origin_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
 
 /* Make it known, with a number and a secret. */
-CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind);
-enum { CN_GENERATION = 1 };
+CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind, const struct cn_origin_ops *ops);
+enum { CN_ORIGIN_GENERATION = 1 };
 void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_HANDLE_BYTES]);
 /* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
 bool cn_origin_withdraw(struct cn_origin *origin);
@@ -167,11 +181,11 @@ struct cn_opening {
 };
 
 /*
- * What a message asks for. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more; CUDA_ERROR_NOT_PERMITTED: who
- * has a handle asks otherwise.
+ * Open what a message asks for, and fill in the reply. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more;
+ * CUDA_ERROR_NOT_PERMITTED: who has a handle asks otherwise.
  */
 CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
-			  struct cn_opening **ret_opening);
+			  struct cn_parcel *ret_reply, struct cn_opening **ret_opening);
 struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handle_kind kind, uint64_t number);
 /*
  * What a caller has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
@@ -179,71 +193,57 @@ struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handl
  */
 bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kind, unsigned looks_max,
 			 struct cn_open_things *ret_deferred);
-/* Ends and frees it. True: it was the last of what was withdrawn, which is the caller's to free now. */
-bool cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
+/* Ends and frees it, and what was withdrawn and is open no more. */
+void cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
 
-/* ---- creator.c ---- */
+/* ---- remote.c ---- */
 
-/*
- * Call at a port, and see that the other is of our user. The connection is kept (service.h), and not watched.
- * cn_handle_gone(): nobody is there.
- */
-CUresult cn_port_connect(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handle_kind kind,
-			 struct cn_watch *ret_channel);
+/* A process at whose port we called: the owner of a peer. */
+struct cn_remote {
+	struct cn_peer *peer;
+	struct cn_remote *next;
+	unsigned char port[CN_PORT_NAME_BYTES];
+	struct cn_job death_job;
+	_Atomic bool death_posted;
+	struct cn_shared_event *events; /* that we have open from it: shared_event.c's */
+	bool events_orphaned;
+};
 
-struct cn_creator;
-struct cn_event_holder;
-
-/* An event that was opened from another process. The service thread's alone, but for `holder` and `orphaned`. */
-struct cn_opened {
-	struct cn_watch linger; /* a time: see cn_opened_return() */
-	struct cn_job job;
-	struct cn_creator *creator; /* NULL: gone */
-	struct cn_opened *next, *previous;
-	uint64_t number;
-	struct cn_event_holder *holder; /* event.c's lock guards these two */
-	bool orphaned;
+/* How objects of a kind are opened at a remote port. */
+struct cn_remote_kind {
+	enum cn_handle_kind handle;
+	enum cn_message_kind open, close;
+	bool (*is_answer)(const struct cn_message *reply); /* of a reply that says success */
+	CUresult failed; /* what opening it answers when the process cannot share it */
+	CUresult (*refuse_freed)(void);
+	const char *name; /* for sentences */
 };
 
 /*
- * Ask a handle's process for what it names, and wait. On success `opened` is known as that process's, and the reply has
- * one descriptor; else it has been freed.
+ * Ask a handle's process for what it names, and wait. On success the reply has one descriptor, the claim is the
+ * caller's, and a fork has to wait until the caller allows it.
  */
-CUresult cn_creator_ask(const struct cn_handle *handle, struct cn_opened *opened, struct cn_parcel *ret_reply);
-/*
- * On the service thread: tell the creator that we have done with it, and free the record; if the creator cannot be told
- * now, after a while.
- */
-#define CN_OPENED_LINGER_NS UINT64_C(100000000)
-void cn_opened_return(struct cn_opened *opened);
+CUresult cn_remote_ask(const struct cn_handle *handle, const struct cn_remote_kind *kind,
+		       struct cn_peer_claim **ret_claim, struct cn_parcel *ret_reply);
 
-/* ---- event.c, all on the service thread ---- */
+/* ---- shared_event.c, all on the service thread ---- */
 
-/* Somebody asks for an event. False: with something that nobody who has a handle says. */
-bool cn_shared_event_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
-/* One who had opened an event has freed it, or has died. */
-void cn_shared_event_returned(struct cn_caller *caller, struct cn_opening *opening);
 /*
  * A recorder has died; those of cn_port_recorders() are left. What is pending in any of our events, and is of none of
  * them, is so no more: also in events that the dead one had freed, since it may have kept the memory.
  */
 void cn_shared_events_bury(void);
-/* The maker of an event that we have opened says that one of its recorders has died. */
-void cn_shared_event_disown(struct cn_opened *opened);
-/* The process from which we opened this has died. */
-void cn_shared_event_orphaned(struct cn_opened *opened);
+/* The process from which we have events open says that one of its recorders has died. */
+void cn_shared_events_disown(struct cn_remote *remote);
+/* That process has died. */
+void cn_shared_events_orphan(struct cn_remote *remote);
 
-/* ---- memory.c, all on the service thread ---- */
+/* ---- lend.c ---- */
 
 /* What is said of lent memory. */
 enum cn_loan_word { CN_LOAN_CHUNK, CN_LOAN_CHUNK_BYTES, CN_LOAN_OFFSET, CN_LOAN_BYTES, CN_LOAN_DEVICE };
 /* CN_MESSAGE_MEMORY_CLOSED: everything that was opened over this connection. */
-enum { CN_CLOSED_ALL = 0 };
-
-/* Somebody asks for memory. False: with something that nobody who has a handle says. The descriptor stays ours. */
-bool cn_shared_memory_serve(struct cn_caller *caller, const struct cn_message *request, struct cn_parcel *ret_reply);
-/* One who had it open has closed it, or is gone. */
-void cn_shared_memory_returned(struct cn_caller *caller, struct cn_opening *opening);
+enum { CN_LOAN_ALL = 0 };
 
 /* ---- fabric.c ---- */
 

@@ -21,8 +21,8 @@
 enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000, POOLS_MAX = 4096 };
 
 struct conversation {
-	int sock;
-	uint64_t request, end_ns;
+	struct cn_peer *peer;
+	uint64_t end_ns;
 };
 
 /* What is asked of each process that lives. */
@@ -45,22 +45,23 @@ struct walk {
 static int ask(struct conversation *with, const uint64_t words[], size_t word_count, void *ret_body)
 {
 	uint64_t deadline_ns = cn_clock_ns() + ANSWER_MS * CN_MILLISECOND_NS;
-	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_REPORT, .request = ++with->request}};
-	struct cn_message reply;
+	struct cn_peer_question question = {
+		.request.message.kind = CN_MESSAGE_REPORT,
+		.deadline_ns = deadline_ns < with->end_ns ? deadline_ns : with->end_ns,
+		.bare = true,
+	};
+	struct cn_parcel answer;
 
-	memcpy(request.message.words, words, word_count * sizeof *words);
-	int error = cn_wire_send(with->sock, &request);
-	if (!error)
-		error = cn_peer_await(with->sock, deadline_ns < with->end_ns ? deadline_ns : with->end_ns);
-	if (!error)
-		error = cn_wire_receive_message(with->sock, &reply);
+	memcpy(question.request.message.words, words, word_count * sizeof *words);
+	int error = cn_peer_ask(with->peer, &question, &answer);
 	if (error)
 		return error;
-	if (reply.kind != CN_MESSAGE_REPORT || reply.request != with->request)
+	cn_fork_allow();
+	if (answer.message.kind != CN_MESSAGE_REPORT)
 		return EPROTO;
-	if (reply.result)
-		return reply.result == CUDA_ERROR_NOT_FOUND ? ENOENT : EPROTO;
-	memcpy(ret_body, cn_report_body(&reply), CN_REPORT_BODY_BYTES);
+	if (answer.message.result)
+		return answer.message.result == CUDA_ERROR_NOT_FOUND ? ENOENT : EPROTO;
+	memcpy(ret_body, cn_report_body(&answer.message), CN_REPORT_BODY_BYTES);
 	return 0;
 }
 
@@ -150,13 +151,15 @@ static void ask_handles(struct conversation *with, const struct walk *walk, cons
 /* Call somebody of our user. Errors are nobody's: that process is gone, or is none of ours. */
 static bool call(int directory_fd, const char *name, struct conversation *ret_with, struct ucred *ret_who)
 {
+	static const struct cn_peer_ops no_ops;
 	struct conversation with = {.end_ns = cn_clock_ns() + CONVERSATION_MS * CN_MILLISECOND_NS};
-	socklen_t bytes = sizeof *ret_who;
 
-	if (cn_wire_connect_in(directory_fd, name, &with.sock))
+	if (cn_peer_open(&no_ops, NULL, &with.peer))
 		return false;
-	if (getsockopt(with.sock, SOL_SOCKET, SO_PEERCRED, ret_who, &bytes) || ret_who->uid != geteuid()) {
-		cn_wire_hang_up(with.sock);
+	int sock = with.peer->channel.fd;
+	if (cn_wire_reach_in(sock, directory_fd, name) || !cn_peer_identify(sock, ret_who) ||
+	    ret_who->uid != geteuid()) {
+		cn_peer_drop(with.peer);
 		return false;
 	}
 	*ret_with = with;
@@ -176,7 +179,7 @@ static void visit_name(const char *name, bool live, bool removed, void *data)
 		return;
 	struct cn_survey_process process = {.pid = who.pid, .uid = who.uid, .directory = walk->directory, .name = name};
 	walk->visit(walk, &with, &process);
-	cn_wire_hang_up(with.sock);
+	cn_peer_drop(with.peer);
 }
 
 static CUresult refuse(const char *path, const char *why)

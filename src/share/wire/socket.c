@@ -429,16 +429,6 @@ static CUresult reach(int sock, const struct sockaddr_un *address)
 	return error ? explain_connect(error) : CUDA_SUCCESS;
 }
 
-/* What was opened for it is closed again, unless it has been reached. */
-static CUresult open_reached(int sock, CUresult result, int *ret_sock)
-{
-	if (result)
-		close(sock);
-	else
-		*ret_sock = sock;
-	return result;
-}
-
 /* fill_address() of a descriptor alone, without the time that snprintf() takes who is seldom called. */
 static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
 {
@@ -482,17 +472,6 @@ CUresult cn_wire_reach_path(int sock, int path_fd)
 	return result ? result : reach(sock, &address);
 }
 
-CUresult cn_wire_connect_path(int path_fd, int *ret_sock)
-{
-	struct sockaddr_un address;
-	int sock;
-	CUresult result = check_path(path_fd, &address); /* before the socket has the number of one that is closed */
-
-	if (!result)
-		result = cn_wire_open(&sock);
-	return result ? result : open_reached(sock, reach(sock, &address), ret_sock);
-}
-
 /* The system looks for the socket first, and then at its kind. */
 bool cn_wire_is_there(int path_fd)
 {
@@ -503,21 +482,13 @@ bool cn_wire_is_there(int path_fd)
 	       connect(sock, (const struct sockaddr *)&address, sizeof address) && errno == EPROTOTYPE;
 }
 
-static CUresult reach_in(int sock, int directory_fd, const char *name)
+CUresult cn_wire_reach_in(int sock, int directory_fd, const char *name)
 {
 	struct sockaddr_un address;
 
 	if (!fill_address(directory_fd, name, &address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is not the name of a socket of Cenote's", name);
 	return reach(sock, &address);
-}
-
-CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock)
-{
-	int sock;
-	CUresult result = cn_wire_open(&sock);
-
-	return result ? result : open_reached(sock, reach_in(sock, directory_fd, name), ret_sock);
 }
 
 static bool has_name(int directory_fd, const char *name)
@@ -532,7 +503,7 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 	bool there = has_name(directory_fd, name);
 
 	if (there)
-		result = reach_in(sock, directory_fd, name);
+		result = cn_wire_reach_in(sock, directory_fd, name);
 	/* A sweeper may have taken it away just now. */
 	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
@@ -548,20 +519,10 @@ CUresult cn_wire_reach_name(int sock, const char *name)
 	return result ? result : reach_named(sock, directory_fd, name, "runtime");
 }
 
-CUresult cn_wire_connect_name(const char *name, int *ret_sock)
+CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user)
 {
-	int sock;
-	CUresult result = cn_wire_open(&sock);
-
-	return result ? result : open_reached(sock, cn_wire_reach_name(sock, name), ret_sock);
-}
-
-CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock)
-{
-	int sock, directory_fd;
+	int directory_fd;
 	CUresult result = cn_directory_fabric_of(user, &directory_fd);
 
-	if (!result && (result = cn_wire_open(&sock)))
-		close(directory_fd);
-	return result ? result : open_reached(sock, reach_named(sock, directory_fd, name, "fabric"), ret_sock);
+	return result ? result : reach_named(sock, directory_fd, name, "fabric");
 }

@@ -143,7 +143,7 @@ const char *cn_wire_explain(int error)
 	case EPIPE: return "the other process has closed the connection, or is gone";
 	case ETIMEDOUT: return "the other process does not answer";
 	case EPROTO: return "the answer is not a message of this version of Cenote, or answers another question";
-	case EMFILE: return "the answer's descriptors were lost: the program cannot open more (ulimit -n)";
+	case EMFILE: return "the answer was lost: the program cannot open more descriptors (ulimit -n)";
 	case EBUSY: return "other processes have sent descriptors that cannot be closed, and no more are taken";
 	case ETOOMANYREFS: return "this user has too many descriptors in transit that were not received yet";
 	default: return strerror(error);

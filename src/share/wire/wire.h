@@ -123,8 +123,6 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
 CUresult cn_wire_open(int *ret_sock);
 /* Connect it to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
 CUresult cn_wire_reach_path(int sock, int path_fd);
-/* Both; on failure nothing is left open. */
-CUresult cn_wire_connect_path(int path_fd, int *ret_sock);
 /* Is there a socket of ours where it leads? Nobody is woken by the question. False: it cannot be said; connect. */
 bool cn_wire_is_there(int path_fd);
 /* The next connection of a listening socket; -1: there is none. */
@@ -153,9 +151,8 @@ struct cn_sweep {
 int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
-CUresult cn_wire_connect_name(const char *name, int *ret_sock);
-CUresult cn_wire_connect_fabric(const char *name, unsigned user, int *ret_sock);
+CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
 /* The same in a directory that is open already. */
-CUresult cn_wire_connect_in(int directory_fd, const char *name, int *ret_sock);
+CUresult cn_wire_reach_in(int sock, int directory_fd, const char *name);
 
 #endif
