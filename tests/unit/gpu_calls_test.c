@@ -14,7 +14,7 @@ SETUP
 {
 	driver_choose();
 	share_start();
-	ASSERT(cn_on_gpu);
+	ASSERT(cn_gpu_is_used);
 	/* What both Cenotes keep once something was shared and freed: their threads and default pools. */
 	CUmemoryPool pool = share_pool(SHARE_CHUNK), drivers;
 	CUdeviceptr block = share_allocate(pool, 4096, NULL);

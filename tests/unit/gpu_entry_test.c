@@ -50,7 +50,7 @@ TEST(a_gpu_that_is_not_there_is_told)
 	ASSERT(!cn_cuda_path());
 	/* None of it is final. */
 	ASSERT_OK(start("cuda", test_driver_path()));
-	ASSERT(cn_on_gpu);
+	ASSERT(cn_gpu_is_used);
 	ASSERT_STREQ(test_driver_path(), cn_cuda_path());
 }
 
@@ -83,7 +83,7 @@ TEST(auto_is_the_host_without_a_gpu)
 	cn_error_keep(CUDA_ERROR_UNKNOWN, "what was before");
 	ASSERT_OK(start("auto", "/nowhere/libcuda.so.1"));
 	ASSERT_STREQ("host", cn_device_ops->name);
-	ASSERT(!cn_on_gpu);
+	ASSERT(!cn_gpu_is_used);
 	ASSERT_STREQ("what was before", cn_last_error());
 }
 
@@ -92,7 +92,7 @@ TEST(auto_is_a_gpu_that_is_there)
 {
 	ASSERT_OK(start("auto", test_driver_path()));
 	ASSERT_STREQ("cuda", cn_device_ops->name);
-	ASSERT(cn_on_gpu);
+	ASSERT(cn_gpu_is_used);
 }
 
 TEST(host_looks_for_no_driver)
@@ -283,7 +283,7 @@ TEST(pools_can_be_left_to_the_driver)
 	ASSERT_SYS(setenv("CENOTE_POOLS", "nvidia", 1));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, start("cuda", test_driver_path()));
 	ASSERT_STREQ("CENOTE_POOLS is 'nvidia'; it takes cenote or driver", cn_last_error());
-	ASSERT(!cn_on_gpu);
+	ASSERT(!cn_gpu_is_used);
 	ASSERT_SYS(setenv("CENOTE_POOLS", "driver", 1));
 	ASSERT_OK(start("cuda", test_driver_path()));
 	for (size_t i = 0; i < cn_slot_count; i++)
@@ -324,12 +324,12 @@ TEST(names_are_what_programs_are_linked_with)
 	ASSERT_SYS(setenv("CENOTE_LIBCUDA", test_driver_path(), 1));
 	names_are_jumps();
 	ASSERT(cn_cuda_path());
-	ASSERT(!cn_on_gpu);
+	ASSERT(!cn_gpu_is_used);
 	ASSERT_OK(cuDriverGetVersion(&version));
 	ASSERT_EQ(CUDA_VERSION, version);
 	ASSERT_ERROR(CUDA_ERROR_NOT_INITIALIZED, cuCtxSynchronize());
 	ASSERT_OK(cuInit(0));
-	ASSERT(cn_on_gpu);
+	ASSERT(cn_gpu_is_used);
 	names_are_jumps();
 	ASSERT_ERROR(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize());
 }

@@ -17,7 +17,7 @@ SETUP
 {
 	driver_choose();
 	primary = context_current();
-	ASSERT(cn_on_gpu);
+	ASSERT(cn_gpu_is_used);
 	gate = gate_make();
 	pool = make_pool(false);
 	first = make_stream();

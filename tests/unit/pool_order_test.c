@@ -369,7 +369,7 @@ static void free_life(struct issuer *issuer, struct life *life)
 	look(issuer, life);
 	leave_living(life->at);
 	ASSERT_OK(cuMemFreeAsync((CUdeviceptr)(uintptr_t)life->at, line->handle));
-	if (cn_on_gpu) /* the driver sees nothing of it, so nobody is held by it */
+	if (cn_gpu_is_used) /* the driver sees nothing of it, so nobody is held by it */
 		perhaps_issue(issuer, line, false);
 	else
 		issue(issuer, line);

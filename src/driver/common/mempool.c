@@ -226,7 +226,7 @@ void cn_mempools_go_on_gpu(void)
 	table.kind = CN_KIND_POOL_ON_GPU;
 }
 
-uint64_t cn_mempool_publish(struct cn_mempool *pool)
+static uint64_t publish(struct cn_mempool *pool)
 {
 	pool->handle = cn_table_publish(&table, pool);
 	atomic_store(&cn_mempools_exist, true);
@@ -263,7 +263,7 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 		return result;
 	}
 	pool->pool = made;
-	cn_mempool_publish(pool);
+	publish(pool);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
 }
@@ -282,7 +282,7 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 	}
 	if (!handle) {
 		pool->import_count = 1;
-		handle = cn_mempool_publish(pool);
+		handle = publish(pool);
 		pool = NULL;
 	}
 	cn_slow_unlock(&pools.mutex);

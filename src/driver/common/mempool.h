@@ -65,9 +65,8 @@ static inline CUresult cn_mempool_enter_own(CUmemoryPool handle, struct cn_mempo
 /* A record for a pool, without a handle; NULL: no memory. Published when it is filled in, or given back. */
 struct cn_mempool *cn_mempool_take_record(void);
 void cn_mempool_give_record(struct cn_mempool *pool);
-uint64_t cn_mempool_publish(struct cn_mempool *pool);
 /*
- * The same for an imported pool. If the process has imported it before, that handle counts one more import, and this
+ * Publish an imported pool. If the process has imported it before, that handle counts one more import, and this
  * record is given up.
  */
 uint64_t cn_mempool_publish_import(struct cn_mempool *pool);

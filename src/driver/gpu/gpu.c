@@ -20,7 +20,7 @@
 
 enum { SAYS_MAX = 2048 };
 
-bool cn_on_gpu;
+bool cn_gpu_is_used;
 
 /* A function of the driver's, and what a program gets in its place. */
 struct say {
@@ -169,7 +169,7 @@ static bool is_prepared(void)
 
 bool cn_gpu_expected(void)
 {
-	return cn_on_gpu || (!atomic_load(&cn_ready) && is_prepared());
+	return cn_gpu_is_used || (!atomic_load(&cn_ready) && is_prepared());
 }
 
 CUresult cn_gpu_take_over(void)
@@ -190,7 +190,7 @@ CUresult cn_gpu_take_over(void)
 		__atomic_store_n(leads, function ? function : (void *)absent, __ATOMIC_RELEASE);
 	}
 	cn_mempools_go_on_gpu();
-	cn_on_gpu = true;
+	cn_gpu_is_used = true;
 	return CUDA_SUCCESS;
 }
 

@@ -23,7 +23,7 @@
 #include <stddef.h>
 
 /* Does this process use a GPU? Set by cuInit(), and does not change afterwards. */
-extern bool cn_on_gpu;
+extern bool cn_gpu_is_used;
 
 /* Made by the build: one for each symbol that Cenote exports of the driver's library. */
 struct cn_slot_name {

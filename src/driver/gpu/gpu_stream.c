@@ -68,7 +68,7 @@ static void settle(const struct cn_gpu_points *points)
  */
 bool cn_gpu_stream_is_gone(CUstream stream)
 {
-	return cn_on_gpu && cn_gpu_is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
+	return cn_gpu_is_used && cn_gpu_is_watched() && (uintptr_t)stream > (uintptr_t)CU_STREAM_PER_THREAD &&
 	       cn_cuda_is_destroyed(stream);
 }
 

@@ -73,7 +73,8 @@ static inline bool find(uint64_t handle, struct cn_home *ret_home)
 	return cn_object_handle(context) == handle; /* so they are what belongs to the handle */
 }
 
-CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
+/* The context of a handle; `gone`: it is that of none. Its life is 0 if it cannot be used. */
+static CUresult find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
 {
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "the context is NULL");
@@ -82,9 +83,9 @@ CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_context_find(CUcontext handle, struct cn_home *ret_home)
+static CUresult find_context(CUcontext handle, struct cn_home *ret_home)
 {
-	return cn_context_find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
+	return find_or(handle, CUDA_ERROR_INVALID_CONTEXT, ret_home);
 }
 
 CUresult cn_context_enter(struct cn_home *ret_home)
@@ -129,7 +130,8 @@ CUresult cn_context_has_handles(const struct cn_device *device)
 			device->ordinal);
 }
 
-struct cn_context *cn_context_primary(const struct cn_device *device)
+/* The device's primary context if it is active, else NULL. */
+static struct cn_context *active_primary(const struct cn_device *device)
 {
 	struct cn_context *context = primaries[device->ordinal].context;
 
@@ -253,7 +255,7 @@ CUresult host_cuCtxDestroy_v2(CUcontext handle)
 		return result;
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
-	result = cn_context_find(handle, &home);
+	result = find_context(handle, &home);
 	if (result)
 		return result;
 	if (home.context->primary)
@@ -277,7 +279,7 @@ CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 		return result;
 	if (!handle)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
-	result = cn_context_find(handle, &home);
+	result = find_context(handle, &home);
 	return result ? result : push((uintptr_t)handle);
 }
 
@@ -307,7 +309,7 @@ CUresult host_cuCtxSetCurrent(CUcontext handle)
 			cn_context_thread.depth--;
 		return CUDA_SUCCESS;
 	}
-	result = cn_context_find(handle, &home);
+	result = find_context(handle, &home);
 	if (result)
 		return result;
 	if (!cn_context_thread.depth)
@@ -383,7 +385,7 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 		return result;
 	if (!handle)
 		return cn_context_enter(ret_home);
-	result = cn_context_find_or(handle, gone, ret_home);
+	result = find_or(handle, gone, ret_home);
 	if (!result && !ret_home->life)
 		result = cn_error(gone, "the primary context is not retained");
 	return result;
@@ -437,7 +439,7 @@ CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuCtxEnablePeerAccess takes no flags: they must be 0, and are 0x%x", flags);
-	result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
+	result = find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
 	if (result)
 		return result;
 	if (peer.device == home.device)
@@ -464,7 +466,7 @@ CUresult host_cuCtxDisablePeerAccess(CUcontext peer_handle)
 	CUresult result = cn_context_enter(&home);
 
 	if (!result)
-		result = cn_context_find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
+		result = find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
 	if (!result)
 		result = cn_home_lock(&home);
 	if (result)
@@ -524,7 +526,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 /* The end of a device's primary context, if it is active. Its mutex is held. */
 static void take_down(const struct cn_device *device)
 {
-	if (cn_context_primary(device))
+	if (active_primary(device))
 		deactivate(primaries[device->ordinal].context);
 	primaries[device->ordinal].flags = 0;
 }
@@ -579,7 +581,7 @@ CUresult host_cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *ret_fla
 
 	cn_slow_lock(&primaries[ordinal].mutex);
 	*ret_flags = primaries[ordinal].flags;
-	*ret_active = cn_context_primary(device) != NULL;
+	*ret_active = active_primary(device) != NULL;
 	cn_slow_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }
@@ -600,7 +602,7 @@ CUresult host_cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags
 				"CU_CTX_MAP_HOST cannot be set for a primary context, which always maps host memory");
 
 	cn_slow_lock(&primaries[ordinal].mutex);
-	struct cn_context *context = cn_context_primary(device);
+	struct cn_context *context = active_primary(device);
 	if (context)
 		atomic_store(&context->flags, flags);
 	primaries[ordinal].flags = flags;

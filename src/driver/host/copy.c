@@ -126,7 +126,7 @@ static size_t bytes_of(const struct cn_copy *copy)
 static bool must_wait(const struct cn_place *place, const struct cn_copy *copy, const struct sides *sides,
 		      enum cn_manner manner)
 {
-	if (manner == CN_NOW)
+	if (manner == CN_MANNER_NOW)
 		return !cn_memory_is_device(&sides->to) || !cn_memory_is_device(&sides->from) ||
 		       sides->to.sync_memops || sides->from.sync_memops ||
 		       atomic_load(&place->context->flags) & CU_CTX_SYNC_MEMOPS;
@@ -317,7 +317,7 @@ static CUresult copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from,
 		result = find_context(from_handle, &place, &from_home);
 	if (result || !bytes)
 		return result;
-	if (manner == CN_IN_STREAM)
+	if (manner == CN_MANNER_IN_STREAM)
 		return cn_copy_run(&place, &copy, manner, &point);
 
 	/* Ordered with all work of both contexts, before and after. */
@@ -350,43 +350,43 @@ static CUresult copy_bytes(enum cn_side to_side, uint64_t to, enum cn_side from_
 }
 
 CN_COPY_TWINS(host_cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
-	      copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_NOW))
+	      copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_ANY, to, CN_SIDE_ANY, from, bytes, stream, CN_MANNER_IN_STREAM);
 }
 
 CN_COPY_TWINS(host_cuMemcpyPeer,
 	      (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes),
-	      copy_peer(to, to_context, from, from_context, bytes, stream, CN_NOW))
+	      copy_peer(to, to_context, from, from_context, bytes, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
 				size_t bytes, CUstream stream)
 {
-	return copy_peer(to, to_context, from, from_context, bytes, stream, CN_IN_STREAM);
+	return copy_peer(to, to_context, from, from_context, bytes, stream, CN_MANNER_IN_STREAM);
 }
 
 CN_COPY_TWINS(host_cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes),
-	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_NOW))
+	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes),
-	      copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_NOW))
+	      copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
-	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_NOW))
+	      copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_HOST, (uintptr_t)from, bytes, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_HOST, (uintptr_t)to, CN_SIDE_DEVICE, from, bytes, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_IN_STREAM);
+	return copy_bytes(CN_SIDE_DEVICE, to, CN_SIDE_DEVICE, from, bytes, stream, CN_MANNER_IN_STREAM);
 }

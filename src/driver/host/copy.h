@@ -36,8 +36,8 @@ struct cn_fill {
 
 /* How a call relates to its stream. */
 enum cn_manner {
-	CN_NOW,      /* done on return, as far as CUDA promises it */
-	CN_IN_STREAM /* enqueued */
+	CN_MANNER_NOW,      /* done on return, as far as CUDA promises it */
+	CN_MANNER_IN_STREAM /* enqueued */
 };
 
 CUresult cn_copy(const struct cn_copy *copy, CUstream stream, enum cn_manner manner);

@@ -175,18 +175,18 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum 
 
 /* ---- The calls ---- */
 
-CN_COPY_TWINS(host_cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_NOW))
+CN_COPY_TWINS(host_cuMemcpy2D_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_MANNER_NOW))
 
-CN_COPY_TWINS(host_cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_NOW))
+CN_COPY_TWINS(host_cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *copy), copy_2d(copy, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
 {
-	return copy_2d(copy, stream, CN_IN_STREAM);
+	return copy_2d(copy, stream, CN_MANNER_IN_STREAM);
 }
 
-CN_COPY_TWINS(host_cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), copy_3d(copy, stream, CN_NOW))
+CN_COPY_TWINS(host_cuMemcpy3D_v2, (const CUDA_MEMCPY3D *copy), copy_3d(copy, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
 {
-	return copy_3d(copy, stream, CN_IN_STREAM);
+	return copy_3d(copy, stream, CN_MANNER_IN_STREAM);
 }

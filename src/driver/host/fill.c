@@ -76,7 +76,7 @@ static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn
 	result = cn_stream_submit(&place, &operation, &point);
 	bool wait = !cn_memory_is_device(&memory) || memory.sync_memops ||
 		    atomic_load(&place.context->flags) & CU_CTX_SYNC_MEMOPS;
-	if (!result && manner == CN_NOW && wait)
+	if (!result && manner == CN_MANNER_NOW && wait)
 		cn_host_point_wait(point);
 	return result;
 }
@@ -114,52 +114,52 @@ static CUresult fill_rows(CUdeviceptr address, size_t pitch, unsigned int elemen
 }
 
 CN_COPY_TWINS(host_cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t count),
-	      fill_elements(to, 1, value, count, stream, CN_NOW))
+	      fill_elements(to, 1, value, count, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemsetD16_v2, (CUdeviceptr to, unsigned short value, size_t count),
-	      fill_elements(to, 2, value, count, stream, CN_NOW))
+	      fill_elements(to, 2, value, count, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemsetD32_v2, (CUdeviceptr to, unsigned int value, size_t count),
-	      fill_elements(to, 4, value, count, stream, CN_NOW))
+	      fill_elements(to, 4, value, count, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemsetD2D8_v2, (CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows),
-	      fill_rows(to, pitch, 1, value, width, rows, stream, CN_NOW))
+	      fill_rows(to, pitch, 1, value, width, rows, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemsetD2D16_v2, (CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows),
-	      fill_rows(to, pitch, 2, value, width, rows, stream, CN_NOW))
+	      fill_rows(to, pitch, 2, value, width, rows, stream, CN_MANNER_NOW))
 
 CN_COPY_TWINS(host_cuMemsetD2D32_v2, (CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows),
-	      fill_rows(to, pitch, 4, value, width, rows, stream, CN_NOW))
+	      fill_rows(to, pitch, 4, value, width, rows, stream, CN_MANNER_NOW))
 
 CUresult host_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream)
 {
-	return fill_elements(to, 1, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 1, value, count, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream)
 {
-	return fill_elements(to, 2, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 2, value, count, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream)
 {
-	return fill_elements(to, 4, value, count, stream, CN_IN_STREAM);
+	return fill_elements(to, 4, value, count, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t rows,
 				CUstream stream)
 {
-	return fill_rows(to, pitch, 1, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 1, value, width, rows, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t rows,
 				 CUstream stream)
 {
-	return fill_rows(to, pitch, 2, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 2, value, width, rows, stream, CN_MANNER_IN_STREAM);
 }
 
 CUresult host_cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t rows,
 				 CUstream stream)
 {
-	return fill_rows(to, pitch, 4, value, width, rows, stream, CN_IN_STREAM);
+	return fill_rows(to, pitch, 4, value, width, rows, stream, CN_MANNER_IN_STREAM);
 }

@@ -39,7 +39,7 @@ static struct registered *registered_at(uint64_t address)
 
 struct cn_table cn_functions = CN_TABLE(CN_KIND_FUNCTION, struct cn_function);
 
-CUresult cn_kernel_check(const cenote_kernel *kernel)
+CUresult cn_function_check_kernel(const cenote_kernel *kernel)
 {
 	uint64_t bytes = 0;
 
@@ -111,7 +111,7 @@ CENOTE_API void cenote_kernel_register(const cenote_kernel *kernel)
 {
 	struct registered *fresh;
 
-	if (!kernel || cn_kernel_check(kernel))
+	if (!kernel || cn_function_check_kernel(kernel))
 		return;
 	fresh = calloc(1, sizeof *fresh);
 	if (!fresh) {

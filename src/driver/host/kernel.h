@@ -40,7 +40,7 @@ struct cn_module {
 };
 
 /* cn_enter() for calls that need no current context, but none that was destroyed either. */
-static inline CUresult cn_enter_any_context(void)
+static inline CUresult cn_context_enter_any(void)
 {
 	struct cn_home home;
 
@@ -50,7 +50,7 @@ static inline CUresult cn_enter_any_context(void)
 }
 
 /* kernel.c: whether a record of CENOTE_KERNEL can be believed, and a function of it; its handle works from now on. */
-CUresult cn_kernel_check(const cenote_kernel *kernel);
+CUresult cn_function_check_kernel(const cenote_kernel *kernel);
 CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function);
 
 /* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is none, or not any more. */

@@ -211,7 +211,7 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 	struct cn_function *function;
 	struct cn_module *module;
 	struct cn_place place;
-	CUresult result = cn_enter_any_context();
+	CUresult result = cn_context_enter_any();
 
 	if (!result)
 		result = cn_stream_find(stream_handle, &place);

@@ -350,7 +350,7 @@ static CUresult find_function(struct cn_module *module, const char *name, struct
 	kernel = find_kernel(module, name);
 	if (!kernel)
 		return cn_error(CUDA_ERROR_NOT_FOUND, "the module has no CENOTE_KERNEL '%.128s'", name);
-	CUresult result = cn_kernel_check(kernel);
+	CUresult result = cn_function_check_kernel(kernel);
 	if (!result)
 		result = cn_function_create(kernel, module, &function);
 	if (result)
@@ -365,7 +365,7 @@ CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const c
 {
 	struct cn_function *found = NULL;
 	struct cn_module *module;
-	CUresult result = cn_enter_any_context();
+	CUresult result = cn_context_enter_any();
 
 	if (result)
 		return result;
@@ -436,7 +436,7 @@ CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule
 {
 	const struct cn_variable *variable = NULL;
 	struct cn_module *module;
-	CUresult result = cn_enter_any_context();
+	CUresult result = cn_context_enter_any();
 
 	if (result)
 		return result;

@@ -95,10 +95,6 @@ CUresult cn_context_enter(struct cn_home *ret_home);
 CUresult cn_context_has_handles(const struct cn_device *device);
 
 /* context.c */
-/* CUDA_ERROR_INVALID_CONTEXT: the handle is that of no context. Its life is 0 if it cannot be used. */
-CUresult cn_context_find(CUcontext handle, struct cn_home *ret_home);
-/* The same with another answer. */
-CUresult cn_context_find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home);
 /* A context argument that may be NULL: then the current one. `gone` is the answer when it is not usable. */
 CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_home);
 /* Is it still the context that was found? */
@@ -115,8 +111,6 @@ CUresult cn_context_check_flags(unsigned int flags);
 /* What is wanted of a context that is to be created: somewhere to put it, flags, and a device. */
 CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
 			  struct cn_device **ret_device);
-/* The device's primary context if it is active, else NULL. */
-struct cn_context *cn_context_primary(const struct cn_device *device);
 /* This thread has something in cn_thread now: give it back when the thread ends. */
 CUresult cn_context_thread_keep(void);
 
@@ -158,11 +152,6 @@ static inline bool cn_place_stands(const struct cn_place *place)
 CUresult cn_place_is_gone(const struct cn_place *place);
 CUresult cn_stream_submit(const struct cn_place *place, const struct cn_operation *operation,
 			  struct cn_point *ret_point);
-/*
- * Sleep until everything submitted so far has happened, for a legacy stream to its context's blocking streams as well;
- * the stream's failure, if it had one.
- */
-CUresult cn_stream_wait(const struct cn_place *place);
 /* Sleep until a point is reached, unless a host function would wait for itself. */
 CUresult cn_stream_wait_point(struct cn_point point);
 /* Ids are never used twice in a process. */

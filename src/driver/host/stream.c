@@ -310,7 +310,11 @@ static CUresult outcome(const struct cn_place *place)
 }
 
 /* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
-CUresult cn_stream_wait(const struct cn_place *place)
+/*
+ * Sleep until everything submitted so far has happened, for a legacy stream to its context's blocking streams as well;
+ * the stream's failure, if it had one.
+ */
+static CUresult wait_for_stream(const struct cn_place *place)
 {
 	struct cn_point point = {&place->stream->queue, atomic_load(&place->stream->queue.submitted)};
 	CUresult result = CUDA_SUCCESS;
@@ -441,7 +445,7 @@ CUresult host_cuStreamSynchronize(CUstream handle)
 	CUresult result = cn_stream_find(handle, &place);
 
 	if (!result)
-		result = cn_stream_wait(&place);
+		result = wait_for_stream(&place);
 	if (result)
 		return result;
 	struct cn_queue *queue = &place.stream->queue;
