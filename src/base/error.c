@@ -5,15 +5,61 @@
 #include "base/error.h"
 
 #include "base/call.h"
+#include "base/lock.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static _Thread_local char sentence[CN_SENTENCE_BYTES];
+/*
+ * The sentence is behind a pointer, and made for a thread's first failure: a library that a program opens late finds
+ * little room for what each thread has.
+ */
+static _Thread_local char *sentence __attribute__((tls_model("initial-exec"))); /* NULL: none yet */
 static _Thread_local bool is_hushed;
+
+static const char no_sentence[CN_SENTENCE_BYTES];
+static const char no_memory[CN_SENTENCE_BYTES] = "no memory for the sentence of this error";
+
+static struct {
+	CN_LOCK(SENTENCE_KEY) lock;
+	_Atomic bool made;
+	pthread_key_t key; /* frees a thread's sentence at its end */
+} sentences;
+
+static void free_sentence(void *text)
+{
+	sentence = NULL;
+	free(text);
+}
+
+static bool make_key(void)
+{
+	if (!atomic_load_explicit(&sentences.made, memory_order_acquire)) {
+		cn_lock(&sentences.lock);
+		if (!sentences.made && !pthread_key_create(&sentences.key, free_sentence))
+			atomic_store_explicit(&sentences.made, true, memory_order_release);
+		cn_unlock(&sentences.lock);
+	}
+	return sentences.made;
+}
+
+/* Where this thread's sentence goes; NULL: there is no memory for one. */
+static char *own_sentence(void)
+{
+	if (sentence && sentence != no_memory)
+		return sentence;
+	char *text = make_key() ? calloc(1, CN_SENTENCE_BYTES) : NULL;
+	if (text && pthread_setspecific(sentences.key, text)) {
+		free(text);
+		text = NULL;
+	}
+	return text;
+}
 
 static bool log_wanted(void)
 {
@@ -23,7 +69,7 @@ static bool log_wanted(void)
 }
 
 /* cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes */
-static void print_error(CUresult code)
+static void print_error(CUresult code, const char *text)
 {
 	static const char prefix[] = "CUDA_ERROR_";
 	const char *name = cn_result_name(code), *call = cn_call_name();
@@ -35,7 +81,7 @@ static void print_error(CUresult code)
 	}
 	if (strncmp(name, prefix, strlen(prefix)) == 0)
 		name += strlen(prefix);
-	fprintf(stderr, "cenote[%d]%s%s: %s: %s\n", (int)getpid(), call ? " " : "", call ? call : "", name, sentence);
+	fprintf(stderr, "cenote[%d]%s%s: %s: %s\n", (int)getpid(), call ? " " : "", call ? call : "", name, text);
 }
 
 void cn_log_check(void)
@@ -49,23 +95,26 @@ void cn_log_check(void)
 
 void cn_error_keep(CUresult code, const char *format, ...)
 {
+	char spare[CN_SENTENCE_BYTES], *own = own_sentence(), *text = own ? own : spare;
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(sentence, sizeof sentence, format, arguments);
+	vsnprintf(text, CN_SENTENCE_BYTES, format, arguments);
 	va_end(arguments);
+	sentence = own ? own : (char *)(uintptr_t)no_memory;
 	if (!is_hushed && log_wanted())
-		print_error(code);
+		print_error(code, text);
 }
 
 const char *cn_last_error(void)
 {
-	return sentence;
+	return sentence ? sentence : no_sentence;
 }
 
 void cn_error_forget(const char kept[CN_SENTENCE_BYTES])
 {
-	memcpy(sentence, kept, sizeof sentence);
+	if (sentence && sentence != no_memory)
+		memcpy(sentence, kept, CN_SENTENCE_BYTES);
 }
 
 void cn_error_hush(bool hushed)

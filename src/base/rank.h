@@ -85,7 +85,8 @@
 	RANK(PEER,                lock,        NEVER,      "what another process keeps for us") \
 	RANK(SERVICE,             lock,        NEVER,      "the service thread's watches and jobs") \
 	RANK(TABLE,               lock,        NEVER,      "free slots of a handle table") \
-	RANK(FORK_HOOKS,          lock,        NEVER,      "the list of what is done around fork()")
+	RANK(FORK_HOOKS,          lock,        NEVER,      "the list of what is done around fork()") \
+	RANK(SENTENCE_KEY,        lock,        NEVER,      "the key that frees the sentences of threads")
 /* clang-format on */
 
 enum cn_rank {

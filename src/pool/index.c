@@ -187,7 +187,7 @@ CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, 
 
 	if (result)
 		return result;
-	cn_pool_recent[slot] = (struct cn_pool_recent){.pool = pool, .pool_id = id, .queue = queue, .cache = cache};
+	cn_pool_recent[slot] = (struct cn_pool_recent){.pool_id = id, .queue = queue, .cache = cache};
 	*ret_cache = cache;
 	return CUDA_SUCCESS;
 }

@@ -140,8 +140,7 @@ struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct 
 /* The caches that a thread used last. */
 enum { CN_POOL_RECENT_COUNT = 4 };
 struct cn_pool_recent {
-	const struct cn_pool *pool;
-	uint64_t pool_id;
+	uint64_t pool_id; /* no two pools ever have the same */
 	const struct cn_queue *queue;
 	struct cn_pool_cache *cache;
 };
@@ -157,9 +156,7 @@ static inline CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *
 	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
 	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
 
-	if (__builtin_expect(cn_pool_recent[slot].queue != queue || cn_pool_recent[slot].pool != pool ||
-				     cn_pool_recent[slot].pool_id != id,
-			     0)) {
+	if (__builtin_expect(cn_pool_recent[slot].queue != queue || cn_pool_recent[slot].pool_id != id, 0)) {
 		struct cn_pool_cache *cache; /* of its own: the caller's stays in a register */
 		CUresult result = cn_pool_cache_get_slowly(pool, queue, slot, id, &cache);
 		if (!result)

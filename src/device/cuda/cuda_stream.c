@@ -36,13 +36,7 @@ static _Atomic uint64_t last_owner, last_thread;
 _Thread_local struct cn_cuda_known_stream cn_cuda_known_streams[1 << CN_CUDA_KNOWN_BITS]
 	__attribute__((tls_model("initial-exec")));
 
-/* Streams that had no record. When one gets it, `cn_cuda_serial` changes. */
-static _Thread_local struct {
-	CUstream handle;
-	uint64_t serial;
-} unknown[1 << CN_CUDA_KNOWN_BITS] __attribute__((tls_model("initial-exec")));
-
-/* The same for the two streams that every context has. */
+/* What it remembers of the two streams that every context has. */
 static _Thread_local struct {
 	CUcontext context;
 	uint64_t serial;
@@ -384,8 +378,10 @@ static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 		return result;
 	if (!place.owner)
 		return is_gone(handle);
-	cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)] =
-		(struct cn_cuda_known_stream){.handle = handle, .serial = before, .place = place};
+	struct cn_cuda_known_stream *known = &cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)];
+	known->handle = handle;
+	known->serial = before;
+	known->place = place;
 	*ret_place = place;
 	return CUDA_SUCCESS;
 }
@@ -540,12 +536,12 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 		pthread_once(&key_once, make_key);
 		return has_key ? find_default(context, slot ? CN_CUDA_PER_THREAD : CN_CUDA_LEGACY) : nowhere;
 	}
-	const struct cn_cuda_known_stream *known = cn_cuda_recall(handle);
-	if (known)
-		return known->place;
+	const struct cn_cuda_known_stream *recalled = cn_cuda_recall(handle);
+	if (recalled)
+		return recalled->place;
 	uint64_t before = atomic_load_explicit(&cn_cuda_serial, memory_order_acquire);
-	uint64_t slot = hash(handle, CN_CUDA_KNOWN_BITS);
-	if (unknown[slot].handle == handle && unknown[slot].serial == before)
+	struct cn_cuda_known_stream *known = &cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)];
+	if (known->unknown == handle && known->unknown_serial == before)
 		return nowhere;
 	cn_lock(&cn_cuda_table_lock);
 	const struct entry *entry = *find_entry(handle);
@@ -553,8 +549,8 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 	cn_unlock(&cn_cuda_table_lock);
 	if (place.queue)
 		return place;
-	unknown[slot].handle = handle;
-	unknown[slot].serial = before;
+	known->unknown = handle;
+	known->unknown_serial = before;
 	return nowhere;
 }
 

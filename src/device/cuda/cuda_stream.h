@@ -38,7 +38,11 @@ struct cn_cuda_known_stream {
 	_Alignas(64) CUstream handle;
 	uint64_t serial;
 	struct cn_cuda_place place;
+	/* Another stream, which had no record. When one gets it, `cn_cuda_serial` changes. */
+	CUstream unknown;
+	uint64_t unknown_serial;
 };
+_Static_assert(sizeof(struct cn_cuda_known_stream) == 64, "a line of the processor's cache");
 extern _Thread_local struct cn_cuda_known_stream cn_cuda_known_streams[1 << CN_CUDA_KNOWN_BITS]
 	__attribute__((tls_model("initial-exec")));
 extern _Atomic uint64_t cn_cuda_serial;
