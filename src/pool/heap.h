@@ -3,9 +3,10 @@
  * The heap of a pool: which units of its range are blocks, which are free, and which have no memory behind them.
  *
  * Everything is counted in units of 512 bytes and recorded out of line. A record knows its neighbours, so free blocks
- * are joined again when they touch; free blocks stand in bins by size class, and a bitmap finds the next bin that has one.
- * Sizes that are asked for are rounded up to one of 16 steps between two powers of two, so a block that is freed fits
- * the next request of its class. The heap knows nothing of streams, and is not locked: the pool locks it.
+ * are joined again when they touch. Free blocks stand in bins, a free list for each size class, and a bitmap finds the
+ * next bin that has one. Sizes that are asked for are rounded up to one of 16 steps between two powers of two, so a
+ * block that is freed fits the next request of its class. The heap knows nothing of streams, and is not locked: the
+ * pool locks it.
  */
 #ifndef CN_POOL_HEAP_H
 #define CN_POOL_HEAP_H

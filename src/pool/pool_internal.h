@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the caches
- * of queues and what is in them, shared_block.c blocks that others may have too, release.c memory that goes back to the
- * device, picture.c what a stranger is shown.
+ * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the
+ * caches of queues and what is in them, shared_block.c blocks that others may have too, release.c memory that goes back
+ * to the device, picture.c what a stranger is shown.
  */
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H

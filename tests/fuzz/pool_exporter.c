@@ -49,7 +49,7 @@ static void make_welcome(const struct cn_message *request, struct cn_parcel *ret
 				[CN_WELCOME_MEMORY] = memory_fd},
 		.descriptor_count = request->words[CN_JOIN_SLOT] ? 3 : 2,
 	};
-	memcpy(ret_parcel->message.bytes, "a fuzzed pool...", CN_POOL_NAME_BYTES);
+	memcpy(ret_parcel->message.bytes, "a fuzzed pool...", CN_EXPORT_NAME_BYTES);
 }
 
 static void make_part(const struct cn_message *request, bool all, struct cn_parcel *ret_parcel)
@@ -105,7 +105,7 @@ static CUmemPoolPtrExportData name_of(uint64_t slot, uint64_t generation)
 				      .generation = generation};
 	CUmemPoolPtrExportData name;
 
-	memcpy(data.pool, "a fuzzed pool...", CN_POOL_NAME_BYTES);
+	memcpy(data.pool, "a fuzzed pool...", CN_EXPORT_NAME_BYTES);
 	data.check = cn_export_data_check(&data);
 	memcpy(&name, &data, sizeof name);
 	return name;

@@ -102,7 +102,7 @@ static bool answer(struct fuzz_server *server, int sock, const struct cn_parcel 
 	if (request->message.kind == CN_MESSAGE_JOIN) {
 		words[CN_WELCOME_BYTES] = POOL_BYTES;
 		words[CN_WELCOME_LOCATION_TYPE] = CU_MEM_LOCATION_TYPE_DEVICE;
-		memcpy(parcel.message.bytes, "a fuzzed pool...", CN_POOL_NAME_BYTES);
+		memcpy(parcel.message.bytes, "a fuzzed pool...", CN_EXPORT_NAME_BYTES);
 		parcel.descriptors[0] = control_segment.fd;
 	} else if (request->message.kind == CN_MESSAGE_PART) {
 		parcel.message.kind = CN_MESSAGE_PART;
@@ -152,7 +152,7 @@ static CUmemPoolPtrExportData name_of(uint64_t slot)
 		.magic = CN_EXPORT_DATA_MAGIC, .version = CN_EXPORT_DATA_VERSION, .slot = slot, .generation = 1};
 	CUmemPoolPtrExportData name;
 
-	memcpy(data.pool, "a fuzzed pool...", CN_POOL_NAME_BYTES);
+	memcpy(data.pool, "a fuzzed pool...", CN_EXPORT_NAME_BYTES);
 	data.check = cn_export_data_check(&data);
 	memcpy(&name, &data, sizeof name);
 	return name;

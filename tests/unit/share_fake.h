@@ -200,7 +200,7 @@ static inline struct fake good_fake(int control, int memory, uint64_t bytes)
 	fake.welcome.message.words[1] = CU_MEM_LOCATION_TYPE_DEVICE;
 	fake.welcome.message.words[3] = SHARE_POSIX;
 	fake.welcome.message.words[4] = CU_MEM_ALLOCATION_TYPE_PINNED;
-	memcpy(fake.welcome.message.bytes, "a pool's name...", CN_POOL_NAME_BYTES);
+	memcpy(fake.welcome.message.bytes, "a pool's name...", CN_EXPORT_NAME_BYTES);
 	fake.part.message.words[1] = bytes;
 	fake.part.message.words[2] = FAKE_SERIAL;
 	return fake;
@@ -214,7 +214,7 @@ static inline CUmemPoolPtrExportData fake_name(uint64_t slot, uint64_t generatio
 				      .generation = generation};
 	CUmemPoolPtrExportData name;
 
-	memcpy(data.pool, "a pool's name...", CN_POOL_NAME_BYTES);
+	memcpy(data.pool, "a pool's name...", CN_EXPORT_NAME_BYTES);
 	data.check = cn_export_data_check(&data);
 	memcpy(&name, &data, sizeof name);
 	return name;

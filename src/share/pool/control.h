@@ -38,7 +38,7 @@
 enum {
 	CN_EXPORT_SLOTS = 1 << 22, /* exports of one pool that are live at the same time */
 	CN_WORD_SLOTS = 64,        /* of a ledger */
-	CN_POOL_NAME_BYTES = 16,
+	CN_EXPORT_NAME_BYTES = 16,
 	CN_EXPORT_DATA_BYTES = 64,
 	CN_EXPORT_DATA_MAGIC = 0x74705ece,
 	CN_EXPORT_DATA_VERSION = 1,
@@ -75,7 +75,7 @@ static inline uint64_t cn_slot_bit(uint32_t slot)
 /* What cuMemPoolExportPointer() fills in: an export, by name. The block's place is in the control segment. */
 struct cn_export_data {
 	uint32_t magic, version;
-	unsigned char pool[CN_POOL_NAME_BYTES];
+	unsigned char pool[CN_EXPORT_NAME_BYTES];
 	uint64_t slot, generation;
 	uint64_t zeros[2];
 	uint64_t check; /* of all before: so that no wrong bit is taken for another export */

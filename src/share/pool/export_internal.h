@@ -72,7 +72,7 @@ struct cn_export {
 	char *base;
 	uint64_t range_bytes;
 	struct cn_export_facts facts;
-	unsigned char name[CN_POOL_NAME_BYTES];
+	unsigned char name[CN_EXPORT_NAME_BYTES];
 	uint64_t id;         /* the beginning of its name; not 0 */
 	uint64_t created_ns; /* CLOCK_MONOTONIC */
 	_Atomic bool known;  /* it can be found by its id, and ends on the service thread alone */

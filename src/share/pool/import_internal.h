@@ -47,7 +47,7 @@ struct cn_import {
 	int path_fd;          /* leads to the exporter */
 	struct cn_map_node node; /* by address */
 	void *owner;
-	unsigned char name[CN_POOL_NAME_BYTES];
+	unsigned char name[CN_EXPORT_NAME_BYTES];
 	dev_t socket_device; /* with the inode: where path_fd leads, which no other pool can claim while we have that */
 	ino_t socket_inode;
 	struct cn_export_facts facts;
