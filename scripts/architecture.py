@@ -12,6 +12,7 @@ file      no file is longer than 800 lines
 twice     no two files of src/ have the same name
 unused    what src/ defines, src/ uses, and not its tests alone
 static    a function or variable that only its own file uses is static
+declare   a header declares no function of a layer above its own
 mention   a file that a comment in src/ names is there
 
 A line `except KIND WHAT... : REASON` in the list lets one problem pass; one that lets nothing pass is a problem itself.
@@ -140,6 +141,18 @@ def check_outside(tree, layers):
                                   f"{tree.name(file)}:{line}: {folder} may not include {header}")
 
 
+def check_declarations(tree, layers):
+    """No header declares what a layer above it defines: that would be a call upwards which no include shows."""
+    homes = {d.name: tree.folder(file) for file, source in tree.sources.items() if file.suffix == ".c"
+             for d in source.definitions if d.kind == "function" and not d.static}
+    for file, source in tree.sources.items():
+        folder = tree.folder(file)
+        for name, line in source.declared.items():
+            home = homes.get(name, folder)
+            if home != folder and home not in layers.below.get(folder, ()):
+                yield Problem("declare", (file.name, name), f"{tree.name(file)}:{line}: {name} is in {home}")
+
+
 def is_seen(file, definition):
     """Do other files see a definition?"""
     if file.suffix == ".h":
@@ -235,7 +248,8 @@ def check_mentions(tree, layers):
                     yield Problem("mention", (file.name, found[0]), f"{tree.name(file)}:{line}: there is no {found[0]}")
 
 
-CHECKS = (check_includes, check_outside, check_prefixes, check_uses, check_lengths, check_names, check_mentions)
+CHECKS = (check_includes, check_outside, check_declarations, check_prefixes, check_uses, check_lengths, check_names,
+          check_mentions)
 
 
 def problems_of(root):

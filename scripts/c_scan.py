@@ -34,6 +34,7 @@ class Source:
     definitions: list = field(default_factory=list)
     uses: dict = field(default_factory=dict)
     words: set = field(default_factory=set)
+    declared: dict = field(default_factory=dict)  # functions and variables that are elsewhere: name -> line
 
 
 def blank(text):
@@ -110,6 +111,9 @@ class Scanner:
         """A declaration without a body, or with an initialiser that has been cut off."""
         plain = without_arguments(statement)
         words = WORD.findall(plain)
+        prototype = re.match(r"[^(=]*?\b(\w+)\s*\((?!\s*\*)", plain)
+        if prototype and words[0] != "typedef":
+            self.source.declared[prototype[1]] = self.text.count("\n", 0, start) + 1
         if not words or words[0] == "extern" or "_Static_assert" in statement:
             return
         if words[0] == "typedef":

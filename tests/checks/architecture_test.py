@@ -101,6 +101,11 @@ def a_step_up_is_found():
     expect({"src/new/new.c": "static int one;\n"}, ("include", "new"))
 
 
+def a_call_upwards_is_found():
+    """A header, or a source, declares what a layer above it defines."""
+    expect({"src/base/lock.h": "int cn_device_open(void *lock);\n"}, ("declare", "lock.h", "cn_device_open"))
+
+
 def a_look_inside_is_found():
     """A tool includes a header of the library's that is not public."""
     expect({"tools/main.c": '#include "base/lock.h"\n'}, ("include", "main.c", "base/lock.h"))
@@ -193,7 +198,7 @@ static inline __attribute__((always_inline)) int function(int (*argument)(void))
 
 if __name__ == "__main__":
     sys.exit(0 if run_tests(by_name(
-        a_tree_in_order_passes, a_step_up_is_found, a_look_inside_is_found, a_wrong_prefix_is_found,
+        a_tree_in_order_passes, a_step_up_is_found, a_call_upwards_is_found, a_look_inside_is_found, a_wrong_prefix_is_found,
         a_prefix_of_two_folders_is_found, what_only_tests_use_is_found, what_could_be_static_is_found,
         what_is_too_long_is_found, a_name_that_occurs_twice_is_found, a_file_that_is_not_there_is_found,
         an_exception_lets_one_problem_pass,
