@@ -7,7 +7,7 @@ after each step. No GPU is needed.
     new_call.py NAME [--build BUILD]
 
 NAME is the function as a programmer writes it: cuDeviceGetName, cudaMemGetInfo. When everything is written, this builds
-(in BUILD, by default build), writes anew what is made from the sources and committed, and marks the new questions of
+what it needs (in BUILD, by default build), writes anew what is made from the sources and committed, and marks the new questions of
 tests/conformance as not asked yet.
 """
 
@@ -48,10 +48,10 @@ def find_prototype(library, name):
         return api.read_prototypes([function], HEADERS)[name]
     except api.Wrong:
         others = [n for n in exported if re.fullmatch(name + r"(_v\d+)?(_pts[zd])?", n) and n != name]
-        raise Next(f"include/cenote/{header}: its prototype, beside its relatives, with a comment that says what it does,\n"
-                   "returns and leaves untouched. Types and values are NVIDIA's, the names of parameters ours."
-                   + (f"\nThe library also has {', '.join(sorted(others))}: which of them NVIDIA's headers make of the name,\n"
-                      "a #define at the top of the header says." if others else "")) from None
+        raise Next(f"include/cenote/{header}: its prototype, beside its relatives, with a comment that says what it\n"
+                   "does, returns and leaves untouched. Types and values are NVIDIA's, the names of parameters ours."
+                   + (f"\nThe library also has {', '.join(sorted(others))}: which of them NVIDIA's headers make of\n"
+                      "the name, a #define at the top of the header says." if others else "")) from None
 
 
 def suggest_row(library, name):
@@ -130,18 +130,19 @@ def run(*command):
 def write_pages():
     """Step 6: what is made from the sources, and committed."""
     (ROOT / PAGES[0]).write_text(abi_table.make_table(HEADERS))
-    run("scripts/generate_pointers.py", "table", ROOT, ROOT / PAGES[1])
-    run("scripts/error_sentences.py", "write")
+    run(sys.executable, "scripts/generate_pointers.py", "table", ROOT, ROOT / PAGES[1])
+    run(sys.executable, "scripts/error_sentences.py", "write")
 
 
 def mark_questions(build, chapters):
     """Step 7: the new questions, as not asked yet."""
-    for chapter in sorted({c.stem for c in chapters if c.suffix == ".c"} | {"entry"}):
-        program, golden = build / "tests" / f"conformance-{chapter}", f"tests/conformance/golden/{chapter}.txt"
-        module = build / "tests/conformance-kernels.so"
-        if program.exists():
-            run("env", "CENOTE_DEVICE=host", f"CONFORMANCE_MODULE={module}", sys.executable,
-                "tests/conformance/compare.py", "--unasked", program, golden)
+    asked = sorted({c.stem for c in chapters if "CHAPTER(" in c.read_text()} | {"entry"})
+    programs = [f"tests/conformance-{chapter}" for chapter in asked]
+    module = "tests/conformance-kernels.so"
+    run("ninja", "--quiet", "-C", build, module, *programs)
+    for chapter, program in zip(asked, programs):
+        run("env", "CENOTE_DEVICE=host", f"CONFORMANCE_MODULE={build / module}", sys.executable,
+            "tests/conformance/compare.py", "--unasked", build / program, f"tests/conformance/golden/{chapter}.txt")
 
 
 def walk(name, build):
@@ -156,7 +157,6 @@ def walk(name, build):
     print(f"4 code        done: {', '.join(map(str, dict.fromkeys(find_code(call))))}")
     chapters = find_questions(name)
     print(f"5 questions   done: {', '.join(str(c.relative_to(ROOT)) for c in chapters)}")
-    run("ninja", "-C", build)
     write_pages()
     print(f"6 made        done: {', '.join(PAGES)}")
     mark_questions(build, chapters)
