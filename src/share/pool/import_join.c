@@ -2,11 +2,11 @@
 /*
  * How an import comes to its exporter.
  *
- * A pool whose descriptor says where it is (pool_location.h), and whose socket is there, is imported without a word: all
- * that costs time comes with the first pointer. Then its thread connects, introduces the process, and names the block it
- * wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A connection
- * that was lost or refused leaves the import as it was, and the next pointer tries again; one that finds nobody
- * listening any more is the end of it.
+ * A pool whose descriptor says where it is (pool_location.h), and whose socket is there, is imported without a word:
+ * all that costs time comes with the first pointer. Then its thread connects, introduces the process, and names the
+ * block it wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A
+ * connection that was lost or refused leaves the import as it was, and the next pointer tries again; one that finds
+ * nobody listening any more is the end of it.
  */
 #include "share/pool/import_internal.h"
 
