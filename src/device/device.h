@@ -47,61 +47,27 @@ struct cn_point {
 	uint64_t number;
 };
 
-/*
- * A queue, embedded in the record of its stream. The counters are public: completed ≥ number means that the point has
- * been reached, and what was written before is visible to whoever reads `completed` with acquire order.
- */
-struct cn_queue_group;
-struct cn_host_item;
-struct cn_waiter;
-
 /* From its operation `from` on, the queue that keeps this comes after a point of another one. */
 struct cn_followed {
 	struct cn_point point; /* queue NULL: here this queue went to another stream, which follows nothing of this */
 	uint64_t from;
 };
 
+/*
+ * A queue, as the layers above and walks see it; each device has a larger record that begins with it, embedded in that
+ * of its stream. The counters are public: completed ≥ number means that the point has been reached, and what was
+ * written before is visible to whoever reads `completed` with acquire order.
+ */
 struct cn_queue {
 	_Atomic uint64_t completed;
 	_Atomic uint64_t submitted;
-	_Atomic uint64_t learned;      /* the highest `from` in `followed`: may be that of an operation to come */
-	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
-	CN_LOCK(QUEUE) lock;
-	int state;                              /* the device's own */
-	_Atomic uint32_t pool_index;            /* for the layer above, which alone reads and writes it; 0 at first */
-	_Atomic CUresult failure;               /* the first failure: what follows is skipped */
-	_Atomic uint64_t owner;                 /* handle of the stream; 0 once closed: nothing more is accepted */
-	_Atomic(struct cn_queue_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
-	struct cn_queue *group_next, *group_previous;
-	uint64_t legacy_seen;     /* the legacy queue's number that this one waits for already */
-	uint64_t seen_by_legacy;  /* this queue's number that the legacy queue waits for already */
-	uint64_t noted_by_legacy; /* this queue's number that is in the legacy queue's `followed` */
-	struct cn_host_item *first, *last, *spare;
-	unsigned spare_count;
-	struct cn_waiter *waiters; /* by number */
-	struct cn_queue *run_next; /* in the list of queues that can go on */
-
-	struct cn_followed *followed; /* oldest first; never given back */
-	unsigned followed_count, followed_room;
-	uint64_t opened;               /* the last number of earlier owners */
-	_Atomic bool followed_crowded; /* it should have more room */
-	struct {                       /* the device's, for grace_begin() */
-		struct cn_queue *next; /* of all queues */
-		uint64_t number;       /* what was under way then */
-		bool listed;
-	} grace;
-	struct { /* walk.c's */
+	_Atomic uint64_t owner;      /* handle of the stream; 0 once closed: nothing more is accepted */
+	_Atomic uint32_t pool_index; /* for the layer above, which alone reads and writes it; 0 at first */
+	struct {                     /* walk.c's */
 		uint64_t serial, up_to, looked_up_to;
 		struct cn_queue *next;
 		bool listed;
 	} walk;
-};
-
-struct cn_queue_group {
-	CN_LOCK(QUEUE_GROUP) lock; /* taken before any queue's */
-	_Atomic bool joining;      /* the legacy queue is looking at the others */
-	struct cn_queue *legacy;
-	struct cn_queue *blocking; /* list */
 };
 
 struct cn_arena;

@@ -46,7 +46,7 @@ struct lie {
 	bool freed; /* it frees the event first, and keeps the memory */
 };
 
-static struct cn_queue other;
+static struct cn_host_queue other;
 
 SETUP
 {
@@ -91,7 +91,7 @@ static void enqueue_wait(struct cn_shared_event *event)
 
 static void await_other(void)
 {
-	while (!cn_queue_idle(&other))
+	while (!cn_queue_idle(&other.base))
 		sched_yield();
 	ASSERT_OK(other.failure);
 }
@@ -432,7 +432,7 @@ TEST(one_is_not_lied_to_about_oneself, .timeout_ms = 60000)
 			peer_kill(stage.forger);
 			ASSERT_ERROR(CUDA_ERROR_NOT_READY, query(stage.event));
 			enqueue_wait(stage.event);
-			ASSERT(!cn_queue_idle(&other));
+			ASSERT(!cn_queue_idle(&other.base));
 			open_gate();
 			ASSERT_OK(sync_with(stage.event));
 			await_other();

@@ -411,7 +411,7 @@ struct clock {
 
 struct line {
 	CUstream handle;
-	struct cn_queue *queue;
+	struct cn_host_queue *queue;
 	enum rule rule;
 	unsigned place; /* in the clocks */
 	struct clock clock;
@@ -485,7 +485,8 @@ static void step_mark(struct program *program, struct line *line)
 	if (program->mark_count < MARKS)
 		mark = &program->marks[program->mark_count++];
 	step_work(program, line);
-	*mark = (struct mark){{line->queue, line->queue->submitted}, line->place, line->clock.up_to[line->place]};
+	*mark = (struct mark){
+		{&line->queue->base, line->queue->base.submitted}, line->place, line->clock.up_to[line->place]};
 }
 
 static void step_record(struct program *program, unsigned event, struct line *line)
@@ -517,7 +518,7 @@ static void step_gate(struct program *program, struct line *line)
 	}
 }
 
-static struct cn_queue *queue_of(CUstream handle)
+static struct cn_host_queue *queue_of(CUstream handle)
 {
 	struct cn_place place;
 
@@ -586,7 +587,7 @@ static void check(struct program *program)
 				continue;
 			bool ordered = now.up_to[mark->place] >= mark->number;
 			struct cn_point relied_on;
-			bool follows = cn_device_ops->queue_follows(line->queue, mark->point, &relied_on);
+			bool follows = cn_device_ops->queue_follows(&line->queue->base, mark->point, &relied_on);
 			bool reached = cn_point_reached(mark->point); /* by now, perhaps not when it was asked */
 			program->followed += follows;
 			program->not_followed += !follows;

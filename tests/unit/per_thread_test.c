@@ -13,20 +13,20 @@
 static struct cn_stream *own, *legacy;
 
 /* The call has put something in the thread's own stream, and nothing in the legacy one. */
-#define ASSERT_OWN(call)                                                                      \
-	do {                                                                                  \
-		uint64_t own_before = own->queue.submitted, before = legacy->queue.submitted; \
-		ASSERT_OK(call);                                                              \
-		ASSERT_LT(own_before, own->queue.submitted);                                  \
-		ASSERT_EQ(before, legacy->queue.submitted);                                   \
+#define ASSERT_OWN(call)                                                                                \
+	do {                                                                                            \
+		uint64_t own_before = own->queue.base.submitted, before = legacy->queue.base.submitted; \
+		ASSERT_OK(call);                                                                        \
+		ASSERT_LT(own_before, own->queue.base.submitted);                                       \
+		ASSERT_EQ(before, legacy->queue.base.submitted);                                        \
 	} while (0)
 
 /* The same for copies between contexts, whose legacy streams come before and after them: that counts there. */
-#define ASSERT_OWN_BETWEEN(call)                             \
-	do {                                                 \
-		uint64_t own_before = own->queue.submitted;  \
-		ASSERT_OK(call);                             \
-		ASSERT_LT(own_before, own->queue.submitted); \
+#define ASSERT_OWN_BETWEEN(call)                                  \
+	do {                                                      \
+		uint64_t own_before = own->queue.base.submitted;  \
+		ASSERT_OK(call);                                  \
+		ASSERT_LT(own_before, own->queue.base.submitted); \
 	} while (0)
 
 static void do_nothing(const cenote_thread *at, void **args)
@@ -135,7 +135,7 @@ TEST(operations)
 	ASSERT_OWN(cuStreamWriteValue64(NULL, memory, 8, 0));
 	ASSERT_OWN(cuStreamWaitValue64(NULL, memory, 8, CU_STREAM_WAIT_VALUE_EQ));
 	ASSERT_OK(cuStreamSynchronize(NULL));
-	ASSERT(cn_queue_idle(&own->queue));
+	ASSERT(cn_queue_idle(&own->queue.base));
 	ASSERT_OK(cuMemFree(memory));
 	ASSERT_OK(cuDevicePrimaryCtxRelease(0));
 }

@@ -13,8 +13,8 @@
 /* Owners stand for handles of streams: any number but 0. */
 enum { OWNER = 7, NEXT_OWNER = 8 };
 
-static struct cn_queue queue, other, legacy_queue;
-static struct cn_queue_group group = {.legacy = &legacy_queue};
+static struct cn_host_queue queue, other, legacy_queue;
+static struct cn_host_group group = {.legacy = &legacy_queue};
 
 static void nothing(void *data)
 {
@@ -31,7 +31,7 @@ static struct cn_operation host_call(void (*function)(void *), void *data)
 	return (struct cn_operation){.kind = CN_OPERATION_HOST_CALL, .host_call = {function, data}};
 }
 
-static struct cn_point submit(struct cn_queue *to, const struct cn_operation *operation)
+static struct cn_point submit(struct cn_host_queue *to, const struct cn_operation *operation)
 {
 	struct cn_point point;
 
@@ -42,7 +42,7 @@ static struct cn_point submit(struct cn_queue *to, const struct cn_operation *op
 /* A word that a queue waits for. */
 static _Atomic uint32_t gate;
 
-static void close_gate(struct cn_queue *to)
+static void close_gate(struct cn_host_queue *to)
 {
 	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_VALUE,
 				    .wait_value = {.address = &gate, .value = 1, .bytes = 4}};
@@ -50,12 +50,12 @@ static void close_gate(struct cn_queue *to)
 	submit(to, &wait);
 }
 
-static void wait_for_all(struct cn_queue *which)
+static void wait_for_all(struct cn_host_queue *which)
 {
-	cn_host_point_wait((struct cn_point){which, which->submitted});
+	cn_host_point_wait((struct cn_point){&which->base, which->base.submitted});
 }
 
-static void close_and_drain(struct cn_queue *which)
+static void close_and_drain(struct cn_host_queue *which)
 {
 	cn_host_queue_close(which);
 	wait_for_all(which);
@@ -82,8 +82,8 @@ TEST(short_operations_on_an_idle_queue_have_happened_on_return)
 	ASSERT_MEMEQ("xxxxxxxx", from, 8);
 	ASSERT_EQ(3, submit(&queue, &write).number);
 	ASSERT_EQ(9, word);
-	ASSERT_EQ(3, queue.completed);
-	ASSERT(cn_queue_idle(&queue));
+	ASSERT_EQ(3, queue.base.completed);
+	ASSERT(cn_queue_idle(&queue.base));
 	close_and_drain(&queue);
 }
 
@@ -115,25 +115,25 @@ TEST(points_outlive_owners)
 TEST(a_queue_knows_its_owner)
 {
 	struct cn_operation call = host_call(nothing, NULL);
-	struct cn_point point = {&other, 77};
+	struct cn_point point = {&other.base, 77};
 
 	atomic_store(&gate, 0);
 	cn_host_queue_open(&legacy_queue, &group, OWNER);
 	cn_host_queue_open(&queue, &group, OWNER);
 	close_gate(&legacy_queue); /* so that a submission to the other would need a wait in it */
-	uint64_t submitted = queue.submitted;
+	uint64_t submitted = queue.base.submitted;
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, NEXT_OWNER, &call, &point));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, NEXT_OWNER, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue.base, NEXT_OWNER, &point));
 	cn_host_queue_close(&queue);
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, OWNER, &call, &point));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, OWNER, &point));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue.base, OWNER, &point));
 	/* A handle that has just become 0 is no owner of a closed queue. */
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&queue, 0, &call, &point));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue, 0, &point));
-	ASSERT_EQ(submitted, queue.submitted);
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&queue.base, 0, &point));
+	ASSERT_EQ(submitted, queue.base.submitted);
 	ASSERT(!queue.first);
 	ASSERT(cn_host_queue_drained(&queue));
-	ASSERT_EQ(&other, point.queue);
+	ASSERT_EQ(&other.base, point.queue);
 	ASSERT_EQ(77, point.number);
 
 	cn_host_queue_open(&other, &group, OWNER); /* busy, so that the closed legacy queue would have to wait for it */
@@ -142,10 +142,10 @@ TEST(a_queue_knows_its_owner)
 	atomic_store(&gate, 0);
 	close_gate(&other);
 	cn_host_queue_close(&legacy_queue);
-	submitted = legacy_queue.submitted;
+	submitted = legacy_queue.base.submitted;
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_queue_submit(&legacy_queue, OWNER, &call, &point));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&legacy_queue, OWNER, &point));
-	ASSERT_EQ(submitted, legacy_queue.submitted);
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cn_host_point_now(&legacy_queue.base, OWNER, &point));
+	ASSERT_EQ(submitted, legacy_queue.base.submitted);
 	ASSERT(!legacy_queue.first);
 	atomic_store(&gate, 1);
 	close_and_drain(&other);
@@ -259,8 +259,8 @@ static _Atomic unsigned arrived;
 
 static void *wait_for_number(void *number)
 {
-	cn_host_point_wait((struct cn_point){&queue, (uintptr_t)number});
-	ASSERT_GE(queue.completed, (uintptr_t)number);
+	cn_host_point_wait((struct cn_point){&queue.base, (uintptr_t)number});
+	ASSERT_GE(queue.base.completed, (uintptr_t)number);
 	atomic_fetch_add(&arrived, 1);
 	return NULL;
 }
@@ -274,7 +274,7 @@ TEST(every_waiter_is_told)
 
 	cn_host_queue_open(&queue, NULL, OWNER);
 	for (unsigned round = 0; round < 20; round++) {
-		uint64_t first = queue.submitted + 1;
+		uint64_t first = queue.base.submitted + 1;
 		atomic_store(&gate, 0);
 		atomic_store(&arrived, 0);
 		close_gate(&queue);
@@ -294,7 +294,7 @@ TEST(every_waiter_is_told)
 }
 
 enum { RING = 8, LAPS = 200 };
-static struct cn_queue ring[RING];
+static struct cn_host_queue ring[RING];
 
 /* Goal: queues that wait for each other in a long chain come to the end of it. */
 TEST(a_chain_of_waits_runs_through)
@@ -308,7 +308,7 @@ TEST(a_chain_of_waits_runs_through)
 	atomic_store(&gate, 0);
 	close_gate(&ring[0]);
 	for (unsigned i = 0; i < RING * LAPS; i++) {
-		struct cn_queue *at = &ring[i % RING];
+		struct cn_host_queue *at = &ring[i % RING];
 		struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = point};
 		if (i)
 			submit(at, &wait);

@@ -133,9 +133,9 @@ CUresult __wrap_cn_host_memory_allocate(struct cn_device *device, size_t bytes, 
 CUresult __real_cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
 CUresult __wrap_cn_host_signal_create(struct cn_signal **ret_signal);
 CUresult __real_cn_host_signal_create(struct cn_signal **ret_signal);
-CUresult __wrap_cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+CUresult __wrap_cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 				     struct cn_point *ret_point);
-CUresult __real_cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+CUresult __real_cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 				     struct cn_point *ret_point);
 
 CUresult __wrap_cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address)
@@ -156,7 +156,7 @@ CUresult __wrap_cn_host_signal_create(struct cn_signal **ret_signal)
 	return __real_cn_host_signal_create(ret_signal);
 }
 
-CUresult __wrap_cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+CUresult __wrap_cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 				     struct cn_point *ret_point)
 {
 	if (in_submit)

@@ -14,7 +14,7 @@
 
 enum { OWNER = 7 }; /* stands for the handle of a stream */
 
-static struct cn_queue queue;
+static struct cn_host_queue queue;
 static _Atomic uint32_t gate;
 
 /* For SETUP: what stays for good. The port of each process, too, so that all tests have the same to count. */
@@ -54,7 +54,7 @@ static inline void record_pending(struct cn_shared_event *event)
 
 static inline void open_gate(void)
 {
-	struct cn_point point = {&queue, atomic_load(&queue.submitted)};
+	struct cn_point point = {&queue.base, atomic_load(&queue.base.submitted)};
 
 	atomic_store(&gate, 1);
 	cn_host_point_wait(point);

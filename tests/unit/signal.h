@@ -19,11 +19,11 @@
 
 enum { OWNER = 7 }; /* stands for the handle of a stream */
 
-static struct cn_queue here, there;
+static struct cn_host_queue here, there;
 static _Atomic uint32_t gate;
 
 /* The queue goes no further until the gate has come to a value. */
-static inline void close_gate_until(struct cn_queue *queue, uint32_t value)
+static inline void close_gate_until(struct cn_host_queue *queue, uint32_t value)
 {
 	struct cn_operation wait = {
 		.kind = CN_OPERATION_WAIT_VALUE,
@@ -32,32 +32,32 @@ static inline void close_gate_until(struct cn_queue *queue, uint32_t value)
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &wait, NULL));
 }
 
-static inline void close_gate(struct cn_queue *queue)
+static inline void close_gate(struct cn_host_queue *queue)
 {
 	close_gate_until(queue, 1);
 }
 
-static inline struct cn_point end_of(struct cn_queue *queue)
+static inline struct cn_point end_of(struct cn_host_queue *queue)
 {
-	return (struct cn_point){queue, atomic_load(&queue->submitted)};
+	return (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
 }
 
-static inline bool is_idle(struct cn_queue *queue)
+static inline bool is_idle(struct cn_host_queue *queue)
 {
 	return cn_point_reached(end_of(queue));
 }
 
-static inline void wait_for_all(struct cn_queue *queue)
+static inline void wait_for_all(struct cn_host_queue *queue)
 {
 	cn_host_point_wait(end_of(queue));
 }
 
-static inline void open_queue(struct cn_queue *queue)
+static inline void open_queue(struct cn_host_queue *queue)
 {
 	cn_host_queue_open(queue, NULL, OWNER);
 }
 
-static inline void drain(struct cn_queue *queue)
+static inline void drain(struct cn_host_queue *queue)
 {
 	cn_host_queue_close(queue);
 	wait_for_all(queue);
@@ -70,19 +70,19 @@ static inline void count_call(void *counter)
 	atomic_fetch_add((_Atomic unsigned *)counter, 1);
 }
 
-static inline void call(struct cn_queue *queue, void (*function)(void *), void *data)
+static inline void call(struct cn_host_queue *queue, void (*function)(void *), void *data)
 {
 	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL, .host_call = {function, data}};
 
 	ASSERT_OK(cn_host_queue_submit(queue, OWNER, &operation, NULL));
 }
 
-static inline void record(struct cn_signal *signal, struct cn_queue *queue)
+static inline void record(struct cn_signal *signal, struct cn_host_queue *queue)
 {
 	ASSERT_OK(cn_host_signal_record(signal, queue, OWNER));
 }
 
-static inline void wait_for(struct cn_signal *signal, struct cn_queue *queue)
+static inline void wait_for(struct cn_signal *signal, struct cn_host_queue *queue)
 {
 	ASSERT_OK(cn_host_signal_wait(signal, queue, OWNER));
 }

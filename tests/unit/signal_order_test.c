@@ -39,7 +39,7 @@ TEST(a_queue_is_resumed_once, .timeout_ms = 60000)
 
 /* ---- Taking turns ----------------------------------------------------------------------------------------------- */
 
-static struct cn_queue side;
+static struct cn_host_queue side;
 
 /* The sides take turns: a wait for what the other has recorded, and a record. Behind a gate, and `here` begins. */
 static void submit_turns(struct pair to, struct pair fro, unsigned count)
@@ -65,7 +65,7 @@ TEST(turns_are_taken_and_counted, .timeout_ms = 60000)
 	for (unsigned i = 0; i < rounds; i++) {
 		unsigned count = 1 + i % 40;
 		submit_turns(to, fro, count);
-		struct cn_point middle = {&there, atomic_load(&there.submitted) - count / 2 * 2};
+		struct cn_point middle = {&there.base, atomic_load(&there.base.submitted) - count / 2 * 2};
 		pthread_t thread = start(sync_queue, &there);
 		if (i % 2)
 			sched_yield();
@@ -73,8 +73,8 @@ TEST(turns_are_taken_and_counted, .timeout_ms = 60000)
 		cn_host_point_wait(middle);
 		wait_for_all(&here);
 		join(thread);
-		ASSERT_EQ(here.submitted, here.completed);
-		ASSERT_EQ(there.submitted, there.completed);
+		ASSERT_EQ(here.base.submitted, here.base.completed);
+		ASSERT_EQ(there.base.submitted, there.base.completed);
 		ASSERT_OK(cn_host_signal_query(to.theirs));
 		ASSERT_OK(cn_host_signal_query(fro.ours));
 		ASSERT(!cn_host_signal_busy(to.ours) && !cn_host_signal_busy(to.theirs));
@@ -146,7 +146,7 @@ TEST(an_answer_that_waits_for_a_turn_comes, .timeout_ms = 60000)
 TEST(a_death_ends_the_turns)
 {
 	struct pair to = make_pair(), fro = make_pair();
-	static struct cn_queue after;
+	static struct cn_host_queue after;
 
 	open_queue(&here);
 	open_queue(&there);
@@ -201,7 +201,7 @@ struct stress {
 	struct stress_page *page;
 	int first, count; /* the signals that are recorded here */
 	uint64_t random_stream;
-	struct cn_queue *queues;
+	struct cn_host_queue *queues;
 };
 
 struct stress_check {
@@ -220,7 +220,7 @@ static void check_written(void *data)
 	ASSERT_GE(atomic_load(&check->stress->page->written[check->signal]), check->expected);
 }
 
-static void stress_record(struct stress *stress, int signal, struct cn_queue *queue)
+static void stress_record(struct stress *stress, int signal, struct cn_host_queue *queue)
 {
 	uint64_t serial = atomic_load(&stress->page->announced[signal]) + 1;
 	struct cn_operation write = {
@@ -232,7 +232,7 @@ static void stress_record(struct stress *stress, int signal, struct cn_queue *qu
 	atomic_store(&stress->page->announced[signal], serial);
 }
 
-static void stress_wait(struct stress *stress, int signal, struct cn_queue *queue)
+static void stress_wait(struct stress *stress, int signal, struct cn_host_queue *queue)
 {
 	struct stress_check *check = &checks[atomic_fetch_add(&check_count, 1)];
 
@@ -246,13 +246,13 @@ static void *run_stress(void *data)
 {
 	struct stress *stress = data;
 	struct test_random random = test_random_start(stress->random_stream);
-	struct cn_queue *queues = stress->queues;
+	struct cn_host_queue *queues = stress->queues;
 
 	for (int i = 0; i < STRESS_QUEUES; i++)
 		open_queue(&queues[i]);
 	for (int round = 0; round < STRESS_ROUNDS; round++) {
 		int signal = (int)test_random_below(&random, STRESS_SIGNALS);
-		struct cn_queue *queue = &queues[test_random_below(&random, STRESS_QUEUES)];
+		struct cn_host_queue *queue = &queues[test_random_below(&random, STRESS_QUEUES)];
 		switch (test_random_below(&random, 8)) {
 		case 0:
 		case 1:
@@ -432,7 +432,7 @@ TEST(a_killed_sleeper_is_in_nobodys_way)
 /* Two threads a process; signal 0 is recorded by one of the test's, 1 and 2 by one of the peer's. */
 static void stress_both(struct stress *stress)
 {
-	static struct cn_queue queues[2][STRESS_QUEUES];
+	static struct cn_host_queue queues[2][STRESS_QUEUES];
 	struct stress only_waits = *stress;
 
 	stress->queues = queues[0];

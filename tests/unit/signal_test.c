@@ -16,7 +16,7 @@ enum {
 	CROWD = 150, /* signals: more than one system call can wait for */
 };
 
-static struct cn_queue third, many[MANY];
+static struct cn_host_queue third, many[MANY];
 
 TEST(a_signal_that_was_never_recorded_is_done)
 {
@@ -27,7 +27,7 @@ TEST(a_signal_that_was_never_recorded_is_done)
 	ASSERT_OK(cn_host_signal_sync(pair.theirs));
 	wait_for(pair.ours, &here);
 	wait_for(pair.theirs, &here);
-	ASSERT_EQ(0, here.submitted);
+	ASSERT_EQ(0, here.base.submitted);
 	drain(&here);
 	free_pair(pair);
 }
@@ -402,8 +402,8 @@ TEST(signals_are_watched_without_the_newest_system_call)
 /* Goal: a wait in the legacy queue stands between its group's work before and after, even with nothing to wait for. */
 TEST(a_wait_in_the_legacy_queue_counts_in_its_group)
 {
-	static struct cn_queue legacy;
-	static struct cn_queue_group group = {.legacy = &legacy};
+	static struct cn_host_queue legacy;
+	static struct cn_host_group group = {.legacy = &legacy};
 	struct pair pair = make_pair();
 	uint64_t word = 0;
 	struct cn_operation write = {.kind = CN_OPERATION_WRITE_VALUE,
@@ -433,7 +433,7 @@ TEST(a_wait_in_the_legacy_queue_counts_in_its_group)
 
 /* ---- What waits for another process ----------------------------------------------------------------------------- */
 
-static void wait_for_point(struct cn_queue *queue, struct cn_point point)
+static void wait_for_point(struct cn_host_queue *queue, struct cn_point point)
 {
 	struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = point};
 

@@ -29,7 +29,6 @@ void cn_cuda_follow_open(struct cn_cuda_stream *stream)
 	cn_quick_lock(&stream->followed_lock);
 	atomic_store(&stream->followed_last, 0);
 	atomic_store(&stream->outside_until, 0);
-	stream->queue.opened = atomic_load(&stream->queue.submitted);
 	cn_quick_unlock(&stream->followed_lock);
 }
 

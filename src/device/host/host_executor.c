@@ -15,7 +15,7 @@ enum { IDLE_NS = 2000000000 };
 
 static struct {
 	CN_LOCK(HOST_EXECUTORS) lock;
-	struct cn_queue *first, *last;
+	struct cn_host_queue *first, *last;
 	unsigned thread_count, sleeper_count;
 	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */
 	_Atomic bool missing;    /* there was work and no thread could be had for it */
@@ -54,9 +54,9 @@ static bool sleep_for_token(void)
 }
 
 /* NULL: there is none. Executors locked. */
-static struct cn_queue *take_queue_locked(void)
+static struct cn_host_queue *take_queue_locked(void)
 {
-	struct cn_queue *queue = executors.first;
+	struct cn_host_queue *queue = executors.first;
 
 	if (queue) {
 		executors.first = queue->run_next;
@@ -71,7 +71,7 @@ static void *executor(void *unused)
 	(void)unused;
 	for (;;) {
 		cn_lock(&executors.lock);
-		struct cn_queue *queue = take_queue_locked();
+		struct cn_host_queue *queue = take_queue_locked();
 		if (!queue)
 			executors.sleeper_count++;
 		cn_unlock(&executors.lock);
@@ -104,7 +104,7 @@ static bool start_thread(void)
 	return false;
 }
 
-void cn_host_executor_push(struct cn_queue *queue)
+void cn_host_executor_push(struct cn_host_queue *queue)
 {
 	cn_lock(&executors.lock);
 	queue->run_next = NULL;
@@ -131,7 +131,7 @@ void cn_host_executor_push(struct cn_queue *queue)
 
 bool cn_host_executor_stand_in(void)
 {
-	struct cn_queue *queue = NULL;
+	struct cn_host_queue *queue = NULL;
 
 	if (!atomic_load_explicit(&executors.missing, memory_order_relaxed))
 		return false;

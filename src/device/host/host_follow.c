@@ -46,7 +46,7 @@ static unsigned find_place(const uint16_t *places, unsigned mask, const struct c
 }
 
 /* Leave out what later entries cover, but nothing of the newer half. Queue locked. */
-static void leave_out_covered(struct cn_queue *queue)
+static void leave_out_covered(struct cn_host_queue *queue)
 {
 	struct cn_followed *entries = queue->followed;
 	unsigned count = queue->followed_count, kept = count, mask = 2 * queue->followed_room - 1;
@@ -73,7 +73,7 @@ static void leave_out_covered(struct cn_queue *queue)
 }
 
 /* Before an entry is added. False: there is no room at all. Queue locked. */
-static bool has_room(struct cn_queue *queue)
+static bool has_room(struct cn_host_queue *queue)
 {
 	unsigned room = queue->followed_room;
 
@@ -91,7 +91,7 @@ static bool has_room(struct cn_queue *queue)
 	return true;
 }
 
-static bool is_known(const struct cn_queue *queue, struct cn_point point)
+static bool is_known(const struct cn_host_queue *queue, struct cn_point point)
 {
 	unsigned first = queue->followed_count > KNOWN_DEEP_MAX ? queue->followed_count - KNOWN_DEEP_MAX : 0;
 
@@ -101,10 +101,10 @@ static bool is_known(const struct cn_queue *queue, struct cn_point point)
 	return false;
 }
 
-bool cn_host_follow_locked(struct cn_queue *queue, struct cn_point point)
+bool cn_host_follow_locked(struct cn_host_queue *queue, struct cn_point point)
 {
-	uint64_t from = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
-	bool own = point.queue == queue && point.number > queue->opened; /* not of an earlier owner */
+	uint64_t from = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed) + 1;
+	bool own = point.queue == &queue->base && point.number > queue->opened; /* not of an earlier owner */
 
 	if (point.queue && !own && !is_known(queue, point) && has_room(queue)) {
 		queue->followed[queue->followed_count++] = (struct cn_followed){point, from};
@@ -113,7 +113,7 @@ bool cn_host_follow_locked(struct cn_queue *queue, struct cn_point point)
 	return cn_host_follow_is_ahead(queue);
 }
 
-static void make_room(struct cn_queue *queue)
+static void make_room(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
 	unsigned room = queue->followed_room;
@@ -137,12 +137,12 @@ static void make_room(struct cn_queue *queue)
 	free(unused);
 }
 
-void cn_host_follow_open(struct cn_queue *queue)
+void cn_host_follow_open(struct cn_host_queue *queue)
 {
 	if (!queue->followed)
 		make_room(queue);
 	cn_lock(&queue->lock);
-	uint64_t submitted = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+	uint64_t submitted = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed);
 	atomic_store_explicit(&queue->learned, submitted, memory_order_relaxed);
 	queue->opened = submitted;
 	if (queue->followed_count && queue->followed[queue->followed_count - 1].point.queue && has_room(queue))
@@ -150,7 +150,7 @@ void cn_host_follow_open(struct cn_queue *queue)
 	cn_unlock(&queue->lock);
 }
 
-void cn_host_follow_make_room(struct cn_queue *queue)
+void cn_host_follow_make_room(struct cn_host_queue *queue)
 {
 	if (__builtin_expect(atomic_load_explicit(&queue->followed_crowded, memory_order_relaxed), 0))
 		make_room(queue);
@@ -178,10 +178,10 @@ static bool reach(struct walk *walk, struct cn_point point)
 }
 
 /* The waits that stand in a queue, from a number on, up to another. Queue locked. */
-static bool reach_waits(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+static bool reach_waits(struct walk *walk, struct cn_host_queue *queue, uint64_t from, uint64_t up_to)
 {
 	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
-	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed);
+	uint64_t number = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed);
 
 	for (struct cn_host_item *item = queue->first; item; item = item->next)
 		number--;
@@ -193,7 +193,7 @@ static bool reach_waits(struct walk *walk, struct cn_queue *queue, uint64_t from
 }
 
 /* The same in the table, as far back as the stream goes which had the queue at `up_to`. Queue locked. */
-static bool reach_followed(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+static bool reach_followed(struct walk *walk, struct cn_host_queue *queue, uint64_t from, uint64_t up_to)
 {
 	for (unsigned i = queue->followed_count; i-- > 0;) {
 		const struct cn_followed *entry = &queue->followed[i];
@@ -205,7 +205,7 @@ static bool reach_followed(struct walk *walk, struct cn_queue *queue, uint64_t f
 	return false;
 }
 
-static bool look_at(struct walk *walk, struct cn_queue *queue, uint64_t from, uint64_t up_to)
+static bool look_at(struct walk *walk, struct cn_host_queue *queue, uint64_t from, uint64_t up_to)
 {
 	cn_lock(&queue->lock);
 	bool reached = walk->past ? reach_followed(walk, queue, from, up_to) : reach_waits(walk, queue, from, up_to);
@@ -214,23 +214,24 @@ static bool look_at(struct walk *walk, struct cn_queue *queue, uint64_t from, ui
 }
 
 /* What the next operation of a queue comes after by the rule of its group, whether or not anything says so yet. */
-static bool reach_group(struct walk *walk, struct cn_queue *queue)
+static bool reach_group(struct walk *walk, struct cn_host_queue *queue)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_group *group = queue->group;
 	bool reached = false;
 
 	if (!group)
 		return false;
 	if (group->legacy != queue)
-		return reach(walk, (struct cn_point){group->legacy, atomic_load(&group->legacy->submitted)});
+		return reach(walk,
+			     (struct cn_point){&group->legacy->base, atomic_load(&group->legacy->base.submitted)});
 	cn_lock(&group->lock);
-	for (struct cn_queue *other = group->blocking; other && !reached; other = other->group_next)
-		reached = reach(walk, (struct cn_point){other, atomic_load(&other->submitted)});
+	for (struct cn_host_queue *other = group->blocking; other && !reached; other = other->group_next)
+		reached = reach(walk, (struct cn_point){&other->base, atomic_load(&other->base.submitted)});
 	cn_unlock(&group->lock);
 	return reached;
 }
 
-static bool walk_to(struct cn_queue *queue, struct cn_point target, bool past)
+static bool walk_to(struct cn_host_queue *queue, struct cn_point target, bool past)
 {
 	struct walk walk = {.target = target, .past = past};
 	struct cn_queue *at;
@@ -239,21 +240,23 @@ static bool walk_to(struct cn_queue *queue, struct cn_point target, bool past)
 	cn_walk_begin(&walk.base);
 	bool reached = look_at(&walk, queue, 0, UINT64_MAX) || reach_group(&walk, queue);
 	while (!reached && (at = cn_walk_next(&walk.base, &from, &up_to)))
-		reached = look_at(&walk, at, from, up_to);
+		reached = look_at(&walk, cn_host_queue_of(at), from, up_to);
 	cn_walk_end();
 	return reached;
 }
 
 /* The answer holds when the locks are let go: a wait once submitted stays, and what has happened stays so. */
-bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on)
+bool cn_host_queue_follows(struct cn_queue *base, struct cn_point point, struct cn_point *ret_relied_on)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_queue *queue = cn_host_queue_of(base);
+	struct cn_host_queue *other = cn_host_queue_of(point.queue);
+	struct cn_host_group *group = queue->group;
 
 	*ret_relied_on = (struct cn_point){NULL, 0};
-	if (point.queue == queue)
+	if (point.queue == base)
 		return true;
 	/* The legacy queue and a blocking one follow each other: what is submitted next will wait. */
-	if (group && point.queue->group == group && (group->legacy == queue || group->legacy == point.queue))
+	if (group && other->group == group && (group->legacy == queue || group->legacy == other))
 		return true;
 	if (!cn_point_reached(point) && walk_to(queue, point, false))
 		return true;

@@ -6,11 +6,11 @@
 #include "device/host/host_internal.h"
 
 static struct {
-	_Atomic(struct cn_queue *) first;
-	struct cn_queue *left; /* from here on the queues of the running period have not been seen done */
+	_Atomic(struct cn_host_queue *) first;
+	struct cn_host_queue *left; /* from here on the queues of the running period have not been seen done */
 } grace;
 
-void cn_host_grace_join(struct cn_queue *queue)
+void cn_host_grace_join(struct cn_host_queue *queue)
 {
 	if (queue->grace.listed) /* by an earlier owner */
 		return;
@@ -23,14 +23,14 @@ void cn_host_grace_join(struct cn_queue *queue)
 bool cn_host_grace_begin(void)
 {
 	grace.left = atomic_load_explicit(&grace.first, memory_order_acquire);
-	for (struct cn_queue *queue = grace.left; queue; queue = queue->grace.next)
-		queue->grace.number = atomic_load(&queue->submitted);
+	for (struct cn_host_queue *queue = grace.left; queue; queue = queue->grace.next)
+		queue->grace.number = atomic_load(&queue->base.submitted);
 	return true;
 }
 
 bool cn_host_grace_is_over(void)
 {
-	while (grace.left && cn_point_reached((struct cn_point){grace.left, grace.left->grace.number}))
+	while (grace.left && cn_point_reached((struct cn_point){&grace.left->base, grace.left->grace.number}))
 		grace.left = grace.left->grace.next;
 	return !grace.left;
 }

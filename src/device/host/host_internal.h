@@ -6,6 +6,7 @@
 #define CN_DEVICE_HOST_HOST_INTERNAL_H
 
 #include "base/clock.h"
+#include "base/container.h"
 #include "device/host/host_memory.h"
 #include "device/host/host_queue.h"
 #include "device/host/host_signal.h"
@@ -21,7 +22,7 @@ struct cn_waiter {
 struct cn_host_item {
 	struct cn_waiter
 		waiter; /* first: while the item waits for a point of another queue, it stands in that one's list */
-	struct cn_queue *queue;
+	struct cn_host_queue *queue;
 	struct cn_host_item *next;
 	struct cn_operation operation;
 	void *payload; /* a kernel's arguments; freed with the operation */
@@ -34,23 +35,28 @@ CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 			    void *object, uint64_t number);
 void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 void cn_host_queue_look(struct cn_queue *queue);
-/* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
-static inline bool cn_host_queue_owned(struct cn_queue *queue, uint64_t owner)
+static inline struct cn_host_queue *cn_host_queue_of(struct cn_queue *queue)
 {
-	return owner && atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
+	return cn_container_of(queue, struct cn_host_queue, base);
+}
+/* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
+static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t owner)
+{
+	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
 }
 
 /* Go on with a queue: called by an executor that has taken it from the run list. */
-void cn_host_queue_drive(struct cn_queue *queue);
+void cn_host_queue_drive(struct cn_host_queue *queue);
 /* What a blocked queue waited for has come: put it on the run list. */
-void cn_host_queue_resume(struct cn_queue *queue);
+void cn_host_queue_resume(struct cn_host_queue *queue);
 /* The same, but what is short is done at once, in this thread. */
-void cn_host_queue_go_on(struct cn_queue *queue);
+void cn_host_queue_go_on(struct cn_host_queue *queue);
 
 /* host_operation.c: does it neither block, nor call back, nor take long? */
 bool cn_host_is_short(const struct cn_operation *operation);
 /* Do an operation that does not have to wait. `failure` is that of the operations before it. */
-CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure);
+CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *operation, void *payload,
+		     CUresult failure);
 
 /* host_follow.c */
 bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
@@ -59,24 +65,24 @@ CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_po
  * Note that what the queue is given from now on comes after a point. True: something was noted, now or before, that no
  * operation's number shows yet. Queue locked.
  */
-bool cn_host_follow_locked(struct cn_queue *queue, struct cn_point point);
-static inline bool cn_host_follow_is_ahead(struct cn_queue *queue)
+bool cn_host_follow_locked(struct cn_host_queue *queue, struct cn_point point);
+static inline bool cn_host_follow_is_ahead(struct cn_host_queue *queue)
 {
 	return atomic_load_explicit(&queue->learned, memory_order_relaxed) >
-	       atomic_load_explicit(&queue->submitted, memory_order_acquire);
+	       atomic_load_explicit(&queue->base.submitted, memory_order_acquire);
 }
 /* A queue that is being opened follows nothing, whatever its last owner did. */
-void cn_host_follow_open(struct cn_queue *queue);
+void cn_host_follow_open(struct cn_host_queue *queue);
 /* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */
-void cn_host_follow_make_room(struct cn_queue *queue);
+void cn_host_follow_make_room(struct cn_host_queue *queue);
 
 /* host_grace.c: the queue counts from now on, for good. Queues are never freed. */
-void cn_host_grace_join(struct cn_queue *queue);
+void cn_host_grace_join(struct cn_host_queue *queue);
 bool cn_host_grace_begin(void);
 bool cn_host_grace_is_over(void);
 
 /* host_executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
-void cn_host_executor_push(struct cn_queue *queue);
+void cn_host_executor_push(struct cn_host_queue *queue);
 /* Where no thread could be had: try again to start one, or else do some of what waits for it. False: nothing done. */
 bool cn_host_executor_stand_in(void);
 

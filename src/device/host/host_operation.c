@@ -56,9 +56,9 @@ static void write_timestamp(const struct cn_operation *operation)
 }
 
 /* Call a function of the program, marked as such: it may not call CUDA. */
-static void call_program(struct cn_queue *queue, const struct cn_operation *operation, CUresult failure)
+static void call_program(struct cn_host_queue *queue, const struct cn_operation *operation, CUresult failure)
 {
-	cn_callback_queue = queue;
+	cn_callback_queue = &queue->base;
 	if (operation->kind == CN_OPERATION_CALLBACK)
 		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
 	else if (!failure)
@@ -101,7 +101,7 @@ static CUresult touch(const struct cn_operation *operation)
 	return touch.result;
 }
 
-CUresult cn_host_run(struct cn_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
+CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
 {
 	CUresult result = CUDA_SUCCESS;
 

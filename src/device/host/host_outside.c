@@ -27,12 +27,13 @@ static bool add_point(struct outside_walk *walk, struct cn_point point)
 /* Is there a wait for a signal in a queue, up to a number? Other queues that it waits for are added. Queue locked. */
 static bool look_locked(struct outside_walk *walk, struct cn_point point)
 {
+	struct cn_host_item *first = cn_host_queue_of(point.queue)->first;
 	/* Counted from the end: an operation that runs in its caller has a number, but stands nowhere. */
 	uint64_t number = atomic_load_explicit(&point.queue->submitted, memory_order_relaxed);
 
-	for (struct cn_host_item *item = point.queue->first; item; item = item->next)
+	for (struct cn_host_item *item = first; item; item = item->next)
 		number--;
-	for (struct cn_host_item *item = point.queue->first; item && ++number <= point.number; item = item->next) {
+	for (struct cn_host_item *item = first; item && ++number <= point.number; item = item->next) {
 		const struct cn_operation *operation = &item->operation;
 		if (item->runs) /* it waits no longer, and its signal may be gone */
 			continue;
@@ -55,7 +56,7 @@ bool cn_host_point_waits_outside(struct cn_point point)
 		return false;
 	add_point(&walk, point);
 	for (unsigned i = 0; i < walk.count && !outside; i++) {
-		struct cn_queue *queue = walk.points[i].queue;
+		struct cn_host_queue *queue = cn_host_queue_of(walk.points[i].queue);
 		cn_lock(&queue->lock);
 		outside = look_locked(&walk, walk.points[i]);
 		cn_unlock(&queue->lock);

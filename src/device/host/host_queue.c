@@ -56,14 +56,14 @@ static bool within(enum effort effort, const struct cn_operation *operation)
 }
 
 /* Count more operations as done; returns the waiters that this releases. Queue locked. */
-static struct cn_waiter *complete_locked(struct cn_queue *queue, unsigned count, CUresult result)
+static struct cn_waiter *complete_locked(struct cn_host_queue *queue, unsigned count, CUresult result)
 {
-	uint64_t number = atomic_load_explicit(&queue->completed, memory_order_relaxed) + count;
+	uint64_t number = atomic_load_explicit(&queue->base.completed, memory_order_relaxed) + count;
 	struct cn_waiter *released = queue->waiters, **end = &queue->waiters;
 
 	if (result && !atomic_load_explicit(&queue->failure, memory_order_relaxed))
 		atomic_store_explicit(&queue->failure, result, memory_order_relaxed);
-	atomic_store_explicit(&queue->completed, number, memory_order_release);
+	atomic_store_explicit(&queue->base.completed, number, memory_order_release);
 
 	while (*end && (*end)->number <= number)
 		end = &(*end)->next;
@@ -84,10 +84,10 @@ static void release_waiters(struct cn_waiter *waiter)
 }
 
 /* False when the number has been reached already; else the waiter will be called. */
-static bool add_waiter(struct cn_queue *queue, struct cn_waiter *waiter)
+static bool add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter)
 {
 	cn_lock(&queue->lock);
-	if (atomic_load_explicit(&queue->completed, memory_order_acquire) >= waiter->number) {
+	if (atomic_load_explicit(&queue->base.completed, memory_order_acquire) >= waiter->number) {
 		cn_unlock(&queue->lock);
 		return false;
 	}
@@ -105,7 +105,7 @@ static void item_waiter_reached(struct cn_waiter *waiter)
 	cn_host_queue_resume(cn_container_of(waiter, struct cn_host_item, waiter)->queue);
 }
 
-void cn_host_queue_resume(struct cn_queue *queue)
+void cn_host_queue_resume(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
 	queue->state = DRIVEN;
@@ -117,7 +117,7 @@ void cn_host_queue_resume(struct cn_queue *queue)
  * If the queue's first item must wait, arrange that somebody resumes the queue: true, the queue is unlocked and not
  * ours any more. False: there is nothing to wait for. Queue locked on entry.
  */
-static bool block_locked(struct cn_queue *queue, struct cn_host_item *item)
+static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 {
 	const struct cn_operation *operation = &item->operation;
 
@@ -152,14 +152,14 @@ static bool block_locked(struct cn_queue *queue, struct cn_host_item *item)
 	item->queue = queue;
 	queue->state = BLOCKED;
 	cn_unlock(&queue->lock);
-	if (add_waiter(operation->wait_point.queue, &item->waiter))
+	if (add_waiter(cn_host_queue_of(operation->wait_point.queue), &item->waiter))
 		return true;
 	cn_lock(&queue->lock);
 	queue->state = DRIVEN;
 	return false;
 }
 
-static void free_item_locked(struct cn_queue *queue, struct cn_host_item *item)
+static void free_item_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 {
 	free(item->payload);
 	item->next = queue->spare;
@@ -168,7 +168,7 @@ static void free_item_locked(struct cn_queue *queue, struct cn_host_item *item)
 }
 
 /* Items beyond those that an idle queue keeps, for free_items() once it is unlocked; a busy one keeps all. */
-static struct cn_host_item *take_excess_locked(struct cn_queue *queue)
+static struct cn_host_item *take_excess_locked(struct cn_host_queue *queue)
 {
 	struct cn_host_item *excess = NULL;
 
@@ -192,7 +192,7 @@ static void free_items(struct cn_host_item *item)
 }
 
 /* Count operations that have just run as done and tell who waited for them. Queue locked, unlocked in between. */
-static void finish_locked(struct cn_queue *queue, unsigned count, CUresult result)
+static void finish_locked(struct cn_host_queue *queue, unsigned count, CUresult result)
 {
 	struct cn_waiter *released = complete_locked(queue, count, result);
 
@@ -208,7 +208,7 @@ static void finish_locked(struct cn_queue *queue, unsigned count, CUresult resul
  * come of it; see host_signal.c. True: some were taken. Not more than so many numbers are wanted. Queue locked,
  * unlocked in between.
  */
-static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
+static bool take_turns_locked(struct cn_host_queue *queue, uint64_t numbers)
 {
 	struct cn_host_item *item = queue->first, *last = queue->last, *end;
 
@@ -235,7 +235,7 @@ static bool take_turns_locked(struct cn_queue *queue, uint64_t numbers)
  * Go through the items of a queue that this thread drives. Where a signal holds it up before the number `until`, which
  * the thread wants to see reached, it waits for the signal itself. Queue locked on entry, unlocked on return.
  */
-static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t until)
+static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64_t until)
 {
 	for (;;) {
 		struct cn_host_item *item = queue->first;
@@ -252,7 +252,7 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 			return;
 		}
 		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
-		uint64_t completed = atomic_load_explicit(&queue->completed, memory_order_relaxed);
+		uint64_t completed = atomic_load_explicit(&queue->base.completed, memory_order_relaxed);
 		if (item->operation.kind == CN_OPERATION_WAIT_SIGNAL && !failure && completed < until &&
 		    take_turns_locked(queue, until - completed))
 			continue;
@@ -272,29 +272,29 @@ static void drive_locked(struct cn_queue *queue, enum effort effort, uint64_t un
 	}
 }
 
-void cn_host_queue_drive(struct cn_queue *queue)
+void cn_host_queue_drive(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
 	drive_locked(queue, EVERYTHING, 0);
 }
 
-void cn_host_queue_go_on(struct cn_queue *queue)
+void cn_host_queue_go_on(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
 	queue->state = DRIVEN;
 	drive_locked(queue, SHORTS, 0);
 }
 
-static uint64_t count_locked(struct cn_queue *queue)
+static uint64_t count_locked(struct cn_host_queue *queue)
 {
-	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
+	uint64_t number = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed) + 1;
 
-	atomic_store_explicit(&queue->submitted, number, memory_order_release);
+	atomic_store_explicit(&queue->base.submitted, number, memory_order_release);
 	return number;
 }
 
 /* Append an item; the number of its point. Queue locked. */
-static uint64_t append_locked(struct cn_queue *queue, struct cn_host_item *item)
+static uint64_t append_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 {
 	if (item->operation.kind == CN_OPERATION_WAIT_POINT)
 		cn_host_follow_locked(queue, item->operation.wait_point);
@@ -307,7 +307,7 @@ static uint64_t append_locked(struct cn_queue *queue, struct cn_host_item *item)
 	return count_locked(queue);
 }
 
-static struct cn_host_item *take_spare_locked(struct cn_queue *queue)
+static struct cn_host_item *take_spare_locked(struct cn_host_queue *queue)
 {
 	struct cn_host_item *item = queue->spare;
 
@@ -334,22 +334,23 @@ static void set_item(struct cn_host_item *item, const struct cn_operation *opera
 	item->runs = false;
 }
 
-static void set_wait(struct cn_host_item *item, struct cn_queue *queue, uint64_t number)
+static void set_wait(struct cn_host_item *item, struct cn_host_queue *queue, uint64_t number)
 {
-	set_item(item, &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = {queue, number}}, NULL);
+	set_item(item, &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = {&queue->base, number}},
+		 NULL);
 }
 
 /*
  * A blocking queue comes after what the legacy queue was given so far. Queue locked, and so it stays until its
  * operation is counted: the legacy queue looks at it under this lock before it counts one of its own.
  */
-static void follow_legacy_locked(struct cn_queue *queue, struct cn_queue *legacy)
+static void follow_legacy_locked(struct cn_host_queue *queue, struct cn_host_queue *legacy)
 {
-	uint64_t number = atomic_load(&legacy->submitted);
+	uint64_t number = atomic_load(&legacy->base.submitted);
 
 	if (number > atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)) {
 		atomic_store_explicit(&queue->legacy_noted, number, memory_order_relaxed);
-		cn_host_follow_locked(queue, (struct cn_point){legacy, number});
+		cn_host_follow_locked(queue, (struct cn_point){&legacy->base, number});
 	}
 }
 
@@ -357,13 +358,13 @@ static void follow_legacy_locked(struct cn_queue *queue, struct cn_queue *legacy
  * Lock a blocking queue for a submission, with a wait for the legacy queue in it if one is needed. Such a queue has a
  * group that is not its own.
  */
-static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
+static CUresult admit_blocking(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner)
 {
-	struct cn_queue *legacy = group->legacy;
+	struct cn_host_queue *legacy = group->legacy;
 
 	cn_lock(&queue->lock);
 	if (!atomic_load(&group->joining) &&
-	    (cn_queue_idle(legacy) || atomic_load(&legacy->submitted) <= queue->legacy_seen)) {
+	    (cn_queue_idle(&legacy->base) || atomic_load(&legacy->base.submitted) <= queue->legacy_seen)) {
 		follow_legacy_locked(queue, legacy);
 		return CUDA_SUCCESS;
 	}
@@ -374,9 +375,9 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cn_lock(&group->lock);
 	cn_lock(&queue->lock);
-	uint64_t number = atomic_load(&legacy->submitted);
+	uint64_t number = atomic_load(&legacy->base.submitted);
 	if (cn_host_queue_owned(queue, owner) && number > queue->legacy_seen &&
-	    !cn_point_reached((struct cn_point){legacy, number})) {
+	    !cn_point_reached((struct cn_point){&legacy->base, number})) {
 		set_wait(item, legacy, number);
 		append_locked(queue, item);
 		queue->legacy_seen = number;
@@ -389,24 +390,25 @@ static CUresult admit_blocking(struct cn_queue *queue, struct cn_queue_group *gr
 }
 
 /* Lock the legacy queue and its group for a submission, with a wait for each busy queue of the group in it. */
-static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *group, uint64_t owner)
+static CUresult admit_legacy(struct cn_host_queue *legacy, struct cn_host_group *group, uint64_t owner)
 {
 	struct cn_host_item *waits = NULL;
 	CUresult result = CUDA_SUCCESS;
 
 	cn_lock(&group->lock);
 	atomic_store(&group->joining, true);
-	for (struct cn_queue *queue = group->blocking; queue && !result; queue = queue->group_next) {
+	for (struct cn_host_queue *queue = group->blocking; queue && !result; queue = queue->group_next) {
 		cn_lock(&queue->lock);
-		uint64_t number = atomic_load(&queue->submitted);
-		bool wait = number > queue->seen_by_legacy && !cn_point_reached((struct cn_point){queue, number});
+		uint64_t number = atomic_load(&queue->base.submitted);
+		bool wait =
+			number > queue->seen_by_legacy && !cn_point_reached((struct cn_point){&queue->base, number});
 		cn_unlock(&queue->lock);
 		if (number > queue->noted_by_legacy) {
 			queue->noted_by_legacy = number;
 			cn_host_follow_make_room(legacy);
 			cn_lock(&legacy->lock);
 			if (cn_host_queue_owned(legacy, owner))
-				cn_host_follow_locked(legacy, (struct cn_point){queue, number});
+				cn_host_follow_locked(legacy, (struct cn_point){&queue->base, number});
 			cn_unlock(&legacy->lock);
 		}
 		if (!wait)
@@ -436,9 +438,9 @@ static CUresult admit_legacy(struct cn_queue *legacy, struct cn_queue_group *gro
 }
 
 /* After admit(): let the group go, once what was submitted is counted. */
-static void leave_group(struct cn_queue *queue)
+static void leave_group(struct cn_host_queue *queue)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_group *group = queue->group;
 
 	if (group && group->legacy == queue) {
 		atomic_store(&group->joining, false);
@@ -447,7 +449,7 @@ static void leave_group(struct cn_queue *queue)
 }
 
 /* After admit(): unlock everything; drive the queue if it has items and nobody does. */
-static void leave(struct cn_queue *queue, enum effort effort)
+static void leave(struct cn_host_queue *queue, enum effort effort)
 {
 	leave_group(queue);
 	if (queue->state == IDLE && queue->first) {
@@ -462,9 +464,9 @@ static void leave(struct cn_queue *queue, enum effort effort)
  * Lock the queue such that an operation may be appended: what it must follow stands in the queue. Undone by leave().
  * A closed queue, which may be given to another stream any time, is left as it is.
  */
-static CUresult admit(struct cn_queue *queue, uint64_t owner)
+static CUresult admit(struct cn_host_queue *queue, uint64_t owner)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_group *group = queue->group;
 	CUresult result = CUDA_SUCCESS;
 
 	if (!group)
@@ -484,23 +486,23 @@ static CUresult admit(struct cn_queue *queue, uint64_t owner)
 }
 
 /* Has it nothing to do, and nobody who does it? Queue locked. */
-static bool is_idle_locked(const struct cn_queue *queue)
+static bool is_idle_locked(const struct cn_host_queue *queue)
 {
 	return queue->state == IDLE && !queue->first;
 }
 
 /* Count an operation that does nothing. Admitted, queue idle, and never seen otherwise. */
-static uint64_t pass_locked(struct cn_queue *queue)
+static uint64_t pass_locked(struct cn_host_queue *queue)
 {
-	uint64_t number = atomic_load_explicit(&queue->submitted, memory_order_relaxed) + 1;
+	uint64_t number = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed) + 1;
 
-	atomic_store_explicit(&queue->completed, number, memory_order_release);
-	atomic_store_explicit(&queue->submitted, number, memory_order_release);
+	atomic_store_explicit(&queue->base.completed, number, memory_order_release);
+	atomic_store_explicit(&queue->base.submitted, number, memory_order_release);
 	return number;
 }
 
 /* Run a short operation in the caller. Admitted, queue idle. */
-static uint64_t run_here(struct cn_queue *queue, const struct cn_operation *operation)
+static uint64_t run_here(struct cn_host_queue *queue, const struct cn_operation *operation)
 {
 	uint64_t number = count_locked(queue);
 	CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
@@ -519,8 +521,8 @@ static uint64_t run_here(struct cn_queue *queue, const struct cn_operation *oper
  * Accept an operation that cannot be left out. The thread that does it may go on with what stands behind it, as far as
  * `effort` goes. After a failure the payload is still the caller's.
  */
-static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation, void *payload,
-			enum effort effort, struct cn_point *ret_point)
+static CUresult enqueue(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
+			void *payload, enum effort effort, struct cn_point *ret_point)
 {
 	bool waits = is_wait(operation);
 	struct cn_host_item *item = NULL;
@@ -551,7 +553,7 @@ static CUresult enqueue(struct cn_queue *queue, uint64_t owner, const struct cn_
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
 	if (ret_point)
-		*ret_point = (struct cn_point){queue, number};
+		*ret_point = (struct cn_point){&queue->base, number};
 	return CUDA_SUCCESS;
 }
 
@@ -565,8 +567,9 @@ void cn_host_queue_look(struct cn_queue *queue)
  * What the queue follows from now on counts for those who take its number from now on, and not for those who took it
  * before: the wait must have a number, although there is nothing to wait for.
  */
-void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_point point)
+void cn_host_queue_follow(struct cn_queue *base, uint64_t owner, struct cn_point point)
 {
+	struct cn_host_queue *queue = cn_host_queue_of(base);
 	struct cn_host_item *item = NULL;
 	bool behind;
 
@@ -590,7 +593,7 @@ void cn_host_queue_follow(struct cn_queue *queue, uint64_t owner, struct cn_poin
 	free(item);
 }
 
-CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 			      struct cn_point *ret_point)
 {
 	void *payload = NULL;
@@ -598,9 +601,9 @@ CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const stru
 
 	if (operation->kind == CN_OPERATION_WAIT_POINT) {
 		cn_host_follow_make_room(queue);
-		if (operation->wait_point.queue == queue || cn_point_reached(operation->wait_point)) {
-			cn_host_queue_follow(queue, owner, operation->wait_point);
-			return cn_host_point_now(queue, owner, ret_point);
+		if (operation->wait_point.queue == &queue->base || cn_point_reached(operation->wait_point)) {
+			cn_host_queue_follow(&queue->base, owner, operation->wait_point);
+			return cn_host_point_now(&queue->base, owner, ret_point);
 		}
 	}
 	if (operation->kind == CN_OPERATION_LAUNCH) {
@@ -616,7 +619,7 @@ CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const stru
 
 CUresult cn_host_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point)
 {
-	return cn_host_queue_submit(queue, owner,
+	return cn_host_queue_submit(cn_host_queue_of(queue), owner,
 				    &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = point}, NULL);
 }
 
@@ -625,35 +628,37 @@ CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 {
 	const struct cn_operation note = {.kind = CN_OPERATION_NOTE, .note = {function, object, number}};
 
-	return enqueue(queue, owner, &note, NULL, SHORTS, NULL);
+	return enqueue(cn_host_queue_of(queue), owner, &note, NULL, SHORTS, NULL);
 }
 
 /* May a point be taken without a look at the group, and does it have all that the queue has come to follow? */
-static bool is_plain(struct cn_queue *queue, uint64_t owner)
+static bool is_plain(struct cn_host_queue *queue, uint64_t owner)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_group *group = queue->group;
 
 	/* Where the group has no say: a blocking queue that knows all of an idle legacy queue, or no group. */
-	if (group &&
-	    (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(group->legacy) ||
-	     atomic_load(&group->legacy->submitted) > atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
+	if (group && (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(&group->legacy->base) ||
+		      atomic_load(&group->legacy->base.submitted) >
+			      atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
 		return false;
 	return !cn_host_follow_is_ahead(queue) && cn_host_queue_owned(queue, owner);
 }
 
 /* The legacy queue and the blocking ones come to follow each other without a wait; a point shows that by its number. */
-CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point)
+CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_point *ret_point)
 {
+	struct cn_host_queue *queue = cn_host_queue_of(base);
+
 	if (is_plain(queue, owner)) {
 		if (ret_point)
-			*ret_point = (struct cn_point){queue, atomic_load(&queue->submitted)};
+			*ret_point = (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
 		return CUDA_SUCCESS;
 	}
 
 	CUresult result = admit(queue, owner);
 	if (result)
 		return result;
-	uint64_t number = atomic_load(&queue->submitted);
+	uint64_t number = atomic_load(&queue->base.submitted);
 	bool behind = cn_host_follow_is_ahead(queue);
 	if (behind && is_idle_locked(queue)) {
 		number = pass_locked(queue);
@@ -663,7 +668,7 @@ CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_poi
 	if (behind)
 		return enqueue(queue, owner, &nothing, NULL, WAITS, ret_point);
 	if (ret_point)
-		*ret_point = (struct cn_point){queue, number};
+		*ret_point = (struct cn_point){&queue->base, number};
 	return CUDA_SUCCESS;
 }
 
@@ -688,7 +693,7 @@ static void thread_waiter_reached(struct cn_waiter *waiter)
 static void help(struct cn_point point)
 {
 	for (int hops = 0; hops < HELP_HOPS_MAX; hops++) {
-		struct cn_queue *queue = point.queue;
+		struct cn_host_queue *queue = cn_host_queue_of(point.queue);
 		cn_lock(&queue->lock);
 		struct cn_host_item *item = queue->state == BLOCKED ? queue->first : NULL;
 		if (item && item->operation.kind == CN_OPERATION_WAIT_POINT) {
@@ -718,25 +723,25 @@ void cn_host_point_wait(struct cn_point point)
 			return;
 		cn_cpu_relax();
 	}
-	if (!add_waiter(point.queue, &self.waiter))
+	if (!add_waiter(cn_host_queue_of(point.queue), &self.waiter))
 		return;
 	while (!atomic_load_explicit(&self.reached, memory_order_acquire))
 		if (!cn_host_executor_stand_in() && !atomic_load_explicit(&self.reached, memory_order_acquire))
 			cn_futex_wait(&self.reached, 0, LOOK_ROUND_NS); /* there may be no thread by then */
 }
 
-void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner)
+void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner)
 {
 	cn_host_follow_open(queue);
 	cn_host_grace_join(queue);
 	cn_lock(&queue->lock);
-	if (atomic_load_explicit(&queue->submitted, memory_order_relaxed))
+	if (atomic_load_explicit(&queue->base.submitted, memory_order_relaxed))
 		pass_locked(queue); /* no point of this owner is one of the last owner's */
 	queue->state = IDLE;
 	atomic_store(&queue->failure, CUDA_SUCCESS);
 	queue->legacy_seen = queue->seen_by_legacy = 0;
 	atomic_store(&queue->legacy_noted, 0);
-	queue->noted_by_legacy = atomic_load(&queue->submitted);
+	queue->noted_by_legacy = atomic_load(&queue->base.submitted);
 	queue->group = group;
 	queue->group_next = queue->group_previous = NULL;
 	cn_unlock(&queue->lock);
@@ -748,17 +753,17 @@ void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, ui
 		group->blocking = queue;
 		cn_unlock(&group->lock);
 	}
-	atomic_store_explicit(&queue->owner, owner, memory_order_release);
+	atomic_store_explicit(&queue->base.owner, owner, memory_order_release);
 }
 
-void cn_host_queue_close(struct cn_queue *queue)
+void cn_host_queue_close(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
-	atomic_store(&queue->owner, 0);
+	atomic_store(&queue->base.owner, 0);
 	cn_unlock(&queue->lock);
 }
 
-static void leave_list(struct cn_queue_group *group, struct cn_queue *queue)
+static void leave_list(struct cn_host_group *group, struct cn_host_queue *queue)
 {
 	cn_lock(&group->lock);
 	if (queue->group_previous)
@@ -770,10 +775,10 @@ static void leave_list(struct cn_queue_group *group, struct cn_queue *queue)
 	cn_unlock(&group->lock);
 }
 
-bool cn_host_queue_drained(struct cn_queue *queue)
+bool cn_host_queue_drained(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
-	bool drained = !atomic_load(&queue->owner) && queue->state == IDLE && !queue->first;
+	bool drained = !atomic_load(&queue->base.owner) && queue->state == IDLE && !queue->first;
 	struct cn_host_item *spare = drained ? queue->spare : NULL;
 	if (drained) {
 		queue->spare = NULL;

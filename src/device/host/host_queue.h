@@ -115,17 +115,57 @@ struct cn_operation {
 	};
 };
 
+struct cn_host_group;
+struct cn_host_item;
+struct cn_waiter;
+
+struct cn_host_queue {
+	struct cn_queue base;
+	_Atomic uint64_t learned;      /* the highest `from` in `followed`: may be that of an operation to come */
+	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
+	CN_LOCK(QUEUE) lock;
+	int state;                             /* host_queue.c's */
+	_Atomic CUresult failure;              /* the first failure: what follows is skipped */
+	_Atomic(struct cn_host_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
+	struct cn_host_queue *group_next, *group_previous;
+	uint64_t legacy_seen;     /* the legacy queue's number that this one waits for already */
+	uint64_t seen_by_legacy;  /* this queue's number that the legacy queue waits for already */
+	uint64_t noted_by_legacy; /* this queue's number that is in the legacy queue's `followed` */
+	struct cn_host_item *first, *last, *spare;
+	unsigned spare_count;
+	struct cn_waiter *waiters;      /* by number */
+	struct cn_host_queue *run_next; /* in the list of queues that can go on */
+
+	struct cn_followed *followed; /* oldest first; never given back */
+	unsigned followed_count, followed_room;
+	uint64_t opened;                    /* the last number of earlier owners */
+	_Atomic bool followed_crowded;      /* it should have more room */
+	struct {                            /* host_grace.c's */
+		struct cn_host_queue *next; /* of all queues */
+		uint64_t number;            /* what was under way then */
+		bool listed;
+	} grace;
+};
+
+/* The queues of a context. */
+struct cn_host_group {
+	CN_LOCK(QUEUE_GROUP) lock; /* taken before any queue's */
+	_Atomic bool joining;      /* the legacy queue is looking at the others */
+	struct cn_host_queue *legacy;
+	struct cn_host_queue *blocking; /* list */
+};
+
 /* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
-void cn_host_queue_open(struct cn_queue *queue, struct cn_queue_group *group, uint64_t owner);
+void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner);
 /* Accept nothing more; what was accepted still runs. */
-void cn_host_queue_close(struct cn_queue *queue);
+void cn_host_queue_close(struct cn_host_queue *queue);
 /* True when a closed queue has nothing left to do and its record may be reused. */
-bool cn_host_queue_drained(struct cn_queue *queue);
+bool cn_host_queue_drained(struct cn_host_queue *queue);
 /*
  * Accept an operation for `owner`. Returns its point in *ret_point (may be NULL). Short operations on an idle queue
  * have happened on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
  */
-CUresult cn_host_queue_submit(struct cn_queue *queue, uint64_t owner, const struct cn_operation *operation,
+CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 			      struct cn_point *ret_point);
 /* Sleep until the point is reached. */
 void cn_host_point_wait(struct cn_point point);

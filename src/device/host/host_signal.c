@@ -588,11 +588,11 @@ static CUresult record_done(struct cn_signal *signal, struct cn_point point)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
+CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_host_queue *queue, uint64_t owner)
 {
 	struct cn_operation operation = {.kind = CN_OPERATION_MARK_SIGNAL, .wait_signal = {.signal = signal}};
 	struct cn_point point;
-	CUresult result = cn_host_point_now(queue, owner, &point);
+	CUresult result = cn_host_point_now(&queue->base, owner, &point);
 
 	if (result)
 		return result;
@@ -616,19 +616,19 @@ CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue,
 }
 
 /* A record of our own: its point says all that a queue of ours has to know, without a detour over the ring. */
-static CUresult wait_for_own(struct cn_queue *queue, uint64_t owner, struct cn_point point, bool is_legacy)
+static CUresult wait_for_own(struct cn_host_queue *queue, uint64_t owner, struct cn_point point, bool is_legacy)
 {
 	if (cn_point_reached(point) && !is_legacy) {
-		cn_host_queue_follow(queue, owner, point);
+		cn_host_queue_follow(&queue->base, owner, point);
 		return CUDA_SUCCESS;
 	}
 	return cn_host_queue_submit(queue, owner,
 				    &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = point}, NULL);
 }
 
-CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner)
+CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_host_queue *queue, uint64_t owner)
 {
-	struct cn_queue_group *group = queue->group;
+	struct cn_host_group *group = queue->group;
 	/* In the legacy queue even a wait for what has happened stands between its group's work before and after. */
 	bool is_legacy = group && group->legacy == queue;
 	uint64_t number = atomic_load(&signal->ring->latest);
@@ -641,7 +641,7 @@ CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, u
 	if (!others && find_own(signal, number, &point))
 		return wait_for_own(queue, owner, point, is_legacy);
 	if (state == DONE)
-		return is_legacy ? cn_host_point_now(queue, owner, NULL) : CUDA_SUCCESS;
+		return is_legacy ? cn_host_point_now(&queue->base, owner, NULL) : CUDA_SUCCESS;
 
 	struct cn_operation operation = {.kind = CN_OPERATION_WAIT_SIGNAL, .wait_signal = {signal, number}};
 	retain(signal);

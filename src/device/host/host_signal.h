@@ -16,6 +16,7 @@
 #define CN_RECORDER_ALL_OTHERS UINT32_MAX
 
 struct cn_signal;
+struct cn_host_queue;
 
 CUresult cn_host_signal_create(struct cn_signal **ret_signal);
 CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd);
@@ -23,9 +24,9 @@ CUresult cn_host_signal_export(struct cn_signal *signal, int *ret_fd);
 CUresult cn_host_signal_import(int fd, uint32_t recorder, struct cn_signal **ret_signal);
 void cn_host_signal_free(struct cn_signal *signal);
 
-CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_host_queue *queue, uint64_t owner);
 /* These, and a queue that waits: CUDA_ERROR_EXTERNAL_DEVICE when its recorder has died before it was done. */
-CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_queue *queue, uint64_t owner);
+CUresult cn_host_signal_wait(struct cn_signal *signal, struct cn_host_queue *queue, uint64_t owner);
 CUresult cn_host_signal_query(struct cn_signal *signal); /* CUDA_ERROR_NOT_READY: the latest record is pending */
 CUresult cn_host_signal_sync(struct cn_signal *signal);  /* sleeps for it */
 /*

@@ -268,7 +268,7 @@ static CUresult follow(const struct cn_place *place, const struct cn_home *home)
 
 	if (place->stream == &home->context->legacy)
 		return CUDA_SUCCESS;
-	CUresult result = cn_device_ops->point_now(&home->context->legacy.queue, home->life, &wait.wait_point);
+	CUresult result = cn_device_ops->point_now(&home->context->legacy.queue.base, home->life, &wait.wait_point);
 	if (result)
 		return result == CUDA_ERROR_INVALID_HANDLE ? cn_home_check(home) : result;
 	return cn_stream_submit(place, &wait, NULL);

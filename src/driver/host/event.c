@@ -145,7 +145,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	uint64_t handle = cn_object_handle(event);
 	struct cn_point point;
 
-	CUresult result = cn_device_ops->point_now(&place->stream->queue, place->owner, &point);
+	CUresult result = cn_device_ops->point_now(&place->stream->queue.base, place->owner, &point);
 	if (result) {
 		cn_unlock(&event->stamp.lock);
 		return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
@@ -235,7 +235,7 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
 	bool matters = recorded && cn_place_is_legacy(&place);
 	if (!matters && cn_point_reached(operation.wait_point)) {
-		cn_device_ops->queue_follow(&place.stream->queue, place.owner, operation.wait_point);
+		cn_device_ops->queue_follow(&place.stream->queue.base, place.owner, operation.wait_point);
 		return CUDA_SUCCESS;
 	}
 	return cn_stream_submit(&place, &operation, NULL);

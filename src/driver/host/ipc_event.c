@@ -22,13 +22,13 @@ CUresult cn_ipc_event_record(struct cn_shared_event *shared, const struct cn_pla
 
 CUresult cn_ipc_event_wait(struct cn_shared_event *shared, const struct cn_place *place)
 {
-	struct cn_queue *queue = &place->stream->queue;
+	struct cn_host_queue *queue = &place->stream->queue;
 	CUresult result = cn_host_signal_wait(cn_shared_event_signal(shared), queue, place->owner);
 
 	cn_shared_event_drop(shared);
 	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
 	if (!result && cn_place_is_legacy(place))
-		result = cn_device_ops->point_now(queue, place->owner, NULL);
+		result = cn_device_ops->point_now(&queue->base, place->owner, NULL);
 	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;
 }
 

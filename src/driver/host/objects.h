@@ -24,7 +24,7 @@
 /* Atomic here and below: what a thread may read that found the object just before another destroyed it. */
 struct cn_stream {
 	struct cn_object object; /* first */
-	struct cn_queue queue;
+	struct cn_host_queue queue;
 	_Atomic(struct cn_context *) context;
 	_Atomic unsigned int flags; /* CU_STREAM_NON_BLOCKING or 0 */
 	_Atomic int priority;
@@ -49,7 +49,7 @@ struct cn_context {
 	_Atomic uint64_t peers; /* a bit for each device whose memory this context may use */
 	_Atomic size_t limits[CN_LIMIT_COUNT];
 	_Atomic int cache_config;
-	struct cn_queue_group group;
+	struct cn_host_group group;
 	struct cn_stream legacy; /* has no handle: never in the table of streams */
 };
 
@@ -146,7 +146,7 @@ static inline bool cn_place_is_legacy(const struct cn_place *place)
 /* Is it still the stream that was found? */
 static inline bool cn_place_stands(const struct cn_place *place)
 {
-	return atomic_load_explicit(&place->stream->queue.owner, memory_order_acquire) == place->owner;
+	return atomic_load_explicit(&place->stream->queue.base.owner, memory_order_acquire) == place->owner;
 }
 /* It is not, or its queue has said so: CUDA_ERROR_CONTEXT_IS_DESTROYED if it went down with its context. */
 CUresult cn_place_is_gone(const struct cn_place *place);

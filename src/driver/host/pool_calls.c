@@ -29,7 +29,7 @@ CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream h
 	if (result)
 		return result;
 	struct cn_device *device = atomic_load_explicit(&place.context->device, memory_order_relaxed);
-	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue, place.owner,
+	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue.base, place.owner,
 					     cn_streams_free_after_all);
 	return in_stream(result, &place);
 }
@@ -43,7 +43,7 @@ CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CU
 		result = cn_stream_find_quickly(handle, &place);
 	if (result)
 		return result;
-	result = cn_mempool_allocate_from(ret_pointer, bytes, pool, &place.stream->queue, place.owner,
+	result = cn_mempool_allocate_from(ret_pointer, bytes, pool, &place.stream->queue.base, place.owner,
 					  cn_streams_free_after_all);
 	return in_stream(result, &place);
 }
@@ -75,7 +75,7 @@ CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 		result = cn_stream_find_quickly(handle, &place);
 	if (result || !pointer)
 		return result;
-	result = free_block(pointer, &place.stream->queue, place.owner);
+	result = free_block(pointer, &place.stream->queue.base, place.owner);
 	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_FOUND, 1))
 		return in_stream(result, &place);
 	if (cn_registry_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
@@ -96,7 +96,7 @@ enum { LATE_OWNER = 1, POINTS_AT_HAND = 32 };
 
 static struct {
 	pthread_once_t once;
-	struct cn_queue queue;
+	struct cn_host_queue queue;
 } late = {.once = PTHREAD_ONCE_INIT};
 
 static void open_late(void)
@@ -121,7 +121,7 @@ static CUresult follow_all_work(void)
 		count = cn_streams_pending(points, room);
 	}
 	for (size_t i = 0; i < count && !result; i++)
-		result = cn_device_ops->queue_wait(&late.queue, LATE_OWNER, points[i]);
+		result = cn_device_ops->queue_wait(&late.queue.base, LATE_OWNER, points[i]);
 	if (points != at_hand)
 		free(points);
 	return result;
@@ -136,7 +136,7 @@ CUresult cn_streams_free_after_all(uint64_t address)
 	pthread_once(&late.once, open_late);
 	CUresult result = follow_all_work();
 	if (!result)
-		result = free_block(address, &late.queue, LATE_OWNER);
+		result = free_block(address, &late.queue.base, LATE_OWNER);
 	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
 		return explain(address);
 	if (!result)
@@ -146,5 +146,5 @@ CUresult cn_streams_free_after_all(uint64_t address)
 
 struct cn_point cn_streams_after_all_point(void)
 {
-	return (struct cn_point){&late.queue, atomic_load(&late.queue.completed)};
+	return (struct cn_point){&late.queue.base, atomic_load(&late.queue.base.completed)};
 }

@@ -46,7 +46,7 @@ static void reap(void)
 	cn_lock(&closing.lock);
 	for (struct cn_stream **link = &closing.first; *link;) {
 		struct cn_stream *stream = *link;
-		if (cn_queue_idle(&stream->queue) && cn_host_queue_drained(&stream->queue)) {
+		if (cn_queue_idle(&stream->queue.base) && cn_host_queue_drained(&stream->queue)) {
 			*link = stream->closing_next;
 			stream->closing_next = rested;
 			rested = stream;
@@ -223,12 +223,12 @@ static size_t pending(struct cn_context *context, bool all, uint32_t slot_count,
 {
 	size_t count = 0;
 
-	add_pending(&context->legacy.queue, points, room, &count);
+	add_pending(&context->legacy.queue.base, points, room, &count);
 	cn_lock(&making);
 	for (uint32_t i = 0; i < slot_count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))
-			add_pending(&stream->queue, points, room, &count);
+			add_pending(&stream->queue.base, points, room, &count);
 	}
 	cn_unlock(&making);
 	return count;
@@ -274,9 +274,10 @@ size_t cn_streams_pending(struct cn_point *points, size_t room)
 	size_t count = 0;
 
 	for (uint32_t i = 0; i < context_count; i++)
-		add_pending(&((struct cn_context *)cn_table_slot(&cn_contexts, i))->legacy.queue, points, room, &count);
+		add_pending(&((struct cn_context *)cn_table_slot(&cn_contexts, i))->legacy.queue.base, points, room,
+			    &count);
 	for (uint32_t i = 0; i < stream_count; i++)
-		add_pending(&((struct cn_stream *)cn_table_slot(&cn_streams, i))->queue, points, room, &count);
+		add_pending(&((struct cn_stream *)cn_table_slot(&cn_streams, i))->queue.base, points, room, &count);
 	return count;
 }
 
@@ -316,7 +317,7 @@ static CUresult outcome(const struct cn_place *place)
  */
 static CUresult wait_for_stream(const struct cn_place *place)
 {
-	struct cn_point point = {&place->stream->queue, atomic_load(&place->stream->queue.submitted)};
+	struct cn_point point = {&place->stream->queue.base, atomic_load(&place->stream->queue.base.submitted)};
 	CUresult result = CUDA_SUCCESS;
 
 	if (cn_place_is_legacy(place))
@@ -368,7 +369,7 @@ CUresult cn_context_wait(const struct cn_home *home)
 void cn_streams_settle(struct cn_context *context, bool all)
 {
 	uint32_t count = atomic_load(&cn_streams.count);
-	struct cn_queue *legacy = &context->legacy.queue;
+	struct cn_queue *legacy = &context->legacy.queue.base;
 
 	if (!atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed))
 		return;
@@ -377,7 +378,8 @@ void cn_streams_settle(struct cn_context *context, bool all)
 	for (uint32_t i = 0; i < count; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (stream->context == context && (all || !(stream->flags & CU_STREAM_NON_BLOCKING)))
-			cn_pools_settle((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
+			cn_pools_settle(
+				(struct cn_point){&stream->queue.base, atomic_load(&stream->queue.base.completed)});
 	}
 }
 
@@ -419,7 +421,7 @@ CUresult host_cuStreamDestroy_v2(CUstream handle)
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (!stream || !cn_table_retire(stream, (uintptr_t)handle))
 		return no_stream(handle);
-	cn_mempools_synchronised((struct cn_point){&stream->queue, atomic_load(&stream->queue.completed)});
+	cn_mempools_synchronised((struct cn_point){&stream->queue.base, atomic_load(&stream->queue.base.completed)});
 	close_stream(stream);
 	reap();
 	return CUDA_SUCCESS;
@@ -433,7 +435,7 @@ CUresult host_cuStreamQuery(CUstream handle)
 	if (result)
 		return result;
 	bool idle = cn_place_is_legacy(&place) ? !pending(place.context, false, atomic_load(&cn_streams.count), NULL, 0)
-					       : cn_queue_idle(&place.stream->queue);
+					       : cn_queue_idle(&place.stream->queue.base);
 	if (!idle)
 		return cn_place_stands(&place) ? CUDA_ERROR_NOT_READY : cn_place_is_gone(&place);
 	return outcome(&place);
@@ -448,7 +450,7 @@ CUresult host_cuStreamSynchronize(CUstream handle)
 		result = wait_for_stream(&place);
 	if (result)
 		return result;
-	struct cn_queue *queue = &place.stream->queue;
+	struct cn_queue *queue = &place.stream->queue.base;
 	if (cn_place_is_legacy(&place))
 		cn_streams_settle(place.context, false);
 	else
