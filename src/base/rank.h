@@ -25,7 +25,7 @@
 	RANK(MEMPOOL_SHARE,       slow_lock,   NEVER,      "the export of a pool, while it is made") \
 	RANK(MEMPOOLS,            slow_lock,   NEVER,      "which pools a location has, and who may use them") \
 	RANK(EVENT_PUBLISH,       slow_lock,   NEVER,      "an event, while it gets its handle") \
-	RANK(DOOR,                slow_lock,   NEVER,      "a port, while it begins to listen") \
+	RANK(PORT_SOCKET,         slow_lock,   NEVER,      "a port, while it begins to listen") \
 	RANK(IMPORT_ASKING,       slow_lock,   NEVER,      "an import's channel and view: one request or change at a time") \
 	RANK(PEER_TURN,           slow_lock,   NEVER,      "another process that is asked: one question at a time") \
 	RANK(FORK_START,          slow_lock,   NEVER,      "the first hook of fork()") \
@@ -64,8 +64,8 @@
 	RANK(IMPORT,              lock,        NEVER,      "what an importer holds, and how many are busy with it") \
 	RANK(IMPORTS,             lock,        NEVER,      "all imported pools, by address") \
 	RANK(SHARED_EVENTS,       lock,        NEVER,      "events of other processes that are open, and their last users") \
-	RANK(ORIGINS,             lock,        NEVER,      "what legacy and fabric handles stand for") \
-	RANK(BORROWED,            lock,        NEVER,      "legacy memory of other processes that is open") \
+	RANK(PORT_OBJECTS,        lock,        NEVER,      "what legacy and fabric handles stand for") \
+	RANK(OPENED_MEMORY,       lock,        NEVER,      "legacy memory of other processes that is open") \
 	RANK(REMOTES,             lock,        NEVER,      "processes at whose ports we called") \
 	RANK(SPARE_CACHES,        lock,        NEVER,      "records of caches, for pools and streams to come") \
 	RANK(CACHE,               quick_lock,  NEVER,      "a stream's free blocks in one pool") \

@@ -117,11 +117,12 @@ static void write_ledger(struct caller *caller, struct fuzz_input *input)
 		return;
 	switch (what % 4) {
 	case 0:
-		atomic_fetch_or(&ledger->held[name->slot % CN_EXPORT_SLOTS / CN_WORD_SLOTS],
-				cn_slot_bit((uint32_t)name->slot));
+		atomic_fetch_or(&ledger->held[name->slot % CN_EXPORT_SLOTS / CN_LEDGER_WORD_SLOTS],
+				cn_ledger_bit((uint32_t)name->slot));
 		break;
 	case 1:
-		atomic_store(&ledger->held[fuzz_number(input) % (CN_EXPORT_SLOTS / CN_WORD_SLOTS)], fuzz_number(input));
+		atomic_store(&ledger->held[fuzz_number(input) % (CN_EXPORT_SLOTS / CN_LEDGER_WORD_SLOTS)],
+			     fuzz_number(input));
 		break;
 	case 2: atomic_store(what & 4 ? &ledger->held_count : &ledger->held_bytes, fuzz_number(input)); break;
 	default: atomic_store(&ledger->parts_seen, fuzz_number(input)); break;

@@ -36,11 +36,11 @@ static void lend_memory(struct cn_parcel *reply)
 	struct cn_memory_part part;
 
 	FUZZ_OK(cn_host_memory_part(&cn_devices[0], (const void *)(uintptr_t)memory, &part));
-	words[CN_LOAN_CHUNK] = part.chunk;
-	words[CN_LOAN_CHUNK_BYTES] = part.chunk_bytes;
-	words[CN_LOAN_OFFSET] = part.offset;
-	words[CN_LOAN_BYTES] = MEMORY_BYTES;
-	words[CN_LOAN_DEVICE] = 0;
+	words[CN_SHARED_MEMORY_CHUNK] = part.chunk;
+	words[CN_SHARED_MEMORY_CHUNK_BYTES] = part.chunk_bytes;
+	words[CN_SHARED_MEMORY_OFFSET] = part.offset;
+	words[CN_SHARED_MEMORY_BYTES] = MEMORY_BYTES;
+	words[CN_SHARED_MEMORY_DEVICE] = 0;
 	reply->descriptors[0] = part.fd;
 	reply->descriptor_count = 1;
 }
@@ -80,7 +80,7 @@ static bool answer_fabric(struct fuzz_server *server, int sock, const struct cn_
 
 static void open_port(bool fabric, struct fuzz_server *server, unsigned char ret_name[CN_PORT_NAME_BYTES])
 {
-	struct cn_named_socket socket;
+	struct cn_socket socket;
 
 	FUZZ_OK(cn_wire_listen_named(fabric, &socket));
 	for (int i = 0; i < CN_PORT_NAME_BYTES; i++) {
@@ -174,7 +174,7 @@ struct cn_handle fuzz_handle(enum cn_handle_kind kind, uint64_t number)
 				   .version = CN_HANDLE_VERSION,
 				   .kind = (uint16_t)kind,
 				   .number = number,
-				   .generation = CN_ORIGIN_GENERATION};
+				   .generation = CN_PORT_OBJECT_GENERATION};
 
 	memcpy(handle.port, cn_handle_is_fabric(kind) ? fabric_name : port_name, sizeof handle.port);
 	memcpy(handle.secret, "a fuzzed secret", sizeof handle.secret);

@@ -17,7 +17,7 @@
 enum { POOLS = 2, IMPORTERS = 2 };
 
 static struct fuzz_server process;
-static struct cn_named_socket named;
+static struct cn_socket named;
 
 /* ---- The fake process ---- */
 
@@ -82,7 +82,7 @@ static void say_handles(uint64_t kind, struct cn_message *reply)
 
 static void say_cells(const struct cn_message *request, struct cn_message *reply)
 {
-	struct cn_report_cells body = {.picture_bytes = 32 << 20, .holders = {1, 2, 3, CN_HOLDER_SEVERAL}};
+	struct cn_report_cells body = {.picture_bytes = 32 << 20, .holders = {1, 2, 3, CN_REPORT_SEVERAL}};
 
 	memcpy(body.kinds, "#=!o._=!", sizeof body.kinds);
 	if (request->words[CN_REPORT_POOL_ID] > POOLS)

@@ -71,7 +71,7 @@ chan channel[IMPORTERS] = [1] of { bit }; /* CN_MESSAGE_RELEASED */
 
 bool export_lock;
 byte births[SLOTS];
-#define life(s) (wrong == 11 -> 1 : 2 * births[s] - 1) /* cn_slot.generation */
+#define life(s) (wrong == 11 -> 1 : 2 * births[s] - 1) /* cn_export_slot.generation */
 bool ended[SLOTS], deferred[SLOTS];
 bool listed[IMPORTERS] = true, leaving[IMPORTERS], evicted[IMPORTERS];
 
@@ -201,7 +201,7 @@ wrong_end:
 	}
 }
 
-/* cn_export_look_again(), a slot of it */
+/* cn_export_rescan(), a slot of it */
 inline look_at_deferred(s)
 {
 	if
@@ -277,7 +277,7 @@ again:
 		fi;
 		i = 0
 	};
-	atomic { /* cn_export_look_again() */
+	atomic { /* cn_export_rescan() */
 		!export_lock ->
 		if
 		:: nothing_deferred -> goto again

@@ -217,7 +217,7 @@ proctype ExporterService() provided (exporter_runs)
 
 again:
 	if
-	:: atomic { /* cn_export_look_again() */
+	:: atomic { /* cn_export_rescan() */
 		out && freed && !export_lock && !shown ->
 		give_back();
 		goto again

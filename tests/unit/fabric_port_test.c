@@ -292,7 +292,7 @@ static uint64_t place_of(const struct cn_handle *handle)
 
 /* A port that is not the library's: it listens, and what it says is the test's. */
 struct false_port {
-	struct cn_named_socket socket;
+	struct cn_socket socket;
 	unsigned char handle[CN_HANDLE_BYTES];
 	struct cn_handle parts;
 };

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { CALLERS_OF_USER_MAX = 128, ON_THEIR_WAY_MAX = 64, NOBODY = 64128, LINGER_S = 600 };
+enum { CLIENTS_OF_USER_MAX = 128, ON_THEIR_WAY_MAX = 64, NOBODY = 64128, LINGER_S = 600 };
 
 /* Goal: who may not list a user's folder does not learn from the system either where its ports are. */
 TEST(the_system_does_not_tell_where_a_port_is)
@@ -57,18 +57,18 @@ TEST(callers_of_one_user_do_not_keep_out_others)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
 	struct cn_fabric *fabric = share(CN_FABRIC_MEMORY, 10, handle);
-	int socks[CALLERS_OF_USER_MAX];
+	int socks[CLIENTS_OF_USER_MAX];
 
-	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
+	for (int i = 0; i < CLIENTS_OF_USER_MAX; i++)
 		socks[i] = call_port(handle);
 	expect_closed(call_port(handle));
-	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has too many callers");
+	expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "has too many clients");
 	if (geteuid() == 0) {
 		struct peer *peer = peer_start("other_user");
 		peer_send_bytes(peer, handle, sizeof handle);
 		peer_wait(peer);
 	}
-	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
+	for (int i = 0; i < CLIENTS_OF_USER_MAX; i++)
 		ASSERT_SYS(close(socks[i]));
 	int fd = -1;
 	while (cn_fabric_fetch(handle, CN_FABRIC_MEMORY, &fd)) /* there is room once their ends have been seen */
@@ -82,17 +82,17 @@ ROLE(crowd)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	int socks[CALLERS_OF_USER_MAX];
+	int socks[CLIENTS_OF_USER_MAX];
 
 	ASSERT_SYS(setuid((unsigned)atoi(argv[0])));
 	ASSERT_SYS(prctl(PR_SET_DUMPABLE, 1));
 	peer_receive_bytes(parent, handle, sizeof handle);
 	name_of(handle, name);
-	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
+	for (int i = 0; i < CLIENTS_OF_USER_MAX; i++)
 		ASSERT_OK(connect_fabric(name, 0, &socks[i]));
 	peer_send(parent, "full");
 	peer_expect(parent, "end");
-	for (int i = 0; i < CALLERS_OF_USER_MAX; i++)
+	for (int i = 0; i < CLIENTS_OF_USER_MAX; i++)
 		ASSERT_SYS(close(socks[i]));
 }
 

@@ -11,7 +11,7 @@
 #include "harness.h"
 #include "share/wire/wire.h"
 
-static inline void end_named(const struct cn_named_socket *named)
+static inline void end_named(const struct cn_socket *named)
 {
 	cn_wire_forget_name(named);
 	ASSERT_SYS(close(named->listen_fd));

@@ -165,11 +165,11 @@ TEST(only_what_is_open_is_closed)
 	say_closed(sock, handle.number);
 	while (used_bytes() != LARGE)
 		sched_yield();
-	say_closed(sock, CN_LOAN_ALL);
+	say_closed(sock, CN_SHARED_MEMORY_ALL);
 	cn_shared_memory_free(other);
 	ask(sock, &of_other, CUDA_ERROR_INVALID_HANDLE);
 	ASSERT_EQ(LARGE, used_bytes());
-	say_closed(second, CN_LOAN_ALL);
+	say_closed(second, CN_SHARED_MEMORY_ALL);
 	ASSERT_SYS(close(sock));
 	ASSERT_SYS(close(second));
 	await_quiet(descriptors);
@@ -222,15 +222,15 @@ TEST(openings_have_a_bound, .timeout_ms = 120000)
 
 	if (HARNESS_SLOWDOWN > 1)
 		SKIP("too many for a sanitizer");
-	for (int i = 0; i < CN_OPENINGS_MAX; i++)
+	for (int i = 0; i < CN_PORT_OPENINGS_MAX; i++)
 		ask(sock, &handle, CUDA_SUCCESS);
 	ask(sock, &handle, CUDA_ERROR_OUT_OF_MEMORY);
 	int other = call_port(&handle);    /* only now: who calls and says nothing for long is sent away */
 	ask(other, &handle, CUDA_SUCCESS); /* and takes nothing from others */
 	say_closed(sock, handle.number);
 	ask(sock, &handle, CUDA_SUCCESS);
-	say_closed(sock, CN_LOAN_ALL);
-	say_closed(other, CN_LOAN_ALL);
+	say_closed(sock, CN_SHARED_MEMORY_ALL);
+	say_closed(other, CN_SHARED_MEMORY_ALL);
 	ASSERT_SYS(close(sock));
 	ASSERT_SYS(close(other));
 	cn_shared_memory_free(memory);
@@ -304,7 +304,7 @@ static int make_file(const struct manner *manner)
 /* A port that answers each request in the next manner. */
 ROLE(lender)
 {
-	struct cn_named_socket port;
+	struct cn_socket port;
 	struct cn_parcel request;
 	int sock = -1;
 
@@ -373,7 +373,7 @@ static struct cn_message next_message(int sock)
 /* A lender that answers one question when it is told to, and reads on when it is told to. */
 ROLE(slow_lender)
 {
-	struct cn_named_socket port;
+	struct cn_socket port;
 
 	ASSERT_OK(cn_wire_listen_named(false, &port));
 	peer_send_bytes(parent, port.name, sizeof port.name);
@@ -423,21 +423,21 @@ TEST(lenders_that_answer_wrongly)
 {
 	unsigned descriptors = test_descriptor_count();
 	unsigned char bytes[CN_HANDLE_BYTES];
-	struct cn_borrowed_memory *memory;
+	struct cn_opened_memory *memory;
 	struct peer *peer = peer_start("lender");
 
 	receive_handle(peer, bytes);
 	for (int i = 0; i < MANNERS; i++) {
-		CUresult result = cn_borrowed_open(bytes, &devices[0], OWNER, &memory);
+		CUresult result = cn_opened_memory_open(bytes, &devices[0], OWNER, &memory);
 		fprintf(stderr, "%s: %d\n", manners[i].name, (int)result);
 		ASSERT_EQ(manners[i].outcome, result);
 		if (result)
 			ASSERT_CONTAINS(manners[i].sentence, cn_last_error());
 	}
-	const struct cn_borrowed_facts *facts = cn_borrowed_facts(memory);
+	const struct cn_opened_memory_facts *facts = cn_opened_memory_facts(memory);
 	ASSERT_EQ(LARGE, facts->bytes);
 	memset(facts->address, 1, facts->bytes);
-	cn_borrowed_close(memory);
+	cn_opened_memory_close(memory);
 	peer_end(peer);
 	while (test_descriptor_count() != descriptors)
 		sched_yield();
@@ -449,17 +449,17 @@ TEST(a_lender_that_does_not_read_is_not_waited_for)
 	struct peer *peer = peer_start("slow_lender");
 	struct cn_message filler = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION, .kind = CN_MESSAGE_MEMORY};
 	unsigned char bytes[CN_HANDLE_BYTES];
-	struct cn_borrowed_memory *memory;
+	struct cn_opened_memory *memory;
 
 	receive_handle(peer, bytes);
 	peer_send(peer, "answer");
-	ASSERT_OK(cn_borrowed_open(bytes, &devices[0], OWNER, &memory));
+	ASSERT_OK(cn_opened_memory_open(bytes, &devices[0], OWNER, &memory));
 	int sock = connection_to(peer_pid(peer));
 	/* Not by the C library: to ThreadSanitizer the socket is another thread's. */
 	while (syscall(SYS_sendto, sock, &filler, sizeof filler, MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0) > 0)
 		continue;
 	uint64_t start_ns = cn_clock_ns();
-	cn_borrowed_close(memory);
+	cn_opened_memory_close(memory);
 	ASSERT_LT(cn_clock_ns() - start_ns, CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS / 2);
 	peer_send(peer, "read");
 	peer_expect(peer, "closed");
@@ -468,9 +468,9 @@ TEST(a_lender_that_does_not_read_is_not_waited_for)
 
 static void *open_in_vain(void *bytes)
 {
-	struct cn_borrowed_memory *memory;
+	struct cn_opened_memory *memory;
 
-	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_borrowed_open(bytes, &devices[0], OWNER, &memory));
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cn_opened_memory_open(bytes, &devices[0], OWNER, &memory));
 	ASSERT_CONTAINS("does not answer", cn_last_error());
 	return NULL;
 }

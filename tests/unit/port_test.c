@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLERS_MAX = 256, NOBODY = 64321 };
+enum { CLIENTS_MAX = 256, NOBODY = 64321 };
 
 SETUP
 {
@@ -318,9 +318,9 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 	unsigned char handle[CN_HANDLE_BYTES];
 	struct cn_shared_event *event = create(handle);
 	struct cn_parcel request = request_for(handle), reply;
-	int socks[CALLERS_MAX];
+	int socks[CLIENTS_MAX];
 
-	for (int i = 0; i < CALLERS_MAX; i++) {
+	for (int i = 0; i < CLIENTS_MAX; i++) {
 		socks[i] = call_port(handle);
 		ASSERT_OK(ask_peer(socks[i], &request, &reply));
 		ASSERT_EQ(0, reply.message.result);
@@ -328,7 +328,7 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 	}
 	for (int i = 0; i < 3; i++)
 		expect_closed(call_port(handle));
-	for (int i = 0; i < CALLERS_MAX; i++) {
+	for (int i = 0; i < CLIENTS_MAX; i++) {
 		ASSERT_OK(ask_peer(socks[i], &request, &reply));
 		cn_wire_close(&reply);
 	}
@@ -340,7 +340,7 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 		ASSERT_SYS(close(socks[0]));
 	}
 	cn_wire_close(&reply);
-	for (int i = 0; i < CALLERS_MAX; i++)
+	for (int i = 0; i < CLIENTS_MAX; i++)
 		ASSERT_SYS(close(socks[i]));
 	cn_shared_event_drop(event);
 }
@@ -489,7 +489,7 @@ ROLE(slow_reader)
 {
 	struct cn_parcel question, parcel = {.message = {.kind = 0}};
 	struct cn_parcel answer = {.message = {.kind = CN_MESSAGE_EVENT, .words = {1}}, .descriptor_count = 1};
-	struct cn_named_socket port;
+	struct cn_socket port;
 
 	ASSERT_OK(cn_wire_listen_named(false, &port));
 	peer_send_bytes(parent, port.name, sizeof port.name);

@@ -390,7 +390,7 @@ TEST(random_words)
 		if (test_random_below(&random, 4) == 0)
 			request.message.words[test_random_below(&random, 9)] =
 				test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
-		request.message.words[CN_REPORT_PLACE] =
+		request.message.words[CN_REPORT_CURSOR] =
 			test_random_below(&random, UINT64_MAX) >> test_random_below(&random, 64);
 		int error = try_ask(sock, &request, &reply);
 		if (!error) {
@@ -454,7 +454,7 @@ enum lie {
 };
 
 struct liar {
-	struct cn_named_socket named;
+	struct cn_socket named;
 	enum lie lie;
 	uint64_t pools, importers;
 	pthread_t thread;
@@ -529,7 +529,7 @@ struct heard {
 	const char *name; /* the liar's */
 	unsigned processes, pools, importers, handles, openers;
 	bool answers;
-	char program[CN_PROGRAM_BYTES];
+	char program[CN_REPORT_PROGRAM_BYTES];
 };
 
 static void hear(const struct cn_survey_found *found, void *data)

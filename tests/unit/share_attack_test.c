@@ -60,7 +60,7 @@ ROLE(flooder)
 {
 	struct attacker attacker = attack(parent);
 
-	for (unsigned word = 0; word < HELD_SLOTS / CN_WORD_SLOTS; word++)
+	for (unsigned word = 0; word < HELD_SLOTS / CN_LEDGER_WORD_SLOTS; word++)
 		atomic_store(&attacker.ledger->held[word], UINT64_MAX);
 	peer_send(parent, "joined");
 	peer_expect(parent, "flood");

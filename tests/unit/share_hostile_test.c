@@ -226,7 +226,8 @@ TEST(a_ledger_full_of_lies)
 		CUmemPoolPtrExportData name = share_name(blocks[i]);
 		memcpy(&data, &name, sizeof data);
 		if (i % 2)
-			atomic_fetch_or(&ledger->held[data.slot / CN_WORD_SLOTS], cn_slot_bit((uint32_t)data.slot));
+			atomic_fetch_or(&ledger->held[data.slot / CN_LEDGER_WORD_SLOTS],
+					cn_ledger_bit((uint32_t)data.slot));
 	}
 	atomic_store(&ledger->held_count, UINT64_MAX);
 	atomic_store(&ledger->held_bytes, UINT64_MAX);
@@ -391,7 +392,7 @@ static void mark(const struct fake *fake, int location_type, int location_id)
 {
 	struct cn_export_facts facts = {.location_type = location_type, .location_id = location_id};
 
-	cn_location_leave(fake->path, &facts);
+	cn_location_write(fake->path, &facts);
 }
 
 /* Goal: what a descriptor says of its pool is compared with what the exporter says, and not believed. */

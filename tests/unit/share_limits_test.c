@@ -187,7 +187,7 @@ static unsigned count_names(void)
 /* Goal: however many dead names lie there, who makes one clears only so many of them away, and the next goes on. */
 TEST(names_that_are_swept_at_a_time)
 {
-	struct cn_named_socket named;
+	struct cn_socket named;
 	int listener, path;
 	char file[600];
 

@@ -73,12 +73,12 @@ static struct cn_export_data name_block(CUdeviceptr block)
 
 static void hold(unsigned importer, uint64_t slot)
 {
-	atomic_fetch_or(&ledger_at(importer)->held[slot / CN_WORD_SLOTS], cn_slot_bit((uint32_t)slot));
+	atomic_fetch_or(&ledger_at(importer)->held[slot / CN_LEDGER_WORD_SLOTS], cn_ledger_bit((uint32_t)slot));
 }
 
 static void let_go(unsigned importer, uint64_t slot)
 {
-	atomic_fetch_and(&ledger_at(importer)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit((uint32_t)slot));
+	atomic_fetch_and(&ledger_at(importer)->held[slot / CN_LEDGER_WORD_SLOTS], ~cn_ledger_bit((uint32_t)slot));
 }
 
 static bool is_among(CUdeviceptr block, const CUdeviceptr *blocks, unsigned count, unsigned step)
@@ -148,8 +148,8 @@ TEST(what_is_held_is_kept)
 TEST(exports_that_lie_far_apart)
 {
 	gather(SHARE_CHUNK);
-	check_holds(2 * CN_ENDED_WORDS + 1, CN_WORD_SLOTS);
-	check_holds(4, CN_WORD_SLOTS * CN_ENDED_WORDS);
+	check_holds(2 * CN_ENDED_WORDS + 1, CN_LEDGER_WORD_SLOTS);
+	check_holds(4, CN_LEDGER_WORD_SLOTS * CN_ENDED_WORDS);
 	disperse();
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
@@ -158,7 +158,7 @@ TEST(exports_that_lie_far_apart)
 static uint64_t count_looks(struct cn_export *export)
 {
 	cn_lock(&export->lock);
-	uint64_t looks = export->look;
+	uint64_t looks = export->scan;
 	cn_unlock(&export->lock);
 	return looks;
 }
@@ -191,9 +191,9 @@ TEST(one_look_answers_all_who_have_let_go)
 	cn_lock(&export->lock); /* the first look cannot go on, and takes long */
 	for (unsigned i = 0; i < IMPORTERS; i++)
 		send_parcel(crowd.socks[i], parcel_of(CN_MESSAGE_RELEASED, -1));
-	while (!atomic_load(&export->look_active)) /* the service thread is there, */
+	while (!atomic_load(&export->scan_active)) /* the service thread is there, */
 		sched_yield();
-	for (uint64_t start_ns = cn_clock_ns(); cn_clock_ns() - start_ns < CN_LOOK_BURST_NS;) /* for long */
+	for (uint64_t start_ns = cn_clock_ns(); cn_clock_ns() - start_ns < CN_EXPORT_SCAN_BURST_NS;) /* for long */
 		sched_yield();
 	cn_unlock(&export->lock);
 	await_answers();
@@ -215,7 +215,7 @@ static void *ask_for_numbers(void *stop)
 /* Goal: several threads look for what can be given back, in slices, and blocks come and go: each goes back once. */
 TEST(looks_that_meet, .timeout_ms = 60000)
 {
-	enum { THREADS = 3, SLICES = 4, COUNT = SLICES * CN_LOOK_LOADS / IMPORTERS };
+	enum { THREADS = 3, SLICES = 4, COUNT = SLICES * CN_EXPORT_SCAN_LOADS / IMPORTERS };
 	static CUdeviceptr blocks[COUNT];
 	static struct cn_export_data names[COUNT];
 	struct test_random random = test_random_start(3);

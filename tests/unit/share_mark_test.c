@@ -35,12 +35,12 @@ TEST(a_mark_is_read_as_it_was_left)
 	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
 	ASSERT(!read_mark(path, &facts));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		cn_location_leave(path,
+		cn_location_write(path,
 				  &(struct cn_export_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
 		ASSERT(!read_mark(path, &facts));
 	}
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-		cn_location_leave(path,
+		cn_location_write(path,
 				  &(struct cn_export_facts){.location_type = good[i][0], .location_id = good[i][1]});
 		ASSERT(read_mark(path, &facts));
 		ASSERT_EQ(good[i][0], facts.location_type);
@@ -58,10 +58,10 @@ TEST(other_files_have_no_mark)
 	int fd = memfd_create("file", MFD_CLOEXEC);
 
 	ASSERT_SYS(fd);
-	cn_location_leave(fd, &(struct cn_export_facts){.location_type = 1});
+	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1});
 	ASSERT(!read_mark(fd, &facts));
 	close(fd);
-	cn_location_leave(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
+	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
 }
 
 /* Goal: an exported pool's descriptor says where the pool is, and that it is there, until it is destroyed. */

@@ -220,7 +220,7 @@ static void released_for_ever(struct attacker *attacker)
 
 	ASSERT(try_join(attacker, &sock, &ledger, &fd));
 	for (unsigned word = 1; word <= CLAIMED_WORDS; word++)
-		atomic_store(&ledger->held[CN_EXPORT_SLOTS / CN_WORD_SLOTS - word], UINT64_MAX);
+		atomic_store(&ledger->held[CN_EXPORT_SLOTS / CN_LEDGER_WORD_SLOTS - word], UINT64_MAX);
 	for (unsigned long i = 0;; i++) {
 		struct pollfd wanted = {.fd = sock, .events = POLLOUT};
 		if (cn_wire_send(sock, &released) == EAGAIN)

@@ -413,7 +413,7 @@ TEST(without_proc_there_is_a_sentence)
 
 ROLE(listener)
 {
-	struct cn_named_socket named;
+	struct cn_socket named;
 
 	ASSERT_OK(cn_wire_listen_named(false, &named));
 	peer_send_bytes(parent, named.name, sizeof named.name);
@@ -510,7 +510,7 @@ TEST(half_made_names_are_swept_and_strange_files_are_not)
 ROLE(maker)
 {
 	for (int i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
-		struct cn_named_socket named;
+		struct cn_socket named;
 
 		ASSERT_OK(cn_wire_listen_named(false, &named));
 		expect_name(named.name, true);

@@ -314,7 +314,7 @@ void cn_mempool_look_again(struct cn_mempool *pool)
 	struct cn_export *export = atomic_load(&pool->export);
 
 	if (export)
-		cn_export_look_again(export);
+		cn_export_rescan(export);
 }
 
 CUresult cn_mempool_free_shared(uint64_t address, struct cn_queue *queue, uint64_t handle)

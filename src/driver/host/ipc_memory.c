@@ -51,19 +51,19 @@ static CUresult reach_device(const struct cn_home *home, int physical, struct cn
 static CUresult open_first(const struct cn_home *home, const unsigned char handle[CN_HANDLE_BYTES],
 			   uint64_t *ret_address)
 {
-	struct cn_borrowed_memory *borrowed;
+	struct cn_opened_memory *borrowed;
 	struct cn_device *device;
 	CUresult result = cn_context_has_handles(home->device);
 
 	if (!result)
-		result = cn_borrowed_open(handle, home->device, home->life, &borrowed);
+		result = cn_opened_memory_open(handle, home->device, home->life, &borrowed);
 	if (result)
 		return result;
-	result = reach_device(home, cn_borrowed_facts(borrowed)->device, &device);
+	result = reach_device(home, cn_opened_memory_facts(borrowed)->device, &device);
 	if (!result)
 		result = cn_registry_add_opened(home, device, handle, borrowed, ret_address);
 	if (result)
-		cn_borrowed_close(borrowed);
+		cn_opened_memory_close(borrowed);
 	return result;
 }
 

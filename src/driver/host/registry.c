@@ -28,8 +28,8 @@ struct allocation {
 	struct cn_advice *advice;
 	struct allocation *next; /* in a list of removed ones */
 
-	struct cn_shared_memory *shared;     /* of device memory that has a handle */
-	struct cn_borrowed_memory *borrowed; /* of opened memory, and what follows */
+	struct cn_shared_memory *shared;   /* of device memory that has a handle */
+	struct cn_opened_memory *borrowed; /* of opened memory, and what follows */
 	unsigned char handle[CN_HANDLE_BYTES];
 	size_t opened_count;
 	struct allocation *opened_next;
@@ -165,7 +165,7 @@ static void give_back(struct allocation *allocation)
 		else
 			cn_host_memory_free(allocation->facts.device, address);
 		break;
-	case CN_MEMORY_OPENED: cn_borrowed_close(allocation->borrowed); break;
+	case CN_MEMORY_OPENED: cn_opened_memory_close(allocation->borrowed); break;
 	case CN_MEMORY_PINNED:
 	case CN_MEMORY_MANAGED: cn_host_pinned_free(address, allocation->facts.bytes); break;
 	case CN_MEMORY_MAPPED:
@@ -569,10 +569,10 @@ bool cn_registry_open_again(const struct cn_home *home, const unsigned char hand
 }
 
 CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *device,
-				const unsigned char handle[CN_HANDLE_BYTES], struct cn_borrowed_memory *borrowed,
+				const unsigned char handle[CN_HANDLE_BYTES], struct cn_opened_memory *borrowed,
 				uint64_t *ret_address)
 {
-	const struct cn_borrowed_facts *facts = cn_borrowed_facts(borrowed);
+	const struct cn_opened_memory_facts *facts = cn_opened_memory_facts(borrowed);
 	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
 
 	if (!allocation)
@@ -613,7 +613,7 @@ CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *de
 		return CUDA_SUCCESS;
 	free(allocation);
 	if (before) /* another thread was quicker */
-		cn_borrowed_close(borrowed);
+		cn_opened_memory_close(borrowed);
 	return before ? CUDA_SUCCESS
 		      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
 }

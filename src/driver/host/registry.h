@@ -78,7 +78,7 @@ void cn_registry_forget_note(uint64_t address);
 
 /* ---- Between processes (ipc_memory.c) ---- */
 
-struct cn_borrowed_memory;
+struct cn_opened_memory;
 enum { CN_REGISTRY_HANDLE_BYTES = 64 };
 
 /* The handle of the device memory around an address, which has one from then on. */
@@ -88,8 +88,8 @@ bool cn_registry_open_again(const struct cn_home *home, const unsigned char hand
 			    uint64_t *ret_address);
 /* Enter memory of a device that was opened by a handle; on success it is the registry's. */
 CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *device,
-				const unsigned char handle[CN_REGISTRY_HANDLE_BYTES],
-				struct cn_borrowed_memory *borrowed, uint64_t *ret_address);
+				const unsigned char handle[CN_REGISTRY_HANDLE_BYTES], struct cn_opened_memory *borrowed,
+				uint64_t *ret_address);
 /* Close opened memory once; the last time it goes. False: no such memory begins at the address. */
 bool cn_registry_close(uint64_t address);
 

@@ -10,7 +10,7 @@
  * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
  *
  * References are the program's event and the calls that use it. An event of ours whose last reference is dropped is
- * withdrawn, and freed when nobody has it open any more (origin.c). One that we have opened is in its process's list as
+ * withdrawn, and freed when nobody has it open any more (port_object.c). One that we have opened is in its process's list as
  * long as it has references; one that lingers has the service thread's.
  */
 #include "base/container.h"
@@ -21,7 +21,7 @@
 #define LINGER_NS (100 * CN_MILLISECOND_NS)
 
 struct cn_shared_event {
-	struct cn_origin origin; /* of our own, once it has a handle */
+	struct cn_port_object object; /* of our own, once it has a handle */
 	_Atomic unsigned references;
 	bool published; /* under `publishing` */
 	struct cn_signal *signal;
@@ -56,31 +56,31 @@ static struct cn_shared_event *make_event(void)
 
 /* ---- Our own, as others open them ---- */
 
-static CUresult serve(struct cn_origin *origin, struct cn_parcel *ret_reply)
+static CUresult serve(struct cn_port_object *object, struct cn_parcel *ret_reply)
 {
-	const struct cn_shared_event *event = cn_container_of(origin, struct cn_shared_event, origin);
+	const struct cn_shared_event *event = cn_container_of(object, struct cn_shared_event, object);
 
 	return cn_host_signal_export(event->signal, &ret_reply->descriptors[0]);
 }
 
-static void free_origin(struct cn_origin *origin)
+static void free_object(struct cn_port_object *object)
 {
-	free_event(cn_container_of(origin, struct cn_shared_event, origin));
+	free_event(cn_container_of(object, struct cn_shared_event, object));
 }
 
-static const struct cn_origin_ops ops = {.serve = serve, .free = free_origin};
+static const struct cn_port_object_ops ops = {.serve = serve, .free = free_object};
 
-static void bury_strangers(struct cn_origin *origin)
+static void bury_strangers(struct cn_port_object *object)
 {
 	size_t count;
 	const uint32_t *recorders = cn_port_recorders(&count);
 
-	cn_host_signal_disown(cn_container_of(origin, struct cn_shared_event, origin)->signal, recorders, count);
+	cn_host_signal_disown(cn_container_of(object, struct cn_shared_event, object)->signal, recorders, count);
 }
 
 void cn_shared_events_bury(void)
 {
-	cn_origin_each(CN_HANDLE_EVENT, bury_strangers);
+	cn_port_object_each(CN_HANDLE_EVENT, bury_strangers);
 }
 
 /* ---- Others', opened by us ---- */
@@ -270,7 +270,7 @@ void cn_shared_event_drop(struct cn_shared_event *event)
 	if (event->claim)
 		drop_opened(event);
 	else if (atomic_fetch_sub_explicit(&event->references, 1, memory_order_acq_rel) == 1 &&
-		 (!event->published || cn_origin_withdraw(&event->origin)))
+		 (!event->published || cn_port_object_withdraw(&event->object)))
 		free_event(event);
 }
 
@@ -283,11 +283,11 @@ CUresult cn_shared_event_handle(struct cn_shared_event *event, unsigned char ret
 				"the event belongs to another process, and only that can share it");
 	cn_slow_lock(&publishing);
 	if (!event->published)
-		result = cn_origin_publish(&event->origin, CN_HANDLE_EVENT, &ops);
+		result = cn_port_object_publish(&event->object, CN_HANDLE_EVENT, &ops);
 	event->published |= !result;
 	cn_slow_unlock(&publishing);
 	if (!result)
-		cn_origin_write(&event->origin, ret_handle);
+		cn_port_object_write(&event->object, ret_handle);
 	return result;
 }
 

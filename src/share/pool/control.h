@@ -37,7 +37,7 @@
 
 enum {
 	CN_EXPORT_SLOTS = 1 << 22, /* exports of one pool that are live at the same time */
-	CN_WORD_SLOTS = 64,        /* of a ledger */
+	CN_LEDGER_WORD_SLOTS = 64, /* of a ledger */
 	CN_EXPORT_NAME_BYTES = 16,
 	CN_EXPORT_DATA_BYTES = 64,
 	CN_EXPORT_DATA_MAGIC = 0x74705ece,
@@ -63,13 +63,13 @@ struct cn_ledger {
 	_Atomic uint64_t held_count, held_bytes; /* what the importer says of itself: to be shown, not relied on */
 	_Atomic uint64_t parts_seen;             /* the number of the last CN_MESSAGE_PARTS that was looked into */
 	unsigned char rest_of_page[4096 - 3 * sizeof(uint64_t)];
-	_Atomic uint64_t held[CN_EXPORT_SLOTS / CN_WORD_SLOTS]; /* a bit for each slot */
+	_Atomic uint64_t held[CN_EXPORT_SLOTS / CN_LEDGER_WORD_SLOTS]; /* a bit for each slot */
 };
 
 /* A slot's bit in its word. */
-static inline uint64_t cn_slot_bit(uint32_t slot)
+static inline uint64_t cn_ledger_bit(uint32_t slot)
 {
-	return 1ull << slot % CN_WORD_SLOTS;
+	return 1ull << slot % CN_LEDGER_WORD_SLOTS;
 }
 
 /* What cuMemPoolExportPointer() fills in: an export, by name. The block's place is in the control segment. */

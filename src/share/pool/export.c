@@ -100,7 +100,7 @@ static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes
 /* Export locked; the block is shared, and cannot be freed before that lock is. */
 static void begin_life(struct cn_export *export, uint32_t slot, const struct cn_pool_block *block)
 {
-	struct cn_slot *mine = &export->slots[slot];
+	struct cn_export_slot *mine = &export->slots[slot];
 	struct cn_control_slot *shown = &cn_export_control(export)->slots[slot];
 	uint64_t offset = (uint64_t)((char *)block->start - export->base);
 
@@ -151,7 +151,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	return CUDA_SUCCESS;
 }
 
-bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset)
+bool cn_export_find_block(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset)
 {
 	cn_lock(&export->lock);
 	bool found = slot && slot <= export->slot_top && export->slots[slot].generation == generation;
@@ -169,8 +169,8 @@ bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generatio
  */
 static __attribute__((noinline)) bool is_gone(const struct cn_export *export, struct cn_importer *importer)
 {
-	if (importer->look != export->look) {
-		importer->look = export->look;
+	if (importer->scan != export->scan) {
+		importer->scan = export->scan;
 		importer->gone = cn_importer_is_gone(importer);
 	}
 	return importer->gone;
@@ -180,14 +180,14 @@ static __attribute__((noinline)) bool is_gone(const struct cn_export *export, st
 static inline __attribute__((always_inline)) bool is_held(const struct cn_export *export, uint32_t slot)
 {
 	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
-		if (holds(importer, slot) && !is_gone(export, importer))
+		if (cn_importer_holds(importer, slot) && !is_gone(export, importer))
 			return true;
 	return false;
 }
 
 static void defer(struct cn_export *export, uint32_t slot)
 {
-	struct cn_slot *mine = &export->slots[slot];
+	struct cn_export_slot *mine = &export->slots[slot];
 
 	mine->deferred_ns = cn_clock_ns();
 	mine->previous = 0;
@@ -201,11 +201,11 @@ static void defer(struct cn_export *export, uint32_t slot)
 
 static void undefer(struct cn_export *export, uint32_t slot)
 {
-	struct cn_slot *mine = &export->slots[slot];
+	struct cn_export_slot *mine = &export->slots[slot];
 
-	for (struct cn_look *look = export->looks; look; look = look->next)
-		if (look->at == slot)
-			look->at = mine->next;
+	for (struct cn_export_scan *scan = export->scans; scan; scan = scan->next)
+		if (scan->at == slot)
+			scan->at = mine->next;
 	if (mine->previous)
 		export->slots[mine->previous].next = mine->next;
 	else
@@ -229,8 +229,8 @@ static inline __attribute__((always_inline)) void give_block(struct cn_export *e
 static void conclude(struct cn_export *export, const struct cn_ended *ended)
 {
 	for (uint64_t slots = ended->slots; slots; slots &= slots - 1) {
-		uint32_t slot = ended->word * CN_WORD_SLOTS + (uint32_t)__builtin_ctzll(slots);
-		if (ended->held & cn_slot_bit(slot))
+		uint32_t slot = ended->word * CN_LEDGER_WORD_SLOTS + (uint32_t)__builtin_ctzll(slots);
+		if (ended->held & cn_ledger_bit(slot))
 			defer(export, slot);
 		else
 			give_block(export, slot);
@@ -242,7 +242,7 @@ static void look_at_ended(struct cn_export *export)
 {
 	uint64_t words = export->ended_words;
 
-	export->look++;
+	export->scan++;
 	for (struct cn_importer *importer = export->importers; importer; importer = importer->next) {
 		if (!importer->ledger.bytes)
 			continue;
@@ -262,7 +262,7 @@ static void look_at_ended(struct cn_export *export)
 /* A life has ended: it is looked for with others, now or later. Export locked. */
 static __attribute__((noinline)) void put_off(struct cn_export *export, uint32_t slot)
 {
-	uint32_t word = slot / CN_WORD_SLOTS;
+	uint32_t word = slot / CN_LEDGER_WORD_SLOTS;
 	struct cn_ended *ended = &export->ended[word % CN_ENDED_WORDS];
 	uint64_t place = 1ull << word % CN_ENDED_WORDS;
 
@@ -271,7 +271,7 @@ static __attribute__((noinline)) void put_off(struct cn_export *export, uint32_t
 	if (!(export->ended_words & place))
 		*ended = (struct cn_ended){.word = word};
 	export->ended_words |= place;
-	ended->slots |= cn_slot_bit(slot);
+	ended->slots |= cn_ledger_bit(slot);
 	export->ended_bytes += export->slots[slot].bytes;
 	if (++export->ended_count >= export->importer_count / CN_IMPORTERS_EACH || export->ended_bytes > CN_ENDED_BYTES)
 		look_at_ended(export);
@@ -285,7 +285,7 @@ static void end_life(void *object, uint64_t slot_number)
 
 	cn_lock(&export->lock);
 	atomic_store(&cn_export_control(export)->slots[slot].generation, export->slots[slot].generation + 1);
-	export->look++;
+	export->scan++;
 	if (export->importer_count > CN_IMPORTERS_FEW && !export->closing)
 		put_off(export, slot);
 	else if (is_held(export, slot))
@@ -295,7 +295,7 @@ static void end_life(void *object, uint64_t slot_number)
 	cn_unlock(&export->lock);
 }
 
-void cn_export_look_at_ended(struct cn_export *export)
+void cn_export_scan_ended(struct cn_export *export)
 {
 	cn_lock(&export->lock);
 	if (export->ended_count)
@@ -306,43 +306,43 @@ void cn_export_look_at_ended(struct cn_export *export)
 /* The pool needs memory. */
 static void hurry(void *object)
 {
-	cn_export_look_at_ended(object);
+	cn_export_scan_ended(object);
 }
 
-void cn_export_look_begin(struct cn_export *export, struct cn_look *look)
+void cn_export_scan_begin(struct cn_export *export, struct cn_export_scan *scan)
 {
 	cn_lock(&export->lock);
-	*look = (struct cn_look){.at = export->deferred, .next = export->looks};
-	export->looks = look;
+	*scan = (struct cn_export_scan){.at = export->deferred, .next = export->scans};
+	export->scans = scan;
 	cn_unlock(&export->lock);
 }
 
 /* It may be missing: the export has ended meanwhile, and the record is another's. Export locked. */
-static void end_look(struct cn_export *export, const struct cn_look *look)
+static void end_look(struct cn_export *export, const struct cn_export_scan *scan)
 {
-	for (struct cn_look **link = &export->looks; *link; link = &(*link)->next)
-		if (*link == look) {
-			*link = look->next;
+	for (struct cn_export_scan **link = &export->scans; *link; link = &(*link)->next)
+		if (*link == scan) {
+			*link = scan->next;
 			return;
 		}
 }
 
-bool cn_export_look_on(struct cn_export *export, struct cn_look *look)
+bool cn_export_scan_on(struct cn_export *export, struct cn_export_scan *scan)
 {
 	cn_lock(&export->lock);
-	unsigned left = CN_LOOK_LOADS / (export->importer_count + 1) + 1;
-	export->look++;
-	for (; look->at && left; left--) {
-		uint32_t slot = look->at;
-		look->at = export->slots[slot].next;
+	unsigned left = CN_EXPORT_SCAN_LOADS / (export->importer_count + 1) + 1;
+	export->scan++;
+	for (; scan->at && left; left--) {
+		uint32_t slot = scan->at;
+		scan->at = export->slots[slot].next;
 		if (is_held(export, slot))
 			continue;
 		undefer(export, slot);
 		give_block(export, slot);
 	}
-	bool more = look->at != 0;
+	bool more = scan->at != 0;
 	if (!more)
-		end_look(export, look);
+		end_look(export, scan);
 	if (!more && export->ended_count)
 		look_at_ended(export);
 	bool closing = export->closing;
@@ -352,12 +352,12 @@ bool cn_export_look_on(struct cn_export *export, struct cn_look *look)
 	return more;
 }
 
-void cn_export_look_again(struct cn_export *export)
+void cn_export_rescan(struct cn_export *export)
 {
-	struct cn_look look;
+	struct cn_export_scan scan;
 
-	cn_export_look_begin(export, &look);
-	while (cn_export_look_on(export, &look))
+	cn_export_scan_begin(export, &scan);
+	while (cn_export_scan_on(export, &scan))
 		continue;
 }
 
@@ -575,7 +575,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	if (result)
 		goto err_control;
 	cn_importers_open(export);
-	cn_location_leave(export->path_fd, facts);
+	cn_location_write(export->path_fd, facts);
 	export->listener.ready = cn_importers_accept;
 	cn_pool_reference(pool);
 	set_closing(export, false);
@@ -672,8 +672,8 @@ static bool describe(const struct cn_export *export, const struct cn_importer *i
 			atomic_load_explicit(&cn_importer_ledger(importer)->held_bytes, memory_order_relaxed);
 	}
 	for (uint64_t looks = 0; slot && looks < looks_max; slot = export->slots[slot].next, looks++) {
-		const struct cn_slot *mine = &export->slots[slot];
-		if (!holds(importer, slot))
+		const struct cn_export_slot *mine = &export->slots[slot];
+		if (!cn_importer_holds(importer, slot))
 			continue;
 		facts.deferred_count++;
 		facts.deferred_bytes += mine->bytes;

@@ -55,7 +55,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue *queue, uint64_t handle);
 
 /* Give back what nobody holds any more. Done by itself in time; this is for who wants to know now. */
-void cn_export_look_again(struct cn_export *export);
+void cn_export_rescan(struct cn_export *export);
 
 /* Importers, at most `room`, oldest last; the number there are. */
 size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *importers, size_t room);

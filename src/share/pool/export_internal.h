@@ -18,8 +18,10 @@ enum {
 	CN_IMPORTERS_EACH = 4,    /* for so many importers one life more is looked for at a time, */
 	CN_ENDED_BYTES = 1 << 20, /* but nothing waits for others that is larger, alone or with them */
 	CN_ENDED_WORDS = 64,      /* bits of `ended_words` */
-	CN_LOOK_LOADS = 8192, /* of ledgers' words that a slice of a look takes at most: some tens of microseconds */
-	CN_LOOK_BURST_NS = 1000000, /* rests that are put off, all together: a short look now and then need not wait */
+	CN_EXPORT_SCAN_LOADS =
+		8192, /* of ledgers' words that a slice of a look takes at most: some tens of microseconds */
+	CN_EXPORT_SCAN_BURST_NS =
+		1000000, /* rests that are put off, all together: a short look now and then need not wait */
 };
 
 /* Lives that have ended, of the slots of a word of the ledgers. */
@@ -29,7 +31,7 @@ struct cn_ended {
 };
 
 /* What the exporter remembers of a slot, beside what it shows. */
-struct cn_slot {
+struct cn_export_slot {
 	void *address;
 	uint64_t bytes;
 	uint64_t generation;  /* of the export; 0: the slot was never used */
@@ -41,9 +43,9 @@ struct cn_slot {
  * A walk through the blocks whose return is deferred, a slice at a time: in between the lock is free, and blocks come
  * and go. undefer() moves `at` on when its block goes.
  */
-struct cn_look {
+struct cn_export_scan {
 	uint32_t at; /* the next slot to look at; 0: none is left */
-	struct cn_look *next;
+	struct cn_export_scan *next;
 };
 
 struct cn_importer {
@@ -57,9 +59,9 @@ struct cn_importer {
 	bool paused; /* it has said *released*, and is not heard until the look that answers it begins */
 	_Atomic bool evicted;
 	bool gone; /* as it was found when the export was last looked through, at `look` */
-	uint64_t look;
+	uint64_t scan;
 	uint64_t parts_told; /* the number of the last CN_MESSAGE_PARTS */
-	uint64_t id, joined_ns, look_again_ns;
+	uint64_t id, joined_ns, ask_again_ns;
 	int pid;
 	unsigned uid;
 	bool silent; /* it is one of those who have not joined, from the oldest to the newest */
@@ -77,7 +79,7 @@ struct cn_export {
 	uint64_t created_ns; /* CLOCK_MONOTONIC */
 	_Atomic bool known;  /* it can be found by its id, and ends on the service thread alone */
 	struct cn_segment control;
-	struct cn_slot *slots;
+	struct cn_export_slot *slots;
 	uint32_t slot_top, slot_spare; /* slots used so far; a list of those that are free again */
 	uint32_t slot_count;           /* in use */
 	uint64_t slot_bytes;           /* of their blocks */
@@ -88,13 +90,13 @@ struct cn_export {
 	uint64_t ended_words;          /* the ones that are in use */
 	uint64_t ended_bytes;
 	unsigned ended_count;
-	uint64_t look;         /* how often it was looked through: the system is asked for an importer once each time */
-	struct cn_look *looks; /* under way */
-	struct cn_watch look_due; /* the service thread's next slice; what follows is its own too */
-	struct cn_look service_look;
-	_Atomic bool look_active;    /* a walk is under way, */
-	bool look_wanted;            /* and another one is to follow it */
-	uint64_t look_rest_ns;       /* until when it should rest: the program has the lock most of the time */
+	uint64_t scan; /* how often it was looked through: the system is asked for an importer once each time */
+	struct cn_export_scan *scans; /* under way */
+	struct cn_watch scan_due;     /* the service thread's next slice; what follows is its own too */
+	struct cn_export_scan service_scan;
+	_Atomic bool scan_active;    /* a walk is under way, */
+	bool scan_wanted;            /* and another one is to follow it */
+	uint64_t scan_rest_ns;       /* until when it should rest: the program has the lock most of the time */
 	struct cn_watch reclaim_due; /* for the memory that importers who are gone have left, piece by piece, */
 	size_t reclaim_offset;       /* from here on */
 	struct cn_importer *importers;
@@ -117,10 +119,10 @@ static inline const struct cn_ledger *cn_importer_ledger(const struct cn_importe
 	return importer->ledger.address;
 }
 
-static inline bool holds(const struct cn_importer *importer, uint32_t slot)
+static inline bool cn_importer_holds(const struct cn_importer *importer, uint32_t slot)
 {
 	return importer->ledger.bytes &&
-	       atomic_load(&cn_importer_ledger(importer)->held[slot / CN_WORD_SLOTS]) & cn_slot_bit(slot);
+	       atomic_load(&cn_importer_ledger(importer)->held[slot / CN_LEDGER_WORD_SLOTS]) & cn_ledger_bit(slot);
 }
 
 /*
@@ -130,10 +132,10 @@ static inline bool holds(const struct cn_importer *importer, uint32_t slot)
 struct cn_export *cn_export_after(uint64_t id);
 unsigned cn_exports_count(void);
 /* export.c: begin to look for deferred blocks that nobody holds, and go on with it; false: all were looked at. */
-void cn_export_look_begin(struct cn_export *export, struct cn_look *look);
-bool cn_export_look_on(struct cn_export *export, struct cn_look *look);
+void cn_export_scan_begin(struct cn_export *export, struct cn_export_scan *scan);
+bool cn_export_scan_on(struct cn_export *export, struct cn_export_scan *scan);
 /* export.c: see to it that nothing has ended which nobody has looked for. */
-void cn_export_look_at_ended(struct cn_export *export);
+void cn_export_scan_ended(struct cn_export *export);
 /*
  * export.c, on the service thread: an importer, as it is shown. Of the blocks whose return is deferred no more than
  * `looks_max` are looked at, the youngest; false: there are more.
@@ -141,7 +143,7 @@ void cn_export_look_at_ended(struct cn_export *export);
 bool cn_export_describe(struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
 			struct cn_importer_facts *ret_facts);
 /* export.c: where the block of an export is, or was. False: there never was such an export. */
-bool cn_export_place(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
+bool cn_export_find_block(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
 /* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
 bool cn_importer_is_gone(const struct cn_importer *importer);
 /* importers.c: a new export, which nobody knows yet; undone by cn_importers_drop(). */

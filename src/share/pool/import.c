@@ -188,7 +188,7 @@ static void take_apart(struct cn_import *import)
 	cn_unlock(&imports.lock);
 }
 
-void cn_import_look_later(struct cn_import *import)
+void cn_import_retry_later(struct cn_import *import)
 {
 	import->later_ns = import->later_ns ? 2 * import->later_ns : LATER_NS_MIN;
 	import->later_ns = import->later_ns < LATER_NS_MAX ? import->later_ns : LATER_NS_MAX;
@@ -208,7 +208,7 @@ static void end_import(struct cn_job *job)
 	if (!import->end_ticket)
 		import->end_ticket = cn_grace_ticket();
 	if (import->view && import->end_ticket > cn_grace_passed()) {
-		cn_import_look_later(import);
+		cn_import_retry_later(import);
 		return;
 	}
 	if (import->later.watched)
@@ -403,11 +403,11 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 		spare_record(import);
 		return result;
 	}
-	import->marked = cn_descriptor_look(import->path_fd, &status) && cn_location_read(&status, &import->facts) &&
-			 !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
+	import->located = cn_descriptor_look(import->path_fd, &status) && cn_location_read(&status, &import->facts) &&
+			  !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
 	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
 	import->socket_inode = status.stx_ino;
-	if (!import->marked) /* then the exporter must say where its pool is, or the system why we cannot reach it */
+	if (!import->located) /* then the exporter must say where its pool is, or the system why we cannot reach it */
 		result = cn_import_join(import, NULL);
 	if (result) {
 		discard(import);

@@ -51,7 +51,7 @@ struct cn_import {
 	dev_t socket_device; /* with the inode: where path_fd leads, which no other pool can claim while we have that */
 	ino_t socket_inode;
 	struct cn_export_facts facts;
-	bool marked;           /* the descriptor said so, and the exporter has not been asked */
+	bool located;          /* the descriptor said so, and the exporter has not been asked */
 	struct cn_users users; /* who may use the view, under `asking`, */
 	bool allowed;          /* once somebody may */
 	char *base;            /* NULL: not joined yet, or this record is nobody's */
@@ -115,7 +115,7 @@ extern const struct cn_peer_ops cn_import_peer_ops;
 void cn_import_give_memory(struct cn_import *import);
 
 /* On the service thread: look again after a while, longer each time, at what waits for a grace period. */
-void cn_import_look_later(struct cn_import *import);
+void cn_import_retry_later(struct cn_import *import);
 
 /* import_parts.c: the part that came with a welcome; what is not as it should be is left alone. `asking` is held. */
 void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome);

@@ -102,8 +102,8 @@ static CUresult check_welcome(const struct cn_import *import, const struct cn_pa
 	    welcome->descriptor_count > 2u + wanted || !bytes || bytes % CN_PART_BYTES ||
 	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something other than a pool");
-	if (import->marked && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
-			       message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
+	if (import->located && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
+				message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor does not lead to the pool that it names");
 	return CUDA_SUCCESS;
 }

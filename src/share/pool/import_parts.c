@@ -253,7 +253,7 @@ void cn_import_drop_parts(struct cn_job *job)
 	}
 	cn_slow_unlock(&import->asking);
 	if (waits)
-		cn_import_look_later(import);
+		cn_import_retry_later(import);
 	else
 		import->later_ns = 0;
 }

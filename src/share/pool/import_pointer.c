@@ -12,6 +12,13 @@ enum { VAIN_MAX = 8 };
 
 #define NOT_JOINED UINT64_MAX /* what is missing is all of it */
 
+/* What came of an attempt to import a block; if it was refused, why; if not all of its memory is mapped, what is not. */
+enum outcome { IMPORTED, REFUSED, INCOMPLETE };
+struct attempt {
+	CUresult refusal;
+	uint64_t missing; /* an offset, or NOT_JOINED */
+};
+
 static _Atomic uint64_t last_id;
 
 static uint64_t next_id(void)
@@ -36,15 +43,21 @@ static CUresult check_data(const struct cn_export_data *data)
 	return CUDA_SUCCESS;
 }
 
-static CUresult refuse_stale(void)
+static enum outcome refuse(struct attempt *attempt, CUresult refusal)
 {
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block");
+	attempt->refusal = refusal;
+	return REFUSED;
+}
+
+static enum outcome refuse_stale(struct attempt *attempt)
+{
+	return refuse(attempt, cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block"));
 }
 
 /* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
 static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t generation)
 {
-	atomic_fetch_and(&cn_import_ledger(import)->held[slot / CN_WORD_SLOTS], ~cn_slot_bit(slot));
+	atomic_fetch_and(&cn_import_ledger(import)->held[slot / CN_LEDGER_WORD_SLOTS], ~cn_ledger_bit(slot));
 	if (atomic_load(&cn_import_control(import)->slots[slot].generation) != generation)
 		cn_import_tell_locked(import);
 }
@@ -114,7 +127,7 @@ static void let_go(struct cn_import *import, uint32_t slot)
 }
 
 /* Read where a slot's block is. False: nowhere in the pool. */
-static bool read_place(const struct cn_import *import, uint32_t slot, uint64_t *ret_offset, uint64_t *ret_bytes)
+static bool read_extent(const struct cn_import *import, uint32_t slot, uint64_t *ret_offset, uint64_t *ret_bytes)
 {
 	struct cn_control_slot *shown = &cn_import_control(import)->slots[slot];
 	uint64_t offset = atomic_load_explicit(&shown->offset, memory_order_relaxed);
@@ -147,30 +160,30 @@ static void leave_start(struct cn_import *import, uint32_t slot)
 	import->live_count--;
 }
 
-/*
- * Hold an export that we do not hold yet. CUDA_ERROR_NOT_READY: the exporter's memory is not mapped at *ret_missing.
- * Import locked.
- */
-static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generation, uint64_t *ret_missing)
+/* Hold an export that we do not hold yet. Import locked. */
+static enum outcome hold(struct cn_import *import, uint32_t slot, uint64_t generation, struct attempt *attempt)
 {
 	struct cn_control *control = cn_import_control(import);
 	uint64_t limit = atomic_load_explicit(&control->limit_bytes, memory_order_relaxed), offset, bytes;
-	CUresult result = CUDA_SUCCESS;
+	enum outcome outcome = IMPORTED;
 
-	atomic_fetch_or(&cn_import_ledger(import)->held[slot / CN_WORD_SLOTS], cn_slot_bit(slot));
+	atomic_fetch_or(&cn_import_ledger(import)->held[slot / CN_LEDGER_WORD_SLOTS], cn_ledger_bit(slot));
 	if (atomic_load(&control->slots[slot].generation) != generation)
-		result = refuse_stale();
-	else if (!read_place(import, slot, &offset, &bytes))
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool");
+		outcome = refuse_stale(attempt);
+	else if (!read_extent(import, slot, &offset, &bytes))
+		outcome = refuse(attempt,
+				 cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool"));
 	else if (limit && import->held_bytes + bytes > limit)
-		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-				  "the pool's exporter limits an importer to %llu bytes, and %llu are held already",
-				  (unsigned long long)limit, (unsigned long long)import->held_bytes);
-	else if (!has_parts(import, offset, bytes, ret_missing))
-		result = CUDA_ERROR_NOT_READY;
-	if (result) {
+		outcome = refuse(
+			attempt,
+			cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+				 "the pool's exporter limits an importer to %llu bytes, and %llu are held already",
+				 (unsigned long long)limit, (unsigned long long)import->held_bytes));
+	else if (!has_parts(import, offset, bytes, &attempt->missing))
+		outcome = INCOMPLETE;
+	if (outcome) {
 		take_bit_out(import, slot, generation);
-		return result;
+		return outcome;
 	}
 	hold_parts(import, offset, bytes);
 	import->held[slot] = (struct cn_held){
@@ -180,55 +193,57 @@ static CUresult hold(struct cn_import *import, uint32_t slot, uint64_t generatio
 		.id = next_id(),
 	};
 	count_held(import, 1, bytes);
-	return CUDA_SUCCESS;
+	return IMPORTED;
 }
 
-/* Import locked. CUDA_ERROR_NOT_READY: see hold(), or we have not joined yet. */
-static CUresult import_locked(struct cn_import *import, const struct cn_export_data *data, uint64_t *ret_missing)
+static enum outcome import_locked(struct cn_import *import, const struct cn_export_data *data, struct attempt *attempt)
 {
 	uint32_t slot = (uint32_t)data->slot;
 
 	if (import->closed || import->state != CN_IMPORT_ALIVE)
-		return cn_import_explain_locked(import);
+		return refuse(attempt, cn_import_explain_locked(import));
 	if (__builtin_expect(!import->base, 0)) {
-		*ret_missing = NOT_JOINED;
-		return CUDA_ERROR_NOT_READY;
+		attempt->missing = NOT_JOINED;
+		return INCOMPLETE;
 	}
 	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool");
+		return refuse(attempt,
+			      cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool"));
 	struct cn_held *held = &import->held[slot];
 	if (held->import_count && held->generation == data->generation) {
 		if (held->import_count == UINT32_MAX)
-			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pointer was imported too often to be counted");
+			return refuse(attempt, cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+							"the pointer was imported too often to be counted"));
 		held->import_count++;
-		return CUDA_SUCCESS;
+		return IMPORTED;
 	}
 	if (held->import_count) /* an older life, which the exporter cannot have given to another while we hold it */
-		return refuse_stale();
+		return refuse_stale(attempt);
 	if (!held->pending_count) {
-		CUresult result = hold(import, slot, data->generation, ret_missing);
-		if (result)
-			return result;
+		enum outcome outcome = hold(import, slot, data->generation, attempt);
+		if (outcome)
+			return outcome;
 	} else if (held->generation != data->generation ||
 		   atomic_load(&cn_import_control(import)->slots[slot].generation) != data->generation) {
-		return refuse_stale();
+		return refuse_stale(attempt);
 	} else {
 		held->id = next_id();
 	}
 	if (!enter_start(import, slot)) {
 		if (!held->pending_count)
 			let_go(import, slot);
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block overlaps another that is imported");
+		return refuse(attempt, cn_error(CUDA_ERROR_INVALID_VALUE,
+						"the exported block overlaps another that is imported"));
 	}
 	held->import_count = 1;
-	return CUDA_SUCCESS;
+	return IMPORTED;
 }
 
 /*
  * Join if need be, have the parts mapped that are missing, one after the other, and import. Each is asked for once,
  * unless the exporter does not hand over what it shows. Import locked, but not all the time.
  */
-static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, uint64_t missing)
+static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, struct attempt *attempt)
 {
 	uint64_t deadline_ns = cn_clock_ns() + MAP_TIMEOUT_NS, wanted;
 	unsigned vain_count = 0;
@@ -236,16 +251,16 @@ static CUresult import_mapping(struct cn_import *import, const struct cn_export_
 	for (;;) {
 		import->busy_count++;
 		cn_unlock(&import->lock);
-		CUresult mapped = missing == NOT_JOINED ? cn_import_join(import, data) : cn_import_map(import, missing);
+		wanted = attempt->missing;
+		CUresult mapped = wanted == NOT_JOINED ? cn_import_join(import, data) : cn_import_map(import, wanted);
 		cn_lock(&import->lock);
-		wanted = missing;
-		CUresult result = import_locked(import, data, &missing);
+		enum outcome outcome = import_locked(import, data, attempt);
 		cn_import_unbusy_locked(import);
-		if (result != CUDA_ERROR_NOT_READY)
-			return result;
+		if (outcome != INCOMPLETE)
+			return outcome == IMPORTED ? CUDA_SUCCESS : attempt->refusal;
 		if (mapped)
 			return mapped;
-		vain_count += missing <= wanted;
+		vain_count += attempt->missing <= wanted;
 		if (vain_count == VAIN_MAX || cn_clock_ns() > deadline_ns)
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
 					"the pool's exporter did not hand over the memory of the block");
@@ -255,17 +270,16 @@ static CUresult import_mapping(struct cn_import *import, const struct cn_export_
 CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address)
 {
 	struct cn_export_data copy;
-	uint64_t missing = 0;
+	struct attempt attempt;
+	enum outcome outcome;
 
 	_Static_assert(sizeof copy == CN_GUARD_HANDLE_BYTES, "what a guarded copy copies");
 	if (!cn_guard_copy_64(&copy, data)) /* the caller's may be shared memory, and change */
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData: the memory at %p cannot be read", data);
 	cn_lock(&import->lock);
 	CUresult result = check_data(&copy);
-	if (!result)
-		result = import_locked(import, &copy, &missing);
-	if (result == CUDA_ERROR_NOT_READY)
-		result = import_mapping(import, &copy, missing);
+	if (!result && (outcome = import_locked(import, &copy, &attempt)))
+		result = outcome == REFUSED ? attempt.refusal : import_mapping(import, &copy, &attempt);
 	if (!result)
 		*ret_address = import->base + import->held[copy.slot].offset;
 	cn_unlock(&import->lock);

@@ -94,32 +94,33 @@ static uint64_t next_look_ns(const struct cn_export *export)
 {
 	uint64_t now_ns = cn_clock_ns();
 
-	return export->look_rest_ns > now_ns + CN_LOOK_BURST_NS ? export->look_rest_ns - CN_LOOK_BURST_NS : now_ns;
+	return export->scan_rest_ns > now_ns + CN_EXPORT_SCAN_BURST_NS ? export->scan_rest_ns - CN_EXPORT_SCAN_BURST_NS
+								       : now_ns;
 }
 
-static void want_look(struct cn_export *export)
+static void want_scan(struct cn_export *export)
 {
-	export->look_wanted = true;
-	if (!export->look_due.due_ns)
-		export->look_due.due_ns = next_look_ns(export);
+	export->scan_wanted = true;
+	if (!export->scan_due.due_ns)
+		export->scan_due.due_ns = next_look_ns(export);
 }
 
 static void want_look_of(struct cn_importer *importer)
 {
 	struct cn_export *export = importer->export;
 
-	want_look(export);
-	if (export->look_active || export->look_due.due_ns > cn_clock_ns()) {
+	want_scan(export);
+	if (export->scan_active || export->scan_due.due_ns > cn_clock_ns()) {
 		importer->paused = true;
 		cn_service_pause(&importer->channel);
 	}
 }
 
-static void begin_look(struct cn_export *export)
+static void begin_scan(struct cn_export *export)
 {
-	export->look_wanted = false;
-	export->look_active = true;
-	cn_export_look_begin(export, &export->service_look);
+	export->scan_wanted = false;
+	export->scan_active = true;
+	cn_export_scan_begin(export, &export->service_scan);
 	/* The list is changed by this thread alone. */
 	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
 		if (importer->paused) {
@@ -128,18 +129,18 @@ static void begin_look(struct cn_export *export)
 		}
 }
 
-static void look_due(struct cn_watch *watch)
+static void scan_due(struct cn_watch *watch)
 {
-	struct cn_export *export = cn_container_of(watch, struct cn_export, look_due);
+	struct cn_export *export = cn_container_of(watch, struct cn_export, scan_due);
 	uint64_t start_ns = cn_clock_ns();
 
-	if (!export->look_active)
-		begin_look(export);
-	export->look_active = cn_export_look_on(export, &export->service_look);
+	if (!export->scan_active)
+		begin_scan(export);
+	export->scan_active = cn_export_scan_on(export, &export->service_scan);
 	uint64_t end_ns = cn_clock_ns();
-	export->look_rest_ns =
-		(export->look_rest_ns > end_ns ? export->look_rest_ns : end_ns) + LOOK_REST * (end_ns - start_ns);
-	watch->due_ns = export->look_active || export->look_wanted ? next_look_ns(export) : 0;
+	export->scan_rest_ns =
+		(export->scan_rest_ns > end_ns ? export->scan_rest_ns : end_ns) + LOOK_REST * (end_ns - start_ns);
+	watch->due_ns = export->scan_active || export->scan_wanted ? next_look_ns(export) : 0;
 }
 
 /* ---- Leaving ---- */
@@ -190,7 +191,7 @@ static void forget(struct cn_importer *importer)
 		want_reclaim(export);
 	leave_crowd(importer);
 	free(importer);
-	want_look(export);
+	want_scan(export);
 }
 
 /*
@@ -219,12 +220,12 @@ static void look_if_gone(struct cn_watch *watch)
 		forget(importer);
 		return;
 	}
-	want_look(importer->export);
-	importer->look_again_ns =
-		importer->look_again_ns ? 2 * importer->look_again_ns : LOOK_FIRST_MS * CN_MILLISECOND_NS;
-	if (importer->look_again_ns > LOOK_LAST_MS * CN_MILLISECOND_NS)
-		importer->look_again_ns = LOOK_LAST_MS * CN_MILLISECOND_NS;
-	watch->due_ns = cn_clock_ns() + importer->look_again_ns;
+	want_scan(importer->export);
+	importer->ask_again_ns =
+		importer->ask_again_ns ? 2 * importer->ask_again_ns : LOOK_FIRST_MS * CN_MILLISECOND_NS;
+	if (importer->ask_again_ns > LOOK_LAST_MS * CN_MILLISECOND_NS)
+		importer->ask_again_ns = LOOK_LAST_MS * CN_MILLISECOND_NS;
+	watch->due_ns = cn_clock_ns() + importer->ask_again_ns;
 }
 
 /* The channel has ended, or we end it. */
@@ -278,7 +279,7 @@ static bool find_first_part(struct cn_export *export, const uint64_t *wanted, st
 	uint64_t offset;
 
 	return wanted[CN_JOIN_SLOT] &&
-	       cn_export_place(export, wanted[CN_JOIN_SLOT], wanted[CN_JOIN_GENERATION], &offset) &&
+	       cn_export_find_block(export, wanted[CN_JOIN_SLOT], wanted[CN_JOIN_GENERATION], &offset) &&
 	       !cn_pool_part(export->pool, offset, ret_part);
 }
 
@@ -489,9 +490,9 @@ void cn_importers_tell_parts(struct cn_export *export)
 
 void cn_importers_open(struct cn_export *export)
 {
-	export->look_due = (struct cn_watch){.fd = -1, .due = look_due};
+	export->scan_due = (struct cn_watch){.fd = -1, .due = scan_due};
 	export->reclaim_due = (struct cn_watch){.fd = -1, .due = reclaim_due};
-	cn_service_keep(&export->look_due);
+	cn_service_keep(&export->scan_due);
 	cn_service_keep(&export->reclaim_due);
 }
 
@@ -502,6 +503,6 @@ void cn_importers_drop(struct cn_export *export)
 		next = importer->next;
 		forget(importer);
 	}
-	cn_service_unwatch(&export->look_due);
+	cn_service_unwatch(&export->scan_due);
 	cn_service_unwatch(&export->reclaim_due);
 }

@@ -15,7 +15,7 @@ enum {
 	TYPE_MAX = 31,
 };
 
-void cn_location_leave(int path_fd, const struct cn_export_facts *facts)
+void cn_location_write(int path_fd, const struct cn_export_facts *facts)
 {
 	char path[32];
 

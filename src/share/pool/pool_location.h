@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 /* Leave the mark where an O_PATH descriptor leads to. What does not fit, or is not allowed, is left out. */
-void cn_location_leave(int path_fd, const struct cn_export_facts *facts);
+void cn_location_write(int path_fd, const struct cn_export_facts *facts);
 /* Read it: location_type and location_id; the other facts are 0. False: there is none. */
 bool cn_location_read(const struct statx *status, struct cn_export_facts *ret_facts);
 

@@ -2,17 +2,17 @@
 /*
  * Fabric handles: the port where every user can call, and calling there. See fabric.h for the idea.
  *
- * A caller's one question comes with its channel, which is looked at before anything else that it says. Those who say
- * nothing are sent away after a time, and before it when there are too many. One user can have only so many
+ * A client's one question comes with its channel, which is checked before anything else that it says. Clients that
+ * say nothing are sent away after a time, and earlier when there are too many. One user can have only so many
  * connections.
  *
- * Callers have a thread of their own, the porter. What a stranger sends beside his words may be a file whose fstat() or
- * close() lasts as long as he likes, and the system closes it in the name of whoever receives it, or only closes the
- * connection that it came by. So nobody but the porter does either, and he holds up no fork and nothing else that is
+ * Clients have a thread of their own. What a stranger sends beside its message may be a file whose fstat() or close()
+ * lasts as long as the stranger likes, and the system closes it in the name of whoever receives it, or only closes the
+ * connection that it came by. So this thread alone does either, and it holds up no fork and nothing else that is
  * shared: at worst fabric handles of this process do not open.
  *
- * Who calls asks on a connection of his own, for the time of one question. A child that is forked meanwhile may have it
- * as well: it says nothing there, and the exporter closes it when it has answered.
+ * We ask on a connection for the time of one question. A child that is forked meanwhile may have it as well: it says
+ * nothing there, and the exporter closes it when it has answered.
  */
 #include "share/port/fabric.h"
 #include "base/container.h"
@@ -32,31 +32,31 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CALLERS_MAX = 256, CALLERS_OF_USER_MAX = 128, PLACE_RANDOM_BITS = 30 };
+enum { CLIENTS_MAX = 256, CLIENTS_OF_USER_MAX = 128, OFFSET_RANDOM_BITS = 30 };
 
 /* CN_MESSAGE_FABRIC: number and generation as in any other question, and of which kind it is. */
 enum { WORD_NUMBER, WORD_GENERATION, WORD_KIND };
 
 struct cn_fabric {
-	struct cn_origin origin;
+	struct cn_port_object object;
 	int fd;
 	unsigned char handle[CN_HANDLE_BYTES];
 };
 
-struct caller {
-	struct cn_caller caller; /* its connection is kept, and not watched */
+struct client {
+	struct cn_port_client client; /* its connection is kept, and not watched */
 	uid_t user;
 	uint64_t due_ns;
 };
 
 static struct {
-	struct cn_door door;
-	const struct cn_imex *channel; /* this and the mark are for good when the door is open */
+	struct cn_port_socket socket;
+	const struct cn_imex *channel; /* this and the mark are for good when the port is open */
 	struct cn_watch mark;
 
-	/* The porter's alone. */
-	struct cn_caller *callers; /* the newest first */
-	unsigned caller_count;
+	/* The clients' thread's alone. */
+	struct cn_port_client *clients; /* the newest first */
+	unsigned client_count;
 } port;
 
 static enum cn_handle_kind handle_kind(enum cn_fabric_kind kind)
@@ -79,196 +79,197 @@ static unsigned user_of(const unsigned char name[CN_PORT_NAME_BYTES])
 	return name_part(name, 0);
 }
 
-/* Where a port marks its channel: at another place than any port of another user, and most likely of any other. */
-static uint64_t place_of(const unsigned char name[CN_PORT_NAME_BYTES])
+/* Where a port marks its channel: at another offset than any port of another user, and most likely of any other. */
+static uint64_t offset_of(const unsigned char name[CN_PORT_NAME_BYTES])
 {
-	uint64_t place = (uint64_t)name_part(name, 0) << PLACE_RANDOM_BITS;
+	uint64_t offset = (uint64_t)name_part(name, 0) << OFFSET_RANDOM_BITS;
 
-	return place | name_part(name, 4) >> (32 - PLACE_RANDOM_BITS);
+	return offset | name_part(name, 4) >> (32 - OFFSET_RANDOM_BITS);
 }
 
-/* ---- Callers: the porter ---- */
+/* ---- Clients, on their thread ---- */
 
 static void hang_up(struct cn_watch *channel)
 {
 	cn_wire_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
 }
 
-static void drop_caller(struct caller *caller)
+static void drop_client(struct client *client)
 {
-	struct cn_caller *record = &caller->caller;
+	struct cn_port_client *record = &client->client;
 
 	if (record->previous)
 		record->previous->next = record->next;
 	else
-		port.callers = record->next;
+		port.clients = record->next;
 	if (record->next)
 		record->next->previous = record->previous;
-	port.caller_count--;
+	port.client_count--;
 	hang_up(&record->channel);
-	free(caller);
+	free(client);
 }
 
-static CUresult serve_origin(struct cn_origin *origin, struct cn_parcel *ret_reply)
+static CUresult serve_object(struct cn_port_object *object, struct cn_parcel *ret_reply)
 {
-	ret_reply->descriptors[0] = cn_container_of(origin, struct cn_fabric, origin)->fd;
+	ret_reply->descriptors[0] = cn_container_of(object, struct cn_fabric, object)->fd;
 	return CUDA_SUCCESS;
 }
 
-static void free_origin(struct cn_origin *origin)
+static void free_object(struct cn_port_object *object)
 {
-	struct cn_fabric *fabric = cn_container_of(origin, struct cn_fabric, origin);
+	struct cn_fabric *fabric = cn_container_of(object, struct cn_fabric, object);
 
 	close(fabric->fd);
 	free(fabric);
 }
 
-static const struct cn_origin_ops ops = {.serve = serve_origin, .keeps_descriptor = true, .free = free_origin};
+static const struct cn_port_object_ops ops = {.serve = serve_object, .keeps_descriptor = true, .free = free_object};
 
 /* CUDA_ERROR_INVALID_HANDLE, whatever it is that is wrong with it: who makes up numbers or secrets learns nothing. */
-static CUresult open_origin(struct caller *caller, const struct cn_message *message, struct cn_parcel *ret_reply,
-			    struct cn_opening **ret_opening)
+static CUresult open_object(struct client *client, const struct cn_message *message, struct cn_parcel *ret_reply,
+			    struct cn_port_opening **ret_opening)
 {
 	uint64_t kind = message->words[WORD_KIND];
 
 	if (kind != CN_HANDLE_FABRIC_MEMORY && kind != CN_HANDLE_FABRIC_POOL) /* nothing that the other port has */
 		return CUDA_ERROR_INVALID_HANDLE;
-	CUresult result = cn_opening_begin(&caller->caller, (enum cn_handle_kind)kind, message, ret_reply, ret_opening);
+	CUresult result =
+		cn_port_opening_begin(&client->client, (enum cn_handle_kind)kind, message, ret_reply, ret_opening);
 	return result == CUDA_ERROR_NOT_PERMITTED ? CUDA_ERROR_INVALID_HANDLE : result;
 }
 
 /* Answer a question that has come with a descriptor. */
-static void serve(struct caller *caller, const struct cn_parcel *request)
+static void serve(struct client *client, const struct cn_parcel *request)
 {
 	struct cn_parcel reply = {.message = {.kind = CN_MESSAGE_FABRIC, .request = request->message.request}};
-	struct cn_opening *opening = NULL;
+	struct cn_port_opening *opening = NULL;
 	CUresult result = CUDA_ERROR_NOT_PERMITTED;
 
 	bool proof = cn_imex_is_proof(port.channel, request->descriptors[0]);
 
 	cn_fork_hold(); /* there are locks in here */
 	if (proof)
-		result = open_origin(caller, &request->message, &reply, &opening);
+		result = open_object(client, &request->message, &reply, &opening);
 	reply.message.result = (int32_t)result;
-	int error = cn_wire_send(caller->caller.channel.fd, &reply); /* one who does not read it is not waited for */
+	int error = cn_wire_send(client->client.channel.fd, &reply); /* one who does not read it is not waited for */
 	if (error == ETOOMANYREFS) { /* too many of this user's descriptors are on their way: then without one */
 		reply.message.result = CUDA_ERROR_OPERATING_SYSTEM;
 		reply.descriptor_count = 0;
-		cn_wire_send(caller->caller.channel.fd, &reply);
+		cn_wire_send(client->client.channel.fd, &reply);
 	}
 	if (!result)
-		cn_opening_end(&caller->caller, opening);
+		cn_port_opening_end(&client->client, opening);
 	cn_fork_allow();
 }
 
-static void caller_ready(struct caller *caller)
+static void client_ready(struct client *client)
 {
 	struct cn_parcel parcel;
-	int error = cn_wire_receive(caller->caller.channel.fd, &parcel);
+	int error = cn_wire_receive(client->client.channel.fd, &parcel);
 
 	if (error == EAGAIN)
 		return;
 	if (!error) {
 		if (parcel.message.kind == CN_MESSAGE_FABRIC && parcel.descriptor_count == 1)
-			serve(caller, &parcel);
+			serve(client, &parcel);
 		cn_wire_close(&parcel);
 	}
-	drop_caller(caller);
+	drop_client(client);
 }
 
 /*
- * Room for a caller of a user. When all is taken the one goes who has said nothing for longest: those who ask do so at
- * once, and who would keep them out has to be quicker than that, whatever number of users he is.
+ * Room for a client of a user. When all is taken, the one that has said nothing for longest goes: honest clients ask
+ * at once, and whoever would keep them out has to be faster than that, whatever number of users it is.
  */
 static bool make_room(uid_t user)
 {
-	struct cn_caller *oldest = NULL;
+	struct cn_port_client *oldest = NULL;
 	unsigned count = 0;
 
-	for (struct cn_caller *caller = port.callers; caller; caller = caller->next) {
-		count += ((const struct caller *)caller)->user == user;
-		oldest = caller;
+	for (struct cn_port_client *client = port.clients; client; client = client->next) {
+		count += ((const struct client *)client)->user == user;
+		oldest = client;
 	}
-	if (count >= CALLERS_OF_USER_MAX)
+	if (count >= CLIENTS_OF_USER_MAX)
 		return false;
-	if (port.caller_count >= CALLERS_MAX && oldest)
-		drop_caller(cn_container_of(oldest, struct caller, caller));
+	if (port.client_count >= CLIENTS_MAX && oldest)
+		drop_client(cn_container_of(oldest, struct client, client));
 	return true;
 }
 
 static int accept_kept(struct cn_watch *channel)
 {
 	cn_fork_hold();
-	channel->fd = cn_wire_accept(port.door.listener.fd);
+	channel->fd = cn_wire_accept(port.socket.listener.fd);
 	if (channel->fd >= 0)
 		cn_service_keep(channel);
 	cn_fork_allow();
 	return channel->fd;
 }
 
-static void caller_comes(void)
+static void client_comes(void)
 {
-	struct caller *caller = calloc(1, sizeof *caller);
+	struct client *client = calloc(1, sizeof *client);
 	struct ucred who;
 
-	if (!caller) /* it waits */
+	if (!client) /* it waits */
 		return;
-	struct cn_caller *record = &caller->caller;
+	struct cn_port_client *record = &client->client;
 	int sock = accept_kept(&record->channel);
 	if (sock < 0) {
-		free(caller);
+		free(client);
 		return;
 	}
 	if (!cn_peer_identify(sock, &who) || !make_room(who.uid)) {
 		hang_up(&record->channel);
-		free(caller);
+		free(client);
 		return;
 	}
-	caller->user = who.uid;
-	caller->due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
-	record->next = port.callers;
+	client->user = who.uid;
+	client->due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
+	record->next = port.clients;
 	if (record->next)
 		record->next->previous = record;
-	port.callers = record;
-	port.caller_count++;
+	port.clients = record;
+	port.client_count++;
 }
 
-/* Milliseconds until the next caller has said nothing for too long, rounded up; -1: there is none. */
+/* Milliseconds until the next client has said nothing for too long, rounded up; -1: there is none. */
 static int wait_ms(void)
 {
 	uint64_t next_ns = UINT64_MAX, now_ns = cn_clock_ns();
 
-	for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
-		next_ns = ((const struct caller *)caller)->due_ns; /* the last has been here longest */
+	for (const struct cn_port_client *client = port.clients; client; client = client->next)
+		next_ns = ((const struct client *)client)->due_ns; /* the last has been here longest */
 	if (next_ns == UINT64_MAX)
 		return -1;
 	return next_ns <= now_ns ? 0 : (int)((next_ns - now_ns) / 1000000 + 1);
 }
 
-static void *keep_door(void *unused)
+static void *serve_clients(void *unused)
 {
-	static struct pollfd wanted[1 + CALLERS_MAX];
+	static struct pollfd wanted[1 + CLIENTS_MAX];
 
 	(void)unused;
 	for (;;) {
 		nfds_t count = 0;
-		wanted[count++] = (struct pollfd){.fd = port.door.listener.fd, .events = POLLIN};
-		for (const struct cn_caller *caller = port.callers; caller; caller = caller->next)
-			wanted[count++] = (struct pollfd){.fd = caller->channel.fd, .events = POLLIN};
+		wanted[count++] = (struct pollfd){.fd = port.socket.listener.fd, .events = POLLIN};
+		for (const struct cn_port_client *client = port.clients; client; client = client->next)
+			wanted[count++] = (struct pollfd){.fd = client->channel.fd, .events = POLLIN};
 		poll(wanted, count, wait_ms());
 		uint64_t now_ns = cn_clock_ns();
-		struct cn_caller *next;
+		struct cn_port_client *next;
 		count = 1;
-		for (struct cn_caller *record = port.callers; record; record = next, count++) {
-			struct caller *caller = cn_container_of(record, struct caller, caller);
+		for (struct cn_port_client *record = port.clients; record; record = next, count++) {
+			struct client *client = cn_container_of(record, struct client, client);
 			next = record->next;
 			if (wanted[count].revents)
-				caller_ready(caller);
-			else if (caller->due_ns <= now_ns)
-				drop_caller(caller); /* it has not said a word in time */
+				client_ready(client);
+			else if (client->due_ns <= now_ns)
+				drop_client(client); /* it has not said a word in time */
 		}
 		if (wanted[0].revents)
-			caller_comes();
+			client_comes();
 	}
 	return NULL;
 }
@@ -277,7 +278,7 @@ static void *keep_door(void *unused)
 
 static void forget_name(void)
 {
-	cn_door_forget(&port.door);
+	cn_port_socket_forget(&port.socket);
 }
 
 static CUresult make_port(void)
@@ -285,18 +286,18 @@ static CUresult make_port(void)
 	CUresult result = cn_imex_own(&port.channel);
 
 	if (!result)
-		result = cn_door_make(&port.door, true);
+		result = cn_port_socket_make(&port.socket, true);
 	if (result)
 		return result;
-	result = cn_imex_mark(port.channel, place_of(port.door.name), &port.mark.fd);
+	result = cn_imex_mark(port.channel, offset_of(port.socket.name), &port.mark.fd);
 	if (result) {
-		cn_door_close(&port.door);
+		cn_port_socket_close(&port.socket);
 		return result;
 	}
 	cn_service_keep(&port.mark);
-	if (!cn_thread_start(keep_door, NULL)) {
+	if (!cn_thread_start(serve_clients, NULL)) {
 		cn_service_unwatch(&port.mark);
-		cn_door_close(&port.door);
+		cn_port_socket_close(&port.socket);
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the thread for fabric handles could not be started");
 	}
 	return CUDA_SUCCESS;
@@ -304,12 +305,12 @@ static CUresult make_port(void)
 
 CUresult cn_fabric_port_open(void)
 {
-	return cn_door_open(&port.door, make_port, forget_name);
+	return cn_port_socket_open(&port.socket, make_port, forget_name);
 }
 
 const unsigned char *cn_fabric_port_name(void)
 {
-	return port.door.name;
+	return port.socket.name;
 }
 
 int32_t cn_fabric_port_channel(void)
@@ -338,12 +339,12 @@ CUresult cn_fabric_create(enum cn_fabric_kind kind, int fd, struct cn_fabric **r
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a fabric handle: %s",
 				strerror(errno));
 	}
-	CUresult result = cn_origin_publish(&fabric->origin, handle_kind(kind), &ops);
+	CUresult result = cn_port_object_publish(&fabric->object, handle_kind(kind), &ops);
 	if (result) {
-		free_origin(&fabric->origin);
+		free_object(&fabric->object);
 		return result;
 	}
-	cn_origin_write(&fabric->origin, fabric->handle);
+	cn_port_object_write(&fabric->object, fabric->handle);
 	*ret_fabric = fabric;
 	return CUDA_SUCCESS;
 }
@@ -355,8 +356,8 @@ const unsigned char *cn_fabric_handle(const struct cn_fabric *fabric)
 
 void cn_fabric_free(struct cn_fabric *fabric)
 {
-	if (fabric && cn_origin_withdraw(&fabric->origin))
-		free_origin(&fabric->origin);
+	if (fabric && cn_port_object_withdraw(&fabric->object))
+		free_object(&fabric->object);
 }
 
 /* ---- Calling ---- */
@@ -365,7 +366,7 @@ static CUresult explain_error(int error)
 {
 	if (error == EPIPE)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"the fabric handle's process has ended, or has too many callers");
+				"the fabric handle's process has ended, or has too many clients");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the fabric handle's process cannot be asked: %s",
 			cn_wire_explain(error));
 }
@@ -403,7 +404,7 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 	else if (!result && (!cn_peer_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
 				  "the process that answers belongs to another user than the fabric handle says");
-	else if (!result && !cn_imex_is_marked(channel, place_of(handle->port)))
+	else if (!result && !cn_imex_is_marked(channel, offset_of(handle->port)))
 		result = cn_error(
 			CUDA_ERROR_NOT_PERMITTED,
 			"the exporter's IMEX channel %d is another file than this process's, or this process has none",
@@ -449,7 +450,7 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 
 	if (!result)
 		result = cn_imex_find(handle.channel, &channel);
-	/* One that closes at once may have had callers enough just then: the second time its name says it is gone. */
+	/* One that closes at once may have had clients enough just then: the second time its name says it is gone. */
 	for (bool again = false; !result; again = true) {
 		struct cn_peer *peer;
 		result = call(&handle, channel, &peer);

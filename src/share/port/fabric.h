@@ -6,10 +6,10 @@
  * one than that of events and legacy memory: it stands where every user can call, so it believes nobody for being
  * there, nor for the handle's secret alone. Who calls and who is called hold the same channel, and both make sure of it
  * before they hand out anything:
- *   1. The port's name begins with its user's number, and its process has marked the channel (imex.h) at a place that
- *      follows from the name. The caller connects, sees that it is that user who listens, and looks for the mark. Who
+ *   1. The port's name begins with its user's number, and its process has marked the channel (imex.h) at an offset that
+ *      follows from the name. The client connects, sees that it is that user who listens, and looks for the mark. Who
  *      does not hold the channel can neither make a mark nor borrow one: another's belongs to another user.
- *   2. Then the caller passes its own channel, opened, with the handle's secret, and what the handle names comes back:
+ *   2. Then the client passes its own channel, opened, with the handle's secret, and what the handle names comes back:
  *      a descriptor of the memory, or one that leads to the pool's export.
  *
  * One question a connection; nothing stays of it. A handle holds nothing either: when the memory or the pool is gone,

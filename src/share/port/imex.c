@@ -233,14 +233,14 @@ CUresult cn_imex_find(int number, const struct cn_imex **ret_channel)
 /* ---- Showing it ---- */
 
 /* A lock that belongs to what open() made, not to the process: nobody's close() of another descriptor takes it away. */
-static struct flock lock_of(short type, uint64_t place)
+static struct flock lock_of(short type, uint64_t offset)
 {
-	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)place, .l_len = 1};
+	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = 1};
 }
 
-CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t place, int *ret_fd)
+CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t offset, int *ret_fd)
 {
-	struct flock lock = lock_of(F_RDLCK, place);
+	struct flock lock = lock_of(F_RDLCK, offset);
 	char path[32];
 
 	/* Opened anew: what is passed to others must not be what is locked, for they could take the lock away. */
@@ -259,11 +259,11 @@ CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t place, int *ret_fd
 	return CUDA_SUCCESS;
 }
 
-bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t place)
+bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t offset)
 {
-	struct flock lock = lock_of(F_WRLCK, place); /* the first that would be in its way */
+	struct flock lock = lock_of(F_WRLCK, offset); /* the first that would be in its way */
 
-	return !fcntl(channel->fd, F_OFD_GETLK, &lock) && lock.l_type == F_RDLCK && lock.l_start == (off_t)place &&
+	return !fcntl(channel->fd, F_OFD_GETLK, &lock) && lock.l_type == F_RDLCK && lock.l_start == (off_t)offset &&
 	       lock.l_len == 1;
 }
 

@@ -35,10 +35,10 @@ CUresult cn_imex_own(const struct cn_imex **ret_channel);
 /* The one that an exporter has. CUDA_ERROR_NOT_PERMITTED: this process may not read it, or there is none. */
 CUresult cn_imex_find(int number, const struct cn_imex **ret_channel);
 
-/* Mark a channel at a place, a number below 2^62; the mark lasts until the descriptor is closed. */
-CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t place, int *ret_fd);
+/* Mark a channel at an offset, a number below 2^62; the mark lasts until the descriptor is closed. */
+CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t offset, int *ret_fd);
 /* Has anybody else marked the channel there? */
-bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t place);
+bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t offset);
 /* Is this descriptor, which somebody passed, the channel, opened for reading? Neither O_PATH nor O_WRONLY will do. */
 bool cn_imex_is_proof(const struct cn_imex *channel, int fd);
 

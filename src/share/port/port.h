@@ -45,7 +45,7 @@ bool cn_shared_event_is_opened(const struct cn_shared_event *event);
 /* What is recorded and waited for: see signals in device.h. */
 struct cn_signal *cn_shared_event_signal(const struct cn_shared_event *event);
 
-/* ---- Memory: ours, that others open (lend.c) ---- */
+/* ---- Memory: ours, that others open (shared_memory.c) ---- */
 
 struct cn_shared_memory;
 
@@ -60,11 +60,11 @@ const unsigned char *cn_shared_memory_handle(const struct cn_shared_memory *memo
 void cn_shared_memory_discard(struct cn_shared_memory *memory); /* NULL is nothing */
 void cn_shared_memory_free(struct cn_shared_memory *memory);
 
-/* ---- Memory: others', that we open (borrow.c) ---- */
+/* ---- Memory: others', that we open (opened_memory.c) ---- */
 
-struct cn_borrowed_memory;
+struct cn_opened_memory;
 
-struct cn_borrowed_facts {
+struct cn_opened_memory_facts {
 	void *address;
 	size_t bytes;
 	int device; /* the machine's number of it */
@@ -79,9 +79,9 @@ struct cn_borrowed_facts {
  *   CUDA_ERROR_INVALID_HANDLE   the process is gone; or another context of the device has memory of it open
  *   CUDA_ERROR_MAP_FAILED       the memory cannot be mapped
  */
-CUresult cn_borrowed_open(const unsigned char handle[CN_HANDLE_BYTES], const struct cn_device *device, uint64_t owner,
-			  struct cn_borrowed_memory **ret_memory);
-const struct cn_borrowed_facts *cn_borrowed_facts(const struct cn_borrowed_memory *memory);
-void cn_borrowed_close(struct cn_borrowed_memory *memory);
+CUresult cn_opened_memory_open(const unsigned char handle[CN_HANDLE_BYTES], const struct cn_device *device,
+			       uint64_t owner, struct cn_opened_memory **ret_memory);
+const struct cn_opened_memory_facts *cn_opened_memory_facts(const struct cn_opened_memory *memory);
+void cn_opened_memory_close(struct cn_opened_memory *memory);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * What the files behind a port know of each other.
  *
- * port.c has the handles, the port of this process and those who call there; origin.c has what they can open; remote.c
- * has the processes at whose ports we called. lend.c has the memory that others open from us, borrow.c what we open
- * from them, and event/shared_event.c the events of both sides. fabric.c has a port of its own, for fabric handles. Two
- * processes that open from each other have two connections, one a direction.
+ * port.c has the handles, the port of this process and its clients, which are other processes; port_object.c has what
+ * they can open; remote.c has the processes at whose ports we are a client. shared_memory.c has the memory that others
+ * open from us, opened_memory.c what we open from them, and shared_event.c the events of both sides. fabric.c has a
+ * port of its own, for fabric handles. Two processes that open from each other have two connections, one a direction.
  */
 #ifndef CN_SHARE_PORT_PORT_INTERNAL_H
 #define CN_SHARE_PORT_PORT_INTERNAL_H
@@ -23,7 +23,7 @@ enum {
 	CN_HANDLE_VERSION = 1,
 	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
 	CN_HANDLE_SECRET_BYTES = 16,
-	CN_OPENINGS_MAX = 65536, /* of a caller */
+	CN_PORT_OPENINGS_MAX = 65536, /* of a client */
 };
 
 enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY, CN_HANDLE_FABRIC_MEMORY, CN_HANDLE_FABRIC_POOL };
@@ -76,78 +76,78 @@ CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_hand
 			struct cn_handle *ret_handle);
 
 /* Where a port listens, under a name of its own, as long as the process lives. */
-struct cn_door {
-	CN_SLOW_LOCK(DOOR) opening;
+struct cn_port_socket {
+	CN_SLOW_LOCK(PORT_SOCKET) opening;
 	_Atomic bool open; /* what follows is for good then */
 	unsigned char name[CN_PORT_NAME_BYTES];
-	struct cn_named_socket socket;
+	struct cn_socket named;
 	struct cn_watch listener, lock, directory;
 	pid_t pid;
 };
 
 /*
- * Have the port made, if there is none yet. make() calls cn_door_make(), and has somebody listen; while it does, a fork
+ * Have the port made, if there is none yet. make() calls cn_port_socket_make(), and has somebody listen; while it does, a fork
  * waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit` calls
- * cn_door_forget().
+ * cn_port_socket_forget().
  */
-CUresult cn_door_open(struct cn_door *door, CUresult (*make)(void), void (*at_exit)(void));
+CUresult cn_port_socket_open(struct cn_port_socket *port_socket, CUresult (*make)(void), void (*at_exit)(void));
 /* A name, and a socket that nobody listens at yet; until somebody does it can be closed. */
-CUresult cn_door_make(struct cn_door *door, bool fabric);
-void cn_door_close(struct cn_door *door);
+CUresult cn_port_socket_make(struct cn_port_socket *port_socket, bool fabric);
+void cn_port_socket_close(struct cn_port_socket *port_socket);
 /* Take the name away. */
-void cn_door_forget(const struct cn_door *door);
+void cn_port_socket_forget(const struct cn_port_socket *port_socket);
 
-static inline bool cn_door_is_open(const struct cn_door *door)
+static inline bool cn_port_socket_is_open(const struct cn_port_socket *port_socket)
 {
-	return atomic_load_explicit(&door->open, memory_order_acquire);
+	return atomic_load_explicit(&port_socket->open, memory_order_acquire);
 }
 
-struct cn_opening;
+struct cn_port_opening;
 
-/* What a caller has open of one kind. */
-struct cn_open_things {
+/* What a client has open of one kind. */
+struct cn_port_opening_sum {
 	unsigned count;
 	uint64_t bytes;
 	uint64_t since_ns; /* since when it has had something open without a break */
 };
 
-/* A process that has called at our port. The service thread's alone; at the fabric port the porter's (fabric.c). */
-struct cn_caller {
+/* A process that has called at our port. The service thread's alone; at the fabric port its own thread's (fabric.c). */
+struct cn_port_client {
 	struct cn_watch channel; /* fd -1: it has ended */
 	struct cn_watch process; /* its death; not watched until it has memory open */
-	struct cn_caller *next, *previous;
+	struct cn_port_client *next, *previous;
 	uint32_t recorder; /* 0 until it has asked for an event */
-	struct cn_opening *openings;
+	struct cn_port_opening *openings;
 	unsigned opening_count;
-	struct cn_open_things open[CN_HANDLE_KINDS];
+	struct cn_port_opening_sum open[CN_HANDLE_KINDS];
 	uint64_t id; /* these three at our port, to be told of: never used twice; the PID as we see it, or 0 */
 	int pid;
 	unsigned uid;
 };
 
 /* On the service thread, for report.c: who has something of a kind open, in the order of their ids; NULL: no more. */
-const struct cn_caller *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
+const struct cn_port_client *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
 unsigned cn_port_opener_count(enum cn_handle_kind kind);
-/* On the service thread: the numbers under which living callers record our events, in order. */
+/* On the service thread: the numbers under which living clients record our events, in order. */
 const uint32_t *cn_port_recorders(size_t *ret_count);
 
-/* ---- origin.c ---- */
+/* ---- port_object.c ---- */
 
-struct cn_origin;
+struct cn_port_object;
 
-/* What is behind an origin. Both are called on its callers' thread. */
-struct cn_origin_ops {
+/* What is behind an object. Both are called on the clients' thread. */
+struct cn_port_object_ops {
 	/* Fill in a reply: its words, and one descriptor. */
-	CUresult (*serve)(struct cn_origin *origin, struct cn_parcel *ret_reply);
+	CUresult (*serve)(struct cn_port_object *object, struct cn_parcel *ret_reply);
 	bool keeps_descriptor; /* else it is closed once it is sent */
 	/* It was withdrawn, and the last who had it open has closed it or is gone. */
-	void (*free)(struct cn_origin *origin);
+	void (*free)(struct cn_port_object *object);
 };
 
-/* Something that others can open from us; embedded. */
-struct cn_origin {
-	struct cn_origin *next;
-	const struct cn_origin_ops *ops;
+/* An object that others can open from us; embedded in its owner's record. */
+struct cn_port_object {
+	struct cn_port_object *next;
+	const struct cn_port_object_ops *ops;
 	enum cn_handle_kind kind;
 	uint64_t number;
 	unsigned char secret[CN_HANDLE_SECRET_BYTES];
@@ -157,44 +157,47 @@ struct cn_origin {
 	uint64_t withdrawn_ns; /* when, if somebody had it open */
 };
 
-/* Of all origins of a kind: those that can be opened, and those that were withdrawn and that somebody has open. */
-struct cn_origin_sums {
+/* Of all objects of a kind: those that can be opened, and those that were withdrawn and that somebody has open. */
+struct cn_port_object_sums {
 	uint64_t count, bytes;
 	uint64_t deferred_count, deferred_bytes;
 	uint64_t first_ns; /* when the first of them was made known; 0: none was */
 };
-void cn_origin_sum(enum cn_handle_kind kind, struct cn_origin_sums *ret_sums);
+void cn_port_object_sum(enum cn_handle_kind kind, struct cn_port_object_sums *ret_sums);
 /* Call a function for each of a kind, under a lock: it neither waits nor takes one. */
-void cn_origin_each(enum cn_handle_kind kind, void (*function)(struct cn_origin *origin));
+void cn_port_object_each(enum cn_handle_kind kind, void (*function)(struct cn_port_object *object));
 
 /* Make it known, with a number and a secret. */
-CUresult cn_origin_publish(struct cn_origin *origin, enum cn_handle_kind kind, const struct cn_origin_ops *ops);
-enum { CN_ORIGIN_GENERATION = 1 };
-void cn_origin_write(const struct cn_origin *origin, unsigned char ret_bytes[CN_HANDLE_BYTES]);
+CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_kind kind,
+				const struct cn_port_object_ops *ops);
+enum { CN_PORT_OBJECT_GENERATION = 1 };
+void cn_port_object_write(const struct cn_port_object *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
 /* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
-bool cn_origin_withdraw(struct cn_origin *origin);
+bool cn_port_object_withdraw(struct cn_port_object *object);
 
-/* One who has opened an origin. All on the caller's thread: see struct cn_caller. */
-struct cn_opening {
-	struct cn_opening *next;
-	struct cn_origin *origin;
+/* One who has opened an object. All on the clients' thread: see struct cn_port_client. */
+struct cn_port_opening {
+	struct cn_port_opening *next;
+	struct cn_port_object *object;
 };
 
 /*
  * Open what a message asks for, and fill in the reply. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more;
  * CUDA_ERROR_NOT_PERMITTED: who has a handle asks otherwise.
  */
-CUresult cn_opening_begin(struct cn_caller *caller, enum cn_handle_kind kind, const struct cn_message *request,
-			  struct cn_parcel *ret_reply, struct cn_opening **ret_opening);
-struct cn_opening *cn_opening_find(const struct cn_caller *caller, enum cn_handle_kind kind, uint64_t number);
+CUresult cn_port_opening_begin(struct cn_port_client *client, enum cn_handle_kind kind,
+			       const struct cn_message *request, struct cn_parcel *ret_reply,
+			       struct cn_port_opening **ret_opening);
+struct cn_port_opening *cn_port_opening_find(const struct cn_port_client *client, enum cn_handle_kind kind,
+					     uint64_t number);
 /*
- * What a caller has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
+ * What a client has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
  * openings are looked at, the youngest; false: there are more.
  */
-bool cn_opening_deferred(const struct cn_caller *caller, enum cn_handle_kind kind, unsigned looks_max,
-			 struct cn_open_things *ret_deferred);
+bool cn_port_opening_deferred(const struct cn_port_client *client, enum cn_handle_kind kind, unsigned looks_max,
+			      struct cn_port_opening_sum *ret_deferred);
 /* Ends and frees it, and what was withdrawn and is open no more. */
-void cn_opening_end(struct cn_caller *caller, struct cn_opening *opening);
+void cn_port_opening_end(struct cn_port_client *client, struct cn_port_opening *opening);
 
 /* ---- remote.c ---- */
 
@@ -238,12 +241,18 @@ void cn_shared_events_disown(struct cn_remote *remote);
 /* That process has died. */
 void cn_shared_events_orphan(struct cn_remote *remote);
 
-/* ---- lend.c ---- */
+/* ---- shared_memory.c ---- */
 
 /* What is said of lent memory. */
-enum cn_loan_word { CN_LOAN_CHUNK, CN_LOAN_CHUNK_BYTES, CN_LOAN_OFFSET, CN_LOAN_BYTES, CN_LOAN_DEVICE };
+enum cn_shared_memory_word {
+	CN_SHARED_MEMORY_CHUNK,
+	CN_SHARED_MEMORY_CHUNK_BYTES,
+	CN_SHARED_MEMORY_OFFSET,
+	CN_SHARED_MEMORY_BYTES,
+	CN_SHARED_MEMORY_DEVICE
+};
 /* CN_MESSAGE_MEMORY_CLOSED: everything that was opened over this connection. */
-enum { CN_LOAN_ALL = 0 };
+enum { CN_SHARED_MEMORY_ALL = 0 };
 
 /* ---- fabric.c ---- */
 

@@ -150,7 +150,7 @@ static CUresult find(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handl
 static CUresult explain_error(enum cn_handle_kind kind, int error)
 {
 	if (error == EPIPE)
-		return cn_error(cn_handle_gone(kind), "the handle's process has ended, or has too many callers");
+		return cn_error(cn_handle_gone(kind), "the handle's process has ended, or has too many clients");
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the handle's process cannot be asked: %s",
 			cn_wire_explain(error));
 }

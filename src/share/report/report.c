@@ -51,7 +51,7 @@ static void report_pool(struct cn_export *export, struct cn_message *reply)
 
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
 		body.importer_count += importer->joined;
-	cn_export_look_at_ended(export);
+	cn_export_scan_ended(export);
 	cn_pool_peek_usage(export->pool, &body.used_bytes, &body.reserved_bytes);
 	cn_lock(&export->lock);
 	body.exported_count = export->slot_count;
@@ -105,10 +105,10 @@ static uint64_t holder_of(struct cn_export *export, uint32_t slot)
 	if (!generation)
 		return 0;
 	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
-		if (!holds(importer, slot))
+		if (!cn_importer_holds(importer, slot))
 			continue;
 		if (holder)
-			return CN_HOLDER_SEVERAL;
+			return CN_REPORT_SEVERAL;
 		holder = importer->id;
 	}
 	return holder;
@@ -145,10 +145,10 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 	if (!of || of > CN_REPORT_CELLS_MAX || first >= of)
 		return false;
 	uint64_t count = of - first < CN_REPORT_CELLS_EACH ? of - first : CN_REPORT_CELLS_EACH;
-	body.place = request->words[CN_REPORT_PLACE];
-	cn_export_look_at_ended(export);
+	body.cursor = request->words[CN_REPORT_CURSOR];
+	cn_export_scan_ended(export);
 	for (uint64_t i = 0; i < count; i++) {
-		body.picture_bytes = cn_pool_draw_cell(export->pool, first + i, of, &body.place, &cell);
+		body.picture_bytes = cn_pool_draw_cell(export->pool, first + i, of, &body.cursor, &cell);
 		body.kinds[i] = (unsigned char)cell.kind;
 		body.holders[i] = holder_in(export, &cell);
 	}
@@ -160,9 +160,9 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 
 static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
 {
-	struct cn_origin_sums sums;
+	struct cn_port_object_sums sums;
 
-	cn_origin_sum(kind, &sums);
+	cn_port_object_sum(kind, &sums);
 	if (!sums.count && !sums.deferred_count) {
 		reply->result = CUDA_ERROR_NOT_FOUND;
 		return;
@@ -181,25 +181,25 @@ static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
 
 static void report_opener(enum cn_handle_kind kind, uint64_t id, struct cn_message *reply)
 {
-	const struct cn_caller *caller = cn_port_opener_after(kind, id);
-	struct cn_open_things deferred;
+	const struct cn_port_client *client = cn_port_opener_after(kind, id);
+	struct cn_port_opening_sum deferred;
 
-	if (!caller) {
+	if (!client) {
 		reply->result = CUDA_ERROR_NOT_FOUND;
 		return;
 	}
-	bool all = cn_opening_deferred(caller, kind, DEFERRED_LOOKS_MAX, &deferred);
+	bool all = cn_port_opening_deferred(client, kind, DEFERRED_LOOKS_MAX, &deferred);
 	uint64_t now_ns = cn_clock_ns();
 	struct cn_report_importer body = {
-		.id = caller->id,
-		.pid = (uint32_t)caller->pid,
-		.uid = caller->uid,
-		.flags = (caller->channel.watched ? 0 : CN_REPORT_LEAVING) | (all ? 0 : CN_REPORT_AT_LEAST),
-		.held_count = caller->open[kind].count,
-		.held_bytes = caller->open[kind].bytes,
+		.id = client->id,
+		.pid = (uint32_t)client->pid,
+		.uid = client->uid,
+		.flags = (client->channel.watched ? 0 : CN_REPORT_LEAVING) | (all ? 0 : CN_REPORT_AT_LEAST),
+		.held_count = client->open[kind].count,
+		.held_bytes = client->open[kind].bytes,
 		.deferred_count = deferred.count,
 		.deferred_bytes = deferred.bytes,
-		.age_ns = now_ns - caller->open[kind].since_ns,
+		.age_ns = now_ns - client->open[kind].since_ns,
 		.waiting_ns = deferred.count ? now_ns - deferred.since_ns : 0,
 	};
 	memcpy(cn_report_body(reply), &body, sizeof body);

@@ -34,9 +34,14 @@ enum cn_report_word {
 	CN_REPORT_IMPORTER_ID,
 	CN_REPORT_FIRST_CELL = CN_REPORT_IMPORTER_ID,
 	CN_REPORT_CELL_COUNT,
-	CN_REPORT_PLACE, /* 0 for the first cells, then what came with the ones before */
+	CN_REPORT_CURSOR, /* 0 for the first cells, then what came with the ones before */
 };
-enum { CN_REPORT_BODY_BYTES = 104, CN_REPORT_CELLS_EACH = 8, CN_REPORT_CELLS_MAX = 65536, CN_PROGRAM_BYTES = 32 };
+enum {
+	CN_REPORT_BODY_BYTES = 104,
+	CN_REPORT_CELLS_EACH = 8,
+	CN_REPORT_CELLS_MAX = 65536,
+	CN_REPORT_PROGRAM_BYTES = 32
+};
 
 enum { CN_REPORT_ON_GPU = 1 }; /* its events, its legacy memory and its physical memory are the driver's */
 
@@ -47,7 +52,7 @@ struct cn_report_process {
 	uint64_t pool_count, opener_count;
 	uint64_t flags;
 	uint64_t unused[4];
-	char program[CN_PROGRAM_BYTES];
+	char program[CN_REPORT_PROGRAM_BYTES];
 };
 
 struct cn_report_pool {
@@ -83,13 +88,13 @@ struct cn_report_handles {
 	uint64_t unused[6];
 };
 
-#define CN_HOLDER_SEVERAL UINT64_MAX
+#define CN_REPORT_SEVERAL UINT64_MAX
 
 struct cn_report_cells {
 	uint64_t picture_bytes;                    /* what all cells are of */
 	uint64_t holders[CN_REPORT_CELLS_EACH];    /* an importer's id; 0: none */
 	unsigned char kinds[CN_REPORT_CELLS_EACH]; /* enum cn_pool_cell_kind */
-	uint64_t place;
+	uint64_t cursor;
 	uint64_t unused[2];
 };
 

@@ -66,11 +66,11 @@ static int ask(struct conversation *with, const uint64_t words[], size_t word_co
 }
 
 /* Nothing that a terminal would obey. */
-static void copy_printable(char ret_text[CN_PROGRAM_BYTES], const char *text)
+static void copy_printable(char ret_text[CN_REPORT_PROGRAM_BYTES], const char *text)
 {
 	size_t i = 0;
 
-	for (; i + 1 < CN_PROGRAM_BYTES && text[i]; i++)
+	for (; i + 1 < CN_REPORT_PROGRAM_BYTES && text[i]; i++)
 		ret_text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
 	ret_text[i] = '\0';
 }
@@ -264,7 +264,7 @@ static void visit_picture(struct walk *walk, struct conversation *with, struct c
 
 	(void)process;
 	for (size_t first = 0; first < walk->cell_count; first += CN_REPORT_CELLS_EACH) {
-		uint64_t words[] = {CN_REPORT_CELLS, walk->pool_id, first, walk->cell_count, body.place};
+		uint64_t words[] = {CN_REPORT_CELLS, walk->pool_id, first, walk->cell_count, body.cursor};
 		if (ask(with, words, 5, &body))
 			return;
 		for (size_t i = 0; i < CN_REPORT_CELLS_EACH && first + i < walk->cell_count; i++) {

@@ -19,7 +19,7 @@ struct cn_survey_process {
 	bool same_namespace; /* its PIDs are ours */
 	bool on_gpu;
 	uint64_t pool_count, opener_count;
-	char program[CN_PROGRAM_BYTES];
+	char program[CN_REPORT_PROGRAM_BYTES];
 	const char *directory, *name;
 };
 

@@ -194,7 +194,7 @@ static CUresult explain_proc(const char *what, int error)
 }
 
 /* The folder for a socket that has no name yet, whatever the umask is. */
-static int make_temporary_folder(const struct cn_named_socket *named)
+static int make_temporary_folder(const struct cn_socket *named)
 {
 	char folder[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
 
@@ -205,7 +205,7 @@ static int make_temporary_folder(const struct cn_named_socket *named)
 }
 
 /* A socket that listens under NAME.tmp/s. */
-static CUresult listen_temporary(const struct cn_named_socket *named, int *ret_listen_fd)
+static CUresult listen_temporary(const struct cn_socket *named, int *ret_listen_fd)
 {
 	struct sockaddr_un address;
 
@@ -261,16 +261,16 @@ static int open_prober(void)
 	return fd;
 }
 
-static void close_named(struct cn_named_socket *named)
+static void close_named(struct cn_socket *named)
 {
 	close(named->listen_fd);
 	close(named->lock_fd);
 	close(named->directory_fd);
 }
 
-static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_named_socket *ret_socket)
+static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_socket *ret_socket)
 {
-	struct cn_named_socket named;
+	struct cn_socket named;
 	CUresult result = fabric ? cn_directory_fabric(&named.directory_fd) : cn_directory_runtime(&named.directory_fd);
 
 	if (result)
@@ -295,10 +295,10 @@ err_close_directory:
 	return result;
 }
 
-CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket)
+CUresult cn_wire_listen_named(bool fabric, struct cn_socket *ret_socket)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
-	struct cn_named_socket named;
+	struct cn_socket named;
 	CUresult result = listen_under_lock(fabric, SWEEP_LOOKS_MAX, &named);
 
 	if (result)
@@ -315,7 +315,7 @@ CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket)
 	return CUDA_SUCCESS;
 }
 
-void cn_wire_forget_name(const struct cn_named_socket *socket)
+void cn_wire_forget_name(const struct cn_socket *socket)
 {
 	take_away(socket->directory_fd, socket->name);
 }
@@ -323,7 +323,7 @@ void cn_wire_forget_name(const struct cn_named_socket *socket)
 CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
-	struct cn_named_socket named;
+	struct cn_socket named;
 	CUresult result = listen_under_lock(false, SWEEP_LOOKS_UNNAMED_MAX, &named);
 
 	if (result)

@@ -134,13 +134,13 @@ int cn_wire_accept(int listen_fd);
  * meanwhile; whoever can take that lock knows that the owner is gone, and sweeps the name.
  */
 enum { CN_SOCKET_NAME_CHARS = 32 };
-struct cn_named_socket {
+struct cn_socket {
 	char name[CN_SOCKET_NAME_CHARS + 1];
 	int directory_fd, lock_fd, listen_fd;
 };
-CUresult cn_wire_listen_named(bool fabric, struct cn_named_socket *ret_socket);
+CUresult cn_wire_listen_named(bool fabric, struct cn_socket *ret_socket);
 /* Take the names away; nothing is closed. */
-void cn_wire_forget_name(const struct cn_named_socket *socket);
+void cn_wire_forget_name(const struct cn_socket *socket);
 /* Take away the names in a directory whose processes have ended, and tell of each name: 0, or errno. */
 struct cn_sweep {
 	unsigned looks_max;                                                   /* after so many names it ends */

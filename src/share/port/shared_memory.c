@@ -14,40 +14,40 @@
 #include <string.h>
 
 struct cn_shared_memory {
-	struct cn_origin origin;
+	struct cn_port_object object;
 	struct cn_device *device;
 	void *address;
 	size_t bytes;
 	unsigned char handle[CN_HANDLE_BYTES];
 };
 
-static void give_back(struct cn_origin *origin)
+static void give_back(struct cn_port_object *object)
 {
-	struct cn_shared_memory *memory = cn_container_of(origin, struct cn_shared_memory, origin);
+	struct cn_shared_memory *memory = cn_container_of(object, struct cn_shared_memory, object);
 
 	cn_host_memory_free(memory->device, memory->address);
 	free(memory);
 }
 
-static CUresult serve(struct cn_origin *origin, struct cn_parcel *ret_reply)
+static CUresult serve(struct cn_port_object *object, struct cn_parcel *ret_reply)
 {
-	const struct cn_shared_memory *memory = cn_container_of(origin, struct cn_shared_memory, origin);
+	const struct cn_shared_memory *memory = cn_container_of(object, struct cn_shared_memory, object);
 	uint64_t *words = ret_reply->message.words;
 	struct cn_memory_part part;
 	CUresult result = cn_host_memory_part(memory->device, memory->address, &part);
 
 	if (result)
 		return result;
-	words[CN_LOAN_CHUNK] = part.chunk;
-	words[CN_LOAN_CHUNK_BYTES] = part.chunk_bytes;
-	words[CN_LOAN_OFFSET] = part.offset;
-	words[CN_LOAN_BYTES] = memory->bytes;
-	words[CN_LOAN_DEVICE] = (uint64_t)memory->device->physical;
+	words[CN_SHARED_MEMORY_CHUNK] = part.chunk;
+	words[CN_SHARED_MEMORY_CHUNK_BYTES] = part.chunk_bytes;
+	words[CN_SHARED_MEMORY_OFFSET] = part.offset;
+	words[CN_SHARED_MEMORY_BYTES] = memory->bytes;
+	words[CN_SHARED_MEMORY_DEVICE] = (uint64_t)memory->device->physical;
 	ret_reply->descriptors[0] = part.fd;
 	return CUDA_SUCCESS;
 }
 
-static const struct cn_origin_ops ops = {.serve = serve, .keeps_descriptor = true, .free = give_back};
+static const struct cn_port_object_ops ops = {.serve = serve, .keeps_descriptor = true, .free = give_back};
 
 CUresult cn_shared_memory_create(struct cn_device *device, void *address, size_t bytes,
 				 struct cn_shared_memory **ret_memory)
@@ -59,13 +59,13 @@ CUresult cn_shared_memory_create(struct cn_device *device, void *address, size_t
 	memory->device = device;
 	memory->address = address;
 	memory->bytes = bytes;
-	memory->origin.bytes = bytes;
-	CUresult result = cn_origin_publish(&memory->origin, CN_HANDLE_MEMORY, &ops);
+	memory->object.bytes = bytes;
+	CUresult result = cn_port_object_publish(&memory->object, CN_HANDLE_MEMORY, &ops);
 	if (result) {
 		free(memory);
 		return result;
 	}
-	cn_origin_write(&memory->origin, memory->handle);
+	cn_port_object_write(&memory->object, memory->handle);
 	*ret_memory = memory;
 	return CUDA_SUCCESS;
 }
@@ -77,12 +77,12 @@ const unsigned char *cn_shared_memory_handle(const struct cn_shared_memory *memo
 
 void cn_shared_memory_discard(struct cn_shared_memory *memory)
 {
-	if (memory && cn_origin_withdraw(&memory->origin))
+	if (memory && cn_port_object_withdraw(&memory->object))
 		free(memory);
 }
 
 void cn_shared_memory_free(struct cn_shared_memory *memory)
 {
-	if (cn_origin_withdraw(&memory->origin))
-		give_back(&memory->origin);
+	if (cn_port_object_withdraw(&memory->object))
+		give_back(&memory->object);
 }

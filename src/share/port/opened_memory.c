@@ -4,10 +4,10 @@
  *
  * Small allocations share a chunk of their device's memory, and so does what is opened of them: a chunk is mapped once,
  * for as long as something in it is open, and what lies in it is as far apart as at home. Nothing is heard of the
- * lender afterwards: what is open stays as it is when it frees the memory, or dies.
+ * other process afterwards: what is open stays as it is when it frees the memory, or dies.
  *
  * CUDA's rule: of the memory of one device of another process, one context on each of our devices may have some open.
- * Such a context is a tenant here; its memory is mapped for it alone.
+ * That is a pair of devices, and the context that owns it; its memory is mapped for it alone.
  */
 #include "base/container.h"
 #include "share/port/port_internal.h"
@@ -17,8 +17,8 @@
 
 enum { BUCKETS = 256 };
 
-struct tenant {
-	struct tenant *next;
+struct pair {
+	struct pair *next;
 	unsigned char port[CN_PORT_NAME_BYTES];
 	int their_device;
 	const struct cn_device *our_device;
@@ -28,7 +28,7 @@ struct tenant {
 
 struct chunk {
 	struct chunk *next;
-	struct tenant *tenant;
+	struct pair *pair;
 	uint64_t number;
 	struct cn_view *view;
 	char *base;
@@ -36,17 +36,17 @@ struct chunk {
 	unsigned users; /* what is open in it */
 };
 
-struct cn_borrowed_memory {
+struct cn_opened_memory {
 	struct cn_peer_claim *claim;
 	struct chunk *chunk;
-	struct cn_borrowed_facts facts;
+	struct cn_opened_memory_facts facts;
 };
 
 static struct {
-	CN_LOCK(BORROWED) lock; /* of all that is in here, and of what counts users */
-	struct tenant *tenants;
+	CN_LOCK(OPENED_MEMORY) lock; /* of all that is in here, and of what counts users */
+	struct pair *pairs;
 	struct chunk *chunks[BUCKETS];
-} borrowed;
+} opened;
 
 /* ---- Questions ---- */
 
@@ -54,9 +54,9 @@ static bool is_answer(const struct cn_message *reply)
 {
 	const uint64_t *words = reply->words;
 
-	return words[CN_LOAN_BYTES] && words[CN_LOAN_OFFSET] < words[CN_LOAN_CHUNK_BYTES] &&
-	       words[CN_LOAN_BYTES] <= words[CN_LOAN_CHUNK_BYTES] - words[CN_LOAN_OFFSET] &&
-	       words[CN_LOAN_DEVICE] <= INT32_MAX;
+	return words[CN_SHARED_MEMORY_BYTES] && words[CN_SHARED_MEMORY_OFFSET] < words[CN_SHARED_MEMORY_CHUNK_BYTES] &&
+	       words[CN_SHARED_MEMORY_BYTES] <= words[CN_SHARED_MEMORY_CHUNK_BYTES] - words[CN_SHARED_MEMORY_OFFSET] &&
+	       words[CN_SHARED_MEMORY_DEVICE] <= INT32_MAX;
 }
 
 static CUresult refuse_freed(void)
@@ -84,38 +84,38 @@ struct wish {
 	const struct cn_parcel *reply;
 };
 
-static uint64_t loan(const struct wish *wish, enum cn_loan_word word)
+static uint64_t word_of(const struct wish *wish, enum cn_shared_memory_word word)
 {
 	return wish->reply->message.words[word];
 }
 
-static struct tenant *find_tenant_locked(const struct wish *wish)
+static struct pair *find_pair_locked(const struct wish *wish)
 {
-	struct tenant *tenant = borrowed.tenants;
+	struct pair *pair = opened.pairs;
 
-	while (tenant &&
-	       (tenant->our_device != wish->our_device || tenant->their_device != (int)loan(wish, CN_LOAN_DEVICE) ||
-		memcmp(tenant->port, wish->port, sizeof tenant->port) != 0))
-		tenant = tenant->next;
-	return tenant;
+	while (pair && (pair->our_device != wish->our_device ||
+			pair->their_device != (int)word_of(wish, CN_SHARED_MEMORY_DEVICE) ||
+			memcmp(pair->port, wish->port, sizeof pair->port) != 0))
+		pair = pair->next;
+	return pair;
 }
 
 /*
- * The chunk, with a user more; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context is the tenant.
+ * The chunk, with a user more; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context owns the pair.
  * CUDA_ERROR_MAP_FAILED: it is of another size than was said before, and what is said of the memory in it not true of
  * what is mapped.
  */
 static CUresult take_chunk_locked(const struct wish *wish, struct chunk **ret_chunk)
 {
-	const struct tenant *tenant = find_tenant_locked(wish);
-	uint64_t number = loan(wish, CN_LOAN_CHUNK);
-	struct chunk *chunk = tenant ? borrowed.chunks[number % BUCKETS] : NULL;
+	const struct pair *pair = find_pair_locked(wish);
+	uint64_t number = word_of(wish, CN_SHARED_MEMORY_CHUNK);
+	struct chunk *chunk = pair ? opened.chunks[number % BUCKETS] : NULL;
 
-	if (tenant && tenant->owner != wish->owner)
+	if (pair && pair->owner != wish->owner)
 		return CUDA_ERROR_INVALID_HANDLE;
-	while (chunk && (chunk->tenant != tenant || chunk->number != number))
+	while (chunk && (chunk->pair != pair || chunk->number != number))
 		chunk = chunk->next;
-	if (chunk && chunk->bytes != loan(wish, CN_LOAN_CHUNK_BYTES))
+	if (chunk && chunk->bytes != word_of(wish, CN_SHARED_MEMORY_CHUNK_BYTES))
 		return CUDA_ERROR_MAP_FAILED;
 	if (chunk)
 		chunk->users++;
@@ -123,20 +123,20 @@ static CUresult take_chunk_locked(const struct wish *wish, struct chunk **ret_ch
 	return CUDA_SUCCESS;
 }
 
-static void enter_chunk_locked(const struct wish *wish, struct chunk *chunk, struct tenant *fresh)
+static void enter_chunk_locked(const struct wish *wish, struct chunk *chunk, struct pair *fresh)
 {
-	struct tenant *tenant = find_tenant_locked(wish);
+	struct pair *pair = find_pair_locked(wish);
 
-	if (!tenant) {
-		tenant = fresh;
-		tenant->next = borrowed.tenants;
-		borrowed.tenants = tenant;
+	if (!pair) {
+		pair = fresh;
+		pair->next = opened.pairs;
+		opened.pairs = pair;
 	}
-	tenant->users++;
-	chunk->tenant = tenant;
+	pair->users++;
+	chunk->pair = pair;
 	chunk->users = 1;
-	chunk->next = borrowed.chunks[chunk->number % BUCKETS];
-	borrowed.chunks[chunk->number % BUCKETS] = chunk;
+	chunk->next = opened.chunks[chunk->number % BUCKETS];
+	opened.chunks[chunk->number % BUCKETS] = chunk;
 }
 
 /* Map a chunk; nobody else knows it yet. */
@@ -144,10 +144,10 @@ static CUresult map_chunk(const struct wish *wish, struct chunk *ret_chunk)
 {
 	struct cn_arena_part part = {
 		.offset = 0,
-		.bytes = loan(wish, CN_LOAN_CHUNK_BYTES),
+		.bytes = word_of(wish, CN_SHARED_MEMORY_CHUNK_BYTES),
 		.fd = wish->reply->descriptors[0],
 	};
-	struct chunk chunk = {.number = loan(wish, CN_LOAN_CHUNK), .bytes = part.bytes};
+	struct chunk chunk = {.number = word_of(wish, CN_SHARED_MEMORY_CHUNK), .bytes = part.bytes};
 	void *base;
 
 	if (part.bytes % CN_GRANULARITY_BYTES)
@@ -182,37 +182,37 @@ static CUresult explain_taking(CUresult result)
 static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 {
 	struct chunk *chunk = NULL, *fresh;
-	struct tenant *tenant;
+	struct pair *pair;
 
-	cn_lock(&borrowed.lock);
+	cn_lock(&opened.lock);
 	CUresult result = take_chunk_locked(wish, &chunk);
-	cn_unlock(&borrowed.lock);
+	cn_unlock(&opened.lock);
 	if (result)
 		return explain_taking(result);
 	*ret_chunk = chunk;
 	if (chunk)
 		return CUDA_SUCCESS;
 	fresh = calloc(1, sizeof *fresh);
-	tenant = calloc(1, sizeof *tenant);
-	if (!fresh || !tenant)
+	pair = calloc(1, sizeof *pair);
+	if (!fresh || !pair)
 		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for the record of opened memory");
 	else
 		result = map_chunk(wish, fresh);
 	if (result)
 		goto err_free;
-	memcpy(tenant->port, wish->port, sizeof tenant->port);
-	tenant->their_device = (int)loan(wish, CN_LOAN_DEVICE);
-	tenant->our_device = wish->our_device;
-	tenant->owner = wish->owner;
-	cn_lock(&borrowed.lock);
+	memcpy(pair->port, wish->port, sizeof pair->port);
+	pair->their_device = (int)word_of(wish, CN_SHARED_MEMORY_DEVICE);
+	pair->our_device = wish->our_device;
+	pair->owner = wish->owner;
+	cn_lock(&opened.lock);
 	result = take_chunk_locked(wish, &chunk); /* another thread may have been quicker */
 	bool entered = !result && !chunk;
 	if (entered)
-		enter_chunk_locked(wish, fresh, tenant);
-	bool used = entered && fresh->tenant == tenant;
-	cn_unlock(&borrowed.lock);
+		enter_chunk_locked(wish, fresh, pair);
+	bool used = entered && fresh->pair == pair;
+	cn_unlock(&opened.lock);
 	if (!used)
-		free(tenant);
+		free(pair);
 	*ret_chunk = entered ? fresh : chunk;
 	if (!entered) {
 		cn_device_ops->view_free(fresh->view);
@@ -221,44 +221,44 @@ static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 	return result ? explain_taking(result) : CUDA_SUCCESS;
 
 err_free:
-	free(tenant);
+	free(pair);
 	free(fresh);
 	return result;
 }
 
 static void close_chunk(struct chunk *chunk)
 {
-	struct tenant *tenant = NULL;
+	struct pair *pair = NULL;
 
-	cn_lock(&borrowed.lock);
+	cn_lock(&opened.lock);
 	bool last = --chunk->users == 0;
 	if (last) {
-		struct chunk **link = &borrowed.chunks[chunk->number % BUCKETS];
+		struct chunk **link = &opened.chunks[chunk->number % BUCKETS];
 		while (*link != chunk)
 			link = &(*link)->next;
 		*link = chunk->next;
-		if (--chunk->tenant->users == 0) {
-			struct tenant **tenant_link = &borrowed.tenants;
-			while (*tenant_link != chunk->tenant)
-				tenant_link = &(*tenant_link)->next;
-			tenant = chunk->tenant;
-			*tenant_link = tenant->next;
+		if (--chunk->pair->users == 0) {
+			struct pair **pair_link = &opened.pairs;
+			while (*pair_link != chunk->pair)
+				pair_link = &(*pair_link)->next;
+			pair = chunk->pair;
+			*pair_link = pair->next;
 		}
 	}
-	cn_unlock(&borrowed.lock);
+	cn_unlock(&opened.lock);
 	if (!last)
 		return;
 	cn_device_ops->view_free(chunk->view);
-	free(tenant);
+	free(pair);
 	free(chunk);
 }
 
 /* ---- What the driver calls ---- */
 
-static CUresult borrow(const struct cn_handle *handle, uint64_t owner, const struct cn_device *device,
-		       struct cn_borrowed_memory *ret_memory)
+static CUresult open_memory(const struct cn_handle *handle, uint64_t owner, const struct cn_device *device,
+			    struct cn_opened_memory *ret_memory)
 {
-	struct cn_borrowed_memory memory;
+	struct cn_opened_memory memory;
 	struct cn_parcel reply;
 	struct wish wish = {.port = handle->port, .owner = owner, .our_device = device, .reply = &reply};
 
@@ -272,17 +272,17 @@ static CUresult borrow(const struct cn_handle *handle, uint64_t owner, const str
 		cn_peer_give_back(memory.claim);
 		return result;
 	}
-	memory.facts = (struct cn_borrowed_facts){
-		.address = memory.chunk->base + loan(&wish, CN_LOAN_OFFSET),
-		.bytes = loan(&wish, CN_LOAN_BYTES),
-		.device = (int)loan(&wish, CN_LOAN_DEVICE),
+	memory.facts = (struct cn_opened_memory_facts){
+		.address = memory.chunk->base + word_of(&wish, CN_SHARED_MEMORY_OFFSET),
+		.bytes = word_of(&wish, CN_SHARED_MEMORY_BYTES),
+		.device = (int)word_of(&wish, CN_SHARED_MEMORY_DEVICE),
 	};
 	*ret_memory = memory;
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_borrowed_open(const unsigned char bytes[CN_HANDLE_BYTES], const struct cn_device *device, uint64_t owner,
-			  struct cn_borrowed_memory **ret_memory)
+CUresult cn_opened_memory_open(const unsigned char bytes[CN_HANDLE_BYTES], const struct cn_device *device,
+			       uint64_t owner, struct cn_opened_memory **ret_memory)
 {
 	struct cn_handle handle;
 	CUresult result = cn_handle_read(bytes, CN_HANDLE_MEMORY, &handle);
@@ -294,10 +294,10 @@ CUresult cn_borrowed_open(const unsigned char bytes[CN_HANDLE_BYTES], const stru
 	if (cn_port_is_own(handle.port))
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
 				"the handle's memory belongs to this process: use its address");
-	struct cn_borrowed_memory *memory = calloc(1, sizeof *memory);
+	struct cn_opened_memory *memory = calloc(1, sizeof *memory);
 	if (!memory)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for the record of opened memory");
-	result = borrow(&handle, owner, device, memory);
+	result = open_memory(&handle, owner, device, memory);
 	if (result) {
 		free(memory);
 		return result;
@@ -306,12 +306,12 @@ CUresult cn_borrowed_open(const unsigned char bytes[CN_HANDLE_BYTES], const stru
 	return CUDA_SUCCESS;
 }
 
-const struct cn_borrowed_facts *cn_borrowed_facts(const struct cn_borrowed_memory *memory)
+const struct cn_opened_memory_facts *cn_opened_memory_facts(const struct cn_opened_memory *memory)
 {
 	return &memory->facts;
 }
 
-void cn_borrowed_close(struct cn_borrowed_memory *memory)
+void cn_opened_memory_close(struct cn_opened_memory *memory)
 {
 	close_chunk(memory->chunk);
 	cn_peer_give_back(memory->claim);
