@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The interpreter's loop: choose a group, run its instructions, part and join groups (see ptx_block.h).
+ */
+#include "ptx/ptx_block.h"
+
+#include "base/guard.h"
+#include "ptx/ptx_builtin.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address)
+{
+	const struct cn_ptx_module *module = block->module;
+	const struct cn_ptx_inst *inst = &module->code[block->group_pc];
+	struct cn_ptx_fault *fault = &block->fault;
+	const unsigned *shape = block->launch.block;
+
+	*fault = (struct cn_ptx_fault){
+		.state = state, .kernel = block->kernel->name, .line = inst->line, .address = address};
+	if (inst->location && module->places[inst->location - 1].file < module->file_count) {
+		fault->source = module->files[module->places[inst->location - 1].file];
+		fault->source_line = module->places[inst->location - 1].line;
+	}
+	memcpy(fault->block, block->coordinates, sizeof fault->block);
+	fault->thread[0] = lane % shape[0];
+	fault->thread[1] = lane / shape[0] % shape[1];
+	fault->thread[2] = lane / shape[0] / shape[1];
+	block->state = state;
+	return false;
+}
+
+uint64_t cn_ptx_lane_value(const struct cn_ptx_block *block, cn_ptx_operand operand, unsigned width, uint32_t lane)
+{
+	return cn_ptx_read(cn_ptx_at(block, operand), lane, width);
+}
+
+/* ---- Groups ------------------------------------------------------------------------------------------------------ */
+
+static uint32_t function_of(const struct cn_ptx_module *module, uint32_t pc)
+{
+	uint32_t low = 0, high = module->body_count;
+
+	while (high - low > 1) {
+		uint32_t middle = (low + high) / 2;
+
+		if (module->functions[module->bodies[middle]].start <= pc)
+			low = middle;
+		else
+			high = middle;
+	}
+	return module->bodies[low];
+}
+
+char *cn_ptx_at_lane(struct cn_ptx_block *block, uint32_t lane, cn_ptx_operand operand)
+{
+	if (operand >= 0)
+		return block->registers + ((size_t)block->frame[lane] + (size_t)operand) * block->stride;
+	/* The lane has run this function: its constants are there. */
+	return cn_ptx_constants(block, function_of(block->module, block->pc[lane])) + (size_t)~operand * block->stride;
+}
+
+/* The lowest program counter above the group's that another lane waits at. */
+static void find_stop(struct cn_ptx_block *block)
+{
+	uint32_t stop = UINT32_MAX;
+
+	if (block->running > block->group.count)
+		for (uint32_t i = 0; i < block->lanes; i++)
+			if (block->status[i] == CN_PTX_RUNS && !block->group.mask[i] &&
+			    block->pc[i] > block->group_pc && block->pc[i] < stop)
+				stop = block->pc[i];
+	block->stop_pc = stop;
+}
+
+static void fit(struct cn_ptx_lanes *lanes, uint32_t low, uint32_t high)
+{
+	uint32_t count = 0;
+
+	while (low < high && !lanes->mask[low])
+		low++;
+	while (high > low && !lanes->mask[high - 1])
+		high--;
+	for (uint32_t i = low; i < high; i++)
+		count += lanes->mask[i];
+	lanes->low = low;
+	lanes->high = high;
+	lanes->count = count;
+	lanes->dense = count == high - low;
+}
+
+/* Lanes of the group keep their places; there is no group any more. */
+static void leave_group(struct cn_ptx_block *block)
+{
+	CN_PTX_EACH(&block->group, i)
+	{
+		block->pc[i] = block->group_pc;
+		block->frame[i] = block->group_frame;
+	}
+	block->has_group = false;
+}
+
+/* False: no lane can run. */
+static bool choose_group(struct cn_ptx_block *block)
+{
+	uint32_t lowest = UINT32_MAX, next = UINT32_MAX, frame = 0;
+	uint8_t *mask = block->group.mask;
+
+	if (!block->running)
+		return false;
+	for (uint32_t i = 0; i < block->lanes; i++)
+		if (block->status[i] == CN_PTX_RUNS) {
+			if (block->pc[i] < lowest)
+				lowest = block->pc[i];
+			if (block->pc[i] >= block->floor_pc && block->pc[i] < next)
+				next = block->pc[i];
+		}
+	if (next != UINT32_MAX)
+		lowest = next;
+	block->floor_pc = 0;
+	for (uint32_t i = block->lanes; i-- > 0;)
+		if (block->status[i] == CN_PTX_RUNS && block->pc[i] == lowest)
+			frame = block->frame[i];
+	for (uint32_t i = 0; i < block->lanes; i++)
+		mask[i] = block->status[i] == CN_PTX_RUNS && block->pc[i] == lowest && block->frame[i] == frame;
+	fit(&block->group, 0, block->lanes);
+	block->group_pc = lowest;
+	block->group_frame = frame;
+	block->frame_base = block->registers + (size_t)frame * block->stride;
+	block->function = function_of(block->module, lowest);
+	block->constant_base = cn_ptx_constants(block, block->function);
+	block->quantum = CN_PTX_QUANTUM;
+	block->has_group = true;
+	find_stop(block);
+	if (block->constant_base)
+		return true;
+	return cn_ptx_fault_at(block, CN_PTX_STACK_OVERFLOW, block->group.low, 0);
+}
+
+/* Of the group: those whose guard holds. */
+static void apply_guard(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	const uint8_t *guard = (const uint8_t *)cn_ptx_at(block, inst->guard);
+	const uint8_t *mask = block->group.mask;
+	uint8_t *guarded = block->guarded, negated = inst->guard_negated;
+	uint32_t low = block->group.low, high = block->group.high, count = 0;
+
+	for (uint32_t i = low; i < high; i++) {
+		guarded[i] = mask[i] & (guard[i] ^ negated);
+		count += guarded[i];
+	}
+	block->active.mask = guarded;
+	if (count == block->group.count) {
+		block->active = block->group;
+		return;
+	}
+	if (count) {
+		fit(&block->active, low, high);
+		return;
+	}
+	block->active.low = block->active.high = low;
+	block->active.count = 0;
+}
+
+/* ---- Instructions ------------------------------------------------------------------------------------------------ */
+
+static void run_kernel(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+	size_t low = active->low, count = active->high - low;
+	const char *sources[4] = {NULL};
+	char *d = cn_ptx_at(block, inst->operand[0]) + low * inst->width[0];
+
+	for (unsigned i = 1; i < 4; i++)
+		if (inst->operand[i] != CN_PTX_NONE)
+			sources[i] = cn_ptx_at(block, inst->operand[i]) + low * inst->width[i];
+	if (active->dense) {
+		block->build->kernels[inst->kernel](d, sources[1], sources[2], sources[3], count, inst->detail);
+		return;
+	}
+	block->build->kernels[inst->kernel](block->scratch, sources[1], sources[2], sources[3], count, inst->detail);
+	block->build->blend(d, block->scratch, active->mask + low, count, inst->width[0]);
+}
+
+static void run_lane(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	char *arrays[4] = {NULL};
+
+	for (unsigned i = 0; i < 4; i++)
+		if (inst->operand[i] != CN_PTX_NONE)
+			arrays[i] = cn_ptx_at(block, inst->operand[i]);
+	CN_PTX_EACH(&block->active, i)
+	{
+		uint64_t a = arrays[1] ? cn_ptx_read(arrays[1], i, inst->width[1]) : 0;
+		uint64_t b = arrays[2] ? cn_ptx_read(arrays[2], i, inst->width[2]) : 0;
+		uint64_t c = arrays[3] ? cn_ptx_read(arrays[3], i, inst->width[3]) : 0;
+
+		cn_ptx_write(arrays[0], i, inst->width[0], inst->lane(a, b, c, inst->detail));
+	}
+}
+
+typedef unsigned __int128 wide;
+typedef __int128 signed_wide;
+
+/* A sum with its carry, of 32 or 64 bits. */
+static void run_carry(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	unsigned width = inst->width[0];
+	uint8_t *carry = (uint8_t *)cn_ptx_at(block, inst->operand[4]);
+	bool is_signed = cn_ptx_type_is_signed(inst->type);
+
+	CN_PTX_EACH(&block->active, i)
+	{
+		uint64_t a = cn_ptx_lane_value(block, inst->operand[1], width, i);
+		uint64_t b = cn_ptx_lane_value(block, inst->operand[2], width, i);
+		uint64_t mask = width == 8 ? UINT64_MAX : UINT32_MAX;
+		unsigned in = inst->flag & 1 ? carry[i] : 0;
+		wide sum;
+
+		if (inst->detail == CN_PTX_CARRY_MAD_LO || inst->detail == CN_PTX_CARRY_MAD_HI) {
+			wide product = is_signed && width == 4 ? (wide)(signed_wide)((int64_t)(int32_t)a * (int32_t)b)
+				       : is_signed             ? (wide)((signed_wide)(int64_t)a * (int64_t)b)
+							       : (wide)a * b;
+
+			a = (uint64_t)(inst->detail == CN_PTX_CARRY_MAD_LO ? product : product >> 8 * width) & mask;
+			b = cn_ptx_lane_value(block, inst->operand[3], width, i);
+		}
+		if (inst->detail == CN_PTX_CARRY_SUB) /* the carry says that something was borrowed */
+			sum = (wide)a - b - in;
+		else
+			sum = (wide)a + b + in;
+		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), i, width, (uint64_t)sum);
+		if (inst->flag & 2)
+			carry[i] = (uint8_t)(sum >> 8 * width & 1);
+	}
+}
+
+static uint64_t nanoseconds(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void run_clock(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	bool is_global = inst->detail >= CN_PTX_S_GLOBALTIMER;
+	bool is_high = inst->detail == CN_PTX_S_CLOCK_HI || inst->detail == CN_PTX_S_GLOBALTIMER_HI;
+	uint64_t now = nanoseconds(is_global ? CLOCK_REALTIME : CLOCK_MONOTONIC) >> (is_high ? 32 : 0);
+	char *d = cn_ptx_at(block, inst->operand[0]);
+
+	CN_PTX_EACH(&block->active, i)
+	{
+		cn_ptx_write(d, i, inst->width[0], now);
+	}
+}
+
+static void run_active_mask(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	uint32_t *d = (uint32_t *)cn_ptx_at(block, inst->operand[0]);
+
+	for (uint32_t warp = block->active.low & ~31u; warp < block->active.high; warp += 32) {
+		uint32_t mask = 0;
+
+		for (uint32_t i = warp; i < warp + 32 && i < block->active.high; i++)
+			mask |= (uint32_t)(i >= block->active.low && block->active.mask[i]) << (i - warp);
+		for (uint32_t i = 0; i < 32; i++)
+			if (mask >> i & 1)
+				d[warp + i] = mask;
+	}
+}
+
+static void run_end(struct cn_ptx_block *block)
+{
+	CN_PTX_EACH(&block->active, i)
+	{
+		block->status[i] = CN_PTX_ENDED;
+	}
+	block->live -= block->active.count;
+	block->running -= block->active.count;
+	/* Those whose guard did not hold go on. */
+	block->group_pc++;
+	leave_group(block);
+	cn_ptx_barrier_wake(block);
+	cn_ptx_warp_wake(block);
+}
+
+/* Some or all of the group go to `target`. */
+static void run_branch(struct cn_ptx_block *block, uint32_t target)
+{
+	if (block->active.count == block->group.count) {
+		block->group_pc = target;
+		if (block->running > block->group.count)
+			find_stop(block);
+		return;
+	}
+	block->group_pc++;
+	if (!block->active.count)
+		return;
+	leave_group(block);
+	CN_PTX_EACH(&block->active, i)
+	{
+		block->pc[i] = target;
+	}
+}
+
+static void run_branch_index(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	const uint32_t *index = (const uint32_t *)cn_ptx_at(block, inst->operand[1]);
+
+	block->group_pc++;
+	leave_group(block);
+	CN_PTX_EACH(&block->active, i)
+	{
+		/* Beyond the list is undefined: it falls through. */
+		if (index[i] < inst->detail)
+			block->pc[i] = block->module->more[inst->more + index[i]];
+	}
+}
+
+/* Shuffles and the like: lanes that meet go on, and the others wait where they are. */
+static void run_together(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	struct cn_ptx_lanes lanes = block->active;
+
+	if (cn_ptx_warp_meet(block, inst, &lanes)) {
+		if (inst->kind != CN_PTX_I_WARP_BARRIER)
+			cn_ptx_run_warp(block, inst, &lanes);
+		block->group_pc++;
+		return;
+	}
+	/* Those that wait have said so in status; those that go on are in `lanes`. */
+	if (inst->kind != CN_PTX_I_WARP_BARRIER)
+		cn_ptx_run_warp(block, inst, &lanes);
+	leave_group(block);
+	for (uint32_t i = block->group.low; i < block->group.high; i++)
+		if (block->group.mask[i] && block->status[i] == CN_PTX_RUNS)
+			block->pc[i]++;
+	cn_ptx_warp_wake(block);
+}
+
+static bool run_control(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	bool ok = true;
+
+	switch (inst->kind) {
+	case CN_PTX_I_BRANCH: run_branch(block, inst->target); break;
+	case CN_PTX_I_BRANCH_INDEX: run_branch_index(block, inst); break;
+	case CN_PTX_I_CALL: return cn_ptx_run_call(block, inst);
+	case CN_PTX_I_RETURN: cn_ptx_run_return(block); break;
+	case CN_PTX_I_EXIT: run_end(block); break;
+	case CN_PTX_I_TRAP: return cn_ptx_fault_at(block, CN_PTX_TRAP, block->active.low, 0);
+	case CN_PTX_I_BARRIER:
+		if (cn_ptx_run_barrier(block, inst, &ok))
+			block->group_pc++;
+		break;
+	case CN_PTX_I_WARP_BARRIER:
+	case CN_PTX_I_SHUFFLE:
+	case CN_PTX_I_VOTE:
+	case CN_PTX_I_MATCH:
+	case CN_PTX_I_REDUX:
+	case CN_PTX_I_ELECT: run_together(block, inst); break;
+	case CN_PTX_I_SLEEP: /* give way, to lanes and to blocks */
+		block->group_pc++;
+		block->quantum = block->budget = 0;
+		break;
+	default: block->group_pc++; break;
+	}
+	return ok;
+}
+
+/* False: there is a fault. */
+static bool run_instruction(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	switch (inst->kind) {
+	case CN_PTX_I_KERNEL: run_kernel(block, inst); break;
+	case CN_PTX_I_LANE: run_lane(block, inst); break;
+	case CN_PTX_I_CARRY: run_carry(block, inst); break;
+	case CN_PTX_I_LOAD:
+		if (!cn_ptx_run_load(block, inst))
+			return false;
+		break;
+	case CN_PTX_I_STORE:
+		if (!cn_ptx_run_store(block, inst))
+			return false;
+		break;
+	case CN_PTX_I_ATOMIC:
+		if (!cn_ptx_run_atomic(block, inst))
+			return false;
+		break;
+	case CN_PTX_I_LOCAL_ADDRESS:
+	case CN_PTX_I_PARAM_ADDRESS:
+	case CN_PTX_I_GENERIC_SHARED:
+	case CN_PTX_I_IS_SHARED: cn_ptx_run_address(block, inst); break;
+	case CN_PTX_I_CLOCK: run_clock(block, inst); break;
+	case CN_PTX_I_ACTIVE_MASK: run_active_mask(block, inst); break;
+	case CN_PTX_I_FENCE: atomic_thread_fence(memory_order_seq_cst); break;
+	default: return run_control(block, inst);
+	}
+	block->group_pc++;
+	return true;
+}
+
+/* ---- The loop ---------------------------------------------------------------------------------------------------- */
+
+/* Is there a reason to look at the other groups? */
+static bool must_choose(struct cn_ptx_block *block)
+{
+	if (!block->has_group)
+		return true;
+	if (block->running == block->group.count)
+		return false;
+	if (block->group_pc >= block->stop_pc) {
+		leave_group(block);
+		return true;
+	}
+	if (--block->quantum < 0) {
+		leave_group(block);
+		block->floor_pc = block->group_pc + 1;
+		return true;
+	}
+	return false;
+}
+
+/* Runs under a guard: a fault of memory leaves it from anywhere. */
+static void run(void *data)
+{
+	struct cn_ptx_block *block = data;
+
+	while (block->live) {
+		const struct cn_ptx_inst *inst;
+
+		if (must_choose(block) && !choose_group(block)) {
+			if (block->state == CN_PTX_AGAIN)
+				cn_ptx_fault_at(block, CN_PTX_DEADLOCK, 0, 0);
+			return;
+		}
+		if (block->budget-- <= 0)
+			return;
+		inst = &block->module->code[block->group_pc];
+		block->active = block->group;
+		if (inst->guard != CN_PTX_NONE) {
+			apply_guard(block, inst);
+			if (!block->active.count) {
+				block->group_pc++;
+				continue;
+			}
+		}
+		if (!run_instruction(block, inst))
+			return;
+	}
+	block->state = CN_PTX_DONE;
+}
+
+/* Which lane touched memory that is not there? */
+static void find_culprit(struct cn_ptx_block *block)
+{
+	const struct cn_ptx_inst *inst = &block->module->code[block->group_pc];
+	char byte;
+
+	if (!block->accesses) {
+		cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, block->active.low, 0);
+		return;
+	}
+	CN_PTX_EACH(&block->active, i)
+	{
+		char *at = (char *)(uintptr_t)block->addresses[i];
+
+		if (!cn_guard_copy(&byte, at, 1) ||
+		    (inst->kind != CN_PTX_I_LOAD && !cn_guard_check_write(at, 1, "address"))) {
+			cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, i, block->addresses[i]);
+			return;
+		}
+	}
+	cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, block->active.low, block->addresses[block->active.low]);
+}
+
+enum cn_ptx_state cn_ptx_block_run(struct cn_ptx_block *block, uint64_t budget, struct cn_ptx_fault *ret_fault)
+{
+	if (block->state != CN_PTX_AGAIN)
+		return block->state;
+	block->budget = budget < INT64_MAX ? (int64_t)budget : INT64_MAX;
+	block->accesses = false;
+	if (!cn_guard_run(run, block))
+		find_culprit(block);
+	if (block->state != CN_PTX_AGAIN && block->state != CN_PTX_DONE)
+		*ret_fault = block->fault;
+	return block->state;
+}

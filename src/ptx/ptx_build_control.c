@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Builders of branches, ends, barriers, and what the threads of a warp do together.
+ */
+#include "ptx/ptx_build.h"
+
+static cn_ptx_operand source(struct cn_ptx_parser *parser, unsigned index, enum cn_ptx_type type)
+{
+	return cn_ptx_source(parser, &parser->args[index].value, type);
+}
+
+static unsigned mode(const struct cn_ptx_parser *parser, unsigned index)
+{
+	return index < parser->mods.mode_count ? parser->mods.modes[index] : (unsigned)CN_PTX_MODE_NONE;
+}
+
+void cn_ptx_build_branch(struct cn_ptx_parser *parser)
+{
+	bool is_indexed = cn_ptx_opcode_now(parser)->detail == CN_PTX_O_BRX;
+	const struct cn_ptx_value *target = &parser->args[is_indexed].value;
+	const struct cn_ptx_symbol *symbol = target->symbol;
+	struct cn_ptx_inst *inst;
+	cn_ptx_operand index;
+
+	cn_ptx_want(parser, is_indexed ? 2 : 1, is_indexed ? 2 : 1);
+	if (!is_indexed) {
+		if (!target->name || (symbol && symbol->kind != CN_PTX_SYM_LABEL))
+			cn_ptx_fail(parser, CN_PTX_INVALID, "a branch to something that is no label");
+		cn_ptx_emit(parser, CN_PTX_I_BRANCH);
+		cn_ptx_label_use(parser, target->name, target->length, false, parser->module->code_count - 1);
+		return;
+	}
+	if (!symbol || symbol->kind != CN_PTX_SYM_TARGETS)
+		cn_ptx_fail(parser, CN_PTX_INVALID, "brx.idx without .branchtargets before it");
+	index = source(parser, 0, CN_PTX_U32);
+	inst = cn_ptx_emit(parser, CN_PTX_I_BRANCH_INDEX);
+	inst->operand[1] = index;
+	inst->more = (uint32_t)symbol->value;
+	inst->detail = symbol->bytes;
+}
+
+void cn_ptx_build_end(struct cn_ptx_parser *parser)
+{
+	bool is_return = cn_ptx_opcode_now(parser)->detail == CN_PTX_O_RET && !cn_ptx_current(parser)->is_kernel;
+
+	cn_ptx_want(parser, 0, 0);
+	cn_ptx_emit(parser, is_return ? CN_PTX_I_RETURN : CN_PTX_I_EXIT);
+}
+
+void cn_ptx_build_other(struct cn_ptx_parser *parser)
+{
+	struct cn_ptx_inst *inst;
+
+	switch (cn_ptx_opcode_now(parser)->detail) {
+	case CN_PTX_O_FENCE: cn_ptx_emit(parser, CN_PTX_I_FENCE); break;
+	case CN_PTX_O_TRAP: cn_ptx_emit(parser, CN_PTX_I_TRAP); break;
+	case CN_PTX_O_SLEEP: {
+		cn_ptx_operand time;
+
+		cn_ptx_want(parser, 1, 1);
+		time = source(parser, 0, CN_PTX_U32);
+		inst = cn_ptx_emit(parser, CN_PTX_I_SLEEP);
+		inst->operand[1] = time;
+		break;
+	}
+	default: cn_ptx_emit(parser, CN_PTX_I_NOTHING); break;
+	}
+}
+
+/* ---- Barriers ---------------------------------------------------------------------------------------------------- */
+
+static void build_warp_barrier(struct cn_ptx_parser *parser)
+{
+	struct cn_ptx_inst *inst;
+	cn_ptx_operand members;
+
+	cn_ptx_want(parser, 1, 1);
+	members = source(parser, 0, CN_PTX_B32);
+	inst = cn_ptx_emit(parser, CN_PTX_I_WARP_BARRIER);
+	inst->operand[CN_PTX_MEMBERS] = members;
+}
+
+/* bar.red.popc.u32 d, a {, b}, c; bar.red.and.pred p, a {, b}, c; */
+static void build_reduction(struct cn_ptx_parser *parser)
+{
+	bool counts = mode(parser, 1) == CN_PTX_MODE_POPC;
+	enum cn_ptx_type type = cn_ptx_only_type(parser);
+	cn_ptx_operand number, threads = CN_PTX_NONE, predicate, d;
+	struct cn_ptx_inst *inst;
+
+	cn_ptx_want(parser, 3, 4);
+	if ((counts ? type != CN_PTX_U32 : type != CN_PTX_PRED) || (!counts && parser->mods.op > CN_PTX_OP_OR))
+		cn_ptx_unsupported(parser);
+	number = source(parser, 1, CN_PTX_U32);
+	if (parser->arg_count == 4)
+		threads = source(parser, 2, CN_PTX_U32);
+	predicate = source(parser, parser->arg_count - 1, CN_PTX_PRED);
+	d = cn_ptx_result(parser, &parser->args[0].value, type);
+	inst = cn_ptx_emit(parser, CN_PTX_I_BARRIER);
+	inst->operand[0] = d;
+	inst->width[0] = counts ? 4 : 1;
+	inst->operand[1] = number;
+	inst->operand[2] = threads;
+	inst->operand[3] = predicate;
+	inst->detail = counts ? CN_PTX_BAR_POPC : parser->mods.op == CN_PTX_OP_AND ? CN_PTX_BAR_AND : CN_PTX_BAR_OR;
+}
+
+void cn_ptx_build_barrier(struct cn_ptx_parser *parser)
+{
+	bool arrives = mode(parser, 0) == CN_PTX_MODE_ARRIVE;
+	cn_ptx_operand number, threads = CN_PTX_NONE;
+	struct cn_ptx_inst *inst;
+
+	if (parser->mods.scope > 1)
+		cn_ptx_unsupported(parser);
+	if (mode(parser, 0) == CN_PTX_MODE_WARP) {
+		build_warp_barrier(parser);
+		return;
+	}
+	if (mode(parser, 0) == CN_PTX_MODE_RED) {
+		build_reduction(parser);
+		return;
+	}
+	if (!arrives && !parser->mods.sync)
+		cn_ptx_unsupported(parser);
+	cn_ptx_want(parser, arrives ? 2 : 1, 2);
+	number = source(parser, 0, CN_PTX_U32);
+	if (parser->arg_count == 2)
+		threads = source(parser, 1, CN_PTX_U32);
+	inst = cn_ptx_emit(parser, CN_PTX_I_BARRIER);
+	inst->operand[1] = number;
+	inst->operand[2] = threads;
+	inst->detail = arrives ? CN_PTX_BAR_ARRIVE : CN_PTX_BAR_SYNC;
+}
+
+/* ---- Warps ------------------------------------------------------------------------------------------------------- */
+
+static void build_shuffle(struct cn_ptx_parser *parser)
+{
+	unsigned how = mode(parser, 0);
+	cn_ptx_operand operands[CN_PTX_OPERANDS];
+	struct cn_ptx_inst *inst;
+
+	cn_ptx_want(parser, 5, 5);
+	if (how < CN_PTX_MODE_UP || how > CN_PTX_MODE_IDX || cn_ptx_type_bytes(cn_ptx_only_type(parser)) != 4)
+		cn_ptx_unsupported(parser);
+	for (unsigned i = 1; i < 4; i++)
+		operands[i] = source(parser, i, CN_PTX_B32);
+	operands[CN_PTX_MEMBERS] = source(parser, 4, CN_PTX_B32);
+	operands[0] = cn_ptx_result(parser, &parser->args[0].value, CN_PTX_B32);
+	operands[4] =
+		parser->args[0].has_second ? cn_ptx_result(parser, &parser->args[0].second, CN_PTX_PRED) : CN_PTX_NONE;
+	inst = cn_ptx_emit(parser, CN_PTX_I_SHUFFLE);
+	for (unsigned i = 0; i < CN_PTX_OPERANDS; i++)
+		inst->operand[i] = operands[i];
+	inst->detail = how - CN_PTX_MODE_UP;
+}
+
+/* d, a, members: votes, matches and reductions. */
+static void build_collective(struct cn_ptx_parser *parser, enum cn_ptx_kind kind, enum cn_ptx_type result,
+			     enum cn_ptx_type type, uint32_t detail)
+{
+	bool is_pair = parser->args[0].has_second;
+	cn_ptx_operand a, members, d, second = CN_PTX_NONE;
+	struct cn_ptx_inst *inst;
+
+	cn_ptx_want(parser, 3, 3);
+	a = source(parser, 1, type);
+	members = source(parser, 2, CN_PTX_B32);
+	d = cn_ptx_result(parser, &parser->args[0].value, result);
+	if (is_pair)
+		second = cn_ptx_result(parser, &parser->args[0].second, CN_PTX_PRED);
+	inst = cn_ptx_emit(parser, kind);
+	inst->operand[0] = d;
+	inst->width[0] = (uint8_t)cn_ptx_type_bytes(result);
+	inst->operand[1] = a;
+	inst->width[1] = (uint8_t)cn_ptx_type_bytes(type);
+	inst->operand[4] = second;
+	inst->operand[CN_PTX_MEMBERS] = members;
+	inst->type = (uint8_t)type;
+	inst->detail = detail;
+}
+
+static void build_redux(struct cn_ptx_parser *parser)
+{
+	enum cn_ptx_type type = cn_ptx_only_type(parser);
+	unsigned op = parser->mods.op;
+	bool known = op == CN_PTX_OP_ADD || op == CN_PTX_OP_MIN || op == CN_PTX_OP_MAX || op <= CN_PTX_OP_XOR;
+
+	if (!known || cn_ptx_type_is_float(type) || cn_ptx_type_bytes(type) != 4)
+		cn_ptx_unsupported(parser);
+	build_collective(parser, CN_PTX_I_REDUX, type, type, op);
+}
+
+void cn_ptx_build_warp(struct cn_ptx_parser *parser)
+{
+	unsigned op = cn_ptx_opcode_now(parser)->detail;
+	enum cn_ptx_type type = parser->mods.type_count ? parser->mods.types[0] : CN_PTX_B32;
+	struct cn_ptx_inst *inst;
+	cn_ptx_operand d, members;
+
+	if (op != CN_PTX_O_ACTIVEMASK && !parser->mods.sync)
+		cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "instruction %s without .sync is not supported",
+			    parser->opcode);
+	switch (op) {
+	case CN_PTX_O_SHFL: build_shuffle(parser); break;
+	case CN_PTX_O_VOTE:
+		build_collective(parser, CN_PTX_I_VOTE,
+				 parser->mods.vote == CN_PTX_VOTE_BALLOT ? CN_PTX_B32 : CN_PTX_PRED, CN_PTX_PRED,
+				 parser->mods.vote);
+		break;
+	case CN_PTX_O_MATCH:
+		if (cn_ptx_type_bytes(type) < 4 ||
+		    (parser->mods.vote != CN_PTX_VOTE_ALL && parser->mods.vote != CN_PTX_VOTE_ANY))
+			cn_ptx_unsupported(parser);
+		build_collective(parser, CN_PTX_I_MATCH, CN_PTX_B32, type, parser->mods.vote);
+		break;
+	case CN_PTX_O_REDUX: build_redux(parser); break;
+	case CN_PTX_O_ACTIVEMASK:
+		cn_ptx_want(parser, 1, 1);
+		d = cn_ptx_result(parser, &parser->args[0].value, CN_PTX_B32);
+		inst = cn_ptx_emit(parser, CN_PTX_I_ACTIVE_MASK);
+		inst->operand[0] = d;
+		break;
+	default:
+		cn_ptx_want(parser, 2, 2);
+		members = source(parser, 1, CN_PTX_B32);
+		d = cn_ptx_result(parser, &parser->args[0].value, CN_PTX_B32);
+		inst = cn_ptx_emit(parser, CN_PTX_I_ELECT);
+		inst->operand[0] = d;
+		inst->operand[4] = parser->args[0].has_second
+					   ? cn_ptx_result(parser, &parser->args[0].second, CN_PTX_PRED)
+					   : CN_PTX_NONE;
+		inst->operand[CN_PTX_MEMBERS] = members;
+		break;
+	}
+}

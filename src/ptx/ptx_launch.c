@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks: their memory, and their start.
+ *
+ * A block has one mapping for registers, shared and local memory. It is as large as the deepest calls may need it, and
+ * takes real memory where it is touched.
+ */
+#include "ptx/ptx_block.h"
+
+#include "ptx/ptx_module.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LANES_ROUNDED_TO = 64, SCRATCH_BYTES = 16 };
+static const size_t MEMORY_BYTES_MAX = (size_t)1 << 32;
+
+__attribute__((format(printf, 3, 4))) static enum cn_ptx_error_code refuse(struct cn_ptx_error *error,
+									   enum cn_ptx_error_code code,
+									   const char *format, ...)
+{
+	va_list arguments;
+
+	if (!error)
+		return code;
+	memset(error, 0, sizeof *error);
+	error->code = code;
+	va_start(arguments, format);
+	vsnprintf(error->sentence, sizeof error->sentence, format, arguments);
+	va_end(arguments);
+	return code;
+}
+
+static enum cn_ptx_error_code check(const struct cn_ptx_launch *launch, struct cn_ptx_error *error)
+{
+	const struct cn_ptx_module *module = launch->module;
+	const struct cn_ptx_function *kernel;
+	uint64_t threads = 1;
+
+	if (launch->kernel >= module->function_count || !module->functions[launch->kernel].is_kernel ||
+	    !module->functions[launch->kernel].has_body)
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "the module has no such kernel");
+	kernel = &module->functions[launch->kernel];
+	for (unsigned i = 0; i < 3; i++) {
+		if (!launch->grid[i] || !launch->block[i] || launch->block[i] > CN_PTX_THREADS_MAX)
+			return refuse(error, CN_PTX_BAD_ARGUMENT, "a grid or block that is empty or too large");
+		threads *= launch->block[i];
+		if (kernel->required[0] && kernel->required[i] != launch->block[i])
+			return refuse(error, CN_PTX_BAD_ARGUMENT,
+				      "kernel '%.80s' must be launched with blocks of %u x %u x %u", kernel->name,
+				      kernel->required[0], kernel->required[1], kernel->required[2]);
+	}
+	if (threads > CN_PTX_THREADS_MAX || (kernel->max_threads && threads > kernel->max_threads))
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "a block of %llu threads", (unsigned long long)threads);
+	if (module->contents.data_bytes && !module->memory)
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "the module has not been placed");
+	if (kernel->parameter_bytes && !launch->parameters)
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "kernel '%.80s' wants %u bytes of parameters", kernel->name,
+			      kernel->parameter_bytes);
+	return CN_PTX_OK;
+}
+
+/* ---- Constants --------------------------------------------------------------------------------------------------- */
+
+static uint64_t special(const struct cn_ptx_block *block, unsigned which, uint32_t lane)
+{
+	const struct cn_ptx_launch *launch = &block->launch;
+	const unsigned *shape = launch->block;
+	uint32_t in_warp = lane % 32,
+		 thread[3] = {lane % shape[0], lane / shape[0] % shape[1], lane / shape[0] / shape[1]};
+	uint32_t processors = launch->device_blocks ? launch->device_blocks : 1;
+
+	if (which < CN_PTX_S_NTID)
+		return thread[which];
+	if (which < CN_PTX_S_CTAID)
+		return shape[which - CN_PTX_S_NTID];
+	if (which < CN_PTX_S_NCTAID)
+		return block->coordinates[which - CN_PTX_S_CTAID];
+	if (which < CN_PTX_S_LANEID)
+		return launch->grid[which - CN_PTX_S_NCTAID];
+	if (which >= CN_PTX_S_ENVIRONMENT)
+		return launch->environment[(which - CN_PTX_S_ENVIRONMENT) % 32];
+	switch (which) {
+	case CN_PTX_S_LANEID: return in_warp;
+	case CN_PTX_S_WARPID: return lane / 32;
+	case CN_PTX_S_NWARPID: return (block->lanes + 31) / 32;
+	case CN_PTX_S_SMID:
+		return (block->coordinates[0] +
+			(uint64_t)launch->grid[0] *
+				(block->coordinates[1] + (uint64_t)launch->grid[1] * block->coordinates[2])) %
+		       processors;
+	case CN_PTX_S_NSMID: return processors;
+	case CN_PTX_S_LANEMASK_EQ: return 1u << in_warp;
+	case CN_PTX_S_LANEMASK_LT: return (1u << in_warp) - 1;
+	case CN_PTX_S_LANEMASK_LE: return (2ull << in_warp) - 1;
+	case CN_PTX_S_LANEMASK_GT: return (uint32_t) ~((2ull << in_warp) - 1);
+	case CN_PTX_S_LANEMASK_GE: return (uint32_t) ~((1ull << in_warp) - 1);
+	case CN_PTX_S_WARP_SZ: return 32;
+	case CN_PTX_S_DYNAMIC_SMEM: return launch->dynamic_shared_bytes;
+	case CN_PTX_S_TOTAL_SMEM: return block->shared_bytes;
+	case CN_PTX_S_GRIDID:
+	case CN_PTX_S_ONE: return 1;
+	default: return 0;
+	}
+}
+
+static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_constant *constant, uint32_t lane)
+{
+	switch (constant->kind) {
+	case CN_PTX_C_BITS: return constant->value;
+	case CN_PTX_C_DATA: return (uint64_t)(uintptr_t)block->module->memory + constant->value;
+	case CN_PTX_C_PARAMETER: return (uint64_t)(uintptr_t)block->parameters + constant->value;
+	case CN_PTX_C_FUNCTION: return CN_PTX_FUNCTION_BASE + 16 * constant->value;
+	case CN_PTX_C_SHARED:
+		return (uint64_t)((constant->dynamic ? block->static_shared_bytes
+						     : block->shared_offsets[(uint32_t)constant->value]) +
+				  (int64_t)constant->value / ((int64_t)1 << 32));
+	default: return special(block, (unsigned)constant->value, lane);
+	}
+}
+
+static void fill(const struct cn_ptx_block *block, char *area, const struct cn_ptx_constant *constant)
+{
+	char *array = area + (size_t)constant->offset * block->stride;
+	bool varies = constant->kind == CN_PTX_C_SPECIAL;
+	uint64_t value = value_of(block, constant, 0);
+
+	for (uint32_t i = 0; i < block->stride; i++)
+		cn_ptx_write(array, i, constant->width, varies ? value_of(block, constant, i) : value);
+}
+
+char *cn_ptx_constants(struct cn_ptx_block *block, uint32_t index)
+{
+	const struct cn_ptx_function *function = &block->module->functions[index];
+	char *area = block->constants[index];
+
+	if (area)
+		return area;
+	area = aligned_alloc(64, ((size_t)function->constant_bytes * block->stride + 127) & ~(size_t)63);
+	for (uint32_t i = 0; area && i < function->constant_count; i++)
+		fill(block, area, &function->constants[i]);
+	block->constants[index] = area;
+	return area;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t take(size_t *total, size_t bytes)
+{
+	size_t at = *total;
+
+	*total += (bytes + 255) & ~(size_t)255;
+	return at;
+}
+
+/* Where each part lies: with base NULL their sum is all that is wanted. */
+static size_t divide(struct cn_ptx_block *block, char *base)
+{
+	size_t total = 0, stride = block->stride;
+
+	block->registers = base + take(&total, block->frame_limit * stride);
+	block->scratch = base + take(&total, SCRATCH_BYTES * stride);
+	block->addresses = (uint64_t *)(base + take(&total, 8 * stride));
+	block->pc = (uint32_t *)(base + take(&total, 4 * stride));
+	block->frame = (uint32_t *)(base + take(&total, 4 * stride));
+	block->local_at = (uint32_t *)(base + take(&total, 4 * stride));
+	block->status = (uint8_t *)base + take(&total, stride);
+	block->barrier_of = (uint8_t *)base + take(&total, stride);
+	block->ready = (uint8_t *)base + take(&total, stride);
+	block->group.mask = (uint8_t *)base + take(&total, stride);
+	block->guarded = (uint8_t *)base + take(&total, stride);
+	block->met = (uint8_t *)base + take(&total, stride);
+	block->parameters = base + take(&total, block->kernel->parameter_bytes + 16);
+	block->shared = base + take(&total, block->shared_bytes + 16);
+	block->local = base + take(&total, (size_t)block->local_stride * stride);
+	return total;
+}
+
+static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_error *error)
+{
+	uint32_t alignment = block->module->dynamic_alignment > 16 ? block->module->dynamic_alignment : 16;
+	struct cn_ptx_needs needs;
+	uint64_t shared;
+
+	block->shared_offsets = calloc(block->module->shared_count + 1, sizeof *block->shared_offsets);
+	block->constants = calloc(block->module->function_count, sizeof *block->constants);
+	if (!block->shared_offsets || !block->constants ||
+	    !cn_ptx_module_needs(block->module, block->launch.kernel, block->shared_offsets, &needs))
+		return refuse(error, CN_PTX_NO_MEMORY, "no memory for a block");
+	shared = ((uint64_t)needs.shared_bytes + alignment - 1) & ~((uint64_t)alignment - 1);
+	block->static_shared_bytes = (uint32_t)shared;
+	shared = block->launch.dynamic_shared_bytes ? shared + block->launch.dynamic_shared_bytes : needs.shared_bytes;
+	if (shared > CN_PTX_SHARED_BYTES_MAX)
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "a block with %llu bytes of shared memory",
+			      (unsigned long long)shared);
+	block->shared_bytes = (uint32_t)shared;
+	block->frame_limit = ((size_t)block->kernel->frame_bytes + 127) & ~(size_t)63;
+	block->local_stride = (needs.local_bytes + 15) & ~15u;
+	if (needs.calls) {
+		block->frame_limit += CN_PTX_CALL_BYTES;
+		block->local_stride += CN_PTX_CALL_LOCAL_BYTES;
+	}
+	return CN_PTX_OK;
+}
+
+enum cn_ptx_error_code cn_ptx_block_create(const struct cn_ptx_launch *launch, struct cn_ptx_error *ret_error,
+					   struct cn_ptx_block **ret_block)
+{
+	enum cn_ptx_error_code code = check(launch, ret_error);
+	struct cn_ptx_block *block;
+
+	if (code)
+		return code;
+	block = calloc(1, sizeof *block);
+	if (!block)
+		return refuse(ret_error, CN_PTX_NO_MEMORY, "no memory for a block");
+	block->launch = *launch;
+	block->module = launch->module;
+	block->kernel = &launch->module->functions[launch->kernel];
+	block->build = cn_ptx_build();
+	block->lanes = launch->block[0] * launch->block[1] * launch->block[2];
+	block->stride = (block->lanes + LANES_ROUNDED_TO - 1) & ~(LANES_ROUNDED_TO - 1u);
+	code = measure(block, ret_error);
+	if (code)
+		goto err_destroy;
+	block->memory_bytes = divide(block, NULL);
+	if (block->memory_bytes <= MEMORY_BYTES_MAX)
+		block->memory = mmap(NULL, block->memory_bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (block->memory_bytes > MEMORY_BYTES_MAX || block->memory == MAP_FAILED) {
+		block->memory = NULL;
+		code = refuse(ret_error, CN_PTX_NO_MEMORY, "no memory for %zu bytes of registers and local memory",
+			      block->memory_bytes);
+		goto err_destroy;
+	}
+	divide(block, block->memory);
+	if (block->kernel->parameter_bytes)
+		memcpy(block->parameters, launch->parameters, block->kernel->parameter_bytes);
+	block->launch.parameters = NULL;
+	block->state = CN_PTX_DONE;
+	*ret_block = block;
+	return CN_PTX_OK;
+
+err_destroy:
+	cn_ptx_block_destroy(block);
+	return code;
+}
+
+void cn_ptx_block_destroy(struct cn_ptx_block *block)
+{
+	if (!block)
+		return;
+	for (uint32_t i = 0; block->constants && i < block->module->function_count; i++)
+		free(block->constants[i]);
+	if (block->memory)
+		munmap(block->memory, block->memory_bytes);
+	free(block->constants);
+	free(block->shared_offsets);
+	free(block);
+}
+
+void cn_ptx_block_begin(struct cn_ptx_block *block, const unsigned coordinates[3])
+{
+	const struct cn_ptx_module *module = block->module;
+
+	memcpy(block->coordinates, coordinates, sizeof block->coordinates);
+	for (uint32_t f = 0; f < module->body_count; f++) {
+		const struct cn_ptx_function *function = &module->functions[module->bodies[f]];
+		char *area = block->constants[module->bodies[f]];
+
+		for (uint32_t i = 0; area && i < function->constant_count; i++) {
+			const struct cn_ptx_constant *constant = &function->constants[i];
+
+			if (constant->kind == CN_PTX_C_SPECIAL &&
+			    ((constant->value >= CN_PTX_S_CTAID && constant->value < CN_PTX_S_NCTAID) ||
+			     constant->value == CN_PTX_S_SMID))
+				fill(block, area, constant);
+		}
+	}
+	memset(block->barriers, 0, sizeof block->barriers);
+	memset(block->frame, 0, block->stride * sizeof *block->frame);
+	memset(block->local_at, 0, block->stride * sizeof *block->local_at);
+	memset(block->status, CN_PTX_RUNS, block->stride);
+	memset(block->ready, 0, block->stride);
+	for (uint32_t i = 0; i < block->lanes; i++)
+		block->pc[i] = block->kernel->start;
+	block->live = block->running = block->lanes;
+	block->has_group = false;
+	block->floor_pc = 0;
+	block->state = CN_PTX_AGAIN;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loads, stores and addresses.
+ *
+ * The lanes' addresses are computed first, and checked for what can be known: the bounds of shared memory, alignment.
+ * Whether other memory is there shows when it is touched (base/guard.h); addresses[] then tells which lane it was.
+ */
+#include "ptx/ptx_block.h"
+
+#include <string.h>
+
+static bool check_lanes(struct cn_ptx_block *block, unsigned bytes, bool is_shared)
+{
+	CN_PTX_EACH(&block->active, i)
+	{
+		uint64_t address = block->addresses[i];
+
+		if (is_shared && (address > block->shared_bytes || bytes > block->shared_bytes - address))
+			return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, i, address);
+		if (address & (bytes - 1))
+			return cn_ptx_fault_at(block, CN_PTX_MISALIGNED_ADDRESS, i, address);
+	}
+	return true;
+}
+
+/* Fill addresses[] with host addresses of the active lanes. */
+static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+	bool is_shared = inst->space == CN_PTX_SHARED;
+	uint64_t bits, most, base;
+
+	block->build->addresses(block->addresses + active->low,
+				cn_ptx_at(block, inst->operand[1]) + (size_t)active->low * inst->width[1],
+				inst->width[1], inst->offset, active->high - active->low, &bits, &most);
+	if ((bits & (bytes - 1)) || (is_shared && (most > block->shared_bytes || bytes > block->shared_bytes - most))) {
+		if (!check_lanes(block, bytes, is_shared))
+			return false;
+	}
+	if (is_shared) {
+		base = (uint64_t)(uintptr_t)block->shared;
+		for (uint32_t i = active->low; i < active->high; i++)
+			block->addresses[i] += base;
+	}
+	block->accesses = true;
+	return true;
+}
+
+static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
+{
+	const void *at = (const void *)(uintptr_t)address;
+
+	if (is_ordered) {
+		switch (bytes) {
+		case 1: return __atomic_load_n((const uint8_t *)at, __ATOMIC_SEQ_CST);
+		case 2: return __atomic_load_n((const uint16_t *)at, __ATOMIC_SEQ_CST);
+		case 4: return __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST);
+		default: return __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
+		}
+	}
+	return cn_ptx_read(at, 0, bytes);
+}
+
+static void load_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, cn_ptx_operand place, unsigned width,
+		      unsigned shift)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+	unsigned bytes = cn_ptx_type_bytes(inst->type), sign = 64 - 8 * bytes;
+	bool is_signed = cn_ptx_type_is_signed(inst->type), is_ordered = inst->flag;
+	char *d = cn_ptx_at(block, place);
+
+	if (!is_ordered && active->dense && width == bytes && bytes >= 4 && !shift) {
+		block->build->gather(d + (size_t)active->low * width, block->addresses + active->low,
+				     active->high - active->low, width);
+		return;
+	}
+	CN_PTX_EACH(active, i)
+	{
+		uint64_t value = load_one(block->addresses[i] + shift, bytes, is_ordered);
+
+		if (is_signed)
+			value = (uint64_t)((int64_t)(value << sign) >> sign);
+		cn_ptx_write(d, i, width, value);
+	}
+}
+
+bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	unsigned bytes = cn_ptx_type_bytes(inst->type);
+	const uint32_t *parts = block->module->more + inst->more;
+
+	if (!find_addresses(block, inst, bytes * inst->count))
+		return false;
+	if (inst->operand[0] != CN_PTX_NONE)
+		load_part(block, inst, inst->operand[0], inst->width[0], 0);
+	else
+		for (unsigned i = 0; i < inst->count; i++)
+			load_part(block, inst, (cn_ptx_operand)parts[2 * i], parts[2 * i + 1], i * bytes);
+	return true;
+}
+
+static void store_one(uint64_t address, unsigned bytes, bool is_ordered, uint64_t value)
+{
+	void *at = (void *)(uintptr_t)address;
+
+	if (!is_ordered) {
+		cn_ptx_write(at, 0, bytes, value);
+		return;
+	}
+	switch (bytes) {
+	case 1: __atomic_store_n((uint8_t *)at, (uint8_t)value, __ATOMIC_SEQ_CST); break;
+	case 2: __atomic_store_n((uint16_t *)at, (uint16_t)value, __ATOMIC_SEQ_CST); break;
+	case 4: __atomic_store_n((uint32_t *)at, (uint32_t)value, __ATOMIC_SEQ_CST); break;
+	default: __atomic_store_n((uint64_t *)at, value, __ATOMIC_SEQ_CST); break;
+	}
+}
+
+static void store_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, cn_ptx_operand place, unsigned width,
+		       unsigned shift)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+	unsigned bytes = cn_ptx_type_bytes(inst->type);
+	const char *from = cn_ptx_at(block, place);
+
+	if (!inst->flag && active->dense && width == bytes && bytes >= 4 && !shift) {
+		block->build->scatter(block->addresses + active->low, from + (size_t)active->low * width,
+				      active->high - active->low, width);
+		return;
+	}
+	CN_PTX_EACH(active, i)
+	{
+		store_one(block->addresses[i] + shift, bytes, inst->flag, cn_ptx_read(from, i, width));
+	}
+}
+
+bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	unsigned bytes = cn_ptx_type_bytes(inst->type);
+	const uint32_t *parts = block->module->more + inst->more;
+
+	if (!find_addresses(block, inst, bytes * inst->count))
+		return false;
+	if (inst->operand[0] != CN_PTX_NONE)
+		store_part(block, inst, inst->operand[0], inst->width[0], 0);
+	else
+		for (unsigned i = 0; i < inst->count; i++)
+			store_part(block, inst, (cn_ptx_operand)parts[2 * i], parts[2 * i + 1], i * bytes);
+	return true;
+}
+
+bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	unsigned bytes = cn_ptx_type_bytes(inst->type);
+
+	if (!find_addresses(block, inst, bytes))
+		return false;
+	CN_PTX_EACH(&block->active, i)
+	{
+		uint64_t b = cn_ptx_lane_value(block, inst->operand[2], bytes, i);
+		uint64_t c = inst->operand[3] == CN_PTX_NONE ? 0 : cn_ptx_lane_value(block, inst->operand[3], bytes, i);
+		uint64_t old = cn_ptx_atomic((void *)(uintptr_t)block->addresses[i], inst->detail, inst->type, b, c);
+
+		if (inst->operand[0] != CN_PTX_NONE)
+			cn_ptx_write(cn_ptx_at(block, inst->operand[0]), i, bytes, old);
+	}
+	return true;
+}
+
+/* ---- Addresses --------------------------------------------------------------------------------------------------- */
+
+static bool is_in(uint64_t address, const char *start, size_t bytes)
+{
+	return address - (uint64_t)(uintptr_t)start < bytes;
+}
+
+static bool is_in_space(const struct cn_ptx_block *block, uint64_t address, enum cn_ptx_space space)
+{
+	bool shared = is_in(address, block->shared, block->shared_bytes);
+	bool local = is_in(address, block->local, (size_t)block->local_stride * block->lanes);
+	bool parameter = is_in(address, block->parameters, block->kernel->parameter_bytes);
+
+	switch (space) {
+	case CN_PTX_SHARED: return shared;
+	case CN_PTX_LOCAL: return local;
+	case CN_PTX_PARAM: return parameter;
+	case CN_PTX_GLOBAL: return !shared && !local;
+	default: return false;
+	}
+}
+
+void cn_ptx_run_address(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	char *d = cn_ptx_at(block, inst->operand[0]);
+	const uint64_t *a =
+		inst->operand[1] == CN_PTX_NONE ? NULL : (const uint64_t *)cn_ptx_at(block, inst->operand[1]);
+	uint64_t shared = (uint64_t)(uintptr_t)block->shared, local = (uint64_t)(uintptr_t)block->local, value;
+
+	CN_PTX_EACH(&block->active, i)
+	{
+		switch (inst->kind) {
+		case CN_PTX_I_LOCAL_ADDRESS:
+			value = local + (uint64_t)i * block->local_stride + block->local_at[i] + (uint64_t)inst->offset;
+			break;
+		case CN_PTX_I_PARAM_ADDRESS:
+			value = (uint64_t)(uintptr_t)a + (uint64_t)i * inst->detail + (uint64_t)inst->offset;
+			break;
+		case CN_PTX_I_GENERIC_SHARED: value = inst->detail ? a[i] - shared : a[i] + shared; break;
+		default: cn_ptx_write(d, i, 1, is_in_space(block, a[i], inst->detail)); continue;
+		}
+		cn_ptx_write(d, i, 8, value);
+	}
+}
