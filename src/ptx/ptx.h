@@ -3,7 +3,7 @@
  * PTX on the processor: load modules, look at their kernels, run blocks.
  *
  * PTX is a published instruction set. This module reads its text (or a fat binary that holds it), turns each function
- * into instructions of its own (ir.h), and interprets them a block at a time: one instruction over all threads of the
+ * into instructions of its own (ptx_ir.h), and interprets them a block at a time: one instruction over all threads of the
  * block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It calls
  * base/ and the C library alone, and is called through one table, cn_ptx_calls.
  *

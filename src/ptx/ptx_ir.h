@@ -9,7 +9,7 @@
  * area of their own a function, so that arithmetic has one form of operand.
  *
  * Arithmetic is a kernel: a function over plain arrays, which knows neither masks nor blocks. What is common has a
- * fast one (kernels.h); what is rare is a function of one lane's values (struct cn_ptx_inst's lane).
+ * fast one (ptx_kernels.h); what is rare is a function of one lane's values (struct cn_ptx_inst's lane).
  */
 #ifndef CN_PTX_PTX_IR_H
 #define CN_PTX_PTX_IR_H
