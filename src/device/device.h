@@ -15,7 +15,8 @@
  * A function fails with CUDA's code and a sentence (base/error.h), and then has changed nothing. Arguments have been
  * checked by driver/; a device checks only what only it can know.
  *
- * One kind of device a process. The host device is in host/; the cuda device implements the same table.
+ * One kind of device a process. The host device in host/ and the cuda device in cuda/ both implement all of the table;
+ * what only one of them has is in its folder, and called by name.
  */
 #ifndef CN_DEVICE_DEVICE_H
 #define CN_DEVICE_DEVICE_H

@@ -23,6 +23,20 @@ static CUresult look(const char *variable, const char *value)
 	return cn_device_open(devices, &count);
 }
 
+/* Goal: neither device's table has a hole: whoever has one may call whatever the contract says. */
+TEST(both_devices_implement_the_whole_contract)
+{
+	const struct cn_device_ops *const tables[] = {&cn_host_device_ops, &cn_cuda_device_ops};
+	const size_t first = offsetof(struct cn_device_ops, probe);
+	void *operations[(sizeof *tables[0] - offsetof(struct cn_device_ops, probe)) / sizeof(void *)];
+
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(operations, (const char *)tables[i] + first, sizeof operations);
+		for (size_t k = 0; k < sizeof operations / sizeof operations[0]; k++)
+			ASSERT(operations[k]);
+	}
+}
+
 /* Goal: there are as many devices as wished, all different; what is no number is refused by name. */
 TEST(devices_are_counted)
 {
