@@ -27,19 +27,19 @@ static bool is_ending(struct cn_cuda_context *context)
 /* False: not now. */
 static bool begin(struct cn_cuda_context *context)
 {
+	enum cn_cuda_recorded recorded = CN_CUDA_NOT_NOW;
 	struct cn_cuda_mark mark = {NULL, 0};
-	CUresult result = CUDA_ERROR_NOT_READY;
 
 	cn_driver_lock(&context->asking);
 	if (!atomic_load(&context->handle)) { /* over: `grace` went with it */
-		result = CUDA_SUCCESS;
+		recorded = CN_CUDA_CONTEXT_LOST;
 	} else if (!is_ending(context)) {
 		drop(context); /* of a beginning that did not come about */
-		result = cn_cuda_record_context(context, NULL, &mark);
+		recorded = cn_cuda_record_context(context, NULL, &mark);
 		context->grace = mark.event;
 	}
 	cn_driver_unlock(&context->asking);
-	return !result || cn_cuda_is_the_end(result);
+	return recorded != CN_CUDA_NOT_NOW;
 }
 
 static bool is_over(struct cn_cuda_context *context)

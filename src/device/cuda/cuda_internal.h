@@ -166,9 +166,15 @@ bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number);
 bool cn_cuda_is_covered(struct cn_cuda_stream *stream, uint64_t number);
 /*
  * Record an event of all that a context was given so far; `queue`, if not NULL, has its open span ended just before.
- * CUDA_ERROR_NOT_READY: not now. The context stays meanwhile, and the driver has such events (cn_cuda_record_all).
+ * The context stays meanwhile, and the driver has such events (cn_cuda_record_all).
  */
-CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue, struct cn_cuda_mark *ret_mark);
+enum cn_cuda_recorded {
+	CN_CUDA_RECORDED,
+	CN_CUDA_NOT_NOW,     /* it may be later */
+	CN_CUDA_CONTEXT_LOST /* see cn_cuda_is_the_end() */
+};
+enum cn_cuda_recorded cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue,
+					     struct cn_cuda_mark *ret_mark);
 void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event); /* for a mark to come */
 /*
  * Has the context failed, or is the driver no more? Then whether work is still under way nobody can say, until the

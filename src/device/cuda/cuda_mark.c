@@ -313,16 +313,17 @@ CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number)
 	return atomic_load(&stream->state) == CN_CUDA_LIVE ? make_mark(stream) : NULL;
 }
 
-CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue, struct cn_cuda_mark *ret_mark)
+enum cn_cuda_recorded cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue *queue,
+					     struct cn_cuda_mark *ret_mark)
 {
 	CUcontext handle = atomic_load(&context->handle);
-	CUresult result = CUDA_ERROR_NOT_READY;
+	CUresult result = CUDA_ERROR_UNKNOWN;
 	struct cn_cuda_mark mark = {take_event(context), 0};
 	bool touched = false;
 	struct cn_cuda_stay stay;
 
 	if (!mark.event)
-		return result;
+		return CN_CUDA_NOT_NOW;
 	if (cn_cuda_enter(&stay, handle)) {
 		atomic_fetch_add(&marking, 1);
 		touched = !atomic_load(&cn_cuda_captures); /* it would end those of the context */
@@ -339,13 +340,15 @@ CUresult cn_cuda_record_context(struct cn_cuda_context *context, struct cn_queue
 		cn_cuda.cuEventDestroy(mark.event);
 	else
 		cn_cuda_give_event(context, mark.event);
-	return result;
+	if (!result)
+		return CN_CUDA_RECORDED;
+	return touched && cn_cuda_is_the_end(result) ? CN_CUDA_CONTEXT_LOST : CN_CUDA_NOT_NOW;
 }
 
 /* Stream locked, usable, and not spare. */
 static bool make_wide(struct cn_cuda_stream *stream)
 {
-	return !cn_cuda_record_context(stream->context, &stream->queue, &stream->wide);
+	return cn_cuda_record_context(stream->context, &stream->queue, &stream->wide) == CN_CUDA_RECORDED;
 }
 
 /* Its own thread is to mark the stream. Has it had long enough for that? Stream locked. */

@@ -81,8 +81,7 @@ CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	if (cn_registry_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"managed memory cannot be freed in stream order: use cuMemFree()");
-	result = cn_registry_free_in_stream(&place, pointer, CN_MEMORY_DEVICE);
-	return result == CUDA_ERROR_NOT_FOUND ? explain(pointer) : result;
+	return cn_registry_free_in_stream(&place, pointer, CN_MEMORY_DEVICE, &result) ? result : explain(pointer);
 }
 
 /* ---- Freeing without a stream ----

@@ -255,12 +255,13 @@ static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 	give_back(data);
 }
 
-CUresult cn_registry_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds)
+bool cn_registry_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds,
+				CUresult *ret_result)
 {
 	struct allocation *allocation = take_out(address, kinds);
 
 	if (!allocation)
-		return CUDA_ERROR_NOT_FOUND;
+		return false;
 	struct cn_operation operation = {
 		.kind = CN_OPERATION_CALLBACK,
 		.callback = {.function = give_back_in_stream, .data = allocation},
@@ -278,7 +279,8 @@ CUresult cn_registry_free_in_stream(const struct cn_place *place, uint64_t addre
 			give_back(allocation);
 		}
 	}
-	return result;
+	*ret_result = result;
+	return true;
 }
 
 void cn_registry_release(struct cn_context *context)

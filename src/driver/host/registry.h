@@ -53,10 +53,11 @@ CUresult cn_registry_enter_free(struct cn_home *ret_home);
 bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned int kinds);
 
 /*
- * Free memory of one of these kinds when the stream has come to it; its address is dead at once. CUDA_ERROR_NOT_FOUND,
- * and nothing happened, when there is none.
+ * Free memory of one of these kinds when the stream has come to it; its address is dead at once. False, and nothing
+ * happened, when there is none.
  */
-CUresult cn_registry_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds);
+bool cn_registry_free_in_stream(const struct cn_place *place, uint64_t address, unsigned int kinds,
+				CUresult *ret_result);
 
 /*
  * The memory that holds a whole range. CUDA_ERROR_INVALID_VALUE when it begins in memory that ends too early, or wraps
