@@ -67,7 +67,6 @@
 	RANK(PORT_OBJECTS,        lock,        NEVER,      "what legacy and fabric handles stand for") \
 	RANK(OPENED_MEMORY,       lock,        NEVER,      "legacy memory of other processes that is open") \
 	RANK(REMOTES,             lock,        NEVER,      "processes at whose ports we called") \
-	RANK(SPARE_CACHES,        lock,        NEVER,      "records of caches, for pools and streams to come") \
 	RANK(CACHE,               quick_lock,  NEVER,      "a stream's free blocks in one pool") \
 	RANK(POOL,                lock,        NEVER,      "a pool's heap, list of caches and counts") \
 	RANK(WALK,                lock,        NEVER,      "one walk through the waits of queues at a time") \
@@ -84,6 +83,7 @@
 	RANK(HOST_TEAM,           lock,        NEVER,      "launches whose blocks the cores take") \
 	RANK(PEER,                lock,        NEVER,      "what another process keeps for us") \
 	RANK(SERVICE,             lock,        NEVER,      "the service thread's watches and jobs") \
+	RANK(RECORDS,             lock,        NEVER,      "records that wait to be used again") \
 	RANK(TABLE,               lock,        NEVER,      "free slots of a handle table") \
 	RANK(FORK_HOOKS,          lock,        NEVER,      "the list of what is done around fork()") \
 	RANK(SENTENCE_KEY,        lock,        NEVER,      "the key that frees the sentences of threads")

@@ -3,7 +3,6 @@
  * The start of a thread: signals are blocked before it exists, so that none can reach it in between.
  */
 #include "base/thread.h"
-#include "base/rank.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,7 +13,6 @@ bool cn_thread_start(void *(*body)(void *), void *argument)
 	pthread_t thread;
 	sigset_t all, before;
 
-	cn_might_wait();
 	if (pthread_attr_init(&attributes))
 		return false;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -23,8 +23,6 @@ enum {
 };
 
 static struct {
-	CN_LOCK(SPARE_CACHES) lock; /* of `spare` */
-	struct cn_pool_cache *spare;
 	_Atomic uint64_t last_cache; /* how many there were: allocations get their ids from it */
 	_Atomic uint32_t last_index; /* that a queue was given */
 } caches;
@@ -33,21 +31,7 @@ _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attri
 
 /* ---- Records ---- */
 
-/* An empty cache that is in no pool; NULL: no memory for it. */
-static struct cn_pool_cache *new_cache(void)
-{
-	cn_lock(&caches.lock);
-	struct cn_pool_cache *cache = caches.spare;
-	if (cache)
-		caches.spare = cache->next;
-	cn_unlock(&caches.lock);
-	if (!cache) {
-		cache = aligned_alloc(_Alignof(struct cn_pool_cache), sizeof *cache);
-		if (cache)
-			memset(cache, 0, sizeof *cache);
-	}
-	return cache;
-}
+static struct cn_records records = CN_RECORDS(struct cn_pool_cache, record);
 
 static void recycle_cache(struct cn_pool_cache *cache)
 {
@@ -57,10 +41,7 @@ static void recycle_cache(struct cn_pool_cache *cache)
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
 	cn_quick_unlock(&cache->lock);
-	cn_lock(&caches.lock);
-	cache->next = caches.spare;
-	caches.spare = cache;
-	cn_unlock(&caches.lock);
+	cn_records_give(&records, cache);
 }
 
 /* ---- Caches by queue ---- */
@@ -148,7 +129,7 @@ static bool enter_cache(struct cn_pool *pool, struct cn_pool_cache *cache, struc
 /* For a queue that has none yet. */
 static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
 {
-	struct cn_pool_cache *cache = make_entry(pool, queue) ? new_cache() : NULL, *other = NULL;
+	struct cn_pool_cache *cache = make_entry(pool, queue) ? cn_records_take(&records) : NULL, *other = NULL;
 	struct cn_pool_cache_group *more = NULL;
 	bool ended, entered = false;
 

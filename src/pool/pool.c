@@ -28,7 +28,7 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
-	struct cn_pool *first, *ended, *spare;
+	struct cn_pool *first, *ended;
 	_Atomic uint64_t last_id;
 	_Atomic unsigned ending_count; /* pools that a thread is just taking apart */
 } pools;
@@ -260,37 +260,25 @@ static size_t machine_bytes(void)
 	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void give_record(struct cn_pool *pool)
-{
-	cn_driver_lock(&pools.lock);
-	pool->next = pools.spare;
-	pools.spare = pool;
-	cn_driver_unlock(&pools.lock);
-}
+static struct cn_records records = CN_RECORDS(struct cn_pool, record);
 
 /* A record whose heap has room for so many units, or has no room yet; of those the one with the least. */
+static uint64_t cost_of(const void *record, uint64_t unit_count)
+{
+	const struct cn_heap *heap = &((const struct cn_pool *)record)->heap;
+
+	if (!heap->starts)
+		return UINT64_MAX - 1;
+	return heap->room_units >= unit_count ? heap->room_units : UINT64_MAX;
+}
+
 static struct cn_pool *new_record(uint32_t unit_count)
 {
-	struct cn_pool **best = NULL;
-	uint64_t least = UINT64_MAX;
+	struct cn_pool *pool = cn_records_take_best(&records, cost_of, unit_count);
 
-	cn_driver_lock(&pools.lock);
-	for (struct cn_pool **link = &pools.spare; *link; link = &(*link)->next) {
-		uint64_t room = (*link)->heap.starts ? (*link)->heap.room_units : UINT64_MAX - 1;
-		if (room >= unit_count && room < least) {
-			least = room;
-			best = link;
-		}
-	}
-	struct cn_pool *pool = best ? *best : NULL;
-	if (pool)
-		*best = pool->next;
-	cn_driver_unlock(&pools.lock);
-	if (!pool) {
-		pool = aligned_alloc(_Alignof(struct cn_pool), sizeof *pool);
-		if (!pool)
-			return NULL;
-		memset(pool, 0, sizeof *pool);
+	if (!pool)
+		return NULL;
+	if (!pool->ended) { /* never used before */
 		atomic_store(&pool->dying, true);
 		pool->ended = true;
 	}
@@ -350,7 +338,7 @@ err_arena:
 err_close:
 	cn_heap_empty(&pool->heap);
 err_free:
-	give_record(pool);
+	cn_records_give(&records, pool);
 	return result;
 }
 
@@ -415,7 +403,7 @@ void *cn_pool_take_ended(void)
 	cn_driver_unlock(&pools.lock);
 	void *owner = pool ? pool->owner : NULL;
 	if (pool)
-		give_record(pool);
+		cn_records_give(&records, pool);
 	return owner;
 }
 

@@ -7,6 +7,7 @@
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H
 
+#include "base/records.h"
 #include "pool/heap.h"
 #include "pool/pool.h"
 
@@ -25,6 +26,7 @@ struct cn_pool_cache {
 	uint64_t credit_bytes_max;
 	_Atomic uint64_t swept; /* how far the queue was when sweep_caches() last came */
 	struct cn_bins bins;    /* its free lists */
+	struct cn_record record;
 };
 
 /*
@@ -55,7 +57,8 @@ struct cn_pool {
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
 	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
-	struct cn_pool *next;            /* of all pools; `pools.lock` guards it */
+	struct cn_pool *next; /* of all pools; `pools.lock` guards it */
+	struct cn_record record;
 	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
 
 	char *_Atomic base;

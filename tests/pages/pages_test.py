@@ -207,6 +207,20 @@ class Pages:
             assert made.read_text() == self.page("pointers.md"), \
                 "`scripts/generate_pointers.py table . docs/pointers.md` puts the page right"
 
+    def locks_are_those_of_the_sources(self):
+        """Every lock of rank.h is in the table, in the same order, with the same words, and declared where it says."""
+        kinds = {"slow": "slow_lock", "driver": "driver_lock", "fast": "lock", "quick": "quick_lock"}
+        twos = {"no": "NEVER", "lower address first": "BY_ADDRESS", "many readers": "SHARED"}
+        pattern = r'^\tRANK\((\w+), +(\w+), +(\w+), +"([^"]*)"\)'
+        ranks = re.findall(pattern, (self.root / "src/base/rank.h").read_text(), re.M)
+        shown = self.page("concurrency.md").split("<!-- ranks -->")[1].strip().split("\n\n")[0].splitlines()[2:]
+        rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in shown]
+        assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)], "ranks in their order"
+        assert [(row[1], kinds[row[2]], twos[row[3]], row[4]) for row in rows] == ranks, "rows as in rank.h"
+        for row in rows:
+            text = (self.root / "src" / row[5]).read_text()
+            assert re.search(rf"LOCK\({row[1]}\)\s+\w|cn_rank_enter\([^,]*, {row[1]}\)", text), f"{row[1]}: {row[5]}"
+
 
 def main(root, *compiler):
     """Runs all tests; True when all passed."""
@@ -215,7 +229,8 @@ def main(root, *compiler):
                              pages.folded_answers_are_counted, pages.front_chart_is_measured,
                              pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
                              pages.environment_has_all_variables, pages.errors_are_what_is_said,
-                             pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls))
+                             pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls,
+                             pages.locks_are_those_of_the_sources))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,10 @@ enum { LOWEST = 3 };
 
 static struct {
 	CN_LOCK(EXPORTS) lock;
-	struct cn_export *first, *spare;
+	struct cn_export *first;
 } exports;
+
+static struct cn_records records = CN_RECORDS(struct cn_export, record);
 
 static CUresult refuse_closing(void)
 {
@@ -462,14 +464,6 @@ static void unlist(const struct cn_export *export)
 	cn_unlock(&exports.lock);
 }
 
-static void spare_record(struct cn_export *export)
-{
-	cn_lock(&exports.lock);
-	export->next = exports.spare;
-	exports.spare = export;
-	cn_unlock(&exports.lock);
-}
-
 /* On the service thread: see end_locked(). */
 static void end_export(struct cn_job *job)
 {
@@ -493,19 +487,14 @@ static void end_export(struct cn_job *job)
 		close(event_fd);
 	cn_segment_close(&control);
 	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
-	spare_record(export);
+	cn_records_give(&records, export);
 	cn_pool_unreference(pool);
 }
 
 static struct cn_export *new_record(void)
 {
-	cn_lock(&exports.lock);
-	struct cn_export *export = exports.spare;
-	if (export)
-		exports.spare = export->next;
-	cn_unlock(&exports.lock);
-	if (!export)
-		export = calloc(1, sizeof *export);
+	struct cn_export *export = cn_records_take(&records);
+
 	if (!export)
 		return NULL;
 	/* Not the lock: a thread that comes too late may be looking at what the record was. */
@@ -608,7 +597,7 @@ err_control:
 err_unmap:
 	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
 err_spare:
-	spare_record(export);
+	cn_records_give(&records, export);
 	return result;
 }
 

@@ -5,6 +5,7 @@
 #ifndef CN_SHARE_POOL_EXPORT_INTERNAL_H
 #define CN_SHARE_POOL_EXPORT_INTERNAL_H
 
+#include "base/records.h"
 #include "base/segment.h"
 #include "share/peer/service.h"
 #include "share/pool/export.h"
@@ -106,7 +107,8 @@ struct cn_export {
 	bool closing;
 	struct cn_job close_job, evict_job, parts_job;
 	_Atomic bool evict_posted, parts_posted;
-	struct cn_export *next; /* of all, or of the spare ones */
+	struct cn_export *next; /* of all */
+	struct cn_record record;
 };
 
 static inline struct cn_control *cn_export_control(const struct cn_export *export)

@@ -25,8 +25,10 @@ _Atomic bool cn_imports_exist;
 static struct {
 	CN_LOCK(IMPORTS) lock; /* never held together with an import's */
 	struct cn_map by_address;
-	struct cn_import *first, *spare, *ended;
+	struct cn_import *first, *ended;
 } imports;
+
+static struct cn_records records = CN_RECORDS(struct cn_import, record);
 
 struct cn_import *cn_import_at(const void *address)
 {
@@ -234,12 +236,11 @@ void *cn_import_take_ended(void)
 	cn_lock(&imports.lock);
 	struct cn_import *import = imports.ended;
 	void *owner = import ? import->owner : NULL;
-	if (import) {
+	if (import)
 		imports.ended = import->next;
-		import->next = imports.spare;
-		imports.spare = import;
-	}
 	cn_unlock(&imports.lock);
+	if (import)
+		cn_records_give(&records, import);
 	return owner;
 }
 
@@ -319,25 +320,11 @@ static void prepare_record(struct cn_import *import)
 
 static struct cn_import *new_record(void)
 {
-	cn_lock(&imports.lock);
-	struct cn_import *import = imports.spare;
-	if (import)
-		imports.spare = import->next;
-	cn_unlock(&imports.lock);
-	if (!import)
-		import = calloc(1, sizeof *import);
-	if (!import)
-		return NULL;
-	prepare_record(import);
-	return import;
-}
+	struct cn_import *import = cn_records_take(&records);
 
-static void spare_record(struct cn_import *import)
-{
-	cn_lock(&imports.lock);
-	import->next = imports.spare;
-	imports.spare = import;
-	cn_unlock(&imports.lock);
+	if (import)
+		prepare_record(import);
+	return import;
 }
 
 void cn_import_enter(struct cn_import *import)
@@ -383,7 +370,7 @@ static void discard(struct cn_import *import)
 	unlist(import);
 	close(import->path_fd);
 	cn_fork_allow();
-	spare_record(import);
+	cn_records_give(&records, import);
 }
 
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts)
@@ -400,7 +387,7 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 	import->owner = owner;
 	result = keep_path(import, fd);
 	if (result) {
-		spare_record(import);
+		cn_records_give(&records, import);
 		return result;
 	}
 	import->located = cn_descriptor_look(import->path_fd, &status) && cn_location_read(&status, &import->facts) &&

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/map.h"
+#include "base/records.h"
 #include "base/segment.h"
 #include "share/peer/peer.h"
 #include "share/pool/import.h"
@@ -78,7 +79,8 @@ struct cn_import {
 	uint64_t later_ns;                  /* how long that waits */
 	uint64_t end_ticket;                /* of an import that is ending; 0: it has not begun */
 	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; who takes it is busy */
-	struct cn_import *next;             /* of all; of the spare ones; of the ended ones */
+	struct cn_import *next;             /* of all, or of the ended ones */
+	struct cn_record record;
 };
 
 static inline struct cn_control *cn_import_control(const struct cn_import *import)

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Records that are used again and never freed.
+ *
+ * A thread may find a record just before another thread ends what it stands for. So memory of a record keeps its type
+ * for good, and comes as its last user left it (all zero the first time): the lock in it stays good, and who comes too
+ * late sees under that lock, by a number that never repeats, that the record has become another's.
+ *
+ * Not for these, which need more, or may not cost a call: slots of handle tables come back oldest first (table.h); blocks
+ * of a heap and slots of an export are indices; a GPU's streams come back when their state changes, under the same lock;
+ * operations of a queue and notes of a stream are under their queue's lock already.
+ */
+#ifndef CN_BASE_RECORDS_H
+#define CN_BASE_RECORDS_H
+
+#include "base/lock.h"
+
+#include <stddef.h>
+
+/* Embedded in a record; may share its memory with what the record uses only while it is taken. */
+struct cn_record {
+	struct cn_record *next_spare;
+};
+
+struct cn_records {
+	size_t bytes, alignment, link_at;
+	CN_LOCK(RECORDS) lock;
+	struct cn_record *spare; /* newest first */
+};
+
+#define CN_RECORDS(type, member)                                                                      \
+	{                                                                                             \
+		.bytes = sizeof(type), .alignment = _Alignof(type), .link_at = offsetof(type, member) \
+	}
+
+/* A spare record, or a new one. NULL: no memory. */
+void *cn_records_take(struct cn_records *records);
+/* The same, of the spare ones that with the least cost; UINT64_MAX: none of that cost. Called with a lock held. */
+void *cn_records_take_best(struct cn_records *records, uint64_t (*cost)(const void *record, uint64_t wanted),
+			   uint64_t wanted);
+void cn_records_give(struct cn_records *records, void *record);
+
+#endif
