@@ -113,9 +113,10 @@ CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool);
  * Receive a pool that cenote_send_pool() sent, and import it.
  *
  * *ret_pool is destroyed with cuMemPoolDestroy() when the blocks imported from it have been freed, and once for each
- * time that the pool was imported: the same pool has the same handle. Waits until a message comes, then for the
- * exporter's answer, a few seconds at most: its process must live, but need not call Cenote meanwhile. Thread-safe,
- * within the limits of cenote_recv_descriptor().
+ * time that the pool was imported: the same pool has the same handle. Waits until a message comes. The exporter's
+ * process must live, and is asked for nothing before the first block is imported, unless its descriptor does not say
+ * where the pool is: then it is asked at once, and has a few seconds to answer. Thread-safe, within the limits of
+ * cenote_recv_descriptor().
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
  *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or ret_pool is NULL

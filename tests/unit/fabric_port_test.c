@@ -7,6 +7,7 @@
 #include "../ask.h"
 #include "fabric_port.h"
 #include "named_socket.h"
+#include "share/event/shared_event.h"
 #include "share/port/imex.h"
 
 #include <arpa/inet.h>

@@ -8,6 +8,7 @@
 #include "device/host/host_queue.h"
 #include "device/host/host_signal.h"
 #include "harness.h"
+#include "share/event/shared_event.h"
 #include "share/port/port_internal.h"
 
 #include <sched.h>

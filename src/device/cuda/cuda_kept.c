@@ -12,6 +12,7 @@
 #include "base/fork.h"
 #include "device/cuda/cuda_internal.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 enum { KEPT_MAX = 64 }; /* of the 1,024 that most processes may have */
@@ -19,12 +20,20 @@ enum { KEPT_MAX = 64 }; /* of the 1,024 that most processes may have */
 static struct {
 	bool watches_forks;
 	CN_SLOW_LOCK(CUDA_KEPT) lock;
-	int fds[KEPT_MAX]; /* 0: none */
+	int fds[KEPT_MAX];              /* 0: none */
+	_Atomic uint32_t closing_count; /* that are being closed, and in no list; goes up under the lock */
 } kept;
 
 static void before_fork(void)
 {
+	uint32_t closing_count;
+
 	cn_slow_lock(&kept.lock);
+	while ((closing_count = atomic_load(&kept.closing_count))) {
+		cn_slow_unlock(&kept.lock);
+		cn_futex_wait(&kept.closing_count, closing_count, -1);
+		cn_slow_lock(&kept.lock);
+	}
 }
 
 static void after_fork_in_parent(void)
@@ -76,6 +85,9 @@ void cn_cuda_let_go(int fd)
 	for (unsigned i = 0; i < KEPT_MAX; i++)
 		if (kept.fds[i] == fd)
 			kept.fds[i] = 0;
-	close(fd);
+	atomic_fetch_add(&kept.closing_count, 1);
 	cn_slow_unlock(&kept.lock);
+	close(fd); /* not under the lock: it takes a millisecond, and an importer may be waiting for another one */
+	atomic_fetch_sub(&kept.closing_count, 1);
+	cn_futex_wake(&kept.closing_count, INT_MAX);
 }

@@ -9,7 +9,7 @@
 #define CN_DRIVER_HOST_IPC_EVENT_H
 
 #include "driver/host/objects.h"
-#include "share/port/port.h"
+#include "share/event/shared_event.h"
 
 /* These drop the event as well. No lock is held. */
 CUresult cn_ipc_event_record(struct cn_shared_event *shared, const struct cn_place *place);

@@ -13,6 +13,8 @@
  * withdrawn, and freed when nobody has it open any more (port_object.c). One that we have opened is in its process's list as
  * long as it has references; one that lingers has the service thread's.
  */
+#include "share/event/shared_event.h"
+
 #include "base/container.h"
 #include "share/port/port_internal.h"
 
@@ -68,8 +70,6 @@ static void free_object(struct cn_port_object *object)
 	free_event(cn_container_of(object, struct cn_shared_event, object));
 }
 
-static const struct cn_port_object_ops ops = {.serve = serve, .free = free_object};
-
 static void bury_strangers(struct cn_port_object *object)
 {
 	size_t count;
@@ -78,10 +78,7 @@ static void bury_strangers(struct cn_port_object *object)
 	cn_host_signal_disown(cn_container_of(object, struct cn_shared_event, object)->signal, recorders, count);
 }
 
-void cn_shared_events_bury(void)
-{
-	cn_port_object_each(CN_HANDLE_EVENT, bury_strangers);
-}
+static const struct cn_port_object_ops ops = {.serve = serve, .bury = bury_strangers, .free = free_object};
 
 /* ---- Others', opened by us ---- */
 
@@ -103,19 +100,18 @@ static void disown(struct cn_shared_event *event)
 }
 
 /* Call a function for each event of a remote process, which stays meanwhile; not under the lock. */
-static void for_each(struct cn_remote *remote, bool orphan, void (*function)(struct cn_shared_event *event))
+static void for_each(struct cn_remote *remote, bool has_died, void (*function)(struct cn_shared_event *event))
 {
 	struct cn_shared_event *event, *next;
 
 	cn_lock(&lock);
-	remote->events_orphaned |= orphan;
 	event = remote->events;
 	if (event)
 		cn_shared_event_take(event);
 	cn_unlock(&lock);
 	for (; event; event = next) {
 		cn_lock(&lock);
-		event->orphaned |= orphan;
+		event->orphaned |= has_died;
 		cn_unlock(&lock);
 		function(event);
 		cn_lock(&lock);
@@ -127,26 +123,30 @@ static void for_each(struct cn_remote *remote, bool orphan, void (*function)(str
 	}
 }
 
-void cn_shared_events_orphan(struct cn_remote *remote)
+static void orphan_events(struct cn_remote *remote)
 {
 	for_each(remote, true, bury_all);
 }
 
-void cn_shared_events_disown(struct cn_remote *remote)
+static void disown_events(struct cn_remote *remote)
 {
 	for_each(remote, false, disown);
 }
 
+static const struct cn_remote_event_ops event_ops = {.disown = disown_events, .orphan = orphan_events};
+
+/* Its process may have died just now. Either that is seen here, or the service thread finds the event in the list. */
 static void enter_list(struct cn_shared_event *event)
 {
 	struct cn_remote *remote = remote_of(event);
 
+	atomic_store(&remote->event_ops, &event_ops);
 	cn_lock(&lock);
 	event->next = remote->events;
 	if (event->next)
 		event->next->previous = event;
 	remote->events = event;
-	bool orphaned = event->orphaned = remote->events_orphaned;
+	bool orphaned = event->orphaned = atomic_load(&remote->peer->is_lost);
 	cn_unlock(&lock);
 	if (orphaned)
 		bury_all(event);

@@ -525,9 +525,28 @@ static CUresult make_slots(struct cn_export *export)
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *facts, struct cn_export **ret_export)
+/* Fill in a new record. */
+static CUresult fill_record(struct cn_export *export, struct cn_pool *pool, const struct cn_export_facts *facts)
 {
 	size_t range_bytes;
+
+	export->pool = pool;
+	export->base = cn_pool_base(pool, &range_bytes);
+	export->range_bytes = range_bytes;
+	export->facts = *facts;
+	export->close_job.run = end_export;
+	export->evict_job.run = cn_importers_evict;
+	export->parts_job.run = hide_parts;
+	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name)
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no name for a shared pool: %s", strerror(errno));
+	memcpy(&export->id, export->name, sizeof export->id);
+	export->id += !export->id;
+	export->created_ns = cn_clock_ns();
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *facts, struct cn_export **ret_export)
+{
 	CUresult result = cn_service_start();
 
 	if (result)
@@ -536,22 +555,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	struct cn_export *export = new_record();
 	if (!export)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a shared pool's record");
-	export->pool = pool;
-	export->base = cn_pool_base(pool, &range_bytes);
-	export->range_bytes = range_bytes;
-	export->facts = *facts;
-	export->close_job.run = end_export;
-	export->evict_job.run = cn_importers_evict;
-	export->parts_job.run = hide_parts;
-	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name) {
-		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no name for a shared pool: %s", strerror(errno));
-		goto err_spare;
-	}
-	memcpy(&export->id, export->name, sizeof export->id);
-	export->id += !export->id;
-	export->created_ns = cn_clock_ns();
-	result = make_slots(export);
-	if (result)
+	if ((result = fill_record(export, pool, facts)) || (result = make_slots(export)))
 		goto err_spare;
 	result = cn_segment_make("cenote-control", sizeof(struct cn_control), &export->control);
 	if (result)

@@ -108,7 +108,7 @@ static void bury_recorder(const struct cn_port_client *dead)
 	port.recorder_count--;
 	memmove(&port.recorders[index], &port.recorders[index + 1],
 		(port.recorder_count - index) * sizeof port.recorders[0]);
-	cn_shared_events_bury();
+	cn_port_object_bury();
 	for (struct cn_port_client *client = port.clients; client; client = client->next)
 		if (client->recorder && client != dead && client->channel.fd >= 0)
 			cn_wire_send(client->channel.fd, &death); /* who does not read it does not hear of it */

@@ -4,8 +4,8 @@
  *
  * port.c has the handles, the port of this process and its clients, which are other processes; port_object.c has what
  * they can open; remote.c has the processes at whose ports we are a client. shared_memory.c has the memory that others
- * open from us, opened_memory.c what we open from them, and shared_event.c the events of both sides. fabric.c has a
- * port of its own, for fabric handles. Two processes that open from each other have two connections, one a direction.
+ * open from us, opened_memory.c what we open from them, and event/ the events of both sides. fabric.c has a port
+ * of its own, for fabric handles. Two processes that open from each other have two connections, one a direction.
  */
 #ifndef CN_SHARE_PORT_PORT_INTERNAL_H
 #define CN_SHARE_PORT_PORT_INTERNAL_H
@@ -140,6 +140,8 @@ struct cn_port_object_ops {
 	/* Fill in a reply: its words, and one descriptor. */
 	CUresult (*serve)(struct cn_port_object *object, struct cn_parcel *ret_reply);
 	bool keeps_descriptor; /* else it is closed once it is sent */
+	/* Of events: a recorder has died, and those of cn_port_recorders() are left. Under a lock: it takes no other. */
+	void (*bury)(struct cn_port_object *object);
 	/* It was withdrawn, and the last who had it open has closed it or is gone. */
 	void (*free)(struct cn_port_object *object);
 };
@@ -164,8 +166,11 @@ struct cn_port_object_sums {
 	uint64_t first_ns; /* when the first of them was made known; 0: none was */
 };
 void cn_port_object_sum(enum cn_handle_kind kind, struct cn_port_object_sums *ret_sums);
-/* Call a function for each of a kind, under a lock: it neither waits nor takes one. */
-void cn_port_object_each(enum cn_handle_kind kind, void (*function)(struct cn_port_object *object));
+/*
+ * A recorder has died: what is pending in any of our events, and is of none that lives, is so no more. Also in events
+ * that the dead one had freed, since it may have kept the memory.
+ */
+void cn_port_object_bury(void);
 
 /* Make it known, with a number and a secret. */
 CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_kind kind,
@@ -201,6 +206,16 @@ void cn_port_opening_end(struct cn_port_client *client, struct cn_port_opening *
 
 /* ---- remote.c ---- */
 
+struct cn_remote;
+
+/* What is done about events that we have open from a process. On the service thread. */
+struct cn_remote_event_ops {
+	/* It says that one of those who had opened its events has died. */
+	void (*disown)(struct cn_remote *remote);
+	/* It has died. */
+	void (*orphan)(struct cn_remote *remote);
+};
+
 /* A process at whose port we called: the owner of a peer. */
 struct cn_remote {
 	struct cn_peer *peer;
@@ -208,8 +223,8 @@ struct cn_remote {
 	unsigned char port[CN_PORT_NAME_BYTES];
 	struct cn_job death_job;
 	_Atomic bool death_posted;
-	struct cn_shared_event *events; /* that we have open from it: shared_event.c's */
-	bool events_orphaned;
+	_Atomic(const struct cn_remote_event_ops *) event_ops; /* once we have had events of it open */
+	struct cn_shared_event *events;                        /* theirs */
 };
 
 /* How objects of a kind are opened at a remote port. */
@@ -228,18 +243,6 @@ struct cn_remote_kind {
  */
 CUresult cn_remote_ask(const struct cn_handle *handle, const struct cn_remote_kind *kind,
 		       struct cn_peer_claim **ret_claim, struct cn_parcel *ret_reply);
-
-/* ---- shared_event.c, all on the service thread ---- */
-
-/*
- * A recorder has died; those of cn_port_recorders() are left. What is pending in any of our events, and is of none of
- * them, is so no more: also in events that the dead one had freed, since it may have kept the memory.
- */
-void cn_shared_events_bury(void);
-/* The process from which we have events open says that one of its recorders has died. */
-void cn_shared_events_disown(struct cn_remote *remote);
-/* That process has died. */
-void cn_shared_events_orphan(struct cn_remote *remote);
 
 /* ---- shared_memory.c ---- */
 

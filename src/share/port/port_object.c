@@ -105,13 +105,13 @@ bool cn_port_object_withdraw(struct cn_port_object *object)
 	return last;
 }
 
-void cn_port_object_each(enum cn_handle_kind kind, void (*function)(struct cn_port_object *object))
+void cn_port_object_bury(void)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) { /* not under the lock all the time: there may be many */
 		cn_lock(&objects.lock);
 		for (struct cn_port_object *object = objects.buckets[i]; object; object = object->next)
-			if (object->kind == kind)
-				function(object);
+			if (object->ops->bury)
+				object->ops->bury(object);
 		cn_unlock(&objects.lock);
 	}
 }

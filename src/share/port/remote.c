@@ -54,7 +54,9 @@ static void tell_events(struct cn_job *job)
 	struct cn_remote *remote = cn_container_of(job, struct cn_remote, death_job);
 
 	atomic_store(&remote->death_posted, false);
-	cn_shared_events_disown(remote);
+	const struct cn_remote_event_ops *event_ops = atomic_load(&remote->event_ops);
+	if (event_ops)
+		event_ops->disown(remote);
 	cn_peer_drop(remote->peer);
 }
 
@@ -74,8 +76,12 @@ static int hear(struct cn_peer *peer, const struct cn_message *message)
 
 static void lost(struct cn_peer *peer)
 {
-	forget(peer->owner);
-	cn_shared_events_orphan(peer->owner);
+	struct cn_remote *remote = peer->owner;
+
+	forget(remote);
+	const struct cn_remote_event_ops *event_ops = atomic_load(&remote->event_ops);
+	if (event_ops)
+		event_ops->orphan(remote);
 }
 
 static const struct cn_peer_ops ops = {.hear = hear, .lost = lost, .free = free};
