@@ -16,7 +16,7 @@ struct run_module {
 
 /* Load and place a text; what fails, fails the test. */
 struct run_module run_load(const char *text);
-/* The same of a body: a kernel `k` with parameters p0 … p3 of 64 bits, and registers %p<9>, %h<40>, %r<40>, %f<40>, %d<40>. */
+/* The same of a body: a kernel `k` with parameters p0 to p3 of 64 bits; run.c declares its registers. */
 struct run_module run_load_body(const char *body);
 void run_unload(struct run_module *module);
 /* The sentence that loading a text ends with; "" when it loads. *ret_line may be NULL. */
