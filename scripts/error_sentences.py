@@ -19,7 +19,7 @@ REMEDIES = Path("docs/errors.md")
 AREAS = {
     "base": "the system", "device": "devices", "device/cuda": "a GPU", "device/host": "the host device",
     "driver": "driver calls", "dropin": "drop-in libraries", "pool": "pools", "runtime": "runtime calls",
-    "share": "sharing",
+    "ptx": "PTX", "share": "sharing",
 }
 HEAD = """\
 # All sentences

@@ -108,7 +108,7 @@ struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_
 
 /* Mark a living block as shared, with a tag that cn_pool_find() returns. False: it is not living, or is already. */
 bool cn_pool_share(void *address, uint32_t tag);
-/* The program has freed a shared block. False: it is not a shared one, or was freed already. */
+/* The program has freed a shared block. False: it is not a shared one, or was already freed. */
 bool cn_pool_defer_free(void *address, uint32_t *ret_tag);
 void cn_pool_cancel_deferred(void *address); /* it has not, after all */
 /*

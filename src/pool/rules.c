@@ -519,7 +519,7 @@ static __attribute__((noinline)) struct cn_pool_freed refuse(const void *address
 {
 	if (state == CN_BLOCK_SHARED)
 		return (struct cn_pool_freed){CN_POOL_FREE_SHARED, CUDA_SUCCESS};
-	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address));
+	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address));
 }
 
 /* Without a queue: now. */

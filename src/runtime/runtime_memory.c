@@ -61,7 +61,7 @@ cudaError_t runtime_cudaMalloc3D(struct cudaPitchedPtr *pitchedDevPtr, struct cu
 	if (!result && !pitchedDevPtr)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "pitchedDevPtr is NULL");
 	if (!result && __builtin_mul_overflow(extent.height, extent.depth, &row_count))
-		return CN_RUNTIME_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows are more than memory",
+		return CN_RUNTIME_REFUSE(cudaErrorMemoryAllocation, "%zu layers of %zu rows exceed the address space",
 					 extent.depth, extent.height);
 	if (!result && extent.width > SIZE_MAX - PITCH_BYTES_MAX)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "rows of %zu bytes have no pitch", extent.width);

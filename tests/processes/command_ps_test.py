@@ -424,7 +424,7 @@ def drawn_and_not_sure(test):
     for words, drawn in ((["map"], "pool "), (["map", "--json"], '"cells"'), (["map", "--svg", "-"], "<svg")):
         text, complaint = test.run(*words, status=1, **settings)
         contains(text, drawn)
-        contains(complaint, f"cenote map: nobody is asked in {session}/cenote: it belongs to another user")
+        contains(complaint, f"cenote map: no process in {session}/cenote is asked: it belongs to another user")
     text, complaint = test.table("ps", status=1, **settings)
     contains(text, f"\n{player.pid} ")
     assert "1 process," not in text, text

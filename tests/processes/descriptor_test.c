@@ -382,7 +382,7 @@ TEST(a_socket_that_does_not_wait_says_not_ready)
 		CUresult result;
 
 		make_pair(type | SOCK_NONBLOCK, ends);
-		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
+		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "no message has arrived");
 		expect_it_works(ends);
 		while (!(result = cenote_send_descriptor(ends[0], something)))
 			count++;
@@ -394,7 +394,7 @@ TEST(a_socket_that_does_not_wait_says_not_ready)
 			ASSERT_OK(cenote_recv_descriptor(ends[1], &received));
 			ASSERT_SYS(close(received));
 		}
-		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
+		expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "no message has arrived");
 		ASSERT_SYS(close(something));
 		close_pair(ends);
 	}
@@ -407,9 +407,9 @@ TEST(a_time_limit_of_the_socket_holds)
 
 	make_pair(SOCK_STREAM, ends);
 	ASSERT_SYS(setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
-	expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "nothing was received");
+	expect_refusal(ends[1], CUDA_ERROR_NOT_READY, "no message has arrived");
 	send_by_hand(ends[0], magic, 4, ends[0], 1);
-	expect_refusal(ends[1], CUDA_ERROR_OPERATING_SYSTEM, "could be received");
+	expect_refusal(ends[1], CUDA_ERROR_OPERATING_SYSTEM, "cannot receive");
 	close_pair(ends);
 }
 

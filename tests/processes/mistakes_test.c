@@ -42,13 +42,13 @@ TEST(a_descriptor_that_is_none)
 	ASSERT_SAYS(CUDA_ERROR_UNKNOWN, "descriptor -1 is not open",
 		    cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)-1, DESCRIPTOR, 0));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemPoolImportFromShareableHandle(&pool, NULL, DESCRIPTOR, 0));
-	ASSERT_CONTAINS("handle is 0, and CUDA does not take descriptor 0: duplicate it", cenote_last_error());
+	ASSERT_CONTAINS("handle is 0, which CUDA does not accept as a descriptor: duplicate it", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemImportFromShareableHandle(&memory, NULL, DESCRIPTOR));
-	ASSERT_CONTAINS("osHandle is 0, and CUDA does not take descriptor 0: duplicate it", cenote_last_error());
+	ASSERT_CONTAINS("osHandle is 0, which CUDA does not accept as a descriptor: duplicate it", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cuMemPoolImportFromShareableHandle(&pool, &fd, DESCRIPTOR, 0));
-	ASSERT_CONTAINS("pass its number, (void *)(uintptr_t)fd, and not its address", cenote_last_error());
+	ASSERT_CONTAINS("pass the number, (void *)(uintptr_t)fd, not its address", cenote_last_error());
 	ASSERT_ERROR(CUDA_ERROR_UNKNOWN, cuMemImportFromShareableHandle(&memory, &fd, DESCRIPTOR));
-	ASSERT_CONTAINS("pass its number, (void *)(uintptr_t)fd, and not its address", cenote_last_error());
+	ASSERT_CONTAINS("pass the number, (void *)(uintptr_t)fd, not its address", cenote_last_error());
 }
 
 /* Goal: what is no block of an exported pool is said to be what it is. */

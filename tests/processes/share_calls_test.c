@@ -278,8 +278,8 @@ TEST(sockets_that_fail_are_said)
 	}
 	EXPECT(CUDA_ERROR_NOT_READY, "full", cenote_send_pool(bad.full[0], pool));
 	EXPECT(CUDA_ERROR_NOT_READY, "full", cenote_send_block(bad.full[0], block, NULL));
-	EXPECT(CUDA_ERROR_NOT_READY, "nothing was received", cenote_recv_pool(ends[1], &imported));
-	EXPECT(CUDA_ERROR_NOT_READY, "nothing was received", cenote_recv_block(ends[1], own, &taken, &ready));
+	EXPECT(CUDA_ERROR_NOT_READY, "no message has arrived", cenote_recv_pool(ends[1], &imported));
+	EXPECT(CUDA_ERROR_NOT_READY, "no message has arrived", cenote_recv_block(ends[1], own, &taken, &ready));
 	ASSERT_EQ(0x77, (uintptr_t)imported);
 	ASSERT_EQ(77, taken);
 	ASSERT_EQ(0x77, (uintptr_t)ready);
@@ -574,7 +574,7 @@ TEST(blocks_that_cannot_be_imported_are_refused)
 static void receive_without_event(const struct receiver *receiver)
 {
 	if (!test_has_gpu()) {
-		must_fail(receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_MAP_FAILED, of_events("does not exist any more"));
+		must_fail(receiver, RECEIVE_BLOCK, 0, CUDA_ERROR_MAP_FAILED, of_events("no longer exists"));
 		return;
 	}
 	if (tell(receiver, RECEIVE_BLOCK, 0).result == CUDA_SUCCESS)

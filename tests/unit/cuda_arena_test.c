@@ -160,7 +160,7 @@ TEST(a_device_without_memory_says_so_and_nothing_has_changed)
 	size_t before = free_bytes();
 
 	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, commit(place, 0, 5));
-	ASSERT_CONTAINS("no 33554432 bytes left", cn_last_error());
+	ASSERT_CONTAINS("no memory left for 33554432 bytes", cn_last_error());
 	assert_free(before);
 	for (size_t i = 0; i < 5; i++)
 		ASSERT_EQ(0, serial_of(place, i));

@@ -62,9 +62,9 @@ static void expect_none(const char *words)
 TEST(without_a_channel_it_is_said_how_to_get_one)
 {
 	unsetenv("CENOTE_IMEX_DIR");
-	expect_none("CENOTE_IMEX_DIR names no directory");
+	expect_none("set CENOTE_IMEX_DIR");
 	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", "", 1));
-	expect_none("CENOTE_IMEX_DIR names no directory");
+	expect_none("set CENOTE_IMEX_DIR");
 	ASSERT_SYS(setenv("CENOTE_IMEX_DIR", path_of(""), 1));
 	expect_none("No such file");
 	look_in_new_directory();
@@ -77,7 +77,7 @@ TEST(what_was_found_stays)
 	const struct cn_imex *found;
 
 	look_in_new_directory();
-	expect_none("there is none");
+	expect_none("has none");
 	make_channel("channel5", 0444);
 	const struct cn_imex *channel = own();
 	ASSERT_EQ(5, channel->number);
@@ -119,7 +119,7 @@ TEST(names_of_other_forms_are_none)
 	look_in_new_directory();
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		make_channel(names[i], 0444);
-	expect_none("there is none");
+	expect_none("has none");
 	make_channel("channel2147483647", 0444);
 	make_channel("channel-1", 0444);
 	ASSERT_EQ(-1, own()->number);

@@ -112,7 +112,7 @@ TEST(wrong_frees_are_refused)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(page));
 	ASSERT_OK(cuMemFree(memory));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFree(memory));
-	ASSERT_CONTAINS("freed already", cenote_last_error());
+	ASSERT_CONTAINS("already freed", cenote_last_error());
 	ASSERT_OK(cuMemFreeHost(host));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeHost(host));
 	ASSERT_OK(cuMemHostUnregister(page));

@@ -125,7 +125,7 @@ TEST(forged_handles_are_refused)
 	bad = good;
 	bad.number += 256;
 	forge(bad, bytes);
-	expect_refusal(bytes, cn_handle_gone(CN_HANDLE_EVENT), "does not exist any more");
+	expect_refusal(bytes, cn_handle_gone(CN_HANDLE_EVENT), "no longer exists");
 	bad = good;
 	bad.port[3]++;
 	forge(bad, bytes);

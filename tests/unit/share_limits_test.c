@@ -108,7 +108,7 @@ TEST(exported_blocks_up_to_the_bound, .timeout_ms = 120000)
 		ASSERT_OK(cuMemPoolExportPointer(&name, blocks[i]));
 	CUmemPoolPtrExportData last = name;
 	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemPoolExportPointer(&name, blocks[CENOTE_POOL_EXPORTED_BLOCKS_MAX]));
-	ASSERT_CONTAINS("4194303 blocks of the pool are exported, and no more can be", cenote_last_error());
+	ASSERT_CONTAINS("4194303 exported blocks", cenote_last_error());
 	ASSERT_MEMEQ(&last, &name, sizeof name);
 	ASSERT_OK(cuMemPoolExportPointer(&name, blocks[0])); /* one that is exported has its name for ever */
 	ASSERT_MEMEQ(&first, &name, sizeof name);

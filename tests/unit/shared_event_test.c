@@ -218,7 +218,7 @@ TEST(the_others_go_on_when_the_creator_has_freed_it)
 	tell(one, "gate");
 	peer_expect(other, "ok");
 
-	late = peer_start("late_opener", "does not exist any more");
+	late = peer_start("late_opener", "no longer exists");
 	peer_send_bytes(late, handle, sizeof handle);
 	peer_wait(late);
 

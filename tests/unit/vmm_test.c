@@ -319,7 +319,7 @@ TEST(mappings_do_not_overlap)
 	for (int i = -1; i <= 1; i++) {
 		CUdeviceptr address = middle + (CUdeviceptr)((long)i * VMM_GRAIN);
 		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(address, SMALL, 0, handle, 0));
-		ASSERT_CONTAINS("is mapped", cenote_last_error());
+		ASSERT_CONTAINS("is already mapped", cenote_last_error());
 	}
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(range + RANGE - VMM_GRAIN, SMALL, 0, handle, 0));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemMap(range - SMALL, SMALL, 0, handle, 0));

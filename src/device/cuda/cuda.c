@@ -58,7 +58,7 @@ static CUresult describe(int ordinal, struct cn_device *ret_device)
 	if (!result)
 		result = attribute(ret_device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &ret_device->pci_device);
 	if (result)
-		return cn_error(result, "the driver does not say what device %d is", ordinal);
+		return cn_error(result, "the driver did not say what device %d is", ordinal);
 	ret_device->uuid = uuid;
 	ret_device->physical = number_of(&uuid);
 	ret_device->total_bytes = bytes;

@@ -76,7 +76,7 @@ CUresult cn_cuda_arena_create(struct cn_device *device, int node, size_t bytes, 
 	CUresult result = cn_cuda.cuMemAddressReserve(&base, bytes, alignment, 0, 0);
 	if (result) {
 		free(arena);
-		return cn_error(result, "the driver has no address space of %zu bytes for a pool", bytes);
+		return cn_error(result, "the driver could not reserve %zu bytes of addresses for a pool", bytes);
 	}
 	arena->properties = describe(device, node, shareable);
 	arena->base = base;
@@ -130,15 +130,16 @@ static CUresult map_one(struct cn_arena *arena, size_t index)
 
 	if (result == CUDA_ERROR_OUT_OF_MEMORY)
 		return location->type == CU_MEM_LOCATION_TYPE_DEVICE
-			       ? cn_error(result, "device %d has no %zu bytes left for a pool", location->id,
+			       ? cn_error(result, "device %d has no memory left for %zu bytes of a pool", location->id,
 					  CHUNK_BYTES)
-			       : cn_error(result, "the machine has no %zu bytes left for a pool", CHUNK_BYTES);
+			       : cn_error(result, "the machine has no memory left for %zu bytes of a pool",
+					  CHUNK_BYTES);
 	if (result)
-		return cn_error(result, "the driver creates no memory for a pool");
+		return cn_error(result, "the driver could not create memory for a pool");
 	result = cn_cuda.cuMemMap(arena->base + index * CHUNK_BYTES, CHUNK_BYTES, 0, chunk->memory, 0);
 	if (result) {
 		cn_cuda.cuMemRelease(chunk->memory);
-		return cn_error(result, "the driver does not map a pool's memory");
+		return cn_error(result, "the driver could not map a pool's memory");
 	}
 	return CUDA_SUCCESS;
 }
@@ -280,7 +281,7 @@ CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	if (result == CUDA_ERROR_NOT_FOUND)
 		return cn_error(result, "the pool has no memory at %zu", offset);
 	if (result)
-		return cn_error(result, "the driver makes no descriptor of a pool's memory");
+		return cn_error(result, "the driver could not export a pool's memory");
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a pool's memory: %s",
 				strerror(error));

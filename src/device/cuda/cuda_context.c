@@ -77,7 +77,7 @@ static CUresult device_of(CUcontext handle, struct cn_device **ret_device)
 	if (destroyed)
 		return destroyed;
 	if (result)
-		return cn_error(result, "the driver does not say which device a context is of");
+		return cn_error(result, "the driver did not say which device a context belongs to");
 	if (device < 0 || device >= cn_cuda_device_count)
 		return cn_error(CUDA_ERROR_INVALID_DEVICE, "a context is of device %d, which is unknown", device);
 	*ret_device = &cn_cuda_devices[device];

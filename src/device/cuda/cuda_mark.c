@@ -619,7 +619,7 @@ static CUresult wait_locked(struct cn_cuda_stream *stream, uint64_t owner, struc
 		result = cn_cuda.cuStreamWaitEvent(name, event, CU_EVENT_WAIT_DEFAULT);
 	atomic_fetch_sub(&marking, 1);
 	cn_cuda_leave(&stay);
-	return result ? cn_error(result, "the driver does not make the stream wait for another") : CUDA_SUCCESS;
+	return result ? cn_error(result, "the driver could not make a stream wait for another") : CUDA_SUCCESS;
 }
 
 CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point)

@@ -296,8 +296,7 @@ static CUresult start(void)
 	cn_unlock(&notes.lock);
 	atomic_store(&known, started);
 	return started ? CUDA_SUCCESS
-		       : cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				  "the system refuses a thread, which is needed to release memory");
+		       : cn_error(CUDA_ERROR_OPERATING_SYSTEM, "could not start the thread that releases memory");
 }
 
 CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
@@ -315,7 +314,7 @@ CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 		cn_quick_unlock(&stream->note_lock);
 		note = malloc(sizeof *note);
 		if (!note)
-			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to note work for later");
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to keep work for later");
 		cn_quick_lock(&stream->note_lock);
 	}
 	result = cn_cuda_take_point(stream, owner, &point);

@@ -333,7 +333,7 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 	CUresult result = cn_cuda.cuStreamGetCtx(handle, &context_handle);
 
 	if (result)
-		return cn_error(result, "the driver does not say which context the stream %p is of", (void *)handle);
+		return cn_error(result, "the driver did not say which context stream %p belongs to", (void *)handle);
 	result = cn_cuda_context_get(context_handle, &context, &life);
 	if (result)
 		return result;
@@ -472,7 +472,7 @@ static CUresult current_context(CUcontext *ret_context)
 	CUresult result = cn_cuda.cuCtxGetCurrent(&context);
 
 	if (result)
-		return cn_error(result, "the driver does not say which context is current");
+		return cn_error(result, "the driver did not say which context is current");
 	if (!context)
 		return cn_error(CUDA_ERROR_INVALID_CONTEXT, "no context is current in this thread");
 	*ret_context = context;

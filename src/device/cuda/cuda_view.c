@@ -49,7 +49,8 @@ CUresult cn_cuda_view_create(size_t bytes, size_t alignment, struct cn_view **re
 	CUresult result = cn_cuda.cuMemAddressReserve(&base, bytes, alignment, 0, 0);
 	if (result) {
 		free(view);
-		return cn_error(result, "the driver has no address space of %zu bytes for another process's pool",
+		return cn_error(result,
+				"the driver could not reserve %zu bytes of addresses for another process's pool",
 				bytes);
 	}
 	view->base = base;

@@ -85,8 +85,8 @@ CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes)
 	do {
 		if (bytes > device->total_bytes || used > device->total_bytes - bytes)
 			return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-					"device %d has %zu of its %zu bytes in use, "
-					"%zu more do not fit (CENOTE_HOST_MEMORY sets the size)",
+					"device %d has %zu of %zu bytes in use: no room for %zu more "
+					"(CENOTE_HOST_MEMORY sets the size)",
 					device->ordinal, used, device->total_bytes, bytes);
 	} while (!atomic_compare_exchange_weak(&device->used_bytes, &used, used + bytes));
 	return CUDA_SUCCESS;

@@ -225,8 +225,8 @@ CUresult cn_host_range_reserve(size_t bytes, size_t alignment, void **ret_addres
 	if (range == MAP_FAILED)
 		range = reserve_with_slack(bytes, alignment, 0);
 	if (range == MAP_FAILED)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no address space for %zu bytes aligned to %zu", bytes,
-				alignment);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "not enough address space for %zu bytes aligned to %zu",
+				bytes, alignment);
 	atomic_store(&last_end, (uintptr_t)range + bytes);
 	*ret_address = range;
 	return CUDA_SUCCESS;

@@ -296,14 +296,15 @@ CUresult cn_memory_refuse_no_handle(CUmemAllocationHandleType type, const char *
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
 	return cn_error(CUDA_ERROR_INVALID_VALUE,
-			"%s is 0, and CUDA does not take descriptor 0: duplicate it, with fcntl(0, F_DUPFD, 3)", name);
+			"%s is 0, which CUDA does not accept as a descriptor: duplicate it with fcntl(0, F_DUPFD, 3)",
+			name);
 }
 
 CUresult cn_memory_refuse_descriptor(const void *shareable)
 {
 	if ((intptr_t)shareable > INT_MAX || (intptr_t)shareable < INT_MIN)
 		return cn_error(CUDA_ERROR_UNKNOWN,
-				"%p is no descriptor: pass its number, (void *)(uintptr_t)fd, and not its address",
+				"%p is not a descriptor: pass the number, (void *)(uintptr_t)fd, not its address",
 				shareable);
 	return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not open", (int)(uintptr_t)shareable);
 }

@@ -331,7 +331,7 @@ CUresult own_cuMemPoolDestroy(CUmemoryPool handle)
 	if (!result && pool->is_default)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
 	else if (!result && pool->import && cn_import_is_used(pool->import))
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "pointers imported from the pool are not freed yet");
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "blocks imported from the pool are not freed yet");
 	if (result) {
 		cn_slow_unlock(&pools.mutex);
 		return result;

@@ -110,8 +110,7 @@ CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool 
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle_out is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, and are 0x%llx",
-				flags);
+				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, not 0x%llx", flags);
 	/* Whoever destroys the pool comes through here too before its record becomes another's. */
 	cn_slow_lock(&making);
 	result = cn_object_handle(pool) == (uintptr_t)handle
@@ -129,8 +128,8 @@ static CUresult take_facts(struct cn_mempool *pool, const struct cn_export_facts
 	pool->device = on_device ? cn_devices_find_physical(facts->location_id) : NULL;
 	if (on_device && !pool->device)
 		return cn_error(CUDA_ERROR_INVALID_DEVICE,
-				"the pool is of device %d of the machine, which this process "
-				"may not see (CUDA_VISIBLE_DEVICES)",
+				"the pool is on physical device %d, which this process cannot see "
+				"(CUDA_VISIBLE_DEVICES)",
 				facts->location_id);
 	if (!on_device && facts->location_type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's location cannot be shared");
@@ -209,8 +208,7 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 		return cn_memory_refuse_no_handle(type, "handle");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemPoolImportFromShareableHandle takes no flags: they must be 0, and are 0x%llx",
-				flags);
+				"cuMemPoolImportFromShareableHandle takes no flags: they must be 0, not 0x%llx", flags);
 	*ret_pool = NULL;
 	result = check_import(type);
 	if (result)
@@ -322,7 +320,7 @@ CUresult cn_mempool_free_shared(uint64_t address, struct cn_queue *queue, uint64
 	struct cn_pool_block block;
 
 	if (!cn_pool_find((void *)(uintptr_t)address, &block))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed already",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was already freed",
 				(unsigned long long)address);
 	struct cn_mempool *pool = cn_pool_owner(block.pool);
 	return cn_export_free(atomic_load(&pool->export), block.start, queue, handle);

@@ -91,7 +91,7 @@ CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory
 {
 	if (memory->kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"no allocation is at 0x%" PRIx64 ": it was freed already, or never allocated", address);
+				"no allocation is at 0x%" PRIx64 ": it was already freed, or never allocated", address);
 	if (memory->start != address)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"0x%" PRIx64 " is inside the allocation that begins at 0x%" PRIx64, address,

@@ -42,7 +42,7 @@ CUresult own_cuInit(unsigned int flags)
 	CUresult result = CUDA_SUCCESS;
 
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags: they must be 0, and are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuInit takes no flags: they must be 0, not 0x%x", flags);
 	if (atomic_load(&cn_ready) == CN_READY_FORKED)
 		return cn_enter_slow();
 	cn_slow_lock(&init_lock);

@@ -124,7 +124,7 @@ static CUresult find_late_of_device(CUdevice device, struct cn_cuda_place *ret_p
 	CUresult result = cn_cuda.cuCtxGetCurrent(&context);
 
 	if (result)
-		return cn_error(result, "the driver does not say which context is current");
+		return cn_error(result, "the driver did not say which context is current");
 	if (context)
 		return find_late(context, ret_place);
 	context = cn_gpu_primary(device);

@@ -438,7 +438,7 @@ CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 		return result;
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuCtxEnablePeerAccess takes no flags: they must be 0, and are 0x%x", flags);
+				"cuCtxEnablePeerAccess takes no flags: they must be 0, not 0x%x", flags);
 	result = find_or(peer_handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &peer);
 	if (result)
 		return result;
@@ -455,7 +455,7 @@ CUresult host_cuCtxEnablePeerAccess(CUcontext peer_handle, unsigned int flags)
 	uint64_t mask = 1ull << peer.device->ordinal, before = atomic_fetch_or(&home.context->peers, mask);
 	cn_unlock(&home.context->lock);
 	if (before & mask)
-		return cn_error(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "access to device %d is enabled already",
+		return cn_error(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "access to device %d is already enabled",
 				peer.device->ordinal);
 	return CUDA_SUCCESS;
 }

@@ -238,8 +238,9 @@ CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, e
 
 	if (__builtin_mul_overflow(copy->row_bytes, copy->row_count, &bytes) ||
 	    __builtin_mul_overflow(bytes, layers_of(copy), &bytes))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu layers of %zu rows of %zu bytes are more than memory",
-				layers_of(copy), copy->row_count, copy->row_bytes);
+		return cn_error(CUDA_ERROR_INVALID_VALUE,
+				"%zu layers of %zu rows of %zu bytes exceed the address space", layers_of(copy),
+				copy->row_count, copy->row_bytes);
 	result = find_side(&copy->to, copy, "destination", &sides.to);
 	if (!result)
 		result = find_side(&copy->from, copy, "source", &sides.from);

@@ -80,11 +80,12 @@ CUresult host_cuMemAllocPitch_v2(CUdeviceptr *ret_pointer, size_t *ret_pitch, si
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "elements of %u bytes: the size must be 4, 8 or 16",
 				element_bytes);
 	if (__builtin_add_overflow(width_bytes, PITCH_BYTES - 1, &pitch))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes are longer than memory", width_bytes);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "rows of %zu bytes exceed the address space", width_bytes);
 	pitch = pitch / PITCH_BYTES * PITCH_BYTES;
 	*ret_pitch = pitch;
 	if (__builtin_mul_overflow(pitch, rows, &bytes))
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes are more than memory", rows, pitch);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu rows of %zu bytes exceed the address space", rows,
+				pitch);
 	return allocate(&home, bytes, ret_pointer);
 }
 
@@ -102,7 +103,7 @@ CUresult host_cuMemFree_v2(CUdeviceptr pointer)
 		return cn_streams_free_after_all(pointer);
 	if (!cn_registry_find(pointer, &memory))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"no allocation is at 0x%llx: it was freed already, or never allocated", pointer);
+				"no allocation is at 0x%llx: it was already freed, or never allocated", pointer);
 	if (memory.kind == CN_MEMORY_OPENED)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"0x%llx is memory of another process: close it with cuIpcCloseMemHandle()", pointer);

@@ -63,7 +63,7 @@ static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%" PRIx64 " is not memory of a device", fill->address);
 	if (memory.kind == CN_MEMORY_OPENED && memory.context != place.context)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the memory at 0x%" PRIx64 " was opened by another context, which alone may fill it",
+				"another context opened the memory at 0x%" PRIx64 ": only that one may fill it",
 				memory.start);
 	if (!cn_memory_allows(&memory, place.context->device, true))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "device %d may not write the memory at 0x%" PRIx64 ": see %s",

@@ -314,8 +314,8 @@ CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLoca
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemPrefetchAsync takes no flags: they must be 0, and are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemPrefetchAsync takes no flags: they must be 0, not 0x%x",
+				flags);
 	result = check_range(pointer, bytes);
 	if (!result)
 		result = check_location(location, &change.location);

@@ -99,7 +99,7 @@ CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_
 	*ret_pointer = 0;
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemHostGetDevicePointer takes no flags: they must be 0, and are 0x%x", flags);
+				"cuMemHostGetDevicePointer takes no flags: they must be 0, not 0x%x", flags);
 	if (!cn_registry_find((uintptr_t)host_pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				host_pointer);
@@ -195,7 +195,7 @@ CUresult cn_pages_populate(uint64_t address, size_t bytes, bool writable)
 	uint64_t start = address / page * page, end;
 
 	if (__builtin_add_overflow(address, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at 0x%" PRIx64 " go beyond the last address",
 				bytes, address);
 	end = end / page * page;
 

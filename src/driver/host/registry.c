@@ -150,7 +150,7 @@ CUresult cn_registry_add(const struct cn_home *home, enum cn_memory_kind kind, v
 	if (!by_registration)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "part of the %zu bytes at %p was allocated here", bytes,
 				address);
-	return cn_error(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of the %zu bytes at %p is registered already",
+	return cn_error(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of the %zu bytes at %p is already registered",
 			bytes, address);
 }
 
@@ -355,13 +355,13 @@ CUresult cn_registry_range(uint64_t address, size_t bytes, struct cn_memory *ret
 	struct cn_memory memory;
 
 	if (bytes && bytes - 1 > UINT64_MAX - address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes from 0x%" PRIx64 " on go beyond the last address",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at 0x%" PRIx64 " go beyond the last address",
 				bytes, address);
 	if (cn_registry_find(address, &memory) && memory.kind == CN_MEMORY_MAPPED)
 		extend_mapping(&memory, address + bytes);
 	if (memory.kind && bytes > memory.bytes - (address - memory.start))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"%zu bytes from 0x%" PRIx64 " on go past the end of the allocation at 0x%" PRIx64
+				"%zu bytes at 0x%" PRIx64 " go past the end of the allocation at 0x%" PRIx64
 				", which has %zu bytes",
 				bytes, address, memory.start, memory.bytes);
 	*ret_memory = memory;
@@ -383,7 +383,7 @@ CUresult cn_registry_add_mapping(const struct cn_memory *facts)
 	if (entered)
 		return CUDA_SUCCESS;
 	free(allocation);
-	return cn_error(CUDA_ERROR_INVALID_VALUE, "something is mapped in part of the %zu bytes at 0x%" PRIx64,
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "part of the %zu bytes at 0x%" PRIx64 " is already mapped",
 			facts->bytes, facts->start);
 }
 
@@ -414,7 +414,7 @@ static CUresult note_block(const struct cn_memory *block)
 	if (!allocation || (block->managed && !advice)) {
 		cn_advice_free(advice);
 		free(allocation);
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to note something of a block");
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to record a block's state");
 	}
 	allocation->facts = *block;
 	allocation->advice = advice;
@@ -479,8 +479,8 @@ CUresult cn_registry_visit_advice(uint64_t address, size_t bytes, void (*visit)(
 		visit(found->advice, data);
 	cn_unlock(&registry.lock);
 	if (!managed)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the %zu bytes from 0x%" PRIx64 " on are not all managed memory", bytes, address);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all managed memory",
+				bytes, address);
 	return CUDA_SUCCESS;
 }
 

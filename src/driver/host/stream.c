@@ -469,7 +469,7 @@ CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "callback is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuStreamAddCallback takes no flags: they must be 0, and are 0x%x", flags);
+				"cuStreamAddCallback takes no flags: they must be 0, not 0x%x", flags);
 	struct cn_operation operation = {.kind = CN_OPERATION_CALLBACK, .callback = {callback, handle, data}};
 	return cn_stream_submit(&place, &operation, NULL);
 }

@@ -143,8 +143,8 @@ CUresult host_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstrea
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuStreamBatchMemOp takes no flags: they must be 0, and are 0x%x", flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuStreamBatchMemOp takes no flags: they must be 0, not 0x%x",
+				flags);
 	if (count > BATCH_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a batch of %u operations: the limit is %d", count,
 				BATCH_MAX);

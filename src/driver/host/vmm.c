@@ -215,7 +215,7 @@ CUresult host_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes
 	if (!ret_handle || !properties)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_handle ? "prop" : "handle");
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemCreate takes no flags: they must be 0, and are 0x%llx",
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemCreate takes no flags: they must be 0, not 0x%llx",
 				flags);
 	if (!bytes || bytes % CN_GRANULARITY_BYTES)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes are not a multiple of the granularity, %d", bytes,
@@ -261,7 +261,7 @@ CUresult host_cuMemRelease(CUmemGenericAllocationHandle handle)
 	cn_slow_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result && !allocation->reference_count)
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the handle 0x%llx was released already", handle);
+		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the handle 0x%llx was already released", handle);
 	if (!result) {
 		allocation->reference_count--;
 		physical = let_go_locked(allocation);
@@ -373,7 +373,7 @@ CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemAddressReserve takes no flags: they must be 0, and are 0x%llx", flags);
+				"cuMemAddressReserve takes no flags: they must be 0, not 0x%llx", flags);
 	if (!bytes || bytes % grain)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes are not a multiple of the granularity, %zu", bytes,
 				grain);
@@ -486,8 +486,7 @@ CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 	if (result)
 		return result;
 	if (flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemMap takes no flags: they must be 0, and are 0x%llx",
-				flags);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cuMemMap takes no flags: they must be 0, not 0x%llx", flags);
 	if (!address || !bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%zu bytes at 0x%llx cannot be mapped", bytes, address);
 	cn_slow_lock(&space.mutex);

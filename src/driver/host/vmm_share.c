@@ -61,7 +61,7 @@ CUresult host_cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllo
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareableHandle is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"cuMemExportToShareableHandle takes no flags: they must be 0, and are 0x%llx", flags);
+				"cuMemExportToShareableHandle takes no flags: they must be 0, not 0x%llx", flags);
 	if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && type != CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_error(
 			CUDA_ERROR_INVALID_VALUE,

@@ -203,7 +203,7 @@ static bool is_answer(const struct cn_message *reply)
 
 static CUresult refuse_freed(void)
 {
-	return cn_error(CUDA_ERROR_MAP_FAILED, "what the handle names does not exist any more in its process");
+	return cn_error(CUDA_ERROR_MAP_FAILED, "the handle's object no longer exists in its process");
 }
 
 static const struct cn_remote_kind kind = {

@@ -132,7 +132,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	} else if (block.shared) {
 		slot = block.tag;
 	} else if (!(slot = take_slot(export))) {
-		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%d blocks of the pool are exported, and no more can be",
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool already has %d exported blocks, the most it can have",
 				  CN_EXPORT_SLOTS - 1);
 	} else if (!cn_pool_share(address, slot)) { /* freed by another thread just now */
 		give_slot(export, slot);
@@ -368,7 +368,7 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 	uint32_t slot;
 
 	if (!cn_pool_defer_free(address, &slot))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was freed already", address);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address);
 	CUresult result = cn_device_ops->queue_note(queue, handle, end_life, export, slot);
 	if (result)
 		cn_pool_cancel_deferred(address);
@@ -538,7 +538,7 @@ static CUresult fill_record(struct cn_export *export, struct cn_pool *pool, cons
 	export->evict_job.run = cn_importers_evict;
 	export->parts_job.run = hide_parts;
 	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no name for a shared pool: %s", strerror(errno));
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot name a shared pool: %s", strerror(errno));
 	memcpy(&export->id, export->name, sizeof export->id);
 	export->id += !export->id;
 	export->created_ns = cn_clock_ns();

@@ -172,12 +172,12 @@ static enum outcome hold(struct cn_import *import, uint32_t slot, uint64_t gener
 		outcome = refuse_stale(attempt);
 	else if (!read_extent(import, slot, &offset, &bytes))
 		outcome = refuse(attempt,
-				 cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside of its pool"));
+				 cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside its pool"));
 	else if (limit && import->held_bytes + bytes > limit)
 		outcome = refuse(
 			attempt,
 			cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-				 "the pool's exporter limits an importer to %llu bytes, and %llu are held already",
+				 "the pool's exporter limits an importer to %llu bytes, and %llu are already held",
 				 (unsigned long long)limit, (unsigned long long)import->held_bytes));
 	else if (!has_parts(import, offset, bytes, &attempt->missing))
 		outcome = INCOMPLETE;
@@ -309,7 +309,7 @@ static CUresult begin_free(struct cn_import *import, const void *address, uint32
 
 	if (!slot)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"no imported block begins at %p: it was freed already, or never imported", address);
+				"no imported block begins at %p: it was already freed, or never imported", address);
 	struct cn_held *held = &import->held[slot];
 	*ret_slot = slot;
 	*ret_last = held->import_count == 1;

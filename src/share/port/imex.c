@@ -86,8 +86,8 @@ static CUresult open_directory(const char **ret_path, int *ret_fd)
 		path = "/dev/nvidia-caps-imex-channels";
 	if (!path || !*path)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED,
-				"fabric handles need an IMEX channel, and CENOTE_IMEX_DIR names no directory of "
-				"channels: set it, the same for all who share, and `cenote imex create 0` makes one");
+				"fabric handles need an IMEX channel: set CENOTE_IMEX_DIR, the same for all "
+				"processes that share, and run `cenote imex create 0`");
 	int fd = cn_descriptor_raise(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED,
@@ -183,7 +183,7 @@ static CUresult find_own_locked(void)
 				"be opened: %s",
 				path, lowest.refused, why_not(lowest.refused_error));
 	return cn_error(CUDA_ERROR_NOT_PERMITTED,
-			"fabric handles need an IMEX channel, and there is none in %s: %s makes one", path,
+			"fabric handles need an IMEX channel, and %s has none: create one with %s", path,
 			has_nodes() ? "mknod, as root," : "`cenote imex create 0`");
 }
 

@@ -173,9 +173,9 @@ static CUresult explain_taking(CUresult result)
 {
 	if (result == CUDA_ERROR_MAP_FAILED)
 		return cn_error(CUDA_ERROR_MAP_FAILED,
-				"the handle's process says of memory that is open already that it is of another size");
-	return cn_error(CUDA_ERROR_INVALID_HANDLE, "another context of this device has memory of the handle's process "
-						   "open, and only one may");
+				"the handle's process gives another size for memory that is already open");
+	return cn_error(CUDA_ERROR_INVALID_HANDLE, "another context of this device has opened memory of the handle's "
+						   "process, and only one context may");
 }
 
 /* The chunk of the wish, mapped now if it is not yet. */

@@ -184,7 +184,7 @@ static void visit_name(const char *name, bool live, bool removed, void *data)
 
 static CUresult refuse(const char *path, const char *why)
 {
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nobody is asked in %s: %s", path, why);
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no process in %s is asked: %s", path, why);
 }
 
 static CUresult walk_directory(struct walk *walk, const char *path)

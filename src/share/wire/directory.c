@@ -43,7 +43,7 @@ static CUresult open_private(int parent_fd, const char *name, const char *path, 
 			 strerror(errno));
 	} else if (status.st_uid != geteuid()) {
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-			 "the runtime directory %s belongs to user %u and not to user %u, who runs this program", path,
+			 "the runtime directory %s belongs to user %u, not to user %u, which runs this program", path,
 			 (unsigned)status.st_uid, (unsigned)geteuid());
 	} else if (status.st_mode & 077) {
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
@@ -197,9 +197,8 @@ CUresult cn_directory_fabric(int *ret_fd)
 		return result;
 	result = claim_folder(fd, folder, FOLDER_MODE, &owner);
 	if (!result && owner != geteuid())
-		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				  "%s belongs to user %u and not to user %u, whose folder it should be", folder, owner,
-				  (unsigned)geteuid());
+		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s belongs to user %u, and must belong to user %u",
+				  folder, owner, (unsigned)geteuid());
 	if (result) {
 		close(fd);
 		return result;

@@ -57,14 +57,14 @@ static bool would_wait(int error)
 static CUresult explain_send(int error)
 {
 	if (would_wait(error))
-		return cn_error(CUDA_ERROR_NOT_READY, "the socket is full, and does not wait any longer");
+		return cn_error(CUDA_ERROR_NOT_READY, "the socket is full, and does not wait longer");
 	if (error == EPIPE || error == ECONNRESET || error == ECONNREFUSED)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the other side has closed the connection: %s",
 				strerror(error));
 	if (error == ETOOMANYREFS)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 				"this user has too many descriptors in transit that were not received yet");
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing could be sent: %s", strerror(error));
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot send: %s", strerror(error));
 }
 
 CUresult cn_letter_send(int sock, const struct cn_letter_kind *kind, const void *body, int descriptor)
@@ -124,8 +124,8 @@ static CUresult receive_some(int sock, struct arrival *arrival)
 	if (got < 0) { /* then nothing was written to the control data, and nothing may be read from it */
 		if (would_wait(errno) && !arrival->byte_count)
 			return cn_error(CUDA_ERROR_NOT_READY,
-					"nothing was received, and the socket does not wait any longer");
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing could be received: %s", strerror(errno));
+					"no message has arrived, and the socket does not wait longer");
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot receive: %s", strerror(errno));
 	}
 	take_descriptors(&message, arrival);
 	arrival->cut |= (message.msg_flags & MSG_CTRUNC) != 0;
@@ -145,7 +145,7 @@ static CUresult check_bytes(const struct arrival *arrival, size_t count_before, 
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the message received is not one that %s sends",
 				kind->sender);
 	if (arrival->byte_count < arrival->byte_total && type != SOCK_STREAM)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "only %zu bytes of what %s sends were received",
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "received only %zu bytes of a message of %s",
 				arrival->byte_count, kind->sender);
 	return CUDA_SUCCESS;
 }
@@ -154,7 +154,7 @@ static CUresult check_descriptor(int sock, const struct arrival *arrival)
 {
 	if (arrival->cut && cn_rights_full(sock))
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM,
-				"a descriptor was received and lost: the program cannot open more (ulimit -n)");
+				"a received descriptor was lost: too many are open (ulimit -n)");
 	if (arrival->descriptor_count > 1 || (arrival->cut && arrival->descriptor_count))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "more than one descriptor was received; all are closed");
 	if (arrival->cut)
@@ -190,7 +190,7 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 	if (result)
 		return result;
 	if (cn_wire_is_stuck())
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "nothing is received: %s", cn_wire_explain(EBUSY));
+		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot receive: %s", cn_wire_explain(EBUSY));
 	do {
 		size_t count_before = arrival.byte_count;
 		result = receive_some(sock, &arrival);

@@ -407,7 +407,7 @@ static CUresult explain_connect(int error)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: nobody listens on its socket");
 	case EPROTOTYPE:
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to a socket that is not Cenote's");
-	case EAGAIN: return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the exporter does not take the connection");
+	case EAGAIN: return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the exporter refused the connection");
 	default: return explain_proc("the exporter cannot be reached", error);
 	}
 }
