@@ -5,6 +5,7 @@
  * A pool of one chunk, all of which a gated stream has freed: another stream gets it if it is known to come later, and
  * not otherwise.
  */
+#include "device/cuda/cuda_internal.h"
 #include "gpu_two_streams.h"
 
 #include <pthread.h>
@@ -598,6 +599,20 @@ TEST(a_context_that_stays_goes_on)
 	ASSERT_OK(cuDevicePrimaryCtxRetain(&primary, 0));
 	ASSERT_OK(cuDevicePrimaryCtxRelease(0)); /* and this was not the last one */
 	ASSERT_OK(cuMemFreeAsync(take(pool, CHUNK, second), second));
+	ASSERT_OK(cuMemFreeAsync(take(pool, CHUNK, first), first));
+	end_streams();
+}
+
+/* Goal: a release that is known not to be the last takes no stream from anybody. */
+TEST(a_release_that_is_not_the_last_holds_nobody_up)
+{
+	ASSERT_OK(cuMemFreeAsync(take(pool, CHUNK, first), first));
+	struct cn_cuda_stream *stream = cn_cuda_stream_of(cn_cuda_known(first));
+
+	ASSERT_OK(cuDevicePrimaryCtxRetain(&primary, 0));
+	cn_driver_lock(&stream->lock); /* who waits until nobody is in the driver waits for ever */
+	ASSERT_OK(cuDevicePrimaryCtxRelease(0));
+	cn_driver_unlock(&stream->lock);
 	ASSERT_OK(cuMemFreeAsync(take(pool, CHUNK, first), first));
 	end_streams();
 }

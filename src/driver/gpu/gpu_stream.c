@@ -11,6 +11,7 @@
 
 #include "device/cuda/cuda_library.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 enum { MARK_PATIENCE_NS = 100000 };
@@ -343,16 +344,85 @@ CUcontext cn_gpu_primary(CUdevice device)
 	return context;
 }
 
-/* The primary context goes with the last release, and with each reset. */
+/*
+ * The primary context goes with the last release, and with each reset. The driver does not say how often it is retained;
+ * so we count what passes through us since the last reset, and what does not can only make it more. While two are left, a
+ * release is not the last, and nobody has to wait for it.
+ */
+static struct {
+	_Atomic uint64_t retained;  /* how often, and above that how many resets have begun or ended */
+	_Atomic uint32_t releasing; /* threads that do what is not the last */
+} primary_counts[CN_DEVICE_MAX];
+
+#define ONE_RESET  ((uint64_t)1 << 32)
+#define COUNT_MASK (ONE_RESET - 1)
+
+static bool is_counted(CUdevice device)
+{
+	return device >= 0 && device < CN_DEVICE_MAX;
+}
+
+CUresult gpu_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
+{
+	if (!is_counted(device))
+		return driver_cuDevicePrimaryCtxRetain(ret_context, device);
+	_Atomic uint64_t *retained = &primary_counts[device].retained;
+	uint64_t before = atomic_load(retained), now = before;
+	CUresult result = driver_cuDevicePrimaryCtxRetain(ret_context, device);
+	/* Not with a reset meanwhile: it may have been of the context before. */
+	while (!result && now / ONE_RESET == before / ONE_RESET &&
+	       !atomic_compare_exchange_weak(retained, &now, now + 1))
+		continue;
+	return result;
+}
+
+static void forget_count(CUdevice device)
+{
+	uint64_t now = atomic_load(&primary_counts[device].retained);
+
+	while (!atomic_compare_exchange_weak(&primary_counts[device].retained, &now, (now & ~COUNT_MASK) + ONE_RESET))
+		continue;
+}
+
+/* Is this release not the last? Then `releasing` counts it, until it is done. */
+static bool take_count(CUdevice device)
+{
+	_Atomic uint64_t *retained = &primary_counts[device].retained;
+	uint64_t now = atomic_load(retained);
+
+	atomic_fetch_add(&primary_counts[device].releasing, 1);
+	while (now & COUNT_MASK && !atomic_compare_exchange_weak(retained, &now, now - 1))
+		continue;
+	if ((now & COUNT_MASK) >= 2)
+		return true;
+	atomic_fetch_sub(&primary_counts[device].releasing, 1);
+	/* Those that were not the last must not become it. */
+	while (atomic_load(&primary_counts[device].releasing))
+		sched_yield();
+	return false;
+}
+
 static CUresult end_primary(CUdevice device, __typeof__(gpu_cuDevicePrimaryCtxReset) *driver, bool is_reset)
 {
 	struct ending ending;
+	CUresult result;
 
-	if (!is_seen())
-		return driver(device);
-	begin_end(&ending, cn_gpu_primary(device));
-	CUresult result = driver(device);
-	end_end(&ending, (is_reset && !result) || has_primary_ended(device, &ending));
+	if (is_counted(device) && !is_reset && take_count(device)) {
+		result = driver(device);
+		atomic_fetch_sub(&primary_counts[device].releasing, 1);
+		return result;
+	}
+	if (is_counted(device) && is_reset)
+		forget_count(device);
+	if (is_seen()) {
+		begin_end(&ending, cn_gpu_primary(device));
+		result = driver(device);
+		end_end(&ending, (is_reset && !result) || has_primary_ended(device, &ending));
+	} else {
+		result = driver(device);
+	}
+	if (is_counted(device) && is_reset)
+		forget_count(device);
 	return result;
 }
 
