@@ -54,7 +54,7 @@ static inline CUresult end_connect(int sock, CUresult result, int *ret_sock)
 
 static __attribute__((noinline, unused)) CUresult connect_path(int path_fd, int *ret_sock)
 {
-	int sock;
+	int sock = -1;
 	CUresult result = fcntl(path_fd, F_GETFD) < 0 ? cn_wire_reach_path(-1, path_fd) : cn_wire_open(&sock);
 
 	return result ? result : end_connect(sock, cn_wire_reach_path(sock, path_fd), ret_sock);
@@ -62,7 +62,7 @@ static __attribute__((noinline, unused)) CUresult connect_path(int path_fd, int 
 
 static __attribute__((noinline, unused)) CUresult connect_name(const char *name, int *ret_sock)
 {
-	int sock;
+	int sock = -1;
 	CUresult result = cn_wire_open(&sock);
 
 	return result ? result : end_connect(sock, cn_wire_reach_name(sock, name), ret_sock);
@@ -70,7 +70,7 @@ static __attribute__((noinline, unused)) CUresult connect_name(const char *name,
 
 static __attribute__((noinline, unused)) CUresult connect_fabric(const char *name, unsigned user, int *ret_sock)
 {
-	int sock;
+	int sock = -1;
 	CUresult result = cn_wire_open(&sock);
 
 	return result ? result : end_connect(sock, cn_wire_reach_fabric(sock, name, user), ret_sock);

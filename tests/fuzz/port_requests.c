@@ -317,7 +317,7 @@ static void ask_honestly(void)
 {
 	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_MEMORY}}, reply;
 	struct cn_parcel closed = {.message = {.kind = CN_MESSAGE_MEMORY_CLOSED}};
-	int sock, fd;
+	int sock = -1, fd;
 
 	FUZZ_OK(connect_name(port_name, &sock));
 	ask_for(&memory_handle, &request.message);

@@ -104,7 +104,7 @@ static inline void expect_refusal(const unsigned char handle[CN_HANDLE_BYTES], C
 static inline int call_port(const unsigned char handle[CN_HANDLE_BYTES])
 {
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	int sock;
+	int sock = -1;
 
 	name_of(handle, name);
 	ASSERT_OK(connect_fabric(name, (unsigned)geteuid(), &sock));

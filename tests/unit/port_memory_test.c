@@ -58,7 +58,7 @@ static struct cn_handle parts_of(const struct cn_shared_memory *memory)
 static int call_port(const struct cn_handle *handle)
 {
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	int sock;
+	int sock = -1;
 
 	cn_port_name(handle->port, name);
 	ASSERT_OK(connect_name(name, &sock));

@@ -140,7 +140,7 @@ TEST(forged_handles_are_refused)
 static int call_port(const unsigned char handle[CN_HANDLE_BYTES])
 {
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	int sock;
+	int sock = -1;
 
 	name_of(handle, name);
 	ASSERT_OK(connect_name(name, &sock));
@@ -350,7 +350,7 @@ TEST(callers_beyond_the_bound_are_sent_away_and_the_others_are_served)
 /* Has the way to a port from before it became another user. */
 ROLE(other_user)
 {
-	int path_fd = peer_receive_descriptor(parent), sock;
+	int path_fd = peer_receive_descriptor(parent), sock = -1;
 
 	ASSERT_SYS(setuid(NOBODY));
 	ASSERT_OK(connect_path(path_fd, &sock));

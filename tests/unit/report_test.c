@@ -74,7 +74,7 @@ static struct own_port survey_own(void)
 static int call_own(void)
 {
 	struct own_port own = survey_own();
-	int sock;
+	int sock = -1;
 
 	ASSERT_OK(connect_name(own.name, &sock));
 	return sock;

@@ -40,7 +40,7 @@ struct attacker {
 static struct attacker attack(struct peer *parent)
 {
 	int descriptor = peer_receive_descriptor(parent);
-	struct attacker attacker;
+	struct attacker attacker = {.sock = -1};
 	struct cn_segment ledger;
 
 	ASSERT_OK(connect_path(descriptor, &attacker.sock));

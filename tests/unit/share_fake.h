@@ -26,7 +26,7 @@ enum { FAKE_SERIAL = 77 }; /* of a fake pool's memory */
 
 static inline int connect_to(CUmemoryPool pool)
 {
-	int descriptor = share_export(pool), sock;
+	int descriptor = share_export(pool), sock = -1;
 
 	ASSERT_OK(connect_path(descriptor, &sock));
 	close(descriptor);

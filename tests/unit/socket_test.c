@@ -185,7 +185,7 @@ static unsigned files_in_runtime_directory(void)
 
 ROLE(connector)
 {
-	int path_fd = peer_receive_descriptor(parent), sock;
+	int path_fd = peer_receive_descriptor(parent), sock = -1;
 	struct cn_parcel question = {.message = {.kind = 3, .words = {17}}}, reply;
 
 	for (int i = 0; i < 3; i++) {
@@ -256,7 +256,7 @@ TEST(a_long_path_is_no_hindrance)
 /* Goal: another user, who may not even enter the directory, connects. */
 ROLE(other_user)
 {
-	int path_fd = peer_receive_descriptor(parent), sock;
+	int path_fd = peer_receive_descriptor(parent), sock = -1;
 
 	ASSERT_SYS(setuid(NOBODY));
 	ASSERT_OK(connect_path(path_fd, &sock));
@@ -336,7 +336,7 @@ ROLE(exporter)
 TEST(an_exporter_that_was_killed_is_gone)
 {
 	struct peer *peer = peer_start("exporter");
-	int path_fd = peer_receive_descriptor(peer), sock;
+	int path_fd = peer_receive_descriptor(peer), sock = -1;
 
 	ASSERT_OK(connect_path(path_fd, &sock));
 	peer_kill(peer);

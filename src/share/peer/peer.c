@@ -431,13 +431,23 @@ CUresult cn_peer_watch(struct cn_peer *peer)
 	return result;
 }
 
+static void drop(struct cn_peer *peer, unsigned count)
+{
+	if (atomic_fetch_sub_explicit(&peer->references, count, memory_order_acq_rel) != count)
+		return;
+	cn_service_unwatch(&peer->channel);
+	if (peer->ops->free)
+		peer->ops->free(peer->owner);
+	free(peer);
+}
+
 void cn_peer_end(struct cn_peer *peer)
 {
-	if (peer->is_watched && !atomic_load(&peer->is_lost)) {
+	bool ends = peer->is_watched && !atomic_load(&peer->is_lost);
+
+	if (ends)
 		free_claims(end_channel(peer));
-		cn_peer_drop(peer);
-	}
-	cn_peer_drop(peer);
+	drop(peer, ends ? 2 : 1); /* with the service thread's, which will not be told of the end */
 }
 
 struct cn_peer *cn_peer_take(struct cn_peer *peer)
@@ -448,12 +458,8 @@ struct cn_peer *cn_peer_take(struct cn_peer *peer)
 
 void cn_peer_drop(struct cn_peer *peer)
 {
-	if (!peer || atomic_fetch_sub_explicit(&peer->references, 1, memory_order_acq_rel) != 1)
-		return;
-	cn_service_unwatch(&peer->channel);
-	if (peer->ops->free)
-		peer->ops->free(peer->owner);
-	free(peer);
+	if (peer)
+		drop(peer, 1);
 }
 
 /* ---- Who it is ---- */
