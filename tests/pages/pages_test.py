@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
 import front_chart  # pylint: disable=wrong-import-position
+import c_scan  # pylint: disable=wrong-import-position
 import error_sentences  # pylint: disable=wrong-import-position
 from tap import by_name, run_tests  # pylint: disable=wrong-import-position
 
@@ -171,6 +172,24 @@ class Pages:
         named = set(re.findall(r"`(CN_MESSAGE_\w+)`", self.page("protocol.md")))
         assert kinds == named and kinds, kinds ^ named
 
+    def life_of_a_call_is_as_told(self):
+        """Each function in a table of docs/life_of_a_call.md is defined in the file beside it, and those in the text are
+        defined somewhere."""
+        text, count = self.page("life_of_a_call.md"), 0
+        definitions = {}
+        for file in (self.root / "src").rglob("*.[ch]"):
+            definitions[file] = {d.name for d in c_scan.scan(file.read_text()).definitions}
+        for cells in re.findall(r"^\| (.*) \| `([\w/]+\.[chS])` \|", text, re.M):
+            file = self.root / "src" / cells[1]
+            there = definitions.get(file) or set(c_scan.WORD.findall(file.read_text()))
+            names = re.findall(r"`(\w+)`", cells[0])
+            count += len(names)
+            assert names and set(names) <= there, f"{cells[1]} does not define {set(names) - there}"
+        known = set().union(*definitions.values(), {"cn_slots"})  # which the build makes
+        told = set(re.findall(r"`(?:struct )?((?:cn|own|host|gpu)_(?!cuX)\w+)(?:\(\))?`", text))
+        assert told <= known and count > 50, f"{told - known}; {count} functions"
+        return f"{count} functions"
+
     def environment_has_all_variables(self):
         """docs/environment.md has each variable that the sources read, and no other."""
         read = set(re.findall(r'"((?:CENOTE|CUDA)_(?!ERROR|SUCCESS)[A-Z_]+)"', self.sources("src", "tools")))
@@ -228,9 +247,9 @@ def main(root, *compiler):
     return run_tests(by_name(pages.links_lead_somewhere, pages.tables_are_whole, pages.pages_follow_each_other,
                              pages.folded_answers_are_counted, pages.front_chart_is_measured,
                              pages.protocol_has_the_numbers, pages.protocol_has_all_messages,
-                             pages.environment_has_all_variables, pages.errors_are_what_is_said,
-                             pages.sentences_are_read_as_printed, pages.pointers_are_those_of_the_calls,
-                             pages.locks_are_those_of_the_sources))
+                             pages.life_of_a_call_is_as_told, pages.environment_has_all_variables,
+                             pages.errors_are_what_is_said, pages.sentences_are_read_as_printed,
+                             pages.pointers_are_those_of_the_calls, pages.locks_are_those_of_the_sources))
 
 
 if __name__ == "__main__":
