@@ -37,7 +37,7 @@ enum cn_operation_kind {
 	CN_OPERATION_WAIT_VALUE,  /* nothing, once a word of memory compares well */
 	CN_OPERATION_WRITE_VALUE, /* store a word of memory */
 	CN_OPERATION_TIMESTAMP,   /* store the time at which this is reached */
-	CN_OPERATION_NOTE, /* a short function of the library's own, which neither waits nor calls the program; always */
+	CN_OPERATION_NOTE, /* a short function of the library, which neither waits nor calls the program; always */
 	CN_OPERATION_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
 	CN_OPERATION_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
 };

@@ -2,8 +2,8 @@
 /*
  * Memory, as a call finds it at an address: its facts, and what is answered about it.
  *
- * On the host device the registry (driver/host/registry.h) knows all memory; on a GPU only blocks of pools are ours, and
- * of all else the driver is asked.
+ * On the host device the registry (driver/host/registry.h) knows all memory; on a GPU only blocks of pools are ours,
+ * and the driver is asked about everything else.
  */
 #ifndef CN_DRIVER_COMMON_MEMORY_H
 #define CN_DRIVER_COMMON_MEMORY_H

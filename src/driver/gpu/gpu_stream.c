@@ -345,9 +345,9 @@ CUcontext cn_gpu_primary(CUdevice device)
 }
 
 /*
- * The primary context goes with the last release, and with each reset. The driver does not say how often it is retained;
- * so we count what passes through us since the last reset, and what does not can only make it more. While two are left, a
- * release is not the last, and nobody has to wait for it.
+ * The primary context goes with the last release, and with each reset. The driver does not say how often it is
+ * retained; so we count what passes through us since the last reset, and what does not can only make it more. While two
+ * are left, a release is not the last, and nobody has to wait for it.
  */
 static struct {
 	_Atomic uint64_t retained;  /* how often, and above that how many resets have begun or ended */

@@ -102,7 +102,7 @@ struct cn_advice *cn_advice_make(uint64_t start, size_t bytes, const CUmemLocati
 /* Free an advice list; NULL is fine. */
 void cn_advice_free(struct cn_advice *advice);
 
-/* pinned.c: bring the pages of a range in. CUDA_ERROR_INVALID_VALUE: some cannot be read, or written if they have to be. */
+/* pinned.c: bring the pages of a range in. CUDA_ERROR_INVALID_VALUE: some cannot be read, or written if asked for. */
 CUresult cn_pages_populate(uint64_t address, size_t bytes, bool writable);
 
 #endif
