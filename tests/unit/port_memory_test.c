@@ -7,6 +7,7 @@
 #include "device/host/host_memory.h"
 #include "harness.h"
 #include "named_socket.h"
+#include "share/event/shared_event.h"
 #include "share/port/port_internal.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LARGE = 4 << 20, OWNER = 7 };
@@ -493,4 +495,77 @@ TEST(a_silent_lender_is_waited_for_once, .timeout_ms = 60000)
 	peer_send(peer, "read");
 	peer_expect(peer, "closed");
 	peer_end(peer);
+}
+
+/* ---- Many at once ------------------------------------------------------------------------------------------------ */
+
+enum { ASKERS = 4, DEATHS = 10 };
+
+/* A process with an event and memory, and their handles. */
+static struct handles {
+	unsigned char memory[CN_HANDLE_BYTES], event[CN_HANDLE_BYTES];
+} shared_handles;
+
+ROLE(owner)
+{
+	struct handles handles;
+	struct cn_shared_event *event;
+	struct cn_shared_memory *memory = create();
+
+	ASSERT_OK(cn_shared_event_create(&event));
+	ASSERT_OK(cn_shared_event_handle(event, handles.event));
+	memcpy(handles.memory, cn_shared_memory_handle(memory), sizeof handles.memory);
+	peer_send_bytes(parent, &handles, sizeof handles);
+	peer_expect(parent, "end");
+}
+
+/* Open and close what the process has, until it is gone. */
+static void *open_until_gone(void *unused)
+{
+	struct cn_shared_event *event;
+	struct cn_opened_memory *memory;
+	CUresult result;
+
+	(void)unused;
+	do {
+		result = cn_opened_memory_open(shared_handles.memory, &devices[0], OWNER, &memory);
+		if (!result) {
+			result = cn_shared_event_open(shared_handles.event, &event);
+			cn_opened_memory_close(memory);
+			if (!result)
+				cn_shared_event_drop(event);
+			else
+				ASSERT_EQ(cn_handle_gone(CN_HANDLE_EVENT), result);
+		} else {
+			ASSERT_EQ(cn_handle_gone(CN_HANDLE_MEMORY), result);
+		}
+	} while (!result);
+	return NULL;
+}
+
+/* Goal: threads share one connection for events and memory, with forks in between, and all hear of its process's end. */
+TEST(many_threads_ask_a_process_that_is_killed, .timeout_ms = 120000)
+{
+	unsigned descriptors = test_descriptor_count();
+	pthread_t threads[ASKERS];
+
+	for (int i = 0; i < DEATHS; i++) {
+		struct peer *peer = peer_start("owner");
+		peer_receive_bytes(peer, &shared_handles, sizeof shared_handles);
+		for (int k = 0; k < ASKERS; k++)
+			ASSERT_EQ(0, pthread_create(&threads[k], NULL, open_until_gone, NULL));
+		for (int k = 0; k < 3; k++) {
+			pid_t child = fork();
+			ASSERT_SYS(child);
+			if (!child)
+				_exit(0);
+			ASSERT_EQ(child, waitpid(child, NULL, 0));
+		}
+		peer_kill(peer);
+		for (int k = 0; k < ASKERS; k++)
+			ASSERT_EQ(0, pthread_join(threads[k], NULL));
+	}
+	peer_wait(peer_start("bystander")); /* its port sweeps the names of the killed */
+	while (test_descriptor_count() != descriptors)
+		sched_yield();
 }

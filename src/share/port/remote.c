@@ -178,9 +178,6 @@ static int ask(struct cn_peer *peer, const struct cn_handle *handle, const struc
 
 	*message = (struct cn_message){.kind = kind->open, .words = {handle->number, handle->generation}};
 	memcpy(message->bytes, handle->secret, sizeof handle->secret);
-	question->claim = cn_peer_claim(peer, kind->close, handle->number);
-	if (!question->claim)
-		return ENOMEM;
 	int error = cn_peer_ask(peer, question, ret_reply);
 	if (error)
 		return error;
@@ -207,6 +204,11 @@ CUresult cn_remote_ask(const struct cn_handle *handle, const struct cn_remote_ki
 		CUresult result = find(handle->port, kind->handle, &peer);
 		if (result)
 			return result;
+		question.claim = cn_peer_claim(peer, kind->close, handle->number);
+		if (!question.claim) {
+			cn_peer_drop(peer);
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a question to another process");
+		}
 		int error = ask(peer, handle, kind, &question, ret_reply);
 		if (error == EPIPE || error == EPROTO)
 			forget(peer->owner);
