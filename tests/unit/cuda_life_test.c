@@ -681,14 +681,14 @@ TEST(a_record_in_hand_when_its_context_ends)
 	ASSERT(spare && spare->next_in_list);
 	latecomer.stream = new_stream();
 
-	cn_quick_lock(&spare->followed_lock); /* where the record is about to be opened */
+	cn_quick_lock_take(&spare->followed_lock.bare); /* where the record is about to be opened */
 	ASSERT_EQ(0, pthread_create(&thread, NULL, find_late, &latecomer));
 	while (spare_of(context) == spare)
 		sched_yield();
 	uint64_t life = cn_cuda_context_ending(latecomer.context);
 	ASSERT_OK(DRIVER(cuCtxDestroy)(latecomer.context));
 	cn_cuda_context_over(latecomer.context, life);
-	cn_quick_unlock(&spare->followed_lock);
+	cn_quick_lock_drop(&spare->followed_lock.bare);
 	ASSERT_EQ(0, pthread_join(thread, NULL));
 	ASSERT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, latecomer.result);
 
