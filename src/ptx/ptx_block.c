@@ -62,15 +62,15 @@ char *cn_ptx_at_lane(struct cn_ptx_block *block, uint32_t lane, cn_ptx_operand o
 	return cn_ptx_constants(block, function_of(block->module, block->pc[lane])) + (size_t)~operand * block->stride;
 }
 
-/* The lowest program counter above the group's that another lane waits at. */
+/* Where the group must look at the others: the lowest program counter from its own on that another lane waits at. */
 static void find_stop(struct cn_ptx_block *block)
 {
-	uint32_t stop = UINT32_MAX;
+	uint32_t stop = UINT32_MAX, from = block->group_pc;
 
 	if (block->running > block->group.count)
 		for (uint32_t i = 0; i < block->lanes; i++)
-			if (block->status[i] == CN_PTX_RUNS && !block->group.mask[i] &&
-			    block->pc[i] > block->group_pc && block->pc[i] < stop)
+			if (block->status[i] == CN_PTX_RUNS && !block->group.mask[i] && block->pc[i] < stop &&
+			    (block->pc[i] > from || (block->pc[i] == from && block->frame[i] == block->group_frame)))
 				stop = block->pc[i];
 	block->stop_pc = stop;
 }
@@ -380,6 +380,7 @@ static bool run_instruction(struct cn_ptx_block *block, const struct cn_ptx_inst
 	case CN_PTX_I_LANE: run_lane(block, inst); break;
 	case CN_PTX_I_CARRY: run_carry(block, inst); break;
 	case CN_PTX_I_LOAD:
+		block->quantum -= inst->flag ? CN_PTX_POLL : 0;
 		if (!cn_ptx_run_load(block, inst))
 			return false;
 		break;
@@ -388,6 +389,7 @@ static bool run_instruction(struct cn_ptx_block *block, const struct cn_ptx_inst
 			return false;
 		break;
 	case CN_PTX_I_ATOMIC:
+		block->quantum -= CN_PTX_POLL;
 		if (!cn_ptx_run_atomic(block, inst))
 			return false;
 		break;

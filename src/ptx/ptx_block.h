@@ -4,8 +4,9 @@
  *
  * Its threads are lanes. Lanes that are at the same instruction of the same frame form the group that runs; the others
  * wait, each with its own program counter. Of several groups the one with the lowest program counter goes first, since
- * that is the one the others wait for where branches join again. A group that does not get on gives way after a while,
- * so that a lock which another lane of the block holds is released.
+ * that is the one the others wait for where branches join again. A group that may be waiting for another lane, since it
+ * has used atomics or volatile memory a number of times, gives way, so that a lock which a lane of the block holds is
+ * released. Others do so late: lanes that left a loop early wait for those that did not, and go on together.
  *
  * Invariants: pc[i] and frame[i] are true for lanes outside of the group; for those inside, the group's are. A lane is
  * in the group only while its status is CN_PTX_RUNS.
@@ -18,7 +19,8 @@
 
 enum {
 	CN_PTX_BARRIERS = 16,
-	CN_PTX_QUANTUM = 2048,              /* instructions after which a group gives way */
+	CN_PTX_QUANTUM = 1 << 20,           /* instructions after which a group gives way */
+	CN_PTX_POLL = CN_PTX_QUANTUM / 64,  /* what an instruction that may wait for another lane counts as */
 	CN_PTX_CALL_BYTES = 32 << 10,       /* of registers, a lane, for calls below a kernel */
 	CN_PTX_CALL_LOCAL_BYTES = 16 << 10, /* of local memory, a lane, for the same */
 };

@@ -19,16 +19,17 @@
 #define CN_PTX_KERNELS(X)                                                                                                                                                 \
 	X(mov_p)                                                                                                                                                          \
 	X(mov_b16)                                                                                                                                                        \
-	X(mov_b32) X(mov_b64) X(not_p) X(and_p) X(or_p) X(xor_p) X(add_b16) X(add_b32) X(add_b64) X(sub_b16) X(sub_b32) X(                                                \
-		sub_b64) X(mul_b16) X(mul_b32) X(mul_b64) X(mad_b16) X(mad_b32) X(mad_b64) X(and_b16) X(and_b32)                                                          \
-		X(and_b64) X(or_b16) X(or_b32) X(or_b64) X(xor_b16) X(xor_b32) X(xor_b64) X(not_b16) X(not_b32) X(                                                        \
-			not_b64) X(neg_s16) X(neg_s32) X(neg_s64) X(abs_s16) X(abs_s32) X(abs_s64) X(min_s16) X(min_s32)                                                  \
-			X(min_s64) X(min_u16) X(min_u32) X(min_u64) X(max_s16) X(max_s32) X(max_s64) X(max_u16) X(                                                        \
-				max_u32) X(max_u64) X(mulwide_s16) X(mulwide_u16) X(mulwide_s32) X(mulwide_u32) X(madwide_s16)                                            \
+	X(mov_b32)                                                                                                                                                        \
+	X(mov_b64) X(not_p) X(and_p) X(or_p) X(xor_p) X(add_b16) X(add_b32) X(add_b64) X(sub_b16) X(sub_b32) X(sub_b64) X(                                                \
+		mul_b16) X(mul_b32) X(mul_b64) X(mad_b16) X(mad_b32) X(mad_b64) X(and_b16) X(and_b32) X(and_b64)                                                          \
+		X(or_b16) X(or_b32) X(or_b64) X(xor_b16) X(xor_b32) X(xor_b64) X(not_b16) X(not_b32) X(not_b64) X(                                                        \
+			neg_s16) X(neg_s32) X(neg_s64) X(abs_s16) X(abs_s32) X(abs_s64) X(min_s16) X(min_s32) X(min_s64)                                                  \
+			X(min_u16) X(min_u32) X(min_u64) X(max_s16) X(max_s32) X(max_s64) X(max_u16) X(max_u32) X(                                                        \
+				max_u64) X(mulwide_s16) X(mulwide_u16) X(mulwide_s32) X(mulwide_u32) X(madwide_s16)                                                       \
 				X(madwide_u16) X(madwide_s32) X(madwide_u32) X(mulhi_s16) X(mulhi_u16) X(mulhi_s32) X(                                                    \
 					mulhi_u32) X(mulhi_s64) X(mulhi_u64) X(div_s16) X(div_u16) X(div_s32) X(div_u32)                                                  \
-					X(div_s64) X(div_u64) X(rem_s16) X(rem_u16) X(rem_s32) X(rem_u32) X(rem_s64) X(                                                   \
-						rem_u64) X(shl_b16) X(shl_b32) X(shl_b64) X(shr_s16) X(shr_s32) X(shr_s64) X(shr_u16) X(shr_u32)                          \
+					X(div_s64) X(div_u64) X(rem_s16) X(rem_u16) X(rem_s32) X(rem_u32) X(rem_s64) X(rem_u64) X(                                        \
+						shl_b16) X(shl_b32) X(shl_b64) X(shr_s16) X(shr_s32) X(shr_s64) X(shr_u16) X(shr_u32)                                     \
 						X(shr_u64) X(selp_b16) X(selp_b32) X(selp_b64) X(setp_s16) X(setp_u16) X(setp_s32) X(setp_u32) X(setp_s64) X(setp_u64) X( \
 							setp_f32) X(setp_f32_ftz) X(setp_f64) X(popc_b32)                                                                 \
 							X(clz_b32) X(brev_b32) X(lop3_b32) X(shf_l) X(shf_r) X(                                                           \

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How blocks run: divergence, barriers, warps, calls, memory, faults, output.
+ */
+#include "run.h"
+
+#include "harness.h"
+
+#include <sys/mman.h>
+
+/* %r0 is the thread, %d1 its word of 32 bits in what p0 points to, %d2 what p0 points to. */
+#define MY_WORD "mov.u32 %r0, %tid.x; mul.wide.u32 %d0, %r0, 4; ld.param.u64 %d2, [p0]; add.u64 %d1, %d2, %d0;\n"
+
+static enum cn_ptx_state run_body(const char *body, unsigned threads, void *p0, uint64_t p1, struct cn_ptx_fault *fault)
+{
+	struct run_module module = run_load_body(body);
+	uint64_t parameters[4] = {(uintptr_t)p0, p1, 0, 0};
+	enum cn_ptx_state state = run_launch(
+		&module, &(struct run_launch){.block = {threads}, .parameters = parameters, .budget = 1000}, fault);
+
+	if (state)
+		ASSERT_STREQ("k", fault->kernel);
+	run_unload(&module);
+	return state;
+}
+
+static void run_well(const char *body, unsigned threads, void *p0, uint64_t p1)
+{
+	struct cn_ptx_fault fault;
+	enum cn_ptx_state state = run_body(body, threads, p0, p1, &fault);
+
+	if (state)
+		printf("state %d, line %u, thread %u\n", state, fault.line, fault.thread[0]);
+	ASSERT_EQ(CN_PTX_DONE, state);
+}
+
+/* Goal: threads take branches of their own, and loops of their own lengths, and join again. */
+TEST(threads_diverge_and_join)
+{
+	static uint32_t out[1024];
+
+	run_well(
+		MY_WORD
+		"and.b32 %r1, %r0, 3; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; setp.eq.u32 %p1, %r1, 1; @%p1 bra B;\n"
+		"mov.u32 %r2, 30; bra.uni J;\nA: mov.u32 %r2, 10; bra J;\nB: mov.u32 %r2, 20;\n"
+		"J: mov.u32 %r3, 0; mov.u32 %r4, 0;\n"
+		"L: setp.ge.u32 %p2, %r4, %r0; @%p2 bra E; add.u32 %r3, %r3, %r4; add.u32 %r4, %r4, 1; bra L;\n"
+		"E: add.u32 %r3, %r3, %r2; activemask.b32 %r5; setp.ne.u32 %p3, %r5, 0xffffffff; @%p3 mov.u32 %r3, 1;\n"
+		"st.global.u32 [%d1], %r3; ret;",
+		1024, out, 0);
+	for (uint32_t i = 0; i < 1024; i++)
+		ASSERT_EQ(i * (i - 1) / 2 * (i > 0) + (i % 4 == 0 ? 10u : i % 4 == 1 ? 20u : 30u), out[i]);
+}
+
+/* Goal: instructions under a guard change only the lanes whose guard holds. */
+TEST(guards)
+{
+	static uint32_t out[100];
+
+	run_well(MY_WORD
+		 "and.b32 %r1, %r0, 1; setp.ne.u32 %p1, %r1, 0; mov.u32 %r2, 5; @%p1 add.u32 %r2, %r2, %r0; "
+		 "@!%p1 mul.lo.u32 %r2, %r2, 2; @%p1 setp.ne.u32 %p1|%p2, %r0, 7; @%p1 st.global.u32 [%d1], %r2; "
+		 "@!%p1 st.global.u32 [%d1], 1000;",
+		 100, out, 0);
+	for (uint32_t i = 0; i < 100; i++)
+		ASSERT_EQ(i % 2 && i != 7 ? i + 5 : 1000u, out[i]);
+}
+
+/* Goal: a lock that one thread of the block holds is released though others spin in front of it. */
+TEST(a_lock_inside_a_block)
+{
+	static uint32_t words[2];
+
+	memset(words, 0, sizeof words);
+	run_well("ld.param.u64 %d2, [p0];\n"
+		 "T: atom.global.cas.b32 %r1, [%d2], 0, 1; setp.ne.u32 %p1, %r1, 0; @%p1 bra T;\n"
+		 "ld.volatile.global.u32 %r2, [%d2+4]; add.u32 %r2, %r2, 1; st.volatile.global.u32 [%d2+4], %r2;\n"
+		 "membar.gl; atom.global.exch.b32 %r3, [%d2], 0; ret;",
+		 64, words, 0);
+	ASSERT_EQ(0, words[0]);
+	ASSERT_EQ(64, words[1]);
+}
+
+/* Goal: blocks that wait for each other both get on. */
+TEST(blocks_wait_for_each_other)
+{
+	struct run_module module = run_load_body(
+		"ld.param.u64 %d2, [p0]; mov.u32 %r1, %ctaid.x; mul.wide.u32 %d0, %r1, 4; add.u64 %d1, %d2, %d0; "
+		"xor.b32 %r2, %r1, 1; mul.wide.u32 %d3, %r2, 4; add.u64 %d4, %d2, %d3;\n"
+		"st.release.gpu.global.u32 [%d1], 1;\n"
+		"L: ld.acquire.gpu.global.u32 %r3, [%d4]; setp.eq.u32 %p1, %r3, 0; @%p1 bra L; ret;");
+	uint32_t words[2] = {0, 0};
+
+	run_simply(&module, 2, 32, (uintptr_t)words, 0, 0, 0);
+	ASSERT_EQ(1, words[0]);
+	ASSERT_EQ(1, words[1]);
+	run_unload(&module);
+}
+
+/* Goal: barriers of all threads, of some, with results; also where threads have ended. */
+TEST(barriers)
+{
+	static uint32_t out[256];
+
+	run_well(
+		".shared .u32 s[256];\n" MY_WORD
+		"setp.ge.u32 %p1, %r0, 200; @%p1 exit; mov.u32 %r4, s; shl.b32 %r5, %r0, 2; add.u32 %r4, %r4, %r5; "
+		"st.shared.u32 [%r4], %r0; bar.sync 0; xor.b32 %r6, %r5, 4; mov.u32 %r7, s; add.u32 %r7, %r7, %r6; "
+		"ld.shared.u32 %r8, [%r7]; setp.lt.u32 %p2, %r0, 50; bar.red.popc.u32 %r9, 1, %p2; mad.lo.u32 %r8, %r9, 1000, %r8; "
+		"bar.red.or.pred %p3, 2, !%p2; selp.u32 %r10, 100000, 0, %p3; add.u32 %r8, %r8, %r10; st.global.u32 [%d1], %r8; ret;",
+		256, out, 0);
+	for (uint32_t i = 0; i < 200; i++)
+		ASSERT_EQ(150000 + (i ^ 1), out[i]);
+	/* Warps 0 and 1 arrive and go on; 2 and 3 wait for them. */
+	memset(out, 0, sizeof out);
+	run_well(MY_WORD
+		 "setp.ge.u32 %p1, %r0, 64; @%p1 bra W; st.volatile.global.u32 [%d1], 1; bar.arrive 3, 128; ret;\n"
+		 "W: bar.sync 3, 128; ld.volatile.global.u32 %r1, [%d1-256]; st.global.u32 [%d1], %r1; ret;",
+		 128, out, 0);
+	for (uint32_t i = 0; i < 128; i++)
+		ASSERT_EQ(1, out[i]);
+}
+
+/* Goal: threads that wait for what cannot come are an error, not a hang. */
+TEST(a_deadlock_is_told)
+{
+	struct cn_ptx_fault fault;
+
+	ASSERT_EQ(CN_PTX_DEADLOCK, run_body("bar.sync 1, 64; ret;", 32, NULL, 0, &fault));
+	ASSERT_EQ(CN_PTX_BARRIER, run_body("mov.u32 %r1, 16; bar.sync %r1; ret;", 32, NULL, 0, &fault));
+}
+
+/* Goal: lanes that come to a shuffle by different ways meet there. */
+TEST(warps_meet)
+{
+	static uint32_t out[64];
+
+	run_well(
+		MY_WORD
+		"and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra E; mul.lo.u32 %r2, %r0, 3; bra J;\n"
+		"E: mul.lo.u32 %r2, %r0, 5;\nJ: bar.warp.sync 0xffffffff; shfl.sync.bfly.b32 %r3|%p2, %r2, 1, 31, 0xffffffff; "
+		"vote.sync.ballot.b32 %r4, %p1, 0xffffffff; xor.b32 %r3, %r3, %r4; st.global.u32 [%d1], %r3; ret;",
+		64, out, 0);
+	for (uint32_t i = 0; i < 64; i++)
+		ASSERT_EQ((i % 2 ? (i - 1) * 5 : (i + 1) * 3) ^ 0x55555555, out[i]);
+	/* Each half of a warp in a branch of its own. */
+	run_well(MY_WORD "and.b32 %r1, %r0, 31; setp.lt.u32 %p1, %r1, 16; @%p1 bra A; "
+			 "redux.sync.add.u32 %r2, %r0, 0xffff0000; bra J;\nA: redux.sync.max.u32 %r2, %r0, 0xffff;\n"
+			 "J: st.global.u32 [%d1], %r2; ret;",
+		 32, out, 0);
+	ASSERT_EQ(15, out[3]);
+	ASSERT_EQ(16 * 47 / 2, out[20]);
+}
+
+static const char calls[] =
+	".version 7.0\n.target sm_75\n.address_size 64\n.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+	".global .align 1 .b8 format[20] = {37, 100, 32, 37, 46, 50, 102, 32, 37, 115, 10, 0};\n"
+	".global .align 1 .b8 word[4] = {104, 105, 0, 0};\n"
+	".func (.param .b32 r) twice(.param .b32 x)\n{ .reg .b32 %a; ld.param.b32 %a, [x]; shl.b32 %a, %a, 1; "
+	"st.param.b32 [r], %a; ret; }\n"
+	".func (.param .b32 r) thrice(.param .b32 x)\n{ .reg .b32 %a; ld.param.b32 %a, [x]; mul.lo.u32 %a, %a, 3; "
+	"st.param.b32 [r], %a; ret; }\n"
+	".global .u64 table[2] = {twice, thrice};\n"
+	".func (.param .b32 r) factorial(.param .b32 x)\n{ .reg .b32 %a<4>; .reg .pred %p;\nld.param.b32 %a0, [x]; "
+	"setp.le.u32 %p, %a0, 1; @%p bra ONE; sub.u32 %a1, %a0, 1;\n"
+	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %a1; call (v), factorial, (q); ld.param.b32 %a2, [v]; }\n"
+	"mul.lo.u32 %a3, %a2, %a0; st.param.b32 [r], %a3; ret;\nONE: st.param.b32 [r], 1; ret; }\n"
+	".visible .entry k(.param .u64 out)\n{ .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p; .local .align 8 .b8 l[32];\n"
+	"mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 7; mul.wide.u32 %d0, %r0, 8; ld.param.u64 %d1, [out]; add.u64 %d1, %d1, %d0;\n"
+	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r1; call.uni (v), factorial, (q); ld.param.b32 %r2, [v]; }\n"
+	"st.global.u32 [%d1], %r2; and.b32 %r3, %r0, 1; mul.wide.u32 %d2, %r3, 8; mov.u64 %d3, table; add.u64 %d3, %d3, %d2;\n"
+	"ld.global.u64 %d4, [%d3];\n"
+	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r0; P: .callprototype (.param .b32 _) _ (.param .b32 _); "
+	"call (v), %d4, (q), P; ld.param.b32 %r4, [v]; }\nst.global.u32 [%d1+4], %r4;\n"
+	"setp.ne.u32 %p, %r0, 3; @%p ret; mov.u64 %d5, l; cvta.local.u64 %d6, %d5; st.local.u32 [%d5], %r0; "
+	"st.local.f64 [%d5+8], 0d3FF8000000000000; mov.u64 %d7, word; st.local.u64 [l+16], %d7; mov.u64 %d8, format;\n"
+	"{ .param .b64 a; .param .b64 b; .param .b32 c; st.param.b64 [a], %d8; st.param.b64 [b], %d6; "
+	"call (c), vprintf, (a, b); }\nret; }\n";
+
+/* Goal: functions, recursion, function pointers and printf. */
+TEST(calls)
+{
+	struct run_module module = run_load(calls);
+	static uint32_t out[64][2];
+	static const uint32_t factorials[] = {1, 1, 2, 6, 24, 120, 720, 5040};
+
+	run_simply(&module, 1, 64, (uintptr_t)out, 0, 0, 0);
+	for (uint32_t i = 0; i < 64; i++) {
+		ASSERT_EQ(factorials[i % 8], out[i][0]);
+		ASSERT_EQ(i * (i % 2 ? 3 : 2), out[i][1]);
+	}
+	ASSERT_STREQ("3 1.50 hi\n", run_printed());
+	ASSERT_EQ(32, cn_ptx_calls.contents(module.module)->kernels[0].local_bytes);
+	run_unload(&module);
+}
+
+/* Goal: calls that nest too deep end the block, not the process. */
+TEST(endless_recursion)
+{
+	struct run_module module = run_load(
+		".version 7.0\n.target sm_75\n.address_size 64\n.func f()\n{ call f; ret; }\n.entry k(.param .u64 a)\n{ call f; ret; }\n");
+	uint64_t parameter = 0;
+	struct cn_ptx_fault fault;
+
+	ASSERT_EQ(CN_PTX_STACK_OVERFLOW,
+		  run_launch(&module, &(struct run_launch){.block = {64}, .parameters = &parameter}, &fault));
+	run_unload(&module);
+}
+
+/* Goal: memory that is not there is told with thread, line and address. */
+TEST(an_illegal_address)
+{
+	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct cn_ptx_fault fault;
+
+	ASSERT(pages != MAP_FAILED && !munmap(pages + 4096, 4096));
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS,
+		  run_body(MY_WORD "\nst.global.u32 [%d1+3996], 1; ret;", 64, pages, 0, &fault));
+	ASSERT_EQ(25, fault.thread[0]);
+	ASSERT_EQ((uintptr_t)pages + 4096, fault.address);
+	ASSERT_EQ(8, fault.line);
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS,
+		  run_body(MY_WORD "ld.global.u32 %r1, [%d1+3996]; ret;", 64, pages, 0, &fault));
+	ASSERT_EQ(25, fault.thread[0]);
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS, run_body("ld.global.u32 %r1, [0]; ret;", 1, NULL, 0, &fault));
+	ASSERT_EQ(CN_PTX_MISALIGNED_ADDRESS, run_body(MY_WORD "ld.global.u32 %r1, [%d1+2]; ret;", 8, pages, 0, &fault));
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS,
+		  run_body(".shared .u32 s[8]; mov.u32 %r1, s; ld.shared.u32 %r2, [%r1+32]; ret;", 8, NULL, 0, &fault));
+	ASSERT_EQ(CN_PTX_ILLEGAL_CALL,
+		  run_body("mov.u64 %d1, 77; P: .callprototype _ (); call %d1, P; ret;", 8, NULL, 0, &fault));
+	munmap(pages, 4096);
+}
+
+/* Goal: a trap and a failed assertion end the block. */
+TEST(traps_and_assertions)
+{
+	struct cn_ptx_fault fault;
+	struct run_module module = run_load(run_compile(
+		"extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);\n"
+		"extern \"C\" __global__ void k(int *p) { if (TX == 9) __assertfail(\"x > 0\", \"a.cu\", 12, \"k\", 1); p[TX] = 1; }\n"));
+	uint64_t parameter;
+	static int out[32];
+
+	ASSERT_EQ(CN_PTX_TRAP,
+		  run_body("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 5; @%p1 trap; ret;", 32, NULL, 0, &fault));
+	ASSERT_EQ(5, fault.thread[0]);
+	parameter = (uintptr_t)out;
+	ASSERT_EQ(CN_PTX_ASSERT,
+		  run_launch(&module, &(struct run_launch){.block = {32}, .parameters = &parameter}, &fault));
+	ASSERT_EQ(9, fault.thread[0]);
+	ASSERT_STREQ("a.cu:12: k: block: [0,0,0], thread: [9,0,0] Assertion `x > 0` failed.\n", run_printed());
+	run_unload(&module);
+}
+
+/* Goal: malloc() and free() in kernels, and what is left is freed with the module. */
+TEST(a_heap)
+{
+	struct run_module module = run_load(run_compile(
+		"extern \"C\" __device__ void *malloc(unsigned long); extern \"C\" __device__ void free(void *);\n"
+		"extern \"C\" __global__ void k(int *out) { int *p = (int *)malloc(64); p[3] = TX; out[TX] = p[3];\n"
+		"if (TX % 2) free(p); if (TX == 31) free(out); }\n"));
+	static int out[32];
+	uint64_t parameter = (uintptr_t)out;
+	struct cn_ptx_fault fault;
+
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS,
+		  run_launch(&module, &(struct run_launch){.block = {32}, .parameters = &parameter}, &fault));
+	ASSERT_EQ(31, fault.thread[0]);
+	ASSERT_EQ((uintptr_t)out, fault.address);
+	for (int i = 0; i < 32; i++)
+		ASSERT_EQ(i, out[i]);
+	run_unload(&module);
+}
+
+/* Goal: shared memory by generic addresses, dynamic shared memory, vectors, three dimensions. */
+TEST(spaces)
+{
+	struct run_module module = run_load(
+		".version 7.0\n.target sm_75\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];\n.const .u32 c[2] = {7, 9};\n"
+		".global .u64 pointer = generic(c)+4;\n"
+		".entry k(.param .u64 out)\n{ .reg .b32 %r<12>; .reg .b64 %d<9>; .reg .pred %p; .shared .u32 s[4];\n"
+		"mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y;\n"
+		"mad.lo.u32 %r5, %r2, %r4, %r1; mad.lo.u32 %r5, %r5, %r3, %r0; mul.wide.u32 %d0, %r5, 16;\n"
+		"mov.u64 %d1, dynamic; cvta.shared.u64 %d2, %d1; add.u64 %d2, %d2, %d0; isspacep.shared %p, %d2; @!%p trap;\n"
+		"st.v4.u32 [%d2], {%r0, %r1, %r2, %r5}; bar.sync 0; cvta.to.shared.u64 %d3, %d2;\n"
+		"ld.shared.v2.u32 {%r6, %r7}, [%d3]; ld.shared.u32 %r8, [%d3+8]; mov.u64 %d6, pointer; ld.global.u64 %d7, [%d6]; "
+		"ld.u32 %r9, [%d7]; ld.const.u32 %r10, [c]; mad.lo.u32 %r9, %r9, 100, %r10;\n"
+		"ld.param.u64 %d4, [out]; add.u64 %d4, %d4, %d0; st.global.v4.u32 [%d4], {%r6, %r7, %r8, %r9}; ret; }\n");
+	static uint32_t out[24][4];
+	uint64_t parameter = (uintptr_t)out;
+	struct cn_ptx_fault fault;
+
+	ASSERT_EQ(CN_PTX_DONE,
+		  run_launch(&module,
+			     &(struct run_launch){
+				     .block = {2, 3, 4}, .parameters = &parameter, .dynamic_shared_bytes = 24 * 16},
+			     &fault));
+	for (uint32_t i = 0; i < 24; i++) {
+		ASSERT_EQ(i % 2, out[i][0]);
+		ASSERT_EQ(i / 2 % 3, out[i][1]);
+		ASSERT_EQ(i / 6, out[i][2]);
+		ASSERT_EQ(907, out[i][3]);
+	}
+	ASSERT_EQ(9, ((uint32_t *)run_variable(&module, "c"))[1]);
+	run_unload(&module);
+}
+
+/* Goal: indexed branches, and scopes with names of their own. */
+TEST(branch_tables)
+{
+	static uint32_t out[8];
+
+	run_well(
+		MY_WORD
+		"T: .branchtargets A, B, C;\nsetp.gt.u32 %p1, %r0, 2; @%p1 bra D; brx.idx %r0, T;\n"
+		"A: mov.u32 %r1, 10; bra E;\nB: mov.u32 %r1, 20; bra E;\nC: { .reg .b32 %r1; mov.u32 %r1, 5; bra X; X: }\n"
+		"mov.u32 %r1, 30; bra E;\nD: mov.u32 %r1, 40;\nE: st.global.u32 [%d1], %r1;",
+		8, out, 0);
+	ASSERT_EQ(10, out[0]);
+	ASSERT_EQ(20, out[1]);
+	ASSERT_EQ(30, out[2]);
+	ASSERT_EQ(40, out[7]);
+}
