@@ -3,11 +3,11 @@
  * PTX on the processor: load modules, look at their kernels, run blocks.
  *
  * PTX is a published instruction set. This module reads its text (or a fat binary that holds it), turns each function
- * into instructions of its own (ptx_ir.h), and interprets them a block at a time: one instruction over all threads of the
- * block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It calls
+ * into instructions of its own (ptx_ir.h), and interprets them a block at a time: one instruction over all threads of
+ * the block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It calls
  * base/ and the C library alone, and is called through one table, cn_ptx_calls.
  *
- * Order of calls: load() → place() → blocks. place() gives the module memory for its variables, which belongs to the
+ * Order of calls: load(), place(), blocks. place() gives the module memory for its variables, which belongs to the
  * caller and stays until unload(). A launch is the caller's: it makes a block (block_create) for each block that is
  * resident, starts it at some coordinates (block_begin), and calls block_run() until the block is done. A block may be
  * begun again at other coordinates after that. Blocks are independent: each may be run by another thread, one at a
@@ -133,7 +133,7 @@ struct cn_ptx_fault {
 	uint64_t address;
 };
 
-/* ---- The table ---------------------------------------------------------------------------------------------------- */
+/* ---- The table --------------------------------------------------------------------------------------------------- */
 
 struct cn_ptx_calls {
 	unsigned version; /* CN_PTX_CALLS_VERSION */

@@ -102,6 +102,22 @@ static void leave_group(struct cn_ptx_block *block)
 	block->has_group = false;
 }
 
+/* The group's mask is set: find what belongs to its place. */
+static bool enter_group(struct cn_ptx_block *block, uint32_t pc, uint32_t frame)
+{
+	block->group_pc = pc;
+	block->group_frame = frame;
+	block->frame_base = block->registers + (size_t)frame * block->stride;
+	block->function = function_of(block->module, pc);
+	block->constant_base = cn_ptx_constants(block, block->function);
+	block->quantum = CN_PTX_QUANTUM;
+	block->has_group = true;
+	find_stop(block);
+	if (block->constant_base)
+		return true;
+	return cn_ptx_fault_at(block, CN_PTX_STACK_OVERFLOW, block->group.low, 0);
+}
+
 /* False: no lane can run. */
 static bool choose_group(struct cn_ptx_block *block)
 {
@@ -110,6 +126,14 @@ static bool choose_group(struct cn_ptx_block *block)
 
 	if (!block->running)
 		return false;
+	if (block->is_fresh) { /* all lanes, at the kernel's start */
+		block->is_fresh = false;
+		memset(mask, 1, block->lanes);
+		block->group.low = 0;
+		block->group.high = block->group.count = block->lanes;
+		block->group.dense = true;
+		return enter_group(block, block->kernel->start, 0);
+	}
 	for (uint32_t i = 0; i < block->lanes; i++)
 		if (block->status[i] == CN_PTX_RUNS) {
 			if (block->pc[i] < lowest)
@@ -126,32 +150,18 @@ static bool choose_group(struct cn_ptx_block *block)
 	for (uint32_t i = 0; i < block->lanes; i++)
 		mask[i] = block->status[i] == CN_PTX_RUNS && block->pc[i] == lowest && block->frame[i] == frame;
 	fit(&block->group, 0, block->lanes);
-	block->group_pc = lowest;
-	block->group_frame = frame;
-	block->frame_base = block->registers + (size_t)frame * block->stride;
-	block->function = function_of(block->module, lowest);
-	block->constant_base = cn_ptx_constants(block, block->function);
-	block->quantum = CN_PTX_QUANTUM;
-	block->has_group = true;
-	find_stop(block);
-	if (block->constant_base)
-		return true;
-	return cn_ptx_fault_at(block, CN_PTX_STACK_OVERFLOW, block->group.low, 0);
+	return enter_group(block, lowest, frame);
 }
 
 /* Of the group: those whose guard holds. */
 static void apply_guard(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
-	const uint8_t *guard = (const uint8_t *)cn_ptx_at(block, inst->guard);
-	const uint8_t *mask = block->group.mask;
-	uint8_t *guarded = block->guarded, negated = inst->guard_negated;
-	uint32_t low = block->group.low, high = block->group.high, count = 0;
+	uint32_t low = block->group.low, high = block->group.high;
+	size_t count = block->build->guard(block->guarded + low, block->group.mask + low,
+					   (const uint8_t *)cn_ptx_at(block, inst->guard) + low, inst->guard_negated,
+					   high - low);
 
-	for (uint32_t i = low; i < high; i++) {
-		guarded[i] = mask[i] & (guard[i] ^ negated);
-		count += guarded[i];
-	}
-	block->active.mask = guarded;
+	block->active.mask = block->guarded;
 	if (count == block->group.count) {
 		block->active = block->group;
 		return;
@@ -275,6 +285,10 @@ static void run_active_mask(struct cn_ptx_block *block, const struct cn_ptx_inst
 
 static void run_end(struct cn_ptx_block *block)
 {
+	if (block->active.count == block->live) { /* the block is done */
+		block->live = block->running = 0;
+		return;
+	}
 	CN_PTX_EACH(&block->active, i)
 	{
 		block->status[i] = CN_PTX_ENDED;
@@ -284,8 +298,10 @@ static void run_end(struct cn_ptx_block *block)
 	/* Those whose guard did not hold go on. */
 	block->group_pc++;
 	leave_group(block);
-	cn_ptx_barrier_wake(block);
-	cn_ptx_warp_wake(block);
+	if (block->running < block->live) {
+		cn_ptx_barrier_wake(block);
+		cn_ptx_warp_wake(block);
+	}
 }
 
 /* Some or all of the group go to `target`. */

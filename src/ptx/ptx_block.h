@@ -67,7 +67,7 @@ struct cn_ptx_block {
 	struct cn_ptx_barrier_state barriers[CN_PTX_BARRIERS];
 
 	/* The group that runs. */
-	bool has_group;
+	bool has_group, is_fresh; /* fresh: nothing has run yet */
 	struct cn_ptx_lanes group;
 	uint8_t *guarded, *met; /* masks: of those whose guard holds; of those that met their warp */
 	uint32_t group_pc, group_frame, stop_pc, floor_pc, function;

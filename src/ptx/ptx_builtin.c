@@ -128,7 +128,7 @@ static void give_result(const struct cn_ptx_block *block, const struct cn_ptx_in
 		memcpy(argument_at(block, to, lane), &value, to->bytes < 8 ? to->bytes : 8);
 }
 
-/* ---- The functions ------------------------------------------------------------------------------------------------ */
+/* ---- The functions ----------------------------------------------------------------------------------------------- */
 
 static bool call_print(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t lane)
 {

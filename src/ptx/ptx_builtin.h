@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that PTX calls and that no module brings: printf, assert, malloc, free, and mathematics that a compiler left
- * to a library.
+ * Functions that PTX calls and that no module brings: printf, assert, malloc, free, and mathematics that a compiler
+ * left to a library.
  */
 #ifndef CN_PTX_PTX_BUILTIN_H
 #define CN_PTX_PTX_BUILTIN_H

@@ -393,34 +393,37 @@ UNARY(cvt_s32_f64, s32, f64,
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-static void addresses(uint64_t *restrict out, const void *base, size_t width, int64_t offset, size_t count,
-		      uint64_t *ret_bits, uint64_t *ret_most)
+#define ADDRESSES(T)                                                      \
+	for (size_t i = 0; i < count; i++) {                              \
+		uint64_t address = (T)(((const T *)from)[i] + (T)offset); \
+                                                                          \
+		out[i] = address + base;                                  \
+		all |= address;                                           \
+		highest = address > highest ? address : highest;          \
+	}
+
+static void addresses(uint64_t *restrict out, const void *from, size_t width, int64_t offset, uint64_t base,
+		      size_t count, uint64_t *ret_bits, uint64_t *ret_most)
 {
 	uint64_t all = 0, highest = 0;
 
-	if (width == 8) {
-		const uint64_t *from = base;
-
-		for (size_t i = 0; i < count; i++) {
-			uint64_t address = from[i] + (uint64_t)offset;
-
-			out[i] = address;
-			all |= address;
-			highest = address > highest ? address : highest;
-		}
-	} else {
-		const uint32_t *from = base;
-
-		for (size_t i = 0; i < count; i++) {
-			uint64_t address = (uint32_t)(from[i] + (uint32_t)offset);
-
-			out[i] = address;
-			all |= address;
-			highest = address > highest ? address : highest;
-		}
-	}
+	if (width == 8)
+		ADDRESSES(uint64_t)
+	else
+		ADDRESSES(uint32_t)
 	*ret_bits = all;
 	*ret_most = highest;
+}
+
+static size_t guard(uint8_t *restrict out, const uint8_t *mask, const uint8_t *predicate, uint8_t negated, size_t count)
+{
+	size_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		out[i] = mask[i] & (predicate[i] ^ negated);
+	for (size_t i = 0; i < count; i++)
+		sum += out[i];
+	return sum;
 }
 
 enum { CHUNK = 16 };
@@ -437,9 +440,10 @@ static inline bool is_row(const uint64_t *at, uint64_t step)
 #define GATHER(T)                                                                      \
 	for (; i + CHUNK <= count; i += CHUNK) {                                       \
 		T *to = (T *)d + i;                                                    \
-		if (is_row(at + i, sizeof(T))) {                                       \
+		uint64_t step = at[i + 1] - at[i];                                     \
+		if (step == sizeof(T) && is_row(at + i, sizeof(T))) {                  \
 			memcpy(to, (const void *)(uintptr_t)at[i], CHUNK * sizeof(T)); \
-		} else if (is_row(at + i, 0)) {                                        \
+		} else if (!step && is_row(at + i, 0)) {                               \
 			T value = *(const T *)(uintptr_t)at[i];                        \
 			for (size_t j = 0; j < CHUNK; j++)                             \
 				to[j] = value;                                         \
@@ -516,6 +520,7 @@ const struct cn_ptx_build BUILD(CN_PTX_BUILD) = {
 	.kernels = {CN_PTX_KERNELS(ENTRY)},
 	.widths = {CN_PTX_KERNELS(WIDTH)},
 	.addresses = addresses,
+	.guard = guard,
 	.gather = gather,
 	.scatter = scatter,
 	.blend = blend,

@@ -125,8 +125,16 @@ static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_c
 static void fill(const struct cn_ptx_block *block, char *area, const struct cn_ptx_constant *constant)
 {
 	char *array = area + (size_t)constant->offset * block->stride;
-	bool varies = constant->kind == CN_PTX_C_SPECIAL;
+	bool varies = constant->kind == CN_PTX_C_SPECIAL &&
+		      (constant->value < CN_PTX_S_NTID ||
+		       (constant->value >= CN_PTX_S_LANEID && constant->value < CN_PTX_S_WARP_SZ));
 	uint64_t value = value_of(block, constant, 0);
+
+	if (!varies && constant->width == 4) {
+		for (uint32_t i = 0; i < block->stride; i++)
+			((uint32_t *)array)[i] = (uint32_t)value;
+		return;
+	}
 
 	for (uint32_t i = 0; i < block->stride; i++)
 		cn_ptx_write(array, i, constant->width, varies ? value_of(block, constant, i) : value);
@@ -281,14 +289,12 @@ void cn_ptx_block_begin(struct cn_ptx_block *block, const unsigned coordinates[3
 		}
 	}
 	memset(block->barriers, 0, sizeof block->barriers);
-	memset(block->frame, 0, block->stride * sizeof *block->frame);
 	memset(block->local_at, 0, block->stride * sizeof *block->local_at);
 	memset(block->status, CN_PTX_RUNS, block->stride);
 	memset(block->ready, 0, block->stride);
-	for (uint32_t i = 0; i < block->lanes; i++)
-		block->pc[i] = block->kernel->start;
 	block->live = block->running = block->lanes;
 	block->has_group = false;
+	block->is_fresh = true;
 	block->floor_pc = 0;
 	block->state = CN_PTX_AGAIN;
 }

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-static bool check_lanes(struct cn_ptx_block *block, unsigned bytes, bool is_shared)
+static bool check_lanes(struct cn_ptx_block *block, unsigned bytes, bool is_shared, uint64_t base)
 {
 	CN_PTX_EACH(&block->active, i)
 	{
-		uint64_t address = block->addresses[i];
+		uint64_t address = block->addresses[i] - base;
 
 		if (is_shared && (address > block->shared_bytes || bytes > block->shared_bytes - address))
 			return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, i, address);
@@ -28,20 +28,16 @@ static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst 
 {
 	const struct cn_ptx_lanes *active = &block->active;
 	bool is_shared = inst->space == CN_PTX_SHARED;
-	uint64_t bits, most, base;
+	uint64_t bits, most, base = is_shared ? (uint64_t)(uintptr_t)block->shared : 0;
 
 	block->build->addresses(block->addresses + active->low,
 				cn_ptx_at(block, inst->operand[1]) + (size_t)active->low * inst->width[1],
-				inst->width[1], inst->offset, active->high - active->low, &bits, &most);
-	if ((bits & (bytes - 1)) || (is_shared && (most > block->shared_bytes || bytes > block->shared_bytes - most))) {
-		if (!check_lanes(block, bytes, is_shared))
-			return false;
-	}
-	if (is_shared) {
-		base = (uint64_t)(uintptr_t)block->shared;
-		for (uint32_t i = active->low; i < active->high; i++)
-			block->addresses[i] += base;
-	}
+				inst->width[1], inst->offset, base, active->high - active->low, &bits, &most);
+	/* Lanes that take no part may hold anything: look at those that do before there is a fault. */
+	if (((bits & (bytes - 1)) ||
+	     (is_shared && (most > block->shared_bytes || bytes > block->shared_bytes - most))) &&
+	    !check_lanes(block, bytes, is_shared, base))
+		return false;
 	block->accesses = true;
 	return true;
 }

@@ -295,7 +295,7 @@ cn_ptx_operand cn_ptx_result_wide(struct cn_ptx_parser *parser, const struct cn_
 cn_ptx_operand cn_ptx_address(struct cn_ptx_parser *parser, const struct cn_ptx_value *value, enum cn_ptx_space space,
 			      unsigned *ret_width, int64_t *ret_offset);
 
-/* ---- Builders: of an instruction whose text has been read ----------------------------------------------------------- */
+/* ---- Builders: of an instruction whose text has been read -------------------------------------------------------- */
 
 struct cn_ptx_inst *cn_ptx_emit(struct cn_ptx_parser *parser, enum cn_ptx_kind kind);
 void cn_ptx_emit_kernel(struct cn_ptx_parser *parser, enum cn_ptx_kernel_index kernel, const cn_ptx_operand operands[4],

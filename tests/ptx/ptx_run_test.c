@@ -197,8 +197,9 @@ TEST(calls)
 /* Goal: calls that nest too deep end the block, not the process. */
 TEST(endless_recursion)
 {
-	struct run_module module = run_load(
-		".version 7.0\n.target sm_75\n.address_size 64\n.func f()\n{ call f; ret; }\n.entry k(.param .u64 a)\n{ call f; ret; }\n");
+	struct run_module module =
+		run_load(".version 7.0\n.target sm_75\n.address_size 64\n.func f()\n{ call f; ret; }\n"
+			 ".entry k(.param .u64 a)\n{ call f; ret; }\n");
 	uint64_t parameter = 0;
 	struct cn_ptx_fault fault;
 
@@ -237,7 +238,8 @@ TEST(traps_and_assertions)
 	struct cn_ptx_fault fault;
 	struct run_module module = run_load(run_compile(
 		"extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);\n"
-		"extern \"C\" __global__ void k(int *p) { if (TX == 9) __assertfail(\"x > 0\", \"a.cu\", 12, \"k\", 1); p[TX] = 1; }\n"));
+		"extern \"C\" __global__ void k(int *p) { if (TX == 9)\n"
+		"__assertfail(\"x > 0\", \"a.cu\", 12, \"k\", 1); p[TX] = 1; }\n"));
 	uint64_t parameter;
 	static int out[32];
 
@@ -276,7 +278,8 @@ TEST(a_heap)
 TEST(spaces)
 {
 	struct run_module module = run_load(
-		".version 7.0\n.target sm_75\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];\n.const .u32 c[2] = {7, 9};\n"
+		".version 7.0\n.target sm_75\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];\n"
+		".const .u32 c[2] = {7, 9};\n"
 		".global .u64 pointer = generic(c)+4;\n"
 		".entry k(.param .u64 out)\n{ .reg .b32 %r<12>; .reg .b64 %d<9>; .reg .pred %p; .shared .u32 s[4];\n"
 		"mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y;\n"
