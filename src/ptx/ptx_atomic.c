@@ -11,13 +11,15 @@ static int64_t as_signed(uint64_t value, enum cn_ptx_type type)
 	return cn_ptx_type_bytes(type) == 4 ? (int32_t)value : (int64_t)value;
 }
 
-static uint64_t apply(enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t old, uint64_t b)
+/* Sums of f32 in global memory are flushed; those in shared memory are not. */
+static uint64_t apply(enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t old, uint64_t b, bool is_shared)
 {
 	bool is_signed = cn_ptx_type_is_signed(type), less;
 
 	if (cn_ptx_type_is_float(type)) {
 		unsigned how = op == CN_PTX_OP_ADD ? CN_PTX_F_ADD : op == CN_PTX_OP_MIN ? CN_PTX_F_MIN : CN_PTX_F_MAX;
-		uint32_t detail = CN_PTX_DETAIL(type, CN_PTX_RN, 0, how);
+		uint32_t detail =
+			CN_PTX_DETAIL(type, CN_PTX_RN, type == CN_PTX_F32 && !is_shared ? CN_PTX_FLAG_FTZ : 0, how);
 
 		return type == CN_PTX_F32 || type == CN_PTX_F64 ? cn_ptx_lane_float(old, b, 0, detail)
 								: cn_ptx_lane_half(old, b, 0, detail);
@@ -38,22 +40,23 @@ static uint64_t apply(enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t 
 
 uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t a, uint32_t b)
 {
-	return (uint32_t)apply(op, type, a, b);
+	return (uint32_t)apply(op, type, a, b, false);
 }
 
 /* b is compared, and c stored, of a CAS. */
-#define CHANGE(T)                                                                                                  \
-	{                                                                                                          \
-		T *word = at;                                                                                      \
-		T old = __atomic_load_n(word, __ATOMIC_RELAXED), new;                                              \
-                                                                                                                   \
-		do {                                                                                               \
-			new = (T)(op == CN_PTX_OP_CAS ? (old == (T)b ? c : old) : apply(op, type, old, b));        \
-		} while (!__atomic_compare_exchange_n(word, &old, new, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)); \
-		return old;                                                                                        \
+#define CHANGE(T)                                                                                                      \
+	{                                                                                                              \
+		T *word = at;                                                                                          \
+		T old = __atomic_load_n(word, __ATOMIC_RELAXED), new;                                                  \
+                                                                                                                       \
+		do {                                                                                                   \
+			new = (T)(op == CN_PTX_OP_CAS ? (old == (T)b ? c : old) : apply(op, type, old, b, is_shared)); \
+		} while (!__atomic_compare_exchange_n(word, &old, new, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
+		return old;                                                                                            \
 	}
 
-uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c)
+uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,
+		       bool is_shared)
 {
 	bool is_sum = op == CN_PTX_OP_ADD && !cn_ptx_type_is_float(type);
 

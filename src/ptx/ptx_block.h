@@ -138,7 +138,8 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 void cn_ptx_run_address(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 
 /* ptx_atomic.c */
-uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c);
+uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,
+		       bool is_shared);
 uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t a, uint32_t b);
 
 /* ptx_warp.c: all lanes that take part are there. */

@@ -117,7 +117,7 @@ static void build_field(struct cn_ptx_parser *parser, enum cn_ptx_type type, uns
 	operands[2] = source(parser, 4, CN_PTX_B32);
 	operands[3] = CN_PTX_NONE;
 	operands[0] = cn_ptx_temporary(parser, 4);
-	cn_ptx_emit_lane(parser, cn_ptx_lane_pack, operands, (const uint8_t[4]){4, 4, 4, 0}, 0);
+	cn_ptx_emit_lane(parser, cn_ptx_lane_pack, operands, (const uint8_t[4]){4, 4, 4, 0}, width == 8 ? 256 : 255);
 	operands[3] = operands[0];
 	operands[1] = source(parser, 1, type);
 	operands[2] = source(parser, 2, type);

@@ -226,7 +226,7 @@ static uint64_t to_integer(struct number number, enum cn_ptx_type type, enum cn_
 
 		/* What the hardware gives: zero for narrow sources, the integer's lowest or top bit for doubles. */
 		if (isnan(value))
-			return from == CN_PTX_F64 || bits == 64 ? 1ull << (bits < 32 ? 31 : bits - 1) : 0;
+			return from == CN_PTX_F64 || bits == 64 ? 1ull << (bits - 1) : 0;
 		number.is_negative = value < 0;
 		value = fabs(value);
 		number.magnitude = value >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)value;
@@ -271,15 +271,18 @@ static uint64_t integer_to_float(struct number number, enum cn_ptx_type type, un
 	return result;
 }
 
-static uint64_t double_to_single(double value, unsigned rounding, unsigned flags)
+/* keeps_nan: with the upper bits of its payload. */
+static uint64_t double_to_single(double value, unsigned rounding, unsigned flags, bool keeps_nan)
 {
 	volatile double from = value;
 	volatile float to;
 	float result;
 	uint32_t bits;
 
-	if (isnan(value))
-		return flags & CN_PTX_FLAG_SAT ? 0 : 0x7fffffff;
+	if (isnan(value) && (flags & CN_PTX_FLAG_SAT))
+		return 0;
+	if (isnan(value) && !keeps_nan)
+		return 0x7fffffff;
 	fesetround(mode_of(rounding));
 	to = (float)from;
 	fesetround(FE_TONEAREST);
@@ -306,10 +309,12 @@ static uint64_t to_float(struct number number, enum cn_ptx_type type, enum cn_pt
 	switch (type) {
 	case CN_PTX_F16:
 	case CN_PTX_BF16:
+		if (isnan(value) && from == CN_PTX_F64 && !(flags & CN_PTX_FLAG_SAT))
+			return type == CN_PTX_F16 ? 0x7e00 : 0x7fff;
 		if (flags & CN_PTX_FLAG_SAT)
 			value = value > 0 ? (value < 1 ? value : 1) : 0;
 		return cn_ptx_double_to_half(value, type == CN_PTX_BF16, rounding);
-	case CN_PTX_F32: return double_to_single(value, rounding, flags);
+	case CN_PTX_F32: return double_to_single(value, rounding, flags, from == CN_PTX_F64);
 	default:
 		if (flags & CN_PTX_FLAG_SAT)
 			value = value > 0 ? (value < 1 ? value : 1) : 0;
@@ -327,6 +332,8 @@ uint64_t cn_ptx_lane_convert(uint64_t a, uint64_t b, uint64_t c, uint32_t detail
 	struct number number = read_number(a, from, flags);
 
 	(void)b, (void)c;
+	if (type == CN_PTX_F32 && from == CN_PTX_BF16 && !flags)
+		return (a & 0xffff) << 16; /* also of a NaN */
 	if (type == CN_PTX_TF32)
 		return (uint64_t)narrow(number.real, 10, 8, rounding) << 13;
 	if (!cn_ptx_type_is_float(type))

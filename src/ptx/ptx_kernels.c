@@ -97,31 +97,31 @@ BINARY(xor_p, p, p, p, x ^ y)
 
 #define EACH_WIDTH(X) X(16, u16, s16, u32, s32) X(32, u32, s32, u64, s64) X(64, u64, s64, u128, s128)
 
-#define INTEGERS(bits, U, S, WU, WS)                                                           \
-	BINARY(add_b##bits, U, U, U, x + y)                                                    \
-	BINARY(sub_b##bits, U, U, U, x - y)                                                    \
-	BINARY(mul_b##bits, U, U, U, (u64)x *y)                                                \
-	TERNARY(mad_b##bits, U, U, U, U, (u64)x *y + z)                                        \
-	BINARY(and_b##bits, U, U, U, x &y)                                                     \
-	BINARY(or_b##bits, U, U, U, x | y)                                                     \
-	BINARY(xor_b##bits, U, U, U, x ^ y)                                                    \
-	UNARY(not_b##bits, U, U, ~x)                                                           \
-	UNARY(neg_s##bits, U, U, 0 - x)                                                        \
-	UNARY(abs_s##bits, U, U, (S)x < 0 ? 0 - x : x)                                         \
-	BINARY(min_s##bits, S, S, S, x < y ? x : y)                                            \
-	BINARY(max_s##bits, S, S, S, x > y ? x : y)                                            \
-	BINARY(min_u##bits, U, U, U, x < y ? x : y)                                            \
-	BINARY(max_u##bits, U, U, U, x > y ? x : y)                                            \
-	BINARY(mulhi_s##bits, S, S, S, (WS)x *y >> bits)                                       \
-	BINARY(mulhi_u##bits, U, U, U, (WU)x *y >> bits)                                       \
-	/* Division by zero gives all ones, and a remainder of the dividend, as on the GPU. */ \
-	BINARY(div_u##bits, U, U, U, y ? x / y : (U) ~(U)0)                                    \
-	BINARY(rem_u##bits, U, U, U, y ? x % y : x)                                            \
-	BINARY(div_s##bits, S, S, S, y == 0 ? (S)-1 : y == -1 ? (S)(0 - (U)x) : x / y)         \
-	BINARY(rem_s##bits, S, S, S, y == 0 ? x : y == -1 ? 0 : x % y)                         \
-	BINARY(shl_b##bits, U, U, u32, y >= bits ? 0 : (U)((u64)x << (y & (bits - 1))))        \
-	BINARY(shr_u##bits, U, U, u32, y >= bits ? 0 : x >> (y & (bits - 1)))                  \
-	BINARY(shr_s##bits, S, S, u32, x >> (y >= bits ? bits - 1 : y))                        \
+#define INTEGERS(bits, U, S, WU, WS)                                                    \
+	BINARY(add_b##bits, U, U, U, x + y)                                             \
+	BINARY(sub_b##bits, U, U, U, x - y)                                             \
+	BINARY(mul_b##bits, U, U, U, (u64)x *y)                                         \
+	TERNARY(mad_b##bits, U, U, U, U, (u64)x *y + z)                                 \
+	BINARY(and_b##bits, U, U, U, x &y)                                              \
+	BINARY(or_b##bits, U, U, U, x | y)                                              \
+	BINARY(xor_b##bits, U, U, U, x ^ y)                                             \
+	UNARY(not_b##bits, U, U, ~x)                                                    \
+	UNARY(neg_s##bits, U, U, 0 - x)                                                 \
+	UNARY(abs_s##bits, U, U, (S)x < 0 ? 0 - x : x)                                  \
+	BINARY(min_s##bits, S, S, S, x < y ? x : y)                                     \
+	BINARY(max_s##bits, S, S, S, x > y ? x : y)                                     \
+	BINARY(min_u##bits, U, U, U, x < y ? x : y)                                     \
+	BINARY(max_u##bits, U, U, U, x > y ? x : y)                                     \
+	BINARY(mulhi_s##bits, S, S, S, (WS)x *y >> bits)                                \
+	BINARY(mulhi_u##bits, U, U, U, (WU)x *y >> bits)                                \
+	/* Division by zero gives all ones, as on the GPU. */                           \
+	BINARY(div_u##bits, U, U, U, y ? x / y : (U) ~(U)0)                             \
+	BINARY(rem_u##bits, U, U, U, y ? x % y : (U) ~(U)0)                             \
+	BINARY(div_s##bits, S, S, S, y == 0 ? (S)-1 : y == -1 ? (S)(0 - (U)x) : x / y)  \
+	BINARY(rem_s##bits, S, S, S, y == 0 ? -1 : y == -1 ? 0 : x % y)                 \
+	BINARY(shl_b##bits, U, U, u32, y >= bits ? 0 : (U)((u64)x << (y & (bits - 1)))) \
+	BINARY(shr_u##bits, U, U, u32, y >= bits ? 0 : x >> (y & (bits - 1)))           \
+	BINARY(shr_s##bits, S, S, u32, x >> (y >= bits ? bits - 1 : y))                 \
 	TERNARY(selp_b##bits, U, U, U, p, z ? x : y)
 EACH_WIDTH(INTEGERS)
 
@@ -381,7 +381,7 @@ UNARY(cvt_f64_s32, f64, s32, x)
 UNARY(cvt_f64_u32, f64, u32, x)
 UNARY(cvt_f64_s64, f64, s64, x)
 UNARY(cvt_f64_f32, f64, f32, x)
-UNARY(cvt_f32_f64, f32, f64, canonical((f32)x))
+UNARY(cvt_f32_f64, f32, f64, x) /* a NaN keeps its upper bits, as on the GPU */
 /* What does not fit is the nearest that does; a NaN is 0. */
 UNARY(cvt_s32_f32, s32, f32, x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (s32)x)
 UNARY(cvt_u32_f32, u32, f32, x != x || x <= -1 ? 0 : x >= 4294967296.0f ? UINT32_MAX : (u32)(s64)x)

@@ -79,8 +79,9 @@ uint64_t cn_ptx_lane_clz(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
 uint64_t cn_ptx_lane_brev(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
 uint64_t cn_ptx_lane_bfind(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
 uint64_t cn_ptx_lane_bfe(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
-uint64_t cn_ptx_lane_bfi(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);  /* c: position, and length << 8 */
-uint64_t cn_ptx_lane_pack(uint64_t a, uint64_t b, uint64_t c, uint32_t detail); /* position and length for bfi */
+uint64_t cn_ptx_lane_bfi(uint64_t a, uint64_t b, uint64_t c, uint32_t detail); /* c: as lane_pack makes it */
+uint64_t cn_ptx_lane_pack(uint64_t a, uint64_t b, uint64_t c,
+			  uint32_t detail); /* position and length, for bfi; detail: the most they can be */
 uint64_t cn_ptx_lane_fns(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
 uint64_t cn_ptx_lane_cnot(uint64_t a, uint64_t b, uint64_t c, uint32_t detail);
 uint64_t cn_ptx_lane_prmt(uint64_t a, uint64_t b, uint64_t c, uint32_t detail); /* second: enum cn_ptx_mode */

@@ -51,6 +51,11 @@ static float flushed(float value)
 	return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
 }
 
+static double flush_double(double value)
+{
+	return fpclassify(value) == FP_SUBNORMAL ? copysign(0, value) : value;
+}
+
 static int mode_of(unsigned rounding)
 {
 	switch (rounding) {
@@ -124,7 +129,6 @@ static double double_operation(double x, double y, double z, unsigned op, unsign
 	case CN_PTX_F_RCP: r = 1 / a; break;
 	case CN_PTX_F_MIN:
 	case CN_PTX_F_MAX: r = choose(a, b, op, flags); break;
-	case CN_PTX_F_COPYSIGN: r = copysign(b, a); break;
 	default: r = approximate(a, op); break;
 	}
 	return r;
@@ -139,12 +143,18 @@ uint64_t cn_ptx_lane_float(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 	if (CN_PTX_DETAIL_TYPE(detail) == CN_PTX_F64) {
 		double result;
 
+		if (op == CN_PTX_F_COPYSIGN)
+			return (b & ~(1ull << 63)) | (a & 1ull << 63);
+
+		/* rcp.approx.ftz.f64 and rsqrt: the upper half of the bits. */
+		if (flags & CN_PTX_FLAG_HIGH) {
+			result = flush_double(double_operation(flush_double(double_of(a)), 0, 0, op, flags));
+			return isnan(result) ? 0x7fffffff00000000u : bits_of(result) & ~0xffffffffull;
+		}
+
 		fesetround((int)mode);
 		result = double_operation(double_of(a), double_of(b), double_of(c), op, flags);
 		fesetround(FE_TONEAREST);
-		/* rcp.approx.ftz.f64 and rsqrt: the upper half of the bits. */
-		if (flags & CN_PTX_FLAG_HIGH)
-			return isnan(result) ? 0x7fffffff00000000u : bits_of(result) & ~0xffffffffull;
 		return isnan(result) ? 0xfff8000000000000u : bits_of(result);
 	}
 	if (flags & CN_PTX_FLAG_FTZ) {
@@ -213,8 +223,8 @@ static uint32_t one_half(uint32_t a, uint32_t b, uint32_t c, uint32_t detail)
 		r = r > 0 ? (r < 1 ? r : 1) : 0;
 	if (flags & CN_PTX_FLAG_RELU)
 		r = r > 0 || isnan(r) ? r : 0;
-	a = cn_ptx_double_to_half(r, is_bf16, CN_PTX_RN);
-	return flush && !(a & 0x7c00) ? a & 0x8000 : a;
+	/* What is subnormal before it is rounded is flushed. */
+	return cn_ptx_double_to_half(flush ? flush_half(r) : r, is_bf16, CN_PTX_RN);
 }
 
 uint64_t cn_ptx_lane_half(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
@@ -299,7 +309,7 @@ uint64_t cn_ptx_lane_testp(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 	case CN_PTX_MODE_INFINITE: return !!isinf(value);
 	case CN_PTX_MODE_NUMBER: return !isnan(value);
 	case CN_PTX_MODE_NOTANUMBER: return isnan(value);
-	case CN_PTX_MODE_NORMAL: return isfinite(value) && !is_subnormal && value != 0;
+	case CN_PTX_MODE_NORMAL: return isfinite(value) && !is_subnormal; /* zero is */
 	default: return is_subnormal;
 	}
 }

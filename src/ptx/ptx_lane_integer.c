@@ -121,10 +121,17 @@ uint64_t cn_ptx_lane_bfind(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 	return CN_PTX_DETAIL_FLAGS(detail) & CN_PTX_FLAG_SHIFT ? bits - 1 - b : b;
 }
 
+static unsigned clamp_field(uint64_t value, unsigned limit)
+{
+	return limit == 256 && value > 256 ? 256 : (unsigned)(value & (limit == 256 ? 511 : 255));
+}
+
 uint64_t cn_ptx_lane_bfe(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
 	enum cn_ptx_type type = CN_PTX_DETAIL_TYPE(detail);
-	unsigned bits = 8 * cn_ptx_type_bytes(type), position = b & 255, length = c & 255;
+	/* Of 64 bits all of the numbers count, as on the GPU; of 32 the low byte. */
+	unsigned bits = 8 * cn_ptx_type_bytes(type), limit = bits == 64 ? 256 : 255;
+	unsigned position = clamp_field(b, limit), length = clamp_field(c, limit);
 	unsigned last = position + length - 1 < bits - 1 ? position + length - 1 : bits - 1;
 	bool sign = cn_ptx_type_is_signed(type) && length && (a >> last & 1);
 	uint64_t r = 0;
@@ -136,13 +143,13 @@ uint64_t cn_ptx_lane_bfe(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 
 uint64_t cn_ptx_lane_pack(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
-	(void)c, (void)detail;
-	return (a & 255) | (b & 255) << 8;
+	(void)c;
+	return clamp_field(a, detail) | (uint64_t)clamp_field(b, detail) << 16;
 }
 
 uint64_t cn_ptx_lane_bfi(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
-	unsigned bits = 8 * cn_ptx_type_bytes(CN_PTX_DETAIL_TYPE(detail)), position = c & 255, length = c >> 8 & 255;
+	unsigned bits = 8 * cn_ptx_type_bytes(CN_PTX_DETAIL_TYPE(detail)), position = c & 511, length = c >> 16 & 511;
 
 	for (unsigned i = 0; i < length && position + i < bits; i++)
 		b = (b & ~(1ull << (position + i))) | (a >> i & 1) << (position + i);

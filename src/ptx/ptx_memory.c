@@ -144,6 +144,11 @@ bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	return true;
 }
 
+static bool is_in(uint64_t address, const char *start, size_t bytes)
+{
+	return address - (uint64_t)(uintptr_t)start < bytes;
+}
+
 bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
@@ -154,7 +159,8 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 	{
 		uint64_t b = cn_ptx_lane_value(block, inst->operand[2], bytes, i);
 		uint64_t c = inst->operand[3] == CN_PTX_NONE ? 0 : cn_ptx_lane_value(block, inst->operand[3], bytes, i);
-		uint64_t old = cn_ptx_atomic((void *)(uintptr_t)block->addresses[i], inst->detail, inst->type, b, c);
+		uint64_t old = cn_ptx_atomic((void *)(uintptr_t)block->addresses[i], inst->detail, inst->type, b, c,
+					     is_in(block->addresses[i], block->shared, block->shared_bytes));
 
 		if (inst->operand[0] != CN_PTX_NONE)
 			cn_ptx_write(cn_ptx_at(block, inst->operand[0]), i, bytes, old);
@@ -163,11 +169,6 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 }
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
-
-static bool is_in(uint64_t address, const char *start, size_t bytes)
-{
-	return address - (uint64_t)(uintptr_t)start < bytes;
-}
 
 static bool is_in_space(const struct cn_ptx_block *block, uint64_t address, enum cn_ptx_space space)
 {

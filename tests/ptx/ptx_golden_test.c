@@ -69,7 +69,8 @@ static void read_case(char *line, struct golden_case *ret)
 	text = line + used;
 	text[strcspn(text, "\n")] = 0;
 	snprintf(ret->text, sizeof ret->text, "%s", text);
-	ret->how[strcspn(ret->how, " ")] = ret->how[strcspn(ret->how, " ")];
+	while (ret->how[0] && ret->how[strlen(ret->how) - 1] == ' ')
+		ret->how[strlen(ret->how) - 1] = 0;
 	for (char *word = strtok(operands, " "); word; word = strtok(NULL, " ")) {
 		char *slash = strchr(word, '/');
 
