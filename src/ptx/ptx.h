@@ -4,8 +4,8 @@
  *
  * PTX is a published instruction set. This module reads its text (or a fat binary that holds it), turns each function
  * into instructions of its own (ptx_ir.h), and interprets them a block at a time: one instruction over all threads of
- * the block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It calls
- * base/ and the C library alone, and is called through one table, cn_ptx_calls.
+ * the block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It
+ * calls base/ and the C library alone, and is called through one table, cn_ptx_calls.
  *
  * Order of calls: load(), place(), blocks. place() gives the module memory for its variables, which belongs to the
  * caller and stays until unload(). A launch is the caller's: it makes a block (block_create) for each block that is
@@ -141,8 +141,8 @@ struct cn_ptx_calls {
 	/*
 	 * Read PTX text, a cubin's fat binary (0xBA55ED50) or the wrapper that a compiler puts around it (0x466243B1).
 	 * Text may end with a zero byte before `bytes`. `bytes` is SIZE_MAX where the caller of CUDA names no length:
-	 * the text ends with a zero byte, a fat binary by its own header. The bytes are not needed afterwards. Of several
-	 * PTX entries the one for the highest architecture not above `target` (90 is sm_90) is taken.
+	 * the text ends with a zero byte, a fat binary by its own header. The bytes are not needed afterwards. Of
+	 * several PTX entries the one for the highest architecture not above `target` (90 is sm_90) is taken.
 	 */
 	enum cn_ptx_error_code (*load)(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *ret_error,
 				       struct cn_ptx_module **ret_module);
@@ -164,7 +164,7 @@ struct cn_ptx_calls {
 	 */
 	enum cn_ptx_state (*block_run)(struct cn_ptx_block *block, uint64_t budget, struct cn_ptx_fault *ret_fault);
 
-	/* Choose the build of the arithmetic: "plain", "avx2", "avx512"; NULL: the best. False: not on this processor. */
+	/* Choose the build of the arithmetic: "plain", "avx2", "avx512"; NULL: the best. False: not here. */
 	bool (*choose)(const char *name);
 };
 

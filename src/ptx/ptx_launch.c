@@ -156,35 +156,41 @@ char *cn_ptx_constants(struct cn_ptx_block *block, uint32_t index)
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-static size_t take(size_t *total, size_t bytes)
-{
-	size_t at = *total;
+struct division {
+	uintptr_t base;
+	size_t total;
+};
 
-	*total += (bytes + 255) & ~(size_t)255;
+static void *take(struct division *division, size_t bytes)
+{
+	void *at = (void *)(division->base + division->total);
+
+	division->total += (bytes + 255) & ~(size_t)255;
 	return at;
 }
 
-/* Where each part lies: with base NULL their sum is all that is wanted. */
-static size_t divide(struct cn_ptx_block *block, char *base)
+/* Where each part lies: without a mapping yet their sum is all that is wanted. */
+static size_t divide(struct cn_ptx_block *block, void *mapping)
 {
-	size_t total = 0, stride = block->stride;
+	struct division division = {.base = (uintptr_t)mapping};
+	size_t stride = block->stride;
 
-	block->registers = base + take(&total, block->frame_limit * stride);
-	block->scratch = base + take(&total, SCRATCH_BYTES * stride);
-	block->addresses = (uint64_t *)(base + take(&total, 8 * stride));
-	block->pc = (uint32_t *)(base + take(&total, 4 * stride));
-	block->frame = (uint32_t *)(base + take(&total, 4 * stride));
-	block->local_at = (uint32_t *)(base + take(&total, 4 * stride));
-	block->status = (uint8_t *)base + take(&total, stride);
-	block->barrier_of = (uint8_t *)base + take(&total, stride);
-	block->ready = (uint8_t *)base + take(&total, stride);
-	block->group.mask = (uint8_t *)base + take(&total, stride);
-	block->guarded = (uint8_t *)base + take(&total, stride);
-	block->met = (uint8_t *)base + take(&total, stride);
-	block->parameters = base + take(&total, block->kernel->parameter_bytes + 16);
-	block->shared = base + take(&total, block->shared_bytes + 16);
-	block->local = base + take(&total, (size_t)block->local_stride * stride);
-	return total;
+	block->registers = take(&division, block->frame_limit * stride);
+	block->scratch = take(&division, SCRATCH_BYTES * stride);
+	block->addresses = take(&division, 8 * stride);
+	block->pc = take(&division, 4 * stride);
+	block->frame = take(&division, 4 * stride);
+	block->local_at = take(&division, 4 * stride);
+	block->status = take(&division, stride);
+	block->barrier_of = take(&division, stride);
+	block->ready = take(&division, stride);
+	block->group.mask = take(&division, stride);
+	block->guarded = take(&division, stride);
+	block->met = take(&division, stride);
+	block->parameters = take(&division, block->kernel->parameter_bytes + 16);
+	block->shared = take(&division, block->shared_bytes + 16);
+	block->local = take(&division, (size_t)block->local_stride * stride);
+	return division.total;
 }
 
 static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_error *error)

@@ -66,10 +66,11 @@ static uint32_t lay_out(const struct cn_ptx_module *module, const struct cn_ptx_
 	for (uint32_t i = 0; i < function->constant_count; i++) {
 		const struct cn_ptx_constant *constant = &function->constants[i];
 		uint32_t variable = (uint32_t)constant->value;
-		const struct cn_ptx_shared *shared = &module->shared[variable];
+		const struct cn_ptx_shared *shared;
 
 		if (constant->kind != CN_PTX_C_SHARED || constant->dynamic || offsets[variable] != UINT32_MAX)
 			continue;
+		shared = &module->shared[variable];
 		bytes = (bytes + shared->alignment - 1) & ~(shared->alignment - 1);
 		offsets[variable] = bytes;
 		bytes = shared->bytes < (1u << 28) - bytes ? bytes + shared->bytes : 1u << 28;

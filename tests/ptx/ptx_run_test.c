@@ -102,13 +102,14 @@ TEST(barriers)
 {
 	static uint32_t out[256];
 
-	run_well(
-		".shared .u32 s[256];\n" MY_WORD
-		"setp.ge.u32 %p1, %r0, 200; @%p1 exit; mov.u32 %r4, s; shl.b32 %r5, %r0, 2; add.u32 %r4, %r4, %r5; "
-		"st.shared.u32 [%r4], %r0; bar.sync 0; xor.b32 %r6, %r5, 4; mov.u32 %r7, s; add.u32 %r7, %r7, %r6; "
-		"ld.shared.u32 %r8, [%r7]; setp.lt.u32 %p2, %r0, 50; bar.red.popc.u32 %r9, 1, %p2; mad.lo.u32 %r8, %r9, 1000, %r8; "
-		"bar.red.or.pred %p3, 2, !%p2; selp.u32 %r10, 100000, 0, %p3; add.u32 %r8, %r8, %r10; st.global.u32 [%d1], %r8; ret;",
-		256, out, 0);
+	run_well(".shared .u32 s[256];\n" MY_WORD
+		 "setp.ge.u32 %p1, %r0, 200; @%p1 exit; mov.u32 %r4, s; shl.b32 %r5, %r0, 2; add.u32 %r4, %r4, %r5; "
+		 "st.shared.u32 [%r4], %r0; bar.sync 0; xor.b32 %r6, %r5, 4; mov.u32 %r7, s; add.u32 %r7, %r7, %r6; "
+		 "ld.shared.u32 %r8, [%r7]; setp.lt.u32 %p2, %r0, 50; bar.red.popc.u32 %r9, 1, %p2; mad.lo.u32 "
+		 "%r8, %r9, 1000, %r8; "
+		 "bar.red.or.pred %p3, 2, !%p2; selp.u32 %r10, 100000, 0, %p3; add.u32 %r8, %r8, %r10; "
+		 "st.global.u32 [%d1], %r8; ret;",
+		 256, out, 0);
 	for (uint32_t i = 0; i < 200; i++)
 		ASSERT_EQ(150000 + (i ^ 1), out[i]);
 	/* Warps 0 and 1 arrive and go on; 2 and 3 wait for them. */
@@ -135,12 +136,12 @@ TEST(warps_meet)
 {
 	static uint32_t out[64];
 
-	run_well(
-		MY_WORD
-		"and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra E; mul.lo.u32 %r2, %r0, 3; bra J;\n"
-		"E: mul.lo.u32 %r2, %r0, 5;\nJ: bar.warp.sync 0xffffffff; shfl.sync.bfly.b32 %r3|%p2, %r2, 1, 31, 0xffffffff; "
-		"vote.sync.ballot.b32 %r4, %p1, 0xffffffff; xor.b32 %r3, %r3, %r4; st.global.u32 [%d1], %r3; ret;",
-		64, out, 0);
+	run_well(MY_WORD
+		 "and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra E; mul.lo.u32 %r2, %r0, 3; bra J;\n"
+		 "E: mul.lo.u32 %r2, %r0, 5;\nJ: bar.warp.sync 0xffffffff; shfl.sync.bfly.b32 %r3|%p2, %r2, 1, "
+		 "31, 0xffffffff; "
+		 "vote.sync.ballot.b32 %r4, %p1, 0xffffffff; xor.b32 %r3, %r3, %r4; st.global.u32 [%d1], %r3; ret;",
+		 64, out, 0);
 	for (uint32_t i = 0; i < 64; i++)
 		ASSERT_EQ((i % 2 ? (i - 1) * 5 : (i + 1) * 3) ^ 0x55555555, out[i]);
 	/* Each half of a warp in a branch of its own. */
@@ -153,7 +154,8 @@ TEST(warps_meet)
 }
 
 static const char calls[] =
-	".version 7.0\n.target sm_75\n.address_size 64\n.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n"
+	".version 7.0\n.target sm_75\n.address_size 64\n.extern .func (.param .b32 r) vprintf(.param .b64 a, "
+	".param .b64 b);\n"
 	".global .align 1 .b8 format[20] = {37, 100, 32, 37, 46, 50, 102, 32, 37, 115, 10, 0};\n"
 	".global .align 1 .b8 word[4] = {104, 105, 0, 0};\n"
 	".func (.param .b32 r) twice(.param .b32 x)\n{ .reg .b32 %a; ld.param.b32 %a, [x]; shl.b32 %a, %a, 1; "
@@ -165,10 +167,14 @@ static const char calls[] =
 	"setp.le.u32 %p, %a0, 1; @%p bra ONE; sub.u32 %a1, %a0, 1;\n"
 	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %a1; call (v), factorial, (q); ld.param.b32 %a2, [v]; }\n"
 	"mul.lo.u32 %a3, %a2, %a0; st.param.b32 [r], %a3; ret;\nONE: st.param.b32 [r], 1; ret; }\n"
-	".visible .entry k(.param .u64 out)\n{ .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p; .local .align 8 .b8 l[32];\n"
-	"mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 7; mul.wide.u32 %d0, %r0, 8; ld.param.u64 %d1, [out]; add.u64 %d1, %d1, %d0;\n"
-	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r1; call.uni (v), factorial, (q); ld.param.b32 %r2, [v]; }\n"
-	"st.global.u32 [%d1], %r2; and.b32 %r3, %r0, 1; mul.wide.u32 %d2, %r3, 8; mov.u64 %d3, table; add.u64 %d3, %d3, %d2;\n"
+	".visible .entry k(.param .u64 out)\n{ .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p; .local .align 8 "
+	".b8 l[32];\n"
+	"mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 7; mul.wide.u32 %d0, %r0, 8; ld.param.u64 %d1, [out]; add.u64 "
+	"%d1, %d1, %d0;\n"
+	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r1; call.uni (v), factorial, (q); ld.param.b32 %r2, "
+	"[v]; }\n"
+	"st.global.u32 [%d1], %r2; and.b32 %r3, %r0, 1; mul.wide.u32 %d2, %r3, 8; mov.u64 %d3, table; add.u64 "
+	"%d3, %d3, %d2;\n"
 	"ld.global.u64 %d4, [%d3];\n"
 	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r0; P: .callprototype (.param .b32 _) _ (.param .b32 _); "
 	"call (v), %d4, (q), P; ld.param.b32 %r4, [v]; }\nst.global.u32 [%d1+4], %r4;\n"
@@ -237,7 +243,8 @@ TEST(traps_and_assertions)
 {
 	struct cn_ptx_fault fault;
 	struct run_module module = run_load(run_compile(
-		"extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, const char *, unsigned long);\n"
+		"extern \"C\" __device__ void __assertfail(const char *, const char *, unsigned, const char *, "
+		"unsigned long);\n"
 		"extern \"C\" __global__ void k(int *p) { if (TX == 9)\n"
 		"__assertfail(\"x > 0\", \"a.cu\", 12, \"k\", 1); p[TX] = 1; }\n"));
 	uint64_t parameter;
@@ -282,13 +289,17 @@ TEST(spaces)
 		".const .u32 c[2] = {7, 9};\n"
 		".global .u64 pointer = generic(c)+4;\n"
 		".entry k(.param .u64 out)\n{ .reg .b32 %r<12>; .reg .b64 %d<9>; .reg .pred %p; .shared .u32 s[4];\n"
-		"mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y;\n"
+		"mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mov.u32 %r3, %ntid.x; mov.u32 "
+		"%r4, %ntid.y;\n"
 		"mad.lo.u32 %r5, %r2, %r4, %r1; mad.lo.u32 %r5, %r5, %r3, %r0; mul.wide.u32 %d0, %r5, 16;\n"
-		"mov.u64 %d1, dynamic; cvta.shared.u64 %d2, %d1; add.u64 %d2, %d2, %d0; isspacep.shared %p, %d2; @!%p trap;\n"
+		"mov.u64 %d1, dynamic; cvta.shared.u64 %d2, %d1; add.u64 %d2, %d2, %d0; isspacep.shared %p, "
+		"%d2; @!%p trap;\n"
 		"st.v4.u32 [%d2], {%r0, %r1, %r2, %r5}; bar.sync 0; cvta.to.shared.u64 %d3, %d2;\n"
-		"ld.shared.v2.u32 {%r6, %r7}, [%d3]; ld.shared.u32 %r8, [%d3+8]; mov.u64 %d6, pointer; ld.global.u64 %d7, [%d6]; "
+		"ld.shared.v2.u32 {%r6, %r7}, [%d3]; ld.shared.u32 %r8, [%d3+8]; mov.u64 %d6, pointer; "
+		"ld.global.u64 %d7, [%d6]; "
 		"ld.u32 %r9, [%d7]; ld.const.u32 %r10, [c]; mad.lo.u32 %r9, %r9, 100, %r10;\n"
-		"ld.param.u64 %d4, [out]; add.u64 %d4, %d4, %d0; st.global.v4.u32 [%d4], {%r6, %r7, %r8, %r9}; ret; }\n");
+		"ld.param.u64 %d4, [out]; add.u64 %d4, %d4, %d0; st.global.v4.u32 [%d4], {%r6, %r7, %r8, %r9}; "
+		"ret; }\n");
 	static uint32_t out[24][4];
 	uint64_t parameter = (uintptr_t)out;
 	struct cn_ptx_fault fault;
@@ -313,12 +324,11 @@ TEST(branch_tables)
 {
 	static uint32_t out[8];
 
-	run_well(
-		MY_WORD
-		"T: .branchtargets A, B, C;\nsetp.gt.u32 %p1, %r0, 2; @%p1 bra D; brx.idx %r0, T;\n"
-		"A: mov.u32 %r1, 10; bra E;\nB: mov.u32 %r1, 20; bra E;\nC: { .reg .b32 %r1; mov.u32 %r1, 5; bra X; X: }\n"
-		"mov.u32 %r1, 30; bra E;\nD: mov.u32 %r1, 40;\nE: st.global.u32 [%d1], %r1;",
-		8, out, 0);
+	run_well(MY_WORD "T: .branchtargets A, B, C;\nsetp.gt.u32 %p1, %r0, 2; @%p1 bra D; brx.idx %r0, T;\n"
+			 "A: mov.u32 %r1, 10; bra E;\nB: mov.u32 %r1, 20; bra E;\nC: { .reg .b32 %r1; mov.u32 %r1, 5; "
+			 "bra X; X: }\n"
+			 "mov.u32 %r1, 30; bra E;\nD: mov.u32 %r1, 40;\nE: st.global.u32 [%d1], %r1;",
+		 8, out, 0);
 	ASSERT_EQ(10, out[0]);
 	ASSERT_EQ(20, out[1]);
 	ASSERT_EQ(30, out[2]);
