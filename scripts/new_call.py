@@ -7,8 +7,8 @@ after each step. No GPU is needed.
     new_call.py NAME [--build BUILD]
 
 NAME is the function as a programmer writes it: cuDeviceGetName, cudaMemGetInfo. When everything is written, this builds
-what it needs (in BUILD, by default build), writes anew what is made from the sources and committed, and marks the new questions of
-tests/conformance as not asked yet.
+what it needs (in BUILD, by default build), writes anew what is made from the sources and committed, and marks the new
+questions of tests/conformance as not asked yet.
 """
 
 import argparse

@@ -42,7 +42,7 @@ static inline int tell_peer(int sock, const struct cn_parcel *parcel)
 	return error;
 }
 
-/* Where a connection fails nothing is left open. Not inlined: the compiler would see that a test goes on without one. */
+/* Where a connection fails nothing is left open. Not inlined: the compiler would see a test go on without one. */
 static inline CUresult end_connect(int sock, CUresult result, int *ret_sock)
 {
 	if (result)

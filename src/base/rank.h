@@ -17,76 +17,76 @@
 #include "base/private.h"
 
 /* clang-format off */
-/*	     name                 kind         two         guards */
+/*	     name             kind         two      guards */
 #define CN_RANKS(RANK) \
-	RANK(INIT,                slow_lock,   NEVER,      "the start of the library: cuInit()") \
-	RANK(PRIMARY,             slow_lock,   NEVER,      "a device's primary context, while it is made or taken down") \
-	RANK(VMM,                 slow_lock,   NEVER,      "reserved address ranges, and what is mapped there") \
-	RANK(MEMPOOL_SHARE,       slow_lock,   NEVER,      "the export of a pool, while it is made") \
-	RANK(MEMPOOLS,            slow_lock,   NEVER,      "which pools a location has, and who may use them") \
-	RANK(EVENT_PUBLISH,       slow_lock,   NEVER,      "an event, while it gets its handle") \
-	RANK(PORT_SOCKET,         slow_lock,   NEVER,      "a port, while it begins to listen") \
-	RANK(IMPORT_ASKING,       slow_lock,   NEVER,      "an import's channel and view: one request or change at a time") \
-	RANK(PEER_TURN,           slow_lock,   NEVER,      "another process that is asked: one question at a time") \
-	RANK(FORK_START,          slow_lock,   NEVER,      "the first hook of fork()") \
-	RANK(FORK_GATE,           slow_lock,   SHARED,     "no lock but a gate: forks wait while a descriptor is in no list") \
-	RANK(CUDA_VIEW,           slow_lock,   NEVER,      "an importer's mappings of a pool's chunks") \
-	RANK(CUDA_ARENA,          slow_lock,   NEVER,      "a pool's chunks, while the driver makes or maps some") \
-	RANK(CUDA_KEPT,           slow_lock,   NEVER,      "descriptors of chunks that stay open") \
-	RANK(SERVICE_START,       slow_lock,   NEVER,      "the service thread's start") \
-	RANK(IMEX,                slow_lock,   NEVER,      "IMEX channels that are open") \
-	RANK(GPU_CALLS,           slow_lock,   NEVER,      "the table of the driver's functions, while it is made") \
-	RANK(CUDA_LIBRARY,        slow_lock,   NEVER,      "the driver's library, while it is opened") \
-	RANK(GPU_LATE_STREAMS,    slow_lock,   NEVER,      "streams of our own, in which other streams' memory is freed") \
-	RANK(HOST_ARENA,          slow_lock,   NEVER,      "which chunks of a pool's file have memory") \
+	RANK(INIT,            slow_lock,   NEVER,   "the start of the library: cuInit()") \
+	RANK(PRIMARY,         slow_lock,   NEVER,   "a device's primary context, while it is made or taken down") \
+	RANK(VMM,             slow_lock,   NEVER,   "reserved address ranges, and what is mapped there") \
+	RANK(MEMPOOL_SHARE,   slow_lock,   NEVER,   "the export of a pool, while it is made") \
+	RANK(MEMPOOLS,        slow_lock,   NEVER,   "which pools a location has, and who may use them") \
+	RANK(EVENT_PUBLISH,   slow_lock,   NEVER,   "an event, while it gets its handle") \
+	RANK(PORT_SOCKET,     slow_lock,   NEVER,   "a port, while it begins to listen") \
+	RANK(IMPORT_ASKING,   slow_lock,   NEVER,   "an import's channel and view: one request or change at a time") \
+	RANK(PEER_TURN,       slow_lock,   NEVER,   "another process that is asked: one question at a time") \
+	RANK(FORK_START,      slow_lock,   NEVER,   "the first hook of fork()") \
+	RANK(FORK_GATE,       slow_lock,   SHARED,  "no lock but a gate: forks wait while a descriptor is in no list") \
+	RANK(CUDA_VIEW,       slow_lock,   NEVER,   "an importer's mappings of a pool's chunks") \
+	RANK(CUDA_ARENA,      slow_lock,   NEVER,   "a pool's chunks, while the driver makes or maps some") \
+	RANK(CUDA_KEPT,       slow_lock,   NEVER,   "descriptors of chunks that stay open") \
+	RANK(SERVICE_START,   slow_lock,   NEVER,   "the service thread's start") \
+	RANK(IMEX,            slow_lock,   NEVER,   "IMEX channels that are open") \
+	RANK(GPU_CALLS,       slow_lock,   NEVER,   "the table of the driver's functions, while it is made") \
+	RANK(CUDA_LIBRARY,    slow_lock,   NEVER,   "the driver's library, while it is opened") \
+	RANK(GPU_LATE_STREAMS, slow_lock,   NEVER,   "streams of our own, in which other streams' memory is freed") \
+	RANK(HOST_ARENA,      slow_lock,   NEVER,   "which chunks of a pool's file have memory") \
 	\
 	RANK(POOLS,               driver_lock, NEVER,      "all pools, and records of ended ones") \
 	RANK(GRACE,               driver_lock, NEVER,      "grace periods: the one under way") \
 	RANK(CUDA_ASKING,         driver_lock, NEVER,      "a context, while the driver is asked about all of it") \
 	RANK(CUDA_STREAM,         driver_lock, BY_ADDRESS, "a stream's handle and its marks") \
 	\
-	RANK(RUNTIME,             lock,        NEVER,      "the runtime's devices and their primary contexts") \
-	RANK(BINARIES,            lock,        NEVER,      "binaries whose kernels the program has announced") \
-	RANK(CONTEXT,             lock,        NEVER,      "a context's life and settings") \
-	RANK(MODULES,             lock,        NEVER,      "which modules are loaded") \
-	RANK(MODULE,              lock,        NEVER,      "a module's functions; a launch holds it until it is submitted") \
-	RANK(KERNELS,             lock,        NEVER,      "kernels that the program has registered") \
-	RANK(STREAMS,             lock,        NEVER,      "streams of contexts, while one is made or all are looked for") \
-	RANK(STREAMS_CLOSING,     lock,        NEVER,      "streams that are destroyed and not done") \
-	RANK(STAMP,               lock,        NEVER,      "an event's latest record") \
-	RANK(MEMORY,              lock,        NEVER,      "which allocation is at an address") \
-	RANK(HOST_MEMORY,         lock,        NEVER,      "chunks of the host device's memory") \
-	RANK(GPU_EVENTS,          quick_lock,  NEVER,      "events of a GPU: what their latest record covers") \
-	RANK(GPU_CAPTURES,        lock,        NEVER,      "captures under way") \
-	RANK(CUDA_ARENA_WATCH,    lock,        NEVER,      "who is told that a chunk has gone") \
-	RANK(EXPORT,              lock,        NEVER,      "a shared pool's slots and importers") \
-	RANK(EXPORTS,             lock,        NEVER,      "all shared pools") \
-	RANK(IMPORT,              lock,        NEVER,      "what an importer holds, and how many are busy with it") \
-	RANK(IMPORTS,             lock,        NEVER,      "all imported pools, by address") \
-	RANK(SHARED_EVENTS,       lock,        NEVER,      "events of other processes that are open, and their last users") \
-	RANK(PORT_OBJECTS,        lock,        NEVER,      "what legacy and fabric handles stand for") \
-	RANK(OPENED_MEMORY,       lock,        NEVER,      "legacy memory of other processes that is open") \
-	RANK(REMOTES,             lock,        NEVER,      "processes at whose ports we called") \
-	RANK(CACHE,               quick_lock,  NEVER,      "a stream's free blocks in one pool") \
-	RANK(POOL,                lock,        NEVER,      "a pool's heap, list of caches and counts") \
-	RANK(WALK,                lock,        NEVER,      "one walk through the waits of queues at a time") \
-	RANK(QUEUE_GROUP,         lock,        NEVER,      "the blocking streams of a context") \
-	RANK(QUEUE,               lock,        NEVER,      "a queue's operations") \
-	RANK(CUDA_FOLLOWED,       quick_lock,  NEVER,      "what a stream is ordered after") \
-	RANK(CUDA_STREAM_NOTES,   quick_lock,  NEVER,      "a stream's notes") \
-	RANK(CUDA_NOTES,          lock,        NEVER,      "streams with notes, for the thread that looks at them") \
-	RANK(CUDA_TABLE,          lock,        NEVER,      "streams and contexts by handle, and spare records") \
+	RANK(RUNTIME,         lock,        NEVER,   "the runtime's devices and their primary contexts") \
+	RANK(BINARIES,        lock,        NEVER,   "binaries whose kernels the program has announced") \
+	RANK(CONTEXT,         lock,        NEVER,   "a context's life and settings") \
+	RANK(MODULES,         lock,        NEVER,   "which modules are loaded") \
+	RANK(MODULE,          lock,        NEVER,   "a module's functions; a launch holds it until it is submitted") \
+	RANK(KERNELS,         lock,        NEVER,   "kernels that the program has registered") \
+	RANK(STREAMS,         lock,        NEVER,   "streams of contexts, while one is made or all are looked for") \
+	RANK(STREAMS_CLOSING, lock,        NEVER,   "streams that are destroyed and not done") \
+	RANK(STAMP,           lock,        NEVER,   "an event's latest record") \
+	RANK(MEMORY,          lock,        NEVER,   "which allocation is at an address") \
+	RANK(HOST_MEMORY,     lock,        NEVER,   "chunks of the host device's memory") \
+	RANK(GPU_EVENTS,      quick_lock,  NEVER,   "events of a GPU: what their latest record covers") \
+	RANK(GPU_CAPTURES,    lock,        NEVER,   "captures under way") \
+	RANK(CUDA_ARENA_WATCH, lock,        NEVER,   "who is told that a chunk has gone") \
+	RANK(EXPORT,          lock,        NEVER,   "a shared pool's slots and importers") \
+	RANK(EXPORTS,         lock,        NEVER,   "all shared pools") \
+	RANK(IMPORT,          lock,        NEVER,   "what an importer holds, and how many are busy with it") \
+	RANK(IMPORTS,         lock,        NEVER,   "all imported pools, by address") \
+	RANK(SHARED_EVENTS,   lock,        NEVER,   "events of other processes that are open, and their last users") \
+	RANK(PORT_OBJECTS,    lock,        NEVER,   "what legacy and fabric handles stand for") \
+	RANK(OPENED_MEMORY,   lock,        NEVER,   "legacy memory of other processes that is open") \
+	RANK(REMOTES,         lock,        NEVER,   "processes at whose ports we called") \
+	RANK(CACHE,           quick_lock,  NEVER,   "a stream's free blocks in one pool") \
+	RANK(POOL,            lock,        NEVER,   "a pool's heap, list of caches and counts") \
+	RANK(WALK,            lock,        NEVER,   "one walk through the waits of queues at a time") \
+	RANK(QUEUE_GROUP,     lock,        NEVER,   "the blocking streams of a context") \
+	RANK(QUEUE,           lock,        NEVER,   "a queue's operations") \
+	RANK(CUDA_FOLLOWED,   quick_lock,  NEVER,   "what a stream is ordered after") \
+	RANK(CUDA_STREAM_NOTES, quick_lock,  NEVER,   "a stream's notes") \
+	RANK(CUDA_NOTES,      lock,        NEVER,   "streams with notes, for the thread that looks at them") \
+	RANK(CUDA_TABLE,      lock,        NEVER,   "streams and contexts by handle, and spare records") \
 	RANK(CUDA_CONTEXT_EVENTS, lock,        NEVER,      "events of a context, for marks to come") \
-	RANK(HOST_SIGNAL,         lock,        NEVER,      "our own latest record in a signal between processes") \
-	RANK(HOST_POLLER,         lock,        NEVER,      "queues that wait for a word of memory or a signal") \
-	RANK(HOST_EXECUTORS,      lock,        NEVER,      "queues that can go on, and the threads that run them") \
-	RANK(HOST_TEAM,           lock,        NEVER,      "launches whose blocks the cores take") \
-	RANK(PEER,                lock,        NEVER,      "what another process keeps for us") \
-	RANK(SERVICE,             lock,        NEVER,      "the service thread's watches and jobs") \
-	RANK(RECORDS,             lock,        NEVER,      "records that wait to be used again") \
-	RANK(TABLE,               lock,        NEVER,      "free slots of a handle table") \
-	RANK(FORK_HOOKS,          lock,        NEVER,      "the list of what is done around fork()") \
-	RANK(SENTENCE_KEY,        lock,        NEVER,      "the key that frees the sentences of threads")
+	RANK(HOST_SIGNAL,     lock,        NEVER,   "our own latest record in a signal between processes") \
+	RANK(HOST_POLLER,     lock,        NEVER,   "queues that wait for a word of memory or a signal") \
+	RANK(HOST_EXECUTORS,  lock,        NEVER,   "queues that can go on, and the threads that run them") \
+	RANK(HOST_TEAM,       lock,        NEVER,   "launches whose blocks the cores take") \
+	RANK(PEER,            lock,        NEVER,   "what another process keeps for us") \
+	RANK(SERVICE,         lock,        NEVER,   "the service thread's watches and jobs") \
+	RANK(RECORDS,         lock,        NEVER,   "records that wait to be used again") \
+	RANK(TABLE,           lock,        NEVER,   "free slots of a handle table") \
+	RANK(FORK_HOOKS,      lock,        NEVER,   "the list of what is done around fork()") \
+	RANK(SENTENCE_KEY,    lock,        NEVER,   "the key that frees the sentences of threads")
 /* clang-format on */
 
 enum cn_rank {

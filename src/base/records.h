@@ -6,9 +6,9 @@
  * for good, and comes as its last user left it (all zero the first time): the lock in it stays good, and who comes too
  * late sees under that lock, by a number that never repeats, that the record has become another's.
  *
- * Not for these, which need more, or may not cost a call: slots of handle tables come back oldest first (table.h); blocks
- * of a heap and slots of an export are indices; a GPU's streams come back when their state changes, under the same lock;
- * operations of a queue and notes of a stream are under their queue's lock already.
+ * Not for these, which need more, or may not cost a call: slots of handle tables come back oldest first (table.h);
+ * blocks of a heap and slots of an export are indices; a GPU's streams come back when their state changes, under the
+ * same lock; operations of a queue and notes of a stream are under their queue's lock already.
  */
 #ifndef CN_BASE_RECORDS_H
 #define CN_BASE_RECORDS_H

@@ -543,7 +543,7 @@ static void *open_until_gone(void *unused)
 	return NULL;
 }
 
-/* Goal: threads share one connection for events and memory, with forks in between, and all hear of its process's end. */
+/* Goal: threads share one connection for events and memory, with forks between, and all hear of its process's end. */
 TEST(many_threads_ask_a_process_that_is_killed, .timeout_ms = 120000)
 {
 	unsigned descriptors = test_descriptor_count();

@@ -10,8 +10,8 @@
  * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
  *
  * References are the program's event and the calls that use it. An event of ours whose last reference is dropped is
- * withdrawn, and freed when nobody has it open any more (port_object.c). One that we have opened is in its process's list as
- * long as it has references; one that lingers has the service thread's.
+ * withdrawn, and freed when nobody has it open any more (port_object.c). One that we have opened is in its process's
+ * list as long as it has references; one that lingers has the service thread's.
  */
 #include "share/event/shared_event.h"
 

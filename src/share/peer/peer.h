@@ -25,7 +25,7 @@ struct cn_peer;
 
 /* What its owner does about a peer; each may be NULL. */
 struct cn_peer_ops {
-	/* A message that answers no question: 0, or errno: the peer is of no use. NULL: EPROTO. Called by the reader. */
+	/* A message that answers no question: 0, or errno: the peer is of no use. NULL: EPROTO. The reader calls it. */
 	int (*hear)(struct cn_peer *peer, const struct cn_message *message);
 	/* On the service thread, once: the connection has ended. */
 	void (*lost)(struct cn_peer *peer);

@@ -132,8 +132,8 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	} else if (block.shared) {
 		slot = block.tag;
 	} else if (!(slot = take_slot(export))) {
-		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool already has %d exported blocks, the most it can have",
-				  CN_EXPORT_SLOTS - 1);
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+				  "the pool already has %d exported blocks, the most it can have", CN_EXPORT_SLOTS - 1);
 	} else if (!cn_pool_share(address, slot)) { /* freed by another thread just now */
 		give_slot(export, slot);
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p is being freed", address);

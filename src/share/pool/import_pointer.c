@@ -12,7 +12,7 @@ enum { VAIN_MAX = 8 };
 
 #define NOT_JOINED UINT64_MAX /* what is missing is all of it */
 
-/* What came of an attempt to import a block; if it was refused, why; if not all of its memory is mapped, what is not. */
+/* What came of an attempt to import a block; if it was refused, why; if some of its memory is not mapped, which. */
 enum outcome { IMPORTED, REFUSED, INCOMPLETE };
 struct attempt {
 	CUresult refusal;
@@ -171,8 +171,8 @@ static enum outcome hold(struct cn_import *import, uint32_t slot, uint64_t gener
 	if (atomic_load(&control->slots[slot].generation) != generation)
 		outcome = refuse_stale(attempt);
 	else if (!read_extent(import, slot, &offset, &bytes))
-		outcome = refuse(attempt,
-				 cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside its pool"));
+		outcome =
+			refuse(attempt, cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside its pool"));
 	else if (limit && import->held_bytes + bytes > limit)
 		outcome = refuse(
 			attempt,

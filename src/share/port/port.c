@@ -206,7 +206,7 @@ static bool serve_request(struct cn_port_client *client, const struct cn_message
 		watch_process(client);
 	if (error && !result) {
 		cn_port_opening_end(client, opening); /* it never had it */
-		/* If it was our fault, the client is told so: one that lives and has more open is not sent away for it. */
+		/* If it was our fault, the client is told so: one that has more open is not sent away for it. */
 		reply = (struct cn_parcel){.message = {.kind = request->kind,
 						       .request = request->request,
 						       .result = CUDA_ERROR_OPERATING_SYSTEM}};

@@ -86,9 +86,9 @@ struct cn_port_socket {
 };
 
 /*
- * Have the port made, if there is none yet. make() calls cn_port_socket_make(), and has somebody listen; while it does, a fork
- * waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit` calls
- * cn_port_socket_forget().
+ * Have the port made, if there is none yet. make() calls cn_port_socket_make(), and has somebody listen; while it does,
+ * a fork waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit`
+ * calls cn_port_socket_forget().
  */
 CUresult cn_port_socket_open(struct cn_port_socket *port_socket, CUresult (*make)(void), void (*at_exit)(void));
 /* A name, and a socket that nobody listens at yet; until somebody does it can be closed. */
@@ -140,7 +140,7 @@ struct cn_port_object_ops {
 	/* Fill in a reply: its words, and one descriptor. */
 	CUresult (*serve)(struct cn_port_object *object, struct cn_parcel *ret_reply);
 	bool keeps_descriptor; /* else it is closed once it is sent */
-	/* Of events: a recorder has died, and those of cn_port_recorders() are left. Under a lock: it takes no other. */
+	/* Of events: a recorder has died; those of cn_port_recorders() are left. Under a lock: it takes no other. */
 	void (*bury)(struct cn_port_object *object);
 	/* It was withdrawn, and the last who had it open has closed it or is gone. */
 	void (*free)(struct cn_port_object *object);
