@@ -2,8 +2,8 @@
 /*
  * Places of registers: those that are never needed at the same time share one.
  *
- * Compilers write a new register for nearly every result. As arrays over a block's lanes these would fill the caches, so
- * the usual analysis is made: which registers are live where (backwards over the basic blocks until nothing changes),
+ * Compilers write a new register for nearly every result. As arrays over a block's lanes these would fill the caches,
+ * so the usual analysis is made: which registers are live where (backwards over the basic blocks until nothing changes),
  * from where to where each is live, and then a place for each in the order of their starts, taken from those that have
  * become free. What a single thread may do is enough to know: lanes write their own elements alone.
  *
@@ -41,7 +41,7 @@ struct analysis {
 	bool failed;
 };
 
-/* ---- What an instruction reads and writes ------------------------------------------------------------------------- */
+/* ---- What an instruction reads and writes ------------------------------------------------------------------------ */
 
 typedef void visit_function(struct analysis *analysis, cn_ptx_operand *operand, uint32_t width, bool is_result,
 			    uint32_t pc);
@@ -136,7 +136,7 @@ static void visit_writes(struct analysis *analysis, visit_function *visitor, uin
 	}
 }
 
-/* ---- Variables ---------------------------------------------------------------------------------------------------- */
+/* ---- Variables --------------------------------------------------------------------------------------------------- */
 
 static struct variable *add(struct analysis *analysis, uint32_t place, uint32_t width)
 {
@@ -197,7 +197,7 @@ static void pin_parameters(struct analysis *analysis)
 	}
 }
 
-/* ---- Basic blocks ------------------------------------------------------------------------------------------------- */
+/* ---- Basic blocks ------------------------------------------------------------------------------------------------ */
 
 static bool ends_block(const struct cn_ptx_inst *inst)
 {
@@ -295,7 +295,7 @@ static void find_live(struct analysis *analysis, uint64_t *out)
 	}
 }
 
-/* ---- Places ------------------------------------------------------------------------------------------------------- */
+/* ---- Places ------------------------------------------------------------------------------------------------------ */
 
 static void stretch(struct variable *variable, uint32_t position)
 {

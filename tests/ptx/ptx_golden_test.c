@@ -239,3 +239,53 @@ TEST(as_the_gpu_with_avx512, .timeout_ms = 120000)
 {
 	run_all("avx512");
 }
+
+/* ---- Builds beside each other ------------------------------------------------------------------------------------ */
+
+static void run_random(const struct golden_case *golden, const char *build, uint64_t in[THREADS][4],
+		       uint64_t out[THREADS])
+{
+	static uint64_t copy[THREADS][4];
+	struct run_module module;
+
+	ASSERT(cn_ptx_calls.choose(build));
+	memcpy(copy, in, sizeof copy); /* some instructions use it as memory */
+	memset(out, 0, THREADS * sizeof *out);
+	module = run_load(kernel(golden));
+	run_simply(&module, 1, THREADS, (uintptr_t)copy, (uintptr_t)out, 0, 0);
+	run_unload(&module);
+}
+
+/* Goal: all builds of the arithmetic give the same bits, for any values. */
+TEST(builds_agree, .timeout_ms = 120000)
+{
+	static char line[LINE_MAX_BYTES];
+	static struct golden_case golden;
+	static uint64_t in[THREADS][4], plain[THREADS], other[THREADS];
+	static const char *const builds[] = {"avx2", "avx512"};
+	struct test_random random = test_random_start(0);
+	FILE *file = fopen(PTX_GOLDEN, "r");
+
+	if (!file)
+		SKIP("no golden results");
+	if (!cn_ptx_calls.choose("avx2"))
+		SKIP("this processor has one build only");
+	while (fgets(line, sizeof line, file)) {
+		if (strncmp(line, "case ", 5))
+			continue;
+		read_case(line, &golden);
+		for (unsigned i = 0; i < THREADS; i++)
+			for (unsigned j = 0; j < 4; j++)
+				in[i][j] = test_random_next(&random) >> test_random_below(&random, 64);
+		run_random(&golden, "plain", in, plain);
+		for (unsigned i = 0; i < 2; i++) {
+			if (!cn_ptx_calls.choose(builds[i]))
+				continue;
+			run_random(&golden, builds[i], in, other);
+			if (memcmp(plain, other, sizeof plain))
+				printf("%s differs with %s\n", golden.text, builds[i]);
+			ASSERT(!memcmp(plain, other, sizeof plain));
+		}
+	}
+	fclose(file);
+}
