@@ -11,9 +11,14 @@
 
 static struct cn_block *find(const void *address, struct cn_pool **ret_pool, uint32_t *ret_index)
 {
-	*ret_pool = cn_pool_of(address);
-	*ret_index = *ret_pool ? cn_pool_starts_at(*ret_pool, address) : 0;
-	return *ret_index ? cn_pool_block_at(*ret_pool, *ret_index) : NULL;
+	struct cn_pool *pool = cn_pool_of(address);
+	uint32_t index = pool ? cn_pool_starts_at(pool, address) : 0;
+
+	if (!index)
+		return NULL;
+	*ret_pool = pool;
+	*ret_index = index;
+	return cn_pool_block_at(pool, index);
 }
 
 static bool change(struct cn_block *block, uint32_t from, uint32_t to)
