@@ -237,8 +237,9 @@ static void run_carry(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 			a = (uint64_t)(inst->detail == CN_PTX_CARRY_MAD_LO ? product : product >> 8 * width) & mask;
 			b = cn_ptx_lane_value(block, inst->operand[3], width, i);
 		}
-		if (inst->detail == CN_PTX_CARRY_SUB) /* the carry says that something was borrowed */
-			sum = (wide)a - b - in;
+		/* Of a difference the flag says that nothing was borrowed: compilers read it with addc. */
+		if (inst->detail == CN_PTX_CARRY_SUB)
+			sum = (wide)a + (~b & mask) + (inst->flag & 1 ? in : 1);
 		else
 			sum = (wide)a + b + in;
 		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), i, width, (uint64_t)sum);

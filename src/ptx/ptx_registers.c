@@ -3,7 +3,8 @@
  * Places of registers: those that are never needed at the same time share one.
  *
  * Compilers write a new register for nearly every result. As arrays over a block's lanes these would fill the caches,
- * so the usual analysis is made: which registers are live where (backwards over the basic blocks until nothing changes),
+ * so the usual analysis is made: which registers are live where (backwards over the basic blocks until nothing
+ * changes),
  * from where to where each is live, and then a place for each in the order of their starts, taken from those that have
  * become free. What a single thread may do is enough to know: lanes write their own elements alone.
  *

@@ -334,3 +334,13 @@ TEST(branch_tables)
 	ASSERT_EQ(30, out[2]);
 	ASSERT_EQ(40, out[7]);
 }
+
+/* Goal: the flag that a difference leaves is 1 where nothing was borrowed, as nvcc's 128-bit division relies on. */
+TEST(a_carry_of_a_difference)
+{
+	static uint32_t out[8];
+
+	run_well(MY_WORD "sub.cc.u32 %r1, %r0, 4; addc.u32 %r2, 0, 0; st.global.u32 [%d1], %r2; ret;", 8, out, 0);
+	for (uint32_t i = 0; i < 8; i++)
+		ASSERT_EQ(i >= 4, out[i]);
+}
