@@ -55,8 +55,8 @@ uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t
 		return old;                                                                                            \
 	}
 
-uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,
-		       bool is_shared)
+CN_PTX_FOLLOWS uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,
+				      bool is_shared)
 {
 	bool is_sum = op == CN_PTX_OP_ADD && !cn_ptx_type_is_float(type);
 

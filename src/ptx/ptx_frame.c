@@ -103,6 +103,7 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 		block->frame[i] = block->group_frame;
 	}
 	block->has_group = false;
+	block->accesses = false; /* what a function of ours touches, no address of a lane's tells */
 	CN_PTX_EACH(&block->active, i)
 	{
 		const struct cn_ptx_function *callee;

@@ -455,7 +455,7 @@ static inline bool is_row(const uint64_t *at, uint64_t step)
 	for (; i < count; i++)                                                         \
 	((T *)d)[i] = *(const T *)(uintptr_t)at[i]
 
-static void gather(void *d, const uint64_t *at, size_t count, size_t width)
+CN_PTX_FOLLOWS static void gather(void *d, const uint64_t *at, size_t count, size_t width)
 {
 	size_t i = 0;
 
@@ -479,7 +479,7 @@ static void gather(void *d, const uint64_t *at, size_t count, size_t width)
 	for (; i < count; i++)                                                       \
 	*(volatile T *)(uintptr_t)at[i] = ((const T *)from)[i]
 
-static void scatter(const uint64_t *at, const void *from, size_t count, size_t width)
+CN_PTX_FOLLOWS static void scatter(const uint64_t *at, const void *from, size_t count, size_t width)
 {
 	size_t i = 0;
 

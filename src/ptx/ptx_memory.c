@@ -42,7 +42,7 @@ static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst 
 	return true;
 }
 
-static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
+CN_PTX_FOLLOWS static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
 {
 	const void *at = (const void *)(uintptr_t)address;
 
@@ -54,7 +54,12 @@ static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
 		default: return __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
 		}
 	}
-	return cn_ptx_read(at, 0, bytes);
+	switch (bytes) {
+	case 1: return *(const uint8_t *)at;
+	case 2: return *(const uint16_t *)at;
+	case 4: return *(const uint32_t *)at;
+	default: return *(const uint64_t *)at;
+	}
 }
 
 static void load_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, cn_ptx_operand place, unsigned width,
@@ -95,13 +100,17 @@ bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 	return true;
 }
 
-static void store_one(uint64_t address, unsigned bytes, bool is_ordered, uint64_t value)
+CN_PTX_FOLLOWS static void store_one(uint64_t address, unsigned bytes, bool is_ordered, uint64_t value)
 {
 	void *at = (void *)(uintptr_t)address;
 
 	if (!is_ordered) {
-		cn_ptx_write(at, 0, bytes, value);
-		return;
+		switch (bytes) {
+		case 1: *(uint8_t *)at = (uint8_t)value; return;
+		case 2: *(uint16_t *)at = (uint16_t)value; return;
+		case 4: *(uint32_t *)at = (uint32_t)value; return;
+		default: *(uint64_t *)at = value; return;
+		}
 	}
 	switch (bytes) {
 	case 1: __atomic_store_n((uint8_t *)at, (uint8_t)value, __ATOMIC_SEQ_CST); break;

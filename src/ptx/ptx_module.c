@@ -12,10 +12,13 @@
 
 /* ---- What a kernel reaches --------------------------------------------------------------------------------------- */
 
+enum { FOUND = 1, FOLLOWED, KNOWN, DEPTH_MAX = 64 };
+
 struct walk {
 	const struct cn_ptx_module *module;
-	uint8_t *seen;   /* 1: found; 2: on the chain that is followed */
+	uint8_t *seen;   /* FOUND; FOLLOWED: on the chain of calls that is followed; KNOWN: local_bytes is right */
 	uint32_t *found; /* functions, in the order in which they were found */
+	uint32_t *local_bytes;
 	uint32_t count;
 };
 
@@ -23,7 +26,7 @@ static void find(struct walk *walk, uint32_t function)
 {
 	if (walk->seen[function] || !walk->module->functions[function].has_body)
 		return;
-	walk->seen[function] = 1;
+	walk->seen[function] = FOUND;
 	walk->found[walk->count++] = function;
 }
 
@@ -40,24 +43,27 @@ static void find_callees(struct walk *walk, uint32_t index)
 			find(walk, i);
 }
 
-/* Local bytes below a function. Deep chains are cut off: the launch has room for calls anyway. */
+/* Local bytes of a function and what it calls. Deep chains are cut off: the launch has room for calls anyway. */
 static uint32_t deepest(struct walk *walk, uint32_t index, unsigned depth)
 {
 	const struct cn_ptx_module *module = walk->module;
 	const struct cn_ptx_function *function = &module->functions[index];
 	uint32_t most = 0;
 
-	if (depth > 32 || !function->has_body || walk->seen[index] == 2)
+	if (walk->seen[index] == KNOWN)
+		return walk->local_bytes[index];
+	if (depth > DEPTH_MAX || !function->has_body || walk->seen[index] == FOLLOWED)
 		return 0;
-	walk->seen[index] = 2;
+	walk->seen[index] = FOLLOWED;
 	for (uint32_t pc = function->start; pc < function->end; pc++)
 		if (module->code[pc].kind == CN_PTX_I_CALL && module->code[pc].operand[1] == CN_PTX_NONE) {
 			uint32_t below = deepest(walk, module->code[pc].target, depth + 1);
 
 			most = below > most ? below : most;
 		}
-	/* It stays marked: each function counts once, which bounds the walk. */
-	return most + ((function->local_bytes + 15) & ~15u);
+	walk->seen[index] = KNOWN;
+	walk->local_bytes[index] = most + ((function->local_bytes + 15) & ~15u);
+	return walk->local_bytes[index];
 }
 
 static uint32_t lay_out(const struct cn_ptx_module *module, const struct cn_ptx_function *function, uint32_t *offsets,
@@ -83,9 +89,10 @@ bool cn_ptx_module_needs(const struct cn_ptx_module *module, uint32_t function, 
 {
 	struct walk walk = {.module = module,
 			    .seen = calloc(module->function_count, 1),
-			    .found = calloc(module->function_count, sizeof *walk.found)};
+			    .found = calloc(module->function_count, sizeof *walk.found),
+			    .local_bytes = calloc(module->function_count, sizeof *walk.local_bytes)};
 	uint32_t *places = offsets ? offsets : malloc((module->shared_count + 1) * sizeof *places);
-	bool ok = walk.seen && walk.found && places;
+	bool ok = walk.seen && walk.found && walk.local_bytes && places;
 
 	memset(ret, 0, sizeof *ret);
 	if (ok) {
@@ -103,6 +110,7 @@ bool cn_ptx_module_needs(const struct cn_ptx_module *module, uint32_t function, 
 		free(places);
 	free(walk.seen);
 	free(walk.found);
+	free(walk.local_bytes);
 	return ok;
 }
 
