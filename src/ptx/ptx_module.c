@@ -158,7 +158,12 @@ static bool finish(struct cn_ptx_module *module)
 	uint32_t kernels = 0;
 
 	module->bodies = calloc(module->function_count + 1, sizeof *module->bodies);
-	if (!module->bodies)
+	/* Instructions point into these, also where they take nothing from them. */
+	if (!module->more)
+		module->more = calloc(1, sizeof *module->more);
+	if (!module->arguments)
+		module->arguments = calloc(1, sizeof *module->arguments);
+	if (!module->bodies || !module->more || !module->arguments)
 		return false;
 	for (uint32_t i = 0; i < module->function_count; i++)
 		if (module->functions[i].has_body) {
