@@ -43,7 +43,7 @@ uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t
 	return (uint32_t)apply(op, type, a, b, false);
 }
 
-/* b is compared, and c stored, of a CAS. */
+/* b is compared, and c stored, of a CAS. NOLINTBEGIN(bugprone-macro-parentheses): T is a type */
 #define CHANGE(T)                                                                                                      \
 	{                                                                                                              \
 		T *word = at;                                                                                          \
@@ -54,6 +54,8 @@ uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t
 		} while (!__atomic_compare_exchange_n(word, &old, new, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));     \
 		return old;                                                                                            \
 	}
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 CN_PTX_FOLLOWS uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,
 				      bool is_shared)

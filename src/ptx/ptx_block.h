@@ -109,10 +109,11 @@ static inline void cn_ptx_write(void *array, size_t index, unsigned width, uint6
 	}
 }
 
-/* Lanes of a set, in order. */
+/* Lanes of a set, in order. NOLINTBEGIN(bugprone-macro-parentheses): i is a name */
 #define CN_PTX_EACH(lanes, i)                                   \
 	for (uint32_t i = (lanes)->low; i < (lanes)->high; i++) \
 		if ((lanes)->mask[i])
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 /* ptx_block.c */
 bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address);

@@ -229,8 +229,8 @@ static uint32_t add_parts(struct cn_ptx_parser *parser, const struct cn_ptx_argu
 			  bool is_result)
 {
 	struct cn_ptx_module *module = parser->module;
-	cn_ptx_operand places[CN_PTX_VECTOR_MAX];
-	unsigned widths[CN_PTX_VECTOR_MAX];
+	cn_ptx_operand places[CN_PTX_VECTOR_MAX] = {0};
+	unsigned widths[CN_PTX_VECTOR_MAX] = {0};
 	uint32_t first;
 
 	for (unsigned i = 0; i < arg->part_count; i++)

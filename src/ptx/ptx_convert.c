@@ -108,17 +108,10 @@ static uint32_t narrow(double value, unsigned fraction_bits, unsigned exponent_b
 	}
 	rest = significand & ((1ull << cut) - 1);
 	half = 1ull << (cut - 1);
-	if (exponent + 1 >= (1 << exponent_bits) - 1) {
-		result = infinity;
-		kept = rest = 0;
-		exponent = 0;
-		goto overflow;
-	}
 	result = ((uint32_t)exponent << fraction_bits) + (uint32_t)kept;
 	result += rounds_up(rounding, negative, kept & 1, rest, half);
-	if (result < infinity)
+	if (exponent + 1 < (1 << exponent_bits) - 1 && result < infinity)
 		return sign | result;
-overflow:
 	if (mode_of(rounding) == FE_TOWARDZERO || mode_of(rounding) == (negative ? FE_UPWARD : FE_DOWNWARD))
 		return sign | (infinity - 1);
 	return sign | infinity;

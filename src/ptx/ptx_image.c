@@ -195,7 +195,8 @@ static enum cn_ptx_error_code text_of(const struct choice *choice, struct cn_ptx
 				      : "a fat binary without PTX");
 	if (choice->entry.flags & (FLAG_LZ4 | FLAG_ZSTD)) {
 		code = decompress(choice, error, ret_owned, ret_bytes);
-		*ret_text = *ret_owned;
+		if (!code && *ret_owned)
+			*ret_text = *ret_owned;
 		return code;
 	}
 	*ret_text = (const char *)choice->bytes;
@@ -235,6 +236,8 @@ enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsign
 	uint32_t magic = 0;
 
 	*ret_owned = NULL;
+	*ret_text = "";
+	*ret_bytes = 0;
 	if (bytes >= sizeof magic)
 		memcpy(&magic, image, sizeof magic);
 	if (magic == WRAPPER_MAGIC)

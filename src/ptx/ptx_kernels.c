@@ -24,6 +24,8 @@ typedef double f64;
 typedef __int128 s128;
 typedef unsigned __int128 u128;
 
+/* Types are arguments of these macros, and cannot stand in parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
+
 /* Lanes do not depend on each other, also where d is a source. */
 #ifdef __clang__
 #define EACH_LANE _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < count; i++)
@@ -525,3 +527,4 @@ const struct cn_ptx_build BUILD(CN_PTX_BUILD) = {
 	.scatter = scatter,
 	.blend = blend,
 };
+/* NOLINTEND(bugprone-macro-parentheses) */

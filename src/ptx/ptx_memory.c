@@ -198,7 +198,7 @@ void cn_ptx_run_address(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 {
 	char *d = cn_ptx_at(block, inst->operand[0]);
 	const uint64_t *a =
-		inst->operand[1] == CN_PTX_NONE ? NULL : (const uint64_t *)cn_ptx_at(block, inst->operand[1]);
+		(const uint64_t *)(inst->operand[1] == CN_PTX_NONE ? d : cn_ptx_at(block, inst->operand[1]));
 	uint64_t shared = (uint64_t)(uintptr_t)block->shared, local = (uint64_t)(uintptr_t)block->local, value;
 
 	CN_PTX_EACH(&block->active, i)

@@ -88,9 +88,17 @@ static struct conversion read_conversion(const char **format, struct out *out)
 	return c;
 }
 
+static void append(char *spec, size_t room, const char *more)
+{
+	size_t length = strlen(spec);
+
+	snprintf(spec + length, room - length, "%s", more);
+}
+
 static void convert(struct out *out, const struct conversion *c)
 {
-	char spec[48], text[8300], star[16] = "";
+	char spec[64], text[8300], star[16] = "";
+	const char letter[2] = {c->letter, 0};
 	int length = 0;
 	uint64_t value;
 	double real;
@@ -107,7 +115,7 @@ static void convert(struct out *out, const struct conversion *c)
 	case 'd':
 	case 'i':
 		value = next(out, c->bytes);
-		strcat(spec, "lld");
+		append(spec, sizeof spec, "lld");
 		length =
 			snprintf(text, sizeof text, spec, c->bytes == 8 ? (long long)value : (long long)(int32_t)value);
 		break;
@@ -116,26 +124,27 @@ static void convert(struct out *out, const struct conversion *c)
 	case 'x':
 	case 'X':
 		value = next(out, c->bytes);
-		strncat(strcat(spec, "ll"), &c->letter, 1);
+		append(spec, sizeof spec, "ll");
+		append(spec, sizeof spec, letter);
 		length = snprintf(text, sizeof text, spec, (unsigned long long)value);
 		break;
 	case 'c':
-		strcat(spec, "c");
+		append(spec, sizeof spec, letter);
 		length = snprintf(text, sizeof text, spec, (int)next(out, 4));
 		break;
 	case 's':
 		value = next(out, 8);
-		strcat(spec, "s");
+		append(spec, sizeof spec, letter);
 		length = snprintf(text, sizeof text, spec, value ? (const char *)(uintptr_t)value : "(null)");
 		break;
 	case 'p':
-		strcat(spec, "p");
+		append(spec, sizeof spec, letter);
 		length = snprintf(text, sizeof text, spec, (void *)(uintptr_t)next(out, 8));
 		break;
 	default:
 		value = next(out, 8);
 		memcpy(&real, &value, sizeof real);
-		strncat(spec, &c->letter, 1);
+		append(spec, sizeof spec, letter);
 		length = snprintf(text, sizeof text, spec, real);
 		break;
 	}

@@ -227,7 +227,7 @@ static bool find_blocks(struct analysis *analysis)
 	}
 	for (uint32_t i = 0; i < count; i++)
 		analysis->block_count += leads[i];
-	analysis->blocks = calloc(analysis->block_count, sizeof *analysis->blocks);
+	analysis->blocks = calloc((size_t)analysis->block_count + 1, sizeof *analysis->blocks);
 	analysis->block_of = calloc(count + 1, sizeof *analysis->block_of);
 	for (uint32_t i = 0; analysis->blocks && analysis->block_of && i < count; i++) {
 		if (leads[i])

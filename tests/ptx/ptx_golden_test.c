@@ -40,10 +40,10 @@ static const struct table *find_table(const char *name)
 /* As the script's pick() does. */
 static uint64_t pick(const char *name, unsigned thread, unsigned which)
 {
-	static const unsigned step[] = {1, 7, 5}, turn[] = {0, 1, 3};
+	static const unsigned step[4] = {1, 7, 5}, turn[4] = {0, 1, 3};
 	const struct table *table = find_table(name);
 
-	return table->values[(thread * step[which] + thread / table->count * turn[which]) % table->count];
+	return table->values[(thread * step[which % 4] + thread / table->count * turn[which % 4]) % table->count];
 }
 
 static void read_table(char *line)
