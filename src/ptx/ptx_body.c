@@ -75,9 +75,11 @@ static void read_guard(struct cn_ptx_parser *parser)
 	symbol = parser->token.kind == CN_PTX_T_WORD
 			 ? cn_ptx_symbol_find(parser, parser->token.text, parser->token.length)
 			 : NULL;
-	if (!symbol || symbol->kind != CN_PTX_SYM_REGISTER || symbol->type != CN_PTX_PRED)
+	if (!symbol || symbol->kind != CN_PTX_SYM_REGISTER || symbol->type != CN_PTX_PRED) {
 		cn_ptx_fail(parser, CN_PTX_INVALID, "'%.*s' is not a predicate", cn_ptx_shown(&parser->token),
 			    parser->token.text);
+		return;
+	}
 	parser->guard = cn_ptx_register_place(parser, symbol);
 	cn_ptx_next(parser);
 }

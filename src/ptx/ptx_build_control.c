@@ -30,8 +30,10 @@ void cn_ptx_build_branch(struct cn_ptx_parser *parser)
 		cn_ptx_label_use(parser, target->name, target->length, false, parser->module->code_count - 1);
 		return;
 	}
-	if (!symbol || symbol->kind != CN_PTX_SYM_TARGETS)
+	if (!symbol || symbol->kind != CN_PTX_SYM_TARGETS) {
 		cn_ptx_fail(parser, CN_PTX_INVALID, "brx.idx without .branchtargets before it");
+		return;
+	}
 	index = source(parser, 0, CN_PTX_U32);
 	inst = cn_ptx_emit(parser, CN_PTX_I_BRANCH_INDEX);
 	inst->operand[1] = index;

@@ -66,6 +66,7 @@ static void *heap_take(struct cn_ptx_module *module, uint64_t bytes)
 static bool heap_give(struct cn_ptx_module *module, uint64_t address)
 {
 	struct piece *piece = NULL;
+	bool found;
 
 	if (!address)
 		return true;
@@ -82,8 +83,9 @@ static bool heap_give(struct cn_ptx_module *module, uint64_t address)
 		}
 	}
 	pthread_mutex_unlock(&heap_lock);
+	found = piece;
 	free(piece);
-	return piece;
+	return found;
 }
 
 void cn_ptx_heap_free(struct cn_ptx_heap *heap)

@@ -175,7 +175,7 @@ static struct number read_number(uint64_t bits, enum cn_ptx_type type, unsigned 
 		bits <<= shift;
 		if (cn_ptx_type_is_signed(type) && (int64_t)bits < 0) {
 			number.is_negative = true;
-			number.magnitude = 0 - (uint64_t)((int64_t)bits >> shift);
+			number.magnitude = (0 - bits) >> shift;
 		} else {
 			number.magnitude = bits >> shift;
 		}

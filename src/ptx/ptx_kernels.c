@@ -125,6 +125,7 @@ BINARY(xor_p, p, p, p, x ^ y)
 	BINARY(shr_u##bits, U, U, u32, y >= bits ? 0 : x >> (y & (bits - 1)))           \
 	BINARY(shr_s##bits, S, S, u32, x >> (y >= bits ? bits - 1 : y))                 \
 	TERNARY(selp_b##bits, U, U, U, p, z ? x : y)
+/* cppcheck-suppress shiftTooManyBitsSigned ; a signed number is shifted with its sign by all compilers of ours */
 EACH_WIDTH(INTEGERS)
 
 BINARY(mulwide_s16, s32, s16, s16, (s32)x *y)

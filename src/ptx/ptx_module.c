@@ -193,7 +193,7 @@ static bool finish(struct cn_ptx_module *module)
 enum cn_ptx_error_code cn_ptx_module_load(const void *image, size_t bytes, unsigned target,
 					  struct cn_ptx_error *ret_error, struct cn_ptx_module **ret_module)
 {
-	struct cn_ptx_error spare, *error = ret_error ? ret_error : &spare;
+	struct cn_ptx_error spare = {0}, *error = ret_error ? ret_error : &spare;
 	struct cn_ptx_module *module = calloc(1, sizeof *module);
 	enum cn_ptx_error_code code;
 	const char *text;

@@ -38,6 +38,7 @@ struct analysis {
 	uint32_t *block_of; /* by instruction */
 	uint32_t block_count, words;
 	uint64_t *live_in, *used, *defined; /* bits of variables, a row a block */
+	uint64_t *out;                      /* a row for what is live at a block's end */
 	uint32_t frame_bytes, most_live_bytes;
 	bool failed;
 };
@@ -323,7 +324,7 @@ static void find_ranges(struct analysis *analysis, uint64_t *out)
 	for (uint32_t block = 0; block < analysis->block_count; block++) {
 		stretch_bits(analysis, analysis->live_in + (size_t)block * analysis->words,
 			     2 * analysis->blocks[block].first);
-		live_out(analysis, block, out);
+		live_out(analysis, block, out); /* NOLINT(clang-analyzer-unix.Malloc): the caller frees it */
 		stretch_bits(analysis, out, 2 * analysis->blocks[block].last + 2);
 	}
 	for (uint32_t pc = analysis->function->start; pc < analysis->function->end; pc++) {
@@ -426,8 +427,9 @@ static bool place_all(struct analysis *analysis)
 {
 	uint32_t *order = calloc((size_t)analysis->count * 2 + 1, sizeof *order), loose = 0;
 	uint32_t *stacks = calloc((size_t)analysis->count * CLASSES + 1, sizeof *stacks);
+	bool ok = order && stacks;
 
-	if (order && stacks) {
+	if (ok) {
 		for (uint32_t i = 0; i < analysis->count; i++) {
 			struct variable *variable = &analysis->variables[i];
 
@@ -441,13 +443,12 @@ static bool place_all(struct analysis *analysis)
 	}
 	free(order);
 	free(stacks);
-	return order && stacks;
+	return ok;
 }
 
 static bool analyse(struct analysis *analysis)
 {
 	struct cn_ptx_function *function = analysis->function;
-	uint64_t *out;
 	size_t rows;
 
 	for (uint32_t pc = function->start; pc < function->end && !analysis->failed; pc++) {
@@ -458,24 +459,21 @@ static bool analyse(struct analysis *analysis)
 	if (analysis->failed || !find_blocks(analysis))
 		return false;
 	analysis->words = analysis->count / 64 + 1;
-	rows = (size_t)analysis->block_count * analysis->words;
+	rows = ((size_t)analysis->block_count + 1) * analysis->words;
 	if (rows * 64 * 3 > TABLE_BITS_MAX)
 		return true; /* as it is */
 	analysis->live_in = calloc(rows, sizeof *analysis->live_in);
 	analysis->used = calloc(rows, sizeof *analysis->used);
 	analysis->defined = calloc(rows, sizeof *analysis->defined);
-	out = calloc(analysis->words, sizeof *out);
-	if (!analysis->live_in || !analysis->used || !analysis->defined || !out) {
-		free(out);
+	analysis->out = calloc(analysis->words, sizeof *analysis->out);
+	if (!analysis->live_in || !analysis->used || !analysis->defined || !analysis->out)
 		return false;
-	}
 	for (uint32_t pc = function->start; pc < function->end; pc++) {
 		visit_reads(analysis, note, pc);
 		visit_writes(analysis, note, pc);
 	}
-	find_live(analysis, out);
-	find_ranges(analysis, out);
-	free(out);
+	find_live(analysis, analysis->out);
+	find_ranges(analysis, analysis->out);
 	return place_all(analysis);
 }
 
@@ -486,7 +484,7 @@ bool cn_ptx_registers_allocate(struct cn_ptx_module *module, uint32_t index)
 	uint32_t registers;
 	bool ok;
 
-	analysis.variable_of = calloc(function->frame_bytes + 1, sizeof *analysis.variable_of);
+	analysis.variable_of = calloc((size_t)function->frame_bytes + 1, sizeof *analysis.variable_of);
 	ok = analysis.variable_of && analyse(&analysis);
 	registers = (analysis.most_live_bytes ? analysis.most_live_bytes : function->frame_bytes) / 4 + 4;
 	function->live_registers = registers > 255 ? 255 : registers;
@@ -497,5 +495,6 @@ bool cn_ptx_registers_allocate(struct cn_ptx_module *module, uint32_t index)
 	free(analysis.live_in);
 	free(analysis.used);
 	free(analysis.defined);
+	free(analysis.out);
 	return ok;
 }

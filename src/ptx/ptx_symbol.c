@@ -52,8 +52,10 @@ static struct cn_ptx_symbol *add_in(struct cn_ptx_parser *parser, struct cn_ptx_
 	struct cn_ptx_symbol *symbol = calloc(1, sizeof *symbol);
 	uint32_t bucket = hash(name, length);
 
-	if (!symbol)
+	if (!symbol) {
 		cn_ptx_fail(parser, CN_PTX_NO_MEMORY, "no memory for a symbol");
+		return NULL;
+	}
 	symbol->name = name;
 	symbol->length = length;
 	symbol->scope = scope->number;

@@ -399,8 +399,10 @@ static void make_room(struct cn_ptx_parser *parser, size_t bytes)
 	if (room == module->data_room)
 		return;
 	data = realloc(module->data, room);
-	if (!data)
+	if (!data) {
 		cn_ptx_fail(parser, CN_PTX_NO_MEMORY, "no memory for the variables");
+		return;
+	}
 	memset(data + module->data_room, 0, room - module->data_room);
 	module->data = data;
 	module->data_room = room;
