@@ -2,18 +2,18 @@
 /*
  * cenote.h: what CUDA leaves to its users.
  *
- * The CUDA API itself is in cuda.h and cuda_runtime_api.h, ours or NVIDIA's: this header works with either (include
- * NVIDIA's first to use it; otherwise ours, beside this file, is taken).
+ * The CUDA API itself is in cuda.h and cuda_runtime_api.h, ours or NVIDIA's. This header works with either: it takes
+ * ours, beside this file, unless NVIDIA's was included first.
  *
  *   Errors       cenote_last_error()
- *   Descriptors  cenote_send_descriptor(), cenote_recv_descriptor(): exported memory on its way to another process
- *   Sharing      cenote_send_pool(), cenote_send_block() and their other ends: a pool, and a block with the event that
- *                says when it is ready, on their way to another process
- *   Pools        cenote_pool_stats(): how a memory pool is doing; cenote_pool_importers(), cenote_pool_watch(),
- *                cenote_pool_limit(), cenote_pool_evict(): who has imported it, and what they may
- *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and who holds it
- *   Housekeeping cenote_sweep(): names that processes left behind; cenote_device_kind(), cenote_driver_library(): what
- *                is under this process
+ *   Descriptors  cenote_send_descriptor(), cenote_recv_descriptor(): pass exported memory to another process
+ *   Sharing      cenote_send_pool(), cenote_recv_pool(), cenote_send_block(), cenote_recv_block(): pass a pool, or a
+ *                block with the event that says when it is ready, to another process
+ *   Pools        cenote_pool_stats(): a memory pool's statistics; cenote_pool_importers(), cenote_pool_watch(),
+ *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
+ *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it
+ *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
+ *                cenote_driver_library(): which device and which driver this process has
  *   Kernels      CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
  */
 #ifndef CENOTE_H
@@ -37,24 +37,24 @@ extern "C" {
 /*
  * Why the last call failed, as a sentence.
  *
- * Every call of Cenote that fails in this thread leaves one beside CUDA's code; a call that succeeds leaves it alone,
- * as errno. Returns "" before the first failure, never NULL. The text is the thread's own and valid until its next
- * failure. With CENOTE_LOG=debug in the environment, each sentence is also printed to standard error, with the process,
- * the call and the code: cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes
+ * Every call of Cenote that fails in this thread sets one beside CUDA's code; a call that succeeds leaves it unchanged,
+ * like errno. Returns "" before the first failure, never NULL. The text belongs to the thread and is valid until its
+ * next failure. With CENOTE_LOG=debug in the environment, each sentence is also printed to standard error, with the
+ * process, the call and the code: cenote[1234] cuMemAlloc: INVALID_VALUE: an allocation of 0 bytes
  */
 CENOTE_API const char *cenote_last_error(void);
 
 /*
  * Send a descriptor, such as cuMemExportToShareableHandle() makes, to another process over a Unix socket.
  *
- * The socket may be of any type, stream, sequenced packets or datagrams, and must be connected. The receiver calls
- * cenote_recv_descriptor(): the descriptor travels with a message of ours, eight bytes, by which the receiver knows it.
- * Other messages may be sent before and after. The receiver gets a descriptor of its own; the one given here stays open
- * and the caller's, and may be closed at once. Waits while the socket is full, and goes on after a signal; raises no
+ * The socket may be of any type (stream, sequenced packets or datagrams) and must be connected. The receiver calls
+ * cenote_recv_descriptor(): the descriptor travels with an eight-byte message of ours, by which the receiver recognizes
+ * it. Other messages may be sent before and after. The receiver gets a descriptor of its own; the caller's stays open,
+ * and may be closed at once. Waits while the socket is full, and resumes after a signal; raises no
  * SIGPIPE. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or descriptor is not open
- *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_NOT_READY         the socket is full, and is non-blocking (O_NONBLOCK) or timed out (SO_SNDTIMEO)
  *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, or the socket failed: cenote_last_error() says how
  *
  * After an error nothing has been sent.
@@ -64,26 +64,26 @@ CENOTE_API CUresult cenote_send_descriptor(int sock, int descriptor);
 /*
  * Receive a descriptor that cenote_send_descriptor() sent.
  *
- * *ret_descriptor is the caller's to close. It is closed on exec, and is never 0, 1 or 2. Waits until a message comes,
- * and goes on after a signal. Needs no cuInit(). Thread-safe; of two threads that receive from one stream at the same
- * time each may get a part of a message, so one at a time there.
+ * The caller must close *ret_descriptor. It is closed on exec, and is never 0, 1 or 2. Waits until a message comes, and
+ * resumes after a signal. Needs no cuInit(). Thread-safe, except that two threads that receive from one stream socket
+ * at the same time may each get a part of a message: let one thread at a time receive there.
  *
- * The sender is not trusted: descriptors that come with any other message, or more than one, are closed. What they lead
- * to is not looked at; cuMemImportFromShareableHandle() does that.
+ * The sender is not trusted: descriptors that come with any other message, or more than one, are closed. This call does
+ * not check what the descriptor leads to; cuMemImportFromShareableHandle() does.
  *
  *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or ret_descriptor is NULL
  *   CUDA_ERROR_INVALID_HANDLE    what came is another message, or came without a descriptor or with several
- *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *   CUDA_ERROR_NOT_READY         nothing came, and the socket is non-blocking (O_NONBLOCK) or timed out (SO_RCVTIMEO):
  *                                nothing is lost, call again
- *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone (a datagram socket does not tell), the process may not open any
+ *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone (a datagram socket cannot tell), the process may not open any
  *                                more descriptors, or the socket failed: cenote_last_error() says how
  *
- * After INVALID_HANDLE or OPERATING_SYSTEM what had come is gone. A stream may then stand in the middle of a message:
- * close it.
+ * After INVALID_HANDLE or OPERATING_SYSTEM the message that came is lost. A stream socket may then be in the middle of
+ * a message: close it.
  */
 CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
 
-/* What sharing a pool is limited to; see the calls below for what happens then. */
+/* Limits of sharing a pool; the calls below say what happens when one is reached. */
 #define CENOTE_POOL_IMPORTERS_MAX       1024          /* importers, each with any number of imports */
 #define CENOTE_POOL_EXPORTED_BLOCKS_MAX 4194303       /* blocks that are exported at the same time */
 #define CENOTE_POOL_RANGE_BYTES_MAX     1099511627776 /* range of a pool that can be imported */
@@ -92,16 +92,16 @@ CENOTE_API CUresult cenote_recv_descriptor(int sock, int *ret_descriptor);
  * Send a pool to another process over a Unix socket.
  *
  * The same as cuMemPoolExportToShareableHandle(), cenote_send_descriptor() and close(): the receiver calls
- * cenote_recv_pool(), or cenote_recv_descriptor() and cuMemPoolImportFromShareableHandle(). Any number of processes may
- * be sent the pool, now or later; whoever has received it may import it as long as the pool lives. Waits for no stream,
- * but like cenote_send_descriptor() for a socket that is full. Thread-safe.
+ * cenote_recv_pool(), or cenote_recv_descriptor() and cuMemPoolImportFromShareableHandle(). The pool may be sent to any
+ * number of processes, now or later; a process that has received it may import it as long as the pool lives. Waits for
+ * no stream, but waits for a full socket like cenote_send_descriptor(). Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is imported, or was not created with
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live pool, is imported, or was not created with
  *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; sock is not a Unix socket
  *   CUDA_ERROR_NOT_PERMITTED     the pool was created for CU_MEM_HANDLE_TYPE_FABRIC too, and the process has no channel
  *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
- *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_NOT_READY         the socket is full, and is non-blocking (O_NONBLOCK) or timed out (SO_SNDTIMEO)
  *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, the process may not open any more descriptors, or the socket
  *                                failed: cenote_last_error() says how
  *
@@ -112,49 +112,49 @@ CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool);
 /*
  * Receive a pool that cenote_send_pool() sent, and import it.
  *
- * *ret_pool is destroyed with cuMemPoolDestroy() when the blocks imported from it have been freed, and once for each
- * time that the pool was imported: the same pool has the same handle. Waits until a message comes. The exporter's
- * process must live, and is asked for nothing before the first block is imported, unless its descriptor does not say
- * where the pool is: then it is asked at once, and has a few seconds to answer. Thread-safe, within the limits of
+ * Destroy *ret_pool with cuMemPoolDestroy() when the blocks imported from it have been freed, once for each time that
+ * the pool was imported: the same pool has the same handle. Waits until a message comes. The exporter's process must be
+ * alive. It is not asked for anything before the first block is imported, unless its descriptor does not say where the
+ * pool is: then it is asked at once, and has a few seconds to answer. Thread-safe, within the limits of
  * cenote_recv_descriptor().
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
  *   CUDA_ERROR_INVALID_VALUE     sock is not a Unix socket, or ret_pool is NULL
  *   CUDA_ERROR_UNKNOWN           the descriptor that came leads to no pool, or to one that is gone with its exporter
  *   CUDA_ERROR_NOT_SUPPORTED     it leads to memory of cuMemCreate()
- *   CUDA_ERROR_INVALID_DEVICE    the pool is of a device that this process may not see (CUDA_VISIBLE_DEVICES)
+ *   CUDA_ERROR_INVALID_DEVICE    the pool is on a device that this process may not see (CUDA_VISIBLE_DEVICES)
  *   CUDA_ERROR_INVALID_HANDLE    what came is another message, or came without a descriptor or with several
- *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *   CUDA_ERROR_NOT_READY         nothing came, and the socket is non-blocking (O_NONBLOCK) or timed out (SO_RCVTIMEO):
  *                                nothing is lost, call again
  *   CUDA_ERROR_OPERATING_SYSTEM  the other side or the pool's exporter is gone or does not answer, the process may not
  *                                open any more descriptors, or the socket failed: cenote_last_error() says how
  *   CUDA_ERROR_OUT_OF_MEMORY     no memory or no addresses for what is imported
  *
- * After an error other than INVALID_VALUE and NOT_READY what had come is gone, and a stream may stand in the middle of
- * a message.
+ * After an error other than INVALID_VALUE and NOT_READY the message that came is lost, and a stream socket may be in
+ * the middle of a message.
  */
 CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool);
 
 /*
  * Send a block of a shared pool to a process that has imported the pool, with the event that says when it is ready.
  *
- * `block` is what was allocated here, from a pool that has been sent or exported before. `ready` is an event of this
- * process, made with CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING and recorded behind the allocation and whatever
- * fills it; NULL when there is nothing to wait for. What is recorded when the receiver's stream waits for it counts, so
- * record before sending. The event stays the caller's, and must live until the receiver has got it.
+ * `block` was allocated in this process, from a pool that has been sent or exported before. `ready` is an event of this
+ * process, created with CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING and recorded after the allocation and the work
+ * that fills the block; NULL when there is nothing to wait for. The receiver's stream waits for the record that is the
+ * latest when it waits, so record before sending. The caller keeps the event; it must live until the receiver has it.
  *
  * The receiver calls cenote_recv_block(). The message is 144 bytes, with no descriptor: cuMemPoolExportPointer()'s data
- * and cuIpcGetEventHandle()'s handle. A block may be sent any number of times, to any number of processes. The block
- * stays the caller's to free, in its time; freed before the receivers have freed theirs, it comes back to the pool when
- * the last of them has. Waits for no stream, but like cenote_send_descriptor() for a socket that is full. Thread-safe.
+ * and cuIpcGetEventHandle()'s handle. A block may be sent any number of times, to any number of processes. The caller
+ * still frees the block; if it does so before the receivers have freed theirs, the block returns to the pool when the
+ * last of them has. Waits for no stream, but waits for a full socket like cenote_send_descriptor(). Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE     no block of a pool that has been exported begins at block; sock is not a Unix socket
- *   CUDA_ERROR_INVALID_HANDLE    ready is not a live event, was made without CU_EVENT_INTERPROCESS, or was opened from
- *                                a handle
- *   CUDA_ERROR_INVALID_CONTEXT   there is a ready event, and no context is current
+ *   CUDA_ERROR_INVALID_VALUE     no block of a pool that has been exported begins at `block`; sock is not a Unix socket
+ *   CUDA_ERROR_INVALID_HANDLE    ready is not a live event, was created without CU_EVENT_INTERPROCESS, or was opened
+ *                                from a handle
+ *   CUDA_ERROR_INVALID_CONTEXT   ready is not NULL, and no context is current
  *   CUDA_ERROR_OUT_OF_MEMORY     four million blocks of the pool are exported already, or there is no memory for it
- *   CUDA_ERROR_NOT_READY         the socket is full and does not wait (O_NONBLOCK), or not longer (SO_SNDTIMEO)
+ *   CUDA_ERROR_NOT_READY         the socket is full, and is non-blocking (O_NONBLOCK) or timed out (SO_SNDTIMEO)
  *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone, or the socket failed: cenote_last_error() says how
  *
  * After an error nothing has been sent.
@@ -165,53 +165,53 @@ CENOTE_API CUresult cenote_send_block(int sock, CUdeviceptr block, CUevent ready
  * Receive a block that cenote_send_block() sent, and import it.
  *
  * imported_pool is the pool from which the block was allocated, as cenote_recv_pool() or
- * cuMemPoolImportFromShareableHandle() gave it. *ret_block is the first byte of the block here; it is freed with
- * cuMemFreeAsync() or cuMemFree(), once for each time it was received. *ret_ready is an event of the current context
- * to be destroyed with cuEventDestroy(), or NULL if none was sent: let a stream wait for it (cuStreamWaitEvent) before
- * that stream uses the block. Waits until a message comes, and for no stream. Thread-safe, within the limits of
- * cenote_recv_descriptor().
+ * cuMemPoolImportFromShareableHandle() returned it. *ret_block is the first byte of the block in this process; free it
+ * with cuMemFreeAsync() or cuMemFree(), once for each time it was received. *ret_ready is an event of the current
+ * context, to be destroyed with cuEventDestroy(), or NULL if none was sent: let a stream wait for it
+ * (cuStreamWaitEvent) before that stream uses the block. Waits until a message comes, and for no stream. Thread-safe,
+ * within the limits of cenote_recv_descriptor().
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
  *   CUDA_ERROR_INVALID_CONTEXT   no context is current; or the event that came is this process's own
- *   CUDA_ERROR_INVALID_VALUE     imported_pool is not a live pool that was imported, ret_block or ret_ready is NULL,
- *                                sock is not a Unix socket; or the block that came is of another pool, has been freed
- *                                by its exporter, or its exporter is gone or has shut this process out
+ *   CUDA_ERROR_INVALID_VALUE     imported_pool is not a live imported pool, ret_block or ret_ready is NULL, sock is not
+ *                                a Unix socket; or the block that came is of another pool, has been freed by its
+ *                                exporter, or its exporter is gone or has shut this process out
  *   CUDA_ERROR_INVALID_HANDLE    what came is another message
- *   CUDA_ERROR_MAP_FAILED        the event that came does not live any more, its process is gone, or it is none
- *   CUDA_ERROR_OUT_OF_MEMORY     the exporter's limit (cenote_pool_limit) would be passed, or there is no memory
- *   CUDA_ERROR_NOT_READY         nothing came and the socket does not wait (O_NONBLOCK), or not longer (SO_RCVTIMEO):
+ *   CUDA_ERROR_MAP_FAILED        the event that came is not live, its process is gone, or it is no event
+ *   CUDA_ERROR_OUT_OF_MEMORY     the exporter's limit (cenote_pool_limit) would be exceeded, or there is no memory
+ *   CUDA_ERROR_NOT_READY         nothing came, and the socket is non-blocking (O_NONBLOCK) or timed out (SO_RCVTIMEO):
  *                                nothing is lost, call again
  *   CUDA_ERROR_OPERATING_SYSTEM  the other side is gone or does not answer, or the socket failed: cenote_last_error()
  *                                says how
  *
- * If what came was at fault and not the arguments, it is gone, and nothing is held. A stream may then stand in the
- * middle of a message.
+ * If the message and not an argument was at fault, the message is lost, and nothing is held. A stream socket may then
+ * be in the middle of a message.
  */
 CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUdeviceptr *ret_block, CUevent *ret_ready);
 
 /*
- * How a pool is doing.
+ * Statistics of a pool.
  *
- * Sizes are in bytes. `used` is what was asked for; `reserved` what the pool has from the system. The reuse counts
- * say which rule found the memory of each allocation so far, in the order in which the rules are tried; each
+ * Sizes are in bytes. `used` is what the program asked for; `reserved` is what the pool has from the system. The reuse
+ * counts say which rule found the memory of each allocation so far, in the order in which the rules are tried; each
  * allocation counts once.
  */
 typedef struct cenote_pool_statistics {
 	unsigned long long used_bytes, used_high_bytes;         /* now, and the most since the mark was reset */
 	unsigned long long reserved_bytes, reserved_high_bytes; /* the same */
-	unsigned long long largest_free_bytes;                  /* of the free blocks */
-	unsigned long long free_block_count;                    /* with those whose free has not happened yet */
+	unsigned long long largest_free_bytes;                  /* the largest free block */
+	unsigned long long free_block_count;                    /* includes those whose free has not happened yet */
 	unsigned long long live_block_count;
-	unsigned long long metadata_bytes;          /* that Cenote keeps about the pool, outside its memory */
+	unsigned long long metadata_bytes;          /* Cenote's own data about the pool, outside the pool's memory */
 	unsigned long long reused_own;              /* freed in the same stream */
-	unsigned long long reused_settled;          /* free, and known to be */
+	unsigned long long reused_settled;          /* its free is known to have happened */
 	unsigned long long reused_followed;         /* freed in a stream that this one waits for anyway */
-	unsigned long long reused_opportunistic;    /* freed in another stream, and that happened to be done */
+	unsigned long long reused_opportunistic;    /* freed in another stream, whose free happened to be done */
 	unsigned long long reused_waiting;          /* waits inserted: the stream waits for another stream's free */
 	unsigned long long grown;                   /* new memory from the system */
 	unsigned long long free_blocks_by_size[40]; /* [i]: free blocks of 2^i to 2^(i+1) - 1 bytes */
-	unsigned long long exported_block_count;    /* blocks that were exported and have not come back to the pool */
-	unsigned long long importer_count;          /* those who hold nothing and those who are leaving included */
+	unsigned long long exported_block_count;    /* blocks that were exported and have not returned to the pool */
+	unsigned long long importer_count;          /* includes those that hold nothing or are leaving */
 	unsigned long long deferred_block_count;    /* blocks that were freed here and that an importer still holds */
 	unsigned long long deferred_bytes;
 } cenote_pool_statistics;
@@ -220,11 +220,11 @@ typedef struct cenote_pool_statistics {
  * Read a pool's statistics: cenote_pool_stats(pool, &statistics, sizeof statistics).
  *
  * The structure may grow at its end in later versions: room_bytes says how much of it the caller knows, and only that
- * is written. Looks at every block of the pool, so not for an inner loop; other threads may allocate and free
- * meanwhile. Thread-safe.
+ * much is written. The call looks at every block of the pool, so do not call it in an inner loop; other threads may
+ * allocate and free meanwhile. Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is imported; ret_statistics is NULL, or room_bytes is more
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live pool, or is imported; ret_statistics is NULL, or room_bytes is more
  *                               than this library knows
  */
 CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics *ret_statistics, size_t room_bytes);
@@ -232,49 +232,49 @@ CENOTE_API CUresult cenote_pool_stats(CUmemoryPool pool, cenote_pool_statistics 
 /*
  * Draw a pool's memory as text: lines of 64 characters, each character an equal part of the range that was used so far.
  *
- *     #  most of it is in blocks that live       o  … in blocks that were freed, and wait for their stream's next use
- *     .  … free for anybody                      _  … without memory: given back to the system
+ *     #  mostly in live blocks                   o  … in blocks that were freed, and wait for their stream's next use
+ *     .  … free for any stream                   _  … without memory: given back to the system
  *
- * Writes as many whole lines as fit into room_bytes with the zero at the end, at most 64 of them. As costly as
+ * Writes as many whole lines as fit into room_bytes with the terminating zero, at most 64. As costly as
  * cenote_pool_stats(). Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is imported; ret_text is NULL, or there is no room for a
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live pool, or is imported; ret_text is NULL, or there is no room for a
  *                               line: 66 bytes
  */
 CENOTE_API CUresult cenote_pool_picture(CUmemoryPool pool, char *ret_text, size_t room_bytes);
 
 /*
- * One who has imported a pool.
+ * An importer of a pool.
  *
- * What it holds is its own word, which only it can write: a peer that lies delays the return of blocks and no more.
+ * What it holds is what it says it holds, and only it can write that: a peer that lies delays the return of blocks, and
+ * can do no more.
  */
 typedef struct cenote_importer {
 	unsigned long long id; /* for cenote_pool_evict(); never used twice in a process */
-	int pid;               /* as this process sees it; 0: it cannot, the importer is in another PID namespace */
+	int pid;               /* as this process sees it; 0: not visible, the importer is in another PID namespace */
 	unsigned int uid;
-	int leaving; /* 1: its connection has ended, by its death, its cuMemPoolDestroy() or cenote_pool_evict(), and
-			it is not known yet to have let go of what it held */
+	int leaving; /* 1: its connection has ended, by its death, its cuMemPoolDestroy() or cenote_pool_evict(), and it
+			is not yet known to have released what it held */
 	int unused;
 	unsigned long long held_block_count, held_bytes;         /* imported and not freed, each block once */
-	unsigned long long deferred_block_count, deferred_bytes; /* of those, freed here already: they wait for it */
+	unsigned long long deferred_block_count, deferred_bytes; /* of those, freed by the exporter: they wait for it */
 	unsigned long long joined_ns;        /* when it imported the pool: CLOCK_MONOTONIC, in nanoseconds */
-	unsigned long long waiting_since_ns; /* when the oldest of the deferred ones was freed; 0: there are none */
+	unsigned long long waiting_since_ns; /* when the oldest deferred block was freed; 0: none is deferred */
 } cenote_importer;
 
 /*
- * Who has imported a pool, and what they hold: cenote_pool_importers(pool, list, sizeof *list, room, &count).
+ * List the importers of a pool, and what they hold: cenote_pool_importers(pool, list, sizeof *list, room, &count).
  *
- * Fills in at most `room` of ret_importers, the youngest first, and sets *ret_count to how many there are, which may be
- * more; with room 0 they are only counted, and ret_importers may be NULL. A process is there from the first pointer
- * that it imports on; one that has imported the pool twice is there once. The structure may grow at its end in later
- * versions: importer_bytes says how much of it the caller knows, and the entries are that far apart.
+ * Fills in at most `room` entries of ret_importers, the youngest first, and sets *ret_count to the number of importers,
+ * which may be larger; with room 0 it only counts them, and ret_importers may be NULL. A process is listed from the
+ * first pointer that it imports; one that has imported the pool twice is listed once. The structure may grow at its end
+ * in later versions: importer_bytes says how much of it the caller knows, and is the distance between two entries.
  *
- * Looks at every deferred block for each importer, so not for an inner loop; others come, go, import and free
- * meanwhile. Thread-safe.
- *
+ * The call looks at every deferred block for each importer, so do not call it in an inner loop; importers may come, go,
+ * import and free meanwhile. Thread-safe.
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is itself imported; ret_count is NULL; with room for any,
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live pool, or is itself imported; ret_count is NULL; with room for any,
  *                               ret_importers is NULL, or importer_bytes is 0 or more than this library knows
  *   CUDA_ERROR_OUT_OF_MEMORY    no host memory for the list
  */
@@ -282,18 +282,18 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool pool, cenote_importer *re
 					  size_t room, size_t *ret_count);
 
 /*
- * A descriptor that becomes readable when somebody imports the pool or leaves it: for poll(), select() and epoll.
+ * A descriptor that becomes readable when a process imports the pool or leaves it: for poll(), select() and epoll.
  *
- * An eventfd: reading its 8 bytes tells how many have come or gone since it was last read, and makes it unreadable
- * again; a read when nothing has happened fails with EAGAIN and does not wait. Who it was says cenote_pool_importers().
- * A process that is killed counts twice if it is noticed in two steps: when its connection ends, and when it is gone.
+ * It is an eventfd: reading its 8 bytes tells how many importers have come or gone since it was last read, and makes it
+ * unreadable again; a read when nothing has happened fails with EAGAIN and does not wait. cenote_pool_importers() says
+ * which importers there are. A process that is killed counts twice if its end is noticed in two steps: when its
+ * connection ends, and when the process is gone.
  *
- * All descriptors of one pool share one count: one reader should read it. *ret_descriptor is the caller's to close, is
- * closed on exec, and may outlive the pool, after which it tells no more. Watching makes the pool a shared one, as if
- * it had been exported. Thread-safe.
- *
+ * All descriptors of one pool share one count: only one reader should read it. The caller must close *ret_descriptor.
+ * It is closed on exec, and may outlive the pool, after which it reports nothing more. Watching makes the pool a shared
+ * one, as if it had been exported. Thread-safe.
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is itself imported, or was not created with
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live pool, is itself imported, or was not created with
  *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; ret_descriptor is NULL
  *   CUDA_ERROR_NOT_PERMITTED     as with cenote_send_pool()
  *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
@@ -302,31 +302,31 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool pool, cenote_importer *re
 CENOTE_API CUresult cenote_pool_watch(CUmemoryPool pool, int *ret_descriptor);
 
 /*
- * Shut an importer out: one that has hung, or is not wanted any more.
+ * Shut out an importer that has hung, or is not wanted any more.
  *
- * Returns at once. From soon after on the importer's calls fail that would import a pointer, and the importer is shown
- * as leaving. What it has imported it can still read and write until it frees it: its memory cannot be taken away, and
- * is not given to anybody else. Its blocks come back to the pool when it has freed them or its process is gone.
- * Shutting out one that is leaving already changes nothing. A process that has the pool's descriptor may import it
- * again. Thread-safe.
+ * Returns at once. Soon afterwards, the importer's calls that would import a pointer fail, and the importer is shown as
+ * leaving. It can still read and write what it has imported until it frees it: that memory cannot be taken away, and is
+ * not given to any other stream or process. Its blocks return to the pool when it has freed them or its process is
+ * gone. Shutting out an importer that is already leaving changes nothing. A process that has the pool's descriptor may
+ * import the pool again. Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE    pool is not a live one, or is itself imported
- *   CUDA_ERROR_NOT_FOUND        it has no importer of this id, or not any more
+ *   CUDA_ERROR_INVALID_VALUE    pool is not a live pool, or is itself imported
+ *   CUDA_ERROR_NOT_FOUND        the pool has no importer with this id now
  */
 CENOTE_API CUresult cenote_pool_evict(CUmemoryPool pool, unsigned long long importer);
 
 /*
- * Limit how much of a pool each of its importers may hold at a time: bytes_per_importer, or 0 for no limit, as it is in
- * the beginning.
+ * Limit how much of a pool each importer may hold at a time: bytes_per_importer, or 0 for no limit, which is the
+ * default.
  *
- * An import that would pass the limit fails with CUDA_ERROR_OUT_OF_MEMORY; the sizes of the blocks count, a block that
- * is imported twice once, and one that was freed until its stream has come to it. What is held already stays held. The
- * limit is kept by the importer's own library: it keeps honest programs in their bounds, against the others there is
- * cenote_pool_evict(). Takes effect for imports from now on. Thread-safe.
+ * An import that would exceed the limit fails with CUDA_ERROR_OUT_OF_MEMORY. The sizes of the blocks count: a block
+ * that is imported twice counts once, and a block that was freed counts until its stream has come to the free. What is
+ * held already stays held. The importer's own library enforces the limit: it keeps honest programs within bounds; use
+ * cenote_pool_evict() against the others. Takes effect for imports from now on. Thread-safe.
  *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
- *   CUDA_ERROR_INVALID_VALUE     pool is not a live one, is itself imported, or was not created with
+ *   CUDA_ERROR_INVALID_VALUE     pool is not a live pool, is itself imported, or was not created with
  *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
  *   CUDA_ERROR_NOT_PERMITTED     as with cenote_send_pool()
  *   CUDA_ERROR_OUT_OF_MEMORY     no host memory, or no addresses
@@ -335,32 +335,31 @@ CENOTE_API CUresult cenote_pool_evict(CUmemoryPool pool, unsigned long long impo
 CENOTE_API CUresult cenote_pool_limit(CUmemoryPool pool, size_t bytes_per_importer);
 
 /*
- * A name by which a process can be found, when all that another one has is a handle of 64 bytes, or when it wants to
- * know what is shared (cenote_survey): a socket in a directory, and beside it a file that is locked as long as the
- * process lives. A process has one from the time it first exports a pool or gives out such a handle.
+ * The name by which other processes find a process, when all they have is a handle of 64 bytes, or when they ask what
+ * is shared (cenote_survey): a socket in a directory, and beside it a file that is locked as long as the process lives.
+ * A process has one from the time it first exports a pool or gives out such a handle.
  */
 typedef struct cenote_name {
 	const char *directory; /* its path; valid during the call, as is `name` */
 	const char *name;      /* 32 hexadecimal digits; NULL: this is about the directory itself */
 	int live;              /* 1: its process lives */
-	int removed;           /* 1: its process does not, and the name has been taken away */
+	int removed;           /* 1: its process has ended, and the name has been removed */
 } cenote_name;
 
-#define CENOTE_SWEEP_LOOK 1u /* take nothing away */
+#define CENOTE_SWEEP_LOOK 1u /* remove nothing */
 
 /*
- * Take away the names of processes that have ended without doing so: killed ones.
+ * Remove the names of processes that ended without removing them, because they were killed.
  *
- * They do no harm, and whoever makes a name sweeps as well; this is for those who want to see it done, or to see who is
- * there. It looks where names of this user may stand: in the runtime directory (CENOTE_RUNTIME_DIR; where that is not
- * set, in both that may be it, /run/user/UID/cenote and /tmp/cenote-UID) and in the user's folder of the fabric
+ * Such names do no harm, and every process that makes a name sweeps as well; call this to sweep now, or to see which
+ * processes there are. It looks where this user's names may be: in the runtime directory (CENOTE_RUNTIME_DIR; if that
+ * is not set, in both candidates, /run/user/UID/cenote and /tmp/cenote-UID) and in the user's folder of the fabric
  * directory (CENOTE_FABRIC_DIR, else /tmp/cenote-fabric). `found`, if it is not NULL, is called for each directory that
- * is there, with `name` NULL, and then for each name in it. It may call anything but CUDA and Cenote.
+ * exists, with `name` NULL, and then for each name in it. It may call anything but CUDA and Cenote.
  *
- * A name of a live process is never taken away: the kernel keeps the lock for the process, in whatever container it is.
- * With CENOTE_SWEEP_LOOK in flags, nothing is. Needs no cuInit(). Thread-safe.
- *
- *   CUDA_ERROR_INVALID_VALUE     flags has bits that are not known
+ * A live process's name is never removed: the kernel keeps the lock for the process, in whatever container it is.
+ * With CENOTE_SWEEP_LOOK in flags, no name is. Needs no cuInit(). Thread-safe.
+ *   CUDA_ERROR_INVALID_VALUE     flags has bits that are unknown
  *   CUDA_ERROR_OPERATING_SYSTEM  a variable does not name a directory, or one belongs to another user, is a link, or
  *                                cannot be read: cenote_last_error() says which; the others have been looked through
  */
@@ -369,29 +368,29 @@ CENOTE_API CUresult cenote_sweep(unsigned int flags, void (*found)(const cenote_
 /*
  * A process that shares something: one that has exported a pool, or given out a handle of 64 bytes.
  *
- * What it is and has is its own word, made printable; `pid`, `uid`, `directory` and `name` are not.
+ * What it is and has is what it says, made printable; `pid`, `uid`, `directory` and `name` do not depend on its word.
  */
 typedef struct cenote_process {
-	int pid;       /* as this process sees it; 0: it cannot, the process is in another PID namespace */
+	int pid;       /* as this process sees it; 0: not visible, the process is in another PID namespace */
 	int pid_there; /* as the process sees itself */
 	unsigned int uid;
-	int answers;           /* 0: it is there, but does not say what it has: stopped, busy, or of another version */
-	const char *program;   /* what it runs, at most 31 characters of ASCII; "": it does not say */
-	const char *directory; /* the path of the directory where it can be called, … */
-	const char *name;      /* … and the name it has there, as with cenote_sweep() */
+	int answers;                     /* 0: it exists, but does not answer: stopped, busy, or of another version */
+	const char *program;             /* what it runs, at most 31 characters of ASCII; "": unknown */
+	const char *directory;           /* the path of the directory of its socket, … */
+	const char *name;                /* … and its name there, as in cenote_sweep() */
 	unsigned long long pool_count;   /* pools that it has exported and not destroyed */
-	unsigned long long opener_count; /* processes that have opened events or memory of it by handles of 64 bytes */
-	int on_gpu; /* 1: its device is a GPU, whose driver shares its events and all its memory but the pools: who has
-		       those open is not known */
+	unsigned long long opener_count; /* processes that have opened its events or memory by handles of 64 bytes */
+	int on_gpu; /* 1: its device is a GPU. The driver shares its events and all its memory but the pools, so which
+		       processes have those open is not known */
 	int unused;
 } cenote_process;
 
 /* A pool that a process has exported. */
 typedef struct cenote_shared_pool {
-	unsigned long long id; /* random, and the same as long as the pool lives; not 0 */
-	int location_type;     /* where its memory is: CUmemLocationType, … */
-	int location_id;       /* … and the number of the device, as the machine counts, or of the NUMA node */
-	unsigned long long used_bytes; /* as in cenote_pool_statistics, as are the following */
+	unsigned long long id;         /* random, and the same as long as the pool lives; not 0 */
+	int location_type;             /* where its memory is: CUmemLocationType, … */
+	int location_id;               /* … and the machine's number of the device, or the number of the NUMA node */
+	unsigned long long used_bytes; /* as in cenote_pool_statistics; so are the following */
 	unsigned long long reserved_bytes;
 	unsigned long long exported_block_count, exported_bytes;
 	unsigned long long deferred_block_count, deferred_bytes;
@@ -402,7 +401,7 @@ typedef struct cenote_shared_pool {
 
 /*
  * What a process has given out by handles of 64 bytes, all of one kind together: memory of cuMemAlloc() by
- * cuIpcGetMemHandle(), or events by cuIpcGetEventHandle(), of which there are no bytes to tell.
+ * cuIpcGetMemHandle(), or events by cuIpcGetEventHandle(). Events have no bytes to count.
  */
 #define CENOTE_HANDLES_EVENTS 1
 #define CENOTE_HANDLES_MEMORY 2
@@ -410,81 +409,81 @@ typedef struct cenote_shared_pool {
 typedef struct cenote_shared_handles {
 	int kind; /* CENOTE_HANDLES_… */
 	int unused;
-	unsigned long long shared_count, shared_bytes;     /* what has a handle and lives */
-	unsigned long long deferred_count, deferred_bytes; /* what was freed or destroyed, and somebody has open */
-	unsigned long long opener_count;                   /* processes that have some of both open */
+	unsigned long long shared_count, shared_bytes;     /* what has a handle and is live */
+	unsigned long long deferred_count, deferred_bytes; /* what was freed or destroyed, and is still open */
+	unsigned long long opener_count;                   /* processes that have some of either open */
 	unsigned long long age_ns;                         /* since the first handle was given out, in nanoseconds */
 } cenote_shared_handles;
 
-/* Something that a survey has found. All that it points to is valid during the call. */
+/* Something that a survey has found. All that it points to is valid only during the call. */
 typedef struct cenote_shared {
-	const cenote_process *process;  /* with nothing else: this is about the process itself, before what it shares */
-	const cenote_shared_pool *pool; /* a pool of it; NULL: this is not about one */
-	const cenote_importer *importer; /* who has imported the pool, or has opened something by a handle; NULL: this
-					    is about the pool or the handles themselves, before those who have them */
+	const cenote_process *process;   /* alone: the process itself, before what it shares */
+	const cenote_shared_pool *pool;  /* a pool of the process; NULL: this is not about a pool */
+	const cenote_importer *importer; /* a process that has imported the pool, or opened something by a handle; NULL:
+					    the pool or the handles themselves, before the processes that have them */
 	int at_least; /* 1: the importer may delay more blocks, and for longer, than its numbers say */
-	const cenote_shared_handles *handles; /* what it gave out by handles; NULL: this is not about that */
+	const cenote_shared_handles *handles; /* what it gave out by handles; NULL: this is not about handles */
 } cenote_shared;
 
 /*
- * Ask all processes that share something what they share, and who holds it.
+ * Ask all processes that share something what they share, and which processes hold it.
  *
- * Those of this user are asked that can be found in the runtime directory (see cenote_sweep()), in whatever container:
- * a process has its place there from the time it first exports a pool or gives out a handle of 64 bytes. `found` is
+ * Asks this user's processes that can be found in the runtime directory (see cenote_sweep()), in whatever container: a
+ * process has its name there from the time it first exports a pool or gives out a handle of 64 bytes. `found` is
  * called for each process, then for each of its pools, each followed by its importers, which may be any user's, then
- * for what it has given out by handles, of each kind, followed by those who have some of it open. It may call anything
- * but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
+ * for each kind of handles that it has given out, followed by the processes that have some of it open. `found` may call
+ * anything but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
  *
- * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock. Of one who has opened
- * events or memory, `held_block_count` counts what is open, as often as it is; `joined_ns` is since when it has had
- * something open without a break; `leaving` is 1 when its connection has ended and its process lives. It is not one for
- * cenote_pool_evict().
+ * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock. For a process that has
+ * opened events or memory, `held_block_count` counts each as often as it is open; `joined_ns` is the time since when it
+ * has had something open without a break; `leaving` is 1 when its connection has ended and the process is alive. It is
+ * no importer for cenote_pool_evict().
  *
- * Memory of cuMemCreate() is not told of, whether it was shared by descriptor or by fabric handle: what an importer has
- * is a descriptor, and no connection to the exporter, who does not know of it. (On the host device these are memory
- * files, which `cenote ps` looks for in /proc.) Pools that were imported by fabric handle are told like others.
+ * Memory of cuMemCreate() is not reported, whether it was shared by descriptor or by fabric handle: an importer has
+ * only a descriptor, and no connection to the exporter, which does not know of it. (On the host device such memory is
+ * a memory file, which `cenote ps` looks for in /proc.) Pools that were imported by fabric handle are reported.
  *
- * The processes answer by themselves, whatever their programs do, and are not held up. What they say is not of one
- * moment: what comes and goes meanwhile is told or not told. One that is stopped delays the survey by two seconds. This
- * process's own pools are told like all others. Needs no cuInit(). Thread-safe.
+ * The processes answer by themselves, whatever their programs do, and are not held up. Their answers are not of one
+ * moment: what comes and goes meanwhile may be reported or not. A process that is stopped delays the survey by two
+ * seconds. This process's own pools are reported like all others. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL
  *   CUDA_ERROR_OPERATING_SYSTEM  the runtime directory is not an absolute path, belongs to another user, is a link, or
- *                                cannot be read: cenote_last_error() says which; where there are two, the other has
- *                                been looked through
+ *                                cannot be read: cenote_last_error() says which; if there are two, the other has been
+ *                                searched
  */
 CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data),
 				  void *data);
 
-/* What a cell of a picture has something of: of several kinds DEFERRED, then EXPORTED, LIVE, FREED, FREE. */
-#define CENOTE_CELL_LIVE           '#' /* in blocks that live */
+/* What a cell of a picture shows. If it has several kinds: the first of DEFERRED, EXPORTED, LIVE, FREED, FREE. */
+#define CENOTE_CELL_LIVE           '#' /* in live blocks */
 #define CENOTE_CELL_EXPORTED       '=' /* … and are exported */
 #define CENOTE_CELL_DEFERRED       '!' /* in exported blocks that were freed, and that an importer still holds */
 #define CENOTE_CELL_FREED          'o' /* in blocks that were freed, and wait for their stream's next use */
-#define CENOTE_CELL_FREE           '.' /* free for anybody */
+#define CENOTE_CELL_FREE           '.' /* free for any stream */
 #define CENOTE_CELL_WITHOUT_MEMORY '_' /* given back to the system */
-#define CENOTE_CELL_UNKNOWN        '?' /* it would have taken its owner too long to say */
+#define CENOTE_CELL_UNKNOWN        '?' /* the owner would have taken too long to say */
 
 #define CENOTE_CELLS_MAX       65536
 #define CENOTE_HELD_BY_SEVERAL (~0ull)
 
 typedef struct cenote_cell {
-	unsigned long long importer; /* who holds blocks of this kind in the cell, the largest of those that are held:
-					the id of an importer, CENOTE_HELD_BY_SEVERAL, or 0: nobody holds any, or they
-					are not exported */
+	unsigned long long importer; /* the holder of the largest held block of this kind in the cell: the id of an
+					importer, CENOTE_HELD_BY_SEVERAL, or 0: no process holds any, or they are not
+					exported */
 	int kind;                    /* CENOTE_CELL_… */
 	int unused;
 } cenote_cell;
 
 /*
- * Draw the memory of a pool of any process that cenote_survey() tells of: as cell_count equal parts of the range that
+ * Draw the memory of a pool of any process that cenote_survey() reports: as cell_count equal parts of the range that
  * was used so far, which is *ret_bytes long. ret_bytes may be NULL.
  *
- * `pool` is its id. The owner looks at no more than 256 blocks of a cell: where there are more, these stand for them.
+ * `pool` is its id. The owner looks at no more than 256 blocks of a cell: if there are more, these stand for the rest.
  * Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     ret_cells is NULL, or cell_count is 0 or more than CENOTE_CELLS_MAX
- *   CUDA_ERROR_NOT_FOUND         no process that can be asked has such a pool, or not any more
+ *   CUDA_ERROR_NOT_FOUND         no process that can be asked has such a pool now
  *   CUDA_ERROR_OPERATING_SYSTEM  as with cenote_survey()
  *   CUDA_ERROR_OUT_OF_MEMORY     no host memory
  */
@@ -497,9 +496,9 @@ CENOTE_API const char *cenote_device_kind(void);
 /*
  * Where NVIDIA's driver is on this machine: the absolute path of its libcuda.so.1, whether this process uses it or not.
  *
- * If cuInit() has not opened it, it is looked for and opened now, and not started: CENOTE_LIBCUDA if that is set, else
- * the folders of LD_LIBRARY_PATH, the dynamic linker's cache, the usual folders. *ret_path is valid for good. Needs no
- * cuInit(). Thread-safe.
+ * If cuInit() has not opened it, this call looks for it and opens it, but does not initialize it: CENOTE_LIBCUDA if
+ * that is set, else the folders of LD_LIBRARY_PATH, the dynamic linker's cache, the usual folders. *ret_path stays
+ * valid. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE  ret_path is NULL
  *   CUDA_ERROR_NO_DEVICE      there is none, or it cannot be used: cenote_last_error() says why
@@ -520,13 +519,13 @@ CENOTE_API CUresult cenote_driver_library(const char **ret_path);
  *     }
  *     CENOTE_KERNEL(scale, float *, float);
  *
- * args[i] points to the launch's own copy of the i-th parameter. CENOTE_KERNEL makes the function known, together
- * with the types of its parameters (up to 16), so that a launch can copy them and so that launching anything else is
- * an error and not a jump. A kernel is launched by its address, cudaLaunchKernel((void *)scale, …), or by its name,
- * from a shared object that cuModuleLoad() opens.
+ * args[i] points to the launch's own copy of the i-th parameter. CENOTE_KERNEL registers the function with the types of
+ * its parameters (up to 16). A launch needs them to copy the arguments; and launching anything else is an error and not
+ * a jump. A kernel is launched by its address, cudaLaunchKernel((void *)scale, …), or by its name, from a shared object
+ * that cuModuleLoad() opens.
  *
- * Blocks run in any order, on all cores; the threads of a block run one after the other on one core, so a kernel cannot
- * wait for another thread of its block. at->shared is the block's dynamic shared memory, not zeroed, NULL when the
+ * Blocks run in any order, on all cores. The threads of a block run one after the other on one core, so a kernel cannot
+ * wait for another thread of its block. at->shared is the block's dynamic shared memory: not zeroed, and NULL when the
  * launch asked for none.
  */
 typedef struct cenote_dim {
