@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events that are shared: those that others open from us, and those that we open from them.
+ * Shared events: those that other processes open from us, and those that we open from them.
  *
- * The creator is who tells the others of a death: a signal's memory is everybody's, and what is buried there is seen by
- * all. The dead one may have written there what it liked, also in the names of others; so those who have opened events
- * are told, and each takes out what is in its own name and not its own. An event that its creator has freed is kept,
- * for nobody new to open, until those who have opened it have freed it too or have died; and one who has opened an
- * event and frees it with a record of it still pending says so only when that is done (it lingers). When the creator
- * dies, those who are left have nobody to tell them of each other's deaths, and count on nobody but themselves.
+ * The creator tells the other processes of a death. A signal's memory is shared by all of them, so what the creator
+ * removes there is gone for all. The dead process may have written anything there, also under the recorder numbers of
+ * others. So the openers are told, and each removes what is under its own number and is not its own. An event that its
+ * creator has freed stays, closed to new openers, until each opener has freed it or has died. An opener that frees an
+ * event while a record of it is pending reports the free only when that record is done (the event lingers). When the
+ * creator dies, no process tells the remaining ones of each other's deaths: each relies on itself alone.
  *
- * References are the program's event and the calls that use it. An event of ours whose last reference is dropped is
- * withdrawn, and freed when nobody has it open any more (port_object.c). One that we have opened is in its process's
- * list as long as it has references; one that lingers has the service thread's.
+ * References are held by the program's event and by the calls that use it. When the last reference to an event of our
+ * own is dropped, the event is withdrawn; it is freed when no process has it open (port_object.c). An opened event is
+ * in the list of its process as long as it has references; a lingering one is referenced by the service thread.
  */
 #include "share/event/shared_event.h"
 
@@ -23,19 +23,19 @@
 #define LINGER_NS (100 * CN_MILLISECOND_NS)
 
 struct cn_shared_event {
-	struct cn_port_object object; /* of our own, once it has a handle */
+	struct cn_port_object object; /* our own event, once it has a handle */
 	_Atomic unsigned references;
 	bool published; /* under `publishing` */
 	struct cn_signal *signal;
-	struct cn_peer_claim *claim; /* NULL: it is our own, and what follows unused */
+	struct cn_peer_claim *claim; /* NULL: the event is our own, and what follows is unused */
 	struct cn_shared_event *next, *previous;
 	bool orphaned;
-	struct cn_watch linger; /* a time */
+	struct cn_watch linger; /* only a time */
 	struct cn_job job;
 };
 
-static CN_LOCK(SHARED_EVENTS)
-	lock; /* of the lists of opened ones, of whether they are orphans, and of their last references */
+static CN_LOCK(
+	SHARED_EVENTS) lock; /* guards the lists of opened events, `orphaned`, and the drop of their last references */
 static CN_SLOW_LOCK(EVENT_PUBLISH) publishing;
 
 static void free_event(struct cn_shared_event *event)
@@ -56,7 +56,7 @@ static struct cn_shared_event *make_event(void)
 	return event;
 }
 
-/* ---- Our own, as others open them ---- */
+/* ---- Our own events, opened by others ---- */
 
 static CUresult serve(struct cn_port_object *object, struct cn_parcel *ret_reply)
 {
@@ -80,14 +80,14 @@ static void bury_strangers(struct cn_port_object *object)
 
 static const struct cn_port_object_ops ops = {.serve = serve, .bury = bury_strangers, .free = free_object};
 
-/* ---- Others', opened by us ---- */
+/* ---- Events of others, opened by us ---- */
 
 static struct cn_remote *remote_of(const struct cn_shared_event *event)
 {
 	return event->claim->peer->owner;
 }
 
-/* This process is alone with the event: its creator has died, and with it the news of anybody's death. */
+/* The creator has died, and nothing reports deaths any more: this process relies on itself for the event. */
 static void bury_all(struct cn_shared_event *event)
 {
 	cn_host_signal_bury(event->signal, 0);
@@ -99,7 +99,7 @@ static void disown(struct cn_shared_event *event)
 	cn_host_signal_disown(event->signal, NULL, 0);
 }
 
-/* Call a function for each event of a remote process, which stays meanwhile; not under the lock. */
+/* Call a function, without the lock, for each event of a remote process. Each event stays during its call. */
 static void for_each(struct cn_remote *remote, bool has_died, void (*function)(struct cn_shared_event *event))
 {
 	struct cn_shared_event *event, *next;
@@ -135,7 +135,7 @@ static void disown_events(struct cn_remote *remote)
 
 static const struct cn_remote_event_ops event_ops = {.disown = disown_events, .orphan = orphan_events};
 
-/* Its process may have died just now. Either that is seen here, or the service thread finds the event in the list. */
+/* The creator may have died just now. Either that is seen here, or the service thread finds the event in the list. */
 static void enter_list(struct cn_shared_event *event)
 {
 	struct cn_remote *remote = remote_of(event);
@@ -164,7 +164,7 @@ static void linger_due(struct cn_watch *linger)
 	cn_shared_event_drop(cn_container_of(linger, struct cn_shared_event, linger));
 }
 
-/* On the service thread: look again after a while whether its records are done. */
+/* On the service thread: check again after a while whether the records are done. */
 static void linger(struct cn_job *job)
 {
 	struct cn_shared_event *event = cn_container_of(job, struct cn_shared_event, job);
@@ -174,7 +174,7 @@ static void linger(struct cn_job *job)
 		cn_service_watch(&event->linger); /* only a time: this does not fail */
 }
 
-/* Perhaps the last reference of an opened event. */
+/* Drop what may be the last reference to an opened event. */
 static void drop_opened(struct cn_shared_event *event)
 {
 	cn_lock(&lock);

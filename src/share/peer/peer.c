@@ -2,10 +2,10 @@
 /*
  * Peers: see peer.h.
  *
- * References are held by whoever was given the peer, by each claim, and by the service thread while it watches. The
+ * Each caller that was given the peer holds a reference; so do each claim, and the service thread while it watches. The
  * channel leaves the service's epoll when the connection ends, and is closed with the last reference.
  *
- * The channel is paused for the time of a question, so that the answer does not wake the service thread.
+ * The channel is paused during a question, so that the answer does not wake the service thread.
  */
 #include "share/peer/peer.h"
 
@@ -38,7 +38,7 @@ struct cn_peer_claim *cn_peer_claim(struct cn_peer *peer, enum cn_message_kind k
 	return claim;
 }
 
-/* It is given back, or never was one. */
+/* The claim was given back, or nothing was ever kept for it. */
 static void free_claim(struct cn_peer_claim *claim)
 {
 	if (!claim)
@@ -56,7 +56,7 @@ static void free_claims(struct cn_peer_claim *claim)
 	}
 }
 
-/* The claims that wait for an answer, the oldest first. */
+/* Queue a claim that waits for its answer; the oldest is first. */
 static void wait_for_answer(struct cn_peer *peer, struct cn_peer_claim *claim)
 {
 	cn_lock(&peer->lock);
@@ -67,7 +67,7 @@ static void wait_for_answer(struct cn_peer *peer, struct cn_peer_claim *claim)
 	cn_unlock(&peer->lock);
 }
 
-/* The claim that waits for an answer; `request` 0: for the oldest. NULL: none does. */
+/* Take the claim that waits for the answer to `request`; 0: the oldest claim. NULL: none waits. */
 static struct cn_peer_claim *take_unanswered(struct cn_peer *peer, uint64_t request)
 {
 	cn_lock(&peer->lock);
@@ -103,7 +103,7 @@ static void retry_soon(struct cn_job *job)
 	cn_peer_drop(peer);
 }
 
-/* There is no room for it now: the peer would keep what it is for until we end. */
+/* The socket has no room now. Without this the peer would keep what the claim is for until we end. */
 static void keep_unsent(struct cn_peer_claim *claim)
 {
 	struct cn_peer *peer = claim->peer;
@@ -153,7 +153,7 @@ static struct cn_peer_claim *take_unsent(struct cn_peer *peer)
 	return claim;
 }
 
-/* There may be room; until there is none again. */
+/* There may be room again: send until there is none. */
 static void channel_due(struct cn_watch *channel)
 {
 	struct cn_peer *peer = cn_container_of(channel, struct cn_peer, channel);
@@ -170,9 +170,9 @@ static void channel_due(struct cn_watch *channel)
 		peer->ops->again(peer);
 }
 
-/* ---- What comes ---- */
+/* ---- Incoming messages ---- */
 
-/* Something else than the answer that somebody waits for: 0, or errno. */
+/* Handle a message that is not the answer a thread waits for: 0, or errno. */
 static int take_other(struct cn_peer *peer, struct cn_parcel *parcel)
 {
 	const struct cn_message *message = &parcel->message;
@@ -188,7 +188,7 @@ static int take_other(struct cn_peer *peer, struct cn_parcel *parcel)
 	return 0;
 }
 
-/* On the service thread, while nobody asks: nothing more is sent or received. Returns what was claimed. */
+/* On the service thread, while no thread asks: nothing more is sent or received. Returns the claims that are left. */
 static struct cn_peer_claim *end_channel(struct cn_peer *peer)
 {
 	struct cn_peer_claim **link = &peer->unanswered;
@@ -213,11 +213,11 @@ static void channel_ready(struct cn_watch *channel)
 	struct cn_parcel parcel;
 
 	if (!cn_slow_try_lock(&peer->turn))
-		return; /* a thread that asks reads, and has us called again for what it leaves */
+		return; /* the asking thread reads, and has us called again for what it leaves */
 	int error = cn_wire_receive(channel->fd, &parcel);
 	if (!error)
 		error = take_other(peer, &parcel);
-	if (error == EMFILE) { /* only answers have descriptors, and come in their order: it was the oldest, and late */
+	if (error == EMFILE) { /* only answers have descriptors, and they come in order: it was the oldest, and late */
 		cn_peer_give_back(take_unanswered(peer, 0));
 		error = 0;
 	}
@@ -230,15 +230,15 @@ static void channel_ready(struct cn_watch *channel)
 	free_claims(claims);
 	if (peer->ops->lost)
 		peer->ops->lost(peer);
-	cn_peer_drop(peer); /* the service thread's own */
+	cn_peer_drop(peer); /* the service thread's own reference */
 }
 
 /* ---- Waiting ---- */
 
-/* An answer mostly takes less time than to fall asleep and be woken. */
+/* Spin first: an answer mostly takes less time than to fall asleep and be woken. */
 enum { LOOK_NS = 200000, SHORTAGE_MS = 1 };
 
-/* 0, or errno: ETIMEDOUT when the time is over first. */
+/* 0, or errno: ETIMEDOUT if the deadline passes first. */
 static int wait_until(int sock, short events, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -258,7 +258,7 @@ static int wait_until(int sock, short events, uint64_t deadline_ns)
 	}
 }
 
-/* Waits for room in the socket, and for memory in the system: neither is the peer's end. */
+/* Waits for room in the socket, and for memory in the system: neither shortage means that the peer is gone. */
 static int send_until(int sock, const struct cn_parcel *parcel, uint64_t deadline_ns)
 {
 	for (;;) {
@@ -276,19 +276,19 @@ static int send_until(int sock, const struct cn_parcel *parcel, uint64_t deadlin
 	}
 }
 
-/* Until something can be received, or the peer has closed. */
+/* Wait until something can be received, or the peer has closed. */
 static int await_message(int sock, uint64_t deadline_ns)
 {
 	struct pollfd wanted = {.fd = sock, .events = POLLIN};
 	uint64_t now_ns = cn_clock_ns(), until_ns = now_ns + LOOK_NS;
 
-	/* Before anything else: to a peer that never stops talking the time is over, too. */
+	/* Check this first: the deadline also holds for a peer that never stops talking. */
 	if (now_ns >= deadline_ns)
 		return ETIMEDOUT;
 	do {
 		if (poll(&wanted, 1, 0) == 1)
 			return 0;
-		sched_yield(); /* the other process may want this very processor */
+		sched_yield(); /* the other process may need this very processor */
 	} while (cn_clock_ns() < until_ns);
 	return wait_until(sock, POLLIN, deadline_ns);
 }
@@ -303,7 +303,7 @@ static int receive(int sock, bool bare, struct cn_parcel *ret_parcel)
 	return cn_wire_receive_message(sock, &ret_parcel->message);
 }
 
-/* Wait for an answer. The turn is taken. 0, and a fork has to wait. */
+/* Wait for an answer. The caller has the turn. After 0 a fork must wait. */
 static int await_answer(struct cn_peer *peer, const struct cn_peer_question *question, uint64_t deadline_ns,
 			struct cn_parcel *ret_answer)
 {
@@ -311,7 +311,7 @@ static int await_answer(struct cn_peer *peer, const struct cn_peer_question *que
 
 	while (!(error = await_message(peer->channel.fd, deadline_ns))) {
 		struct cn_parcel parcel;
-		cn_fork_hold(); /* a child would have its descriptors */
+		cn_fork_hold(); /* a child would inherit its descriptors */
 		error = receive(peer->channel.fd, question->bare, &parcel);
 		if (!error && parcel.message.request == question->request.message.request) {
 			*ret_answer = parcel;
@@ -326,14 +326,14 @@ static int await_answer(struct cn_peer *peer, const struct cn_peer_question *que
 	return error;
 }
 
-/* What becomes of a question's claim. The turn is taken. */
+/* Settle what becomes of a question's claim. The caller has the turn. */
 static void settle_claim(struct cn_peer *peer, struct cn_peer_question *question, int error, int32_t result)
 {
 	if (!question->claim)
 		return;
 	if (!error)
 		take_unanswered(peer, question->request.message.request);
-	if (error == EMFILE) /* answers come in their order */
+	if (error == EMFILE) /* answers come in order */
 		cn_peer_give_back(take_unanswered(peer, 0));
 	if (!error && result)
 		free_claim(question->claim);
@@ -341,7 +341,7 @@ static void settle_claim(struct cn_peer *peer, struct cn_peer_question *question
 		question->claim = NULL;
 }
 
-/* Ask; the turn is taken. */
+/* Ask. The caller has the turn. */
 static int ask(struct cn_peer *peer, struct cn_peer_question *question, uint64_t deadline_ns,
 	       struct cn_parcel *ret_answer)
 {
@@ -447,7 +447,7 @@ void cn_peer_end(struct cn_peer *peer)
 
 	if (ends)
 		free_claims(end_channel(peer));
-	drop(peer, ends ? 2 : 1); /* with the service thread's, which will not be told of the end */
+	drop(peer, ends ? 2 : 1); /* with the service thread's reference, since that thread will not see the end */
 }
 
 struct cn_peer *cn_peer_take(struct cn_peer *peer)
@@ -462,7 +462,7 @@ void cn_peer_drop(struct cn_peer *peer)
 		drop(peer, 1);
 }
 
-/* ---- Who it is ---- */
+/* ---- Identity ---- */
 
 bool cn_peer_identify(int sock, struct ucred *ret_who)
 {

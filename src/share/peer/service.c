@@ -2,11 +2,11 @@
 /*
  * The service thread: one epoll, one eventfd to wake it, one list of watches.
  *
- * One event is taken at a time. The function that is called for it may end any other watch and free what it was
- * embedded in; a second event of the same harvest could be that one's. Times are looked for by walking the list, which
- * has an entry a peer: some hundreds at most.
+ * It takes one event at a time. The function that it calls for an event may end any other watch and free the record
+ * that holds it; a second event from the same epoll_wait() could belong to that watch. The next time is found by
+ * walking the list, which has one entry for each peer: some hundreds at most.
  *
- * `lock` guards the list and the jobs, and is held for a few instructions; only a fork holds it longer, so that the
+ * `lock` guards the list and the jobs, and is held for a few instructions. Only a fork holds it longer, so that the
  * child finds the list whole. The fork returns in the parent when the child has closed what is in it (base/fork.c).
  */
 #include "share/peer/service.h"
@@ -31,7 +31,7 @@ enum { WATCHED = EPOLLIN | EPOLLRDHUP };
 static struct {
 	CN_SLOW_LOCK(SERVICE_START) starting;
 	_Atomic int state;
-	int epoll_fd, wake_fd; /* for good once it runs */
+	int epoll_fd, wake_fd; /* fixed once the thread runs */
 
 	CN_LOCK(SERVICE) lock;
 	struct cn_watch *watches;
@@ -97,7 +97,7 @@ int cn_service_release(struct cn_watch *watch)
 CUresult cn_service_watch(struct cn_watch *watch)
 {
 	struct epoll_event wanted = {.events = WATCHED, .data.ptr = watch};
-	/* Once the system knows it, the service thread may have called its function and freed it. */
+	/* Once epoll knows the watch, the service thread may have called its function and freed it. */
 	bool timed = watch->due_ns != 0;
 
 	cn_lock(&service.lock);
@@ -114,14 +114,14 @@ CUresult cn_service_watch(struct cn_watch *watch)
 		return cn_error(error == EPERM ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OPERATING_SYSTEM,
 				"the service thread cannot watch a descriptor: %s", strerror(error));
 	}
-	if (timed && !serving) /* else it looks for the next time by itself */
+	if (timed && !serving) /* the service thread computes the next time by itself */
 		wake();
 	return CUDA_SUCCESS;
 }
 
 void cn_service_unwatch(struct cn_watch *watch)
 {
-	bool hold = !serving; /* between the list and close() nobody would close it in a child */
+	bool hold = !serving; /* between the list and close() a child would not close it */
 
 	if (hold)
 		cn_fork_hold();
@@ -129,7 +129,10 @@ void cn_service_unwatch(struct cn_watch *watch)
 	remove_locked(watch);
 	cn_unlock(&service.lock);
 	if (watch->fd >= 0) {
-		/* Not left to close(): who has a copy of the descriptor keeps the file, and it would stay watched. */
+		/*
+		 * close() is not enough: a copy of the descriptor in another process keeps the file open, and so
+		 * watched.
+		 */
 		epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
 		cn_wire_hang_up(watch->fd);
 		watch->fd = -1;
@@ -140,7 +143,7 @@ void cn_service_unwatch(struct cn_watch *watch)
 
 void cn_service_pause(struct cn_watch *watch)
 {
-	/* The end of the peer is reported whatever is wanted; so, at most once. */
+	/* EPOLLHUP is reported whatever is asked for; EPOLLONESHOT: at most once. */
 	epoll_ctl(service.epoll_fd, EPOLL_CTL_MOD, watch->fd,
 		  &(struct epoll_event){.events = EPOLLONESHOT, .data.ptr = watch});
 }
@@ -159,7 +162,7 @@ void cn_service_mute(struct cn_watch *watch)
 
 void cn_service_divert(struct cn_watch *watch, int other_fd)
 {
-	/* First: as in cn_service_unwatch(), which will not find it any more. */
+	/* First, as in cn_service_unwatch(): afterwards this number is another file. */
 	epoll_ctl(service.epoll_fd, EPOLL_CTL_DEL, watch->fd, &(struct epoll_event){0});
 	cn_wire_turn_away(watch->fd);
 	dup3(other_fd, watch->fd, O_CLOEXEC);
@@ -223,7 +226,7 @@ static void run_due(void)
 	cn_lock(&service.lock);
 	unsigned left = service.watch_count;
 	cn_unlock(&service.lock);
-	/* One that sets a time which is over already comes again in the next round. */
+	/* A watch that sets a time already past is called again in the next round. */
 	for (; left && (watch = take_due(now_ns)); left--)
 		watch->due(watch);
 }
@@ -255,7 +258,7 @@ static void *serve(void *unused)
 			struct cn_watch *watch = event.data.ptr;
 			watch->ready(watch);
 		} else if (count == 1 && read(service.wake_fd, &posted, sizeof posted) < 0) {
-			/* Nothing to read: the next round looks again. */
+			/* Nothing to read: the next round checks again. */
 		}
 		run_due();
 		run_jobs();
@@ -299,7 +302,7 @@ static void close_all_in_child(void)
 		close(service.epoll_fd);
 	if (service.wake_fd >= 0)
 		close(service.wake_fd);
-	service.epoll_fd = service.wake_fd = -1; /* a child of the child must not close what has these numbers then */
+	service.epoll_fd = service.wake_fd = -1; /* a child of the child must not close what then has these numbers */
 	service.watches = NULL;
 	if (atomic_load(&service.state) == RUNNING)
 		atomic_store(&service.state, FORKED);
@@ -346,7 +349,7 @@ CUresult cn_service_start(void)
 
 	if (atomic_load_explicit(&service.state, memory_order_acquire) == RUNNING)
 		return CUDA_SUCCESS;
-	/* Not with `starting` in hand: a fork takes that while it keeps the list of hooks as it is. */
+	/* Not with `starting` held: a fork takes that lock while it holds the list of hooks. */
 	if (!cn_fork_watch(&hooks[0]) || !cn_fork_watch(&hooks[1]))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory to watch for fork()");
 	cn_slow_lock(&service.starting);

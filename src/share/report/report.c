@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers to those who want to know what this process shares; see report.h.
+ * Answers to the question what this process shares; see report.h.
  *
- * All on the service thread, which is the one that ends exports and changes their importers: what is found in these
- * lists stays until the answer is written.
+ * All of it runs on the service thread, the only one that ends exports and changes their importers: what is found in
+ * these lists stays until the answer is written.
  */
 #include "share/report/report.h"
 #include "share/pool/export_internal.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEFERRED_LOOKS_MAX = 1024, HOLDER_LOOKS_MAX = 2048 /* for a cell, but for at least one block */ };
+enum { DEFERRED_LOOKS_MAX = 1024, HOLDER_LOOKS_MAX = 2048 /* per cell, but at least one block */ };
 
 _Static_assert(CN_REPORT_CELLS_MAX <= 1 << 24, "as many as a pool draws");
 
@@ -62,7 +62,7 @@ static void report_pool(struct cn_export *export, struct cn_message *reply)
 	memcpy(cn_report_body(reply), &body, sizeof body);
 }
 
-/* Its next importer, in the order of their ids; NULL: there is none. */
+/* The importer with the next higher id; NULL: there is none. */
 static const struct cn_importer *importer_after(const struct cn_export *export, uint64_t id)
 {
 	const struct cn_importer *next = NULL;
@@ -94,7 +94,7 @@ static void report_importer(struct cn_export *export, const struct cn_importer *
 	memcpy(cn_report_body(reply), &body, sizeof body);
 }
 
-/* Who has the block of a slot? Whoever comes or goes meanwhile does so on this thread. */
+/* Which importer holds the block of a slot? Importers come and go only on this thread. */
 static uint64_t holder_of(struct cn_export *export, uint32_t slot)
 {
 	uint64_t holder = 0;
@@ -115,8 +115,8 @@ static uint64_t holder_of(struct cn_export *export, uint32_t slot)
 }
 
 /*
- * Who holds the largest of a cell's blocks that somebody holds: what is held by nobody is not what one looks for. Where
- * there are many blocks and importers, only some of the blocks are asked for.
+ * The holder of the largest block of a cell that an importer holds: blocks without a holder are of no interest. Where
+ * there are many blocks and importers, only some of the blocks are checked.
  */
 static uint64_t holder_in(struct cn_export *export, const struct cn_pool_cell *cell)
 {
@@ -156,7 +156,7 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 	return true;
 }
 
-/* ---- What is given out by handles ---- */
+/* ---- What was given out by handles ---- */
 
 static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
 {

@@ -2,8 +2,8 @@
 /*
  * Asking all processes of this user what they share; see survey.h.
  *
- * A conversation has two bounds: an answer must come soon, and all of them together in a time, so that a process that
- * is stopped, or plays with us, costs seconds and not for ever.
+ * Two timeouts bound a conversation: one for each answer and one for all of them together. So a process that is stopped
+ * or hostile costs seconds, not for ever.
  */
 #include "share/report/survey.h"
 #include "pool/pool.h"
@@ -25,7 +25,7 @@ struct conversation {
 	uint64_t end_ns;
 };
 
-/* What is asked of each process that lives. */
+/* What to ask each live process. */
 struct walk {
 	const char *directory;
 	int directory_fd;
@@ -41,7 +41,7 @@ struct walk {
 
 /* ---- One process ---- */
 
-/* Ask, and wait: 0, ENOENT (there is none), or another errno: nothing more is to be expected. */
+/* Ask, and wait: 0, ENOENT (there is none), or another errno (expect no more answers). */
 static int ask(struct conversation *with, const uint64_t words[], size_t word_count, void *ret_body)
 {
 	uint64_t deadline_ns = cn_clock_ns() + ANSWER_MS * CN_MILLISECOND_NS;
@@ -65,7 +65,7 @@ static int ask(struct conversation *with, const uint64_t words[], size_t word_co
 	return 0;
 }
 
-/* Nothing that a terminal would obey. */
+/* Replace whatever could control a terminal. */
 static void copy_printable(char ret_text[CN_REPORT_PROGRAM_BYTES], const char *text)
 {
 	size_t i = 0;
@@ -96,7 +96,7 @@ static void meet(struct conversation *with, struct cn_survey_process *process)
 	copy_printable(process->program, body.program);
 }
 
-/* Who has imported a pool, or opened what was given out by handles. */
+/* Ask which processes have imported a pool, or have opened what was given out by handles. */
 static void ask_importers(struct conversation *with, const struct walk *walk, struct cn_survey_found found)
 {
 	uint64_t what = found.pool ? CN_REPORT_IMPORTER : CN_REPORT_OPENER;
@@ -148,7 +148,7 @@ static void ask_handles(struct conversation *with, const struct walk *walk, cons
 	}
 }
 
-/* Call somebody of our user. Errors are nobody's: that process is gone, or is none of ours. */
+/* Connect to a process of our user. Errors are not reported: the process is gone, or is not one of ours. */
 static bool call(int directory_fd, const char *name, struct conversation *ret_with, struct ucred *ret_who)
 {
 	static const struct cn_peer_ops no_ops;
@@ -195,7 +195,7 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 
 	if (why)
 		return refuse(path, why);
-	if (fd < 0) /* a directory that is not there has nobody in it */
+	if (fd < 0) /* a missing directory has no ports in it */
 		return CUDA_SUCCESS;
 	walk->directory = path;
 	walk->directory_fd = fd;
@@ -204,7 +204,7 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
 }
 
-/* The runtime directories: who exports by fabric handles has a port there, too. */
+/* The runtime directories are enough: a process that exports by fabric handles has a port there, too. */
 static CUresult walk_all(struct walk *walk)
 {
 	char paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], kept[CN_SENTENCE_BYTES];
@@ -220,7 +220,7 @@ static CUresult walk_all(struct walk *walk)
 			result = this_one;
 			memcpy(kept, cn_last_error(), sizeof kept);
 		}
-		cn_error_forget(kept); /* that one process could not be called; or back to the first that went wrong */
+		cn_error_forget(kept); /* drop later sentences: keep the first failure's, if any */
 	}
 	return result;
 }

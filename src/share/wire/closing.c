@@ -2,11 +2,11 @@
 /*
  * Closing: see closing.h.
  *
- * A descriptor is taken out of the table when close() begins, but a thread that is about to call it cannot say when
- * that is; and a child forked before would have the descriptor, and hang in exec. So whoever discards one waits until
- * its number is free: for as long as a thread takes to start, and not for the file. It must not look at the descriptor
- * for that. Each call that is given one holds the file meanwhile, and who lets go of a file last is who waits for it.
- * So it tries to take the number.
+ * close() takes a descriptor out of the table when it begins, but a thread that is about to call it cannot say when
+ * that is. A child forked before would have the descriptor, and hang in exec. So the thread that discards a descriptor
+ * waits until its number is free: as long as another thread takes to start, and not for the file. It must not look at
+ * the descriptor for that: each call that is given one holds the file during the call, and whatever releases a file
+ * last waits for it. So it tries to take the number.
  */
 #include "share/wire/closing.h"
 #include "base/clock.h"
@@ -22,22 +22,22 @@
 #include <unistd.h>
 
 enum { WAITING_MAX = 512, UNREAD_MAX = 1024 };
-/* How long is waited until a close has begun: another thread may have the number by then, and it cannot be seen. */
+/* How long to wait until a close has begun. By then another thread may have the number, and that cannot be seen. */
 #define CLOSE_BEGINS_NS 1000000000ull
 
 struct closer {
 	_Atomic bool busy;
-	int descriptor;               /* to begin with */
+	int descriptor;               /* the first one */
 	_Atomic uint64_t close_count; /* so far */
 };
 
 static struct {
 	struct closer closers[CN_WIRE_CLOSINGS_MAX];
-	_Atomic int waiting[WAITING_MAX]; /* descriptors and 1, for the next closer that is free; 0: none */
+	_Atomic int waiting[WAITING_MAX]; /* descriptor + 1, for the next closer that is free; 0: none */
 	_Atomic unsigned waiting_count;
 } closing;
 
-/* Memory files and mere paths have nobody to ask when they are closed. */
+/* Closing a memory file or an O_PATH descriptor waits for no other process. */
 static bool closes_at_once(int descriptor)
 {
 	return fcntl(descriptor, F_GET_SEALS) >= 0 || fcntl(descriptor, F_GETFL) & O_PATH;
@@ -64,18 +64,18 @@ static void *close_slowly(void *argument)
 
 	do {
 		do {
-			close(descriptor); /* here it may wait */
+			close(descriptor); /* this may wait */
 			atomic_fetch_add(&closer->close_count, 1);
 		} while ((descriptor = take_waiting()) >= 0);
 		atomic_store(&closer->busy, false);
-		/* One may have been left waiting just before that. */
+		/* A descriptor may have been queued just before that. */
 	} while ((descriptor = take_waiting()) >= 0 && !atomic_exchange(&closer->busy, true));
 	if (descriptor >= 0) /* another discard has this closer's record: its thread looks when it ends */
 		cn_wire_discard(descriptor);
 	return NULL;
 }
 
-/* Is left open if all closers are stuck and too many wait: no peer can have us take in that many. */
+/* Stays open if all closers are stuck and too many descriptors wait: no peer can make us accept that many. */
 static void leave_waiting(int descriptor)
 {
 	for (unsigned i = 0; i < WAITING_MAX; i++) {
@@ -87,7 +87,7 @@ static void leave_waiting(int descriptor)
 	}
 }
 
-/* Have a thread close it. NULL: some thread will, later. */
+/* Have a thread close it. NULL: a thread will, later. */
 static struct closer *hand_over(int descriptor, uint64_t *ret_close_count)
 {
 	for (unsigned i = 0; i < CN_WIRE_CLOSINGS_MAX; i++) {
@@ -157,13 +157,15 @@ bool cn_wire_is_stuck(void)
 	return true;
 }
 
-/* Look at the next message: what recvmsg() says; *ret_more: something is beside it for which there was no room. */
+/*
+ * Peek at the next message, as recvmsg() does. *ret_more: there is control data with it, for which there was no room.
+ */
 static ssize_t peek(int sock, bool *ret_more)
 {
 	struct msghdr message = {0};
 	ssize_t got;
 
-	do /* that the peer has not read all is said first, and once */
+	do /* the unread data of the peer is reported first, and once */
 		got = recvmsg(sock, &message, MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC);
 	while (got < 0 && (errno == ECONNRESET || errno == EINTR));
 	*ret_more = message.msg_flags & MSG_CTRUNC;
@@ -171,8 +173,8 @@ static ssize_t peek(int sock, bool *ret_more)
 }
 
 /*
- * Read what nobody has read, now that nothing more can come. False: there are descriptors with it, or too much of it.
- * To tell an empty message from the end, credentials are asked for: each message has some.
+ * Read what is unread, now that nothing more can come. False: there are descriptors with it, or there is too much.
+ * Credentials are asked for, to tell an empty message from the end: each message has some.
  */
 static bool drain(int sock)
 {

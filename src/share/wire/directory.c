@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Directories in which processes find each other: a user's own, and the one in which all users meet.
+ * Directories in which processes find each other: a user's own, and one for all users.
  *
- * The runtime directory is its user's alone. The fabric directory is for all: in it each user has a folder, which every
- * user can pass through and only its owner can write to or list. So whoever owns the fabric directory itself, or may
- * write to it, can at most take a folder away; who calls there makes sure of whom it calls (fabric.h).
+ * The runtime directory belongs to its user alone. The fabric directory is for all: each user has a folder in it, which
+ * every user can pass through and only its owner can write to or list. So a user that owns the fabric directory itself,
+ * or may write to it, can at most remove a folder; a caller verifies which process it calls (fabric.h).
  */
 #include "base/descriptor.h"
 #include "share/wire/wire.h"
@@ -26,7 +26,7 @@ static const char *explain(int error)
 
 /* ---- The runtime directory ---- */
 
-/* Open a folder, made if need be, that is ours alone. `path` is for the sentence. */
+/* Open a folder that is ours alone, and make it if `make`. `path` is for the sentence. */
 static CUresult open_private(int parent_fd, const char *name, const char *path, bool make, int *ret_fd)
 {
 	struct stat status;
@@ -57,12 +57,12 @@ static CUresult open_private(int parent_fd, const char *name, const char *path, 
 	return CUDA_ERROR_OPERATING_SYSTEM;
 }
 
-/* The path that a variable names. Its parent is the user's choice, too; only the last part is made. */
+/* The path that a variable names. The user chooses its parent, too; only the last part is made. */
 static CUresult read_path(const char *variable, const char *named, char ret_path[PATH_MAX])
 {
 	size_t length = strlen(named);
 
-	while (length > 1 && named[length - 1] == '/') /* a slash at the end would let a link be followed */
+	while (length > 1 && named[length - 1] == '/') /* with a slash at the end a link would be followed */
 		length--;
 	if (length >= PATH_MAX)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s is too long for a path", variable);
@@ -75,7 +75,7 @@ static CUresult read_path(const char *variable, const char *named, char ret_path
 	return CUDA_SUCCESS;
 }
 
-/* NULL: nothing is. */
+/* NULL: it names nothing. */
 static const char *named_by(const char *variable)
 {
 	const char *named = secure_getenv(variable);
@@ -90,7 +90,7 @@ static CUresult open_session_folder(int *ret_fd)
 
 	snprintf(user_path, sizeof user_path, "/run/user/%u", (unsigned)geteuid());
 	snprintf(path, sizeof path, "%s/cenote", user_path);
-	if (access(user_path, F_OK)) /* nothing to complain of: there is another place */
+	if (access(user_path, F_OK)) /* no reason to complain: there is another place */
 		return CUDA_ERROR_NOT_FOUND;
 	CUresult result = open_private(AT_FDCWD, user_path, user_path, false, &user_fd);
 	if (result)
@@ -135,7 +135,7 @@ static CUresult refuse(const char *path, int error)
 			explain(error));
 }
 
-/* A folder to make names in, made with a mode if need be, whatever the umask is. */
+/* A folder to make names in. If missing, it is made with a mode, whatever the umask is. */
 static CUresult make_folder(int parent_fd, const char *name, const char *path, mode_t mode, int *ret_fd)
 {
 	struct stat status;
@@ -162,7 +162,7 @@ static CUresult make_folder(int parent_fd, const char *name, const char *path, m
 	return CUDA_SUCCESS;
 }
 
-/* What is this user's has the mode that it should have. Whoever made it may have been killed before he said so. */
+/* Set the mode of a folder of this user. The process that made it may have been killed before it set the mode. */
 static CUresult claim_folder(int fd, const char *path, mode_t mode, unsigned *ret_owner)
 {
 	struct stat status;
@@ -188,7 +188,7 @@ CUresult cn_directory_fabric(int *ret_fd)
 		return result;
 	snprintf(name, sizeof name, "%u", (unsigned)geteuid());
 	snprintf(folder, sizeof folder, "%s/%s", path, name);
-	if (!named_by("CENOTE_FABRIC_DIR")) /* one that somebody chose may have the mode that he chose */
+	if (!named_by("CENOTE_FABRIC_DIR")) /* a directory that the user chose keeps its mode */
 		result = claim_folder(common_fd, path, COMMON_MODE, &owner);
 	if (!result)
 		result = make_folder(common_fd, name, folder, FOLDER_MODE, &fd);

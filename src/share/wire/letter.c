@@ -2,11 +2,10 @@
 /*
  * Letters over a program's own Unix socket.
  *
- * What comes is a stranger's. Whatever descriptors there are, all but a single one in a letter that has one are closed
- * again (rights.h).
+ * What comes is not trusted. All descriptors are closed again (rights.h), except a single one in a letter that has one.
  *
- * A stream has no borders: the bytes may come in pieces, or behind bytes that somebody else left there. The first eight
- * are compared as they come, so that a wrong one is seen at once and not only when a whole letter has come.
+ * A stream has no message borders: the bytes may come in pieces, or behind bytes that something else left there. The
+ * first eight are compared as they come, so that a wrong one is seen at once and not only when a whole letter has come.
  */
 #include "share/wire/letter.h"
 #include "base/guard.h"
@@ -90,7 +89,7 @@ CUresult cn_letter_send(int sock, const struct cn_letter_kind *kind, const void 
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0)
 		return explain_send(errno);
-	if ((size_t)sent != part.iov_len) /* Linux takes so little as a whole or not at all */
+	if ((size_t)sent != part.iov_len) /* Linux takes so few bytes as a whole or not at all */
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "only %zd of %zu bytes were sent", sent, part.iov_len);
 	return CUDA_SUCCESS;
 }
@@ -121,7 +120,7 @@ static CUresult receive_some(int sock, struct arrival *arrival)
 	do
 		got = recvmsg(sock, &message, MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
-	if (got < 0) { /* then nothing was written to the control data, and nothing may be read from it */
+	if (got < 0) { /* then the control data was not written, and must not be read */
 		if (would_wait(errno) && !arrival->byte_count)
 			return cn_error(CUDA_ERROR_NOT_READY,
 					"no message has arrived, and the socket does not wait longer");

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets: those that listen in a directory, and how they are called.
+ * Sockets: those that listen in a directory, and how they get their names.
  *
- * A socket has to have a name for a moment, even one that nobody shall find by it. Every name is made in one way, so
+ * A socket must have a name for a moment, even if no process is to find it by name. Every name is made in one way, so
  * that a process that is killed at any instruction leaves nothing that the next one cannot sweep:
  *
- *	NAME.lock   made and locked first, taken away last
+ *	NAME.lock   made and locked first, removed last
  *	NAME.tmp/s  the socket, until it listens
  *	NAME        the socket of a port
  *
- * What a socket was called when it was made stands in /proc/net/unix for all to read, so NAME is no part of that: who
- * cannot list a directory does not learn there whom he could call in it.
+ * The name that a socket was bound to stands in /proc/net/unix for all to read, so NAME is no part of that: a process
+ * that cannot list a directory does not learn there which sockets are in it.
  *
- * NAME is 16 random bytes; in the fabric directory the first four are the user's number. The kernel lets go of a lock
- * when its process ends, so whoever gets the lock of a NAME knows that nobody lives there, and takes them all away.
- * One who has made a lock file and lost it to a sweeper before it was locked sees that the file has no name any more,
- * and takes another.
+ * NAME is 16 random bytes; in the fabric directory the first four are the user's number. The kernel releases a lock
+ * when its process ends, so a process that gets the lock of a NAME knows that its owner is gone, and removes all three.
+ * A process that has made a lock file and lost it to a sweeper before it was locked sees that the file has no name any
+ * more, and takes another name.
  *
  * Paths go through /proc/self/fd: they are short, whatever the directory is called, and lead to the directory that was
  * checked and no other.
@@ -45,9 +45,9 @@
 enum {
 	BACKLOG = 128,
 	NAME_TRIES_MAX = 16,
-	/* A sweep ends after so many lock files: it must not hold up who wants a name. */
+	/* A sweep ends after so many lock files: it must not delay the caller that wants a name. */
 	SWEEP_LOOKS_MAX = 256,
-	SWEEP_LOOKS_UNNAMED_MAX = 8, /* … for a moment only: all who share have a name there, and most of them live */
+	SWEEP_LOOKS_UNNAMED_MAX = 8, /* … a momentary one: each sharing process has a name there, and most live */
 	SUFFIX_CHARS = 8,
 };
 
@@ -61,7 +61,7 @@ static void join(const char *name, const char *suffix, char ret_file[CN_SOCKET_N
 	snprintf(ret_file, CN_SOCKET_NAME_CHARS + SUFFIX_CHARS, "%.*s%s", CN_SOCKET_NAME_CHARS, name, suffix);
 }
 
-/* True: it is not there any more. */
+/* True: it is gone. */
 static bool take_away_file(int directory_fd, const char *name, const char *suffix, int flags)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
@@ -76,7 +76,7 @@ static bool take_away_folder(int directory_fd, const char *name)
 	       take_away_file(directory_fd, name, folder_suffix, AT_REMOVEDIR);
 }
 
-/* True: nothing is left of it. Else the lock file is, by which the next sweep finds the rest. */
+/* True: nothing is left of it. False: the lock file is left, by which the next sweep finds the rest. */
 static bool take_away(int directory_fd, const char *name)
 {
 	char lock[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
@@ -93,7 +93,7 @@ static bool is_lock_name(const char *file)
 	       !strcmp(file + CN_SOCKET_NAME_CHARS, lock_suffix);
 }
 
-/* Look at one lock file. What cannot be opened or locked is taken for somebody's. */
+/* Look at one lock file. One that cannot be opened or locked counts as live. */
 static void sweep_name(int directory_fd, const char *file, const struct cn_sweep *how)
 {
 	int fd = openat(directory_fd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -131,7 +131,7 @@ int cn_sweep_directory(int directory_fd, const struct cn_sweep *how)
 	return 0;
 }
 
-/* Whatever goes wrong here is left to the next sweep. */
+/* Whatever fails here is left to the next sweep. */
 static void sweep(int directory_fd, unsigned looks_max)
 {
 	cn_sweep_directory(directory_fd, &(struct cn_sweep){.looks_max = looks_max});
@@ -151,7 +151,7 @@ static bool random_name(bool fabric, char ret_name[CN_SOCKET_NAME_CHARS + 1])
 	return true;
 }
 
-/* A new name, its lock file made and locked. */
+/* Make a new name: its lock file, made and locked. */
 static CUresult lock_name(int directory_fd, bool fabric, char ret_name[CN_SOCKET_NAME_CHARS + 1], int *ret_lock_fd)
 {
 	char file[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
@@ -171,7 +171,7 @@ static CUresult lock_name(int directory_fd, bool fabric, char ret_name[CN_SOCKET
 			*ret_lock_fd = fd;
 			return CUDA_SUCCESS;
 		}
-		close(fd); /* a sweeper has it, and takes it away */
+		close(fd); /* a sweeper has it, and removes it */
 	}
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the runtime directory's file system has no locks");
 }
@@ -193,7 +193,7 @@ static CUresult explain_proc(const char *what, int error)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s: %s", what, strerror(error));
 }
 
-/* The folder for a socket that has no name yet, whatever the umask is. */
+/* Make the folder for a socket that has no name yet, whatever the umask is. */
 static int make_temporary_folder(const struct cn_socket *named)
 {
 	char folder[CN_SOCKET_NAME_CHARS + SUFFIX_CHARS];
@@ -213,7 +213,7 @@ static CUresult listen_temporary(const struct cn_socket *named, int *ret_listen_
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no socket could be made: %s", strerror(errno));
 	int folder_fd = make_temporary_folder(named);
-	/* Anybody may connect who gets here: the directory keeps the others out, or a descriptor lets them in. */
+	/* Any process that gets here may connect: the directory keeps others out, or a descriptor lets them in. */
 	bool failed = folder_fd < 0 || !fill_address(folder_fd, temporary_name, &address) ||
 		      bind(fd, (const struct sockaddr *)&address, sizeof address) ||
 		      fchmodat(folder_fd, temporary_name, 0666, 0) || listen(fd, BACKLOG);
@@ -230,7 +230,7 @@ static CUresult listen_temporary(const struct cn_socket *named, int *ret_listen_
 
 /* ---- Listening ---- */
 
-/* Given up for a moment when there are no more descriptors: see cn_wire_accept(). */
+/* Given up for a moment when no more descriptors are left: see cn_wire_accept(). */
 static _Atomic int reserve = -1;
 
 static void fill_reserve(void)
@@ -244,7 +244,7 @@ static void fill_reserve(void)
 		close(fd);
 }
 
-/* To ask with whether a socket is there: of another kind than ours, so that it is never connected. Kept for good. */
+/* Used to ask whether a socket exists: of another kind than ours, so that it never connects. Never closed. */
 static _Atomic int prober = -1;
 
 static int open_prober(void)
@@ -277,7 +277,7 @@ static CUresult listen_under_lock(bool fabric, unsigned looks_max, struct cn_soc
 		return result;
 	sweep(named.directory_fd, looks_max);
 	fill_reserve();
-	open_prober(); /* whoever shares once keeps what it will need, and no more comes */
+	open_prober(); /* a process that shares once keeps what it will need, and opens no more later */
 	result = lock_name(named.directory_fd, fabric, named.name, &named.lock_fd);
 	if (result)
 		goto err_close_directory;
@@ -347,7 +347,7 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd)
 	return CUDA_SUCCESS;
 }
 
-/* A connection that finds no descriptor would wait for ever and be reported for ever: take it and close it. */
+/* A connection that finds no descriptor would wait and be reported for ever: accept it and close it. */
 static void shed_connection(int listen_fd)
 {
 	int spare = atomic_exchange(&reserve, -1);
@@ -368,7 +368,7 @@ int cn_wire_accept(int listen_fd)
 		if (fd >= 0)
 			return fd;
 		if (errno == EMFILE || errno == ENFILE) {
-			shed_connection(listen_fd); /* one: whoever listens hears of the next */
+			shed_connection(listen_fd); /* only one: the listener is told of the next */
 			return -1;
 		}
 		if (errno != EINTR && errno != ECONNABORTED)
@@ -429,7 +429,7 @@ static CUresult reach(int sock, const struct sockaddr_un *address)
 	return error ? explain_connect(error) : CUDA_SUCCESS;
 }
 
-/* fill_address() of a descriptor alone, without the time that snprintf() takes who is seldom called. */
+/* fill_address() for a descriptor alone, without the cost of snprintf(). */
 static bool fill_path(int path_fd, struct sockaddr_un *ret_address)
 {
 	static const char folder[] = "/proc/self/fd/";
@@ -496,7 +496,7 @@ static bool has_name(int directory_fd, const char *name)
 	return !faccessat(directory_fd, name, F_OK, 0) || errno != ENOENT;
 }
 
-/* The same, and a sentence where there is none. The directory is closed. */
+/* The same, with a sentence where there is none. Closes the directory. */
 static CUresult reach_named(int sock, int directory_fd, const char *name, const char *what)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -504,7 +504,7 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 
 	if (there)
 		result = cn_wire_reach_in(sock, directory_fd, name);
-	/* A sweeper may have taken it away just now. */
+	/* A sweeper may have removed it just now. */
 	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
 	close(directory_fd);

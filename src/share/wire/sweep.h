@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sweeping: dead names in all directories where names of this user may stand.
+ * Sweeping: removing dead names in all directories that may have names of this user.
  *
- * Whoever makes a name sweeps where he makes it (socket.c). This is for somebody who wants to see it done, or to see
- * who is there.
+ * A process that makes a name sweeps that directory (socket.c). This is for a program that wants it done now, or wants
+ * to see which processes are there.
  */
 #ifndef CN_SHARE_WIRE_SWEEP_H
 #define CN_SHARE_WIRE_SWEEP_H
@@ -16,8 +16,8 @@
 typedef void cn_sweep_found(const char *directory, const char *name, bool live, bool removed, void *data);
 
 /*
- * A directory that is not there has no names. CUDA_ERROR_OPERATING_SYSTEM: one is not as it should be; the others have
- * been swept.
+ * A missing directory has no names. CUDA_ERROR_OPERATING_SYSTEM: a directory cannot be used; the others have been
+ * swept.
  */
 CUresult cn_sweep(bool only_look, cn_sweep_found *found, void *data);
 

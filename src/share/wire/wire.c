@@ -45,8 +45,8 @@ static bool raise_descriptors(struct cn_parcel *parcel)
 /*
  * Receive without waiting: the number of bytes, or -1 and errno (EPIPE: the peer has closed).
  *
- * The end of a peer may be told of before what it said last: that it has not read what we sent, first and once; and
- * that it has closed, when it sends and closes just after the system has found nothing to receive. So look again, once.
+ * The end of a peer may be reported before its last messages: if it has not read what we sent, that is reported first
+ * and once; and if it sends and closes just after the system found nothing to receive, its end is. So look again, once.
  */
 static ssize_t receive(int sock, struct msghdr *message, int flags)
 {
@@ -94,10 +94,10 @@ int cn_wire_receive(int sock, struct cn_parcel *ret_parcel)
 	unsigned came = cn_rights_take(&message, parcel.descriptors, CN_WIRE_DESCRIPTORS_MAX);
 	parcel.descriptor_count = came < CN_WIRE_DESCRIPTORS_MAX ? came : CN_WIRE_DESCRIPTORS_MAX;
 	int error = 0;
-	if (got == 0) /* the end, or an empty message, which is nothing of ours and looks the same */
+	if (got == 0) /* the end, or an empty message, which is never ours and looks the same */
 		error = EPIPE;
 	else if (message.msg_flags & MSG_CTRUNC && (came <= CN_WIRE_DESCRIPTORS_MAX || cn_rights_full(sock)))
-		error = EMFILE; /* there was room for many beside the message: what is missing had no number here */
+		error = EMFILE; /* the control buffer had room: what is missing found no free descriptor number */
 	else if (!is_message(&parcel.message, got, message.msg_flags) || came > CN_WIRE_DESCRIPTORS_MAX)
 		error = EPROTO;
 	if (error) {
@@ -120,7 +120,7 @@ int cn_wire_receive_message(int sock, struct cn_message *ret_message)
 	if (got < 0)
 		return errno;
 	if (message.msg_flags & MSG_CTRUNC)
-		return EPROTO; /* not taken out of the socket: the system would close what is beside it */
+		return EPROTO; /* not taken out of the socket: the kernel would close what is beside it */
 	got = receive(sock, &message, 0);
 	if (got <= 0)
 		return got ? errno : EPIPE;

@@ -2,9 +2,9 @@
 /*
  * Messages between processes: one size, one header, at most three descriptors beside them.
  *
- * They travel over SOCK_SEQPACKET sockets, so a message comes whole or not at all. What comes is a stranger's: length,
- * magic and version are checked here, and descriptors beyond those that the message may have are closed; what the
- * fields say is for the reader to check. A request carries a number, and its reply the same one.
+ * They travel over SOCK_SEQPACKET sockets, so a message comes whole or not at all. What comes is not trusted: length,
+ * magic and version are checked here, and descriptors beyond those that the message may have are closed. The reader
+ * must check the fields. A request has a number, and its reply has the same one.
  */
 #ifndef CN_SHARE_WIRE_WIRE_H
 #define CN_SHARE_WIRE_WIRE_H
@@ -19,7 +19,7 @@ enum {
 	CN_WIRE_MAGIC = 0x746e65ce,
 	CN_WIRE_VERSION = 2,
 	CN_WIRE_DESCRIPTORS_MAX = 3,
-	CN_WIRE_TIMEOUT_MS = 5000, /* how long a request waits for its reply, and an accepted peer may say nothing */
+	CN_WIRE_TIMEOUT_MS = 5000, /* how long a request waits for its reply, and a new peer may be silent */
 };
 
 enum cn_message_kind {
@@ -27,18 +27,18 @@ enum cn_message_kind {
 	CN_MESSAGE_JOIN = 1, /* importer: which export it wants first, if any */
 	CN_MESSAGE_WELCOME,  /* exporter: control segment, the importer's ledger, and the part of that export, if any */
 	CN_MESSAGE_PART,     /* importer asks for the part around an offset; the reply has it */
-	CN_MESSAGE_RELEASED, /* importer: it has let go of an export that the exporter has ended */
-	CN_MESSAGE_EVICTED,  /* exporter: nothing more for you */
+	CN_MESSAGE_RELEASED, /* importer: it has released an export that the exporter has ended */
+	CN_MESSAGE_EVICTED,  /* exporter: the importer is shut out */
 	CN_MESSAGE_PARTS,    /* exporter: some parts have lost their memory: see the control segment */
 	/* at a port */
 	CN_MESSAGE_EVENT,         /* opener asks for an event; the reply has it */
-	CN_MESSAGE_EVENT_FREED,   /* opener: it has done with one */
+	CN_MESSAGE_EVENT_FREED,   /* opener: it is done with one */
 	CN_MESSAGE_MEMORY,        /* opener asks for memory; the reply has the chunk it lies in */
-	CN_MESSAGE_MEMORY_CLOSED, /* opener: it has done with some, or with all that it has over this connection */
+	CN_MESSAGE_MEMORY_CLOSED, /* opener: it is done with one, or with all that it has over this connection */
 	/* at a fabric port */
 	CN_MESSAGE_FABRIC, /* importer asks, with its IMEX channel; the reply has memory, or leads to a pool */
 	/* at a port */
-	CN_MESSAGE_REPORT, /* somebody asks what is shared here: see report.h */
+	CN_MESSAGE_REPORT, /* a process asks what is shared here: see report.h */
 	CN_MESSAGE_DEATH,  /* the port, to openers of events: one of them has died */
 };
 
@@ -50,7 +50,7 @@ enum cn_welcome_word {
 	CN_WELCOME_LOCATION_ID,
 	CN_WELCOME_HANDLE_TYPES,
 	CN_WELCOME_MEMORY_TYPE,
-	CN_WELCOME_PART, /* three, as in the answer to PART: if there is a third descriptor */
+	CN_WELCOME_PART, /* three words, as in the reply to PART, if there is a third descriptor */
 };
 /* The descriptors of a WELCOME. */
 enum cn_welcome_descriptor { CN_WELCOME_CONTROL, CN_WELCOME_LEDGER, CN_WELCOME_MEMORY };
@@ -60,7 +60,7 @@ struct cn_message {
 	uint32_t version;
 	int32_t result; /* of a reply: CUresult */
 	uint64_t request;
-	uint64_t words[9]; /* what they mean is the kind's */
+	uint64_t words[9]; /* their meaning depends on the kind */
 	unsigned char bytes[32];
 };
 _Static_assert(sizeof(struct cn_message) == 128, "the same in every process");
@@ -76,62 +76,65 @@ struct cn_parcel {
 int cn_wire_send(int sock, const struct cn_parcel *parcel);
 /*
  * Receive without waiting: 0, or errno (EAGAIN: nothing there; EPIPE: the peer has closed; EPROTO: not ours; EMFILE: no
- * room for its descriptors, which are lost; EBUSY: cn_wire_is_stuck()). The descriptors are the caller's, closed on
- * exec.
+ * room for its descriptors, which are lost; EBUSY: cn_wire_is_stuck()). The caller owns the descriptors, which are
+ * closed on exec.
  */
 int cn_wire_receive(int sock, struct cn_parcel *ret_parcel);
 /*
- * The same of a message that must have no descriptors. EPROTO: it has some, which are not taken in, or is not ours. The
- * connection is of no use then: cn_wire_hang_up().
+ * The same for a message that must have no descriptors. EPROTO: it has some, which are not accepted, or it is not ours.
+ * Then the connection must be ended: cn_wire_hang_up().
  */
 int cn_wire_receive_message(int sock, struct cn_message *ret_message);
 void cn_wire_close(struct cn_parcel *parcel); /* its descriptors: cn_wire_discard() */
-/* What an errno of these calls, and of asking (peer.h), means. */
+/* What an errno of these calls, or of cn_peer_ask() (peer.h), means. */
 const char *cn_wire_explain(int error);
 
 /* ---- Sockets ---- */
 
 /*
- * The directory of this user's sockets, opened (O_PATH): CENOTE_RUNTIME_DIR, else /run/user/UID/cenote, else
- * /tmp/cenote-UID. Made if need be, mode 0700; never through a link, never one that another user owns.
+ * Open (O_PATH) the directory of this user's sockets: CENOTE_RUNTIME_DIR, else /run/user/UID/cenote, else
+ * /tmp/cenote-UID. Made if missing, with mode 0700; never through a link, never one that another user owns.
  */
 CUresult cn_directory_runtime(int *ret_fd);
 /*
- * This user's folder in the directory where all users meet, opened to make names in it: CENOTE_FABRIC_DIR, else
- * /tmp/cenote-fabric. Both are made if need be, modes 1777 and 0711; never through a link.
+ * Open this user's folder in the directory for all users, to make names in it: CENOTE_FABRIC_DIR, else
+ * /tmp/cenote-fabric. Both are made if missing, with modes 1777 and 0711; never through a link.
  */
 CUresult cn_directory_fabric(int *ret_fd);
 /*
- * Where names of this user may stand, whether these directories are there or not: the runtime directory, or both that
- * may be it if none is named, and this user's folder in the fabric directory, which is the first.
+ * Where names of this user may be, whether these directories exist or not. First this user's folder in the fabric
+ * directory; then the runtime directory, or both candidates if none is named.
  */
 enum { CN_DIRECTORIES_MAX = 3, CN_DIRECTORY_CHARS_MAX = 4096 + 16 };
 CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], unsigned *ret_count);
 /*
- * Open one of them to look through it, as it is: nothing is made or put right. NULL, and *ret_fd is -1 where there is
- * none; or why it is not opened: it is another's, or a link.
+ * Open one of them to look through it; nothing is made or repaired. Returns NULL, with *ret_fd -1 if there is no
+ * directory; or why it was not opened: it belongs to another user, or is a link.
  */
 const char *cn_directory_open(const char *path, int *ret_fd);
-/* Another user's, to call there (O_PATH). CUDA_ERROR_INVALID_VALUE: it has none. Whose it is, is not looked at. */
+/*
+ * Open another user's folder (O_PATH), to call there. CUDA_ERROR_INVALID_VALUE: there is none. Its owner is not
+ * checked.
+ */
 CUresult cn_directory_fabric_of(unsigned user, int *ret_fd);
 /*
- * A listening socket without a name: *ret_path_fd leads to it (O_PATH), and whoever has it can connect. Both are closed
- * on exec; the listening one does not wait.
+ * Make a listening socket without a name: *ret_path_fd leads to it (O_PATH), and a process that has this descriptor can
+ * connect. Both are closed on exec; the listening one does not block.
  */
 CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
 /* A socket that is not connected yet; CUDA_ERROR_OPERATING_SYSTEM. */
 CUresult cn_wire_open(int *ret_sock);
-/* Connect it to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to none of ours. */
+/* Connect to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to no socket of ours. */
 CUresult cn_wire_reach_path(int sock, int path_fd);
-/* Is there a socket of ours where it leads? Nobody is woken by the question. False: it cannot be said; connect. */
+/* Does it lead to a socket of ours? The question wakes no process. False: unknown; connect to find out. */
 bool cn_wire_is_there(int path_fd);
 /* The next connection of a listening socket; -1: there is none. */
 int cn_wire_accept(int listen_fd);
 
 /*
- * A listening socket that has a name, for as long as the process lives, in the runtime directory or in the fabric one:
- * 32 hexadecimal digits, of which the first eight are the user's number in the latter. A file beside it is locked
- * meanwhile; whoever can take that lock knows that the owner is gone, and sweeps the name.
+ * A listening socket that has a name, as long as the process lives, in the runtime or the fabric directory: 32
+ * hexadecimal digits, in the latter the first eight are the user's number. A file beside it is locked for that time; a
+ * process that can take that lock knows that the owner is gone, and sweeps the name.
  */
 enum { CN_SOCKET_NAME_CHARS = 32 };
 struct cn_socket {
@@ -139,20 +142,20 @@ struct cn_socket {
 	int directory_fd, lock_fd, listen_fd;
 };
 CUresult cn_wire_listen_named(bool fabric, struct cn_socket *ret_socket);
-/* Take the names away; nothing is closed. */
+/* Remove the names; nothing is closed. */
 void cn_wire_forget_name(const struct cn_socket *socket);
-/* Take away the names in a directory whose processes have ended, and tell of each name: 0, or errno. */
+/* Remove the names in a directory whose processes have ended, and report each name: 0, or errno. */
 struct cn_sweep {
-	unsigned looks_max;                                                   /* after so many names it ends */
-	bool only_look;                                                       /* nothing is taken away */
-	void (*found)(const char *name, bool live, bool removed, void *data); /* NULL: nobody wants to know */
+	unsigned looks_max;                                                   /* it ends after so many names */
+	bool only_look;                                                       /* nothing is removed */
+	void (*found)(const char *name, bool live, bool removed, void *data); /* may be NULL */
 	void *data;
 };
 int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
-/* The same in a directory that is open already. */
+/* The same in a directory that is already open. */
 CUresult cn_wire_reach_in(int sock, int directory_fd, const char *name);
 
 #endif
