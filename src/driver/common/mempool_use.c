@@ -84,7 +84,7 @@ CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uin
 				"a shared block is freed in stream order, which needs a current context");
 	if (shared)
 		return cn_mempool_free_shared(address, queue, handle);
-	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : CUDA_ERROR_NOT_FOUND;
+	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory)

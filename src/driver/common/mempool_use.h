@@ -85,7 +85,10 @@ static inline CUresult cn_mempool_enter_allocation(CUdeviceptr *ret_pointer)
 	return CUDA_SUCCESS;
 }
 
-/* `queue` NULL: see cn_pool_free(). CUDA_ERROR_NOT_FOUND, unexplained: the address is no pool's. */
+/*
+ * `queue` NULL: see cn_pool_free(). CUDA_ERROR_INVALID_VALUE: no block can be freed at this address; the caller says
+ * why, with cn_mempool_refuse_free().
+ */
 static inline CUresult cn_mempool_free(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
 	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, queue, handle);

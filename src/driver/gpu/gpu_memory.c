@@ -157,7 +157,7 @@ CUresult cn_gpu_free_after_all(uint64_t address)
 	CUresult result = find_late_of_device(memory.device ? memory.device->ordinal : 0, &place);
 	if (!result)
 		result = cn_mempool_free(address, place.queue, place.owner);
-	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
+	if (result == CUDA_ERROR_INVALID_VALUE) /* another thread was faster */
 		return cn_gpu_refuse_free(address);
 	if (result || !place.queue)
 		return result;

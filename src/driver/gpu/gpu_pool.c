@@ -199,6 +199,5 @@ CUresult gpu_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream)
 		return CUDA_SUCCESS;
 	if (!cn_gpu_is_ours(pointer))
 		return driver_cuMemFreeAsync(pointer, stream);
-	return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_FOUND ? cn_gpu_refuse_free(pointer)
-										    : result;
+	return result == CUDA_ERROR_INVALID_VALUE ? cn_gpu_refuse_free(pointer) : result;
 }

@@ -76,7 +76,7 @@ CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 	if (result || !pointer)
 		return result;
 	result = free_block(pointer, &place.stream->queue.base, place.owner);
-	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_NOT_FOUND, 1))
+	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE, 1))
 		return in_stream(result, &place);
 	if (cn_registry_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
@@ -136,7 +136,7 @@ CUresult cn_streams_free_after_all(uint64_t address)
 	CUresult result = follow_all_work();
 	if (!result)
 		result = free_block(address, &late.queue.base, LATE_OWNER);
-	if (result == CUDA_ERROR_NOT_FOUND) /* another thread was quicker */
+	if (result == CUDA_ERROR_INVALID_VALUE) /* another thread was faster */
 		return explain(address);
 	if (!result)
 		cn_pools_settle(cn_streams_after_all_point());
