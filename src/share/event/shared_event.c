@@ -34,8 +34,7 @@ struct cn_shared_event {
 	struct cn_job job;
 };
 
-static CN_LOCK(
-	SHARED_EVENTS) lock; /* guards the lists of opened events, `orphaned`, and the drop of their last references */
+static CN_LOCK(SHARED_EVENTS) lock; /* guards the lists of opened events, `orphaned`, and the drop of last references */
 static CN_SLOW_LOCK(EVENT_PUBLISH) publishing;
 
 static void free_event(struct cn_shared_event *event)

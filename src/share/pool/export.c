@@ -58,8 +58,8 @@ static uint32_t take_slot(struct cn_export *export)
 }
 
 /*
- * Nothing of it is exported any more, and nothing ever will be. That its socket is gone can be seen at once; the rest
- * is done on the service thread. Export locked.
+ * Nothing of it is exported any more, and nothing ever will be. Its socket is seen to be gone at once; the service
+ * thread does the rest. Export locked.
  */
 static void end_locked(struct cn_export *export)
 {
@@ -83,7 +83,7 @@ static void give_slot(struct cn_export *export, uint32_t slot)
 		end_locked(export);
 }
 
-/* Show in which memory a block lies. It is live, so that memory stays. Export locked. */
+/* Show in which memory a block lies. The block is live, so that memory stays. Export locked. */
 static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes)
 {
 	_Atomic uint64_t *serials = cn_export_control(export)->serials;
@@ -92,14 +92,14 @@ static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes
 	while (index <= last) {
 		size_t end;
 		uint64_t serial = cn_pool_serial(export->pool, index * CN_PART_BYTES, &end);
-		do /* written only where it is new: all importers read these */
+		do /* written only if changed: all importers read these */
 			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial)
 				atomic_store(&serials[index], serial);
 		while (++index <= last && index * CN_PART_BYTES < end);
 	}
 }
 
-/* Export locked; the block is shared, and cannot be freed before that lock is. */
+/* Export locked; the block is shared, and cannot be freed before the unlock. */
 static void begin_life(struct cn_export *export, uint32_t slot, const struct cn_pool_block *block)
 {
 	struct cn_export_slot *mine = &export->slots[slot];
@@ -166,8 +166,8 @@ bool cn_export_find_block(struct cn_export *export, uint64_t slot, uint64_t gene
 /* ---- The end of an export ---- */
 
 /*
- * What a process that has died says counts for nothing, whether or not the service thread has heard of it yet. The
- * system is asked once a look. Export locked.
+ * The ledger of a dead process does not count, whether or not the service thread knows of the death yet. The system is
+ * asked once for each scan. Export locked.
  */
 static __attribute__((noinline)) bool is_gone(const struct cn_export *export, struct cn_importer *importer)
 {
@@ -178,7 +178,7 @@ static __attribute__((noinline)) bool is_gone(const struct cn_export *export, st
 	return importer->gone;
 }
 
-/* Does anybody hold it? Export locked. */
+/* Does any importer hold it? Export locked. */
 static inline __attribute__((always_inline)) bool is_held(const struct cn_export *export, uint32_t slot)
 {
 	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
@@ -218,7 +218,7 @@ static void undefer(struct cn_export *export, uint32_t slot)
 	export->deferred_bytes -= mine->bytes;
 }
 
-/* Its life has ended, and nobody holds it. Export locked. */
+/* Its life has ended, and no importer holds it. Export locked. */
 static inline __attribute__((always_inline)) void give_block(struct cn_export *export, uint32_t slot)
 {
 	/* Before the slot: with the last slot the export may go, and the pool with it. */
@@ -227,7 +227,7 @@ static inline __attribute__((always_inline)) void give_block(struct cn_export *e
 	give_slot(export, slot);
 }
 
-/* Nobody but those in `held` has a life that ended. Export locked. */
+/* Of the lives that ended, only those in `held` are held. Export locked. */
 static void conclude(struct cn_export *export, const struct cn_ended *ended)
 {
 	for (uint64_t slots = ended->slots; slots; slots &= slots - 1) {
@@ -239,7 +239,7 @@ static void conclude(struct cn_export *export, const struct cn_ended *ended)
 	}
 }
 
-/* Look for all that has ended in the ledgers. Export locked. */
+/* Look up all ended lives in the ledgers. Export locked. */
 static void look_at_ended(struct cn_export *export)
 {
 	uint64_t words = export->ended_words;
@@ -261,7 +261,7 @@ static void look_at_ended(struct cn_export *export)
 		conclude(export, &export->ended[__builtin_ctzll(words)]);
 }
 
-/* A life has ended: it is looked for with others, now or later. Export locked. */
+/* A life has ended: look it up together with others, now or later. Export locked. */
 static __attribute__((noinline)) void put_off(struct cn_export *export, uint32_t slot)
 {
 	uint32_t word = slot / CN_LEDGER_WORD_SLOTS;
@@ -279,7 +279,7 @@ static __attribute__((noinline)) void put_off(struct cn_export *export, uint32_t
 		look_at_ended(export);
 }
 
-/* The stream in which the block was freed has come to it. */
+/* The stream has reached the free of the block. */
 static void end_life(void *object, uint64_t slot_number)
 {
 	struct cn_export *export = object;
@@ -319,7 +319,7 @@ void cn_export_scan_begin(struct cn_export *export, struct cn_export_scan *scan)
 	cn_unlock(&export->lock);
 }
 
-/* It may be missing: the export has ended meanwhile, and the record is another's. Export locked. */
+/* It may be missing: the export has ended meanwhile, and its record was reused. Export locked. */
 static void end_look(struct cn_export *export, const struct cn_export_scan *scan)
 {
 	for (struct cn_export_scan **link = &export->scans; *link; link = &(*link)->next)
@@ -378,8 +378,8 @@ CUresult cn_export_free(struct cn_export *export, void *address, struct cn_queue
 /* ---- Parts that lose their memory ---- */
 
 /*
- * On the service thread. What the words say is compared with what is there, and not only at the offset that we were
- * told of: so it does not matter how late we were told.
+ * On the service thread. All words are compared with what is there, and not only at the reported offset: so it does not
+ * matter how late the report comes.
  */
 static void hide_parts(struct cn_job *job)
 {
@@ -387,12 +387,12 @@ static void hide_parts(struct cn_job *job)
 	_Atomic uint64_t *serials = cn_export_control(export)->serials;
 	size_t end;
 
-	/* First: what is lost from here on needs another look. */
+	/* First: what is lost from here on needs another pass. */
 	atomic_store(&export->parts_posted, false);
 	for (uint64_t index = 0; index < export->range_bytes / CN_PART_BYTES; index++) {
 		if (!atomic_load_explicit(&serials[index], memory_order_relaxed))
 			continue;
-		cn_lock(&export->lock); /* a block may be shown there this very moment */
+		cn_lock(&export->lock); /* a block may be shown there at this moment */
 		if (atomic_load_explicit(&serials[index], memory_order_relaxed) !=
 		    cn_pool_serial(export->pool, index * CN_PART_BYTES, &end))
 			atomic_store(&serials[index], 0);
@@ -401,14 +401,14 @@ static void hide_parts(struct cn_job *job)
 	cn_importers_tell_parts(export);
 }
 
-/* The device calls it: a part that importers may have has lost its memory. */
+/* The device calls this: a part that importers may have has lost its memory. */
 static void lose_part(void *object, size_t offset)
 {
 	struct cn_export *export = object;
 
 	(void)offset;
 	cn_lock(&export->lock);
-	/* Not once the export is about to end: the job comes before that one, or not at all. */
+	/* Not once the export is about to end: this job must run before that one, or not at all. */
 	bool ends = export->closing && !export->slot_count;
 	if (!ends && !atomic_exchange(&export->parts_posted, true))
 		cn_service_post(&export->parts_job);
@@ -417,7 +417,7 @@ static void lose_part(void *object, size_t offset)
 
 /* ---- Life ---- */
 
-/* A forked child holds nothing: its parent's peers wait for its parent alone. */
+/* A forked child holds nothing: its parent's peers wait for the parent alone. */
 static void before_fork(void)
 {
 	cn_lock(&exports.lock);
@@ -475,7 +475,7 @@ static void end_export(struct cn_job *job)
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
 	unlist(export);
-	/* A thread that comes too late finds nothing, under the lock. */
+	/* A thread that comes too late must find nothing, under the lock. */
 	cn_lock(&export->lock);
 	int path_fd = export->path_fd, event_fd = export->event_fd;
 	struct cn_segment control = export->control;
@@ -497,11 +497,11 @@ static struct cn_export *new_record(void)
 
 	if (!export)
 		return NULL;
-	/* Not the lock: a thread that comes too late may be looking at what the record was. */
+	/* All but the lock: a thread that comes too late may be looking at what the record was, */
 	cn_lock(&export->lock);
 	memset((char *)export + sizeof export->lock, 0, sizeof *export - sizeof export->lock);
 	export->path_fd = export->event_fd = -1;
-	export->closing = true; /* and must not take it for another before it is whole */
+	export->closing = true; /* and must not take it for another export before it is complete */
 	cn_unlock(&export->lock);
 	return export;
 }
@@ -608,7 +608,7 @@ err_spare:
 void cn_export_close(struct cn_export *export)
 {
 	cn_lock(&export->lock);
-	if (export->ended_count) /* from now on each is looked for at once */
+	if (export->ended_count) /* from now on each is looked up at once */
 		look_at_ended(export);
 	export->closing = true;
 	if (!export->slot_count)
@@ -620,10 +620,10 @@ CUresult cn_export_descriptor(struct cn_export *export, int *ret_fd)
 {
 	int fd = -1;
 
-	/* Locked: it is closed with the export, and its number soon another's. */
+	/* Locked: the export's end closes it, and its number is soon another file's. */
 	cn_lock(&export->lock);
 	bool closing = export->closing;
-	if (!closing) /* not closed on exec, as the driver's: a program that executes another keeps it */
+	if (!closing) /* kept across exec, as the driver does: a program that executes another keeps it */
 		fd = fcntl(export->path_fd, F_DUPFD, LOWEST);
 	cn_unlock(&export->lock);
 	if (closing)
@@ -643,9 +643,9 @@ void cn_export_set_limit(struct cn_export *export, uint64_t bytes)
 	cn_unlock(&export->lock);
 }
 
-/* ---- Who has what ---- */
+/* ---- Who holds what ---- */
 
-/* Export locked. False: it was not all that could be looked at. */
+/* Export locked. False: some deferred blocks were not checked. */
 static bool describe(const struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
 		     struct cn_importer_facts *ret_facts)
 {
@@ -749,7 +749,7 @@ CUresult cn_export_evict(struct cn_export *export, uint64_t id)
 			atomic_store(&importer->evicted, true);
 			found = true;
 		}
-	/* Under the lock, and not once the export is about to end: the job comes before that one, or not at all. */
+	/* Under the lock, and not once the export is about to end: this job must run before that one, or not at all. */
 	bool ends = export->closing && !export->slot_count;
 	if (found && !ends && !atomic_exchange(&export->evict_posted, true))
 		cn_service_post(&export->evict_job);
@@ -765,7 +765,7 @@ CUresult cn_export_watch(struct cn_export *export, int *ret_fd)
 
 	cn_fork_hold();
 	int made = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	/* One for all who watch: made once, so that what it says is not lost between two of them. */
+	/* One for all watchers: made once, so that no event is lost between two of them. */
 	cn_lock(&export->lock);
 	bool closing = export->closing;
 	if (export->event_fd < 0 && !closing)

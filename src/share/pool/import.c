@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports: what passes between us and the exporter, and how an import comes and goes. See import.h for the idea.
+ * Imports: the exchange with the exporter, and the life of an import. See import.h for the idea.
  *
- * Once an import has joined, the service thread tells the exporter that something was let go of, and takes the import
+ * Once an import has joined, the service thread tells the exporter that something was released, and takes the import
  * apart when it has ended. Until then an import is a descriptor and what that says.
  */
 #include "base/container.h"
@@ -42,7 +42,7 @@ struct cn_import *cn_import_at(const void *address)
 
 /* ---- The exporter ---- */
 
-/* On the service thread: tell the exporter to look at our ledger again; it would wait for that for ever. */
+/* On the service thread: tell the exporter to read our ledger again; without this it would wait for ever. */
 static void send_released(struct cn_peer *peer)
 {
 	cn_peer_send(peer, &(struct cn_message){.kind = CN_MESSAGE_RELEASED});
@@ -52,7 +52,7 @@ static void say_released(struct cn_job *job)
 {
 	struct cn_import *import = cn_container_of(job, struct cn_import, release_job);
 
-	/* Before the send: what is let go of from here on needs another one. */
+	/* Before the send: what is released from here on needs another message. */
 	atomic_store(&import->release_posted, false);
 	send_released(import->peer);
 }
@@ -63,7 +63,7 @@ void cn_import_tell_locked(struct cn_import *import)
 		cn_service_post(&import->release_job);
 }
 
-/* Parts have lost their memory. The exporter is to know before we look that we do: see tell_parts() in importers.c. */
+/* Parts have lost their memory. First tell the exporter that we look, then look: see tell_parts() in importers.c. */
 static void look_at_parts(struct cn_import *import, uint64_t number)
 {
 	atomic_store(&cn_import_ledger(import)->parts_seen, number);
@@ -72,17 +72,17 @@ static void look_at_parts(struct cn_import *import, uint64_t number)
 	cn_unlock(&import->lock);
 }
 
-/* What the exporter says unasked. */
+/* A message that the exporter sends unasked. */
 static int hear(struct cn_peer *peer, const struct cn_message *message)
 {
 	struct cn_import *import = peer->owner;
 
-	if (!peer->is_watched) /* before we have joined there is nothing that could be said to us but welcome */
+	if (!peer->is_watched) /* before we have joined, only a welcome may come */
 		return EPROTO;
 	if (message->kind == CN_MESSAGE_PARTS)
 		look_at_parts(import, message->words[0]);
 	if (message->kind != CN_MESSAGE_EVICTED)
-		return 0; /* also an answer that comes too late */
+		return 0; /* also for an answer that comes too late */
 	cn_lock(&import->lock);
 	if (import->state == CN_IMPORT_ALIVE)
 		import->state = CN_IMPORT_EVICTED;
@@ -90,7 +90,7 @@ static int hear(struct cn_peer *peer, const struct cn_message *message)
 	return EPIPE;
 }
 
-/* No more will come. */
+/* No more messages will come. */
 static void lost(struct cn_peer *peer)
 {
 	struct cn_import *import = peer->owner;
@@ -98,7 +98,7 @@ static void lost(struct cn_peer *peer)
 	cn_lock(&import->lock);
 	if (import->state == CN_IMPORT_ALIVE)
 		import->state = CN_IMPORT_ORPHANED;
-	cn_import_want_drop_locked(import); /* of what we do not hold, nothing will be held again */
+	cn_import_want_drop_locked(import); /* what we do not hold can never be held again */
 	cn_unlock(&import->lock);
 }
 
@@ -140,7 +140,7 @@ static void after_fork_in_parent(void)
 	cn_unlock(&imports.lock);
 }
 
-/* A forked child holds nothing. Its channels are closed by the service; its ledgers it never had mapped. */
+/* A forked child holds nothing. The service closes its channels; its ledgers are never mapped in it. */
 static void after_fork_in_child(void)
 {
 	for (struct cn_import *import = imports.first; import; import = import->next) {
@@ -162,7 +162,7 @@ static struct cn_fork_hook hook = {
 static void unlist(struct cn_import *import)
 {
 	cn_lock(&imports.lock);
-	if (import->base) /* else it never was there */
+	if (import->base) /* else it was never inserted */
 		cn_map_remove(&imports.by_address, &import->node);
 	for (struct cn_import **link = &imports.first; *link; link = &(*link)->next)
 		if (*link == import) {
@@ -200,8 +200,8 @@ void cn_import_retry_later(struct cn_import *import)
 }
 
 /*
- * On the service thread. Nothing is held any more; but a program that freed in one stream what it still uses in another
- * must not have its memory unmapped under that.
+ * On the service thread. Nothing is held any more; but a program may use in one stream what it freed in another, and
+ * its memory must not be unmapped during that.
  */
 static void end_import(struct cn_job *job)
 {
@@ -248,7 +248,7 @@ void cn_import_close(struct cn_import *import)
 {
 	cn_lock(&import->lock);
 	import->closed = true;
-	/* One that never joined is nothing to the service thread. */
+	/* The service thread does not know an import that never joined. */
 	bool unknown = !import->base && !import->busy_count && !import->ending;
 	if (unknown)
 		import->ending = true;
@@ -291,7 +291,7 @@ bool cn_import_is_used(struct cn_import *import)
 bool cn_import_is_same(struct cn_import *import, const struct cn_import *other)
 {
 	cn_lock(&import->lock);
-	/* The socket is the pool itself. Its inode is no other's: both have a descriptor of it. */
+	/* The socket is the pool itself. Both hold a descriptor of it, so no other file can have its inode. */
 	bool same = import->socket_device == other->socket_device && import->socket_inode == other->socket_inode &&
 		    import->state == CN_IMPORT_ALIVE;
 	cn_unlock(&import->lock);
@@ -336,8 +336,8 @@ void cn_import_enter(struct cn_import *import)
 }
 
 /*
- * Keep a descriptor of our own that leads to the exporter, which no forked child has. The import is listed then. Of
- * anything but a mere path no copy is made: to close it again may take as long as a stranger likes.
+ * Keep a descriptor of our own that leads to the exporter and that no forked child has. The import is listed then. Only
+ * an O_PATH descriptor is copied: closing a copy of anything else may take as long as a peer likes.
  */
 static CUresult keep_path(struct cn_import *import, int fd)
 {
@@ -363,7 +363,7 @@ static CUresult keep_path(struct cn_import *import, int fd)
 	return result;
 }
 
-/* Give up an import that nobody knows of and that has not joined. */
+/* Give up an import that no other thread knows and that has not joined. */
 static void discard(struct cn_import *import)
 {
 	cn_fork_hold();
@@ -394,7 +394,7 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 			  !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
 	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
 	import->socket_inode = status.stx_ino;
-	if (!import->located) /* then the exporter must say where its pool is, or the system why we cannot reach it */
+	if (!import->located) /* then the exporter must say where its pool is, or the system why it cannot be reached */
 		result = cn_import_join(import, NULL);
 	if (result) {
 		discard(import);

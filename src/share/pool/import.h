@@ -3,14 +3,14 @@
  * The importer's side of a shared pool.
  *
  * An import is a channel to the exporter, its control segment to read, a ledger of our own to write, and a view of its
- * memory. Importing a pointer writes the ledger's word, looks whether the export still lives, and counts: the same
- * pointer may be imported any number of times and is let go of with the last free, once that free's stream has reached
+ * memory. Importing a pointer sets a bit in the ledger, checks that the export is still live, and counts. The same
+ * pointer may be imported any number of times; it is released with the last free, once that free's stream has reached
  * it. If the exporter has ended the export by then, it is told.
  *
- * The exporter's end changes nothing for what is held: it stays readable until it is freed. New imports fail.
+ * The exporter's end changes nothing for held blocks: they stay readable until they are freed. New imports fail.
  *
  * Channel, segments and view come with the first pointer (import_join.c). Until then an import is a descriptor, and the
- * exporter does not know of it; and what keeps it from joining is said by the import of a pointer.
+ * exporter does not know of it. If it cannot join, the import of the pointer says why.
  */
 #ifndef CN_SHARE_POOL_IMPORT_H
 #define CN_SHARE_POOL_IMPORT_H
@@ -37,25 +37,25 @@ bool cn_import_is_same(struct cn_import *import, const struct cn_import *other);
 extern _Atomic bool cn_imports_exist;
 
 /*
- * Import the pool that a descriptor leads to; `fd` stays the caller's. CUDA_ERROR_INVALID_VALUE: it leads to none, or
- * its exporter is gone; CUDA_ERROR_OPERATING_SYSTEM: that does not answer. Of the facts, those of the location are
- * known; the others may be 0.
+ * Import the pool that a descriptor leads to; the caller keeps `fd`. CUDA_ERROR_INVALID_VALUE: it leads to none, or its
+ * exporter is gone; CUDA_ERROR_OPERATING_SYSTEM: the exporter does not answer. Of the facts, only the location is sure
+ * to be known; the others may be 0.
  */
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts);
-/* No more imports; the import goes with its last block, whose free its stream may not have reached yet. */
+/* No more imports; the import ends with its last block, whose free its stream may not have reached yet. */
 void cn_import_close(struct cn_import *import);
-/* Who may use what is imported; nobody before the first call. */
+/* Set the users of the imported memory; before the first call there are none. */
 CUresult cn_import_allow(struct cn_import *import, struct cn_users users);
 /* Are there imported pointers that were not freed? */
 bool cn_import_is_used(struct cn_import *import);
-/* The owner of a closed import that has ended, each once; NULL: no further one has. */
+/* The owner of a closed import that has ended, each once; NULL: there is no further one. */
 void *cn_import_take_ended(void);
 
 /* `data` is a struct cn_export_data, anywhere. */
 CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address);
 /*
- * Let go once of the block that begins at an address, when the queue has come to it. CUDA_ERROR_INVALID_VALUE: no
- * imported block begins there.
+ * Release, once and in order of the queue, the block that begins at an address. CUDA_ERROR_INVALID_VALUE: no imported
+ * block begins there.
  */
 CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle);
 /* Is an address in the range of an imported pool, whatever is there? */

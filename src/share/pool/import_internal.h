@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the importer's side know of each other: import.c has the channel and the life of an import,
- * import_join.c its coming to the exporter and its questions, import_parts.c its memory, import_pointer.c its blocks.
+ * What the files of the importer's side share with each other: import.c has the channel and the life of an import,
+ * import_join.c how it joins and asks the exporter, import_parts.c its memory, import_pointer.c its blocks.
  *
- * What is known of a slot is kept in an array by slot; a table by offset and a set of the offsets at which imported
- * blocks begin lead from an address to its slot. All of it is memory that exists only where it is used. One lock an
- * import, held for a few loads and stores; records of imports are never freed, so a thread that has found one may lock
- * it and look whether it is still what it was.
+ * What is known of a slot is in an array by slot. A table by offset, and a set of the offsets at which imported blocks
+ * begin, lead from an address to its slot. All of it is memory that exists only where it is used. Each import has one
+ * lock, held for a few loads and stores. Records of imports are never freed, so a thread that has found one may lock it
+ * and check whether it is still the same import.
  */
 #ifndef CN_SHARE_POOL_IMPORT_INTERNAL_H
 #define CN_SHARE_POOL_IMPORT_INTERNAL_H
@@ -29,7 +29,7 @@ struct cn_held {
 	uint64_t offset, bytes;
 	uint64_t id;
 	uint32_t import_count;  /* not freed yet */
-	uint32_t pending_count; /* freed, and the stream has not come to it */
+	uint32_t pending_count; /* freed, but the stream has not reached the free */
 };
 
 /* A part of the exporter's memory that is mapped here, in a table by the index at which it begins. */
@@ -37,49 +37,49 @@ struct cn_mapped {
 	uint64_t serial;
 	uint32_t end; /* index */
 	uint32_t hold_count;
-	uint64_t ticket; /* it is unmapped when this has passed (device/grace.h); 0: it is not to be */
+	uint64_t ticket; /* it is unmapped when this has passed (device/grace.h); 0: it stays */
 };
 
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
 
 struct cn_import {
-	CN_LOCK(IMPORT) lock; /* of what follows, if nothing else is said */
+	CN_LOCK(IMPORT) lock; /* guards what follows, if nothing else is said */
 	struct cn_peer *peer; /* the exporter, since we joined; set with `asking`, before others can find the import */
 	int path_fd;          /* leads to the exporter */
 	struct cn_map_node node; /* by address */
 	void *owner;
 	unsigned char name[CN_EXPORT_NAME_BYTES];
-	dev_t socket_device; /* with the inode: where path_fd leads, which no other pool can claim while we have that */
+	dev_t socket_device; /* with the inode: where path_fd leads; no other pool can have both while we hold it */
 	ino_t socket_inode;
 	struct cn_export_facts facts;
-	bool located;          /* the descriptor said so, and the exporter has not been asked */
+	bool located;          /* the descriptor said where the pool is, and the exporter was not asked */
 	struct cn_users users; /* who may use the view, under `asking`, */
-	bool allowed;          /* once somebody may */
-	char *base;            /* NULL: not joined yet, or this record is nobody's */
+	bool allowed;          /* if set */
+	char *base;            /* NULL: not joined yet, or the record is free */
 	uint64_t bytes;
 	struct cn_view *view;
 	struct cn_segment control, ledger;
-	void *memory; /* of the arrays that follow */
+	void *memory; /* holds the arrays that follow */
 	size_t memory_bytes;
 	struct cn_held *held;
 	uint32_t *slot_at; /* by unit */
 	struct cn_bits starts;
 	uint64_t held_count, held_bytes;
-	uint64_t live_count; /* of the held ones: with pointers that were not freed */
+	uint64_t live_count; /* of the held blocks: those with pointers that were not freed */
 	struct cn_mapped *mapped;
 	uint32_t *mapped_at; /* by CN_PART_BYTES: 1 + the index at which the mapped part around it begins; 0: none */
-	uint32_t part_count; /* of the range */
+	uint32_t part_count; /* in the range */
 	enum cn_import_state state;
 	bool closed, ending;
 	unsigned busy_count; /* threads that need it to stay */
 	_Atomic bool release_posted;
-	bool drop_wanted, drop_posted; /* a look for parts that nobody needs */
+	bool drop_wanted, drop_posted; /* a pass for parts that are not needed */
 	struct cn_job release_job, drop_job, end_job;
-	struct cn_watch later;              /* a time, for what has to wait for a grace period: the service thread's */
-	uint64_t later_ns;                  /* how long that waits */
+	struct cn_watch later;              /* a time, for what waits for a grace period; the service thread's */
+	uint64_t later_ns;                  /* how long the next wait is */
 	uint64_t end_ticket;                /* of an import that is ending; 0: it has not begun */
-	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; who takes it is busy */
-	struct cn_import *next;             /* of all, or of the ended ones */
+	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; its holder is busy */
+	struct cn_import *next;             /* in the list of all, or of the ended ones */
 	struct cn_record record;
 };
 
@@ -93,7 +93,7 @@ static inline struct cn_ledger *cn_import_ledger(const struct cn_import *import)
 	return import->ledger.address;
 }
 
-/* import.c: the import whose view holds an address; NULL: none. Not locked: it may be another's by now. */
+/* import.c: the import whose view holds an address; NULL: none. Not locked: the record may be another import by now. */
 struct cn_import *cn_import_at(const void *address);
 /* An import has joined: it can be found by address. */
 void cn_import_enter(struct cn_import *import);
@@ -101,30 +101,30 @@ void cn_import_enter(struct cn_import *import);
 CUresult cn_import_explain_locked(const struct cn_import *import);
 /* The caller does not need the import to stay any more. Import locked. */
 void cn_import_unbusy_locked(struct cn_import *import);
-/* The exporter waits for something that was let go of: tell it. Import locked. */
+/* The exporter waits for something that was released: tell it. Import locked. */
 void cn_import_tell_locked(struct cn_import *import);
 /* Take the import apart if nothing of it is needed any more. Import locked. */
 void cn_import_end_locked(struct cn_import *import);
 
 /*
- * import_join.c: join the exporter, if we have not; `wanted` is the export for which it is done, or NULL. The import is
+ * import_join.c: join the exporter, if not done yet; `wanted` is the export that we join for, or NULL. The import is
  * busy, and not locked. After a failure it is as it was, or an orphan.
  */
 CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted);
-/* What the service thread and the one who asks do about the exporter. */
+/* What the service thread and an asking thread do about the exporter. */
 extern const struct cn_peer_ops cn_import_peer_ops;
-/* Give back what joining has brought, but the connection. No fork at the same time. */
+/* Give back what joining has brought, except the connection. No fork at the same time. */
 void cn_import_give_memory(struct cn_import *import);
 
-/* On the service thread: look again after a while, longer each time, at what waits for a grace period. */
+/* On the service thread: check again later what waits for a grace period; each time after a longer while. */
 void cn_import_retry_later(struct cn_import *import);
 
-/* import_parts.c: the part that came with a welcome; what is not as it should be is left alone. `asking` is held. */
+/* import_parts.c: map the part that came with a welcome; a wrong one is ignored. `asking` is held. */
 void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome);
-/* Have the memory mapped that the exporter shows at an offset. The import is busy, and not locked. */
+/* Map the memory that the exporter shows at an offset. The import is busy, and not locked. */
 CUresult cn_import_map(struct cn_import *import, uint64_t offset);
-/* There may be parts that nobody needs any more: have the service thread look, soon. Import locked. */
+/* Some parts may not be needed any more: have the service thread check, soon. Import locked. */
 void cn_import_want_drop_locked(struct cn_import *import);
-void cn_import_drop_parts(struct cn_job *job); /* that look: drop_job */
+void cn_import_drop_parts(struct cn_job *job); /* that check: drop_job */
 
 #endif

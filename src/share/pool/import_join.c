@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How an import comes to its exporter.
+ * How an import joins its exporter.
  *
- * A pool whose descriptor says where it is (pool_location.h), and whose socket is there, is imported without a word:
- * all that costs time comes with the first pointer. Then its thread connects, introduces the process, and names the
- * block it wants, so that one answer brings the control segment, a ledger to write, and the memory of the block. A
- * connection that was lost or refused leaves the import as it was, and the next pointer tries again; one that finds
- * nobody listening any more is the end of it.
+ * If a pool's descriptor says where the pool is (pool_location.h), and its socket exists, it is imported without asking
+ * the exporter: all that costs time comes with the first pointer. Then the importing thread connects, introduces the
+ * process, and names the block it wants, so that one answer brings the control segment, a ledger to write, and the
+ * memory of the block. A connection that was lost or refused leaves the import as it was, and the next pointer tries
+ * again. If no process listens there any more, the import has ended.
  */
 #include "share/pool/import_internal.h"
 
@@ -46,7 +46,7 @@ void cn_import_give_memory(struct cn_import *import)
 	if (import->view)
 		cn_device_ops->view_free(import->view);
 	cn_segment_close(&import->control);
-	cn_segment_close(&import->ledger); /* last: with it the exporter may have the memory back */
+	cn_segment_close(&import->ledger); /* last: with it the exporter may get the memory back */
 	if (import->memory)
 		munmap(import->memory, import->memory_bytes);
 	import->view = NULL;
@@ -61,7 +61,7 @@ static CUresult connect_exporter(struct cn_import *import)
 	if (result)
 		return result;
 	result = cn_wire_reach_path(import->peer->channel.fd, import->path_fd);
-	if (result == CUDA_ERROR_INVALID_VALUE) { /* nobody listens there, and nobody ever will */
+	if (result == CUDA_ERROR_INVALID_VALUE) { /* no process listens there, and none ever will */
 		cn_lock(&import->lock);
 		import->state = CN_IMPORT_ORPHANED;
 		cn_unlock(&import->lock);
@@ -78,7 +78,7 @@ static CUresult explain_join(int error)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the pool could not be imported: %s", cn_wire_explain(error));
 }
 
-/* Introduce ourselves. On success a fork has to wait until the caller allows it. */
+/* Introduce ourselves. On success a fork waits until the caller allows it. */
 static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
 {
 	struct cn_peer_question question = {.request.message.kind = CN_MESSAGE_JOIN};
@@ -92,7 +92,7 @@ static CUresult introduce(struct cn_import *import, const struct cn_export_data 
 	return error ? explain_join(error) : CUDA_SUCCESS;
 }
 
-/* What the exporter says of its pool: is it one, and the one that the descriptor speaks of? */
+/* Check what the exporter says of its pool: is it a pool, and the one that the descriptor means? */
 static CUresult check_welcome(const struct cn_import *import, const struct cn_parcel *welcome, bool wanted)
 {
 	const struct cn_message *message = &welcome->message;
@@ -108,7 +108,7 @@ static CUresult check_welcome(const struct cn_import *import, const struct cn_pa
 	return CUDA_SUCCESS;
 }
 
-/* We are welcome: be an importer. What goes wrong is undone by the caller. */
+/* The exporter has accepted us: become an importer. The caller undoes what fails. */
 static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 {
 	const struct cn_message *message = &welcome->message;
@@ -172,7 +172,7 @@ static CUresult join(struct cn_import *import, const struct cn_export_data *want
 	result = check_welcome(import, &welcome, wanted);
 	if (!result)
 		result = settle(import, &welcome);
-	/* Whatever is wrong with the part: who needs it will ask for it, and see. */
+	/* Whatever is wrong with the part: the thread that needs it will ask for it, and see. */
 	if (!result && welcome.descriptor_count > CN_WELCOME_MEMORY)
 		cn_import_take_first(import, &welcome);
 	cn_wire_close(&welcome);
@@ -189,7 +189,7 @@ err_give_up:
 CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted)
 {
 	cn_slow_lock(&import->asking);
-	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been quicker */
+	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been faster */
 	cn_slow_unlock(&import->asking);
 	return result;
 }

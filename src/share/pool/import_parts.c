@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of an import: which parts of the exporter's are mapped, and how they come and go. See control.h for why
+ * The memory of an import: which of the exporter's parts are mapped, and how they come and go. See control.h for why
  * what is mapped is what a block lies in.
  *
  * The table of mapped parts is changed under two locks: `asking`, under which the view is changed, and the import's. So
- * who has either may read it. How often a part is held changes under the import's alone.
+ * a thread that holds either may read it. How often a part is held changes under the import's lock alone.
  *
- * A part is taken out of the table first and unmapped then, when the exporter says that its memory has gone, or when
- * nothing more can be imported, and if nothing in it is held. That is done by the service thread, which must not wait
- * for `asking`: who has that may be waiting for the exporter. So it looks only while nobody is busy, and else is called
- * again by the last who was.
+ * A part is unmapped when the exporter says that its memory has gone, or when nothing more can be imported, and only if
+ * nothing in it is held. It is first taken out of the table. The service thread does that, and must not wait for
+ * `asking`: the holder may be waiting for the exporter. So it looks only while no thread is busy; otherwise the last
+ * busy thread has it called again.
  */
 #include "base/container.h"
 #include "share/pool/import_internal.h"
@@ -55,8 +55,8 @@ static bool unmap(struct cn_import *import, uint32_t begin)
 }
 
 /*
- * May the part be unmapped, as far as work is concerned that a program has given to another stream than the one in
- * which it freed the part's blocks? Nothing in it is held. `asking` is held.
+ * May the part be unmapped? Work of the program may be pending in another stream than the one in which it freed the
+ * part's blocks. Nothing in it is held. `asking` is held.
  */
 static bool has_passed(struct cn_mapped *part)
 {
@@ -66,8 +66,8 @@ static bool has_passed(struct cn_mapped *part)
 }
 
 /*
- * Where other memory is to be mapped in place of a part, wait until that may be unmapped; but not for long: a stream
- * of the program may wait for the exporter, or run for ever, and have nothing to do with the part. `asking` is held.
+ * Before other memory is mapped in place of a part, wait until that part may be unmapped; but not for long: a stream of
+ * the program may wait for the exporter, or run for ever, and not use the part at all. `asking` is held.
  */
 static void await_grace(struct cn_import *import, uint32_t index)
 {
@@ -93,7 +93,7 @@ static CUresult explain(struct cn_import *import, int error)
 	return result;
 }
 
-/* Could it be a part, around an index? The three words of one, and its descriptor. */
+/* Could these three words and this descriptor be a part around an index? */
 static bool read_part(const struct cn_import *import, uint32_t index, const uint64_t *words, int fd,
 		      struct cn_arena_part *ret_part)
 {
@@ -106,13 +106,13 @@ static bool read_part(const struct cn_import *import, uint32_t index, const uint
 	return true;
 }
 
-/* Its descriptor is closed on success: the device knows what it is. `asking` is held. */
+/* On success the descriptor is closed: the device knows the memory. `asking` is held. */
 static CUresult map(struct cn_import *import, const struct cn_arena_part *part, int *descriptor)
 {
 	uint32_t begin = (uint32_t)(part->offset / CN_PART_BYTES);
 	uint32_t end = begin + (uint32_t)(part->bytes / CN_PART_BYTES);
 
-	/* What was there has lost its memory, so nothing of it is held. */
+	/* The old part has lost its memory, so nothing of it is held. */
 	for (uint32_t index = begin; index < end; index++)
 		if (import->mapped_at[index] && !unmap(import, import->mapped_at[index] - 1))
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
@@ -145,7 +145,7 @@ static CUresult take_part(struct cn_import *import, uint32_t index, struct cn_pa
 	if (message->kind != CN_MESSAGE_PART || answer->descriptor_count != 1 ||
 	    !read_part(import, index, message->words, answer->descriptors[0], &part))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool's exporter sent other memory than was asked for");
-	if (part.serial != shown_serial(import, index)) /* the block is not what it was: the caller will see */
+	if (part.serial != shown_serial(import, index)) /* the block has changed: the caller will see */
 		return CUDA_SUCCESS;
 	return map(import, &part, &answer->descriptors[0]);
 }
@@ -190,7 +190,7 @@ CUresult cn_import_map(struct cn_import *import, uint64_t offset)
 	return result;
 }
 
-/* ---- Letting go of parts ---- */
+/* ---- Releasing parts ---- */
 
 void cn_import_want_drop_locked(struct cn_import *import)
 {
@@ -201,7 +201,7 @@ void cn_import_want_drop_locked(struct cn_import *import)
 	cn_service_post(&import->drop_job);
 }
 
-/* Does the exporter show nothing in it any more, or can we import nothing of it? `asking` is held. */
+/* Does the exporter show nothing in it any more, or can nothing of it be imported? `asking` is held. */
 static bool is_useless(const struct cn_import *import, uint32_t begin)
 {
 	bool shown = false;
@@ -213,7 +213,7 @@ static bool is_useless(const struct cn_import *import, uint32_t begin)
 	return !shown;
 }
 
-/* Unmap a part that nobody needs. True: it waits for a grace period, and must be looked at again. `asking` is held. */
+/* Unmap a part that is not needed. True: it waits for a grace period, and must be checked again. `asking` is held. */
 static bool drop(struct cn_import *import, uint32_t begin)
 {
 	struct cn_mapped *part = &import->mapped[begin];
@@ -237,7 +237,7 @@ void cn_import_drop_parts(struct cn_job *job)
 
 	cn_lock(&import->lock);
 	import->drop_posted = false;
-	/* Nobody is busy: it is free, and who wants it now waits a moment for us. */
+	/* No thread is busy, so `asking` is free; a thread that wants it now waits a moment for us. */
 	bool free = !import->busy_count && cn_slow_try_lock(&import->asking);
 	if (free)
 		import->drop_wanted = false;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imported pointers: holding, counting, finding and letting go. See import.h for the idea, control.h for the order of
+ * Imported pointers: holding, counting, finding and releasing. See import.h for the idea, control.h for the order of
  * loads and stores.
  */
 #include "base/guard.h"
 #include "share/pool/import_internal.h"
 
-/* How long an import may take whose parts the exporter hands over one by one, and how often one may come in vain. */
+/* How long an import may take while the exporter hands over parts one by one; how many of them may be useless. */
 #define MAP_TIMEOUT_NS 60000000000ull
 enum { VAIN_MAX = 8 };
 
-#define NOT_JOINED UINT64_MAX /* what is missing is all of it */
+#define NOT_JOINED UINT64_MAX /* all of it is missing */
 
-/* What came of an attempt to import a block; if it was refused, why; if some of its memory is not mapped, which. */
+/* The outcome of an attempt to import a block: why it was refused, or which of its memory is not mapped. */
 enum outcome { IMPORTED, REFUSED, INCOMPLETE };
 struct attempt {
 	CUresult refusal;
@@ -26,14 +26,14 @@ static uint64_t next_id(void)
 	return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 }
 
-/* The offset of an address in an import; false: it is another's by now. Import locked. */
+/* The offset of an address in an import; false: the record is another import by now. Import locked. */
 static bool offset_of(const struct cn_import *import, const void *address, uint64_t *ret_offset)
 {
 	*ret_offset = (uint64_t)((uintptr_t)address - (uintptr_t)import->base);
 	return import->base && *ret_offset < import->bytes;
 }
 
-/* Is it an export of a pool, whole? */
+/* Is it a valid name of an export? */
 static CUresult check_data(const struct cn_export_data *data)
 {
 	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
@@ -54,7 +54,7 @@ static enum outcome refuse_stale(struct attempt *attempt)
 	return refuse(attempt, cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block"));
 }
 
-/* Take our bit out of the ledger. The exporter may have seen it, and wait: then it is told. Import locked. */
+/* Clear our bit in the ledger. The exporter may have seen it, and wait: then tell it. Import locked. */
 static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t generation)
 {
 	atomic_fetch_and(&cn_import_ledger(import)->held[slot / CN_LEDGER_WORD_SLOTS], ~cn_ledger_bit(slot));
@@ -62,7 +62,7 @@ static void take_bit_out(struct cn_import *import, uint32_t slot, uint64_t gener
 		cn_import_tell_locked(import);
 }
 
-/* What we hold has changed by a block. Import locked. */
+/* What we hold has changed by one block. Import locked. */
 static void count_held(struct cn_import *import, int64_t blocks, uint64_t bytes)
 {
 	import->held_count += (uint64_t)blocks;
@@ -90,7 +90,7 @@ static bool has_parts(const struct cn_import *import, uint64_t offset, uint64_t 
 	return true;
 }
 
-/* While they are held they stay as they are. */
+/* While they are held, they stay mapped. */
 static void hold_parts(struct cn_import *import, uint64_t offset, uint64_t bytes)
 {
 	uint64_t last = (offset + bytes - 1) / CN_PART_BYTES;
@@ -116,7 +116,7 @@ static void leave_parts(struct cn_import *import, uint64_t offset, uint64_t byte
 
 /* ---- Holding ---- */
 
-/* Nothing of ours needs the slot any more. Import locked. */
+/* We do not need the slot any more. Import locked. */
 static void let_go(struct cn_import *import, uint32_t slot)
 {
 	const struct cn_held *held = &import->held[slot];
@@ -138,7 +138,7 @@ static bool read_extent(const struct cn_import *import, uint32_t slot, uint64_t 
 	return bytes && offset % CN_IMPORT_UNIT_BYTES == 0 && offset < import->bytes && bytes <= import->bytes - offset;
 }
 
-/* The block can be found by its addresses from now on. False: another begins there. Import locked. */
+/* The block can be found by its addresses from now on. False: another block begins there. Import locked. */
 static bool enter_start(struct cn_import *import, uint32_t slot)
 {
 	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
@@ -217,7 +217,7 @@ static enum outcome import_locked(struct cn_import *import, const struct cn_expo
 		held->import_count++;
 		return IMPORTED;
 	}
-	if (held->import_count) /* an older life, which the exporter cannot have given to another while we hold it */
+	if (held->import_count) /* an older life, whose slot the exporter cannot have reused while we hold it */
 		return refuse_stale(attempt);
 	if (!held->pending_count) {
 		enum outcome outcome = hold(import, slot, data->generation, attempt);
@@ -240,8 +240,8 @@ static enum outcome import_locked(struct cn_import *import, const struct cn_expo
 }
 
 /*
- * Join if need be, have the parts mapped that are missing, one after the other, and import. Each is asked for once,
- * unless the exporter does not hand over what it shows. Import locked, but not all the time.
+ * Join if needed, have missing parts mapped, one after the other, and import. Each is asked for once, unless the
+ * exporter does not hand over what it shows. Import locked, but not all the time.
  */
 static CUresult import_mapping(struct cn_import *import, const struct cn_export_data *data, struct attempt *attempt)
 {
@@ -274,7 +274,7 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 	enum outcome outcome;
 
 	_Static_assert(sizeof copy == CN_GUARD_HANDLE_BYTES, "what a guarded copy copies");
-	if (!cn_guard_copy_64(&copy, data)) /* the caller's may be shared memory, and change */
+	if (!cn_guard_copy_64(&copy, data)) /* the caller's copy may be in shared memory, and change */
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData: the memory at %p cannot be read", data);
 	cn_lock(&import->lock);
 	CUresult result = check_data(&copy);
@@ -286,7 +286,7 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 	return result;
 }
 
-/* The stream in which the block was freed has come to it. */
+/* The stream has reached the free of the block. */
 static void release_reached(void *object, uint64_t slot)
 {
 	struct cn_import *import = object;
@@ -299,7 +299,7 @@ static void release_reached(void *object, uint64_t slot)
 	cn_unlock(&import->lock);
 }
 
-/* Count a free at `address`; *ret_last: it was the last, and comes into effect in stream order. Import locked. */
+/* Count a free at `address`; *ret_last: it was the last, and takes effect in stream order. Import locked. */
 static CUresult begin_free(struct cn_import *import, const void *address, uint32_t *ret_slot, bool *ret_last)
 {
 	uint64_t offset;

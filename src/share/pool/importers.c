@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Those who import a pool: how they come, what they may ask, and when they are gone. All on the service thread.
+ * The importers of a pool: how they come, what they may ask, and when they are gone. All on the service thread.
  *
  * The end of a channel is not the end of a hold: the process may live on, or die slowly. An importer whose channel has
- * ended is *leaving*: it stays on the list, with its ledger, until nobody has that ledger mapped any more or its
- * process is gone; until then its words are looked at again and again, ever more seldom, for no message will come.
+ * ended is *leaving*: it stays on the list, with its ledger, until no process has that ledger mapped any more or its
+ * process is gone. Until then its words are read again and again, at growing intervals, since no message will come.
  *
- * What an importer can do to us: be one of CN_IMPORTERS_MAX, send messages one by one, hold blocks. One that does not
- * introduce itself in time, says what we do not know, or does not read its replies is shut out. When too many have come
- * and said nothing, the one goes that has been silent for longest.
+ * What an importer can do to us: be one of CN_IMPORTERS_MAX, send messages one by one, hold blocks. An importer that
+ * does not introduce itself in time, sends an unknown message, or does not read its replies is shut out. When too many
+ * have connected and sent nothing, the one that has been silent longest is shut out.
  */
 #include "base/container.h"
 #include "share/peer/peer.h"
@@ -25,18 +25,20 @@
 enum {
 	LOOK_FIRST_MS = 1,
 	LOOK_LAST_MS = 100,
-	LOOK_REST = 8, /* looks for deferred blocks are followed by a rest so many times as long */
+	LOOK_REST = 8, /* a scan for deferred blocks is followed by a rest so many times as long */
 };
 
-/* Of the descriptors that the program may have, connections that say nothing may take one in so many, and importers,
- * which take three each, one in so many more. The rest is the program's own, and for those who come and ask. */
+/*
+ * Of the descriptors that the program may have, silent connections may take one in SILENT_SHARE. Importers, which take
+ * three each, may be one for JOINED_SHARE of them. The rest is for the program, and for processes that come and ask.
+ */
 enum { SILENT_SHARE = 8, JOINED_SHARE = 4 };
 
 static _Atomic uint64_t last_id;
 
-/* Of all pools, so that no number of them is a way around these bounds. */
+/* Over all pools, so that many pools are no way around these limits. */
 static struct {
-	struct cn_importer *oldest, *newest; /* of those who have said nothing */
+	struct cn_importer *oldest, *newest; /* of those that have sent nothing */
 	unsigned silent_count, joined_count;
 } crowd;
 
@@ -69,7 +71,7 @@ static void leave_crowd(struct cn_importer *importer)
 	importer->silent = false;
 }
 
-/* Tell who watches the pool. Only this thread takes the descriptor away again. */
+/* Notify the watchers of the pool. Only this thread closes the descriptor. */
 static void tell_watchers(struct cn_export *export)
 {
 	const uint64_t one = 1;
@@ -77,18 +79,18 @@ static void tell_watchers(struct cn_export *export)
 	cn_lock(&export->lock);
 	int fd = export->event_fd;
 	cn_unlock(&export->lock);
-	/* An eventfd that does not wait; if it is full, it is readable already. */
+	/* A nonblocking eventfd; if it is full, it is readable already. */
 	if (fd >= 0 && write(fd, &one, sizeof one) < 0)
 		return;
 }
 
-/* ---- Looking for deferred blocks ---- */
+/* ---- Scanning for deferred blocks ---- */
 
 /*
- * An importer says *released* when it likes, and as often. What it costs us is bounded: one walk answers all who have
- * asked before it begins, it goes in slices, which are followed by rests, and an importer that has asked is not heard
- * again before the walk has begun. (To count the messages instead would hit an honest program that tries a stale name
- * again and again: each refused import says *released* too.)
+ * An importer may send *released* at any time and any number of times. The cost is bounded: one walk answers all
+ * importers that asked before it begins; it runs in slices, which are followed by rests; and an importer that has asked
+ * is not read again before the walk has begun. (To limit the number of messages instead would hit an honest program
+ * that tries a stale name again and again: each refused import sends *released* too.)
  */
 static uint64_t next_look_ns(const struct cn_export *export)
 {
@@ -121,7 +123,7 @@ static void begin_scan(struct cn_export *export)
 	export->scan_wanted = false;
 	export->scan_active = true;
 	cn_export_scan_begin(export, &export->service_scan);
-	/* The list is changed by this thread alone. */
+	/* Only this thread changes the list. */
 	for (struct cn_importer *importer = export->importers; importer; importer = importer->next)
 		if (importer->paused) {
 			importer->paused = false;
@@ -177,7 +179,7 @@ static void reclaim_due(struct cn_watch *watch)
 		watch->due_ns = cn_clock_ns();
 }
 
-/* The importer is gone for good: whatever it held is not held any more. */
+/* The importer is gone for good: it holds nothing any more. */
 static void forget(struct cn_importer *importer)
 {
 	struct cn_export *export = importer->export;
@@ -195,10 +197,10 @@ static void forget(struct cn_importer *importer)
 }
 
 /*
- * A ledger that was returned says that no process has the pool mapped any more. Where work can outlive the mapping,
- * that is not yet the end of what was held; an importer that held nothing, as one that has ended its import, is gone
- * all the same. (What it says of itself is good enough: a lie takes its own holds away.) And where the system shows no
- * process, the ledger must do.
+ * A returned ledger says that no process has the pool mapped any more. Where work can outlive the mapping, that does
+ * not yet end what was held. But an importer that held nothing, such as one that has ended its import, is gone all the
+ * same. (Its own word is good enough: a lie only loses its own holds.) And where the system shows no process, the
+ * ledger alone decides.
  */
 bool cn_importer_is_gone(const struct cn_importer *importer)
 {
@@ -243,7 +245,7 @@ static void leave(struct cn_importer *importer)
 	cn_unlock(&export->lock);
 	importer->paused = false;
 	tell_watchers(export);
-	importer->channel.fd = -1; /* from now on only a time is waited for */
+	importer->channel.fd = -1; /* from now on there is only a time */
 	importer->channel.due = look_if_gone;
 	importer->channel.due_ns = cn_clock_ns() + LOOK_FIRST_MS * CN_MILLISECOND_NS;
 	if (cn_service_watch(&importer->channel))
@@ -258,8 +260,8 @@ static int reply(struct cn_importer *importer, struct cn_parcel *parcel)
 }
 
 /*
- * Nobody joins whose end we would not see where the system can show it: a hold would outlive its process, if that has
- * passed its ledger on. False: it is gone already, or descriptors are short.
+ * No process may join whose end we would not see where the system can show it: if it has passed its ledger on, a hold
+ * would outlive the process. False: it is gone already, or descriptors are short.
  */
 static bool find_process(struct cn_importer *importer)
 {
@@ -273,7 +275,7 @@ static bool find_process(struct cn_importer *importer)
 	return !cn_peer_process(importer->channel.fd, &importer->pidfd);
 }
 
-/* Whoever joins because he wants a block is given the part that it begins in at once, and need not ask again. */
+/* An importer that joins for a block gets the part that the block begins in at once, and need not ask again. */
 static bool find_first_part(struct cn_export *export, const uint64_t *wanted, struct cn_arena_part *ret_part)
 {
 	uint64_t offset;
@@ -308,8 +310,8 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 }
 
 /*
- * The ledger is ours to make and the importer's to write: so nothing of the importer's has to be opened, mapped or
- * closed here. False: it cannot stay.
+ * We make the ledger and the importer writes it: so nothing of the importer's must be opened, mapped or closed here.
+ * False: it cannot stay.
  */
 static bool join(struct cn_importer *importer, const struct cn_message *request)
 {
@@ -331,7 +333,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	importer->channel.due_ns = 0;
 	int error = welcome(importer, request, ledger_fd);
 	close(ledger_fd);      /* from now on it is the importer's, and returned when the importer has let go of it */
-	tell_watchers(export); /* who waits for the welcome is in more of a hurry */
+	tell_watchers(export); /* after the welcome, which is more urgent */
 	return error == 0;
 }
 
@@ -386,7 +388,7 @@ static void channel_ready(struct cn_watch *watch)
 
 static void channel_due(struct cn_watch *watch)
 {
-	leave(cn_container_of(watch, struct cn_importer, channel)); /* it has said nothing for too long */
+	leave(cn_container_of(watch, struct cn_importer, channel)); /* it was silent for too long */
 }
 
 static void admit(struct cn_export *export, int sock)
@@ -421,7 +423,7 @@ static void admit(struct cn_export *export, int sock)
 		return;
 	}
 	enter_crowd(importer);
-	channel_ready(&importer->channel); /* most have said who they are by now */
+	channel_ready(&importer->channel); /* most have introduced themselves by now */
 }
 
 void cn_importers_accept(struct cn_watch *listener)
@@ -435,7 +437,7 @@ void cn_importers_accept(struct cn_watch *listener)
 
 /* ---- Shutting out ---- */
 
-/* The list changes under our feet with each that leaves: begin again until nobody is left to leave. */
+/* The list changes with each importer that leaves: begin again until none is left. */
 static struct cn_importer *next_evicted(struct cn_export *export)
 {
 	struct cn_importer *importer;
@@ -464,9 +466,9 @@ void cn_importers_evict(struct cn_job *job)
 /* ---- Parts that have lost their memory ---- */
 
 /*
- * One message at a time: who has not looked into the last one yet will see, when he does, what has happened since. He
- * says first that he looks, and looks then; we have changed the words before, and look now whether he has said so. So
- * the memory of trims does not fill the channel of a process that is stopped.
+ * One message at a time: an importer that has not handled the last one yet will see, when it does, what has happened
+ * since. It first says that it looks, and then looks. We have changed the words before, and now check whether it has
+ * said so. So trims do not fill the channel of a process that is stopped.
  */
 static bool tell_parts(struct cn_importer *importer)
 {
@@ -478,7 +480,7 @@ static bool tell_parts(struct cn_importer *importer)
 
 void cn_importers_tell_parts(struct cn_export *export)
 {
-	/* The list is changed by this thread alone. */
+	/* Only this thread changes the list. */
 	for (struct cn_importer *importer = export->importers, *next; importer; importer = next) {
 		next = importer->next;
 		if (importer->joined && !importer->leaving && !tell_parts(importer))
@@ -498,7 +500,7 @@ void cn_importers_open(struct cn_export *export)
 
 void cn_importers_drop(struct cn_export *export)
 {
-	/* The list is changed by this thread alone. */
+	/* Only this thread changes the list. */
 	for (struct cn_importer *importer = export->importers, *next; importer; importer = next) {
 		next = importer->next;
 		forget(importer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Marks: see pool_location.h. The seconds say that it is one, the nanoseconds what it says: never 0, which is what a
- * file system leaves that does not keep them.
+ * Marks: see pool_location.h. The seconds say that it is a mark, the nanoseconds are its content: never 0, which is
+ * what a file system leaves that does not keep them.
  */
 #include "share/pool/pool_location.h"
 #include "share/wire/wire.h"

@@ -2,10 +2,10 @@
 /*
  * What a pool's descriptor says by itself.
  *
- * The exporter leaves the two facts that an import cannot do without, where the pool is, in the time of last change of
- * the socket that the descriptor leads to: a file's owner may set it, and whoever has the descriptor reads it with
- * statx(). So a pool can be imported without a word to its exporter. Not all file systems keep such a time whole, and
- * nobody has to believe it: who finds no mark asks the exporter, and who joins it later compares.
+ * An import needs two facts: where the pool is (type and id). The exporter leaves them in the modification time of the
+ * socket that the descriptor leads to. A file's owner may set it, and a process that has the descriptor reads it with
+ * statx(). So a pool can be imported without asking its exporter. Not all file systems keep such a time whole, and it
+ * need not be trusted: an importer that finds no mark asks the exporter, and compares when it joins later.
  */
 #ifndef CN_SHARE_POOL_POOL_LOCATION_H
 #define CN_SHARE_POOL_POOL_LOCATION_H

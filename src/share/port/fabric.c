@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fabric handles: the port where every user can call, and calling there. See fabric.h for the idea.
+ * Fabric handles: the port that every user can call, and calling there. See fabric.h for the idea.
  *
- * A client's one question comes with its channel, which is checked before anything else that it says. Clients that
- * say nothing are sent away after a time, and earlier when there are too many. One user can have only so many
- * connections.
+ * A client asks one question. Its channel comes with it and is checked before anything else in the message. Silent
+ * clients are sent away after a time, and earlier when there are too many. One user can have only so many connections.
  *
- * Clients have a thread of their own. What a stranger sends beside its message may be a file whose fstat() or close()
- * lasts as long as the stranger likes, and the system closes it in the name of whoever receives it, or only closes the
- * connection that it came by. So this thread alone does either, and it holds up no fork and nothing else that is
- * shared: at worst fabric handles of this process do not open.
+ * Clients have a thread of their own. A client may send a file whose fstat() or close() takes as long as the client
+ * likes. The kernel closes that file on the thread that receives it, or on the one that closes the connection. So only
+ * this thread does either, and it delays no fork and nothing else that is shared: at worst, fabric handles of this
+ * process do not open.
  *
- * We ask on a connection for the time of one question. A child that is forked meanwhile may have it as well: it says
+ * We ask on a connection for the time of one question. A child that is forked meanwhile may have it as well: it sends
  * nothing there, and the exporter closes it when it has answered.
  */
 #include "share/port/fabric.h"
@@ -34,7 +33,7 @@
 
 enum { CLIENTS_MAX = 256, CLIENTS_OF_USER_MAX = 128, OFFSET_RANDOM_BITS = 30 };
 
-/* CN_MESSAGE_FABRIC: number and generation as in any other question, and of which kind it is. */
+/* CN_MESSAGE_FABRIC: number and generation as in any other question, and the kind of handle. */
 enum { WORD_NUMBER, WORD_GENERATION, WORD_KIND };
 
 struct cn_fabric {
@@ -51,10 +50,10 @@ struct client {
 
 static struct {
 	struct cn_port_socket socket;
-	const struct cn_imex *channel; /* this and the mark are for good when the port is open */
+	const struct cn_imex *channel; /* this and the mark are fixed once the port is open */
 	struct cn_watch mark;
 
-	/* The clients' thread's alone. */
+	/* Only for the clients' thread. */
 	struct cn_port_client *clients; /* the newest first */
 	unsigned client_count;
 } port;
@@ -79,7 +78,7 @@ static unsigned user_of(const unsigned char name[CN_PORT_NAME_BYTES])
 	return name_part(name, 0);
 }
 
-/* Where a port marks its channel: at another offset than any port of another user, and most likely of any other. */
+/* Where a port marks its channel: never at the offset of another user's port, and most likely at no other port's. */
 static uint64_t offset_of(const unsigned char name[CN_PORT_NAME_BYTES])
 {
 	uint64_t offset = (uint64_t)name_part(name, 0) << OFFSET_RANDOM_BITS;
@@ -91,7 +90,7 @@ static uint64_t offset_of(const unsigned char name[CN_PORT_NAME_BYTES])
 
 static void hang_up(struct cn_watch *channel)
 {
-	cn_wire_hang_up(cn_service_release(channel)); /* also for a child that is forked just now */
+	cn_wire_hang_up(cn_service_release(channel)); /* also from a child that is forked just now */
 }
 
 static void drop_client(struct client *client)
@@ -125,13 +124,13 @@ static void free_object(struct cn_port_object *object)
 
 static const struct cn_port_object_ops ops = {.serve = serve_object, .keeps_descriptor = true, .free = free_object};
 
-/* CUDA_ERROR_INVALID_HANDLE, whatever it is that is wrong with it: who makes up numbers or secrets learns nothing. */
+/* CUDA_ERROR_INVALID_HANDLE, whatever is wrong with it: a client that guesses numbers or secrets learns nothing. */
 static CUresult open_object(struct client *client, const struct cn_message *message, struct cn_parcel *ret_reply,
 			    struct cn_port_opening **ret_opening)
 {
 	uint64_t kind = message->words[WORD_KIND];
 
-	if (kind != CN_HANDLE_FABRIC_MEMORY && kind != CN_HANDLE_FABRIC_POOL) /* nothing that the other port has */
+	if (kind != CN_HANDLE_FABRIC_MEMORY && kind != CN_HANDLE_FABRIC_POOL) /* no object of the other port */
 		return CUDA_ERROR_INVALID_HANDLE;
 	CUresult result =
 		cn_port_opening_begin(&client->client, (enum cn_handle_kind)kind, message, ret_reply, ret_opening);
@@ -147,12 +146,12 @@ static void serve(struct client *client, const struct cn_parcel *request)
 
 	bool proof = cn_imex_is_proof(port.channel, request->descriptors[0]);
 
-	cn_fork_hold(); /* there are locks in here */
+	cn_fork_hold(); /* locks are taken in here */
 	if (proof)
 		result = open_object(client, &request->message, &reply, &opening);
 	reply.message.result = (int32_t)result;
-	int error = cn_wire_send(client->client.channel.fd, &reply); /* one who does not read it is not waited for */
-	if (error == ETOOMANYREFS) { /* too many of this user's descriptors are on their way: then without one */
+	int error = cn_wire_send(client->client.channel.fd, &reply); /* never waits for the client to read it */
+	if (error == ETOOMANYREFS) { /* too many of this user's descriptors are in flight: then without one */
 		reply.message.result = CUDA_ERROR_OPERATING_SYSTEM;
 		reply.descriptor_count = 0;
 		cn_wire_send(client->client.channel.fd, &reply);
@@ -178,8 +177,8 @@ static void client_ready(struct client *client)
 }
 
 /*
- * Room for a client of a user. When all is taken, the one that has said nothing for longest goes: honest clients ask
- * at once, and whoever would keep them out has to be faster than that, whatever number of users it is.
+ * Make room for a client of a user. When all is taken, the client that has been silent longest goes: honest clients ask
+ * at once, and an attacker must be faster than that to keep them out, however many users it has.
  */
 static bool make_room(uid_t user)
 {
@@ -212,7 +211,7 @@ static void client_comes(void)
 	struct client *client = calloc(1, sizeof *client);
 	struct ucred who;
 
-	if (!client) /* it waits */
+	if (!client) /* the connection waits */
 		return;
 	struct cn_port_client *record = &client->client;
 	int sock = accept_kept(&record->channel);
@@ -234,13 +233,13 @@ static void client_comes(void)
 	port.client_count++;
 }
 
-/* Milliseconds until the next client has said nothing for too long, rounded up; -1: there is none. */
+/* Milliseconds until the next silent client is due, rounded up; -1: there is none. */
 static int wait_ms(void)
 {
 	uint64_t next_ns = UINT64_MAX, now_ns = cn_clock_ns();
 
 	for (const struct cn_port_client *client = port.clients; client; client = client->next)
-		next_ns = ((const struct client *)client)->due_ns; /* the last has been here longest */
+		next_ns = ((const struct client *)client)->due_ns; /* the last is the oldest */
 	if (next_ns == UINT64_MAX)
 		return -1;
 	return next_ns <= now_ns ? 0 : (int)((next_ns - now_ns) / 1000000 + 1);
@@ -266,7 +265,7 @@ static void *serve_clients(void *unused)
 			if (wanted[count].revents)
 				client_ready(client);
 			else if (client->due_ns <= now_ns)
-				drop_client(client); /* it has not said a word in time */
+				drop_client(client); /* it was silent for too long */
 		}
 		if (wanted[0].revents)
 			client_comes();
@@ -386,7 +385,7 @@ static CUresult explain_result(int32_t result, int channel)
 			(int)result);
 }
 
-/* Connect to a handle's port, and see that who listens there holds the channel. */
+/* Connect to a handle's port, and verify that the listener holds the channel. */
 static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, struct cn_peer **ret_peer)
 {
 	static const struct cn_peer_ops no_ops;
@@ -450,7 +449,10 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 
 	if (!result)
 		result = cn_imex_find(handle.channel, &channel);
-	/* One that closes at once may have had clients enough just then: the second time its name says it is gone. */
+	/*
+	 * A port that closes at once may have had too many clients just then. If it is gone, the second try fails by
+	 * its name.
+	 */
 	for (bool again = false; !result; again = true) {
 		struct cn_peer *peer;
 		result = call(&handle, channel, &peer);

@@ -19,7 +19,7 @@
 
 enum { NAME_CHARS_MAX = 24 };
 
-/* Neither waits for a writer of a FIFO nor becomes anybody's terminal. */
+/* open() must not wait for a FIFO's writer, and must not make the file our controlling terminal. */
 enum { OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
 static const char name_format[] = "channel%d";
@@ -31,7 +31,7 @@ static struct {
 
 /* ---- Opening ---- */
 
-/* The number in a name. Written again it must be the same: neither channel00 nor channel+1 is one. */
+/* The number in a name. It must be written as printf() does: neither channel00 nor channel+1 is a channel. */
 static bool is_channel(const char *name, int *ret_number)
 {
 	static const size_t word_chars = sizeof "channel" - 1;
@@ -47,7 +47,7 @@ static bool is_channel(const char *name, int *ret_number)
 	return strcmp(name, again) == 0;
 }
 
-/* A channel that is not known yet. 0, or errno. */
+/* Open a channel that is not known yet: 0, or errno. */
 static int open_channel(int directory_fd, int number, struct cn_imex *ret_channel)
 {
 	char name[NAME_CHARS_MAX];
@@ -113,7 +113,7 @@ static struct cn_imex *held_locked(int number)
 	return held;
 }
 
-/* Keep a channel for good. One of the same number that was found before stays the one. */
+/* Keep a channel for good. If one of the same number was found before, that one stays. */
 static CUresult keep_locked(const struct cn_imex *channel, struct cn_imex **ret_channel)
 {
 	struct cn_imex *kept = held_locked(channel->number), *fresh = kept ? NULL : malloc(sizeof *fresh);
@@ -131,7 +131,7 @@ static CUresult keep_locked(const struct cn_imex *channel, struct cn_imex **ret_
 	return CUDA_SUCCESS;
 }
 
-/* The lowest of a directory that opens; and one that does not, with why. */
+/* The lowest channel of a directory that opens; and one that does not, with the reason. */
 struct lowest {
 	struct cn_imex found;       /* fd -1: none */
 	int refused, refused_error; /* error 0: none */
@@ -230,9 +230,9 @@ CUresult cn_imex_find(int number, const struct cn_imex **ret_channel)
 	return result;
 }
 
-/* ---- Showing it ---- */
+/* ---- Proving possession ---- */
 
-/* A lock that belongs to what open() made, not to the process: nobody's close() of another descriptor takes it away. */
+/* The lock belongs to the open file, not to the process: closing another descriptor of the file does not release it. */
 static struct flock lock_of(short type, uint64_t offset)
 {
 	return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)offset, .l_len = 1};
@@ -243,7 +243,7 @@ CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t offset, int *ret_f
 	struct flock lock = lock_of(F_RDLCK, offset);
 	char path[32];
 
-	/* Opened anew: what is passed to others must not be what is locked, for they could take the lock away. */
+	/* Opened anew: the locked file must not be the one that is passed to others, which could release the lock. */
 	snprintf(path, sizeof path, "/proc/self/fd/%d", channel->fd);
 	int fd = cn_descriptor_raise(open(path, OPEN_FLAGS));
 	if (fd < 0)
@@ -261,7 +261,7 @@ CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t offset, int *ret_f
 
 bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t offset)
 {
-	struct flock lock = lock_of(F_WRLCK, offset); /* the first that would be in its way */
+	struct flock lock = lock_of(F_WRLCK, offset); /* the first lock that conflicts with it */
 
 	return !fcntl(channel->fd, F_OFD_GETLK, &lock) && lock.l_type == F_RDLCK && lock.l_start == (off_t)offset &&
 	       lock.l_len == 1;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IMEX channels: files that say who may share by fabric handles.
+ * IMEX channels: files that decide which processes may share by fabric handles.
  *
- * A channel is `channelN` in the directory that CENOTE_IMEX_DIR names (on a GPU that of the driver's nodes, if it names
- * none), N a number as printf() writes it. Whoever can open it for reading holds it; what is in it does not matter, and
- * to know its name or to stand in its directory is nothing. Channels are looked for when one is first needed. One that
- * was found stays ours, whatever becomes of the file; one that was not may be there the next time.
+ * A channel is `channelN` in the directory that CENOTE_IMEX_DIR names (on a GPU, by default, that of the driver's
+ * nodes); N is a number as printf() writes it. A process that can open the file for reading holds the channel. The
+ * file's content does not matter; its name alone, or access to its directory, proves nothing. Channels are looked for
+ * when one is first needed. A channel that was found stays ours, whatever becomes of the file; a missing one may be
+ * there the next time.
  *
- * Two ways to show another process that one holds a channel:
- *   - to pass it, opened. That is for one who holds it already: anybody else would have the channel from then on.
- *   - to mark it: a lock on one byte, which need not be there, of the file. Only who has opened the file for reading
- *     can make one, and one who has can ask for it. It goes with its process.
- * So a process that listens marks its channel; one that calls looks for the mark first, and passes the channel then.
+ * A process can prove to another that it holds a channel in two ways:
+ *   - It passes the channel, opened. That is only for a receiver that holds it already: any other would then have it.
+ *   - It marks the channel: a lock on one byte of the file, which need not exist. Only a process that has opened the
+ *     file for reading can make a mark, or ask for one. The mark ends with its process.
+ * So a process that listens marks its channel; a caller looks for the mark first, and then passes the channel.
  */
 #ifndef CN_SHARE_PORT_IMEX_H
 #define CN_SHARE_PORT_IMEX_H
@@ -30,16 +31,16 @@ struct cn_imex {
 	struct cn_imex *next;
 };
 
-/* The lowest one that this process may read. CUDA_ERROR_NOT_PERMITTED: none; the sentence says how to get one. */
+/* The lowest channel that this process may read. CUDA_ERROR_NOT_PERMITTED: none; the sentence says how to get one. */
 CUresult cn_imex_own(const struct cn_imex **ret_channel);
-/* The one that an exporter has. CUDA_ERROR_NOT_PERMITTED: this process may not read it, or there is none. */
+/* The channel of an exporter. CUDA_ERROR_NOT_PERMITTED: this process may not read it, or it does not exist. */
 CUresult cn_imex_find(int number, const struct cn_imex **ret_channel);
 
-/* Mark a channel at an offset, a number below 2^62; the mark lasts until the descriptor is closed. */
+/* Mark a channel at an offset below 2^62; the mark lasts until the descriptor is closed. */
 CUresult cn_imex_mark(const struct cn_imex *channel, uint64_t offset, int *ret_fd);
-/* Has anybody else marked the channel there? */
+/* Has any other process marked the channel there? */
 bool cn_imex_is_marked(const struct cn_imex *channel, uint64_t offset);
-/* Is this descriptor, which somebody passed, the channel, opened for reading? Neither O_PATH nor O_WRONLY will do. */
+/* Is this descriptor from a peer the channel, opened for reading? Neither O_PATH nor O_WRONLY is enough. */
 bool cn_imex_is_proof(const struct cn_imex *channel, int fd);
 
 #endif

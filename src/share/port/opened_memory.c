@@ -2,12 +2,12 @@
 /*
  * Memory that we open from others by a handle.
  *
- * Small allocations share a chunk of their device's memory, and so does what is opened of them: a chunk is mapped once,
- * for as long as something in it is open, and what lies in it is as far apart as at home. Nothing is heard of the
- * other process afterwards: what is open stays as it is when it frees the memory, or dies.
+ * Small allocations share a chunk of their device's memory, and so do their openings: a chunk is mapped once, as long
+ * as something in it is open, and allocations in it are as far apart as in their own process. The other process is not
+ * heard of afterwards: what is open stays as it is when that process frees the memory, or dies.
  *
- * CUDA's rule: of the memory of one device of another process, one context on each of our devices may have some open.
- * That is a pair of devices, and the context that owns it; its memory is mapped for it alone.
+ * CUDA's rule: for the memory of one device of another process, one context on each of our devices may have some open.
+ * Those are a pair of devices and the context that owns it; its memory is mapped for that context alone.
  */
 #include "base/container.h"
 #include "share/port/port_internal.h"
@@ -33,7 +33,7 @@ struct chunk {
 	struct cn_view *view;
 	char *base;
 	size_t bytes;
-	unsigned users; /* what is open in it */
+	unsigned users; /* openings in it */
 };
 
 struct cn_opened_memory {
@@ -43,7 +43,7 @@ struct cn_opened_memory {
 };
 
 static struct {
-	CN_LOCK(OPENED_MEMORY) lock; /* of all that is in here, and of what counts users */
+	CN_LOCK(OPENED_MEMORY) lock; /* guards all that is in here, and the counts of users */
 	struct pair *pairs;
 	struct chunk *chunks[BUCKETS];
 } opened;
@@ -76,7 +76,7 @@ static const struct cn_remote_kind kind = {
 
 /* ---- Chunks ---- */
 
-/* What is to be opened, and for whom. */
+/* What to open, and for which context. */
 struct wish {
 	const unsigned char *port;
 	uint64_t owner;
@@ -101,9 +101,9 @@ static struct pair *find_pair_locked(const struct wish *wish)
 }
 
 /*
- * The chunk, with a user more; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context owns the pair.
- * CUDA_ERROR_MAP_FAILED: it is of another size than was said before, and what is said of the memory in it not true of
- * what is mapped.
+ * Take the chunk, with one more user; NULL: it is not mapped. CUDA_ERROR_INVALID_HANDLE: another context owns the pair.
+ * CUDA_ERROR_MAP_FAILED: the peer now says another size than before, so what it says of the memory in the chunk does
+ * not fit what is mapped.
  */
 static CUresult take_chunk_locked(const struct wish *wish, struct chunk **ret_chunk)
 {
@@ -139,7 +139,7 @@ static void enter_chunk_locked(const struct wish *wish, struct chunk *chunk, str
 	opened.chunks[chunk->number % BUCKETS] = chunk;
 }
 
-/* Map a chunk; nobody else knows it yet. */
+/* Map a chunk that no other thread knows yet. */
 static CUresult map_chunk(const struct wish *wish, struct chunk *ret_chunk)
 {
 	struct cn_arena_part part = {
@@ -168,7 +168,7 @@ static CUresult map_chunk(const struct wish *wish, struct chunk *ret_chunk)
 	return CUDA_SUCCESS;
 }
 
-/* Why there is no chunk to take. */
+/* Explain why the chunk could not be taken. */
 static CUresult explain_taking(CUresult result)
 {
 	if (result == CUDA_ERROR_MAP_FAILED)
@@ -178,7 +178,7 @@ static CUresult explain_taking(CUresult result)
 						   "process, and only one context may");
 }
 
-/* The chunk of the wish, mapped now if it is not yet. */
+/* The chunk of the wish; maps it if it is not mapped yet. */
 static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 {
 	struct chunk *chunk = NULL, *fresh;
@@ -205,7 +205,7 @@ static CUresult open_chunk(const struct wish *wish, struct chunk **ret_chunk)
 	pair->our_device = wish->our_device;
 	pair->owner = wish->owner;
 	cn_lock(&opened.lock);
-	result = take_chunk_locked(wish, &chunk); /* another thread may have been quicker */
+	result = take_chunk_locked(wish, &chunk); /* another thread may have been faster */
 	bool entered = !result && !chunk;
 	if (entered)
 		enter_chunk_locked(wish, fresh, pair);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The port of this process: its handles, and those who call.
+ * The port of this process: its handles and its clients.
  *
- * The first handle makes the port, or the first pool that is exported. Its clients are other processes, kept until
- * their connection ends. One that says nothing is sent away after a time; one that says what nobody with a handle would
- * say, at once; and so are those beyond CLIENTS_MAX. Each client that has asked for an event is a recorder, and has a
- * number for it that is not used again. One that only asks what is shared here (report.h) is not remembered.
+ * The port is made with the first handle, or with the first pool that is exported. Its clients are other processes,
+ * kept until their connection ends. A silent client is sent away after a time. A client that breaks the protocol is
+ * sent away at once, and so are those beyond CLIENTS_MAX. Each client that has asked for an event is a recorder, under
+ * a number that is not used again. A client that only asks what is shared here (report.h) is not remembered.
  *
- * A client that has memory of ours open can use it as long as its process lives, with a connection or without: what it
- * has open ends when it says so, or with the process. A client whose connection has ended and whose process has not
- * stays for that long, and counts as one. So does one that has an event open and is sent away: it may still record it,
- * and if it dies before that is done, somebody has to say so. (It ends a connection itself only by its death.)
+ * A client that has memory of ours open can use it as long as its process lives, with or without a connection. An
+ * opening ends when the client says so, or with the process. A client whose connection has ended and whose process
+ * lives stays for that time, and counts as one. So does a client that has an event open and is sent away: it may still
+ * record the event, and if it dies before the record is done, the others must be told. (A client ends a connection
+ * itself only by its death.)
  */
 #include "base/container.h"
 #include "share/peer/peer.h"
@@ -30,12 +31,12 @@ enum { CLIENTS_MAX = 256 };
 static struct {
 	struct cn_port_socket socket;
 
-	/* The service thread's alone. */
+	/* Only for the service thread. */
 	struct cn_port_client *clients;
 	unsigned client_count;
 	uint64_t client_last; /* the id of the last one */
 	uint32_t recorder_last;
-	uint32_t recorders[CLIENTS_MAX]; /* those of the living, in order */
+	uint32_t recorders[CLIENTS_MAX]; /* of live clients, in order */
 	size_t recorder_count;
 } port;
 
@@ -95,7 +96,7 @@ const uint32_t *cn_port_recorders(size_t *ret_count)
 	return port.recorders;
 }
 
-/* One who has asked for events is taken for dead: see to what it has left, and have the others see to it. */
+/* A recorder is dead, or taken for dead: clean up what it has left, and tell the others to do so. */
 static void bury_recorder(const struct cn_port_client *dead)
 {
 	struct cn_parcel death = {.message = {.kind = CN_MESSAGE_DEATH}};
@@ -103,7 +104,7 @@ static void bury_recorder(const struct cn_port_client *dead)
 
 	while (index < port.recorder_count && port.recorders[index] != dead->recorder)
 		index++;
-	if (index == port.recorder_count) /* it was none, or has been buried */
+	if (index == port.recorder_count) /* it was no recorder, or that was done already */
 		return;
 	port.recorder_count--;
 	memmove(&port.recorders[index], &port.recorders[index + 1],
@@ -111,10 +112,10 @@ static void bury_recorder(const struct cn_port_client *dead)
 	cn_port_object_bury();
 	for (struct cn_port_client *client = port.clients; client; client = client->next)
 		if (client->recorder && client != dead && client->channel.fd >= 0)
-			cn_wire_send(client->channel.fd, &death); /* who does not read it does not hear of it */
+			cn_wire_send(client->channel.fd, &death); /* a client that does not read it misses it */
 }
 
-/* What a client has open of one kind ends. */
+/* End what a client has open of one kind. */
 static void end_openings(struct cn_port_client *client, enum cn_handle_kind kind)
 {
 	struct cn_port_opening *opening = client->openings, *next;
@@ -148,7 +149,7 @@ static void client_died(struct cn_watch *process)
 	forget_client(cn_container_of(process, struct cn_port_client, process));
 }
 
-/* Watch for the death of one who has something open. If that cannot be done, the end of the connection has to do. */
+/* Watch for the death of a client that has something open. If that fails, the end of the connection counts. */
 static void watch_process(struct cn_port_client *client)
 {
 	if (client->process.watched)
@@ -171,7 +172,7 @@ static void drop_client(struct cn_port_client *client, bool sent_away)
 		forget_client(client);
 }
 
-/* Who opens events has a number to record them under. */
+/* A client that opens events needs a number to record them under. */
 static bool number_recorder(struct cn_port_client *client)
 {
 	if (client->recorder)
@@ -205,15 +206,17 @@ static bool serve_request(struct cn_port_client *client, const struct cn_message
 	if (kind == CN_HANDLE_MEMORY && !error && !result)
 		watch_process(client);
 	if (error && !result) {
-		cn_port_opening_end(client, opening); /* it never had it */
-		/* If it was our fault, the client is told so: one that has more open is not sent away for it. */
+		cn_port_opening_end(client, opening); /* the client never got it */
+		/* If the fault is ours, tell the client so: a client that has more open is not sent away for it. */
 		reply = (struct cn_parcel){.message = {.kind = request->kind,
 						       .request = request->request,
 						       .result = CUDA_ERROR_OPERATING_SYSTEM}};
 		if (error != EPIPE && error != EAGAIN)
 			error = cn_wire_send(client->channel.fd, &reply);
 	}
-	/* A client that does not read what it asked for is not waited for. What one sent before it closed is read. */
+	/*
+	 * A client that does not read its reply is not waited for. What a client sent before it closed is still read.
+	 */
 	return result != CUDA_ERROR_NOT_PERMITTED && (!error || error == EPIPE);
 }
 
@@ -222,7 +225,7 @@ static bool is_opener(const struct cn_port_client *client)
 	return client->recorder || client->openings;
 }
 
-/* Processes: one that lost a connection and called again is here twice. */
+/* Count processes: one that lost a connection and called again is listed twice. */
 static unsigned count_openers(void)
 {
 	unsigned count = 0;
@@ -255,19 +258,19 @@ unsigned cn_port_opener_count(enum cn_handle_kind kind)
 	return count;
 }
 
-/* The same for who wants to know what is shared. */
+/* The same for the question what is shared. */
 static bool serve_report(struct cn_port_client *client, const struct cn_message *request)
 {
 	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
 	bool known = cn_report_serve(request, count_openers(), &reply.message);
 
-	/* One who only looks is sent away when he has stopped asking. */
+	/* A client that only asks for reports is sent away when it has stopped asking. */
 	if (!is_opener(client))
 		client->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	return known && !cn_wire_send(client->channel.fd, &reply);
 }
 
-/* One has done with something; what he did not have is nothing. */
+/* A client is done with something. What it did not have open is ignored. */
 static void take_back(struct cn_port_client *client, const struct cn_message *message)
 {
 	bool memory = message->kind == CN_MESSAGE_MEMORY_CLOSED;
@@ -297,7 +300,7 @@ static void client_ready(struct cn_watch *channel)
 		case CN_MESSAGE_REPORT: stays = serve_report(client, &message); break;
 		case CN_MESSAGE_EVENT_FREED:
 		case CN_MESSAGE_MEMORY_CLOSED:
-			stays = !channel->due_ns; /* what has one done with who has asked for nothing? */
+			stays = !channel->due_ns; /* a client that has asked for nothing has nothing to end */
 			take_back(client, &message);
 			break;
 		default: break;
@@ -309,8 +312,7 @@ static void client_ready(struct cn_watch *channel)
 
 static void client_due(struct cn_watch *channel)
 {
-	drop_client(cn_container_of(channel, struct cn_port_client, channel),
-		    true); /* it has not said a word in time */
+	drop_client(cn_container_of(channel, struct cn_port_client, channel), true); /* it was silent for too long */
 }
 
 static void client_comes(struct cn_watch *listener)
@@ -353,7 +355,7 @@ static void client_comes(struct cn_watch *listener)
 
 void cn_port_socket_forget(const struct cn_port_socket *port_socket)
 {
-	if (getpid() == port_socket->pid) /* and not a child of it, however it was made */
+	if (getpid() == port_socket->pid) /* not in a child, however it was made */
 		cn_wire_forget_name(&port_socket->named);
 }
 
@@ -401,7 +403,7 @@ CUresult cn_port_socket_open(struct cn_port_socket *port_socket, CUresult (*make
 	if (!atomic_load(&port_socket->open)) {
 		cn_fork_hold();
 		result = make();
-		if (!result) /* if this fails the name is swept by somebody else, as that of one who was killed */
+		if (!result) /* if this fails, another process sweeps the name, as that of a killed one */
 			atexit(at_exit);
 		cn_fork_allow();
 		atomic_store(&port_socket->open, !result);

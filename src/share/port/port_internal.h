@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files behind a port know of each other.
+ * What the files behind a port share with each other.
  *
  * port.c has the handles, the port of this process and its clients, which are other processes; port_object.c has what
  * they can open; remote.c has the processes at whose ports we are a client. shared_memory.c has the memory that others
- * open from us, opened_memory.c what we open from them, and event/ the events of both sides. fabric.c has a port
- * of its own, for fabric handles. Two processes that open from each other have two connections, one a direction.
+ * open from us, opened_memory.c what we open from them, and event/ the events of both sides. fabric.c has a port of its
+ * own, for fabric handles. Two processes that open from each other have two connections, one for each direction.
  */
 #ifndef CN_SHARE_PORT_PORT_INTERNAL_H
 #define CN_SHARE_PORT_PORT_INTERNAL_H
@@ -23,7 +23,7 @@ enum {
 	CN_HANDLE_VERSION = 1,
 	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
 	CN_HANDLE_SECRET_BYTES = 16,
-	CN_PORT_OPENINGS_MAX = 65536, /* of a client */
+	CN_PORT_OPENINGS_MAX = 65536, /* for each client */
 };
 
 enum cn_handle_kind { CN_HANDLE_EVENT = 1, CN_HANDLE_MEMORY, CN_HANDLE_FABRIC_MEMORY, CN_HANDLE_FABRIC_POOL };
@@ -34,7 +34,7 @@ static inline bool cn_handle_is_fabric(enum cn_handle_kind kind)
 	return kind == CN_HANDLE_FABRIC_MEMORY || kind == CN_HANDLE_FABRIC_POOL;
 }
 
-/* What opening a handle answers, wherever it is found out: these bytes are none; the process of it is not there now. */
+/* What opening a handle returns, wherever it fails: these bytes are no handle; the handle's process is gone. */
 static inline CUresult cn_handle_refused(enum cn_handle_kind kind)
 {
 	if (cn_handle_is_fabric(kind))
@@ -56,9 +56,9 @@ struct cn_handle {
 	unsigned char port[CN_PORT_NAME_BYTES];
 	unsigned char secret[CN_HANDLE_SECRET_BYTES];
 	uint64_t number;     /* of the object */
-	uint32_t generation; /* 1: nothing is shared anew under its number */
+	uint32_t generation; /* always 1: no number is used twice */
 	int32_t channel;     /* the number of the exporter's IMEX channel; 0 where none is needed */
-	uint64_t check;      /* of what comes before: see base/check.h */
+	uint64_t check;      /* over all fields above: see base/check.h */
 };
 _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
 
@@ -67,18 +67,18 @@ _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every p
 /* Make this process's port, if there is none yet. */
 CUresult cn_port_open(void);
 bool cn_port_is_own(const unsigned char name[CN_PORT_NAME_BYTES]);
-/* What its socket is called. */
+/* The name of its socket. */
 void cn_port_name(const unsigned char port[CN_PORT_NAME_BYTES], char ret_name[CN_SOCKET_NAME_CHARS + 1]);
-/* The port is open. Everything but the object's part is filled in. */
+/* The port is open. Fills in all fields but the object's. */
 void cn_handle_write(const struct cn_handle *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
-/* cn_handle_refused(): it is none, or of another kind, or a bit of it has changed. */
+/* cn_handle_refused(): it is no handle, or of another kind, or a bit of it has changed. */
 CUresult cn_handle_read(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_handle_kind kind,
 			struct cn_handle *ret_handle);
 
-/* Where a port listens, under a name of its own, as long as the process lives. */
+/* The socket of a port. It listens under a name of its own, as long as the process lives. */
 struct cn_port_socket {
 	CN_SLOW_LOCK(PORT_SOCKET) opening;
-	_Atomic bool open; /* what follows is for good then */
+	_Atomic bool open; /* once true, what follows is fixed */
 	unsigned char name[CN_PORT_NAME_BYTES];
 	struct cn_socket named;
 	struct cn_watch listener, lock, directory;
@@ -86,15 +86,15 @@ struct cn_port_socket {
 };
 
 /*
- * Have the port made, if there is none yet. make() calls cn_port_socket_make(), and has somebody listen; while it does,
- * a fork waits: a child that had the lock would keep our name alive, and one that listened would be called. `at_exit`
- * calls cn_port_socket_forget().
+ * Make the port, if there is none yet. make() calls cn_port_socket_make(), and has a thread listen. A fork waits for
+ * it: a child that had the lock would keep our name alive, and one that had the listening socket would get our calls.
+ * `at_exit` calls cn_port_socket_forget().
  */
 CUresult cn_port_socket_open(struct cn_port_socket *port_socket, CUresult (*make)(void), void (*at_exit)(void));
-/* A name, and a socket that nobody listens at yet; until somebody does it can be closed. */
+/* Make a name, and a socket at which no thread listens yet; until one does, it can be closed. */
 CUresult cn_port_socket_make(struct cn_port_socket *port_socket, bool fabric);
 void cn_port_socket_close(struct cn_port_socket *port_socket);
-/* Take the name away. */
+/* Remove the name. */
 void cn_port_socket_forget(const struct cn_port_socket *port_socket);
 
 static inline bool cn_port_socket_is_open(const struct cn_port_socket *port_socket)
@@ -111,38 +111,40 @@ struct cn_port_opening_sum {
 	uint64_t since_ns; /* since when it has had something open without a break */
 };
 
-/* A process that has called at our port. The service thread's alone; at the fabric port its own thread's (fabric.c). */
+/* A process that has called at our port. Only for the service thread; at the fabric port for its thread (fabric.c). */
 struct cn_port_client {
 	struct cn_watch channel; /* fd -1: it has ended */
-	struct cn_watch process; /* its death; not watched until it has memory open */
+	struct cn_watch process; /* its death; watched once it has memory open, or is sent away with something open */
 	struct cn_port_client *next, *previous;
 	uint32_t recorder; /* 0 until it has asked for an event */
 	struct cn_port_opening *openings;
 	unsigned opening_count;
 	struct cn_port_opening_sum open[CN_HANDLE_KINDS];
-	uint64_t id; /* these three at our port, to be told of: never used twice; the PID as we see it, or 0 */
+	uint64_t id; /* these three for reports, at our port: the id is never reused; the PID as we see it, or 0 */
 	int pid;
 	unsigned uid;
 };
 
-/* On the service thread, for report.c: who has something of a kind open, in the order of their ids; NULL: no more. */
+/* On the service thread, for report.c: the client with the next id that has something of a kind open; NULL: no more. */
 const struct cn_port_client *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
 unsigned cn_port_opener_count(enum cn_handle_kind kind);
-/* On the service thread: the numbers under which living clients record our events, in order. */
+/* On the service thread: the numbers under which live clients record our events, in order. */
 const uint32_t *cn_port_recorders(size_t *ret_count);
 
 /* ---- port_object.c ---- */
 
 struct cn_port_object;
 
-/* What is behind an object. Both are called on the clients' thread. */
+/* What is behind an object. All are called on the clients' thread. */
 struct cn_port_object_ops {
 	/* Fill in a reply: its words, and one descriptor. */
 	CUresult (*serve)(struct cn_port_object *object, struct cn_parcel *ret_reply);
-	bool keeps_descriptor; /* else it is closed once it is sent */
-	/* Of events: a recorder has died; those of cn_port_recorders() are left. Under a lock: it takes no other. */
+	bool keeps_descriptor; /* false: close it once it is sent */
+	/*
+	 * For events: a recorder has died; those of cn_port_recorders() are left. Called under a lock: take no other.
+	 */
 	void (*bury)(struct cn_port_object *object);
-	/* It was withdrawn, and the last who had it open has closed it or is gone. */
+	/* It was withdrawn, and its last opening has ended. */
 	void (*free)(struct cn_port_object *object);
 };
 
@@ -153,42 +155,42 @@ struct cn_port_object {
 	enum cn_handle_kind kind;
 	uint64_t number;
 	unsigned char secret[CN_HANDLE_SECRET_BYTES];
-	uint64_t bytes; /* to be told: of memory; 0 of what is none. Set before it is made known */
+	uint64_t bytes; /* for reports: of memory, else 0. Set before the object is published */
 	uint64_t opening_count;
 	bool withdrawn;
-	uint64_t withdrawn_ns; /* when, if somebody had it open */
+	uint64_t withdrawn_ns; /* when, if it was open */
 };
 
-/* Of all objects of a kind: those that can be opened, and those that were withdrawn and that somebody has open. */
+/* Of all objects of a kind: those that can be opened, and those that were withdrawn and are still open. */
 struct cn_port_object_sums {
 	uint64_t count, bytes;
 	uint64_t deferred_count, deferred_bytes;
-	uint64_t first_ns; /* when the first of them was made known; 0: none was */
+	uint64_t first_ns; /* when the first of them was published; 0: none was */
 };
 void cn_port_object_sum(enum cn_handle_kind kind, struct cn_port_object_sums *ret_sums);
 /*
- * A recorder has died: what is pending in any of our events, and is of none that lives, is so no more. Also in events
- * that the dead one had freed, since it may have kept the memory.
+ * A recorder has died: remove what is pending in any of our events and belongs to no live recorder. Also in events that
+ * the dead process had freed, since it may have kept the memory.
  */
 void cn_port_object_bury(void);
 
-/* Make it known, with a number and a secret. */
+/* Publish it, with a number and a secret. */
 CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_kind kind,
 				const struct cn_port_object_ops *ops);
 enum { CN_PORT_OBJECT_GENERATION = 1 };
 void cn_port_object_write(const struct cn_port_object *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
-/* Nobody is to open it any more. True: nobody has it open; it is forgotten, and the caller's to free. */
+/* It cannot be opened any more. True: no process has it open; it is forgotten, and the caller frees it. */
 bool cn_port_object_withdraw(struct cn_port_object *object);
 
-/* One who has opened an object. All on the clients' thread: see struct cn_port_client. */
+/* An opening of an object by a client. All on the clients' thread: see struct cn_port_client. */
 struct cn_port_opening {
 	struct cn_port_opening *next;
 	struct cn_port_object *object;
 };
 
 /*
- * Open what a message asks for, and fill in the reply. CUDA_ERROR_INVALID_HANDLE: it is not there, or not any more;
- * CUDA_ERROR_NOT_PERMITTED: who has a handle asks otherwise.
+ * Open what a message asks for, and fill in the reply. CUDA_ERROR_INVALID_HANDLE: it does not exist, or no longer;
+ * CUDA_ERROR_NOT_PERMITTED: no holder of a handle would ask this.
  */
 CUresult cn_port_opening_begin(struct cn_port_client *client, enum cn_handle_kind kind,
 			       const struct cn_message *request, struct cn_parcel *ret_reply,
@@ -196,23 +198,23 @@ CUresult cn_port_opening_begin(struct cn_port_client *client, enum cn_handle_kin
 struct cn_port_opening *cn_port_opening_find(const struct cn_port_client *client, enum cn_handle_kind kind,
 					     uint64_t number);
 /*
- * What a client has open of a kind and was withdrawn, and since when the oldest of it. No more than `looks_max`
- * openings are looked at, the youngest; false: there are more.
+ * What a client has open of a kind although it was withdrawn, and since when the oldest of it. At most `looks_max`
+ * openings are checked, the newest; false: there are more.
  */
 bool cn_port_opening_deferred(const struct cn_port_client *client, enum cn_handle_kind kind, unsigned looks_max,
 			      struct cn_port_opening_sum *ret_deferred);
-/* Ends and frees it, and what was withdrawn and is open no more. */
+/* End and free it. The object is freed too if it was withdrawn and this was its last opening. */
 void cn_port_opening_end(struct cn_port_client *client, struct cn_port_opening *opening);
 
 /* ---- remote.c ---- */
 
 struct cn_remote;
 
-/* What is done about events that we have open from a process. On the service thread. */
+/* What to do about events that we have open from a process. On the service thread. */
 struct cn_remote_event_ops {
-	/* It says that one of those who had opened its events has died. */
+	/* The process says that an opener of its events has died. */
 	void (*disown)(struct cn_remote *remote);
-	/* It has died. */
+	/* The process itself has died. */
 	void (*orphan)(struct cn_remote *remote);
 };
 
@@ -223,30 +225,30 @@ struct cn_remote {
 	unsigned char port[CN_PORT_NAME_BYTES];
 	struct cn_job death_job;
 	_Atomic bool death_posted;
-	_Atomic(const struct cn_remote_event_ops *) event_ops; /* once we have had events of it open */
-	struct cn_shared_event *events;                        /* theirs */
+	_Atomic(const struct cn_remote_event_ops *) event_ops; /* set once we have had events of it open */
+	struct cn_shared_event *events;                        /* its events that we have open */
 };
 
 /* How objects of a kind are opened at a remote port. */
 struct cn_remote_kind {
 	enum cn_handle_kind handle;
 	enum cn_message_kind open, close;
-	bool (*is_answer)(const struct cn_message *reply); /* of a reply that says success */
-	CUresult failed; /* what opening it answers when the process cannot share it */
+	bool (*is_answer)(const struct cn_message *reply); /* checks a reply that says success */
+	CUresult failed; /* what opening it returns when the process cannot share it */
 	CUresult (*refuse_freed)(void);
 	const char *name; /* for sentences */
 };
 
 /*
  * Ask a handle's process for what it names, and wait. On success the reply has one descriptor, the claim is the
- * caller's, and a fork has to wait until the caller allows it.
+ * caller's, and a fork waits until the caller allows it.
  */
 CUresult cn_remote_ask(const struct cn_handle *handle, const struct cn_remote_kind *kind,
 		       struct cn_peer_claim **ret_claim, struct cn_parcel *ret_reply);
 
 /* ---- shared_memory.c ---- */
 
-/* What is said of lent memory. */
+/* The words of a reply about shared memory. */
 enum cn_shared_memory_word {
 	CN_SHARED_MEMORY_CHUNK,
 	CN_SHARED_MEMORY_CHUNK_BYTES,

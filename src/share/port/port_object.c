@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects: what others can open from us by a handle, and openings, one for each time that somebody did.
+ * Objects: what others can open from us by a handle; and openings, one for each time that a client did.
  *
- * An object has a number, never used twice, and a secret. The program that has done with it withdraws it: from
- * then on nobody opens it, and the record stays until those who have it open have let go or are gone. Whoever makes the
- * last step, withdrawing it or ending its last opening, is told so, and frees what is behind it.
+ * An object has a number, never used twice, and a secret. A program that is done with it withdraws it. From then on it
+ * cannot be opened, and its record stays until its last opening has ended or its openers are gone. The last step, be it
+ * the withdrawal or the end of the last opening, frees what is behind the object.
  *
- * Openings are their client's, and so is the list of them; a client is the service thread's alone, or the fabric port's
- * thread's.
+ * A client owns its openings and the list of them. Only the service thread uses a client, or the fabric port's thread.
  */
 #include "share/port/port_internal.h"
 
@@ -19,7 +18,7 @@
 enum { BUCKETS = 256 };
 
 static struct {
-	CN_LOCK(PORT_OBJECTS) lock; /* of the table, and of what objects count */
+	CN_LOCK(PORT_OBJECTS) lock; /* guards the table, and what objects count */
 	struct cn_port_object *buckets[BUCKETS];
 	uint64_t number_last;
 	struct cn_port_object_sums sums[CN_HANDLE_KINDS];
@@ -34,7 +33,7 @@ static struct cn_port_object **find_locked(uint64_t number)
 	return link;
 }
 
-/* Take the record away if nobody needs it any more. */
+/* Remove the record if it is not needed any more. */
 static bool forget_locked(struct cn_port_object *object)
 {
 	if (!object->withdrawn || object->opening_count)
@@ -123,7 +122,9 @@ void cn_port_object_sum(enum cn_handle_kind kind, struct cn_port_object_sums *re
 	cn_unlock(&objects.lock);
 }
 
-/* Of what never was we say the same as of what is there no more: who makes up numbers learns nothing. */
+/*
+ * An object that never existed gets the same answer as one that is gone: a client that guesses numbers learns nothing.
+ */
 static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *request,
 			    struct cn_port_object **ret_object)
 {

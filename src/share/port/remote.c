@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Remote ports: the processes at whose ports we called, one connection each, for events and for memory.
+ * Remote ports: the processes at whose ports we called, with one connection each, for events and for memory.
  *
- * A connection stays until it ends: its end is how either side learns of the other's death. To connect may take a
- * while, so nobody waits for another's; if two threads did at the same time, one connection is closed again. One that
- * is found broken is forgotten at once, and the question asked again on a new one: the other process may have sent us
- * away, and live.
+ * A connection stays until it ends: its end is how either side learns of the other's death. Connecting may take a
+ * while, so no thread waits for another's connection; if two threads connect at the same time, one connection is closed
+ * again. A broken connection is forgotten at once, and the question is asked again on a new one: the other process may
+ * have sent us away, and be alive.
  */
 #include "base/container.h"
 #include "share/port/port_internal.h"
@@ -32,7 +32,7 @@ static struct cn_peer *take_listed_locked(const unsigned char port[CN_PORT_NAME_
 	return remote ? cn_peer_take(remote->peer) : NULL;
 }
 
-/* Nobody is given this connection from now on. */
+/* This connection is given to no caller from now on. */
 static void forget(struct cn_remote *remote)
 {
 	cn_lock(&remotes.lock);
@@ -47,7 +47,7 @@ static void forget(struct cn_remote *remote)
 		cn_peer_drop(remote->peer);
 }
 
-/* ---- What they say ---- */
+/* ---- What they send ---- */
 
 static void tell_events(struct cn_job *job)
 {
@@ -60,7 +60,7 @@ static void tell_events(struct cn_job *job)
 	cn_peer_drop(remote->peer);
 }
 
-/* One who has opened events of this process has died. Who reads may be any thread: the service thread sees to it. */
+/* An opener of that process's events has died. Any thread may read this; the service thread acts on it. */
 static int hear(struct cn_peer *peer, const struct cn_message *message)
 {
 	struct cn_remote *remote = peer->owner;
@@ -88,7 +88,7 @@ static const struct cn_peer_ops ops = {.hear = hear, .lost = lost, .free = free}
 
 /* ---- Calling ---- */
 
-/* A connection to a port of our user, which nobody knows of yet. */
+/* Connect to a port of our user. No other thread knows the connection yet. */
 static CUresult call(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handle_kind kind, struct cn_peer **ret_peer)
 {
 	struct cn_remote *remote = calloc(1, sizeof *remote);
@@ -196,7 +196,7 @@ CUresult cn_remote_ask(const struct cn_handle *handle, const struct cn_remote_ki
 		       struct cn_peer_claim **ret_claim, struct cn_parcel *ret_reply)
 {
 	struct cn_peer_question question = {
-		.deadline_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS, /* for all of it */
+		.deadline_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS, /* for all tries together */
 	};
 
 	for (bool again = false;; again = true) {

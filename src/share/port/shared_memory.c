@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that others open from us by a handle: lent out, and given back when nobody has it any more.
+ * Memory that others open from us by a handle: lent, and given back to the device when no process has it open.
  *
- * The program frees its memory whenever it likes. While somebody has it open, the device is not told: they keep what
- * they have, and the memory goes back with the last opening, which is closed or whose process is gone. The end of a
- * connection is no end of an opening, for its process may live on with the memory mapped; see port.c.
+ * The program may free its memory at any time. While another process has it open, the device is not told: the openers
+ * keep what they have, and the memory goes back with the last opening, which is closed or whose process is gone. The
+ * end of a connection does not end an opening, since its process may live on with the memory mapped; see port.c.
  */
 #include "base/container.h"
 #include "device/host/host_memory.h"
