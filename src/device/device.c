@@ -50,7 +50,7 @@ CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	if (result)
 		return result;
 	memcpy(before, cn_last_error(), sizeof before);
-	cn_error_hush(true); /* not to find a GPU is no error where none is asked for */
+	cn_error_hush(true); /* finding no GPU is no error unless one is asked for */
 	bool none = choice != CN_DEVICE_HOST && cn_cuda_device_ops.probe();
 	cn_error_hush(false);
 	if (none) {

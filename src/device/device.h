@@ -2,21 +2,20 @@
 /*
  * The device contract: what the layers above may ask of a device, whatever it is made of.
  *
- * A device has memory, queues and attributes. A queue runs operations one after the other; its operations are
- * numbered from 1, and a *point* is a queue and a number: "everything up to this operation". Numbers never go back,
- * not even when a destroyed stream's queue serves another stream later, and a queue's memory is never freed; so a
- * point can be kept, compared and asked about for ever, without counting references. What happened up to a point
- * stays happened.
+ * A device has memory, queues and attributes. A queue runs operations one after the other; its operations are numbered
+ * from 1, and a *point* is a queue and a number: "everything up to this operation". Numbers never go back, not even
+ * when a destroyed stream's queue serves another stream later, and a queue's memory is never freed. So a point can be
+ * kept, compared and queried for ever, without reference counts. A point that was reached stays reached.
  *
  * Queues of one context form a group around its legacy default queue, with CUDA's rule: an operation of the legacy
  * queue comes after everything submitted before to the group's blocking queues, and before everything submitted to them
  * afterwards.
  *
- * A function fails with CUDA's code and a sentence (base/error.h), and then has changed nothing. Arguments have been
- * checked by driver/; a device checks only what only it can know.
+ * A function that fails returns CUDA's code, sets a sentence (base/error.h) and has changed nothing. driver/ has
+ * checked the arguments; a device checks only what it alone can know.
  *
- * One kind of device a process. The host device in host/ and the cuda device in cuda/ both implement all of the table;
- * what only one of them has is in its folder, and called by name.
+ * A process uses one kind of device. The host device in host/ and the cuda device in cuda/ both implement the whole
+ * table; what only one of them has is in its folder, and is called by name.
  */
 #ifndef CN_DEVICE_DEVICE_H
 #define CN_DEVICE_DEVICE_H
@@ -56,8 +55,8 @@ struct cn_followed {
 
 /*
  * A queue, as the layers above and walks see it; each device has a larger record that begins with it, embedded in that
- * of its stream. The counters are public: completed ≥ number means that the point has been reached, and what was
- * written before is visible to whoever reads `completed` with acquire order.
+ * of its stream. The counters are public: completed ≥ number means that the point has been reached, and a thread that
+ * reads `completed` with acquire order sees what was written before.
  */
 struct cn_queue {
 	_Atomic uint64_t completed;
@@ -84,7 +83,7 @@ struct cn_arena_part {
 	int fd;
 };
 
-/* Who may use memory: a bit for each device, by ordinal, and the host. */
+/* Which devices may use memory: a bit for each device, by ordinal, and one for the host. */
 struct cn_users {
 	uint64_t devices;
 	bool host;
@@ -93,8 +92,8 @@ struct cn_users {
 struct cn_device_ops {
 	const char *name; /* "host", "cuda" */
 	/*
-	 * Of a process that has no mapping of our memory left, is it known that nothing of it uses the memory any more?
-	 * Else that is known only when the process is gone.
+	 * Is it known that a process without a mapping of our memory has no work left that uses the memory? If not,
+	 * that is known only when the process has ended.
 	 */
 	bool use_ends_with_mapping;
 
@@ -115,13 +114,14 @@ struct cn_device_ops {
 	CUresult (*arena_create)(struct cn_device *device, int node, size_t bytes, size_t alignment, bool shareable,
 				 struct cn_arena **ret_arena, void **ret_base);
 	void (*arena_free)(struct cn_arena *arena); /* nothing is committed */
-	/* Who may use its memory, what is there and what will come; nobody before the first call. */
+	/* Which users may access its memory, present and future; none before the first call. */
 	CUresult (*arena_allow)(struct cn_arena *arena, struct cn_users users);
 	CUresult (*arena_commit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	/*
-	 * Give back some of the memory that others have put where nothing is committed, from an offset on: whoever has
-	 * a part can put it there, and it stays when that process has ended. Where to go on; 0: there is no more.
+	 * Give back some of the memory that other processes have put where nothing is committed, from an offset on. A
+	 * process that has a part can put memory there, and it stays when that process has ended. Returns where to go
+	 * on; 0: no more.
 	 */
 	size_t (*arena_reclaim)(struct cn_arena *arena, size_t offset);
 	/* The part around an offset, for another process; the descriptor is the caller's to close. */
@@ -131,15 +131,15 @@ struct cn_device_ops {
 	 */
 	uint64_t (*arena_serial)(const struct cn_arena *arena, size_t offset, size_t *ret_end);
 	/*
-	 * `function` is called, from then on, when a part that arena_part() gave away has lost its memory here: those
-	 * who have it should let go of it. It neither waits nor calls the device. NULL: nobody is to be told.
+	 * From then on, `function` is called when a part that arena_part() gave away has lost its memory here: the
+	 * processes that have it should release it. It neither waits nor calls the device. NULL: no call.
 	 */
 	void (*arena_watch)(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object);
 
 	/*
 	 * A view: another process's arena, seen from here. Addresses for all of it, and memory where parts of it were
-	 * mapped. What comes is a stranger's: a part that is not sealed, too short or no memory at all is refused with
-	 * CUDA_ERROR_INVALID_VALUE. `fd` stays the caller's.
+	 * mapped. The parts come from an untrusted process: one that is not sealed, too short or not memory is refused
+	 * with CUDA_ERROR_INVALID_VALUE. `fd` stays the caller's.
 	 */
 	CUresult (*view_create)(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base);
 	CUresult (*view_map)(struct cn_view *view, const struct cn_arena_part *part);
@@ -149,7 +149,7 @@ struct cn_device_ops {
 
 	/*
 	 * The point that covers all that was submitted so far, for a legacy queue its group's work as well. It counts
-	 * as an operation there: what the group is given afterwards comes after it. Neither runs an operation nor
+	 * as an operation there: what the group is given afterwards comes after it. It neither runs an operation nor
 	 * calls back.
 	 */
 	CUresult (*point_now)(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
@@ -159,32 +159,33 @@ struct cn_device_ops {
 	 */
 	CUresult (*queue_wait)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 	/*
-	 * Call a short function of the library's own, which neither waits nor calls the program, when the queue has
-	 * come to this point, also after a failure.
+	 * Call a short function of the library, which neither waits nor calls the program, when the queue has reached
+	 * this point, also after a failure.
 	 */
 	CUresult (*queue_note)(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
 			       void *object, uint64_t number);
 	/*
 	 * Is what the queue is given from now on ordered after the point, by waits, by those of other queues that these
-	 * wait for, by the legacy queue? False: not known. Of a point that has not been reached true means that the
-	 * next operation will not run before it is. Others who wait for the queue may not: whoever lets them believe
-	 * so, and gives the queue no operation, calls queue_rely() with what the answer has left in *ret_relied_on.
+	 * wait for, by the legacy queue? False: not known. For a point that has not been reached, true means that the
+	 * queue's next operation will not run before it is. What waits for the queue may run earlier: a caller that
+	 * relies on the order there, and gives the queue no operation, calls queue_rely() with what the answer has left
+	 * in *ret_relied_on.
 	 */
 	bool (*queue_follows)(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
-	/* From now on a point of the queue stands for what it follows, too. As point_now(), it runs nothing. */
+	/* From now on a point of the queue stands for what it follows, too. Like point_now(), it runs nothing. */
 	CUresult (*queue_rely)(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);
 	/* The queue was to wait for a point that has been reached: nothing is queued, but queue_follows() will know. */
 	void (*queue_follow)(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 
 	/*
-	 * Bring `completed` up to date, where it does not come of itself: somebody else could use what this queue is
-	 * done with. May ask the system, and does so at most now and then. No lock of a caller's is needed by it.
+	 * Bring `completed` up to date, where that does not happen by itself: another queue could use what this one has
+	 * finished with. May ask the system, but only now and then. It needs no lock that a caller may hold.
 	 */
 	void (*queue_look)(struct cn_queue *queue);
 
 	/*
 	 * Grace periods, for grace.c alone: one call at a time. grace_begin() remembers what is under way in all queues
-	 * of this process; false: it cannot just now, and will be called again. grace_is_over(): is all of that done?
+	 * of this process; false: it cannot right now, and will be called again. grace_is_over(): is all of that done?
 	 * Neither waits for a queue.
 	 */
 	bool (*grace_begin)(void);
@@ -207,13 +208,13 @@ extern const struct cn_device_ops cn_host_device_ops, cn_cuda_device_ops;
 /* What CENOTE_DEVICE says; auto: a GPU if there is one. */
 enum cn_device_choice { CN_DEVICE_AUTO, CN_DEVICE_HOST, CN_DEVICE_CUDA };
 CUresult cn_device_choice(enum cn_device_choice *ret_choice);
-/* In its place, where a library is always of one kind: the tests' driver. NULL: ask the environment. */
+/* Overrides it, where a library is always of one kind: the tests' driver. NULL: ask the environment. */
 extern const char *cn_device_wanted;
 
-/* Has the machine's memory such a node? */
+/* Does the machine have this memory node? */
 bool cn_device_has_node(int node);
 
-/* Choose, and call the chosen one's init. */
+/* Choose a device and call its init. */
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 
 static inline bool cn_point_reached(struct cn_point point)

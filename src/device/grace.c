@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Grace periods, one after the other: see grace.h. The device says when one is over; here they are counted.
+ * Grace periods, one after the other: see grace.h. The device says when one is over; they are counted here.
  *
  * The lock is held while the device is asked, which takes microseconds. Callers may hold the pools' lock. Where a
- * ticket does not pass at once, a thread looks, less often each time, until the last one has; if none can be started,
- * the next call looks.
+ * ticket does not pass at once, a thread looks, less often each time, until the last one has passed; if no thread can
+ * be started, the next call looks.
  */
 #include "device/grace.h"
 
@@ -27,7 +27,7 @@ static struct {
 	uint64_t ended;  /* `begun`, or one less */
 	uint64_t wanted; /* the last ticket */
 	_Atomic bool stopping;
-	_Atomic uint32_t running; /* the thread does; changes from 1 to 0 under the lock */
+	_Atomic uint32_t running; /* 1: the thread runs; changes from 1 to 0 under the lock */
 	void (*_Atomic function)(void);
 } grace;
 
@@ -88,10 +88,10 @@ void cn_grace_stop(void)
 {
 	uint64_t begin_ns = cn_clock_ns();
 
-	cn_driver_lock(&grace.lock); /* who has it is in the driver */
+	cn_driver_lock(&grace.lock); /* its holder is in the driver */
 	atomic_store(&grace.stopping, true);
 	cn_driver_unlock(&grace.lock);
-	/* A driver that does not come back must not keep the process from ending. */
+	/* A driver call that does not return must not keep the process from ending. */
 	while (atomic_load(&grace.running) && cn_clock_ns() - begin_ns < STOP_NS_MAX)
 		cn_futex_wait(&grace.running, 1, STOP_NS_MAX);
 }

@@ -2,11 +2,11 @@
 /*
  * Walks from queue to queue, along what they follow.
  *
- * A device keeps for each queue which points of others it comes after. Who asks whether a queue follows something goes
- * from one to the next: each is looked at up to the highest number that is known to be followed, and again for the rest
- * if a higher one turns up. However many there are, nothing is allocated: the list of those still to be looked at runs
- * through the queues themselves, so there is one walk at a time. What a queue follows, and what is looked for, is the
- * device's own.
+ * A device keeps for each queue which points of other queues it comes after. To find out whether a queue follows a
+ * point, a walk goes from one queue to the next: it looks at each up to the highest number that is known to be
+ * followed, and again for the rest if a higher one turns up. A walk allocates nothing, however many queues there are:
+ * the list of those still to visit runs through the queues themselves, so there is one walk at a time. What a queue
+ * follows, and what the walk looks for, is up to the device.
  */
 #ifndef CN_DEVICE_WALK_H
 #define CN_DEVICE_WALK_H

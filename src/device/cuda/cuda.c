@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cuda device: a GPU behind the device contract, as far as pools need it. All else is the driver's own, and
- * programs reach it without us, so what has to do with running operations, with memory outside of pools and with
- * signals is not here.
+ * The cuda device: a GPU behind the device contract, as far as pools need it. Programs reach the rest of the driver
+ * without us, so running operations, memory outside of pools and signals are not here.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -19,7 +18,7 @@ int cn_cuda_device_count;
 
 /*
  * The same number in every process: what the machine calls a device does not depend on what a process may see. It has
- * as many bits as a pool's descriptor can say (share/pool/pool_location.h).
+ * as many bits as a pool's descriptor can hold (share/pool/pool_location.h).
  */
 static int number_of(const CUuuid *uuid)
 {
@@ -91,7 +90,10 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 		result = describe(i, &devices[i]);
 	if (result)
 		return result;
-	/* After the driver's own, and so run before them: from then on nobody of ours is in the driver. */
+	/*
+	 * Registered after the driver's handlers, so it runs before them: from then on no thread of ours is in the
+	 * driver.
+	 */
 	if (!registered)
 		registered = atexit(stop) == 0;
 	cn_cuda_keep_open();
@@ -110,7 +112,7 @@ static bool peers(const struct cn_device *device, const struct cn_device *peer)
 
 const struct cn_device_ops cn_cuda_device_ops = {
 	.name = "cuda",
-	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has gone */
+	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has ended */
 	.probe = probe,
 	.init = init,
 	.attribute = attribute,

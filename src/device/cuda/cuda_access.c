@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may use mapped memory. The driver takes a list of all whose rights change, and a call costs more than what it
- * does: so one call for as much memory as possible.
+ * Access rights to mapped memory. The driver takes a list of all devices whose rights change, and a call costs more
+ * than what it does: so one call for as much memory as possible.
  */
 #include "device/cuda/cuda_internal.h"
 
-/* Rights for `users`, none for those of `before` that are not among them. */
+/* Rights for `users`, none for those of `before` that are not in `users`. */
 static size_t describe(CUmemLocation location, struct cn_users before, struct cn_users users,
 		       CUmemAccessDesc descriptions[CN_DEVICE_MAX + 1])
 {

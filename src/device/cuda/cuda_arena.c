@@ -2,9 +2,9 @@
 /*
  * Arenas: a reserved range of addresses, and behind it chunks of 32 MiB that are created and mapped as they are needed.
  *
- * A chunk is one allocation of the driver's, so it can be exported and given back by itself. Each has a serial, by
- * which others tell it from one that was at the same place before. A chunk whose descriptor was given away lives on in
- * other processes when it has gone here; whoever watches is told, so that they let go of it.
+ * A chunk is one allocation of the driver's, so it can be exported and given back by itself. Each has a serial, which
+ * tells it from one that was at the same place before. A chunk whose descriptor was given away lives on in other
+ * processes when it has gone here; the watcher is told, so that they release it.
  *
  * Locks: the arena's is held while the driver creates, maps and exports, and only growing, shrinking, rights and
  * exports wait for it; the watcher's is taken alone.
@@ -22,7 +22,7 @@ struct chunk {
 	_Atomic uint64_t serial; /* 0: no memory is there */
 	CUmemGenericAllocationHandle memory;
 	bool lent; /* its descriptor was given away */
-	int kept;  /* that descriptor, for the next who asks; 0: none */
+	int kept;  /* that descriptor, for the next request; 0: none */
 };
 
 struct cn_arena {
@@ -109,7 +109,7 @@ static void unmap(struct cn_arena *arena, size_t first, size_t end)
 {
 	struct cn_cuda_span span = span_of(arena, first, end);
 
-	/* All at once if it may be. */
+	/* In one call if possible. */
 	if (cn_cuda.cuMemUnmap(span.start, span.bytes))
 		for (size_t i = first; i < end; i++)
 			cn_cuda.cuMemUnmap(arena->base + i * CHUNK_BYTES, CHUNK_BYTES);
@@ -167,7 +167,7 @@ CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t byte
 	return result;
 }
 
-/* Chunks that others have too are gone. */
+/* Chunks that other processes have too are gone. */
 static void tell(struct cn_arena *arena, size_t index)
 {
 	cn_lock(&arena->watch_lock);
@@ -185,13 +185,13 @@ void cn_cuda_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 		atomic_store(&arena->chunks[i].serial, 0);
 	unmap(arena, first, end);
 	cn_slow_unlock(&arena->lock);
-	/* Nobody can make more of them lent now, and the pool does not commit here before we are back. */
+	/* No more of them can be lent now, and the pool does not commit here before we return. */
 	for (size_t i = first; i < end; i++)
 		if (arena->chunks[i].lent)
 			tell(arena, i);
 }
 
-/* A part is a chunk of the driver's, and nobody makes it larger. */
+/* A part is a chunk of the driver's, and no process can make it larger. */
 size_t cn_cuda_arena_reclaim(struct cn_arena *arena, size_t offset)
 {
 	(void)arena, (void)offset;
@@ -252,7 +252,7 @@ static CUresult make_descriptor(struct chunk *chunk, int *ret_fd)
 	if (fd >= 0) {
 		fd = cn_descriptor_raise(fd);
 		if (fd >= 0)
-			fcntl(fd, F_SETFD, FD_CLOEXEC); /* no other program is to have the memory as long as it runs */
+			fcntl(fd, F_SETFD, FD_CLOEXEC); /* no other program may keep the memory as long as it runs */
 		if (fd < 0 || !cn_cuda_keep(fd)) {
 			*ret_fd = fd;
 			return CUDA_SUCCESS;

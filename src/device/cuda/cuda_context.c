@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contexts of which streams are known, and their end.
+ * The contexts whose streams are known, and their end.
  *
- * A context's handle says little: the driver gives it out again, that of a primary context always. So each record has a
- * number for the context that it stands for, its *life*. Who is about to end a context says so first, and from then on
- * nobody uses what is known of its streams; whether it has ended is known when the driver's call has returned. Until
- * then a thread that wants a stream of the handle waits: the context may be a new one already. Of several who saw one
- * context end, the first takes its streams down.
+ * A context's handle does not identify it: the driver reuses handles, always that of a primary context. So each record
+ * has a number for the context that it stands for, its *life*. A thread that is about to end a context says so first,
+ * and from then on no thread uses what is known of its streams; whether it has ended is known when the driver's call
+ * has returned. Until then a thread that wants a stream of the handle waits: the context may be a new one already. If
+ * several threads saw one context end, the first takes its streams down.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -44,7 +44,7 @@ static struct cn_cuda_context *find_context(CUcontext handle, uint64_t *ret_life
 
 /*
  * A context that is not about to end. The handle of one that has just ended may be another's already, for which the
- * record must not be used: whether it has ended is known when the driver's call is over. NULL: there is none.
+ * record must not be used: whether it has ended is known when the driver's call has returned. NULL: there is none.
  */
 static CUresult find_settled(CUcontext handle, struct cn_cuda_context **ret_context, uint64_t *ret_life)
 {
@@ -101,10 +101,10 @@ CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_cont
 	if (!fresh)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a context");
 	cn_lock(&cn_cuda_table_lock);
-	context = cn_cuda_context_find_locked(handle); /* another thread may have been quicker */
+	context = cn_cuda_context_find_locked(handle); /* another thread may have been faster */
 	bool found = context != NULL;
 	if (!found)
-		context = cn_cuda_context_find_locked(NULL); /* the record of one that is over */
+		context = cn_cuda_context_find_locked(NULL); /* the record of a context that has ended */
 	if (!context) {
 		context = fresh;
 		fresh = NULL;
@@ -138,8 +138,8 @@ uint64_t cn_cuda_context_ending(CUcontext handle)
 	cn_unlock(&cn_cuda_table_lock);
 	if (!context)
 		return 0;
-	atomic_fetch_add(&cn_cuda_serial, 1); /* what threads remember may be of a context that has gone */
-	/* Whoever is in the driver with it, or with a stream of it, has a lock; who comes later sees what was set. */
+	atomic_fetch_add(&cn_cuda_serial, 1); /* what threads remember may be of a context that has ended */
+	/* A thread that is in the driver with it, or with a stream of it, has a lock; a later one sees what was set. */
 	cn_driver_lock(&context->asking);
 	cn_driver_unlock(&context->asking);
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
@@ -182,7 +182,7 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	cn_lock(&cn_cuda_table_lock);
 	struct cn_cuda_context *context = life ? cn_cuda_context_find_locked(handle) : NULL;
 	bool ours = context && atomic_load(&context->life) == life;
-	if (ours) /* else another thread has seen it, too, and was quicker */
+	if (ours) /* otherwise another thread has seen it, too, and was faster */
 		atomic_store(&context->life, 0);
 	cn_unlock(&cn_cuda_table_lock);
 	if (!ours)
@@ -202,7 +202,7 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	context->dying_end = &context->dying;
 	context->spare = NULL;
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next) {
-		if (stream->in_hand) /* who has it finds that the context is over, and gives it back */
+		if (stream->in_hand) /* its thread finds that the context has ended, and gives it back */
 			continue;
 		stream->next_in_list = context->spare;
 		context->spare = stream;
@@ -237,7 +237,7 @@ CUcontext cn_cuda_any_context(const struct cn_device *device)
 {
 	CUcontext handle = NULL;
 
-	cn_lock(&cn_cuda_table_lock); /* a record that is nobody's may become another device's */
+	cn_lock(&cn_cuda_table_lock); /* a record without a context may become another device's */
 	for (struct cn_cuda_context *context = atomic_load(&contexts); context && !handle; context = context->next)
 		if (context->device == device && !atomic_load(&context->ending))
 			handle = atomic_load(&context->handle);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits for whom.
+ * Which stream waits for which.
  *
  * When a stream is made to wait for a point of another one, driver/ does it and then says so here: from the open span
- * on, this queue comes after that point. Said in this order, an entry never claims too much: whoever takes a point of
- * the queue with a number from `from` on has the wait before it.
+ * on, this queue comes after that point. In this order, an entry never claims too much: a point of the queue with a
+ * number from `from` on has the wait before it.
  *
- * Each queue keeps the last CN_CUDA_FOLLOWED_MAX entries. One that is left out loses a chance to use memory again
- * without waiting, and never more than that. A walk (device/walk.h) goes from queue to queue. Locks: that of walks,
- * then one stream's `followed_lock`.
+ * Each queue keeps the last CN_CUDA_FOLLOWED_MAX entries. One that is left out loses a chance to reuse memory without
+ * waiting, and never more than that. A walk (device/walk.h) goes from queue to queue. Locks: that of walks, then one
+ * stream's `followed_lock`.
  *
  * The legacy stream and the blocking streams of its context come after each other by CUDA's rule, and need no entries
  * for that. Chains that lead over the legacy stream are not seen.
@@ -33,8 +33,8 @@ void cn_cuda_follow_open(struct cn_cuda_stream *stream)
 }
 
 /*
- * The newest entry for a queue, if it has one among the last few: older ones say less, as a rule, and an entry too many
- * does no harm. Followed locked.
+ * The newest entry for a queue, if it is among the last few: older ones usually say less, and an extra entry does no
+ * harm. Followed locked.
  */
 static struct cn_followed *newest_of(struct cn_cuda_stream *stream, const struct cn_queue *queue)
 {
@@ -152,8 +152,8 @@ bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point, struct
 /* ---- Other processes ---- */
 
 /*
- * Called before the driver is told to wait. If a mark ends the span in between, the wait is in the next one: the queue
- * is said to wait until that one is over, too.
+ * Called before the driver is told to wait. If a mark ends the span in between, the wait is in the next span: the queue
+ * then counts as waiting until that one is over, too.
  */
 void cn_cuda_waits_outside(struct cn_queue *queue)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Grace periods of the cuda device: a period is an event of each context whose streams are known, recorded behind all
+ * Grace periods of the cuda device: a period is an event in each context whose streams are known, recorded behind all
  * that the context was given so far (cuCtxRecordEvent). No stream waits for it.
  *
  * A period does not begin while a stream is being captured, since the event would end the capture, nor while a context
@@ -9,7 +9,7 @@
  */
 #include "device/cuda/cuda_internal.h"
 
-enum { IDLE_NS = 30000 }; /* a GPU with nothing to do says so within this time */
+enum { IDLE_NS = 30000 }; /* an idle GPU says so within this time */
 
 /* Context's `asking` held. */
 static void drop(struct cn_cuda_context *context)
@@ -34,7 +34,7 @@ static bool begin(struct cn_cuda_context *context)
 	if (!atomic_load(&context->handle)) { /* over: `grace` went with it */
 		recorded = CN_CUDA_CONTEXT_LOST;
 	} else if (!is_ending(context)) {
-		drop(context); /* of a beginning that did not come about */
+		drop(context); /* of a period that failed to begin */
 		recorded = cn_cuda_record_context(context, NULL, &mark);
 		context->grace = mark.event;
 	}
@@ -69,7 +69,7 @@ bool cn_cuda_grace_begin(void)
 	for (struct cn_cuda_context *context = cn_cuda_contexts(); context; context = context->next)
 		if (!begin(context))
 			return false;
-	/* Then who trims or destroys a pool of an idle GPU finds it done on return. */
+	/* So a call that trims or destroys a pool of an idle GPU is done on return. */
 	uint64_t until_ns = cn_clock_ns() + IDLE_NS;
 	while (!cn_cuda_grace_is_over() && cn_clock_ns() < until_ns)
 		cn_cpu_relax();

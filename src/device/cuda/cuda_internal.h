@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the cuda device know of each other. Nobody outside this folder includes it.
+ * What the files of the cuda device know of each other. No file outside this folder includes it.
  *
- * cuda_stream.c finds streams and sees them come and go, and cuda_context.c contexts; cuda_mark.c asks the driver how
- * far they are; cuda_follow.c knows who waits for whom; cuda_notes.c calls back when a stream has come to a point;
- * cuda_arena.c and cuda_view.c have the memory, and cuda_kept.c the descriptors of it.
+ * cuda_stream.c finds streams and sees them come and go; cuda_context.c does so for contexts. cuda_mark.c asks the
+ * driver how far they are; cuda_follow.c knows which stream waits for which; cuda_notes.c calls back when a stream has
+ * reached a point; cuda_arena.c and cuda_view.c have the memory, and cuda_kept.c the descriptors of it.
  *
  * Locks, in this order: a context's `asking`; a stream's, under which alone the driver is asked about it (of two
  * streams, the one at the lower address first); then the table's, or that of a stream's notes, or that of what it
@@ -27,10 +27,10 @@ enum {
 enum cn_cuda_kind { CN_CUDA_ORDINARY, CN_CUDA_LEGACY, CN_CUDA_PER_THREAD };
 
 enum cn_cuda_state {
-	CN_CUDA_SPARE, /* nobody's: another stream may have the record */
+	CN_CUDA_SPARE, /* unused: another stream may have the record */
 	CN_CUDA_LIVE,
 	CN_CUDA_DYING, /* the stream is gone, and its last mark covers all of it */
-	CN_CUDA_LOST,  /* it is gone, and only a wait for its whole context will tell that it is over */
+	CN_CUDA_LOST,  /* it is gone, and only a wait for its whole context shows that its work is done */
 };
 
 struct cn_cuda_mark {
@@ -46,13 +46,13 @@ struct cn_cuda_note {
 	uint64_t number;
 };
 
-/* Records of contexts and of their streams are used again, never freed. A stream's record stays with its context's. */
+/* Records of contexts and of their streams are reused, never freed. A stream's record stays with its context's. */
 struct cn_cuda_context {
 	struct cn_cuda_context *next; /* of all; the list only grows */
-	_Atomic(CUcontext) handle;    /* NULL: nobody's */
+	_Atomic(CUcontext) handle;    /* NULL: unused */
 	struct cn_device *device;
-	_Atomic uint64_t life;   /* which context of this handle; 0: it is over. Changes under the table's lock */
-	_Atomic uint32_t ending; /* by so many calls: see cn_cuda_context_ending() */
+	_Atomic uint64_t life;   /* which context of this handle; 0: it has ended. Changes under the table's lock */
+	_Atomic uint32_t ending; /* number of calls that may end it: see cn_cuda_context_ending() */
 	_Atomic(struct cn_cuda_stream *) streams; /* all records; the list only grows */
 	struct cn_cuda_stream *legacy;            /* these are guarded by the table's lock */
 	struct cn_cuda_stream *spare;
@@ -70,8 +70,8 @@ struct cn_cuda_stream {
 	 * used; the one below is for the driver.
 	 */
 	struct cn_queue queue;
-	_Atomic uint64_t taken;     /* the highest number that somebody was given */
-	_Atomic uint64_t wanted_ns; /* since when its own thread is to mark it for others; 0: it is not */
+	_Atomic uint64_t taken;     /* the highest number that a caller was given */
+	_Atomic uint64_t wanted_ns; /* since when other threads want its own thread to mark it; 0: they do not */
 	struct cn_cuda_context *context;
 	struct cn_cuda_stream *next; /* of the context's */
 
@@ -80,15 +80,15 @@ struct cn_cuda_stream {
 	_Atomic int kind;                 /* enum cn_cuda_kind; the same */
 	_Atomic bool blocking;            /* ordered with the context's legacy stream; the same */
 	CUstream handle;
-	bool spoilt;                                  /* the driver will not say any more how far it is */
-	_Atomic uint64_t thread;                      /* whose per-thread stream it is; 0: nobody's */
+	bool spoilt;                                  /* the driver can no longer say how far it is */
+	_Atomic uint64_t thread;                      /* the thread whose per-thread stream it is; 0: none */
 	uint64_t final;                               /* of one that is gone: all that was ever given out */
 	struct cn_cuda_mark marks[CN_CUDA_MARKS_MAX]; /* oldest first */
 	unsigned mark_count;
 	struct cn_cuda_mark wide;    /* of the whole context, where the stream cannot be named; no event: none */
-	_Atomic uint64_t pending_ns; /* when the driver was asked last and there was something to wait for */
+	_Atomic uint64_t pending_ns; /* when the driver was asked last and work was pending */
 
-	struct cn_cuda_stream *next_in_list; /* of spare or dying ones; this and the next are the table's to guard */
+	struct cn_cuda_stream *next_in_list; /* of spare or dying ones; the table's lock guards this and the next */
 	bool in_hand;                        /* a thread has it, to open it or to look at it: it is in no list */
 	struct cn_cuda_stream *next_noted;
 
@@ -122,15 +122,15 @@ extern int cn_cuda_device_count;
 
 /* NULL: it has no record. Table locked. */
 struct cn_cuda_context *cn_cuda_context_find_locked(CUcontext handle);
-/* The record of a context, which is made if there is none, and its life. May wait: see cn_cuda_context_ending(). */
+/* The record of a context, created if there is none, and its life. May wait: see cn_cuda_context_ending(). */
 CUresult cn_cuda_context_get(CUcontext handle, struct cn_cuda_context **ret_context, uint64_t *ret_life);
-/* All records, also of contexts that are over. NULL: there has never been one. */
+/* All records, also of contexts that have ended. NULL: there has never been one. */
 struct cn_cuda_context *cn_cuda_contexts(void);
 
 /* ---- cuda_stream.c ---- */
 
 extern CN_LOCK(CUDA_TABLE) cn_cuda_table_lock;
-/* A stream's handle leads nowhere any more, unless it is another's by now. */
+/* The handle of a stream leads nowhere any more, unless it is another stream's by now. */
 void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream);
 
 /* This thread, among all that ever used a per-thread stream. */
@@ -138,35 +138,35 @@ uint64_t cn_cuda_thread(void);
 
 /* ---- cuda_mark.c ---- */
 
-/* As cn_cuda_point_now(), and calls nobody. */
+/* As cn_cuda_point_now(), and makes no callback. */
 CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struct cn_point *ret_point);
 
-/* A stay in the driver: what it forbids while a stream is captured is allowed, and a context may be current. */
+/* A stay in the driver: calls that it forbids during a capture are allowed, and a context may be current. */
 struct cn_cuda_stay {
 	CUstreamCaptureMode mode;
 	bool moded, pushed;
 };
-/* `context` NULL: whichever is current will do. False: the context cannot be made current, and nothing has changed. */
+/* `context` NULL: any current one will do. False: the context cannot be made current, and nothing has changed. */
 bool cn_cuda_enter(struct cn_cuda_stay *stay, CUcontext context);
 void cn_cuda_leave(struct cn_cuda_stay *stay);
 
-/* Look which marks are done. What the driver said of the last one it was asked about. Stream locked. */
+/* Check which marks are done. Returns the driver's answer about the last one it was asked about. Stream locked. */
 CUresult cn_cuda_update(struct cn_cuda_stream *stream);
 /*
- * A mark that covers a number: one that is there, or a new one. NULL: none can be made now. Stream locked; the event is
- * good until it is not.
+ * A mark that covers a number: an existing one, or a new one. NULL: none can be made now. Stream locked; the event is
+ * valid as long as it is.
  */
 CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number);
 /*
- * See to it that cn_cuda_update() will tell when all up to the number has happened, without a wait in any stream of the
- * program's that can be done without. False: there is no way now. Stream locked.
+ * Make sure that cn_cuda_update() will find out when all up to the number has happened, without an avoidable wait in a
+ * stream of the program. False: there is no way now. Stream locked.
  */
 bool cn_cuda_watch(struct cn_cuda_stream *stream, uint64_t number);
-/* Will the marks that are there tell that all up to the number has happened? Stream locked. */
+/* Will the existing marks tell that all up to the number has happened? Stream locked. */
 bool cn_cuda_is_covered(struct cn_cuda_stream *stream, uint64_t number);
 /*
- * Record an event of all that a context was given so far; `queue`, if not NULL, has its open span ended just before.
- * The context stays meanwhile, and the driver has such events (cn_cuda_record_all).
+ * Record an event of all that a context was given so far; the open span of `queue`, if not NULL, ends just before. The
+ * context stays meanwhile, and the driver has such events (cn_cuda_record_all).
  */
 enum cn_cuda_recorded {
 	CN_CUDA_RECORDED,
@@ -177,21 +177,21 @@ enum cn_cuda_recorded cn_cuda_record_context(struct cn_cuda_context *context, st
 					     struct cn_cuda_mark *ret_mark);
 void cn_cuda_give_event(struct cn_cuda_context *context, CUevent event); /* for a mark to come */
 /*
- * Has the context failed, or is the driver no more? Then whether work is still under way nobody can say, until the
- * context is destroyed. Any other answer that says nothing, such as that to a host function, is one of this moment.
+ * Has the context failed, or has the driver shut down? Then it is unknown whether work is still under way, until the
+ * context is destroyed. Any other answer that says nothing, such as that to a host function, holds only for the moment.
  */
 bool cn_cuda_is_the_end(CUresult result);
 void cn_cuda_drop_marks(struct cn_cuda_stream *stream); /* the context is gone, and its events with it */
 /* All up to the number has happened. */
 void cn_cuda_complete(struct cn_cuda_stream *stream, uint64_t number);
-/* The highest number that anybody may wait for. */
+/* The highest number that may be waited for. */
 uint64_t cn_cuda_needed(struct cn_cuda_stream *stream);
 /* Wait for all of the stream's context, where there is no other way left. Stream locked. */
 void cn_cuda_wait_for_context(struct cn_cuda_stream *stream);
 
 /* ---- cuda_follow.c ---- */
 
-/* A record begins anew, for another stream. */
+/* A record starts over, for another stream. */
 void cn_cuda_follow_open(struct cn_cuda_stream *stream);
 
 /* ---- cuda_notes.c ---- */
@@ -215,14 +215,14 @@ struct cn_cuda_span {
 	size_t bytes;
 };
 /*
- * Give `users` rights to the memory there, and take them from those of `before` that are not among them. `location` is
+ * Give `users` rights to the memory there, and take them from those of `before` that are not in `users`. `location` is
  * the memory's own. All or nothing.
  */
 CUresult cn_cuda_allow(struct cn_cuda_span span, CUmemLocation location, struct cn_users before, struct cn_users users);
 
 /* ---- cuda_kept.c ---- */
 
-/* When the device is set up: before the service's thread, whose own handlers of fork() must come first. */
+/* When the device is set up: before the service thread, whose fork() handlers must come first. */
 void cn_cuda_keep_open(void);
 /* A chunk's descriptor, which stays open until cn_cuda_let_go() closes it. False: there are enough. */
 bool cn_cuda_keep(int fd);

@@ -2,12 +2,12 @@
 /*
  * Descriptors of chunks, kept for the next process that asks.
  *
- * To make a descriptor takes the driver most of a millisecond, and so does closing the last one of a chunk; a copy of
- * one that is there is a system call. So the first few that others asked for stay open as long as their chunk is there.
- * Of a large pool, not all of them can: a process may not have so many.
+ * To make a descriptor takes the driver most of a millisecond, and so does closing the last one of a chunk; to
+ * duplicate an existing one is a system call. So the first few that others asked for stay open as long as their chunk
+ * exists. For a large pool, not all of them can: a process may not have so many.
  *
  * A forked child would hold the memory with them. A fork waits while one is being made or closed, and the child closes
- * what it has been given.
+ * those it has inherited.
  */
 #include "base/fork.h"
 #include "device/cuda/cuda_internal.h"
@@ -21,7 +21,7 @@ static struct {
 	bool watches_forks;
 	CN_SLOW_LOCK(CUDA_KEPT) lock;
 	int fds[KEPT_MAX];              /* 0: none */
-	_Atomic uint32_t closing_count; /* that are being closed, and in no list; goes up under the lock */
+	_Atomic uint32_t closing_count; /* being closed, and in no list; goes up under the lock */
 } kept;
 
 static void before_fork(void)
@@ -46,7 +46,7 @@ static void after_fork_in_child(void)
 	for (unsigned i = 0; i < KEPT_MAX; i++)
 		if (kept.fds[i]) {
 			close(kept.fds[i]);
-			kept.fds[i] = 0; /* a child of the child must not close what has the number then */
+			kept.fds[i] = 0; /* a child of the child must not close what has the number by then */
 		}
 	cn_slow_unlock(&kept.lock);
 }

@@ -2,9 +2,10 @@
 /*
  * The real driver, found and opened (see cuda_library.h).
  *
- * Where the dynamic linker would look, in its order: LD_LIBRARY_PATH, its cache, its usual folders; and where
- * containers and WSL have it. Each by absolute path: by its bare name the linker would answer with what the process has
- * already, which may be our own drop-in. So may a file of that name be, anywhere; it says so itself and is passed over.
+ * The search goes where the dynamic linker would look, in its order: LD_LIBRARY_PATH, its cache, its usual folders; and
+ * where containers and WSL have it. Each is opened by absolute path: for the bare name the linker would return what the
+ * process has already, which may be our own drop-in. A file of that name may be ours anywhere, too; it says so itself
+ * and is skipped.
  */
 #include "device/cuda/cuda_library.h"
 #include "base/lock.h"
@@ -140,7 +141,7 @@ static CUresult try_folder(const char *folder, size_t length)
 {
 	char file[PATH_MAX];
 
-	/* A relative folder, also an empty one, would be a matter of where the program happens to stand. */
+	/* A relative folder, also an empty one, would depend on the program's working directory. */
 	if (!length || folder[0] != '/' || length + sizeof "/" LIBRARY > sizeof file)
 		return CUDA_ERROR_NOT_FOUND;
 	memcpy(file, folder, length);
@@ -148,7 +149,7 @@ static CUresult try_folder(const char *folder, size_t length)
 	return access(file, F_OK) ? CUDA_ERROR_NOT_FOUND : try_file(file);
 }
 
-/* What is wrong with a file that is there, says more than that there is none elsewhere. */
+/* An error in a file that exists says more than that there is none elsewhere. */
 static CUresult worse(CUresult result, CUresult next)
 {
 	return next == CUDA_ERROR_NOT_FOUND ? result : next;

@@ -3,9 +3,9 @@
  * The real driver: NVIDIA's libcuda.so.1, found and opened at run time.
  *
  * It is opened by absolute path: CENOTE_LIBCUDA, else where the loader's cache and the usual folders have it. A library
- * that carries the mark of our own drop-ins is refused, so that we never call ourselves. Its functions are asked for
- * through its cuGetProcAddress, in the form that CUDA 13.0 has, and those that Cenote itself calls stand in one table.
- * Opening is not initialising: a process that only opened it may still fork.
+ * that carries the mark of our own drop-ins is refused, so that we never call ourselves. Its functions come from its
+ * cuGetProcAddress, in the form that CUDA 13.0 has; one table has those that Cenote itself calls. Opening does not
+ * initialise: a process that only opened it may still fork.
  */
 #ifndef CN_DEVICE_CUDA_CUDA_LIBRARY_H
 #define CN_DEVICE_CUDA_CUDA_LIBRARY_H
@@ -64,7 +64,7 @@ extern struct cn_cuda_calls cn_cuda;
 /* The same: cuCtxRecordEvent(), an event of all that a context was given so far. NULL: before CUDA 12.5. */
 extern CUresult (*cn_cuda_record_all)(void *context, CUevent event);
 
-/* CUDA_ERROR_NO_DEVICE, with a sentence: there is no real driver here. Once it was found, it stays. Any thread. */
+/* CUDA_ERROR_NO_DEVICE, with a sentence: there is no real driver here. Once found, it stays. Any thread. */
 CUresult cn_cuda_open(void);
 /* Open and initialise it. CUDA_ERROR_NO_DEVICE, with a sentence: there is none, it does not start, or finds no GPU. */
 CUresult cn_cuda_start(int *ret_gpu_count);

@@ -2,20 +2,22 @@
 /*
  * Marks: events of our own, recorded in the program's streams, that tell how far a stream has come.
  *
- * The order is everything. A thread that frees a block reads the number of the open span after it has given the stream
- * all that uses the block. Who makes a mark raises the number first and records the event then. So either the thread
- * reads the old number, and its work lies before the event; or it reads the new one, of which the event says nothing.
+ * The order is essential. A thread that frees a block reads the number of the open span after it has given the stream
+ * all that uses the block. A thread that makes a mark raises the number first and then records the event. So either the
+ * first reads the old number, and its work lies before the event; or it reads the new one, of which the event says
+ * nothing.
  *
  * A stream that is being captured must not be touched: the event would become part of the program's graph. While any
- * stream of the process is captured, each one is asked before it is marked; and the legacy stream, whose use would end
- * the capture of another stream, is not marked at all. driver/ says so before it begins a capture, and waits until no
- * mark is being made that has not seen it.
+ * stream of the process is captured, each one is checked before it is marked; and the legacy stream, whose use would
+ * end the capture of another stream, is not marked at all. driver/ says so before it begins a capture, and waits until
+ * no mark is being made that has not seen it.
  *
- * The stream of another thread cannot be named to the driver, and one that went with its thread by nobody. The other
- * thread is asked to mark its stream when it next frees something. Meanwhile, who looks how far such a stream is has an
- * event recorded of all that the context was given so far, its *wide* mark: no stream waits for that. Only where the
- * driver has no such events, or a stream is to wait and the thread has not come for a while, the mark is made through
- * the legacy stream, behind whose events it lies; for then all blocking streams wait for each other.
+ * The per-thread stream of another thread cannot be named to the driver, and after its thread has ended no thread can
+ * name it. The other thread is asked to mark its stream when it next frees something. Meanwhile, to see how far such a
+ * stream is, an event is recorded of all that the context was given so far, its *wide* mark: no stream waits for that.
+ * Only where the driver has no such events, or a stream is to wait and the thread has made no call for a while, the
+ * mark is made through the legacy stream, whose events come after it; for then all blocking streams wait for each
+ * other.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -23,7 +25,7 @@
 #include <time.h>
 
 enum {
-	PENDING_NS = 10000,    /* what was not done is not asked for again within this time */
+	PENDING_NS = 10000,    /* a mark that was pending is not checked again within this time */
 	OWN_MARK_NS = 5000000, /* how long a thread has to mark its own stream */
 };
 
@@ -56,12 +58,12 @@ void cn_cuda_leave(struct cn_cuda_stay *stay)
 /* ---- Captures ---- */
 
 _Atomic uint64_t cn_cuda_captures;
-static _Atomic uint64_t marking; /* threads that give the driver something for a stream, and look at those */
+static _Atomic uint64_t marking; /* threads that give the driver something for a stream, or check one for a capture */
 
 void cn_cuda_capture_began(void)
 {
 	atomic_fetch_add(&cn_cuda_captures, 1);
-	/* Who has not seen it is there now; it is a matter of a microsecond, but the thread may have been put aside. */
+	/* A thread that has not seen it is in there now; that takes a microsecond, but it may have been preempted. */
 	while (atomic_load(&marking))
 		sched_yield();
 }
@@ -76,7 +78,7 @@ bool cn_cuda_asks_capturing(CUstream handle)
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult result = cn_cuda.cuStreamIsCapturing(handle, &status);
 
-	/* So it answers for the legacy stream while another one is captured that is ordered with it. */
+	/* The driver answers this for the legacy stream while a stream that is ordered with it is captured. */
 	return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || (!result && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
@@ -98,7 +100,7 @@ static bool is_free_of_captures(CUstream name)
 
 /* ---- Events ---- */
 
-/* NULL: none can be had. */
+/* NULL: none is available. */
 static CUevent take_event(struct cn_cuda_context *context)
 {
 	struct cn_cuda_stay stay;
@@ -168,7 +170,7 @@ static void drop_oldest(struct cn_cuda_stream *stream, bool for_good)
 		stream->marks[i] = stream->marks[i + 1];
 }
 
-/* What the program has seen itself needs no event any more. */
+/* What the program has seen reached needs no event any more. */
 static void drop_reached(struct cn_cuda_stream *stream)
 {
 	while (stream->mark_count && cn_point_reached((struct cn_point){&stream->queue, stream->marks[0].number}))
@@ -264,7 +266,7 @@ static enum recorded record(struct cn_cuda_stream *stream, CUevent event, uint64
 	if (is_free_of_captures(name)) {
 		*ret_number = cn_cuda_end_span(&stream->queue).number; /* first: see above */
 		recorded = cn_cuda.cuEventRecord(event, name) ? UNCERTAIN : RECORDED;
-		/* A capture of just this stream may have begun in between, if one of another was under way before. */
+		/* A capture of this stream may have begun in between, if one of another was under way before. */
 		if (atomic_load(&cn_cuda_captures) && cn_cuda_asks_capturing(name))
 			recorded = UNCERTAIN;
 	}
@@ -282,7 +284,7 @@ static CUevent make_mark(struct cn_cuda_stream *stream)
 		cn_cuda_update(stream);
 	if (stream->spoilt)
 		return NULL;
-	/* With no room left the newest moves on: what it stood for is covered by what it stands for then. */
+	/* With no room left the newest mark is recorded again: the later event covers what it stood for. */
 	bool full = stream->mark_count == CN_CUDA_MARKS_MAX;
 	CUevent event = full ? newest(stream)->event : take_event(stream->context);
 	if (!event)
@@ -361,7 +363,7 @@ static bool want_own_mark(struct cn_cuda_stream *stream)
 	return since_ns && now_ns - since_ns >= OWN_MARK_NS;
 }
 
-/* Others want it. This thread has the stream. */
+/* Other threads want it. The stream is this thread's. */
 static __attribute__((noinline)) void mark_own(struct cn_cuda_stream *stream)
 {
 	cn_driver_lock(&stream->lock);
@@ -412,7 +414,7 @@ void cn_cuda_wait_for_context(struct cn_cuda_stream *stream)
 	atomic_fetch_add(&marking, 1);
 	bool quiet = !atomic_load(&cn_cuda_captures); /* the wait might end them */
 	uint64_t number = cn_cuda_end_span(&stream->queue).number;
-	/* Now: who begins a capture must not have to wait for all that the context does. */
+	/* Now: a thread that begins a capture must not have to wait for all that the context does. */
 	atomic_fetch_sub(&marking, 1);
 	if (quiet)
 		waited = !cn_cuda.cuCtxSynchronize();
@@ -444,7 +446,7 @@ bool cn_cuda_wait_for_all(struct cn_queue *queue, uint64_t owner)
 		atomic_fetch_sub(&marking, 1);
 		cn_cuda_leave(&stay);
 	}
-	if (event) /* who waits for it has been given what it stood for */
+	if (event) /* waiters for it have been given what it stood for */
 		cn_cuda_give_event(stream->context, event);
 	cn_driver_unlock(&stream->lock);
 	return waits;
@@ -459,7 +461,10 @@ CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struc
 
 	while (__builtin_expect(taken < number, 0) && !atomic_compare_exchange_weak(&stream->taken, &taken, number))
 		;
-	/* Last: a stream that is to be destroyed loses its owner first, and then whoever took a number is covered. */
+	/*
+	 * Last: a stream that is to be destroyed loses its owner first; after that, every number that was taken is
+	 * covered.
+	 */
 	if (__builtin_expect(atomic_load(&queue->owner) != owner, 0))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream has been destroyed");
 	*ret_point = (struct cn_point){queue, number};
@@ -499,7 +504,7 @@ struct cn_point cn_cuda_end_span(struct cn_queue *queue)
 	return (struct cn_point){queue, atomic_fetch_add(&queue->submitted, 1) + 1};
 }
 
-/* Has the legacy stream of a context nothing to do? Not asked during a capture, which the question might end. */
+/* Is the legacy stream of a context idle? Not asked during a capture, which the question might end. */
 static bool is_legacy_idle(CUcontext context)
 {
 	struct cn_cuda_stay stay;
@@ -553,7 +558,7 @@ void cn_cuda_seen(struct cn_point point, uint64_t patience_ns)
 		if (cn_point_reached(point) || !pending)
 			break;
 		if (!until_ns || cn_clock_ns() >= until_ns)
-			return; /* the mark is asked again when memory is wanted */
+			return; /* the mark is checked again when memory is wanted */
 		sched_yield();
 	}
 	if (__builtin_expect(cn_cuda_has_notes(stream), 0))
@@ -580,7 +585,7 @@ void cn_cuda_queue_look(struct cn_queue *queue)
 	if (cn_point_reached(taken))
 		return;
 	uint64_t now = cn_clock_ns(), asked = atomic_load_explicit(&stream->pending_ns, memory_order_relaxed);
-	if (now - asked < PENDING_NS || !cn_driver_try_lock(&stream->lock)) /* whoever has the lock is looking */
+	if (now - asked < PENDING_NS || !cn_driver_try_lock(&stream->lock)) /* the holder of the lock is looking */
 		return;
 	cn_cuda_update(stream);
 	if (!cn_cuda_is_covered(stream, taken.number) && cn_cuda_watch(stream, taken.number))

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Notes: short functions of the library's own that are called when a stream has come to a point.
+ * Notes: short functions of the library that are called when a stream has reached a point.
  *
- * The driver's own callbacks cost microseconds to give, so a thread looks instead. A note is put on a list of its
+ * The driver's own callbacks cost microseconds to submit, so a thread polls instead. A note is put on a list of its
  * queue. The thread goes from queue to queue: one mark covers all notes that came before it, and when it is done they
- * are run. It looks often at first and then less often, up to a millisecond apart; when there has been nothing for a
- * while, it sleeps until there is. A program that waits for its stream has its notes run at once, and they have been
- * run when the wait returns.
+ * run. It looks often at first and then less often, up to a millisecond apart; when there has been nothing for a while,
+ * it sleeps until there is. When a program waits for its stream, the stream's notes run at once, before the wait
+ * returns.
  *
- * A program that gives one note after the other is left alone meanwhile, for half a millisecond at most: if its notes
- * were run at the same time, the two threads would take the same few lines of memory from each other all the time, and
- * a free would cost the program several times as much.
+ * While a program gives one note after the other the thread holds back, for half a millisecond at most: if it ran the
+ * notes at the same time, the two threads would take the same few cache lines from each other all the time, and a free
+ * would cost the program several times as much.
  *
- * A note is taken off its list under the stream's lock for them, so it is run once.
+ * A note is taken off its list under the stream's lock for notes, so it runs once.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -35,16 +35,16 @@ enum {
 static struct {
 	CN_LOCK(CUDA_NOTES) lock;
 	struct cn_cuda_stream *fresh; /* listed since the thread looked last */
-	_Atomic uint32_t sleeping;    /* it does, until somebody sets this to 0 */
+	_Atomic uint32_t sleeping;    /* it sleeps until another thread sets this to 0 */
 	_Atomic uint32_t stopped;     /* it is out of its loop */
 	_Atomic bool stopping;
 	bool started;
-	_Atomic pid_t process; /* whose thread it is; 0: nobody's yet */
+	_Atomic pid_t process; /* the process whose thread it is; 0: none yet */
 } notes;
 
 /* ---- Records of notes ---- */
 
-/* NULL: none is there. Notes locked. */
+/* NULL: there is none. Notes locked. */
 static struct cn_cuda_note *take_note(struct cn_cuda_stream *stream)
 {
 	struct cn_cuda_note *note = stream->spare_note;
@@ -89,7 +89,7 @@ static bool is_due(struct cn_cuda_stream *stream, const struct cn_cuda_note *not
 	return cn_point_reached((struct cn_point){&stream->queue, note->at});
 }
 
-/* Take what is due off the list. The caller is one of those that run then. */
+/* Take what is due off the list. The caller counts as one that runs notes. */
 static struct cn_cuda_note *take_due(struct cn_cuda_stream *stream)
 {
 	struct cn_cuda_note *first = NULL, *last = NULL;
@@ -105,7 +105,7 @@ static struct cn_cuda_note *take_due(struct cn_cuda_stream *stream)
 		first = stream->first_note;
 		stream->first_note = last->next;
 		last->next = NULL;
-		atomic_fetch_add(&stream->running, 1); /* before `first_due`: who sees neither has missed nothing */
+		atomic_fetch_add(&stream->running, 1); /* before `first_due`: a thread that sees neither misses none */
 		atomic_store(&stream->first_due, stream->first_note ? stream->first_note->at : UINT64_MAX);
 	}
 	cn_quick_unlock(&stream->note_lock);
@@ -134,14 +134,14 @@ static bool run_due(struct cn_cuda_stream *stream)
 void cn_cuda_run_notes(struct cn_cuda_stream *stream)
 {
 	run_due(stream);
-	/* Others may be at it: what they have taken is to have been run, too. */
+	/* Other threads may be running notes: what they have taken must have run, too. */
 	for (uint32_t running; (running = atomic_load(&stream->running));)
 		cn_futex_wait(&stream->running, running, -1);
 }
 
 /* ---- The thread ---- */
 
-/* Bring the stream up to date, and see that its notes are covered. False: there is no use in looking again. */
+/* Bring the stream up to date, and make sure that its notes are covered. False: looking again is of no use. */
 static bool look_at(struct cn_cuda_stream *stream)
 {
 	cn_quick_lock(&stream->note_lock);
@@ -158,7 +158,7 @@ static bool look_at(struct cn_cuda_stream *stream)
 	return !hopeless;
 }
 
-/* Have there been many more notes since the last look? Then what is due can wait a little. */
+/* Have many notes come since the last look? Then what is due can wait a little. */
 static bool is_still_giving(struct cn_cuda_stream *stream)
 {
 	uint64_t given = atomic_load_explicit(&stream->given, memory_order_relaxed), now = cn_clock_ns();
@@ -209,7 +209,7 @@ static bool go_round(struct cn_cuda_stream **listed)
 	return progress;
 }
 
-/* Nothing has come for a while. */
+/* No note has come for a while. */
 static void sleep_long(void)
 {
 	atomic_store(&notes.sleeping, 1);
@@ -262,7 +262,7 @@ void cn_cuda_stop_notes(void)
 		return;
 	if (atomic_exchange(&notes.sleeping, 0))
 		cn_futex_wake(&notes.sleeping, 1);
-	/* A driver that does not come back must not keep the process from ending. */
+	/* A driver call that does not return must not keep the process from ending. */
 	uint64_t begin = cn_clock_ns();
 	while (!atomic_load(&notes.stopped) && cn_clock_ns() - begin < STOP_NS_MAX)
 		cn_futex_wait(&notes.stopped, 0, STOP_NS_MAX);
@@ -342,7 +342,7 @@ CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 		give_notes(stream, note, note, 1);
 		return result;
 	}
-	if (stream->kind == CN_CUDA_PER_THREAD) { /* nobody else can name the stream */
+	if (stream->kind == CN_CUDA_PER_THREAD) { /* no other thread can name the stream */
 		cn_driver_lock(&stream->lock);
 		if (atomic_load(&stream->state) == CN_CUDA_LIVE)
 			cn_cuda_cover(stream, point.number);

@@ -2,13 +2,13 @@
 /*
  * Which record a stream has, and how streams and contexts come and go (see cuda_stream.h).
  *
- * A table leads from handles to records; where a thread has been lately it remembers, as long as nothing has gone since
- * (`cn_cuda_serial`). In the table stand also the handles of streams that were destroyed, so that a program which uses
- * one is told so: the driver would crash.
+ * A table leads from handles to records; a thread remembers its last lookups, as long as nothing has gone since
+ * (`cn_cuda_serial`). The table also has the handles of streams that were destroyed, so that a program which uses one
+ * gets an error: the driver would crash.
  *
  * A record whose stream is gone serves another stream of the same context once all that was asked about it has
- * happened. Numbers go on, so the older stream's points stay reached; and since it is the same context, whoever waits
- * for the whole context never takes a stream for another context's.
+ * happened. Numbers go on, so the older stream's points stay reached; and since it is the same context, a wait for the
+ * whole context never takes a stream for another context's.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -36,7 +36,7 @@ static _Atomic uint64_t last_owner, last_thread;
 _Thread_local struct cn_cuda_known_stream cn_cuda_known_streams[1 << CN_CUDA_KNOWN_BITS]
 	__attribute__((tls_model("initial-exec")));
 
-/* What it remembers of the two streams that every context has. */
+/* What it remembers of the two default streams of a context. */
 static _Thread_local struct {
 	CUcontext context;
 	uint64_t serial;
@@ -47,7 +47,7 @@ CUresult cn_cuda_check_current(void)
 {
 	int least, greatest;
 
-	/* A destroyed one stays current in other threads, and says which device it was of; this it does not say. */
+	/* A destroyed context stays current in other threads. It still answers which device it was of, but not this. */
 	if (cn_cuda.cuCtxGetStreamPriorityRange(&least, &greatest) != CUDA_ERROR_CONTEXT_IS_DESTROYED)
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context of this thread has been destroyed");
@@ -112,7 +112,7 @@ void cn_cuda_forget(CUstream handle, const struct cn_cuda_stream *stream)
 }
 
 /*
- * Table locked since the stream was found: no record comes to serve another stream meanwhile. So the owner is the
+ * Table locked since the stream was found: no record is given to another stream meanwhile. So the owner is the
  * stream's, or 0: it is being destroyed.
  */
 static struct cn_cuda_place place_of(struct cn_cuda_stream *stream)
@@ -135,7 +135,7 @@ struct own_stream {
 	struct cn_cuda_stream *stream; /* is this thread's as long as the record says so */
 };
 
-/* Stream locked; its handle is good for nothing any more. */
+/* Stream locked; its handle is no longer valid. */
 static void retire(struct cn_cuda_stream *stream, bool covered)
 {
 	struct cn_cuda_context *context = stream->context;
@@ -151,8 +151,8 @@ static void retire(struct cn_cuda_stream *stream, bool covered)
 }
 
 /*
- * A thread ends. Whether the driver has ended the thread's streams by now, or will later, is not known; nor whether a
- * record of an event would still come behind their work. So nothing is recorded: the next wait for the context tells.
+ * A thread ends. It is not known whether the driver has ended the thread's streams by now, or will later; nor whether
+ * an event recorded now would still come after their work. So nothing is recorded: the next wait for the context tells.
  */
 static void end_thread(void *first)
 {
@@ -188,7 +188,7 @@ uint64_t cn_cuda_thread(void)
 
 /* ---- Records ---- */
 
-/* One whose stream is gone, and of which nothing more is awaited. Table locked. */
+/* One whose stream is gone, and which nothing waits for. Table locked. */
 static struct cn_cuda_stream *take_spare(struct cn_cuda_context *context)
 {
 	struct cn_cuda_stream *stream = context->spare;
@@ -200,7 +200,7 @@ static struct cn_cuda_stream *take_spare(struct cn_cuda_context *context)
 	return stream;
 }
 
-/* Make spares of those that have come to their end: a few of the oldest are looked at. */
+/* Make spares of those that have ended: a few of the oldest are looked at. */
 static void reap(struct cn_cuda_context *context)
 {
 	for (unsigned i = 0; i < DYING_LOOKED_AT; i++) {
@@ -311,7 +311,7 @@ static void unopen_record(struct cn_cuda_stream *stream)
 
 static bool is_blocking(CUstream handle)
 {
-	static _Atomic(void *) get_flags; /* of an age in which every driver has it */
+	static _Atomic(void *) get_flags; /* with a version that every driver has */
 	CUresult (*function)(CUstream, unsigned *);
 	unsigned flags = CU_STREAM_NON_BLOCKING;
 	void *found = atomic_load(&get_flags);
@@ -355,9 +355,9 @@ static CUresult open_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 	}
 	struct cn_cuda_stream *found = other ? other->stream : alive ? stream : NULL;
 	*ret_place = found ? place_of(found) : (struct cn_cuda_place){.owner = 0};
-	atomic_fetch_add(&cn_cuda_serial, 1); /* some thread may remember that it had none */
+	atomic_fetch_add(&cn_cuda_serial, 1); /* a thread may remember that it had none */
 	cn_unlock(&cn_cuda_table_lock);
-	if (!entered) { /* another thread was quicker, or has ended the context */
+	if (!entered) { /* another thread was faster, or has ended the context */
 		free(entry);
 		unopen_record(stream);
 	}
@@ -386,14 +386,14 @@ static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 	return CUDA_SUCCESS;
 }
 
-/* The record of a stream that every context has; NULL: none yet. Table locked. */
+/* The record of a default stream of the context; NULL: none yet. Table locked. */
 static struct cn_cuda_stream *find_default_locked(struct cn_cuda_context *context, enum cn_cuda_kind kind)
 {
 	const struct own_stream *own = kind == CN_CUDA_PER_THREAD ? pthread_getspecific(key) : NULL;
 
 	if (kind == CN_CUDA_LEGACY)
 		return context->legacy;
-	/* One that went down with its context, which has a record again now, is nobody's or another thread's. */
+	/* One that ended with its context, whose record is in use again now, is unused or another thread's. */
 	while (own && (own->stream->context != context || atomic_load(&own->stream->thread) != cn_cuda_thread()))
 		own = own->next;
 	return own ? own->stream : NULL;
@@ -434,7 +434,7 @@ static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn
 
 	if (result)
 		return result;
-	/* It may have been left alone until now, and be there. */
+	/* It was not used while its context was about to end, but may exist. */
 	cn_lock(&cn_cuda_table_lock);
 	other = atomic_load(&context->life) == life ? find_default_locked(context, kind) : NULL;
 	if (other)
@@ -453,7 +453,7 @@ static CUresult open_default(CUcontext handle, enum cn_cuda_kind kind, struct cn
 	cn_lock(&cn_cuda_table_lock);
 	bool alive = atomic_load(&context->life) == life;
 	if (alive && kind == CN_CUDA_LEGACY)
-		other = context->legacy; /* another thread may have been quicker */
+		other = context->legacy; /* another thread may have been faster */
 	if (alive && kind == CN_CUDA_LEGACY && !other)
 		context->legacy = stream;
 	*ret_place = alive ? place_of(other ? other : stream) : (struct cn_cuda_place){.owner = 0};
@@ -526,7 +526,7 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 	CUcontext context = NULL;
 
 	if (is_default(handle)) {
-		/* Before the first one nobody has made the key. */
+		/* Before the first one the key does not exist. */
 		if (!cn_cuda_contexts() || cn_cuda.cuCtxGetCurrent(&context) || !context)
 			return nowhere;
 		unsigned slot = handle == CU_STREAM_PER_THREAD;
@@ -575,7 +575,7 @@ void cn_cuda_created(CUstream handle)
 	cn_unlock(&cn_cuda_table_lock);
 	if (!stream)
 		return;
-	/* It was destroyed behind our back. */
+	/* It was destroyed without our knowledge. */
 	atomic_fetch_add(&cn_cuda_serial, 1);
 	cn_driver_lock(&stream->lock);
 	if (atomic_load(&stream->state) == CN_CUDA_LIVE && stream->handle == handle) {
@@ -621,7 +621,7 @@ static CUresult destroy_locked(struct cn_cuda_stream *stream, CUresult (*destroy
 	CUstream handle = stream->handle;
 	uint64_t owner = atomic_exchange(&stream->queue.owner, 0);
 
-	/* From here on nobody is given a number; whoever was, is covered. */
+	/* From here on no number is given out; those given out before are covered. */
 	atomic_fetch_add(&cn_cuda_serial, 1);
 	set_entry(handle, NULL);
 	uint64_t needed = cn_cuda_needed(stream);

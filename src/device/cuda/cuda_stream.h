@@ -4,17 +4,17 @@
  *
  * Work goes to the driver without us, so a queue of the cuda device does not count operations: it counts *spans*. All
  * that a program gives a stream falls into the span that is open; a point is the span's number, and taking one costs no
- * call. A span ends when somebody needs to know whether it is over: its number goes up, and then an event of our own is
- * recorded behind it, a *mark*. When the mark is done, all spans up to it are `completed`. In this order whoever took a
- * number before is covered by the mark, and whoever takes one later is not said to be.
+ * call. A span ends when a caller needs to know whether it is over: its number goes up, and then an event of our own is
+ * recorded behind it, a *mark*. When the mark is done, all spans up to it are `completed`. Because of this order the
+ * mark covers every number taken before it, and claims nothing of one taken later.
  *
  * A mark is made only in these cases: another stream could use what this one freed, memory is to go back to the system,
- * a note waits, the stream is about to be destroyed. What the program waits for itself (a stream, a context, an event)
+ * a note waits, the stream is about to be destroyed. What the program itself waits for (a stream, a context, an event)
  * needs none: driver/ tells us. A stream that is being captured is never marked.
  *
  * A stream's handle is touched only under its record's lock, and a stream is destroyed under it: the driver crashes on
  * a dead handle. Records are never freed. The legacy and the per-thread default streams have records by context (and
- * thread). A destroyed stream's handle is remembered until the driver gives it out again.
+ * thread). A destroyed stream's handle is remembered until the driver reuses it.
  */
 #ifndef CN_DEVICE_CUDA_CUDA_STREAM_H
 #define CN_DEVICE_CUDA_CUDA_STREAM_H
@@ -30,8 +30,8 @@ struct cn_cuda_place {
 };
 
 /*
- * What this thread remembers of streams, each in one line of the processor's cache; good as long as nothing has gone
- * since, which `cn_cuda_serial` counts.
+ * What this thread remembers of streams, each in one cache line; valid as long as nothing has gone since, which
+ * `cn_cuda_serial` counts.
  */
 enum { CN_CUDA_KNOWN_BITS = 2 };
 struct cn_cuda_known_stream {
@@ -76,8 +76,8 @@ static inline CUresult cn_cuda_find(CUstream handle, struct cn_cuda_place *ret_p
 
 /*
  * The same if the stream has a record already; its queue is NULL if not: a stream that no pool has seen has freed
- * nothing. Who then lets the driver do something by the handle looks afterwards whether the owner is still the same: if
- * not, it may have been done to another stream than the queue's.
+ * nothing. A caller that then passes the handle to the driver checks afterwards whether the owner is still the same: if
+ * not, the driver may have acted on another stream than the queue's.
  */
 struct cn_cuda_place cn_cuda_known_place(CUstream handle);
 static inline struct cn_queue *cn_cuda_known(CUstream handle)
@@ -93,8 +93,8 @@ static inline bool cn_cuda_place_stands(const struct cn_cuda_place *place)
 bool cn_cuda_is_destroyed(CUstream handle);
 
 /*
- * Is the stream being captured? No call while no capture is under way in the process: driver/ counts them, each from
- * before the driver is asked to begin it.
+ * Is the stream being captured? Makes no call while no capture is under way in the process: driver/ counts them, each
+ * from before the driver is asked to begin it.
  */
 extern _Atomic uint64_t cn_cuda_captures; /* under way, or about to begin */
 bool cn_cuda_asks_capturing(CUstream handle);
@@ -109,13 +109,13 @@ void cn_cuda_capture_ended(void);
 /* The driver has created a stream with this handle: what is remembered of an older one is forgotten. */
 void cn_cuda_created(CUstream handle);
 /*
- * The stream is to be destroyed by `destroy`, the driver's own function: what it freed is marked first, and nobody
- * touches it meanwhile. The result is the driver's.
+ * The stream is to be destroyed by `destroy`, the driver's own function: what it freed is marked first, and no thread
+ * touches it meanwhile. Returns the driver's result.
  */
 CUresult cn_cuda_destroy(CUstream handle, CUresult (*destroy)(CUstream handle));
 /*
- * A context is about to be destroyed, or reset, or may be: its streams are left alone from now on, and who looks for
- * one waits; cn_cuda_context_over() when the driver has done it: all of its points are reached then, or
+ * A context is about to be destroyed, or reset, or may be: from now on its streams are not touched, and a thread that
+ * looks for one waits. Then cn_cuda_context_over() when the driver has done it (all of its points are reached then), or
  * cn_cuda_context_stays() when it has not. Both take what the first has returned, 0: the context is not known.
  */
 uint64_t cn_cuda_context_ending(CUcontext context);
@@ -127,28 +127,28 @@ bool cn_cuda_context_is(CUcontext context, uint64_t life);
 /* The open span ends without a mark: the point that covers what the stream was given so far. */
 struct cn_point cn_cuda_end_span(struct cn_queue *queue);
 /*
- * The same for a program that will wait for the stream, or ask it: what it then may have seen reached. What was freed
+ * The same for a program that will wait for the stream, or query it: what it then may have seen reached. What was freed
  * in a blocking stream comes after the legacy stream's work before, and the other way round; but only an operation
  * waits for that: a mark is one. It is made before the wait, which then sees it done; but not where the legacy stream
- * is busy: the program would wait also for what that was given after the free. Then cn_cuda_seen() makes it.
+ * is busy: the program would also wait for work given to that after the free. Then cn_cuda_seen() makes it.
  */
 struct cn_point cn_cuda_end_span_to_wait(struct cn_queue *queue);
 /*
- * The driver has said to the program that the stream is done: so is what was freed in it, unless our mark says other.
- * For NVIDIA's was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which still
- * waited for the legacy stream. The mark is waited for as long as `patience_ns`, and no longer: it may stand behind
- * work that was given to the legacy stream later, and that the caller is about to set free.
+ * The driver has told the program that the stream is done: so is what was freed in it, unless our mark says otherwise.
+ * NVIDIA's driver was seen to say so of a blocking stream (cuStreamQuery) that had nothing but a mark in it, which
+ * still waited for the legacy stream. The call waits at most `patience_ns` for the mark: it may stand behind work that
+ * was given to the legacy stream later, and that the caller is about to release.
  */
 void cn_cuda_seen(struct cn_point point, uint64_t patience_ns);
 /* The program has seen that a point is reached: so are all before it. Runs the notes that are due. */
 void cn_cuda_reached(struct cn_point point);
 /*
  * For cuCtxSynchronize(): the points of all streams of a context, destroyed ones included. Calls `visit` unlocked.
- * Which context it was; 0: it is not known, or has ended meanwhile.
+ * Returns which context it was; 0: it is not known, or has ended meanwhile.
  */
 uint64_t cn_cuda_each_of_context(CUcontext context, void (*visit)(struct cn_queue *queue, void *data), void *data);
 
-/* CUDA_ERROR_CONTEXT_IS_DESTROYED: the current context is. It asks the driver: not for what has to be quick. */
+/* CUDA_ERROR_CONTEXT_IS_DESTROYED: the current context is. It asks the driver: not for what must be fast. */
 CUresult cn_cuda_check_current(void);
 /* A context whose streams are known, for what needs no particular one; NULL: there is none. */
 CUcontext cn_cuda_any_context(const struct cn_device *device);
@@ -163,15 +163,15 @@ void cn_cuda_waits_outside(struct cn_queue *queue);
 
 /* ---- For device/cuda alone ---- */
 
-/* What the ops of the queue chapter are. */
+/* The device operations on queues. */
 CUresult cn_cuda_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point);
 CUresult cn_cuda_queue_note(struct cn_queue *queue, uint64_t owner, void (*function)(void *object, uint64_t number),
 			    void *object, uint64_t number);
 CUresult cn_cuda_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 /*
- * A point of the legacy stream stands for the blocking streams' work too. But it is an operation that makes them wait
- * for each other, and a free is none to the driver: only a mark behind it is. An answer that needs such a mark relies
- * on that point of the legacy stream, and cn_cuda_queue_rely() makes the mark.
+ * A point of the legacy stream stands for the blocking streams' work too. But only an operation makes them wait for
+ * each other, and to the driver a free is none: only a mark behind it is. An answer that needs such a mark relies on
+ * that point of the legacy stream, and cn_cuda_queue_rely() makes the mark.
  */
 bool cn_cuda_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);
 CUresult cn_cuda_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on);

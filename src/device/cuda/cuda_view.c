@@ -2,8 +2,8 @@
 /*
  * Views: another process's arena, seen from here.
  *
- * A part comes as a descriptor, from a stranger. The driver says whether it is memory at all, and refuses to map more
- * of it than there is. The allocation is let go of as soon as it is mapped: the mapping keeps it.
+ * A part comes as a descriptor, from an untrusted process. The driver says whether it is memory at all, and refuses to
+ * map more of it than there is. The allocation is released as soon as it is mapped: the mapping keeps it.
  */
 #include "device/cuda/cuda_internal.h"
 

@@ -3,15 +3,15 @@
  * Arenas: one sparse memory file, sealed at its full size and mapped once.
  *
  * Committing a part only counts it: pages come from the system when they are first touched. Decommitting gives the
- * pages back by punching a hole, so the mapping, and whoever else has it mapped, stays as it is. Where the system gives
- * memory files huge pages to those who ask (shmem_enabled is "advise"), the first touch of 2 MiB is one fault and not
+ * pages back by punching a hole, so all mappings, also those of other processes, stay as they are. Where the system
+ * gives memory files huge pages on request (shmem_enabled is "advise"), the first touch of 2 MiB is one fault and not
  * 512.
  *
- * Whoever has the file can make pages where nothing is committed, by writing there or with fallocate(), and they would
- * stay when that process has ended. So when the file has more memory than is committed, cn_host_arena_reclaim() punches
- * holes wherever nothing is. (To ask where memory is, SEEK_DATA, does not find what was only reserved.) What is
- * committed is noted for that, and the note is locked while a hole is punched: else who commits there would lose what
- * he writes.
+ * A process that has the file can make pages where nothing is committed, by writing there or with fallocate(), and they
+ * would stay when that process has ended. So when the file has more memory than is committed, cn_host_arena_reclaim()
+ * punches holes wherever nothing is. (SEEK_DATA, which asks where memory is, does not find what was only reserved.)
+ * What is committed is noted for that, and the note is locked while a hole is punched: otherwise a thread that commits
+ * there would lose what it writes.
  *
  * A view is the same file in another process. It is one part, so a view that has been mapped is mapped for good, and
  * follows whatever the arena's owner commits and gives back.
@@ -32,11 +32,11 @@
 enum {
 	ONLY_SERIAL = 1,     /* an arena is one part for ever */
 	BLOCK_BYTES = 512,   /* of st_blocks */
-	RECLAIM_GRAINS = 16, /* that are reclaimed at a time: who commits there waits for no longer than that */
+	RECLAIM_GRAINS = 16, /* reclaimed at a time: bounds how long a thread that commits there waits */
 };
 
 struct cn_arena {
-	struct cn_device *device; /* whose bytes are counted; NULL: the machine's */
+	struct cn_device *device; /* the device whose bytes are counted; NULL: the machine's */
 	int fd;
 	char *base;
 	size_t bytes;
@@ -73,7 +73,7 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 			cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes could not be mapped: %s", bytes, strerror(errno));
 		goto err_unreserve;
 	}
-	madvise(base, bytes, MADV_HUGEPAGE); /* for systems that give huge pages to files, if one asks */
+	madvise(base, bytes, MADV_HUGEPAGE); /* for systems that give files huge pages on request */
 	if (node >= 0)
 		cn_host_place(node, base, bytes);
 	arena->device = device;
@@ -180,7 +180,7 @@ CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	return CUDA_SUCCESS;
 }
 
-/* Rights are kept by driver/, which every use of memory passes on the host device. */
+/* driver/ checks access rights, and every use of memory on the host device passes through it. */
 CUresult cn_host_arena_allow(struct cn_arena *arena, struct cn_users users)
 {
 	(void)arena, (void)users;
@@ -194,7 +194,7 @@ uint64_t cn_host_arena_serial(const struct cn_arena *arena, size_t offset, size_
 	return ONLY_SERIAL;
 }
 
-/* The file stays, whatever is committed: nobody has to let go of it. */
+/* The file stays, whatever is committed: no process has to release it. */
 void cn_host_arena_watch(struct cn_arena *arena, void (*function)(void *object, size_t offset), void *object)
 {
 	(void)arena, (void)function, (void)object;
@@ -225,7 +225,7 @@ CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **re
 	return CUDA_SUCCESS;
 }
 
-/* A file that nobody can shorten, long enough, and not something else. */
+/* A file that no process can shorten, long enough, and not something else. */
 static bool is_arena_file(int fd, size_t bytes)
 {
 	int seals, wanted = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -245,7 +245,7 @@ CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part
 	    MAP_FAILED)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of a pool could not be mapped: %s", part->bytes,
 				strerror(errno));
-	madvise(address, part->bytes, MADV_DONTFORK); /* a child that nobody counts must not have it */
+	madvise(address, part->bytes, MADV_DONTFORK); /* an uncounted child must not have it */
 	madvise(address, part->bytes, MADV_HUGEPAGE);
 	return CUDA_SUCCESS;
 }
@@ -254,7 +254,7 @@ void cn_host_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
-	/* Addresses without memory again, as range_reserve() left them; or at least addresses that nobody can use. */
+	/* Addresses without memory again, as range_reserve() left them; or at least addresses that cannot be used. */
 	if (mmap(view->base + offset, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)
 		mprotect(view->base + offset, bytes, PROT_NONE);
 }

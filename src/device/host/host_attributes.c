@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attributes of a host device: what it can really do, and for the shape of a launch, which a program may use to
- * divide its work, the limits of a current GPU. An attribute that is not listed is 0: textures, surfaces, graphics,
- * and whatever is not built yet.
+ * Attributes of a host device: what it can really do. For the shape of a launch, which a program may use to divide its
+ * work, the limits of a current GPU. An attribute that is not listed is 0: textures, surfaces, graphics, and whatever
+ * is not built yet.
  */
 #include "device/host/host_internal.h"
 
@@ -112,7 +112,7 @@ CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute at
 	case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID: value = device->physical; break;
 	case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES: value = pool_handle_types(); break;
 	case CU_DEVICE_ATTRIBUTE_NUMA_ID:
-		value = -1; /* the device's memory is no node of its own */
+		value = -1; /* the device's memory is not a node of its own */
 		break;
 	default: value = has_capability(attribute) ? 1 : launch_limit(attribute);
 	}

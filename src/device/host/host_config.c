@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the environment says of the host devices.
+ * The host devices' environment variables.
  *
  * CENOTE_HOST_DEVICES (1), CENOTE_HOST_MEMORY (three quarters of what the machine or the cgroup allows),
- * CENOTE_HOST_WITHOUT (nothing taken away), CUDA_VISIBLE_DEVICES (all). A value that cannot be understood is an error
- * that says so; only CUDA_VISIBLE_DEVICES has NVIDIA's rule: the list ends at the first entry that names no device.
+ * CENOTE_HOST_WITHOUT (nothing taken away), CUDA_VISIBLE_DEVICES (all). A value that cannot be parsed is an error that
+ * says so; only CUDA_VISIBLE_DEVICES has NVIDIA's rule: the list ends at the first entry that names no device.
  */
 #include "device/host/host_internal.h"
 
@@ -83,7 +83,7 @@ static bool parse_bytes(const char *text, size_t *ret_bytes)
 	return true;
 }
 
-/* The number in a file; SIZE_MAX when it has none ("max") or is not there. */
+/* The number in a file; SIZE_MAX when it has none ("max") or does not exist. */
 static size_t read_limit(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -114,7 +114,7 @@ static size_t smallest_limit(const char *root, char *group, const char *file)
 	}
 }
 
-/* The memory limit of this process, in the one hierarchy of today or that of memory alone which was before it. */
+/* The memory limit of this process, in the unified hierarchy of cgroup v2 or the memory hierarchy of v1. */
 static size_t cgroup_limit(void)
 {
 	char line[512];
@@ -220,7 +220,7 @@ static int named_device(const struct cn_device *all, int count, const char *entr
 		uuid_text(&all[i], text);
 		if (length <= strlen(text) && strncmp(text, entry, length) == 0) {
 			if (found >= 0)
-				return -1; /* fits two */
+				return -1; /* matches two */
 			found = i;
 		}
 	}

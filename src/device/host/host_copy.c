@@ -2,13 +2,13 @@
 /*
  * Copies and fills.
  *
- * Memory that Cenote allocated is copied as it is. Foreign memory, which may not be there at all, is copied as
+ * Memory that Cenote allocated is copied directly. Foreign memory, which may not be mapped at all, is copied as
  * base/foreign.h does it.
  *
- * Pages that were never touched come from the system with a fault for each. Where we write much ourselves they are
- * asked for first, in pieces that are still in the processor's cache when they are written: that saves a fifth or more
- * (bench/first_touch.c). Of memory that is there already, one question for each piece is all that it costs. The system,
- * when it copies foreign memory, has cheaper faults, and is not helped by that.
+ * Pages that were never touched come from the system with one fault each. Where we write much ourselves we ask for them
+ * first, in pieces that are still in the processor's cache when they are written: that saves a fifth or more
+ * (bench/first_touch.c). For memory that is there already, it costs one system call for each piece. When the system
+ * copies foreign memory, its faults are cheaper, and this does not help.
  */
 #include "device/host/host_internal.h"
 
@@ -26,7 +26,7 @@
 
 enum { BOUNCE_BYTES = 64 * 1024, PIECE_BYTES = 256 * 1024, LITTLE_BYTES = 64 * 1024 };
 
-/* Of our own memory, all of which is going to be written. It is there afterwards, or comes by faults. */
+/* For our own memory, all of which is going to be written. Afterwards it is there, or comes by faults. */
 static void ask_for_pages(char *to, size_t bytes)
 {
 	static _Atomic bool unknown; /* to an older kernel */
@@ -72,11 +72,11 @@ static CUresult copy_row(const struct cn_operation *operation, char *to, const c
 		return cn_foreign_write(to, from, bytes);
 	if (operation->copy.from_foreign)
 		return cn_foreign_read(to, from, bytes);
-	memmove(to, from, bytes); /* overlapping is undefined in CUDA; here it does what one would hope */
+	memmove(to, from, bytes); /* overlap is undefined in CUDA; here it copies correctly */
 	return CUDA_SUCCESS;
 }
 
-/* The same, by pieces where there is much to write; not if they overlap, for then the order counts. */
+/* The same, in pieces where there is much to write; not if they overlap, for then the order matters. */
 static CUresult copy_much(const struct cn_operation *operation, char *to, const char *from, size_t bytes)
 {
 	uintptr_t distance = to > from ? (uintptr_t)to - (uintptr_t)from : (uintptr_t)from - (uintptr_t)to;

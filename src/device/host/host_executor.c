@@ -3,10 +3,10 @@
  * Executors: threads that drive queues.
  *
  * A queue that can go on but must not run in the caller is put on one list; an executor takes it and drives it until it
- * is empty or blocked. There are as many executors as queues that run at the same time: one more is started when none
- * is asleep, so a host function that blocks never holds up another stream; one that has found nothing to do for a while
- * ends. Where the system refuses a further thread, the queue waits for one of those that are there. Where it refuses
- * the only one, whoever waits for a stream stands in: cn_host_executor_stand_in().
+ * is empty or blocked. There are as many executors as queues that run at the same time. One more is started when none
+ * is asleep, so a host function that blocks never holds up another stream; an executor that has found nothing to do for
+ * a while ends. Where the system refuses a further thread, the queue waits for an existing one. Where it refuses the
+ * only one, a thread that waits for a stream stands in: cn_host_executor_stand_in().
  */
 #include "base/thread.h"
 #include "device/host/host_internal.h"
@@ -17,8 +17,8 @@ static struct {
 	CN_LOCK(HOST_EXECUTORS) lock;
 	struct cn_host_queue *first, *last;
 	unsigned thread_count, sleeper_count;
-	_Atomic uint32_t tokens; /* one for each sleeper that was told to wake up */
-	_Atomic bool missing;    /* there was work and no thread could be had for it */
+	_Atomic uint32_t tokens; /* one for each sleeper that should wake up */
+	_Atomic bool missing;    /* there was work and no thread could be started for it */
 } executors;
 
 static bool take_token(void)
@@ -31,13 +31,13 @@ static bool take_token(void)
 	return false;
 }
 
-/* Sleep until told to wake up. False: nobody did for a long time, and the thread should end. */
+/* Sleep until woken. False: not woken for a long time, and the thread should end. */
 static bool sleep_for_token(void)
 {
 	while (!take_token()) {
 		uint64_t before = cn_clock_ns();
 		cn_futex_wait(&executors.tokens, 0, IDLE_NS);
-		/* Woken just when the time was over: the token must not be left to one who sleeps on. */
+		/* Woken just as the time ran out: the token must not be left to a thread that keeps sleeping. */
 		if (cn_clock_ns() - before < IDLE_NS || atomic_load(&executors.tokens))
 			continue;
 		cn_lock(&executors.lock);

@@ -2,20 +2,20 @@
 /*
  * What a queue comes after.
  *
- * "Does this queue follow that point?" is two questions. While the point has not been reached, the answer decides
- * about memory that somebody may still touch. It is read from the waits that stand in the queues: none of the links of
- * a chain to such a point is over, for then all that lies behind the link would have happened.
+ * "Does this queue follow that point?" is two questions. While the point has not been reached, the answer decides about
+ * memory that may still be in use. It is read from the waits that stand in the queues: no link of a chain to such a
+ * point is over, for then all that lies behind the link would have happened.
  *
- * Once the point has been reached nobody can come to harm, but a program that allows no reuse by chance wants to know
- * whether there was an order. For that each queue keeps a table of what it was made to follow, waits that had nothing
- * to wait for included: from its operation `from` on, it comes after a point of another queue. An event stands for its
- * queue's number when it was recorded, so only entries up to that number count for those who waited for it; what the
+ * Once the point has been reached no harm is possible, but a program that allows no opportunistic reuse wants to know
+ * whether there was an order. For that each queue keeps a table of what it was made to follow, including waits that had
+ * nothing to wait for: from its operation `from` on, it comes after a point of another queue. An event stands for its
+ * queue's number when it was recorded, so only entries up to that number count for queues that waited for it; what the
  * queue was made to follow later does not.
  *
- * The table has a bound. An entry that is left out loses a chance to use memory again, and never more than that: the
- * table is asked about nothing but what has happened. First to go are entries of the older half that a later one
- * covers, which concern only events recorded between the two; then, in a queue that was made to follow FOLLOWED_MAX
- * others, the oldest.
+ * The table has a bound. An entry that is left out loses a chance to reuse memory, and never more than that: the table
+ * is asked only about what has happened. First to go are entries of the older half that a later one covers, which
+ * concern only events recorded between the two; then, in a queue that was made to follow FOLLOWED_MAX others, the
+ * oldest.
  *
  * A walk (device/walk.h) visits each queue that is followed. (A queue that two streams had, one after the other, and
  * that is met as both, is followed as the later one's.) Locks: that of walks, then a group's or one queue's.
@@ -72,7 +72,7 @@ static void leave_out_covered(struct cn_host_queue *queue)
 	memmove(entries, entries + kept, queue->followed_count * sizeof *entries);
 }
 
-/* Before an entry is added. False: there is no room at all. Queue locked. */
+/* Before an entry is added. False: there is no room. Queue locked. */
 static bool has_room(struct cn_host_queue *queue)
 {
 	unsigned room = queue->followed_room;
@@ -122,10 +122,10 @@ static void make_room(struct cn_host_queue *queue)
 	unsigned wanted = room ? 2 * room : FOLLOWED_MIN;
 	struct cn_followed *entries = wanted <= FOLLOWED_MAX ? malloc(wanted * sizeof *entries) : NULL;
 	if (!entries)
-		return; /* it goes on with what it has */
+		return; /* it continues with what it has */
 	cn_lock(&queue->lock);
 	struct cn_followed *unused = entries;
-	if (queue->followed_room == room) { /* no other thread was quicker */
+	if (queue->followed_room == room) { /* no other thread was faster */
 		if (room)
 			memcpy(entries, queue->followed, queue->followed_count * sizeof *entries);
 		unused = queue->followed;
@@ -213,7 +213,7 @@ static bool look_at(struct walk *walk, struct cn_host_queue *queue, uint64_t fro
 	return reached;
 }
 
-/* What the next operation of a queue comes after by the rule of its group, whether or not anything says so yet. */
+/* What the next operation of a queue comes after by the rule of its group, whether or not an entry says so yet. */
 static bool reach_group(struct walk *walk, struct cn_host_queue *queue)
 {
 	struct cn_host_group *group = queue->group;
@@ -245,7 +245,7 @@ static bool walk_to(struct cn_host_queue *queue, struct cn_point target, bool pa
 	return reached;
 }
 
-/* The answer holds when the locks are let go: a wait once submitted stays, and what has happened stays so. */
+/* The answer holds after the locks are released: a wait once submitted stays, and what has happened stays so. */
 bool cn_host_queue_follows(struct cn_queue *base, struct cn_point point, struct cn_point *ret_relied_on)
 {
 	struct cn_host_queue *queue = cn_host_queue_of(base);
@@ -263,7 +263,7 @@ bool cn_host_queue_follows(struct cn_queue *base, struct cn_point point, struct 
 	return cn_point_reached(point) && walk_to(queue, point, true);
 }
 
-/* The order of a group is written down in a queue only when the queue is given something, or a point of it taken. */
+/* A queue notes the order of its group only when it is given an operation, or a point of it is taken. */
 CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_point relied_on)
 {
 	(void)relied_on;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the host device know of each other. Nobody outside this folder includes it.
+ * What the files of the host device know of each other. No file outside this folder includes it.
  */
 #ifndef CN_DEVICE_HOST_HOST_INTERNAL_H
 #define CN_DEVICE_HOST_HOST_INTERNAL_H
@@ -11,7 +11,7 @@
 #include "device/host/host_queue.h"
 #include "device/host/host_signal.h"
 
-/* Somebody who wants to know when a queue has come to a number. Called once, without any lock. */
+/* A callback for when a queue has reached a number. Called once, without any lock. */
 struct cn_waiter {
 	struct cn_waiter *next;
 	uint64_t number;
@@ -39,17 +39,19 @@ static inline struct cn_host_queue *cn_host_queue_of(struct cn_queue *queue)
 {
 	return cn_container_of(queue, struct cn_host_queue, base);
 }
-/* Is the queue this handle's? A closed queue has nobody's, and 0 is what a handle reads as that has just died. */
+/*
+ * Does the queue belong to this handle? A closed queue belongs to none; 0 is what a handle that has just died reads as.
+ */
 static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t owner)
 {
 	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
 }
 
-/* Go on with a queue: called by an executor that has taken it from the run list. */
+/* Continue a queue: called by an executor that has taken it from the run list. */
 void cn_host_queue_drive(struct cn_host_queue *queue);
 /* What a blocked queue waited for has come: put it on the run list. */
 void cn_host_queue_resume(struct cn_host_queue *queue);
-/* The same, but what is short is done at once, in this thread. */
+/* The same, but short operations run at once, in this thread. */
 void cn_host_queue_go_on(struct cn_host_queue *queue);
 
 /* host_operation.c: does it neither block, nor call back, nor take long? */
@@ -76,28 +78,28 @@ void cn_host_follow_open(struct cn_host_queue *queue);
 /* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */
 void cn_host_follow_make_room(struct cn_host_queue *queue);
 
-/* host_grace.c: the queue counts from now on, for good. Queues are never freed. */
+/* host_grace.c: from now on grace periods count the queue, for good. Queues are never freed. */
 void cn_host_grace_join(struct cn_host_queue *queue);
 bool cn_host_grace_begin(void);
 bool cn_host_grace_is_over(void);
 
 /* host_executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_host_queue *queue);
-/* Where no thread could be had: try again to start one, or else do some of what waits for it. False: nothing done. */
+/* Where no thread could be started: try again, or else do some of the waiting work. False: nothing done. */
 bool cn_host_executor_stand_in(void);
 
-/* host_poller.c: resume the item's queue, whose first item it is, when the value it waits for compares well. */
-bool cn_host_value_reached(const struct cn_operation *operation); /* true also when the word is not there */
+/* host_poller.c: resume the item's queue, whose first item it is, when the value it waits for compares true. */
+bool cn_host_value_reached(const struct cn_operation *operation); /* also true when the word is not mapped */
 uint64_t cn_host_read_value(const struct cn_operation *operation);
 void cn_host_poll(struct cn_host_item *item);
 /*
- * The same for an item that waits for a signal; its queue is locked. True: cn_host_poller_tell() must be called once it
- * is not. Until the queue is resumed, cn_host_unwatch() makes the item the caller's again. False: too late.
+ * The same for an item that waits for a signal; its queue is locked. True: call cn_host_poller_tell() once the queue is
+ * unlocked. Until the queue is resumed, cn_host_unwatch() makes the item the caller's again. False: too late.
  */
 bool cn_host_watch(struct cn_host_item *item);
 bool cn_host_unwatch(struct cn_host_item *item);
 void cn_host_poller_tell(void);
-void cn_host_watch_forget(struct cn_signal *signal); /* it goes, and nothing waits for it */
+void cn_host_watch_forget(struct cn_signal *signal); /* it is being freed, and nothing waits for it */
 
 /* host_signal.c: a signal as this process has it. */
 enum { CN_SIGNAL_CELLS = 1024 }; /* a power of two */
@@ -107,8 +109,8 @@ struct cn_signal {
 	int fd;                                      /* -1: another process's */
 	uint32_t recorder;                           /* whose records ours are */
 	_Atomic unsigned references;                 /* one of the owner, one of each operation */
-	_Atomic bool alone;                          /* what others have not done is dead to us */
-	_Atomic uint32_t spin_ns;                    /* how long it has been worth while to look before sleeping */
+	_Atomic bool alone;                          /* to us, what others have not done is dead */
+	_Atomic uint32_t spin_ns;                    /* how long it has paid to spin before sleeping */
 	CN_LOCK(HOST_SIGNAL) lock;                   /* of our latest record */
 	uint64_t own_number;
 	struct cn_point own_point;
@@ -122,15 +124,15 @@ struct cn_signal {
 };
 
 bool cn_host_point_waits_outside(struct cn_point point);
-/* Is a record not done yet? Do what there is to do, and let go of the signal. */
+/* Is a record not done yet? Do what there is to do, and release the signal. */
 bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number);
 CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failure);
 /*
- * Sleep until the record that a queue's first item waits for is done, or never can be. If it is done and a record is
+ * Sleep until the record that a queue's first item waits for is done, or never can be. If it is done and a record comes
  * right behind the wait, that is a turn, and it is taken: the record is done, too. So are the turns that follow, of the
- * same two signals, as long as no answer takes long and the caller wants more numbers reached. How many were taken, and
- * the last item of them; to take them off the queue, let go of their signals and count them is left to the caller, who
- * has not locked the queue. `last` is its last item.
+ * same two signals, as long as no answer takes long and the caller wants more numbers reached. Returns how many were
+ * taken, and the last item of them. The caller, which has not locked the queue, takes them off the queue, releases
+ * their signals and counts them. `last` is the queue's last item.
  */
 unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struct cn_host_item *last, uint64_t numbers,
 				   struct cn_host_item **ret_end);

@@ -100,7 +100,7 @@ static void take_blocks(void *data)
 	}
 }
 
-/* Take blocks until there are none, or one has touched memory that is not there. */
+/* Take blocks until there are none, or one has touched memory that is not mapped. */
 static void work(struct job *job)
 {
 	size_t shared_bytes = job->launch->shared_bytes;
@@ -198,7 +198,7 @@ static void remove_job(struct job *job)
 	cn_unlock(&team.lock);
 	while (helped && !atomic_load(&job->finished))
 		cn_futex_wait(&job->finished, 0, -1);
-	/* The last helper sets `finished` under the lock: wait until it has let go. */
+	/* The last helper sets `finished` under the lock: wait until it has released it. */
 	cn_lock(&team.lock);
 	cn_unlock(&team.lock);
 }

@@ -2,12 +2,12 @@
 /*
  * Memory of the host device.
  *
- * A chunk is a memory file, sealed against shrinking and growing before anyone else can see it, and mapped. Large
+ * A chunk is a memory file, sealed against shrinking and growing before any other process can see it, and mapped. Large
  * allocations have a chunk of their own; small ones share chunks of 2 MiB, as the driver's do, in units of 512 bytes
- * that two bit maps describe: which units are used, and where an allocation begins. The bytes of a device are counted
- * by chunk. Pages come from the system when they are first touched.
+ * that two bitmaps describe: which units are used, and where an allocation begins. The bytes of a device are counted by
+ * chunk. Pages come from the system when they are first touched.
  *
- * A chunk keeps its descriptor, since sharing needs it. When the program has no descriptors left, a chunk does without:
+ * A chunk keeps its descriptor, since sharing needs it. When the program has no descriptors left, a chunk has none:
  * such memory works but cannot be shared.
  */
 #include "base/container.h"
@@ -35,7 +35,7 @@ struct chunk {
 	struct cn_map_node node;
 	struct cn_device *device;
 	uint64_t number;
-	int fd; /* -1: none could be had */
+	int fd; /* -1: none was available */
 	bool small;
 	unsigned free_units;
 	struct chunk *next; /* small chunks of the device */
@@ -217,7 +217,7 @@ CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **
 	}
 	unsigned count = (unsigned)((bytes + UNIT_BYTES - 1) / UNIT_BYTES);
 	void *address = take_units(device, count);
-	while (!address) { /* again if other threads were quicker to empty the new chunk */
+	while (!address) { /* again if other threads emptied the new chunk first */
 		result = make_chunk(device, CHUNK_BYTES, true, &chunk);
 		if (result)
 			return result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory of the host device outside of pools: allocations, physical memory without an address, and addresses without
- * memory. On a GPU all of it is the driver's own, so it is no part of the device contract: driver/host calls it, and
+ * memory. On a GPU the driver does all of it, so it is no part of the device contract: driver/host calls it, and
  * share/port, which lends such allocations to other processes.
  */
 #ifndef CN_DEVICE_HOST_HOST_MEMORY_H
@@ -30,11 +30,11 @@ struct cn_memory_part {
 
 struct cn_physical;
 
-/* Memory of the device: `bytes` rounded up as the device likes, aligned to at least 512 bytes. */
+/* Memory of the device: `bytes` is rounded up as the device needs; aligned to at least 512 bytes. */
 CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
 void cn_host_memory_free(struct cn_device *device, void *address);
 /*
- * Where memory of cn_host_memory_allocate() lies, for another process; it is not freed meanwhile.
+ * Where memory of cn_host_memory_allocate() lies, for another process; it must not be freed meanwhile.
  * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
  */
 CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
@@ -43,9 +43,9 @@ CUresult cn_host_pinned_allocate(size_t bytes, void **ret_address);
 void cn_host_pinned_free(void *address, size_t bytes);
 
 /*
- * Physical memory: bytes without an address. `device` is whose bytes it takes, NULL for memory of the machine. It lives
- * as long as anybody has it mapped or holds a descriptor of it, in any process. What is not physical memory, or not
- * whole, is refused with CUDA_ERROR_UNKNOWN on import.
+ * Physical memory: bytes without an address. `device` is the one whose bytes it takes, NULL for memory of the machine.
+ * It lives as long as any process has it mapped or holds a descriptor of it. On import, what is not physical memory, or
+ * not whole, is refused with CUDA_ERROR_UNKNOWN.
  */
 CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
 				 struct cn_physical **ret_physical);

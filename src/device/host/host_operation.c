@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: doing one, once nothing holds it up.
+ * Operations: running one, once nothing holds it up.
  *
- * After a failure what touches memory is left out. What others count on is done all the same: callbacks are told, the
- * library's own notes are taken, and a record of a signal comes to its end.
+ * After a failure, operations that touch memory are skipped. What others rely on is done all the same: callbacks are
+ * called, the library's own notes are taken, and a record of a signal ends.
  */
 #include "base/guard.h"
 #include "device/host/host_internal.h"

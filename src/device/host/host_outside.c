@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who waits for another process: a walk from a point through the waits that stand before it, in its queue and in the
- * queues that it waits for.
+ * Does a point wait for another process? A walk from the point through the waits that stand before it, in its queue and
+ * in the queues that it waits for.
  */
 #include "device/host/host_internal.h"
 
-enum { WALK_MAX = 64 }; /* points that are looked at before the careful answer is given */
+enum { WALK_MAX = 64 }; /* points that are looked at before the safe answer is given */
 
 struct outside_walk {
 	struct cn_point points[WALK_MAX];

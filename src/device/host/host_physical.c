@@ -3,12 +3,12 @@
  * Physical memory without an address, and address ranges without memory.
  *
  * Physical memory is a memory file. What it is, whose, and how it may be used stands in the file's name, which cannot
- * be changed and which whoever receives the descriptor can read; its size is fixed by seals before anyone else can
- * see it. So an importer needs nothing but the descriptor, and the kernel keeps the memory for as long as anybody has
- * it mapped or holds a descriptor, in any process. A file that somebody else gave such a name and such seals is
- * memory of that somebody, and no danger: it cannot be made to shrink under us.
+ * be changed and which any receiver of the descriptor can read; seals fix its size before any other process can see it.
+ * So an importer needs only the descriptor, and the kernel keeps the memory for as long as any process has it mapped or
+ * holds a descriptor. A file that another program gave such a name and such seals is that program's memory, and no
+ * danger: it cannot be made to shrink under us.
  *
- * An address range is a mapping that allows nothing. Memory is mapped over it, and the range is put back when the
+ * An address range is a mapping that allows no access. Memory is mapped over it, and the range is put back when the
  * memory goes, so that the addresses stay ours until the range is freed.
  */
 #include "device/host/host_internal.h"
@@ -104,7 +104,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	struct stat status;
 
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (!cn_file_is_memory(fd) || fstat(fd, &status)) { /* in this order: fstat() of a stranger's file may wait */
+	if (!cn_file_is_memory(fd) || fstat(fd, &status)) { /* in this order: fstat() of an untrusted file may wait */
 		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
@@ -123,7 +123,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	}
 	target[end] = 0;
 	const char *name = target + sizeof prefix - 1;
-	/* Read it, write it again: what is not exactly ours does not come out the same. */
+	/* Parse it, print it again: what is not exactly ours does not come out the same. */
 	if (sscanf(name, name_format, &facts.location_type, &facts.location_id, &facts.handle_types, &facts.flags) !=
 		    4 ||
 	    snprintf(again, sizeof again, name_format, facts.location_type, facts.location_id, facts.handle_types,
@@ -148,7 +148,7 @@ CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
 
 	if (!physical)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
-	/* Our own first: the program may put another file under its number while we look. */
+	/* Duplicate first: the program may put another file under its number while we look. */
 	physical->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (physical->fd < 0) {
 		CUresult result = errno == EBADF ? cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d is not open", fd)

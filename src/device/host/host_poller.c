@@ -2,18 +2,18 @@
 /*
  * The poller: one thread for all queues that wait for a word of memory, or for a signal of another process.
  *
- * cuStreamWaitValue waits for a store that anybody may make, without telling: another stream, the program, another
- * process. The thread looks at all words that are waited for: as fast as it can for a short while after something
- * changed, then at intervals that grow to a millisecond, so that a long wait costs next to nothing.
+ * cuStreamWaitValue waits for a store that any thread may make, without notice: another stream, the program, another
+ * process. The poller looks at all words that are waited for: as fast as it can for a short while after a change, then
+ * at intervals that grow to a millisecond, so that a long wait costs next to nothing.
  *
- * Whoever ends a record of a signal tells: the thread sleeps until then, on the wake words of all signals at once. It
- * goes on sleeping on those of signals that nobody waits for just now, so that the next wait for one of them need not
- * wake it first. It does not rely on it: what others write in a signal's memory can lose a wake-up, so it looks by
- * itself after a while, and seldom where nobody waits. Where the system does not know how to sleep on several words
- * (before Linux 5.16), and for signals beyond the number that it allows, the thread looks at intervals.
+ * The process that ends a record of a signal wakes the poller, which sleeps until then on the wake words of all signals
+ * at once. It keeps sleeping on those of signals without a waiter, so that the next wait for one of them need not wake
+ * it first. It does not rely on wake-ups: what others write in a signal's memory can lose one, so it looks by itself
+ * after a while, and seldom where nothing waits. Where the system cannot sleep on several words (before Linux 5.16),
+ * and for signals beyond the number that it allows, the thread looks at intervals.
  *
- * A queue is resumed by whoever takes its item off the list: the poller, or a thread that wants to wait for the signal
- * itself. Locks: a queue's, then the poller's.
+ * The thread that takes a queue's item off the list resumes the queue: the poller, or a thread that wants to wait for
+ * the signal itself. Locks: a queue's, then the poller's.
  */
 #include "base/container.h"
 #include "base/guard.h"
@@ -60,7 +60,7 @@ static struct {
 static struct sleep_word words[WORDS_MAX];
 static unsigned word_count;
 static bool without_waitv;
-static bool signals_wait; /* somebody waits for one of those it sleeps on */
+static bool signals_wait; /* a queue waits for one of those it sleeps on */
 
 uint64_t cn_host_read_value(const struct cn_operation *operation)
 {
@@ -88,9 +88,9 @@ bool cn_host_value_reached(const struct cn_operation *operation)
 	struct look look = {operation, 0};
 
 	if (!cn_guard_run(look_guarded, &look))
-		return true; /* the queue finds out when it goes on */
+		return true; /* the queue finds out when it continues */
 	switch (operation->wait_value.flags & 3) {
-	case CU_STREAM_WAIT_VALUE_GEQ: /* on a circle: the difference is not negative */
+	case CU_STREAM_WAIT_VALUE_GEQ: /* modulo 2^n: the difference is not negative */
 		return wide ? (int64_t)(look.found - wanted) >= 0 : (int32_t)(uint32_t)(look.found - wanted) >= 0;
 	case CU_STREAM_WAIT_VALUE_EQ: return look.found == (wanted & mask);
 	case CU_STREAM_WAIT_VALUE_AND: return (look.found & wanted) != 0;
@@ -122,7 +122,7 @@ static bool signal_reached(const struct cn_operation *operation)
 	return true;
 }
 
-/* Take what has come off the lists, and note what to sleep on. True: the rest wants to be looked at again soon. */
+/* Take finished waits off the lists, and note what to sleep on. True: look at the rest again soon. */
 static bool look(struct cn_waiter **ret_values, struct cn_waiter **ret_signals)
 {
 	word_count = 1;
@@ -156,13 +156,13 @@ static void sleep_on_words(uint32_t arrivals, int64_t timeout_ns)
 		return;
 	}
 	words[0] = (struct sleep_word){arrivals, (uintptr_t)&poller.arrivals, WORD_OF_32_BITS | WORD_PRIVATE, 0};
-	/* A signal that has just been freed is no word any more (EFAULT): then the next look does without it. */
+	/* A signal that has just been freed has no word any more (EFAULT): the next look leaves it out. */
 	if (syscall(SYS_futex_waitv, words, word_count, 0, timeout_ns < 0 ? NULL : &end, CLOCK_MONOTONIC) < 0 &&
 	    errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT && errno != EFAULT)
 		without_waitv = true;
 }
 
-/* How long to sleep when whoever gives a signal should wake us. Negative: for ever. */
+/* How long to sleep when the end of a record should wake us. Negative: for ever. */
 static int64_t bound_ns(unsigned rounds)
 {
 	if (word_count == 1)

@@ -3,19 +3,19 @@
  * Queues: operations one after the other.
  *
  * A queue is IDLE (nothing to do), DRIVEN (exactly one thread goes through its items: a caller, or an executor) or
- * BLOCKED (its first item waits; whoever it waits for resumes it). Short operations on an idle queue run in the caller,
- * without any allocation; a caller also drives on over short items, and hands the queue to an executor at the first one
- * that is long, can block or calls back into the program. No thread ever sleeps for a queue that is blocked, so a
- * thousand waiting streams cost no thread.
+ * BLOCKED (its first item waits; what it waits for resumes it). Short operations on an idle queue run in the caller,
+ * without any allocation. A caller also drives short items that follow, and hands the queue to an executor at the first
+ * one that is long, can block or calls back into the program. No thread ever sleeps for a blocked queue, so a thousand
+ * waiting streams cost no thread.
  *
  * A waiter is put on the list of the queue it waits for, ordered by number, and called once when `completed` gets
  * there.
  *
- * The legacy queue and the blocking queues of its group: both sides look at each other while they submit, under this
- * order of locks: group, then one queue. A legacy submission sets `joining`, then looks at every blocking queue under
- * its lock; a blocking submission looks at `joining`, then at the legacy queue, under its own lock. So either the
- * legacy side sees the operation, or the blocking side sees `joining` and waits for the group's lock. Never both,
- * which would make each wait for the other.
+ * The legacy queue and the blocking queues of its group look at each other while they submit, in this order of locks:
+ * group, then one queue. A legacy submission sets `joining`, then looks at every blocking queue under its lock; a
+ * blocking submission looks at `joining`, then at the legacy queue, under its own lock. So either the legacy side sees
+ * the operation, or the blocking side sees `joining` and waits for the group's lock. Never both, which would make each
+ * wait for the other.
  */
 #include "base/container.h"
 #include "device/host/host_internal.h"
@@ -28,7 +28,7 @@ enum { IDLE, DRIVEN, BLOCKED };
 enum {
 	SPARE_ITEMS_MAX = 64,
 	WAIT_SPIN_COUNT = 100,
-	LOOK_ROUND_NS = 1000000000, /* how long one sleeps who waits for a queue before he looks who drives it */
+	LOOK_ROUND_NS = 1000000000, /* how long a waiter sleeps before it checks which thread drives the queue */
 	HELP_HOPS_MAX = 16,         /* queues that wait for one another, on the way to the one that a signal holds up */
 };
 
@@ -83,7 +83,7 @@ static void release_waiters(struct cn_waiter *waiter)
 	}
 }
 
-/* False when the number has been reached already; else the waiter will be called. */
+/* False when the number has already been reached; otherwise the waiter will be called. */
 static bool add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter)
 {
 	cn_lock(&queue->lock);
@@ -114,8 +114,8 @@ void cn_host_queue_resume(struct cn_host_queue *queue)
 }
 
 /*
- * If the queue's first item must wait, arrange that somebody resumes the queue: true, the queue is unlocked and not
- * ours any more. False: there is nothing to wait for. Queue locked on entry.
+ * If the queue's first item must wait, arrange for the queue to be resumed: true, the queue is unlocked and no longer
+ * ours. False: there is nothing to wait for. Queue locked on entry.
  */
 static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 {
@@ -137,7 +137,7 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 			return false;
 		item->queue = queue;
 		queue->state = BLOCKED;
-		/* Under the lock: who finds the queue blocked finds the item watched. */
+		/* Under the lock: a thread that finds the queue blocked finds the item watched. */
 		bool tell = cn_host_watch(item);
 		cn_unlock(&queue->lock);
 		if (tell)
@@ -191,7 +191,7 @@ static void free_items(struct cn_host_item *item)
 	}
 }
 
-/* Count operations that have just run as done and tell who waited for them. Queue locked, unlocked in between. */
+/* Count operations that have just run as done and call their waiters. Queue locked, unlocked in between. */
 static void finish_locked(struct cn_host_queue *queue, unsigned count, CUresult result)
 {
 	struct cn_waiter *released = complete_locked(queue, count, result);
@@ -205,8 +205,8 @@ static void finish_locked(struct cn_host_queue *queue, unsigned count, CUresult 
 
 /*
  * Wait in this thread for the signal that holds the queue up, and take all turns with another process's stream that
- * come of it; see host_signal.c. True: some were taken. Not more than so many numbers are wanted. Queue locked,
- * unlocked in between.
+ * follow from it; see host_signal.c. True: some were taken. At most `numbers` are wanted. Queue locked, unlocked in
+ * between.
  */
 static bool take_turns_locked(struct cn_host_queue *queue, uint64_t numbers)
 {
@@ -220,7 +220,7 @@ static bool take_turns_locked(struct cn_host_queue *queue, uint64_t numbers)
 	queue->first = end->next;
 	if (!queue->first)
 		queue->last = NULL;
-	cn_unlock(&queue->lock); /* off the queue: nobody looks at their signals any more */
+	cn_unlock(&queue->lock); /* off the queue: no thread looks at their signals any more */
 	cn_host_signal_let_go(CN_OPERATION_WAIT_SIGNAL, item->operation.wait_signal.signal, count);
 	cn_host_signal_let_go(CN_OPERATION_MARK_SIGNAL, end->operation.wait_signal.signal, count);
 	cn_lock(&queue->lock);
@@ -437,7 +437,7 @@ static CUresult admit_legacy(struct cn_host_queue *legacy, struct cn_host_group 
 	return result;
 }
 
-/* After admit(): let the group go, once what was submitted is counted. */
+/* After admit(): unlock the group, once what was submitted is counted. */
 static void leave_group(struct cn_host_queue *queue)
 {
 	struct cn_host_group *group = queue->group;
@@ -448,7 +448,7 @@ static void leave_group(struct cn_host_queue *queue)
 	}
 }
 
-/* After admit(): unlock everything; drive the queue if it has items and nobody does. */
+/* After admit(): unlock everything; drive the queue if it has items and no thread drives it. */
 static void leave(struct cn_host_queue *queue, enum effort effort)
 {
 	leave_group(queue);
@@ -461,8 +461,8 @@ static void leave(struct cn_host_queue *queue, enum effort effort)
 }
 
 /*
- * Lock the queue such that an operation may be appended: what it must follow stands in the queue. Undone by leave().
- * A closed queue, which may be given to another stream any time, is left as it is.
+ * Lock the queue so that an operation may be appended: what it must follow is in the queue. Undone by leave(). A closed
+ * queue, which may be given to another stream any time, is left as it is.
  */
 static CUresult admit(struct cn_host_queue *queue, uint64_t owner)
 {
@@ -485,13 +485,13 @@ static CUresult admit(struct cn_host_queue *queue, uint64_t owner)
 	return result;
 }
 
-/* Has it nothing to do, and nobody who does it? Queue locked. */
+/* Has it nothing to do, and no thread that drives it? Queue locked. */
 static bool is_idle_locked(const struct cn_host_queue *queue)
 {
 	return queue->state == IDLE && !queue->first;
 }
 
-/* Count an operation that does nothing. Admitted, queue idle, and never seen otherwise. */
+/* Count an operation that does nothing. Admitted, queue idle; no thread sees it otherwise. */
 static uint64_t pass_locked(struct cn_host_queue *queue)
 {
 	uint64_t number = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed) + 1;
@@ -518,8 +518,8 @@ static uint64_t run_here(struct cn_host_queue *queue, const struct cn_operation 
 }
 
 /*
- * Accept an operation that cannot be left out. The thread that does it may go on with what stands behind it, as far as
- * `effort` goes. After a failure the payload is still the caller's.
+ * Accept an operation that cannot be left out. The thread that runs it may go on with what follows it, as far as
+ * `effort` allows. After a failure the payload is still the caller's.
  */
 static CUresult enqueue(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 			void *payload, enum effort effort, struct cn_point *ret_point)
@@ -547,7 +547,7 @@ static CUresult enqueue(struct cn_host_queue *queue, uint64_t owner, const struc
 			leave(queue, effort);
 			break;
 		}
-		leave(queue, effort); /* no lock is held while memory is asked for */
+		leave(queue, effort); /* no lock is held during allocation */
 		item = make_item();
 		if (!item)
 			return CUDA_ERROR_OUT_OF_MEMORY;
@@ -557,15 +557,15 @@ static CUresult enqueue(struct cn_host_queue *queue, uint64_t owner, const struc
 	return CUDA_SUCCESS;
 }
 
-/* `completed` is always what has happened. */
+/* `completed` is always up to date. */
 void cn_host_queue_look(struct cn_queue *queue)
 {
 	(void)queue;
 }
 
 /*
- * What the queue follows from now on counts for those who take its number from now on, and not for those who took it
- * before: the wait must have a number, although there is nothing to wait for.
+ * What the queue follows from now on counts for callers that take its number from now on, and not for those that took
+ * it before: the wait must have a number, although there is nothing to wait for.
  */
 void cn_host_queue_follow(struct cn_queue *base, uint64_t owner, struct cn_point point)
 {
@@ -631,12 +631,12 @@ CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 	return enqueue(cn_host_queue_of(queue), owner, &note, NULL, SHORTS, NULL);
 }
 
-/* May a point be taken without a look at the group, and does it have all that the queue has come to follow? */
+/* May a point be taken without a look at the group, and does it cover all that the queue has come to follow? */
 static bool is_plain(struct cn_host_queue *queue, uint64_t owner)
 {
 	struct cn_host_group *group = queue->group;
 
-	/* Where the group has no say: a blocking queue that knows all of an idle legacy queue, or no group. */
+	/* Where the group does not matter: a blocking queue that knows all of an idle legacy queue, or no group. */
 	if (group && (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(&group->legacy->base) ||
 		      atomic_load(&group->legacy->base.submitted) >
 			      atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
@@ -664,7 +664,7 @@ CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_poin
 		number = pass_locked(queue);
 		behind = false;
 	}
-	leave(queue, WAITS); /* the caller may hold an event, and a timestamp that stands here wants it */
+	leave(queue, WAITS); /* the caller may hold an event's lock, which a queued timestamp needs */
 	if (behind)
 		return enqueue(queue, owner, &nothing, NULL, WAITS, ret_point);
 	if (ret_point)
@@ -687,8 +687,8 @@ static void thread_waiter_reached(struct cn_waiter *waiter)
 }
 
 /*
- * If it is a signal that holds up the way to a point, wait for it and drive the queue in this thread: to hand over to
- * another one takes longer than all the rest.
+ * If a signal holds up the way to a point, wait for it and drive the queue in this thread: handing over to another
+ * thread takes longer than all the rest.
  */
 static void help(struct cn_point point)
 {

@@ -2,8 +2,8 @@
 /*
  * Queues of the host device: which operations they run, and how they are opened, closed and waited for.
  *
- * What a GPU's streams do goes to the driver without us; so here is all that the device contract does not say of a
- * queue, and driver/host alone calls it.
+ * On a GPU, streams' work goes to the driver without us. So this is everything about a queue that the device contract
+ * leaves out, and driver/host alone calls it.
  */
 #ifndef CN_DEVICE_HOST_HOST_QUEUE_H
 #define CN_DEVICE_HOST_HOST_QUEUE_H
@@ -34,7 +34,7 @@ enum cn_operation_kind {
 	CN_OPERATION_CALLBACK,    /* a function of the program that is told the stream's status; always called */
 	CN_OPERATION_LAUNCH,      /* a kernel */
 	CN_OPERATION_WAIT_POINT,  /* nothing, once another queue has come to a point */
-	CN_OPERATION_WAIT_VALUE,  /* nothing, once a word of memory compares well */
+	CN_OPERATION_WAIT_VALUE,  /* nothing, once a word of memory compares true */
 	CN_OPERATION_WRITE_VALUE, /* store a word of memory */
 	CN_OPERATION_TIMESTAMP,   /* store the time at which this is reached */
 	CN_OPERATION_NOTE, /* a short function of the library, which neither waits nor calls the program; always */
@@ -155,7 +155,7 @@ struct cn_host_group {
 	struct cn_host_queue *blocking; /* list */
 };
 
-/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with nobody. */
+/* `queue` is zeroed or was closed and drained. `group` NULL: ordered with no other queue. */
 void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner);
 /* Accept nothing more; what was accepted still runs. */
 void cn_host_queue_close(struct cn_host_queue *queue);
@@ -163,7 +163,7 @@ void cn_host_queue_close(struct cn_host_queue *queue);
 bool cn_host_queue_drained(struct cn_host_queue *queue);
 /*
  * Accept an operation for `owner`. Returns its point in *ret_point (may be NULL). Short operations on an idle queue
- * have happened on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
+ * have run on return. CUDA_ERROR_INVALID_HANDLE: the queue is not the owner's any more.
  */
 CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 			      struct cn_point *ret_point);

@@ -2,46 +2,46 @@
 /*
  * Signals: events between processes.
  *
- * What is shared is a ring of cells in a memory file that every process writes. A record has a number, its cell is the
- * number modulo CELLS, and all that is true of it stands in that cell's one word: which round of the ring, whose
- * record, pending, done or dead. A cell is taken with one compare-and-swap, so a process that is killed at any
- * instruction leaves either nothing or a pending record with its name on it, which signal_bury() ends. `latest` is the
+ * The processes share a ring of cells in a memory file that each of them writes. A record has a number, its cell is the
+ * number modulo CELLS, and that cell's one word has the record's whole state: which round of the ring, whose record,
+ * pending, done or dead. A cell is taken with one compare-and-swap, so a process that is killed at any instruction
+ * leaves either nothing or a pending record with its name on it, which cn_host_signal_bury() ends. `latest` is the
  * number that a wait is for. A number whose cell has gone on to another round is done: only a cell that is not pending
- * is taken again. Cells of dead records are taken last, so that who comes late still hears of it.
+ * is taken again. Cells of dead records are taken last, so that a late waiter still learns of the death.
  *
  * A record whose queue has nothing to do is done at once; it needs no number while the latest is done too. Each pending
- * record has a cell of its own until it is done, however many there are of one queue: if a later one took over an
- * earlier one's cell, who waits for the earlier would wait for the later, which may in turn wait for him.
+ * record has a cell of its own until it is done, however many one queue has: if a later one took over an earlier one's
+ * cell, a waiter for the earlier would wait for the later, which may in turn wait for that waiter.
  *
- * A stream that fails before its record is reached has not done what the record stands for, so the record is dead, as
- * if the process were: those who wait in other processes fail, and do not read what was never written.
+ * A stream that fails before its record is reached has not done what the record stands for. So the record is dead, as
+ * if the process were: waiters in other processes fail, and do not read what was never written.
  *
- * To sleep: count yourself in, read the wake word, look again, sleep on the word. To wake: mark the cell, look at the
- * count, change the word, wake. Sequentially consistent, so one always sees the other. There are two such words: for
- * threads that wait here, and for pollers (host_poller.c), which would else be woken at each turn of a thread's.
- * A sleeper that was killed leaves the count too high, which costs a system call a record and nothing else. Nobody
- * relies on being woken: a sleep has a bound, after which the sleeper looks again.
+ * To sleep: add yourself to the count, read the wake word, look again, sleep on the word. To wake: mark the cell, read
+ * the count, change the word, wake. All sequentially consistent, so one side always sees the other. There are two such
+ * words: one for threads that wait here, one for pollers (host_poller.c), which would otherwise wake at each turn of a
+ * thread. A sleeper that was killed leaves the count too high, which costs a system call per record and nothing else.
+ * No sleeper relies on a wake-up: a sleep has a bound, after which the sleeper looks again.
  *
  * Where the streams of two processes take turns, each with a wait and right behind it a record, the record is marked as
- * soon as the wait is over, and only then are both taken off the queue, several turns at once: what one process does
- * between the two, the other waits for.
+ * soon as the wait is over, and only then are both taken off the queue, several turns at once: the other process waits
+ * for all that this one does between the two.
  *
- * The other processes are not trusted. All of the ring can be written by each of them, at any time, and stays as it is
- * when they die. What a lie can do, by field:
+ * The other processes are not trusted. Each of them can write all of the ring, at any time, and it stays as it is when
+ * they die. What a lie can do, by field:
  *
- *   magic, version, cells_count   are read once, when the ring is opened: who comes later is refused
- *   latest     which record a wait is for that is called from now on: as a record of the liar's own would. A number
- *              that does not go with the cells is put right by who records next (take_from_cells())
- *   cpu        whether it is worth while to spin: time, and not much of it
- *   wake       who sleeps is woken for nothing, or its sleep does not begin
- *   sleepers   a waker makes a system call in vain, or none: then who sleeps looks again at the end of its sleep
- *   cells      a record looks done, pending or dead to those who wait for it in other processes. To its own process it
- *              is what `own` says, which nobody else can write: neither do we wait for records in our name that we have
- *              not made, nor are ours lost to us. Pending cells in the name of who has died, is unknown or has not
- *              recorded them are ended when somebody dies: cn_host_signal_bury(), cn_host_signal_disown()
+ *   magic, version, cells_count   are read once, when the ring is opened: a process that opens it later is refused
+ *   latest     which record later waits are for: the liar's own record could do the same. The next recorder corrects a
+ *              number that does not match the cells (take_from_cells())
+ *   cpu        whether spinning pays: it costs time, and not much
+ *   wake       a sleeper wakes for nothing, or its sleep does not begin
+ *   sleepers   a waker makes a needless system call, or none: then the sleeper looks again at the end of its sleep
+ *   cells      a record looks done, pending or dead to waiters in other processes. To its own process it is what `own`
+ *              says, which no other process can write: we neither wait for records in our name that we have not made,
+ *              nor lose ours. Pending cells of a recorder that has died, is unknown or has not recorded them are ended
+ *              when a process dies: cn_host_signal_bury(), cn_host_signal_disown()
  *
- * So a lie can have others wait too short, or too long for what only the liar could have recorded, as long as it lives;
- * it neither hangs who waits for records of its own nor keeps anybody from recording.
+ * So a lie can make others wait too short, or too long for what only the liar could have recorded, as long as it lives.
+ * It cannot hang a process that waits for its own records, nor keep any process from recording.
  */
 #include "device/host/host_internal.h"
 
@@ -66,9 +66,9 @@ enum {
 	SPIN_FIRST_NS = 20000,
 	SPIN_LEAST_NS = 500,
 	SPIN_MOST_NS = 40000,
-	SPINS_FIRST = 32,   /* before the clock is looked at: about as long as the quickest answer takes */
+	SPINS_FIRST = 32,   /* before the clock is read: about as long as the fastest answer takes */
 	SPINS_PER_LOOK = 8, /* at the clock, from then on */
-	TURNS_MAX = 32,     /* that are taken before the queue hears of it */
+	TURNS_MAX = 32,     /* that are taken before the queue is told */
 	SLEEP_FIRST_NS = 1000000,
 	SLEEP_LAST_NS = 32000000,
 };
@@ -118,7 +118,7 @@ static _Atomic uint64_t *cell_of(const struct cn_signal *signal, uint64_t number
 	return &signal->ring->cells[number % CELLS];
 }
 
-/* Is a record of ours, and pending? Nobody else's word counts. */
+/* Is it a record of ours, and pending? No other process's word counts. */
 static bool is_own_pending(const struct cn_signal *signal, uint64_t number)
 {
 	return atomic_load_explicit(&signal->own[number % CELLS], memory_order_acquire) ==
@@ -158,7 +158,7 @@ static enum state shown_state(const struct cn_signal *signal, uint64_t number)
 	return word >> ROUND_SHIFT == round_of(number) ? word_state(word) : DONE;
 }
 
-/* The state of a record, be it our own or not. */
+/* The state of a record, our own or not. */
 static enum state known_state(const struct cn_signal *signal, uint64_t number)
 {
 	return is_own_pending(signal, number) ? PENDING : state_of(signal, number);
@@ -200,10 +200,10 @@ static uint64_t first_after(uint64_t latest)
 }
 
 /*
- * No cell is free by the numbers that follow the latest: all are pending, or somebody has written a latest number, or
- * rounds, that nobody can have recorded. Then the cells count: each has room for the round behind its own. The latest
- * number is put right first, so that the new one is later. Who has lost the maker of the event, and with it the news
- * of deaths, waits for nobody else's record, and takes the place of any.
+ * No cell is free by the numbers that follow the latest: all are pending, or a process has written a latest number, or
+ * rounds, that cannot have been recorded. Then the cells count: each has room for the round after its own. The latest
+ * number is corrected first, so that the new one is later. A process that has lost the maker of the event, and with it
+ * the news of deaths, waits for no other process's record, and takes the place of any.
  */
 static bool take_from_cells(struct cn_signal *signal, enum state state, uint64_t *ret_number)
 {
@@ -267,7 +267,7 @@ static void note_cpu(struct cn_signal_ring *ring)
 		atomic_store_explicit(&ring->cpu, cpu, memory_order_relaxed);
 }
 
-/* Does whoever made or did a record last run on another CPU than we do, so that it makes sense to look for the next? */
+/* Does the thread that made or did a record last run on another CPU than ours, so that it pays to look for the next? */
 static bool is_apart(struct cn_signal_ring *ring)
 {
 	return atomic_load_explicit(&ring->cpu, memory_order_relaxed) != sched_getcpu();
@@ -275,7 +275,7 @@ static bool is_apart(struct cn_signal_ring *ring)
 
 /* ---- Sleeping and waking ---------------------------------------------------------------------------------------- */
 
-/* Not private, as those of base/lock.h are: the other side is in another process. */
+/* Not private, unlike those of base/lock.h: the other side is in another process. */
 static void sleep_on(_Atomic uint32_t *word, uint32_t expected, long timeout_ns)
 {
 	struct timespec timeout = {.tv_nsec = timeout_ns};
@@ -294,7 +294,7 @@ static void wake_all(_Atomic uint32_t *word)
 	errno = saved;
 }
 
-/* Our own record comes to its end. If somebody else has ended it, it stays so. */
+/* Our own record ends. If another process has ended it, it stays so. */
 static void mark(struct cn_signal *signal, uint64_t number, enum state state)
 {
 	struct cn_signal_ring *ring = signal->ring;
@@ -311,19 +311,19 @@ void cn_host_signal_bury(struct cn_signal *signal, uint32_t recorder)
 {
 	struct cn_signal_ring *ring = signal->ring;
 
-	if (recorder == CN_RECORDER_ALL_OTHERS) /* dead to us; they may live, and are left in peace */
+	if (recorder == CN_RECORDER_ALL_OTHERS) /* dead to us; they may live, and are not touched */
 		atomic_store(&signal->alone, true);
 	for (unsigned i = 0; i < CELLS; i++) {
 		uint64_t word = atomic_load(&ring->cells[i]);
 		if (word_state(word) == PENDING && (uint32_t)(word >> RECORDER_SHIFT) == recorder)
 			atomic_compare_exchange_strong(&ring->cells[i], &word, word - PENDING + DEAD);
 	}
-	/* Whatever the counts say: the dead one may have spoilt them. */
+	/* Whatever the counts say: the dead process may have overwritten them. */
 	wake_all(&ring->wake[THREADS]);
 	wake_all(&ring->wake[POLLERS]);
 }
 
-/* Is a number in a list that is in order? */
+/* Is a number in a sorted list? */
 static bool is_among(uint32_t number, const uint32_t *numbers, size_t count)
 {
 	size_t low = 0, high = count;
@@ -365,8 +365,8 @@ bool cn_host_signal_pending(const struct cn_signal *signal, uint64_t number)
 }
 
 /*
- * The state of a record, after some more looks if it is pending at first. They only compare the word with what it was:
- * whoever waits has one guess of the processor's to wait for when it changes, and not several.
+ * The state of a record, after some more looks if it is pending at first. The looks only compare the word with what it
+ * was: when it changes, the waiter pays for one mispredicted branch, and not for several.
  */
 static inline enum state look(const struct cn_signal *signal, uint64_t number, int count)
 {
@@ -383,9 +383,9 @@ static inline enum state look(const struct cn_signal *signal, uint64_t number, i
 }
 
 /*
- * Look at the record for a while, as fast as possible, if whoever is to do it runs on another core. How long, this
- * signal's own history says: a look is worth as much as the sleep it saves. True: it has come to its end; else when the
- * wait began, nearly.
+ * Look at the record for a while, as fast as possible, if the thread that is to do it runs on another core. How long
+ * depends on this signal's history: a look is worth as much as the sleep it saves. True: the record has ended;
+ * otherwise returns when the wait began, nearly.
  */
 static bool spin(struct cn_signal *signal, uint64_t number, uint64_t *ret_start_ns)
 {
@@ -404,7 +404,7 @@ static bool spin(struct cn_signal *signal, uint64_t number, uint64_t *ret_start_
 	return false;
 }
 
-/* After a wait: was it worth while to look, or would it have been for as long as is allowed at most? */
+/* After a wait: did it pay to look, or would it have, for as long as is allowed at most? */
 static void learn(struct cn_signal *signal, bool worth)
 {
 	uint32_t spin_ns = atomic_load_explicit(&signal->spin_ns, memory_order_relaxed);
@@ -536,7 +536,7 @@ CUresult cn_host_signal_import(int fd, uint32_t recorder, struct cn_signal **ret
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* The seals are what keeps the memory there; not even its owner can take them away. */
+	/* The seals keep the memory there; not even its owner can remove them. */
 	if (seals < 0 || (seals & RING_SEALS) != RING_SEALS || fstat(fd, &status) || !S_ISREG(status.st_mode) ||
 	    status.st_size != (off_t)sizeof *signal->ring)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not an event of Cenote's", fd);
@@ -606,7 +606,7 @@ CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_host_queue *q
 	retain(signal);
 	result = cn_host_queue_submit(queue, owner, &operation, &point);
 	if (result) {
-		mark(signal, operation.wait_signal.record, DONE); /* nobody has seen the number yet */
+		mark(signal, operation.wait_signal.record, DONE); /* no other thread has seen the number yet */
 		cn_host_signal_free(signal);
 		return result;
 	}
@@ -615,7 +615,7 @@ CUresult cn_host_signal_record(struct cn_signal *signal, struct cn_host_queue *q
 	return CUDA_SUCCESS;
 }
 
-/* A record of our own: its point says all that a queue of ours has to know, without a detour over the ring. */
+/* A record of our own: its point tells our queues all they need to know, without the ring. */
 static CUresult wait_for_own(struct cn_host_queue *queue, uint64_t owner, struct cn_point point, bool is_legacy)
 {
 	if (cn_point_reached(point) && !is_legacy) {
@@ -676,7 +676,7 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
 
 	if (operation->kind == CN_OPERATION_MARK_SIGNAL) {
 		mark(signal, operation->wait_signal.record, failure ? DEAD : DONE);
-		note_cpu(signal->ring); /* last: nobody waits for it */
+		note_cpu(signal->ring); /* last: nothing waits for it */
 	} else if (!failure) {
 		result = result_of(signal, operation->wait_signal.record);
 	}
@@ -684,7 +684,7 @@ CUresult cn_host_signal_run(const struct cn_operation *operation, CUresult failu
 	return result;
 }
 
-/* Is it a wait with a record right behind it? The last item's next one may be coming just now. */
+/* Is it a wait with a record right behind it? The item after the last one may be on its way. */
 static bool is_turn(const struct cn_host_item *item, const struct cn_host_item *last)
 {
 	return item != last && item->operation.kind == CN_OPERATION_WAIT_SIGNAL &&
@@ -717,7 +717,7 @@ unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struc
 		item = then->next;
 		if (!is_turn(item, last) || !is_same_turn(item, first))
 			break;
-		/* Not for long: somebody may wait for what has been done, and the answer for him. */
+		/* Not for long: another process may wait for what has been done, and its peer for the answer. */
 		state = look(signal, item->operation.wait_signal.record, is_apart(signal->ring) ? SPINS_FIRST : 0);
 	}
 	if (count)
@@ -741,7 +741,7 @@ CUresult cn_host_signal_sync(struct cn_signal *signal)
 
 	retain(signal); /* it may be freed while this sleeps */
 	if (cn_host_signal_pending(signal, number) && find_own(signal, number, &point))
-		cn_host_point_wait(point); /* may have to help the queue on */
+		cn_host_point_wait(point); /* may have to drive the queue */
 	await_record(signal, number);
 	CUresult result = result_of(signal, number);
 	cn_host_signal_free(signal);
