@@ -38,7 +38,7 @@ void cn_bits_set(struct cn_bits *bits, uint64_t number)
 		uint64_t *word = &bits->levels[level][number / 64];
 		uint64_t before = *word;
 		*word = before | 1ull << number % 64;
-		if (before) /* the levels above know of it */
+		if (before) /* the levels above know it already */
 			return;
 		number /= 64;
 	}
@@ -60,7 +60,9 @@ uint64_t cn_bits_last(const struct cn_bits *bits, uint64_t number)
 	uint64_t at = number;
 	unsigned level = 0;
 
-	/* Up, until a word has a bit at or below; from the second level on: below, for what is at was looked at. */
+	/*
+	 * Up, until a word has a bit at or below; from the second level on only below, since the one at was looked at.
+	 */
 	for (;; level++) {
 		if (level == bits->level_count)
 			return CN_BITS_NONE;

@@ -2,8 +2,8 @@
 /*
  * A set of numbers that answers "which is the last one at or below this?" in a handful of steps, however large.
  *
- * Words of 64 bits, and above them words with a bit for each word below that is not empty, up to a single one. All zero
- * is the empty set, so the memory can be fresh pages, and only those that are used come to exist. Not locked.
+ * Words of 64 bits, and above them words with a bit for each non-empty word below, up to a single one. All zero is the
+ * empty set, so the memory can be fresh pages, and only those that are used take memory. Not locked.
  */
 #ifndef CN_BASE_BITS_H
 #define CN_BASE_BITS_H
@@ -28,7 +28,7 @@ void cn_bits_open(struct cn_bits *bits, void *memory, uint64_t count);
 
 void cn_bits_set(struct cn_bits *bits, uint64_t number);
 void cn_bits_clear(struct cn_bits *bits, uint64_t number);
-/* The largest number of the set that is not above; CN_BITS_NONE: there is none. */
+/* The largest number of the set that is not above `number`; CN_BITS_NONE: there is none. */
 uint64_t cn_bits_last(const struct cn_bits *bits, uint64_t number);
 
 #endif

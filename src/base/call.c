@@ -2,9 +2,9 @@
 /*
  * Calls: the stack is read outwards, from the innermost function to the program's.
  *
- * cudaMalloc() calls cuMemAlloc() inside, and the program has called the former: the last function of ours counts that
- * is found before the stack leaves our libraries. Behind that there may be others: the program's host function, called
- * by a cuStreamSynchronize(), which says nothing of the call that it made itself.
+ * cudaMalloc() calls cuMemAlloc() inside, and the program has called the former. So the function that counts is the
+ * last of ours before the stack leaves our libraries. Further out there may be others: the program's host function,
+ * called by a cuStreamSynchronize(), which says nothing of the call that it made itself.
  */
 #include "base/call.h"
 
@@ -38,7 +38,7 @@ static const char *find(const void *function)
 	return name;
 }
 
-/* In one of the libraries that have brought a list? */
+/* In one of the libraries that have added a list? */
 static bool is_ours(const void *address)
 {
 	Dl_info here, there;

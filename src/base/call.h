@@ -2,8 +2,8 @@
 /*
  * Calls: which function of ours the program called, for the log.
  *
- * A call costs nothing for it: the stack is read when a line is printed. The layers with functions that programs call
- * bring a list each. They are compiled so that such a function stays on the stack, under its own address, while it
+ * This adds no cost to a call: the stack is read when a line is printed. Each layer with functions that programs call
+ * adds a list. These layers are compiled so that such a function stays on the stack, under its own address, while it
  * runs (src/meson.build: kept_frames).
  */
 #ifndef CN_BASE_CALL_H
@@ -19,7 +19,7 @@ struct cn_call {
 
 /* A layer's functions. */
 struct cn_call_list {
-	/* The name of a function by where it begins; NULL: it is not in the list. */
+	/* The name of a function by its address; NULL: it is not in the list. */
 	const char *(*find)(const void *function);
 	struct cn_call_list *next;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A check of bytes that travel through other hands, so that no wrong bit is taken for another thing: not a secret.
+ * A check of bytes that pass through other processes, so that no wrong bit is taken for another thing: not a secret.
  */
 #ifndef CN_BASE_CHECK_H
 #define CN_BASE_CHECK_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of whole words. Each step can be undone, so what differs in one word never has the same. */
+/* Of whole words. Each step can be undone, so values that differ in one word never have the same check. */
 static inline uint64_t cn_check(const void *bytes, size_t count)
 {
 	uint64_t check = 0x9e3779b97f4a7c15u, word;

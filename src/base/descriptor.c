@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking at descriptors that strangers hand over, without asking anybody but the kernel.
+ * Checking descriptors from untrusted processes, without asking anything but the kernel.
  */
 #include "base/descriptor.h"
 
@@ -12,8 +12,7 @@ bool cn_descriptor_look(int descriptor, struct statx *ret_status)
 }
 
 /*
- * Local file systems are on a block device, or in memory; memory has no device to write back to, which /sys would
- * list.
+ * Local file systems are on a block device, or in memory; memory has no device to write back to, which /sys would list.
  */
 bool cn_descriptor_is_served(const struct statx *status)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors of the library's own, out of the way of standard input, output and error.
+ * Descriptors of the library's own, with numbers above standard input, output and error.
  */
 #ifndef CN_BASE_DESCRIPTOR_H
 #define CN_BASE_DESCRIPTOR_H
@@ -15,8 +15,8 @@
 enum { CN_DESCRIPTOR_LOWEST = 3 };
 
 /*
- * The same file under a number that is none of these. The old number is closed then, also on failure: -1 and errno.
- * Takes -1 and passes it on, with its errno.
+ * The same file under a number that is none of these. The old number is closed, also on failure: -1 and errno. Takes -1
+ * and passes it on, with its errno.
  */
 static inline int cn_descriptor_raise(int descriptor)
 {
@@ -30,13 +30,13 @@ static inline int cn_descriptor_raise(int descriptor)
 
 /*
  * What a descriptor leads to, as the kernel knows it without asking the file system. fstat() asks, and a file system
- * that a process serves (FUSE) need never answer; whoever waits for it cannot even be killed.
+ * that a process serves (FUSE) may never answer; a thread that waits for it cannot even be killed.
  */
 bool cn_descriptor_look(int descriptor, struct statx *ret_status);
 /*
- * Is it in a file system that a process or another machine serves, where any further call may wait for ever? To be
- * asked before a path is used that a stranger handed over: connect() looks at permissions, and these are asked for.
- * False where /sys does not say.
+ * Is it in a file system that a process or another machine serves, where any further call may wait for ever? Ask this
+ * before using a path that an untrusted process handed over: connect() asks the file system for permissions. False
+ * where /sys does not say.
  */
 bool cn_descriptor_is_served(const struct statx *status);
 bool cn_descriptor_is_socket(int descriptor);
@@ -44,7 +44,7 @@ static inline bool cn_descriptor_is_open(int descriptor)
 {
 	return fcntl(descriptor, F_GETFD) >= 0;
 }
-/* Is it a way to a socket (O_PATH), and not the socket itself? */
+/* Is it a path to a socket (O_PATH), and not the socket itself? */
 bool cn_descriptor_leads_to_socket(int descriptor);
 
 #endif

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /*
- * The sentence is behind a pointer, and made for a thread's first failure: a library that a program opens late finds
- * little room for what each thread has.
+ * The sentence is behind a pointer, and allocated at a thread's first failure: a library that a program opens late
+ * finds little room for thread-local data.
  */
 static _Thread_local char *sentence __attribute__((tls_model("initial-exec"))); /* NULL: none yet */
 static _Thread_local bool is_hushed;
@@ -75,7 +75,7 @@ static void print_error(CUresult code, const char *text)
 	const char *name = cn_result_name(code), *call = cn_call_name();
 	char number[32];
 
-	if (!name) { /* one of the runtime's alone */
+	if (!name) { /* a code that only the runtime has */
 		snprintf(number, sizeof number, "error %d", (int)code);
 		name = number;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying memory that may not be there.
+ * Copying memory that may not be mapped.
  */
 #include "base/foreign.h"
 
@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* The system, or a filter of the program's own calls, does not let us: never again. */
+/* The system, or a seccomp filter of the program, forbids it: never try again. */
 static _Atomic bool is_forbidden;
 
 static CUresult refuse(const void *at, bool writes)

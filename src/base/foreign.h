@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Foreign memory: what a program passes as a host pointer, which may not be there at all.
+ * Foreign memory: what a program passes as a host pointer, which may not be mapped at all.
  *
  * The kernel copies it for us (process_vm_readv and process_vm_writev on ourselves) and says EFAULT where a plain copy
  * would end the program, whatever the program has done to its signals. Where these two calls are forbidden, by a
@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-/* CUDA_ERROR_INVALID_VALUE: part of the foreign memory is not there, or may not be used so. */
+/* CUDA_ERROR_INVALID_VALUE: part of the foreign memory is not mapped, or does not allow the access. */
 CUresult cn_foreign_read(void *to, const void *from_foreign, size_t bytes);
 CUresult cn_foreign_write(void *to_foreign, const void *from, size_t bytes);
 

@@ -3,7 +3,7 @@
  * Around fork(): the gate, the hooks, and the wait for the child.
  *
  * The child shows that its hooks have run by closing its end of a pipe. That matters for connections: one may hold
- * messages that nobody has read, with descriptors that take for ever to close, and who closes it last waits for them.
+ * unread messages, with descriptors that take for ever to close, and the process that closes it last waits for them.
  * That must not be the child, where no thread can take the wait.
  */
 #include "base/fork.h"
@@ -22,12 +22,12 @@ enum { CHILD_MS_MAX = 1000 };
 static struct {
 	CN_SLOW_LOCK(FORK_START) starting;
 	bool watched;          /* fork() calls us */
-	pthread_rwlock_t gate; /* a fork goes through when nobody holds it */
+	pthread_rwlock_t gate; /* a fork passes when no thread holds it */
 
 	CN_LOCK(FORK_HOOKS) lock;
 	struct cn_fork_hook *hooks; /* in their order */
 
-	bool waits;   /* of the fork under way: what follows is its */
+	bool waits;   /* set during a fork; so is what follows */
 	int child[2]; /* a pipe, whose writing end the child closes last; -1: none */
 } forks = {.gate = PTHREAD_RWLOCK_INITIALIZER, .child = {-1, -1}};
 
@@ -110,7 +110,7 @@ static void after_fork_in_child(void)
 	close_end(0);
 	call_after(forks.hooks, true);
 	close_end(1);
-	/* Made anew: it remembers by which thread it was taken, and this is another. */
+	/* Initialised again: it remembers which thread took it, and this is another. */
 	pthread_rwlock_init(&forks.gate, NULL);
 	cn_rank_leave(&forks.gate, FORK_GATE);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Around fork(): one list of what is to be done, in one order.
+ * Around fork(): one list of what to do, in one order.
  *
- * A forked child has the calling thread alone. What another thread was in the middle of stays so, locks that others
- * held stay locked, and descriptors that a child inherits keep connections and memory alive that its parent closes. So
- * a fork waits at a gate until no thread is making or closing such a descriptor. Then the hooks are called: `before`
- * in the order below, each of which takes its lock, in the order of ranks (rank.h); afterwards `parent` and `child` in
- * the reverse order.
+ * A forked child has only the calling thread. What another thread was in the middle of stays so, locks that others held
+ * stay locked, and descriptors that a child inherits keep connections and memory alive that its parent closes. So a
+ * fork waits at a gate until no thread is making or closing such a descriptor. Then the hooks are called: `before` in
+ * the order below, each of which takes its lock, in the order of ranks (rank.h); afterwards `parent` and `child` in the
+ * reverse order.
  *
  * If a hook asks for it, fork() returns in the parent only when the hooks of the child have run, or after a second.
  */
@@ -33,15 +33,15 @@ struct cn_fork_hook {
 };
 
 /*
- * Call the hook around every fork from now on; it stays for good, and may be given again. A fork calls all of its
- * functions or none. False: no memory, which only the first of all hooks can meet.
+ * Call the hook around every fork from now on, for good; it may be added again. A fork calls all of its functions or
+ * none. False: no memory, which can happen only for the first hook.
  */
 bool cn_fork_watch(struct cn_fork_hook *hook);
 
 /* From a `before`: this fork returns in the parent when the child's hooks have run. */
 void cn_fork_wait_for_child(void);
 
-/* Keep forks waiting, for instance while a descriptor is there and in no list yet. For as many threads as like. */
+/* Make forks wait, for instance while a descriptor is open and in no list yet. Any number of threads may hold. */
 void cn_fork_hold(void);
 void cn_fork_allow(void);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guards: the handler of faults, and what is checked with it (see guard.h).
+ * Guards: the fault handler, and what is checked with it (see guard.h).
  *
- * A fault is one of three: of an instruction that stands in the table; in a thread that is inside cn_guard_run(), which
- * has noted where to go on; or not ours, and then handed on.
+ * A fault is one of three: of an instruction in the table; in a thread that is inside cn_guard_run(), which has noted
+ * where to continue; or not ours, and then passed on.
  */
 #include "base/guard.h"
 
@@ -33,7 +33,7 @@ static uintptr_t resolve(const int32_t *place)
 	return (uintptr_t)place + (uintptr_t)(intptr_t)*place;
 }
 
-/* Was it an instruction of the table that has faulted? Then the thread goes on where its row says. */
+/* Did an instruction of the table fault? Then the thread continues where its row says. */
 static bool go_on(ucontext_t *machine)
 {
 #ifdef __x86_64__
@@ -74,7 +74,7 @@ static void on_fault(int signal, siginfo_t *info, void *machine)
 	if (!sent && go_on(machine))
 		return;
 	if (guard && !sent) {
-		/* As it was: whoever passed the signal on to us may have blocked more than we asked for. */
+		/* As it was: a handler that passed the signal on to us may have blocked more than we asked for. */
 		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)machine)->uc_sigmask, NULL);
 		siglongjmp(*guard, 1);
 	}
@@ -83,7 +83,7 @@ static void on_fault(int signal, siginfo_t *info, void *machine)
 	} else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
 		before->sa_handler(signal);
 	} else if (before->sa_handler == SIG_DFL || !sent) {
-		sigaction(signal, before, NULL); /* the instruction faults again, and is not ours any more */
+		sigaction(signal, before, NULL); /* the instruction faults again, and we no longer handle it */
 		if (sent)
 			raise(signal);
 	}
@@ -281,7 +281,7 @@ bool cn_guard_check_array(const void *at, size_t count, size_t item_bytes, const
 
 bool cn_guard_check_string(const char *at, const char *name)
 {
-	uintptr_t checked = UINTPTR_MAX; /* the page that is known to be there */
+	uintptr_t checked = UINTPTR_MAX; /* the page that is known to be mapped */
 
 	if (!at)
 		return true;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Guards: touch memory that may not be there, and go on.
+ * Guards: touch memory that may not be mapped, and go on.
  *
- * A program names memory in nearly every call: structures, handles, arrays, strings, and places for answers. An address
- * that leads nowhere must become an error code. Asking the system first would cost a system call each time, so the
- * memory is simply touched, by instructions that are written down in a table. The handler of SIGSEGV and SIGBUS looks
- * for the instruction that has faulted, and goes on where its row of the table says. As long as nothing faults, a guard
- * costs nothing. cn_guard_run() does the same for code that is not ours.
+ * A program names memory in nearly every call: structures, handles, arrays, strings, and places for answers. A bad
+ * address must become an error code. Asking the system first would cost a system call each time, so the memory is
+ * simply touched, by instructions that are listed in a table. The handler of SIGSEGV and SIGBUS looks up the
+ * instruction that has faulted, and continues where its row of the table says. As long as nothing faults, a guard costs
+ * nothing. cn_guard_run() does the same for code that is not ours.
  *
- * Any other fault is handed to whoever had the signal before us; if that was nobody, the program ends as it would have.
- * So it does where a guard cannot work: in a thread that blocks SIGSEGV, and once the program has put a handler of its
- * own in the place of ours that does not call ours. Data that is copied does not depend on it: see base/foreign.h.
+ * Any other fault is passed to the handler that was there before ours; without one, the program ends as it would have.
+ * It also ends where a guard cannot work: in a thread that blocks SIGSEGV, and once the program has replaced our
+ * handler by one that does not call ours. Data that is copied does not depend on it: see base/foreign.h.
  */
 #ifndef CN_BASE_GUARD_H
 #define CN_BASE_GUARD_H
@@ -23,28 +23,26 @@
 /* Have the handlers installed. Called by cuInit(), and by all below that are not inline. */
 void cn_guard_install(void);
 
-/* Call body(data). False: it touched memory that is not there, or may not be touched so. */
+/* Call body(data). False: it touched memory that is not mapped, or that does not allow the access. */
 bool cn_guard_run(void (*body)(void *data), void *data);
 
 /* False: the same of one of the two. Some bytes may have been copied then. */
 bool cn_guard_copy(void *to, const void *from, size_t bytes);
 
 /*
- * Can all of this be read, or written? If not, the sentence says so, and `name` is the argument's. NULL passes: what it
- * means is the call's business. Nothing is changed: what can be written is written with what it holds.
+ * Can all of this be read, or written? If not, the sentence says so, and `name` is the argument's. NULL passes: its
+ * meaning is up to the call. Nothing changes: a write stores the value that is there.
  */
 CN_PRIVATE bool cn_guard_check_read(const void *at, size_t bytes, const char *name);
 CN_PRIVATE bool cn_guard_check_write(void *at, size_t bytes, const char *name);
-/* The same for `count` items; more than there are addresses cannot be read. */
+/* The same for `count` items; more than the address space has cannot be read. */
 CN_PRIVATE bool cn_guard_check_array(const void *at, size_t count, size_t item_bytes, const char *name);
 /* Does a string end before its memory does? */
 CN_PRIVATE bool cn_guard_check_string(const char *at, const char *name);
 
 #ifndef CN_IN_RUNTIME /* the table of another library is not known here */
 
-/*
- * For calls that must be fast: an answer of 64 bits, and a handle of 64 bytes. False: the memory is not there.
- */
+/* For calls that must be fast: an answer of 64 bits, and a handle of 64 bytes. False: the memory is not mapped. */
 static inline bool cn_guard_put(unsigned long long *at, unsigned long long value);
 static inline bool cn_guard_copy_64(void *to, const void *from);
 
@@ -55,7 +53,7 @@ enum { CN_GUARD_HANDLE_BYTES = 64 };
 #if defined(__x86_64__) || defined(__aarch64__)
 #define CN_GUARD_INSTRUCTIONS 1
 
-/* A row of the table: a fault from `start` to before `end` goes on at `go_on`. All relative to their own places. */
+/* A row of the table: a fault from `start` to before `end` continues at `go_on`. Each is relative to its own place. */
 struct cn_guard_row {
 	int32_t start, end, go_on;
 };

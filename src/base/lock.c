@@ -15,7 +15,7 @@
 
 enum {
 	SPIN_COUNT = 64,
-	AGAIN_NS = 50000, /* when a quick lock is looked at again */
+	AGAIN_NS = 50000, /* when a waiter looks at a quick lock again */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
@@ -50,7 +50,7 @@ void cn_quick_lock_slow(struct cn_quick_lock *lock)
 			return;
 		if (i % SPIN_COUNT)
 			cn_cpu_relax();
-		else /* whoever has it has been put aside */
+		else /* its holder has been preempted */
 			futex_wait(&lock->word, 1, AGAIN_NS);
 	}
 }

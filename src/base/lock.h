@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock of four bytes, and the futex it stands on.
+ * A lock of four bytes, and the futex it is built on.
  *
- * Two atomic instructions when nobody competes, which is why it is not a pthread mutex: event record and wait have a
+ * Two atomic instructions without contention, which is why it is not a pthread mutex: event record and wait have a
  * budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no initialisation.
  *
  * Four kinds, by what a lock may be held across:
  *
- *	CN_LOCK(QUEUE)                some hundred instructions: nothing that waits, no driver's call
- *	CN_QUICK_LOCK(CACHE)          the same, for the hottest paths: unlocking is a plain store, and nobody is woken
- *	CN_DRIVER_LOCK(CUDA_STREAM)   calls of the real driver that take microseconds and wait for nobody
+ *	CN_LOCK(QUEUE)                some hundred instructions: nothing that waits, no driver call
+ *	CN_QUICK_LOCK(CACHE)          the same, for the hottest paths: unlocking is a plain store, and wakes no thread
+ *	CN_DRIVER_LOCK(CUDA_STREAM)   calls of the real driver that take microseconds and do not wait
  *	CN_SLOW_LOCK(VMM)             whatever takes long: system calls, mappings, an answer of another process
  *
  * Each lock has a rank, by its declaration (rank.h lists them), and a thread takes locks in the order of their ranks.
- * Builds with the option lock_ranks check that, and that nobody takes a slow lock, or waits, with one of the other
- * kinds in hand. The ranks are in the types: a lock is four bytes in every build, and a build that does not check
+ * Builds with the option lock_ranks check that, and that no thread takes a slow lock, or waits, while it holds one of
+ * the other kinds. The ranks are in the types: a lock is four bytes in every build, and a build that does not check
  * executes what it would without ranks.
  */
 #ifndef CN_BASE_LOCK_H
@@ -28,10 +28,13 @@
 #include <stdint.h>
 
 struct cn_lock {
-	_Atomic uint32_t word; /* 0: free, 1: taken, 2: taken and somebody sleeps */
+	_Atomic uint32_t word; /* 0: free, 1: taken, 2: taken and a thread sleeps */
 };
 
-/* Unlocked with a plain store: nobody is woken. Who finds it taken for long sleeps for a moment and looks again. */
+/*
+ * Unlocked with a plain store: no thread is woken. A thread that finds it taken for long sleeps briefly and looks
+ * again.
+ */
 struct cn_quick_lock {
 	_Atomic uint32_t word; /* 0: free, 1: taken */
 };
@@ -62,8 +65,8 @@ CN_PRIVATE void cn_lock_slow(struct cn_lock *lock);
 void cn_quick_lock_slow(struct cn_quick_lock *lock);
 
 /*
- * Sleep while *word is `expected`, at most `timeout_ns` (negative: for ever). Wakes early for any reason. Not with a
- * lock in hand, but slow ones.
+ * Sleep while *word is `expected`, at most `timeout_ns` (negative: for ever). May wake early for any reason. The caller
+ * holds no lock, except slow ones.
  */
 void cn_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 CN_PRIVATE void cn_futex_wake(_Atomic uint32_t *word, int thread_count);
@@ -123,7 +126,7 @@ static inline bool cn_driver_lock_try(struct cn_driver_lock *lock)
 	return cn_lock_try(&lock->lock);
 }
 
-/* Not inline: their time is not what counts. */
+/* Not inline: their time does not matter. */
 void cn_slow_lock_take(struct cn_slow_lock *lock);
 void cn_slow_lock_drop(struct cn_slow_lock *lock);
 bool cn_slow_lock_try(struct cn_slow_lock *lock);
@@ -139,9 +142,9 @@ bool cn_slow_lock_wait(struct cn_slow_lock *lock, uint64_t deadline_ns);
 #define cn_driver_unlock(pointer)                CN_RANKED(pointer, cn_rank_drop, cn_driver_lock_drop)
 #define cn_slow_lock(pointer)                    CN_RANKED(pointer, cn_rank_take, cn_slow_lock_take)
 #define cn_slow_unlock(pointer)                  CN_RANKED(pointer, cn_rank_drop, cn_slow_lock_drop)
-/* False: the time is over (CLOCK_MONOTONIC), and another thread has it. */
+/* False: the deadline has passed (CLOCK_MONOTONIC), and another thread has it. */
 #define cn_slow_lock_until(pointer, deadline_ns) CN_RANKED_UNTIL(pointer, deadline_ns)
-/* False: another thread has it. Of any rank: who does not wait is not waited for in a circle. */
+/* False: another thread has it. Of any rank: a thread that does not wait cannot be part of a deadlock. */
 #define cn_driver_try_lock(pointer)              CN_RANKED_TRY(pointer, cn_driver_lock_try)
 #define cn_slow_try_lock(pointer)                CN_RANKED_TRY(pointer, cn_slow_lock_try)
 

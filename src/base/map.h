@@ -2,7 +2,7 @@
 /*
  * An ordered map of address ranges that do not overlap: which allocation does this address lie in?
  *
- * A treap over nodes that live inside the caller's records, so inserting never allocates and never fails for want of
+ * A treap over nodes that live inside the caller's records, so inserting never allocates and never fails for lack of
  * memory. Not locked: the owner of the map locks it.
  */
 #ifndef CN_BASE_MAP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CN_PRIVATE: a function of libcenote-driver.so that libcenote.so calls, and nobody else (src/private.list).
+ * CN_PRIVATE: a function of libcenote-driver.so that only libcenote.so calls (src/private.list).
  *
  * Inside the first it is called directly, as hidden functions are ("protected"); the second must not take it for one of
  * its own.

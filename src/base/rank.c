@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of locks, checked: each thread knows which it has and where it took them.
+ * The order of locks, checked: each thread knows which locks it has and where it took them.
  *
- * A lock that comes too late in the order is found whenever it is taken, whether or not another thread is there to make
- * it a deadlock, and before it is waited for. The process ends then, and says which locks they are.
+ * A lock that is taken out of order is found each time it is taken, whether or not another thread is there to make it a
+ * deadlock, and before the thread waits for it. The process then prints which locks they are, and ends.
  */
 #include "base/rank.h"
 
@@ -52,7 +52,7 @@ static _Noreturn void stop(const char *text, const struct cn_rank_site *now, con
 	abort();
 }
 
-/* Of one rank, and the first is in hand: may the second be taken? */
+/* Both have one rank, and the first is held: may the second be taken? */
 static bool may_be_two(const struct held *first, const void *second)
 {
 	switch (ranks[first->site->rank].two) {

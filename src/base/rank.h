@@ -6,7 +6,7 @@
  * what the other has. A lock that is only tried (cn_slow_try_lock) may have any rank.
  *
  * Slow locks come first, then those that are held across calls of the real driver, then those that are held for a
- * moment: whoever has one of these cannot take a slower one. lock.h says what the kinds are.
+ * moment: a thread that has one of these cannot take a slower one. lock.h says what the kinds are.
  *
  * `two` says whether a thread may have two of a rank: NEVER; BY_ADDRESS, the one at the lower address first; SHARED, it
  * may have the same one again. docs/concurrency.md has the table, with the threads that take them.
@@ -132,10 +132,10 @@ void cn_rank_wait(const struct cn_rank_site *site);
 
 #else
 
-/* For what is no lock of ours, and has a rank all the same. */
+/* For objects that are not our locks but have a rank. */
 #define cn_rank_enter(object, name) ((void)0)
 #define cn_rank_leave(object, name) ((void)0)
-/* What follows may take long: only slow locks may be in hand. */
+/* What follows may take long: only slow locks may be held. */
 #define cn_might_wait()             ((void)0)
 
 #endif

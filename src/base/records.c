@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records that are used again: taking and giving back.
+ * Reused records: taking and giving back.
  */
 #include "base/records.h"
 

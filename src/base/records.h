@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records that are used again and never freed.
+ * Records that are reused and never freed.
  *
  * A thread may find a record just before another thread ends what it stands for. So memory of a record keeps its type
- * for good, and comes as its last user left it (all zero the first time): the lock in it stays good, and who comes too
- * late sees under that lock, by a number that never repeats, that the record has become another's.
+ * for good, and comes as its last user left it (all zero the first time): its lock stays valid, and a late thread sees
+ * under that lock, by a number that never repeats, that the record is in other use.
  *
- * Not for these, which need more, or may not cost a call: slots of handle tables come back oldest first (table.h);
+ * Not for these, which need more, or cannot afford a call: slots of handle tables come back oldest first (table.h);
  * blocks of a heap and slots of an export are indices; a GPU's streams come back when their state changes, under the
  * same lock; operations of a queue and notes of a stream are under their queue's lock already.
  */
@@ -35,7 +35,7 @@ struct cn_records {
 
 /* A spare record, or a new one. NULL: no memory. */
 void *cn_records_take(struct cn_records *records);
-/* The same, of the spare ones that with the least cost; UINT64_MAX: none of that cost. Called with a lock held. */
+/* The same, but the spare record with the least cost; UINT64_MAX: not this one. Called with a lock held. */
 void *cn_records_take_best(struct cn_records *records, uint64_t (*cost)(const void *record, uint64_t wanted),
 			   uint64_t wanted);
 void cn_records_give(struct cn_records *records, void *record);

@@ -68,7 +68,7 @@ CUresult cn_segment_make(const char *name, size_t bytes, struct cn_segment *ret_
 		result = explain("map shared memory");
 		goto err_close;
 	}
-	/* After the mapping: it is the last one that may write. */
+	/* After the mapping: no later one may write. */
 	if (madvise(segment.address, bytes, MADV_DONTFORK) || fcntl(segment.fd, F_ADD_SEALS, SEALS)) {
 		result = explain("seal shared memory");
 		goto err_unmap;
@@ -121,7 +121,7 @@ static CUresult check(int fd, size_t bytes, int wanted, const char *what)
 	return CUDA_SUCCESS;
 }
 
-/* Map a file, in no forked child. */
+/* Map a file, so that no forked child inherits it. */
 static CUresult map(int fd, size_t bytes, int protection, void **ret_address)
 {
 	void *address = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -164,7 +164,7 @@ CUresult cn_segment_lend(const char *name, size_t bytes, struct cn_segment *ret_
 		result = explain("seal and lock shared memory");
 		goto err_close;
 	}
-	segment.fd = cn_descriptor_raise(open(path, O_RDONLY | O_CLOEXEC)); /* before anybody else has the file */
+	segment.fd = cn_descriptor_raise(open(path, O_RDONLY | O_CLOEXEC)); /* before any other process has the file */
 	if (segment.fd < 0) {
 		result = explain("open shared memory");
 		goto err_close;

@@ -2,13 +2,13 @@
 /*
  * Segments: shared memory that one process writes and others read.
  *
- * A memory file of fixed size, sparse, sealed so that it can neither shrink nor grow. Whoever maps a file that came
- * from another process looks at the seals and the size first, so no peer can make it fault. A forked child does not
- * inherit the mapping.
+ * A memory file of fixed size, sparse, sealed so that it can neither shrink nor grow. A process that maps a file from
+ * another process checks the seals and the size first, so no peer can make it fault. A forked child does not inherit
+ * the mapping.
  *
- * Most are written by the process that made them: they are mapped and then sealed, so that nobody else can ever map
- * them for writing. A segment that is lent is the other way round: its maker reads it, one borrower writes it. The
- * maker can tell when the borrower has let go of it, and never has to take a descriptor from the borrower for that.
+ * Most are written by the process that made them: they are mapped and then sealed, so that no other process can ever
+ * map them for writing. A segment that is lent is the other way round: its maker reads it, one borrower writes it. The
+ * maker can tell when the borrower has released it, and never has to take a descriptor from the borrower for that.
  */
 #ifndef CN_BASE_SEGMENT_H
 #define CN_BASE_SEGMENT_H
@@ -34,23 +34,23 @@ CUresult cn_segment_make(const char *name, size_t bytes, struct cn_segment *ret_
 CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment);
 
 /*
- * Is it a memory file of ordinary pages? One of huge pages can be sealed as well, but where the system has none left,
- * whoever touches it is killed.
+ * Is it a memory file of ordinary pages? One of huge pages can be sealed as well, but where the system has none left, a
+ * process that touches it is killed.
  */
 bool cn_file_is_memory(int fd);
-/* The same, and what it is: with as few questions to the system as it takes. */
+/* The same, and what it is: with as few system calls as possible. */
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
 /*
  * Give a new memory file its size. CUDA_ERROR_OUT_OF_MEMORY: the system refuses, or the process may not have files so
- * large (RLIMIT_FSIZE); asking all the same would end it with SIGXFSZ.
+ * large (RLIMIT_FSIZE); to try all the same would end it with SIGXFSZ.
  */
 CUresult cn_file_grow(int fd, size_t bytes);
 
 /*
  * Make a segment of zero bytes that a peer writes and this process reads. *ret_fd is what the borrower needs to map it:
- * send it and close it. While anybody has that descriptor, a copy of it, or a mapping made from it, the segment is not
- * returned.
+ * send it and close it. While any process has that descriptor, a copy of it, or a mapping made from it, the segment is
+ * not returned.
  */
 CUresult cn_segment_lend(const char *name, size_t bytes, struct cn_segment *ret_segment, int *ret_fd);
 
@@ -61,8 +61,8 @@ CUresult cn_segment_lend(const char *name, size_t bytes, struct cn_segment *ret_
 CUresult cn_segment_borrow(int fd, size_t bytes, const char *what, struct cn_segment *ret_segment);
 
 /*
- * Has the borrower let go of a segment that was lent: unmapped it and closed its descriptors, called exec, or ended?
- * From then on nobody writes it. Asks the system and never waits, whatever the borrower has done to the file.
+ * Has the borrower released a segment that was lent: unmapped it and closed its descriptors, called exec, or ended?
+ * From then on no process writes it. Asks the system and never waits, whatever the borrower has done to the file.
  */
 bool cn_segment_is_returned(const struct cn_segment *segment);
 

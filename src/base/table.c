@@ -19,7 +19,7 @@ static struct cn_object *add_slot(struct cn_table *table)
 		char *memory = calloc(1u << CN_TABLE_BLOCK_BITS, table->object_bytes);
 		if (!memory)
 			return NULL;
-		/* Readers acquire it: whoever sees the block sees its zeros. */
+		/* Readers acquire it: a thread that sees the block sees its zeros. */
 		atomic_store_explicit(&table->blocks[block], memory, memory_order_release);
 	}
 	atomic_store_explicit(&table->count, index + 1, memory_order_release);

@@ -9,7 +9,7 @@
  *
  * A table holds objects of one kind and one size; an object begins with struct cn_object, which keeps its current
  * handle (0 while the slot is free). Memory of an object is never returned and never changes its kind, so a stale
- * handle, even one that is being destroyed by another thread, finds at worst an object whose handle differs: whoever
+ * handle, even one that another thread is destroying, finds at worst an object whose handle differs: a caller that
  * needs to be sure compares again under the object's own lock.
  *
  * Slots are reused oldest first, so a stale handle stays wrong for as long as possible. A slot that has used up its
@@ -49,7 +49,7 @@ _Static_assert(CN_TABLE_KIND_SHIFT + 6 == 47, "handles are below 2^47");
 
 struct cn_object {
 	_Atomic uint64_t handle;
-	_Atomic uint64_t orphan; /* the last handle of this slot that went down with its context */
+	_Atomic uint64_t orphan; /* the last handle of this slot that ended with its context */
 	uint32_t index;
 	uint32_t generation;
 	struct cn_object *next_free;
@@ -84,7 +84,7 @@ void *cn_table_take(struct cn_table *table);
 /* Give the object its handle, which cn_table_find() finds from now on. */
 uint64_t cn_table_publish(struct cn_table *table, void *object);
 
-/* The handle is dead from now on; the object stays the caller's. False when another thread was quicker. */
+/* The handle is dead from now on; the object stays the caller's. False when another thread was faster. */
 bool cn_table_retire(void *object, uint64_t handle);
 
 /* The same, because the context that owned the object is going: cn_table_is_orphan() will say so. */
@@ -93,7 +93,7 @@ bool cn_table_retire_orphan(void *object, uint64_t handle);
 /* Give the slot of a retired (or never published) object back. */
 void cn_table_give(struct cn_table *table, void *object);
 
-/* NULL: so many slots do not exist. */
+/* NULL: there are not so many slots. */
 static inline void *cn_table_slot(struct cn_table *table, uint32_t index)
 {
 	char *block = atomic_load_explicit(&table->blocks[index >> CN_TABLE_BLOCK_BITS], memory_order_acquire);
@@ -106,19 +106,19 @@ static inline uint32_t cn_table_index(uint64_t handle)
 	return (uint32_t)(handle >> CN_TABLE_ALIGNMENT_BITS) & ((1u << CN_TABLE_INDEX_BITS) - 1);
 }
 
-/* Is it a number such as handles of a kind have, alive or not? */
+/* Does the number have the form of a handle of this kind, alive or not? */
 static inline bool cn_table_is_kind(enum cn_kind kind, uint64_t handle)
 {
 	return handle >> CN_TABLE_KIND_SHIFT == ((uint64_t)CN_TABLE_TOP | kind);
 }
 
-/* The object of a handle; NULL for anything that is not a living handle of this table. */
+/* The object of a handle; NULL for anything that is not a live handle of this table. */
 static inline void *cn_table_find(struct cn_table *table, const void *opaque)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)opaque;
 	struct cn_object *object = cn_table_slot(table, cn_table_index(handle));
 
-	/* That it is of this kind, and a handle at all, the comparison says; only 0 is also in a free slot. */
+	/* The comparison shows that it is of this kind, and a handle at all; only 0 is also in a free slot. */
 	if (!object || !handle || atomic_load_explicit(&object->handle, memory_order_acquire) != handle)
 		return NULL;
 	return object;
@@ -129,7 +129,7 @@ static inline uint64_t cn_object_handle(const void *object)
 	return atomic_load_explicit(&((struct cn_object *)(uintptr_t)object)->handle, memory_order_acquire);
 }
 
-/* Was this the handle of an object that went down with its context? (Known until the slot has another such one.) */
+/* Was this the handle of an object that ended with its context? (Known until the slot has another such one.) */
 static inline bool cn_table_is_orphan(struct cn_table *table, const void *opaque)
 {
 	uint64_t handle = (uint64_t)(uintptr_t)opaque;

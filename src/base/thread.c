@@ -17,7 +17,7 @@ bool cn_thread_start(void *(*body)(void *), void *argument)
 		return false;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
-	sigdelset(&all, SIGSEGV); /* the thread's own doing: the host device takes these, and blocked they kill */
+	sigdelset(&all, SIGSEGV); /* faults of the thread itself: the host device handles these; blocked they kill */
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = pthread_create(&thread, &attributes, body, argument);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of the library's own: nobody waits for their end, and no signal of the program is delivered to them.
+ * Threads of the library's own: they are never joined, and no signal of the program is delivered to them.
  */
 #ifndef CN_BASE_THREAD_H
 #define CN_BASE_THREAD_H
