@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of a pool: cutting, joining, and the bins.
+ * The heap of a pool: splitting, joining, and the bins.
  */
 #include "pool/heap.h"
 
@@ -39,8 +39,8 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
 }
 
 /*
- * Every block of the class above is large enough; of the class below (another one only when the size is not a class's
- * own) all are looked at, for the only one may be there.
+ * Every block of the class above is large enough. Of the class below (a different one only when the size is not exactly
+ * a class's) all blocks are looked at, for the only one that fits may be there.
  */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units)
 {
@@ -75,7 +75,7 @@ bool cn_heap_add_records(struct cn_heap *heap)
 
 	if (limit >= heap->record_count_max || mprotect(more, LARGE_PAGE_BYTES, PROT_READ | PROT_WRITE))
 		return false;
-	/* Records are read in no order, which large pages make faster. A small pool needs none. */
+	/* Records are read in random order, which large pages make faster. A small pool needs none. */
 	if (limit)
 		madvise(more, LARGE_PAGE_BYTES, MADV_HUGEPAGE);
 	/* If another thread was faster, it did the same. */
@@ -103,7 +103,7 @@ static void forget_record(struct cn_heap *heap, uint32_t index)
 	struct cn_block *block = cn_block_at(heap, index);
 
 	set_state(block, CN_BLOCK_SPARE);
-	block->units = 0; /* or cn_heap_find() would take it for the block that once was there */
+	block->units = 0; /* or cn_heap_find() would take it for the block that was there before */
 	block->next = heap->spare;
 	heap->spare = index;
 }
@@ -113,7 +113,7 @@ static void set_start(struct cn_heap *heap, uint32_t unit, uint32_t index)
 	atomic_store_explicit(&heap->starts[unit], index, memory_order_relaxed);
 }
 
-/* Addresses, from where a large page can begin. NULL: there are none. */
+/* Addresses that start where a large page can begin. NULL: there are none. */
 static void *map_aligned(size_t bytes, int protection)
 {
 	char *start =
@@ -139,7 +139,7 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
 }
 
-/* Of the starts, with the covers behind them. */
+/* Of `starts`, with `covers` behind it. */
 static size_t starts_bytes(const struct cn_heap *heap)
 {
 	return whole_pages(((size_t)heap->room_units + heap->room_units / CN_HEAP_COVER_UNITS) * sizeof *heap->starts);
@@ -154,7 +154,7 @@ static bool map_tables(struct cn_heap *heap, uint32_t unit_count)
 {
 	heap->room_units = unit_count;
 	heap->record_count_max = unit_count < CN_HEAP_RECORD_COUNT_MAX ? unit_count + 1 : CN_HEAP_RECORD_COUNT_MAX;
-	/* Sparse: only what stands for used memory takes any. */
+	/* Sparse: only entries for used memory take any. */
 	heap->starts = map_aligned(starts_bytes(heap), PROT_READ | PROT_WRITE);
 	heap->records = map_aligned(records_bytes(heap), PROT_NONE);
 	if (!heap->starts || !heap->records || !cn_heap_add_records(heap)) {
@@ -196,7 +196,7 @@ void cn_heap_close(struct cn_heap *heap)
 	heap->record_limit = 0;
 }
 
-/* Let cn_heap_find() know the block in every stretch that begins inside it. */
+/* Let cn_heap_find() find the block from every stretch that begins inside it. */
 static void set_covers(struct cn_heap *heap, uint32_t index)
 {
 	const struct cn_block *block = cn_block_at(heap, index);
@@ -297,7 +297,7 @@ static void give(struct cn_heap *heap, struct cn_bins *bins, uint32_t index, enu
 	if (block->before && state_of(cn_block_at(heap, block->before)) == state) {
 		uint32_t before = block->before;
 		cn_bins_remove(heap, bins, before);
-		/* join_after() wants the later one in a bin */
+		/* join_after() expects the later one in a bin */
 		cn_bins_push(heap, bins, index);
 		join_after(heap, bins, before);
 		index = before;
@@ -324,7 +324,7 @@ uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted)
 	if (index)
 		return index;
 
-	/* What is free right below will be joined to it. */
+	/* It will be joined with the free block right below. */
 	if (heap->last && state_of(cn_block_at(heap, heap->last)) == CN_BLOCK_FREE && units > CN_HEAP_CHUNK_UNITS) {
 		uint32_t below = cn_block_at(heap, heap->last)->units, lacking = wanted > below ? wanted - below : 1;
 		units = (lacking + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
@@ -373,7 +373,7 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 	if (!units)
 		return 0;
 
-	/* Cut off what is before and behind; what cannot be cut for want of a record stays where it is. */
+	/* Cut off what is before and behind; what cannot be cut for lack of a record stays where it is. */
 	struct cn_block *block = cn_block_at(heap, index);
 	cn_bins_remove(heap, &heap->free, index);
 	set_state(block, CN_BLOCK_MOVING);
@@ -400,8 +400,8 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 }
 
 /*
- * Does the record describe a block that holds the unit? Others may be making another block of it: it gets its start
- * before its units, so a start that is the same before and after belongs to the units between.
+ * Does the record describe a block that holds the unit? Another thread may be turning it into another block: it writes
+ * the start before the units, so a start that is the same before and after belongs to the units between.
  */
 static bool holds(const struct cn_block *block, uint32_t unit)
 {

@@ -21,7 +21,7 @@ enum {
 	CN_SIZE_CLASS_COUNT = 464, /* of 2^32 units */
 	CN_SIZE_CLASS_WORDS = (CN_SIZE_CLASS_COUNT + 63) / 64,
 	CN_HEAP_RECORD_COUNT_MAX = 1 << 26,
-	CN_HEAP_RECORDS_AHEAD = 1024, /* there should be memory for so many more */
+	CN_HEAP_RECORDS_AHEAD = 1024, /* there should be memory for this many more */
 	CN_HEAP_CHUNK_UNITS =
 		65536, /* memory comes and goes in chunks of this many units, 32 MiB, as the driver's does */
 	CN_HEAP_CHUNK_BYTES = CN_HEAP_CHUNK_UNITS * CN_HEAP_UNIT_BYTES,
@@ -31,21 +31,21 @@ enum {
 enum cn_block_state {
 	CN_BLOCK_SPARE,    /* the record describes nothing */
 	CN_BLOCK_LIVE,     /* the program's */
-	CN_BLOCK_CACHED,   /* freed by a queue, and its to reuse */
-	CN_BLOCK_FREE,     /* anybody's: in a bin */
+	CN_BLOCK_CACHED,   /* freed by a queue, and only that queue may reuse it */
+	CN_BLOCK_FREE,     /* any queue may have it: in a bin */
 	CN_BLOCK_HOLE,     /* no memory behind it: in a bin of holes */
-	CN_BLOCK_MOVING,   /* between two of these, in the hands of one thread */
-	CN_BLOCK_SHARED,   /* the program's, and others may have it too: see shared_block.c */
-	CN_BLOCK_DEFERRED, /* freed by the program, while others have it */
+	CN_BLOCK_MOVING,   /* between two of these, owned by one thread */
+	CN_BLOCK_SHARED,   /* the program's, and other processes may have it too: see shared_block.c */
+	CN_BLOCK_DEFERRED, /* freed by the program, while other processes have it */
 };
 
-/* A line of the processor's cache each: two threads at work on two blocks do not disturb each other. */
+/* One cache line each: two threads that work on two blocks do not disturb each other. */
 struct cn_block {
 	_Alignas(64) _Atomic uint32_t state;
 	_Atomic uint32_t start, units; /* atomic for cn_heap_find(), which may look at a record that is changing */
 	uint32_t before, after;        /* neighbours, as indices of records; 0: none */
 	uint32_t next, previous;       /* in a list; the first one's `previous` means nothing */
-	_Atomic uint32_t tag;          /* of a shared block: the layer above's */
+	_Atomic uint32_t tag;          /* of a shared block: belongs to the layer above */
 	uint64_t number;               /* of the free, in the order of the cache's queue */
 	_Atomic uint64_t bytes;        /* as asked for */
 	_Atomic uint64_t id;
@@ -54,7 +54,7 @@ struct cn_block {
 struct cn_bins {
 	uint32_t heads[CN_SIZE_CLASS_COUNT];
 	uint64_t bitmap[CN_SIZE_CLASS_WORDS];
-	_Atomic uint64_t units; /* of all its blocks; atomic for those who only look */
+	_Atomic uint64_t units; /* of all its blocks; atomic for readers without the lock */
 };
 
 struct cn_heap {
@@ -65,7 +65,7 @@ struct cn_heap {
 	uint32_t room_units;      /* of the largest range there is room for */
 	uint32_t record_count_max;
 	_Atomic uint32_t unit_count; /* of the range: changes when it is opened for another one */
-	/* These do: apart from the others, so that a thread which only looks a block up is not disturbed. */
+	/* These do: apart from the others, so that a thread which only looks up a block is not disturbed. */
 	_Alignas(64) _Atomic uint32_t record_count;
 	_Atomic uint32_t record_limit;
 	uint32_t spare;
@@ -114,7 +114,7 @@ static inline unsigned cn_bins_next(const struct cn_bins *bins, unsigned class)
 	return CN_SIZE_CLASS_COUNT;
 }
 
-/* The free lists of a cache are bins, too. Whoever changes them has them locked. */
+/* The free lists of a cache are bins, too. A thread that changes them has them locked. */
 static inline void cn_bins_count(struct cn_bins *bins, uint64_t change)
 {
 	uint64_t units = atomic_load_explicit(&bins->units, memory_order_relaxed);
@@ -159,18 +159,18 @@ void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t i
 /* A block of at least this many units; 0: there is none. */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units);
 
-/* A heap of zero bytes, or one that was emptied and has the room. False: no memory; it is as it was. */
+/* A heap of zero bytes, or one that was emptied and has the room. False: no memory; it is unchanged. */
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count);
 /*
- * As it was after cn_heap_open(), and without memory; but what others look at stays mapped, for a thread that looks up
- * an address in a pool which is ending finds nothing then, and does not fault.
+ * As it was after cn_heap_open(), and without memory. But what readers without a lock look at stays mapped: a thread
+ * that looks up an address in a pool which is ending then finds nothing, and does not fault.
  */
 void cn_heap_empty(struct cn_heap *heap);
 void cn_heap_close(struct cn_heap *heap);
 
 /*
- * Are records running out? Then get memory for more. This asks the system, and so wants no lock: any thread may do it
- * at any time.
+ * Are records running out? Then get memory for more. This asks the system, so it needs no lock: any thread may do it at
+ * any time.
  */
 static inline bool cn_heap_is_low(const struct cn_heap *heap)
 {
@@ -183,7 +183,7 @@ static inline bool cn_heap_is_low(const struct cn_heap *heap)
 bool cn_heap_add_records(struct cn_heap *heap);
 
 /*
- * A block of exactly this many units out of the free ones, MOVING: rather a low one, so that what is high comes free
+ * A block of exactly this many units out of the free ones, MOVING: preferably a low one, so that high memory comes free
  * and joins. 0: there is none, or no record for it.
  */
 uint32_t cn_heap_take(struct cn_heap *heap, uint32_t units);
@@ -191,7 +191,7 @@ uint32_t cn_heap_take(struct cn_heap *heap, uint32_t units);
 /* Give a MOVING block back as free. */
 void cn_heap_give(struct cn_heap *heap, uint32_t index);
 
-/* Cut a MOVING block: the rest becomes a MOVING block too. 0: no record for it, and nothing happened. */
+/* Cut a MOVING block: the rest becomes a MOVING block too. 0: no record for it, and nothing changed. */
 uint32_t cn_heap_cut(struct cn_heap *heap, uint32_t index, uint32_t units);
 
 /*
@@ -202,7 +202,9 @@ uint32_t cn_heap_cut(struct cn_heap *heap, uint32_t index, uint32_t units);
 uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted);
 void cn_heap_give_hole(struct cn_heap *heap, uint32_t index);
 
-/* Whole chunks out of a free block, at most `units_max`, MOVING: to lose their memory. 0: no free block has one. */
+/*
+ * Whole chunks out of a free block, at most `units_max`, MOVING: they will lose their memory. 0: no free block has one.
+ */
 uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max);
 
 /* The record of the block that holds a unit; 0: none. */

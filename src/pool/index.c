@@ -2,13 +2,14 @@
 /*
  * The index of a pool: which queue has a cache there, and which caches may have a block of a size class.
  *
- * For each queue that has freed in a pool there is a cache: the blocks which that queue freed, in a free list for each
+ * Each queue that has freed in a pool has a cache there: the blocks which that queue freed, in a free list for each
  * size class, newest first, each with the number of its free. A thread finds the cache of a queue among the few that it
- * used last; else in a table of two levels, by the index that a queue gets with its first cache and has for good.
+ * used last; otherwise in a table of two levels, by the index that a queue gets with its first cache and keeps for
+ * good.
  *
- * Other queues may take a block out of a cache. They need not look into each: caches stand in groups of 64, and a group
- * has a bitmap for each size class. A bit is set with the first block of a free list, and cleared by whoever came in
- * vain: a cache that has a block has its bit, one with the bit may have none.
+ * Other queues may take a block out of a cache. They need not look into each: caches are in groups of 64, and a group
+ * has a bitmap for each size class. A bit is set with the first block of a free list, and cleared by a thread that
+ * finds the list empty: a cache that has a block has its bit, one with the bit may have no block.
  *
  * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
  */
@@ -19,12 +20,12 @@
 
 enum {
 	SEARCH_DEPTH_MAX = 8,                 /* blocks of another queue's free list that are looked at */
-	CREDIT_BYTES_MAX = 256 * 1024 * 1024, /* what a large block takes must not cost more than a small one */
+	CREDIT_BYTES_MAX = 256 * 1024 * 1024, /* so that a large block costs no more to count than a small one */
 };
 
 static struct {
 	_Atomic uint64_t last_cache; /* how many there were: allocations get their ids from it */
-	_Atomic uint32_t last_index; /* that a queue was given */
+	_Atomic uint32_t last_index; /* the last that a queue was given */
 } caches;
 
 _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
@@ -36,7 +37,7 @@ static struct cn_records records = CN_RECORDS(struct cn_pool_cache, record);
 static void recycle_cache(struct cn_pool_cache *cache)
 {
 	cn_quick_lock(&cache->lock);
-	cache->pool = NULL; /* a thread that comes late sees that it does */
+	cache->pool = NULL; /* a thread that comes late sees that it is too late */
 	cache->reused = 0;
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
@@ -95,7 +96,7 @@ static bool make_entry(struct cn_pool *pool, struct cn_queue *queue)
 }
 
 /*
- * Let everybody find the cache. False: there must be another group for it; it is taken from *more if there is one. Pool
+ * Make the cache visible to all threads. False: it needs another group, which is taken from *more if there is one. Pool
  * locked.
  */
 static bool enter_cache(struct cn_pool *pool, struct cn_pool_cache *cache, struct cn_pool_cache_group **more)
@@ -238,7 +239,7 @@ static uint32_t take_from(struct cn_pool_cache *other, const struct cn_pool_cach
 		cn_bins_remove(&own->pool->heap, &other->bins, index);
 		cn_block_set_moving(cn_pool_block_at(own->pool, index));
 		cn_pool_cache_cut(other, index, units);
-	} else { /* nobody needs to come again for what is gone */
+	} else { /* no thread needs to look here again for what is gone */
 		for (unsigned at = cn_size_class_below(units); at <= cn_size_class_above(units); at++)
 			if (!other->bins.heads[at])
 				atomic_fetch_and_explicit(&other->group->bitmaps[at], ~other->group_bit,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said of a pool to somebody who only looks, while the program goes on: a few numbers, and a picture.
+ * What an observer is told of a pool while the program runs: a few numbers, and a picture.
  *
- * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which is the caller's own time. But
- * where a stranger asks, the program would wait: so the lock is held for one cell at a time, and of a cell no more than
- * VISITS_MAX blocks are looked at. A cell that has more is drawn as its beginning is. Of exported blocks all that were
- * looked at are told, since who holds them is not known here, and decides how the cell is drawn.
+ * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which costs the caller's own time.
+ * But when another process asks, the program would wait. So the lock is held for one cell at a time, and at most
+ * VISITS_MAX blocks of a cell are looked at. A cell that has more is drawn as its beginning is. All exported blocks
+ * that were looked at are reported, since who holds them is not known here, and decides how the cell is drawn.
  *
- * The heap finds the block at a unit if it lives, or begins nearby. A large free one is found from where the cell
- * before ended, by walking: the caller carries a cursor from one call to the next. It may come back changed, or from
- * a stranger, so it is checked before it is believed: any record that describes something leads on to those above it.
+ * The heap finds the block at a unit if it is live, or begins nearby. A large free one is found by walking from where
+ * the cell before ended: the caller carries a cursor from one call to the next. It may come back changed, or from
+ * another process, so it is checked first: any record that describes something leads on to those above it.
  */
 #include "pool/pool_internal.h"
 
@@ -17,7 +17,7 @@
 
 enum { VISITS_MAX = CN_POOL_CELL_BLOCKS_MAX, WALK_MAX = 4096 };
 
-/* A cell is drawn as the first of these that it has something of: a small block in much that is free is seen. */
+/* A cell is drawn as the first of these that it contains: so a small block in much free memory is seen. */
 static const char kinds[] = {CN_POOL_CELL_DEFERRED, CN_POOL_CELL_SHARED, CN_POOL_CELL_LIVE,
 			     CN_POOL_CELL_CACHED,   CN_POOL_CELL_FREE,   CN_POOL_CELL_HOLE};
 enum { HELD, SHARED, LIVE, CACHED, FREE, HOLE, KIND_COUNT };
@@ -49,7 +49,7 @@ static bool describes(const struct cn_pool *pool, uint64_t index)
 		       CN_BLOCK_SPARE;
 }
 
-/* The block at a unit; 0: it cannot be told. Pool locked. */
+/* The block at a unit; 0: unknown. Pool locked. */
 static uint32_t find(const struct cn_pool *pool, uint32_t unit, uint64_t near)
 {
 	uint32_t index = cn_heap_find(&pool->heap, unit);
@@ -129,7 +129,7 @@ void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t
 	cn_unlock(&pool->lock);
 }
 
-/* The index of a block's sign in "#o._": whoever has a live block is not told. */
+/* The index of a block's sign in "#o._", which does not say who has a live block. */
 static unsigned coarse_kind_of(const struct cn_block *block)
 {
 	unsigned kind = kind_of(block);

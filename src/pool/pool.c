@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of a pool: making it, finding it by address, giving its memory back, its numbers, its end.
+ * The life of a pool: creating it, finding it by address, giving its memory back, its numbers, its end.
  *
- * Which pool an address belongs to is one load from a table with an entry for each 32 MiB of the address space. A
- * destroyed pool lives until its last block is freed and everything that was freed in it has happened: memory is not
- * given back while somebody may still touch it.
+ * The pool of an address is one load from a table with an entry for each 32 MiB of the address space. A destroyed pool
+ * lives until its last block is freed and everything that was freed in it has happened: memory is not given back while
+ * it may still be in use.
  *
- * A thread may allocate in a pool while another destroys it, and then either has its block, and the pool lives on for
- * it, or is told that the pool is gone. Nothing is counted for that on the way through an allocation: records of pools
- * and caches are never freed, and `dying` is looked at under the lock of the cache; see is_over().
+ * A thread may allocate in a pool while another destroys it. Then either it gets its block, and the pool lives on for
+ * it, or it gets an error that the pool is gone. An allocation counts nothing for that: records of pools and caches are
+ * never freed, and `dying` is read under the lock of the cache; see is_over().
  */
 #include "pool/pool_internal.h"
 
@@ -30,14 +30,14 @@ static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *first, *ended;
 	_Atomic uint64_t last_id;
-	_Atomic unsigned ending_count; /* pools that a thread is just taking apart */
+	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
 } pools;
 
 /* ---- Which pool ---- */
 
 struct cn_pool *_Atomic *_Atomic cn_pool_table;
 
-/* With the first pool; if there was no room for it then, with the next. */
+/* With the first pool; if there was no memory for it then, with the next. */
 static bool make_table(void)
 {
 	size_t bytes = ((size_t)1 << (CN_POOL_ADDRESS_BITS - CN_POOL_TABLE_SHIFT)) * sizeof(void *);
@@ -71,8 +71,7 @@ bool cn_pool_has(const void *address)
 uint64_t cn_pool_used(const struct cn_pool *pool)
 {
 	/*
-	 * In this order: while others free, the answer is too much rather than too little, and nothing ends too
-	 * early.
+	 * In this order: while others free, the answer is too high rather than too low, and no pool ends too early.
 	 */
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_acquire), credits = 0;
 
@@ -140,7 +139,7 @@ bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point)
 				continue;
 			cn_bins_remove(&pool->heap, &cache->bins, index);
 			cn_block_set_moving(block);
-			if (count++ % SETTLED_AT_ONCE == 0) { /* a few for each lock, and others come in between */
+			if (count++ % SETTLED_AT_ONCE == 0) { /* a few per lock, so that others get in between */
 				if (count > 1)
 					cn_unlock(&pool->lock);
 				cn_lock(&pool->lock);
@@ -262,7 +261,7 @@ static size_t machine_bytes(void)
 
 static struct cn_records records = CN_RECORDS(struct cn_pool, record);
 
-/* A record whose heap has room for so many units, or has no room yet; of those the one with the least. */
+/* A record whose heap has room for so many units, or has no room yet; of those the smallest. */
 static uint64_t cost_of(const void *record, uint64_t unit_count)
 {
 	const struct cn_heap *heap = &((const struct cn_pool *)record)->heap;
@@ -328,7 +327,7 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	cn_driver_lock(&pools.lock);
 	pool->next = pools.first;
 	pools.first = pool;
-	atomic_store(&pool->dying, false); /* from here on threads allocate, also such as still know an older pool */
+	atomic_store(&pool->dying, false); /* from now on threads allocate, also those that still know an older pool */
 	cn_driver_unlock(&pools.lock);
 	*ret_pool = pool;
 	return CUDA_SUCCESS;
@@ -342,7 +341,7 @@ err_free:
 	return result;
 }
 
-/* Has everything that was freed in a pool without living blocks happened? */
+/* Has everything that was freed in a pool without live blocks happened? */
 static bool is_at_rest(struct cn_pool *pool)
 {
 	cn_pool_settle_all(pool);
@@ -357,10 +356,10 @@ static bool is_at_rest(struct cn_pool *pool)
 }
 
 /*
- * Has a destroyed pool nothing left? What is in it goes one way: an allocation that began before `dying` was set
- * becomes a block, a block is freed, what was freed happens. In that order it is looked for, so nothing slips past. No
- * allocation begins any more: whoever takes a lock after we had it sees `dying`. Then a grace period passes, for work
- * that a program has given to another stream than the one in which it freed the block.
+ * Has a destroyed pool nothing left? Its contents go one way: an allocation that began before `dying` was set becomes a
+ * block, a block is freed, what was freed happens. They are checked in that order, so nothing is missed. No allocation
+ * begins any more: a thread that takes a lock after we had it sees `dying`. Then a grace period passes, for work that a
+ * program has given to another stream than the one in which it freed the block.
  */
 static bool is_over(struct cn_pool *pool)
 {

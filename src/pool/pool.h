@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stream-ordered allocator: memory that is given and taken back in the order of streams.
+ * The stream-ordered allocator: memory that is allocated and freed in the order of streams.
  *
  * A pool has one range of addresses and as much memory behind it as it needs. Its blocks are recorded out of line. A
- * freed block belongs to the queue that freed it until that free is known to have happened; then it is settled, and
- * anybody's. To allocate on a queue, in order:
+ * freed block belongs to the queue that freed it until that free is known to have happened; then it is settled, and any
+ * queue may have it. To allocate on a queue, in order:
  *
  *   1. a block that this queue freed: at once;
  *   2. one of the same size whose free the queue is ordered after already (FOLLOW_EVENT_DEPENDENCIES);
@@ -12,12 +12,12 @@
  *   4. a settled block, or memory that was never used; then larger blocks by the rules above; then a chunk that is on
  *      its way back to the device;
  *   5. one that the queue is made to wait for (ALLOW_INTERNAL_DEPENDENCIES);
- *   6. new memory; 7. whatever comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
+ *   6. new memory; 7. what comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *
  * Each is a function in rules.c.
  *
- * The pool knows nothing of handles, contexts, access rights or other processes: that is for the layers above.
- * All functions may be called by any thread.
+ * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
+ * be called by any thread.
  */
 #ifndef CN_POOL_POOL_H
 #define CN_POOL_POOL_H
@@ -51,29 +51,29 @@ struct cn_pool_block {
 	uint32_t tag; /* of a shared block */
 };
 
-/* What a pool is to be. */
+/* How to create a pool. */
 struct cn_pool_options {
-	struct cn_device *device; /* whose memory; NULL: the machine's, */
+	struct cn_device *device; /* the device whose memory it is; NULL: the machine's, */
 	int node;                 /* of this node; -1: any */
 	size_t max_bytes;         /* the most it may hold; 0: as much as there is */
 	bool shareable;           /* cn_pool_part() will be called */
 	struct cn_users users;
-	void *owner; /* the layer above's: comes back from cn_pool_owner() */
+	void *owner; /* of the layer above: cn_pool_owner() returns it */
 };
 
 CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **ret_pool);
 
-/* Change who may use its memory. */
+/* Change which devices may use its memory. */
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
 
-/* No more allocations; the pool goes with its last block. */
+/* No more allocations; the pool ends with its last block. */
 void cn_pool_destroy(struct cn_pool *pool);
 
 void *cn_pool_owner(const struct cn_pool *pool);
 
-/* End the destroyed pools that nobody needs any more. */
+/* End the destroyed pools that are no longer needed. */
 void cn_pools_reap(void);
-/* The same, and give back what pools wanted to give back while work was under way, if that is done. */
+/* The same, and give back memory whose return had to wait for work that is now done. */
 void cn_pools_finish_release(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
@@ -84,9 +84,9 @@ CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t
 
 enum cn_pool_free_outcome {
 	CN_POOL_FREED,
-	CN_POOL_FREE_SHARED,    /* not freed: others may have the block too, see cn_pool_defer_free() */
-	CN_POOL_FREE_ELSEWHERE, /* the address is no pool's */
-	CN_POOL_FREE_FAILED,    /* with `error`, which is explained; CUDA_ERROR_INVALID_VALUE: no block begins there */
+	CN_POOL_FREE_SHARED,    /* not freed: other processes may have the block too, see cn_pool_defer_free() */
+	CN_POOL_FREE_ELSEWHERE, /* the address is in no pool */
+	CN_POOL_FREE_FAILED,    /* with `error` and a sentence; CUDA_ERROR_INVALID_VALUE: no block begins there */
 };
 struct cn_pool_freed {
 	enum cn_pool_free_outcome outcome;
@@ -94,7 +94,7 @@ struct cn_pool_freed {
 };
 
 /*
- * Free the block that begins at the address, when the queue has come to it; `queue` NULL: now, everything that used
+ * Free the block that begins at the address, when the queue reaches this free; `queue` NULL: now, everything that used
  * it has happened.
  */
 struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
@@ -103,26 +103,26 @@ struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_
  * ---- Blocks that others may have too ----
  *
  * All the pool knows of sharing is that a free can be deferred. cn_pool_free() refuses a shared block: its free is
- * deferred instead, until nobody has the block any more. `address` is where the block begins.
+ * deferred instead, until no process has the block any more. `address` is where the block begins.
  */
 
-/* Mark a living block as shared, with a tag that cn_pool_find() returns. False: it is not living, or is already. */
+/* Mark a live block as shared, with a tag that cn_pool_find() returns. False: it is not live, or already shared. */
 bool cn_pool_share(void *address, uint32_t tag);
 /* The program has freed a shared block. False: it is not a shared one, or was already freed. */
 bool cn_pool_defer_free(void *address, uint32_t *ret_tag);
-void cn_pool_cancel_deferred(void *address); /* it has not, after all */
+void cn_pool_cancel_deferred(void *address); /* it has not freed it, after all */
 /*
- * Nobody has the block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends with
- * the next cn_pools_reap().
+ * No process has the block any more, and everything that used it has happened. Takes no lock. A destroyed pool ends
+ * with the next cn_pools_reap().
  */
 void cn_pool_free_deferred(void *address);
 /*
- * Whom to ask for deferred frees that could be done, before the pool takes new memory and when it gives memory away;
- * NULL: nobody. The function may be called once more while it is being changed.
+ * The function to call for deferred frees that could be done, before the pool takes new memory and when it gives memory
+ * away; NULL: none. The old function may be called once more during the change.
  */
 void cn_pool_set_recall(struct cn_pool *pool, void (*function)(void *object), void *object);
 
-/* A destroyed pool does not end while somebody has a reference. */
+/* A destroyed pool does not end while it has a reference. */
 void cn_pool_reference(struct cn_pool *pool);
 void cn_pool_unreference(struct cn_pool *pool);
 
@@ -135,7 +135,7 @@ void cn_pool_on_part_lost(struct cn_pool *pool, void (*function)(void *object, s
 
 /* Is an address in the range of a pool, whatever is there? */
 bool cn_pool_has(const void *address);
-/* The living block that holds an address. False: none. */
+/* The live block that holds an address. False: none. */
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);
 /* Did a block begin there that was freed? False also where its memory has been joined with other free memory since. */
 bool cn_pool_has_freed(const void *address);
@@ -147,21 +147,21 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes);
 void cn_pool_statistics(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
 /* The first four of them alone, without a look at each block. */
 void cn_pool_usage(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers);
-/* Draw what was used of the range so far, as `count` characters: see cenote_pool_picture(). */
+/* Draw the part of the range that was used so far, as `count` characters: see cenote_pool_picture(). */
 void cn_pool_draw(struct cn_pool *pool, char *ret_cells, size_t count);
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used);
 
-/* ---- For a stranger who looks: picture.c. The caller has a reference, and no lock is held for long. ---- */
+/* ---- For observers: picture.c. The caller has a reference, and no lock is held for long. ---- */
 
-/* What a cell has something of; of several kinds DEFERRED, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
+/* What a cell contains; of several kinds DEFERRED, SHARED, LIVE, CACHED, FREE, HOLE, whichever comes first. */
 enum cn_pool_cell_kind {
 	CN_POOL_CELL_LIVE = '#',
-	CN_POOL_CELL_SHARED = '=',   /* … and others may have it too */
-	CN_POOL_CELL_DEFERRED = '!', /* freed by the program, while others have it */
-	CN_POOL_CELL_CACHED = 'o',   /* freed, and its queue's */
+	CN_POOL_CELL_SHARED = '=',   /* … and other processes may have it too */
+	CN_POOL_CELL_DEFERRED = '!', /* freed by the program, while other processes have it */
+	CN_POOL_CELL_CACHED = 'o',   /* freed, and its queue's to reuse */
 	CN_POOL_CELL_FREE = '.',
 	CN_POOL_CELL_HOLE = '_',    /* no memory */
-	CN_POOL_CELL_UNKNOWN = '?', /* it would take too long to say */
+	CN_POOL_CELL_UNKNOWN = '?', /* it would take too long to find out */
 };
 enum { CN_POOL_CELL_BLOCKS_MAX = 256 };
 struct cn_pool_cell {
@@ -174,20 +174,20 @@ struct cn_pool_cell {
 
 void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t *ret_reserved_bytes);
 /*
- * A cell of `of`, which are equal parts of what was used of the range so far: so many bytes, which are returned. `of`
- * is at most 2^24. *cursor is 0 for the first, for the others what the last call left there.
+ * One of `of` cells, which are equal parts of what was used of the range so far; returns the cell's bytes. `of` is at
+ * most 2^24. *cursor is 0 for the first call, then what the last call left there.
  */
 uint64_t cn_pool_draw_cell(struct cn_pool *pool, uint64_t number, uint64_t of, uint64_t *cursor,
 			   struct cn_pool_cell *ret_cell);
 
 /* As arena_reclaim() in device.h. The caller has a reference. */
 size_t cn_pool_reclaim(struct cn_pool *pool, size_t offset);
-/* Give free memory back to the system, as long as at least `keep_bytes` stay reserved; and what others put there. */
+/* Give free memory back to the system while at least `keep_bytes` stay reserved; and what other processes put there. */
 void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes);
 
 /*
  * The program has waited for a point: what its queue freed up to there is settled, and pools that have more than their
- * threshold give back what they do not use.
+ * threshold give back unused memory.
  */
 void cn_pools_settle(struct cn_point point);
 

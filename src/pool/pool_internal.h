@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the
- * caches of queues and what is in them, shared_block.c blocks that others may have too, release.c memory that goes back
- * to the device, picture.c what a stranger is shown.
+ * caches of queues and what is in them, shared_block.c blocks that other processes may have too, release.c memory that
+ * goes back to the device, picture.c what an observer is shown.
  */
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H
@@ -11,7 +11,7 @@
 #include "pool/heap.h"
 #include "pool/pool.h"
 
-/* The blocks that a queue freed. Records of caches and pools are used again, never freed: see cn_pools_reap(). */
+/* The blocks that a queue freed. Records of caches and pools are reused, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
 	_Alignas(64) CN_QUICK_LOCK(CACHE) lock;
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
@@ -24,20 +24,20 @@ struct cn_pool_cache {
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
-	_Atomic uint64_t swept; /* how far the queue was when sweep_caches() last came */
+	_Atomic uint64_t swept; /* how far the queue was at the last sweep_caches() */
 	struct cn_bins bins;    /* its free lists */
 	struct cn_record record;
 };
 
 /*
- * Nothing that is done for each allocation may take longer the more streams there are. So a cache is found by its
- * queue's index, not by looking through all; a few of them have credit, and these are asked; and of a group of 64
- * caches one word, a bitmap, says which may have a block of a size class.
+ * An allocation must not take longer the more streams there are. So a cache is found by its queue's index, not by a
+ * search through all; only the few that have credit are asked for it; and for a group of 64 caches one word, a bitmap,
+ * says which may have a block of a size class.
  */
 enum {
 	CN_POOL_INDEX_PAGES = 256,
 	CN_POOL_INDEX_PAGE_CACHES = 256,
-	/* The caches of further queues are looked for. */
+	/* The caches of further queues are searched for. */
 	CN_POOL_INDEX_COUNT = CN_POOL_INDEX_PAGES * CN_POOL_INDEX_PAGE_CACHES,
 	CN_POOL_CREDIT_CACHES_MAX = 16,
 	CN_POOL_GROUP_CACHES = 64, /* bits of a word */
@@ -50,7 +50,7 @@ struct cn_pool_cache_group {
 };
 
 struct cn_pool {
-	/* A thread that has found the pool may look at these when others have destroyed it, or made another of it. */
+	/* A thread that has found the pool may read these when others have destroyed it, or reused it for another. */
 	_Atomic bool dying;
 	bool ended; /* guarded by `lock`: no more caches */
 	_Atomic uint64_t id;
@@ -63,7 +63,7 @@ struct cn_pool {
 
 	char *_Atomic base;
 	void *_Atomic owner;
-	struct cn_heap heap; /* which finds nothing while the pool is none */
+	struct cn_heap heap; /* finds nothing while the record is no pool */
 
 	/* The rest is cleared for each pool. */
 	_Alignas(64) struct cn_arena *arena;
@@ -74,11 +74,11 @@ struct cn_pool {
 	_Atomic uint32_t deferred_count;      /* blocks that may be returned any time */
 	void (*_Atomic recall)(void *object); /* see cn_pool_set_recall() */
 	void *_Atomic recall_object;
-	_Atomic bool release_due;        /* some were, and nobody has seen whether a chunk came free by it */
-	_Atomic uint64_t reserved_bytes; /* atomic for those who only look */
+	_Atomic bool release_due;        /* some were, and no thread has checked whether that freed a chunk */
+	_Atomic uint64_t reserved_bytes; /* atomic for readers without the lock */
 	_Atomic uint32_t releasing;      /* free chunks that wait for their tickets, linked by `next`: see release.c */
 	uint64_t releasing_bytes;        /* of reserved_bytes: of those, and of others that a thread is giving back */
-	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool is not over */
+	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool has not ended */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
 	uint64_t reused_settled, grown;
@@ -87,7 +87,7 @@ struct cn_pool {
 	_Atomic unsigned sweeps_skipped; /* allocations since the caches were swept */
 	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
 	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
-	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, and the credits of the caches */
+	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, plus the credits of the caches */
 	_Atomic uint64_t used_high_bytes;
 };
 
@@ -120,17 +120,17 @@ static inline uint32_t cn_pool_starts_at(const struct cn_pool *pool, const void 
 	return atomic_load_explicit(&pool->heap.starts[offset / CN_HEAP_UNIT_BYTES], memory_order_relaxed);
 }
 
-/* The error of whoever comes too late. */
+/* The error of a call that comes too late. */
 CUresult cn_pool_is_gone(void);
 /* A reference to a pool that is not destroyed. False: it is. */
 bool cn_pool_reference_alive(struct cn_pool *pool);
 uint64_t cn_pool_used(const struct cn_pool *pool);
-/* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. Were there any? */
+/* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. True: there were some. */
 bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point);
 void cn_pool_settle_all(struct cn_pool *pool);
 /* Take in what was returned. */
 void cn_pool_drain_returned(struct cn_pool *pool);
-/* Ask for deferred frees. Has a block come back? No lock is held. */
+/* Ask for deferred frees. True: a block has come back. No lock is held. */
 bool cn_pool_recall_deferred(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees, or for work under way? It is ended if they are done. */
 bool cn_pools_are_ending(void);
@@ -153,14 +153,14 @@ extern _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT]
 CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot, uint64_t id,
 				  struct cn_pool_cache **ret_cache);
 
-/* The cache of a queue, made if there is none. By the time it is locked, pool and cache may serve others. */
+/* The cache of a queue, created if there is none. By the time it is locked, pool and cache may serve others. */
 static inline CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
 {
 	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
 	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
 
 	if (__builtin_expect(cn_pool_recent[slot].queue != queue || cn_pool_recent[slot].pool_id != id, 0)) {
-		struct cn_pool_cache *cache; /* of its own: the caller's stays in a register */
+		struct cn_pool_cache *cache; /* a local one: the caller's stays in a register */
 		CUresult result = cn_pool_cache_get_slowly(pool, queue, slot, id, &cache);
 		if (!result)
 			*ret_cache = cache;
@@ -186,7 +186,7 @@ static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_p
 /* Cut a MOVING block that came from the cache if it is too large: the rest goes back there. Cache locked. */
 void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units);
 
-/* A block that another queue freed, and what lets this queue have it. */
+/* A block that another queue freed, and why this queue may have it. */
 struct cn_pool_grounds {
 	struct cn_point freed;
 	struct cn_point relied_on; /* see queue_rely() in device.h */
@@ -196,7 +196,7 @@ typedef bool cn_pool_rule(struct cn_queue *queue, struct cn_pool_grounds *ground
 /* A block of another queue's, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. */
 uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
 				  struct cn_pool_grounds *ret_grounds);
-/* It could not be had after all. */
+/* It could not be used after all. */
 void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed);
 
 /* No more caches: the pool has ended. */
@@ -209,14 +209,14 @@ void cn_pool_index_end(struct cn_pool *pool);
  * (`at_least`), or until there is no more than that. What cannot go yet follows with a later call. No lock is held.
  */
 void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least);
-/* Give back what was on its way and can go now. */
+/* Give back what was waiting and can go now. */
 void cn_pool_finish_release(struct cn_pool *pool);
-/* A block of so many units out of what is on its way. 0: there is none. */
+/* A block of this many units out of memory that waits to go back. 0: there is none. */
 uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units);
 /* Give everything back: the grace period of the pool's end has passed. */
 void cn_pool_release_all(struct cn_pool *pool);
 
-/* If a queue has blocks that others could have, learn how far it has come. */
+/* If a queue has blocks that others could use, find out how far it has come. */
 static inline void cn_pool_poll(struct cn_pool_cache *cache)
 {
 	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
@@ -225,7 +225,7 @@ static inline void cn_pool_poll(struct cn_pool_cache *cache)
 		cn_device_ops->queue_look(queue);
 }
 
-/* The pool may have lost its last block, or its last allocation under way, and be gone already. */
+/* The pool may have lost its last block, or its last allocation under way, and have ended already. */
 static inline void cn_pool_reap_if_dying(const struct cn_pool *pool)
 {
 	if (__builtin_expect(atomic_load(&pool->dying), 0))

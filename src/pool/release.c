@@ -2,11 +2,11 @@
 /*
  * Memory that goes back to the device.
  *
- * Whole free chunks go, when the pool is trimmed, has more than its threshold or ends. A chunk is free when the streams
- * have come to its blocks' frees; but a program that broke the rules may have work under way in another stream which
- * still touches it. So a chunk leaves the heap with a ticket (device/grace.h), and its memory goes once the ticket has
- * passed: at once if nothing was under way, else with a later call. Until then it counts as reserved, and an allocation
- * that finds nothing else takes it back.
+ * Whole free chunks go back when the pool is trimmed, has more than its threshold or ends. A chunk is free when the
+ * streams have reached its blocks' frees; but a program that broke the rules may have work under way in another stream
+ * which still touches it. So a chunk leaves the heap with a ticket (device/grace.h), and its memory goes once the
+ * ticket has passed: at once if nothing was under way, otherwise with a later call. Until then it counts as reserved,
+ * and an allocation that finds nothing else takes it back.
  */
 #include "pool/pool_internal.h"
 
@@ -39,7 +39,7 @@ static uint32_t take_chunks(struct cn_pool *pool, uint64_t keep_bytes, bool at_l
 {
 	uint32_t taken = 0, index;
 
-	do { /* a few for each lock, and others come in between */
+	do { /* a few per lock, so that others get in between */
 		cn_lock(&pool->lock);
 		uint64_t staying = pool->reserved_bytes - pool->releasing_bytes;
 		uint64_t surplus = staying > keep_bytes ? staying - keep_bytes : 0;
@@ -81,7 +81,7 @@ static void unlink_locked(struct cn_pool *pool, uint32_t before, uint32_t index)
 		atomic_store_explicit(&pool->releasing, next, memory_order_relaxed);
 }
 
-/* Those whose ticket is not above, linked by `next`. */
+/* Those with a ticket up to `passed`, linked by `next`. */
 static uint32_t take_passed(struct cn_pool *pool, uint64_t passed)
 {
 	uint32_t taken = 0, before = 0, next;

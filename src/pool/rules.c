@@ -2,8 +2,8 @@
 /*
  * Allocating and freeing in the order of queues: the rules of pool.h, each a function with its number.
  *
- * The fast path is rule 1, the cache of one's own queue: one lock that only this queue's users take, one free list, no
- * call of the device. What the other rules need to know of other queues' caches is in index.c.
+ * The fast path is rule 1, the cache of the caller's queue: one lock that only this queue's users take, one free list,
+ * no call to the device. What the other rules need to know of other queues' caches is in index.c.
  *
  * Locks: a cache's before the pool's. None is held while a thread waits or the system is asked for memory.
  */
@@ -14,7 +14,7 @@
 
 enum {
 	PATIENCE_ROUNDS = 100,    /* of a millisecond: how long an allocation waits for memory to come free */
-	GROWTH_SHIFT = 6,         /* a pool grows by this part of it, if not by more */
+	GROWTH_SHIFT = 6,         /* a pool grows by at least this part of its size */
 	CACHED_PARTS = 3,         /* what the caches have is so many parts of the pool, or it is swept */
 	CACHED_SHIFT = 6,         /* of so many, to the power of two */
 	MORE_SHIFT = 4,           /* and again when there is this part more of it */
@@ -22,7 +22,7 @@ enum {
 	LARGEST_CLASS = CN_SIZE_CLASS_COUNT - 1,
 };
 
-/* What came of an attempt to take a block. */
+/* The result of an attempt to take a block. */
 enum attempt {
 	TAKEN,
 	RACED,  /* another thread took what was made for this one: try again */
@@ -32,9 +32,9 @@ enum attempt {
 /* ---- How much is used ---- */
 
 /*
- * How much is used is one number that all queues change: to keep two threads from fighting for it, a cache that has
- * freed something does not uncount it, within a bound, and takes from this credit when it allocates. Where the count
- * is above the high-water mark, the credits are subtracted. Cache locked.
+ * How much is used is one number that all queues change. To avoid contention, a cache that has freed something does not
+ * uncount it, within a bound, and takes from this credit when it allocates. Where the count is above the high-water
+ * mark, the credits are subtracted. Cache locked.
  */
 static inline void count_used(struct cn_pool_cache *cache, uint64_t bytes)
 {
@@ -57,15 +57,15 @@ static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
 }
 
 /*
- * The count is above the high-water mark: this is one, or credits make it so. Then ours is given up: else every
- * allocation would come here, and look at what other threads are writing.
+ * The count is above the high-water mark: it is a new one, or credits make it so. Then ours is given up: otherwise
+ * every allocation would come here, and read what other threads are writing.
  */
 static __attribute__((noinline)) void raise_high_water(struct cn_pool_cache *cache)
 {
 	struct cn_pool *pool = cache->pool;
 	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
 
-	/* Others change the credits meanwhile: a block that went may be in the sum, and another in its place. */
+	/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
 	for (uint64_t again; used > high && (again = cn_pool_used(pool)) < used;)
 		used = again;
 	while (used > high)
@@ -125,8 +125,8 @@ static bool is_pending_and_ordered_after(struct cn_queue *queue, struct cn_pool_
 }
 
 /*
- * Rule 2: what another queue freed before this one's next operation. Who waits for this queue from now on must wait for
- * that free as well, and the legacy stream's order stands in a queue only when it is given something: queue_rely()
+ * Rule 2: what another queue freed before this one's next operation. A queue that waits for this one from now on must
+ * wait for that free as well, and the legacy stream's order is in a queue only when it is given something: queue_rely()
  * puts it there.
  */
 static uint32_t rule_2_ordered(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, unsigned last_class,
@@ -155,7 +155,7 @@ static bool has_happened(struct cn_queue *queue, struct cn_pool_grounds *grounds
 	return cn_point_reached(grounds->freed);
 }
 
-/* Rule 3: what another queue freed, and has come to. */
+/* Rule 3: what another queue freed, where it has reached the free. */
 static uint32_t rule_3_happened(struct cn_pool_cache *cache, uint32_t units, unsigned last_class, unsigned policies)
 {
 	struct cn_pool_grounds grounds;
@@ -179,21 +179,21 @@ static uint64_t cached_units(struct cn_pool_cache *cache)
 
 /*
  * Blocks in a cache are not joined with their neighbours: without a bound for all of them together, a long run of mixed
- * sizes would leave the pool in pieces. A queue that has not gone on since the last sweep has nothing to settle.
+ * sizes would fragment the pool. A queue that has made no progress since the last sweep has nothing to settle.
  */
 static void sweep_caches(struct cn_pool *pool)
 {
 	struct cn_pool_cache *first = atomic_load_explicit(&pool->caches, memory_order_acquire);
 	uint64_t reserved = atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) / CN_HEAP_UNIT_BYTES;
 
-	/* Where a sweep takes long, it serves so many more allocations. */
+	/* The more caches there are, the fewer allocations sweep them. */
 	if ((atomic_fetch_add_explicit(&pool->sweeps_skipped, 1, memory_order_relaxed) + 1) * CACHES_SWEPT_FREELY <
 	    atomic_load_explicit(&pool->cache_count, memory_order_relaxed))
 		return;
 	atomic_store_explicit(&pool->sweeps_skipped, 0, memory_order_relaxed);
 	uint64_t cached = cached_units(first);
 
-	/* After one that was in vain, or nearly so, there must be some more of them. */
+	/* After a sweep that settled nothing, or little, there must be more cached first. */
 	if (cached <= CACHED_PARTS * reserved >> CACHED_SHIFT ||
 	    cached < atomic_load_explicit(&pool->sweep_units, memory_order_relaxed))
 		return;
@@ -313,7 +313,7 @@ static enum attempt grow_by(struct cn_pool *pool, uint32_t needed, uint64_t want
 	return index ? TAKEN : RACED;
 }
 
-/* Rule 6: new memory. More than is needed at once, so that a growing program does not ask for each piece; if it can. */
+/* Rule 6: new memory. More than is needed now, if possible, so that a growing program does not ask for each piece. */
 static enum attempt rule_6_grow(struct cn_pool *pool, uint32_t needed, uint32_t *ret_index, CUresult *ret_error)
 {
 	cn_lock(&pool->lock);
@@ -382,7 +382,7 @@ static bool has_pending(struct cn_pool *pool)
 	return pending;
 }
 
-/* Until a time, not for a time: whoever is interrupted often is neither less patient nor more. */
+/* Until a time, not for a time: a thread that is often interrupted waits neither shorter nor longer. */
 static void sleep_a_millisecond(void)
 {
 	const long millisecond_ns = 1000000, second_ns = 1000000000;
@@ -395,13 +395,13 @@ static void sleep_a_millisecond(void)
 		continue;
 }
 
-/* Rule 7: what comes free while we wait, for the next round of the rules above. False: nothing will. */
+/* Rule 7: wait for memory to come free, for the next round of the rules above. False: none will. */
 static bool rule_7_wait_for_memory(struct cn_pool_cache *cache, unsigned round)
 {
 	bool ending = cn_pools_are_ending(); /* what they have goes back to the device */
 
-	if (!round) { /* free chunks that lie scattered can be exchanged for others that lie together */
-		/* Without OPPORTUNISTIC a queue's own pieces were left apart, for nobody else to have. */
+	if (!round) { /* scattered free chunks can be exchanged for adjacent ones */
+		/* Without OPPORTUNISTIC a queue's own pieces were left apart, where no other queue may have them. */
 		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
 		cn_pool_release(cache->pool, 0, true);
 		return true;
@@ -566,7 +566,7 @@ struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_
 	block->number = point.number;
 	cn_pool_cache_push(cache, index);
 	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
-	cn_quick_unlock(&cache->lock); /* the pool may go from here on, but not its record */
+	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
 	cn_pool_reap_if_dying(pool);
 	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
 }

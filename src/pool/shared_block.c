@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks that others may have too.
+ * Blocks that other processes may have too.
  *
- * A shared block is the program's like any other, but its free is deferred: the block is not to be seen
- * and not to be handed out until the layer above knows that nobody has it any more, and returns it. That may come
- * from any thread at any time, so it takes no lock: the block is put on a list that only grows, and whoever next needs
- * memory, or looks at the pool, takes the whole list in.
+ * A shared block is the program's like any other, but its free is deferred: the block can be neither found nor handed
+ * out until the layer above knows that no process has it any more, and returns it. That may happen in any thread at any
+ * time, so it takes no lock: the block is put on a list that only grows, and the next thread that needs memory, or
+ * looks at the pool, takes the whole list in.
  */
 #include "pool/pool_internal.h"
 
@@ -35,7 +35,7 @@ bool cn_pool_share(void *address, uint32_t tag)
 
 	if (!block || atomic_load_explicit(&block->state, memory_order_relaxed) != CN_BLOCK_LIVE)
 		return false;
-	/* First: who sees the state reads the tag. If the block is freed in between, nobody reads it. */
+	/* First: a thread that sees the state reads the tag. If the block is freed in between, no thread reads it. */
 	atomic_store_explicit(&block->tag, tag, memory_order_relaxed);
 	return change(block, CN_BLOCK_LIVE, CN_BLOCK_SHARED);
 }
@@ -94,7 +94,7 @@ void cn_pool_drain_returned(struct cn_pool *pool)
 		index = next;
 	}
 	cn_unlock(&pool->lock);
-	/* Last: whoever sees it, and takes it away, finds the blocks in the heap. */
+	/* Last: a thread that sees it, and takes it away, finds the blocks in the heap. */
 	atomic_store_explicit(&pool->release_due, true, memory_order_release);
 }
 
