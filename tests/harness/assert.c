@@ -104,7 +104,7 @@ void harness_result(const char *file, int line, const char *text, unsigned expec
 		     error_name(expected), reason && *reason ? ": " : "", reason ? reason : "");
 }
 
-/* splitmix64: small, any state is a good one. */
+/* splitmix64: small, and any state is a good one. */
 uint64_t test_random_next(struct test_random *generator)
 {
 	uint64_t mixed = generator->state += UINT64_C(0x9e3779b97f4a7c15);
@@ -118,7 +118,7 @@ struct test_random test_random_start(uint64_t stream)
 {
 	struct test_random generator = {.state = test_seed()};
 
-	/* Streams start far apart: the seed's first number, turned by the stream's. */
+	/* Streams start far apart: the seed's first number, changed by the stream's. */
 	generator.state = test_random_next(&generator) ^ (stream * UINT64_C(0xd1342543de82ef95));
 	return generator;
 }

@@ -2,8 +2,8 @@
 /*
  * The harness's main(): runs each test in a child process, watches it, reports in TAP.
  *
- * The parent has one thread for ever and calls nothing of the library, so that each child starts from a clean process.
- * It is the "subreaper" of its tests: whatever process a test leaves behind becomes its own child, and is seen.
+ * The parent always has one thread and never calls the library, so that each child starts from a clean process. It is
+ * the "subreaper" of its tests: a process that a test leaves behind becomes its own child, and is seen.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -177,7 +177,7 @@ static void prepare_directory(void)
 	setenv("CENOTE_RUNTIME_DIR", path, 1);
 }
 
-/* In the test's process: the body between two counts. */
+/* In the test's process: the body between two leak counts. */
 _Noreturn static void run_body(const struct harness_test *test)
 {
 	test_started_ms = monotonic_ms();
@@ -248,7 +248,7 @@ static void print_process(pid_t pid)
 	printf("# left behind: process %d, %.*s\n", (int)pid, size > 0 ? (int)size : 7, size > 0 ? line : "unknown");
 }
 
-/* Kill whatever the test has left running and reap it; tell whether there was any. */
+/* Kill and reap all processes that the test has left running; true if there were any. */
 static bool processes_left(pid_t group, bool report)
 {
 	bool found = false;
@@ -274,7 +274,7 @@ static bool processes_left(pid_t group, bool report)
 	}
 }
 
-/* Collect the test's output until it has ended. Returns false when its time was over first. */
+/* Collect the test's output until it has ended. Returns false when it ran out of time first. */
 static bool watch(pid_t pid, int pipe, uint64_t deadline_ms, struct output *output)
 {
 	int process = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -301,7 +301,7 @@ static bool watch(pid_t pid, int pipe, uint64_t deadline_ms, struct output *outp
 	return ended;
 }
 
-/* Say in one line how a test that did not pass has ended; NULL when it passed. */
+/* Say in one line how a test that did not pass ended; NULL when it passed. */
 static const char *verdict(const struct harness_test *test, bool ended, int status)
 {
 	static char text[256];
@@ -474,7 +474,7 @@ int main(int argc, char **argv)
 	struct options options = {0};
 	int first = 1;
 
-	/* Before the first output: the C library does not change its mind well afterwards. */
+	/* Before the first output: the C library does not allow a change afterwards. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc >= 3 && !strcmp(argv[1], "--role")) {
 		const char *seed_text = getenv("CENOTE_TEST_SEED");

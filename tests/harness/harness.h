@@ -53,8 +53,8 @@
 #include <sys/types.h>
 
 /*
- * Under a sanitizer everything is slower, and each program is given this many times its limit. Tests use it the other
- * way round, to do less of what is only repetition.
+ * Under a sanitizer everything is slower, so each program gets this many times its limit. Tests divide by it, to do
+ * less of what is only repetition.
  */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define HARNESS_SLOWDOWN 4
@@ -75,7 +75,7 @@ struct harness_test {
 	const char *file;
 	int line;
 	unsigned timeout_ms; /* 0: 30 seconds */
-	bool soak;           /* runs in soak mode too, where it goes on for CENOTE_SOAK_SECONDS */
+	bool soak;           /* also runs in soak mode, for CENOTE_SOAK_SECONDS */
 	bool hidden;         /* runs only when named: a specimen for the harness's own tests */
 	struct harness_test *next;
 };
@@ -95,7 +95,7 @@ void harness_add_test(struct harness_test *test);
 
 /*
  * SETUP { body }, at most once a program: runs in each test's and each role's process before things are counted. What
- * the library keeps for the life of a process is brought up here, so that it is no leak.
+ * the library keeps for the life of a process is created here, so that it is no leak.
  */
 #define SETUP void harness_setup(void)
 void harness_setup(void);
@@ -105,12 +105,12 @@ void harness_setup(void);
 _Noreturn void harness_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Is the device under test a GPU (CENOTE_DEVICE=cuda)? There what is not a pool's is the driver's: it has no sentences,
- * and what it does not check cannot be asked.
+ * Is the device under test a GPU (CENOTE_DEVICE=cuda)? There the driver does all but the pools: it has no sentences,
+ * and what it does not check cannot be tested.
  */
 bool test_on_gpu(void);
 
-/* Is it one indeed? Where the tests' own driver stands for a GPU's (CENOTE_TEST_LIBCUDA), more can be promised. */
+/* Is it a real GPU? Where the tests' own driver stands for a GPU's (CENOTE_TEST_LIBCUDA), more can be promised. */
 bool test_has_gpu(void);
 
 /* A directory of this test's own, removed after it. The runtime directory is a folder in it. */
@@ -120,7 +120,7 @@ const char *test_directory(void);
 const char *test_path(const char *name);
 
 /*
- * For loops of tests marked .soak: true `rounds` times in an ordinary run, and until the time is over in soak mode.
+ * For loops of tests marked .soak: true `rounds` times in an ordinary run, and until the time is up in soak mode.
  * `round` counts from 0.
  */
 bool soak_goes_on(unsigned long round, unsigned long rounds);
@@ -133,7 +133,7 @@ enum {
 	LEAK_THREADS = 1 << 2,
 	LEAK_FILES = 1 << 3, /* in the runtime directory, when all processes of the test are gone */
 	LEAK_PROCESSES = 1 << 4,
-	/* Threads are the library's business and may stay, unless a test says otherwise. */
+	/* Threads are up to the library and may stay, unless a test says otherwise. */
 	LEAK_DEFAULT = LEAK_DESCRIPTORS | LEAK_MAPPINGS | LEAK_FILES | LEAK_PROCESSES,
 };
 
@@ -144,9 +144,8 @@ void leaks_watch(unsigned what);
 void leaks_start_here(void);
 
 /*
- * A process that ends without its exit handlers leaves its name in the runtime directory, until the next one makes a
- * name there. That of each peer which the test itself saw killed is forgiven; this says of how many other processes.
- * Not in a role.
+ * A process that ends without its exit handlers leaves its name in the runtime directory, until the next process makes
+ * a name there. The names of peers which the test itself killed are forgiven; this adds `count` others. Not in a role.
  */
 void leaks_forgive_names(unsigned count);
 
@@ -190,12 +189,12 @@ void harness_contains(const char *file, int line, const char *text, const char *
 void harness_memeq(const char *file, int line, const char *text, const void *expected, const void *actual,
 		   size_t bytes);
 
-/* A driver or runtime call succeeds (or answers exactly `code`); a wrong answer is printed with its name and reason. */
+/* A driver or runtime call succeeds (or returns exactly `code`); a wrong result is printed with its name and reason. */
 #define ASSERT_OK(call)          harness_result(__FILE__, __LINE__, #call, 0, (unsigned)(call))
 #define ASSERT_ERROR(code, call) harness_result(__FILE__, __LINE__, #call, (unsigned)(code), (unsigned)(call))
 void harness_result(const char *file, int line, const char *text, unsigned expected, unsigned actual);
 
-/* A call that answers -1 and sets errno does not do so. */
+/* A call that returns -1 and sets errno on failure succeeds. */
 #define ASSERT_SYS(call)                       \
 	do {                                   \
 		if ((call) == -1)              \
@@ -214,7 +213,7 @@ enum harness_kind { HARNESS_SIGNED, HARNESS_UNSIGNED, HARNESS_FLOAT, HARNESS_DOU
 		float: HARNESS_FLOAT, double: HARNESS_DOUBLE, default: HARNESS_POINTER)
 /* clang-format on */
 
-/* Signed and unsigned meet here on purpose: ASSERT_EQ(3, count) shall not need a cast. */
+/* Signed and unsigned meet here on purpose: ASSERT_EQ(3, count) must not need a cast. */
 #define HARNESS_COMPARE(left, operation, right)                                                                    \
 	do {                                                                                                       \
 		_Pragma("GCC diagnostic push");                                                                    \
@@ -262,8 +261,8 @@ void harness_add_role(struct harness_role *role);
 struct peer *harness_peer_start(const char *role, ...) __attribute__((sentinel));
 
 /*
- * Messages keep their borders and order. What is received must be what is expected, else the process fails; so it does
- * when the other side is gone. A message has at most PEER_MESSAGE_BYTES_MAX bytes.
+ * Messages keep their boundaries and order. What is received must be what is expected, otherwise the process fails; it
+ * also fails when the other side is gone. A message has at most PEER_MESSAGE_BYTES_MAX bytes.
  */
 #define PEER_MESSAGE_BYTES_MAX 65536
 void peer_send(struct peer *peer, const char *word);
@@ -275,7 +274,7 @@ int peer_receive_descriptor(struct peer *peer);
 
 pid_t peer_pid(const struct peer *peer);
 
-/* All its threads stand still when this returns, until it is told to go on. */
+/* All its threads are stopped when this returns, until it is continued. */
 void peer_stop(struct peer *peer);
 void peer_continue(struct peer *peer);
 
@@ -283,7 +282,7 @@ void peer_continue(struct peer *peer);
 void peer_wait(struct peer *peer);
 void peer_end(struct peer *peer);        /* peer_send "end", peer_wait */
 int peer_wait_status(struct peer *peer); /* as waitpid gives it */
-void peer_kill(struct peer *peer);       /* SIGKILL, before which it must not have failed */
+void peer_kill(struct peer *peer);       /* SIGKILL; it must not have failed before */
 
 /* ---- Randomness ------------------------------------------------------------------------------------------------- */
 

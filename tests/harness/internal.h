@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the harness's own files share with each other, and tests do not see. */
+/* What the harness's own files share; tests do not see it. */
 #ifndef CENOTE_TESTS_HARNESS_INTERNAL_H
 #define CENOTE_TESTS_HARNESS_INTERNAL_H
 
@@ -8,19 +8,19 @@
 /* The descriptor on which a role finds its end of the channel. */
 #define PEER_CHANNEL_FD 3
 
-/* What a test tells the process that started it, in a page they share. Roles have none. */
+/* What a test reports to the process that started it, in a page they share. Roles have none. */
 struct outcome {
 	enum { OUTCOME_UNFINISHED, OUTCOME_PASSED, OUTCOME_SKIPPED } state;
 	unsigned watched;                /* the LEAK_ bits */
-	_Atomic unsigned forgiven_names; /* as many dead processes may have left theirs */
+	_Atomic unsigned forgiven_names; /* so many dead processes may have left their names */
 	char skip_reason[512];
 };
 extern struct outcome *harness_outcome;
 
-/* leaks.c: count what the process has; compare with the last count, print what is new, tell whether there was any. */
+/* leaks.c: count what the process has; compare with the last count, print what is new; true if there was any. */
 void leaks_begin(void);
 bool leaks_found(void);
-/* Print the names below a directory, but for so many of dead processes; tell whether there are any. */
+/* Print the names below a directory, except for so many of dead processes; true if there are any. */
 bool leaks_files_found(const char *directory, unsigned forgiven_names);
 void remove_tree(const char *path);
 uint64_t monotonic_ms(void);

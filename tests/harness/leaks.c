@@ -2,9 +2,9 @@
 /*
  * Counting what a process has: descriptors, shared mappings, threads, as lines of text that can be compared.
  *
- * A thing is a leak when it is there at the end of a test and was not at its beginning. Threads of the library may be
- * closing their things just then, so a leak is believed only when it stays for SETTLE_MS in which no other thread was
- * at work. (ThreadSanitizer takes a second or more to unmap a pool's addresses, and a busy machine makes that ten.)
+ * A thing is a leak when it exists at the end of a test and did not at its beginning. Threads of the library may be
+ * closing things just then, so a leak is reported only when it stays for SETTLE_MS in which no other thread was at
+ * work. (ThreadSanitizer takes a second or more to unmap a pool's addresses, and a busy machine makes that ten.)
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static void count_descriptors(struct count *count)
 	closedir(entries);
 }
 
-/* Addresses are left out, for neighbouring mappings join and part: a name and its bytes are counted. */
+/* Addresses are left out, for neighbouring mappings join and split: a name and its bytes are counted. */
 static void count_mappings(struct count *count)
 {
 	struct mapping {
@@ -155,7 +155,7 @@ static void count_threads(struct count *count)
 	closedir(entries);
 }
 
-/* Not beside a GPU's driver, which opens and maps what it likes: that cannot be told from the library's. */
+/* Not beside a GPU's driver, whose own descriptors and mappings cannot be told from the library's. */
 static bool leaks_are_counted(void)
 {
 	const char *setting = getenv("CENOTE_TEST_UNCOUNTED");
@@ -201,7 +201,7 @@ void leaks_watch(unsigned what)
 		harness_outcome->watched = what;
 }
 
-/* Does any thread but this one run, or want to, or sit in the kernel over something that cannot be interrupted? */
+/* Is any thread but this one running, runnable, or in an uninterruptible sleep in the kernel? */
 static bool others_at_work(void)
 {
 	DIR *entries = opendir("/proc/self/task");
@@ -261,7 +261,7 @@ void leaks_forgive_names(unsigned count)
 	harness_outcome->forgiven_names += two_libraries ? 2 * count : count;
 }
 
-/* The lock of a process's name which nobody holds; of any other file false. A name has a lock and, mostly, a socket. */
+/* Is it the lock of a process's name, and held by no process? A name has a lock and, mostly, a socket. */
 static bool is_dead_lock(int directory, const char *file)
 {
 	enum { NAME_CHARS = 32 };
@@ -276,7 +276,7 @@ static bool is_dead_lock(int directory, const char *file)
 	return dead;
 }
 
-/* Remove the names of dead processes as the next one to make a name would, but no more of them than told. */
+/* Remove the names of dead processes as the next one to make a name would, but at most this many. */
 static void remove_dead_names(int directory, unsigned most)
 {
 	DIR *entries = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

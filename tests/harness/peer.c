@@ -2,7 +2,7 @@
 /*
  * Peers: this program executed again in a role, with a socket between the two.
  *
- * The socket keeps the borders of messages. The first byte of a message says what it carries, so that a test and its
+ * The socket keeps the boundaries of messages. The first byte of a message says what it carries, so that a test and its
  * peer which disagree about whose turn it is fail with a sentence and do not wait for each other.
  */
 #include <errno.h>
@@ -64,7 +64,7 @@ struct peer *harness_peer_start(const char *role, ...)
 		ASSERT(++count < ARGUMENTS_MAX);
 	va_end(list);
 
-	/* Spawned, not forked: no handler of the library runs in between, and no sanitizer minds. */
+	/* Spawned, not forked: no handler of the library runs in between, and no sanitizer objects. */
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	ASSERT_EQ(0, posix_spawn_file_actions_init(&actions));
 	ASSERT_EQ(0, posix_spawn_file_actions_adddup2(&actions, ends[1], PEER_CHANNEL_FD));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forged events: a process that has opened an event writes what it likes into the ring, and dies. Those who are left
- * record, wait for, query and free the event as ever.
+ * Forged events: a process that has opened an event writes what it likes into the ring, and dies. The remaining
+ * processes record, wait for, query and free the event as before.
  *
- * The test is the event's maker; `honest` is another process that has opened it, and `forger` a third, anew for each
- * lie. A lie is a list of places in the ring and what is written there. Each field is forged alone, with each value
- * that might do harm, then several at random. docs/protocol.md has the offsets.
+ * The test is the event's maker; `honest` is another process that has opened it, and `forger` a third, a new one for
+ * each lie. A lie is a list of places in the ring and what is written there. Each field is forged alone, with each
+ * value that might do harm, then several at random. docs/protocol.md has the offsets.
  */
 #include "device/host/host_internal.h"
 
@@ -30,7 +30,7 @@ enum {
 	ROUND_SHIFT = 34,
 	WRITES_MAX = 6,
 	RANDOM_LIES = 60 / HARNESS_SLOWDOWN,
-	STRANGER = 77777, /* a recorder's number that nobody has */
+	STRANGER = 77777, /* a recorder's number that no process has */
 };
 
 enum state { DONE, PENDING, DEAD, NO_STATE };
@@ -65,7 +65,7 @@ static void record_at_last(struct cn_shared_event *event)
 {
 	CUresult result;
 
-	do /* while somebody is yet to hear of the forger's death, the ring may be full */
+	do /* until all have heard of the forger's death, the ring may be full */
 		result = cn_host_signal_record(cn_shared_event_signal(event), &queue, OWNER);
 	while (result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES && !sched_yield());
 	ASSERT_OK(result);
@@ -83,7 +83,7 @@ static void record_pending_at_last(struct cn_shared_event *event)
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, query(event));
 }
 
-/* A queue waits, and nobody sleeps for it: the poller sees to it. */
+/* A queue waits, and no thread sleeps for it: the poller resumes it. */
 static void enqueue_wait(struct cn_shared_event *event)
 {
 	ASSERT_OK(cn_host_signal_wait(cn_shared_event_signal(event), &other, OWNER));
@@ -155,7 +155,7 @@ ROLE(forger)
 	pause();
 }
 
-/* Give an order without waiting until it is carried out. */
+/* Give an order without waiting until it is done. */
 static void order(struct peer *peer, const char *word)
 {
 	char bytes[16] = "";
@@ -200,7 +200,7 @@ static void add_record(struct lie *lie, uint64_t number, uint32_t recorder, enum
 	add(lie, AT_LATEST, 8, number);
 }
 
-/* An event that has been recorded in both processes, and one more who has opened it. */
+/* An event that has been recorded in both processes, and a third process that has opened it. */
 static void begin(struct stage *stage)
 {
 	stage->event = create(stage->handle);
@@ -222,7 +222,7 @@ static void *sync_in_thread(void *event)
 	return (void *)(uintptr_t)sync_with(event);
 }
 
-/* Both processes record, and each waits for the other's: in a call, and in a queue that nobody sleeps for. */
+/* Both processes record, and each waits for the other's: in a call, and in a queue that no thread sleeps for. */
 static void use(struct stage *stage)
 {
 	pthread_t thread;
@@ -299,7 +299,7 @@ static const struct {
 };
 enum { PLAIN_FIELDS = sizeof plain_fields / sizeof plain_fields[0] };
 
-/* Goal: what is forged of the rest does not matter, the counts of sleepers among it. */
+/* Goal: forging any other field does no harm, the counts of sleepers included. */
 TEST(each_field_is_forged, .timeout_ms = 60000)
 {
 	const uint64_t values[] = {0, 1, UINT64_MAX, UINT64_MAX - 1};
@@ -315,7 +315,7 @@ TEST(each_field_is_forged, .timeout_ms = 60000)
 	finish(&stage);
 }
 
-/* Goal: no latest number keeps anybody from recording. */
+/* Goal: no latest number keeps a process from recording. */
 TEST(the_latest_number_is_forged, .timeout_ms = 60000)
 {
 	const uint64_t values[] = {0,
@@ -341,7 +341,7 @@ TEST(the_latest_number_is_forged, .timeout_ms = 60000)
 	finish(&stage);
 }
 
-/* Goal: a record that somebody else has forged in one's name holds up nobody, whatever state it is said to be in. */
+/* Goal: a record that another process has forged in our name holds up no process, whatever its state. */
 TEST(records_are_forged, .timeout_ms = 120000)
 {
 	struct stage stage = start();
@@ -412,7 +412,7 @@ TEST(random_lies, .timeout_ms = 120000)
 	finish(&stage);
 }
 
-/* ---- What one knows of oneself ----------------------------------------------------------------------------------- */
+/* ---- What a process knows of itself ------------------------------------------------------------------------------ */
 
 /* Goal: what others write of a record of ours does not end it for us, nor make it fail. */
 TEST(one_is_not_lied_to_about_oneself, .timeout_ms = 60000)

@@ -71,7 +71,7 @@ TEST(an_event_that_was_never_recorded_has_happened)
 	ASSERT_OK(cuStreamDestroy(stream));
 }
 
-/* Goal: a wait is for the record that was the latest when it was called; later records do not concern it. */
+/* Goal: a wait is for the record that was the latest when it was called; later records do not affect it. */
 TEST(a_wait_is_for_the_record_of_its_time)
 {
 	struct gate first_gate = gate_make(), second_gate = gate_make();
@@ -183,8 +183,8 @@ TEST(elapsed_time_needs_events_that_keep_time)
 }
 
 /*
- * Goal: a record that is reached when its event has been destroyed, and its slot belongs to another, does not write
- * into that one.
+ * Goal: a record that is reached after its event was destroyed, when another event has its slot, does not write into
+ * that one.
  */
 TEST(an_old_record_does_not_reach_a_new_event)
 {
@@ -364,7 +364,7 @@ static void *record_pending(void *data)
 	return NULL;
 }
 
-/* Goal: when a record has returned, the event stands for it or for a later one, whoever else is recording it. */
+/* Goal: when a record has returned, the event stands for it or for a later one, even while other threads record it. */
 TEST(a_record_that_has_returned_counts)
 {
 	struct recorder recorders[RECORDERS];

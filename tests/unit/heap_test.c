@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of a pool, alone: its classes, and random operations held against an array with an entry for each unit.
+ * The heap of a pool, alone: its classes, and random operations checked against an array with an entry for each unit.
  *
  * The model says what each unit is: beyond the top, a hole, free, or of the block that was taken. After every step the
- * whole chain of records is walked: neighbours agree, free neighbours are joined, every block stands in the right bin
- * and nowhere else, and all of it together is what lies below the top.
+ * whole chain of records is walked: neighbours agree, free neighbours are joined, every block is in the right bin and
+ * nowhere else, and together they are what lies below the top.
  */
 #include "harness.h"
 #include "pool/heap.h"
@@ -175,7 +175,7 @@ static void walk(struct model *model)
 	ASSERT_EQ(holes, count_bins(heap, &heap->holes, CN_BLOCK_HOLE));
 }
 
-/* Nothing begins but where the chain says; and what is beyond the top was never touched. */
+/* Blocks begin only where the chain says; and what is beyond the top was never touched. */
 static void check_all_units(const struct model *model)
 {
 	for (uint32_t i = 0; i < UNITS; i++) {
@@ -339,7 +339,7 @@ static void round_of_steps(struct model *model)
 			check_all_units(model);
 	}
 
-	/* In the end everything is one again. */
+	/* In the end everything is one block again. */
 	while (model->taken_count)
 		give(model);
 	walk(model);

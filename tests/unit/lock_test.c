@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock excludes, loses no wake-up, and needs no initialisation; the futex keeps its word.
+ * The lock excludes, loses no wake-up, and needs no initialisation; the futex does what it promises.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ static struct cn_quick_lock quick;
 static uint64_t counter; /* not atomic: the lock must do it */
 static unsigned rounds;
 
-/* The two kinds, in the same hands. */
+/* The two kinds, used in the same way. */
 struct kind {
 	void (*take)(void), (*leave)(void);
 	unsigned pause; /* now and then hold it for long enough that the others stop spinning and sleep */

@@ -114,7 +114,7 @@ TEST(malformed_properties_are_refused)
 	assert_refused(CUDA_ERROR_INVALID_VALUE, properties_of(PINNED, 99, 0), "99");
 }
 
-/* Goal: a pool of the host needs no node and cannot be shared; of a node it needs one that is there. */
+/* Goal: a pool of the host needs no node and cannot be shared; a pool of a node needs one that exists. */
 TEST(host_pools)
 {
 	CUmemPoolProps host = properties_of(PINNED, CU_MEM_LOCATION_TYPE_HOST, 12345);
@@ -135,7 +135,7 @@ TEST(host_pools)
 	assert_refused(CUDA_ERROR_INVALID_VALUE, node, "a certain NUMA node");
 }
 
-/* Goal: the host uses its pool at once, a device when it was allowed to, and blocks of before follow. */
+/* Goal: the host can use its pool at once, a device when it was allowed to, earlier blocks included. */
 TEST(host_pool_rights)
 {
 	CUmemoryPool pool;
@@ -221,7 +221,7 @@ TEST(managed_pools_keep_their_location)
 	}
 }
 
-/* Goal: where a block was prefetched to is its own, and forgotten when it is freed. */
+/* Goal: where a block was prefetched to is kept per block, and forgotten when it is freed. */
 TEST(prefetching_ends_with_the_block)
 {
 	CUmemLocation device = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
@@ -306,7 +306,7 @@ TEST(max_size)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: types of handles are kept and said, also where nothing can be exported by them; a usage is a hint. */
+/* Goal: handle types are kept and returned, also where nothing can be exported by them; a usage is a hint. */
 TEST(handle_types_are_kept)
 {
 	CUmemPoolProps properties = properties_of(PINNED, CU_MEM_LOCATION_TYPE_DEVICE, 0);
@@ -344,7 +344,7 @@ TEST(host_pools_are_copied_without_rights)
 		ASSERT_OK(cuMemcpy(first + 2048, device, 2048));
 		ASSERT_OK(cuCtxSynchronize());
 		ASSERT_MEMEQ((void *)(uintptr_t)managed, (void *)(uintptr_t)first, 4096);
-		if (!test_has_gpu()) /* whose driver does not look */
+		if (!test_has_gpu()) /* a GPU's driver does not check */
 			ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(first, 1, 4096));
 		ASSERT_OK(cuMemFree(first));
 		ASSERT_OK(cuMemFree(second));
@@ -400,7 +400,7 @@ TEST(copies_by_the_current_contexts_device)
 		ASSERT_OK(cuDevicePrimaryCtxRelease(i));
 }
 
-/* Goal: rights of devices: the own one keeps them, a peer gets them, half a right is none. */
+/* Goal: rights of devices: a pool's own device keeps them, a peer gets them, half a right is none. */
 TEST(rights_of_devices)
 {
 	CUcontext second;
@@ -433,7 +433,7 @@ TEST(rights_of_devices)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: one wrong description and no right is changed. */
+/* Goal: with one wrong description, no right changes. */
 TEST(rights_are_given_together_or_not_at_all)
 {
 	CUmemAccessDesc two[2] = {
@@ -449,7 +449,7 @@ TEST(rights_are_given_together_or_not_at_all)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: the default pool cannot be destroyed, and is back when the current one is. */
+/* Goal: the default pool cannot be destroyed, and becomes current again when the current one is. */
 TEST(default_and_current_pools)
 {
 	CUmemLocation place = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
@@ -545,7 +545,7 @@ TEST(wrong_frees_are_refused)
 	ASSERT_EQ(at, base);
 	ASSERT_EQ(1000, bytes);
 	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(&base, NULL, at + 1000));
-	if (!test_on_gpu()) /* whose driver sees the whole chunk */
+	if (!test_on_gpu()) /* a GPU's driver sees the whole chunk */
 		ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemsetD8(at + 999, 0, 2));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(at + 512, NULL));
 	ASSERT_CONTAINS("inside", cenote_last_error());
@@ -564,7 +564,7 @@ TEST(wrong_frees_are_refused)
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
 }
 
-/* Goal: a block of a destroyed pool can be used and freed, and the pool's memory is gone with it. */
+/* Goal: a block of a destroyed pool can be used and freed, and the pool's memory goes with it. */
 TEST(blocks_outlive_their_pool)
 {
 	CUmemoryPool got;
@@ -584,11 +584,11 @@ TEST(blocks_outlive_their_pool)
 	ASSERT_OK(cuMemFreeAsync(at, NULL));
 	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_OK(cuMemGetInfo(&after, &total));
-	if (!test_has_gpu()) /* where others have memory as well */
+	if (!test_has_gpu()) /* on one, other programs have memory as well */
 		ASSERT_EQ(before, after);
 }
 
-/* Goal: cuMemFree() of a block does not wait, and nobody gets the block before the work that may use it is done. */
+/* Goal: cuMemFree() of a block does not wait, and the block is not reused before the work that may use it is done. */
 TEST(free_without_a_stream_neither_waits_nor_hurries)
 {
 	CUstream busy, other;
@@ -619,7 +619,7 @@ TEST(free_without_a_stream_neither_waits_nor_hurries)
 	gate_free(gate);
 }
 
-/* Goal: memory of cuMemAlloc() is freed in stream order, when its stream comes to it; managed memory is not. */
+/* Goal: memory of cuMemAlloc() is freed in stream order, when its stream reaches the free; managed memory is not. */
 TEST(other_memory_in_stream_order)
 {
 	CUdeviceptr memory, managed;
@@ -648,7 +648,7 @@ TEST(other_memory_in_stream_order)
 	gate_free(gate);
 }
 
-/* Goal: a context that goes takes no block along: they are the pool's. */
+/* Goal: a context that ends frees no block: they are the pool's. */
 TEST(blocks_outlive_contexts)
 {
 	CUcontext first, second;
@@ -727,7 +727,7 @@ TEST(runtime_pools)
 	ASSERT_ERROR(cudaErrorInvalidValue, cudaMemPoolDestroy(pool));
 }
 
-/* Goal: the picture shows what lives, what was freed, what is free and what has no memory. */
+/* Goal: the picture shows what is live, what was freed, what is free and what has no memory. */
 TEST(picture_shows_the_pool)
 {
 	enum { QUARTER = 8 << 20 };

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools under load: random programs that allocate and free in stream order, held against a model of that order.
+ * Pools under load: random programs that allocate and free in stream order, checked against a model of that order.
  *
  * The time from an allocation to its free is a life. Its owner fills the block with the life's own word in stream
  * order, may take it from stream to stream with events, and before the free a host function, also in stream order,
- * looks at every byte: a block that somebody else was given too early, or whose memory went back to the system, has
- * the wrong bytes.
+ * checks every byte: a block that was reused too early, or whose memory went back to the system, has the wrong bytes.
  *
  * The model gives every operation a vector clock, which knows what comes before it by streams, events, the legacy
- * stream and what the program waited for. Gates keep streams from going on, so it is certain that the frees behind a
- * closed one have not happened. Memory freed behind a closed gate may only be handed out where the order says so, or
- * where the policy allows a wait; then the stream must indeed be waiting.
+ * stream and what the program waited for. Gates hold streams up, so it is certain that the frees behind a closed one
+ * have not happened. Memory freed behind a closed gate may only be handed out where the order says so, or where the
+ * policy allows a wait; then the stream must indeed be waiting.
  *
- * One thread issues and the model is exact; then several threads share pools, and the bytes must tell.
+ * One thread issues and the model is exact; then several threads share pools, and only the bytes are checked.
  */
 #include <pthread.h>
 
@@ -46,7 +45,7 @@ enum rule { LEGACY, BLOCKING, APART };
 
 /*
  * What comes before: of each line, all up to a number. An allocation is an operation of its stream too, but may do
- * without one, and may wait for frees of which nobody knows whether they have happened: what perhaps comes before for
+ * without one, and may wait for frees of which it is unknown whether they have happened: what perhaps comes before for
  * such a reason is in `may` alone.
  */
 struct clock {
@@ -64,10 +63,10 @@ struct line {
 struct life {
 	char *at;
 	size_t bytes;
-	size_t touched; /* that many of them are filled and looked at: all, or enough to tell whose they are */
+	size_t touched; /* how many of them are filled and checked: all, or enough to tell whose they are */
 	uint32_t word;
 	bool filled, tight;
-	unsigned line;       /* whose turn it is */
+	unsigned line;       /* the line that has the block */
 	struct clock freed;  /* of a late one */
 	bool had[LINES_MAX]; /* lines that were given these bytes since, by a rule that was on then */
 };
@@ -369,11 +368,11 @@ static void free_life(struct issuer *issuer, struct life *life)
 	look(issuer, life);
 	leave_living(life->at);
 	ASSERT_OK(cuMemFreeAsync((CUdeviceptr)(uintptr_t)life->at, line->handle));
-	if (cn_gpu_is_used) /* the driver sees nothing of it, so nobody is held by it */
+	if (cn_gpu_is_used) /* the driver does not see a free, so it holds nothing up */
 		perhaps_issue(issuer, line, false);
 	else
 		issue(issuer, line);
-	/* What it frees is its own from here on, whoever freed these bytes before. */
+	/* What it frees is its own from here on, whichever line freed these bytes before. */
 	for (unsigned i = 0; i < issuer->late_count; i++)
 		if (overlap(life->at, life->bytes, issuer->late[i].at, issuer->late[i].bytes))
 			issuer->late[i].had[line->place] = true;
@@ -388,7 +387,7 @@ static void free_life(struct issuer *issuer, struct life *life)
 	drop_life(issuer, life);
 }
 
-/* Free in the tight pool until this many bytes are not the program's: where they are pending, somebody has to wait. */
+/* Free in the tight pool until this many bytes are not the program's: where they are pending, a stream has to wait. */
 static void make_way(struct issuer *issuer, size_t bytes)
 {
 	size_t left = TIGHT_BYTES;
@@ -494,7 +493,7 @@ static void step_synchronise(struct issuer *issuer)
 	unsigned event = (unsigned)below(issuer, EVENTS);
 	struct clock now = now_on(issuer, line);
 
-	/* While gates are closed, what is not done may never be; and the order may be stricter than it need be. */
+	/* While gates are closed, what is not done may never be; and the order may be stricter than necessary. */
 	if (issuer->gate_count &&
 	    (!issuer->alone || is_held(issuer, &now) || is_held(issuer, &issuer->event_clocks[event]) ||
 	     cuStreamQuery(line->handle) || cuEventQuery(issuer->events[event])))
@@ -514,7 +513,7 @@ static void open_line(struct issuer *issuer, struct line *line, bool apart)
 	ASSERT_OK(cuStreamCreate(&line->handle, apart ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
 }
 
-/* A stream goes, whatever it has to do, and another comes. What lives goes on elsewhere. */
+/* A stream is destroyed, whatever work it has left, and another is created. Live blocks move to other streams. */
 static void renew_line(struct issuer *issuer)
 {
 	unsigned index = 2 + (unsigned)below(issuer, LINES - 2);
@@ -525,7 +524,7 @@ static void renew_line(struct issuer *issuer)
 	for (unsigned i = 0; i < issuer->life_count; i++)
 		if (issuer->lives[i].line == index)
 			move(issuer, &issuer->lives[i], 0);
-	/* The legacy stream comes after a blocking one only while that is there: as CUDA, the model loses it here. */
+	/* The legacy stream comes after a blocking one only while that exists: as CUDA, the model loses it here. */
 	if (line->rule == BLOCKING) {
 		record(issuer, 0, line);
 		wait_event(issuer, 0, &issuer->lines[0]);
@@ -567,7 +566,7 @@ static CUmemoryPool make_pool(size_t max_bytes)
 	return pool;
 }
 
-/* A pool goes with blocks that live, and another comes. */
+/* A pool with live blocks is destroyed, and another is created. */
 static void renew_pool(struct issuer *issuer)
 {
 	CUmemoryPool *pool = &issuer->pools[below(issuer, POOLS)];
@@ -690,8 +689,8 @@ static void model_round(struct issuer *issuer, unsigned long round)
 }
 
 /*
- * Goal: memory is handed out again only where the order of streams, or a policy, allows it; and nobody touches
- * another's.
+ * Goal: memory is reused only where the order of streams, or a policy, allows it; and no block is touched by another's
+ * owner.
  */
 TEST(reuse_is_legal, .soak = true, .timeout_ms = 120000)
 {
@@ -700,7 +699,7 @@ TEST(reuse_is_legal, .soak = true, .timeout_ms = 120000)
 	unsigned long out_of_memory = 0, own = 0, followed = 0, waits = 0, rounds = 0;
 
 	ASSERT(issuer);
-	/* Until each has been seen, within reason: few rounds of chance may have none of one. */
+	/* Until each has been seen, within a bound: in few random rounds one may not occur. */
 	for (; soak_goes_on(rounds, 20 / HARNESS_SLOWDOWN) || (rounds < ROUNDS_MAX && !(own && followed && waits));
 	     rounds++) {
 		model_round(issuer, rounds);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools in the long run: what is reserved for what lives, what the records take, what happens when memory ends, and
- * that a pool which was full of holes is whole again; and pools that end while others are at work in them.
+ * Pools in the long run: how much is reserved for what is live, what the records take, what happens when memory runs
+ * out, and that a fragmented pool becomes whole again; and pools that end while other threads work in them.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -65,7 +65,7 @@ static void set_policies(int follow, int opportunistic, int internal)
 	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &internal));
 }
 
-/* Nothing lives: all of it can go. */
+/* Nothing is live: all of it can go. */
 static void end_pool(void)
 {
 	for (unsigned i = 0; i < STREAMS; i++)
@@ -76,9 +76,9 @@ static void end_pool(void)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* ---- The end of memory ------------------------------------------------------------------------------------------- */
+/* ---- Out of memory ----------------------------------------------------------------------------------------------- */
 
-/* Goal: a refusal leaves everything as it was, and what was refused is had after a free. */
+/* Goal: a refusal leaves everything as it was, and after a free the same request succeeds. */
 TEST(out_of_memory_changes_nothing)
 {
 	CUdeviceptr blocks[64], refused;
@@ -104,7 +104,7 @@ TEST(out_of_memory_changes_nothing)
 	end_pool();
 }
 
-/* Goal: the largest block that a pool may have can be had, whatever that size is. */
+/* Goal: the largest block that a pool may have can be allocated, whatever that size is. */
 TEST(a_pool_can_be_one_block)
 {
 	for (unsigned chunks = 1; chunks < DEVICE_CHUNKS; chunks += 2) {
@@ -118,7 +118,7 @@ TEST(a_pool_can_be_one_block)
 	}
 }
 
-/* Goal: neither is anything lost when it is the device that has no more. */
+/* Goal: the same where the device's memory is the limit. */
 TEST(a_pool_can_have_all_that_the_device_has)
 {
 	for (unsigned chunks = 1; chunks < DEVICE_CHUNKS; chunks += 6) {
@@ -132,7 +132,7 @@ TEST(a_pool_can_have_all_that_the_device_has)
 	}
 }
 
-/* Goal: a block of such a size is had again by who may have it while its free has not happened, and by nobody else. */
+/* Goal: while its free has not happened, such a block is reused by streams that may have it, and by no others. */
 TEST(one_block_is_reused_in_order)
 {
 	size_t bytes = 33 * (size_t)CHUNK_BYTES;
@@ -155,7 +155,7 @@ TEST(one_block_is_reused_in_order)
 	gate_free(gate);
 }
 
-/* Goal: chunks that are free but scattered are exchanged for others that lie together. */
+/* Goal: free but scattered chunks are exchanged for adjacent ones. */
 TEST(scattered_chunks_do_not_end_memory)
 {
 	enum { COUNT = DEVICE_CHUNKS };
@@ -209,7 +209,7 @@ static const struct mix {
 	{"256 B to 32 MiB", 18, 2048},
 };
 
-/* What lived at most. The pool is left without a living block. */
+/* Returns the most that was live. The pool is left without a live block. */
 static size_t run_mix(const struct mix *mix, unsigned stream_count)
 {
 	static struct slot slots[SLOTS_MAX];
@@ -243,7 +243,7 @@ static size_t run_mix(const struct mix *mix, unsigned stream_count)
 	return peak;
 }
 
-/* Goal: a long run of mixed sizes, on one stream or several, reserves little more than lives; records take little. */
+/* Goal: a long run of mixed sizes, on one stream or several, reserves little more than is live; records take little. */
 TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 120000)
 {
 	static const unsigned stream_counts[] = {1, 3, STREAMS};
@@ -264,7 +264,7 @@ TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 120000)
 		}
 }
 
-/* Goal: a million blocks can live; each is found, and when they are gone the pool is one piece again. */
+/* Goal: a million blocks can be live; each is found, and when they are freed the pool is one piece again. */
 TEST(a_million_blocks_live, .timeout_ms = 60000)
 {
 	CUdeviceptr *blocks = malloc(MANY * sizeof *blocks), base;
@@ -300,10 +300,6 @@ TEST(a_million_blocks_live, .timeout_ms = 60000)
 	end_pool();
 	free(blocks);
 }
-
-/*
- * ---- Whom a stream waits for --------------------------------------------------------------------------------------
- */
 
 /* ---- Many streams ------------------------------------------------------------------------------------------------ */
 
@@ -346,7 +342,7 @@ TEST(a_crowd_of_streams_shares_a_pool)
 		ASSERT_OK(cuMemFreeAsync(rare, crowd[owner]));
 		for (unsigned i = 0; i < CROWD; i++) {
 			CUdeviceptr got = take(RARE_BYTES, crowd[i]);
-			if (!test_on_gpu()) /* where it must be looked first whether the free has happened */
+			if (!test_on_gpu()) /* on one, the library must first ask whether the free has happened */
 				ASSERT_EQ(rare, got);
 			ASSERT_OK(cuMemFreeAsync(got, crowd[owner]));
 		}
@@ -464,7 +460,7 @@ static void look_at(CUmemoryPool at, struct user *user)
 	}
 }
 
-/* One block after another in whatever pool there is, each filled while it lives. */
+/* One block after another in whichever pool exists, each filled while it is live. */
 static void *use_pools(void *data)
 {
 	struct user *user = data;
@@ -493,8 +489,8 @@ static void *use_pools(void *data)
 }
 
 /*
- * Goal: a pool can be destroyed while other threads allocate in it. Each has its block, or hears that the pool is gone;
- * and in the end nothing is left.
+ * Goal: a pool can be destroyed while other threads allocate in it. Each gets its block, or an error that the pool is
+ * gone; and in the end nothing is left.
  */
 TEST(a_pool_ends_while_others_allocate, .timeout_ms = 60000)
 {
@@ -528,6 +524,6 @@ TEST(a_pool_ends_while_others_allocate, .timeout_ms = 60000)
 	ASSERT_OK(cuMemPoolDestroy(users_pool));
 	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_OK(cuMemGetInfo(&after, &total));
-	if (!test_has_gpu()) /* where others have memory as well */
+	if (!test_has_gpu()) /* on one, other programs have memory as well */
 		ASSERT_EQ(before, after);
 }

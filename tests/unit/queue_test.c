@@ -111,7 +111,7 @@ TEST(points_outlive_owners)
 	close_and_drain(&queue);
 }
 
-/* Goal: a queue accepts nothing for anybody but its owner, nothing at all when it is closed, and is then left alone. */
+/* Goal: a queue accepts work only from its owner, none when it is closed, and is then left as it is. */
 TEST(a_queue_knows_its_owner)
 {
 	struct cn_operation call = host_call(nothing, NULL);
@@ -161,8 +161,7 @@ static void be_told(CUstream stream, CUresult status, void *data)
 }
 
 /*
- * Goal: after a failure nothing runs but callbacks, which are told; waits do not hold up, and the queue comes to
- * rest.
+ * Goal: after a failure only callbacks run, which get the status; waits do not hold up, and the queue comes to rest.
  */
 TEST(what_follows_a_failure_is_skipped)
 {
@@ -204,7 +203,7 @@ TEST(what_follows_a_failure_is_skipped)
 	ASSERT_EQ(queue.failure, told);
 	close_and_drain(&queue);
 
-	cn_host_queue_open(&queue, NULL, OWNER); /* the next owner starts afresh */
+	cn_host_queue_open(&queue, NULL, OWNER); /* the next owner starts without the failure */
 	ASSERT_OK(queue.failure);
 	submit(&queue, &call);
 	wait_for_all(&queue);
@@ -222,7 +221,7 @@ TEST(a_value_compares_as_the_flags_say)
 	} cases[] = {
 		{4, CU_STREAM_WAIT_VALUE_GEQ, 5, 5, true},
 		{4, CU_STREAM_WAIT_VALUE_GEQ, 4, 5, false},
-		{4, CU_STREAM_WAIT_VALUE_GEQ, 0x80000000, 0x7fffffff, true}, /* on a circle */
+		{4, CU_STREAM_WAIT_VALUE_GEQ, 0x80000000, 0x7fffffff, true}, /* modulo 2^32 */
 		{4, CU_STREAM_WAIT_VALUE_GEQ, 1, 0xffffffff, true},
 		{4, CU_STREAM_WAIT_VALUE_GEQ, 0x90000000, 1, false},
 		{4, CU_STREAM_WAIT_VALUE_EQ, 5, 0x100000005, true}, /* the lower half counts */
@@ -265,7 +264,7 @@ static void *wait_for_number(void *number)
 	return NULL;
 }
 
-/* Goal: many wait for different numbers of one queue, in no order; each is told, and nobody before its time. */
+/* Goal: many wait for different numbers of one queue, in no order; each is called, and none too early. */
 TEST(every_waiter_is_told)
 {
 	enum { WAITERS = 16, OPERATIONS = 64 };
@@ -296,7 +295,7 @@ TEST(every_waiter_is_told)
 enum { RING = 8, LAPS = 200 };
 static struct cn_host_queue ring[RING];
 
-/* Goal: queues that wait for each other in a long chain come to the end of it. */
+/* Goal: queues that wait for each other in a long chain reach the end of it. */
 TEST(a_chain_of_waits_runs_through)
 {
 	_Atomic unsigned calls = 0;

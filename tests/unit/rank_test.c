@@ -20,7 +20,7 @@ static CN_LOCK(TABLE) last;
 
 _Static_assert(sizeof first_slow == 4 && sizeof group == 4 && sizeof cache == 4, "a rank takes no memory");
 
-/* What a child that does it prints; it must be ended by SIGABRT, or end well if `fine`. */
+/* What a child that does it prints; SIGABRT must end it, unless `fine`. */
 static const char *output_of(void (*body)(void), bool fine)
 {
 	static char text[1024];
@@ -106,7 +106,7 @@ static void wait_under_fast(void)
 	cn_might_wait();
 }
 
-/* Goal: nobody waits with a lock in hand that others expect to have in a moment. */
+/* Goal: no thread waits while it holds a lock that others expect to get in a moment. */
 TEST(no_wait_with_a_lock)
 {
 	ASSERT_CONTAINS("taken too late", output_of(slow_under_fast, false));
@@ -153,7 +153,7 @@ static void unlock_nothing(void)
 	cn_unlock(&last);
 }
 
-/* Goal: who does not wait may have any lock; who has none unlocks none. */
+/* Goal: a thread that does not wait may take any lock; one that has none unlocks none. */
 TEST(tried_and_not_taken)
 {
 	ASSERT_STREQ("", output_of(try_any, true));
@@ -163,7 +163,7 @@ TEST(tried_and_not_taken)
 #define KIND(name, kind, two, guards) #kind,
 static const char *const kinds[] = {CN_RANKS(KIND)};
 
-/* Goal: slow locks come first, then the driver's, then the others: so nobody takes a slow one with another in hand. */
+/* Goal: slow locks come first, then the driver's, then the others: so no slow one is taken under another. */
 TEST(slow_locks_come_first)
 {
 	static const char *const order[] = {"slow_lock", "driver_lock", "lock"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records that are used again during a call: another thread destroys the stream or the context that the call has found,
- * and what is created next gets its record. The call must not do its work there; it says that its object is gone.
+ * Records that are reused during a call: another thread destroys the stream or the context that the call has found, and
+ * what is created next gets its record. The call must not do its work there; it returns that its object is gone.
  *
  * A call is held where it has found its object and has yet to use it: at a lock of the library's own that the test has
- * taken, or in a function of the device. Then the object is replaced, and the call goes on.
+ * taken, or in a function of the device. Then the object is replaced, and the call continues.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ static void make_stream(void)
 	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 }
 
-/* The record comes when those that were free before are taken. */
+/* It gets the record once those that were free before are taken. */
 static void replace_stream(void)
 {
 	CUstream others[OTHERS_MAX];
@@ -75,7 +75,7 @@ static void replace_context(void)
 	ASSERT_EQ(cn_table_index((uintptr_t)context), cn_table_index((uintptr_t)heir));
 }
 
-/* It keeps record and handle, and loses all that was in it. */
+/* It keeps its record and handle, and loses all that was in it. */
 static void renew_primary(void)
 {
 	CUcontext again;
@@ -128,7 +128,7 @@ static CUresult attribute(const struct cn_device *device, CUdevice_attribute whi
 	return cn_host_device_ops.attribute(device, which, ret_value);
 }
 
-/* The host device's own functions are no operations of the contract: the linker puts these in front of them. */
+/* The host device's own functions are not in the device contract: the linker puts these in front of them. */
 CUresult __wrap_cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
 CUresult __real_cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
 CUresult __wrap_cn_host_signal_create(struct cn_signal **ret_signal);
@@ -164,7 +164,7 @@ CUresult __wrap_cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner
 	return __real_cn_host_queue_submit(queue, owner, operation, ret_point);
 }
 
-/* What happens in the next of these functions that a call comes to. */
+/* Choose what happens in the next of these functions that a call reaches. */
 static void arrange(void (*replace)(void))
 {
 	ops = cn_host_device_ops;
@@ -208,7 +208,7 @@ TEST(a_copy)
 	ASSERT_EQ(0, bytes[0]);
 }
 
-/* Goal: a block that was allocated for a stream that is gone is nobody's. */
+/* Goal: a block that was allocated for a stream that is gone has no owner. */
 TEST(a_block)
 {
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -274,7 +274,7 @@ static void *hold(void *data)
 	return NULL;
 }
 
-/* Make the call in a thread of its own, and replace what it has found when it has come to the lock. */
+/* Make the call in its own thread, and replace what it has found when it has reached the lock. */
 static CUresult call_at(struct cn_lock *lock, CUcontext current, CUresult (*call)(void), void (*replace)(void))
 {
 	struct held held = {.call = call, .context = current};
@@ -282,7 +282,7 @@ static CUresult call_at(struct cn_lock *lock, CUcontext current, CUresult (*call
 
 	cn_lock_take(lock);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, hold, &held));
-	while (atomic_load(&lock->word) != 2) /* somebody sleeps there */
+	while (atomic_load(&lock->word) != 2) /* until a thread sleeps there */
 		sched_yield();
 	replace();
 	cn_lock_drop(lock);
@@ -376,7 +376,7 @@ static CUresult load_module(void)
 	return cuModuleLoad(&module, path);
 }
 
-/* Goal: the context that has the record does not get what another was to have. */
+/* Goal: the context that has the record does not get what was meant for another. */
 TEST(streams_events_and_modules)
 {
 	static const struct {
@@ -392,7 +392,7 @@ TEST(streams_events_and_modules)
 	}
 }
 
-/* ---- A context that is being taken down -------------------------------------------------------------------------- */
+/* ---- A context that is being destroyed --------------------------------------------------------------------------- */
 
 static _Atomic bool worked;
 static CUdeviceptr used;
@@ -443,7 +443,7 @@ TEST(memory_of_a_context_that_ends)
 	ASSERT_EQ(0, pthread_create(&freer, NULL, free_used, NULL));
 	while (cn_registry_find(used, &memory))
 		sched_yield();
-	for (unsigned i = 0; i < PATIENCE; i++) /* so that one who does not wait is seen */
+	for (unsigned i = 0; i < PATIENCE; i++) /* long enough to notice a call that does not wait */
 		sched_yield();
 	gate_open(gate);
 	ASSERT_EQ(0, pthread_join(freer, NULL));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals of the host device between threads and processes: who resumes a queue, what is ordered, who is killed.
+ * Signals of the host device between threads and processes: what resumes a queue, what is ordered, what a kill leaves.
  */
 #include "signal.h"
 
 /* ---- Threads ---------------------------------------------------------------------------------------------------- */
 
-/* Goal: the poller and a thread that waits want the same queue at the same time: one of them goes on with it. */
+/* Goal: the poller and a waiting thread want the same queue at the same time: one of them continues it. */
 TEST(a_queue_is_resumed_once, .timeout_ms = 60000)
 {
 	struct pair pair = make_pair();
@@ -41,7 +41,7 @@ TEST(a_queue_is_resumed_once, .timeout_ms = 60000)
 
 static struct cn_host_queue side;
 
-/* The sides take turns: a wait for what the other has recorded, and a record. Behind a gate, and `here` begins. */
+/* The sides take turns: a wait for the other's record, and a record. Behind a gate; `here` begins. */
 static void submit_turns(struct pair to, struct pair fro, unsigned count)
 {
 	atomic_store(&gate, 0);
@@ -54,7 +54,7 @@ static void submit_turns(struct pair to, struct pair fro, unsigned count)
 	}
 }
 
-/* Goal: however many turns are taken at once, they are counted, their signals are let go of, and nothing is left. */
+/* Goal: however many turns are taken at once, they are counted, their signals are released, and nothing is left. */
 TEST(turns_are_taken_and_counted, .timeout_ms = 60000)
 {
 	struct pair to = make_pair(), fro = make_pair();
@@ -108,7 +108,7 @@ TEST(turns_are_taken_with_one_signal_that_is_freed)
 	drain(&there);
 }
 
-/* Goal: who takes turns does not wait for an answer to one that he has not told his own side of. */
+/* Goal: a side that takes turns does not wait for an answer to a turn that it has not yet reported on its own side. */
 TEST(an_answer_that_waits_for_a_turn_comes, .timeout_ms = 60000)
 {
 	struct pair to = make_pair(), fro = make_pair();
@@ -185,7 +185,7 @@ TEST(a_death_ends_the_turns)
 	free_pair(fro);
 }
 
-/* What several processes write under the eyes of all. Each signal has one recorder, which counts its records. */
+/* What several processes write in shared memory. Each signal has one recorder, which counts its records. */
 enum {
 	STRESS_SIGNALS = 3,
 	STRESS_QUEUES = 4,
@@ -406,7 +406,7 @@ ROLE(sleeps_and_is_killed)
 	FAIL("the record was never done");
 }
 
-/* Goal: one who was killed in his sleep is in nobody's way. */
+/* Goal: a process that was killed in its sleep does not hold up others. */
 TEST(a_killed_sleeper_is_in_nobodys_way)
 {
 	struct peer *peer = peer_start("sleeps_and_is_killed");
@@ -429,7 +429,7 @@ TEST(a_killed_sleeper_is_in_nobodys_way)
 	cn_host_signal_free(signal);
 }
 
-/* Two threads a process; signal 0 is recorded by one of the test's, 1 and 2 by one of the peer's. */
+/* Two threads per process; one of the test's records signal 0, one of the peer's records 1 and 2. */
 static void stress_both(struct stress *stress)
 {
 	static struct cn_host_queue queues[2][STRESS_QUEUES];

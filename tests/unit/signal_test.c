@@ -67,7 +67,7 @@ TEST(a_wait_lasts_until_the_record_is_done)
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_host_signal_query(pair.theirs));
 	wait_for(pair.theirs, &there);
 	call(&there, count_call, &calls);
-	wait_for(pair.ours, &third); /* known by its point: as any event of this process */
+	wait_for(pair.ours, &third); /* found by its point, like any event of this process */
 	call(&third, count_call, &calls);
 	ASSERT(!is_idle(&there));
 	ASSERT(!is_idle(&third));
@@ -156,7 +156,7 @@ TEST(a_long_chain_of_waits_and_records_comes_to_its_end, .timeout_ms = 60000)
 	free_pair(fro);
 }
 
-/* Goal: what was done when it was waited for stays done, though its place in the ring has gone to a later record. */
+/* Goal: what was done when it was waited for stays done, though its cell in the ring has gone to a later record. */
 TEST(a_wait_that_is_looked_at_late_is_for_its_own_record)
 {
 	struct pair pair = make_pair();
@@ -228,7 +228,7 @@ TEST(a_closed_queue_is_refused_and_leaves_no_record)
 	free_pair(pair);
 }
 
-/* Goal: freed while it is recorded and waited for, a signal does its work, and is gone afterwards. */
+/* Goal: a signal that is freed while it is recorded and waited for still works, and is gone afterwards. */
 TEST(a_freed_signal_lives_until_nothing_is_pending_on_it)
 {
 	struct pair pair = make_pair();
@@ -246,7 +246,7 @@ TEST(a_freed_signal_lives_until_nothing_is_pending_on_it)
 	drain(&there);
 }
 
-/* Goal: what a dead process has not done fails those who wait: a queue alone, a queue with a thread, a call. */
+/* Goal: what a dead process has not done fails the waiters: a queue alone, a queue with a thread, a call. */
 TEST(a_buried_recorder_fails_those_who_wait)
 {
 	struct pair pair = make_pair();
@@ -262,7 +262,7 @@ TEST(a_buried_recorder_fails_those_who_wait)
 	wait_for(pair.ours, &third);
 	call(&third, count_call, &calls);
 	pthread_t in_call = start(sync_signal, pair.ours), on_queue = start(sync_queue, &third);
-	cn_host_signal_bury(pair.ours, 2); /* somebody else */
+	cn_host_signal_bury(pair.ours, 2); /* another recorder */
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_host_signal_query(pair.ours));
 	cn_host_signal_bury(pair.ours, 1);
 	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, join(in_call));
@@ -276,11 +276,11 @@ TEST(a_buried_recorder_fails_those_who_wait)
 	ASSERT_CONTAINS("died", cn_last_error());
 	drain(&there);
 	open_queue(&there);
-	wait_for(pair.ours, &there); /* one who comes late fails too */
+	wait_for(pair.ours, &there); /* a late wait fails too */
 	wait_for_all(&there);
 	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, there.failure);
 
-	/* The signal itself works on. */
+	/* The signal itself still works. */
 	drain(&there);
 	open_queue(&there);
 	record(pair.ours, &there);
@@ -294,7 +294,7 @@ TEST(a_buried_recorder_fails_those_who_wait)
 	free_pair(pair);
 }
 
-/* Goal: one who would not hear of others' deaths does not wait for them, and leaves them in peace. */
+/* Goal: a process that would not hear of others' deaths does not wait for them, and does not end their records. */
 TEST(a_process_that_is_alone_does_not_wait_for_others)
 {
 	struct pair pair = make_pair();
@@ -311,7 +311,7 @@ TEST(a_process_that_is_alone_does_not_wait_for_others)
 	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, cn_host_signal_sync(pair.ours));
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_host_signal_query(pair.theirs));
 	close_gate(&third);
-	record(pair.ours, &third); /* our own are as ever */
+	record(pair.ours, &third); /* our own work as before */
 	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cn_host_signal_query(pair.ours));
 	atomic_store(&gate, 1);
 	ASSERT_OK(cn_host_signal_sync(pair.ours));
@@ -322,7 +322,7 @@ TEST(a_process_that_is_alone_does_not_wait_for_others)
 	free_pair(pair);
 }
 
-/* Goal: the bytes that a record stands for were never written, so nobody in another process may go on to read them. */
+/* Goal: the bytes that a record stands for were never written, so no other process may go on to read them. */
 TEST(a_record_of_a_queue_that_failed_fails_those_who_wait)
 {
 	struct pair pair = make_pair();
@@ -351,7 +351,7 @@ TEST(a_record_of_a_queue_that_failed_fails_those_who_wait)
 	free_pair(pair);
 }
 
-/* The poller sleeps for all of them, and nobody else does. */
+/* The poller sleeps for all of them, and no other thread does. */
 static void watch_a_crowd(void)
 {
 	static struct pair pairs[CROWD];
@@ -382,7 +382,7 @@ TEST(a_crowd_of_signals_is_watched)
 	watch_a_crowd();
 }
 
-/* Goal: a system that cannot sleep on several words, as those before Linux 5.16, is good enough. */
+/* Goal: signals also work on a system that cannot sleep on several words, as before Linux 5.16. */
 TEST(signals_are_watched_without_the_newest_system_call)
 {
 	struct sock_filter filter[] = {
@@ -471,7 +471,7 @@ TEST(a_point_knows_whether_it_waits_for_another_process)
 	ASSERT(!cn_host_point_waits_outside(third_after));
 	ASSERT(!cn_host_point_waits_outside(after));
 
-	/* A chain that is too long to be followed to its end: the careful answer. */
+	/* A chain that is too long to be followed to its end: the safe answer. */
 	atomic_store(&gate, 0);
 	close_gate(&here);
 	record(pair.ours, &here);
@@ -603,7 +603,7 @@ TEST(garbage_in_the_shared_memory_does_no_harm, .timeout_ms = 60000)
 			else if (kind == 2)
 				ring[i] = i % 8 ? 0xff : (unsigned char)round;
 		for (int i = 0; i < 20; i++) {
-			/* The answers are as good as what stands there. */
+			/* The results depend on what is written there. */
 			(void)cn_host_signal_record(i % 2 ? pair.ours : pair.theirs, &here, OWNER);
 			(void)cn_host_signal_wait(i % 3 ? pair.ours : pair.theirs, &there, OWNER);
 			(void)cn_host_signal_query(pair.ours);

@@ -43,7 +43,7 @@ enum rule { LEGACY, BLOCKING, FREE };
 struct line {
 	CUstream handle;
 	enum rule rule;
-	uint32_t *from, *to; /* buffers for fills and copies; NULL: several threads use the stream, so nobody knows */
+	uint32_t *from, *to; /* buffers for fills and copies; NULL: unknown, for several threads use the stream */
 	uint32_t fill_value, copy_value;
 	size_t fill_words, copy_words;
 };
@@ -96,10 +96,10 @@ static bool precedes(const struct node *first, const struct node *second)
 		return false;
 	if (first->line == second->line)
 		return true;
-	/* The legacy stream waits for all blocking ones; to synchronise with it covers them too. */
+	/* The legacy stream waits for all blocking ones; synchronising with it covers them too. */
 	if (second->line->rule == LEGACY)
 		return first->line->rule == BLOCKING;
-	/* They wait for it with their next work; synchronising, or waiting for an event that has happened, is none. */
+	/* They wait for it with their next work. Synchronising, or waiting for a past event, is no work. */
 	if (first->line->rule == LEGACY)
 		return second->line->rule == BLOCKING && second->kind != SYNC_STREAM && second->kind != WAIT;
 	return false;
@@ -139,7 +139,7 @@ static uint64_t reach_of_event(struct node *const *nodes, size_t count, size_t a
 		if (!replaced && record->reach < reach)
 			reach = record->reach;
 	}
-	ASSERT_NE(UINT64_MAX, reach); /* each event is recorded before anybody waits for it */
+	ASSERT_NE(UINT64_MAX, reach); /* each event is recorded before it is waited for */
 	return reach;
 }
 
@@ -175,7 +175,7 @@ static void check_order(struct node **nodes, size_t count)
 	}
 }
 
-/* Whoever came first: what runs in the legacy stream and what runs in a blocking one never run at the same time. */
+/* In either order: what runs in the legacy stream and what runs in a blocking one never run at the same time. */
 static void check_apart(struct node *const *nodes, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -201,7 +201,7 @@ static void check_buffer(const uint32_t *buffer, uint32_t value, size_t words)
 		FAIL("a buffer holds 0x%x and 0x%x where 0x%x was to be seen", buffer[0], buffer[words - 1], value);
 }
 
-/* The order shows best when things take a while; how long differs from node to node. */
+/* The order shows best when operations take a while; how long differs from node to node. */
 static void dawdle(const struct node *node)
 {
 	for (uint64_t i = 0; i < node->call_begin % 4; i++)
@@ -417,7 +417,9 @@ static void issue_values(struct issuer *issuer, struct line *writer, struct line
 	called(wait);
 }
 
-/* Destroy an own stream, whatever it has to do, and make another. Its buffers are not used again before it is done. */
+/*
+ * Destroy an own stream, whatever work it has left, and create another. Its buffers are not reused before it is done.
+ */
 static void renew_line(struct issuer *issuer)
 {
 	unsigned i = (unsigned)below(issuer, LINES_OWN);
@@ -598,7 +600,7 @@ static void mark_held(struct node *nodes, size_t count, bool waits_are_work)
 	}
 }
 
-/* What may run comes to its end; what may not has not begun. */
+/* What may run ends; what may not has not begun. */
 static void check_held(struct node *nodes, size_t count)
 {
 	struct timespec deadline;

@@ -2,7 +2,7 @@
 /*
  * Streams: what they cost, what they promise, and what a wrong handle gets.
  *
- * The order of what runs in them is the matter of stream_order_test.c.
+ * stream_order_test.c tests the order of what runs in them.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -137,7 +137,7 @@ TEST(a_destroyed_stream_finishes_its_work)
 	gate_free(gate);
 }
 
-/* Goal: destroyed streams with work left do not add up: their records are used again when they have come to rest. */
+/* Goal: destroyed streams with work left do not add up: their records are reused when they have come to rest. */
 TEST(records_of_destroyed_streams_are_used_again)
 {
 	unsigned long long id, last_id = 0;
@@ -232,7 +232,7 @@ static void CUDA_CB call_cuda(void *data)
 	inside->wait_for_itself = cuStreamSynchronize(inside->stream);
 }
 
-/* Goal: CUDA calls inside a host function are refused, with a reason, and waiting for oneself is no hang. */
+/* Goal: CUDA calls inside a host function are refused, with a reason, and waiting for its own stream does not hang. */
 TEST(a_host_function_may_not_call_cuda)
 {
 	struct inside inside = {0};
@@ -374,7 +374,7 @@ static void *use_per_thread(void *counter)
 	return NULL;
 }
 
-/* Goal: a thread's default stream goes with the thread, its work does not. */
+/* Goal: a thread's default stream ends with the thread, its work does not. */
 TEST(default_streams_of_threads_that_end)
 {
 	enum { ROUNDS = 200, AT_ONCE = 4 };
@@ -391,7 +391,7 @@ TEST(default_streams_of_threads_that_end)
 		ASSERT_EQ(3 * AT_ONCE * (i + 1), calls);
 	}
 	ASSERT_OK(cuStreamCreate(&stream, 0));
-	ASSERT_LT(cn_table_index((uintptr_t)stream), 4 * AT_ONCE); /* their records were used again */
+	ASSERT_LT(cn_table_index((uintptr_t)stream), 4 * AT_ONCE); /* their records were reused */
 	ASSERT_OK(cuStreamDestroy(stream));
 }
 
