@@ -5,7 +5,7 @@
  * cn_pool_statistics() and cn_pool_draw() look at every block with the pool locked, which costs the caller's own time.
  * But when another process asks, the program would wait. So the lock is held for one cell at a time, and at most
  * VISITS_MAX blocks of a cell are looked at. A cell that has more is drawn as its beginning is. All exported blocks
- * that were looked at are reported, since who holds them is not known here, and decides how the cell is drawn.
+ * that were looked at are reported, since their holders are not known here, and decide how the cell is drawn.
  *
  * The heap finds the block at a unit if it is live, or begins nearby. A large free one is found by walking from where
  * the cell before ended: the caller carries a cursor from one call to the next. It may come back changed, or from
@@ -129,7 +129,7 @@ void cn_pool_peek_usage(struct cn_pool *pool, uint64_t *ret_used_bytes, uint64_t
 	cn_unlock(&pool->lock);
 }
 
-/* The index of a block's sign in "#o._", which does not say who has a live block. */
+/* The index of a block's sign in "#o._", which does not say which process has a live block. */
 static unsigned coarse_kind_of(const struct cn_block *block)
 {
 	unsigned kind = kind_of(block);

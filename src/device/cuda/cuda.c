@@ -90,10 +90,7 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 		result = describe(i, &devices[i]);
 	if (result)
 		return result;
-	/*
-	 * Registered after the driver's handlers, so it runs before them: from then on no thread of ours is in the
-	 * driver.
-	 */
+	/* Registered after the driver's handlers, so it runs before them: then no thread of ours is in the driver. */
 	if (!registered)
 		registered = atexit(stop) == 0;
 	cn_cuda_keep_open();
