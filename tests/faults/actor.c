@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Actors: see actor.h. Each public call goes through CALL, which wants a sentence of each failure.
+ * Actors: see actor.h. Each public call goes through CALL, which requires a sentence for each failure.
  */
 #include "actor.h"
 
@@ -275,7 +275,7 @@ static CUresult pool_evict(void)
 	return CUDA_SUCCESS;
 }
 
-/* Whoever is there tells of itself; the program looks at none of it. */
+/* Live processes report what they share; the actor ignores all of it. */
 static void found(const cenote_shared *thing, void *data)
 {
 	*(unsigned *)data += thing->process != NULL;
@@ -307,7 +307,7 @@ static CUresult obey_pool(struct order *order, int descriptor)
 	}
 }
 
-/* Allocate and fill, in the stream; and see it done. */
+/* Allocate and fill, in the stream; and wait for it. */
 static CUresult block_allocate(unsigned index)
 {
 	CUdeviceptr block;
@@ -574,14 +574,14 @@ static CUresult obey_letter(const struct order *order, int descriptor)
 	}
 }
 
-/* Everything that is left goes, and each of these calls has to succeed. */
+/* Give back everything that is left; each of these calls must succeed. */
 static CUresult clean(void)
 {
 	if (self.sock >= 0)
 		close(self.sock);
 	self.sock = -1;
 	if (self.stream)
-		cuStreamSynchronize(self.stream); /* it may have failed: what it waited for has died */
+		cuStreamSynchronize(self.stream); /* it may fail: what it waited for has died */
 	for (unsigned i = 0; i < ACTOR_BLOCKS; i++) {
 		if (self.blocks[i])
 			CALL(cuMemFree(self.blocks[i]));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Actors: processes that do what a test tells them, call by call, and may be made to fail or to die at any step.
+ * Actors: processes that do what a test tells them, call by call, and can be made to fail or to die at any step.
  *
  * An actor is a role of the harness with a board (seam.h) and a socket over which it is given orders. An order is an
- * action, one or a few public calls; its answer says how they ended. What an actor has made or opened it remembers, and
+ * action, one or a few public calls; its answer says how they ended. An actor remembers what it has made or opened, and
  * ACTION_CLEAN gives all of it back.
  */
 #ifndef CENOTE_TESTS_ACTOR_H
@@ -24,7 +24,7 @@ enum action {
 	ACTION_POOL_IMPORT,
 	ACTION_POOL_IMPORT_FABRIC,
 	ACTION_POOL_WATCH, /* and limit, and ask for its importers */
-	ACTION_POOL_EVICT, /* whoever has imported it */
+	ACTION_POOL_EVICT, /* all processes that have imported it */
 	ACTION_POOL_IDLE,  /* waits until all blocks are back */
 	ACTION_POOL_DESTROY,
 	ACTION_BLOCK_ALLOCATE, /* index: which block, as for those that follow */
@@ -36,8 +36,8 @@ enum action {
 	ACTION_EVENT_HANDLE,
 	ACTION_EVENT_OPEN,
 	ACTION_EVENT_RECORD,
-	ACTION_EVENT_ENQUEUE, /* the stream shall wait for it */
-	ACTION_EVENT_WAIT,    /* … and then we for the stream */
+	ACTION_EVENT_ENQUEUE, /* the stream must wait for it */
+	ACTION_EVENT_WAIT,    /* … and then we wait for the stream */
 	ACTION_EVENT_DESTROY,
 	ACTION_MEMORY_CREATE, /* value: handle types */
 	ACTION_MEMORY_EXPORT,
@@ -54,7 +54,7 @@ enum action {
 	ACTION_LEGACY_READ,
 	ACTION_LEGACY_CLOSE,
 	ACTION_LIMIT,  /* value 1: no descriptor can be opened any more; 0: as it was */
-	ACTION_GATE,   /* a descriptor, of a pipe: the stream waits until it ends */
+	ACTION_GATE,   /* a descriptor of a pipe: the stream waits until the pipe ends */
 	ACTION_SOCKET, /* a descriptor: the socket for those that follow */
 	ACTION_SEND_POOL,
 	ACTION_RECV_POOL,
@@ -64,7 +64,7 @@ enum action {
 	ACTION_SURVEY,
 	ACTION_SWEEP,
 	ACTION_REMEMBER, /* what the process has now is what it may have */
-	ACTION_AUDIT,    /* and nothing more */
+	ACTION_AUDIT,    /* the process has no more than that */
 	ACTION_END,
 };
 
@@ -80,7 +80,7 @@ struct order {
 struct answer {
 	enum action action;
 	CUresult result;
-	bool idle;   /* there was nothing to do it with */
+	bool idle;   /* an earlier failure left nothing to do it with */
 	bool silent; /* it failed without a sentence */
 	char call[ACTOR_CALL_BYTES];
 	char sentence[ACTOR_SENTENCE_BYTES];

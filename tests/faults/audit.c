@@ -13,7 +13,7 @@
 
 enum { CLASSES_MAX = 128 };
 
-/* So many things of a kind: descriptors, shared mappings, threads. */
+/* How many things of a kind there are: descriptors, shared mappings, threads. */
 struct class
 {
 	char name[120];
@@ -39,10 +39,10 @@ static void count_thing(struct things *things, const char *kind, const char *nam
 {
 	char text[sizeof things->classes[0].name];
 
-	if (test_has_gpu() && !strstr(name, "cenote")) /* NVIDIA's driver makes and keeps things when it likes */
+	if (test_has_gpu() && !strstr(name, "cenote")) /* NVIDIA's driver makes and keeps things at any time */
 		return;
 	snprintf(text, sizeof text, "%s %.100s", kind, name);
-	/* The numbers of sockets, of processes and the like are no part of a kind. */
+	/* Numbers of sockets, processes and so on are not part of a kind. */
 	char *number = strpbrk(text, "0123456789");
 	if (number && strncmp(text, "mapping", 7) != 0)
 		*number = '\0';
@@ -77,7 +77,7 @@ static void count_entries(struct things *things, const char *folder, const char 
 	closedir(entries);
 }
 
-/* Their bytes are counted: neighbouring mappings join and part. */
+/* Counts their bytes: neighbouring mappings join and split. */
 static void count_mappings(struct things *things)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -105,7 +105,7 @@ static void count_all(struct things *ret_things)
 	count_mappings(ret_things);
 }
 
-/* The first kind of which there is more than there may be; NULL: none. */
+/* The first kind with more things than allowed; NULL: none. */
 static const struct class *find_surplus(const struct things *now, const struct things *may, unsigned long *ret_may)
 {
 	for (unsigned i = 0; i < now->class_count; i++) {
@@ -121,7 +121,7 @@ static const struct class *find_surplus(const struct things *now, const struct t
 	return NULL;
 }
 
-/* Threads of the library may be closing their things just now: a leak is what stays. */
+/* Threads of the library may be closing their things at this moment: a leak is what stays. */
 void audit(const struct fault_board *board)
 {
 	const struct things *may_have = (const struct things *)board->notes;

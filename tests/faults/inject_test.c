@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Failure injection: in each way of sharing, every call of Cenote's to the system is made to fail, one after another.
+ * Failure injection: in each way of sharing, every call from Cenote to the system is made to fail, one after another.
  *
- * Each public call then succeeds or fails with a code and a sentence; nothing is lost; and the same again in the same
+ * Each public call then succeeds or fails with a code and a sentence; nothing is lost; and the same play in the same
  * processes, with nothing failing, works.
  */
 #include "stage.h"
 
 enum { AGAIN = 4 };
 
-/* Under a sanitizer each site once, not each step. */
+/* With a sanitizer each site fails once, not each step. */
 static const bool each_step = HARNESS_SLOWDOWN == 1;
 
-/* Which step failed; 0: none. */
+/* Returns which step failed; 0: none. */
 static unsigned play_armed(struct stage *stage, enum who who, enum fault_mode mode, unsigned at, unsigned choice)
 {
 	struct fault_board *board = stage->players[who].board;
 
-	for (unsigned i = 0; i < stage->player_count; i++) /* what is not answered times out soon */
+	for (unsigned i = 0; i < stage->player_count; i++) /* an unanswered request times out soon */
 		atomic_store(&stage->players[i].board->hurry, HURRY);
 	fault_arm(board, mode, at, choice);
 	stage_play(stage, false);
@@ -26,8 +26,8 @@ static unsigned play_armed(struct stage *stage, enum who who, enum fault_mode mo
 }
 
 /*
- * What a play and a check leave when nothing fails: nothing, but on the cuda device, which remembers the handles of a
- * stream and an event that each process has destroyed in each of the two until the driver gives them out again. The
+ * What a play and a check leave when nothing fails: nothing, except on the cuda device. It remembers the handles of a
+ * stream and an event that each process has destroyed in each of the two, until the driver gives them out again. The
  * tests' driver never does.
  */
 static int64_t usual_growth(const struct stage *stage)
@@ -35,7 +35,7 @@ static int64_t usual_growth(const struct stage *stage)
 	return test_on_gpu() ? 2 * 2 * (int64_t)stage->player_count : 0;
 }
 
-/* The same again: what the library keeps in store it keeps once, and what it has lost it loses each time. */
+/* Play again: what the library keeps in store it keeps once, and what it leaks it leaks each time. */
 static void play_again(struct stage *stage, enum who who, unsigned at, unsigned choice, int64_t usual)
 {
 	int64_t before = 0;
@@ -52,7 +52,7 @@ static void play_again(struct stage *stage, enum who who, unsigned at, unsigned 
 }
 
 /*
- * One after another, from the first step on, until none is left to fail; then the sites that others hid. Then two in
+ * One step after another fails, from the first on, until none is left; then the sites that others hid. Then two fail in
  * one play: what is called only after a failure fails as well.
  */
 static void walk(struct stage *stage, enum who who, unsigned round)
@@ -99,7 +99,7 @@ static void walk_both(const char *name)
 		walk_both(text);                       \
 	}
 
-/* Goal: what is shared once more, by processes that have shared before, survives the failure of any step. */
+/* Goal: sharing again, in processes that have shared before, survives the failure of any step. */
 WALK(pool, "pool")
 WALK(event, "event")
 WALK(memory, "memory")
@@ -109,7 +109,7 @@ WALK(fabric_pool, "fabric pool")
 WALK(letters, "letters")
 WALK(inquiry, "inquiry")
 
-/* From its first call on: what is made once in a process fails too, and is made when it is next needed. */
+/* From the first call on: what is made once in a process fails too, and is made when it is next needed. */
 static void walk_cold(struct stage *stage, enum who who)
 {
 	struct fault_board *board = stage->players[who].board;
@@ -117,7 +117,7 @@ static void walk_cold(struct stage *stage, enum who who)
 
 	do {
 		stage_end(stage, who);
-		fault_arm(board, FAULT_FAIL_NEW, 1, rounds++); /* the next process finds it so */
+		fault_arm(board, FAULT_FAIL_NEW, 1, rounds++); /* the next process begins with it */
 		stage_start(stage, who);
 		if (stage_order(stage, who, ACTION_START, false))
 			stage_order(stage, who, ACTION_START, true);

@@ -3,21 +3,21 @@
  * Kills: an exporter, an importer or a bystander is killed or stopped at each step of what it does with others, and at
  * random instants.
  *
- * Those who are left go on in a bounded time: what needs one who is dead or stopped fails with a sentence, everything
- * else succeeds, and what one has one can read. A wait for an event waits as long as its recorder is stopped. What the
- * dead had is given back, the next process takes its place, and nobody has more than before.
+ * The others go on in a bounded time: what needs a dead or stopped process fails with a sentence, everything else
+ * succeeds, and each process can read what it has. A wait for an event lasts as long as its recorder is stopped. What
+ * the dead process had is given back, the next process takes its place, and no process has more than before.
  */
 #include "stage.h"
 
 #include <signal.h>
 
-/* In an ordinary run each victim of each scenario has its turn so often, in each of these ways. */
+/* In an ordinary run each victim of each scenario has so many turns, in each of these ways. */
 enum { RANDOM_TURNS = 1, WARM_TURNS = 2, COLD_TURNS = 3, TURNS = RANDOM_TURNS + WARM_TURNS + COLD_TURNS };
 
 static const enum fault_mode modes[] = {FAULT_KILL_BEFORE, FAULT_STOP_AFTER, FAULT_KILL_AFTER, FAULT_STOP_BEFORE};
 enum { MODES = sizeof modes / sizeof modes[0] };
 
-/* If the exporter does not answer, the others shall not wait for long. */
+/* If the exporter does not answer, the others must not wait for long. */
 static void hurry_others(struct stage *stage, bool stops)
 {
 	for (unsigned i = 0; i < stage->player_count; i++)
@@ -63,21 +63,21 @@ static void play_to_instant(struct stage *stage, enum who victim, struct test_ra
 	stage_check(stage);
 }
 
-/* How many steps one makes in an undisturbed play. */
+/* How many steps a process makes in an undisturbed play. */
 static unsigned count_steps(struct stage *stage, enum who who, bool cold)
 {
 	play_armed(stage, who, FAULT_COUNT, 0, cold);
 	return atomic_load(&stage->players[who].board->step);
 }
 
-/* A turn of each victim after the other: steps in an order that the seed chooses, and that comes by all of them. */
+/* A turn of each victim after the other: the seed chooses an order of steps that reaches all of them. */
 static void play_turn(struct stage *stage, enum who victim, unsigned long turn, const unsigned steps[2],
 		      struct test_random *random)
 {
 	unsigned long way = turn % TURNS;
 	bool cold = way >= RANDOM_TURNS + WARM_TURNS;
 	uint64_t number =
-		test_seed() % 1000003 + turn * 7919; /* a prime: with most others it has no divisor in common */
+		test_seed() % 1000003 + turn * 7919; /* a prime: most numbers have no common divisor with it */
 
 	if (way < RANDOM_TURNS)
 		play_to_instant(stage, victim, random);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a process that has events of another open, when that one cannot answer it.
+ * What becomes of a process that has another's events open, when that process cannot answer it.
  *
- * The maker of an event is who tells the others of a recorder's death. So it must know of every death, also of one with
- * whom it has no connection any more.
+ * The creator of an event tells the others of a recorder's death. So it must learn of every death, also that of a
+ * process to which it has no connection any more.
  */
 #include "stage.h"
 
@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* The places of sendmsg's errors in seam.inc. */
+/* The indices of sendmsg's errors in seam.inc. */
 enum { NO_MEMORY = 0, NO_ROOM = 1 };
 
 static void do_line(struct stage *stage, enum who who, enum action action, unsigned index, unsigned slot)
@@ -44,7 +44,7 @@ static void record_behind_gate(struct stage *stage, int *ret_gate)
 	*ret_gate = ends[1];
 }
 
-/* To and fro: neither takes the other for dead. */
+/* In both directions: neither takes the other for dead. */
 static void use_first_event(struct stage *stage)
 {
 	int gate;
@@ -63,7 +63,7 @@ static void set_stage(struct stage *stage)
 {
 	stage_open(stage, 3);
 	stage_warm_up(stage, stage_scenario("event"));
-	/* Once as it should be: a thread that waits for others is started when it is first needed, and stays. */
+	/* Once without a failure: a thread that waits for others is started when it is first needed, and stays. */
 	make_events(stage);
 	use_first_event(stage);
 	stage_recover(stage);
@@ -92,7 +92,7 @@ static void leave_stage(struct stage *stage)
 	stage_close(stage);
 }
 
-/* Goal: one who was sent away lives on; when it dies with a record not done, who waits for that hears of it. */
+/* Goal: a process that was sent away lives on; when it dies with a record pending, those that wait for it are told. */
 TEST(one_who_was_sent_away_is_heard_of_when_it_dies)
 {
 	struct line sync_line = {BYSTANDER, ACTION_SYNC};
@@ -111,7 +111,7 @@ TEST(one_who_was_sent_away_is_heard_of_when_it_dies)
 	leave_stage(&stage);
 }
 
-/* Goal: … and while it lives, what it records is waited for, not taken for lost. */
+/* Goal: … and while it lives, its records are waited for, not taken for lost. */
 TEST(one_who_was_sent_away_is_waited_for)
 {
 	struct stage stage;
@@ -124,13 +124,13 @@ TEST(one_who_was_sent_away_is_waited_for)
 	close(gate);
 	do_line(&stage, BYSTANDER, ACTION_SYNC, 0, 0);
 	stage_recover(&stage);
-	stage_end(&stage, IMPORTER); /* until then the exporter keeps for it what it had open */
+	stage_end(&stage, IMPORTER); /* until then the exporter keeps what it had open */
 	stage_start(&stage, IMPORTER);
 	stage_order(&stage, IMPORTER, ACTION_START, true);
 	leave_stage(&stage);
 }
 
-/* Goal: an answer for which the maker had no memory is an error for who asked, and ends nothing else. */
+/* Goal: an answer for which the creator had no memory is an error for the asker, and ends nothing else. */
 TEST(an_answer_that_could_not_be_sent_is_an_error)
 {
 	struct stage stage;
@@ -142,7 +142,7 @@ TEST(an_answer_that_could_not_be_sent_is_an_error)
 	leave_stage(&stage);
 }
 
-/* Goal: one who may not open another descriptor does not get the event, and keeps what it has. */
+/* Goal: a process that cannot open another descriptor does not get the event, and keeps what it has. */
 TEST(an_answer_whose_descriptor_is_lost_is_an_error)
 {
 	struct line limit = {IMPORTER, ACTION_LIMIT, .value = 1}, open = {IMPORTER, ACTION_EVENT_OPEN, 1, .slot = 1};

@@ -7,7 +7,7 @@
 #define POSIX_TYPE  1 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
 #define FABRIC_TYPE 8 /* CU_MEM_HANDLE_TYPE_FABRIC */
 
-/* Two blocks: the importer frees the one before the exporter does, and the other after. */
+/* Two blocks: the importer frees one before the exporter does, and the other after. */
 static const struct line pool_lines[] = {
 	{EXPORTER, ACTION_STREAM},
 	{IMPORTER, ACTION_STREAM},

@@ -2,7 +2,7 @@
 /*
  * The seam (see seam.h): for each call of seam.inc a function that is called in its place, by ld's --wrap.
  *
- * Here a call of one of these names would be wrapped, too: __real_NAME is the function itself.
+ * A call of one of these names would be wrapped here, too: __real_NAME is the function itself.
  */
 #include "seam.h"
 
@@ -91,7 +91,7 @@ static struct fault_site *find_site(enum seam_call call, const void *caller)
 	return NULL; /* full: such a test fails for other reasons */
 }
 
-/* In this very process, and with no call that is a step. */
+/* In this very process, and without any call that is a step. */
 static void raise_here(struct fault_board *board, struct fault_site *site, enum fault_mode mode)
 {
 	bool stop = mode == FAULT_STOP_BEFORE || mode == FAULT_STOP_AFTER;
@@ -118,12 +118,12 @@ static void hold_here(struct fault_board *board, struct fault_site *site)
 }
 
 struct step {
-	struct fault_board *board; /* NULL: nothing is to come after it */
+	struct fault_board *board; /* NULL: nothing happens after it */
 	struct fault_site *site;
 	enum fault_mode mode;
 };
 
-/* Is it this step? Each is, or is not, for one thread alone. */
+/* Is it this step? At most one thread gets true. */
 static bool is_due(struct fault_board *board, enum fault_mode mode, const struct fault_site *site, enum seam_call call,
 		   bool can_fail)
 {
@@ -149,7 +149,7 @@ static bool is_due(struct fault_board *board, enum fault_mode mode, const struct
 	return here && atomic_compare_exchange_strong(&board->hit, &none, number);
 }
 
-/* The error that the step shall fail with; 0: it shall be made. */
+/* The error that the step must fail with; 0: make the call. */
 static int begin(struct step *step, enum seam_call call, bool can_fail, const int *errors, unsigned error_count,
 		 const void *caller)
 {
@@ -221,7 +221,7 @@ static bool leads_to_socket(int fd)
 	return !__real_fstat64(fd, &status) && S_ISSOCK(status.st_mode);
 }
 
-/* ---- Memory, which is counted ------------------------------------------------------------------------------------ */
+/* ---- Memory, counted --------------------------------------------------------------------------------------------- */
 
 static void count(int change)
 {
@@ -278,7 +278,7 @@ void __wrap_free(void *a)
 	end(&step);
 }
 
-/* ---- Time, which may go faster ----------------------------------------------------------------------------------- */
+/* ---- Time, which can go faster ----------------------------------------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t a, struct timespec *b);
 
@@ -300,7 +300,7 @@ static unsigned hurry(void)
 	return factor ? factor : 1;
 }
 
-/* The clock does not jump when its pace changes: since then it has gone from `shown` on. */
+/* The clock does not jump when its pace changes: from then on it continues at `shown`. */
 static struct {
 	atomic_flag lock;
 	unsigned factor;
@@ -403,7 +403,7 @@ int __wrap_epoll_wait(int a, struct epoll_event *b, int c, int d)
 
 /* ---- Arguments that vary ----------------------------------------------------------------------------------------- */
 
-/* Those of a call that has fewer are what happens to be there, and the system does not look at them. */
+/* A call with fewer arguments passes on what happens to be there, and the system ignores it. */
 static bool is_futex_wait(long number, const long arguments[6])
 {
 	long operation = arguments[1] & ~(long)FUTEX_PRIVATE_FLAG;
@@ -411,7 +411,7 @@ static bool is_futex_wait(long number, const long arguments[6])
 	return number == SYS_futex_waitv || (number == SYS_futex && operation == FUTEX_WAIT);
 }
 
-/* The time of a wait: from now on for a futex, at a time of the clock for several. */
+/* The time of a wait: relative for a futex, absolute for several. */
 static struct timespec hurried_wait(long number, const struct timespec *time)
 {
 	return to_timespec(number == SYS_futex ? to_ns(time) / hurry() : unshow(to_ns(time)));
@@ -525,8 +525,8 @@ void *__wrap_dlopen(const char *a, int b)
 }
 
 /*
- * The calls to the driver have at most six arguments, numbers and pointers all of them: whatever the types, these pass
- * them on. What gives back what the driver had given fails only for a wrong argument.
+ * The calls to the driver have at most six arguments, all numbers or pointers: whatever the types, these pass them on.
+ * A call that gives something back to the driver fails only for a wrong argument.
  */
 typedef CUresult (*any_call)(long a, long b, long c, long d, long e, long f);
 

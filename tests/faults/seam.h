@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam: every call of Cenote's to the system, counted, and any of them made to fail, to be the last, or to take as
- * long as the test likes.
+ * The seam: every call from Cenote to the system is counted. Any of them can be made to fail, to be the last, or to
+ * take as long as the test likes.
  *
- * libcenote-fault.so is made of the very objects of Cenote's libraries, linked so that what they call of the C library
- * (seam.inc) goes through seam.c, as do the calls to the driver on the cuda device. Calls of the test itself do not.
- * Each call is a step, with a number that counts from when the seam was armed, and a site: the function, and where in
- * the library it is called.
+ * libcenote-fault.so is made of the same objects as Cenote's libraries, linked so that their calls to the C library
+ * (seam.inc) go through seam.c, as do the calls to the driver on the cuda device. Calls of the test itself do not. Each
+ * call is a step. A step has a number, counted from when the seam was armed, and a site: the function, and where in the
+ * library it is called.
  *
- * A process is armed through its board, memory that it shares with the test: so the test sees what happened also when
- * the process does not live any more. Threads take turns as they like, so a step's number may lead to another site
- * from one run to the next; the board says which it was.
+ * A process is armed through its board, memory that it shares with the test: so the test sees what happened even when
+ * the process is dead. Threads are scheduled at will, so a step's number may mean another site from one run to the
+ * next; the board says which it was.
  */
 #ifndef CENOTE_TESTS_SEAM_H
 #define CENOTE_TESTS_SEAM_H
@@ -54,16 +54,16 @@ struct fault_sites {
 struct fault_board {
 	_Atomic uint32_t mode; /* written last */
 	_Atomic uint32_t at;
-	_Atomic uint32_t only;   /* a call, of which alone steps fail; 0: any */
-	_Atomic uint32_t choice; /* which of a step's errors: the remainder */
-	_Atomic uint32_t step;   /* of those so far, since the mode was last changed */
+	_Atomic uint32_t only;   /* only steps of this call fail; 0: of any */
+	_Atomic uint32_t choice; /* which of a step's errors, modulo their number */
+	_Atomic uint32_t step;   /* how many so far, since the mode was last changed */
 	_Atomic uint32_t hit;    /* the step where it happened; 0: it has not */
-	_Atomic uint32_t second; /* … and once more */
+	_Atomic uint32_t second; /* … and the second one */
 	_Atomic uint32_t hit_site, hit_error;
 	_Atomic uint32_t signal; /* 0, until either a thread is going to raise one, or the seam was disarmed first */
 	_Atomic uint32_t gate;   /* what a step that is held waits for: 1 */
 	_Atomic uint32_t hurry;  /* how many times faster than usual the clock goes; 0 is 1 */
-	_Atomic int64_t allocations;                        /* that the library has not freed */
+	_Atomic int64_t allocations;                        /* not freed by the library */
 	_Alignas(8) unsigned char notes[FAULT_NOTES_BYTES]; /* the test's own */
 };
 
@@ -82,7 +82,7 @@ static inline void fault_arm(struct fault_board *board, enum fault_mode mode, un
 	atomic_store(&board->mode, mode);
 }
 
-/* Nothing is held any more. */
+/* Release what is held. */
 static inline void fault_release(struct fault_board *board)
 {
 	atomic_store(&board->mode, FAULT_NONE);
@@ -90,7 +90,7 @@ static inline void fault_release(struct fault_board *board)
 	syscall(SYS_futex, &board->gate, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* True: the process has been killed or stopped, or will be in a moment; else nothing will happen any more. */
+/* True: the process has been killed or stopped, or will be in a moment. False: nothing will happen any more. */
 static inline bool fault_disarm(struct fault_board *board)
 {
 	atomic_store(&board->mode, FAULT_NONE);
@@ -98,11 +98,11 @@ static inline bool fault_disarm(struct fault_board *board)
 }
 
 /*
- * In the process: its board and the sites, which descriptors lead to, and where an alarm is told of. For good. The
- * thread that calls it is the program's; others are the library's.
+ * In the process: its board and the sites, by descriptor, and where an alarm is reported. For good. The calling thread
+ * is the program's; others are the library's.
  */
 struct fault_board *fault_attach(int board_fd, int sites_fd, int alarm_fd);
-/* The calling thread's sentence is forgotten: what cenote_last_error() says then is what failed after that. */
+/* Forget the calling thread's sentence: cenote_last_error() then tells only of later failures. */
 void fault_forget_sentence(void);
 /* The number of a call, for `only`; 0: there is none of this name. */
 unsigned fault_call(const char *name);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slowness: a call of the exporter's service thread to the system takes as long as the test likes, as one does that has
- * to do with a descriptor of a stranger's, a crowded machine or a full disk.
+ * Slowness: a call from the exporter's service thread to the system takes as long as the test likes, as with a peer's
+ * descriptor, a crowded machine or a full disk.
  *
  * Meanwhile the program, and an importer that has the pool's memory already, go on: they allocate, export, import, read
  * and free. Each call of the list is held at each place in turn. Two things still wait for the service thread, and are
- * not tried: a fork (`gate` in service.c), and the free of an exported block while the service thread asks whether an
- * importer lives that holds a deferred one (cn_importer_is_gone() under the export's lock).
+ * not tried: a fork (`gate` in base/fork.c), and the free of an exported block while the service thread asks whether an
+ * importer that holds a deferred block is alive (cn_importer_is_gone() under the export's lock).
  */
 #include "stage.h"
 
@@ -41,7 +41,7 @@ static void set_scene(struct stage *stage, bool deferred)
 	}
 }
 
-/* Have the bystander do something. True: the exporter's service thread stands still, and the answer is yet to come. */
+/* Have the bystander do something. True: the exporter's service thread is held, and the answer is still to come. */
 static bool is_held_by(struct stage *stage, const struct line *line)
 {
 	const struct player *exporter = &stage->players[EXPORTER];
@@ -59,7 +59,7 @@ static bool is_held_by(struct stage *stage, const struct line *line)
 	return true;
 }
 
-/* What keeps the exporter's service thread busy: one comes, goes, and asks who is there. */
+/* What keeps the exporter's service thread busy: a process comes, goes, and asks which processes are there. */
 static const struct line busy_lines[] = {
 	{BYSTANDER, ACTION_BLOCK_TAKE},   {BYSTANDER, ACTION_BLOCK_FREE}, {BYSTANDER, ACTION_SYNC},
 	{BYSTANDER, ACTION_POOL_DESTROY}, {BYSTANDER, ACTION_SURVEY},     {BYSTANDER, ACTION_SURVEY},
@@ -79,7 +79,7 @@ static const struct line *hold(struct stage *stage, unsigned call, unsigned at, 
 	return i < BUSY_LINES ? &busy_lines[i] : NULL;
 }
 
-/* The program, and one who has the memory, do not notice. */
+/* The program, and an importer that has the memory, do not notice. */
 static void go_on(struct stage *stage)
 {
 	do_line(stage, EXPORTER, ACTION_BLOCK_ALLOCATE, 1, 0);
@@ -108,21 +108,21 @@ static unsigned try_call(struct stage *stage, const char *name, unsigned at, boo
 	stage_recover(stage);
 	char byte;
 	struct pollfd late = {.fd = exporter->alarm, .events = POLLIN};
-	if (poll(&late, 1, 0) == 1) /* it was held after all, when nobody looked any more */
+	if (poll(&late, 1, 0) == 1) /* it was held after all, too late for hold() to see */
 		ASSERT_EQ(1, read(exporter->alarm, &byte, 1));
 	return line ? hit : 0;
 }
 
 /*
- * With this the system is asked whether an importer lives that holds a deferred block, under the export's lock. It asks
- * nobody: with a time limit of 0 it does not wait.
+ * By this call the system is asked whether an importer that holds a deferred block is alive, under the export's lock.
+ * It does not wait: its time limit is 0.
  */
 static bool is_under_lock(const char *name)
 {
 	return !strcmp(name, "poll");
 }
 
-/* Goal: nobody but who needs an answer of it waits for the service thread. */
+/* Goal: only a caller that needs an answer from the service thread waits for it. */
 TEST(the_program_goes_on_while_the_service_thread_stands_still, .timeout_ms = 240000)
 {
 	unsigned held_count = 0, called_count = 0;
@@ -148,7 +148,7 @@ TEST(the_program_goes_on_while_the_service_thread_stands_still, .timeout_ms = 24
 	stage_close(&stage);
 }
 
-/* Goal: a process ends though its service thread does not come back from a call. */
+/* Goal: a process ends even if its service thread does not return from a call. */
 TEST(a_process_ends_while_its_service_thread_stands_still)
 {
 	struct stage stage;

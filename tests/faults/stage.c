@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 enum {
-	ANSWER_MS = 25000 * HARNESS_SLOWDOWN, /* whoever does not answer for so long hangs */
-	GRACE_MS = 6000 / HURRY,              /* longer than any request waits, for who is in a hurry */
+	ANSWER_MS = 25000 * HARNESS_SLOWDOWN, /* an actor that does not answer for so long hangs */
+	GRACE_MS = 6000 / HURRY,              /* longer than any request waits in a hurried process */
 	WARM_PLAYS = 3,
 	SLOW_MS = 2000,
 };
@@ -128,7 +128,7 @@ void stage_open(struct stage *stage, unsigned player_count)
 
 /* ---- Orders and answers ------------------------------------------------------------------------------------------ */
 
-/* What was made to happen to the victim, for a failure's text. */
+/* What was done to the victim, for a failure's text. */
 static const char *describe_hit(const struct stage *stage)
 {
 	static const char *const modes[FAULT_MODES] = {
@@ -203,7 +203,7 @@ static void go_on(struct player *player)
 	player->stopped = false;
 }
 
-/* An answer, or what has become of who should give it. The victim may be stopped while another is waited for. */
+/* An answer, or what became of the actor that should give it. The victim may be stopped during another's wait. */
 static enum event await(struct stage *stage, enum who who, struct answer *ret_answer, int *ret_descriptor)
 {
 	struct player *player = &stage->players[who];
@@ -233,7 +233,7 @@ static enum event await(struct stage *stage, enum who who, struct answer *ret_an
 			died(stage, who);
 			return EVENT_DEATH;
 		}
-		if (!count && may_need) { /* it waits for an event, for as long as that takes */
+		if (!count && may_need) { /* it waits for an event, as long as that takes */
 			go_on(victim);
 			continue;
 		}
@@ -259,10 +259,10 @@ static bool is_excused(const struct stage *stage, enum who who, const struct ans
 	bool troubled = victim->dead || victim->stopped || stage->shot || atomic_load(&victim->board->hit);
 
 	if (reads(answer->action))
-		return false; /* what one has, one has */
+		return false; /* what a process has, it can read */
 	if (who == stage->victim || stage->victim == EXPORTER)
 		return troubled;
-	/* What waits for a record of one who has died fails; so does what comes later in that stream. */
+	/* A wait for a dead process's record fails, and so does what comes later in that stream. */
 	return troubled && answer->result == CUDA_ERROR_EXTERNAL_DEVICE;
 }
 
@@ -305,7 +305,7 @@ static void send_order(struct stage *stage, enum who who, const struct order *or
 	struct player *player = &stage->players[who];
 
 	player->action = order->action;
-	message_send(player->sock, order, sizeof *order, descriptor); /* one who is dead is found out by the answer */
+	message_send(player->sock, order, sizeof *order, descriptor); /* if it is dead, its answer will show that */
 }
 
 CUresult stage_order(struct stage *stage, enum who who, enum action action, bool strict)
@@ -366,7 +366,7 @@ static void keep_answer(struct stage *stage, const struct line *line, const stru
 	}
 }
 
-/* A signal for the victim, some time after a line was ordered, whoever's it is. */
+/* Send the victim a signal, some time after a line was ordered from any actor. */
 static void shoot_in_time(struct stage *stage, uint64_t ordered_ns)
 {
 	while (now_ns() < ordered_ns + stage->shot_ns)
@@ -374,7 +374,7 @@ static void shoot_in_time(struct stage *stage, uint64_t ordered_ns)
 	stage_shoot(stage, stage->shot_signal);
 }
 
-/* Is there nothing to do a line with, or nobody to do it, in what is left of a free play? */
+/* Must a line be left out in the rest of a free play, since its input or its actor is missing? */
 static bool is_left_out(const struct stage *stage, const struct line *line)
 {
 	const struct player *player = &stage->players[line->who], *victim = &stage->players[stage->victim % ACTORS];
@@ -382,7 +382,7 @@ static bool is_left_out(const struct stage *stage, const struct line *line)
 	return player->dead || player->stopped || (takes_bytes(line->action) && !stage->have_bytes[line->slot]) ||
 	       (takes_descriptor(line->action) && stage->descriptors[line->slot] < 0) ||
 	       (reads(line->action) && stage->spoiled) ||
-	       /* somebody may hold a block */
+	       /* a process may hold a block */
 	       (line->action == ACTION_POOL_IDLE && (victim->stopped || stage->failed_here));
 }
 
@@ -406,7 +406,7 @@ CUresult stage_finish(struct stage *stage, const struct line *line, bool strict)
 	case EVENT_STOP: player->owes_answer = true; return CUDA_ERROR_UNKNOWN;
 	case EVENT_ANSWER: break;
 	}
-	if (now_ns() - started_ns > SLOW_MS * UINT64_C(1000000)) /* for people: with --verbose */
+	if (now_ns() - started_ns > SLOW_MS * UINT64_C(1000000)) /* for the reader of --verbose */
 		printf("slow: %s: %s%s\n", who_names[line->who], action_names[line->action], describe_hit(stage));
 	keep_answer(stage, line, &answer, descriptor);
 	judge(stage, line->who, &answer, strict);
@@ -460,7 +460,7 @@ static void clean_all(struct stage *stage)
 			stage_order(stage, (enum who)i, ACTION_CLEAN, true);
 }
 
-/* Nothing more will happen to a player; but what is on its way has happened when this returns. */
+/* Nothing more will happen to a player; what is already on its way has happened when this returns. */
 static void disarm(struct stage *stage, enum who who)
 {
 	struct player *player = &stage->players[who];
@@ -481,7 +481,7 @@ static void disarm(struct stage *stage, enum who who)
 	}
 }
 
-/* Those who live: let them go on, and answer what they were last asked. */
+/* Let the live actors go on, and answer their last order. */
 static void settle(struct stage *stage, enum who who)
 {
 	struct player *player = &stage->players[who];
@@ -531,7 +531,7 @@ static bool is_locked(int folder, const char *name)
 	return locked;
 }
 
-/* Every name is of somebody who lives. */
+/* Every name belongs to a live process. */
 static void check_names(struct stage *stage, const char *folder)
 {
 	DIR *entries = folder ? opendir(folder) : NULL;
@@ -590,7 +590,7 @@ void stage_warm_up(struct stage *stage, const struct scenario *scenario)
 
 /* ---- The end ----------------------------------------------------------------------------------------------------- */
 
-/* For --verbose; and for a file in which the figures of several programs come together. */
+/* For --verbose, and for a file that collects the figures of several programs. */
 static void print_sites(const struct stage *stage)
 {
 	const char *path = getenv("CENOTE_TEST_SITES");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hostile processes send and do: descriptors that never close, files that nobody answers for, ledgers that are
- * pinned, connections without end.
+ * What hostile processes send and do: descriptors that never close, files whose server never answers, pinned ledgers,
+ * endless connections.
  */
 #ifndef CENOTE_TESTS_HOSTILE_H
 #define CENOTE_TESTS_HOSTILE_H
@@ -17,7 +17,7 @@
 
 /* ---- A socket that lingers --------------------------------------------------------------------------------------- */
 
-/* Whoever closes it last waits for an hour, or until its other end, which does not read, is closed. */
+/* The last close waits for an hour, or until the other end, which does not read, is closed. */
 static inline int lingering_pair(int *ret_end)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -50,7 +50,7 @@ static inline int lingering_socket(void)
 
 /* ---- A file system that a process serves ------------------------------------------------------------------------- */
 
-/* Mount one whose only file is its root, of this type. False: it cannot be done here. */
+/* Mount a file system whose only file is its root, of this type. False: it cannot be done here. */
 static inline bool serve_file_system(const char *path, mode_t type, const char *options, int *ret_device)
 {
 	char text[128];
@@ -72,14 +72,14 @@ static inline bool serve_file_system(const char *path, mode_t type, const char *
 	return true;
 }
 
-/* The file system lives on for whoever has a file of it, until the device is closed. */
+/* The file system lives on for any process that has a file of it, until the device is closed. */
 static inline void forget_mount(const char *path)
 {
 	ASSERT_SYS(umount2(path, MNT_DETACH));
 	ASSERT_SYS(unlink(path));
 }
 
-/* A way to a socket there (O_PATH), about which nothing is ever answered; -1: it cannot be made here. */
+/* A descriptor (O_PATH) of a socket there, about which no request is ever answered; -1: it cannot be made here. */
 static inline int unanswered_socket(int *ret_device)
 {
 	const char *path = test_path("served");
@@ -101,8 +101,8 @@ static inline void answer_request(int device, uint64_t unique, const void *body,
 }
 
 /*
- * Open the file to everybody, and let its owner alone close it: nobody else's request is ever answered, the flush of
- * whoever closes it among them.
+ * Open the file to all, and let only its owner close it: no other process's request is ever answered, not even the
+ * flush of its close().
  */
 static inline _Noreturn void serve_file(int device, pid_t owner)
 {
@@ -124,8 +124,8 @@ static inline _Noreturn void serve_file(int device, pid_t owner)
 }
 
 /*
- * An open file there, which nobody but its owner can close; -1: it cannot be made here. Another process serves it, for
- * as long as this one lives: one that did both could not be killed.
+ * An open file there, which only its owner can close; -1: it cannot be made here. Another process serves it, as long as
+ * this one lives: a process that did both could not be killed.
  */
 static inline int unclosable_file(pid_t owner, pid_t *ret_server)
 {
@@ -138,7 +138,7 @@ static inline int unclosable_file(pid_t owner, pid_t *ret_server)
 	ASSERT_SYS(server);
 	if (!server) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close_range(3, (unsigned)device - 1, 0); /* of the test, which would wait for our end */
+		close_range(3, (unsigned)device - 1, 0); /* the test's own, which would wait for our end */
 		close_range((unsigned)device + 1, ~0u, 0);
 		serve_file(device, owner);
 	}

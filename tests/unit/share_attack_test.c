@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile importers that are real processes, and die: what they cost the exporter while they live is bounded, and what
+ * Hostile importers that are real processes, and die: their cost to the exporter is bounded while they live, and what
  * they leave behind is given back.
  *
  * An attacker is a role that speaks the protocol by hand. It is given the pool's descriptor, joins, does its harm, says
@@ -14,9 +14,9 @@
 
 enum {
 	BLOCK = 4096,
-	HELD = 2000,       /* blocks that an attacker says it holds */
+	HELD = 2000,       /* blocks that an attacker claims to hold */
 	HELD_SLOTS = 2048, /* … by slots */
-	FLOOD = 100,       /* messages before a flood is said to have begun */
+	FLOOD = 100,       /* messages before a flood counts as begun */
 	CYCLES = 5000 / HARNESS_SLOWDOWN,
 	FILL_MIB = 192,
 	ROUNDS = 30,
@@ -55,7 +55,7 @@ static struct attacker attack(struct peer *parent)
 	return attacker;
 }
 
-/* Says "released" for as long as it lives, and claims to hold the first exports. */
+/* Sends "released" as long as it lives, and claims to hold the first exports. */
 ROLE(flooder)
 {
 	struct attacker attacker = attack(parent);
@@ -97,7 +97,7 @@ static struct peer *start_attacker(const char *role, CUmemoryPool pool, const ch
 
 /* ---- Floods ------------------------------------------------------------------------------------------------------ */
 
-/* Goal: while one says "released" without end, the program, and those who are honest, get on with what they do. */
+/* Goal: while one importer sends "released" without end, the program and honest importers go on. */
 TEST(a_flood_of_released_holds_up_nobody, .timeout_ms = 60000)
 {
 	CUmemoryPool pool = share_pool(2 * SHARE_CHUNK);
@@ -112,7 +112,7 @@ TEST(a_flood_of_released_holds_up_nobody, .timeout_ms = 60000)
 		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	ASSERT_EQ((uint64_t)HELD * BLOCK, share_used(pool));
-	for (unsigned i = HELD; i < HELD_SLOTS; i++) { /* no slot that it claims is left for those who are honest */
+	for (unsigned i = HELD; i < HELD_SLOTS; i++) { /* honest importers get no slot that it claims */
 		blocks[i] = share_allocate(pool, BLOCK, NULL);
 		share_name(blocks[i]);
 	}
@@ -125,7 +125,7 @@ TEST(a_flood_of_released_holds_up_nobody, .timeout_ms = 60000)
 			agent_take(agent, 0, name);
 		ASSERT_OK(cuMemFreeAsync(block, NULL));
 		if (i % 50 == 0)
-			agent_free(agent, 0); /* after the exporter: who is honest says "released" as well */
+			agent_free(agent, 0); /* after the exporter: an honest importer sends "released" as well */
 	}
 	agent_synchronize(agent);
 	share_await_used(pool, (uint64_t)HELD_SLOTS * BLOCK);
@@ -139,9 +139,9 @@ TEST(a_flood_of_released_holds_up_nobody, .timeout_ms = 60000)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* ---- Memory that nobody counts ----------------------------------------------------------------------------------- */
+/* ---- Uncounted memory -------------------------------------------------------------------------------------------- */
 
-/* What the memory files of a name that this process has open take, in bytes. */
+/* The bytes that memory files of a name take, of those that this process has open. */
 static uint64_t file_bytes(const char *name)
 {
 	uint64_t bytes = 0;
@@ -184,9 +184,9 @@ TEST(what_a_dead_importer_has_filled_is_given_back)
 	struct peer *filler = start_attacker("filler", pool, "filled");
 	ASSERT_GE(file_bytes("cenote-pool"), (uint64_t)FILL);
 	peer_kill(filler);
-	while (file_bytes("cenote-pool") > SHARE_CHUNK) /* what the pool has reserved */
+	while (file_bytes("cenote-pool") > SHARE_CHUNK) /* the pool's own reserve */
 		sched_yield();
-	ASSERT_EQ(0x5a, share_byte(block)); /* what the program has stays */
+	ASSERT_EQ(0x5a, share_byte(block)); /* the program's memory stays */
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
@@ -194,7 +194,7 @@ TEST(what_a_dead_importer_has_filled_is_given_back)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: … and when it lives, with a trim, as often as it is asked for. */
+/* Goal: … and while the importer lives, with a trim, as often as the program calls it. */
 TEST(a_trim_gives_back_what_importers_have_filled)
 {
 	CUmemoryPool pool = share_pool(RANGE);
@@ -209,7 +209,7 @@ TEST(a_trim_gives_back_what_importers_have_filled)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Threads that commit and give back all the time; what they write stays as long as it is theirs. */
+/* Threads that commit memory and give it back all the time; what they write stays as long as it is theirs. */
 static _Atomic bool filling_over;
 
 static void *use_pool(void *data)
@@ -236,7 +236,7 @@ static void *use_pool(void *data)
 	return NULL;
 }
 
-/* Goal: to give back what others have filled takes nothing from who commits memory at the same time. */
+/* Goal: giving back what others have filled takes nothing from a thread that commits memory at the same time. */
 TEST(what_is_committed_meanwhile_is_not_lost, .timeout_ms = 60000)
 {
 	enum { USERS = 2 };
@@ -255,7 +255,7 @@ TEST(what_is_committed_meanwhile_is_not_lost, .timeout_ms = 60000)
 	for (unsigned i = 0; i < USERS; i++)
 		ASSERT_EQ(0, pthread_join(users[i], NULL));
 	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
-	while (file_bytes("cenote-pool")) /* the dead one's last */
+	while (file_bytes("cenote-pool")) /* the rest of the dead process */
 		sched_yield();
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
@@ -283,8 +283,8 @@ static uint64_t share_and_kill(void)
 }
 
 /*
- * Goal: the machine has as much memory after sharing, filling and killing as before. Others use it too, so it is tried
- * again until they have left it alone for a round.
+ * Goal: the machine has as much memory after sharing, filling and killing as before. Other processes use memory too, so
+ * the test tries again until they have left it alone for a round.
  */
 TEST(the_machine_has_its_memory_back, .timeout_ms = 60000)
 {

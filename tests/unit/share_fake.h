@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Importers and exporters made of the pieces of the protocol, for tests in which one side does not play by the rules.
+ * Importers and exporters made of the pieces of the protocol, for tests in which one side breaks the rules.
  *
  * A fake pool is a listening socket and a control segment that is the test's to write. It answers as it was told.
  */
@@ -128,7 +128,7 @@ static inline void fake_set_sock(struct fake *fake, int sock)
 	pthread_mutex_unlock(&fake->lock);
 }
 
-/* Say something that nobody has asked for. */
+/* Send a message that was not asked for. */
 static inline void fake_say(struct fake *fake, struct cn_parcel parcel)
 {
 	pthread_mutex_lock(&fake->lock);
@@ -184,7 +184,7 @@ static inline void fake_stop(struct fake *fake)
 	close(fake->ledger);
 }
 
-/* A fake pool that all is right with: one part of memory, and what the control segment says is the test's. */
+/* A valid fake pool: one part of memory; the test writes the control segment. */
 static inline struct fake good_fake(int control, int memory, uint64_t bytes)
 {
 	struct fake fake = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Importers and exporters that do not play by the rules: whatever they send, hold back or change under our eyes, they
- * get an error or are shut out, and nobody else notices.
+ * Importers and exporters that break the rules: whatever they send, hold back or change while we look, they get an
+ * error or are shut out, and no other process notices.
  *
  * The hostile side is written here with the pieces of the protocol, in the same process: a descriptor is all that the
- * two sides have in common anyway.
+ * two sides share anyway.
  */
 #include "share_fake.h"
 
@@ -34,7 +34,7 @@ SETUP
 
 enum { BAD_FILES = 9 };
 
-/* A descriptor that must not be taken for a segment of so many bytes; -1: it cannot be made here. */
+/* A descriptor that must not be accepted as a segment of so many bytes; -1: it cannot be made here. */
 static int bad_file(unsigned which, size_t bytes)
 {
 	int ends[2], fd;
@@ -51,7 +51,7 @@ static int bad_file(unsigned which, size_t bytes)
 	case 5: return memory_file(bytes - 4096, 0, SEALS);
 	case 6: return memory_file(0, 0, SEALS);
 	case 7: ASSERT_SYS(fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); return fd;
-	default: /* sealed, and long enough, but of pages that the system need not have: touching them would kill us */
+	default: /* sealed and long enough, but of pages that the system may not have: touching them would kill us */
 		fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
 		if (fd < 0)
 			return -1;
@@ -95,7 +95,7 @@ static void check_exporter(CUmemoryPool pool)
 	share_fill_whole(pool, POOL, BLOCK, 0);
 }
 
-/* Goal: whoever says something else than he should is shut out. */
+/* Goal: a process that sends a wrong message is shut out. */
 TEST(messages_that_are_none)
 {
 	struct test_random random = test_random_start(1);
@@ -107,7 +107,7 @@ TEST(messages_that_are_none)
 		size_t size = i < 140 ? i : test_random_below(&random, sizeof bytes);
 		for (size_t at = 0; at < sizeof bytes; at++)
 			bytes[at] = (unsigned char)test_random_next(&random);
-		if (i % 3 == 0) { /* looks like one at first */
+		if (i % 3 == 0) { /* looks valid at first */
 			struct cn_message message = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION + i % 2};
 			message.kind = (uint32_t)test_random_below(&random, 12);
 			memcpy(bytes, &message, sizeof message);
@@ -119,7 +119,7 @@ TEST(messages_that_are_none)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: an exporter takes no descriptor from anybody, whatever it is: whoever sends one is shut out. */
+/* Goal: an exporter accepts no descriptor, whatever it is: a process that sends one is shut out. */
 TEST(joins_with_a_descriptor)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -148,7 +148,7 @@ TEST(joins_with_a_descriptor)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: whoever has joined may ask for the pool's memory and for nothing else, and not join again. */
+/* Goal: an importer that has joined may ask for the pool's memory and for nothing else, and cannot join again. */
 TEST(requests_out_of_bounds)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -183,7 +183,7 @@ TEST(requests_out_of_bounds)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: what an importer gets from its exporter it cannot spoil for others. */
+/* Goal: an importer cannot spoil for others what it gets from its exporter. */
 TEST(an_importer_cannot_seal_or_write_what_is_shared)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -209,7 +209,7 @@ TEST(an_importer_cannot_seal_or_write_what_is_shared)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: an importer that claims to hold everything delays what was exported while it is there, and no longer. */
+/* Goal: an importer that claims to hold everything delays exported blocks while it is there, and no longer. */
 TEST(a_ledger_full_of_lies)
 {
 	enum { COUNT = 100 };
@@ -246,7 +246,7 @@ TEST(a_ledger_full_of_lies)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: whoever asks and does not listen is shut out when nothing more can be told to him, and holds up nobody. */
+/* Goal: an importer that asks and does not read is shut out when its socket is full, and delays no other. */
 TEST(one_that_asks_and_does_not_listen)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -266,7 +266,7 @@ TEST(one_that_asks_and_does_not_listen)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: whoever connects and says nothing is served with patience, and then not at all; others meanwhile as always. */
+/* Goal: a process that connects and is silent is shut out after a while; others are served meanwhile. */
 TEST(one_that_says_nothing)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -279,8 +279,8 @@ TEST(one_that_says_nothing)
 }
 
 /*
- * Goal: whoever connects and says nothing takes no more than a share of the exporter's descriptors, and keeps nobody
- * out: neither those who are there nor those who come.
+ * Goal: silent connections take no more than a share of the exporter's descriptors, and keep no process out: neither
+ * importers that have joined nor new ones.
  */
 TEST(a_flood_of_silent_connections, .timeout_ms = 60000)
 {
@@ -296,16 +296,16 @@ TEST(a_flood_of_silent_connections, .timeout_ms = 60000)
 	struct peer *agent = agent_importer(pool);
 	CUdeviceptr block = share_allocate(pool, BLOCK, NULL);
 	share_fill(block, 0x2b, BLOCK);
-	agent_take(agent, 0, share_name(block)); /* it is there */
+	agent_take(agent, 0, share_name(block)); /* it is connected */
 	unsigned before = test_descriptor_count();
 	for (unsigned i = 0; i < MANY; i++)
 		socks[i] = connect_to(pool);
 	agent_take(agent, 1, share_name(block));
 	ASSERT_EQ(0x2b, agent_byte(agent, 1, BLOCK - 1));
-	struct peer *late = agent_importer(pool); /* one who comes now */
+	struct peer *late = agent_importer(pool); /* a new importer */
 	agent_take(late, 0, share_name(block));
 	ASSERT_EQ(0x2b, agent_byte(late, 0, BLOCK - 1));
-	/* All of them are our own as well here, besides the exporter's ends; and late's three descriptors. */
+	/* This process has the clients' ends as well as the exporter's, and late's three descriptors. */
 	ASSERT_LE(test_descriptor_count(), before + MANY + limit.rlim_cur / 8 + 4);
 	for (unsigned i = 0; i < MANY; i++)
 		close(socks[i]);
@@ -334,7 +334,7 @@ static void expect_refusal(struct fake *fake)
 	fake_stop(fake);
 }
 
-/* Goal: a pool whose exporter says what cannot be is not imported. */
+/* Goal: a pool whose exporter sends an impossible welcome is not imported. */
 TEST(welcomes_that_are_none)
 {
 	struct cn_segment control;
@@ -362,7 +362,7 @@ TEST(welcomes_that_are_none)
 		if (fd >= 0)
 			close(fd);
 	}
-	for (unsigned i = 0; i < BAD_FILES + 2; i++) { /* a ledger that cannot be one, or not be written */
+	for (unsigned i = 0; i < BAD_FILES + 2; i++) { /* a ledger that is invalid, or cannot be written */
 		int fd = i < BAD_FILES ? bad_file(i, sizeof(struct cn_ledger))
 				       : memory_file(sizeof(struct cn_ledger), 0, i == BAD_FILES ? SEALS : F_SEAL_GROW);
 		struct fake fake = good_fake(control.fd, -1, POOL);
@@ -387,7 +387,7 @@ TEST(welcomes_that_are_none)
 	cn_segment_close(&control);
 }
 
-/* A descriptor that says where the pool is. */
+/* Make a descriptor say where the pool is. */
 static void mark(const struct fake *fake, int location_type, int location_id)
 {
 	struct cn_export_facts facts = {.location_type = location_type, .location_id = location_id};
@@ -395,7 +395,7 @@ static void mark(const struct fake *fake, int location_type, int location_id)
 	cn_location_write(fake->path, &facts);
 }
 
-/* Goal: what a descriptor says of its pool is compared with what the exporter says, and not believed. */
+/* Goal: what a descriptor says of its pool is compared with what the exporter says, and not trusted. */
 TEST(marks_that_lie)
 {
 	struct cn_segment control;
@@ -408,15 +408,15 @@ TEST(marks_that_lie)
 	for (unsigned i = 0; i < 6; i++) {
 		int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
 		struct fake fake = good_fake(control.fd, memory, POOL);
-		if (i == 1) /* of a node, and says of a device */
+		if (i == 1) /* on a node, but says a device */
 			fake.welcome.message.words[CN_WELCOME_LOCATION_TYPE] = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-		if (i == 2) /* of another device */
+		if (i == 2) /* on another device */
 			fake.welcome.message.words[CN_WELCOME_LOCATION_ID] = 1;
 		if (i == 3)
 			fake.welcome.message.words[CN_WELCOME_BYTES] = 1;
 		fake_start(&fake);
 		mark(&fake, i == 4 ? 31 : CU_MEM_LOCATION_TYPE_DEVICE, i == 5 ? 77 : 0);
-		if (i >= 4) { /* nowhere that we know, at once */
+		if (i >= 4) { /* an unknown location: refused at once */
 			ASSERT_ERROR(i == 5 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE,
 				     share_try_import(fake.path, &pool));
 		} else {
@@ -435,7 +435,7 @@ TEST(marks_that_lie)
 	cn_segment_close(&control);
 }
 
-/* Goal: memory that comes with a welcome and is not what was wanted does no harm: it is asked for again. */
+/* Goal: wrong memory with a welcome does no harm: the importer asks for it again. */
 TEST(first_parts_that_are_none)
 {
 	const uint64_t parts[][3] = {{0, POOL, FAKE_SERIAL},
@@ -478,7 +478,7 @@ TEST(first_parts_that_are_none)
 	cn_segment_close(&control);
 }
 
-/* Goal: an exporter that hands over something else than the memory asked for gives none. */
+/* Goal: an exporter that hands over something else than the requested memory gives none. */
 TEST(parts_that_are_none)
 {
 	struct cn_segment control;
@@ -520,7 +520,7 @@ TEST(parts_that_are_none)
 	cn_segment_close(&control);
 }
 
-/* Goal: blocks that lie where none can lie are refused; two that lie on each other do no harm. */
+/* Goal: blocks at impossible offsets are refused; two that overlap do no harm. */
 TEST(blocks_out_of_bounds)
 {
 	struct cn_segment segment;
@@ -570,7 +570,7 @@ struct mutation {
 
 enum { MUTATED_SLOTS = 8 };
 
-/* Change the words of a few slots, most of the time to something that could be. */
+/* Change the words of a few slots, mostly to values that are possible. */
 static void *mutate(void *data)
 {
 	struct mutation *mutation = data;
@@ -636,7 +636,7 @@ TEST(an_exporter_that_changes_its_mind, .timeout_ms = 60000)
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-/* Goal: a name with any one bit wrong is none. */
+/* Goal: a name with any single bit wrong is refused. */
 TEST(names_with_a_wrong_bit)
 {
 	CUmemoryPool pool = share_pool(POOL);

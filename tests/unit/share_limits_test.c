@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A shared pool's bounds, each at its very end and one past it: importers, exported blocks, the range.
+ * A shared pool's limits, each reached exactly and exceeded by one: importers, exported blocks, the range.
  *
- * What a stranger can do beyond them is in share_hostile_test.
+ * What a hostile process can do beyond them is in share_hostile_test.
  */
 #include "named_socket.h"
 #include "share_fake.h"
@@ -16,7 +16,7 @@ enum { BLOCK = 4096, UNIT = 512 };
 
 SETUP
 {
-	ASSERT_SYS(setenv("CENOTE_HOST_MEMORY", "4T", 1)); /* of addresses: hardly anything is touched */
+	ASSERT_SYS(setenv("CENOTE_HOST_MEMORY", "4T", 1)); /* address space: hardly any of it is touched */
 	share_start();
 }
 
@@ -31,7 +31,7 @@ static size_t count_importers(CUmemoryPool pool)
 	return count;
 }
 
-/* Is he let in? If so, the connection stays. */
+/* Is the importer let in? If so, the connection stays. */
 static bool try_to_join(CUmemoryPool pool, int *ret_sock)
 {
 	struct cn_parcel welcome;
@@ -54,7 +54,7 @@ static bool try_to_join(CUmemoryPool pool, int *ret_sock)
 	return true;
 }
 
-/* Goal: as many importers as there may be are served; the next is not, until one has gone. */
+/* Goal: as many importers as allowed are served; the next is not, until one has gone. */
 TEST(importers_up_to_the_bound, .timeout_ms = 60000)
 {
 	enum { DESCRIPTORS = 4 * CN_IMPORTERS_MAX + 200 };
@@ -89,7 +89,7 @@ TEST(importers_up_to_the_bound, .timeout_ms = 60000)
 
 /* ---- Blocks ------------------------------------------------------------------------------------------------------ */
 
-/* Goal: as many blocks as there may be are exported; the next is not, until one has been freed. */
+/* Goal: as many blocks as allowed are exported; the next is not, until one has been freed. */
 TEST(exported_blocks_up_to_the_bound, .timeout_ms = 120000)
 {
 	CUmemPoolPtrExportData name = {{0}}, first;
@@ -110,7 +110,7 @@ TEST(exported_blocks_up_to_the_bound, .timeout_ms = 120000)
 	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemPoolExportPointer(&name, blocks[CENOTE_POOL_EXPORTED_BLOCKS_MAX]));
 	ASSERT_CONTAINS("4194303 exported blocks", cenote_last_error());
 	ASSERT_MEMEQ(&last, &name, sizeof name);
-	ASSERT_OK(cuMemPoolExportPointer(&name, blocks[0])); /* one that is exported has its name for ever */
+	ASSERT_OK(cuMemPoolExportPointer(&name, blocks[0])); /* an exported block keeps its name */
 	ASSERT_MEMEQ(&first, &name, sizeof name);
 	ASSERT_OK(cenote_pool_stats(pool, &statistics, sizeof statistics));
 	ASSERT_EQ(CENOTE_POOL_EXPORTED_BLOCKS_MAX, statistics.exported_block_count);
@@ -132,7 +132,7 @@ TEST(exported_blocks_up_to_the_bound, .timeout_ms = 120000)
 
 /* ---- The range --------------------------------------------------------------------------------------------------- */
 
-/* Goal: the largest range there is can be imported; a pool that may have more has that, and says so. */
+/* Goal: the largest range can be imported; a pool that may have more is limited to that, and says so. */
 TEST(ranges_up_to_the_bound)
 {
 	static const size_t wanted[] = {CENOTE_POOL_RANGE_BYTES_MAX, CENOTE_POOL_RANGE_BYTES_MAX + SHARE_CHUNK};
@@ -155,7 +155,7 @@ TEST(ranges_up_to_the_bound)
 		ASSERT_OK(cuMemFree(block));
 		ASSERT_OK(cuMemPoolDestroy(imported));
 		ASSERT_OK(cuMemPoolDestroy(pool));
-		while (share_is_mapped()) /* before the next one needs so many addresses */
+		while (share_is_mapped()) /* before the next one needs so much address space */
 			sched_yield();
 	}
 }
@@ -184,7 +184,7 @@ static unsigned count_names(void)
 	return count;
 }
 
-/* Goal: however many dead names lie there, who makes one clears only so many of them away, and the next goes on. */
+/* Goal: however many dead names there are, a process that makes one sweeps only so many; the next goes on. */
 TEST(names_that_are_swept_at_a_time)
 {
 	struct cn_socket named;
@@ -196,7 +196,7 @@ TEST(names_that_are_swept_at_a_time)
 		snprintf(file, sizeof file, "%s/%032x.lock", runtime_directory(), i);
 		ASSERT_SYS(close(open(file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)));
 	}
-	/* One that lives may be among those that are looked at. */
+	/* A live name may be among those that are looked at. */
 	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
 	close(listener);
 	close(path);

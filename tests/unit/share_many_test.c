@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool with many importers: what its exporter frees is looked for in their ledgers many at a time. Nobody may notice,
- * neither who holds a block nor who needs the memory.
+ * A pool with many importers: its exporter looks up freed blocks in their ledgers in batches. No process may notice,
+ * neither a holder of a block nor a thread that needs the memory.
  *
  * The importers are made by hand, and are all in this process: a ledger and a connection each.
  */
@@ -42,7 +42,7 @@ static void gather(size_t pool_bytes)
 	struct cn_parcel welcome;
 
 	crowd.pool = share_pool(pool_bytes);
-	set_threshold(UINT64_MAX); /* to wait for a stream asks for nothing */
+	set_threshold(UINT64_MAX); /* waiting for a stream then gives nothing back */
 	for (unsigned i = 0; i < IMPORTERS; i++) {
 		crowd.socks[i] = join_pool(crowd.pool, &crowd.ledgers[i], &welcome);
 		if (i)
@@ -90,8 +90,8 @@ static bool is_among(CUdeviceptr block, const CUdeviceptr *blocks, unsigned coun
 }
 
 /*
- * Blocks, every third of which somebody holds, freed: those stay until they are let go of, the others come back. Each
- * is exported `apart` slots behind the last.
+ * Free blocks of which every third is held: those stay until they are released, the others come back. Each is exported
+ * `apart` slots behind the last.
  */
 static void check_holds(unsigned count, unsigned apart)
 {
@@ -132,7 +132,7 @@ static void check_holds(unsigned count, unsigned apart)
 	free(blocks);
 }
 
-/* Goal: of blocks that are looked for together, those that somebody holds are kept, whoever it is, and no others. */
+/* Goal: of blocks that are looked up together, those that any importer holds are kept, and no others. */
 TEST(what_is_held_is_kept)
 {
 	gather(SHARE_CHUNK);
@@ -144,7 +144,7 @@ TEST(what_is_held_is_kept)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: the same, though no word of a ledger has two of them; and where two words have one place to wait at. */
+/* Goal: the same if no ledger word has two of them; and where two words wait in the same place. */
 TEST(exports_that_lie_far_apart)
 {
 	gather(SHARE_CHUNK);
@@ -154,7 +154,7 @@ TEST(exports_that_lie_far_apart)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* How often the export has been looked through. */
+/* How often the export has been scanned. */
 static uint64_t count_looks(struct cn_export *export)
 {
 	cn_lock(&export->lock);
@@ -163,7 +163,7 @@ static uint64_t count_looks(struct cn_export *export)
 	return looks;
 }
 
-/* Whatever the importers have said has been heard. */
+/* All messages of the importers have been read. */
 static void await_answers(void)
 {
 	for (unsigned i = 0; i < IMPORTERS; i++) {
@@ -174,7 +174,7 @@ static void await_answers(void)
 	}
 }
 
-/* Goal: all who say "released" while somebody is looked for are answered by one look more, and not by one each. */
+/* Goal: all importers that send "released" during a scan are answered by one more scan, not by one each. */
 TEST(one_look_answers_all_who_have_let_go)
 {
 	gather(SHARE_CHUNK);
@@ -188,7 +188,7 @@ TEST(one_look_answers_all_who_have_let_go)
 	await_answers();
 	uint64_t before = count_looks(export);
 
-	cn_lock(&export->lock); /* the first look cannot go on, and takes long */
+	cn_lock(&export->lock); /* the first scan cannot go on, and takes long */
 	for (unsigned i = 0; i < IMPORTERS; i++)
 		send_parcel(crowd.socks[i], parcel_of(CN_MESSAGE_RELEASED, -1));
 	while (!atomic_load(&export->scan_active)) /* the service thread is there, */
@@ -212,7 +212,7 @@ static void *ask_for_numbers(void *stop)
 	return NULL;
 }
 
-/* Goal: several threads look for what can be given back, in slices, and blocks come and go: each goes back once. */
+/* Goal: several threads scan for free blocks, in slices, while blocks come and go: each block goes back once. */
 TEST(looks_that_meet, .timeout_ms = 60000)
 {
 	enum { THREADS = 3, SLICES = 4, COUNT = SLICES * CN_EXPORT_SCAN_LOADS / IMPORTERS };
@@ -249,7 +249,7 @@ TEST(looks_that_meet, .timeout_ms = 60000)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: no more than a few blocks wait for each other, and none that is large; with few importers none at all. */
+/* Goal: only a few blocks wait for each other, and none that is large; with few importers none at all. */
 TEST(little_waits)
 {
 	struct test_random random = test_random_start(2);
@@ -283,7 +283,7 @@ TEST(little_waits)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: nobody is refused memory for blocks that are free and only have not been looked for yet. */
+/* Goal: no allocation is refused for blocks that are free and only have not been looked up yet. */
 TEST(a_full_pool_asks_for_what_is_free)
 {
 	enum { COUNT = SHARE_CHUNK / SHARE_MIB * 16, EACH = SHARE_MIB / 16 };
@@ -330,7 +330,7 @@ TEST(a_wait_gives_memory_back)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Two exported blocks are freed, of which the fourth importer holds one: its slot. */
+/* Free two exported blocks, of which the fourth importer holds one: returns its slot. */
 static uint64_t free_two_one_held(size_t bytes)
 {
 	CUdeviceptr blocks[2];
@@ -346,7 +346,7 @@ static uint64_t free_two_one_held(size_t bytes)
 	return slot;
 }
 
-/* Goal: who asks sees no block as exported, or waiting for an importer, that is not; and each that is. */
+/* Goal: a query shows exactly the blocks that are exported, or wait for an importer. */
 TEST(who_asks_sees_what_is)
 {
 	cenote_importer importers[IMPORTERS];
@@ -366,7 +366,7 @@ TEST(who_asks_sees_what_is)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: a picture shows no block as held by somebody that nobody holds. */
+/* Goal: a picture shows no block as held that is not. */
 TEST(a_picture_shows_what_is_held)
 {
 	enum { CELLS = 128, EACH = SHARE_CHUNK / CELLS };
@@ -388,7 +388,7 @@ TEST(a_picture_shows_what_is_held)
 	ASSERT_OK(cuMemPoolDestroy(crowd.pool));
 }
 
-/* Goal: a pool that is destroyed ends with its last block, though that has not been looked for. */
+/* Goal: a pool that is destroyed ends with its last block, even if that has not been looked up. */
 TEST(a_pool_ends_with_what_was_put_off)
 {
 	struct pollfd end = {.events = POLLIN};
@@ -424,12 +424,12 @@ enum {
 
 static struct {
 	_Atomic uint64_t offered;       /* an export: slot and generation */
-	_Atomic unsigned taken[PLACES]; /* by racers, by the block's place */
+	_Atomic unsigned taken[PLACES]; /* by racers, by the block's index */
 	_Atomic unsigned imported_count, life;
 	_Atomic bool stop;
 } race;
 
-/* An importer: its bit, then the generation. What it has it keeps for some lives. */
+/* An importer: first its bit, then the generation. It keeps what it has for some lives. */
 static void *race_to_import(void *argument)
 {
 	unsigned importer = (unsigned)(uintptr_t)argument;
@@ -459,7 +459,7 @@ static uint64_t place_of(struct cn_export_data name)
 	return control->slots[name.slot].offset / SMALL;
 }
 
-/* Goal: a block is not handed out while somebody has it, at whichever moment he imported it. */
+/* Goal: a block is not handed out while an importer holds it, whenever it was imported. */
 TEST(imports_race_frees, .timeout_ms = 120000)
 {
 	struct test_random random = test_random_start(1);
@@ -476,9 +476,9 @@ TEST(imports_race_frees, .timeout_ms = 120000)
 		for (volatile unsigned spins = (unsigned)test_random_below(&random, SPINS_MAX); spins; spins--)
 			continue;
 		ASSERT_OK(cuMemFreeAsync(block, NULL));
-		if (race.life % 16 == 0) /* what nobody has any more comes back */
+		if (race.life % 16 == 0) /* what is not held any more comes back */
 			share_used(crowd.pool);
-		/* Large ones are looked for at once, small ones with others. */
+		/* Large blocks are looked up at once, small ones in batches. */
 		block = share_allocate(crowd.pool, race.life % 2 ? SMALL : LARGE, NULL);
 		ASSERT_EQ(0u, race.taken[(block - base) / SMALL]);
 		name = name_block(block);

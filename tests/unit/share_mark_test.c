@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a pool's descriptor says by itself: where the pool is, and whether anybody is there.
+ * What a pool's descriptor says by itself: where the pool is, and whether its exporter is there.
  */
 #include "../share.h"
 
@@ -24,7 +24,7 @@ static bool read_mark(int fd, struct cn_export_facts *ret_facts)
 	return cn_location_read(&status, ret_facts);
 }
 
-/* Goal: a mark says what was left, for all that can be; what cannot be said is not said. */
+/* Goal: a mark is read as it was left, for every location that fits; what does not fit leaves no mark. */
 TEST(a_mark_is_read_as_it_was_left)
 {
 	const int good[][2] = {{1, 0}, {1, 63}, {3, 0}, {3, 1023}, {31, (1 << 24) - 1}};
@@ -51,7 +51,7 @@ TEST(a_mark_is_read_as_it_was_left)
 	close(path);
 }
 
-/* Goal: nothing but a socket has a mark, whatever its times are. */
+/* Goal: only a socket has a mark, whatever the times of other files are. */
 TEST(other_files_have_no_mark)
 {
 	struct cn_export_facts facts;
@@ -61,10 +61,10 @@ TEST(other_files_have_no_mark)
 	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1});
 	ASSERT(!read_mark(fd, &facts));
 	close(fd);
-	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1}); /* nowhere */
+	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1}); /* no mark is left */
 }
 
-/* Goal: an exported pool's descriptor says where the pool is, and that it is there, until it is destroyed. */
+/* Goal: an exported pool's descriptor says where the pool is, and that it exists, until the pool is destroyed. */
 TEST(an_exported_pool_is_marked_and_there)
 {
 	CUmemoryPool pool = share_pool(SHARE_CHUNK);
@@ -82,7 +82,7 @@ TEST(an_exported_pool_is_marked_and_there)
 	close(descriptor);
 }
 
-/* Goal: the question whether a socket is there is not heard at the other end, and only a socket of ours is. */
+/* Goal: the question whether a socket exists does not reach the other end, and only a socket of ours counts. */
 TEST(the_question_is_not_heard)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/proc/self/fd/"};
@@ -98,7 +98,7 @@ TEST(the_question_is_not_heard)
 	ASSERT(!cn_wire_is_there(path));
 	ASSERT(!cn_wire_is_there(-1));
 
-	/* A datagram socket, to which the question is a connection: often, for it must not stay one. */
+	/* To a datagram socket the question is a connection: ask often, for it must not stay connected. */
 	ASSERT_SYS(sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	snprintf(address.sun_path, sizeof address.sun_path, "%.80s/datagrams", getenv("CENOTE_RUNTIME_DIR"));
 	ASSERT_SYS(bind(sock, (const struct sockaddr *)&address, sizeof address));

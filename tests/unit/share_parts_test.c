@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared pools whose memory comes in parts: blocks over several of them, parts that lose their memory and get other
+ * Shared pools whose memory comes in parts: blocks over several parts, parts that lose their memory and get other
  * memory, and importers that map and unmap what they need of it.
  *
- * The device is the host's with arenas cut into parts. What an importer maps and unmaps it tells over a pipe, in order,
- * and at its end nothing more may have been told than the test has heard.
+ * The device is the host's with arenas cut into parts. An importer reports over a pipe, in order, what it maps and
+ * unmaps; at its end it must have reported nothing but what the test has read.
  */
 #include "parts_device.h"
 #include "share_fake.h"
@@ -26,7 +26,7 @@ SETUP
 
 /* ---- Processes --------------------------------------------------------------------------------------------------- */
 
-/* An agent that tells what it maps. */
+/* An agent that reports what it maps. */
 ROLE(telling_agent)
 {
 	int fd = peer_receive_descriptor(parent);
@@ -62,11 +62,11 @@ static void end_importer(struct importer *importer)
 
 	agent_destroy(importer->agent, 0);
 	agent_end(importer->agent);
-	ASSERT_EQ(0, read(importer->told, &byte, 1)); /* all was heard */
+	ASSERT_EQ(0, read(importer->told, &byte, 1)); /* all was read */
 	close(importer->told);
 }
 
-/* A pool that gives memory back when it is told to, and not before. */
+/* A pool that gives memory back only when it is trimmed. */
 static CUmemoryPool make_pool(void)
 {
 	CUmemoryPool pool = share_pool(RANGE);
@@ -99,7 +99,7 @@ static CUdeviceptr whole_part(CUmemoryPool pool, unsigned value)
 	return block;
 }
 
-/* An importer's stream is past the free of a block. */
+/* Free a block in an importer; its stream has passed the free. */
 static void free_there(const struct importer *importer, unsigned block)
 {
 	agent_free(importer->agent, block);
@@ -157,7 +157,7 @@ TEST(a_block_over_several_parts)
 	end_pool(pool);
 }
 
-/* Goal: a part that has lost its memory is unmapped by importers, and no other; its place can have other memory. */
+/* Goal: importers unmap a part that has lost its memory, and no other; its offset can have other memory. */
 TEST(parts_that_lose_their_memory)
 {
 	CUmemoryPool pool = make_pool();
@@ -179,18 +179,18 @@ TEST(parts_that_lose_their_memory)
 	ASSERT_EQ(1, agent_byte(importer.agent, 0, 0));
 	ASSERT_EQ(3, agent_byte(importer.agent, 2, 0));
 	free_there(&importer, 0);
-	trim(pool); /* nothing: the block still lives here */
+	trim(pool); /* does nothing: the block is still live here */
 	ASSERT_OK(cuMemFreeAsync(blocks[0], NULL));
 	trim(pool);
 	parts_expect(importer.told, 'U', 0);
-	for (unsigned round = 0; round < 5; round++) { /* the same places, other memory */
+	for (unsigned round = 0; round < 5; round++) { /* the same offsets, other memory */
 		CUdeviceptr block = whole_part(pool, 50 + round);
 		struct agent_order order = {.call = AGENT_TAKE, .block = 1, .name = names[round % 2]};
 		struct agent_answer answer;
 		agent_take(importer.agent, 0, share_name(block));
 		parts_expect(importer.told, 'M', (unsigned)((block - base) / PART));
 		ASSERT_EQ(50 + round, agent_byte(importer.agent, 0, 0));
-		answer = agent_do(importer.agent, &order, -1); /* an old name leads to nothing */
+		answer = agent_do(importer.agent, &order, -1); /* an old name is refused */
 		ASSERT_EQ(CUDA_ERROR_INVALID_VALUE, answer.result);
 		free_there(&importer, 0);
 		ASSERT_OK(cuMemFreeAsync(block, NULL));
@@ -217,7 +217,7 @@ static void wait_for_question(struct cn_job *job)
 	ASSERT_EQ(1, poll(&wanted, 1, -1));
 }
 
-/* Goal: an importer that comes to other memory before it has heard of its coming does not take it for the old. */
+/* Goal: an importer that meets other memory before it was told does not take it for the old. */
 TEST(other_memory_before_the_news)
 {
 	CUmemoryPool pool = make_pool();
@@ -231,7 +231,7 @@ TEST(other_memory_before_the_news)
 	free_there(&importer, 0);
 	ASSERT_OK(cn_mempool_get(pool, &record));
 	stop.export = record->export;
-	cn_service_post(&stop.job); /* from now on nobody is told anything */
+	cn_service_post(&stop.job); /* from now on no importer is told anything */
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
 	trim(pool);
 	other = whole_part(pool, 2);
@@ -246,7 +246,7 @@ TEST(other_memory_before_the_news)
 	end_pool(pool);
 }
 
-/* Goal: memory of which somebody holds something stays, for those who hold nothing of it too. */
+/* Goal: memory in which an importer holds a block stays, also for those that hold nothing in it. */
 TEST(a_holder_keeps_the_memory)
 {
 	CUmemoryPool pool = make_pool();
@@ -275,7 +275,7 @@ TEST(a_holder_keeps_the_memory)
 	end_pool(pool);
 }
 
-/* Take a block and give it back, here too; its part loses its memory, and the importer has heard of it. */
+/* Take a block and give it back, here too; its part loses its memory, and the importer was told. */
 static void lose_a_part(CUmemoryPool pool, const struct importer *importer)
 {
 	CUdeviceptr block = whole_part(pool, 1);
@@ -288,14 +288,14 @@ static void lose_a_part(CUmemoryPool pool, const struct importer *importer)
 	parts_expect(importer->told, 'U', 0);
 }
 
-/* Goal: whoever does not look gets one message, however much memory goes: his channel does not fill. */
+/* Goal: an importer that does not look gets one message, however many parts go: its channel does not fill. */
 TEST(one_message_until_it_was_seen)
 {
 	CUmemoryPool pool = make_pool();
 	struct importer importer = start_importer(pool);
 	struct cn_segment ledger;
 	struct cn_parcel welcome, parcel;
-	int sock = join_pool(pool, &ledger, &welcome); /* younger than the importer, and so told before it */
+	int sock = join_pool(pool, &ledger, &welcome); /* newer than the importer, and so told before it */
 	struct pollfd wanted = {.fd = sock, .events = POLLIN};
 
 	for (unsigned i = 0; i < 10; i++)
@@ -316,7 +316,7 @@ TEST(one_message_until_it_was_seen)
 	end_pool(pool);
 }
 
-/* Goal: when the exporter has died, an importer keeps of its memory what it holds, and only that. */
+/* Goal: when the exporter has died, an importer keeps the memory that it holds, and only that. */
 TEST(an_orphan_keeps_what_it_holds)
 {
 	int descriptor, ends[2];
@@ -350,7 +350,7 @@ TEST(an_orphan_keeps_what_it_holds)
 
 /* ---- Where use does not end with the mapping --------------------------------------------------------------------- */
 
-/* Hold a block, and become a program that has nothing of ours mapped, and ends with its input. */
+/* Hold a block, then exec a program that has nothing of ours mapped and ends with its input. */
 ROLE(becomes_another)
 {
 	CUmemPoolPtrExportData name;
@@ -372,7 +372,7 @@ static size_t importer_count(CUmemoryPool pool, cenote_importer *ret_first)
 	return count;
 }
 
-/* Start one and free what it holds; when the service thread has seen that it has left, how much is still held? */
+/* Start one and free what it holds; once the service thread has seen it leave, how much is still held? */
 static void leave_by_exec(bool use_ends_with_mapping, uint64_t expected_bytes)
 {
 	parts_ops.use_ends_with_mapping = use_ends_with_mapping;
@@ -383,7 +383,7 @@ static void leave_by_exec(bool use_ends_with_mapping, uint64_t expected_bytes)
 	CUmemPoolPtrExportData name = share_name(block);
 	cenote_importer importer = {.leaving = 0};
 
-	leaks_forgive_names(1); /* what it has become knows nothing of its name */
+	leaks_forgive_names(1); /* the new program does not know of its name */
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
 	peer_send_descriptor(peer, descriptor);
 	close(descriptor);
@@ -395,25 +395,25 @@ static void leave_by_exec(bool use_ends_with_mapping, uint64_t expected_bytes)
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	while (importer_count(pool, &importer) && !(expected_bytes && importer.leaving))
 		sched_yield();
-	ASSERT_EQ(expected_bytes, share_used(pool)); /* and the process is still there */
+	ASSERT_EQ(expected_bytes, share_used(pool)); /* and the process still lives */
 	close(ends[1]);
 	peer_wait(peer);
 	end_pool(pool);
 }
 
-/* Goal: what an importer held is kept until its process is gone, though it has nothing mapped any more. */
+/* Goal: what an importer held is kept until its process is gone, even if nothing is mapped there any more. */
 TEST(use_that_ends_with_the_process)
 {
 	leave_by_exec(false, PART);
 }
 
-/* Goal: where nothing can be used without a mapping, it is not. */
+/* Goal: where memory cannot be used without a mapping, it is not kept. */
 TEST(use_that_ends_with_the_mapping)
 {
 	leave_by_exec(true, 0);
 }
 
-/* Goal: a process that has ended its import is forgotten while it lives, on such a device too. */
+/* Goal: a process that has ended its import is forgotten while it lives, also on such a device. */
 TEST(an_import_that_has_ended)
 {
 	parts_ops.use_ends_with_mapping = false;
@@ -472,7 +472,7 @@ static void stage_end(struct stage *stage)
 	fake_stop(&stage->fake);
 	parts_tell_to(-1);
 	close(stage->ends[1]);
-	ASSERT_EQ(0, read(stage->ends[0], &byte, 1)); /* all was heard */
+	ASSERT_EQ(0, read(stage->ends[0], &byte, 1)); /* all was read */
 	close(stage->ends[0]);
 	close(stage->memory[0]);
 	close(stage->memory[1]);
@@ -499,7 +499,7 @@ static _Atomic unsigned lie;
 
 enum { LIES = 12 };
 
-/* What is answered when the part at PART is asked for. */
+/* Answers to a request for the part at PART. */
 static void tell_lies(struct fake *fake, const struct cn_message *request, struct cn_parcel *answer)
 {
 	static const uint64_t lies[][3] = {
@@ -526,7 +526,7 @@ static void tell_lies(struct fake *fake, const struct cn_message *request, struc
 	}
 }
 
-/* Goal: memory that is not what the exporter shows, or lies where it cannot, is not taken; nor is it asked for ever. */
+/* Goal: memory that is not as shown, or lies at a wrong offset, is refused; nor is it asked for without end. */
 TEST(parts_that_are_not_as_shown)
 {
 	struct stage stage;
@@ -541,12 +541,12 @@ TEST(parts_that_are_not_as_shown)
 		ASSERT_LE(1, stage.fake.asked_count);
 		ASSERT_LE(stage.fake.asked_count, 8);
 	}
-	atomic_store(&stage.control->serials[1], 0); /* no memory is there, as the exporter says itself */
+	atomic_store(&stage.control->serials[1], 0); /* no memory is there, by the exporter's own words */
 	expect_refused(&stage, 1);
 	stage_end(&stage);
 }
 
-/* Answers by the serial that is shown: FAKE_SERIAL is all of the range, another is the part alone, other memory. */
+/* Answers by the serial that is shown: FAKE_SERIAL is the whole range, another is the part alone, with other memory. */
 static struct stage *shapes_stage;
 
 static void by_serial(struct fake *fake, const struct cn_message *request, struct cn_parcel *answer)
@@ -562,7 +562,7 @@ static void by_serial(struct fake *fake, const struct cn_message *request, struc
 	answer->descriptors[0] = shapes_stage->memory[1];
 }
 
-/* Goal: what is held is never unmapped, whatever the exporter shows; what is not held gives way. */
+/* Goal: what is held is never unmapped, whatever the exporter shows; what is not held is replaced. */
 TEST(parts_that_lie_on_each_other)
 {
 	struct stage stage;
@@ -591,7 +591,7 @@ TEST(parts_that_lie_on_each_other)
 	parts_expect(stage.ends[0], 'M', 1);
 	ASSERT_EQ(2, share_byte(second));
 	atomic_store(&stage.control->serials[0], FAKE_SERIAL);
-	expect_refused(&stage, 1); /* all of the range, and a part of it is held */
+	expect_refused(&stage, 1); /* the whole range, while a part of it is held */
 	free_block(second);
 	first = share_take(stage.pool, fake_name(1, 1));
 	parts_expect(stage.ends[0], 'U', 1);
@@ -600,7 +600,7 @@ TEST(parts_that_lie_on_each_other)
 	stage_end(&stage);
 }
 
-/* Goal: news of parts that are held, and more news than there can be, change nothing for what is held. */
+/* Goal: messages about parts that are held, or about impossible parts, change nothing for what is held. */
 TEST(news_of_what_is_held)
 {
 	struct stage stage;
@@ -622,7 +622,7 @@ TEST(news_of_what_is_held)
 		news.descriptor_count = i % 2;
 		fake_say(&stage.fake, news);
 	}
-	other = share_take(stage.pool, fake_name(2, 1)); /* the answer came after the news */
+	other = share_take(stage.pool, fake_name(2, 1)); /* the answer came after the message */
 	parts_expect(stage.ends[0], 'M', 1);
 	ASSERT_EQ(2, share_byte(held));
 	free_block(held);
@@ -642,7 +642,7 @@ struct cell {
 	CUdeviceptr block; /* the exporter's own */
 	CUmemPoolPtrExportData name;
 	size_t bytes;
-	uint32_t value; /* its first and its last word; 0: nothing is there */
+	uint32_t value; /* its first and its last word; 0: the cell is empty */
 };
 
 struct scene {
@@ -667,7 +667,7 @@ static uint32_t word_at(CUdeviceptr address)
 	return word;
 }
 
-/* Import what a cell names, if it still lives, and look at it; what it is does not change until it is freed here. */
+/* Import what a cell names, if it is still live, and check it; it must not change until it is freed here. */
 static void *read_cells(void *data)
 {
 	struct reader *reader = data;
@@ -702,7 +702,7 @@ static void *read_cells(void *data)
 	return NULL;
 }
 
-/* Fill a cell, or empty it; now and then give memory back. */
+/* Fill a cell, or empty it; sometimes give memory back. */
 static void change_cell(struct scene *scene, struct cell *cell, uint32_t value, struct test_random *random)
 {
 	static const size_t sizes[] = {MIB, PART, 40 * MIB, 70 * MIB};
@@ -712,7 +712,7 @@ static void change_cell(struct scene *scene, struct cell *cell, uint32_t value, 
 	if (block) {
 		bool first = test_random_below(random, 2);
 		pthread_mutex_lock(&cell->lock);
-		cell->value = first ? 0 : cell->value; /* or its name is still to be had when it means nothing */
+		cell->value = first ? 0 : cell->value; /* or its name is still offered when it is stale */
 		cell->block = 0;
 		pthread_mutex_unlock(&cell->lock);
 		ASSERT_OK(cuMemFreeAsync(block, NULL));
@@ -721,7 +721,7 @@ static void change_cell(struct scene *scene, struct cell *cell, uint32_t value, 
 		return;
 	}
 	if (cuMemAllocFromPoolAsync(&block, bytes, scene->pool, NULL))
-		return; /* what is deferred fills the pool */
+		return; /* deferred blocks fill the pool */
 	ASSERT_OK(cuMemcpyHtoD(block, &value, sizeof value));
 	ASSERT_OK(cuMemcpyHtoD(block + bytes - sizeof value, &value, sizeof value));
 	CUmemPoolPtrExportData name = share_name(block);

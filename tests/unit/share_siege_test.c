@@ -2,8 +2,8 @@
 /*
  * An honest process beside a hostile one: it goes on, its honest peers are served, it forks, and it can be killed.
  *
- * The hostile side is a process of its own that lies until it is killed. To add a kind, write its attack and name it in
- * `kinds`: each exporter test below and the measurement go through all of them.
+ * The hostile side is a process of its own that attacks until it is killed. To add a kind, write its attack and name it
+ * in `kinds`: each exporter test below and the measurement go through all of them.
  *
  *	build/tests/share_siege_test --verbose measure
  *
@@ -53,7 +53,7 @@ static _Noreturn void give_up(struct attacker *attacker)
 		pause();
 }
 
-/* The victim may have no room just now. */
+/* The victim may have no room at this moment. */
 static int try_connect(const struct attacker *attacker)
 {
 	int sock;
@@ -67,7 +67,7 @@ static void *close_descriptor(void *argument)
 	return NULL;
 }
 
-/* A message by hand with one descriptor. If the victim has dropped it by now, it is we who wait in close(). */
+/* A message by hand with one descriptor. If the victim has dropped it by now, this process waits in close(). */
 static void send_with(int sock, enum cn_message_kind kind, int descriptor)
 {
 	struct cn_parcel parcel = parcel_of(kind, descriptor);
@@ -78,7 +78,7 @@ static void send_with(int sock, enum cn_message_kind kind, int descriptor)
 	pthread_detach(thread);
 }
 
-/* Join and map the ledger. False: the victim does not want us. */
+/* Join and map the ledger. False: the victim refuses us. */
 static bool try_join(const struct attacker *attacker, int *ret_sock, struct cn_ledger **ret_ledger, int *ret_fd)
 {
 	struct cn_parcel join = parcel_of(CN_MESSAGE_JOIN, -1), welcome;
@@ -99,7 +99,7 @@ static bool try_join(const struct attacker *attacker, int *ret_sock, struct cn_l
 	return true;
 }
 
-/* Connections that say nothing, as many as there is room for, for ever. */
+/* Silent connections, as many as there is room for, for ever. */
 static void flood(struct attacker *attacker)
 {
 	enum { MANY = 400 };
@@ -161,7 +161,7 @@ static void pin(struct attacker *attacker)
 		pause();
 }
 
-/* Sockets that linger, beside a join and a word of one who has joined, and in a message that is never read. */
+/* Lingering sockets: beside a join, beside a message of a joined importer, and in a message that is never read. */
 static void linger(struct attacker *attacker)
 {
 	for (unsigned i = 0;; i++) {
@@ -187,7 +187,7 @@ static void linger(struct attacker *attacker)
 		pause();
 }
 
-/* A file that nobody can close, beside a join. */
+/* A file that cannot be closed, beside a join. */
 static void unclosable(struct attacker *attacker)
 {
 	pid_t server;
@@ -210,7 +210,7 @@ static void unclosable(struct attacker *attacker)
 		pause();
 }
 
-/* Claims exports that nobody else will ever have, and says for ever that it has let go of something. */
+/* Claims exports that no other process will ever have, and sends "released" for ever. */
 static void released_for_ever(struct attacker *attacker)
 {
 	enum { CLAIMED_WORDS = 32 };
@@ -230,7 +230,7 @@ static void released_for_ever(struct attacker *attacker)
 	}
 }
 
-/* Makes memory in the pool's file, takes it away and makes it again, for ever. */
+/* Makes memory in the pool's file, removes it and makes it again, for ever. */
 static void fill_for_ever(struct attacker *attacker)
 {
 	struct cn_parcel request = parcel_of(CN_MESSAGE_PART, -1), answer;
@@ -244,7 +244,7 @@ static void fill_for_ever(struct attacker *attacker)
 	ASSERT_EQ(1, poll(&wanted, 1, -1));
 	ASSERT_EQ(0, cn_wire_receive(sock, &answer));
 	ASSERT_SYS(fstat(answer.descriptors[0], &status));
-	for (;;) { /* of the last part of the range, where nobody else has anything */
+	for (;;) { /* in the last part of the range, which is unused */
 		off_t begin = status.st_size / 8 * 7, bytes = status.st_size - begin;
 		if (fallocate(answer.descriptors[0], FALLOC_FL_KEEP_SIZE, begin, bytes)) /* on a GPU it is no file */
 			give_up(attacker);
@@ -278,7 +278,7 @@ ROLE(attacker)
 	FAIL("there is no attack '%s'", argv[0]);
 }
 
-/* Until it has done its worst. False: it cannot be done here. */
+/* Wait until it has done its worst. False: it cannot be done here. */
 static bool await_attack(struct peer *attacker)
 {
 	bool works;
@@ -350,7 +350,7 @@ static uint64_t fork_once(void)
 	return took_ns;
 }
 
-/* An exporter that does as it is told until it is killed, or its test has ended. */
+/* An exporter that obeys orders until it is killed, or its test has ended. */
 ROLE(victim)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -387,7 +387,7 @@ static struct victim_answer victim_do(struct peer *victim, enum victim_call call
 	return answer;
 }
 
-/* A process that has never been here imports a block of the victim's, reads it and frees it. */
+/* A new process imports a block of the victim's, reads it and frees it. */
 static uint64_t import_honestly(struct peer *victim, int descriptor)
 {
 	struct victim_answer named = victim_do(victim, VICTIM_NAME, 0);
@@ -406,9 +406,7 @@ static uint64_t import_honestly(struct peer *victim, int descriptor)
 	return took_ns;
 }
 
-/*
- * Goal: beside a hostile process of each kind, an exporter goes on, serves others, forks, and has all back afterwards.
- */
+/* Goal: beside a hostile process of each kind, an exporter goes on, serves others, forks, and gets all back. */
 TEST(an_exporter_goes_on_beside_each_kind, .timeout_ms = 120000)
 {
 	for (unsigned i = 0; i < KINDS; i++) {
@@ -493,8 +491,8 @@ ROLE(claimant)
 }
 
 /*
- * Goal: a hold ends with its process, though that has passed its ledger on, and however few descriptors its exporter
- * had when it joined, with others at its door: it joins as it should, or not at all.
+ * Goal: a hold ends with its process, even if that has passed its ledger on, and however few descriptors its exporter
+ * had when it joined, with others waiting to connect: it joins properly, or not at all.
  */
 TEST(no_hold_outlives_its_process, .timeout_ms = 60000)
 {
@@ -546,19 +544,19 @@ TEST(no_hold_outlives_its_process, .timeout_ms = 60000)
 /* ---- Hostile exporters ------------------------------------------------------------------------------------------- */
 
 struct impostor {
-	int sock, file; /* what nobody can close; -1: none */
+	int sock, file; /* cannot be closed; -1: none */
 	struct cn_segment control;
 	int ledger;
 	const char *kind;
 };
 
-/* What the answer to a question has in the place of a descriptor. */
+/* What the answer has in place of a descriptor. */
 static int bad_descriptor(const struct impostor *impostor)
 {
 	return impostor->file >= 0 ? impostor->file : lingering_socket();
 }
 
-/* Send, and be no owner of what was sent any more. */
+/* Send, and give up what was sent. */
 static void send_away(struct impostor *impostor, struct cn_parcel *parcel, unsigned bad_at)
 {
 	pthread_t thread;
@@ -572,7 +570,7 @@ static void send_away(struct impostor *impostor, struct cn_parcel *parcel, unsig
 	pthread_detach(thread);
 }
 
-/* Words that nobody asked for, and never the answer. */
+/* Unasked messages, and never the answer. */
 static void chatter(const struct impostor *impostor)
 {
 	struct cn_parcel parcel = parcel_of(CN_MESSAGE_PARTS, -1);
@@ -605,9 +603,7 @@ static void mislead(struct impostor *impostor, const struct cn_message *request)
 	close(good.ledger);
 }
 
-/*
- * Says that it is a pool. argv: where it lies, and whether with a file that does not close, or a socket that lingers.
- */
+/* Pretends to be a pool. argv: where it lies, and whether with a file that does not close, or a socket that lingers. */
 ROLE(impostor)
 {
 	struct impostor impostor = {.kind = argv[0], .file = -1};
@@ -652,7 +648,7 @@ static struct agent_answer be_misled(struct peer *victim, int path)
 	return answer;
 }
 
-/* It forks, and imports from an honest exporter. */
+/* The victim forks, and imports from an honest exporter. */
 static void check_victim(struct peer *victim)
 {
 	CUmemoryPool pool = share_pool(POOL);
@@ -675,7 +671,7 @@ static void check_victim(struct peer *victim)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: whatever an exporter hands over instead of memory, its importer says no, forks, and imports from others. */
+/* Goal: whatever an exporter hands over instead of memory, its importer refuses it, forks, and imports from others. */
 TEST(exporters_that_hand_over_what_never_closes, .timeout_ms = 60000)
 {
 	static const char *const where[] = {"control", "ledger", "part"}, *const what[] = {"lingering", "unclosable"};
@@ -689,13 +685,13 @@ TEST(exporters_that_hand_over_what_never_closes, .timeout_ms = 60000)
 		for (unsigned again = 0; again < 3 && works; again++)
 			be_misled(victim, path);
 		check_victim(victim);
-		peer_kill(impostor); /* with it whatever did not close does */
+		peer_kill(impostor); /* with it, all that did not close is closed */
 		agent_end(victim);
 		close(path);
 	}
 }
 
-/* Goal: the time for an answer is over in time also where the exporter never stops talking. */
+/* Goal: a request times out in time, even if the exporter never stops talking. */
 TEST(an_exporter_that_never_stops_talking, .timeout_ms = 60000)
 {
 	struct peer *impostor = peer_start("impostor", "chatter", "lingering"), *victim = peer_start("agent");
@@ -712,9 +708,9 @@ TEST(an_exporter_that_never_stops_talking, .timeout_ms = 60000)
 	close(path);
 }
 
-/* ---- Descriptors that a program is handed ------------------------------------------------------------------------ */
+/* ---- Descriptors that a program is given ------------------------------------------------------------------------- */
 
-/* Goal: a way to a socket in a file system that nobody answers for is refused by everything that takes a descriptor. */
+/* Goal: a socket's path in a file system that never answers is refused by every call that takes a descriptor. */
 TEST(a_path_that_nobody_answers_for)
 {
 	CUmemGenericAllocationHandle memory;
@@ -735,7 +731,7 @@ TEST(a_path_that_nobody_answers_for)
 	close(device);
 }
 
-/* Goal: the same of an open file that nobody can close. */
+/* Goal: the same for an open file that cannot be closed. */
 TEST(a_file_that_nobody_can_close)
 {
 	CUmemGenericAllocationHandle memory;

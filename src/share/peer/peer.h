@@ -68,9 +68,7 @@ struct cn_peer {
  * and that no forked child has. A fork does not wait for what is done with it.
  */
 CUresult cn_peer_open(const struct cn_peer_ops *ops, void *owner, struct cn_peer **ret_peer);
-/*
- * It is connected: have the service thread read unasked messages and see the end. No thread may ask during this call.
- */
+/* It is connected: have the service thread read unasked messages and see the end. No thread may ask meanwhile. */
 CUresult cn_peer_watch(struct cn_peer *peer);
 struct cn_peer *cn_peer_take(struct cn_peer *peer);
 void cn_peer_drop(struct cn_peer *peer); /* from any thread; NULL does nothing */

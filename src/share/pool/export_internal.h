@@ -144,9 +144,7 @@ bool cn_export_describe(struct cn_export *export, const struct cn_importer *impo
 			struct cn_importer_facts *ret_facts);
 /* export.c: where the block of an export is, or was. False: there never was such an export. */
 bool cn_export_find_block(struct cn_export *export, uint64_t slot, uint64_t generation, uint64_t *ret_offset);
-/*
- * importers.c: is it unable to hold anything? Asks the system, without waiting. Export locked, or the service thread.
- */
+/* importers.c: can it hold nothing any more? Asks the system, without waiting. Export locked, or the service thread. */
 bool cn_importer_is_gone(const struct cn_importer *importer);
 /* importers.c: a new export, which no other thread knows yet; undone by cn_importers_drop(). */
 void cn_importers_open(struct cn_export *export);

@@ -214,9 +214,7 @@ static bool serve_request(struct cn_port_client *client, const struct cn_message
 		if (error != EPIPE && error != EAGAIN)
 			error = cn_wire_send(client->channel.fd, &reply);
 	}
-	/*
-	 * A client that does not read its reply is not waited for. What a client sent before it closed is still read.
-	 */
+	/* A client that does not read its reply is not waited for. What it sent before it closed is still read. */
 	return result != CUDA_ERROR_NOT_PERMITTED && (!error || error == EPIPE);
 }
 

@@ -140,9 +140,7 @@ struct cn_port_object_ops {
 	/* Fill in a reply: its words, and one descriptor. */
 	CUresult (*serve)(struct cn_port_object *object, struct cn_parcel *ret_reply);
 	bool keeps_descriptor; /* false: close it once it is sent */
-	/*
-	 * For events: a recorder has died; those of cn_port_recorders() are left. Called under a lock: take no other.
-	 */
+	/* For events: a recorder has died; those of cn_port_recorders() are left. Called locked: take no other lock. */
 	void (*bury)(struct cn_port_object *object);
 	/* It was withdrawn, and its last opening has ended. */
 	void (*free)(struct cn_port_object *object);

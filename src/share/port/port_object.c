@@ -122,9 +122,7 @@ void cn_port_object_sum(enum cn_handle_kind kind, struct cn_port_object_sums *re
 	cn_unlock(&objects.lock);
 }
 
-/*
- * An object that never existed gets the same answer as one that is gone: a client that guesses numbers learns nothing.
- */
+/* An object that never was gets the answer of one that is gone: a client that guesses numbers learns nothing. */
 static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *request,
 			    struct cn_port_object **ret_object)
 {

@@ -45,9 +45,7 @@ enum {
 
 enum { CN_REPORT_ON_GPU = 1 }; /* its events, legacy memory and physical memory are the driver's */
 
-/*
- * The answers, in place of a message's words and bytes. With CUDA_ERROR_NOT_FOUND there is none: there is no next one.
- */
+/* The answers, in place of a message's words and bytes. With CUDA_ERROR_NOT_FOUND there is none: no next one. */
 struct cn_report_process {
 	uint64_t pid;           /* as it sees itself */
 	uint64_t pid_namespace; /* the number of its PID namespace */

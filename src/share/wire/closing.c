@@ -157,9 +157,7 @@ bool cn_wire_is_stuck(void)
 	return true;
 }
 
-/*
- * Peek at the next message, as recvmsg() does. *ret_more: there is control data with it, for which there was no room.
- */
+/* Peek at the next message, as recvmsg() does. *ret_more: it has control data, for which there was no room. */
 static ssize_t peek(int sock, bool *ret_more)
 {
 	struct msghdr message = {0};
