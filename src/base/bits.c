@@ -60,9 +60,7 @@ uint64_t cn_bits_last(const struct cn_bits *bits, uint64_t number)
 	uint64_t at = number;
 	unsigned level = 0;
 
-	/*
-	 * Up, until a word has a bit at or below; from the second level on only below, since the one at was looked at.
-	 */
+	/* Up, until a word has a bit at or below; from the second level on only below: the one at was looked at. */
 	for (;; level++) {
 		if (level == bits->level_count)
 			return CN_BITS_NONE;

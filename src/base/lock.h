@@ -31,10 +31,7 @@ struct cn_lock {
 	_Atomic uint32_t word; /* 0: free, 1: taken, 2: taken and a thread sleeps */
 };
 
-/*
- * Unlocked with a plain store: no thread is woken. A thread that finds it taken for long sleeps briefly and looks
- * again.
- */
+/* Unlocked with a plain store: no thread is woken. A thread that finds it taken for long sleeps and looks again. */
 struct cn_quick_lock {
 	_Atomic uint32_t word; /* 0: free, 1: taken */
 };

@@ -120,8 +120,7 @@ struct cn_device_ops {
 	void (*arena_decommit)(struct cn_arena *arena, size_t offset, size_t bytes);
 	/*
 	 * Give back some of the memory that other processes have put where nothing is committed, from an offset on. A
-	 * process that has a part can put memory there, and it stays when that process has ended. Returns where to go
-	 * on; 0: no more.
+	 * process that has a part can do so, and the memory outlives it. Returns where to go on; 0: no more.
 	 */
 	size_t (*arena_reclaim)(struct cn_arena *arena, size_t offset);
 	/* The part around an offset, for another process; the descriptor is the caller's to close. */

@@ -202,9 +202,7 @@ uint32_t cn_heap_cut(struct cn_heap *heap, uint32_t index, uint32_t units);
 uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted);
 void cn_heap_give_hole(struct cn_heap *heap, uint32_t index);
 
-/*
- * Whole chunks out of a free block, at most `units_max`, MOVING: they will lose their memory. 0: no free block has one.
- */
+/* Whole chunks out of a free block, at most `units_max`, MOVING: to be decommitted. 0: no free block has one. */
 uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max);
 
 /* The record of the block that holds a unit; 0: none. */

@@ -4,8 +4,7 @@
  *
  * Each queue that has freed in a pool has a cache there: the blocks which that queue freed, in a free list for each
  * size class, newest first, each with the number of its free. A thread finds the cache of a queue among the few that it
- * used last; otherwise in a table of two levels, by the index that a queue gets with its first cache and keeps for
- * good.
+ * used last; otherwise in a two-level table, by the index that a queue gets with its first cache and keeps for good.
  *
  * Other queues may take a block out of a cache. They need not look into each: caches are in groups of 64, and a group
  * has a bitmap for each size class. A bit is set with the first block of a free list, and cleared by a thread that

@@ -3,9 +3,8 @@
  * Marks: events of our own, recorded in the program's streams, that tell how far a stream has come.
  *
  * The order is essential. A thread that frees a block reads the number of the open span after it has given the stream
- * all that uses the block. A thread that makes a mark raises the number first and then records the event. So either the
- * first reads the old number, and its work lies before the event; or it reads the new one, of which the event says
- * nothing.
+ * all that uses the block. A thread that makes a mark raises the number first and then records the event. The first
+ * reads the old number, and its work lies before the event; or the new one, of which the event says nothing.
  *
  * A stream that is being captured must not be touched: the event would become part of the program's graph. While any
  * stream of the process is captured, each one is checked before it is marked; and the legacy stream, whose use would
@@ -16,8 +15,8 @@
  * name it. The other thread is asked to mark its stream when it next frees something. Meanwhile, to see how far such a
  * stream is, an event is recorded of all that the context was given so far, its *wide* mark: no stream waits for that.
  * Only where the driver has no such events, or a stream is to wait and the thread has made no call for a while, the
- * mark is made through the legacy stream, whose events come after it; for then all blocking streams wait for each
- * other.
+ * mark is made through the legacy stream, whose events come after all blocking streams' work: that makes these wait for
+ * each other.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -461,10 +460,7 @@ CUresult cn_cuda_take_point(struct cn_cuda_stream *stream, uint64_t owner, struc
 
 	while (__builtin_expect(taken < number, 0) && !atomic_compare_exchange_weak(&stream->taken, &taken, number))
 		;
-	/*
-	 * Last: a stream that is to be destroyed loses its owner first; after that, every number that was taken is
-	 * covered.
-	 */
+	/* Last: cn_cuda_destroy() clears the owner first, and then covers every number that was taken. */
 	if (__builtin_expect(atomic_load(&queue->owner) != owner, 0))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream has been destroyed");
 	*ret_point = (struct cn_point){queue, number};

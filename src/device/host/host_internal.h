@@ -39,9 +39,7 @@ static inline struct cn_host_queue *cn_host_queue_of(struct cn_queue *queue)
 {
 	return cn_container_of(queue, struct cn_host_queue, base);
 }
-/*
- * Does the queue belong to this handle? A closed queue belongs to none; 0 is what a handle that has just died reads as.
- */
+/* Does the queue belong to this handle? A closed queue belongs to none; a handle that has just died reads as 0. */
 static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t owner)
 {
 	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
