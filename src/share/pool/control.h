@@ -2,20 +2,20 @@
 /*
  * What the exporter and the importers of a pool share: three layouts, the same in every process.
  *
- * Only the exporter writes the control segment: which exports are live. Only one importer writes a ledger: which of
- * them it holds. Both have room for a fixed number of slots; pages that were never used do not exist. An export is a
- * slot and a generation, which is odd while the export is live. It grows by one when the export ends and by one more
- * when the slot is used again. A ledger has one bit for each slot, so that an exporter with many importers can check 64
- * exports at once. A bit does not say which life of the slot it means, and need not: while one is held, there is no
- * next one. An importer that asks for a life that is over shows its bit for a moment, and may delay the present life by
- * that.
+ * Only the exporter writes the control segment: which exports are live. Each ledger is written by one importer alone:
+ * which of them it holds. Both have room for a fixed number of slots; pages that were never used do not exist. An
+ * export is a slot and a generation, which is odd while the export is live. It grows by one when the export ends and by
+ * one more when the slot is used again. A ledger has one bit for each slot, so that an exporter with many importers can
+ * check 64 exports at once. A bit does not say which life of the slot it means, and need not: while one is held, there
+ * is no next one. An importer that asks for a life that is over shows its bit for a moment, and may delay the present
+ * life by that.
  *
  * A pool's memory comes in parts, which begin and end at multiples of CN_PART_BYTES. A part may lose its memory and get
  * other memory later. The control segment has a word for each CN_PART_BYTES of the range: the serial of the memory in
  * which the exported blocks there lie; 0: none lies there.
  *
- * Order that must not change, each a seq_cst store and then a seq_cst load: importer: own bit, then the slot's
- * generation. exporter: the slot's generation, then the ledgers' bits.
+ * Order that must not change, each a seq_cst store and then a seq_cst load:
+ * importer: own bit, then the slot's generation. exporter: the slot's generation, then the ledgers' bits.
  *
  * The serials are written before the generation that shows a block, and read after it: so an importer reads serials
  * that are not older than the block. They are not younger either. Memory is taken from a part only while no block of it
@@ -23,7 +23,7 @@
  * then found the generation it wants, the block is live or held, by the order above, until the bit is cleared. Nor does
  * the importer lose its own mapping: it forgets one only while it counts no hold in it, under the lock under which it
  * counts. Hence: if all serials are those of what it has mapped, it has the block's memory. If not, it clears its bit,
- * asks for what is missing, and begins again. Nothing must be held meanwhile: a block that is still live has kept its
+ * asks for what is missing, and begins again. Nothing need be held meanwhile: a block that is still live has kept its
  * memory, and one that is not is refused by its generation.
  */
 #ifndef CN_SHARE_POOL_CONTROL_H

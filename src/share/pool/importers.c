@@ -310,7 +310,7 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 }
 
 /*
- * We make the ledger and the importer writes it: so nothing of the importer's must be opened, mapped or closed here.
+ * We make the ledger and the importer writes it: so nothing of the importer's is opened, mapped or closed here.
  * False: it cannot stay.
  */
 static bool join(struct cn_importer *importer, const struct cn_message *request)
