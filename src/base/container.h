@@ -14,7 +14,7 @@
 /* The same, and NULL for NULL. Costs no instruction where the member is the first. */
 #define cn_container_or_null(pointer, type, member)                                            \
 	__extension__({                                                                        \
-		__typeof__(((type *)0)->member) *member_or_null = (pointer);                   \
+		__typeof__(((type){0}).member) *member_or_null = (pointer);                    \
 		member_or_null ? cn_container_of(member_or_null, type, member) : (type *)NULL; \
 	})
 

@@ -366,7 +366,7 @@ TEST(an_exporter_that_takes_no_connection_is_not_waited_for_for_ever)
 TEST(a_connection_for_which_there_is_no_descriptor_is_closed)
 {
 	struct rlimit limit, tight;
-	int listen_fd, path_fd, sock[2], fillers[64], count = 0;
+	int listen_fd, path_fd, sock[2] = {-1, -1}, fillers[64], count = 0;
 	char byte;
 
 	ASSERT_OK(cn_wire_listen_unnamed(&listen_fd, &path_fd));
