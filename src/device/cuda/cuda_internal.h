@@ -154,7 +154,7 @@ void cn_cuda_leave(struct cn_cuda_stay *stay);
 CUresult cn_cuda_update(struct cn_cuda_stream *stream);
 /*
  * A mark that covers a number: an existing one, or a new one. NULL: none can be made now. Stream locked; the event is
- * valid as long as it is.
+ * valid until it is unlocked.
  */
 CUevent cn_cuda_cover(struct cn_cuda_stream *stream, uint64_t number);
 /*

@@ -4,7 +4,7 @@
  *
  * The order is essential. A thread that frees a block reads the number of the open span after it has given the stream
  * all that uses the block. A thread that makes a mark raises the number first and then records the event. The first
- * reads the old number, and its work lies before the event; or the new one, of which the event says nothing.
+ * reads either the old number, and its work lies before the event; or the new one, of which the event says nothing.
  *
  * A stream that is being captured must not be touched: the event would become part of the program's graph. While any
  * stream of the process is captured, each one is checked before it is marked; and the legacy stream, whose use would
@@ -57,7 +57,7 @@ void cn_cuda_leave(struct cn_cuda_stay *stay)
 /* ---- Captures ---- */
 
 _Atomic uint64_t cn_cuda_captures;
-static _Atomic uint64_t marking; /* threads that give the driver something for a stream, or check one for a capture */
+static _Atomic uint64_t marking; /* threads that give the driver something for a stream; they check for captures */
 
 void cn_cuda_capture_began(void)
 {
