@@ -90,7 +90,7 @@ static uint64_t offset_of(const unsigned char name[CN_PORT_NAME_BYTES])
 
 static void hang_up(struct cn_watch *channel)
 {
-	cn_wire_hang_up(cn_service_release(channel)); /* also from a child that is forked just now */
+	cn_wire_hang_up(cn_service_release(channel)); /* ends the copy of a child forked just now, too */
 }
 
 static void drop_client(struct client *client)
