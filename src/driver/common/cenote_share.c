@@ -2,14 +2,13 @@
 /*
  * Cenote's own calls for shared pools: sending and receiving them, and what an exporter may ask and do.
  *
- * Sending is CUDA's own export and one message over the program's socket (letter.h), so each half can also be
- * done by hand on either side: a pool travels as a descriptor like any other, a block as CUDA's 64 bytes and an
- * event's.
+ * Sending is CUDA's own export and one message over the program's socket (letter.h), so a program can also do each half
+ * by hand on either side: a pool travels as a descriptor like any other, a block as CUDA's 64 bytes and an event's.
  *
- * CUDA's functions are called here as a program calls them: on a GPU, events are the driver's.
+ * This code calls CUDA's functions as a program does: on a GPU, events are the driver's.
  *
- * What is asked of a pool is asked of its export (export.h), which is made when somebody wants to set or watch
- * something before the pool is first sent.
+ * Questions about a pool go to its export (export.h), which is made if a program sets or watches something before the
+ * pool is first sent.
  */
 #include "driver/common/cenote_share.h"
 
@@ -30,7 +29,7 @@ CENOTE_API CUresult cenote_send_pool(int sock, CUmemoryPool pool)
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_mempool_get(pool, &known); /* a GPU's driver does not look what it is given */
+		result = cn_mempool_get(pool, &known); /* a GPU's driver does not check its argument */
 	if (!result)
 		result = cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 							  0);
@@ -92,7 +91,7 @@ CENOTE_API CUresult cenote_send_block(int sock, CUdeviceptr block, CUevent ready
 	return result ? result : cn_letter_send(sock, &block_letter, &body, -1);
 }
 
-/* Is it a letter that cenote_send_block() wrote? What it names is for others to check. */
+/* Is it a letter that cenote_send_block() wrote? The callers check what it names. */
 static CUresult check_body(const struct block_body *body)
 {
 	static const CUipcEventHandle zeros;
@@ -110,7 +109,7 @@ CENOTE_API CUresult cenote_recv_block(int sock, CUmemoryPool imported_pool, CUde
 	CUdeviceptr block;
 	CUevent ready = NULL;
 	CUdevice device;
-	/* All that can be said before is said before: what has been received cannot be received again. */
+	/* Check everything that can be checked first: what has been received cannot be received again. */
 	CUresult result = cuCtxGetDevice(&device);
 
 	if (!result)
@@ -158,10 +157,10 @@ static CUresult enter_shared(CUmemoryPool handle, struct cn_export **ret_export)
 							  0);
 		if (result)
 			return result;
-		close(descriptor); /* it is not for sending: the export is there now, and stays */
+		close(descriptor); /* not to be sent: the export exists now, and stays */
 	}
 	struct cn_export *export = atomic_load(&pool->export);
-	if (!export) /* the record is another pool's by now */
+	if (!export) /* the record belongs to another pool now */
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	*ret_export = export;
 	return CUDA_SUCCESS;

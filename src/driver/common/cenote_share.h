@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What cenote_pool_stats() says of a pool that is shared.
+ * The part of cenote_pool_stats() about sharing.
  */
 #ifndef CN_DRIVER_COMMON_CENOTE_SHARE_H
 #define CN_DRIVER_COMMON_CENOTE_SHARE_H
@@ -9,7 +9,7 @@
 
 #include "cenote/cenote.h"
 
-/* Fill in what concerns sharing; all 0 for a pool of which nothing was ever shared. */
+/* Fill in what concerns sharing; all 0 for a pool that was never shared. */
 void cn_mempool_count_shared(struct cn_mempool *pool, cenote_pool_statistics *statistics);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cenote's own calls that look at other processes: who shares what (share/report/survey.h).
+ * Cenote's own calls that look at other processes: which of them share what (share/report/survey.h).
  */
 #include "cenote/cenote.h"
 
@@ -72,7 +72,7 @@ static cenote_shared_handles describe_handles(const struct cn_report_handles *ha
 	};
 }
 
-/* What an age is on our clock; one that is longer than the clock has run is its beginning. */
+/* The time on our clock that is so long ago; the clock's beginning if it has not run so long. */
 static uint64_t time_of(uint64_t age_ns)
 {
 	uint64_t now_ns = cn_clock_ns();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What both halves of the driver know: the devices, and whether a call may be made.
+ * What both halves of the driver share: the devices, and whether a call may be made.
  *
- * What a program calls cuX is a jump to a function that is called host_cuX, own_cuX or gpu_cuX (src/api.list); their
+ * Every cuX that a program calls is a jump to a function named host_cuX, own_cuX or gpu_cuX (src/api.list); their
  * prototypes, made from CUDA's, are in driver_prototypes.h. Code of this layer calls these, and never cuX itself.
  *
- * Every one of them begins with cn_enter() or cn_context_enter(), checks each argument once, finds the objects behind
- * the handles, and calls down.
+ * Each of them begins with cn_enter() or cn_context_enter(), checks each argument once, finds the objects behind the
+ * handles, and calls down.
  */
 #ifndef CN_DRIVER_COMMON_DRIVER_H
 #define CN_DRIVER_COMMON_DRIVER_H
@@ -33,7 +33,7 @@ static inline CUresult cn_enter(void)
 	return CUDA_SUCCESS;
 }
 
-/* The same for calls that name a stream or an event by its handle: the driver lets host functions make those. */
+/* The same for calls that name a stream or an event by its handle: host functions may make those, as on a GPU. */
 static inline CUresult cn_enter_by_handle(void)
 {
 	if (__builtin_expect(atomic_load_explicit(&cn_ready, memory_order_acquire) != CN_READY_NOW, 0))
@@ -41,9 +41,9 @@ static inline CUresult cn_enter_by_handle(void)
 	return CUDA_SUCCESS;
 }
 
-/* CUDA_ERROR_INVALID_DEVICE for an ordinal that is none. */
+/* CUDA_ERROR_INVALID_DEVICE: no device has this ordinal. */
 CUresult cn_devices_find(CUdevice ordinal, struct cn_device **ret_device);
-/* The device that has the machine's number; NULL: this process may not see it. */
+/* The device with this number on the machine; NULL: this process may not see it. */
 struct cn_device *cn_devices_find_physical(int physical);
 /* CUDA_ERROR_NOT_SUPPORTED: the attribute is 0; the device has no `what`. */
 CUresult cn_devices_check(const struct cn_device *device, CUdevice_attribute attribute, const char *what);

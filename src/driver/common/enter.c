@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The way into every call, and the devices.
+ * The entry of every call, and the devices.
  *
- * A process is not ready, ready, or the forked child of one that was: locks may have been held and threads have
- * stayed behind, so nothing of the parent's state may be used there. CUDA says the same; so the child gets an error,
- * which names the way out.
+ * A process is not ready, ready, or the forked child of a ready one. In the child, locks may be held and threads are
+ * missing, so nothing of the parent's state may be used. CUDA says the same; the child gets an error, which says what
+ * to do instead.
  */
 #include "driver/common/driver.h"
 

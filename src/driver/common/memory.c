@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is answered about memory: the attributes of a pointer, and rights.
+ * Questions about memory: the attributes of a pointer, and rights.
  *
  * The answers follow from the facts alone. cuPointerGetAttribute() refuses what does not apply;
- * cuPointerGetAttributes() answers it with a default, since it is how programs find out whether an address is CUDA's at
+ * cuPointerGetAttributes() answers it with a default, since programs use it to find out whether an address is CUDA's at
  * all.
  */
 #include "driver/common/memory.h"
@@ -70,7 +70,7 @@ static uint64_t mapping_bytes(const struct cn_memory *memory)
 	return end - mapping_start(memory);
 }
 
-/* May the current context use it? Another device's memory only as a peer. */
+/* May the current context use it? It may use another device's memory only as a peer. */
 static bool is_within_reach(const struct cn_memory *memory, const struct cn_memory_asker *asker)
 {
 	if (memory->kind & RIGHTS_KINDS)
@@ -85,7 +85,7 @@ static int access_flags(const struct cn_memory *memory, const struct cn_memory_a
 	const struct cn_device *device = asker->device ? asker->device : memory->device;
 
 	if (memory->kind == CN_MEMORY_POOL && memory->on_host)
-		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; /* the host's own: the driver means that */
+		return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE; /* the host's own: as the driver answers */
 	if (memory->kind & RIGHTS_KINDS && device) {
 		if (cn_memory_allows(memory, device, true))
 			return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
@@ -153,7 +153,7 @@ static struct answer answer_known(const struct cn_memory *memory, const struct c
 	return refused(CUDA_ERROR_INVALID_VALUE, (struct answer){0});
 }
 
-/* For memory that nobody allocated or registered: what cuPointerGetAttributes() says of it. */
+/* For memory that was neither allocated nor registered: what cuPointerGetAttributes() says of it. */
 static struct answer answer_foreign(CUpointer_attribute attribute, uint64_t pointer)
 {
 	switch (attribute) {
@@ -254,7 +254,7 @@ CUresult cn_memory_set_attribute(const struct cn_memory *memory, CUpointer_attri
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d cannot be set", (int)attribute);
 	memcpy(&on, value, sizeof on);
 	if (memory->imported && on)
-		return CUDA_SUCCESS; /* it always is so */
+		return CUDA_SUCCESS; /* it is always set */
 	if (memory->kind & RIGHTS_KINDS)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "%s has no such attribute to set",
 				memory->kind == CN_MEMORY_POOL ? "memory of a pool" : "mapped memory");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory, as a call finds it at an address: its facts, and what is answered about it.
+ * Memory, as a call finds it at an address: its facts, and the answers to questions about it.
  *
- * On the host device the registry (driver/host/registry.h) knows all memory; on a GPU only blocks of pools are ours,
- * and the driver is asked about everything else.
+ * On the host device the registry (driver/host/registry.h) knows all memory. On a GPU only blocks of pools are ours;
+ * the driver is asked about everything else.
  */
 #ifndef CN_DRIVER_COMMON_MEMORY_H
 #define CN_DRIVER_COMMON_MEMORY_H
@@ -19,8 +19,8 @@ enum cn_memory_kind {
 	CN_MEMORY_REGISTERED = 1 << 2, /* the program's own: cuMemHostRegister() */
 	CN_MEMORY_MANAGED = 1 << 3,
 	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
-	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): nobody's context's, with rights of its own */
-	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: nobody's context's, with the pool's rights (mempool_use.c) */
+	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): of no context, with rights of its own */
+	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: of no context, with the pool's rights (mempool_use.c) */
 	CN_MEMORY_OPENED = 1 << 7,   /* another process's, opened by a handle (ipc_memory.c) */
 };
 
@@ -80,7 +80,7 @@ static inline bool cn_memory_is_managed(const struct cn_memory *memory)
 	return memory->kind == CN_MEMORY_MANAGED || memory->managed;
 }
 
-/* The call that gives rights to it. */
+/* The name of the call that gives rights to it. */
 static inline const char *cn_memory_access_call(const struct cn_memory *memory)
 {
 	return memory->kind == CN_MEMORY_POOL ? "cuMemPoolSetAccess()" : "cuMemSetAccess()";
@@ -91,18 +91,18 @@ static inline bool cn_memory_location_is_host(CUmemLocation location)
 	return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-/* Who asks about memory. */
+/* The asker of a question about memory. */
 struct cn_memory_asker {
-	const struct cn_device *device; /* whose the current context is; NULL: none is current */
+	const struct cn_device *device; /* of the current context; NULL: none is current */
 	uint64_t peers;                 /* a bit for each device whose memory that context may use */
 };
 
-/* CUDA_ERROR_INVALID_VALUE: there is no such attribute, or nowhere to put it. */
+/* CUDA_ERROR_INVALID_VALUE: there is no such attribute, or no room for the answer. */
 CUresult cn_memory_check_attribute(CUpointer_attribute attribute, const void *ret_data);
 CUresult cn_memory_check_attributes(unsigned int count, const CUpointer_attribute *attributes, void *const *ret_data);
 /* Would CU_POINTER_ATTRIBUTE_P2P_TOKENS be answered? */
 bool cn_memory_has_tokens(const struct cn_memory *memory);
-/* cuPointerGetAttribute(), once the attribute was checked. Memory that was not found is CN_MEMORY_FOREIGN. */
+/* cuPointerGetAttribute(), after the attribute was checked. Memory that was not found is CN_MEMORY_FOREIGN. */
 CUresult cn_memory_get_attribute(const struct cn_memory *memory, const struct cn_memory_asker *asker,
 				 CUpointer_attribute attribute, CUdeviceptr pointer, void *ret_data);
 CUresult cn_memory_get_attributes(const struct cn_memory *memory, const struct cn_memory_asker *asker,
@@ -120,7 +120,7 @@ enum {
 CUresult cn_memory_get_access(const struct cn_memory *memory, const CUmemLocation *location, CUdeviceptr address,
 			      unsigned long long *ret_flags);
 
-/* Why nothing can be imported from a handle of 0, which argument `name` is; the call refuses it. */
+/* Set the sentence: nothing can be imported from a handle of 0, in argument `name`; the call refuses it. */
 CUresult cn_memory_refuse_no_handle(CUmemAllocationHandleType type, const char *name);
 /* The same of a descriptor that is not open: CUDA_ERROR_UNKNOWN. */
 CUresult cn_memory_refuse_descriptor(const void *shareable);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools: making them, asking and telling them, who may use them, and which one a location allocates from.
+ * Pools: making them, their attributes, their access rights, and which pool a location allocates from.
  *
- * A pool's handle dies when it is destroyed; if it has blocks then, its record stays, because a block's facts are its
- * pool's. One mutex orders what changes handles, rights and the pools of locations. It is never taken on the
- * way of an allocation or a free: those read one pointer, or one handle.
+ * A pool's handle dies when the pool is destroyed. If it has blocks then, its record stays, because a block's facts are
+ * its pool's. One mutex orders all changes of handles, rights and the pools of locations. It is never taken on the path
+ * of an allocation or a free: those read one pointer, or one handle.
  *
- * Every location has a default pool for each type of memory, made when first asked for. The pinned ones of devices are
- * what cuMemAllocAsync() uses, and stand in an array; the others are a short list.
+ * Every location has a default pool for each type of memory, made when first asked for. The pinned ones of devices,
+ * which cuMemAllocAsync() uses, are in an array; the others are in a short list.
  */
 #include "driver/common/mempool.h"
 
@@ -35,7 +35,7 @@ static struct {
 	struct place *places;
 } pools;
 
-/* A limit so large cannot be one: half of the addresses that a process has. */
+/* Larger than any useful limit: half of the addresses that a process has. */
 #define MAX_SIZE_LIMIT ((size_t)1 << 46)
 
 #define ANY_TYPE CU_MEM_ALLOCATION_TYPE_MAX
@@ -65,7 +65,7 @@ CUresult cn_mempool_get_own(CUmemoryPool handle, struct cn_mempool **ret_pool)
 
 /* ---- Making ---- */
 
-/* A location as it is kept, for memory of a type, and the device whose memory is there. */
+/* Normalize a location for memory of a type, and find the device whose memory is there. */
 static CUresult check_location(CUmemAllocationType type, CUmemLocation location, CUmemLocation *ret_location,
 			       struct cn_device **ret_device)
 {
@@ -139,7 +139,7 @@ static CUresult check_handle_types(const CUmemPoolProps *properties)
 	return CUDA_SUCCESS;
 }
 
-/* Can pools be shared so? Whether the process may is asked when one is exported. */
+/* Can pools be shared in this way? Whether this process may is checked when one is exported. */
 static CUresult check_sharing(unsigned types)
 {
 	int supported = 0;
@@ -167,7 +167,7 @@ static CUresult check_managed(const CUmemPoolProps *properties)
 	return CUDA_SUCCESS;
 }
 
-/* On the host the driver rounds the largest number of all up to 0, which sets no limit. */
+/* On the host, the driver rounds the largest number up to 0, which sets no limit. */
 static bool is_unlimited_host(const CUmemPoolProps *properties)
 {
 	return properties->maxSize == SIZE_MAX && cn_memory_location_is_host(properties->location);
@@ -195,7 +195,7 @@ static CUresult check_properties(const CUmemPoolProps *properties)
 	return result;
 }
 
-/* Records of destroyed pools stay while blocks live, whose facts they are. */
+/* Records of destroyed pools stay while their blocks live: they hold the blocks' facts. */
 static void give_ended(void)
 {
 	for (void *ended; (ended = cn_pool_take_ended());)
@@ -233,7 +233,7 @@ static uint64_t publish(struct cn_mempool *pool)
 	return pool->handle;
 }
 
-/* Properties have been checked; the location is as it is kept. */
+/* The properties have been checked; the location is normalized. */
 static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, struct cn_device *device,
 			  unsigned int handle_types, size_t max_bytes, bool is_default, struct cn_mempool **ret_pool)
 {
@@ -287,7 +287,7 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 	}
 	cn_slow_unlock(&pools.mutex);
 	if (pool)
-		cn_import_close(pool->import); /* and with its end the record is given back */
+		cn_import_close(pool->import); /* when it ends, the record is given back */
 	return handle;
 }
 
@@ -458,7 +458,7 @@ CUresult own_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attr
 
 /* ---- Rights ----
  *
- * All or none: the driver knows no pool that can only be read.
+ * All or none: the driver has no pools that can only be read.
  */
 
 struct rights {
@@ -477,8 +477,8 @@ static CUresult change_host_rights(const struct cn_mempool *pool, bool allow, st
 }
 
 /*
- * Not in the log: programs that take the rights of all devices away before they destroy a pool, as cuda.core does, get
- * this answer each time and rightly pass over it.
+ * Not in the log: programs that take away the rights of all devices before they destroy a pool, as cuda.core does, get
+ * this answer each time and rightly ignore it.
  */
 static CUresult refuse_own_device(int id)
 {
@@ -603,7 +603,7 @@ static CUresult find_place_locked(CUmemAllocationType type, CUmemLocation locati
 	return CUDA_SUCCESS;
 }
 
-/* The place, with its default pool made. */
+/* The location's entry, with its default pool made. */
 static CUresult open_place_locked(CUmemAllocationType type, CUmemLocation location, struct cn_device *device,
 				  struct place **ret_place)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools between processes: out as a descriptor or a fabric handle, in from one, and their blocks by 64 bytes each.
+ * Pools between processes: exported and imported as a descriptor or a fabric handle, their blocks by 64 bytes each.
  *
- * A pool that is exported gets an export (export.h), made when it is first needed; an imported pool has an import
- * (import.h) and no memory of its own. Both are found through the pool's record, so a block leads to the way it
- * is freed: see mempool_use.c.
+ * An exported pool gets an export (export.h) when it first needs one; an imported pool has an import (import.h) and no
+ * memory of its own. Both are found through the pool's record, so a block leads to the code that frees it: see
+ * mempool_use.c.
  */
 #include "driver/common/mempool.h"
 
@@ -33,7 +33,7 @@ static CUresult check_export(const struct cn_mempool *pool, CUmemAllocationHandl
 	if (!(pool->handle_types & (unsigned)type))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the pool was not created with this handle type in handleTypes");
-	/* The driver wants a channel for every export of a pool that can be exported so. */
+	/* The driver requires a channel for every export of a pool that has this handle type. */
 	return pool->handle_types & CU_MEM_HANDLE_TYPE_FABRIC ? cn_fabric_permitted() : CUDA_SUCCESS;
 }
 
@@ -111,7 +111,7 @@ CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool 
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemPoolExportToShareableHandle takes no flags: they must be 0, not 0x%llx", flags);
-	/* Whoever destroys the pool comes through here too before its record becomes another's. */
+	/* A thread that destroys the pool also takes this lock before the record can be reused. */
 	cn_slow_lock(&making);
 	result = cn_object_handle(pool) == (uintptr_t)handle
 			 ? export_as_locked(pool, type, ret_shareable)
@@ -120,7 +120,7 @@ CUresult own_cuMemPoolExportToShareableHandle(void *ret_shareable, CUmemoryPool 
 	return result;
 }
 
-/* What the exporter says of its pool: a stranger's word, so only what we know is taken. */
+/* What the exporter says of its pool: not trusted, so only known values are accepted. */
 static CUresult take_facts(struct cn_mempool *pool, const struct cn_export_facts *facts)
 {
 	bool on_device = facts->location_type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -155,7 +155,7 @@ static CUresult check_import(CUmemAllocationHandleType type)
 	}
 }
 
-/* The driver tells a descriptor of something else from a bad argument. */
+/* Like the driver, tell a descriptor of something else from a bad argument. */
 static CUresult explain_import(CUresult result, const void *shareable)
 {
 	int fd = (int)(intptr_t)shareable;
@@ -227,7 +227,7 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 	if (!result)
 		result = cn_import_allow(import, (struct cn_users){.devices = pool->users, .host = pool->host_uses});
 	if (result) {
-		cn_import_close(import); /* and with its end the record is given back */
+		cn_import_close(import); /* when it ends, the record is given back */
 		return result;
 	}
 	*ret_pool = (CUmemoryPool)(uintptr_t)cn_mempool_publish_import(pool);
@@ -271,7 +271,7 @@ CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdevicept
 	result = cn_export_pointer(export, (void *)(uintptr_t)pointer, &data);
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
-	if (!cn_guard_copy_64(ret_data, &data)) /* it may be exported again: nothing has to be undone */
+	if (!cn_guard_copy_64(ret_data, &data)) /* the export stays: it may be exported again */
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out: the memory at %p cannot be written",
 				(void *)ret_data);
 	return CUDA_SUCCESS;

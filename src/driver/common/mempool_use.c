@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Using pools: what is known of a block, the rare ways of allocating and freeing, and statistics.
+ * Using pools: the facts of a block, the rare paths of allocating and freeing, and statistics.
  */
 #include "driver/common/mempool_use.h"
 
@@ -11,13 +11,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Ids of blocks and of the registry's memory are counted apart, and answer the same question. */
+/* Ids of blocks and of the registry's memory are counted apart, and answer the same attribute. */
 #define BLOCK_ID  (1ull << 63)
 #define IMPORT_ID (1ull << 62)
 
 /* ---- What a block is ---- */
 
-/* What is known of a block is what is known of its pool. */
+/* The facts of a block are those of its pool. */
 static struct cn_memory describe(const struct cn_mempool *pool, const void *start, size_t bytes, uint64_t id)
 {
 	bool managed = pool->type == CU_MEM_ALLOCATION_TYPE_MANAGED, on_host = !pool->device && !managed;

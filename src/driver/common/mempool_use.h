@@ -2,8 +2,8 @@
 /*
  * Allocation and free in stream order, as both devices have them; they differ in how they find a stream.
  *
- * The way through is short: find the stream, find the pool, call the allocator. No lock is taken and nothing is
- * recorded. So it is inline, and each half of the driver has it whole in its calls.
+ * The path is short: find the stream, find the pool, call the allocator. It takes no lock and records nothing. So it is
+ * inline, and each half of the driver has all of it in its calls.
  */
 #ifndef CN_DRIVER_COMMON_MEMPOOL_USE_H
 #define CN_DRIVER_COMMON_MEMPOOL_USE_H
@@ -11,12 +11,12 @@
 #include "base/guard.h"
 #include "driver/common/mempool.h"
 
-/* Free a block behind all work that the device was given: how, only the halves know. */
+/* Free a block after all work that the device was given: each half of the driver does that in its own way. */
 typedef CUresult cn_mempool_free_last(uint64_t address);
 
-/* The stream was destroyed meanwhile. */
+/* The stream was destroyed during the call. */
 CUresult cn_mempool_undo_allocation(CUdeviceptr *ret_pointer, cn_mempool_free_last *free_last);
-/* What cn_pool_free() does not free: it is shared, or an imported pool's, or has no block. */
+/* Free what cn_pool_free() does not: the block is shared or of an imported pool, or there is none. */
 CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
 				   struct cn_pool_freed freed);
 /* Nothing that can be freed in a stream begins at the address: say why. `memory` is there, or is CN_MEMORY_FOREIGN. */
@@ -28,12 +28,12 @@ static inline CUresult cn_mempool_allocate(CUdeviceptr *ret_pointer, size_t byte
 	void *address;
 
 	if (!bytes)
-		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeAsync() takes back */
+		return CUDA_SUCCESS; /* NULL, which cuMemFreeAsync() takes back */
 	CUresult result = cn_pool_allocate(pool->pool, queue, owner, bytes, &address);
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
 	*ret_pointer = (uintptr_t)address;
-	/* Else it was not: the block may be what another stream, which has the queue now, has freed. */
+	/* If not, another stream has the queue now, and may have freed this block. */
 	bool was_in_order = atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
 	return __builtin_expect(was_in_order, 1) ? CUDA_SUCCESS : cn_mempool_undo_allocation(ret_pointer, free_last);
 }
@@ -61,7 +61,7 @@ static inline CUresult cn_mempool_allocate_from(CUdeviceptr *ret_pointer, size_t
 	if (!result)
 		result = cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
-		/* Destroyed meanwhile: the block may be of a pool that has the record now. So may the stream be. */
+		/* The pool was destroyed: the block may be of a pool that reuses the record. So may the stream be. */
 		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner).outcome)
 			free_last(*ret_pointer);
 		*ret_pointer = 0;

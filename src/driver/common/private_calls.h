@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: nobody registered a kernel there. */
+/* The function of a registered kernel's C function. CUDA_ERROR_NOT_FOUND: no kernel is registered there. */
 CN_PRIVATE CUresult cn_function_of_address(const void *address, CUfunction *ret_function);
 
 /* On a GPU: is it the handle of a stream that was destroyed? The runtime must not crash on one. */

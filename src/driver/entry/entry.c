@@ -41,7 +41,7 @@ CENOTE_API CUresult cenote_driver_library(const char **ret_path)
 	return result;
 }
 
-/* The first entry whose name is not before this one. */
+/* The first entry whose name does not sort before this one. */
 static size_t lower_bound(const char *name)
 {
 	size_t low = 0, high = cn_entry_count;
@@ -68,7 +68,7 @@ static unsigned int since(const struct cn_entry *entry, bool per_thread)
 	return per_thread && has_twin(entry) && version < PER_THREAD_SINCE ? PER_THREAD_SINCE : version;
 }
 
-/* The newest form of a function that a version has. */
+/* The newest form of a function that exists in a version. */
 static CUdriverProcAddressQueryResult find_entry(const char *name, unsigned int version, bool per_thread,
 						 const struct cn_entry **ret_entry)
 {
@@ -77,7 +77,7 @@ static CUdriverProcAddressQueryResult find_entry(const char *name, unsigned int 
 
 	while (end < cn_entry_count && strcmp(cn_entries[end].name, name) == 0)
 		end++;
-	/* Forms from before there were twins are not offered for those of the forms after. */
+	/* A form from before the per-thread forms has none: do not offer that of a later form. */
 	bool twins_alone = per_thread && end > first && has_twin(&cn_entries[end - 1]);
 	for (size_t i = first; i < end; i++) {
 		if (twins_alone && !has_twin(&cn_entries[i]))
@@ -112,7 +112,7 @@ CUresult own_cuGetProcAddress_v2(const char *name, void **function, int version,
 	CUdriverProcAddressQueryResult found = find_entry(name, (unsigned int)version, per_thread, &entry);
 	if (status)
 		*status = found;
-	/* What is not found is no failure; the program learns it from the status and the NULL. */
+	/* A name that is not found is no failure; the program learns it from the status and the NULL. */
 	*function = !entry ? NULL : per_thread ? entry->per_thread : entry->function;
 	return CUDA_SUCCESS;
 }

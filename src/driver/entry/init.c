@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cuInit(): which device this process has, and whose functions the calls are.
+ * cuInit(): which device this process has, and which functions the calls lead to.
  */
 #include "base/fork.h"
 #include "base/guard.h"

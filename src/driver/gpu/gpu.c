@@ -2,12 +2,12 @@
 /*
  * The slots on a GPU, and the functions that programs ask for by name (see gpu.h).
  *
- * cuGetProcAddress is answered by the driver, with its versions and its statuses; then, if what it gives is a function
- * that has a slot or passes through us, ours takes its place. For that there is a table of the driver's functions and
- * what we have for each. So nothing has to be known here of a function that is simply the driver's.
+ * The driver answers cuGetProcAddress, with its versions and its statuses. Then, if its answer is a function that has a
+ * slot or passes through us, ours takes its place: a table maps the driver's functions to ours. So this code needs to
+ * know nothing of a function that is the driver's alone.
  *
- * What has a slot is always the jump, the same that a program is linked with. For a program may ask before cuInit(),
- * when nobody knows yet whether there is a GPU; the jump leads to wherever cuInit() sets it.
+ * A function with a slot is always answered with the jump, the same that a program is linked with. For a program may
+ * ask before cuInit(), when it is not known yet whether there is a GPU; the jump leads to wherever cuInit() sets it.
  */
 #include "driver/gpu/gpu.h"
 
@@ -22,7 +22,7 @@ enum { SAYS_MAX = 2048 };
 
 bool cn_gpu_is_used;
 
-/* A function of the driver's, and what a program gets in its place. */
+/* A function of the driver, and what a program gets in its place. */
 struct say {
 	void *driver, *ours;
 };
@@ -31,11 +31,11 @@ static CN_SLOW_LOCK(GPU_CALLS) mutex;
 static enum { UNKNOWN, ABSENT, PREPARED } _Atomic state;
 static struct say says[SAYS_MAX]; /* by `driver`; does not change once it is PREPARED */
 static size_t say_count;
-static bool pools_are_drivers; /* so that everything is, but the way in */
+static bool pools_are_drivers; /* then everything is, except the entry calls */
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-/* CENOTE_POOLS: whose the pools are. */
+/* CENOTE_POOLS: are the pools Cenote's or the driver's? */
 static CUresult read_pools(bool *ret_drivers)
 {
 	const char *pools = secure_getenv("CENOTE_POOLS");
@@ -46,7 +46,7 @@ static CUresult read_pools(bool *ret_drivers)
 	return CUDA_SUCCESS;
 }
 
-/* The way in is ours whoever has the pools. */
+/* The calls through which a program gets in: ours, even if the pools are the driver's. */
 static bool is_way_in(const char *symbol)
 {
 	return strcmp(symbol, "cuInit") == 0 || strncmp(symbol, "cuGetProcAddress", strlen("cuGetProcAddress")) == 0;
@@ -71,7 +71,7 @@ static const struct cn_slot_name *find_slot(const char *symbol)
 	return NULL;
 }
 
-/* In the place of functions that this driver is too old for. */
+/* Takes the place of functions that this driver is too old for. */
 static CUresult absent(void)
 {
 	return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the driver %s has no such function", cn_cuda_path());
@@ -100,7 +100,7 @@ static void say(void *driver, void *ours)
 		says[say_count++] = (struct say){driver, ours};
 }
 
-/* The same function, most likely; but a driver could have two ways in. */
+/* Most likely the same function; but a driver could have two entries. */
 static void say_both(void *by_name, void *by_symbol, void *ours)
 {
 	say(by_name, ours);
@@ -145,7 +145,7 @@ static bool prepare(void)
 	return say_count < SAYS_MAX;
 }
 
-/* Open the driver and make the table. Not again after it was not found: programs ask for hundreds of names. */
+/* Open the driver and make the table. Not again after a failure: programs ask for hundreds of names. */
 static bool is_prepared(void)
 {
 	char kept[CN_SENTENCE_BYTES];
@@ -153,7 +153,7 @@ static bool is_prepared(void)
 
 	if (atomic_load(&state) == UNKNOWN) {
 		memcpy(kept, cn_last_error(), sizeof kept);
-		cn_error_hush(true); /* cuInit() will say it */
+		cn_error_hush(true); /* cuInit() will report it */
 		cn_slow_lock(&mutex);
 		if (atomic_load(&state) == UNKNOWN) {
 			bool there = CN_HAS_JUMPS && !cn_device_choice(&choice) && choice != CN_DEVICE_HOST &&
@@ -196,7 +196,7 @@ CUresult cn_gpu_take_over(void)
 
 /* ---- By name ----------------------------------------------------------------------------------------------------- */
 
-/* What a program gets for a function of the driver's. */
+/* What a program gets for a function of the driver. */
 static void *ours_for(void *driver)
 {
 	struct say key = {.driver = driver};

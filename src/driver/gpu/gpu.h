@@ -3,15 +3,14 @@
  * On a GPU: which calls are the driver's, which are ours, and which pass through us.
  *
  * Every cuX that Cenote exports is a jump through its slot (made by scripts/generate_pointers.py; cn_slots). At first
- * all slots lead to host_cuX or own_cuX. When cuInit() finds a GPU, they are set anew: to the driver's cuX, so that
- * such a call costs one jump; or to gpu_cuX, in one of the gpu_… files, which looks at a call on its way to the
- * driver; or they stay at own_cuX, which is Cenote's on both devices. src/api.list has for each call which of these
- * there are. Where our code runs, the caller's pointers are checked first; what is the driver's alone does with them
- * what it does.
+ * all slots lead to host_cuX or own_cuX. When cuInit() finds a GPU, each slot is set: to the driver's cuX, so that such
+ * a call costs one jump; or to gpu_cuX, in one of the gpu_… files, which sees the call on its way to the driver; or it
+ * stays at own_cuX, which is Cenote's on both devices. src/api.list says for each call which of these there are. Where
+ * our code runs, it checks the caller's pointers first; the driver treats the pointers of its own calls as it does.
  *
  * gpu.c sets the slots; gpu_stream.c sees streams and contexts, gpu_capture.c captures, gpu_event.c events, and
- * gpu_callback.c what streams call of the program's; gpu_memory.c frees, asks and guards addresses that may be a
- * pool's; gpu_pool.c has the calls of pools, and hands those to the driver whose pool is the driver's: managed ones,
+ * gpu_callback.c the program's functions that streams call; gpu_memory.c frees, answers and guards addresses that may
+ * be a pool's; gpu_pool.c has the calls of pools, and passes those of the driver's pools to the driver: managed pools,
  * and what a capturing stream allocates.
  */
 #ifndef CN_DRIVER_GPU_GPU_H
@@ -22,13 +21,13 @@
 
 #include <stddef.h>
 
-/* Does this process use a GPU? Set by cuInit(), and does not change afterwards. */
+/* Does this process use a GPU? Set by cuInit(), and constant afterwards. */
 extern bool cn_gpu_is_used;
 
-/* Made by the build: one for each symbol that Cenote exports of the driver's library. */
+/* Made by the build: one for each symbol of the driver's library that Cenote exports. */
 struct cn_slot_name {
-	const char *name;   /* as a programmer writes it: what cuGetProcAddress knows */
-	const char *symbol; /* what the headers make of it */
+	const char *name;   /* as written in a program: the name for cuGetProcAddress */
+	const char *symbol; /* the symbol that the headers map it to */
 	int since;          /* the version that brought this form */
 	bool per_thread;    /* the form whose default stream is the thread's own */
 };
@@ -38,12 +37,12 @@ extern void *const cn_slots_entries[]; /* what programs call: the jumps */
 extern const size_t cn_slot_count;
 
 /*
- * What a check of pointers calls when all are good, in the order of the slots; NULL: the slot leads to no check. At
- * first a slot leads to its check, if it has one (src/pointers.list).
+ * What a check of pointers calls when all are good, in the order of the slots; NULL: the slot has no check. At first a
+ * slot leads to its check, if it has one (src/pointers.list).
  */
 extern void *cn_behind[];
 
-/* A call that is not simply the driver's. */
+/* A call that does not go straight to the driver. */
 struct cn_gpu_call {
 	const char *symbol; /* one that ends in _ptsz is the form whose default stream is the thread's own */
 	void *function;
@@ -63,19 +62,18 @@ CUresult cn_gpu_alloc_from_pool_async(CUdeviceptr *ret_pointer, size_t bytes, CU
 
 /* Set the slots: the cuda device is open. CENOTE_POOLS=driver: all are the driver's. */
 CUresult cn_gpu_take_over(void);
-/* Does this process use a GPU, or will it as far as can be said before cuInit()? Opens the driver for that. */
+/* Does this process use a GPU, or will it, as far as is known before cuInit()? Opens the driver for that. */
 bool cn_gpu_expected(void);
 /*
- * cuGetProcAddress where a GPU is expected: the driver's answer, and ours in place of its functions where we have a
- * say.
+ * cuGetProcAddress where a GPU is expected: the driver's answer, with ours in place of its functions where we have one.
  */
 CUresult cn_gpu_proc_address(const char *name, void **function, int version, cuuint64_t flags,
 			     CUdriverProcAddressQueryResult *status);
-/* The name of the call that a function of a gpu_… file is for; NULL: it is for none. */
+/* The name of the call that a function of a gpu_… file serves; NULL: it serves none. */
 const char *cn_gpu_call_name(const void *function);
 /*
- * A symbol of the driver's library that has no slot: ours if it passes through us, else the driver's own; NULL: it has
- * none, or no GPU is expected.
+ * A symbol of the driver's library that has no slot: our function if the call passes through us, else the driver's own;
+ * NULL: the driver has none, or no GPU is expected.
  */
 void *cn_gpu_symbol(const char *symbol);
 

@@ -2,9 +2,9 @@
 /*
  * Host functions and callbacks of streams on a GPU: while one runs, its thread may not call the pools.
  *
- * The driver refuses its own calls there; ours must know, since they call the driver in turn and could wait for the
- * very stream that waits for the function. So the function is put into one of ours, which marks the thread. What a
- * capturing stream is given stays as it is: it may run often, or never.
+ * The driver refuses its own calls there. Ours must know, since they call the driver in turn and could wait for the
+ * very stream that waits for the function. So the function is wrapped in one of ours, which marks the thread. What a
+ * capturing stream is given is not wrapped: it may run often, or never.
  */
 #include "driver/gpu/gpu_calls.h"
 
@@ -19,7 +19,7 @@ struct host_call {
 	void *data;
 };
 
-/* What cn_callback_queue is in such a thread: nobody's queue. */
+/* The value of cn_callback_queue in such a thread: no real queue. */
 static struct cn_queue inside;
 
 static void run_function(void *data)
@@ -42,7 +42,7 @@ static void run_callback(CUstream stream, CUresult status, void *data)
 	cn_callback_queue = NULL;
 }
 
-/* Without pools nobody asks; and the driver has to see a NULL for itself. */
+/* Without pools no code needs the mark; and the driver must see a NULL itself. */
 static bool is_plain(CUstream stream, bool there)
 {
 	return !cn_gpu_has_pools() || !there || cn_cuda_is_capturing(stream);

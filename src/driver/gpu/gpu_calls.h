@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the gpu_… files have in common: calling the driver, and telling the pools what has been seen.
+ * What the gpu_… files have in common: calling the driver, and telling the pools what they have seen.
  *
- * gpu_cuX looks at a call on its way to driver_cuX: a pointer to the driver's own function, which gpu.c fills in. The
- * prototypes of both are made by the build, but for calls that our headers do not have (seen.h). A process that has no
- * pool pays for one look at a flag.
+ * gpu_cuX sees a call on its way to driver_cuX: a pointer to the driver's own function, which gpu.c fills in. The build
+ * makes the prototypes of both, except for calls that our headers do not have (seen.h). In a process without a pool,
+ * this costs one read of a flag.
  */
 #ifndef CN_DRIVER_GPU_GPU_CALLS_H
 #define CN_DRIVER_GPU_GPU_CALLS_H
@@ -15,14 +15,14 @@
 
 #include "gpu_prototypes.h"
 
-/* Not in a forked child: there a lock may be held for ever, and the driver refuses everything. */
+/* Not in a forked child: there a lock may stay held for ever, and the driver refuses everything. */
 static inline bool cn_gpu_has_pools(void)
 {
 	return __builtin_expect(atomic_load_explicit(&cn_mempools_exist, memory_order_relaxed), 1) &&
 	       __builtin_expect(atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1, 1);
 }
 
-/* The same of what is known also without pools. */
+/* The same for what is tracked even without pools. */
 static inline bool cn_gpu_is_watched(void)
 {
 	return atomic_load_explicit(&cn_ready, memory_order_relaxed) == 1;
@@ -43,7 +43,7 @@ static inline void cn_gpu_synchronised(struct cn_point point)
 
 /* gpu_memory.c: is it an address of a pool of Cenote's, or of an imported one? */
 bool cn_gpu_is_ours(CUdeviceptr address);
-/* The same in a forked child, where it is nobody's. */
+/* The same in a forked child, where no address is a pool's. */
 bool cn_gpu_is_lost(CUdeviceptr address);
 /* cuMemFree() of a block. CUDA_ERROR_INVALID_VALUE: no block begins at the address. */
 CUresult cn_gpu_free_after_all(uint64_t address);
@@ -51,16 +51,16 @@ CUresult cn_gpu_free_after_all(uint64_t address);
 CUresult cn_gpu_refuse_free(CUdeviceptr address);
 
 /*
- * gpu_capture.c: a stream, or a context, has gone, and with it the captures that began there: those up to the one that
- * was the last before. 0: there was none.
+ * gpu_capture.c: a stream or a context has ended, and with it the captures that began there, up to `last`, the newest
+ * of them before the call. 0: there was none.
  */
 uint64_t cn_gpu_last_capture(void);
 void cn_gpu_captures_over(uint64_t last, CUstream stream, CUcontext context);
 
-/* A device's primary context; NULL: nobody has it. */
+/* A device's primary context; NULL: it is not active. */
 CUcontext cn_gpu_primary(CUdevice device);
 
-/* The points that all streams of a context have come to, without a wait. */
+/* The points that all streams of a context have come to; does not wait. */
 struct cn_gpu_points {
 	struct cn_point at_hand[32], *points;
 	size_t count, room;

@@ -2,11 +2,11 @@
 /*
  * Captures on a GPU: which are under way.
  *
- * A capture makes a stream untouchable (cuda_mark.c), and is counted from before the driver begins it until it
- * is over. It is that of the stream in which it began, and ends by cuStreamEndCapture() or with the stream: when that
- * is destroyed, with its context, or, if it is a thread's own, with the thread. Of the latter three the driver says
- * nothing (seen on an H200), so we know where each capture began; and its number, which tells it from one of another
- * stream that has the same handle later.
+ * No operation may be put into a stream that is being captured (cuda_mark.c), so captures are counted, from before the
+ * driver begins one until it is over. A capture belongs to the stream in which it began. It ends by
+ * cuStreamEndCapture() or with the stream: when that is destroyed, with its context, or, if it is a thread's own, with
+ * the thread. The driver does not report the latter three (seen on an H200), so we note where each capture began, and
+ * give it a number, which tells it from a capture of another stream that gets the same handle later.
  */
 #include "driver/gpu/gpu_calls.h"
 
@@ -20,7 +20,7 @@ struct capture {
 	uint64_t number;
 	CUstream origin;
 	CUcontext context;
-	const char *thread; /* whose own stream it is; NULL: nobody's */
+	const char *thread; /* of its per-thread stream; NULL: not such a stream */
 };
 
 static struct {
@@ -29,7 +29,7 @@ static struct {
 	uint64_t last_number;
 } captures;
 
-static _Thread_local char here; /* its address tells a thread from others */
+static _Thread_local char here; /* its address identifies the thread */
 
 static bool is_like(const struct capture *capture, const struct capture *like)
 {
@@ -38,7 +38,7 @@ static bool is_like(const struct capture *capture, const struct capture *like)
 	       (!like->thread || capture->thread == like->thread);
 }
 
-/* All that are like this one, up to its number. */
+/* End all that match this one, up to its number. */
 static void end_all(const struct capture *like)
 {
 	struct capture *ended = NULL;
@@ -97,7 +97,7 @@ static void make_key(void)
 
 /* ---- Calls ---- */
 
-/* The driver is about to begin one. NULL: it must not. In a forked child it refuses, and nothing is counted. */
+/* The driver is about to begin one. NULL: it must not. In a forked child the driver refuses, and nothing is counted. */
 static CUresult begins(struct capture **ret_capture)
 {
 	*ret_capture = NULL;
@@ -110,7 +110,7 @@ static CUresult begins(struct capture **ret_capture)
 	return CUDA_SUCCESS;
 }
 
-/* It has begun it, or has not. */
+/* The driver has begun it, or has refused. */
 static CUresult began(struct capture *capture, CUstream origin, CUresult result)
 {
 	if (!capture)
@@ -179,7 +179,7 @@ CUresult gpu_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph, co
 	return gpu_cuStreamBeginCaptureToGraph(cn_gpu_own_stream(stream), graph, nodes, edges, count, mode);
 }
 
-/* Not every call ends a capture, and one that was spoilt ends with an error: only the driver knows. */
+/* Not every call ends a capture, and an invalidated capture ends with an error: only the driver knows. */
 CUresult gpu_cuStreamEndCapture(CUstream stream, CUgraph *ret_graph)
 {
 	bool was = cn_gpu_is_watched() && cn_cuda_is_capturing(stream);

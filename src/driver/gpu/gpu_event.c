@@ -2,19 +2,19 @@
 /*
  * Events on a GPU: which point of a stream the driver's event stands for.
  *
- * A pool gives a stream what another freed if the stream is ordered after that free, and it is events that order
- * streams. So for each event that is recorded there is an entry with the point that its stream had come to: the span
- * ends, then the driver records. A stream that waits for the event follows that point from then on; a program that has
- * waited for it has seen the point reached.
+ * A pool gives a stream what another stream freed if the former is ordered after that free, and events order streams.
+ * So each recorded event has an entry with the point that its stream had come to: the span ends, then the driver
+ * records. A stream that waits for the event follows that point from then on; when the program has waited for the
+ * event, the point has been reached.
  *
- * What is said of an event must never be more than what the driver does. An entry has a version, which every record
- * changes before and after the driver's call: who looks before a call of its own and finds the same version after it
- * knows which record the driver took. Records of one event that cross each other leave a point that nobody knows. An
- * event that a graph records, that another process can record, or that is recorded by a launch or a context, has none.
+ * An entry must never claim more than the driver does. It has a version, which every record changes before and after
+ * the driver's call: a thread that reads the same version before and after a call of its own knows which record the
+ * driver took. Concurrent records of one event leave its point unknown. An event that a graph records, that another
+ * process can record, or that is recorded by a launch or a context, has no point.
  *
- * The table's locks are never held during a call of the driver's, and who only looks takes none: whatever is said of an
- * event changes between two versions. A stream that no pool has seen needs no point, and its thread no lock: the entry
- * says that this thread may be recording the event at any time, and until it takes that back nobody knows the event.
+ * The table's locks are never held during a call of the driver, and readers take none: an entry only changes between
+ * two versions. A stream that no pool has seen needs no point, and its thread needs no lock: the entry says that this
+ * thread may be recording the event at any time, and the event's point is unknown until the thread takes that back.
  */
 #include "driver/gpu/gpu_calls.h"
 
@@ -27,19 +27,19 @@ enum {
 	LAUNCH_EVENTS_MAX = 2,  /* there are two attributes of a launch that record one */
 };
 
-/* One line of the processor's cache. All but what is atomic is guarded by the bucket's lock. */
+/* One cache line. The bucket's lock guards all but the atomic members. */
 struct entry {
-	_Alignas(64) _Atomic(CUevent) event; /* NULL: nobody's */
+	_Alignas(64) _Atomic(CUevent) event; /* NULL: unused */
 	_Atomic uint64_t version;            /* 0: it is being changed */
-	_Atomic(struct cn_queue *) queue;    /* with the number the point of the latest record; NULL: not known */
+	_Atomic(struct cn_queue *) queue;    /* with `number` the point of the latest record; NULL: unknown */
 	_Atomic uint64_t number;
-	struct entry *next;           /* does not change */
-	_Atomic(const void *) loose;  /* the thread that may be recording it, in a stream of no pool */
-	unsigned recording;           /* records under way, but for that thread's */
-	bool crossed;                 /* and there was more than one at a time */
-	bool known;                   /* it has a point, even if that is not shown while it is recorded */
+	struct entry *next;           /* constant */
+	_Atomic(const void *) loose;  /* the thread that may be recording it, in a stream that no pool has seen */
+	unsigned recording;           /* records under way, except that thread's */
+	bool crossed;                 /* there was more than one at a time */
+	bool known;                   /* it has a point, even if readers do not see it during a record */
 	_Atomic bool wild;            /* it may be recorded at any time, by a graph for example */
-	_Atomic bool outside;         /* another process may */
+	_Atomic bool outside;         /* another process may record it */
 	struct cn_queue *known_queue; /* with `number` */
 };
 
@@ -49,9 +49,9 @@ static struct bucket {
 	uint64_t version; /* of its entries: never used twice */
 } buckets[1 << BUCKET_BITS];
 
-static _Atomic bool lost_one; /* there was no memory for an entry: no event is known any more */
+static _Atomic bool lost_one; /* no memory for an entry: no event's point is known any more */
 
-/* Its address is the thread's name here. One that has ended records nothing, so another may have its name. */
+/* Its address identifies the thread. A thread that has ended records nothing, so another may get the same address. */
 static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- The table ---- */
@@ -71,13 +71,13 @@ static inline struct entry *find(struct bucket *bucket, CUevent event)
 	return entry;
 }
 
-/* What follows changes what is said of an event, up to end_change(). Bucket locked. */
+/* The code from here to end_change() changes what an entry says. Bucket locked. */
 static inline void begin_change(struct entry *entry)
 {
 	atomic_store_explicit(&entry->version, 0, memory_order_relaxed);
 }
 
-/* Each store orders the one above before it: who has seen something new sees that the version has gone. */
+/* Each store orders the one above before it: a reader that sees something new also sees that the version changed. */
 static inline void end_change(struct bucket *bucket, struct entry *entry)
 {
 	bool shown = entry->known && !entry->recording && !atomic_load_explicit(&entry->wild, memory_order_relaxed);
@@ -86,7 +86,7 @@ static inline void end_change(struct bucket *bucket, struct entry *entry)
 	atomic_store_explicit(&entry->version, ++bucket->version, memory_order_release);
 }
 
-/* The event's entry, which is made if there is none, with its bucket locked. NULL, and not locked: no memory. */
+/* The event's entry, made if there is none, with its bucket locked. NULL, and not locked: no memory. */
 static struct entry *open_entry(struct bucket *bucket, CUevent event)
 {
 	struct entry *entry, *fresh = NULL;
@@ -107,7 +107,7 @@ static struct entry *open_entry(struct bucket *bucket, CUevent event)
 		}
 		memset(fresh, 0, sizeof *fresh);
 	}
-	if (__builtin_expect(fresh != NULL, 0)) { /* one too many, if another thread was quicker, is for later */
+	if (__builtin_expect(fresh != NULL, 0)) { /* a spare one, if another thread was faster, is used later */
 		fresh->next = atomic_load_explicit(&bucket->first, memory_order_relaxed);
 		atomic_store_explicit(&bucket->first, fresh, memory_order_release);
 		entry = entry ? entry : fresh;
@@ -120,7 +120,7 @@ static struct entry *open_entry(struct bucket *bucket, CUevent event)
 	return entry;
 }
 
-/* The event is no more, or another one. A forked child, too, may destroy what it has inherited. */
+/* The event is destroyed, or its handle is another's. A forked child, too, may destroy what it has inherited. */
 static void forget(CUevent event)
 {
 	struct bucket *bucket = bucket_of(event);
@@ -142,7 +142,7 @@ static void forget(CUevent event)
 	cn_quick_unlock(&bucket->lock);
 }
 
-/* From now on nobody knows what the event stands for. */
+/* From now on the event's point is unknown. */
 static void lose(CUevent event, bool outside)
 {
 	struct bucket *bucket = bucket_of(event);
@@ -169,7 +169,7 @@ static __attribute__((noinline)) void loosen(struct bucket *bucket, CUevent even
 	entry->known = false;
 	if (!atomic_load_explicit(&entry->loose, memory_order_relaxed))
 		atomic_store_explicit(&entry->loose, &this_thread, memory_order_release);
-	else /* two threads do: who of them would take it back? */
+	else /* two threads do: neither can take it back */
 		atomic_store_explicit(&entry->wild, true, memory_order_release);
 	end_change(bucket, entry);
 	cn_quick_unlock(&bucket->lock);
@@ -188,7 +188,7 @@ static inline void record_loosely(CUevent event)
 		loosen(bucket, event);
 }
 
-/* The driver is about to record the event. Its entry; NULL: it has none. */
+/* The driver is about to record the event. Returns its entry; NULL: it has none. */
 static struct entry *begin_record(CUevent event)
 {
 	struct bucket *bucket = bucket_of(event);
@@ -206,7 +206,7 @@ static struct entry *begin_record(CUevent event)
 	return entry;
 }
 
-/* It has, at this point (without a queue: somewhere), or has refused to. */
+/* The driver has recorded it at this point (without a queue: unknown), or has refused. */
 static void end_record(struct entry *entry, CUevent event, struct cn_point point, CUresult result)
 {
 	struct bucket *bucket = bucket_of(event);
@@ -231,7 +231,7 @@ static void end_record(struct entry *entry, CUevent event, struct cn_point point
 	cn_quick_unlock(&bucket->lock);
 }
 
-/* What was said of an event. */
+/* What an entry said. */
 struct sight {
 	struct entry *entry; /* NULL: nothing */
 	uint64_t version;
@@ -257,7 +257,7 @@ static inline struct sight look(CUevent event)
 	return sight;
 }
 
-/* Has nobody recorded the event since that look? Versions are not used twice. */
+/* Has the event not been recorded since that look? Versions are not used twice. */
 static inline bool is_same(const struct sight *sight)
 {
 	return atomic_load_explicit(&sight->entry->version, memory_order_acquire) == sight->version;
@@ -271,7 +271,7 @@ CUresult gpu_cuEventCreate(CUevent *ret_event, unsigned int flags)
 
 	if (result)
 		return result;
-	forget(*ret_event); /* of one that went with its context, and had this handle */
+	forget(*ret_event); /* an event that ended with its context, and had this handle */
 	if (flags & CU_EVENT_INTERPROCESS)
 		lose(*ret_event, true);
 	return CUDA_SUCCESS;
@@ -330,7 +330,7 @@ CUresult gpu_cuEventRecord(CUevent event, CUstream stream)
 	return cn_gpu_has_pools() ? record(event, stream, 0, false) : driver_cuEventRecord(event, stream);
 }
 
-/* Written, and not made by the build, because the compiler makes one function of both. */
+/* Written by hand, not made by the build, because the compiler merges both into one function. */
 CUresult gpu_cuEventRecord_ptsz(CUevent event, CUstream stream)
 {
 	return gpu_cuEventRecord(event, cn_gpu_own_stream(stream));
@@ -344,7 +344,7 @@ CUresult gpu_cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int
 				  : driver_cuEventRecordWithFlags(event, stream, flags);
 }
 
-/* A context of either kind: its event covers many streams. */
+/* A context of either kind: its event covers many streams, so it has no point. */
 CUresult gpu_cuCtxRecordEvent(CUcontext context, CUevent event)
 {
 	if (cn_gpu_has_pools())
@@ -463,7 +463,7 @@ CUresult gpu_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flag
 	if (place.queue && sight.outside)
 		cn_cuda_waits_outside(place.queue);
 	CUresult result = driver_cuStreamWaitEvent(stream, event, flags);
-	/* It waits for the record that was seen. */
+	/* The stream waits for the record that was seen. */
 	if (!result && place.queue && sight.point.queue && is_same(&sight) && !cn_cuda_is_capturing(stream))
 		cn_device_ops->queue_follow(place.queue, place.owner, sight.point);
 	return result;

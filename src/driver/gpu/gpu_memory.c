@@ -2,9 +2,9 @@
 /*
  * Memory on a GPU: calls that name an address, which may be a pool's.
  *
- * To the driver, a pool's memory is a range into which somebody has mapped chunks. What a program asks about a block is
- * answered here as for any block; what only the driver knows of the memory behind it, it is asked. A pool's range is
- * not the program's to map, unmap or give rights to. All other addresses go to the driver untouched.
+ * To the driver, a pool's memory is a range with mapped chunks. Questions about a block are answered here as for any
+ * block; where only the driver knows the memory behind it, the driver is asked. The program may not map, unmap or give
+ * rights to a pool's range. All other addresses go to the driver untouched.
  */
 #include "driver/gpu/gpu_calls.h"
 
@@ -23,7 +23,7 @@ bool cn_gpu_is_ours(CUdeviceptr address)
 	return cn_gpu_has_pools() && (cn_pool_has(at) || cn_import_has(at));
 }
 
-/* Both tables are whole in the child: one is read without a lock, and a fork waits for the other's. */
+/* Both tables are consistent in the child: one is read without a lock, and a fork waits for the lock of the other. */
 bool cn_gpu_is_lost(CUdeviceptr address)
 {
 	const void *at = (const void *)(uintptr_t)address;
@@ -33,18 +33,18 @@ bool cn_gpu_is_lost(CUdeviceptr address)
 
 /* ---- Freeing without a stream ----
  *
- * cuMemFree() of a block does not wait: the program has seen to it that nobody uses the block. For those that have not,
- * it is freed in a stream of our own, one for each context, which waits for what the context's streams were given so
- * far: by an event of the whole context, and where the driver has none (before CUDA 12.5, and while a stream is
- * captured) by points of the blocking streams, and of the others that a pool has seen. Without a current context it is
- * the primary one, or another one in which pools were used.
+ * cuMemFree() of a block does not wait: the program must have made sure that the block is not in use. In case it has
+ * not, the block is freed in a stream of our own, one for each context, which waits for what the context's streams were
+ * given so far: by an event of the whole context, and where the driver has none (before CUDA 12.5, and while a stream
+ * is captured) by points of the blocking streams, and of the others that a pool has seen. Without a current context it
+ * is the primary one, or another one in which pools were used.
  */
 
 struct late_stream {
 	struct late_stream *next;
 	CUcontext context;
 	CUstream handle;
-	uint64_t owner; /* another one: the stream has gone with its context, and its handle is another's */
+	uint64_t owner; /* changed: the stream ended with its context, and its handle is reused */
 };
 
 static struct {
@@ -52,7 +52,7 @@ static struct {
 	struct late_stream *first;
 } late;
 
-/* The stream of a context's late frees, if it is there. */
+/* The stream of a context's late frees, if it exists. */
 static bool find_late_locked(CUcontext context, struct late_stream **ret_entry, struct cn_cuda_place *ret_place)
 {
 	struct late_stream *entry = late.first;
@@ -72,7 +72,7 @@ static CUresult make_late_locked(CUcontext context, struct late_stream *entry, s
 		entry = calloc(1, sizeof *entry);
 	if (!entry)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a stream");
-	/* By the call that programs make: an older stream with this handle is forgotten. */
+	/* By the call that programs make, so that an older stream with this handle is forgotten. */
 	CUresult result = gpu_cuStreamCreate(&handle, CU_STREAM_NON_BLOCKING);
 	if (!result)
 		result = cn_cuda_find(handle, ret_place);
@@ -104,10 +104,10 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 	cn_slow_unlock(&late.mutex);
 	if (result)
 		return result;
-	cn_cuda_find(CU_STREAM_LEGACY, &legacy); /* so that it is among them, and with it all blocking streams */
+	cn_cuda_find(CU_STREAM_LEGACY, &legacy); /* so that it is included, and with it all blocking streams */
 	cn_gpu_gather(context, &points);
 	for (size_t i = 0; i < points.count; i++)
-		if (points.points[i].queue != ret_place->queue) /* one that cannot be waited for is being captured */
+		if (points.points[i].queue != ret_place->queue) /* a wait fails if the stream is being captured */
 			cn_device_ops->queue_wait(ret_place->queue, ret_place->owner, points.points[i]);
 	cn_gpu_drop(&points);
 	cn_cuda_wait_for_all(ret_place->queue, ret_place->owner);
@@ -115,8 +115,8 @@ static CUresult find_late(CUcontext context, struct cn_cuda_place *ret_place)
 }
 
 /*
- * In a context: the current one, without one the device's primary one, or else one that is known. Without any
- * (*ret_place is empty then) nothing is to be waited for: a block needs no context to be freed.
+ * In a context: the current one, else the device's primary one, else one that is known. Without any (*ret_place is
+ * empty then) there is nothing to wait for: freeing a block needs no context.
  */
 static CUresult find_late_of_device(CUdevice device, struct cn_cuda_place *ret_place)
 {
@@ -173,7 +173,7 @@ CUresult gpu_cuMemFree_v2(CUdeviceptr pointer)
 
 /* ---- Asking ---- */
 
-/* What the driver knows of the memory behind a block, and we do not. */
+/* What only the driver knows of the memory behind a block. */
 static bool is_the_drivers(CUpointer_attribute attribute)
 {
 	switch ((int)attribute) {
@@ -185,7 +185,7 @@ static bool is_the_drivers(CUpointer_attribute attribute)
 	}
 }
 
-/* The block around an address, and who asks about it. */
+/* The block around an address, and the asker. */
 static CUresult enter_question(CUdeviceptr pointer, struct cn_memory *ret_memory, struct cn_memory_asker *ret_asker)
 {
 	CUdevice device;
@@ -231,7 +231,7 @@ CUresult gpu_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *att
 	return result;
 }
 
-/* No memory that we know has anything to be set. */
+/* No memory that we know has such an attribute to set. */
 static bool set_nothing(uint64_t address, unsigned int kinds, bool on)
 {
 	(void)address, (void)kinds, (void)on;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools on a GPU: Cenote's own, but for a few that are the driver's.
+ * Pools on a GPU: Cenote's own, except a few that are the driver's.
  *
  * The driver has the managed pools, those that another process's driver exported, and what is allocated while a stream
  * is captured, since that becomes part of a graph. A call goes where its pool, its pointer or its stream belongs. Our
- * handles can be told from the driver's by their form, and our addresses by their ranges.
+ * handles differ from the driver's in their form, and our addresses lie in our ranges.
  */
 #include "driver/gpu/gpu_calls.h"
 
 #include "base/descriptor.h"
 #include "driver/common/mempool_use.h"
 
-/* A handle that is a pool of the driver's, or nothing; NULL is refused by us. */
+/* Is it a pool of the driver, or not a pool? We refuse NULL ourselves. */
 static bool is_the_drivers(CUmemoryPool pool)
 {
 	return pool && !cn_mempool_is_ours(pool);
@@ -99,14 +99,14 @@ CUresult gpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 {
 	/*
 	 * Our pools travel as a socket that has no name, the driver's as a descriptor of its own kind. A socket that
-	 * leads to no pool is neither's.
+	 * leads to no pool is neither.
 	 */
 	if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && !cn_descriptor_is_socket((int)(intptr_t)shareable))
 		return driver_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 	return own_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 }
 
-/* The driver does not know what it was given: say so, if it is a pool of ours. */
+/* The driver refused a pointer that it does not know: say so, if it is a pool of ours. */
 CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_memory, void *shareable,
 					    CUmemAllocationHandleType type)
 {
@@ -147,7 +147,7 @@ CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream st
 						    cn_gpu_free_after_all);
 }
 
-/* What a graph allocates is the driver's: from its own pool of the same place. */
+/* What a graph allocates is the driver's: from the driver's pool of the same location. */
 static CUresult alloc_captured(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool handle, CUstream stream)
 {
 	struct cn_mempool *pool;

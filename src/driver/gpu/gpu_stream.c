@@ -2,9 +2,9 @@
 /*
  * Streams and contexts on a GPU: what the pools must see of them on the way to the driver.
  *
- * A stream that is destroyed takes its mark with it, so what it freed is marked first (cuda_stream.h). A program
- * that has waited for a stream or a context has seen all reached that came before: the span ends before the driver's
- * call, and after it the pools are told. Captures end with their streams and contexts, too (gpu_capture.c).
+ * A stream that is destroyed takes its mark with it, so what it freed is marked first (cuda_stream.h). When a program
+ * has waited for a stream or a context, all work before has been done: the span ends before the driver's call, and the
+ * pools are told after it. Captures end with their streams and contexts, too (gpu_capture.c).
  */
 #include "driver/common/private_calls.h"
 #include "driver/gpu/gpu_calls.h"
@@ -27,7 +27,7 @@ static void add_point(struct cn_queue *queue, void *data)
 		bool first = points->points == points->at_hand;
 		struct cn_point *more = realloc(first ? NULL : points->points, room * sizeof *more);
 		if (!more)
-			return; /* the less is known, the later its memory is given to others */
+			return; /* knowing fewer points only delays the reuse of memory */
 		for (size_t i = 0; first && i < points->count; i++)
 			more[i] = points->at_hand[i];
 		points->points = more;
@@ -64,8 +64,8 @@ static void settle(const struct cn_gpu_points *points)
 /* ---- Streams ---- */
 
 /*
- * Which handles are those of destroyed streams is known also without pools: the driver follows such a handle into
- * memory that is not its own.
+ * Handles of destroyed streams are known even without pools: the driver follows such a handle into memory that is not
+ * its own.
  */
 bool cn_gpu_stream_is_gone(CUstream stream)
 {
@@ -158,7 +158,7 @@ CUresult gpu_cuStreamSynchronize(CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Whoever signals it may be another process. */
+/* Another process may signal it. */
 CUresult gpu_cuWaitExternalSemaphoresAsync(void *const *semaphores, const void *params, unsigned int count,
 					   CUstream stream)
 {
@@ -222,13 +222,13 @@ static bool is_alive(CUcontext context)
 	return ask && !((__typeof__(&cuCtxGetApiVersion))ask)(context, &version);
 }
 
-/* Does anybody want to know of a context's end? */
+/* Must the end of a context be noted? */
 static bool is_seen(void)
 {
 	return cn_gpu_has_pools() || (cn_gpu_is_watched() && cn_gpu_last_capture());
 }
 
-/* A context that may end by the call under way. */
+/* A context that the call under way may end. */
 struct ending {
 	CUcontext context;     /* NULL: none */
 	uint64_t life;         /* see cn_cuda_context_ending() */
@@ -254,7 +254,7 @@ static void begin_end(struct ending *ending, CUcontext context)
 	cn_gpu_gather(context, &ending->points);
 	ending->last_capture = cn_gpu_last_capture();
 	ending->life = cn_cuda_context_ending(context);
-	/* After that: one of an earlier context would say that this one has ended. */
+	/* After that: an id of an earlier context would say that this one has ended. */
 	ending->id = id_of(context);
 }
 
@@ -272,7 +272,7 @@ static void end_end(struct ending *ending, bool over)
 	cn_gpu_drop(&ending->points);
 }
 
-/* One whose work has failed ends with an error, and a call may also be refused. */
+/* A context whose work has failed ends with an error, and a call may also be refused. */
 static CUresult end_context(CUcontext context, __typeof__(gpu_cuCtxDestroy) *driver)
 {
 	struct ending ending;
@@ -295,7 +295,7 @@ CUresult gpu_cuCtxDestroy(CUcontext context)
 	return end_context(context, driver_cuCtxDestroy);
 }
 
-/* It ends with the last who detaches. */
+/* It ends with the last detach. */
 CUresult gpu_cuCtxDetach(CUcontext context)
 {
 	struct ending ending;
@@ -323,8 +323,8 @@ static bool has_primary_ended(CUdevice device, const struct ending *ending)
 }
 
 /*
- * It has one handle for good, also when it has been made anew, so it is asked for once. Meanwhile we have the context
- * with the program, and may be the last who has it.
+ * The handle never changes, even when the context is made anew, so we ask for it once. Meanwhile we retain the context
+ * beside the program, and ours may be the last reference.
  */
 CUcontext cn_gpu_primary(CUdevice device)
 {
@@ -345,13 +345,13 @@ CUcontext cn_gpu_primary(CUdevice device)
 }
 
 /*
- * The primary context goes with the last release, and with each reset. The driver does not say how often it is
- * retained; so we count what passes through us since the last reset, and what does not can only make it more. While two
- * are left, a release is not the last, and nobody has to wait for it.
+ * The primary context ends with the last release, and with each reset. The driver does not say how often it is
+ * retained, so we count the retains that pass through us since the last reset; those that do not can only make it more.
+ * While two are left, a release is not the last, and no thread has to wait for it.
  */
 static struct {
 	_Atomic uint64_t retained;  /* how often, and above that how many resets have begun or ended */
-	_Atomic uint32_t releasing; /* threads that do what is not the last */
+	_Atomic uint32_t releasing; /* threads in a release that is not the last */
 } primary_counts[CN_DEVICE_MAX];
 
 #define ONE_RESET  ((uint64_t)1 << 32)
@@ -369,7 +369,7 @@ CUresult gpu_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 	_Atomic uint64_t *retained = &primary_counts[device].retained;
 	uint64_t before = atomic_load(retained), now = before;
 	CUresult result = driver_cuDevicePrimaryCtxRetain(ret_context, device);
-	/* Not with a reset meanwhile: it may have been of the context before. */
+	/* Not if a reset came in between: the retain may have been of the context before. */
 	while (!result && now / ONE_RESET == before / ONE_RESET &&
 	       !atomic_compare_exchange_weak(retained, &now, now + 1))
 		continue;
@@ -396,7 +396,7 @@ static bool take_count(CUdevice device)
 	if ((now & COUNT_MASK) >= 2)
 		return true;
 	atomic_fetch_sub(&primary_counts[device].releasing, 1);
-	/* Those that were not the last must not become it. */
+	/* Releases that are not the last must not become the last. */
 	while (atomic_load(&primary_counts[device].releasing))
 		sched_yield();
 	return false;
@@ -446,7 +446,7 @@ CUresult gpu_cuDevicePrimaryCtxReset(CUdevice device)
 	return end_primary(device, driver_cuDevicePrimaryCtxReset, true);
 }
 
-/* The context that a green context is for those who know no green ones, and its device. */
+/* The context of a green context, for calls that know no green ones, and its device. */
 static CUcontext context_of_green(void *green, CUdevice *ret_device)
 {
 	void *convert = cn_cuda_function("cuCtxFromGreenCtx", 12040, false);
@@ -460,7 +460,7 @@ static CUcontext context_of_green(void *green, CUdevice *ret_device)
 	return result ? NULL : context;
 }
 
-/* Its streams go with it, and the primary context if nobody else has it. */
+/* Its streams end with it, and so does the primary context if it is not retained elsewhere. */
 CUresult gpu_cuGreenCtxDestroy(void *green)
 {
 	struct ending ending, primary;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions behind src/seen.list. Our headers do not have these calls, so their prototypes are here, with a pointer
- * for each type that we do not have either.
+ * The functions behind src/seen.list. Our headers do not have these calls, so their prototypes are here, with a void
+ * pointer for each type that we do not have either.
  */
 #ifndef CN_DRIVER_GPU_SEEN_H
 #define CN_DRIVER_GPU_SEEN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stream capture: the host device captures nothing, so a stream never is capturing. These calls say so, and a thread's
- * capture mode is kept for those who exchange it around their calls.
+ * Stream capture: the host device captures nothing, so no stream is ever capturing. These calls say so. A thread's
+ * capture mode is kept for programs that exchange it around their calls.
  */
 #include "driver/host/objects.h"
 
@@ -41,8 +41,8 @@ CUresult host_cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *
 CUresult host_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	/*
-	 * The thread's own affair: also in a callback and in a forked child, and any number is kept, as by the
-	 * driver.
+	 * It concerns the thread alone: works also in a callback and in a forked child, and any number is kept, as by
+	 * the driver.
 	 */
 	if (!atomic_load(&cn_ready))
 		return cn_enter();

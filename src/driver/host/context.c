@@ -2,11 +2,11 @@
 /*
  * Contexts: created ones and each device's primary one, and every thread's stack of them.
  *
- * A context owns its streams, events, modules and memory; when it goes, its work is waited for and they go with it, so
+ * A context owns its streams, events, modules and memory. When it ends, its work is waited for, they end with it, and
  * their handles answer with an error from then on. A primary context has one record and one handle for the life of the
- * process: it is active while somebody retains it.
+ * process: it is active while it is retained.
  *
- * A thread keeps handles, not pointers, on its stack: a context that another thread destroyed is found to be gone.
+ * A thread keeps handles, not pointers, on its stack: so it notices when another thread has destroyed a context.
  */
 #include "driver/common/mempool.h"
 #include "driver/host/objects.h"
@@ -19,7 +19,7 @@ struct cn_table cn_contexts = CN_TABLE(CN_KIND_CONTEXT, struct cn_context);
 enum {
 	STACK_FIRST = 8,
 	API_VERSION = 3020,
-	/* What a context's flags can be changed to later; the others are taken and dropped, as by the driver. */
+	/* What a context's flags can be changed to later; others are accepted and dropped, as by the driver. */
 	FLAGS_LASTING = CU_CTX_SCHED_MASK | CU_CTX_LMEM_RESIZE_TO_MAX | CU_CTX_SYNC_MEMOPS,
 };
 
@@ -36,7 +36,7 @@ static _Atomic unsigned long long next_id = 1;
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
-/* A thread ends. */
+/* Called when a thread ends. */
 static void end_thread(void *unused)
 {
 	(void)unused;
@@ -60,7 +60,7 @@ CUresult cn_context_thread_keep(void)
 	return CUDA_SUCCESS;
 }
 
-/* False: it is no context's handle. */
+/* False: it is not the handle of a context. */
 static inline bool find(uint64_t handle, struct cn_home *ret_home)
 {
 	struct cn_context *context = cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
@@ -70,10 +70,10 @@ static inline bool find(uint64_t handle, struct cn_home *ret_home)
 	ret_home->context = context;
 	ret_home->life = atomic_load_explicit(&context->life, memory_order_acquire);
 	ret_home->device = atomic_load_explicit(&context->device, memory_order_acquire);
-	return cn_object_handle(context) == handle; /* so they are what belongs to the handle */
+	return cn_object_handle(context) == handle; /* so they belong to the handle */
 }
 
-/* The context of a handle; `gone`: it is that of none. Its life is 0 if it cannot be used. */
+/* The context of a handle; `gone`: the code if there is none. Its life is 0 if it cannot be used. */
 static CUresult find_or(CUcontext handle, CUresult gone, struct cn_home *ret_home)
 {
 	if (!handle)
@@ -138,7 +138,7 @@ static struct cn_context *active_primary(const struct cn_device *device)
 	return context && atomic_load(&context->life) ? context : NULL;
 }
 
-/* Make a context usable. Its record is new, or that of one that was taken down. */
+/* Make a context usable. Its record is new, or one that was taken down. */
 static void activate(struct cn_context *context, struct cn_device *device, unsigned int flags)
 {
 	uint64_t life = atomic_fetch_add(&next_id, 1);
@@ -162,17 +162,17 @@ static void deactivate(struct cn_context *context)
 {
 	struct cn_home home = {.context = context};
 
-	/* Closed first, then waited for: no thread can slip in work that would use memory which is gone. */
+	/* Close first, then wait: no thread can submit work that would use memory that is gone. */
 	cn_lock(&context->lock);
 	atomic_store(&context->life, 0);
 	cn_unlock(&context->lock);
 	cn_streams_destroy(context);
 	cn_host_queue_close(&context->legacy.queue);
-	cn_context_drain(&home); /* a failure has been its stream's to tell */
+	cn_context_drain(&home); /* its stream has already reported a failure */
 	cn_events_destroy(context);
 	cn_modules_unload(context);
 	cn_registry_release(context);
-	/* The last operation may still be on its way out of the queue. */
+	/* The last operation may still be leaving the queue. */
 	while (!cn_host_queue_drained(&context->legacy.queue))
 		cn_cpu_relax();
 }
@@ -523,7 +523,7 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 	return result;
 }
 
-/* The end of a device's primary context, if it is active. Its mutex is held. */
+/* End a device's primary context, if it is active. Its mutex is held. */
 static void take_down(const struct cn_device *device)
 {
 	if (active_primary(device))
@@ -562,7 +562,7 @@ CUresult host_cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 		return result;
 
 	cn_slow_lock(&primaries[ordinal].mutex);
-	take_down(device); /* those who retain it still do */
+	take_down(device); /* it stays retained */
 	cn_slow_unlock(&primaries[ordinal].mutex);
 	return CUDA_SUCCESS;
 }

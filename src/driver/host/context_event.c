@@ -2,8 +2,8 @@
 /*
  * Events of a whole context.
  *
- * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded
- * there, and the stream is destroyed: it goes once its waits are over, and nobody else ever sees it.
+ * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded in
+ * it, and it is destroyed: it ends once its waits are over, and no other code ever sees it.
  */
 #include "driver/host/objects.h"
 
@@ -15,7 +15,7 @@ static CUresult collect(struct cn_context *context, struct cn_point **ret_points
 	struct cn_point *points = NULL;
 	size_t room, count = cn_context_pending(context, NULL, 0);
 
-	do { /* until none was left out: streams may have been given work meanwhile */
+	do { /* until none is left out: streams may get work meanwhile */
 		room = count;
 		free(points);
 		points = calloc(room + 1, sizeof *points);

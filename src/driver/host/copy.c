@@ -2,12 +2,12 @@
 /*
  * Copies between any two places, now and in stream order. (What CUDA describes as a box is in copy_box.c.)
  *
- * All become rows, and layers of rows, from one address to another. Each side is looked up; what a direction says in
- * its name ("HtoD") only decides whether foreign memory may stand there, since with unified addressing the address
- * tells the rest.
+ * All become rows, and layers of rows, from one address to another. Each side is looked up. The direction in a call's
+ * name ("HtoD") only decides whether foreign memory is allowed there, since with unified addressing the address tells
+ * the rest.
  *
- * What has happened when a call returns is CUDA's rule. A call without a stream waits, save between two places of
- * device memory. A call with one does not wait, save from host to host, and save for foreign memory, which the
+ * CUDA defines what has happened when a call returns. A call without a stream waits, except between two places in
+ * device memory. A call with one does not wait, except from host to host, and except for foreign memory, which the
  * program may change or unmap right after: a short source is read before the call returns, everything else is waited
  * for.
  */
@@ -37,7 +37,7 @@ static size_t layers_of(const struct cn_copy *copy)
 	return copy->layer_count ? copy->layer_count : 1;
 }
 
-/* From the first byte of the first row to the last of the last; rows are not empty. */
+/* From the first byte of the first row to the last byte of the last; rows are not empty. */
 static CUresult extent(const struct cn_rows *rows, const struct cn_copy *copy, size_t *ret_bytes)
 {
 	size_t bytes, layers;
@@ -72,8 +72,8 @@ static CUresult find_side(const struct cn_rows *rows, const struct cn_copy *copy
 }
 
 /*
- * May a copy that the device makes touch this side? As in the driver, the host's memory needs no rights of the device
- * where the host has them. Blocks of the host's pools do, if the call says in its name that they are the device's.
+ * May a copy made by the device touch this side? As in the driver, the host's memory needs no rights of the device
+ * where the host has them. Blocks of the host's pools do, if the name of the call says that they are the device's.
  */
 static bool may_touch(const struct cn_memory *memory, const struct cn_device *device, enum cn_side side, bool write)
 {
@@ -111,13 +111,13 @@ static CUresult check_rights(const struct cn_copy *copy, const struct sides *sid
 			device->ordinal, write ? "read" : "write", memory->start, cn_memory_access_call(memory));
 }
 
-/* Memory that may go away under us without a word. */
+/* Memory that the program may unmap without telling us. */
 static bool is_fragile(const struct cn_memory *memory)
 {
 	return memory->kind == CN_MEMORY_FOREIGN || memory->kind == CN_MEMORY_REGISTERED;
 }
 
-/* What is copied; that it does not overflow has been seen. */
+/* How many bytes are copied; the overflow check is done. */
 static size_t bytes_of(const struct cn_copy *copy)
 {
 	return copy->row_bytes * copy->row_count * layers_of(copy);
@@ -161,7 +161,7 @@ static CUresult stage(const struct cn_copy *copy, struct cn_operation *operation
 	return CUDA_SUCCESS;
 }
 
-/* What an operation has to know of layers, if there are several. */
+/* What an operation needs to know of layers, if there are several. */
 static CUresult make_layers(const struct cn_copy *copy, struct cn_layers **ret_layers)
 {
 	struct cn_layers *layers;
@@ -212,7 +212,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 		}
 		cn_host_point_wait(point);
 		*ret_point = point;
-		if (outcome == CUDA_ERROR_INVALID_VALUE) /* said in the thread that copied, which may be another */
+		if (outcome == CUDA_ERROR_INVALID_VALUE) /* the sentence is in the thread that copied */
 			return cn_error(outcome,
 					"a copy of %zu bytes from %p to %p touches host memory that is not mapped",
 					bytes_of(copy), operation.copy.from, operation.copy.to);
@@ -336,7 +336,7 @@ static CUresult copy_peer(CUdeviceptr to, CUcontext to_handle, CUdeviceptr from,
 
 /* ---- The calls ---- */
 
-/* One row from here to there. */
+/* One row from one address to another. */
 static CUresult copy_bytes(enum cn_side to_side, uint64_t to, enum cn_side from_side, uint64_t from, size_t bytes,
 			   CUstream stream, enum cn_manner manner)
 {

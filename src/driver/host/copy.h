@@ -34,16 +34,16 @@ struct cn_fill {
 	size_t row_elements, row_count;
 };
 
-/* How a call relates to its stream. */
+/* How a call is ordered with its stream. */
 enum cn_manner {
-	CN_MANNER_NOW,      /* done on return, as far as CUDA promises it */
+	CN_MANNER_NOW,      /* done on return, as far as CUDA promises */
 	CN_MANNER_IN_STREAM /* enqueued */
 };
 
 CUresult cn_copy(const struct cn_copy *copy, CUstream stream, enum cn_manner manner);
-/* The stream of a copy. Host functions may name a stream, but not copy in it: a copy can wait. */
+/* The stream of a copy. Host functions may name a stream, but may not copy in it: a copy can wait. */
 CUresult cn_copy_find_stream(CUstream handle, struct cn_place *ret_place);
-/* Look the sides up and copy, in a stream that was found so. Rows are not empty. */
+/* Look the sides up and copy, in a stream that was found in this way. Rows are not empty. */
 CUresult cn_copy_run(const struct cn_place *place, const struct cn_copy *copy, enum cn_manner manner,
 		     struct cn_point *ret_point);
 

@@ -2,9 +2,9 @@
 /*
  * Copies in two and three dimensions: layers of rows.
  *
- * A side's memory is a box of rows `pitch` bytes apart, `height` of them a layer; the copy begins at byte x of row y of
- * layer z. In two dimensions there is one layer. What a description has for arrays (levels of detail, reserved words)
- * the driver does not look at when neither side is one, and neither does this.
+ * A side's memory is a box of rows `pitch` bytes apart, with `height` rows in a layer; the copy begins at byte x of row
+ * y of layer z. In two dimensions there is one layer. Like the driver, this code ignores the fields for arrays (levels
+ * of detail, reserved words) when neither side is an array.
  */
 #include "driver/host/copy.h"
 
@@ -19,7 +19,7 @@ struct side {
 	size_t x_bytes, y, z;
 };
 
-/* Where the rows of a side lie. A pitch or a height of 0 is that of rows and layers without a gap. */
+/* Where the rows of a side are. A pitch or a height of 0 means rows and layers without a gap. */
 static CUresult find_rows(const struct side *side, size_t row_bytes, size_t row_count, size_t pitch_max,
 			  struct cn_rows *ret_rows)
 {
@@ -48,7 +48,7 @@ static CUresult find_rows(const struct side *side, size_t row_bytes, size_t row_
 	}
 	if (__builtin_add_overflow(side->x_bytes, row_bytes, &needed))
 		needed = SIZE_MAX;
-	if (!side->pitch) /* the manual does not say it: rows without a gap */
+	if (!side->pitch) /* not in the manual: rows without a gap */
 		rows.pitch = needed;
 	else if (side->pitch < needed)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the %s's pitch is %zu, less than a row's end at %zu",
@@ -169,7 +169,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *description, CUstream handle, enum 
 	if (result)
 		return result;
 	CUDA_MEMCPY3D box = *description;
-	/* The manual has a largest pitch here, too; the driver takes any. */
+	/* The manual has a largest pitch here, too; the driver accepts any. */
 	return copy_box(&place, &box, SIZE_MAX, manner);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices: which there are, and what they say of themselves; and the names of errors.
+ * Devices: which there are, and their properties; and the names of errors.
  */
 #include "driver/host/objects.h"
 
@@ -9,7 +9,7 @@
 
 enum { PCI_ID_BYTES = 13 }; /* "0000:3b:00.0" and its end */
 
-/* Whether cuInit() has been called, the device exists, and there is somewhere to put the answer. */
+/* Has cuInit() been called, does the device exist, and is there room for the answer? */
 static CUresult enter_device(const char *name, const void *output, CUdevice ordinal, struct cn_device **ret_device)
 {
 	CUresult result = cn_enter();
@@ -52,7 +52,7 @@ CUresult host_cuDeviceGetName(char *name, int length, CUdevice ordinal)
 		return result;
 	if (length <= 0)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a device's name does not fit into %d bytes", length);
-	/* The rest becomes zero, as with NVIDIA's driver: no byte of the caller's buffer leaks into a copy of it. */
+	/* Zero the rest, as NVIDIA's driver does: no byte of the caller's buffer leaks into a copy of it. */
 	strncpy(name, device->name, (size_t)length - 1);
 	name[length - 1] = 0;
 	return CUDA_SUCCESS;
@@ -85,7 +85,7 @@ CUresult host_cuDeviceTotalMem_v2(size_t *bytes, CUdevice ordinal)
 	if (result == CUDA_SUCCESS)
 		*bytes = device->total_bytes;
 	else if (result == CUDA_ERROR_INVALID_DEVICE)
-		*bytes = 0; /* as NVIDIA's driver */
+		*bytes = 0; /* as in NVIDIA's driver */
 	return result;
 }
 
@@ -116,7 +116,7 @@ CUresult host_cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
 	if (result)
 		return result;
 	pci_id(device, whole);
-	/* As much as fits, even in a failure: as NVIDIA's driver. */
+	/* As much as fits, even in a failure: as in NVIDIA's driver. */
 	if (length > 0)
 		snprintf(id, (size_t)length, "%s", whole);
 	if (length < PCI_ID_BYTES)

@@ -17,7 +17,7 @@ CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 
 	if (result)
 		return result;
-	cn_pools_finish_release(); /* what could be given back is free */
+	cn_pools_finish_release(); /* memory being given back is free then */
 	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
 	if (ret_free)
 		*ret_free = used < total ? total - used : 0;
@@ -27,7 +27,7 @@ CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 }
 
 /*
- * As the driver does, the calls below leave 0 in an output when they fail: programs look at that instead of the code.
+ * As the driver does, the calls below set an output to 0 when they fail: programs check that instead of the code.
  */
 
 static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *ret_pointer)
@@ -124,7 +124,7 @@ CUresult host_cuMemGetAddressRange_v2(CUdeviceptr *ret_base, size_t *ret_bytes, 
 	struct cn_memory memory;
 	CUresult result = cn_context_enter(&home);
 
-	if (result || (!ret_base && !ret_bytes)) /* as the driver: nothing is asked */
+	if (result || (!ret_base && !ret_bytes)) /* as in the driver: nothing is asked */
 		return result;
 	bool known = cn_registry_find(pointer, &memory);
 	if (known && !cn_memory_allows(&memory, home.device, false)) {

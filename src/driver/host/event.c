@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events: a point that is kept.
+ * Events: a kept point.
  *
  * Recording keeps the point that covers what the stream has been given so far: on an idle stream, or for an event
- * without timing, that is two loads and a store, and nothing is queued. With timing on a busy stream an operation is
+ * without timing, that is two loads and a store, and nothing is queued. With timing on a busy stream, an operation is
  * queued that notes the time when it is reached, unless the event has been recorded again by then: records are
- * numbered, over all lives of the event's slot, so an old one never writes into a new owner's event. Waiting copies
- * the point, so a later record does not concern it.
+ * numbered, over all lives of the event's slot, so an old one never writes into a new owner's event. Waiting copies the
+ * point, so a later record does not affect it.
  */
 #include "base/clock.h"
 #include "driver/common/mempool.h"
@@ -73,7 +73,7 @@ CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn
 	event->point = (struct cn_point){NULL, 0};
 	event->shared = shared;
 	event->stamp.serial++;
-	/* Looked at under the lock: a context that goes away after this takes the event with it. */
+	/* Checked under the lock: a context that ends after this takes the event with it. */
 	bool alive = cn_home_stands(home);
 	if (alive)
 		*ret_event = (CUevent)(uintptr_t)cn_table_publish(&cn_events, event);
@@ -135,8 +135,8 @@ static void keep_point(struct cn_event *event, struct cn_point point, uint64_t s
 }
 
 /*
- * Keep the point that the stream has come to now, and the time at which it is reached. Event locked; unlocked on
- * return.
+ * Keep the point that the stream has come to now, and the time at which it is reached. Called with the event locked;
+ * unlocks it.
  */
 static inline __attribute__((always_inline)) CUresult record_locked(struct cn_event *event,
 								    const struct cn_place *place)
@@ -159,7 +159,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	}
 	cn_unlock(&event->stamp.lock);
 
-	/* The operation may be reached, and take the event's lock, before we come back to it. */
+	/* The operation may be reached, and take the event's lock, before we get here again. */
 	struct cn_operation operation = {.kind = CN_OPERATION_TIMESTAMP, .timestamp = {&event->stamp, serial}};
 	result = cn_stream_submit(place, &operation, &point);
 	if (result)
@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	return CUDA_SUCCESS;
 }
 
-/* Inline in both calls, so that neither costs a jump to the other. */
+/* Inline in both calls, so that neither pays for a jump to the other. */
 static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUstream stream_handle, unsigned int flags)
 {
 	struct cn_place place;
@@ -232,7 +232,7 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 	struct cn_operation operation = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = event->point};
 	bool recorded = event->recorded;
 	cn_unlock(&event->stamp.lock);
-	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
+	/* In the legacy stream even a wait for a past event separates its group's work before and after. */
 	bool matters = recorded && cn_place_is_legacy(&place);
 	if (!matters && cn_point_reached(operation.wait_point)) {
 		cn_device_ops->queue_follow(&place.stream->queue.base, place.owner, operation.wait_point);

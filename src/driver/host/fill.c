@@ -2,8 +2,8 @@
 /*
  * Fills: rows of equal elements, now and in stream order.
  *
- * A call without a stream does not wait for device memory, as CUDA says; for memory that the host can look at right
- * after, it does.
+ * A call without a stream does not wait for device memory, as CUDA says; it waits for memory that the host can read
+ * right after.
  */
 #include "driver/host/copy.h"
 

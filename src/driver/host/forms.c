@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Other forms of functions than those that CUDA 13.0's headers mean by their names.
+ * Forms of functions other than those that the names in CUDA 13.0's headers mean.
  *
- * A function that was changed got a new symbol, and programs that were compiled before call the old one; others find it
- * by cuGetProcAddress() and a version. Most are the new ones with fewer parameters. A few of CUDA 13.0's own have more
- * than its headers say. The forms of a time of 32-bit addresses are in forms_narrow.c.
+ * A function that was changed got a new symbol. Programs that were compiled before call the old one; others find it by
+ * cuGetProcAddress() and a version. Most are the new ones with fewer parameters. A few of CUDA 13.0's own have more
+ * than its headers say. The forms from the time of 32-bit addresses are in forms_narrow.c.
  *
- * host_cuCtxCreate is the form of CUDA 2.0, host_cuCtxCreate_v4 the one of today.
+ * host_cuCtxCreate is the form of CUDA 2.0, host_cuCtxCreate_v4 the current one.
  */
 #include "driver/host/objects.h"
 
@@ -26,7 +26,7 @@
 
 SAME(host_cuDeviceGetUuid, (CUuuid * uuid, CUdevice ordinal), host_cuDeviceGetUuid_v2(uuid, ordinal))
 
-/* What nobody retains is released without complaint. */
+/* Releasing a context that is not retained succeeds. */
 FORM(host_cuDevicePrimaryCtxRelease, (CUdevice ordinal))
 {
 	CUresult result = host_cuDevicePrimaryCtxRelease_v2(ordinal);
@@ -54,7 +54,7 @@ FORM(host_cuDevicePrimaryCtxSetFlags, (CUdevice ordinal, unsigned int flags))
 
 /* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
-/* A context whose addresses have 32 bits. The driver has none either in a process that has others. */
+/* A context with 32-bit addresses. The driver has none either in a process that has other contexts. */
 FORM(host_cuCtxCreate, (CUcontext * ret_context, unsigned int flags, CUdevice ordinal))
 {
 	struct cn_device *device = NULL;
@@ -92,7 +92,7 @@ FORM(host_cuCtxCreate_v3,
 SAME(host_cuCtxDestroy, (CUcontext context), host_cuCtxDestroy_v2(context))
 SAME(host_cuCtxPopCurrent, (CUcontext * context), host_cuCtxPopCurrent_v2(context))
 
-/* A context was current to one thread, once. */
+/* Once, a context was current to one thread only. */
 FORM(host_cuCtxPushCurrent, (CUcontext context))
 {
 	for (unsigned i = 0; context && i < cn_context_thread.depth; i++)
@@ -131,12 +131,12 @@ FORM(host_cuCtxSynchronize_v2, (CUcontext handle))
 SAME(host_cuIpcOpenMemHandle, (CUdeviceptr * pointer, CUipcMemHandle handle, unsigned int flags),
      host_cuIpcOpenMemHandle_v2(pointer, handle, flags))
 
-/* Of the flags it knows the two of its time, and does not mind others. */
+/* It knows the two flags of its time, and ignores others. */
 SAME(host_cuMemHostRegister, (void *pointer, size_t bytes, unsigned int flags),
      host_cuMemHostRegister_v2(pointer, bytes,
 			       flags &(unsigned)(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)))
 
-/* A device's number, or CU_DEVICE_CPU, as a place. */
+/* A device's number, or CU_DEVICE_CPU, as a location. */
 static CUresult place_of(CUdevice ordinal, CUmemLocation *ret_location)
 {
 	struct cn_device *device;
@@ -188,7 +188,7 @@ SAME(host_cuStreamGetCaptureInfo_v2,
      (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **nodes,
       size_t *count),
      host_cuStreamGetCaptureInfo_v3(stream, status, id, graph, nodes, NULL, count))
-/* Green contexts, which divide a device, are a GPU's. */
+/* Green contexts, which divide a device, exist on GPUs only. */
 FORM(host_cuStreamGetCtx_v2, (CUstream stream, CUcontext *ret_context, void **ret_green))
 {
 	CUcontext context = NULL;
@@ -203,7 +203,7 @@ FORM(host_cuStreamGetCtx_v2, (CUstream stream, CUcontext *ret_context, void **re
 	return CUDA_SUCCESS;
 }
 
-/* The first memory operations are gone from drivers, and so CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 is 0. */
+/* Drivers have dropped the first memory operations, so CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1 is 0. */
 static CUresult no_operation(CUstream handle)
 {
 	struct cn_place place;

@@ -2,8 +2,8 @@
 /*
  * The forms of functions from before CUDA 3.2, whose addresses and sizes have 32 bits.
  *
- * They are for contexts that the first cuCtxCreate() made, and there are none (see forms.c); in another context the
- * driver answers CUDA_ERROR_INVALID_CONTEXT to all of them, and so does this. What they would tell is 0 then.
+ * They are for contexts that the first cuCtxCreate() made, and there are none (see forms.c). In another context the
+ * driver answers CUDA_ERROR_INVALID_CONTEXT to all of them, and so does this. Outputs are set to 0.
  */
 #include "driver/host/objects.h"
 
@@ -65,7 +65,7 @@ FORM(host_cuMemFree, (unsigned int pointer))
 {
 	CUresult result = refuse();
 
-	/* Without any context, nothing is freed with success. */
+	/* Without any context, freeing nothing succeeds. */
 	if (result == CUDA_ERROR_INVALID_CONTEXT && !pointer && !cn_context_thread.depth)
 		return CUDA_SUCCESS;
 	return result;
@@ -97,7 +97,7 @@ FORM(host_cuModuleGetGlobal, (unsigned int *pointer, unsigned int *bytes, CUmodu
 	return refuse_pair(pointer, bytes);
 }
 
-/* What comes in is not looked at, whatever it is. */
+/* The arguments are not checked, whatever they are. */
 #define NARROW(symbol)           \
 	FORM(symbol, (void))     \
 	{                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images: what they are, how long they are, and copies of them.
+ * Images: their kind, their length, and copies of them.
  */
 #include "driver/host/image.h"
 
@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 enum {
-	HEAD_BYTES = 4096,      /* where to look for what an image is */
-	PAGE_BYTES = 4096,      /* the smallest there is: memory ends at a multiple of it */
+	HEAD_BYTES = 4096,      /* where an image's kind is looked for */
+	PAGE_BYTES = 4096,      /* the smallest page size: memory ends at a multiple of it */
 	COPY_BYTES = 16 * 1024, /* at a time */
 	MACHINE_CUDA = 190,
 };
@@ -29,7 +29,7 @@ static const uint64_t image_bytes_max = UINT64_C(1) << 40;
 #define FATBIN_MAGIC         0xBA55ED50u
 #define FATBIN_WRAPPER_MAGIC 0x466243B1u
 
-/* The header of the very object that this code is in: it has this machine's class, byte order and instruction set. */
+/* The header of the object that this code is in: it has this machine's class, byte order and instruction set. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 
 /* Read a part; *ret_bytes is less than asked for where the image ends. */
@@ -72,7 +72,7 @@ static CUresult read_all(const struct cn_image *image, uint64_t offset, void *to
 	return result;
 }
 
-/* What is no shared object: say what it is, as far as that can be seen. */
+/* It is not a shared object: say what it is, as far as that can be seen. */
 static CUresult refuse(const char *head, size_t bytes)
 {
 	uint32_t magic = 0;
@@ -105,7 +105,7 @@ static CUresult check_header(const ElfW(Ehdr) * header)
 	return CUDA_SUCCESS;
 }
 
-/* The end of the last byte that the dynamic linker will want. */
+/* The end of the last byte that the dynamic linker will read. */
 static CUresult measure(const struct cn_image *image, const ElfW(Ehdr) * header, uint64_t *ret_bytes)
 {
 	uint64_t end = header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr));
@@ -144,7 +144,7 @@ CUresult cn_image_check(const struct cn_image *image, uint64_t *ret_bytes)
 		result = measure(image, &header, &bytes);
 	if (!result)
 		result =
-			read_all(image, bytes - 1, &last, 1); /* a file cut short would end the process, not the call */
+			read_all(image, bytes - 1, &last, 1); /* a truncated file would end the process, not the call */
 	if (!result)
 		*ret_bytes = bytes;
 	return result;
@@ -174,7 +174,7 @@ CUresult cn_image_copy(const struct cn_image *image, uint64_t bytes, int *ret_co
 	if (copy < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no memory file for the copy of a module: %s",
 				strerror(errno));
-	result = cn_file_grow(copy, bytes); /* writing would do, but not where files may not be so large */
+	result = cn_file_grow(copy, bytes); /* a write past the file size limit would raise a signal */
 	for (uint64_t offset = 0; offset < bytes && !result; offset += COPY_BYTES) {
 		size_t step = bytes - offset < COPY_BYTES ? (size_t)(bytes - offset) : COPY_BYTES;
 		result = read_all(image, offset, buffer, step);

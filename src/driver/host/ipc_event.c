@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events between processes: out as 64 bytes, in from them.
+ * Events between processes: exported as 64 bytes, and imported from them.
  *
- * Who created an event shares it; who opened it has an event of his own over the same signal, which he records, waits
- * for and destroys like any other. What a handle leads to, and what happens when a process dies, is share/'s matter.
+ * The process that created an event shares it. A process that opens it gets an event of its own over the same signal,
+ * which it records, waits for and destroys like any other. What a handle leads to, and what happens when a process
+ * dies, is in share/.
  */
 #include "driver/host/ipc_event.h"
 
@@ -26,7 +27,7 @@ CUresult cn_ipc_event_wait(struct cn_shared_event *shared, const struct cn_place
 	CUresult result = cn_host_signal_wait(cn_shared_event_signal(shared), queue, place->owner);
 
 	cn_shared_event_drop(shared);
-	/* In the legacy stream even a wait for what has happened stands between its group's work before and after. */
+	/* In the legacy stream even a wait for a past event separates its group's work before and after. */
 	if (!result && cn_place_is_legacy(place))
 		result = cn_device_ops->point_now(&queue->base, place->owner, NULL);
 	return result == CUDA_ERROR_INVALID_HANDLE ? cn_place_is_gone(place) : result;

@@ -11,13 +11,13 @@
 #include "driver/host/objects.h"
 #include "share/event/shared_event.h"
 
-/* These drop the event as well. No lock is held. */
+/* These drop the event as well. Called without a lock. */
 CUresult cn_ipc_event_record(struct cn_shared_event *shared, const struct cn_place *place);
 CUresult cn_ipc_event_wait(struct cn_shared_event *shared, const struct cn_place *place);
 CUresult cn_ipc_event_query(struct cn_shared_event *shared);
 CUresult cn_ipc_event_synchronize(struct cn_shared_event *shared);
 
-/* event.c: the living event of a handle, locked; and a new one over `shared`, which is its own from then on. */
+/* event.c: the live event of a handle, locked; and a new event, which takes over `shared`. */
 CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event);
 CUresult cn_event_make(const struct cn_home *home, unsigned int flags, struct cn_shared_event *shared,
 		       CUevent *ret_event);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory between processes by handles of 64 bytes: out of cuMemAlloc()'s memory, in as memory of the opening context.
+ * Memory between processes by handles of 64 bytes: cuMemAlloc()'s memory is exported, and becomes memory of the context
+ * that opens it.
  *
- * The registry (memory.c) knows both ends: device memory has its handle there, and opened memory is a kind of its own,
- * counted by its handle. What a handle leads to, and what becomes of memory that is freed while others have it open, is
- * share/'s matter.
+ * The registry (registry.c) knows both ends: device memory has its handle there, and opened memory is a kind of its
+ * own, counted by its handle. What a handle leads to, and what becomes of memory that is freed while other processes
+ * have it open, is in share/.
  */
 #include "driver/host/registry.h"
 
@@ -26,7 +27,7 @@ CUresult host_cuIpcGetMemHandle(CUipcMemHandle *ret_handle, CUdeviceptr pointer)
 	return result ? result : cn_registry_share(pointer, (unsigned char *)ret_handle->reserved);
 }
 
-/* The device whose memory it is, as far as this process can see it; the context may use it from now on. */
+/* The device whose memory it is, if this process can see it; the context may use it from now on. */
 static CUresult reach_device(const struct cn_home *home, int physical, struct cn_device **ret_device)
 {
 	struct cn_device *device = cn_devices_find_physical(physical);
@@ -75,7 +76,7 @@ CUresult host_cuIpcOpenMemHandle_v2(CUdeviceptr *ret_pointer, CUipcMemHandle han
 
 	if (!ret_pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pdptr is NULL");
-	if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) /* the driver looks at no other bit */
+	if (!(flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)) /* the driver ignores all other bits */
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"the flags are 0x%x and must be CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS", flags);
 	CUresult result = cn_context_enter(&home);
@@ -102,7 +103,7 @@ CUresult host_cuIpcCloseMemHandle(CUdeviceptr pointer)
 	if (memory.start != pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is inside the opened memory that begins at 0x%llx",
 				pointer, (unsigned long long)memory.start);
-	/* Also when it is not the last time. A failure of the work before is its stream's to tell. */
+	/* Even if it is not the last close. Its stream has already reported a failure of the work before. */
 	cn_context_drain(&home);
 	cn_registry_wait(&memory, &home);
 	if (!cn_registry_close(pointer))

@@ -2,8 +2,8 @@
 /*
  * Options of the compiler of PTX.
  *
- * Programs print both logs whatever happened, so both end with a zero from the beginning, and each size is written: the
- * bytes of the text, without the zero. All of it is the program's memory, and may not be there.
+ * Programs print both logs whatever happened, so both begin empty and zero-terminated, and each size is written: the
+ * bytes of the text, without the zero. All of it is the program's memory, which may not be mapped.
  */
 #include "driver/host/jit.h"
 
@@ -52,7 +52,7 @@ static CUresult read_option(CUjit_option option, void **at, struct cn_jit *jit)
 		log->room_bytes = (unsigned int)(uintptr_t)value;
 		log->filled = at;
 		return CUDA_SUCCESS;
-	default: return CUDA_SUCCESS; /* how to compile is of no concern here */
+	default: return CUDA_SUCCESS; /* options for code generation have no effect here */
 	}
 }
 

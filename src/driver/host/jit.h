@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Options of the compiler of PTX, which the host device does not have: what they ask to be written back, is written.
+ * Options of the compiler of PTX, which the host device does not have: their outputs are written.
  */
 #ifndef CN_DRIVER_HOST_JIT_H
 #define CN_DRIVER_HOST_JIT_H
@@ -8,9 +8,9 @@
 #include "driver/host/objects.h"
 
 struct cn_jit_log {
-	char *buffer; /* of the program: may not be there; NULL: none */
+	char *buffer; /* of the program: may not be mapped; NULL: none */
 	unsigned int room_bytes;
-	void **filled; /* where to say how much of it is filled; NULL: nowhere */
+	void **filled; /* receives how much of it is filled; NULL: nothing does */
 };
 
 struct cn_jit {
@@ -18,12 +18,12 @@ struct cn_jit {
 };
 
 /*
- * Read options and their values, and empty both logs. CUDA_ERROR_INVALID_VALUE: an option is not one, or the arrays or
+ * Read options and their values, and empty both logs. CUDA_ERROR_INVALID_VALUE: an option is invalid, or the arrays or
  * buffers are not there.
  */
 CUresult cn_jit_begin(unsigned int count, const CUjit_option *options, void **values, struct cn_jit *ret_jit);
 
-/* Write a sentence into the log of errors, as much as there is room for. */
+/* Write a sentence into the log of errors, as much as fits. */
 CUresult cn_jit_fail(const struct cn_jit *jit, const char *sentence);
 
 #endif

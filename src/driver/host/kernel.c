@@ -3,8 +3,8 @@
  * The registry of the program's own kernels.
  *
  * CENOTE_KERNEL registers a kernel when the program, or a shared object of it, is loaded: before main(), before
- * cuInit(), in any order. The registry finds it by the address of its C function, and makes a function handle of it
- * when somebody first asks.
+ * cuInit(), in any order. The registry finds it by the address of its C function, and makes a function handle for it at
+ * the first request.
  */
 #include "driver/host/kernel.h"
 
@@ -22,7 +22,7 @@ enum {
 struct registered {
 	struct cn_map_node node; /* one byte, at the C function's address */
 	const cenote_kernel *kernel;
-	unsigned int count; /* of registrations: a program and a module of it may share a record */
+	unsigned int count; /* registrations: a program and its module may share a record */
 	struct cn_function *function;
 };
 
@@ -144,7 +144,7 @@ CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel)
 	}
 	cn_unlock(&registry.lock);
 	/*
-	 * The code is about to be unmapped, so none of its launches can be left: the function's record may be reused.
+	 * The code is about to be unmapped, so no launch of it can be left: the function's record may be reused.
 	 */
 	if (gone && gone->function && cn_table_retire(gone->function, cn_object_handle(gone->function)))
 		cn_table_give(&cn_functions, gone->function);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels and modules: what the files of that chapter know of each other.
+ * Kernels and modules: what their files know of each other.
  *
- * A kernel is known to us by the record that CENOTE_KERNEL leaves in a program (cenote.h). Records come in two ways:
- * the program registers its own, by address (kernel.c), and cuModuleGetFunction() finds them by name in a shared object
- * (module.c). Either way a function's handle, and nothing else, can be launched (launch.c).
+ * We know a kernel by the record that CENOTE_KERNEL leaves in a program (cenote.h). Records come in two ways: the
+ * program registers its own, by address (kernel.c), and cuModuleGetFunction() finds them by name in a shared object
+ * (module.c). Either way, only a function's handle can be launched (launch.c).
  */
 #ifndef CN_DRIVER_HOST_KERNEL_H
 #define CN_DRIVER_HOST_KERNEL_H
@@ -32,14 +32,14 @@ struct cn_module {
 	int copy;          /* descriptor of a private copy of the file, kept as long as it is loaded; -1: none */
 	dev_t file_device; /* which file it is; 0: a copy */
 	ino_t file_number;
-	CN_LOCK(MODULE) lock; /* for what follows; a launch holds it: code and record stay until it is submitted */
+	CN_LOCK(MODULE) lock; /* guards what follows; a launch holds it: code and record stay until it is submitted */
 	struct cn_function *functions;
 	bool launched;                 /* any of them */
 	struct cn_variable *variables; /* those that the program has asked for */
 	struct cn_module *next;        /* of all modules */
 };
 
-/* cn_enter() for calls that need no current context, but none that was destroyed either. */
+/* cn_enter() for calls that need no current context, but refuse one that was destroyed. */
 static inline CUresult cn_context_enter_any(void)
 {
 	struct cn_home home;
@@ -49,11 +49,11 @@ static inline CUresult cn_context_enter_any(void)
 	return cn_context_enter(&home);
 }
 
-/* kernel.c: whether a record of CENOTE_KERNEL can be believed, and a function of it; its handle works from now on. */
+/* kernel.c: is a record of CENOTE_KERNEL valid? And a function for it, whose handle works from now on. */
 CUresult cn_function_check_kernel(const cenote_kernel *kernel);
 CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function);
 
-/* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is none, or not any more. */
+/* launch.c: the function of a handle. CUDA_ERROR_INVALID_HANDLE: it is not a live one. */
 CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function);
 
 #endif

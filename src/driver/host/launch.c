@@ -116,7 +116,7 @@ static CUresult unpack(const struct cn_kernel *kernel, char *buffer, size_t byte
 	return CUDA_SUCCESS;
 }
 
-/* The device copies them, and takes for granted that they are there. */
+/* The device copies them, and assumes that they are readable. */
 static CUresult check_arguments(const struct cn_kernel *kernel, void *const *arguments)
 {
 	for (unsigned int i = 0; i < kernel->parameter_count; i++)
@@ -156,8 +156,8 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
 /*
- * The function of a handle, and its module, locked: neither goes while it is looked at. NULL: the program's own kernel,
- * which has none.
+ * The function of a handle, and its module, locked: neither ends while it is in use. NULL: the program's own kernel,
+ * which has no module.
  */
 static CUresult lock_function(CUfunction handle, struct cn_function **ret_function, struct cn_module **ret_module)
 {
@@ -180,7 +180,7 @@ static CUresult lock_function(CUfunction handle, struct cn_function **ret_functi
 	return CUDA_SUCCESS;
 }
 
-/* Check all there is to check, and hand it to the stream. The function's module is locked. */
+/* Check everything, and submit it to the stream. The function's module is locked. */
 static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
 		       void **params, void **extra)
 {
@@ -238,7 +238,7 @@ CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned 
 	return launch(function, &shape, stream, params, extra);
 }
 
-/* What an attribute asks for is done anyway, is only a wish, or cannot be done. */
+/* What an attribute asks for is done anyway, is only a hint, or cannot be done. */
 static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
 {
 	const CUlaunchAttributeValue *value = &attribute->value;
@@ -358,7 +358,7 @@ CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUf
 		*value = atomic_load(&function->max_dynamic_shared_bytes);
 		break;
 	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = atomic_load(&function->carveout); break;
-	default: *value = 0; /* C functions have no registers, constants or clusters to speak of */
+	default: *value = 0; /* C functions have no registers, constants or clusters */
 	}
 	return CUDA_SUCCESS;
 }
@@ -436,7 +436,7 @@ CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
 
 /* ---- Profilers --------------------------------------------------------------------------------------------------- */
 
-/* There is none to tell. */
+/* There is no profiler to tell. */
 CUresult host_cuProfilerStart(void)
 {
 	struct cn_home home;

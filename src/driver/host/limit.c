@@ -2,9 +2,9 @@
 /*
  * Limits and cache settings of a context.
  *
- * On a GPU they divide its memory between what kernels may use. The host device divides nothing: a kernel's stack is
- * its thread's, its printf() and malloc() are the program's. So a limit is a number that is kept, rounded and cut like
- * a GPU's, and read back. What a program may not set, or what the device has not, it is told as on a GPU.
+ * On a GPU they divide its memory between its uses by kernels. The host device divides nothing: a kernel's stack is its
+ * thread's, its printf() and malloc() are the program's. So a limit is a number that is kept, rounded and clamped as on
+ * a GPU, and read back. Setting a limit that is read-only or that the device does not have fails as on a GPU.
  */
 #include "driver/host/objects.h"
 
@@ -12,11 +12,11 @@
 #define MIB (1024 * KIB)
 
 enum beyond {
-	CUT,    /* to the most */
+	CUT,    /* clamped to the largest */
 	REFUSED /* CUDA_ERROR_INVALID_VALUE */
 };
 
-/* What a program may ask for; the other limits are read only, or not there. The first values are those of an H200. */
+/* The limits that a program may set; the others are read-only, or missing. The first values are those of an H200. */
 static const struct limit {
 	size_t first, least, most;
 	size_t step; /* values are rounded up to a multiple */
@@ -27,7 +27,7 @@ static const struct limit {
 	[CU_LIMIT_MALLOC_HEAP_SIZE] = {8 * MIB, 4 * MIB, 16 * 1024 * MIB, 64 * KIB, CUT},
 	[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = {2048, 32, 1 << 19, 1, CUT},
 	[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = {64, 0, 128, 1, REFUSED},
-	[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = {0, 0, 0, 1, CUT}, /* a wish, and there is no L2 to set aside */
+	[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = {0, 0, 0, 1, CUT}, /* a hint, and there is no L2 to set aside */
 };
 
 void cn_limits_reset(struct cn_context *context)
@@ -37,7 +37,7 @@ void cn_limits_reset(struct cn_context *context)
 	atomic_store(&context->cache_config, CU_FUNC_CACHE_PREFER_NONE);
 }
 
-/* Can the limit be set? CUDA_ERROR_NOT_PERMITTED: it can be read alone. */
+/* Can the limit be set? CUDA_ERROR_NOT_PERMITTED: it is read-only. */
 static CUresult check_limit(CUlimit limit)
 {
 	switch ((int)limit) {

@@ -2,10 +2,10 @@
 /*
  * Managed memory, and what the program says about its use.
  *
- * On a machine whose devices share the host's memory nothing ever has to move. Advice and prefetching are kept all the
- * same, page by page, because programs read them back: an allocation's pages are a list of *stretches* with equal
- * advice, in order and without gaps, that begins as one. A change splits at most two of them; it brings the two records
- * for that along, so nothing is allocated under the registry's lock, and takes away those that became equal.
+ * On a machine whose devices share the host's memory nothing ever moves. Advice and prefetching are still kept, page by
+ * page, because programs read them back: an allocation's pages are a list of *stretches* with equal advice, in order
+ * and without gaps, which begins as one. A change splits at most two of them. It brings the two records for that along,
+ * so nothing is allocated under the registry's lock, and it removes those that became equal.
  */
 #include "base/guard.h"
 #include "driver/common/mempool.h"
@@ -227,7 +227,7 @@ static bool is_node(int id)
 	return id == 0 || (id > 0 && access(path, F_OK) == 0);
 }
 
-/* A location as it is kept: the host has no id, the thread's own node has its number. */
+/* A normalized location: the host has no id, the thread's own node gets its number. */
 static CUresult check_location(CUmemLocation given, CUmemLocation *ret_location)
 {
 	struct cn_device *device;
@@ -299,11 +299,11 @@ CUresult host_cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, CUmem_advise adv
 	if (change.kind == CHANGE_ACCESSED_BY || (change.kind == CHANGE_PREFERRED && change.set))
 		result = check_location(location, &change.location);
 	if (result == CUDA_ERROR_INVALID_DEVICE)
-		result = CUDA_ERROR_INVALID_VALUE; /* the driver's word for it here, not where it prefetches */
+		result = CUDA_ERROR_INVALID_VALUE; /* the driver's code here, but not where it prefetches */
 	return result ? result : make_change(&change, pointer, bytes);
 }
 
-/* Nothing moves, so there is nothing to put into the stream; but it must be one. */
+/* Nothing moves, so nothing is put into the stream; but the stream must be a live one. */
 CUresult host_cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, CUmemLocation location, unsigned int flags,
 				    CUstream handle)
 {
@@ -353,7 +353,7 @@ static void ask(struct cn_advice *first, void *data)
 	}
 }
 
-/* As the attributes that know only devices and one host say it. */
+/* As the attributes say it that know only devices and one host. */
 static int place_number(CUmemLocation location)
 {
 	switch ((int)location.type) {
@@ -401,7 +401,7 @@ static void answer_attribute(const struct cn_advice *answer, void *ret_data, siz
 	switch (attribute) {
 	case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY: *ret_value = answer->read_mostly; break;
 	case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
-		/* The driver knows a node for a part of the host when a pool names it, not when advice does. */
+		/* The driver knows a node as part of the host when a pool names it, but not when advice does. */
 		*ret_value = answer->of_pool && answer->preferred.type == CU_MEM_LOCATION_TYPE_HOST_NUMA
 				     ? CU_DEVICE_CPU
 				     : place_number(answer->preferred);

@@ -2,9 +2,9 @@
 /*
  * Modules: shared objects with kernels.
  *
- * Each load is an instance with variables of its own, as in CUDA, so a file that is loaded already, by whomever, is
- * loaded again as a private copy; the first load uses the file itself, for the sake of debuggers. A module belongs to
- * a context and goes with it. Its functions' handles die with it.
+ * Each load is an instance with variables of its own, as in CUDA. So a file that is loaded already, by us or by the
+ * program, is loaded again as a private copy; the first load uses the file itself, for the sake of debuggers. A module
+ * belongs to a context and ends with it. Its functions' handles die with it.
  */
 #include "driver/host/kernel.h"
 
@@ -39,7 +39,7 @@ static struct {
 	struct cn_module *first;
 } loaded;
 
-/* Enter a module among the loaded ones, with its file, if it has one. True: no other module has this file. */
+/* Add a module to the loaded ones, with its file, if it has one. True: no other module has this file. */
 static bool enter_list(struct cn_module *module, int file)
 {
 	struct stat status = {0};
@@ -107,7 +107,7 @@ static CUresult open_copy(const struct cn_image *image, uint64_t bytes, struct c
 	return result;
 }
 
-/* Give up the instance. The dynamic linker knows a copy by its number: while it keeps it, the number must stay ours. */
+/* Unload the instance. The dynamic linker knows a copy by its number: while it keeps it, the number must stay ours. */
 static void close_library(struct cn_module *module)
 {
 	char path[32];
@@ -120,7 +120,7 @@ static void close_library(struct cn_module *module)
 		close(module->copy);
 }
 
-/* Device memory no more. */
+/* Its variables are not device memory any more. */
 static void forget_variables(struct cn_module *module)
 {
 	while (module->variables) {
@@ -131,7 +131,7 @@ static void forget_variables(struct cn_module *module)
 	}
 }
 
-/* For whoever has retired the handle. `idle`: no work of the context's is left. */
+/* Called by the thread that has retired the handle. `idle`: no work of the context is left. */
 static void unload(struct cn_module *module, bool idle)
 {
 	cn_lock(&module->lock);
@@ -146,7 +146,7 @@ static void unload(struct cn_module *module, bool idle)
 		cn_context_drain(&module->home);
 	forget_variables(module);
 	close_library(module);
-	leave_list(module); /* last: whoever takes the file itself must get a new instance */
+	leave_list(module); /* last: a load of the file itself must get a new instance */
 	while (functions) {
 		struct cn_function *next = functions->next;
 		cn_table_give(&cn_functions, functions);
@@ -180,7 +180,7 @@ static CUresult load(const struct cn_home *home, const struct cn_image *image, c
 	if (result)
 		goto err_leave;
 	uint64_t handle = cn_table_publish(&cn_modules, module);
-	/* A context that went meanwhile did not see this module; if it did, it has retired the handle. */
+	/* A context that ended meanwhile did not see this module; if it did, it has retired the handle. */
 	if (!cn_home_stands(home)) {
 		if (cn_table_retire(module, handle))
 			unload(module, true);
@@ -218,7 +218,7 @@ CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 		close(image.file);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%s is a directory", path); /* NVIDIA's code for it */
 	}
-	/* The dynamic linker would look for a name without a slash elsewhere. */
+	/* The dynamic linker would search elsewhere for a name without a slash. */
 	snprintf(full_path, sizeof full_path, "%s%s", strchr(path, '/') ? "" : "./", path);
 	result = load(&home, &image, full_path, module);
 	close(image.file);
@@ -251,7 +251,7 @@ CUresult host_cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned 
 		return result;
 	result = host_cuModuleLoadData(module, memory);
 	if (result) {
-		/* A copy: that the log cannot be written any more would be another sentence, and not the reason. */
+		/* A copy: if writing the log fails, too, that sentence must not replace the reason. */
 		memcpy(sentence, cn_last_error(), sizeof sentence);
 		if (cn_jit_fail(&jit, sentence))
 			cn_error_forget(sentence);
@@ -286,7 +286,7 @@ CUresult host_cuModuleUnload(CUmodule handle)
 	return CUDA_SUCCESS;
 }
 
-/* A module of the context that nobody else is unloading; its handle is retired. NULL: there is none. */
+/* A module of the context that no other thread is unloading; its handle is retired. NULL: there is none. */
 static struct cn_module *take_module(struct cn_context *context)
 {
 	struct cn_module *found;
@@ -311,7 +311,7 @@ void cn_modules_unload(struct cn_context *context)
 
 /* ---- What is inside ---------------------------------------------------------------------------------------------- */
 
-/* A module, locked: it is not unloaded meanwhile. */
+/* A module, locked: it is not unloaded while locked. */
 static CUresult lock_module(CUmodule handle, struct cn_module **ret_module)
 {
 	struct cn_module *module;
@@ -378,13 +378,13 @@ CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const c
 		result = find_function(module, name, &found);
 	else
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the kernel's name is empty");
-	/* NULL in a failure, as with NVIDIA's driver; so below. */
+	/* NULL in a failure, as with NVIDIA's driver; so are the outputs below. */
 	*function = result ? NULL : (CUfunction)(uintptr_t)cn_object_handle(found);
 	cn_unlock(&module->lock);
 	return result;
 }
 
-/* Where a variable of the module itself is, not one of a library that it uses. Module locked. */
+/* The address of a variable of the module itself, not of a library that it uses. Module locked. */
 static bool locate_variable(struct cn_module *module, const char *name, void **ret_address, size_t *ret_bytes)
 {
 	struct link_map *own = NULL, *holder = NULL;

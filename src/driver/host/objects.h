@@ -2,16 +2,16 @@
 /*
  * Contexts, streams and events of the host device, as the files of this folder know them.
  *
- * Their records live in handle tables (base/table.h): they are never freed, but used again. While a call is under way
- * another thread may destroy what it has found, and a third create something that gets the record. So a handle is
- * looked up once, and with the record goes what tells its owners apart: a stream's `owner`, a context's `life`. Nothing
- * is done to a record but for the owner that was found:
+ * Their records are in handle tables (base/table.h): they are never freed, but reused. During a call, another thread
+ * may destroy the object that was found, and a third may create one that gets the record. So a handle is looked up
+ * once, and the record comes with what identifies its owner: a stream's `owner`, a context's `life`. A record is only
+ * changed for the owner that was found:
  *
  *   - a queue compares `owner` under its lock before it takes work;
- *   - what is made in a context is entered under a lock, and `life` is compared there: a context that ends has no life
- *     first, and then takes everything down, under the same lock;
+ *   - what is made in a context is entered under a lock, and `life` is compared there: a context that ends loses its
+ *     life first, and then takes everything down, under the same lock;
  *   - what is only read, or taken without a lock, is compared afterwards (cn_place_stands(), cn_home_stands()): if the
- *     owner is the same then, it was all the while.
+ *     owner is still the same, it was the same all the while.
  *
  * An event is compared under its own lock (cn_event_lock()).
  */
@@ -21,7 +21,7 @@
 #include "device/host/host_queue.h"
 #include "driver/common/driver.h"
 
-/* Atomic here and below: what a thread may read that found the object just before another destroyed it. */
+/* Atomic here and below: a thread that found the object just before another destroyed it may read these. */
 struct cn_stream {
 	struct cn_object object; /* first */
 	struct cn_host_queue queue;
@@ -38,10 +38,10 @@ enum { CN_LIMIT_COUNT = CU_LIMIT_PERSISTING_L2_CACHE_SIZE + 1 };
 struct cn_context {
 	struct cn_object object; /* first */
 	_Atomic(struct cn_device *) device;
-	bool primary; /* for as long as the process */
+	bool primary; /* as long as the process */
 	/*
-	 * Its id, which is never used twice; 0: it cannot be used. A primary context keeps its handle while nobody
-	 * retains it, and when it is reset, but not its life.
+	 * Its id, which is never used twice; 0: it cannot be used. A primary context keeps its handle, but not its
+	 * life, while it is not retained, and when it is reset.
 	 */
 	_Atomic uint64_t life;
 	CN_LOCK(CONTEXT) lock; /* held while its life ends, and while something below is set */
@@ -80,7 +80,7 @@ struct cn_event {
 
 extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions;
 
-/* What a thread has of its own: its stack of contexts, its default streams, its capture mode. */
+/* What each thread has: its stack of contexts, its default streams, its capture mode. */
 struct cn_context_thread {
 	uint64_t *stack; /* handles; the last is current */
 	unsigned depth, room;
@@ -104,27 +104,27 @@ static inline bool cn_home_stands(const struct cn_home *home)
 }
 /* CUDA_ERROR_CONTEXT_IS_DESTROYED: another thread has destroyed it during the call. */
 CUresult cn_home_check(const struct cn_home *home);
-/* The same, and something of it may be set until its lock is given back. */
+/* The same, and its settings may be changed until its lock is given back. */
 CUresult cn_home_lock(const struct cn_home *home);
 /* CUDA_ERROR_INVALID_VALUE: they are not flags of a context. */
 CUresult cn_context_check_flags(unsigned int flags);
-/* What is wanted of a context that is to be created: somewhere to put it, flags, and a device. */
+/* Check the arguments of a context's creation: room for the handle, flags, and a device. */
 CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
 			  struct cn_device **ret_device);
-/* This thread has something in cn_thread now: give it back when the thread ends. */
+/* cn_thread is in use in this thread: clean it up when the thread ends. */
 CUresult cn_context_thread_keep(void);
 
 /*
  * stream.c: the stream of a handle: NULL and CU_STREAM_LEGACY are the current context's legacy stream,
- * CU_STREAM_PER_THREAD this thread's. CUDA_ERROR_INVALID_HANDLE for anything that is not a living stream. Calls
+ * CU_STREAM_PER_THREAD this thread's. CUDA_ERROR_INVALID_HANDLE for anything that is not a live stream. Calls
  * cn_enter() itself, or cn_enter_by_handle() for a handle.
  */
 CUresult cn_stream_find(CUstream handle, struct cn_place *ret_place);
-/* The same for calls that have to be quick, with the usual case at hand. */
+/* The same for calls that must be fast, with the usual case inline. */
 static inline CUresult cn_stream_find_quickly(CUstream handle, struct cn_place *ret_place)
 {
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
-	struct cn_place place; /* its address goes elsewhere: *ret_place stays in registers */
+	struct cn_place place; /* its address is passed on, so that *ret_place stays in registers */
 
 	if (__builtin_expect(stream && atomic_load_explicit(&cn_ready, memory_order_acquire) == 1, 1)) {
 		ret_place->stream = stream;
@@ -148,7 +148,7 @@ static inline bool cn_place_stands(const struct cn_place *place)
 {
 	return atomic_load_explicit(&place->stream->queue.base.owner, memory_order_acquire) == place->owner;
 }
-/* It is not, or its queue has said so: CUDA_ERROR_CONTEXT_IS_DESTROYED if it went down with its context. */
+/* It is not, or its queue has said so: CUDA_ERROR_CONTEXT_IS_DESTROYED if it ended with its context. */
 CUresult cn_place_is_gone(const struct cn_place *place);
 CUresult cn_stream_submit(const struct cn_place *place, const struct cn_operation *operation,
 			  struct cn_point *ret_point);
@@ -159,21 +159,21 @@ unsigned long long cn_stream_next_id(void);
 /* Destroy every stream of a context; what was submitted still runs. */
 void cn_streams_destroy(struct cn_context *context);
 /*
- * Sleep until everything submitted so far to any stream of the context, destroyed ones included, has happened. If it
- * has ended, that was waited for; while it is being taken down it has no life, and is waited for.
+ * Sleep until everything submitted so far to any stream of the context, destroyed ones included, has happened. If the
+ * context has ended, its end has waited already; while it is being taken down it has no life, and is waited for.
  */
 void cn_context_drain(const struct cn_home *home);
-/* The same; the failure of a stream that lives, if any has failed. */
+/* The same; returns the failure of a live stream, if any has failed. */
 CUresult cn_context_wait(const struct cn_home *home);
-/* What is pending in all streams of a context, as points, no more than `room` of them; how many there are. */
+/* What is pending in all streams of a context, as points, at most `room` of them; returns how many there are. */
 size_t cn_context_pending(struct cn_context *context, struct cn_point *points, size_t room);
 void cn_streams_thread_end(void);
 /* The program has waited for a context (`all`), or for its legacy stream: tell the pools. */
 void cn_streams_settle(struct cn_context *context, bool all);
-/* What all streams of the process still have to do, as points; how many there are, of which `room` are stored. */
+/* What all streams of the process still have to do, as points; returns how many there are, and stores up to `room`. */
 size_t cn_streams_pending(struct cn_point *points, size_t room);
 
-/* limit.c: what a new context has. */
+/* limit.c: the limits of a new context. */
 void cn_limits_reset(struct cn_context *context);
 /* CUDA_ERROR_INVALID_VALUE: banks of shared memory have no such width. */
 CUresult cn_limits_check_bank_width(CUsharedconfig config);
@@ -181,10 +181,10 @@ CUresult cn_limits_check_bank_width(CUsharedconfig config);
 /* event.c */
 void cn_events_destroy(struct cn_context *context);
 
-/* memory.c: free what was allocated in a context that is going away; its streams are idle. */
+/* registry.c: free what was allocated in a context that is ending; its streams are idle. */
 void cn_registry_release(struct cn_context *context);
 
-/* launch.c: unload the modules of a context that is going away. */
+/* module.c: unload the modules of a context that is ending. */
 void cn_modules_unload(struct cn_context *context);
 
 #endif

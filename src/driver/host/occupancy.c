@@ -2,9 +2,9 @@
 /*
  * Occupancy: how many blocks of a kernel a multiprocessor runs at once.
  *
- * Programs choose the shape of their launches by it. It is reckoned from the device's attributes as on a GPU: blocks,
- * warps, and shared memory, of which each block takes some more than it asks for. Kernels of the host device have no
- * registers, and their shared memory no place of its own; the numbers say what such a GPU would run.
+ * Programs choose the shape of their launches by it. It is computed from the device's attributes as on a GPU: blocks,
+ * warps, and shared memory, of which each block takes a little more than it asks for. Kernels of the host device have
+ * no registers, and their shared memory has no place of its own; the numbers say what such a GPU would run.
  */
 #include "driver/host/kernel.h"
 
@@ -17,7 +17,7 @@ enum {
 };
 
 /*
- * How the memory that L1 and shared memory divide can be divided: shared memory in KiB. The last is the device's all.
+ * How the memory that L1 and shared memory share can be divided: shared memory in KiB. The last is all of it.
  */
 static const int carveouts[] = {8, 16, 32, 64, 100, 132, 164, 196, 228};
 
@@ -90,7 +90,7 @@ static CUresult enter(CUfunction handle, struct processor *ret_processor, struct
 	return read_processor(home.device, ret_processor);
 }
 
-/* What the flags choose between is one on this device. */
+/* The flags make no difference on this device. */
 static CUresult check_flags(unsigned int flags)
 {
 	if (flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
@@ -151,7 +151,7 @@ CUresult host_cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int
 	if (!limit || limit > processor.threads_per_block)
 		limit = processor.threads_per_block;
 
-	/* The limit itself, then whole warps downwards: of equals the largest block wins. */
+	/* The limit itself, then whole warps downwards: among equals the largest block wins. */
 	int aligned = (limit + processor.warp_threads - 1) / processor.warp_threads * processor.warp_threads;
 	for (; aligned > 0 && best_blocks * best_threads < processor.threads; aligned -= processor.warp_threads) {
 		int threads = aligned > limit ? limit : aligned;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host memory: page-locked memory of our own, and memory of the program's that it registers.
+ * Host memory: page-locked memory of our own, and memory that the program registers.
  *
- * Where host memory and devices share one address space there is nothing to lock or to map: being registered is being
- * known, so that copies need not wait for it and an address can be asked about. Registered memory stays the program's,
- * which may unmap it without telling us; so copies touch it as carefully as any foreign memory.
+ * Where host memory and devices share one address space there is nothing to lock or to map: registering only makes
+ * memory known, so that copies need not wait for it and an address can be asked about. Registered memory stays the
+ * program's, which may unmap it without telling us; so copies touch it as carefully as any foreign memory.
  */
 #include "driver/host/registry.h"
 
@@ -25,10 +25,10 @@ enum {
 	REGISTER_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |
 			 CU_MEMHOSTREGISTER_READ_ONLY,
 	HOST_KINDS = CN_MEMORY_PINNED | CN_MEMORY_REGISTERED,
-	ADDRESS_BITS = 56, /* of a program, on any machine */
+	ADDRESS_BITS = 56, /* of a program's addresses, on any machine */
 };
 
-/* As the driver does, the calls below leave 0 in an output when they fail. */
+/* As the driver does, the calls below set an output to 0 when they fail. */
 
 static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 {
@@ -45,7 +45,7 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "host memory flags 0x%x are unknown",
 				flags & ~(unsigned)ALLOCATE_FLAGS);
 	if (!bytes)
-		return CUDA_SUCCESS; /* nothing, at NULL, which cuMemFreeHost() takes back */
+		return CUDA_SUCCESS; /* NULL, which cuMemFreeHost() takes back */
 	result = cn_host_pinned_allocate(bytes, &address);
 	if (result)
 		return result;
@@ -121,8 +121,8 @@ CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				pointer);
 	/*
-	 * With one address space every device reaches it, whether that was asked for or not. The driver forgets that an
-	 * allocation was to be portable, but not that a registration was.
+	 * With one address space every device reaches it, even if that was not asked for. The driver forgets that an
+	 * allocation was to be portable, but remembers that a registration was.
 	 */
 	*ret_flags = CU_MEMHOSTALLOC_DEVICEMAP |
 		     (memory.flags &
@@ -175,7 +175,7 @@ CUresult host_cuMemHostUnregister(void *pointer)
 
 /* ---- The program's own memory ---- */
 
-/* Is every page of a range mapped? For systems that cannot bring pages in on request. */
+/* Is every page of a range mapped? For systems that cannot populate pages on request. */
 static bool is_mapped(uint64_t start, uint64_t end, uint64_t page)
 {
 	unsigned char presence[PRESENCE_PAGES];
@@ -205,7 +205,7 @@ CUresult cn_pages_populate(uint64_t address, size_t bytes, bool writable)
 	while (failed && (errno == EINTR || errno == EAGAIN));
 	if (!failed)
 		return CUDA_SUCCESS;
-	/* Pages that may not be touched so, or a system that does not know the request: it refuses nothing as well. */
+	/* These pages cannot be populated, or the system does not know the request: then it refuses 0 bytes as well. */
 	if (errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) && is_mapped(start, end, page))
 		return CUDA_SUCCESS;
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the %zu bytes at 0x%" PRIx64 " are not all memory that can be %s",

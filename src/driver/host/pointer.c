@@ -15,7 +15,7 @@ static struct cn_memory_asker find_asker(void)
 	return (struct cn_memory_asker){.device = context->device, .peers = atomic_load(&context->peers)};
 }
 
-/* Who asks for tokens will let another device look at the memory at any time. */
+/* Tokens let another device read the memory at any time. */
 static void note_tokens(const struct cn_memory *memory, CUpointer_attribute attribute, CUdeviceptr pointer)
 {
 	if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS && memory->kind != CN_MEMORY_FOREIGN &&

@@ -2,8 +2,8 @@
 /*
  * Pools on the host device: allocating and freeing, in a stream and without one.
  *
- * A block with advice of its own has a note in the registry. Such blocks are counted, and while there are none a free
- * need not look what it frees.
+ * A block with advice of its own has a note in the registry. Such blocks are counted; while there are none, a free need
+ * not check what it frees.
  */
 #include "driver/host/pool_calls.h"
 
@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* What a pool or a queue says of a stream that is gone is said of its context, if that is gone. */
+/* If the stream is gone because its context is, report the context. */
 static inline CUresult in_stream(CUresult result, const struct cn_place *place)
 {
 	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
@@ -51,7 +51,7 @@ CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CU
 /* As cn_mempool_free(). */
 static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
-	/* Before the free: after it the addresses may be somebody else's. */
+	/* Before the free: after it the addresses may be reused. */
 	if (__builtin_expect(atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed), 0))
 		cn_registry_forget_note(address);
 	return cn_mempool_free(address, queue, handle);
@@ -86,9 +86,9 @@ CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 
 /* ---- Freeing without a stream ----
  *
- * cuMemFree() of a block does not wait, the manual says, and the program has seen to it that nobody uses the block.
- * If it has not, the block still is not given to anybody before all work that was submitted by then is done: it is
- * freed in a queue of its own, which waits for that work.
+ * The manual says that cuMemFree() of a block does not wait: the program must have made sure that the block is not in
+ * use. If it has not, the block is still not reused before all work that was submitted by then is done: it is freed in
+ * a queue of its own, which waits for that work.
  */
 
 enum { LATE_OWNER = 1, POINTS_AT_HAND = 32 };
@@ -109,7 +109,7 @@ static CUresult follow_all_work(void)
 	size_t room = POINTS_AT_HAND, count = cn_streams_pending(points, room);
 	CUresult result = CUDA_SUCCESS;
 
-	while (count > room) { /* again if there is more work by now: what did not fit may be older */
+	while (count > room) { /* again if there is more work now: what did not fit may be older */
 		room = count;
 		if (points != at_hand)
 			free(points);

@@ -2,12 +2,12 @@
 /*
  * The registry of memory.
  *
- * One map from addresses to records, under one lock that is never held across a system call or an allocation: memory is
- * allocated first and entered then; it is removed first and given back then. So between the two a freed address is
- * known to nobody, and two threads that free the same address cannot both succeed.
+ * One map from addresses to records, under one lock that is never held across a system call or an allocation. Memory is
+ * allocated first and entered then; it is removed first and given back then. So in between, no thread finds a freed
+ * address, and two threads that free the same address cannot both succeed.
  *
- * Memory belongs to the context it was allocated in, and goes with it. A context has no life any more before its memory
- * is released, and entering looks at that under the lock: nothing is entered that nobody would release.
+ * Memory belongs to the context it was allocated in, and ends with it. A context loses its life before its memory is
+ * released, and the life is checked under the lock when memory is entered: so all memory that is entered is released.
  */
 #include "driver/host/registry.h"
 #include "base/container.h"
@@ -56,8 +56,8 @@ static struct allocation *allocation_from(uint64_t address)
 }
 
 /*
- * Take out what is in the way in a range that the system has now given to us: what was registered there, because the
- * program has unmapped it under us, and the advice of blocks that a pool had there.
+ * Remove stale entries from a range that the system has now given to us: what was registered there, because the program
+ * has unmapped it without telling us, and the advice of blocks that a pool had there.
  */
 static struct allocation *remove_stale_locked(uint64_t start, uint64_t bytes)
 {
@@ -95,7 +95,7 @@ void cn_registry_forget_stale(uint64_t start, size_t bytes)
 	free_stale(stale);
 }
 
-/* Is what stands in the way of a range that begins here registered, rather than allocated? */
+/* Is what overlaps a range that begins here registered, rather than allocated? */
 static bool holds_registration_locked(uint64_t start)
 {
 	struct allocation *found = allocation_from(start);
@@ -124,7 +124,7 @@ CUresult cn_registry_add(const struct cn_home *home, enum cn_memory_kind kind, v
 		.device = home->device,
 		.context = home->context,
 		.context_life = home->life,
-		.context_handle = cn_object_handle(home->context), /* the life says, below, that it is this one's */
+		.context_handle = cn_object_handle(home->context), /* the check of the life, below, confirms it */
 		.flags = flags,
 	};
 	allocation->advice = advice;
@@ -214,7 +214,7 @@ CUresult cn_registry_enter_free(struct cn_home *ret_home)
 	return CUDA_SUCCESS;
 }
 
-/* The record of the memory that begins at the address, which nobody else finds any more; NULL: none does. */
+/* Remove the record of the memory that begins at the address: no other thread finds it now. NULL: there is none. */
 static struct allocation *take_out(uint64_t address, unsigned int kinds)
 {
 	cn_lock(&registry.lock);
@@ -240,7 +240,7 @@ bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned 
 	if (!allocation)
 		return false;
 
-	/* A failure of the work before is its stream's to tell; the memory is free all the same. */
+	/* A failure of the work before is reported by its stream; the memory is freed all the same. */
 	if (current->context)
 		cn_context_drain(current);
 	cn_registry_wait(&allocation->facts, current);
@@ -251,7 +251,7 @@ bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned 
 static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 {
 	(void)stream;
-	(void)status; /* a stream that has failed comes here all the same */
+	(void)status; /* a stream that has failed comes here, too */
 	give_back(data);
 }
 
@@ -336,7 +336,7 @@ bool cn_registry_find_from(uint64_t address, struct cn_memory *ret_memory)
 	return found;
 }
 
-/* Go on over the mappings that follow, as far as they touch. */
+/* Extend over the mappings that follow, as long as they touch. */
 static void extend_mapping(struct cn_memory *memory, uint64_t end)
 {
 	struct cn_memory next;
@@ -404,7 +404,7 @@ void cn_registry_set_rights(uint64_t start, uint64_t readers, uint64_t writers, 
 	cn_unlock(&registry.lock);
 }
 
-/* Note a block of a pool, which has no record otherwise: something is to be kept about it alone. */
+/* Make a record for a block of a pool, which has none otherwise, to keep something about this block alone. */
 static CUresult note_block(const struct cn_memory *block)
 {
 	struct allocation *allocation = calloc(1, sizeof *allocation), *stale = NULL;
@@ -587,7 +587,7 @@ CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *de
 		.context = home->context,
 		.context_life = home->life,
 		.context_handle = cn_object_handle(home->context), /* see cn_registry_add() */
-		.sync_memops = true,                               /* the other process looks at it at any time */
+		.sync_memops = true,                               /* the other process may read it at any time */
 	};
 	allocation->borrowed = borrowed;
 	allocation->opened_count = 1;
@@ -614,7 +614,7 @@ CUresult cn_registry_add_opened(const struct cn_home *home, struct cn_device *de
 	if (entered)
 		return CUDA_SUCCESS;
 	free(allocation);
-	if (before) /* another thread was quicker */
+	if (before) /* another thread was faster */
 		cn_opened_memory_close(borrowed);
 	return before ? CUDA_SUCCESS
 		      : cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");

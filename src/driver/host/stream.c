@@ -2,9 +2,9 @@
 /*
  * Streams: a queue of the device with a handle, a context and a few properties.
  *
- * A destroyed stream's handle is dead at once; its record waits in a list until its queue has done what it was given,
- * and is reused after that. Every context has a legacy default stream, embedded in it; every thread that asks for a
- * per-thread default stream gets one for each context, which goes when the thread or the context goes.
+ * A destroyed stream's handle is dead at once; its record waits in a list until its queue has done all its work, and is
+ * then reused. Every context has a legacy default stream, embedded in it; every thread that asks for a per-thread
+ * default stream gets one for each context, which ends when the thread or the context ends.
  */
 #include "driver/common/mempool.h"
 #include "driver/host/objects.h"
@@ -29,7 +29,7 @@ static struct {
 	struct cn_stream *first;
 } closing;
 
-/* Held while a slot of the table becomes a stream of a context, and while somebody looks for a context's streams. */
+/* Held while a slot of the table becomes a stream of a context, and while a context's streams are searched. */
 static CN_LOCK(STREAMS) making;
 static _Atomic unsigned long long next_id = 1;
 
@@ -38,7 +38,7 @@ unsigned long long cn_stream_next_id(void)
 	return atomic_fetch_add(&next_id, 1);
 }
 
-/* Give back the records of destroyed streams that have come to rest. */
+/* Give back the records of destroyed streams whose queues are done. */
 static void reap(void)
 {
 	struct cn_stream *rested = NULL;
@@ -62,7 +62,7 @@ static void reap(void)
 	}
 }
 
-/* The handle that is returned is this stream's: when the context ends meanwhile, the slot may be another's already. */
+/* *ret_handle is this stream's: if the context ends meanwhile, the slot may already be reused. */
 static CUresult make_stream(const struct cn_home *home, unsigned int flags, int priority, struct cn_stream **ret_stream,
 			    uint64_t *ret_handle)
 {
@@ -103,7 +103,7 @@ static void close_stream(struct cn_stream *stream)
 	cn_unlock(&closing.lock);
 }
 
-/* Forget the default streams that this thread had in contexts which are gone. */
+/* Forget the default streams that this thread had in contexts that have ended. */
 static void forget_dead(void)
 {
 	for (struct cn_stream_of_thread **link = &cn_context_thread.streams; *link;) {
@@ -239,7 +239,7 @@ size_t cn_context_pending(struct cn_context *context, struct cn_point *points, s
 	return pending(context, true, atomic_load(&cn_streams.count), points, room);
 }
 
-/* Is the record another context's? Then what this one had to do was waited for when it ended. */
+/* Has another context the record now? Then the end of this one waited for its work. */
 static bool is_over(const struct cn_home *home)
 {
 	uint64_t life = atomic_load(&home->context->life);
@@ -291,7 +291,7 @@ CUresult cn_stream_wait_point(struct cn_point point)
 	return CUDA_SUCCESS;
 }
 
-/* What has become of a stream, in a sentence for who asks: it was another thread, or another call, that has failed. */
+/* A stream's failure as a sentence for this thread: it was another thread, or another call, that failed. */
 static CUresult explain_failure(CUresult failure)
 {
 	if (failure == CUDA_ERROR_EXTERNAL_DEVICE)
@@ -302,7 +302,7 @@ static CUresult explain_failure(CUresult failure)
 		       : CUDA_SUCCESS;
 }
 
-/* What the stream says of its work so far, if it is still the one that was found. */
+/* The outcome of the stream's work so far, if it is still the stream that was found. */
 static CUresult outcome(const struct cn_place *place)
 {
 	CUresult failure = atomic_load_explicit(&place->stream->queue.failure, memory_order_acquire);
@@ -310,10 +310,9 @@ static CUresult outcome(const struct cn_place *place)
 	return cn_place_stands(place) ? explain_failure(failure) : cn_place_is_gone(place);
 }
 
-/* The legacy stream stands for the blocking streams too. Neither asking nor waiting puts anything in a stream. */
 /*
- * Sleep until everything submitted so far has happened, for a legacy stream to its context's blocking streams as well;
- * the stream's failure, if it had one.
+ * Sleep until everything submitted so far has happened; a legacy stream stands for its context's blocking streams, too.
+ * Returns the stream's failure, if it had one. Neither asking nor waiting puts anything in a stream.
  */
 static CUresult wait_for_stream(const struct cn_place *place)
 {
@@ -353,7 +352,7 @@ CUresult cn_context_wait(const struct cn_home *home)
 	CUresult failure = atomic_load(&context->legacy.queue.failure);
 
 	wait_pending(home, true);
-	cn_lock(&making); /* else one that is being made may still show the failure of the slot's last stream */
+	cn_lock(&making); /* else a stream in the making may still show the failure of the slot's last one */
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
 		if (cn_object_handle(stream) && stream->context == context)
@@ -476,7 +475,7 @@ CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, vo
 
 CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
-	/* The callback is told the stream as the program named it: NULL. */
+	/* The callback gets the stream as the program named it: NULL. */
 	struct cn_operation operation = {.kind = CN_OPERATION_CALLBACK, .callback = {callback, NULL, data}};
 	struct cn_place place;
 	CUresult result;

@@ -102,7 +102,7 @@ CUresult host_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuui
 
 /* ---- Several at once --------------------------------------------------------------------------------------------- */
 
-/* *ret_needed: there is something to put in the stream. A barrier is in the order of the stream itself. */
+/* *ret_needed: there is something to put in the stream. A barrier needs nothing: the stream itself is in order. */
 static CUresult prepare(const struct cn_place *place, const CUstreamBatchMemOpParams *one, bool *ret_needed,
 			struct cn_operation *ret_operation)
 {
@@ -150,7 +150,7 @@ CUresult host_cuStreamBatchMemOp_v2(CUstream handle, unsigned int count, CUstrea
 				BATCH_MAX);
 	if (count && !operations)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "paramArray is NULL");
-	/* All or none: every one is looked at before the first is put in the stream. */
+	/* All or none: check every one before the first is put in the stream. */
 	for (unsigned int i = 0; i < count && !result; i++)
 		result = prepare(&place, &operations[i], &needed, &operation);
 	for (unsigned int i = 0; i < count && !result; i++) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The virtual memory API: physical memory, addresses, and the one mapped at the other.
+ * The virtual memory API: physical memory, addresses, and mapping one at the other.
  *
- * Three kinds of things and no order among their ends: handles count their references and their mappings, and the
- * physical memory goes with the last of both; mappings stand in the registry of memory, with the rights that each
- * device has; reserved ranges stand in a map of their own. One mutex orders the calls that change any of it. It is
- * held across the system's mapping calls, which these calls are about, and never across a wait.
+ * There are three kinds of objects, which may end in any order. Handles count their references and their mappings, and
+ * the physical memory ends with the last of both. Mappings are in the registry of memory, with the rights of each
+ * device. Reserved ranges are in a map of their own. One mutex orders the calls that change any of it. It is held
+ * across the system's mapping calls, which these calls are about, and never across a wait.
  *
- * Work that is under way is not waited for when its memory is unmapped: such work fails its stream. The addresses of
- * a freed range are given back to the system only when all work that was submitted before is done, so that it cannot
- * touch what comes there next.
+ * Unmapping memory does not wait for work under way: such work fails its stream. The addresses of a freed range are
+ * given back to the system only when all work that was submitted before is done, so that it cannot touch what is mapped
+ * there next.
  */
 #include "driver/host/vmm.h"
 #include "base/container.h"
@@ -97,7 +97,7 @@ CUresult cn_allocation_get(CUmemGenericAllocationHandle handle, struct cn_alloca
 	cn_slow_lock(&space.mutex);
 	CUresult result = find_locked(handle, ret_allocation);
 	if (!result)
-		(*ret_allocation)->mapping_count++; /* as a mapping does, it keeps the memory and is no reference */
+		(*ret_allocation)->mapping_count++; /* like a mapping, it keeps the memory and is no reference */
 	cn_slow_unlock(&space.mutex);
 	return result;
 }
@@ -151,7 +151,7 @@ static CUresult check_handle_types(const CUmemAllocationProp *properties)
 	return CUDA_SUCCESS;
 }
 
-/* What the device can do, and the process may: asked when everything else is in order. */
+/* Can the device, and may the process? Checked when everything else is valid. */
 static CUresult check_sharing(const CUmemAllocationProp *properties)
 {
 	unsigned types = (unsigned)properties->requestedHandleTypes;
@@ -332,13 +332,13 @@ static void bid_farewell_locked(void)
 	}
 }
 
-/* The addresses are free for the program; for the system, when nothing under way can know them any more. */
+/* The program may reuse the addresses now; the system, when no work under way can know them any more. */
 static CUresult free_addresses_locked(void *address, size_t bytes)
 {
 	size_t room = 0, count = cn_streams_pending(NULL, 0);
 	struct farewell *farewell = NULL;
 
-	while (count > room) { /* again if there is more work by now: what did not fit may be older */
+	while (count > room) { /* again if there is more work now: what did not fit may be older */
 		room = count;
 		free(farewell);
 		farewell = malloc(sizeof *farewell + room * sizeof *farewell->points);
@@ -430,7 +430,7 @@ CUresult host_cuMemAddressFree(CUdeviceptr address, size_t bytes)
 	return result;
 }
 
-/* Is every address of a range reserved? Neighbouring reservations will do. */
+/* Is every address of a range reserved? Adjacent reservations count as one. */
 static bool is_reserved_locked(uint64_t address, size_t bytes)
 {
 	uint64_t end;
@@ -506,7 +506,7 @@ CUresult host_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGe
 	return result;
 }
 
-/* Go through the mappings of a range: does it cut none in two? Gaps are fine. */
+/* Visit the mappings of a range: does it cut none in two? Gaps are fine. */
 static CUresult check_whole_locked(CUdeviceptr address, size_t bytes)
 {
 	struct cn_memory memory;
@@ -526,7 +526,7 @@ static CUresult check_whole_locked(CUdeviceptr address, size_t bytes)
 	return CUDA_SUCCESS;
 }
 
-/* Undo one mapping; what it leaves to be freed is put on the list. */
+/* Undo one mapping; if its memory is to be freed, add it to the list. */
 static CUresult unmap_locked(const struct cn_memory *memory, struct cn_physical **ret_physical)
 {
 	struct cn_allocation *allocation = cn_table_find(&allocations, (void *)(uintptr_t)memory->allocation);
@@ -622,7 +622,7 @@ static CUresult protect(const struct cn_memory *memory, const struct rights *rig
 	return result;
 }
 
-/* Every granule of the range is mapped, and no mapping is cut; and what is asked can be given to all of them. */
+/* Is every granule of the range mapped, is no mapping cut, and can all of them be given what is asked? */
 static CUresult check_access_locked(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *descriptions,
 				    size_t count)
 {

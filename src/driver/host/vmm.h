@@ -2,9 +2,9 @@
 /*
  * Allocations of the virtual memory API, as vmm.c and vmm_share.c know them.
  *
- * A handle stands for physical memory. It lives while somebody holds it (cuMemCreate, an import, cuMemRetain…: each is
- * one reference, which cuMemRelease gives back) or the memory is mapped: as long as it is mapped, its handle can be had
- * again from the address.
+ * A handle stands for physical memory. It lives while it has references (cuMemCreate, an import, cuMemRetain…: each
+ * adds one, which cuMemRelease gives back) or the memory is mapped: as long as it is mapped, the program can get its
+ * handle again from the address.
  */
 #ifndef CN_DRIVER_HOST_VMM_H
 #define CN_DRIVER_HOST_VMM_H
@@ -26,7 +26,7 @@ struct cn_allocation {
 CUresult cn_allocation_make(struct cn_physical *physical, const CUmemAllocationProp *properties,
 			    struct cn_device *device, CUmemGenericAllocationHandle *ret_handle);
 
-/* What a handle stands for; the caller gives it back with cn_allocation_put(). */
+/* The allocation of a handle; the caller gives it back with cn_allocation_put(). */
 CUresult cn_allocation_get(CUmemGenericAllocationHandle handle, struct cn_allocation **ret_allocation);
 void cn_allocation_put(struct cn_allocation *allocation);
 

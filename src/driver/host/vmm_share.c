@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Physical memory between processes: out as a descriptor or a fabric handle, in from one.
+ * Physical memory between processes: exported and imported as a descriptor or a fabric handle.
  *
- * A descriptor is all that travels: the device's memory file says itself what it is (host_physical.c). Every
- * export makes a descriptor of its own, and every import a handle of its own; an imported allocation cannot be
- * exported again, as the driver has it, but its descriptor may be passed on. A fabric handle (fabric.h) fetches
- * such a descriptor; an allocation has one such handle, from its first export to its end.
+ * Only a descriptor travels: the device's memory file says itself what it is (host_physical.c). Every export makes a
+ * descriptor of its own, and every import a handle of its own. As with the driver, an imported allocation cannot be
+ * exported again, but its descriptor may be passed on. A fabric handle (fabric.h) fetches such a descriptor; an
+ * allocation has one such handle, from its first export to its end.
  */
 #include "driver/host/vmm.h"
 
@@ -41,7 +41,7 @@ static CUresult export_fabric(struct cn_allocation *allocation, void *ret_sharea
 		if (result)
 			return result;
 		if (!atomic_compare_exchange_strong(&allocation->fabric, &other, fabric)) {
-			cn_fabric_free(fabric); /* another thread was quicker */
+			cn_fabric_free(fabric); /* another thread was faster */
 			fabric = other;
 		}
 	}
@@ -166,7 +166,7 @@ CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_h
 	return result;
 }
 
-/* A dma-buf of an address range. The host device has none to give, and says so once the question is a sensible one. */
+/* A dma-buf of an address range. The host device has none; it says so after the arguments were checked. */
 CUresult host_cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr address, size_t bytes,
 					    CUmemRangeHandleType type, unsigned long long flags)
 {
