@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs compiled by nvcc call of their own accord.
+ * The functions that programs compiled by nvcc call by themselves.
  *
  * Before main() such a program announces the kernels and variables that it holds for GPUs. None of them can run on the
- * host device; of the kernels it is kept which they are, so that a launch can say why it fails.
- * `kernel<<<grid, block>>>(…)` becomes a push of its configuration, a call of a function that pops it, and a launch.
+ * host device; the kernels are remembered, so that a launch can say why it fails. `kernel<<<grid, block>>>(…)` becomes
+ * a push of its configuration, a call of a function that pops it, and a launch.
  */
 #include "dropin/missing.h"
 #include "runtime/runtime_announced.h"
@@ -74,7 +74,7 @@ EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *s
 
 EXPORT cudaError_t __cudaGetKernel(void **kernel, const void *function)
 {
-	/* Whether it is one, the launch finds out. */
+	/* The launch finds out whether it is one. */
 	*kernel = (void *)(uintptr_t)function;
 	return cudaSuccess;
 }
@@ -151,7 +151,7 @@ EXPORT cudaError_t __cudaGetProcAddress(void)
 	return (cudaError_t)cn_missing("__cudaGetProcAddress");
 }
 
-/* ---- The one function of the runtime that answers with a structure ----------------------------------------------- */
+/* ---- The one function of the runtime that returns a structure --------------------------------------------------- */
 
 struct channel_description {
 	int x, y, z, w; /* bits of each component */

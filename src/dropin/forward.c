@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * In the drop-in libcuda.so.1: where a function leads that Cenote does not have (see forward.S).
+ * In the drop-in libcuda.so.1: where a function that Cenote does not have leads (see forward.S).
  */
 #include "dropin/forward.h"
 
@@ -13,7 +13,7 @@ void *cn_forward_find(void **slot)
 	const struct cn_forward *forward = &cn_forwards[slot - cn_forward_slots];
 	void *function = cenote_driver_symbol(forward->name);
 
-	/* Without a driver it stays so only until a cuInit() finds one: nothing is kept. */
+	/* Without a driver this may change when a cuInit() finds one: nothing is kept. */
 	if (!function)
 		return (void *)(uintptr_t)forward->missing;
 	__atomic_store_n(slot, function, __ATOMIC_RELEASE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What both drop-ins have besides the names (see missing.h).
+ * What both drop-ins contain besides the names (see missing.h).
  */
 #include "dropin/missing.h"
 

@@ -4,14 +4,14 @@
  *
  * cuda* is a thin layer over the public cu* calls. It adds three things: the last error of each thread, the context
  * that a call finds or makes for itself (runtime_context.c), and a few answers that differ from the driver's. A call
- * reads:
+ * looks like this:
  *
  *	CUresult result = cn_runtime_context();
  *
  *	return cn_runtime_result(result ? result : cuStreamQuery(stream));
  *
- * Where a cudaX has pointers that are checked first, the build makes cudaX, with the check, and what is written here is
- * runtime_cudaX (prototypes in runtime_prototypes.h). The others are cudaX themselves.
+ * Where a cudaX has pointers that are checked first, the build makes cudaX, with the check, and the function written
+ * here is runtime_cudaX (prototypes in runtime_prototypes.h). The others are cudaX themselves.
  *
  * Where the runtime itself refuses, it says why: return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "…").
  */
@@ -56,7 +56,7 @@ extern const struct cn_call cn_runtime_calls[];
 
 /* ---- Devices and contexts (runtime_context.c) ------------------------------------------------------------------- */
 
-/* Start the driver, and read what there is to know of the devices; nothing when it has been done. */
+/* Start the driver, and read the properties of the devices; does nothing the second time. */
 CUresult cn_runtime_start(void);
 
 /* How many devices there are, and what was read of one. These work in a forked child, too. */
@@ -67,12 +67,12 @@ CUresult cn_runtime_properties(int device, const struct cudaDeviceProp **ret_pro
 CUresult cn_runtime_read_properties(int device, struct cudaDeviceProp *ret_properties);
 
 /*
- * Give the calling thread a context: the one that is current, or else the primary context of the thread's device,
- * which is retained once a process and made current. Cheap when there is one.
+ * Give the calling thread a context: the current one, or else the primary context of the thread's device, which is
+ * retained once per process and made current. Cheap if the thread has one.
  */
 CUresult cn_runtime_context(void);
 
-/* The device of the calling thread: its context's, or the one it would get a context of. Makes no context. */
+/* The device of the calling thread: that of its context, or of the one it would get. Makes no context. */
 CUresult cn_runtime_device(int *ret_device);
 
 /* Make a device the calling thread's, with its primary context current. */
@@ -81,10 +81,10 @@ CUresult cn_runtime_set_device(int device);
 /* A device's primary context, retained for as long as the process uses the runtime. It is not made current. */
 CUresult cn_runtime_primary(int device, CUcontext *ret_context);
 
-/* Whether the calling thread's context is one that the driver API made, and no primary context. */
+/* Is the calling thread's context one that the driver API made, and no primary context? */
 bool cn_runtime_context_is_foreign(void);
 
-/* Let go of a device's primary context, to reset it. Each thread that used it gets it anew at its next call. */
+/* Release a device's primary context, to reset it. Each thread that used it gets it anew at its next call. */
 CUresult cn_runtime_forget_primary(int device);
 
 /* The devices to try, in this order, for threads that choose none; a count of 0 stands for all. */
@@ -92,7 +92,7 @@ CUresult cn_runtime_set_valid_devices(const int *devices, int count);
 
 /* ---- Kernels for GPUs (runtime_announced.c) --------------------------------------------------------------------- */
 
-/* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is said. */
+/* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is reported. */
 bool cn_runtime_refuse_announced(const void *function);
 
 /* ---- Default streams (runtime_copy.c) -------------------------------------------------------------------------- */

@@ -2,8 +2,8 @@
 /*
  * Kernels that programs compiled by nvcc have announced (runtime/runtime_announced.h).
  *
- * Nobody looks for one but a launch that has failed already. So a binary is a list that grows, and looking goes
- * through all of them.
+ * Only a launch that has already failed looks for one. So a binary is a list that grows, and a search goes through all
+ * of them.
  */
 #include "runtime/runtime_announced.h"
 #include "runtime/runtime.h"
@@ -41,7 +41,7 @@ void *cenote_binary_announce(void)
 	return binary;
 }
 
-/* The place of a binary in the list; of NULL, its end, if it is in none. Locked. */
+/* The link to a binary in the list; for NULL, or if it is not in the list, the list's end. Locked. */
 static struct binary **find_binary(const void *binary)
 {
 	struct binary **link = &binaries.newest;
@@ -51,7 +51,7 @@ static struct binary **find_binary(const void *binary)
 	return link;
 }
 
-/* One that cannot be remembered is no kernel to the launch, which says less then. */
+/* A kernel that cannot be remembered is unknown to the launch, which then says less. */
 void cenote_kernel_announce(void *opaque, const void *function, const char *name)
 {
 	enum { ROOM_FIRST = 8 };

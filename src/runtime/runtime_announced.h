@@ -13,7 +13,7 @@ __attribute__((visibility("default"))) void *cenote_binary_announce(void);
 __attribute__((visibility("default"))) void cenote_kernel_announce(void *binary, const void *function,
 								   const char *name);
 
-/* It is being unloaded, and its kernels with it. */
+/* The binary is being unloaded, and its kernels with it. */
 __attribute__((visibility("default"))) void cenote_binary_forget(void *binary);
 
 #endif

@@ -2,15 +2,15 @@
 /*
  * Which device and context a call of the runtime runs in.
  *
- * The driver keeps the truth: if the thread has a current context, that is the one, whoever made it. A thread without
- * one gets the primary context of its device: the device it chose with cudaSetDevice, or the first that works. The
- * runtime retains each primary context once for the whole process.
+ * The driver decides: if the thread has a current context, that is the one, whichever API made it. A thread without one
+ * gets the primary context of its device: the device it chose with cudaSetDevice, or the first that works. The runtime
+ * retains each primary context once for the whole process.
  *
- * A primary context can be taken away from all threads at once, by a reset or by a release too many. It keeps its
- * handle, so a thread finds out only by asking the driver for something of its context; then it retains it again.
+ * A reset, or a release too many, can take a primary context away from all threads at once. It keeps its handle, so a
+ * thread finds out only by asking the driver for something of its context; then it retains it again.
  *
- * What there is to know of the devices is read once, at the start: a forked child, in which the driver does not work,
- * can still be told of it.
+ * The properties of the devices are read once, at the start: so a forked child, in which the driver does not work, can
+ * still be told of them.
  */
 #include "runtime/runtime.h"
 
@@ -23,11 +23,11 @@ struct device_entry {
 	struct cudaDeviceProp properties;
 	CUcontext primary;      /* NULL: not retained */
 	unsigned retain_number; /* counts how often the runtime has retained it */
-	int to_try;             /* not of this device: the list of devices to try has its elements here */
+	int to_try;             /* not about this device: an element of the list of devices to try */
 };
 
 static struct {
-	CN_LOCK(RUNTIME) lock; /* for what follows, except what never changes after the start */
+	CN_LOCK(RUNTIME) lock; /* guards what follows, except what is constant after the start */
 	int device_count;
 	struct device_entry *devices;
 	int to_try_count;
@@ -77,7 +77,7 @@ static CUresult start(void)
 	if (result)
 		return result;
 
-	/* Of several threads that come here, one leaves its table. */
+	/* If several threads come here, one of them leaves its table. */
 	cn_lock(&process.lock);
 	if (!process.devices) {
 		process.devices = devices;
@@ -157,7 +157,7 @@ CUresult cn_runtime_primary(int device, CUcontext *ret_context)
 		return CUDA_SUCCESS;
 	}
 
-	/* Of several threads that come here, one keeps its hold. */
+	/* If several threads come here, one of them keeps its reference. */
 	cn_lock(&process.lock);
 	first = !entry->primary || entry->retain_number == retain_number;
 	if (first) {
@@ -226,7 +226,7 @@ static bool device_to_try(int index, int *ret_device)
 	return found;
 }
 
-/* The thread has no context, or lost it. */
+/* The thread has no context, or has lost it. */
 static CUresult make_context(void)
 {
 	CUresult first_failure = CUDA_SUCCESS;
@@ -259,7 +259,7 @@ CUresult cn_runtime_context(void)
 		return make_context();
 	if (current != thread.context)
 		return cuCtxGetDevice(&device);
-	/* On a GPU one that is gone still says which device it was of; this it does not say. */
+	/* On a GPU, a context that is gone still says which device it was of, but does not answer this call. */
 	return cuCtxGetStreamPriorityRange(NULL, NULL) ? make_context() : CUDA_SUCCESS;
 }
 

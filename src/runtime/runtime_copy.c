@@ -2,9 +2,9 @@
 /*
  * Copies and fills of the runtime API.
  *
- * The kind of a copy chooses the driver's call. Synchronous copies and fills come twice, for the legacy default stream
- * and for the thread's own; that is two tables of driver calls and one piece of code. Nothing to copy is a success
- * whatever the pointers and the kind are.
+ * The kind of a copy chooses the driver's call. Synchronous copies and fills exist twice, for the legacy default stream
+ * and for the thread's own: two tables of driver calls and one piece of code. Copying nothing succeeds, whatever the
+ * pointers and the kind are.
  */
 #include "runtime/runtime.h"
 
@@ -185,7 +185,7 @@ cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t 
 
 /* ---- Between devices -------------------------------------------------------------------------------------------- */
 
-/* A context for the calling thread, and the primary ones of both ends. */
+/* A context for the calling thread, and the primary contexts of both sides. */
 static CUresult peer_contexts(int dst_device, int src_device, CUcontext *ret_dst, CUcontext *ret_src)
 {
 	CUresult result = cn_runtime_context();

@@ -2,8 +2,8 @@
 /*
  * Copies and fills in three dimensions of the runtime API.
  *
- * The driver has the same call with another description. The runtime looks first, in this order: nothing to copy is a
- * success whatever else is said; then the direction; then whether rows fit their pitches and layers their heights.
+ * The driver has the same call with another description. The runtime checks first, in this order: copying nothing
+ * succeeds whatever the rest is; then the direction; then whether rows fit their pitches and layers their heights.
  */
 #include "runtime/runtime.h"
 
@@ -17,7 +17,7 @@ extern __typeof__(cuMemcpy3D) cuMemcpy3D_v2_ptds;
 static bool fits(const struct cudaExtent *extent, const struct cudaPitchedPtr *pointer)
 {
 	if (extent->height == 1 && extent->depth == 1)
-		return true; /* of a single row the driver judges */
+		return true; /* the driver checks a single row */
 	return extent->width <= pointer->pitch && (extent->depth == 1 || extent->height <= pointer->ysize);
 }
 
@@ -133,7 +133,7 @@ cudaError_t runtime_cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStr
 typedef cudaError_t fill_layer(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream);
 
 /*
- * Layer by layer, for the driver has no such call. The last one is first: where memory ends too early, that is seen
+ * Layer by layer, since the driver has no such call. The last layer is first: if memory ends too early, that fails
  * before anything has been filled.
  */
 static cudaError_t fill(const struct cudaPitchedPtr *to, int value, const struct cudaExtent *extent,

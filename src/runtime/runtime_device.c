@@ -46,7 +46,7 @@ static CUresult check_flags(unsigned flags)
 	return CUDA_SUCCESS;
 }
 
-/* Set the flags of a device's primary context. That it maps host memory goes without saying in the runtime. */
+/* Set the flags of a device's primary context. In the runtime, a context always maps host memory. */
 static CUresult set_primary_flags(int device, unsigned flags)
 {
 	return cuDevicePrimaryCtxSetFlags(device, flags & ~(unsigned)cudaDeviceMapHost);
@@ -57,7 +57,7 @@ cudaError_t cudaInitDevice(int device, unsigned int deviceFlags, unsigned int fl
 	CUcontext context;
 	CUresult result = cn_runtime_start();
 
-	/* Other bits of the flags have no meaning, and CUDA does not look at them. */
+	/* Other bits of the flags have no meaning, and CUDA ignores them. */
 	if (!result && (flags & cudaInitDeviceFlagsAreValid)) {
 		result = check_flags(deviceFlags);
 		if (!result)
@@ -112,10 +112,10 @@ cudaError_t cudaDeviceReset(void)
 	int device;
 	CUresult result = cn_runtime_device(&device);
 
-	/* A context that somebody made with the driver API is his. */
+	/* A context made with the driver API belongs to the code that made it. */
 	if (!result && cn_runtime_context_is_foreign())
 		return cudaSuccess;
-	/* First our own hold, since a reset may or may not count it. */
+	/* Release our own reference first, since a reset may or may not count it. */
 	if (!result)
 		result = cn_runtime_forget_primary(device);
 	return cn_runtime_result(result ? result : cuDevicePrimaryCtxReset(device));

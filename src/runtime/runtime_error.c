@@ -185,7 +185,7 @@ static const struct error_text *find_error(unsigned code)
 
 cudaError_t cn_runtime_error(cudaError_t error)
 {
-	/* That something is not ready yet is an answer, not a failure; CUDA does not keep it either. */
+	/* "Not ready" is an answer, not a failure; CUDA does not keep it either. */
 	if (error != cudaSuccess && error != cudaErrorNotReady)
 		last_error = error;
 	return error;
@@ -260,7 +260,7 @@ cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **
 	if (!symbol || !funcPtr)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", symbol ? "funcPtr" : "symbol");
 	result = cuGetProcAddress(symbol, &function, (int)cudaVersion, flags, &status);
-	/* To look for what is not there is no mistake: the program learns it from the status and the NULL. */
+	/* Looking for a missing function is no error: the program learns it from the status and the NULL. */
 	if (result == CUDA_ERROR_NOT_FOUND) {
 		function = NULL;
 		result = CUDA_SUCCESS;
@@ -275,7 +275,7 @@ cudaError_t runtime_cudaGetDriverEntryPointByVersion(const char *symbol, void **
 	return cudaSuccess;
 }
 
-/* To such a program, the default search finds the driver's calls for the thread's own stream. */
+/* For such a program, the default search finds the driver's calls for the thread's own stream. */
 static unsigned long long own_search(unsigned long long flags)
 {
 	return flags == cudaEnableDefault ? cudaEnablePerThreadDefaultStream : flags;

@@ -2,7 +2,7 @@
 /*
  * Events of the runtime API. A cudaEvent_t is a CUevent, and the flags have the driver's values.
  *
- * To ask an event for something, the thread needs no context.
+ * Asking an event needs no context in the thread.
  */
 #include "runtime/runtime.h"
 

@@ -2,10 +2,10 @@
 /*
  * Launches of the runtime API.
  *
- * A kernel is named by the address of its C function; only what CENOTE_KERNEL has made known is one. As in CUDA, NULL
+ * A kernel is named by the address of its C function; only what CENOTE_KERNEL has registered is one. As in CUDA, NULL
  * is no device function, a kernel that was compiled for other devices has no image for this one, and any other address
- * is taken for a handle, and not for a good one.
- * Where the driver calls a grid or a block an invalid value, the runtime calls it an invalid configuration.
+ * is taken for an invalid handle. Where the driver calls a grid or a block an invalid value, the runtime calls it an
+ * invalid configuration.
  */
 #include "runtime/runtime.h"
 
@@ -16,7 +16,7 @@
 #include "base/guard.h"
 #include "driver/common/private_calls.h"
 
-/* More than there are kinds of attributes; some may be given twice or be there to be ignored. */
+/* More than there are kinds of attributes; some may be given twice, or only be there to be ignored. */
 #define LAUNCH_ATTRIBUTES_MAX 64
 
 /* A context for the thread, and the driver's function for a kernel's address. */
@@ -28,7 +28,7 @@ static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
 		return cn_runtime_result(result);
 	if (!kernel)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
-	/* The driver has said why in its own words; its code for it is not the runtime's. */
+	/* The driver has set the sentence; its code differs from the runtime's. */
 	if (cn_function_of_address(kernel, ret_function))
 		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
 							   : cn_runtime_error(cudaErrorInvalidResourceHandle);
@@ -42,7 +42,7 @@ static bool fits(unsigned value, CUdevice_attribute limit, CUdevice device)
 	return value > 0 && !cuDeviceGetAttribute(&maximum, limit, device) && value <= (unsigned)maximum;
 }
 
-/* Whether the device of the current context can run such a grid of such blocks. */
+/* Can the device of the current context run such a grid of such blocks? */
 static bool configuration_fits(const CUlaunchConfig *config)
 {
 	unsigned long long thread_count =
@@ -60,7 +60,7 @@ static bool configuration_fits(const CUlaunchConfig *config)
 	       fits((unsigned)thread_count, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
 }
 
-/* Answer with the result of a launch. The limits are looked at only when it failed. */
+/* Answer with the result of a launch. The limits are checked only when it failed. */
 static cudaError_t launch_result(CUresult result, const CUlaunchConfig *config)
 {
 	if (result == CUDA_ERROR_INVALID_VALUE && !configuration_fits(config))
@@ -242,7 +242,7 @@ cudaError_t cudaFuncSetSharedMemConfig(const void *func, enum cudaSharedMemConfi
 
 /* ---- Occupancy -------------------------------------------------------------------------------------------------- */
 
-/* A context and a function, for a question whose answer has a place to go to. */
+/* A context and a function, for a question that has room for its answer. */
 static cudaError_t enter_occupancy(const void *ret_answer, const char *name, const void *func, CUfunction *ret_function)
 {
 	CUresult result = cn_runtime_context();

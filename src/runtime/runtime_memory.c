@@ -2,8 +2,8 @@
 /*
  * Memory of the runtime API: allocation, host memory, managed memory, and what is known of a pointer.
  *
- * Where the driver refuses to allocate nothing, the runtime allocates nothing and says so with a NULL. After a failure
- * the pointer is NULL, as CUDA leaves it.
+ * Where the driver refuses to allocate nothing, the runtime succeeds and returns NULL. After a failure the pointer is
+ * NULL, as in CUDA.
  */
 #include "runtime/runtime.h"
 
@@ -238,7 +238,7 @@ cudaError_t runtime_cudaPointerGetAttributes(struct cudaPointerAttributes *attri
 
 	if (!result && !attributes)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "attributes is NULL");
-	/* For a pointer that it does not know the driver succeeds, too, and leaves the memory type 0. */
+	/* For an unknown pointer the driver succeeds, too, and leaves the memory type 0. */
 	if (!result)
 		result = cuPointerGetAttributes(sizeof names / sizeof names[0], names, values, cn_runtime_pointer(ptr));
 	if (result)

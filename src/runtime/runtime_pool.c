@@ -2,8 +2,8 @@
 /*
  * Memory pools of the runtime API.
  *
- * The structures and enumerations of the two APIs have the same layout and values, so what describes a pool is passed
- * on as it is. Where the driver refuses to allocate nothing, the runtime allocates nothing and says so with a NULL.
+ * The structures and enumerations of the two APIs have the same layout and values, so a pool's description is passed on
+ * as it is. Where the driver refuses to allocate nothing, the runtime succeeds and returns NULL.
  */
 #include "runtime/runtime.h"
 
@@ -128,7 +128,7 @@ cudaError_t cudaMemPoolImportPointer(void **ptr, cudaMemPool_t memPool, struct c
 
 /* ---- Allocation in stream order --------------------------------------------------------------------------------- */
 
-/* Nothing was allocated, because that was asked for or for a failure: the pointer is NULL. */
+/* Nothing was allocated, as asked for or after a failure: the pointer is NULL. */
 static __attribute__((noinline)) cudaError_t put_nothing(void **pointer, CUresult result)
 {
 	if (!cn_guard_check_write(pointer, sizeof *pointer, "devPtr"))

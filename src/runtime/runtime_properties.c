@@ -139,7 +139,7 @@ static const struct property size_properties[] = {
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A driver that is older than this table says that it does not know an attribute: then the device has none of it. */
+/* A driver that is older than this table reports an attribute as unknown: then the device has none of it. */
 static CUresult attribute_or_zero(CUdevice_attribute attribute, CUdevice device, int *ret_value)
 {
 	CUresult result = cuDeviceGetAttribute(ret_value, attribute, device);
@@ -202,7 +202,7 @@ cudaError_t runtime_cudaGetDeviceProperties(struct cudaDeviceProp *prop, int dev
 	return cn_runtime_result(result);
 }
 
-/* How many wishes a device meets; what is zero is not wished for. */
+/* How many requested properties a device meets; zero means not requested. */
 static int score(const struct cudaDeviceProp *device, const struct cudaDeviceProp *wanted)
 {
 	int points = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams of the runtime API. A cudaStream_t is a CUstream, and the names of the default streams are the driver's, so
- * they pass through.
+ * Streams of the runtime API. A cudaStream_t is a CUstream, and the default streams have the same handles as in the
+ * driver, so they pass through.
  */
 #include "runtime/runtime.h"
 
