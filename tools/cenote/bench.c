@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote bench: how quick is Cenote on this machine, beside something everybody knows?
+ * cenote bench: how fast is Cenote on this machine, compared with well-known calls?
  *
- * The two take turns, a sample each, for as long as there is time; shown are the medians and the median of the ratios.
- * A short form of `make bench` that needs no source tree.
+ * The two take turns, a sample each, as long as there is time; it shows the medians and the median of the ratios. A
+ * short form of `make bench` that needs no source tree.
  */
 #include "bench.h"
 #include "command.h"
@@ -55,7 +55,7 @@ static struct row measure(const struct bench_measure *what, double seconds)
 	uint64_t end_ns = bench_now_ns() + (uint64_t)(seconds * NANOSECONDS);
 	struct row row = {.samples = 0};
 
-	what->ours(), what->theirs(); /* to warm up */
+	what->ours(), what->theirs(); /* warm up */
 	do {
 		ours[row.samples] = what->ours();
 		theirs[row.samples] = what->theirs();
@@ -70,7 +70,7 @@ static struct row measure(const struct bench_measure *what, double seconds)
 
 /* ---- What is printed ---- */
 
-/* While something is measured, at a terminal: what, and how far it is. */
+/* While measuring, at a terminal: what is measured, and how far it is. */
 static void show_progress(unsigned at)
 {
 	if (!isatty(STDERR_FILENO))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What `cenote bench` measures: one process exports, another, forked before the library is touched, imports. Each has a
- * CPU of its own where there are two. What comes over is looked at, outside of the time.
+ * CPU of its own if there are two. The bytes that arrive are checked, outside of the time.
  *
- * The importer does what it is told by a word (enum word); where its own time is wanted it answers with it.
+ * A word (enum word) tells the importer what to do; where its own time is wanted it answers with it.
  */
 #include "bench.h"
 
@@ -26,11 +26,11 @@
 
 enum {
 	BLOCK_BYTES = 4096,
-	BATCH = 1000, /* calls in a sample of what is too quick for the clock */
+	BATCH = 1000, /* calls in a sample of what is too fast for the clock */
 	SLOTS = 4096,
 	DRAWS = 1 << 14,
 	TRIPS = 50,
-	RUN_IN = 10, /* before these: the importer sleeps when its first one comes */
+	RUN_IN = 10, /* untimed ones first: the importer sleeps when the first comes */
 	BUFFER_BYTES = 16 << 20,
 	MARK = 0x5a,
 	SETTLE_US = 500,
@@ -40,11 +40,11 @@ enum {
 enum word {
 	ECHO = 'e',     /* bytes back, TRIPS times */
 	POINTERS = 'p', /* import BATCH pointers and free them; the time of an import */
-	POOL = 'o',     /* import the pool once more, with a pointer, and let it go; the time of the import */
+	POOL = 'o',     /* import the pool once more, with a pointer, and release it; the time of the import */
 	HOLD = 'h',     /* hold the chain of records and waits */
 	TRIP = 't',     /* a wait and a record */
-	GO = 'g',       /* let it go, and wait for its end */
-	NAMED = 'n',    /* import the buffer, read of it */
+	GO = 'g',       /* start the chain, and wait for its end */
+	NAMED = 'n',    /* import the buffer, and read from it */
 	COPIED = 'c',   /* take the buffer's bytes */
 	QUIT = 'q',
 };
@@ -112,7 +112,7 @@ static void get(int fd, void *ret_data, size_t bytes)
 	for (char *next = ret_data; bytes;) {
 		ssize_t count = read(fd, next, bytes);
 		if (count == 0)
-			exit(EXIT_FAILURE); /* the other has ended, and said why */
+			exit(EXIT_FAILURE); /* the other process has ended, and said why */
 		check_system(count > 0, "read from the other process");
 		next += count;
 		bytes -= (size_t)count;
@@ -168,7 +168,7 @@ static double pair_malloc(void)
 	return per(start_ns, BATCH);
 }
 
-/* A slot that is empty is filled, a full one emptied. Sizes are spread evenly over the powers of two. */
+/* Fills an empty slot, and empties a full one. Sizes are spread evenly over the powers of two. */
 static struct draw {
 	unsigned slot;
 	size_t bytes;
@@ -354,8 +354,9 @@ static void answer_echo(void)
 /* ---- Events ---- */
 
 /*
- * A wait for an event is for a record that was made before. So a chain of records and waits is submitted first, turn by
- * turn, behind a host function of the importer's; then both sides wait for their streams, and it runs by itself.
+ * A wait for an event waits for a record that was made before. So a chain of records and waits is submitted first, turn
+ * by turn, behind a host function of the importer; then both sides wait for their streams, and the chain runs by
+ * itself.
  */
 static sem_t go;
 
@@ -417,7 +418,7 @@ static void answer_trip(char word)
 static CUdeviceptr buffer;
 static char *own_buffer;
 
-/* Named, and read there at both ends: until the answer is here. */
+/* Send the buffer's name; both ends read the buffer. Until the answer is here. */
 static double by_name(void)
 {
 	uint64_t start_ns = bench_now_ns();
@@ -508,13 +509,13 @@ static _Noreturn void import(void)
 	exit(EXIT_SUCCESS);
 }
 
-/* The `index`-th CPU of those that we may use; where there is one alone, both stay there. */
+/* The `index`-th CPU of those that we may use; if there is only one, both stay there. */
 static void pin(unsigned index)
 {
 	cpu_set_t allowed, one;
 
 	if (sched_getaffinity(0, sizeof allowed, &allowed))
-		return; /* more CPUs than a set has room for: unpinned is well, too */
+		return; /* more CPUs than a set has room for: stay unpinned */
 	index %= (unsigned)CPU_COUNT(&allowed);
 	CPU_ZERO(&one);
 	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -556,7 +557,7 @@ void bench_begin(void)
 				     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
 	CUipcEventHandle handles[EVENTS];
 
-	signal(SIGPIPE, SIG_IGN); /* an importer that has ended is a sentence, not a signal */
+	signal(SIGPIPE, SIG_IGN); /* a write to an importer that has ended fails with a sentence, not a signal */
 	start_importer();
 	start_library();
 	make_draws();

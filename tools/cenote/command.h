@@ -2,7 +2,7 @@
 /*
  * The cenote command: what its files share.
  *
- * A command of it is a function in a file of its own, and a row in main.c. Exit statuses: 0, 1 when something failed, 2
+ * Each command is a function in a file of its own, and a row in main.c. Exit statuses: 0, 1 when something failed, 2
  * when the command line was not understood. It uses Cenote as any program does, through the public headers alone.
  */
 #ifndef CENOTE_TOOLS_COMMAND_H
@@ -31,10 +31,10 @@ extern const struct command command_run;
 extern const struct command command_top;
 extern const struct command command_trace;
 
-/* Print a complaint and where to read on; returns EXIT_USAGE. */
+/* Print a complaint and where to find help; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What `cenote help NAME` prints of a command. */
+/* Print the help of a command, as `cenote help NAME` does. */
 const char *command_help(const char *name);
 
 /* ---- What a mistyped word may have meant (guess.c) ---- */
@@ -53,10 +53,10 @@ void guess_option(struct guess *guess, const char *help);
 
 /* ---- What is printed (output.c) ---- */
 
-/* The complaint about a word that a command does not take; returns EXIT_USAGE. */
+/* Complain about a word that a command does not accept; returns EXIT_USAGE. */
 int refuse_word(const char *command, const char *word);
 
-/* Print a text as JSON has it, with its quotes. */
+/* Print a text as a JSON string, with its quotes. */
 void print_json_string(const char *text);
 
 enum style {
@@ -70,12 +70,12 @@ enum style {
 	STYLE_IMPORTER,
 };
 /*
- * The sequence that begins a style on standard output: "" where that is no terminal, or colours are not wanted there.
+ * The sequence that begins a style on standard output: "" if that is no terminal, or colours are not wanted.
  */
 const char *style(enum style style);
 /* How wide standard output is: the terminal's columns, else 100. */
 int output_columns(void);
-/* May what is printed be more than ASCII? The user's locale says so. */
+/* May output be more than ASCII? The user's locale says so. */
 bool output_is_utf8(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote demo: starts the two who act, hears what they did, kills the importer in its time, and has it drawn.
+ * cenote demo: starts the exporter and the importer, collects what they did, kills the importer when asked to, and
+ * draws the result.
  *
- * This process itself uses no device: it forks those who do.
+ * This process itself uses no device: it forks the two processes that do.
  */
 #include "demo.h"
 #include "command.h"
@@ -30,7 +31,7 @@ const char *const demo_chapters[CHAPTER_COUNT] = {
 	[CHAPTER_KILLED] = "The reader is killed: its memory comes back",
 };
 
-/* ---- What the drawings ask ---- */
+/* ---- What the drawings need ---- */
 
 int demo_arrow_start(const struct demo *demo, enum arrow arrow)
 {
@@ -83,7 +84,7 @@ void demo_print_json(const struct demo *demo)
 	puts("\n  ]\n}");
 }
 
-/* ---- Starting, hearing, ending ---- */
+/* ---- Starting, listening, ending ---- */
 
 static pid_t start(enum who who, const int record[2], const int socks[2])
 {
@@ -103,20 +104,20 @@ static pid_t start(enum who who, const int record[2], const int socks[2])
 		demo_importer(record[1], socks[1]);
 }
 
-/* As if the machine had run out of memory, or somebody out of patience. */
+/* As the out-of-memory killer or a user would do. */
 static struct moment kill_importer(const struct demo *demo)
 {
 	struct moment moment = {.who = IMPORTER, .chapter = CHAPTER_KILLED, .tone = TONE_KILLED, .hold = HOLD_NONE};
 	int status = 0;
 
-	moment.time_ns = demo_now_ns(); /* what follows from it must not seem to come before it */
+	moment.time_ns = demo_now_ns(); /* its consequences must not seem to come before it */
 	kill(demo->pid[IMPORTER], SIGKILL);
 	if (waitpid(demo->pid[IMPORTER], &status, 0) == demo->pid[IMPORTER] && WIFSIGNALED(status))
 		snprintf(moment.text, sizeof moment.text, "is killed (signal %d), holding C", WTERMSIG(status));
 	return moment;
 }
 
-/* Take what was told. False: too much. */
+/* Keep a moment that was reported. False: too many. */
 static bool hear(struct demo *demo, const struct moment *told)
 {
 	if (told->who == WHO_COUNT) {
@@ -169,7 +170,7 @@ static int compare_moments(const void *left, const void *right)
 	return one < other ? -1 : one > other;
 }
 
-/* Both have ended, or shall. True: as they should. */
+/* Wait for both, or kill them. True: both ended as expected. */
 static bool end(struct demo *demo, bool heard)
 {
 	int status = 0;
@@ -181,7 +182,7 @@ static bool end(struct demo *demo, bool heard)
 	if (heard && WIFSIGNALED(status))
 		complain("the exporter has been killed");
 	heard = heard && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
-	if (!heard) { /* else it has been killed and waited for */
+	if (!heard) { /* else it was killed and waited for */
 		kill(demo->pid[IMPORTER], SIGKILL);
 		waitpid(demo->pid[IMPORTER], NULL, 0);
 		return false;
@@ -232,7 +233,7 @@ static bool read_parts(const char *text, bool ret_shown[CHAPTER_COUNT])
 	}
 }
 
-/* Leave out the moments of other parts. What a process has from before is not drawn either. */
+/* Leave out the moments of other parts. What a process holds from before is not drawn either. */
 static void leave_out(struct demo *demo, const bool shown[CHAPTER_COUNT])
 {
 	int count = 0;

@@ -2,11 +2,11 @@
 /*
  * cenote demo: two processes share a pool, and what they did is drawn.
  *
- * The command starts an exporter and an importer, which act (demo_exporter.c, demo_importer.c) and tell it of each
- * thing that they have done: a moment, with the time that a clock showed. It kills the importer when the exporter
- * asks for that. When both have ended, it draws all moments, in the order of their times (demo_text.c, demo_svg.c).
- * Nothing is drawn that was not told, and nothing is told that was not done; who finds something other than it should
- * be says so and ends, and then nothing is drawn.
+ * The command starts an exporter and an importer (demo_exporter.c, demo_importer.c), which report each thing that they
+ * have done: a moment, with its time. The command kills the importer when the exporter asks for that. When both have
+ * ended, it draws all moments, in the order of their times (demo_text.c, demo_svg.c). Nothing is drawn that was not
+ * reported, and nothing is reported that was not done; a process that finds something unexpected says so and ends, and
+ * then nothing is drawn.
  */
 #ifndef CENOTE_TOOLS_DEMO_H
 #define CENOTE_TOOLS_DEMO_H
@@ -44,7 +44,7 @@ static inline bool arrow_is_event(enum arrow arrow)
 
 enum tone { TONE_PLAIN, TONE_CAUTION, TONE_GOOD, TONE_KILLED };
 
-/* Has the process a block, as far as it knows? DEFERRED: it has freed it, and the pool does not have it back yet. */
+/* Does the process have a block, as far as it knows? DEFERRED: freed, and the pool does not have it back yet. */
 enum hold { HOLD_AS_BEFORE, HOLD_NONE, HOLD_BLOCK, HOLD_DEFERRED };
 
 /* What travels to the command: less than a pipe writes in one piece. */
@@ -54,8 +54,8 @@ struct moment {
 	enum chapter chapter;
 	enum tone tone;
 	enum hold hold; /* from now on */
-	bool in_stream; /* not the program did this but its stream, in its turn */
-	bool kill;      /* told to the command alone: the importer is to be killed now */
+	bool in_stream; /* done by its stream, in its turn, and not by the program */
+	bool kill;      /* for the command alone: kill the importer now */
 	enum arrow sends, receives;
 	char text[TEXT_BYTES];
 };
@@ -70,7 +70,7 @@ struct demo {
 extern const char *const demo_chapters[CHAPTER_COUNT];
 extern const char *const demo_names[WHO_COUNT];
 
-/* ---- The two who act. They end their process. `record` takes moments, `sock` leads to the other one. ---- */
+/* ---- The two processes. These end their process. `record` takes moments, `sock` leads to the other process. ---- */
 
 _Noreturn void demo_exporter(int record, int sock);
 _Noreturn void demo_importer(int record, int sock);
@@ -78,9 +78,9 @@ _Noreturn void demo_importer(int record, int sock);
 /* What the exporter fills its blocks with, and the importer finds there. */
 enum { VALUE_A = 42, VALUE_B = 7, VALUE_C = 3, VALUE_OTHERS = 99 };
 
-/* ---- What they say (demo_act.c) ---- */
+/* ---- Reporting (demo_act.c) ---- */
 
-/* The process's own: set once, before it acts. */
+/* The process's own: set once, at its start. */
 extern struct actor {
 	enum who who;
 	enum chapter chapter;
@@ -88,17 +88,17 @@ extern struct actor {
 } actor;
 
 int64_t demo_now_ns(void);
-/* Tell of a moment, now: `what` without time, who, chapter and text. */
+/* Report a moment, now: `what` without time, who, chapter and text. */
 void demo_tell(struct moment what, const char *format, ...) __attribute__((format(printf, 2, 3)));
 double demo_ms_since(int64_t time_ns);
 
-/* Something is other than it should be: say so and end the process. */
+/* Something is not as expected: say so and end the process. */
 _Noreturn void demo_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A call of Cenote's has failed: the same, with its sentence. */
 void demo_check(int result, const char *call);
 #define CHECK(call) demo_check((int)(call), #call)
 
-/* Bytes to the other process, and from it; and until something has come, for who measures what comes then. */
+/* Send bytes to the other process, and receive some; and wait until some have come, to measure what follows. */
 void demo_send(const void *bytes, unsigned count);
 void demo_receive(void *bytes, unsigned count);
 void demo_await(void);
@@ -107,15 +107,15 @@ void demo_await(void);
 
 void demo_print_text(const struct demo *demo, bool utf8);
 void demo_print_json(const struct demo *demo);
-/* To a file, or to standard output ("-"). False: said why not. */
+/* To a file, or to standard output ("-"). False: an error was printed. */
 bool demo_write_svg(const struct demo *demo, const char *path);
 
-/* The place of the moment where an arrow begins or ends; -1: it never did. */
+/* The index of the moment where an arrow begins or ends; -1: there is none. */
 int demo_arrow_start(const struct demo *demo, enum arrow arrow);
 int demo_arrow_end(const struct demo *demo, enum arrow arrow);
 
 /*
- * Where a line of a text that is `columns` wide ends: how many bytes belong to it; what follows begins after them and
+ * Where a line of a text ends that is `columns` wide: how many bytes belong to it; the next line begins after them and
  * the spaces. All texts are ASCII.
  */
 int demo_wrap(const char *text, int columns);

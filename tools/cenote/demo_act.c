@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What both who act in the demo need: to tell what they did, to talk to each other, to fail.
+ * What both processes of the demo need: to report what they did, to talk to each other, to fail.
  */
 #include "demo.h"
 
@@ -43,7 +43,7 @@ void demo_tell(struct moment what, const char *format, ...)
 	va_end(arguments);
 	/* One piece: the other process writes, too, and so do streams of this one. */
 	if (write(actor.record, &what, sizeof what) != sizeof what)
-		_exit(EXIT_FAILURE); /* nobody listens any more */
+		_exit(EXIT_FAILURE); /* the command has ended */
 }
 
 void demo_fail(const char *format, ...)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The demo's exporter: it has the pool.
+ * The demo's exporter: it owns the pool.
  *
- * What it claims it looks at first: the statistics of the pool, the addresses that it got, what its importer says.
+ * It checks what it reports: the statistics of the pool, the addresses that it got, what its importer says.
  */
 #include "demo.h"
 
@@ -29,7 +29,7 @@ static CUmemoryPool pool;
 
 /* ---- What the stream does in its turn ---- */
 
-/* As a kernel would that computes for a while. */
+/* Like a kernel that computes for a while. */
 static void work(void *unused)
 {
 	struct timespec time = {.tv_nsec = WORK_MS * 1000000L};
@@ -75,7 +75,7 @@ static cenote_pool_statistics ask_pool(void)
 }
 
 /*
- * Wait until so many blocks are live here, and so many were freed here that are held elsewhere. The pool may hear a
+ * Wait until so many blocks are live here, and so many were freed here that other processes hold. The pool may learn a
  * little later than a stream what has happened.
  */
 static void await_blocks(unsigned long long live_count, unsigned long long deferred_count)
@@ -153,7 +153,7 @@ static void share_in_order(void)
 	CHECK(cuEventDestroy(finished));
 }
 
-/* A block that the importer holds and that is freed here all the same. */
+/* A block that the importer holds, and that is freed here nevertheless. */
 static CUdeviceptr free_too_early(const char *name, int value, enum arrow there, enum arrow back)
 {
 	CUdeviceptr block = allocate();
@@ -202,7 +202,7 @@ static void free_early(void)
 	CHECK(cuStreamSynchronize(stream));
 }
 
-/* Until the pool has no importer any more, and everything is back. */
+/* Until the pool has no importer any more, and all blocks are back. */
 static void await_departure(int watch)
 {
 	struct pollfd poll_for = {.fd = watch, .events = POLLIN};
@@ -220,7 +220,7 @@ static void await_departure(int watch)
 	} while (statistics.importer_count || statistics.deferred_block_count);
 }
 
-/* What a process held may be back before the kernel has closed its last file: the lock beside its name, for one. */
+/* The blocks of a process may be back before the kernel has closed its last file: the lock beside its name, for one. */
 static void await_end(int process)
 {
 	struct pollfd poll_for = {.fd = process, .events = POLLIN};
@@ -242,7 +242,7 @@ static void lose_importer(void)
 
 	actor.chapter = CHAPTER_KILLED;
 	CHECK(cenote_pool_watch(pool, &watch));
-	if (read(watch, &count, sizeof count) < 0) /* that it came is no news */
+	if (read(watch, &count, sizeof count) < 0) /* forget that it has arrived */
 		count = 0;
 	free_too_early("C", VALUE_C, ARROW_C, ARROW_C_HELD);
 	int process = (int)syscall(SYS_pidfd_open, ask_importer().pid, 0);

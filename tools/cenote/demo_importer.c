@@ -13,7 +13,7 @@
 
 static CUstream stream;
 static CUmemoryPool pool;
-static int *values; /* what was read of a block: its first number */
+static int *values; /* what was read from a block: its first number */
 
 static void tell_ready(void *unused)
 {

@@ -297,7 +297,7 @@ bool demo_write_svg(const struct demo *demo, const char *path)
 	}
 	draw(to, demo);
 	if (to == stdout)
-		return true; /* the command sees to the rest */
+		return true; /* main() checks standard output */
 	if (ferror(to) | fclose(to)) {
 		fprintf(stderr, "cenote demo: %s: %s\n", path, strerror(errno));
 		return false;

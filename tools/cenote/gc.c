@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote gc: names that processes left behind who were killed.
+ * cenote gc: names that killed processes left behind.
  */
 #include "command.h"
 

@@ -41,7 +41,7 @@ void guess_try(struct guess *guess, const char *candidate, size_t bytes)
 	if (typed > WORD_BYTES_MAX || bytes > WORD_BYTES_MAX)
 		return;
 	int here = distance(guess->typed, typed, candidate, bytes);
-	/* One letter in a short word, two in a long one: what is farther off was another word. */
+	/* One letter in a short word, two in a long one: anything farther off is another word. */
 	if (here <= (bytes < 5 ? 1 : 2) && (!guess->found || here < guess->distance))
 		*guess = (struct guess){guess->typed, candidate, bytes, here};
 }

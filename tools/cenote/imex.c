@@ -2,9 +2,9 @@
 /*
  * cenote imex: the channels of the host device.
  *
- * An IMEX channel is a file: who can open it for reading may share memory by fabric handles with all others who can.
- * The host device's are files channelN in CENOTE_IMEX_DIR. What is in them does not matter; who may read them does, so
- * they are given with the file system's own means, and this command only saves one from knowing the names.
+ * An IMEX channel is a file: processes that can open it for reading may share memory by fabric handles with each other.
+ * The host device's channels are files channelN in CENOTE_IMEX_DIR. Their content does not matter; their readers do, so
+ * the file system's own permissions control them, and this command only saves the user from knowing the names.
  */
 #include "command.h"
 
@@ -26,7 +26,7 @@ enum { NAME_BYTES = 32, CHANNELS_MAX = 65536 };
 struct channel {
 	int number;
 	unsigned mode, user, group;
-	bool readable; /* by this very user */
+	bool readable; /* by this user */
 };
 
 /* What was asked for on the command line. */
@@ -75,7 +75,7 @@ static bool read_mode(const char *text, mode_t *ret_mode)
 	return true;
 }
 
-/* The directory of the channels, opened; -1 and a sentence. `make` it, if it is not there. */
+/* The directory of the channels, opened; -1 and a sentence. `make`: create it if it does not exist. */
 static int open_directory(bool make, const char **ret_path)
 {
 	const char *path = getenv("CENOTE_IMEX_DIR");
@@ -101,7 +101,7 @@ static int open_directory(bool make, const char **ret_path)
 
 static int create(const struct request *request)
 {
-	mode_t mode = 0444; /* reading it is all that sharing needs; a writer could lock it against everybody */
+	mode_t mode = 0444; /* sharing needs only reading; a writer could lock it against all others */
 	char name[NAME_BYTES];
 	const char *path;
 	int number;

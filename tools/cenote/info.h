@@ -41,7 +41,7 @@ extern const struct way info_ways[WAY_COUNT];
 /* What became of an attempt to share in one way. */
 struct trial {
 	CUresult result;
-	char why[SENTENCE_BYTES]; /* it did not work, and what would help; "" when it did */
+	char why[SENTENCE_BYTES]; /* why it did not work, and what would help; "" if it did */
 };
 
 struct device {
@@ -63,8 +63,8 @@ struct facts {
 	int cuda_version;
 	char library[PATH_BYTES], kernel[256];
 	const char *driver;              /* path; NULL: none */
-	char driver_why[SENTENCE_BYTES]; /* there is none, or it is not used */
-	char error[SENTENCE_BYTES];      /* there are no devices; "" */
+	char driver_why[SENTENCE_BYTES]; /* why there is none, or why it is not used */
+	char error[SENTENCE_BYTES];      /* why there are no devices; "" */
 	struct device *devices;
 	int device_count;
 	struct meeting_place places[DIRECTORIES_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote info: can memory be shared here? It is tried: attributes tell what a device could do, but not whether this
- * user has a channel, or a directory of his own.
+ * cenote info: can memory be shared here? It tries: attributes tell what a device could do, but not whether this user
+ * has a channel, or a directory of their own.
  *
- * What is made for it is of the smallest size, and gone afterwards.
+ * What it makes for that has the smallest size, and is removed afterwards.
  */
 #include "info.h"
 
@@ -113,7 +113,7 @@ static CUresult (*const attempts[WAY_COUNT])(CUdevice device) = {try_pool, try_d
 
 /* ---- What became of them ---- */
 
-/* What the host device cannot do it could: somebody has taken it away. */
+/* The host device supports all of them: something on this machine prevents it. */
 static void explain_host(CUresult result, char ret_why[SENTENCE_BYTES])
 {
 	const char *without = getenv("CENOTE_HOST_WITHOUT");
@@ -125,7 +125,7 @@ static void explain_host(CUresult result, char ret_why[SENTENCE_BYTES])
 		snprintf(ret_why, SENTENCE_BYTES, "%s", cenote_last_error());
 }
 
-/* A driver's own answer comes without a sentence; the last one is of another call then. */
+/* The driver's own answers come without a sentence; then the last one is of another call. */
 static void explain(CUresult result, const char *before, char ret_why[SENTENCE_BYTES])
 {
 	const char *name = "an unknown error";

@@ -2,8 +2,8 @@
 /*
  * Before a program is executed: what would keep Cenote out of it (see look.h).
  *
- * Only its own file is looked at, not the libraries that it needs, and not what a script starts: what is said must be
- * true, and not all that is true need be said.
+ * It checks the program's own file only, not the libraries that it needs, and not what a script starts: what it says
+ * must be true, but need not be complete.
  */
 #include "look.h"
 
@@ -78,7 +78,7 @@ static bool expand_folder(const struct look *look, const char *folder, size_t le
 	return snprintf(expanded, PATH_MAX, "%.*s", (int)length, folder) < PATH_MAX;
 }
 
-/* Is there a library of this name, and is it not ours? */
+/* Is there a library with this name, and is it not ours? */
 static bool holds_other(const struct look *look, const char *folder, const char *library)
 {
 	char path[PATH_MAX + 32];
@@ -91,7 +91,7 @@ static bool holds_other(const struct look *look, const char *folder, const char 
 	return stat(path, &ours) || there.st_dev != ours.st_dev || there.st_ino != ours.st_ino;
 }
 
-/* Says so, and is true, if its DT_RPATH leads to libraries of NVIDIA's names. */
+/* Does its DT_RPATH lead to libraries with NVIDIA's names? Then says so. */
 static bool rpath_leads_away(const struct look *look, const char *list)
 {
 	static const char *const libraries[] = {OUR_RUNTIME, "libcuda.so.1"};
@@ -116,7 +116,7 @@ static bool rpath_leads_away(const struct look *look, const char *list)
 
 /* ---- What is wrong ----------------------------------------------------------------------------------------------- */
 
-/* What matters where Cenote stands for the runtime as well: on the host device. */
+/* What matters where Cenote replaces the runtime as well: on the host device. */
 static void look_at_runtime(const struct look *look, int file, const struct program *program)
 {
 	if (*program->cudart && strcmp(program->cudart, OUR_RUNTIME) != 0) {
@@ -161,7 +161,7 @@ void look_at_program(const char *command, const char *name, const char *folder, 
 
 	if (!find_program(name, path))
 		return;
-	/* What cannot be read is not looked at. What is no file must not be waited for. */
+	/* A file that cannot be read is not checked. Opening must not wait if it is no regular file. */
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
 		return;

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 /*
- * Look at a program that is about to be executed with Cenote's drop-in libraries of `folder` in front, on a GPU or on
- * the host device. If that will have no effect, print a line, in the name of `command`, that says why and what to do.
- * It is executed all the same: what it starts itself may be served.
+ * Check a program that is about to be executed with Cenote's drop-in libraries of `folder` in front, on a GPU or on the
+ * host device. If that will have no effect, print a line, in the name of `command`, that says why and what to do. The
+ * program is executed all the same: it may start others that do use Cenote.
  */
 void look_at_program(const char *command, const char *name, const char *folder, bool on_gpu);
 

@@ -133,12 +133,12 @@ int main(int argument_count, char **arguments)
 {
 	int status = dispatch(argument_count, arguments);
 
-	/* What did not reach the reader was not said. */
+	/* Output that did not reach the reader is a failure. */
 	if (fflush(stdout) && !status) {
 		perror("cenote: standard output");
 		return EXIT_FAILURE;
 	}
-	if (ferror(stdout) && !status) { /* some time before: why is not known any more */
+	if (ferror(stdout) && !status) { /* an earlier write failed: its errno is lost */
 		fputs("cenote: standard output: not all could be written\n", stderr);
 		return EXIT_FAILURE;
 	}

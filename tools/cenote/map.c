@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote map: the memory of a pool as a picture: what lives, what is free, and who holds what.
+ * cenote map: the memory of a pool as a picture: what is live, what is free, and which process holds what.
  */
 #include "map.h"
 
@@ -160,7 +160,7 @@ static int write_svg(const struct map *map, const char *path)
 	int error = errno;
 
 	if (to_reader)
-		return EXIT_SUCCESS; /* the command sees to the rest */
+		return EXIT_SUCCESS; /* main() checks standard output */
 	if (to && fclose(to) && drawn) {
 		error = errno;
 		drawn = false;
@@ -183,7 +183,7 @@ static bool is_meant(const cenote_shared_pool *pool, const char *wanted)
 	return !wanted || strncasecmp(id, wanted, strlen(wanted)) == 0;
 }
 
-/* How many pools are meant; one of them. */
+/* How many pools match; one of them. */
 static int find_pool(const struct survey *survey, const char *wanted, struct map *map)
 {
 	int count = 0;
@@ -227,7 +227,7 @@ static int draw(const struct wishes *wishes)
 
 	bool complete = survey_take("map", &survey);
 	int count = find_pool(&survey, wishes->pool, &map);
-	if (!count && !complete) /* it may be where nobody could look; that was said */
+	if (!count && !complete) /* it may be in a directory that could not be read; that was said */
 		status = EXIT_FAILURE;
 	else if (count != 1)
 		status = complain(count, wishes->pool);
@@ -242,7 +242,7 @@ static int draw(const struct wishes *wishes)
 	else if (!status && !wishes->svg)
 		print_map(&map);
 	survey_free(&survey);
-	return complete ? status : EXIT_FAILURE; /* another pool of this name may be where nobody could look */
+	return complete ? status : EXIT_FAILURE; /* another pool of this name may be where we could not look */
 }
 
 static int map(int argument_count, char **arguments)

@@ -13,17 +13,17 @@ struct map {
 	const struct sharer *sharer;
 	const struct sharer_pool *shared;
 	cenote_cell cells[MAP_CELLS];
-	unsigned long long bytes; /* that they are of */
+	unsigned long long bytes; /* the range that they show */
 };
 
 /*
- * How a cell is drawn: its kind, or who holds it. A letter is the holder of that number, a small one of a block that
- * lives, a large one of one that was freed; a sign of map_signs[] else.
+ * How a cell is drawn: by its kind, or by its holder. A letter is the holder of that number: lowercase for a live
+ * block, uppercase for a freed one. Anything else is a sign of map_signs[].
  */
 char map_sign(const struct map *map, const cenote_cell *cell);
-/* The letter of a holder; `o` is not one, for it is a sign. */
+/* The letter of a holder; `o` is not used, since it is a sign. */
 char map_letter(int holder, bool freed);
-/* The number of a holder, from 0; -1: several, one whose turn has not come in the alphabet, or nobody. */
+/* The number of a holder, from 0; -1: several holders, none, or one for which the alphabet has no letter left. */
 int map_holder(const struct map *map, const cenote_cell *cell);
 
 struct map_kind {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The picture of a pool as a drawing. Cells of one kind that stand side by side are one rectangle. Colours are given
- * twice, for light and dark pages; holders have colours of their own, and a freed block is striped.
+ * The picture of a pool as a drawing. Adjacent cells of one kind are one rectangle. Colours are given twice, for light
+ * and dark pages; holders have colours of their own, and a freed block is striped.
  */
 #include "map.h"
 
@@ -77,7 +77,7 @@ static void draw_row(FILE *to, const struct map *map, int row)
 	}
 }
 
-/* Texts are ours, and names that were made printable: only these need another form. */
+/* Texts are ours, or names that were made printable: only these characters need escaping. */
 static void print_escaped(FILE *to, const char *text)
 {
 	for (; *text; text++) {
@@ -107,7 +107,7 @@ static bool has_sign(const struct map *map, char sign, int holder)
 	return false;
 }
 
-/* What the picture has, and no more; with `to` NULL it is only measured. */
+/* Only what the picture contains; with `to` NULL it is only measured. */
 static int draw_legend(FILE *to, const struct map *map)
 {
 	int y = TOP + MAP_ROWS * ROW_HEIGHT + 14;

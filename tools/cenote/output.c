@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is printed, and for whom: a person at a terminal, a file, a program.
+ * Output, for a person at a terminal, a file, or a program.
  */
 #include "command.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs, read (see program.h).
+ * Reading programs (see program.h).
  */
 #include "program.h"
 
@@ -19,7 +19,7 @@ enum {
 	SCAN_STEP_BYTES = 256 << 10,
 };
 
-/* The header of this very program: it has this machine's class, byte order and instruction set. */
+/* The header of this program itself: it has this machine's class, byte order and instruction set. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 
 typedef ElfW(Phdr) segment_row;
@@ -30,7 +30,7 @@ struct segments {
 	size_t count;
 };
 
-/* Read up to so many bytes; how many there were. */
+/* Read up to so many bytes; returns how many there were. */
 static size_t read_some(int file, uint64_t offset, void *to, size_t bytes)
 {
 	size_t done = 0;
@@ -51,7 +51,7 @@ static bool read_all(int file, uint64_t offset, void *to, size_t bytes)
 	return read_some(file, offset, to, bytes) == bytes;
 }
 
-/* Read the program headers. PROGRAM_DYNAMIC: they are there; any other kind: there is nothing more to read. */
+/* Read the program headers. PROGRAM_DYNAMIC: done; any other kind: there is nothing more to read. */
 static enum program_kind read_segments(int file, struct segments *ret_segments)
 {
 	ElfW(Ehdr) header;
@@ -86,7 +86,7 @@ struct strings {
 	uint64_t offset, bytes;
 };
 
-/* Where in the file an address is that the program will be loaded to. */
+/* The place in the file of an address to which the program will be loaded. */
 static bool find_address(const struct segments *segments, uint64_t address, uint64_t *ret_offset)
 {
 	for (size_t i = 0; i < segments->count; i++) {
@@ -99,7 +99,7 @@ static bool find_address(const struct segments *segments, uint64_t address, uint
 	return false;
 }
 
-/* Copy a name; "" if it is not there, or does not fit. */
+/* Copy a name; "" if it is missing, or does not fit. */
 static void read_name(const struct strings *strings, uint64_t at, char *to, size_t room)
 {
 	uint64_t bytes;
@@ -152,7 +152,7 @@ static void read_dynamic(int file, const struct segments *segments, const segmen
 		for (size_t i = 0; i < count && rows[i].d_tag != DT_NULL; i++)
 			take_name(&strings, &rows[i], program);
 	free(rows);
-	if (has_runpath) /* then the dynamic linker does not look at the other */
+	if (has_runpath) /* then the dynamic linker ignores the other */
 		*program->rpath = 0;
 }
 
@@ -174,8 +174,8 @@ void program_read(int file, struct program *ret_program)
 /* ---- The static runtime ------------------------------------------------------------------------------------------ */
 
 /*
- * Names that are in every CUDA runtime: the driver that it opens, and one of its errors. The second is written in two
- * parts, or it would be in this program, too.
+ * Names that are in every CUDA runtime: the driver that it opens, and one of its errors. The second is split in two
+ * here; otherwise this program would contain it, too.
  */
 static const char driver_name[] = "libcuda.so.1", error_head[] = "cudaErrorCudart", error_tail[] = "Unloading";
 enum { NAME_BYTES_MAX = sizeof error_head + sizeof error_tail };
@@ -193,7 +193,7 @@ static bool has_error(const char *bytes, size_t count)
 	return false;
 }
 
-/* Look for both names in a part of the file, which is read step by step; each begins with the end of the last. */
+/* Search a part of the file for both names, step by step; each step begins with the end of the last. */
 static bool scan(int file, uint64_t offset, uint64_t bytes, char *room, bool found[2])
 {
 	size_t kept = 0;

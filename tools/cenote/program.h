@@ -2,8 +2,8 @@
 /*
  * What a program's file says of the libraries that it will load.
  *
- * The file may be anything, and may change while it is read: every offset and count in it is checked, and what is read
- * of it has a bound. What cannot be made sense of is PROGRAM_OTHER: the system will say what is wrong with it.
+ * The file may be anything, and may change while it is read: every offset and count in it is checked, and the amount
+ * read is bounded. What cannot be understood is PROGRAM_OTHER: the system will say what is wrong with it.
  */
 #ifndef CENOTE_TOOLS_PROGRAM_H
 #define CENOTE_TOOLS_PROGRAM_H
@@ -13,9 +13,9 @@
 
 enum program_kind {
 	PROGRAM_OTHER,         /* a script, or no program at all */
-	PROGRAM_32_BIT,        /* while we are of 64 */
-	PROGRAM_OTHER_MACHINE, /* the instructions of another */
-	PROGRAM_STATIC,        /* without a dynamic linker, which would load anything */
+	PROGRAM_32_BIT,        /* we are 64-bit */
+	PROGRAM_OTHER_MACHINE, /* for another instruction set */
+	PROGRAM_STATIC,        /* without a dynamic linker: loads no libraries */
 	PROGRAM_DYNAMIC,
 };
 
@@ -28,7 +28,7 @@ struct program {
 /* Read what is open as `file`. */
 void program_read(int file, struct program *ret_program);
 
-/* Is the CUDA runtime a part of it? Looks through at most 64 MiB. */
+/* Is the CUDA runtime linked into it? Searches at most 64 MiB. */
 bool program_has_runtime_inside(int file);
 
 #endif

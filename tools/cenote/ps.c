@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote ps: who shares what, and who holds it.
+ * cenote ps: which processes share what, and which hold it.
  */
 #include "survey.h"
 

@@ -3,9 +3,9 @@
  * cenote run: a program that was linked against NVIDIA's libraries, with Cenote's in front of them.
  *
  * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours. On
- * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps a part of the program, and when
- * it asks for the driver's library by its name, the dynamic linker answers with the one that is there already. Whether
- * a program defeats this is looked at first (look.c).
+ * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and
+ * when it asks for the driver's library by its name, the dynamic linker answers with the one that is already loaded.
+ * First it checks whether the program defeats this (look.c).
  */
 #include "run.h"
 
@@ -47,7 +47,7 @@ static int find_libraries(const char *command, char folder[PATH_MAX])
 	return 0;
 }
 
-/* Put a word at the front of a list; -1: said why not. */
+/* Put a word at the front of a list; -1: an error was printed. */
 static int put_in_front(const char *command, const char *variable, const char *word)
 {
 	const char *old = getenv(variable);
@@ -112,7 +112,7 @@ static int is_size(const char *value)
 /* The options that stand for variables of the environment. */
 static const struct {
 	const char *option, *variable;
-	int host; /* it makes sense for host devices alone */
+	int host; /* for host devices only */
 	int (*is_valid)(const char *value);
 	const char *takes;
 } options[] = {
@@ -121,7 +121,7 @@ static const struct {
 	{"--memory", "CENOTE_HOST_MEMORY", 1, is_size, "a number of bytes, optionally with K, M, G or T"},
 };
 
-/* Read the option at *index, if it is one of them: 1; 0: it is another; negative: wrong. */
+/* Read the option at *index, if it is one of these: 1; 0: it is another; negative: it is wrong. */
 static int read_option(const char *command, int argument_count, char **arguments, int *index)
 {
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
@@ -163,7 +163,7 @@ int run_read_options(const char *command, run_option *other, int argument_count,
 
 /* ---- Which device ------------------------------------------------------------------------------------------------ */
 
-/* Can this be a machine with a GPU? Where none of these is, its driver need not be started to know. */
+/* Can this machine have a GPU? If none of these files exists, its driver need not be started to know. */
 static int gpu_is_possible(void)
 {
 	const char *library = getenv("CENOTE_LIBCUDA");
@@ -184,7 +184,7 @@ static int gpu_is_there(void)
 	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* 1: the program is to use a GPU; 0: the host device; -1: CENOTE_DEVICE makes no sense. */
+/* 1: the program is to use a GPU; 0: the host device; -1: CENOTE_DEVICE is invalid. */
 static int wants_gpu(const char *command)
 {
 	const char *wanted = getenv("CENOTE_DEVICE");
@@ -203,7 +203,7 @@ int run_preload(const char *command, const char *folder, const char *name)
 {
 	char library[PATH_MAX + 32];
 
-	/* The dynamic linker takes both for the end of a name, and knows no way to quote them. */
+	/* To the dynamic linker both end a name, and they cannot be quoted. */
 	if (strpbrk(folder, " :")) {
 		fprintf(stderr, "cenote %s: LD_PRELOAD cannot name a library in '%s'\n", command, folder);
 		return -1;
@@ -221,7 +221,7 @@ int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 	look_at_program(command, program, folder, gpu);
 	if (!gpu)
 		return put_in_front(command, "LD_LIBRARY_PATH", folder);
-	/* That nothing less is found by the program than was found here. */
+	/* The program must find no less than was found here. */
 	return setenv("CENOTE_DEVICE", "cuda", 1) ? -1 : run_preload(command, folder, "libcuda.so.1");
 }
 

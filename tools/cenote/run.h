@@ -9,7 +9,7 @@
 
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* Reads an option of its own at *index, and moves to its last word: 1; 0: it is none of its; negative: it is wrong. */
+/* Reads an option of the command's own at *index, and moves to its last word: 1; 0: another one; negative: wrong. */
 typedef int run_option(int argument_count, char **arguments, int *index);
 
 /*
@@ -20,11 +20,11 @@ int run_read_options(const char *command, run_option *other, int argument_count,
 
 /*
  * Put Cenote in front of NVIDIA's libraries, for the program to be executed. Its drop-in libraries are in `folder`. If
- * it can be seen that this will have no effect on the program, a line says so. 0, or -1: said why not.
+ * this will visibly have no effect on the program, a line says so. 0, or -1: an error was printed.
  */
 int run_prepare(const char *command, const char *program, char folder[PATH_MAX]);
 
-/* Let a library of that folder be loaded before all others. 0, or -1: said why not. */
+/* Let a library of that folder be loaded before all others. 0, or -1: an error was printed. */
 int run_preload(const char *command, const char *folder, const char *name);
 
 #endif

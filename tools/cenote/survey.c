@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Asking who shares what, and keeping the answers; see survey.h.
+ * Asking which processes share what, and keeping the answers; see survey.h.
  */
 #include "survey.h"
 

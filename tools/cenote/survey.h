@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who shares what, as cenote ps, top and map have it: what cenote_survey() tells, kept; and physical memory, of which
- * nobody tells, and which is looked for in /proc.
+ * Which processes share what, for cenote ps, top and map: the results of cenote_survey(), and physical memory, which no
+ * process reports, and which is found in /proc.
  */
 #ifndef CENOTE_TOOLS_SURVEY_H
 #define CENOTE_TOOLS_SURVEY_H
@@ -15,7 +15,7 @@
 
 enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16, ERROR_CHARS = 512 };
 
-/* One who has imported a pool, or has opened what was given out by handles. */
+/* A process that has imported a pool, or has opened what was given out by handles. */
 struct holder {
 	cenote_importer importer;
 	bool at_least; /* more blocks may wait for it than its numbers say */
@@ -37,7 +37,7 @@ enum { HANDLE_KINDS = 2 };
 
 /* A process that shares something. */
 struct sharer {
-	cenote_process process; /* its texts are not to be used: these are */
+	cenote_process process; /* use these texts and not those in it */
 	char program[PROGRAM_CHARS], name[33];
 	char *directory;
 	struct sharer_pool *pools;
@@ -53,13 +53,13 @@ struct sharer {
 struct physical_holder {
 	int pid;
 	unsigned int uid;
-	bool mapped; /* else it has a descriptor alone */
+	bool mapped; /* else it has only a descriptor */
 	char program[PROGRAM_CHARS];
 };
 struct physical {
 	size_t count;
 	unsigned long long bytes;
-	unsigned int uid;                /* whose the files are */
+	unsigned int uid;                /* owner of the files */
 	struct physical_holder *holders; /* at least two */
 	size_t holder_count;
 };
@@ -69,15 +69,15 @@ struct survey {
 	size_t sharer_count;
 	struct physical *physicals;
 	size_t physical_count;
-	bool physical_known;     /* it could be looked for */
+	bool physical_known;     /* it could be searched for */
 	CUresult result;         /* of cenote_survey() */
-	bool no_memory;          /* it is not all */
-	char error[ERROR_CHARS]; /* why it is not all; "": it is */
+	bool no_memory;          /* the result is incomplete */
+	char error[ERROR_CHARS]; /* why the result is incomplete; "": it is complete */
 };
 
 /*
- * Ask everybody. False: it is not all, and a sentence has been printed (command NULL: it has not). What could be had is
- * there all the same.
+ * Ask all processes. False: the result is incomplete, and a sentence was printed (command NULL: it was not). What was
+ * found is there nevertheless.
  */
 bool survey_take(const char *command, struct survey *ret_survey);
 void survey_free(struct survey *survey);
@@ -85,9 +85,9 @@ void survey_free(struct survey *survey);
 bool survey_take_all(const char *command, struct survey *ret_survey);
 void survey_find_physical(struct survey *survey);
 
-/* Room for one more at the end of an array; NULL: there is none. The array stays as it is then. */
+/* Room for one more at the end of an array; NULL: no memory, and the array stays as it is. */
 void *one_more(void *array, size_t count, size_t bytes);
-/* What a process runs, as the system says; "": it does not. */
+/* What a process runs, according to the system; "": unknown. */
 void find_program(int pid, char ret_program[PROGRAM_CHARS]);
 
 /* "1.5G", "96M", "0": at most six characters. */
@@ -96,15 +96,15 @@ const char *amount_text(unsigned long long bytes, char ret_text[AMOUNT_CHARS]);
 const char *age_text(unsigned long long age_ns, char ret_text[AMOUNT_CHARS]);
 /* The same of a time on this process's clock. */
 unsigned long long age_of(unsigned long long time_ns);
-/* The first eight digits of a pool's id: what people call it. */
+/* The first eight digits of a pool's id: its name for people. */
 const char *pool_text(unsigned long long id, char ret_text[AMOUNT_CHARS]);
 const char *user_text(unsigned int uid, char ret_text[USER_CHARS]);
 /* "device 0", "NUMA node 1". */
 void place_text(const cenote_shared_pool *pool, char *ret_text, size_t room);
 
 /*
- * The table of all of them, with a sentence below if these are all, for so many columns of a terminal
- * (survey_print.c). What there is no room for is left out, the least important first.
+ * The table of all of them, with a sentence below if these are all, for so many columns of a terminal (survey_print.c).
+ * What does not fit is left out, the least important first.
  */
 void survey_print_table(FILE *to, const struct survey *survey, int columns);
 /* survey_json.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who shares what, as JSON for programs.
+ * Which processes share what, as JSON for programs.
  */
 #include "survey.h"
 
@@ -19,7 +19,7 @@ static void print_holder_json(const struct holder *holder)
 	       age_of(importer->joined_ns), importer->waiting_since_ns ? age_of(importer->waiting_since_ns) : 0);
 }
 
-/* The list of those who have something. */
+/* The list of the holders. */
 static void print_holders_json(const char *name, const struct holder *holders, size_t count)
 {
 	printf("\"%s\": [", name);

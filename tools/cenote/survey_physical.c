@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Physical memory that several processes have: which, and who.
+ * Physical memory that several processes have: which memory, and which processes.
  *
- * What cuMemCreate() made is shared by a descriptor, or by a fabric handle that fetches one, and nobody is told of it.
- * On the host device it is a memory file whose name says so, and the system knows who has it open or mapped: /proc is
- * gone through, as far as this process may look. Which of them has made the memory, and when the others got it, does
- * not stand there; nor do descriptors that are on their way, and processes that cannot be seen from here.
+ * What cuMemCreate() made is shared by a descriptor, or by a fabric handle that fetches one, and the exporter does not
+ * learn of it. On the host device it is a memory file whose name says so, and the system knows which processes have it
+ * open or mapped: this code searches /proc, as far as this process may look. /proc does not say which of them made the
+ * memory, or when the others got it; nor does it show descriptors in transit, and processes that are not visible here.
  *
- * Allocations may be very many: those that the same processes have in the same way are told together.
+ * There may be very many allocations: those that the same processes have in the same way are reported together.
  */
 #include "survey.h"
 
@@ -135,7 +135,7 @@ static void look_at_process(struct sightings *all, int proc_fd, const char *name
 	close(fd);
 }
 
-/* ---- Files, and who has them ---- */
+/* ---- Files, and which processes have them ---- */
 
 static int compare(unsigned long long one, unsigned long long other)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who shares what, as a table for people.
+ * Which processes share what, as a table for people.
  *
- * A row is something that a process shares, or below it one who has it: imported, opened, mapped. Of the former, SHARED
- * is what can be had; of the latter, what it has. DEFERRED is what its owner has freed and cannot have back yet: of one
- * who has it, because of him.
+ * A row is something that a process shares, or below it a holder: a process that has imported, opened or mapped it. In
+ * the former, SHARED is what can be had; in the latter, what the holder has. DEFERRED is what the owner has freed and
+ * cannot have back yet: in a holder's row, because of that holder.
  *
- * A terminal that has no room for all columns gets fewer, and programs' names are cut: who, what, how much, and what is
- * waited for stay longest.
+ * A terminal that is too narrow for all columns gets fewer, and programs' names are cut: the columns for who, what, how
+ * much, and what is waited for stay longest.
  */
 #include "survey.h"
 
@@ -35,7 +35,7 @@ static const struct {
 };
 _Static_assert(sizeof columns / sizeof columns[0] == COLUMN_COUNT, "all");
 
-/* What goes first where there is no room. */
+/* The columns that go first on a narrow terminal. */
 static const enum column least_important[] = {RESERVED, USER, USED, SINCE, PROGRAM, SHARED};
 
 struct table {
@@ -106,7 +106,7 @@ static void print_head(const struct table *table)
 	print_row(table, &row);
 }
 
-/* A text of several words, in as many lines as it takes, in a style that each begins anew. */
+/* A text of several words, in as many lines as it needs, in a style that each line begins anew. */
 static void print_text(const struct table *table, enum style in, const char *text)
 {
 	const char *begin = in == STYLE_END ? "" : style(in), *end = in == STYLE_END ? "" : style(STYLE_END);
@@ -140,7 +140,7 @@ static void set_who(struct row *row, bool holder, int pid, unsigned int uid, con
 	row->styles[PID] = row->styles[USER] = row->styles[PROGRAM] = holder ? STYLE_IMPORTER : STYLE_EXPORTER;
 }
 
-/* So many, and so many bytes, if there are any to tell. */
+/* So many, and so many bytes, if there are bytes to count. */
 static void set_amount(struct row *row, enum column column, unsigned long long count, bool has_bytes,
 		       unsigned long long bytes)
 {
@@ -230,7 +230,7 @@ static void print_physical(const struct table *table, const struct physical *phy
 	}
 }
 
-/* A process of which there is nothing to tell. */
+/* A process that has nothing to show. */
 static void print_nothing(const struct table *table, const struct sharer *sharer)
 {
 	static const char silent[] = "does not answer", why[] = ": stopped, busy, or of another version";
@@ -290,7 +290,7 @@ static void print_sum(const struct table *table, const struct survey *survey)
 	print_text(table, STYLE_END, text);
 }
 
-/* What is not known, and concerns what stands above. */
+/* What is not known about the rows above. */
 static void print_unknown(const struct table *table, const struct survey *survey)
 {
 	bool on_gpu = false;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote top: who shares what, again and again.
+ * cenote top: which processes share what, refreshed.
  *
- * The terminal's other screen is used, and the terminal is left as it was found however this ends: signals come as
- * reads from a descriptor, and one that ends the program is raised again when the terminal is back.
+ * It uses the terminal's alternate screen, and restores the terminal however it ends: signals come as reads from a
+ * descriptor, and one that ends the program is raised again when the terminal is restored.
  */
 #include "survey.h"
 
@@ -62,7 +62,7 @@ static void enter_screen(struct screen *screen)
 	now.c_cc[VMIN] = 0;
 	now.c_cc[VTIME] = 0;
 	tcsetattr(STDIN_FILENO, TCSANOW, &now);
-	write_text("\033[?1049h\033[?25l"); /* the other screen, no cursor */
+	write_text("\033[?1049h\033[?25l"); /* the alternate screen, no cursor */
 	measure(screen);
 }
 
@@ -98,7 +98,7 @@ static void close_screen(struct screen *screen)
 	sigprocmask(SIG_SETMASK, &screen->signals_before, NULL);
 }
 
-/* Stop, as a program does that knows nothing of it, and go on when told to. */
+/* Stop, as a program that does not handle the signal, and go on when continued. */
 static void stop(struct screen *screen)
 {
 	leave_screen(screen);
@@ -212,7 +212,7 @@ static enum wish read_signal(struct screen *screen, int *ret_signal)
 	return END_BY_SIGNAL;
 }
 
-/* Until something is wanted, or the time is over. */
+/* Until a key or a signal comes, or the time is over. */
 static enum wish wait_for_wish(struct screen *screen, int delay_ms, int *ret_signal)
 {
 	struct pollfd sources[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = screen->signal_fd, .events = POLLIN}};
@@ -271,7 +271,7 @@ static int look_once(void)
 	return complete ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Seconds, with a fraction or without; 0: it is no time that could be meant. */
+/* Seconds, with a fraction or without; 0: not a valid time. */
 static int read_delay(const char *text)
 {
 	char *end;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote trace: run a program, and write down the sharing calls of all its processes.
+ * cenote trace: run a program, and record the sharing calls of all its processes.
  *
  * The program runs as with `cenote run`, with one more library in front (tools/trace), which writes records into a
- * directory of this run. This process waits until the program and all its descendants have ended: it is their reaper,
- * so those whose parents have ended become its own children. It watches the directory, and each process that appears
- * there, to know when one was killed. Then it puts the records together, and ends as the program did.
+ * directory of this run. This process waits until the program and all its descendants have ended: it is their
+ * subreaper, so processes whose parents have ended become its own children. It watches the directory, and each process
+ * that appears there, to know when one was killed. Then it puts the records together, and ends as the program did.
  */
 #include "trace.h"
 
@@ -94,7 +94,7 @@ static void read_names(void)
 	}
 }
 
-/* The process of a file: of those with its PID the first that was gone after the file was made. */
+/* The process of a file: the first one with its PID that was gone after the file was made. */
 static uint64_t find_death(pid_t pid, const struct cn_trace_header *header)
 {
 	for (int i = 0; i < run.watched_count; i++)
@@ -118,8 +118,8 @@ static void reap(void)
 }
 
 /*
- * What a terminal sends goes to the program as well; what somebody sends to us is passed on. Whoever asks twice does
- * not want to wait any longer.
+ * What a terminal sends goes to the program as well; a signal that is sent to us is passed on. The second signal,
+ * or the first after the program has ended, ends the wait.
  */
 static void read_signals(void)
 {
@@ -136,7 +136,7 @@ static void read_signals(void)
 	}
 }
 
-/* Until all have ended, or somebody has had enough. */
+/* Until all have ended, or signals end the wait. */
 static void await_all(void)
 {
 	enum { PATIENCE_MS = 1000 };
@@ -172,7 +172,7 @@ static void await_all(void)
 
 /* ---- The program ------------------------------------------------------------------------------------------------- */
 
-/* In the child. What goes wrong is told to the parent, who tells the user. */
+/* In the child. An error is sent to the parent, which prints it. */
 static void execute(char **arguments, int report)
 {
 	sigprocmask(SIG_SETMASK, &run.old_signals, NULL);
@@ -271,7 +271,7 @@ static const char *output_name(void)
 	return to_reader() ? "standard output" : run.output;
 }
 
-/* 0, or 1: said why not. */
+/* 0, or 1: an error was printed. */
 static int write_trace(void)
 {
 	struct trace trace = {0};
@@ -301,7 +301,7 @@ static int write_trace(void)
 	return EXIT_SUCCESS;
 }
 
-/* End as the program has ended, by the same signal if it was one. */
+/* End as the program has ended, by the same signal if it was killed by one. */
 static int end_like_program(void)
 {
 	static const struct rlimit no_core;
@@ -337,7 +337,7 @@ static int read_option(int argument_count, char **arguments, int *index)
 	return 1;
 }
 
-/* Can the file be written? Better to know before the program has run for an hour. *ret_made: it was not there. */
+/* Can the file be written? It is better to know before the program has run for an hour. *ret_made: it is new. */
 static int try_output(bool *ret_made)
 {
 	int file = open(run.output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -364,7 +364,7 @@ static int trace(int argument_count, char **arguments)
 		return EXIT_FAILURE;
 	status = prepare(arguments[program]) ? EXIT_FAILURE : start(arguments + program);
 	if (!status) {
-		signal(SIGPIPE, SIG_IGN); /* the file is written though nobody hears of it */
+		signal(SIGPIPE, SIG_IGN); /* the file is written even if the message cannot be */
 		await_all();
 		status = write_trace();
 		made = false;

@@ -2,9 +2,10 @@
 /*
  * cenote trace: what its files share.
  *
- * trace.c runs the program and knows when its processes end. trace_read.c reads what they have left behind (record.h of
- * tools/trace). trace_model.c understands it: which stream, pool and event each call is about, when streams got to what
- * was put into them, which call in one process leads to which in another. trace_write.c writes it all down.
+ * trace.c runs the program and knows when its processes end. trace_read.c reads the records they left (record.h of
+ * tools/trace). trace_model.c interprets them: which stream, pool and event each call is about, when streams reached
+ * the work that was put into them, which call in one process leads to which in another. trace_write.c writes the
+ * result.
  */
 #ifndef CENOTE_TOOLS_TRACE_H
 #define CENOTE_TOOLS_TRACE_H
@@ -53,7 +54,7 @@ struct trace_object {
 };
 
 /*
- * Something in a stream, from when the stream came to it until it was done. Where that was not seen of each, several
+ * Something in a stream, from when the stream reached it until it was done. Where that was not seen for each, several
  * are drawn as one: the first, with the others behind it in the list.
  */
 struct trace_slice {
@@ -104,9 +105,9 @@ extern const struct trace_call_kind trace_call_kinds[];
 /* When a process was seen to be gone; 0: it was not. */
 typedef uint64_t trace_death(pid_t pid, const struct cn_trace_header *header);
 
-/* All files of a directory. False: said why not. */
+/* All files of a directory. False: an error was printed. */
 bool trace_read(struct trace *trace, const char *directory, trace_death *death, bool still_runs);
-/* Understand them. */
+/* Interpret them. */
 void trace_understand(struct trace *trace);
 void trace_write(const struct trace *trace, FILE *to);
 void trace_free(struct trace *trace);

@@ -2,10 +2,10 @@
 /*
  * cenote trace: what the calls of all processes mean together.
  *
- * One pass goes through the calls in the order in which they began, which is an order of cause and effect: whoever uses
- * a handle began after it was made. It learns which stream, pool and event each call is about, and draws arrows from
- * exports to imports, from records to waits, and from an importer's free to the allocation that got the block next.
- * Handles are used again in the course of time; the latest of a value counts.
+ * One pass goes through the calls in the order in which they began, which is an order of cause and effect: a call that
+ * uses a handle began after the handle was made. It learns which stream, pool and event each call is about, and draws
+ * arrows from exports to imports, from records to waits, and from an importer's free to the allocation that got the
+ * block next. Handles are reused over time; the latest with a value counts.
  *
  * A second pass, stream by stream, finds out when each operation was done: when that was seen, or else when anything
  * behind it was, or when the program has waited for it.
@@ -89,7 +89,7 @@ struct change {
 	int64_t bytes;
 };
 
-/* Something in a stream, or somebody who has waited for the stream. */
+/* Something in a stream, or a wait for the stream. */
 struct entry {
 	int stream, call;
 	bool is_wait;
@@ -386,7 +386,7 @@ static void wait_for_event(struct model *model, int index, bool by_stream)
 	add_arrow(model, (struct trace_arrow){"event", record, index, true, by_stream, "recorded"});
 }
 
-/* Whoever has waited for an event knows that what was recorded is done. */
+/* A thread that has waited for an event knows that what was recorded is done. */
 static void know_record(struct model *model, int index)
 {
 	const struct trace *trace = model->trace;
@@ -488,13 +488,13 @@ static void find_ends(struct model *model, const struct entry *entries, int coun
 	}
 }
 
-/* What the end of one is concluded from the next one's is drawn with that. */
+/* An operation whose end is inferred from the next one's is drawn with that. */
 static bool is_one_with(const struct trace_slice *slice, const struct trace_slice *next)
 {
 	return !slice->is_known && slice->end_ns == next->end_ns;
 }
 
-/* One after the other: an operation begins when it was called for, and not before the one in front of it is done. */
+/* One after the other: an operation begins when it was submitted, and not before the one in front of it is done. */
 static void lay_out(struct model *model, const struct entry *entries, int count, const struct trace_slice *slices)
 {
 	struct trace *trace = model->trace;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote trace: what traced processes have left behind, read.
+ * cenote trace: reading the records that traced processes left.
  */
 #include "trace.h"
 
@@ -95,11 +95,11 @@ static int by_start(const void *left, const void *right)
 
 static bool is_parent(const struct trace_process *process, const struct trace_process *of)
 {
-	/* A number may come again: a parent was started before. */
+	/* A PID may be reused: a parent was started before. */
 	return process->header->pid == of->header->parent && process->header->start_ticks <= of->header->start_ticks;
 }
 
-/* One whose child has made the first call of the two stands before it all the same. */
+/* A process whose child made the first call of the two nevertheless comes before the child. */
 static void put_parents_first(struct trace_process *processes, int count)
 {
 	for (int i = 0; i < count; i++) {
@@ -147,7 +147,7 @@ static void add_calls(struct trace *trace, int index)
 	}
 }
 
-/* Two that have the same PID, because one executed another program or because numbers come again, are shown apart. */
+/* Two with the same PID, because one executed another program or because PIDs are reused, are shown apart. */
 static void choose_pids(struct trace *trace)
 {
 	for (int i = 0; i < trace->process_count; i++) {

@@ -2,11 +2,11 @@
 /*
  * cenote trace: the file, in the Trace Event Format that Perfetto and chrome://tracing read.
  *
- * A thread is a track with its calls, a stream a track with what went through it, a pool a counter of bytes. Times are
- * microseconds since the first call, with three decimals. Nothing overlaps on a track but what was called within a
- * call. An arrow is bound to the slices in which its two ends lie, just behind their beginnings, where Chrome finds no
- * other that ends there. Perfetto draws it from whichever of the two began first. So where the other had begun before,
- * as a wait has before what it waits for, the arrow leads to a slice within: what was left of the wait then.
+ * A thread is a track with its calls, a stream a track with its operations, a pool a counter of bytes. Times are
+ * microseconds since the first call, with three decimals. On a track, only a call within a call overlaps another slice.
+ * An arrow is bound to the slices in which its two ends lie, just behind their beginnings, where Chrome finds no other
+ * that ends there. Perfetto draws it from whichever of the two began first. So if the target began before the source,
+ * as a wait does before what it waits for, the arrow leads to a slice within it: what was left of the wait then.
  */
 #include "trace.h"
 
@@ -37,7 +37,7 @@ static struct {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-/* How many bytes the character of UTF-8 has that begins here; 0: none does, as where a name was cut. */
+/* How many bytes the UTF-8 character that begins here has; 0: none begins here, for example where a name was cut. */
 static int character_bytes(const unsigned char *at)
 {
 	int bytes = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : *at >= 0xe0 && *at < 0xf0 ? 3 : 4;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands behind our functions, and how programs get to ours.
+ * The functions behind ours, and how programs get to ours.
  *
  * A program that is linked with Cenote, or with NVIDIA's library names, finds our functions first because this library
  * was loaded first; behind them is the next one of the name. A program that opens a library by itself, as Python does,
- * asks dlsym() for an address: so there is a dlsym() here, which answers with our function wherever the real answer is
- * the one that ours stands in front of. Any other answer passes: when Cenote opens NVIDIA's driver, it gets that.
- * cuGetProcAddress(), by which NVIDIA's runtime finds the driver's functions, leads to ours by itself:
- * libcenote-driver.so's table of addresses is filled in by the dynamic linker, which finds ours first.
+ * asks dlsym() for an address. So there is a dlsym() here, which answers with our function whenever the real answer is
+ * the function behind ours. Any other answer passes: when Cenote opens NVIDIA's driver, it gets that.
+ * cuGetProcAddress(), by which NVIDIA's runtime finds the driver's functions, leads to ours by itself: the dynamic
+ * linker fills in libcenote-driver.so's table of addresses, and finds ours first.
  */
 #include "trace.h"
 
@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Where the dlsym() of lookup.S goes on. */
+/* Where the dlsym() of lookup.S continues. */
 void *(*cn_trace_real_dlsym)(void *handle, const char *name);
 
 /* glibc's, under the version of this machine's first glibc, or of the one that has it in libc itself. */
@@ -32,14 +32,14 @@ __attribute__((constructor(101))) static void find_dlsym(void)
 
 void *cn_trace_find(const char *name)
 {
-	/* The runtime first: on a GPU it is NVIDIA's. Each has the ones that it needs itself in its sight. */
+	/* The runtime first: on a GPU it is NVIDIA's. Each can see the libraries that it needs itself. */
 	static const char *const libraries[] = {"libcudart.so.13", "libcenote.so.1", "libcenote-driver.so.1"};
 	void *found;
 
 	if (!cn_trace_real_dlsym)
 		find_dlsym();
 	found = cn_trace_real_dlsym(RTLD_NEXT, name);
-	/* Opened by the program, and not for all to see. Ours stay; whoever closes a runtime calls it no more. */
+	/* Opened by the program, and not global. Ours stay; a closed runtime is not called any more. */
 	for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && !found; i++) {
 		void *library = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
 		if (!library)
@@ -70,7 +70,7 @@ void *cn_trace_answer_dlsym(void *handle, const char *name)
 {
 	if (!cn_trace_real_dlsym)
 		find_dlsym();
-	/* What these two mean depends on who calls; and they find our functions by themselves. */
+	/* The meaning of these two depends on the caller; and they find our functions by themselves. */
 	if (handle == RTLD_DEFAULT || handle == RTLD_NEXT || !name)
 		return NULL;
 	if (strncmp(name, "cu", strlen("cu")) != 0 && strncmp(name, "cenote_", strlen("cenote_")) != 0)
@@ -85,7 +85,7 @@ void *cn_trace_answer_dlsym(void *handle, const char *name)
 }
 
 #if !CN_HAS_JUMPS
-/* Who calls with RTLD_NEXT is taken for this library, and may find itself. */
+/* A caller with RTLD_NEXT is taken for this library, and may find itself. */
 CN_SHOWN void *dlsym(void *restrict handle, const char *restrict name)
 {
 	void *answer = cn_trace_answer_dlsym(handle, name);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a stream gets to what was put into it.
+ * When a stream reaches the work that was put into it.
  *
- * Behind each such call the stream is asked whether it is done: on the host device short work on an idle stream is,
+ * After each such call the stream is asked whether it is done: on the host device, short work on an idle stream is done
  * when the call returns, and the answer costs some nanoseconds. If it is not, a host function is put behind the work,
- * which notes the time. Only on the host device, where each stream that runs has a thread of its own: on a GPU the
- * stream would wait for the machine, and if the driver has one thread for all host functions, a program whose own
- * function waits for another stream would wait for ever. Nor in the legacy default stream, which orders itself with all
- * others. There the trace knows what the program learns by its own waiting. CENOTE_TRACE_MARKS=1 asks for the host
- * functions on a GPU, too.
+ * which notes the time. This is only done on the host device, where each stream that runs has a thread of its own. On a
+ * GPU the stream would wait for the host, and if the driver has one thread for all host functions, a program whose own
+ * function waits for another stream would wait for ever. Nor is it done in the legacy default stream, which orders
+ * itself with all others. In these cases the trace knows what the program learns by its own waiting.
+ * CENOTE_TRACE_MARKS=1 asks for the host functions on a GPU, too.
  *
  * A stream that is being captured is not touched.
  */
@@ -40,7 +40,7 @@ static void find_library(void)
 	library.marks = library.is_host || (marks && strcmp(marks, "1") == 0);
 }
 
-/* It runs on a thread of the library's, and does not call it. The record stays where it is as long as the process. */
+/* Runs on a thread of the library, and does not call it. The record stays in place as long as the process. */
 static void CUDA_CB mark(void *record)
 {
 	atomic_store(&((struct cn_trace_record *)record)->reached_ns, cn_trace_now_ns());

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a traced process leaves behind for `cenote trace`: a file of records.
+ * The file of records that a traced process leaves for `cenote trace`.
  *
  * Each process writes a file of its own, PID.N in the directory of CENOTE_TRACE_DIR: a header, then records of one
- * size, in the order in which calls began. The file is mapped, so what a process has written is there however it ends.
- * A record becomes visible with its state: BEGUN before the call goes on to the library, ENDED when it has come back
- * and all is filled in. A place whose state is UNUSED was never filled: its process was killed meanwhile.
+ * size, in the order in which calls began. The file is mapped, so what a process has written survives however it ends.
+ * A record becomes visible with its state: BEGUN before the call goes on to the library, ENDED when it has returned and
+ * all is filled in. A record whose state is UNUSED was never filled: its process was killed meanwhile.
  *
  * Times are CLOCK_MONOTONIC's, the same for all processes of a machine. Writer and reader come from one build: the
- * magic has a version, and nothing is kept.
+ * magic has a version, and files are not kept.
  */
 #ifndef CENOTE_TRACE_RECORD_H
 #define CENOTE_TRACE_RECORD_H
@@ -23,7 +23,7 @@
 
 enum { CN_TRACE_HEADER_BYTES = 4096, CN_TRACE_RECORD_BYTES = 128, CN_TRACE_TEXT_BYTES = 96 };
 
-/* How a process has ended. */
+/* How a process ended. */
 enum cn_trace_end { CN_TRACE_RUNS, CN_TRACE_EXITED, CN_TRACE_EXECUTED };
 
 struct cn_trace_header {

@@ -2,13 +2,13 @@
 /*
  * The file of records of this process (see record.h).
  *
- * A place for a record is taken with one atomic addition. The file grows by parts of a megabyte, each mapped when the
- * first record comes into it; its blocks are allocated then, so that a full disk is an error and no signal. Where there
- * is no room, calls are counted and not noted. No descriptor is kept open: programs count theirs, and close others'.
+ * One atomic addition takes the slot for a record. The file grows by parts of a megabyte, each mapped when the first
+ * record comes into it; its blocks are allocated then, so that a full disk is an error and no signal. If there is no
+ * room, calls are counted and not recorded. No descriptor is kept open: programs count theirs, and close others.
  *
- * The file is made with the first call, and under another name first, so that whoever watches the directory sees it
- * when its header is filled in. A forked child has none of it: the mappings are not inherited, and its first call makes
- * a file of its own. A process that executes another program marks the file that it leaves behind.
+ * The file is made with the first call, and under another name first, so that a process that watches the directory sees
+ * it when its header is filled in. A forked child has none of it: the mappings are not inherited, and its first call
+ * makes a file of its own. A process that executes another program marks the file that it leaves behind.
  */
 #include "trace.h"
 
@@ -33,7 +33,7 @@ enum {
 };
 
 static struct {
-	char directory[PATH_BYTES]; /* "": nothing is noted */
+	char directory[PATH_BYTES]; /* "": nothing is recorded */
 	pthread_mutex_t lock;
 	_Atomic unsigned int generation;
 	_Atomic(struct cn_trace_header *) header; /* NULL: there is no file */
@@ -102,7 +102,7 @@ static bool path_of(char path[PATH_BYTES], int number, const char *ending)
 	return length > 0 && length < PATH_BYTES;
 }
 
-/* Let the file be longer, and map what was added. */
+/* Lengthen the file, and map what was added. */
 static void *map_more(const char *path, off_t offset, size_t bytes)
 {
 	void *memory = MAP_FAILED;
@@ -300,7 +300,7 @@ bool cn_trace_call_ends(struct cn_trace_call *call, int result)
 	return true;
 }
 
-/* Why a call has failed. Work that is not done yet is no failure. */
+/* Why a call failed. Work that is not done yet is no failure. */
 static void note_error(const struct cn_trace_call *call)
 {
 	enum { NOT_READY = 600 };
@@ -337,8 +337,8 @@ void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act)
 /* ---- Beginning and end of a process ------------------------------------------------------------------------------ */
 
 /*
- * Is the file that of the process which calls? A child of vfork() has its parent's memory; one of a fork that calls no
- * handlers has the pointer, and nothing behind it.
+ * Does the file belong to the calling process? A child of vfork() has its parent's memory; a child of a fork that calls
+ * no handlers has the pointer, and nothing behind it.
  */
 static struct cn_trace_header *own_header(void)
 {
@@ -372,7 +372,7 @@ __attribute__((destructor)) static void leave(void)
 		mark_end(header, CN_TRACE_EXITED);
 }
 
-/* What does not pass the handlers of exit(). */
+/* Exits that do not pass the handlers of exit(). */
 CN_SHOWN void _exit(int status)
 {
 	note_status(status, NULL);
@@ -398,7 +398,7 @@ static void be_forked(void)
 	cn_trace_forget_notes();
 }
 
-/* This process has executed a program and has left the file of another: say so there. */
+/* This process has executed a program and has left the file of the program before: say so there. */
 static void mark_executed(void)
 {
 	char path[PATH_BYTES];

@@ -2,8 +2,8 @@
 /*
  * libcenote-trace.so: what its files share.
  *
- * The library is put in front of a program by LD_PRELOAD (`cenote trace`). It has a function of the name of each call
- * in calls.list, which notes the call in this process's file and goes on to the real one:
+ * LD_PRELOAD puts the library in front of a program (`cenote trace`). It has a function with the name of each call in
+ * calls.list, which records the call in this process's file and goes on to the real one:
  *
  *	struct cn_trace_call call;
  *	…*next = cn_trace_next(SYMBOL_…);
@@ -16,10 +16,9 @@
  *		call.record->address = …;       what is known after
  *	cn_trace_end(&call, …);
  *
- * What a call of CUDA's calls of CUDA itself is not noted; what Cenote's own calls call is.
+ * Calls that CUDA itself makes within a call are not recorded; those that Cenote's own calls make are.
  *
- * It needs nothing but libc, and does nothing in a process that makes no such call: programs have children of all
- * kinds.
+ * It needs only libc, and does nothing in a process that makes no such call: programs have children of all kinds.
  */
 #ifndef CENOTE_TRACE_TRACE_H
 #define CENOTE_TRACE_TRACE_H
@@ -32,7 +31,7 @@
 
 #define CN_SHOWN __attribute__((visibility("default")))
 
-/* What a call answers when no library behind this one has it: CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND. */
+/* The answer of a call when no library behind this one has it: CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND. */
 #define CN_TRACE_NOTHING_BEHIND 302
 
 /* Any argument as a number. */
@@ -50,7 +49,7 @@ struct cn_trace_symbol {
 extern struct cn_trace_symbol cn_trace_symbols[];
 extern const size_t cn_trace_symbol_count;
 
-/* The function that one of ours stands in front of. NULL: there is none. */
+/* The function behind one of ours. NULL: there is none. */
 void *cn_trace_next(size_t symbol);
 /* The same for any name. */
 void *cn_trace_find(const char *name);
@@ -64,10 +63,10 @@ struct cn_trace_call {
 	bool closes;             /* calls within this one are not noted */
 };
 
-/* False: nothing is to be noted. */
+/* False: nothing is to be recorded. */
 bool cn_trace_begin(struct cn_trace_call *call, enum cn_trace_call_id id, unsigned int flags);
 void cn_trace_call_begins(struct cn_trace_call *call);
-/* False: this is another process by now. */
+/* False: this is another process now. */
 bool cn_trace_call_ends(struct cn_trace_call *call, int result);
 void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act);
 
@@ -90,11 +89,11 @@ uint64_t cn_trace_given(const void *handle, int type);
 uint64_t cn_trace_pool_of_number(uint64_t address);
 #define cn_trace_pool_of(pointer) cn_trace_pool_of_number(CN_NUMBER(pointer))
 
-/* Functions and their names: kept until one is launched, and noted then. */
+/* Functions and their names: kept until one is launched, and recorded then. */
 void cn_trace_name_number(uint64_t function, const char *name);
 #define cn_trace_name(function, name) cn_trace_name_number(CN_NUMBER(function), name)
 void cn_trace_note_name(uint64_t function);
-/* After a fork the names are to be noted anew. */
+/* After a fork the names must be recorded anew. */
 void cn_trace_forget_notes(void);
 
 #endif

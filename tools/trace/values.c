@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is kept of arguments: handles as numbers that are the same wherever the handle goes, and functions' names.
+ * What is kept of arguments: handles as numbers that are the same in every process, and functions' names.
  */
 #include "trace.h"
 
@@ -37,8 +37,8 @@ uint64_t cn_trace_blob(const void *bytes)
 }
 
 /*
- * What a descriptor leads to is the same thing in every process that got it. A device file says nothing, though: a
- * driver may have all its memory behind the same one.
+ * A descriptor leads to the same object in every process that got it. A device file says nothing, though: a driver may
+ * have all its memory behind the same one.
  */
 uint64_t cn_trace_descriptor(int descriptor)
 {
@@ -142,7 +142,7 @@ void cn_trace_forget_notes(void)
 		names.list[i].noted = false;
 }
 
-/* A kernel of the host device makes itself known, perhaps where there is no Cenote. */
+/* A kernel of the host device registers itself, perhaps where there is no Cenote. */
 CN_SHOWN void cenote_kernel_register(const cenote_kernel *kernel)
 {
 	void (*next)(const cenote_kernel *) = (void (*)(const cenote_kernel *))cn_trace_find("cenote_kernel_register");
