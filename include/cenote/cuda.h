@@ -250,8 +250,8 @@ typedef enum CUmemAccess_flags_enum {
 } CUmemAccess_flags;
 
 typedef struct CUmemAccessDesc_st {
-	CUmemLocation location;  /* who */
-	CUmemAccess_flags flags; /* may do what */
+	CUmemLocation location;  /* what may use it … */
+	CUmemAccess_flags flags; /* … and how */
 } CUmemAccessDesc_v1;
 typedef CUmemAccessDesc_v1 CUmemAccessDesc;
 
@@ -269,7 +269,7 @@ typedef enum CUmemAllocationHandleType_enum {
 typedef enum CUmemAllocationType_enum {
 	CU_MEM_ALLOCATION_TYPE_INVALID = 0x0,
 	CU_MEM_ALLOCATION_TYPE_PINNED = 0x1,  /* stays where it was created */
-	CU_MEM_ALLOCATION_TYPE_MANAGED = 0x2, /* moves to whoever uses it */
+	CU_MEM_ALLOCATION_TYPE_MANAGED = 0x2, /* moves to where it is used */
 	CU_MEM_ALLOCATION_TYPE_MAX = 0x7FFFFFFF
 } CUmemAllocationType;
 
@@ -342,7 +342,7 @@ typedef enum cudaError_enum {
 	/* Files, symbols, the operating system */
 	CUDA_ERROR_INVALID_SOURCE = 300,                 /* the source does not compile */
 	CUDA_ERROR_FILE_NOT_FOUND = 301,                 /* no such file */
-	CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302, /* a shared object refers to a symbol nobody has */
+	CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302, /* a shared object refers to an undefined symbol */
 	CUDA_ERROR_SHARED_OBJECT_INIT_FAILED = 303,      /* a shared object did not initialise */
 	CUDA_ERROR_OPERATING_SYSTEM = 304,               /* a system call failed */
 
@@ -673,10 +673,10 @@ typedef enum CUdevice_attribute_enum {
 	CU_DEVICE_ATTRIBUTE_MAX
 } CUdevice_attribute;
 
-/* Who may create contexts on a device. */
+/* Which processes may create contexts on a device. */
 typedef enum CUcomputemode_enum {
 	CU_COMPUTEMODE_DEFAULT = 0,          /* any number of processes */
-	CU_COMPUTEMODE_PROHIBITED = 2,       /* nobody */
+	CU_COMPUTEMODE_PROHIBITED = 2,       /* none */
 	CU_COMPUTEMODE_EXCLUSIVE_PROCESS = 3 /* one process at a time */
 } CUcomputemode;
 
@@ -692,9 +692,9 @@ typedef enum CUflushGPUDirectRDMAWritesOptions_enum {
 	CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS = 1 << 1 /* by a memory operation in a stream */
 } CUflushGPUDirectRDMAWritesOptions;
 
-/* Who sees writes that arrive by RDMA in order, without a flush. */
+/* Which devices see writes that arrive by RDMA in order, without a flush. */
 typedef enum CUGPUDirectRDMAWritesOrdering_enum {
-	CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE = 0,         /* nobody */
+	CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE = 0,         /* none */
 	CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER = 100,      /* the device that owns the memory */
 	CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES = 200 /* every device */
 } CUGPUDirectRDMAWritesOrdering;
@@ -843,8 +843,8 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 /* ---- Its primary context ----------------------------------------------------------------------------------------- */
 
 /*
- * Hold the device's primary context, creating it if nobody does. Each retain takes a release. Does not make it current:
- * cuCtxSetCurrent() does.
+ * Retain the device's primary context, creating it if it is not retained. Each retain takes a release. Does not make it
+ * current: cuCtxSetCurrent() does.
  *
  *   CUDA_ERROR_INVALID_VALUE   ret_context is NULL
  *   CUDA_ERROR_INVALID_DEVICE  device is not one
@@ -854,17 +854,17 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device);
 
 /*
- * Let go of it. The last release destroys everything in the context, as cuDevicePrimaryCtxReset() does. Never pops it
+ * Release it. The last release destroys everything in the context, as cuDevicePrimaryCtxReset() does. Never pops it
  * from a thread's stack: a thread that still has it on top has a dead context there.
  *
  *   CUDA_ERROR_INVALID_DEVICE   device is not one
- *   CUDA_ERROR_INVALID_CONTEXT  nobody holds the primary context
+ *   CUDA_ERROR_INVALID_CONTEXT  the primary context is not retained
  */
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device);
 
 /*
- * Destroy everything in the primary context, whoever made it: memory, streams, events, modules. Waits for running work.
- * Those who retained it still have to release it, and its next use builds it anew.
+ * Destroy everything in the primary context, even what others made: memory, streams, events, modules. Waits for running
+ * work. Each retain still takes its release, and the context's next use builds it anew.
  *
  *   CUDA_ERROR_INVALID_DEVICE  device is not one
  */
@@ -892,7 +892,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
  *
  * A context is what a process has on a device: its memory, streams, events and modules live in one and die with it.
  * Each thread has a stack of contexts; the top one is current, and the calls that name no device work there. A device's
- * primary context is shared by all who retain it (the runtime API works in it); cuCtxCreate() makes others.
+ * primary context is shared by all code that retains it (the runtime API works in it); cuCtxCreate() makes others.
  * ================================================================================================================= */
 
 /* How a context behaves. At most one of the SCHED bits: how a thread waits for the device. */
@@ -978,7 +978,7 @@ typedef enum CUsharedconfig_enum {
 	CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE = 0x02
 } CUsharedconfig;
 
-/* ---- Life, and who is current ------------------------------------------------------------------------------------ */
+/* ---- Life, and which one is current ------------------------------------------------------------------------------ */
 
 /*
  * A new context on the device, pushed onto the calling thread's stack: it is current from here on. params may be NULL.
@@ -1194,7 +1194,7 @@ typedef enum CUmemorytype_enum {
 /* cuMemHostAlloc() */
 #define CU_MEMHOSTALLOC_PORTABLE      0x01 /* page-locked for every context, not for the current one alone */
 #define CU_MEMHOSTALLOC_DEVICEMAP     0x02 /* reachable by the device: cuMemHostGetDevicePointer() */
-#define CU_MEMHOSTALLOC_WRITECOMBINED 0x04 /* quick for the CPU to write, very slow to read */
+#define CU_MEMHOSTALLOC_WRITECOMBINED 0x04 /* fast for the CPU to write, very slow to read */
 
 /* cuMemHostRegister() */
 #define CU_MEMHOSTREGISTER_PORTABLE  0x01 /* page-locked for every context */
@@ -1202,7 +1202,7 @@ typedef enum CUmemorytype_enum {
 #define CU_MEMHOSTREGISTER_IOMEMORY  0x04 /* a mapping of another device's memory */
 #define CU_MEMHOSTREGISTER_READ_ONLY 0x08 /* the device will not write there */
 
-/* Who uses managed memory first. */
+/* What may use managed memory at first. */
 typedef enum CUmemAttach_flags_enum {
 	CU_MEM_ATTACH_GLOBAL = 0x1, /* any stream of any device */
 	CU_MEM_ATTACH_HOST = 0x2,   /* the host alone, until attached to something else */
@@ -1370,9 +1370,9 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr *ret_pointer, size_t *ret_pitch, si
  * Free what cuMemAlloc(), cuMemAllocPitch(), cuMemAllocManaged(), or a pool gave, or what cuMemPoolImportPointer()
  * imported. Work under way that uses it is waited for. 0 is nothing, and fine.
  *
- * A pool's block is not waited for: the program has seen to it that nobody uses it. If it has not, Cenote still gives
- * the block to nobody before the work that was submitted by now is done. What cuIpcOpenMemHandle() opened is closed,
- * not freed.
+ * It does not wait for a pool's block: the program must have made sure that the block is not in use. If it has not, the
+ * block is still not reused before the work that was submitted by now is done. What cuIpcOpenMemHandle() opened is
+ * closed, not freed.
  *
  *   CUDA_ERROR_INVALID_VALUE  no allocation begins there, or it is to be released in another way
  */
@@ -1717,8 +1717,8 @@ CUresult CUDAAPI cuPointerGetAttribute(void *ret_data, CUpointer_attribute attri
 
 /*
  * Several of them at once: attributes[i] goes to ret_data[i]. Unlike cuPointerGetAttribute() it succeeds for an address
- * that nobody knows (malloc()'s): the answers are then 0, NULL, for DEVICE_ORDINAL CU_DEVICE_INVALID, for HOST_POINTER
- * the address itself, and a range is left untouched. That is the way to ask "whose is this?".
+ * that CUDA does not know (malloc()'s): the answers are then 0, NULL, for DEVICE_ORDINAL CU_DEVICE_INVALID, for
+ * HOST_POINTER the address itself, and a range is left untouched. That is the way to ask "whose is this?".
  *
  *   CUDA_ERROR_INVALID_VALUE   an array or one of its data pointers is NULL, count is 0, or there is no such attribute
  *   CUDA_ERROR_INVALID_DEVICE  the memory belongs to a device that is gone
@@ -1749,14 +1749,14 @@ CUresult CUDAAPI cuMemGetHandleForAddressRange(void *ret_handle, CUdeviceptr poi
 /* ====================================================================================================================
  * 6  Virtual memory
  *
- * Memory in three steps: reserve addresses, create physical memory, map one to the other and say who may use it.
- * Physical memory can leave the process as a descriptor or a fabric handle, and be mapped in another.
+ * Memory in three steps: reserve addresses, create physical memory, map one to the other and say which devices may use
+ * it. Physical memory can leave the process as a descriptor or a fabric handle, and be mapped in another.
  *
  *   cuMemGetAllocationGranularity  what sizes and addresses must be multiples of
  *   cuMemCreate                    physical memory           cuMemRelease
  *   cuMemAddressReserve            addresses                 cuMemAddressFree
  *   cuMemMap                       one behind the other      cuMemUnmap
- *   cuMemSetAccess                 who may read and write: at first, nobody
+ *   cuMemSetAccess                 which devices may read and write: at first, none
  *
  * Physical memory lives until its handles are released, its mappings unmapped and its exported handles closed, in every
  * process, in any order. No call here needs a current context, and none of them waits for streams: work that uses
@@ -1925,8 +1925,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *ret_handle, CUmemGenericAllo
 /*
  * The memory behind a handle that another process exported. shareable is the descriptor itself cast to void * (not a
  * pointer to it), or points at a CUmemFabricHandle. The descriptor stays the caller's, and may be closed afterwards.
- * Map the memory to use it; release it when done. It lives as long as anybody holds it, also when its creator is gone.
- * Each import is a handle of its own. Rights are not shared: the importer gives its own mapping access.
+ * Map the memory to use it; release it when done. It lives as long as any process holds it, even when its creator is
+ * gone. Each import is a handle of its own. Rights are not shared: the importer gives its own mapping access.
  *
  *   CUDA_ERROR_INVALID_VALUE     ret_handle is NULL, there is no such type, or shareable is 0
  *   CUDA_ERROR_UNKNOWN           the descriptor is not open, or is not memory that was exported
@@ -1951,7 +1951,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *re
  *   cuMemPoolExportPointer            ->  cuMemPoolImportPointer
  *
  * The importer frees what it imported, with cuMemFree() or cuMemFreeAsync(), before the exporter frees it. Cenote does
- * not depend on that: a block that somebody still holds is kept, and handed out again only when the last one let go.
+ * not depend on that: a block that an importer still holds is kept, and reused only after the last has freed it.
  * ================================================================================================================= */
 
 /* What a pool can be asked and told, and the type. */
@@ -2045,8 +2045,8 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *ret_flags, CUmemoryPool pool, CUmemLocation *location);
 
 /*
- * Say who may use all of the pool's memory, now and later; all descriptions take effect, or none. The pool's own
- * location keeps its access. For an imported pool: what devices of this process may do.
+ * Say which devices may use all of the pool's memory, now and later; all descriptions take effect, or none. The pool's
+ * own location keeps its access. For an imported pool: what devices of this process may do.
  *
  *   CUDA_ERROR_INVALID_VALUE   desc is NULL, pool is not a live one, flags is not one of CUmemAccess_flags, or there is
  *                              no such location
@@ -2126,8 +2126,8 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType ty
 
 /*
  * A handle by which another process can import the pool. What ret_handle points at depends on the type: an int that
- * becomes a descriptor, the caller's to close, or a CUmemFabricHandle. Whoever has it can import the pool, and nobody
- * else can. flags must be 0.
+ * becomes a descriptor, the caller's to close, or a CUmemFabricHandle. Only a process that has it can import the pool.
+ * flags must be 0.
  *
  *   CUDA_ERROR_INVALID_VALUE     ret_handle is NULL, pool is not a live one, was imported, or was not created for this
  *                                type; or flags is not 0
@@ -2141,8 +2141,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *ret_handle, CUmemoryPool
 /*
  * The pool behind a handle that another process exported. handle is the descriptor itself cast to void * (not a pointer
  * to it), or points at a CUmemFabricHandle. The descriptor stays the caller's, and may be closed afterwards. An
- * imported pool gives access to pointers exported from it; it allocates nothing, is nobody's current pool, and cannot
- * be exported again. flags must be 0.
+ * imported pool gives access to pointers exported from it; it allocates nothing, is no device's current pool, and
+ * cannot be exported again. flags must be 0.
  *
  *   CUDA_ERROR_INVALID_VALUE     ret_pool is NULL, flags is not 0, there is no such type, or handle is not what a pool
  *                                is exported as
@@ -2154,7 +2154,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void
 						    CUmemAllocationHandleType type, unsigned long long flags);
 
 /*
- * Sixty-four bytes that name one allocation to those who import its pool. They may be sent by any means, to any number
+ * Sixty-four bytes that name one allocation to importers of its pool. They may be sent by any means, to any number
  * of processes, and go stale when the allocation is freed. Waits for no stream: send an event along, or synchronise, so
  * that importers use the memory only once it is allocated and filled.
  *
@@ -2252,7 +2252,7 @@ CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *ret_handle, CUevent event
 /*
  * Open an event of another process, which made the handle. Either side may record it, wait for it, query it and
  * synchronise with it, in streams too; neither can time it. Destroy it with cuEventDestroy(): each side its own. If a
- * process dies before the place it recorded is reached, those who wait for it get CUDA_ERROR_EXTERNAL_DEVICE.
+ * process dies before its record is reached, waits for it fail with CUDA_ERROR_EXTERNAL_DEVICE.
  *
  *   CUDA_ERROR_INVALID_VALUE            ret_event is NULL, or the handle is damaged or forged
  *   CUDA_ERROR_INVALID_CONTEXT          no context is current, or this process made the handle itself
@@ -2312,7 +2312,7 @@ typedef enum CUstreamBatchMemOpType_enum {
 
 /* memoryBarrier.flags */
 typedef enum CUstreamMemoryBarrier_flags_enum {
-	CU_STREAM_MEMORY_BARRIER_TYPE_SYS = 0x0, /* for everybody */
+	CU_STREAM_MEMORY_BARRIER_TYPE_SYS = 0x0, /* for the whole system */
 	CU_STREAM_MEMORY_BARRIER_TYPE_GPU = 0x1  /* for this device */
 } CUstreamMemoryBarrier_flags;
 
@@ -2357,7 +2357,7 @@ typedef enum CUstreamCaptureStatus_enum {
 	CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2 /* yes, and spoilt: it must still be ended */
 } CUstreamCaptureStatus;
 
-/* Which calls a capture forbids, and to whom, because they could upset it. */
+/* Which calls a capture forbids, and in which threads, because they could break it. */
 typedef enum CUstreamCaptureMode_enum {
 	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,       /* unsafe ones, while any thread captures in this mode */
 	CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, /* unsafe ones, while this thread captures */
@@ -2537,7 +2537,7 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
 /* ---- Values in memory -----------------------------------------------------------------------------------------------
  *
  * A stream can wait for a value in memory, and write one: hand-over between streams, devices, processes and the host,
- * without an event. Nobody sees through such an order: a wait that nobody ends holds its stream for ever. The address
+ * without an event. CUDA does not see such an order: a wait that is never met holds its stream for ever. The address
  * is that of device memory or of mapped host memory, not of managed memory, aligned to the value.
  */
 
@@ -2968,7 +2968,7 @@ typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
  *   CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
  *   CUDA_ERROR_JIT_COMPILER_NOT_FOUND          on a GPU: nothing in it runs here, or can be compiled to
  *   CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND,
- *   CUDA_ERROR_SHARED_OBJECT_INIT_FAILED       it refers to a symbol nobody has, or did not initialise
+ *   CUDA_ERROR_SHARED_OBJECT_INIT_FAILED       it refers to an undefined symbol, or did not initialise
  *   CUDA_ERROR_OUT_OF_MEMORY                   no room for it
  */
 CUresult CUDAAPI cuModuleLoad(CUmodule *ret_module, const char *path);

@@ -1131,7 +1131,7 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event);
 
 /*
  * Put a record of the event on the stream: it happens when all work before it is done. Replaces the event's earlier
- * record, except for those who already wait for that. Asynchronous. As cuEventRecord().
+ * record, except for waits that have already begun. Asynchronous. As cuEventRecord().
  *
  *   cudaErrorInvalidResourceHandle  not a live event or stream, or the two are of different contexts
  */

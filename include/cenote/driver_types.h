@@ -57,7 +57,7 @@
 
 /* cudaEventCreateWithFlags */
 #define cudaEventDefault       0x00
-#define cudaEventBlockingSync  0x01 /* who waits for it sleeps instead of spinning */
+#define cudaEventBlockingSync  0x01 /* a thread that waits for it sleeps instead of spinning */
 #define cudaEventDisableTiming 0x02 /* takes no time stamp; cheaper */
 #define cudaEventInterprocess  0x04 /* can be given to other processes; needs cudaEventDisableTiming */
 
@@ -276,11 +276,11 @@ typedef struct CUuuid_st cudaUUID_t;
  * ---- Devices --------------------------------------------------------------------------------------------------------
  */
 
-/* Who may use a device: cudaDevAttrComputeMode */
+/* Which processes may use a device: cudaDevAttrComputeMode */
 enum cudaComputeMode {
-	cudaComputeModeDefault = 0,         /* everybody */
+	cudaComputeModeDefault = 0,         /* all */
 	cudaComputeModeExclusive = 1,       /* one thread of one process */
-	cudaComputeModeProhibited = 2,      /* nobody */
+	cudaComputeModeProhibited = 2,      /* none */
 	cudaComputeModeExclusiveProcess = 3 /* the threads of one process */
 };
 
@@ -316,9 +316,9 @@ enum cudaFlushGPUDirectRDMAWritesOptions {
 	cudaFlushGPUDirectRDMAWritesOptionMemOps = 1 << 1 /* a stream can, with its memory operations */
 };
 
-/* cudaDevAttrGPUDirectRDMAWritesOrdering: who sees remote writes without a flush */
+/* cudaDevAttrGPUDirectRDMAWritesOrdering: which devices see remote writes without a flush */
 enum cudaGPUDirectRDMAWritesOrdering {
-	cudaGPUDirectRDMAWritesOrderingNone = 0,        /* nobody */
+	cudaGPUDirectRDMAWritesOrderingNone = 0,        /* none */
 	cudaGPUDirectRDMAWritesOrderingOwner = 100,     /* the device they go to */
 	cudaGPUDirectRDMAWritesOrderingAllDevices = 200 /* every device */
 };
@@ -592,7 +592,7 @@ enum cudaMemoryType {
 /* cudaPointerGetAttributes */
 struct cudaPointerAttributes {
 	enum cudaMemoryType type; /* what it points to */
-	int device;               /* whose memory it is; host memory: the device that was current then; -2: nobody's */
+	int device;               /* whose memory it is; host memory: the device that was current then; -2: none */
 	void *devicePointer;      /* the current device's address of it, NULL when there is none */
 	void *hostPointer;        /* the host's address of it, NULL when there is none */
 	long reserved[8];         /* zeros */
@@ -699,7 +699,7 @@ enum cudaMemAccessFlags {
 	cudaMemAccessFlagsProtReadWrite = 3 /* for reading and writing */
 };
 
-/* cudaMemPoolSetAccess: who may do what */
+/* cudaMemPoolSetAccess: which location may do what */
 struct cudaMemAccessDesc {
 	struct cudaMemLocation location;
 	enum cudaMemAccessFlags flags;
@@ -708,7 +708,7 @@ struct cudaMemAccessDesc {
 enum cudaMemAllocationType {
 	cudaMemAllocationTypeInvalid = 0x0,
 	cudaMemAllocationTypePinned = 0x1,  /* stays where it is */
-	cudaMemAllocationTypeManaged = 0x2, /* moves to who uses it */
+	cudaMemAllocationTypeManaged = 0x2, /* moves to where it is used */
 	cudaMemAllocationTypeMax = 0x7FFFFFFF
 };
 
@@ -734,7 +734,7 @@ struct cudaMemPoolProps {
 	unsigned char reserved[54];                   /* zeros */
 };
 
-/* cudaMemPoolExportPointer: plain bytes, sent by any means; of use only to who has imported the pool */
+/* cudaMemPoolExportPointer: plain bytes, sent by any means; of use only to importers of the pool */
 struct cudaMemPoolPtrExportData {
 	unsigned char reserved[64];
 };
