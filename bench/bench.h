@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every measurement needs: the time, order among times, and an end when something that must work does not.
- * harness.h is what measures side by side; the programs for a GPU have their own way, and this.
+ * What every measurement needs: the time, sorting of times, and an end when something that must work does not.
+ * harness.h measures side by side; the programs for a GPU measure in their own way, and use this.
  */
 #ifndef CENOTE_BENCH_H
 #define CENOTE_BENCH_H
@@ -31,7 +31,7 @@ static inline int bench_compare(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* End the program when something that must work does not: a benchmark of errors is worth nothing. */
+/* End the program when something that must work does not: a measurement of errors is worthless. */
 #define BENCH_MUST(call)                                                                           \
 	do {                                                                                       \
 		int bench_code = (int)(call);                                                      \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is drawn beforehand, the same in every run and for every contestant: numbers, and the churn of bench-pool and
- * bench-gpu_pool, which allocate and free blocks of all sizes in any order.
+ * Random draws made beforehand, the same in every run and for every contestant: numbers, and the churn of bench-pool
+ * and bench-gpu_pool, which allocate and free blocks of all sizes in any order.
  */
 #ifndef CENOTE_BENCH_DRAWS_H
 #define CENOTE_BENCH_DRAWS_H
@@ -26,7 +26,7 @@ enum {
 	CHURN_BYTES_MAX = 512 * 1024,
 };
 
-/* A slot that is empty is filled with so many bytes, a full one emptied. */
+/* Fills an empty slot with so many bytes, and empties a full one. */
 struct churn {
 	unsigned slot;
 	size_t bytes;

@@ -269,7 +269,7 @@ static void start(void)
 	BENCH_MUST(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 }
 
-/* The other process: it makes an event, records it, says its handle, and waits for its end. */
+/* The other process: it makes an event, records it, sends its handle, and waits for its end. */
 static pid_t start_other(CUipcEventHandle *ret_handle, int *ret_hold)
 {
 	int said[2], hold_on[2];

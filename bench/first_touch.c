@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs to write memory of the host device for the first time. Its pages come from the system then: a fault for
- * each, unless they were asked for in another way, of which all that Linux has are here, on a memory file that is
+ * What it costs to write memory of the host device for the first time. The system provides its pages then: with a fault
+ * for each, unless they were requested in another way. All ways that Linux has are here, on a memory file that is
  * mapped as the host device's are.
  *
- * What is measured is the processor's time, of all threads, for asking and writing together, for each MiB: a repetition
- * is long, and others who want the processor meanwhile are no matter here. What was written is looked at.
+ * What is measured is the processor time, of all threads, for requesting and writing together, for each MiB: a
+ * repetition is long, and other processes that use the processor do not matter here. What was written is checked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -189,7 +189,7 @@ static double touch_block(void *data)
 
 static const char *const group = "Memory written for the first time: processor time of a MiB";
 
-/* Whether memory files get huge pages where they are asked for. */
+/* Do memory files get huge pages where they are requested? */
 static bool files_get_huge(void)
 {
 	char text[128] = "";
@@ -204,7 +204,7 @@ static bool files_get_huge(void)
 	       strstr(text, "[force]");
 }
 
-/* Are there so many pages of the system's reserve of huge ones? */
+/* Does the system's reserve of huge pages have so many? */
 static bool reserve_has(const struct way *way)
 {
 	int fd;

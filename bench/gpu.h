@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For programs that are compared over NVIDIA's driver and over Cenote: they are linked with neither. Whatever
- * libcuda.so.1 the process finds is opened, as CUDA's own runtime does, so one binary runs over the driver alone, and
- * under `cenote run` over Cenote; CENOTE_POOLS=driver there leaves the pools to the driver.
+ * For programs that are compared over NVIDIA's driver and over Cenote: they are linked with neither. They open whatever
+ * libcuda.so.1 the process finds, as CUDA's own runtime does, so one binary runs over the driver alone, and under
+ * `cenote run` over Cenote; CENOTE_POOLS=driver there leaves the pools to the driver.
  *
  * The other process of a pair is this program executed again in a role, with a socket between the two.
  */
@@ -177,7 +177,7 @@ static inline CUmemoryPool gpu_import(int descriptor)
 	return pool;
 }
 
-/* Whose pools are these? */
+/* Are these pools Cenote's or the driver's? */
 static inline const char *gpu_owner(CUmemoryPool pool)
 {
 	cenote_pool_statistics statistics;
@@ -199,7 +199,7 @@ static inline void gpu_put(int fd, const void *data, size_t bytes)
 	}
 }
 
-/* False: the other has ended. */
+/* False: the other process has ended. */
 static inline bool gpu_get_or_end(int fd, void *ret_data, size_t bytes)
 {
 	for (char *next = ret_data; bytes;) {
@@ -272,8 +272,8 @@ static inline int gpu_receive_descriptor(int sock)
 }
 
 /*
- * Execute this program again, as `PROGRAM role SOCKET extra`; `runner` NULL, or the cenote command under whose `run` it
- * is to be. The child ends when we do.
+ * Execute this program again, as `PROGRAM role SOCKET extra`; `runner`: NULL, or the cenote command under whose `run`
+ * it executes. The child ends when we do.
  */
 static inline pid_t gpu_execute(char *runner, char *role, char *extra, int *ret_sock)
 {

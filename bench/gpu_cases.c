@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What programs on a GPU do around pools that no test without one can: graphs, contexts that end with work under way,
- * green contexts.
+ * What programs on a GPU do around pools, and tests without a GPU cannot: graphs, contexts that end with work under
+ * way, green contexts.
  *
  *     bench-gpu_cases [WORD]      over the driver; under `cenote run` over Cenote; the cases with that word alone
  *
- * Each case must end without an error, and with the bytes that it wrote; in its pool nothing is left at the end.
+ * Each case must end without an error, and with the bytes that it wrote; its pool must be empty at the end.
  */
 #include "gpu.h"
 
@@ -28,7 +28,7 @@ enum {
 	GREEN_SM_COUNT = 16,
 };
 
-/* Beyond those of gpu.h; the types are those of NVIDIA's headers, as far as anybody here looks into them. */
+/* Beyond those of gpu.h; the types are those of NVIDIA's headers, as far as this code looks into them. */
 static struct {
 	CUresult (*begin_capture)(CUstream stream, CUstreamCaptureMode mode);
 	CUresult (*end_capture)(CUstream stream, CUgraph *ret_graph);
@@ -105,7 +105,7 @@ static CUdeviceptr take(size_t bytes, CUstream of)
 	return block;
 }
 
-/* The streams here do not wait for the legacy one, in which this copies: who asks has waited for his. */
+/* The streams here do not wait for the legacy one, in which this copies: the caller has waited for its stream. */
 static void check(CUdeviceptr block, unsigned wanted)
 {
 	unsigned found;
@@ -127,7 +127,7 @@ static void load(CUstream of)
 	CU(cuMemFreeAsync(block, of));
 }
 
-/* ---- A second thread that uses the pool all the while ---- */
+/* ---- A second thread that uses the pool meanwhile ---- */
 
 static struct {
 	pthread_t thread;
@@ -195,7 +195,7 @@ static void *end_and_instantiate(CUgraph *ret_graph)
 	return runnable;
 }
 
-/* The graph has memory of its own, and writes into a block from outside; the pool goes on beside it. */
+/* The graph has memory of its own, and writes into a block from outside; the pool is used beside it. */
 static void case_graph_allocates(void)
 {
 	CUdeviceptr out = take(BLOCK_BYTES, stream), inside, block;
@@ -248,7 +248,7 @@ static void case_graph_uses_a_block(void)
 	CU(cuMemFreeAsync(block, stream));
 }
 
-/* While a thread captures, in the mode that forbids others most, another uses the pool: neither disturbs the other. */
+/* While a thread captures, in the strictest mode, another uses the pool: neither disturbs the other. */
 static void case_captures_beside_a_thread(void)
 {
 	CUdeviceptr block = take(BLOCK_BYTES, stream);
@@ -356,7 +356,7 @@ static void case_green_contexts(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
-	bool refused; /* by the driver's pools: a free in any thread, while another captures in that mode */
+	bool refused; /* the driver's pools refuse a free in any thread, while another captures in that mode */
 } cases[] = {
 	{"a graph allocates", case_graph_allocates, false},
 	{"a graph uses a block", case_graph_uses_a_block, false},

@@ -6,14 +6,14 @@
  *     cenote run bench-gpu_early_free [MODULE] over Cenote
  *
  * CUDA's rule is that importers free first. Here an exporter breaks it: it frees a block while the importer reads, and
- * allocates as much again. If that is the same memory, the importer reads what belongs to somebody else by now.
+ * allocates as much again. If that is the same memory, the importer reads another block's bytes.
  *
- * The importer reads in two ways: by a copy of the whole block, which stands in its stream behind a host function that
- * has begun and waits; and by a kernel that runs and reads a word over and over. Nothing is left to chance or to time:
- * the exporter is told when the reading is under way, and the importer when the other bytes are written. MODULE is
+ * The importer reads in two ways: by a copy of the whole block, which is in its stream behind a host function that has
+ * begun and waits; and by a kernel that runs and reads a word over and over. Nothing depends on chance or time: the
+ * exporter is told when the reading is under way, and the importer when the other bytes are written. MODULE is
  * gpu_early_free.ptx, or what ptxas makes of it; without one there is the copy alone.
  *
- * Exit status: 0 when the importer read nothing but its own bytes, 3 when it read another's, 1 when a call failed.
+ * Exit status: 0 if the importer read only its own bytes, 3 if it read another block's, 1 if a call failed.
  */
 #include "gpu.h"
 
@@ -83,7 +83,7 @@ static void read_by_copy(int sock, CUdeviceptr block, struct report *ret_report)
 	ret_report->last = words[WORDS - 1];
 }
 
-/* Until the kernel has read twice more: once surely began after this was called. */
+/* Until the kernel has read twice more: the second read began after this call. */
 static void await_reads(const _Atomic unsigned *count)
 {
 	unsigned before = atomic_load(count);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Late work: what becomes of a kernel that still uses a block when another stream has freed it, and its pool goes?
+ * Late work: what happens to a kernel that still uses a block when another stream has freed it, and its pool ends?
  *
  *     bench-gpu_late_work MODULE            over the driver
  *     cenote run bench-gpu_late_work MODULE over Cenote
  *
  * CUDA's rule is that a free comes after the block's last use, in stream order. Here a program breaks it: a kernel
- * reads a word of the block over and over, in one stream, while the block is freed in another and its memory taken away
- * in one of five ways. The kernel goes on for a while, and then its stream is waited for. Each case is a process of its
- * own, since a kernel whose memory is unmapped costs it its context. MODULE is gpu_early_free.ptx, or what ptxas makes
- * of it.
+ * reads a word of the block over and over, in one stream, while the block is freed in another and its memory is taken
+ * away in one of five ways. The kernel goes on for a while, and then its stream is waited for. Each case is a process
+ * of its own, since a kernel whose memory is unmapped destroys the context. MODULE is gpu_early_free.ptx, or what ptxas
+ * makes of it.
  *
  * Exit status: 0 when every case ended well, 3 when a context was lost, 1 when something else failed.
  */
@@ -37,7 +37,7 @@ struct letter {
 
 static CUstream late, freeing;
 
-/* Until the kernel has read twice more: once surely began after this was called. */
+/* Until the kernel has read twice more: the second read began after this call. */
 static void await_reads(const _Atomic unsigned *count)
 {
 	unsigned before = atomic_load(count);
@@ -56,7 +56,7 @@ static CUdeviceptr make_block(CUmemoryPool pool)
 	return block;
 }
 
-/* With each import another thread of the library's has a chance to take the first one's memory away. */
+/* Each import gives another thread of the library a chance to take the first one's memory away. */
 static void import_again(int descriptor, const CUmemPoolPtrExportData *name)
 {
 	CUmemPoolPtrExportData copy = *name;

@@ -5,16 +5,16 @@
  *     bench-gpu_pool [--cenote COMMAND] [--rounds N] [--json FILE] [--variant NAME]...
  *
  * This program executes itself once for each variant, over the driver alone (`driver`), under `cenote run` (`cenote`)
- * and under `cenote run` with CENOTE_POOLS=driver (`passed`: what it costs to have Cenote in front of the driver's
- * own pools). Beside the pools stand what programs used before there were any: cuMemAlloc, and legacy handles, which
- * are the driver's in all variants. The variants take turns, a measurement of one after the same measurement of the
- * other, on the same core; each has a second process that imports. The table has the medians of the rounds, and the
- * driver's as a multiple of Cenote's.
+ * and under `cenote run` with CENOTE_POOLS=driver (`passed`: the cost of having Cenote in front of the driver's own
+ * pools). The pools are compared with what programs used before them: cuMemAlloc, and legacy handles, which are the
+ * driver's in all variants. The variants take turns, a measurement of one after the same measurement of the other, on
+ * the same core; each has a second process that imports. The table has the medians of the rounds, and the driver's as a
+ * multiple of Cenote's.
  *
  * What is measured is the time to issue a call, on the calling thread. Stream-ordered calls return before the stream
- * has done them; each measurement is followed, outside of its time, by a synchronisation. Nothing but a synchronisation
- * asks a pool to give memory back, and all pools here are told to keep theirs, except where a row says otherwise. Each
- * measurement has a pool of its own, so that none finds what another has left.
+ * has done them; each measurement is followed, outside of its time, by a synchronisation. Only a synchronisation asks a
+ * pool to give memory back, and all pools here keep theirs, except where a row says otherwise. Each measurement has a
+ * pool of its own, so that none finds what another has left.
  */
 #include "draws.h"
 #include "gpu.h"
@@ -36,7 +36,7 @@ enum {
 
 struct row {
 	const char *name;
-	double goal; /* how many times quicker than the driver; 0: none is set */
+	double goal; /* how many times faster than the driver; 0: none is set */
 };
 
 struct part {
@@ -99,7 +99,7 @@ static void measure_burst(unsigned long count, size_t bytes, double *ret_ns)
 
 static struct churn steps[CHURN_STEPS];
 
-/* A slot that is empty is filled, a full one emptied: an operation is one or the other. It goes on where it stopped. */
+/* Fills an empty slot, and empties a full one: each is one operation. Continues where it stopped. */
 static void measure_churn(unsigned long count, size_t bytes, double *ret_ns)
 {
 	static CUdeviceptr slots[CHURN_SLOTS];
@@ -182,7 +182,7 @@ static void measure_other_stream_batch(unsigned long count, size_t bytes, double
 	ret_ns[0] = each_ns(before_ns, count * BATCH);
 }
 
-/* As a program does it that knows nothing of thresholds: each synchronisation gives all memory back. */
+/* As a program that does not know thresholds: each synchronisation gives all memory back. */
 static void measure_given_back(unsigned long count, size_t bytes, double *ret_ns)
 {
 	cuuint64_t nothing = 0;
@@ -391,7 +391,7 @@ struct introduction {
 	int version;
 };
 
-/* Of our own thread alone: the library's threads have begun by now, and go where they like. */
+/* Pin only our own thread: the library's threads have started already, and run anywhere. */
 static void pin(unsigned wanted)
 {
 	cpu_set_t allowed, one;
@@ -505,7 +505,7 @@ static int run_worker(int sock)
 	return 0;
 }
 
-/* ---- The one who asks ---------------------------------------------------------------------------------------------*/
+/* ---- The process that asks ----------------------------------------------------------------------------------------*/
 
 static const struct {
 	const char *name, *pools; /* CENOTE_POOLS; NULL: not set */
@@ -547,7 +547,7 @@ static void start_worker(struct options *options, unsigned variant)
 	fflush(stdout);
 }
 
-/* One measurement of each variant, by turns; who begins changes. */
+/* One measurement of each variant, in turn; a different one begins each time. */
 static void ask_all(const struct options *options, unsigned char number, unsigned first_row, unsigned round)
 {
 	for (unsigned i = 0; i < VARIANT_COUNT; i++) {
@@ -596,7 +596,7 @@ static void measure(const struct options *options)
 	}
 }
 
-/* How many times quicker than the driver; 0 when only one of them was measured. */
+/* How many times faster than the driver; 0 if only one of them was measured. */
 static double ratio_of(const struct options *options, unsigned row)
 {
 	if (!options->chosen[DRIVER] || !options->chosen[CENOTE])

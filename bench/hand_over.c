@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A buffer handed over: from written by one process to readable by another. By events, the buffer being known already
- * or named with each; beside shared memory by hand, and the same bytes copied: through a Unix socket, by
- * process_vm_readv(), by UCX. All bytes are looked at, outside of the time.
+ * A buffer handed over: from written by one process to readable by another. By events, with a buffer that is known
+ * already or is named each time; compared with shared memory by hand, and with the same bytes copied: through a Unix
+ * socket, by process_vm_readv(), by UCX. All bytes are checked, outside of the time.
  */
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,7 +14,7 @@ enum {
 	PIECE_BYTES = 1 << 20,
 	SCRATCH_BYTES = 32 << 20,
 	CACHE_LINE_BYTES = 64,
-	SPINS_MAX = 100000, /* before an importer that may have no CPU is let go on */
+	SPINS_MAX = 100000, /* then yield, in case the importer has no CPU */
 	REPETITIONS = 15,
 };
 
@@ -54,7 +54,7 @@ struct buffer {
 static CUevent event;
 static CUmemPoolPtrExportData block_name;
 
-/* After a large buffer the caches hold nothing of what comes next: nor after a small one, so that both compare. */
+/* After a large buffer the caches hold nothing of what comes next: do the same after a small one, to compare both. */
 static void empty_caches(void)
 {
 	static volatile char scratch[SCRATCH_BYTES];
@@ -127,7 +127,7 @@ static void read_from(pid_t pid, const struct order *order, char *to)
 /* Returns the time at which it may be read. */
 static uint64_t take_buffer(const struct peer *peer, const struct order *order, struct buffer *buffer)
 {
-	/* The exporter goes on when we are about to wait: for an event, that is known when it is waited for. */
+	/* The exporter goes on when we are about to wait: for an event, it knows that when the wait is submitted. */
 	if (order->way != EVENT)
 		atomic_store(&peer->page->waiting, 1);
 	switch (order->way) {
@@ -153,7 +153,7 @@ static uint64_t take_buffer(const struct peer *peer, const struct order *order, 
 	return bench_now_ns();
 }
 
-/* Whether one process may read another's memory is for the system to say. */
+/* The system decides whether one process may read another's memory. */
 static void try_to_read(const struct peer *peer)
 {
 	struct order order;
@@ -216,7 +216,7 @@ static void await_importer(const struct peer *peer)
 			sched_yield();
 }
 
-/* The last thing before the record: the importer waits, and what it waits for has been written. */
+/* The last step before the record: the importer waits, and the buffer has been written. */
 static void CUDA_CB note_written(void *data)
 {
 	struct giving *giving = data;
@@ -337,7 +337,7 @@ static void give_buffers(const struct peer *peer)
 	struct order first = {.address = &number}, quit = {.way = QUIT};
 	CUipcEventHandle handle;
 
-	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where the system wants it for others to read our memory */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* some systems need this before others may read our memory */
 	pair_create_pool();
 	BENCH_MUST(cenote_send_pool(peer->sock, pair_pool));
 	BENCH_MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking turns, and the arithmetic of what came of it; harness.h is the manual.
+ * Taking turns, and the arithmetic of the results; harness.h is the manual.
  */
 #include "harness.h"
 
@@ -21,7 +21,7 @@ enum {
 	QUICK_PART = 4, /* of the repetitions */
 	REPETITIONS_MIN = 5,
 	REPETITION_NS = 500000,
-	RUN_IN_PART = 8, /* of a repetition comes before it, untimed: the one before left its own in the caches */
+	RUN_IN_PART = 8, /* of a repetition runs first, untimed: the one before filled the caches */
 	LINE_BYTES_MAX = 2048,
 	NAME_COLUMNS = 44,
 };
@@ -160,7 +160,7 @@ struct bench_summary bench_statistics(double *samples, unsigned count)
 				      .minimum = samples[0]};
 }
 
-/* What of a goal was reached: a time, or a multiple of another's. False: the other was not there. */
+/* How far a goal was reached: a time, or a multiple of another's. False: the other did not take part. */
 static bool reached(const struct bench_contestant *contestant, const char *baseline, const struct bench_contestant *all,
 		    unsigned count, double *ret_reached)
 {
@@ -241,7 +241,7 @@ static void take_turns(const struct bench_contest *contest, const struct bench_c
 				turns->each[i][turn] = repeat(&contestants[i], turns->counts[i], operations);
 }
 
-/* The baseline's samples of each round stand beside those of the others until they are sorted. */
+/* The baseline's samples of each round are beside those of the others until they are sorted. */
 static void conclude(const struct bench_contest *contest, struct bench_contestant *contestants, unsigned count,
 		     unsigned repetitions, struct turns *turns)
 {
@@ -332,7 +332,7 @@ static void write_line(const char *line, int bytes)
 	BENCH_MUST(write(run.json, line, (size_t)bytes) != bytes);
 }
 
-/* Names come from our own sources: there is nothing to escape in them, and that is looked at. */
+/* Names come from our own sources: they need no escaping, and that is checked. */
 static const char *plain(const char *text)
 {
 	BENCH_MUST(text && (strchr(text, '"') || strchr(text, '\\')));
@@ -370,7 +370,7 @@ static void write_result(const struct bench_contest *contest, const struct bench
 
 void bench_contest(const struct bench_contest *contest, struct bench_contestant *contestants, unsigned count)
 {
-	static struct turns turns; /* large, and as long as a contest lasts the only one */
+	static struct turns turns; /* large; only one contest runs at a time */
 	unsigned repetitions = contest->repetitions ? contest->repetitions : REPETITIONS;
 
 	BENCH_MUST(count > BENCH_CONTESTANTS_MAX || repetitions > BENCH_REPETITIONS_MAX || !run.suite);

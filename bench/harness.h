@@ -2,11 +2,11 @@
 /*
  * Measuring side by side: several contestants do the same, take turns, and are compared in the same run.
  *
- * A *contest* is one thing to do ("Allocate and free" of "4 KiB"), a *contestant* somebody who does it (cenote,
- * mimalloc). bench_contest() warms every contestant up, then goes round: a repetition of the first, one of the second,
- * …, and again. So whatever else the machine does falls on all alike. For each it has the median and the quartiles of
- * the repetitions, and beside the *baseline*, which is one of them, the median of the ratios of the same round: that
- * is the number that means something on another machine. Nothing but contestants is printed, no time is hidden:
+ * A *contest* is one task ("Allocate and free" of "4 KiB"), a *contestant* is one way to do it (cenote, mimalloc).
+ * bench_contest() warms up every contestant, then goes round: a repetition of the first, one of the second, …, and
+ * again. So other load on the machine affects all alike. For each it has the median and the quartiles of the
+ * repetitions, and, compared with the *baseline*, which is one of them, the median of the ratios of the same round:
+ * that is the number that means something on another machine. Only contestants are printed, and no time is hidden:
  *
  *	static void pair(void *data, unsigned long count) { while (count--) … BENCH_MUST(…); }
  *
@@ -24,20 +24,20 @@
  *	}
  *
  * A contestant either has a `body`, which does its operation `count` times (the harness finds a count that lasts some
- * milliseconds, and looks at the clock), or a `once`, which makes one repetition by itself and returns the nanoseconds
- * of one operation (two processes, a chain that runs by itself, what cannot be repeated at once). What a body is given
- * back it checks; what would cost time to check, `check` looks at after each repetition, outside of the time. A wrong
- * answer ends the program (BENCH_MUST): the run then fails.
+ * milliseconds, and takes the time), or a `once`, which makes one repetition by itself and returns the nanoseconds of
+ * one operation (two processes, a chain that runs by itself, what cannot be repeated at once). A body checks its
+ * results; what would cost time to check, `check` checks after each repetition, outside of the time. A wrong result
+ * ends the program (BENCH_MUST): the run then fails.
  *
- * A curve is a group whose contests have an `x`: the same names of contestants at each. Values that are not
- * nanoseconds (`unit`, as "instructions" or "bytes") go the same way, by `once`.
+ * A curve is a group whose contests have an `x`, with the same names of contestants at each. Values that are not
+ * nanoseconds (`unit`, as "instructions" or "bytes") use `once`.
  *
  * ---- The JSON form ----
  *
- * With --json FILE each result is appended to FILE as one line (so several processes may write); scripts/bench.py runs
+ * With --json FILE each result is appended to FILE as one line (so several processes may write). scripts/bench.py runs
  * all programs that Meson knows as benchmarks, puts the lines in "rows" below what it knows of the machine, draws and
- * compares. Anything that takes --quick and --json FILE and writes such lines can be a benchmark, a script too. A mark
- * in docs/performance.md says where the results of a program, named as its suite, stand: <!-- bench: suite NAME -->.
+ * compares. Anything that takes --quick and --json FILE and writes such lines can be a benchmark, even a script. A mark
+ * in docs/performance.md says where the results of a program, named as its suite, go: <!-- bench: suite NAME -->.
  *
  *   {"suite": "pool",                    bench_start()'s
  *    "group": "Allocate and free",       a table, or a plot
@@ -50,7 +50,7 @@
  *    "goal": {"most": 60, "of": null, "reached": 41.2, "met": true},   or null; "of": times that contestant
  *    "x": 4096, "x_name": "bytes"}             or null: a point of a curve
  *
- * Who could not take part: the four keys, and "absent": "not installed (Debian's libucx-dev)". The whole file:
+ * A contestant that could not take part: the four keys, and "absent": "not installed (Debian's libucx-dev)". The file:
  *
  *   {"format": "cenote-bench-1", "date": "2026-11-15T12:00:00Z", "quick": false, "version": "0.1.0",
  *    "machine": {"processor", "cpus", "memory_bytes", "kernel", "hypervisor"}, "seconds": 171, "rows": [...]}
@@ -83,7 +83,7 @@ struct bench_contestant {
 
 struct bench_contest {
 	const char *group, *name;
-	const char *baseline;     /* the contestant with which all are compared; NULL: nobody */
+	const char *baseline;     /* the contestant with which all are compared; NULL: none */
 	const char *unit;         /* NULL: "ns" */
 	unsigned long operations; /* in what a body calls one; 0: 1 */
 	unsigned repetitions;     /* 0: as many as usual */
@@ -92,26 +92,26 @@ struct bench_contest {
 };
 
 /*
- * First of all in a program that loads allocators: some libraries want more room for thread-local variables than a
- * program has for those that come later. It begins anew with that room.
+ * Call this first in a program that loads allocators: some libraries need more room for thread-local variables than a
+ * program has for libraries that are loaded later. It executes the program again with that room.
  */
 void bench_make_room(char **arguments);
 /* Read the command line; `suite` is the program's name in the results. */
 void bench_start(const char *suite, int argument_count, char **arguments);
-/* The exit status: nothing may be measured after. */
+/* Returns the exit status: nothing may be measured after it. */
 int bench_finish(void);
 
-/* --quick was given: half a minute for everything there is. */
+/* --quick was given: half a minute for all benchmarks together. */
 bool bench_quick(void);
 /* Does --only leave this group (or the contest of this name in it; NULL: any) out? For what is costly to prepare. */
 bool bench_wanted(const char *group, const char *name);
 
-/* Measure and compare them all. Contestants without a name are passed over. */
+/* Measure and compare them all. Contestants without a name are skipped. */
 void bench_contest(const struct bench_contest *contest, struct bench_contestant *contestants, unsigned count);
-/* Say that somebody could not take part, and why. */
+/* Say that a contestant could not take part, and why. */
 void bench_absent(const char *group, const char *name, const char *contestant, const char *reason);
 
-/* The `index`-th CPU that this program may use, from 0; where there are not so many, one that was counted before. */
+/* The `index`-th CPU that this program may use, from 0; if there are not so many, the count starts again. */
 unsigned bench_cpu(unsigned index);
 unsigned bench_cpu_count(void);
 /* Stay there from now on, with all threads that are started later; bench_unpin() undoes it for the caller. */

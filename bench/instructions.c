@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The hot paths, each many times, to be counted: scripts/instructions.py runs this under callgrind, which counts what
- * happens within functions named count_…, and says how many instructions a call takes, and whether it called the
- * system.
+ * happens within functions named count_…, and says how many instructions a call takes, and whether it made a system
+ * call.
  *
- * Counts are the same on a busy machine as on one at rest. The calls are made as a program makes them: on a stream that
- * is idle, by one thread, with what they need at hand.
+ * Counts are the same on a busy machine as on an idle one. The calls are made as a program makes them: on an idle
+ * stream, by one thread, with everything they need already prepared.
  */
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ static CUevent event;
 
 static CUdeviceptr block;
 
-/* callgrind writes down what it has counted when this ends, and again when count_… does, without what was before. */
+/* callgrind dumps its counts when this ends, and again when count_… does, without what was before. */
 void forget_before(void);
 __attribute__((noinline, used)) void forget_before(void)
 {
@@ -48,7 +48,7 @@ COUNTED(free_imported, cuMemFreeAsync(blocks[i], pair_stream))
 COUNTED(event_record, cuEventRecord(event, pair_stream))
 COUNTED(event_wait, cuStreamWaitEvent(pair_stream, event, 0))
 
-/* The last time counts: by then everything has been done before. */
+/* The last time counts: by then all paths are warm. */
 static void run_exporter(const struct peer *peer)
 {
 	pair_create_pool();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What legacy IPC handles cost: 1 GiB of another process's memory opened, opened again and closed, beside the same done
- * by hand with shm_open() and mmap().
+ * What legacy IPC handles cost: opening 1 GiB of another process's memory, opening it again and closing it, compared
+ * with the same done by hand with shm_open() and mmap().
  *
- * A first open asks the other process and maps; the connection to it is there, but for the row that says otherwise. The
- * exporters are forked before the library is touched. What was opened is looked at, outside of the time.
+ * A first open asks the other process and maps; the connection to it already exists, except in the row that says
+ * otherwise. The exporters are forked before the library is touched. What was opened is checked, outside of the time.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static void start_library(void)
 	BENCH_MUST(cuCtxSetCurrent(context));
 }
 
-/* A process that has 1 GiB, says its handle and waits for its end. */
+/* A process that has 1 GiB, sends its handle and waits for its end. */
 static pid_t start_exporter(CUipcMemHandle *ret_handle, int *ret_hold)
 {
 	int said[2], hold[2];
@@ -114,7 +114,7 @@ static double by_handle(void *data)
 	return (double)(after - before);
 }
 
-/* The first handle of each process, to which no connection is there yet. */
+/* The first handle of each process, to which there is no connection yet. */
 struct strangers {
 	struct opened opened[STRANGERS];
 	unsigned next;
@@ -203,7 +203,7 @@ int main(int argument_count, char **arguments)
 	measure(handle, &strangers);
 	close(made);
 	shm_unlink(name);
-	for (int i = STRANGERS - 1; i >= 0; i--) /* the later ones have the earlier ones' pipes */
+	for (int i = STRANGERS - 1; i >= 0; i--) /* later ones have inherited the earlier ones' pipes */
 		end_exporter(exporters[i], holds[i]);
 	end_exporter(exporter, hold);
 	return bench_finish();

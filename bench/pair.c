@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two processes, and what passes between them besides what is measured.
+ * The two processes, and what they exchange besides what is measured.
  */
 #include "pair.h"
 
@@ -33,7 +33,7 @@ void get(int fd, void *ret_data, size_t bytes)
 	for (char *next = ret_data; bytes;) {
 		ssize_t count = read(fd, next, bytes);
 		if (count == 0)
-			exit(1); /* the other has ended, and said why */
+			exit(1); /* the other process has ended, and said why */
 		BENCH_MUST(count < 0);
 		next += count;
 		bytes -= (size_t)count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measuring between two processes: an exporter and an importer, both forked before either has touched the library, so
- * that all threads of each stay on the CPU it was given. The exporter holds the contests; the importer does what it is
- * asked for and says how long its part took.
+ * that all threads of each stay on the CPU it was given. The exporter runs the contests; the importer does what it is
+ * asked for and reports how long its part took.
  */
 #ifndef CENOTE_BENCH_PAIR_H
 #define CENOTE_BENCH_PAIR_H
@@ -43,24 +43,24 @@ extern CUmemoryPool pair_pool; /* the exporter's, or as imported */
 
 typedef void pair_role(const struct peer *peer);
 
-/* Run both; the CPUs are counted as bench_cpu() does. Returns when both have ended well. */
+/* Run both; CPUs are numbered as in bench_cpu(). Returns when both have succeeded. */
 void pair_run(pair_role *exporter, pair_role *importer, unsigned exporter_cpu, unsigned importer_cpu);
 
 void put(int fd, const void *data, size_t bytes);
 void get(int fd, void *ret_data, size_t bytes);
 void say(const struct peer *peer, char word);
 char hear(const struct peer *peer);
-/* Say a word, and wait until the other says the same. */
+/* Send a word, and wait until the other process sends the same. */
 void ask(const struct peer *peer, char word);
 
-/* Spin-then-futex as one would write it by hand. Spinning is for two cores: on one the other could not go on. */
+/* Spin-then-futex as written by hand. Spinning is for two cores: on one, the other process could not go on. */
 void pair_post(struct pair_word *word, uint32_t value);
 void pair_await(struct pair_word *word, uint32_t value, bool spin);
 
 /* A pool that can be shared, in pair_pool. */
 void pair_create_pool(void);
 
-/* One call a body, for the contestant that everybody knows: `data` is a pthread_mutex_t. */
+/* One call a body, for the contestant that everyone knows: `data` is a pthread_mutex_t. */
 void lock_and_unlock(void *mutex, unsigned long count);
 
 #endif

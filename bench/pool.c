@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What allocating in stream order costs, beside what malloc costs: glibc's, and mimalloc's and jemalloc's where they
- * are installed (they are looked for by name when this runs).
+ * What allocating in stream order costs, compared with malloc: glibc's, and mimalloc's and jemalloc's if they are
+ * installed (they are looked for by name at run time).
  *
- * A stream-ordered allocator does not touch the memory that it manages, and neither do the measurements; that the
- * blocks are there, and are no other's, is looked at between them.
+ * A stream-ordered allocator does not touch the memory that it manages, and neither do the measurements; between them
+ * it is checked that the blocks are usable and do not overlap.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ enum {
 	RING = 1024, /* blocks on their way from a thread to the other */
 	THREAD_BYTES = 4096,
 	LINE_BYTES = 64,
-	SPINS_MAX = 1000, /* before the other, who may have no CPU, is let go on */
+	SPINS_MAX = 1000, /* then yield, in case the other has no CPU */
 	THREAD_PAIRS = 20000,
 };
 
@@ -43,7 +43,7 @@ static struct allocator allocators[ALLOCATORS_MAX];
 static unsigned allocator_count;
 static const char *baseline = "glibc";
 
-/* ---- Who takes part ---- */
+/* ---- The contestants ---- */
 
 static _Thread_local CUstream own_stream, other_stream;
 
@@ -148,7 +148,7 @@ static void pair_elsewhere(void *data, unsigned long count)
 	}
 }
 
-/* Two blocks are there from the first byte to the last, and do not know of each other. */
+/* Two blocks are usable from the first byte to the last, and do not overlap. */
 static void check_pair(void *data)
 {
 	struct work *work = data;
@@ -198,7 +198,7 @@ static void check_disjoint(struct extent *extents, unsigned count)
 	}
 }
 
-/* The blocks of the last burst were all there at once. */
+/* The blocks of the last burst were all live at once. */
 static void check_burst(void *data)
 {
 	static struct extent extents[BURST];
@@ -211,7 +211,7 @@ static void check_burst(void *data)
 
 static struct churn steps[CHURN_STEPS];
 
-/* A slot that is empty is filled, a full one emptied: an operation is one or the other. */
+/* Fills an empty slot, and empties a full one: each is one operation. */
 static void churn(void *data, unsigned long count)
 {
 	struct work *work = data;
@@ -243,7 +243,7 @@ static void check_churn(void *data)
 
 static struct work works[ALLOCATORS_MAX];
 
-/* All allocators as contestants, of whom the first is ours. */
+/* All allocators as contestants; the first is ours. */
 static void hold(struct bench_contest contest, size_t bytes, void (*body)(void *work, unsigned long count),
 		 void (*check)(void *work), double goal, const char *goal_of)
 {
@@ -303,7 +303,7 @@ static struct {
 	uint64_t taken_ns[2];
 } orders;
 
-/* Blocks on their way: each side writes one of the two numbers, and they are not in one line of the cache. */
+/* Blocks in transit: each side writes one of the two numbers, which are not in one cache line. */
 static struct {
 	_Alignas(LINE_BYTES) _Atomic unsigned long put;
 	_Alignas(LINE_BYTES) _Atomic unsigned long taken;
@@ -333,7 +333,7 @@ static void take_and_free(unsigned long count)
 	}
 }
 
-/* All begin at the same time, and each says how long it took: how long it takes to wake them is not part of it. */
+/* All begin at the same time, and each reports how long it took: the time to wake them is not part of it. */
 static void do_turn(unsigned number, struct work *work)
 {
 	atomic_fetch_add(&orders.ready, 1);
@@ -375,7 +375,7 @@ struct threads_work {
 	unsigned thread_count;
 };
 
-/* Nanoseconds for each pair, of all threads together: with two that do not disturb each other, half of one's. */
+/* Nanoseconds for each pair, of all threads together: for two that do not disturb each other, half of one's. */
 static double run_threads(void *data)
 {
 	const struct threads_work *work = data;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the calls of a pool cost when there is much of something: live blocks, streams, exports, importers, bytes. Each
- * is a curve, beside a mutex, so that a machine that is busy for one of its points does not bend it.
+ * is a curve, beside a mutex, so that load on the machine during one point does not distort the curve.
  *
- * What is large is prepared in a process of its own, and measured there.
+ * A large setup is prepared in a process of its own, and measured there.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ enum {
 	STREAMS_MAX = 1000,
 	BATCH = 250, /* pointers of one round */
 	IMPORTERS_MAX = 256,
-	REPETITIONS = 31, /* more wait for the preparations than it would help */
+	REPETITIONS = 31, /* more would take long to prepare, and help little */
 };
 
 static const char *const mutex_name = "pthread mutex, lock and unlock";
@@ -116,7 +116,7 @@ static void make_draws(unsigned long count)
 		draws[i] = (uint32_t)(draw(&state) % count);
 }
 
-/* Any of them goes, and another comes. */
+/* Any of them is freed, and another is allocated. */
 static void replace(void *data, unsigned long count)
 {
 	struct holder *holder = data;
@@ -153,7 +153,7 @@ static int compare_pointers(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-/* All are there, and none touches another. */
+/* All are usable, and none overlaps another. */
 static void check_holder(const struct holder *holder)
 {
 	qsort(holder->blocks, holder->count, sizeof *holder->blocks, compare_pointers);
@@ -163,7 +163,7 @@ static void check_holder(const struct holder *holder)
 	}
 }
 
-/* In an order that has nothing to do with that of the addresses. */
+/* In an order that is independent of the addresses. */
 static void shuffle(struct holder *holder)
 {
 	uint64_t state = DRAW_START;
@@ -413,7 +413,7 @@ static void make_pool(void *data, unsigned long count)
 	}
 }
 
-/* Blocks in a pool that is full of others; nobody touches any of them. */
+/* Blocks in a pool that is full of others; none of them is touched. */
 static void measure_bytes(void)
 {
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -461,13 +461,13 @@ static void by_bytes(void)
 
 /* ---- Between processes ---- */
 
-/* How much there is of everything: each curve moves one of them. */
+/* How much there is of everything: each curve varies one of them. */
 static struct {
 	struct bench_contest contest;
-	unsigned long exports; /* that live, and are imported, besides those that are measured */
+	unsigned long exports; /* that are live and imported, besides those that are measured */
 	unsigned importers;
 	size_t pool_bytes; /* 0: as usual */
-	int sock[2];       /* for the importers that only are there */
+	int sock[2];       /* for the idle importers */
 	int ready[2];
 	CUmemPoolPtrExportData *name;
 } shape;
@@ -533,7 +533,7 @@ static void create_shared_pool(void)
 	BENCH_MUST(cuMemPoolCreate(&pair_pool, &properties));
 }
 
-/* All importers but the peer import one block, and are there. */
+/* All importers but the peer import one block, and stay. */
 static void gather_importers(void)
 {
 	CUdeviceptr block;
@@ -560,7 +560,7 @@ static void export_blocks(const struct peer *peer)
 		return;
 	}
 	gather_importers();
-	if (shape.pool_bytes) /* it is full, but for what is measured */
+	if (shape.pool_bytes) /* it is full, except for what is measured */
 		for (size_t left = shape.pool_bytes / LARGE_BYTES - 1; left; left--)
 			pool_allocate(LARGE_BYTES);
 	for (unsigned long left = shape.exports / BATCH; left; left--) {
@@ -585,7 +585,7 @@ static void export_blocks(const struct peer *peer)
 	say(peer, 'q');
 }
 
-/* An importer that is there, and no more. */
+/* An importer that stays, and does no more. */
 static void be_there(void)
 {
 	CUdeviceptr block;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What it costs to share a pool: to export and import its pointers, to free them in either process, and to import the
- * pool; beside UCX's keys for memory, and shm_open() and mmap() by hand. What arrives is looked at, outside of the
- * time.
+ * pool; compared with UCX's keys for memory, and with shm_open() and mmap() by hand. What arrives is checked, outside
+ * of the time.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -153,7 +153,7 @@ static void export_keys(struct round *round)
 	put(round->peer->bytes_fd, keys, sizeof keys);
 }
 
-/* The first contestant's repetition is the round; the others tell what was found in it. */
+/* The first contestant's repetition is the round; the others return their part of it. */
 static double run_round(void *data)
 {
 	struct round *round = data;
@@ -162,7 +162,7 @@ static double run_round(void *data)
 
 	if (round->ucx_memory)
 		export_keys(round);
-	/* Freed here while they are held there: they come back when the importer has freed them, too. */
+	/* Freed here while the importer holds them: they come back when the importer has freed them, too. */
 	export_blocks(round, 'h');
 	BENCH_MUST(hear(round->peer) != 'h');
 	TIME_EACH(times[FREE_HELD], cuMemFreeAsync(blocks[each_i], pair_stream));
@@ -300,7 +300,7 @@ static void import_pools(const struct peer *peer)
 	close(descriptor);
 }
 
-/* Until the importer is gone on our side, too: nothing of the last round runs beside the next. */
+/* Until the importer is gone on our side, too: nothing of the last round runs during the next. */
 static void await_nobody(int watch)
 {
 	struct pollfd watched = {.fd = watch, .events = POLLIN};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What it costs that one process goes on when another has done something: round trips by events, beside a pipe, an
- * eventfd, a word in shared memory for which one spins and then sleeps (a futex, by hand), and UCX's messages.
+ * What it costs that one process goes on when another has done something: round trips by events, compared with a pipe,
+ * an eventfd, a word in shared memory with spinning and then sleeping (a futex, by hand), and UCX's messages.
  *
- * A wait for an event is for a record that was made before. So a chain of records and waits is submitted first, turn by
- * turn, behind a host function of the importer's; then both sides wait for their streams, and the chain runs by itself.
- * The exporter's stream says how long it took. The others make as many trips, each a number that is looked at.
+ * A wait for an event waits for a record that was made before. So a chain of records and waits is submitted first, turn
+ * by turn, behind a host function of the importer; then both sides wait for their streams, and the chain runs by
+ * itself. The exporter's stream says how long it took. The others make as many trips, each with a number that is
+ * checked.
  */
 #include <errno.h>
 #include <semaphore.h>
@@ -16,11 +17,11 @@
 enum {
 	BLOCK_BYTES = 4096,
 	TRIPS = 500, /* of one chain: fewer than records of an event can be pending */
-	RUN_IN = 20, /* before these: the importer sleeps when its first one comes */
+	RUN_IN = 20, /* untimed ones first: the importer sleeps when the first comes */
 	SETTLE_US = 2000,
 };
 
-/* ---- Who takes part: `first` sends and then waits, the other the other way round ---- */
+/* ---- The contestants: `first` sends and then waits, the other the other way round ---- */
 
 static int counters[2]; /* eventfds: there, and back */
 

@@ -20,7 +20,7 @@ const char *ucx_absent(const struct peer *peer)
 	return peer->together ? "polls: both processes would have to have a CPU" : NULL;
 }
 
-/* It watches the process's mappings otherwise, and Cenote's calls would pay for it; it reads this when it is loaded. */
+/* Otherwise UCX watches the process's mappings, and Cenote's calls would pay for it; it reads this when loaded. */
 void ucx_settle(char **arguments)
 {
 	if (getenv("UCX_MEM_EVENTS"))
@@ -69,7 +69,7 @@ void ucx_open(const struct peer *peer)
 	free(other);
 }
 
-/* The other side's last message may need our progress until it is done with. */
+/* The other side's last message may need our progress until it is complete. */
 void ucx_close(const struct peer *peer)
 {
 	finish(ucp_worker_flush_nbx(worker, &(ucp_request_param_t){0}));

@@ -22,7 +22,7 @@ struct ucx_name {
 /* Why it does not take part; NULL: it does. */
 const char *ucx_absent(const struct peer *peer);
 
-/* The first thing in main(): settings that are read when a program starts, which it does again for them. */
+/* The first call in main(): settings that are read when a program starts; it executes the program again for them. */
 void ucx_settle(char **arguments);
 
 /* Both sides, at the same time. */
@@ -32,7 +32,7 @@ void ucx_close(const struct peer *peer);
 void ucx_send(const void *data, size_t bytes);
 void ucx_receive(void *ret_data, size_t bytes);
 
-/* Memory that the other process can use: allocate it, name it, make it usable there, let it go. */
+/* Memory that the other process can use: allocate it, name it, make it usable there, release it. */
 void *ucx_allocate(size_t bytes);
 void ucx_export(const void *memory, struct ucx_name *ret_name);
 void *ucx_import(const struct ucx_name *name, void **ret_key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What memory costs that comes from another process: to import, map and allow it, beside the same done by hand with
- * shm_open() or with a memory file and mmap(). None of it may grow with the size; pages are touched by nobody here, but
- * for the mark at the end, which is looked at through the import.
+ * What memory from another process costs: to import, map and allow it, compared with the same done by hand with
+ * shm_open() or with a memory file and mmap(). None of it may grow with the size; no pages are touched here, except for
+ * the mark at the end, which is checked through the import.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ static void by_shm_open(void *data, unsigned long count)
 	}
 }
 
-/* The descriptor is there: map it, as an importer would, and let it go. */
+/* The descriptor is there: map it, as an importer would, and unmap it. */
 static void by_mmap(void *data, unsigned long count)
 {
 	struct memory *memory = data;

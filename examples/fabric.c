@@ -6,9 +6,10 @@
  *                export ------- 64 bytes -.    export --- 64 + 64 bytes -.       release, free, destroy
  *     importer                  import, map - read, write       import - write, free
  *
- * No descriptor travels and the user may be another one: what both need is an IMEX channel, a file that both can read.
- * It is the permission, and the bytes need no protection. Here the bytes travel over a socket, and a byte says when the
- * other may look; an event would not do between users, since its handle is for processes of one.
+ * No descriptor travels, and the processes may belong to different users: both need an IMEX channel, a file that both
+ * can read. The channel is the permission, and the bytes need no protection. Here the bytes travel over a socket, and a
+ * byte says when the other process may look; an event would not work between users, since its handle is for one user's
+ * processes.
  *
  * Only CUDA's API and plain sockets are used, so the program can also be built with NVIDIA's headers and libcuda, and
  * runs on a GPU unchanged.
@@ -93,7 +94,7 @@ static void write_numbers(CUdeviceptr address, int factor)
 	for (int i = 0; i < NUMBERS; i++)
 		numbers[i] = i * factor;
 	CHECK(cuMemcpyHtoD(address, numbers, numbers_bytes));
-	CHECK(cuCtxSynchronize()); /* before anybody else looks at it */
+	CHECK(cuCtxSynchronize()); /* before another process reads it */
 }
 
 static void read_numbers(CUdeviceptr address, int factor, const char *where)
@@ -109,7 +110,7 @@ static void read_numbers(CUdeviceptr address, int factor, const char *where)
 
 /* ---- The exporter ---- */
 
-/* Two conditions: the device has fabric handles, and this user can read a channel, which shows when it is needed. */
+/* Two conditions: the device has fabric handles, and this user can read a channel, which is known at the first use. */
 static CUmemGenericAllocationHandle create_memory(void)
 {
 	CUmemAllocationProp properties = fabric_memory();
@@ -152,7 +153,7 @@ static int run_exporter(void)
 	int sock;
 
 	start();
-	CUmemGenericAllocationHandle memory = create_memory(); /* or end here, before there is an importer */
+	CUmemGenericAllocationHandle memory = create_memory(); /* or ends here, before there is an importer */
 	pid_t importer = start_importer(&sock);
 	CUdeviceptr address = map(memory);
 	write_numbers(address, 1);

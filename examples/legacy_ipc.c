@@ -66,7 +66,7 @@ static int run_exporter(void)
 	for (int i = 0; i < NUMBERS; i++)
 		host[i] = i;
 	CHECK(cudaMemcpyAsync(numbers, host, NUMBERS * sizeof *host, cudaMemcpyHostToDevice, stream));
-	CHECK(cudaEventRecord(written, stream)); /* before the other is told: a wait is for what has been recorded */
+	CHECK(cudaEventRecord(written, stream)); /* before telling the importer: a wait is for the latest record */
 	say("submitted: write 0, 1, 2 ...; sends the handles  ---->");
 	send_bytes(sock, &letter, sizeof letter);
 
@@ -78,7 +78,7 @@ static int run_exporter(void)
 	say("reads %d, %d ... %d, %d ...: the importer's work", host[0], host[1], host[NUMBERS / 2],
 	    host[NUMBERS / 2 + 1]);
 	await_importer(importer);
-	CHECK(cudaFree(numbers)); /* now that nobody has it open: CUDA does not say what happens otherwise */
+	CHECK(cudaFree(numbers)); /* now that the importer has closed it: otherwise CUDA leaves it undefined */
 	say("freed the numbers");
 	CHECK(cudaEventDestroy(written));
 	CHECK(cudaStreamDestroy(stream));

@@ -72,7 +72,7 @@ static int run_exporter(void)
 
 	CHECK(cudaMallocFromPoolAsync(&block, BYTES, pool, stream));
 	CHECK(cudaMemsetAsync(block, QUESTION, BYTES, stream));
-	CHECK(cudaStreamSynchronize(stream)); /* before anybody else looks at it */
+	CHECK(cudaStreamSynchronize(stream)); /* before another process reads it */
 	say("allocated a block at %p, wrote %d", block, QUESTION);
 	CHECK(cudaMemPoolExportPointer(&name, block));
 	say("named it in %zu bytes, sends those  ----------------->", sizeof name);

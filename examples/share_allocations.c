@@ -121,7 +121,7 @@ static struct shared *create_and_send_shared(int sock)
 	return map_shared(descriptor);
 }
 
-/* Called by the stream: what a long computation would be. */
+/* Called by the stream: stands for a long computation. */
 static void CUDART_CB take_a_while(void *unused)
 {
 	(void)unused;
@@ -163,7 +163,7 @@ static int run_exporter(void)
 	say("names of block and events are in shared memory  ----->");
 	tell(sock);
 
-	/* A wait is for what has been recorded by then: so first be told that FINISHED is. */
+	/* A wait is for the latest record: so first be told that FINISHED is recorded. */
 	be_told(sock);
 	CHECK(cudaStreamWaitEvent(stream, finished, 0));
 	launch(kernels, "add", numbers, MORE, stream); /* the importer's free does not keep us from using it */

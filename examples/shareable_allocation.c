@@ -54,7 +54,7 @@ static size_t bytes_needed(CUdevice device)
 	return (NUMBERS * sizeof(int) + granularity - 1) / granularity * granularity;
 }
 
-/* Give memory an address in this process, and the device access to it. Without the last step nobody may touch it. */
+/* Give memory an address in this process, and the device access to it. Without the last step no device may use it. */
 static CUdeviceptr map(CUmemGenericAllocationHandle memory, size_t bytes, CUdevice device)
 {
 	CUmemAccessDesc access;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the examples have around them: an exporter that starts an importer, a socket between the two, and what each does
+ * What the examples share: an exporter that starts an importer, a socket between the two, and a log of what each does,
  * printed side by side, with the time on the left. Plain sockets and CUDA's runtime API, or with DRIVER_API its driver
  * API; nothing else.
  */
@@ -36,7 +36,7 @@ static struct {
 	long long start_ns; /* the same in both */
 } me;
 
-/* ---- What is said, when, and who says it: the exporter on the left, the importer on the right ---- */
+/* ---- The log: the exporter on the left, the importer on the right ---- */
 
 static inline long long now_ns(void)
 {
@@ -137,7 +137,7 @@ static inline void be_told(int sock)
 	receive_bytes(sock, &byte, 1);
 }
 
-/* A descriptor is a number of one process: what travels is the thing it leads to (SCM_RIGHTS). */
+/* A descriptor is a number within one process: what travels is the open file behind it (SCM_RIGHTS). */
 static inline void send_descriptor(int sock, int descriptor)
 {
 	union {
@@ -180,7 +180,7 @@ static inline int receive_descriptor(int sock)
 
 /* ---- Start and end ---- */
 
-/* Execute this program again. A fork alone would not do: CUDA does not live on in a child of a process that uses it. */
+/* Execute this program again. A fork alone would not do: CUDA does not work in a child of a process that uses it. */
 static inline pid_t start_importer(int *ret_sock)
 {
 	int ends[2];
@@ -188,7 +188,7 @@ static inline pid_t start_importer(int *ret_sock)
 
 	me.start_ns = now_ns();
 	printf("%9s  %-*s%s\n", "us", COLUMN, "EXPORTER", "IMPORTER");
-	fflush(stdout); /* or the child would have it, too */
+	fflush(stdout); /* or the child would print it, too */
 	CHECK_SYSTEM(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	pid_t child = CHECK_SYSTEM(fork());
 	if (child == 0) {
