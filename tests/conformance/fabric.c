@@ -159,7 +159,7 @@ BOTH(create)
 	ASK(ask_name("%s_synchronize_after", kind), cuCtxSynchronize());
 }
 
-/* Handles that nobody made, and exports of memory that was not made for it. */
+/* Forged handles, and exports of memory that was not made for it. */
 BOTH(refusals)
 {
 	static const int bytes[] = {0x00, 0x5a, 0xff};

@@ -24,7 +24,7 @@
 #define NODES "/dev/nvidia-caps-imex-channels"
 
 enum {
-	FIRST_USER = 61000, /* nobody's, where it matters */
+	FIRST_USER = 61000, /* no real user, where it matters */
 	EXPORTER = 0,
 	IMPORTER = 1,
 };

@@ -3,7 +3,7 @@
  * Chapter "ipc_event": events that another process opens.
  *
  * The calls and their arguments, then contexts, forks, a third process, a program that was executed, capture and the
- * runtime's forms. Who waits for which record is asked in ipc_event_use.
+ * runtime's forms. Which wait is for which record is asked in ipc_event_use.
  */
 #define _GNU_SOURCE
 #include "ipc_event.h"

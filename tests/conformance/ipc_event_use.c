@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chapter "ipc_event_use": who waits for which record of an event that two processes have, and what is left of it when
- * one of them lets go or ends. Scripts of two processes; ipc_event.h says how they read.
+ * Chapter "ipc_event_use": which wait is for which record of an event that two processes have, and what is left of it
+ * when one of them destroys it or ends. Scripts of two processes; ipc_event.h says how they read.
  */
 #define _GNU_SOURCE
 #include "ipc_event.h"

@@ -228,7 +228,7 @@ GROUP(contents)
 }
 
 /*
- * A stream that is busy until it is told, or for half a second where nobody tells it: does a call wait for streams?
+ * A stream that is busy until it is told, or for half a second if it is not told: does a call wait for streams?
  */
 struct hold {
 	int ends[2];
@@ -332,7 +332,7 @@ GROUP(three_processes)
 	peer_kill(&peer);
 }
 
-/* Someone dies who has it open. */
+/* A process that has it open dies. */
 GROUP(opener_killed)
 {
 	third_name = "dying";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chapter "pool": making and destroying pools, their attributes, who may use them, default and current pools.
+ * Chapter "pool": making and destroying pools, their attributes, which devices may use them, default and current pools.
  */
 #include "pool.h"
 

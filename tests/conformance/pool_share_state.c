@@ -2,7 +2,7 @@
 /*
  * Chapter "pool_share_state": the calls that share pools before cuInit, without a context, in a destroyed one, inside a
  * callback, in a forked child and on other threads; order between two processes, by events and without; what is left
- * when one of them ends; whose memory is counted; the runtime's kin.
+ * when one of them ends; whose memory is counted; the runtime's related calls.
  */
 #define _GNU_SOURCE
 #include "pool_share.h"

@@ -261,7 +261,7 @@ ALONE(accounting)
 	ASK_VALUE("account_release_imported", cuMemRelease(handle), "%d", vmm_steps(vmm_free_grains() - start));
 }
 
-/* Memory that nobody can have any more. */
+/* Memory that no process can have any more. */
 ALONE(exhaustion)
 {
 	CUmemAllocationProp device = vmm_properties(DEVICE, 0, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chapter "vmm_use": who may touch mapped memory, what copies, fills and kernels do where they may not, and what is
+ * Chapter "vmm_use": which devices may touch mapped memory, what copies, fills and kernels do where they may not, and
+ * what is
  * said of its addresses.
  */
 #include "attribute.h"

@@ -3,8 +3,8 @@
  * What tests of fabric handles have in common: channels, users, and agents.
  *
  * An agent is a peer that does what the test tells it, call by call, as the user and with the channels that the test
- * gave it, and says how each call ended. The test itself calls no CUDA: it stays root, where it is, and decides who can
- * read what.
+ * gave it, and reports how each call ended. The test itself calls no CUDA: it stays root, where it is, and decides
+ * which agent can read what.
  */
 #ifndef CENOTE_TESTS_FABRIC_H
 #define CENOTE_TESTS_FABRIC_H
@@ -26,9 +26,9 @@
 #define POSIX  CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 
 enum {
-	FIRST_USER = 64125, /* nobody's */
+	FIRST_USER = 64125, /* no real user */
 	SECOND_USER = 64126,
-	SAME_USER = 0, /* whoever runs the test */
+	SAME_USER = 0, /* the user that runs the test */
 	GRAIN = 2 << 20,
 	BLOCK = 100000,
 	SENTENCE_BYTES = 300,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fabric handles: memory, pools and blocks for those who can read one channel, whichever user they are, and for nobody
- * else; what is left of those who die; and that nothing else is left.
+ * Fabric handles: memory, pools and blocks for processes that can read one channel, whichever user they belong to, and
+ * for no others; what is left of processes that die; and that nothing else is left.
  */
 #include "fabric.h"
 
@@ -15,7 +15,7 @@ SETUP
 	unsetenv("CENOTE_HOST_WITHOUT");
 }
 
-/* ---- One who has a channel's name and not the channel ------------------------------------------------------------ */
+/* ---- A process that has a channel's name and not the channel ----------------------------------------------------- */
 
 static bool names_alone;
 
@@ -115,7 +115,7 @@ static void need_two_users(void)
 
 /* ---- One user ---------------------------------------------------------------------------------------------------- */
 
-/* Goal: one memory, one block, by 64 bytes each, whoever writes; the handles are the same each time. */
+/* Goal: one memory, one block, by 64 bytes each, whichever process writes; the handles are the same each time. */
 TEST(two_processes_share)
 {
 	set_stage();
@@ -356,7 +356,7 @@ TEST(users_with_a_channel_share)
 	agent_end(first);
 }
 
-/* All that somebody can try who has the bytes. */
+/* All that a process can try that has the bytes. */
 static void try_all(struct peer *agent, const struct things *shared, const char *words)
 {
 	refuse(agent, shared, CUDA_ERROR_NOT_PERMITTED, words);
@@ -404,7 +404,7 @@ TEST(users_with_a_channel_each_are_kept_apart)
 	agent_end(first);
 }
 
-/* Goal: who can name a channel and not read it does not have it, and neither does one who opens it by O_PATH. */
+/* Goal: a process that can name a channel and not read it does not have it, even if it opens it by O_PATH. */
 TEST(a_name_is_no_proof)
 {
 	static const mode_t modes[] = {0000, 0111, 0222, 0333};
@@ -455,7 +455,7 @@ ROLE(stranger)
 	close(folder);
 }
 
-/* Goal: one who goes to the port itself gets nothing out of it, and disturbs nobody. */
+/* Goal: a process that connects to the port itself gets nothing out of it, and disturbs no other. */
 TEST(a_stranger_at_the_port)
 {
 	need_two_users();
@@ -499,7 +499,7 @@ static void expect_no_names(unsigned before)
 	ASSERT_EQ(before, count_names());
 }
 
-/* Goal: the exporter is killed; who has its things keeps them; nobody gets them any more, and no name stays. */
+/* Goal: the exporter is killed; importers keep what they have; nothing can be imported any more, and no name stays. */
 TEST(the_exporter_is_killed)
 {
 	set_stage();
@@ -524,7 +524,7 @@ TEST(the_exporter_is_killed)
 	expect_no_names(names);
 }
 
-/* Goal: what was released at home is not imported any more, by those who have it neither; they keep what they have. */
+/* Goal: what the exporter released is not imported any more, even by its importers; they keep what they have. */
 TEST(the_exporter_lets_go_first)
 {
 	set_stage();
@@ -574,7 +574,7 @@ TEST(an_importer_is_killed)
 	}
 	await_descriptors(exporter, descriptors);
 	ASSERT_EQ(used, number_of(exporter, MEMORY_USED, 0));
-	agent_end(agent_of(SAME_USER)); /* clears the names of those who died */
+	agent_end(agent_of(SAME_USER)); /* clears the names of processes that died */
 	ASSERT_EQ(names, count_names());
 	let_go(exporter, &home);
 	agent_end(exporter);
@@ -675,7 +675,7 @@ TEST(many_deaths, .timeout_ms = 120000)
 	ASSERT_EQ(used, number_of(exporter, MEMORY_USED, 0));
 	agent_end(agent_of(SAME_USER));
 	ASSERT_EQ(names, count_names());
-	must(exporter, (struct order){.call = FREE, .at = home.block}); /* nobody's any more: back at once */
+	must(exporter, (struct order){.call = FREE, .at = home.block}); /* no process holds it: back at once */
 	ASSERT_EQ(0, number_of(exporter, POOL_USED, home.pool));
 	home.block = must(exporter, (struct order){.call = ALLOCATE, .object = home.pool}).at;
 	let_go(exporter, &home);

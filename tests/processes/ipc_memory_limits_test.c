@@ -346,7 +346,7 @@ static void try_as(unsigned user, const char *directory, const char *outcome, co
 	peer_wait(peer);
 }
 
-/* Goal: one user's handles open for that user alone, whoever knows their bytes and wherever he looks for the port. */
+/* Goal: one user's handles open for that user alone, even if others know their bytes or find the port. */
 TEST(users_are_kept_apart)
 {
 	char first[512], second[512], link_path[512];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that other processes open by a handle of 64 bytes: what they see, how long they have it, and where it goes
- * when somebody frees it, closes it or dies.
+ * Memory that other processes open by a handle of 64 bytes: what they see, how long they have it, and what happens to
+ * it when a process frees it, closes it or dies.
  */
 #include "ipc_memory.h"
 
@@ -16,7 +16,7 @@ SETUP
 
 /* ---- Contents ---------------------------------------------------------------------------------------------------- */
 
-/* Goal: one memory, whoever writes it, of any size, first byte and last. */
+/* Goal: one memory, whichever process writes it, of any size, first byte and last. */
 TEST(both_see_one_memory)
 {
 	static const size_t sizes[] = {1, 512, SMALL, MIB, MIB + 1, LARGE, 3 * MIB + 5};
@@ -149,7 +149,7 @@ TEST(freed_memory_stays_with_those_who_have_it)
 	ASSERT_EQ(used + LARGE, used_bytes());
 	agent_fill(one, there, 0x22, LARGE);
 	ASSERT_EQ(0x22, agent_byte(other, elsewhere + LARGE - 1));
-	ASSERT_EQ(there, agent_open(one, handle)); /* who has it can have it once more */
+	ASSERT_EQ(there, agent_open(one, handle)); /* a process that has it open can open it once more */
 	agent_close(one, there);
 	agent_close(one, there);
 	agent_cannot_open(one, handle, CUDA_ERROR_INVALID_VALUE, "freed the memory");
@@ -218,7 +218,7 @@ TEST(a_stale_handle_is_refused)
 	await_quiet(0, descriptors);
 }
 
-/* Goal: memory goes with its context, and stays with those who have it. */
+/* Goal: memory ends with its context, and stays in the processes that have it open. */
 TEST(a_destroyed_context_is_a_free)
 {
 	CUcontext context;
@@ -243,7 +243,7 @@ TEST(a_destroyed_context_is_a_free)
 
 /* ---- Deaths ------------------------------------------------------------------------------------------------------ */
 
-/* Goal: the exporter dies, and who has its memory open notices nothing until he has closed it. */
+/* Goal: the exporter dies, and a process that has its memory open notices nothing until it has closed it. */
 TEST(exporter_dies)
 {
 	begin();
@@ -314,7 +314,7 @@ TEST(opener_dies)
 	}
 }
 
-/* Goal: a child of one who has memory open has none of it, and does not keep it. */
+/* Goal: a child of a process that has memory open has none of it, and does not keep it. */
 TEST(a_forked_child_lets_go)
 {
 	begin();

@@ -26,7 +26,7 @@ static void begin_device(void)
 {
 	CUcontext context;
 
-	unsetenv(LATER); /* not for those who are started from here */
+	unsetenv(LATER); /* not for processes that are started from here */
 	signal(SIGPIPE, SIG_IGN);
 	ASSERT_OK(cuInit(0));
 	ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
@@ -66,7 +66,7 @@ static unsigned check_reasons(const struct tour *tour, const struct reasons *rea
 		printf("%s: %s: %d, %s\n", under, tour_names[step], tour->results[step], tour->sentences[step]);
 		if (!tour->sentences[step][0])
 			FAIL("%s: %s: %d without a sentence", under, tour_names[step], tour->results[step]);
-		/* A partner sees only that nobody answers it. */
+		/* A partner sees only that it gets no answer. */
 		if (!tour_is_partners(step) && !says(tour->sentences[step], reasons))
 			FAIL("%s: %s: %d: \"%s\" is no reason", under, tour_names[step], tour->results[step],
 			     tour->sentences[step]);
@@ -446,7 +446,7 @@ ROLE(in_need)
 		uint64_t start_ms = now_ms();
 		opener.begun = true;
 		CUresult result = cuMemAllocFromPoolAsync(&block, SHARE_CHUNK, pool, second);
-		/* One who was kept from opening the gate for so long is no fault of ours. */
+		/* A process that was kept from opening the gate for so long is not our fault. */
 		if (result && now_ms() - start_ms < PATIENCE_MS)
 			ASSERT_OK(result);
 		waited += !result;
@@ -485,7 +485,7 @@ static void check_place(const struct tour *tour, const char *words)
 			ASSERT_EQ(CUDA_ERROR_OPERATING_SYSTEM, result);
 		if (result > 0 && !((refused | needs_it) & TOUR_BIT(step) && tour_is_ours(step)))
 			FAIL("%s failed: %d, %s", tour_names[step], result, tour->sentences[step]);
-		/* Who would go to the partner from there does not find it, or asks nobody. */
+		/* A step that needs the partner does not find it from there, or asks no process. */
 		bool elsewhere =
 			needs_it & TOUR_BIT(step) && (strstr(tour->sentences[step], "another runtime directory") ||
 						      strstr(tour->sentences[step], "is asked"));
@@ -546,7 +546,7 @@ TEST(a_directory_that_others_can_enter)
 	ASSERT_SYS(rmdir(in_directory("open")));
 }
 
-/* Goal: neither is one that somebody else has made for us. */
+/* Goal: neither is one that another user has made for us. */
 TEST(a_directory_of_another_user)
 {
 	tour_prepare();
@@ -628,7 +628,7 @@ ROLE(without_proc)
 	static const unsigned works = TOUR_BIT(TOUR_STREAM) | TOUR_BIT(TOUR_POOL) | TOUR_BIT(TOUR_ALLOCATE) |
 				      TOUR_BIT(TOUR_MEMORY) | TOUR_BIT(TOUR_EXPORT_MEMORY) | TOUR_BIT(TOUR_MAP) |
 				      TOUR_BIT(TOUR_PARTNER_MEMORY) | TOUR_BIT(TOUR_LEGACY) | TOUR_BIT(TOUR_EVENT) |
-				      TOUR_BIT(TOUR_FABRIC) | TOUR_BIT(TOUR_SURVEY) /* which reaches nobody */;
+				      TOUR_BIT(TOUR_FABRIC) | TOUR_BIT(TOUR_SURVEY) /* which reaches no process */;
 	struct tour tour;
 
 	leaks_watch(0);
@@ -741,7 +741,7 @@ ROLE(alone)
 	ASSERT_EQ(TOUR_BYTE, share_byte(block + TOUR_BLOCK - 1));
 	if (!test_has_gpu()) { /* whose driver calls it from a thread of its own */
 		ASSERT_OK(cuLaunchHostFunc(stream, count_call, &calls));
-		ASSERT_OK(cuStreamSynchronize(stream)); /* whoever waits for it may as well do it */
+		ASSERT_OK(cuStreamSynchronize(stream)); /* a thread that waits for it may run it itself */
 		ASSERT_EQ(1u, calls);
 	}
 	ASSERT_SYS(setrlimit(RLIMIT_NPROC, &before));

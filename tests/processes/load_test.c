@@ -11,7 +11,7 @@
  *	WRITE   a worker writes a pattern of its own, which the lane reads when the worker's event or its word says so
  *
  * The streams of the two sides are ordered by events between processes, in both directions. When the time is over,
- * everything is let go of, and the audit finds nothing: no used byte, no export, no importer, no descriptor, no
+ * everything is released, and the audit finds nothing: no used byte, no export, no importer, no descriptor, no
  * mapping, no thread that was not there before, no name.
  *
  * A lane has few orders under way with a process, so that neither side ever waits for room in a socket.
@@ -42,7 +42,7 @@ enum kind { LOOK, HOLD, FREED, WRITE, END };
 
 struct order {
 	enum kind kind;
-	unsigned lane, given; /* whose it is, and where he remembers it */
+	unsigned lane, given; /* the lane it belongs to, and its index there */
 	unsigned held;        /* FREED: where the process remembers it */
 	uint64_t id, bytes;
 	CUmemPoolPtrExportData name;
@@ -440,7 +440,7 @@ static unsigned find_place(const struct lane *lane)
 	return at;
 }
 
-/* Give somebody a block. False: nobody can take one now. */
+/* Give a block to a process. False: none can take one now. */
 static bool give(struct lane *lane)
 {
 	struct partner *partner = choose_partner(lane);
@@ -552,7 +552,7 @@ static void begin_lane(unsigned number, CUmemoryPool pool, struct start *start)
 	ASSERT_OK(cuIpcGetEventHandle(&start->ready[number], lane->ready));
 }
 
-/* One after the other: whoever joins needs an answer in time, however busy the machine is. */
+/* One after the other: a process that joins needs an answer in time, however busy the machine is. */
 static void begin_partner(struct lane *lane, struct peer *peer, const struct start *start)
 {
 	struct partner *partner = &lane->partners[lane->partner_count++];

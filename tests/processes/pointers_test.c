@@ -102,7 +102,7 @@ TEST(no_call_follows_a_wrong_pointer, .timeout_ms = 120000)
 	}
 }
 
-/* Goal: the same before anything else was called, when nobody has had a chance to prepare for it. */
+/* Goal: the same before anything else was called, when the library has had no chance to prepare for it. */
 TEST(no_first_call_follows_a_wrong_pointer)
 {
 	if (test_has_gpu())

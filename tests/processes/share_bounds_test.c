@@ -2,7 +2,7 @@
 /*
  * A pool between processes that have nothing in common but a socket: other namespaces, another user.
  *
- * These need the rights to make namespaces and to become somebody else; without them they are skipped.
+ * These need the rights to make namespaces and to become another user; without them they are skipped.
  */
 #include "../share.h"
 
@@ -30,7 +30,7 @@ static void leave_directories(void)
 		ASSERT_SYS(mount("none", "/run", "tmpfs", 0, NULL));
 	if (access("/dev/shm", F_OK) == 0)
 		ASSERT_SYS(mount("none", "/dev/shm", "tmpfs", 0, NULL));
-	/* What an exporter needs is here, and nobody outside sees it. */
+	/* What an exporter needs is here, and no process outside sees it. */
 	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", "/tmp/apart", 1));
 }
 
@@ -203,7 +203,7 @@ TEST(exporter_in_other_namespaces)
 TEST(both_in_namespaces_of_their_own)
 {
 	need_namespaces();
-	leaks_forgive_names(2); /* of those who go apart and end */
+	leaks_forgive_names(2); /* of processes in namespaces of their own that end */
 	struct peer *exporter = peer_start("apart"), *importer = peer_start("apart");
 	share_between(exporter, importer);
 	end_both(exporter, importer);

@@ -444,7 +444,7 @@ TEST(a_pool_of_an_unseen_device_is_refused)
 	close(ends[0]);
 }
 
-/* Send a letter of a block that somebody has meddled with; how receiving it ends. */
+/* Send a letter of a block that was tampered with; returns how receiving it ends. */
 static CUresult receive_changed(const int ends[2], CUmemoryPool imported, const char letter[LETTER_BYTES], size_t at,
 				size_t bytes)
 {
@@ -615,7 +615,7 @@ TEST(blocks_whose_event_is_gone_are_refused)
 	ASSERT_EQ(77, taken);
 	ASSERT_EQ(0x77, (uintptr_t)ready);
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
-	await_used(pool, 0); /* nobody holds it */
+	await_used(pool, 0); /* no process holds it */
 	must(&receiver, DESTROY_POOL, 0);
 	receiver_end(&receiver);
 	destroy_pool(pool);

@@ -48,7 +48,7 @@ static void await_things(struct things before)
 		 now.threads > before.threads + SPARE_THREADS);
 }
 
-/* Whatever the pool had exported is free here and held by nobody: all of it can be had, and goes on being shared. */
+/* Whatever the pool had exported is free, and no importer holds it: all of it can be allocated, and shared again. */
 static void check_exporter(CUmemoryPool pool)
 {
 	share_await_used(pool, 0);
@@ -447,7 +447,7 @@ TEST(exporter_killed_at_random, .timeout_ms = 120000, .soak = true)
 
 /* ---- Those that neither go nor move ------------------------------------------------------------------------------ */
 
-/* Goal: an importer that is stopped delays its own blocks and nobody else's. */
+/* Goal: an importer that is stopped delays its own blocks and no others. */
 TEST(a_stopped_importer_delays_its_own_blocks_alone)
 {
 	CUmemoryPool pool = share_pool(POOL);

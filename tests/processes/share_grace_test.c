@@ -181,7 +181,7 @@ TEST(a_pool_has_more_than_its_threshold)
 	late_end(&late);
 }
 
-/* Goal: trimmed memory goes when it may, and is nobody else's before. */
+/* Goal: trimmed memory is given back when that is safe, and is not reused before. */
 TEST(a_pool_is_trimmed)
 {
 	cuuint64_t keep = UINT64_MAX;
@@ -214,7 +214,7 @@ TEST(memory_on_its_way_is_used_again)
 	ASSERT_OK(cuMemsetD8Async(all, 0x77, POOL, late.freeing));
 	ASSERT_OK(cuStreamSynchronize(late.freeing));
 	late_go(&late);
-	ASSERT_EQ(SHARE_CHUNK, reserved(pool)); /* it is live: nobody took it away behind its owner's back */
+	ASSERT_EQ(SHARE_CHUNK, reserved(pool)); /* it is live: it was not taken away from its owner */
 	ASSERT_EQ(0x77, share_byte(all + POOL - 1));
 	ASSERT_OK(cuMemFreeAsync(all, late.freeing));
 	ASSERT_OK(cuStreamSynchronize(late.freeing));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A pool is imported without a word to its exporter, and joins it with the first pointer: what may happen between the
- * two, and that nobody notices more of it than the documents say.
+ * two, and that processes notice no more of it than the documents say.
  */
 #include "../share.h"
 
@@ -197,7 +197,7 @@ TEST(the_pool_is_destroyed_before_the_first_pointer)
 	}
 }
 
-/* Goal: one who is shut out may import the pool anew; that is another import, which joins by itself. */
+/* Goal: an importer that is shut out may import the pool anew; that is another import, which joins by itself. */
 TEST(after_an_eviction_the_next_import_joins_anew)
 {
 	CUmemoryPool pool = share_pool(POOL), imported = import_own(pool);
@@ -331,7 +331,7 @@ TEST(threads_that_want_the_first_pointer)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Import, use and destroy, as often as the others: whoever is last takes it apart. */
+/* Import, use and destroy, as often as the others: the last one takes it apart. */
 static void *import_and_use(void *data)
 {
 	unsigned i = (unsigned)(uintptr_t)data;

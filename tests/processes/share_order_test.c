@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who frees when: a block that two processes have is given to a third owner when both have let go, and not before.
+ * The order of frees: a block that two processes have is reused when both have freed it, and not before.
  */
 #include "../share.h"
 
@@ -229,7 +229,7 @@ TEST(a_second_import_is_counted)
 	agent_synchronize(agent);
 	ASSERT_OK(cuMemFreeAsync(block, NULL));
 	ASSERT_OK(cuStreamSynchronize(NULL));
-	ASSERT_EQ(first, agent_take(agent, 2, name)); /* whoever holds a block may count it once more */
+	ASSERT_EQ(first, agent_take(agent, 2, name)); /* a holder of a block may count it once more */
 	agent_free(agent, 2);
 	agent_synchronize(agent);
 	allocate_around(pool, block, BLOCK);

@@ -272,7 +272,7 @@ ROLE(follower)
 	free(blocks);
 }
 
-/* Goal: blocks are imported while their pool grows; nobody asks anybody to follow. */
+/* Goal: blocks are imported while their pool grows; no process has to tell another. */
 TEST(imports_while_the_pool_grows, .timeout_ms = 60000)
 {
 	CUmemoryPool pool = share_pool(0);

@@ -68,7 +68,7 @@ static void *call(void *argument)
 	return NULL;
 }
 
-/* Goal: a pool's end is nobody's crash. */
+/* Goal: the end of a pool crashes no process. */
 TEST(calls_race_the_end_of_their_pool, .timeout_ms = 120000)
 {
 	pthread_t threads[THREADS];

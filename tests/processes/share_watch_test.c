@@ -135,7 +135,7 @@ TEST(the_list_is_as_large_as_the_caller_says)
 	destroy_pool(pool);
 }
 
-/* Goal: statistics count what is exported, who has imported, and what is deferred; and a caller may know less. */
+/* Goal: statistics count exports, importers, and deferred blocks; and a caller may know less. */
 TEST(statistics_count_what_is_shared)
 {
 	begin();
@@ -196,7 +196,7 @@ TEST(a_watch_tells_who_comes_and_goes)
 	ASSERT_EQ(EAGAIN, errno);
 
 	struct receiver receiver = receiver_of(pool);
-	ASSERT_EQ(-1, read(changes, &count, sizeof count)); /* whoever has the pool and uses it not has not come */
+	ASSERT_EQ(-1, read(changes, &count, sizeof count)); /* a receiver counts only when it uses the pool */
 	ASSERT_EQ(EAGAIN, errno);
 	CUdeviceptr block = allocate(pool, MIB, 1);
 	give(&receiver, block, 0);
@@ -250,7 +250,7 @@ TEST(what_a_killed_importer_held_comes_back)
 
 /* ---- Shutting out ------------------------------------------------------------------------------------------------ */
 
-/* Goal: one who is shut out imports nothing more, keeps what it has until it frees it, and then is gone. */
+/* Goal: an importer that is shut out imports nothing more, keeps what it has until it frees it, and then is gone. */
 TEST(one_who_is_shut_out_keeps_what_it_holds_and_gets_no_more)
 {
 	begin();
@@ -295,7 +295,7 @@ TEST(one_who_is_shut_out_keeps_what_it_holds_and_gets_no_more)
 	ASSERT_OK(cuMemFreeAsync(next, NULL));
 	must(&other, FREE, 0);
 	must(&other, FREE, 1);
-	await_used(pool, MIB); /* what the one who is shut out holds */
+	await_used(pool, MIB); /* what the importer that is shut out holds */
 	ASSERT_EQ(3, must(&receiver, READ, 0));
 	must(&receiver, FREE, 0);
 	await_used(pool, 0);
@@ -316,7 +316,7 @@ TEST(one_who_is_shut_out_keeps_what_it_holds_and_gets_no_more)
 	close(changes);
 }
 
-/* Goal: the blocks of one who is shut out and then killed come back. */
+/* Goal: the blocks of an importer that is shut out and then killed come back. */
 TEST(one_who_is_shut_out_and_killed_gives_all_back)
 {
 	begin();

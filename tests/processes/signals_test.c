@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Signals: a handler of the program's may run in the middle of any call, and no call ends differently for it.
+ * Signals: a handler of the program may run in the middle of any call, and no call ends differently because of it.
  *
  * One thread sends another a signal, sees its handler run, and sends the next, for as long as a test lasts; so every
  * system call that can be interrupted is. With SA_RESTART the system goes on by itself with some of them, without it
@@ -484,7 +484,8 @@ static void CUDA_CB pass(void *data)
 }
 
 /*
- * Signals that a program can block, and that are nobody's own doing. (Sanitizers, as of GCC 13, leave SIGSYS open: in
+ * Signals that a program can block, and that the process does not cause itself. (Sanitizers, as of GCC 13, leave SIGSYS
+ * open: in
  * ThreadSanitizer's own thread, and in any while one is started.)
  */
 static bool is_ordinary(int number)
@@ -536,7 +537,7 @@ TEST(threads_of_the_library_take_no_signals)
 	free_word();
 	ASSERT_OK(cuStreamDestroy(stream));
 	share_gate_free(&gate);
-	signal(SIGCHLD, SIG_DFL); /* a parent that ignores it has nobody to wait for */
+	signal(SIGCHLD, SIG_DFL); /* a parent that ignores it has no child to wait for */
 	tour_end(&tour);
 	leaks_start_here();
 }

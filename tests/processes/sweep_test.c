@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Housekeeping calls of cenote.h: names that processes left behind, and what is under this one.
+ * Housekeeping calls of cenote.h: names that processes left behind, and which device and driver this one has.
  */
 #include "cenote/cenote.h"
 #include "harness.h"
@@ -63,7 +63,7 @@ ROLE(named)
 	peer_expect(parent, "end");
 }
 
-/* Goal: a killed process's name is removed, a live one's is not, whoever looks and however often. */
+/* Goal: a killed process's name is removed, a live one's is not, whichever process looks and however often. */
 TEST(dead_names_go_and_live_ones_stay)
 {
 	use_own_fabric_directory();
@@ -90,7 +90,7 @@ TEST(dead_names_go_and_live_ones_stay)
 	ASSERT_EQ(0, sweep(CENOTE_SWEEP_LOOK).live); /* who ends takes the name along */
 }
 
-/* Goal: nobody needs to be told, and flags that are not known are refused before anything is looked at. */
+/* Goal: a callback is optional, and unknown flags are refused before anything is looked at. */
 TEST(arguments_of_a_sweep)
 {
 	use_own_fabric_directory();

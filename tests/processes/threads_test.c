@@ -4,9 +4,9 @@
  *
  * Threads draw from one table of actions, each some calls of a chapter of the driver, the runtime or Cenote's own. What
  * an action makes and writes to is its own. What it looks at, waits for, records, allocates from, exports and imports
- * is anybody's: streams, events, pools, blocks, physical memory and a context lie in places from which any thread takes
- * one, puts another there and destroys the first. So every call meets objects that end while it runs. It then says so,
- * with a code for it and a sentence; it never crashes, hangs, or acts on what has taken the object's place.
+ * may be any thread's: streams, events, pools, blocks, physical memory and a context are in slots from which any thread
+ * takes one, puts another there and destroys the first. So every call meets objects that end while it runs. It then
+ * says so, with a code for it and a sentence; it never crashes, hangs, or acts on what has taken the object's place.
  *
  * A second process shares things all the while. ThreadSanitizer watches in the build that has it.
  */
@@ -81,7 +81,7 @@ static bool attempt(const char *call, unsigned code)
 
 #define TRY(call) attempt(#call, (unsigned)(call))
 
-/* A call on what is nobody else's. */
+/* A call on an object that only this thread uses. */
 #define MUST(call)               \
 	do {                     \
 		all.calls++;     \
@@ -522,7 +522,7 @@ static void share_legacy(struct thread *thread)
 
 /* ---- Contexts ---------------------------------------------------------------------------------------------------- */
 
-/* In a context that somebody may destroy meanwhile. */
+/* In a context that another thread may destroy meanwhile. */
 static void visit_context(struct thread *thread)
 {
 	CUcontext context = atomic_load(&all.context), current;

@@ -126,7 +126,7 @@ TEST(memory_of_huge_pages_is_refused)
 	assert_refused_and_close(descriptor, "does not lead to memory");
 }
 
-/* Goal: a file that somebody made look like ours is taken only if it is whole and cannot change. */
+/* Goal: a file that was forged to look like ours is accepted only if it is whole and cannot change. */
 TEST(forged_memory_is_refused)
 {
 	static const char good[] = "cenote-memory-1 location 1 0 handles 1 flags 0";
@@ -176,7 +176,7 @@ TEST(forged_memory_is_refused)
 	assert_refused_and_close(forge(good, VMM_GRAIN + 4096, ALL_SEALS), "size");
 }
 
-/* Goal: memory that is larger than any address range can be imported, cannot be mapped, and harms nobody. */
+/* Goal: memory that is larger than any address range can be imported, cannot be mapped, and harms no process. */
 TEST(huge_memory_cannot_be_mapped)
 {
 	const size_t huge = (size_t)1 << 60;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shareable allocations between processes: who may end when, what each sees, and what is left.
+ * Shareable allocations between processes: which side may end when, what each sees, and what is left.
  */
 #include "../vmm.h"
 
@@ -154,7 +154,7 @@ ROLE(importer)
 	ASSERT_OK(cuMemRelease(handle));
 }
 
-/* Goal: an importer that is killed while it has memory mapped disturbs nobody. */
+/* Goal: an importer that is killed while it has memory mapped disturbs no other process. */
 TEST(importer_dies_while_mapped)
 {
 	enum { LARGE = 256 << 20 };
@@ -209,7 +209,7 @@ TEST(importer_is_the_last_holder)
 
 /* ---- Many -------------------------------------------------------------------------------------------------------- */
 
-/* Import, pass the descriptor on to one more of these if there shall be any, add one to the first byte. */
+/* Import, pass the descriptor on to one more of these if there is to be one, add one to the first byte. */
 ROLE(link)
 {
 	int left = atoi(argv[0]);
@@ -513,13 +513,13 @@ ROLE(reader_by_descriptor)
 	peer_send(parent, "done");
 }
 
-/* Goal: who was given a descriptor for reading alone can read, and cannot give itself more. */
+/* Goal: an importer that was given a descriptor for reading alone can read, and cannot give itself more. */
 TEST(a_descriptor_for_reading_gives_no_more)
 {
 	with_memory("reader_by_descriptor", 0x5a, 0x5a);
 }
 
-/* Be somebody else before the library comes up. */
+/* Become another user before the library starts. */
 ROLE(stranger)
 {
 	enum { NOBODY = 54321 };
@@ -538,7 +538,7 @@ ROLE(stranger)
 	peer_send(parent, "done");
 }
 
-/* Goal: the possession of the descriptor is the permission, whoever the importer is. */
+/* Goal: the possession of the descriptor is the permission, whichever user the importer is. */
 TEST(another_user_imports)
 {
 	if (geteuid())
