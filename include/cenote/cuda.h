@@ -1389,7 +1389,7 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *ret_base, size_t *ret_bytes, 
 /* ---- Host memory ------------------------------------------------------------------------------------------------- */
 
 /*
- * Page-locked host memory, which copies to and from the device quickly and truly asynchronously. Reachable by all
+ * Page-locked host memory, which copies to and from the device fast and truly asynchronously. Reachable by all
  * devices with unified addressing. Free it with cuMemFreeHost(). For 0 bytes it gives NULL.
  *
  *   CUDA_ERROR_INVALID_VALUE  ret_pointer is NULL
@@ -1870,7 +1870,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_h
 /* ---- One behind the other ---------------------------------------------------------------------------------------- */
 
 /*
- * Put physical memory behind reserved addresses, all of it: offset is 0 and bytes its size. Nobody has access until
+ * Put physical memory behind reserved addresses, all of it: offset is 0 and bytes its size. No device has access until
  * cuMemSetAccess() gives it. The same memory may be mapped at several places. flags must be 0.
  *
  *   CUDA_ERROR_INVALID_VALUE  the range is not reserved or is mapped already, pointer or bytes is 0, handle is not a
@@ -2561,8 +2561,8 @@ CUresult CUDAAPI cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuin
 CUresult CUDAAPI cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags);
 
 /*
- * Write a 32-bit value when the stream gets here. Whoever sees it sees all that the stream wrote before, unless flags
- * (CUstreamWriteValue_flags) waive that.
+ * Write a 32-bit value when the stream gets here. A reader that sees it sees all that the stream wrote before, unless
+ * flags (CUstreamWriteValue_flags) waive that.
  *
  *   CUDA_ERROR_INVALID_VALUE   the address is not aligned or not such memory, or flags has a bit that is not there
  *   CUDA_ERROR_INVALID_HANDLE  stream is not a live one
@@ -2601,7 +2601,7 @@ CUresult CUDAAPI cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstrea
 typedef enum CUevent_flags_enum {
 	CU_EVENT_DEFAULT = 0x0,
 	CU_EVENT_BLOCKING_SYNC = 0x1,  /* cuEventSynchronize() sleeps instead of spinning */
-	CU_EVENT_DISABLE_TIMING = 0x2, /* keeps no time, and is quicker */
+	CU_EVENT_DISABLE_TIMING = 0x2, /* keeps no time, and is faster */
 	CU_EVENT_INTERPROCESS = 0x4    /* for other processes: cuIpcGetEventHandle(). Needs DISABLE_TIMING */
 } CUevent_flags;
 

@@ -786,8 +786,8 @@ cudaError_t CUDARTAPI cudaMemPoolSetAccess(cudaMemPool_t memPool, const struct c
 
 /*
  * Make a handle by which other processes can import the pool: an int, which is a file descriptor and the caller's to
- * close, for cudaMemHandleTypePosixFileDescriptor; a cudaMemFabricHandle_t for cudaMemHandleTypeFabric. Whoever gets
- * the handle may import; see cenote_send_pool() for sending a descriptor. As cuMemPoolExportToShareableHandle().
+ * close, for cudaMemHandleTypePosixFileDescriptor; a cudaMemFabricHandle_t for cudaMemHandleTypeFabric. A process that
+ * gets the handle may import; see cenote_send_pool() for sending a descriptor. As cuMemPoolExportToShareableHandle().
  *
  *   cudaErrorInvalidValue      shareableHandle is NULL; not a live pool, or an imported one; handleType is not among
  *                              the pool's handleTypes, or more than one; flags is not 0

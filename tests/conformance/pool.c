@@ -650,7 +650,7 @@ GROUP(destroy_with_blocks)
 	ASK("free_again_of_destroyed", cuMemFreeAsync(at, NULL));
 }
 
-/* The runtime's kin. */
+/* The runtime's related calls. */
 GROUP(runtime)
 {
 	struct cudaMemPoolProps properties;

@@ -575,7 +575,7 @@ static void runtime_exporter(struct peer *parent)
 	peer_hear(parent, NULL);
 }
 
-/* The runtime's kin, on both sides. */
+/* The runtime's related calls, on both sides. */
 GROUP(runtime)
 {
 	struct cudaMemPoolPtrExportData data;

@@ -281,7 +281,7 @@ TEST(an_importer_without_a_channel)
 	agent_end(exporter);
 }
 
-/* Goal: a file of the channel's name is not the channel: number and name are known to everybody. */
+/* Goal: a file of the channel's name is not the channel: number and name are no secret. */
 TEST(a_channel_of_the_same_name)
 {
 	set_stage();

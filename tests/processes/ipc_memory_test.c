@@ -166,7 +166,7 @@ TEST(freed_memory_stays_with_those_who_have_it)
 	await_quiet(used, descriptors);
 }
 
-/* Goal: the same for a part of a chunk: it is not given to anybody else before. */
+/* Goal: the same for a part of a chunk: it is not reused before. */
 TEST(a_freed_part_of_a_chunk_is_not_given_away)
 {
 	begin();

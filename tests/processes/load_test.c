@@ -468,7 +468,7 @@ static bool give(struct lane *lane)
 	return true;
 }
 
-/* A worker holds the block: free it, let others have what they can of it, and have it looked at again. */
+/* A worker holds the block: free it, let others allocate what they can of it, and have it checked again. */
 static void free_early(struct lane *lane, struct partner *partner, const struct answer *answer)
 {
 	struct order what = {.kind = FREED,
@@ -645,7 +645,7 @@ static void use_own_fabric_directory(void)
 	ASSERT_SYS(setenv("CENOTE_FABRIC_DIR", path, 1));
 }
 
-/* Goal: under load from all sides no block is anybody's but its holders', and nothing is left afterwards. */
+/* Goal: under load from all sides only its holders use a block, and nothing is left afterwards. */
 TEST(every_byte_is_right_and_nothing_is_left, .timeout_ms = 120000, .soak = true)
 {
 	struct peer *peers[IMPORTERS];

@@ -220,7 +220,7 @@ TEST(importer_in_other_namespaces_dies)
 	struct peer *exporter = peer_start("apart"), *importer = peer_start("apart");
 	share_between(exporter, importer);
 	importer_dies(exporter, importer);
-	while (waitpid(-1, &status, 0) > 0) /* unless its parent was quicker */
+	while (waitpid(-1, &status, 0) > 0) /* unless its parent was faster */
 		ASSERT_NE(0, status);
 	ASSERT_EQ(ECHILD, errno);
 }

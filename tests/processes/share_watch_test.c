@@ -347,7 +347,7 @@ TEST(an_importer_holds_no_more_than_the_limit)
 {
 	begin();
 	CUmemoryPool pool = make_pool();
-	ASSERT_OK(cenote_pool_limit(pool, 3 * MIB)); /* before anybody has come */
+	ASSERT_OK(cenote_pool_limit(pool, 3 * MIB)); /* before there is an importer */
 	struct receiver receiver = receiver_of(pool), other = receiver_of(pool);
 	CUdeviceptr one = allocate(pool, MIB, 1), two = allocate(pool, 2 * MIB, 2), three = allocate(pool, MIB, 3);
 	const struct receiver *both[] = {&receiver, &other};

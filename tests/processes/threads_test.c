@@ -126,7 +126,7 @@ static void replace_pool(struct thread *thread)
 		MUST(cuMemPoolDestroy(pool));
 }
 
-/* Whoever has taken a block out of its place frees it, in a stream that may be gone, or without one. */
+/* A thread that has taken a block out of its slot frees it, in a stream that may be gone, or without one. */
 static void free_block(CUdeviceptr block, CUstream stream)
 {
 	if (block && !TRY(cuMemFreeAsync(block, stream)))
@@ -341,7 +341,7 @@ static void other_memory(struct thread *thread)
 	MUST(cuMemHostUnregister(thread->buffer));
 }
 
-/* Blocks of anybody, which may be freed or another's by now: only looked at. */
+/* Blocks of any thread, which may be freed or reused by now: only read. */
 static void look_at_block(struct thread *thread)
 {
 	CUdeviceptr block = ANY(blocks), base;

@@ -14,7 +14,7 @@
 
 enum {
 	SEGMENTS_MAX = 128,
-	DYNAMIC_MAX = 4096, /* rows of its dynamic section that are looked at */
+	DYNAMIC_MAX = 4096, /* rows of its dynamic section that are read */
 	SCAN_BYTES_MAX = 64 << 20,
 	SCAN_STEP_BYTES = 256 << 10,
 };

@@ -106,7 +106,7 @@ struct model {
 	int change_count;
 	struct entry *entries;
 	int entry_count;
-	int *received; /* calls that are looked at when they have ended: what they got was made within */
+	int *received; /* calls to process when they have ended: what they got was made within */
 	int received_count;
 	uint64_t *known_ns; /* of each call: when what it put into a stream is known to have been done; 0: it is not */
 };

@@ -2,7 +2,8 @@
 /*
  * dlsym(), in front of the real one (see lookup.c).
  *
- * Where ours has no answer, the real one is jumped to and not called: what RTLD_NEXT means it reads from who has called.
+ * Where ours has no answer, it jumps to the real one and does not call it: that finds RTLD_NEXT from its caller's
+ * address.
  */
 #include "base/jump.h"
 
