@@ -273,6 +273,7 @@ typedef struct cenote_importer {
  *
  * The call looks at every deferred block for each importer, so do not call it in an inner loop; importers may come, go,
  * import and free meanwhile. Thread-safe.
+ *
  *   CUDA_ERROR_NOT_INITIALIZED  cuInit() has not been called
  *   CUDA_ERROR_INVALID_VALUE    pool is not a live pool, or is itself imported; ret_count is NULL; with room for any,
  *                               ret_importers is NULL, or importer_bytes is 0 or more than this library knows
@@ -292,6 +293,7 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool pool, cenote_importer *re
  * All descriptors of one pool share one count: only one reader should read it. The caller must close *ret_descriptor.
  * It is closed on exec, and may outlive the pool, after which it reports nothing more. Watching makes the pool a shared
  * one, as if it had been exported. Thread-safe.
+ *
  *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
  *   CUDA_ERROR_INVALID_VALUE     pool is not a live pool, is itself imported, or was not created with
  *                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; ret_descriptor is NULL
@@ -359,6 +361,7 @@ typedef struct cenote_name {
  *
  * A live process's name is never removed: the kernel keeps the lock for the process, in whatever container it is.
  * With CENOTE_SWEEP_LOOK in flags, no name is. Needs no cuInit(). Thread-safe.
+ *
  *   CUDA_ERROR_INVALID_VALUE     flags has bits that are unknown
  *   CUDA_ERROR_OPERATING_SYSTEM  a variable does not name a directory, or one belongs to another user, is a link, or
  *                                cannot be read: cenote_last_error() says which; the others have been looked through
