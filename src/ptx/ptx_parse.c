@@ -11,6 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+char *cn_ptx_copy_text(const char *text, size_t length)
+{
+	char *copy = malloc(length + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, text, length);
+	copy[length] = 0;
+	return copy;
+}
+
 void cn_ptx_fail(struct cn_ptx_parser *parser, enum cn_ptx_error_code code, const char *format, ...)
 {
 	va_list arguments;
@@ -73,7 +84,7 @@ static uint32_t find_or_add_function(struct cn_ptx_parser *parser, bool is_kerne
 	function = CN_PTX_ADD(parser, module->functions, module->function_count, module->function_room);
 	function->is_kernel = is_kernel;
 	function->line = parser->token_line;
-	function->name = strndup(name.text, name.length);
+	function->name = cn_ptx_copy_text(name.text, name.length);
 	if (!function->name)
 		cn_ptx_fail(parser, CN_PTX_NO_MEMORY, "no memory for a function");
 	if (!is_kernel)
@@ -284,7 +295,7 @@ static void read_file(struct cn_ptx_parser *parser)
 	while (module->file_count <= number && number < module->file_count + 64)
 		*CN_PTX_ADD(parser, module->files, module->file_count, module->file_room) = NULL;
 	if (number < module->file_count && !module->files[number])
-		module->files[number] = strndup(parser->token.text, parser->token.length);
+		module->files[number] = cn_ptx_copy_text(parser->token.text, parser->token.length);
 	cn_ptx_next(parser);
 	while (cn_ptx_take_sign(parser, ','))
 		cn_ptx_next(parser);

@@ -344,4 +344,7 @@ void cn_ptx_call_read(struct cn_ptx_parser *parser);
 enum cn_ptx_error_code cn_ptx_parse(struct cn_ptx_module *module, const char *text, size_t bytes,
 				    struct cn_ptx_error *error);
 
+/* A copy of a part of the text, which has no zero at its end; NULL: no memory. */
+char *cn_ptx_copy_text(const char *text, size_t length);
+
 #endif

@@ -427,7 +427,7 @@ static void add_global(struct cn_ptx_parser *parser, struct cn_ptx_symbol *symbo
 		symbol->value = take_data(parser, declaration);
 	}
 	variable = CN_PTX_ADD(parser, module->variables, module->contents.variable_count, module->variable_room);
-	variable->name = strndup(declaration->name, declaration->length);
+	variable->name = cn_ptx_copy_text(declaration->name, declaration->length);
 	variable->constant = symbol->space == CN_PTX_CONST;
 	variable->managed = declaration->managed;
 	variable->offset_bytes = symbol->value;
