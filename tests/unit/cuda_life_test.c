@@ -260,12 +260,13 @@ TEST(a_destroyed_stream_is_not_found)
 /* The tests' driver does not give a handle out again, as others do; so the device is told that it has. */
 TEST(a_handle_that_is_given_out_again_is_another_stream)
 {
+	driver_record_all_by(NULL);
+
 	CUstream stream = new_stream();
 	struct cn_cuda_place place = find(stream);
 	struct driver_gate gate = driver_gate_close(stream);
 	struct cn_point point = point_of(place);
 
-	cn_cuda_record_all = NULL;
 	cn_cuda_created(stream); /* nobody has seen the older one go */
 	struct cn_cuda_place again = find(stream);
 	ASSERT_NE(place.queue, again.queue);
@@ -378,10 +379,11 @@ static void synchronise(CUcontext context)
 
 TEST(each_thread_has_its_own_stream)
 {
+	driver_record_all_by(NULL);
+
 	struct worker worker = {.notebook = NULL};
 	struct cn_cuda_place own = find(CU_STREAM_PER_THREAD);
 
-	cn_cuda_record_all = NULL;
 	run_worker(&worker);
 	ASSERT_NE(own.queue, worker.place.queue);
 	ASSERT_EQ(own.queue, find(CU_STREAM_PER_THREAD).queue);
@@ -448,7 +450,7 @@ TEST(another_threads_stream_can_be_looked_at)
 /* In the place of cuCtxRecordEvent(), which not every driver has: a stream stands for all that the context does. */
 static struct {
 	CUstream stream;
-	unsigned count;
+	_Atomic unsigned count;
 } whole;
 
 static CUresult record_whole(void *context, CUevent event)
@@ -467,7 +469,7 @@ static void have_wide_marks(struct driver_gate gate)
 		whole.stream = new_stream();
 	ASSERT_OK(DRIVER(cuStreamWaitValue32)(whole.stream, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
 	if (!cn_cuda_record_all)
-		cn_cuda_record_all = record_whole;
+		driver_record_all_by(record_whole);
 }
 
 /* Goal: who looks how far another thread's stream is puts nothing between the streams of the program. */

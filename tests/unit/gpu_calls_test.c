@@ -358,12 +358,6 @@ static CUresult record_whole(void *context, CUevent event)
 }
 
 /* Goal: so is any stream, if the driver can say when a whole context is done; but not while a stream is captured. */
-/* The service thread may read the pointer at the same time: either function will do for it. */
-static __attribute__((noinline, no_sanitize_thread)) void record_all_by(CUresult (*function)(void *, CUevent))
-{
-	cn_cuda_record_all = function;
-}
-
 TEST(a_free_without_a_stream_waits_for_contexts)
 {
 	CUmemoryPool pool = make_pool(false);
@@ -372,7 +366,7 @@ TEST(a_free_without_a_stream_waits_for_contexts)
 
 	CUresult (*before)(void *context, CUevent event) = cn_cuda_record_all;
 	whole.stream = make_stream();
-	record_all_by(record_whole);
+	driver_record_all_by(record_whole);
 	for (unsigned i = 0; i < 3; i++) {
 		CUdeviceptr at = take(pool, CHUNK, other);
 		atomic_store(gate.word, 0);
@@ -392,7 +386,7 @@ TEST(a_free_without_a_stream_waits_for_contexts)
 	ASSERT_OK(cuMemFree(take(pool, CHUNK, other)));
 	ASSERT_EQ(count, whole.count);
 	cn_cuda_capture_ended();
-	record_all_by(before);
+	driver_record_all_by(before);
 	ASSERT_OK(cuStreamDestroy(whole.stream));
 	ASSERT_OK(cuStreamDestroy(other));
 	ASSERT_OK(cuMemPoolDestroy(pool));
