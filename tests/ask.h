@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 /* 0, or errno. Nothing else may come than the answer. */
@@ -38,7 +39,7 @@ static inline int tell_peer(int sock, const struct cn_parcel *parcel)
 	int error;
 
 	while ((error = cn_wire_send(sock, parcel)) == EAGAIN)
-		usleep(100);
+		poll(&(struct pollfd){.fd = sock, .events = POLLOUT}, 1, -1);
 	return error;
 }
 

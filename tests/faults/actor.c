@@ -188,6 +188,7 @@ static CUresult start(void)
 	return CUDA_SUCCESS;
 }
 
+/* Other processes and the service thread give blocks back; nothing tells a program when, so it looks again. */
 static CUresult await_idle_pool(void)
 {
 	cenote_pool_statistics statistics;

@@ -289,7 +289,7 @@ static unsigned count_threads(void)
 	return count_entries("/proc/self/task");
 }
 
-/* Executors that have nothing to do end by themselves; the poller, once started, stays. */
+/* Executors that have nothing to do end by themselves, and tell nobody; the poller, once started, stays. */
 static void await_threads(unsigned before)
 {
 	while (count_threads() > before + 1)
@@ -344,7 +344,7 @@ ROLE(importer)
 	close(here.sock);
 	free(pattern);
 	peer_send_bytes(parent, &tally, sizeof tally);
-	/* Two ports keep their connections: the one at which we called, and ours. */
+	/* Two ports keep their connections: the one at which we called, and ours. The service thread closes the others. */
 	while (count_entries("/proc/self/fd") > descriptors + 2)
 		poll(NULL, 0, 1);
 	await_threads(thread_count);
