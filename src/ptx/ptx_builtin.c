@@ -6,6 +6,7 @@
  * own is an illegal address, and what is left is freed with the module.
  */
 #include "ptx/ptx_builtin.h"
+#include "ptx/ptx_bits.h"
 
 #include "ptx/ptx_block.h"
 
@@ -184,25 +185,14 @@ static double real_argument(const struct cn_ptx_block *block, const struct cn_pt
 			    uint32_t lane, bool is_float)
 {
 	uint64_t bits = argument(block, inst, index, lane);
-	uint32_t low = (uint32_t)bits;
-	double value;
-	float narrow;
 
-	memcpy(&value, &bits, sizeof value);
-	memcpy(&narrow, &low, sizeof narrow);
-	return is_float ? (double)narrow : value;
+	return is_float ? (double)cn_ptx_f32_of((uint32_t)bits) : cn_ptx_f64_of(bits);
 }
 
 static void give_real(const struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t lane, double value,
 		      bool is_float)
 {
-	uint64_t bits;
-	uint32_t low;
-	float narrow = (float)value;
-
-	memcpy(&bits, &value, sizeof bits);
-	memcpy(&low, &narrow, sizeof low);
-	give_result(block, inst, lane, is_float ? low : bits);
+	give_result(block, inst, lane, is_float ? cn_ptx_f32_bits((float)value) : cn_ptx_f64_bits(value));
 }
 
 struct function {

@@ -6,40 +6,11 @@
  * every narrower float exactly. Where a conversion to double itself would round, the processor's rounding mode is set,
  * or the last bit made sticky, so that each result is rounded once. Compiled with -frounding-math.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_lane.h"
 
 #include <fenv.h>
 #include <math.h>
-#include <string.h>
-
-static double double_of(uint64_t bits)
-{
-	double value;
-
-	memcpy(&value, &bits, sizeof value);
-	return value;
-}
-
-static uint64_t bits_of(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
-}
-
-static int mode_of(unsigned rounding)
-{
-	switch (rounding) {
-	case CN_PTX_RZ:
-	case CN_PTX_RZI: return FE_TOWARDZERO;
-	case CN_PTX_RM:
-	case CN_PTX_RMI: return FE_DOWNWARD;
-	case CN_PTX_RP:
-	case CN_PTX_RPI: return FE_UPWARD;
-	default: return FE_TONEAREST;
-	}
-}
 
 /* ---- Halves ------------------------------------------------------------------------------------------------------ */
 
@@ -78,7 +49,7 @@ static bool rounds_up(unsigned rounding, bool negative, bool odd, uint64_t rest,
 /* To a float of so many bits of fraction and exponent, with the sign above. */
 static uint32_t narrow(double value, unsigned fraction_bits, unsigned exponent_bits, unsigned rounding)
 {
-	uint64_t bits = bits_of(value), significand = bits & ((1ull << 52) - 1), rest, half, kept;
+	uint64_t bits = cn_ptx_f64_bits(value), significand = bits & ((1ull << 52) - 1), rest, half, kept;
 	bool negative = bits >> 63;
 	int bias = (1 << (exponent_bits - 1)) - 1, exponent = (int)(bits >> 52 & 2047) - 1023;
 	uint32_t sign = (uint32_t)negative << (fraction_bits + exponent_bits);
@@ -112,7 +83,8 @@ static uint32_t narrow(double value, unsigned fraction_bits, unsigned exponent_b
 	result += rounds_up(rounding, negative, kept & 1, rest, half);
 	if (exponent + 1 < (1 << exponent_bits) - 1 && result < infinity)
 		return sign | result;
-	if (mode_of(rounding) == FE_TOWARDZERO || mode_of(rounding) == (negative ? FE_UPWARD : FE_DOWNWARD))
+	if (cn_ptx_fenv_of(rounding) == FE_TOWARDZERO ||
+	    cn_ptx_fenv_of(rounding) == (negative ? FE_UPWARD : FE_DOWNWARD))
 		return sign | (infinity - 1);
 	return sign | infinity;
 }
@@ -127,12 +99,12 @@ double cn_ptx_sum_to_odd(double a, double b)
 	volatile double sum = a + b;
 	volatile double back = sum - a;
 	double lost = (a - (sum - back)) + (b - back);
-	uint64_t bits = bits_of(sum);
+	uint64_t bits = cn_ptx_f64_bits(sum);
 
 	if (lost != 0 && isfinite(sum) && !(bits & 1)) {
 		/* Towards what was lost, which makes the last bit odd. */
 		bits += (lost > 0) == (sum > 0) ? 1 : UINT64_MAX;
-		return double_of(bits);
+		return cn_ptx_f64_of(bits);
 	}
 	return sum;
 }
@@ -145,20 +117,6 @@ struct number {
 	double real;
 };
 
-static float single_of(uint64_t bits)
-{
-	uint32_t low = (uint32_t)bits;
-	float value;
-
-	memcpy(&value, &low, sizeof value);
-	return value;
-}
-
-static float flushed(float value)
-{
-	return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
-}
-
 static struct number read_number(uint64_t bits, enum cn_ptx_type type, unsigned flags)
 {
 	struct number number = {.is_float = cn_ptx_type_is_float(type)};
@@ -168,9 +126,10 @@ static struct number read_number(uint64_t bits, enum cn_ptx_type type, unsigned 
 	case CN_PTX_F16: number.real = cn_ptx_half_to_double((uint32_t)bits & 0xffff, false); break;
 	case CN_PTX_BF16: number.real = cn_ptx_half_to_double((uint32_t)bits & 0xffff, true); break;
 	case CN_PTX_F32:
-		number.real = (double)(flags & CN_PTX_FLAG_FTZ ? flushed(single_of(bits)) : single_of(bits));
+		number.real = (double)(flags & CN_PTX_FLAG_FTZ ? cn_ptx_f32_flushed(cn_ptx_f32_of(bits))
+							       : cn_ptx_f32_of(bits));
 		break;
-	case CN_PTX_F64: number.real = double_of(bits); break;
+	case CN_PTX_F64: number.real = cn_ptx_f64_of(bits); break;
 	default:
 		bits <<= shift;
 		if (cn_ptx_type_is_signed(type) && (int64_t)bits < 0) {
@@ -245,20 +204,17 @@ static uint64_t integer_to_float(struct number number, enum cn_ptx_type type, un
 		return cn_ptx_double_to_half(number.is_negative ? -value : value, type == CN_PTX_BF16, rounding);
 	}
 	/* The sign goes in before it is rounded: modes are not symmetric. */
-	fesetround(mode_of(rounding));
+	fesetround(cn_ptx_fenv_of(rounding));
 	if (type == CN_PTX_F64) {
 		volatile double value =
 			number.is_negative ? (double)(int64_t)(0 - number.magnitude) : (double)number.magnitude;
 
-		result = bits_of(value);
+		result = cn_ptx_f64_bits(value);
 	} else {
 		volatile float value =
 			number.is_negative ? (float)(int64_t)(0 - number.magnitude) : (float)number.magnitude;
-		float copy = value;
-		uint32_t bits;
 
-		memcpy(&bits, &copy, sizeof bits);
-		result = bits;
+		result = cn_ptx_f32_bits(value);
 	}
 	fesetround(FE_TONEAREST);
 	return result;
@@ -270,22 +226,20 @@ static uint64_t double_to_single(double value, unsigned rounding, unsigned flags
 	volatile double from = value;
 	volatile float to;
 	float result;
-	uint32_t bits;
 
 	if (isnan(value) && (flags & CN_PTX_FLAG_SAT))
 		return 0;
 	if (isnan(value) && !keeps_nan)
 		return 0x7fffffff;
-	fesetround(mode_of(rounding));
+	fesetround(cn_ptx_fenv_of(rounding));
 	to = (float)from;
 	fesetround(FE_TONEAREST);
 	result = to;
 	if (flags & CN_PTX_FLAG_FTZ)
-		result = flushed(result);
+		result = cn_ptx_f32_flushed(result);
 	if (flags & CN_PTX_FLAG_SAT)
 		result = result > 0 ? (result < 1 ? result : 1) : 0;
-	memcpy(&bits, &result, sizeof bits);
-	return bits;
+	return cn_ptx_f32_bits(result);
 }
 
 static uint64_t to_float(struct number number, enum cn_ptx_type type, enum cn_ptx_type from, unsigned rounding,
@@ -313,8 +267,8 @@ static uint64_t to_float(struct number number, enum cn_ptx_type type, enum cn_pt
 			value = value > 0 ? (value < 1 ? value : 1) : 0;
 		/* A NaN keeps its bits where nothing is converted. */
 		if (isnan(value))
-			return from == CN_PTX_F64 ? bits_of(value) : 0x7fffffffffffffff & ~0ull >> 1;
-		return bits_of(value);
+			return from == CN_PTX_F64 ? cn_ptx_f64_bits(value) : 0x7fffffffffffffff & ~0ull >> 1;
+		return cn_ptx_f64_bits(value);
 	}
 }
 

@@ -6,6 +6,7 @@
  * of f64 are one NaN, too, so that all builds agree.
  */
 #include "ptx/ptx_kernels.h"
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_ir.h"
 
 #include <math.h>
@@ -245,44 +246,12 @@ TERNARY(prmt_b32, u32, u32, u32, u32, permute(x, y, z))
 		}                                                            \
 	}
 
-static inline u32 bits_of(f32 x)
-{
-	u32 bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-static inline f32 from_bits(u32 bits)
-{
-	f32 x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
-static inline u64 bits_of_double(f64 x)
-{
-	u64 bits;
-
-	memcpy(&bits, &x, sizeof bits);
-	return bits;
-}
-
-static inline f64 from_bits_double(u64 bits)
-{
-	f64 x;
-
-	memcpy(&x, &bits, sizeof x);
-	return x;
-}
-
 /* A subnormal number becomes zero, with its sign. */
 static inline f32 flush(f32 x)
 {
-	u32 bits = bits_of(x);
+	u32 bits = cn_ptx_f32_bits(x);
 
-	return from_bits(bits & 0x7f800000 ? bits : bits & 0x80000000);
+	return cn_ptx_f32_of(bits & 0x7f800000 ? bits : bits & 0x80000000);
 }
 
 SETP(setp_s16, s16, SAME)
@@ -299,55 +268,55 @@ SETP(setp_f64, f64, SAME)
 
 static inline f32 canonical(f32 x)
 {
-	return x != x ? from_bits(0x7fffffff) : x;
+	return x != x ? cn_ptx_f32_of(0x7fffffff) : x;
 }
 
 static inline f32 least(f32 x, f32 y)
 {
 	f32 r = x < y || y != y ? x : y;
 
-	return x == y ? from_bits(bits_of(x) | bits_of(y)) : canonical(r);
+	return x == y ? cn_ptx_f32_of(cn_ptx_f32_bits(x) | cn_ptx_f32_bits(y)) : canonical(r);
 }
 
 static inline f32 most(f32 x, f32 y)
 {
 	f32 r = x > y || y != y ? x : y;
 
-	return x == y ? from_bits(bits_of(x) & bits_of(y)) : canonical(r);
+	return x == y ? cn_ptx_f32_of(cn_ptx_f32_bits(x) & cn_ptx_f32_bits(y)) : canonical(r);
 }
 
 /* So that all builds agree: processors pass on the payload of the operand that comes first. */
 static inline f64 canonical_double(f64 x)
 {
-	return x != x ? from_bits_double(0xfff8000000000000) : x;
+	return x != x ? cn_ptx_f64_of(0xfff8000000000000) : x;
 }
 
 static inline f64 least_double(f64 x, f64 y)
 {
 	f64 r = x < y || y != y ? x : y;
 
-	return x == y ? from_bits_double(bits_of_double(x) | bits_of_double(y)) : r;
+	return x == y ? cn_ptx_f64_of(cn_ptx_f64_bits(x) | cn_ptx_f64_bits(y)) : r;
 }
 
 static inline f64 most_double(f64 x, f64 y)
 {
 	f64 r = x > y || y != y ? x : y;
 
-	return x == y ? from_bits_double(bits_of_double(x) & bits_of_double(y)) : r;
+	return x == y ? cn_ptx_f64_of(cn_ptx_f64_bits(x) & cn_ptx_f64_bits(y)) : r;
 }
 
-#define FLOATS(suffix, F)                                                                  \
-	BINARY(add_f32##suffix, f32, f32, f32, F(canonical(F(x) + F(y))))                  \
-	BINARY(sub_f32##suffix, f32, f32, f32, F(canonical(F(x) - F(y))))                  \
-	BINARY(mul_f32##suffix, f32, f32, f32, F(canonical(F(x) * F(y))))                  \
-	TERNARY(fma_f32##suffix, f32, f32, f32, f32, F(canonical(fmaf(F(x), F(y), F(z))))) \
-	BINARY(div_f32##suffix, f32, f32, f32, F(canonical(F(x) / F(y))))                  \
-	UNARY(sqrt_f32##suffix, f32, f32, F(canonical(sqrtf(F(x)))))                       \
-	UNARY(rcp_f32##suffix, f32, f32, F(canonical(1 / F(x))))                           \
-	BINARY(min_f32##suffix, f32, f32, f32, least(F(x), F(y)))                          \
-	BINARY(max_f32##suffix, f32, f32, f32, most(F(x), F(y)))                           \
-	UNARY(neg_f32##suffix, u32, u32, bits_of(F(from_bits(x))) ^ 0x80000000)            \
-	UNARY(abs_f32##suffix, u32, u32, bits_of(F(from_bits(x))) & 0x7fffffff)
+#define FLOATS(suffix, F)                                                                   \
+	BINARY(add_f32##suffix, f32, f32, f32, F(canonical(F(x) + F(y))))                   \
+	BINARY(sub_f32##suffix, f32, f32, f32, F(canonical(F(x) - F(y))))                   \
+	BINARY(mul_f32##suffix, f32, f32, f32, F(canonical(F(x) * F(y))))                   \
+	TERNARY(fma_f32##suffix, f32, f32, f32, f32, F(canonical(fmaf(F(x), F(y), F(z)))))  \
+	BINARY(div_f32##suffix, f32, f32, f32, F(canonical(F(x) / F(y))))                   \
+	UNARY(sqrt_f32##suffix, f32, f32, F(canonical(sqrtf(F(x)))))                        \
+	UNARY(rcp_f32##suffix, f32, f32, F(canonical(1 / F(x))))                            \
+	BINARY(min_f32##suffix, f32, f32, f32, least(F(x), F(y)))                           \
+	BINARY(max_f32##suffix, f32, f32, f32, most(F(x), F(y)))                            \
+	UNARY(neg_f32##suffix, u32, u32, cn_ptx_f32_bits(F(cn_ptx_f32_of(x))) ^ 0x80000000) \
+	UNARY(abs_f32##suffix, u32, u32, cn_ptx_f32_bits(F(cn_ptx_f32_of(x))) & 0x7fffffff)
 FLOATS(, SAME)
 FLOATS(_ftz, flush)
 

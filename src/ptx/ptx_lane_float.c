@@ -5,65 +5,22 @@
  * Halves are computed in double: sums, products, quotients and roots of numbers of 11 bits round there as they would at
  * once, and a fused multiply-add is made sticky before it is rounded to a half.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_lane.h"
 
 #include "ptx/ptx_parse.h" /* modes of testp */
 
 #include <fenv.h>
 #include <math.h>
-#include <string.h>
-
-static double double_of(uint64_t bits)
-{
-	double value;
-
-	memcpy(&value, &bits, sizeof value);
-	return value;
-}
-
-static uint64_t bits_of(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
-}
-
-static float single_of(uint64_t bits)
-{
-	uint32_t low = (uint32_t)bits;
-	float value;
-
-	memcpy(&value, &low, sizeof value);
-	return value;
-}
 
 static uint64_t single_bits(float value)
 {
-	uint32_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	return isnan(value) ? 0x7fffffff : bits;
-}
-
-static float flushed(float value)
-{
-	return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
+	return isnan(value) ? 0x7fffffff : cn_ptx_f32_bits(value);
 }
 
 static double flush_double(double value)
 {
 	return fpclassify(value) == FP_SUBNORMAL ? copysign(0, value) : value;
-}
-
-static int mode_of(unsigned rounding)
-{
-	switch (rounding) {
-	case CN_PTX_RZ: return FE_TOWARDZERO;
-	case CN_PTX_RM: return FE_DOWNWARD;
-	case CN_PTX_RP: return FE_UPWARD;
-	default: return FE_TONEAREST;
-	}
 }
 
 static double approximate(double x, unsigned op)
@@ -137,8 +94,8 @@ static double double_operation(double x, double y, double z, unsigned op, unsign
 uint64_t cn_ptx_lane_float(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
 	unsigned flags = CN_PTX_DETAIL_FLAGS(detail), op = CN_PTX_DETAIL_OP(detail),
-		 mode = (unsigned)mode_of(CN_PTX_DETAIL_SECOND(detail));
-	float x = single_of(a), y = single_of(b), z = single_of(c), r;
+		 mode = (unsigned)cn_ptx_fenv_of(CN_PTX_DETAIL_SECOND(detail));
+	float x = cn_ptx_f32_of(a), y = cn_ptx_f32_of(b), z = cn_ptx_f32_of(c), r;
 
 	if (CN_PTX_DETAIL_TYPE(detail) == CN_PTX_F64) {
 		double result;
@@ -148,33 +105,29 @@ uint64_t cn_ptx_lane_float(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 
 		/* rcp.approx.ftz.f64 and rsqrt: the upper half of the bits. */
 		if (flags & CN_PTX_FLAG_HIGH) {
-			result = flush_double(double_operation(flush_double(double_of(a)), 0, 0, op, flags));
-			return isnan(result) ? 0x7fffffff00000000u : bits_of(result) & ~0xffffffffull;
+			result = flush_double(double_operation(flush_double(cn_ptx_f64_of(a)), 0, 0, op, flags));
+			return isnan(result) ? 0x7fffffff00000000u : cn_ptx_f64_bits(result) & ~0xffffffffull;
 		}
 
 		fesetround((int)mode);
-		result = double_operation(double_of(a), double_of(b), double_of(c), op, flags);
+		result = double_operation(cn_ptx_f64_of(a), cn_ptx_f64_of(b), cn_ptx_f64_of(c), op, flags);
 		fesetround(FE_TONEAREST);
-		return isnan(result) ? 0xfff8000000000000u : bits_of(result);
+		return isnan(result) ? 0xfff8000000000000u : cn_ptx_f64_bits(result);
 	}
 	if (flags & CN_PTX_FLAG_FTZ) {
-		x = flushed(x);
-		y = flushed(y);
-		z = flushed(z);
+		x = cn_ptx_f32_flushed(x);
+		y = cn_ptx_f32_flushed(y);
+		z = cn_ptx_f32_flushed(z);
 	}
 	fesetround((int)mode);
 	r = single_operation(x, y, z, op, flags);
 	fesetround(FE_TONEAREST);
 	if (flags & CN_PTX_FLAG_FTZ)
-		r = flushed(r);
+		r = cn_ptx_f32_flushed(r);
 	if (flags & CN_PTX_FLAG_SAT)
 		r = r > 0 ? (r < 1 ? r : 1) : 0;
-	if (op == CN_PTX_F_NEG || op == CN_PTX_F_ABS || op == CN_PTX_F_COPYSIGN) {
-		uint32_t bits;
-
-		memcpy(&bits, &r, sizeof bits);
-		return bits;
-	}
+	if (op == CN_PTX_F_NEG || op == CN_PTX_F_ABS || op == CN_PTX_F_COPYSIGN)
+		return cn_ptx_f32_bits(r);
 	return single_bits(r);
 }
 
@@ -223,7 +176,7 @@ static uint32_t one_half(uint32_t a, uint32_t b, uint32_t c, uint32_t detail)
 		r = r > 0 ? (r < 1 ? r : 1) : 0;
 	if (flags & CN_PTX_FLAG_RELU)
 		r = r > 0 || isnan(r) ? r : 0;
-	/* What is subnormal before it is rounded is flushed. */
+	/* What is subnormal before it is rounded is cn_ptx_f32_flushed. */
 	return cn_ptx_double_to_half(flush ? flush_half(r) : r, is_bf16, CN_PTX_RN);
 }
 
@@ -299,9 +252,9 @@ uint64_t cn_ptx_lane_set(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 
 uint64_t cn_ptx_lane_testp(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
-	double value = CN_PTX_DETAIL_TYPE(detail) == CN_PTX_F64 ? double_of(a) : (double)single_of(a);
+	double value = CN_PTX_DETAIL_TYPE(detail) == CN_PTX_F64 ? cn_ptx_f64_of(a) : (double)cn_ptx_f32_of(a);
 	bool is_subnormal = CN_PTX_DETAIL_TYPE(detail) == CN_PTX_F64 ? fpclassify(value) == FP_SUBNORMAL
-								     : fpclassify(single_of(a)) == FP_SUBNORMAL;
+								     : fpclassify(cn_ptx_f32_of(a)) == FP_SUBNORMAL;
 
 	(void)b, (void)c;
 	switch (CN_PTX_DETAIL_SECOND(detail)) {
@@ -317,10 +270,10 @@ uint64_t cn_ptx_lane_testp(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 uint64_t cn_ptx_lane_slct(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 {
 	if (CN_PTX_DETAIL_SECOND(detail) == CN_PTX_F32) {
-		float value = single_of(c);
+		float value = cn_ptx_f32_of(c);
 
 		if (CN_PTX_DETAIL_FLAGS(detail) & CN_PTX_FLAG_FTZ)
-			value = flushed(value);
+			value = cn_ptx_f32_flushed(value);
 		return value >= 0 ? a : b;
 	}
 	return (int32_t)c >= 0 ? a : b;

@@ -5,6 +5,7 @@
  * A dot and the word after it are one token: PTX writes directives, modifiers and components so. Comments and white
  * space are skipped; lines are counted, for the sentences of errors.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_parse.h"
 
 #include <stdlib.h>
@@ -102,7 +103,6 @@ static bool read_decimal_float(struct cn_ptx_parser *parser)
 {
 	char text[64];
 	size_t length = 0, digits = 0;
-	double value;
 
 	while (is_digit(peek(parser, digits)))
 		digits++;
@@ -117,11 +117,10 @@ static bool read_decimal_float(struct cn_ptx_parser *parser)
 		text[length++] = c;
 	}
 	text[length] = 0;
-	value = strtod(text, NULL);
 	parser->at += length;
 	parser->token.kind = CN_PTX_T_FLOAT;
 	parser->token.is_double = true;
-	memcpy(&parser->token.value, &value, sizeof value);
+	parser->token.value = cn_ptx_f64_bits(strtod(text, NULL));
 	return true;
 }
 

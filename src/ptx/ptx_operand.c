@@ -2,6 +2,7 @@
 /*
  * Operands: from their text to a place in the frame or among the function's constants.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_parse.h"
 
 #include <stdlib.h>
@@ -158,23 +159,11 @@ cn_ptx_operand cn_ptx_temporary(struct cn_ptx_parser *parser, unsigned width)
 
 static uint64_t float_bits(const struct cn_ptx_value *value, enum cn_ptx_type type)
 {
-	double wide;
-	float narrow;
-	uint32_t narrow_bits = (uint32_t)value->value;
-	uint64_t wide_bits = value->value;
-
-	if (value->is_double && (type == CN_PTX_F32 || type == CN_PTX_B32)) {
-		memcpy(&wide, &wide_bits, sizeof wide);
-		narrow = (float)wide;
-		memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
-		return narrow_bits;
-	}
-	if (!value->is_double && (type == CN_PTX_F64 || type == CN_PTX_B64)) {
-		memcpy(&narrow, &narrow_bits, sizeof narrow);
-		wide = narrow;
-		memcpy(&wide_bits, &wide, sizeof wide_bits);
-	}
-	return wide_bits;
+	if (value->is_double && (type == CN_PTX_F32 || type == CN_PTX_B32))
+		return cn_ptx_f32_bits((float)cn_ptx_f64_of(value->value));
+	if (!value->is_double && (type == CN_PTX_F64 || type == CN_PTX_B64))
+		return cn_ptx_f64_bits(cn_ptx_f32_of((uint32_t)value->value));
+	return value->value;
 }
 
 static cn_ptx_operand special(struct cn_ptx_parser *parser, unsigned which, unsigned width)
@@ -270,10 +259,10 @@ static cn_ptx_operand any_source(struct cn_ptx_parser *parser, const struct cn_p
 	switch (value->kind) {
 	case CN_PTX_A_NUMBER:
 		if (type == CN_PTX_F32 || type == CN_PTX_F64) {
-			struct cn_ptx_value real = {.kind = CN_PTX_A_FLOAT, .is_double = true};
-			double number = (double)(int64_t)value->value;
+			struct cn_ptx_value real = {.kind = CN_PTX_A_FLOAT,
+						    .is_double = true,
+						    .value = cn_ptx_f64_bits((double)(int64_t)value->value)};
 
-			memcpy(&real.value, &number, sizeof number);
 			return cn_ptx_constant(parser, CN_PTX_C_BITS, float_bits(&real, type), width, false);
 		}
 		return cn_ptx_constant(parser, CN_PTX_C_BITS, is_predicate ? !!value->value : value->value, width,

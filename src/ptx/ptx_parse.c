@@ -3,6 +3,7 @@
  * A module's text: its directives, variables and functions.
  */
 #include "ptx/ptx_parse.h"
+#include "ptx/ptx_bits.h"
 
 #include "ptx/ptx_builtin.h"
 
@@ -255,11 +256,10 @@ static void read_function(struct cn_ptx_parser *parser, bool is_kernel)
 
 static void read_version(struct cn_ptx_parser *parser)
 {
-	double version = 0;
-
 	if (parser->token.kind != CN_PTX_T_FLOAT)
 		cn_ptx_fail(parser, CN_PTX_INVALID, ".version without a number");
-	memcpy(&version, &parser->token.value, sizeof version);
+
+	double version = cn_ptx_f64_of(parser->token.value);
 	if (!(version >= 1 && version < 10))
 		cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "PTX of version %.1f is not supported", version);
 	parser->module->contents.version = (unsigned)(version * 10 + 0.5);

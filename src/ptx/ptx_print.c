@@ -5,6 +5,7 @@
  * Each conversion is taken apart and given to the C library with an argument of the type that it names, never as it
  * stands. What does not fit the room is cut off.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_builtin.h"
 
 #include <stdio.h>
@@ -101,7 +102,6 @@ static void convert(struct out *out, const struct conversion *c)
 	const char letter[2] = {c->letter, 0};
 	int length = 0;
 	uint64_t value;
-	double real;
 
 	if (c->precision >= 0)
 		snprintf(star, sizeof star, ".%d", c->precision);
@@ -142,10 +142,8 @@ static void convert(struct out *out, const struct conversion *c)
 		length = snprintf(text, sizeof text, spec, (void *)(uintptr_t)next(out, 8));
 		break;
 	default:
-		value = next(out, 8);
-		memcpy(&real, &value, sizeof real);
 		append(spec, sizeof spec, letter);
-		length = snprintf(text, sizeof text, spec, real);
+		length = snprintf(text, sizeof text, spec, cn_ptx_f64_of(next(out, 8)));
 		break;
 	}
 #pragma GCC diagnostic pop

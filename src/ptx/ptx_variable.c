@@ -5,6 +5,7 @@
  * Global and constant variables have an offset in the module's data, which place() copies; addresses among their first
  * values are noted as relocations. Shared and local ones have an offset in the block's or the thread's memory.
  */
+#include "ptx/ptx_bits.h"
 #include "ptx/ptx_parse.h"
 
 #include <stdlib.h>
@@ -271,28 +272,11 @@ static void put(struct cn_ptx_parser *parser, struct filling *filling, uint64_t 
 
 static uint64_t float_as(const struct cn_ptx_token *token, enum cn_ptx_type type)
 {
-	uint64_t bits = token->value;
-
-	if (type == CN_PTX_F32 && token->is_double) {
-		double value;
-		float narrow;
-		uint32_t narrow_bits;
-
-		memcpy(&value, &bits, sizeof value);
-		narrow = (float)value;
-		memcpy(&narrow_bits, &narrow, sizeof narrow_bits);
-		return narrow_bits;
-	}
-	if (type == CN_PTX_F64 && !token->is_double) {
-		uint32_t low = (uint32_t)bits;
-		float value;
-		double wide;
-
-		memcpy(&value, &low, sizeof value);
-		wide = value;
-		memcpy(&bits, &wide, sizeof bits);
-	}
-	return bits;
+	if (type == CN_PTX_F32 && token->is_double)
+		return cn_ptx_f32_bits((float)cn_ptx_f64_of(token->value));
+	if (type == CN_PTX_F64 && !token->is_double)
+		return cn_ptx_f64_bits(cn_ptx_f32_of((uint32_t)token->value));
+	return token->value;
 }
 
 /* name, generic(name), 0xff00(name), each with + or - a number. */
