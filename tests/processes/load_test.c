@@ -344,7 +344,7 @@ ROLE(importer)
 	close(here.sock);
 	free(pattern);
 	peer_send_bytes(parent, &tally, sizeof tally);
-	/* Two ports keep their connections: the one at which we called, and ours. The service thread closes the others. */
+	/* Two ports keep their connections, ours and the one at which we called. The service thread closes the rest. */
 	while (count_entries("/proc/self/fd") > descriptors + 2)
 		poll(NULL, 0, 1);
 	await_threads(thread_count);

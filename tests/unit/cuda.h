@@ -58,8 +58,8 @@ static inline CUcontext driver_start(void)
 }
 
 /*
- * The function that stands for cuCtxRecordEvent(), or NULL. Threads of the library may read the pointer at the same time:
- * either function will do for them. So NULL is for the start of a test, when there are none.
+ * The function that stands for cuCtxRecordEvent(), or NULL. Threads of the library may read the pointer at the same
+ * time: either function will do for them. So NULL is for the start of a test, when there are none.
  */
 static __attribute__((noinline, no_sanitize_thread, unused)) void driver_record_all_by(CUresult (*function)(void *,
 													    CUevent))
