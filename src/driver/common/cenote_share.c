@@ -44,12 +44,10 @@ CENOTE_API CUresult cenote_recv_pool(int sock, CUmemoryPool *ret_pool)
 {
 	CUmemoryPool pool;
 	int descriptor;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_pool, "ret_pool");
 
 	if (result)
 		return result;
-	if (!ret_pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_pool is NULL");
 	if (!cn_guard_check_write(ret_pool, sizeof *ret_pool, "ret_pool"))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = cn_letter_receive_descriptor(sock, &descriptor);
@@ -208,12 +206,10 @@ CENOTE_API CUresult cenote_pool_importers(CUmemoryPool handle, cenote_importer *
 					  size_t room, size_t *ret_count)
 {
 	struct cn_mempool *pool;
-	CUresult result = cn_mempool_enter_own(handle, &pool);
+	CUresult result = cn_given(cn_mempool_enter_own(handle, &pool), ret_count, "ret_count");
 
 	if (result)
 		return result;
-	if (!ret_count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_count is NULL");
 	if (room && (!ret_importers || !importer_bytes || importer_bytes > sizeof *ret_importers))
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"an importer's description needs %zu bytes, and there is room for %zu each at %p",
@@ -243,12 +239,10 @@ void cn_mempool_count_shared(struct cn_mempool *pool, cenote_pool_statistics *st
 CENOTE_API CUresult cenote_pool_watch(CUmemoryPool handle, int *ret_descriptor)
 {
 	struct cn_export *export;
-	CUresult result = enter_shared(handle, &export);
+	CUresult result = cn_given(enter_shared(handle, &export), ret_descriptor, "ret_descriptor");
 
 	if (result)
 		return result;
-	if (!ret_descriptor)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ret_descriptor is NULL");
 	if (!cn_guard_check_write(ret_descriptor, sizeof *ret_descriptor, "ret_descriptor"))
 		return CUDA_ERROR_INVALID_VALUE;
 	return cn_export_watch(export, ret_descriptor);

@@ -41,6 +41,12 @@ static inline CUresult cn_enter_by_handle(void)
 	return CUDA_SUCCESS;
 }
 
+/* `result`, or else CUDA_ERROR_INVALID_VALUE: an argument, by its name in CUDA's manual, is NULL. */
+static inline CUresult cn_given(CUresult result, bool given, const char *name)
+{
+	return result || given ? result : cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
+}
+
 /* CUDA_ERROR_INVALID_DEVICE: no device has this ordinal. */
 CUresult cn_devices_find(CUdevice ordinal, struct cn_device **ret_device);
 /* The device with this number on the machine; NULL: this process may not see it. */

@@ -381,12 +381,10 @@ static unsigned policy_of(CUmemPool_attribute attribute)
 static CUresult enter_attribute(CUmemoryPool handle, CUmemPool_attribute attribute, const void *value,
 				struct cn_mempool **ret_pool)
 {
-	CUresult result = cn_mempool_enter_own(handle, ret_pool);
+	CUresult result = cn_given(cn_mempool_enter_own(handle, ret_pool), value, "value");
 
 	if (result)
 		return result;
-	if (!value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "value is NULL");
 	if ((int)attribute < CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES ||
 	    (int)attribute > CU_MEMPOOL_ATTR_USED_MEM_HIGH)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%d is not an attribute of a pool", (int)attribute);
@@ -531,12 +529,10 @@ static CUresult change_rights(const struct cn_mempool *pool, const CUmemAccessDe
 CUresult own_cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *descriptions, size_t count)
 {
 	struct cn_mempool *pool;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), descriptions, "map");
 
 	if (result)
 		return result;
-	if (!descriptions)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "map is NULL");
 	cn_slow_lock(&pools.mutex);
 	result = cn_mempool_get(handle, &pool);
 	struct rights rights = {0};
@@ -641,12 +637,10 @@ static CUresult get_pool(CUmemoryPool *ret_pool, const CUmemLocation *given, CUm
 	struct cn_device *device;
 	CUmemLocation location;
 	struct place *place;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_pool, "pool");
 
 	if (result)
 		return result;
-	if (!ret_pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool is NULL");
 	result = check_place(given, type, &location, &device);
 	if (result)
 		return result;

@@ -198,12 +198,10 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 {
 	struct cn_export_facts facts;
 	struct cn_import *import;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_pool, "pool_out");
 
 	if (result)
 		return result;
-	if (!ret_pool)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pool_out is NULL");
 	if (!shareable)
 		return cn_memory_refuse_no_handle(type, "handle");
 	if (flags)
@@ -254,12 +252,10 @@ CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdevicept
 {
 	struct cn_pool_block block;
 	struct cn_export_data data;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_data, "shareData_out");
 
 	if (result)
 		return result;
-	if (!ret_data)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareData_out is NULL");
 	if (__builtin_expect(!cn_pool_find((void *)(uintptr_t)pointer, &block), 0))
 		return refuse_export(pointer);
 	struct cn_mempool *pool = cn_pool_owner(block.pool);

@@ -8,14 +8,11 @@
 CUresult host_cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret_status)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_given(cn_stream_find(handle, &place), ret_status, "captureStatus");
 
-	if (result)
-		return result;
-	if (!ret_status)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "captureStatus is NULL");
-	*ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_status = CU_STREAM_CAPTURE_STATUS_NONE;
+	return result;
 }
 
 CUresult host_cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *ret_status, cuuint64_t *ret_id,

@@ -209,12 +209,10 @@ CUresult cn_context_check_flags(unsigned int flags)
 CUresult cn_context_check(const CUcontext *ret_context, unsigned int flags, CUdevice ordinal,
 			  struct cn_device **ret_device)
 {
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_context, "pctx");
 
 	if (result)
 		return result;
-	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	result = cn_devices_find(ordinal, ret_device);
 	return result ? result : cn_context_check_flags(flags);
 }
@@ -246,16 +244,19 @@ CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *params, 
 	return CUDA_SUCCESS;
 }
 
+/* The context that a call must name. */
+static CUresult enter_named(CUcontext handle, struct cn_home *ret_home)
+{
+	CUresult result = cn_given(cn_enter(), handle, "ctx");
+
+	return result ? result : find_context(handle, ret_home);
+}
+
 CUresult host_cuCtxDestroy_v2(CUcontext handle)
 {
 	struct cn_home home;
-	CUresult result = cn_enter();
+	CUresult result = enter_named(handle, &home);
 
-	if (result)
-		return result;
-	if (!handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
-	result = find_context(handle, &home);
 	if (result)
 		return result;
 	if (home.context->primary)
@@ -273,13 +274,8 @@ CUresult host_cuCtxDestroy_v2(CUcontext handle)
 CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 {
 	struct cn_home home;
-	CUresult result = cn_enter();
+	CUresult result = enter_named(handle, &home);
 
-	if (result)
-		return result;
-	if (!handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctx is NULL");
-	result = find_context(handle, &home);
 	return result ? result : push((uintptr_t)handle);
 }
 
@@ -320,40 +316,32 @@ CUresult host_cuCtxSetCurrent(CUcontext handle)
 
 CUresult host_cuCtxGetCurrent(CUcontext *ret_context)
 {
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_context, "pctx");
 
-	if (result)
-		return result;
-	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	*ret_context = cn_context_thread.depth
-			       ? (CUcontext)(uintptr_t)cn_context_thread.stack[cn_context_thread.depth - 1]
-			       : NULL;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_context = cn_context_thread.depth
+				       ? (CUcontext)(uintptr_t)cn_context_thread.stack[cn_context_thread.depth - 1]
+				       : NULL;
+	return result;
 }
 
 CUresult host_cuCtxGetDevice(CUdevice *ret_device)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_device, "device");
 
-	if (result)
-		return result;
-	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
-	*ret_device = home.device->ordinal;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_device = home.device->ordinal;
+	return result;
 }
 
 CUresult host_cuCtxGetFlags(unsigned int *ret_flags)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_flags, "flags");
 
 	if (result)
 		return result;
-	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
 	unsigned int flags = atomic_load(&home.context->flags);
 	result = cn_home_check(&home);
 	if (!result)
@@ -394,27 +382,21 @@ CUresult cn_context_given(CUcontext handle, CUresult gone, struct cn_home *ret_h
 CUresult host_cuCtxGetId(CUcontext handle, unsigned long long *ret_id)
 {
 	struct cn_home home;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
+	CUresult result = cn_given(cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home), ret_id, "ctxId");
 
-	if (result)
-		return result;
-	if (!ret_id)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ctxId is NULL");
-	*ret_id = home.life;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_id = home.life;
+	return result;
 }
 
 CUresult host_cuCtxGetApiVersion(CUcontext handle, unsigned int *ret_version)
 {
 	struct cn_home home;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home);
+	CUresult result = cn_given(cn_context_given(handle, CUDA_ERROR_INVALID_CONTEXT, &home), ret_version, "version");
 
-	if (result)
-		return result;
-	if (!ret_version)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "version is NULL");
-	*ret_version = API_VERSION;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_version = API_VERSION;
+	return result;
 }
 
 CUresult host_cuCtxSynchronize(void)
@@ -501,12 +483,10 @@ CUresult host_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice ordinal)
 {
 	struct cn_context *context;
 	struct cn_device *device = NULL;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_context, "pctx");
 
 	if (result)
 		return result;
-	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
 	result = cn_devices_find(ordinal, &device);
 	if (result)
 		return result;

@@ -12,25 +12,18 @@ enum { PCI_ID_BYTES = 13 }; /* "0000:3b:00.0" and its end */
 /* Has cuInit() been called, does the device exist, and is there room for the answer? */
 static CUresult enter_device(const char *name, const void *output, CUdevice ordinal, struct cn_device **ret_device)
 {
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), output, name);
 
-	if (result)
-		return result;
-	if (!output)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", name);
-	return cn_devices_find(ordinal, ret_device);
+	return result ? result : cn_devices_find(ordinal, ret_device);
 }
 
 CUresult host_cuDeviceGetCount(int *count)
 {
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), count, "count");
 
-	if (result)
-		return result;
-	if (!count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "count is NULL");
-	*count = cn_devices_count;
-	return CUDA_SUCCESS;
+	if (!result)
+		*count = cn_devices_count;
+	return result;
 }
 
 CUresult host_cuDeviceGet(CUdevice *device, int ordinal)

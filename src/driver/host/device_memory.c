@@ -49,12 +49,10 @@ static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *
 CUresult host_cuMemAlloc_v2(CUdeviceptr *ret_pointer, size_t bytes)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_pointer, "dptr");
 
 	if (result)
 		return result;
-	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
 	*ret_pointer = 0;
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");

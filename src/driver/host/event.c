@@ -38,12 +38,10 @@ CUresult cn_event_lock(CUevent handle, struct cn_event **ret_event)
 CUresult host_cuEventCreate(CUevent *ret_event, unsigned int flags)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_event, "phEvent");
 
 	if (result)
 		return result;
-	if (!ret_event)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "phEvent is NULL");
 	if (flags & ~(unsigned)EVENT_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "event flags 0x%x are unknown",
 				flags & ~(unsigned)EVENT_FLAGS);
@@ -171,6 +169,14 @@ static inline __attribute__((always_inline)) CUresult record_locked(struct cn_ev
 	return CUDA_SUCCESS;
 }
 
+static __attribute__((noinline, cold)) CUresult refuse_flags(unsigned int flags, const char *what)
+{
+	if (flags == CU_EVENT_RECORD_EXTERNAL) /* and CU_EVENT_WAIT_EXTERNAL */
+		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external %s is for a stream that is being captured",
+				what);
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "event %s flags 0x%x are unknown", what, flags);
+}
+
 /* Inline in both calls, so that neither pays for a jump to the other. */
 static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUstream stream_handle, unsigned int flags)
 {
@@ -180,10 +186,8 @@ static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUs
 
 	if (result)
 		return result;
-	if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "event record flags 0x%x are unknown", flags);
 	if (flags)
-		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external record is for a stream that is being captured");
+		return refuse_flags(flags, "record");
 	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;
@@ -217,10 +221,8 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 
 	if (result)
 		return result;
-	if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "event wait flags 0x%x are unknown", flags);
 	if (flags)
-		return cn_error(CUDA_ERROR_ILLEGAL_STATE, "an external wait is for a stream that is being captured");
+		return refuse_flags(flags, "wait");
 	result = cn_event_lock(handle, &event);
 	if (result)
 		return result;

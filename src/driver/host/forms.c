@@ -104,14 +104,12 @@ FORM(host_cuCtxPushCurrent, (CUcontext context))
 FORM(host_cuCtxGetDevice_v2, (CUdevice * ret_device, CUcontext handle))
 {
 	struct cn_home home;
-	CUresult result = cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home);
+	CUresult result =
+		cn_given(cn_context_given(handle, CUDA_ERROR_CONTEXT_IS_DESTROYED, &home), ret_device, "device");
 
-	if (result)
-		return result;
-	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
-	*ret_device = home.device->ordinal;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_device = home.device->ordinal;
+	return result;
 }
 
 FORM(host_cuCtxSynchronize_v2, (CUcontext handle))

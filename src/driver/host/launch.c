@@ -312,13 +312,9 @@ CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL,
 					 .host_call = {.function = function, .data = data}};
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_given(cn_stream_find(handle, &place), function, "fn");
 
-	if (result)
-		return result;
-	if (!function)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "fn is NULL");
-	return cn_stream_submit(&place, &operation, NULL);
+	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
 /* ---- What a function says of itself ------------------------------------------------------------------------------ */
@@ -334,12 +330,10 @@ static int device_attribute(CUdevice_attribute attribute)
 CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
 {
 	struct cn_function *function;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), value, "pi");
 
 	if (result)
 		return result;
-	if (!value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pi is NULL");
 	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
 	result = cn_function_find(handle, &function);

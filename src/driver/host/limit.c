@@ -60,12 +60,10 @@ CUresult host_cuCtxGetLimit(size_t *ret_value, CUlimit limit)
 {
 	struct cn_home home;
 	int shared_bytes = 0;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_value, "pvalue");
 
 	if (result)
 		return result;
-	if (!ret_value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pvalue is NULL");
 	result = check_limit(limit);
 	if (!result) {
 		size_t value = atomic_load(&home.context->limits[limit]);
@@ -114,12 +112,10 @@ CUresult host_cuCtxSetLimit(CUlimit limit, size_t value)
 CUresult host_cuCtxGetCacheConfig(CUfunc_cache *ret_config)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_config, "pconfig");
 
 	if (result)
 		return result;
-	if (!ret_config)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pconfig is NULL");
 	int config = atomic_load(&home.context->cache_config);
 	result = cn_home_check(&home);
 	if (!result)
@@ -156,14 +152,11 @@ CUresult cn_limits_check_bank_width(CUsharedconfig config)
 CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_config, "pConfig");
 
-	if (result)
-		return result;
-	if (!ret_config)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pConfig is NULL");
-	*ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+	return result;
 }
 
 CUresult host_cuCtxSetSharedMemConfig(CUsharedconfig config)

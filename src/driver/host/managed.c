@@ -179,12 +179,10 @@ CUresult host_cuMemAllocManaged(CUdeviceptr *ret_pointer, size_t bytes, unsigned
 	struct cn_home home;
 	void *address;
 	int managed = 0;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_pointer, "dptr");
 
 	if (result)
 		return result;
-	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "dptr is NULL");
 	*ret_pointer = 0; /* also after a failure, as the driver does */
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "an allocation of 0 bytes");

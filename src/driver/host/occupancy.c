@@ -180,12 +180,10 @@ CUresult host_cuOccupancyAvailableDynamicSMemPerBlock(size_t *ret_bytes, CUfunct
 	struct cn_function *function;
 	struct processor processor;
 	struct cn_device *device;
-	CUresult result = enter(handle, &processor, &device, &function);
+	CUresult result = cn_given(enter(handle, &processor, &device, &function), ret_bytes, "dynamicSmemSize");
 
 	if (result)
 		return result;
-	if (!ret_bytes)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "dynamicSmemSize is NULL");
 	if (blocks <= 0 || block_threads <= 0 || active_blocks(&processor, function, block_threads, 0) < blocks)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a multiprocessor never runs %d blocks of %d threads at once",
 				blocks, block_threads);

@@ -34,12 +34,10 @@ static CUresult allocate(void **ret_pointer, size_t bytes, unsigned int flags)
 {
 	struct cn_home home;
 	void *address;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_pointer, "pp");
 
 	if (result)
 		return result;
-	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pp is NULL");
 	*ret_pointer = NULL;
 	if (flags & ~(unsigned)ALLOCATE_FLAGS)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "host memory flags 0x%x are unknown",
@@ -90,12 +88,10 @@ CUresult host_cuMemHostGetDevicePointer_v2(CUdeviceptr *ret_pointer, void *host_
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_pointer, "pdptr");
 
 	if (result)
 		return result;
-	if (!ret_pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pdptr is NULL");
 	*ret_pointer = 0;
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
@@ -111,12 +107,10 @@ CUresult host_cuMemHostGetFlags(unsigned int *ret_flags, void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_flags, "pFlags");
 
 	if (result)
 		return result;
-	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pFlags is NULL");
 	if (!cn_registry_find((uintptr_t)pointer, &memory) || !(memory.kind & HOST_KINDS))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%p is neither allocated nor registered host memory",
 				pointer);
@@ -158,12 +152,10 @@ CUresult host_cuMemHostUnregister(void *pointer)
 {
 	struct cn_home home;
 	struct cn_memory memory;
-	CUresult result = cn_registry_enter_free(&home);
+	CUresult result = cn_given(cn_registry_enter_free(&home), pointer, "p");
 
 	if (result)
 		return result;
-	if (!pointer)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "p is NULL");
 	if (cn_registry_free(&home, (uintptr_t)pointer, CN_MEMORY_REGISTERED))
 		return CUDA_SUCCESS;
 	if (cn_registry_find((uintptr_t)pointer, &memory))

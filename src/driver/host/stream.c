@@ -387,12 +387,10 @@ CUresult host_cuStreamCreateWithPriority(CUstream *ret_stream, unsigned int flag
 	struct cn_stream *stream;
 	struct cn_home home;
 	uint64_t handle;
-	CUresult result = cn_context_enter(&home);
+	CUresult result = cn_given(cn_context_enter(&home), ret_stream, "phStream");
 
 	if (result)
 		return result;
-	if (!ret_stream)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "phStream is NULL");
 	if (flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "stream flags 0x%x are unknown", flags);
 	priority = priority > PRIORITY_LEAST ? PRIORITY_LEAST : priority;
@@ -460,12 +458,10 @@ CUresult host_cuStreamSynchronize(CUstream handle)
 CUresult host_cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *data, unsigned int flags)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_given(cn_stream_find(handle, &place), callback, "callback");
 
 	if (result)
 		return result;
-	if (!callback)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "callback is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuStreamAddCallback takes no flags: they must be 0, not 0x%x", flags);
@@ -486,84 +482,81 @@ CUresult host_cuStreamAddCallback_ptsz(CUstream handle, CUstreamCallback callbac
 	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
-CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
+/* What a stream was made with. */
+struct facts {
+	uint64_t context;
+	const struct cn_device *device;
+	unsigned int flags;
+	unsigned long long id;
+	int priority;
+};
+
+/* `given`: there is room for the answer. */
+static CUresult look_at(CUstream handle, bool given, const char *name, struct facts *ret_facts)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_given(cn_stream_find(handle, &place), given, name);
 
 	if (result)
 		return result;
-	if (!ret_context)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pctx is NULL");
-	uint64_t context = cn_object_handle(place.context);
-	if (!cn_place_stands(&place))
-		return cn_place_is_gone(&place);
-	*ret_context = (CUcontext)(uintptr_t)context;
-	return CUDA_SUCCESS;
+	*ret_facts = (struct facts){
+		.context = cn_object_handle(place.context),
+		.device = place.context->device,
+		.flags = place.stream->flags,
+		.id = place.stream->id,
+		.priority = place.stream->priority,
+	};
+	return cn_place_stands(&place) ? CUDA_SUCCESS : cn_place_is_gone(&place);
+}
+
+CUresult host_cuStreamGetCtx(CUstream handle, CUcontext *ret_context)
+{
+	struct facts facts;
+	CUresult result = look_at(handle, ret_context, "pctx", &facts);
+
+	if (!result)
+		*ret_context = (CUcontext)(uintptr_t)facts.context;
+	return result;
 }
 
 CUresult host_cuStreamGetDevice(CUstream handle, CUdevice *ret_device)
 {
-	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	struct facts facts;
+	CUresult result = look_at(handle, ret_device, "device", &facts);
 
-	if (result)
-		return result;
-	if (!ret_device)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "device is NULL");
-	const struct cn_device *device = place.context->device;
-	if (!cn_place_stands(&place))
-		return cn_place_is_gone(&place);
-	*ret_device = device->ordinal;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_device = facts.device->ordinal;
+	return result;
 }
 
 CUresult host_cuStreamGetFlags(CUstream handle, unsigned int *ret_flags)
 {
-	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	struct facts facts;
+	CUresult result = look_at(handle, ret_flags, "flags", &facts);
 
-	if (result)
-		return result;
-	if (!ret_flags)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "flags is NULL");
-	unsigned int flags = place.stream->flags;
-	if (!cn_place_stands(&place))
-		return cn_place_is_gone(&place);
-	*ret_flags = flags;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_flags = facts.flags;
+	return result;
 }
 
 CUresult host_cuStreamGetId(CUstream handle, unsigned long long *ret_id)
 {
-	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	struct facts facts;
+	CUresult result = look_at(handle, ret_id, "streamId", &facts);
 
-	if (result)
-		return result;
-	if (!ret_id)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "streamId is NULL");
-	unsigned long long id = place.stream->id;
-	if (!cn_place_stands(&place))
-		return cn_place_is_gone(&place);
-	*ret_id = id;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_id = facts.id;
+	return result;
 }
 
 CUresult host_cuStreamGetPriority(CUstream handle, int *ret_priority)
 {
-	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	struct facts facts;
+	CUresult result = look_at(handle, ret_priority, "priority", &facts);
 
-	if (result)
-		return result;
-	if (!ret_priority)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "priority is NULL");
-	int priority = place.stream->priority;
-	if (!cn_place_stands(&place))
-		return cn_place_is_gone(&place);
-	*ret_priority = priority;
-	return CUDA_SUCCESS;
+	if (!result)
+		*ret_priority = facts.priority;
+	return result;
 }
 
 CUresult host_cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)

@@ -58,46 +58,36 @@ static CUresult prepare_write(const struct cn_place *place, CUdeviceptr address,
 	return check_word(place, address, bytes, true);
 }
 
-static CUresult wait_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
+static CUresult submit(__typeof__(prepare_wait) *prepare, CUstream handle, CUdeviceptr address, uint64_t value,
+		       unsigned bytes, unsigned int flags)
 {
 	struct cn_operation operation;
 	struct cn_place place;
 	CUresult result = cn_stream_find(handle, &place);
 
 	if (!result)
-		result = prepare_wait(&place, address, value, bytes, flags, &operation);
-	return result ? result : cn_stream_submit(&place, &operation, NULL);
-}
-
-static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned bytes, unsigned int flags)
-{
-	struct cn_operation operation;
-	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
-
-	if (!result)
-		result = prepare_write(&place, address, value, bytes, flags, &operation);
+		result = prepare(&place, address, value, bytes, flags, &operation);
 	return result ? result : cn_stream_submit(&place, &operation, NULL);
 }
 
 CUresult host_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
-	return wait_value(stream, address, value, sizeof value, flags);
+	return submit(prepare_wait, stream, address, value, sizeof value, flags);
 }
 
 CUresult host_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
-	return wait_value(stream, address, value, sizeof value, flags);
+	return submit(prepare_wait, stream, address, value, sizeof value, flags);
 }
 
 CUresult host_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags)
 {
-	return write_value(stream, address, value, sizeof value, flags);
+	return submit(prepare_write, stream, address, value, sizeof value, flags);
 }
 
 CUresult host_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags)
 {
-	return write_value(stream, address, value, sizeof value, flags);
+	return submit(prepare_write, stream, address, value, sizeof value, flags);
 }
 
 /* ---- Several at once --------------------------------------------------------------------------------------------- */

@@ -275,12 +275,10 @@ CUresult host_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *ret_pr
 						     CUmemGenericAllocationHandle handle)
 {
 	struct cn_allocation *allocation;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_properties, "prop");
 
 	if (result)
 		return result;
-	if (!ret_properties)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "prop is NULL");
 	cn_slow_lock(&space.mutex);
 	result = find_locked(handle, &allocation);
 	if (!result)
@@ -293,12 +291,10 @@ CUresult host_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_hand
 {
 	struct cn_allocation *allocation;
 	struct cn_memory memory;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_handle, "handle");
 
 	if (result)
 		return result;
-	if (!ret_handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	cn_slow_lock(&space.mutex);
 	if (!cn_registry_find((uintptr_t)address, &memory) || memory.kind != CN_MEMORY_MAPPED)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "nothing is mapped at %p by cuMemMap()", address);
@@ -365,12 +361,10 @@ CUresult host_cuMemAddressReserve(CUdeviceptr *ret_address, size_t bytes, size_t
 {
 	const size_t grain = CN_GRANULARITY_BYTES, highest = (size_t)1 << 62;
 	void *address;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_address, "ptr");
 
 	if (result)
 		return result;
-	if (!ret_address)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "ptr is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemAddressReserve takes no flags: they must be 0, not 0x%llx", flags);

@@ -53,12 +53,10 @@ CUresult host_cuMemExportToShareableHandle(void *ret_shareable, CUmemGenericAllo
 					   CUmemAllocationHandleType type, unsigned long long flags)
 {
 	struct cn_allocation *allocation;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_shareable, "shareableHandle");
 
 	if (result)
 		return result;
-	if (!ret_shareable)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "shareableHandle is NULL");
 	if (flags)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"cuMemExportToShareableHandle takes no flags: they must be 0, not 0x%llx", flags);
@@ -131,12 +129,10 @@ CUresult host_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_h
 					     CUmemAllocationHandleType type)
 {
 	struct cn_physical *physical;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_handle, "handle");
 
 	if (result)
 		return result;
-	if (!ret_handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "handle is NULL");
 	result = check_type(type, shareable);
 	if (!result)
 		result = type == CU_MEM_HANDLE_TYPE_FABRIC ? import_fabric(shareable, &physical)
