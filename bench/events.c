@@ -61,6 +61,29 @@ static void pipe_round_trip(void *data, unsigned long count)
 	}
 }
 
+/* A hand-over to a thread that waits, and back: a number in shared memory each way, spin-then-futex on both sides. */
+static struct pair_page page;
+
+static void *answer(void *unused)
+{
+	(void)unused;
+	for (uint32_t number = 1; !atomic_load(&page.waiting); number++) { /* 1: no longer */
+		pair_await(&page.words[0], number, true);
+		pair_post(&page.words[1], number);
+	}
+	return NULL;
+}
+
+static void hand_over(void *data, unsigned long count)
+{
+	uint32_t *number = data;
+
+	while (count--) {
+		pair_post(&page.words[0], ++*number);
+		pair_await(&page.words[1], *number, true);
+	}
+}
+
 /* ---- Calls that return at once ---------------------------------------------------------------------------------- */
 
 static void record(void *event, unsigned long count)
@@ -225,23 +248,36 @@ static void measure_calls(CUevent timed, CUevent quiet, CUevent shared, CUevent 
 
 static void measure_round_trips(CUevent quiet)
 {
-	static const char *const pipe_name = "a byte through two pipes and back";
+	static const char *const pipe_name = "a byte through two pipes and back",
+				 *const hand_over_name = "a hand-over to a waiting thread and back";
 	struct pipes pipes;
-	pthread_t thread;
+	pthread_t thread, answering;
+	uint32_t number = 0;
 
 	BENCH_MUST(pipe(pipes.there));
 	BENCH_MUST(pipe(pipes.back));
 	BENCH_MUST(pthread_create(&thread, NULL, echo, &pipes));
+	BENCH_MUST(pthread_create(&answering, NULL, answer, NULL));
 	struct bench_contestant contestants[] = {
-		{.name = "cenote, host function, synchronize", .body = host_function},
+		{.name = "cenote, host function, synchronize",
+		 .body = host_function,
+		 .goal = 0.25,
+		 .goal_of = pipe_name},
 		{.name = "cenote, host functions, one after the other", .body = host_functions_in_a_row},
-		{.name = "cenote, kernel of one thread, synchronize", .body = launch},
+		{.name = "cenote, kernel of one thread, synchronize",
+		 .body = launch,
+		 .goal = 1.3,
+		 .goal_of = hand_over_name},
 		{.name = "cenote, host function, event, host function", .body = event_hand_over, .data = quiet},
+		{.name = hand_over_name, .body = hand_over, .data = &number},
 		{.name = pipe_name, .body = pipe_round_trip, .data = &pipes}};
 	bench_contest(&(struct bench_contest){.group = "Round trips through a stream",
 					      .name = "several threads",
 					      .baseline = pipe_name},
 		      contestants, sizeof contestants / sizeof *contestants);
+	atomic_store(&page.waiting, 1);
+	hand_over(&number, 1);
+	pthread_join(answering, NULL);
 	close(pipes.there[1]);
 	pthread_join(thread, NULL);
 	close(pipes.there[0]);

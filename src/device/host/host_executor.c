@@ -7,6 +7,11 @@
  * is asleep, so a host function that blocks never holds up another stream; an executor that has found nothing to do for
  * a while ends. Where the system refuses a further thread, the queue waits for an existing one. Where it refuses the
  * only one, a thread that waits for a stream stands in: cn_host_executor_stand_in().
+ *
+ * A thread that waits for a queue may find it on the list still, and takes it: it drives the queue itself while the
+ * executor that was woken for it is on its way (cn_host_executor_take()). That executor is then free for the next
+ * queue, and no other is woken for it: `coming_count` executors have been woken or started and have not looked at the
+ * list yet, and each listed queue has one of them.
  */
 #include "base/thread.h"
 #include "device/host/host_internal.h"
@@ -16,7 +21,7 @@ enum { IDLE_NS = 2000000000 };
 static struct {
 	CN_LOCK(HOST_EXECUTORS) lock;
 	struct cn_host_queue *first, *last;
-	unsigned thread_count, sleeper_count;
+	unsigned listed_count, coming_count, thread_count, sleeper_count;
 	_Atomic uint32_t tokens; /* one for each sleeper that should wake up */
 	_Atomic bool missing;    /* there was work and no thread could be started for it */
 } executors;
@@ -53,25 +58,36 @@ static bool sleep_for_token(void)
 	return true;
 }
 
+static void unlist_locked(struct cn_host_queue *queue)
+{
+	struct cn_host_queue *next = queue->run.next, *previous = queue->run.previous;
+
+	*(previous ? &previous->run.next : &executors.first) = next;
+	*(next ? &next->run.previous : &executors.last) = previous;
+	atomic_store_explicit(&queue->run.listed, false, memory_order_relaxed);
+	executors.listed_count--;
+}
+
 /* NULL: there is none. Executors locked. */
 static struct cn_host_queue *take_queue_locked(void)
 {
 	struct cn_host_queue *queue = executors.first;
 
-	if (queue) {
-		executors.first = queue->run_next;
-		if (!executors.first)
-			executors.last = NULL;
-	}
+	if (queue)
+		unlist_locked(queue);
 	return queue;
 }
 
 static void *executor(void *unused)
 {
+	bool came = true; /* it is one of those that were coming */
+
 	(void)unused;
 	for (;;) {
 		cn_lock(&executors.lock);
 		struct cn_host_queue *queue = take_queue_locked();
+		if (came)
+			executors.coming_count--;
 		if (!queue)
 			executors.sleeper_count++;
 		cn_unlock(&executors.lock);
@@ -80,6 +96,7 @@ static void *executor(void *unused)
 			cn_host_queue_drive(queue);
 		else if (!sleep_for_token())
 			return NULL;
+		came = !queue;
 	}
 }
 
@@ -94,6 +111,7 @@ static bool start_thread(void)
 		cn_unlock(&executors.lock);
 		return true;
 	}
+	executors.coming_count--;
 	bool nobody = --executors.thread_count == 0;
 	if (nobody)
 		atomic_store(&executors.missing, true);
@@ -107,26 +125,43 @@ static bool start_thread(void)
 void cn_host_executor_push(struct cn_host_queue *queue)
 {
 	cn_lock(&executors.lock);
-	queue->run_next = NULL;
-	if (executors.last)
-		executors.last->run_next = queue;
-	else
-		executors.first = queue;
+	queue->run.next = NULL;
+	queue->run.previous = executors.last;
+	*(executors.last ? &executors.last->run.next : &executors.first) = queue;
 	executors.last = queue;
+	atomic_store_explicit(&queue->run.listed, true, memory_order_relaxed);
 
+	bool enough = ++executors.listed_count <= executors.coming_count;
 	bool wake = executors.sleeper_count > 0;
-	if (wake)
-		executors.sleeper_count--;
-	else
-		executors.thread_count++;
+	if (!enough) {
+		executors.coming_count++;
+		if (wake)
+			executors.sleeper_count--;
+		else
+			executors.thread_count++;
+	}
 	cn_unlock(&executors.lock);
 
+	if (enough)
+		return;
 	if (wake) {
 		atomic_fetch_add(&executors.tokens, 1);
 		cn_futex_wake(&executors.tokens, 1);
 		return;
 	}
 	start_thread();
+}
+
+bool cn_host_executor_take(struct cn_host_queue *queue)
+{
+	if (!atomic_load_explicit(&queue->run.listed, memory_order_relaxed))
+		return false;
+	cn_lock(&executors.lock);
+	bool listed = atomic_load_explicit(&queue->run.listed, memory_order_relaxed);
+	if (listed)
+		unlist_locked(queue);
+	cn_unlock(&executors.lock);
+	return listed;
 }
 
 bool cn_host_executor_stand_in(void)
@@ -137,10 +172,12 @@ bool cn_host_executor_stand_in(void)
 		return false;
 	cn_lock(&executors.lock);
 	bool nobody = executors.thread_count == 0;
-	if (nobody && executors.first)
+	if (nobody && executors.first) {
 		executors.thread_count++;
-	else
+		executors.coming_count++;
+	} else {
 		nobody = false;
+	}
 	cn_unlock(&executors.lock);
 	if (!nobody || start_thread())
 		return false;

@@ -45,6 +45,15 @@ static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t own
 	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
 }
 
+/* False when the number has already been reached; otherwise the waiter will be called. */
+bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter);
+/*
+ * Look what holds up the way to a point: a queue that no thread has taken from the run list yet, or one that waits for a
+ * signal. If there is one, drive it in this thread as far as the point needs it, and wait for the signal here: true.
+ * Handing over to another thread takes longer than all the rest. *ret_last is the queue that another thread drives, or
+ * NULL.
+ */
+bool cn_host_queue_help(struct cn_point point, struct cn_host_queue **ret_last);
 /* Continue a queue: called by an executor that has taken it from the run list. */
 void cn_host_queue_drive(struct cn_host_queue *queue);
 /* What a blocked queue waited for has come: put it on the run list. */
@@ -83,6 +92,8 @@ bool cn_host_grace_is_over(void);
 
 /* host_executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_host_queue *queue);
+/* Take a queue off the run list, for the caller to drive. False: it is not listed. */
+bool cn_host_executor_take(struct cn_host_queue *queue);
 /* Where no thread could be started: try again, or else do some of the waiting work. False: nothing done. */
 bool cn_host_executor_stand_in(void);
 

@@ -5,8 +5,9 @@
  * A queue is IDLE (nothing to do), DRIVEN (exactly one thread goes through its items: a caller, or an executor) or
  * BLOCKED (its first item waits; what it waits for resumes it). Short operations on an idle queue run in the caller,
  * without any allocation. A caller also drives short items that follow, and hands the queue to an executor at the first
- * one that is long, can block or calls back into the program. No thread ever sleeps for a blocked queue, so a thousand
- * waiting streams cost no thread.
+ * one that is long, can block or calls back into the program. A thread that waits for a queue drives it itself if no
+ * executor has come to that yet, as far as it waits. No thread ever sleeps for a blocked queue, so a thousand waiting
+ * streams cost no thread.
  *
  * A waiter is put on the list of the queue it waits for, ordered by number, and called once when `completed` gets
  * there.
@@ -20,6 +21,7 @@
 #include "base/container.h"
 #include "device/host/host_internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,15 +29,14 @@ enum { IDLE, DRIVEN, BLOCKED };
 
 enum {
 	SPARE_ITEMS_MAX = 64,
-	WAIT_SPIN_COUNT = 100,
-	LOOK_ROUND_NS = 1000000000, /* how long a waiter sleeps before it checks which thread drives the queue */
-	HELP_HOPS_MAX = 16,         /* queues that wait for one another, on the way to the one that a signal holds up */
+	HELP_HOPS_MAX = 16, /* queues that wait for one another, on the way to the one that can go on */
 };
 
 /* What a thread that drives a queue does itself; it hands the queue to an executor at the first item beyond that. */
 enum effort {
 	WAITS,  /* nothing but waits: safe under a lock of the caller's that an operation may want */
 	SHORTS, /* what cn_host_is_short() */
+	NEEDED, /* everything up to the number that it waits for */
 	EVERYTHING,
 };
 
@@ -48,10 +49,13 @@ static bool is_wait(const struct cn_operation *operation)
 	       operation->kind == CN_OPERATION_WAIT_SIGNAL;
 }
 
-static bool within(enum effort effort, const struct cn_operation *operation)
+/* Does a thread run this item, so many being completed and `until` wanted? */
+static bool within(enum effort effort, const struct cn_operation *operation, uint64_t completed, uint64_t until)
 {
 	if (effort == WAITS)
 		return is_wait(operation);
+	if (effort == NEEDED)
+		return completed < until;
 	return effort == EVERYTHING || cn_host_is_short(operation);
 }
 
@@ -83,8 +87,7 @@ static void release_waiters(struct cn_waiter *waiter)
 	}
 }
 
-/* False when the number has already been reached; otherwise the waiter will be called. */
-static bool add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter)
+bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter)
 {
 	cn_lock(&queue->lock);
 	if (atomic_load_explicit(&queue->base.completed, memory_order_acquire) >= waiter->number) {
@@ -152,7 +155,7 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 	item->queue = queue;
 	queue->state = BLOCKED;
 	cn_unlock(&queue->lock);
-	if (add_waiter(cn_host_queue_of(operation->wait_point.queue), &item->waiter))
+	if (cn_host_queue_add_waiter(cn_host_queue_of(operation->wait_point.queue), &item->waiter))
 		return true;
 	cn_lock(&queue->lock);
 	queue->state = DRIVEN;
@@ -246,13 +249,13 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 			free_items(excess);
 			return;
 		}
-		if (!within(effort, &item->operation)) {
+		uint64_t completed = atomic_load_explicit(&queue->base.completed, memory_order_relaxed);
+		if (!within(effort, &item->operation, completed, until)) {
 			cn_unlock(&queue->lock);
 			cn_host_executor_push(queue);
 			return;
 		}
 		CUresult failure = atomic_load_explicit(&queue->failure, memory_order_relaxed);
-		uint64_t completed = atomic_load_explicit(&queue->base.completed, memory_order_relaxed);
 		if (item->operation.kind == CN_OPERATION_WAIT_SIGNAL && !failure && completed < until &&
 		    take_turns_locked(queue, until - completed))
 			continue;
@@ -274,6 +277,7 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 
 void cn_host_queue_drive(struct cn_host_queue *queue)
 {
+	atomic_store_explicit(&queue->cpu, sched_getcpu(), memory_order_relaxed);
 	cn_lock(&queue->lock);
 	drive_locked(queue, EVERYTHING, 0);
 }
@@ -672,25 +676,7 @@ CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_poin
 	return CUDA_SUCCESS;
 }
 
-struct thread_waiter {
-	struct cn_waiter waiter;
-	_Atomic uint32_t reached;
-};
-
-static void thread_waiter_reached(struct cn_waiter *waiter)
-{
-	_Atomic uint32_t *reached = &cn_container_of(waiter, struct thread_waiter, waiter)->reached;
-
-	/* The sleeper may return, and its stack be reused, right after the store: the wake needs the address alone. */
-	atomic_store_explicit(reached, 1, memory_order_release);
-	cn_futex_wake(reached, 1);
-}
-
-/*
- * If a signal holds up the way to a point, wait for it and drive the queue in this thread: handing over to another
- * thread takes longer than all the rest.
- */
-static void help(struct cn_point point)
+bool cn_host_queue_help(struct cn_point point, struct cn_host_queue **ret_last)
 {
 	for (int hops = 0; hops < HELP_HOPS_MAX; hops++) {
 		struct cn_host_queue *queue = cn_host_queue_of(point.queue);
@@ -701,33 +687,22 @@ static void help(struct cn_point point)
 			cn_unlock(&queue->lock);
 			continue;
 		}
-		if (item && item->operation.kind == CN_OPERATION_WAIT_SIGNAL && !cn_point_reached(point) &&
-		    cn_host_unwatch(item)) {
+		bool here = false;
+		if (item && item->operation.kind == CN_OPERATION_WAIT_SIGNAL)
+			here = !cn_point_reached(point) && cn_host_unwatch(item);
+		else if (!item)
+			here = cn_host_executor_take(queue);
+		*ret_last = item && !here ? NULL : queue;
+		if (here) {
 			queue->state = DRIVEN;
-			drive_locked(queue, SHORTS, point.number);
+			drive_locked(queue, NEEDED, point.number);
 		} else {
 			cn_unlock(&queue->lock);
 		}
-		return;
+		return here;
 	}
-}
-
-void cn_host_point_wait(struct cn_point point)
-{
-	struct thread_waiter self = {.waiter = {.number = point.number, .reached = thread_waiter_reached}};
-
-	if (cn_host_signal_waits() && !cn_point_reached(point))
-		help(point);
-	for (int i = 0; i < WAIT_SPIN_COUNT; i++) {
-		if (cn_point_reached(point))
-			return;
-		cn_cpu_relax();
-	}
-	if (!add_waiter(cn_host_queue_of(point.queue), &self.waiter))
-		return;
-	while (!atomic_load_explicit(&self.reached, memory_order_acquire))
-		if (!cn_host_executor_stand_in() && !atomic_load_explicit(&self.reached, memory_order_acquire))
-			cn_futex_wait(&self.reached, 0, LOOK_ROUND_NS); /* there may be no thread by then */
+	*ret_last = NULL;
+	return false;
 }
 
 void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner)

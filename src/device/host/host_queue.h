@@ -133,8 +133,13 @@ struct cn_host_queue {
 	uint64_t noted_by_legacy; /* this queue's number that is in the legacy queue's `followed` */
 	struct cn_host_item *first, *last, *spare;
 	unsigned spare_count;
-	struct cn_waiter *waiters;      /* by number */
-	struct cn_host_queue *run_next; /* in the list of queues that can go on */
+	struct cn_waiter *waiters; /* by number */
+	struct {                   /* host_executor.c's: the list of queues that can go on */
+		struct cn_host_queue *next, *previous;
+		_Atomic bool listed;
+	} run;
+	_Atomic int cpu;          /* where an executor drives it, or did last */
+	_Atomic uint32_t spin_ns; /* host_wait.c's: how long it has paid to spin before sleeping; 0: not known yet */
 
 	struct cn_followed *followed; /* oldest first; never given back */
 	unsigned followed_count, followed_room;
@@ -167,7 +172,10 @@ bool cn_host_queue_drained(struct cn_host_queue *queue);
  */
 CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
 			      struct cn_point *ret_point);
-/* Sleep until the point is reached. */
+/*
+ * Return when the point is reached. What has to be done before it and no other thread does yet runs in this thread, the
+ * program's own functions, too. The caller holds no lock, except slow ones.
+ */
 void cn_host_point_wait(struct cn_point point);
 
 #endif
