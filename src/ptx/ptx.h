@@ -7,6 +7,12 @@
  * the block. It is a library of its own, libcenote-ptx.so, that the host device opens when a program brings PTX. It
  * calls base/ and the C library alone, and is called through one table, cn_ptx_calls.
  *
+ * Loading costs what is used: load() finds kernels, functions and variables, and passes over the functions' bodies. A
+ * body becomes instructions when a kernel that can reach it is prepared, which the first launch does if nobody did it
+ * before. So an instruction that we do not run is an error of the kernels that need it and of no other: load() succeeds,
+ * and prepare() or block_create() fail with the sentence and the line. (A driver that compiles the whole text would
+ * refuse the module.) What is wrong outside of bodies, or a body that does not end, is an error of load().
+ *
  * Order of calls: load(), place(), blocks. place() gives the module memory for its variables, which belongs to the
  * caller and stays until unload(). A launch is the caller's: it makes a block (block_create) for each block that is
  * resident, starts it at some coordinates (block_begin), and calls block_run() until the block is done. A block may be
@@ -17,7 +23,7 @@
  * Addresses. Global, constant, local, parameter and generic addresses are host addresses; a shared address is an offset
  * into the block's shared memory. A module may touch all memory of the process: it is trusted as much as the program
  * that brings it. The text of a module is not trusted: every length and index in it is checked, and no text makes
- * load() crash, hang or use much more memory than the text is long.
+ * load() or prepare() crash, hang or use much more memory than the text is long.
  *
  * Arithmetic is exact for integers and for IEEE operations in all rounding modes; approximations (.approx) are at least
  * as exact as PTX promises. All processors and all builds of the arithmetic give the same bits.
@@ -69,12 +75,13 @@ struct cn_ptx_kernel {
 	unsigned parameter_count;
 	const struct cn_ptx_parameter *parameters;
 	unsigned parameter_bytes; /* of all of them, as a launch passes them */
-	unsigned shared_bytes;    /* static */
-	unsigned local_bytes;     /* a thread, without those of functions that call each other in a circle */
-	unsigned register_count;  /* an estimate: 32-bit registers that are live at once, at most 255 */
 	unsigned max_threads;     /* of a block: .maxntid or .reqntid; 0: not said */
 	unsigned required[3];     /* .reqntid; 0: not said */
-	unsigned index;           /* for struct cn_ptx_launch */
+	unsigned index;           /* for struct cn_ptx_launch and prepare() */
+	/* These come from the code: 0 until the kernel is prepared, and not to be read while it may be. */
+	unsigned shared_bytes;   /* static */
+	unsigned local_bytes;    /* a thread, without those of functions that call each other in a circle */
+	unsigned register_count; /* an estimate: 32-bit registers that are live at once, at most 255 */
 };
 
 struct cn_ptx_variable {
@@ -152,7 +159,7 @@ struct cn_ptx_calls {
 	/* Write the variables' first values into data_bytes at `memory`. Once, before the first block. */
 	void (*place)(struct cn_ptx_module *module, void *memory);
 
-	/* Memory for a block of a launch; the structure is not needed afterwards. */
+	/* Memory for a block of a launch; the structure is not needed afterwards. Prepares the kernel. */
 	enum cn_ptx_error_code (*block_create)(const struct cn_ptx_launch *launch, struct cn_ptx_error *ret_error,
 					       struct cn_ptx_block **ret_block);
 	void (*block_destroy)(struct cn_ptx_block *block);
@@ -166,6 +173,15 @@ struct cn_ptx_calls {
 
 	/* Choose the build of the arithmetic: "plain", "avx2", "avx512"; NULL: the best. False: not here. */
 	bool (*choose)(const char *name);
+
+	/*
+	 * Have a kernel's code made, and that of the functions that it can call, if that has not been done. Its entry in
+	 * the contents is complete then. Any number of threads may call this and block_create() at once.
+	 *
+	 *   CN_PTX_UNSUPPORTED, CN_PTX_INVALID   the sentence names the instruction; the module stays as it was
+	 */
+	enum cn_ptx_error_code (*prepare)(struct cn_ptx_module *module, unsigned kernel,
+					  struct cn_ptx_error *ret_error);
 };
 
 /* The one name that libcenote-ptx.so shows. */

@@ -32,7 +32,7 @@ static void complete(struct cn_ptx_block *block, unsigned number)
 
 		if (block->status[i] != CN_PTX_AT_BARRIER || block->barrier_of[i] != number)
 			continue;
-		inst = &block->module->code[block->pc[i]];
+		inst = cn_ptx_inst_at(block->module, block->pc[i]);
 		if (inst->operand[0] != CN_PTX_NONE)
 			cn_ptx_write(cn_ptx_at_lane(block, i, inst->operand[0]), i, inst->width[0],
 				     result_of(barrier, inst->detail));

@@ -14,15 +14,17 @@
 bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address)
 {
 	const struct cn_ptx_module *module = block->module;
-	const struct cn_ptx_inst *inst = &module->code[block->group_pc];
+	const struct cn_ptx_function *function = cn_ptx_function_at(module, block->group_pc);
+	const struct cn_ptx_inst *inst = &function->code[block->group_pc - function->start];
+	const struct cn_ptx_place *place = inst->location ? &function->places[inst->location - 1] : NULL;
 	struct cn_ptx_fault *fault = &block->fault;
 	const unsigned *shape = block->launch.block;
 
 	*fault = (struct cn_ptx_fault){
 		.state = state, .kernel = block->kernel->name, .line = inst->line, .address = address};
-	if (inst->location && module->places[inst->location - 1].file < module->file_count) {
-		fault->source = module->files[module->places[inst->location - 1].file];
-		fault->source_line = module->places[inst->location - 1].line;
+	if (place && place->file < module->file_count) {
+		fault->source = module->files[place->file];
+		fault->source_line = place->line;
 	}
 	memcpy(fault->block, block->coordinates, sizeof fault->block);
 	fault->thread[0] = lane % shape[0];
@@ -39,7 +41,7 @@ uint64_t cn_ptx_lane_value(const struct cn_ptx_block *block, cn_ptx_operand oper
 
 /* ---- Groups ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t function_of(const struct cn_ptx_module *module, uint32_t pc)
+const struct cn_ptx_function *cn_ptx_function_at(const struct cn_ptx_module *module, uint32_t pc)
 {
 	uint32_t low = 0, high = module->body_count;
 
@@ -51,7 +53,14 @@ static uint32_t function_of(const struct cn_ptx_module *module, uint32_t pc)
 		else
 			high = middle;
 	}
-	return module->bodies[low];
+	return &module->functions[module->bodies[low]];
+}
+
+const struct cn_ptx_inst *cn_ptx_inst_at(const struct cn_ptx_module *module, uint32_t pc)
+{
+	const struct cn_ptx_function *function = cn_ptx_function_at(module, pc);
+
+	return &function->code[pc - function->start];
 }
 
 char *cn_ptx_at_lane(struct cn_ptx_block *block, uint32_t lane, cn_ptx_operand operand)
@@ -59,7 +68,8 @@ char *cn_ptx_at_lane(struct cn_ptx_block *block, uint32_t lane, cn_ptx_operand o
 	if (operand >= 0)
 		return block->registers + ((size_t)block->frame[lane] + (size_t)operand) * block->stride;
 	/* The lane has run this function: its constants are there. */
-	return cn_ptx_constants(block, function_of(block->module, block->pc[lane])) + (size_t)~operand * block->stride;
+	return cn_ptx_constants(block, cn_ptx_function_at(block->module, block->pc[lane])) +
+	       (size_t)~operand * block->stride;
 }
 
 /* Where the group must look at the others: the lowest program counter from its own on that another lane waits at. */
@@ -108,8 +118,8 @@ static bool enter_group(struct cn_ptx_block *block, uint32_t pc, uint32_t frame)
 	block->group_pc = pc;
 	block->group_frame = frame;
 	block->frame_base = block->registers + (size_t)frame * block->stride;
-	block->function = function_of(block->module, pc);
-	block->constant_base = cn_ptx_constants(block, block->function);
+	block->here = cn_ptx_function_at(block->module, pc);
+	block->constant_base = cn_ptx_constants(block, block->here);
 	block->quantum = CN_PTX_QUANTUM;
 	block->has_group = true;
 	find_stop(block);
@@ -334,7 +344,7 @@ static void run_branch_index(struct cn_ptx_block *block, const struct cn_ptx_ins
 	{
 		/* Beyond the list is undefined: it falls through. */
 		if (index[i] < inst->detail)
-			block->pc[i] = block->module->more[inst->more + index[i]];
+			block->pc[i] = block->here->more[inst->more + index[i]];
 	}
 }
 
@@ -459,7 +469,7 @@ static void run(void *data)
 		}
 		if (block->budget-- <= 0)
 			return;
-		inst = &block->module->code[block->group_pc];
+		inst = &block->here->code[block->group_pc - block->here->start];
 		block->active = block->group;
 		if (inst->guard != CN_PTX_NONE) {
 			apply_guard(block, inst);
@@ -477,7 +487,7 @@ static void run(void *data)
 /* Which lane touched memory that is not there? */
 static void find_culprit(struct cn_ptx_block *block)
 {
-	const struct cn_ptx_inst *inst = &block->module->code[block->group_pc];
+	const struct cn_ptx_inst *inst = cn_ptx_inst_at(block->module, block->group_pc);
 	char byte;
 
 	if (!block->accesses) {

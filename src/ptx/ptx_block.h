@@ -47,6 +47,7 @@ struct cn_ptx_barrier_state {
 struct cn_ptx_block {
 	struct cn_ptx_module *module;
 	const struct cn_ptx_function *kernel;
+	const struct cn_ptx_plan *plan;
 	const struct cn_ptx_build *build;
 	struct cn_ptx_launch launch;
 	unsigned coordinates[3];
@@ -60,8 +61,7 @@ struct cn_ptx_block {
 	uint32_t shared_bytes, static_shared_bytes, local_stride;
 	uint32_t *pc, *frame, *local_at;
 	uint8_t *status, *barrier_of, *ready; /* ready: has met the lanes of its warp that it waited for */
-	char **constants;                     /* of each function; NULL: not made yet */
-	uint32_t *shared_offsets;             /* of each shared variable of the module that the kernel uses */
+	char **constants;                     /* of each function of the plan; NULL: not made yet */
 
 	uint32_t live, running; /* lanes that have not ended; that are not waiting either */
 	struct cn_ptx_barrier_state barriers[CN_PTX_BARRIERS];
@@ -70,7 +70,8 @@ struct cn_ptx_block {
 	bool has_group, is_fresh; /* fresh: nothing has run yet */
 	struct cn_ptx_lanes group;
 	uint8_t *guarded, *met; /* masks: of those whose guard holds; of those that met their warp */
-	uint32_t group_pc, group_frame, stop_pc, floor_pc, function;
+	uint32_t group_pc, group_frame, stop_pc, floor_pc;
+	const struct cn_ptx_function *here; /* the function that it is in */
 	int64_t quantum;
 	char *frame_base, *constant_base;
 	int64_t budget;
@@ -115,6 +116,10 @@ static inline void cn_ptx_write(void *array, size_t index, unsigned width, uint6
 		if ((lanes)->mask[i])
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+/* The function that a program counter belongs to, and the instruction there. */
+const struct cn_ptx_function *cn_ptx_function_at(const struct cn_ptx_module *module, uint32_t pc);
+const struct cn_ptx_inst *cn_ptx_inst_at(const struct cn_ptx_module *module, uint32_t pc);
+
 /* ptx_block.c */
 bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address);
 /* The value of one lane's operand. */
@@ -130,7 +135,7 @@ void cn_ptx_block_destroy(struct cn_ptx_block *block);
 void cn_ptx_block_begin(struct cn_ptx_block *block, const unsigned coordinates[3]);
 enum cn_ptx_state cn_ptx_block_run(struct cn_ptx_block *block, uint64_t budget, struct cn_ptx_fault *ret_fault);
 /* Have a function's constants; NULL: no memory. */
-char *cn_ptx_constants(struct cn_ptx_block *block, uint32_t function);
+char *cn_ptx_constants(struct cn_ptx_block *block, const struct cn_ptx_function *function);
 
 /* ptx_memory.c: false: there is a fault. */
 bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);

@@ -9,9 +9,13 @@
 
 struct cn_ptx_inst *cn_ptx_emit(struct cn_ptx_parser *parser, enum cn_ptx_kind kind)
 {
-	struct cn_ptx_module *module = parser->module;
-	struct cn_ptx_inst *inst = CN_PTX_ADD(parser, module->code, module->code_count, module->code_room);
+	struct cn_ptx_function *function = cn_ptx_current(parser);
+	struct cn_ptx_inst *inst;
 
+	/* The text of an instruction is longer than the number of those that it becomes. */
+	if (function->code_count == function->pc_room)
+		cn_ptx_fail(parser, CN_PTX_NO_MEMORY, "a function of too many instructions");
+	inst = CN_PTX_ADD(parser, function->code, function->code_count, function->code_room);
 	inst->kind = (uint8_t)kind;
 	inst->guard = parser->guard;
 	inst->guard_negated = parser->guard_negated;
@@ -130,7 +134,7 @@ static void read_instruction(struct cn_ptx_parser *parser)
 
 static void read_location(struct cn_ptx_parser *parser)
 {
-	struct cn_ptx_module *module = parser->module;
+	struct cn_ptx_function *function = cn_ptx_current(parser);
 	struct cn_ptx_place *place;
 	uint64_t numbers[2] = {0, 0};
 
@@ -146,28 +150,29 @@ static void read_location(struct cn_ptx_parser *parser)
 		while (parser->token.kind != CN_PTX_T_END && parser->token_line == line && !cn_ptx_is_sign(parser, ','))
 			cn_ptx_next(parser);
 	}
-	place = CN_PTX_ADD(parser, module->places, module->place_count, module->place_room);
+	place = CN_PTX_ADD(parser, function->places, function->place_count, function->place_room);
 	*place = (struct cn_ptx_place){(uint32_t)numbers[0], (uint32_t)numbers[1]};
-	parser->location = module->place_count;
+	parser->location = function->place_count;
 }
 
 /* name: .branchtargets a, b; and name: .callprototype …; */
 static void read_after_label(struct cn_ptx_parser *parser, const char *name, uint32_t length)
 {
-	struct cn_ptx_module *module = parser->module;
+	struct cn_ptx_function *function = cn_ptx_current(parser);
 	struct cn_ptx_symbol *symbol;
 
 	if (cn_ptx_take_dot(parser, "branchtargets")) {
 		symbol = cn_ptx_symbol_add(parser, name, length, CN_PTX_SYM_TARGETS);
-		symbol->value = module->more_count;
+		symbol->value = function->more_count;
 		do {
-			uint32_t *target = CN_PTX_ADD(parser, module->more, module->more_count, module->more_room);
+			uint32_t *target =
+				CN_PTX_ADD(parser, function->more, function->more_count, function->more_room);
 
 			*target = 0;
 			if (parser->token.kind != CN_PTX_T_WORD)
 				cn_ptx_fail(parser, CN_PTX_INVALID, "expected a label");
 			cn_ptx_label_use(parser, parser->token.text, parser->token.length, true,
-					 module->more_count - 1);
+					 function->more_count - 1);
 			cn_ptx_next(parser);
 			symbol->bytes++;
 		} while (cn_ptx_take_sign(parser, ','));

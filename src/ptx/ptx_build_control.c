@@ -27,7 +27,7 @@ void cn_ptx_build_branch(struct cn_ptx_parser *parser)
 		if (!target->name || (symbol && symbol->kind != CN_PTX_SYM_LABEL))
 			cn_ptx_fail(parser, CN_PTX_INVALID, "a branch to something that is no label");
 		cn_ptx_emit(parser, CN_PTX_I_BRANCH);
-		cn_ptx_label_use(parser, target->name, target->length, false, parser->module->code_count - 1);
+		cn_ptx_label_use(parser, target->name, target->length, false, cn_ptx_current(parser)->code_count - 1);
 		return;
 	}
 	if (!symbol || symbol->kind != CN_PTX_SYM_TARGETS) {

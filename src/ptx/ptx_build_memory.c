@@ -224,11 +224,11 @@ void cn_ptx_build_address(struct cn_ptx_parser *parser)
 
 /* ---- Loads and stores -------------------------------------------------------------------------------------------- */
 
-/* Places and widths of a vector's parts, in the module's `more`. */
+/* Places and widths of a vector's parts, in the function's `more`. */
 static uint32_t add_parts(struct cn_ptx_parser *parser, const struct cn_ptx_argument_text *arg, enum cn_ptx_type type,
 			  bool is_result)
 {
-	struct cn_ptx_module *module = parser->module;
+	struct cn_ptx_function *function = cn_ptx_current(parser);
 	cn_ptx_operand places[CN_PTX_VECTOR_MAX] = {0};
 	unsigned widths[CN_PTX_VECTOR_MAX] = {0};
 	uint32_t first;
@@ -236,10 +236,10 @@ static uint32_t add_parts(struct cn_ptx_parser *parser, const struct cn_ptx_argu
 	for (unsigned i = 0; i < arg->part_count; i++)
 		places[i] = is_result ? cn_ptx_result_wide(parser, &arg->parts[i], type, &widths[i])
 				      : cn_ptx_source_wide(parser, &arg->parts[i], type, &widths[i]);
-	first = module->more_count;
+	first = function->more_count;
 	for (unsigned i = 0; i < arg->part_count; i++) {
-		*CN_PTX_ADD(parser, module->more, module->more_count, module->more_room) = (uint32_t)places[i];
-		*CN_PTX_ADD(parser, module->more, module->more_count, module->more_room) = widths[i];
+		*CN_PTX_ADD(parser, function->more, function->more_count, function->more_room) = (uint32_t)places[i];
+		*CN_PTX_ADD(parser, function->more, function->more_count, function->more_room) = widths[i];
 	}
 	return first;
 }

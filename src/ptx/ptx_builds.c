@@ -62,4 +62,5 @@ const struct cn_ptx_calls cn_ptx_calls = {
 	.block_begin = cn_ptx_block_begin,
 	.block_run = cn_ptx_block_run,
 	.choose = choose,
+	.prepare = cn_ptx_module_prepare,
 };

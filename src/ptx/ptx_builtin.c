@@ -115,7 +115,7 @@ static char *argument_at(const struct cn_ptx_block *block, const struct cn_ptx_a
 static uint64_t argument(const struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t index,
 			 uint32_t lane)
 {
-	const struct cn_ptx_argument *from = &block->module->arguments[inst->more + inst->count + index];
+	const struct cn_ptx_argument *from = &block->here->arguments[inst->more + inst->count + index];
 	uint64_t value = 0;
 
 	if (index < inst->detail)
@@ -125,7 +125,7 @@ static uint64_t argument(const struct cn_ptx_block *block, const struct cn_ptx_i
 
 static void give_result(const struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t lane, uint64_t value)
 {
-	const struct cn_ptx_argument *to = &block->module->arguments[inst->more];
+	const struct cn_ptx_argument *to = &block->here->arguments[inst->more];
 
 	if (inst->count)
 		memcpy(argument_at(block, to, lane), &value, to->bytes < 8 ? to->bytes : 8);

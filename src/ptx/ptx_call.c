@@ -15,7 +15,7 @@ enum { ARGUMENTS_MAX = 256 };
 
 static void add_argument(struct cn_ptx_parser *parser, bool is_result)
 {
-	struct cn_ptx_module *module = parser->module;
+	struct cn_ptx_function *function = cn_ptx_current(parser);
 	struct cn_ptx_argument_text text;
 	struct cn_ptx_argument *argument;
 	struct cn_ptx_argument filled = {0};
@@ -40,7 +40,7 @@ static void add_argument(struct cn_ptx_parser *parser, bool is_result)
 	} else {
 		cn_ptx_fail(parser, CN_PTX_INVALID, "the result of a call must be a parameter or a register");
 	}
-	argument = CN_PTX_ADD(parser, module->arguments, module->argument_count, module->argument_room);
+	argument = CN_PTX_ADD(parser, function->arguments, function->argument_count, function->argument_room);
 	*argument = filled;
 }
 
@@ -73,8 +73,7 @@ static void check_direct(struct cn_ptx_parser *parser, const struct cn_ptx_funct
 
 void cn_ptx_call_read(struct cn_ptx_parser *parser)
 {
-	struct cn_ptx_module *module = parser->module;
-	uint32_t first = module->argument_count;
+	uint32_t first = cn_ptx_current(parser)->argument_count;
 	unsigned results = 0, arguments = 0;
 	struct cn_ptx_argument_text target;
 	struct cn_ptx_inst *inst;
@@ -102,14 +101,13 @@ void cn_ptx_call_read(struct cn_ptx_parser *parser)
 			cn_ptx_next(parser);
 	}
 	if (pointer == CN_PTX_NONE)
-		check_direct(parser, &module->functions[target.value.symbol->value], results, arguments);
+		check_direct(parser, &parser->module->functions[target.value.symbol->value], results, arguments);
 	inst = cn_ptx_emit(parser, CN_PTX_I_CALL);
 	inst->operand[1] = pointer;
 	inst->target = pointer == CN_PTX_NONE ? (uint32_t)target.value.symbol->value : 0;
 	inst->more = first;
 	inst->count = (uint8_t)results;
 	inst->detail = arguments;
-	inst->offset = parser->function; /* the caller, whose frame it is */
 	if (results > UINT8_MAX)
 		cn_ptx_fail(parser, CN_PTX_INVALID, "a call with more than 255 results");
 }

@@ -41,7 +41,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 static void pass_arguments(struct cn_ptx_block *block, const struct cn_ptx_inst *inst,
 			   const struct cn_ptx_function *callee, char *callee_base, uint32_t lane)
 {
-	const struct cn_ptx_argument *arguments = block->module->arguments + inst->more + inst->count;
+	const struct cn_ptx_argument *arguments = block->here->arguments + inst->more + inst->count;
 	uint32_t count = least(inst->detail, callee->formal_count - callee->result_count);
 
 	for (uint32_t k = 0; k < count; k++) {
@@ -59,12 +59,12 @@ static void pass_arguments(struct cn_ptx_block *block, const struct cn_ptx_inst 
 static bool call_lane(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t target, uint32_t lane)
 {
 	const struct cn_ptx_function *callee = &block->module->functions[target];
-	const struct cn_ptx_function *caller = &block->module->functions[inst->offset];
+	const struct cn_ptx_function *caller = block->here;
 	uint32_t frame = block->group_frame + frame_bytes(caller);
 	uint32_t local = block->local_at[lane] + local_bytes(caller);
 	char *base;
 
-	if (!callee->has_body || callee->is_kernel)
+	if (!block->plan->slots[target] || callee->is_kernel)
 		return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_CALL, lane, target);
 	if ((uint64_t)frame + frame_bytes(callee) > block->frame_limit ||
 	    (uint64_t)local + local_bytes(callee) > block->local_stride)
@@ -121,9 +121,9 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 static void return_lane(struct cn_ptx_block *block, const struct cn_ptx_function *callee, uint32_t lane)
 {
 	uint32_t pc = ((const uint32_t *)cn_ptx_at(block, callee->return_at))[lane];
-	const struct cn_ptx_inst *inst = &block->module->code[pc];
-	const struct cn_ptx_function *caller = &block->module->functions[inst->offset];
-	const struct cn_ptx_argument *results = block->module->arguments + inst->more;
+	const struct cn_ptx_function *caller = cn_ptx_function_at(block->module, pc);
+	const struct cn_ptx_inst *inst = &caller->code[pc - caller->start];
+	const struct cn_ptx_argument *results = caller->arguments + inst->more;
 	uint32_t frame = block->group_frame - frame_bytes(caller);
 	char *base = block->registers + (size_t)frame * block->stride;
 
@@ -142,7 +142,7 @@ static void return_lane(struct cn_ptx_block *block, const struct cn_ptx_function
 
 void cn_ptx_run_return(struct cn_ptx_block *block)
 {
-	const struct cn_ptx_function *callee = &block->module->functions[block->function];
+	const struct cn_ptx_function *callee = block->here;
 
 	CN_PTX_EACH(&block->group, i)
 	{

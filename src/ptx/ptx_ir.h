@@ -2,11 +2,14 @@
 /*
  * What the parser makes and the interpreter runs.
  *
- * A module is one array of instructions; a function is a range of it, and a program counter an index into it. Registers
- * lie as arrays over the threads ("lanes") of a block: one that is `width` bytes wide takes `width` bytes a lane, and a
- * function's frame is the sum of its registers' widths. Where a register lies is said in bytes a lane, so a frame is
- * the same for blocks of any size. Constants (numbers, addresses of variables, special registers) are arrays too, in an
- * area of their own a function, so that arithmetic has one form of operand.
+ * Loading a module finds its functions and variables; a function's body becomes instructions when a kernel that can
+ * reach it is first launched (ptx_plan.c). Each function has a range of program counters from the start, as long as its
+ * text, which is more than it can need: so a program counter tells its function, and their order is that of the text.
+ *
+ * Registers lie as arrays over the threads ("lanes") of a block: one that is `width` bytes wide takes `width` bytes a
+ * lane, and a function's frame is the sum of its registers' widths. Where a register lies is said in bytes a lane, so a
+ * frame is the same for blocks of any size. Constants (numbers, addresses of variables, special registers) are arrays
+ * too, in an area of their own a function, so that arithmetic has one form of operand.
  *
  * Arithmetic is a kernel: a function over plain arrays, which knows neither masks nor blocks. What is common has a
  * fast one (ptx_kernels.h); what is rare is a function of one lane's values (struct cn_ptx_inst's lane).
@@ -15,6 +18,8 @@
 #define CN_PTX_PTX_IR_H
 
 #include "ptx/ptx.h"
+
+#include <pthread.h>
 
 /* ---- Types ------------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +112,7 @@ enum cn_ptx_kind {
 	CN_PTX_I_IS_SHARED,      /* isspacep: detail is the space */
 	CN_PTX_I_CLOCK,          /* detail: enum cn_ptx_special */
 	CN_PTX_I_BRANCH,         /* to target */
-	CN_PTX_I_BRANCH_INDEX,   /* to the a-th of `more` targets */
+	CN_PTX_I_BRANCH_INDEX,   /* to the a-th target in `more` */
 	CN_PTX_I_CALL,
 	CN_PTX_I_RETURN,
 	CN_PTX_I_EXIT,
@@ -162,10 +167,10 @@ struct cn_ptx_inst {
 	uint32_t detail;
 	cn_ptx_operand guard;                    /* predicate, or CN_PTX_NONE */
 	cn_ptx_operand operand[CN_PTX_OPERANDS]; /* d, a, b, c, a second result, members of the warp */
-	uint32_t target, more;                   /* program counter; index into the module's `more` */
+	uint32_t target, more;                   /* program counter; index into the function's `more` */
 	int64_t offset;                          /* of an address */
 	cn_ptx_lane *lane;
-	uint32_t line, location; /* of the PTX text; of the module's locations */
+	uint32_t line, location; /* of the PTX text; 1 + index into the function's places */
 };
 
 /* One constant of a function, as it is spread over the lanes. */
@@ -222,23 +227,6 @@ struct cn_ptx_formal {
 	uint32_t at; /* bytes a lane in the frame; of a kernel: offset in the launch's parameters */
 };
 
-struct cn_ptx_function {
-	char *name;
-	bool is_kernel, has_body, has_indirect_calls, is_address_taken;
-	uint32_t line;
-	uint32_t start, end; /* program counters */
-	uint32_t frame_bytes, local_bytes, constant_bytes, shared_bytes;
-	uint32_t formal_count, result_count; /* formals: results first */
-	struct cn_ptx_formal *formals;
-	uint32_t constant_count, constant_room;
-	struct cn_ptx_constant *constants;
-	uint32_t builtin; /* 1 + index of a function that we bring; 0: none */
-	uint32_t parameter_bytes, max_threads, required[3];
-	cn_ptx_operand return_at;                /* where the frame keeps the caller's program counter */
-	uint32_t stack_bytes, stack_local_bytes; /* frames below it, with its own */
-	uint32_t live_registers;
-};
-
 /* What a call passes: operands and widths of its arguments, then of its results. */
 struct cn_ptx_argument {
 	cn_ptx_operand at;
@@ -248,6 +236,47 @@ struct cn_ptx_argument {
 
 struct cn_ptx_place {
 	uint32_t file, line;
+};
+
+struct cn_ptx_function {
+	char *name;
+	bool is_kernel, has_body, has_indirect_calls, is_address_taken;
+	bool has_variables; /* its body declares variables of the module */
+	bool is_built;      /* what follows `start` is there */
+	const char *text;   /* behind .entry or .func */
+	uint32_t text_line;
+	uint32_t start, pc_room, end; /* program counters; `end`: those in use */
+	struct cn_ptx_inst *code;
+	uint32_t code_count, code_room;
+	uint32_t *more; /* targets of brx.idx, parts of vectors */
+	uint32_t more_count, more_room;
+	struct cn_ptx_argument *arguments;
+	uint32_t argument_count, argument_room;
+	struct cn_ptx_place *places;
+	uint32_t place_count, place_room;
+	uint32_t frame_bytes, local_bytes, constant_bytes;
+	uint32_t formal_count, result_count; /* formals: results first */
+	struct cn_ptx_formal *formals;
+	uint32_t constant_count, constant_room;
+	struct cn_ptx_constant *constants;
+	uint32_t builtin; /* 1 + index of a function that we bring; 0: none */
+	uint32_t parameter_bytes, max_threads, required[3];
+	cn_ptx_operand return_at; /* where the frame keeps the caller's program counter */
+	uint32_t live_registers;
+	uint32_t position;        /* of a kernel, in the module's contents */
+	struct cn_ptx_plan *plan; /* of a kernel that has been prepared */
+};
+
+/* What a kernel and the functions that it can reach need. Made once, and not changed afterwards. */
+struct cn_ptx_plan {
+	uint32_t shared_bytes; /* static */
+	uint32_t local_bytes;  /* of the deepest chain of calls; of a circle, one round */
+	bool calls;            /* it calls functions of the module */
+	uint32_t dynamic_alignment;
+	uint32_t count;
+	uint32_t *functions;      /* that it can reach, itself first */
+	uint32_t *slots;          /* by function: 1 + its index in `functions`; 0: it cannot be reached */
+	uint32_t *shared_offsets; /* of each shared variable of the module that they use */
 };
 
 /* A word of the data that holds an address. */
@@ -264,18 +293,13 @@ struct cn_ptx_shared {
 
 struct cn_ptx_module {
 	struct cn_ptx_contents contents;
-	struct cn_ptx_inst *code;
-	uint32_t code_count, code_room;
+	char *text;
+	struct cn_ptx_parser *parser; /* with the names of the module, for bodies that are still text */
+	pthread_mutex_t building; /* held while bodies are read: the parser, functions that are not built, `shared` */
 	struct cn_ptx_function *functions;
 	uint32_t function_count, function_room;
-	uint32_t *bodies; /* functions that have one, in the order of their code */
-	uint32_t body_count;
-	uint32_t *more; /* targets of brx.idx */
-	uint32_t more_count, more_room;
-	struct cn_ptx_argument *arguments;
-	uint32_t argument_count, argument_room;
-	struct cn_ptx_place *places;
-	uint32_t place_count, place_room;
+	uint32_t *bodies; /* functions that have one, in the order of their program counters */
+	uint32_t body_count, body_room;
 	char **files; /* .file */
 	uint32_t file_count, file_room;
 	struct cn_ptx_relocation *relocations;

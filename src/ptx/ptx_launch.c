@@ -34,16 +34,13 @@ __attribute__((format(printf, 3, 4))) static enum cn_ptx_error_code refuse(struc
 	return code;
 }
 
+/* The kernel is there, and prepared. */
 static enum cn_ptx_error_code check(const struct cn_ptx_launch *launch, struct cn_ptx_error *error)
 {
 	const struct cn_ptx_module *module = launch->module;
-	const struct cn_ptx_function *kernel;
+	const struct cn_ptx_function *kernel = &module->functions[launch->kernel];
 	uint64_t threads = 1;
 
-	if (launch->kernel >= module->function_count || !module->functions[launch->kernel].is_kernel ||
-	    !module->functions[launch->kernel].has_body)
-		return refuse(error, CN_PTX_BAD_ARGUMENT, "the module has no such kernel");
-	kernel = &module->functions[launch->kernel];
 	for (unsigned i = 0; i < 3; i++) {
 		if (!launch->grid[i] || !launch->block[i] || launch->block[i] > CN_PTX_THREADS_MAX)
 			return refuse(error, CN_PTX_BAD_ARGUMENT, "a grid or block that is empty or too large");
@@ -116,7 +113,7 @@ static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_c
 	case CN_PTX_C_FUNCTION: return CN_PTX_FUNCTION_BASE + 16 * constant->value;
 	case CN_PTX_C_SHARED:
 		return (uint64_t)((constant->dynamic ? block->static_shared_bytes
-						     : block->shared_offsets[(uint32_t)constant->value]) +
+						     : block->plan->shared_offsets[(uint32_t)constant->value]) +
 				  (int64_t)constant->value / ((int64_t)1 << 32));
 	default: return special(block, (unsigned)constant->value, lane);
 	}
@@ -140,17 +137,17 @@ static void fill(const struct cn_ptx_block *block, char *area, const struct cn_p
 		cn_ptx_write(array, i, constant->width, varies ? value_of(block, constant, i) : value);
 }
 
-char *cn_ptx_constants(struct cn_ptx_block *block, uint32_t index)
+char *cn_ptx_constants(struct cn_ptx_block *block, const struct cn_ptx_function *function)
 {
-	const struct cn_ptx_function *function = &block->module->functions[index];
-	char *area = block->constants[index];
+	uint32_t slot = block->plan->slots[function - block->module->functions] - 1;
+	char *area = block->constants[slot];
 
 	if (area)
 		return area;
 	area = aligned_alloc(64, ((size_t)function->constant_bytes * block->stride + 127) & ~(size_t)63);
 	for (uint32_t i = 0; area && i < function->constant_count; i++)
 		fill(block, area, &function->constants[i]);
-	block->constants[index] = area;
+	block->constants[slot] = area;
 	return area;
 }
 
@@ -195,25 +192,23 @@ static size_t divide(struct cn_ptx_block *block, void *mapping)
 
 static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_error *error)
 {
-	uint32_t alignment = block->module->dynamic_alignment > 16 ? block->module->dynamic_alignment : 16;
-	struct cn_ptx_needs needs;
+	const struct cn_ptx_plan *plan = block->plan;
 	uint64_t shared;
 
-	block->shared_offsets = calloc(block->module->shared_count + 1, sizeof *block->shared_offsets);
-	block->constants = calloc(block->module->function_count, sizeof *block->constants);
-	if (!block->shared_offsets || !block->constants ||
-	    !cn_ptx_module_needs(block->module, block->launch.kernel, block->shared_offsets, &needs))
+	block->constants = calloc(plan->count, sizeof *block->constants);
+	if (!block->constants)
 		return refuse(error, CN_PTX_NO_MEMORY, "no memory for a block");
-	shared = ((uint64_t)needs.shared_bytes + alignment - 1) & ~((uint64_t)alignment - 1);
+	shared =
+		((uint64_t)plan->shared_bytes + plan->dynamic_alignment - 1) & ~((uint64_t)plan->dynamic_alignment - 1);
 	block->static_shared_bytes = (uint32_t)shared;
-	shared = block->launch.dynamic_shared_bytes ? shared + block->launch.dynamic_shared_bytes : needs.shared_bytes;
+	shared = block->launch.dynamic_shared_bytes ? shared + block->launch.dynamic_shared_bytes : plan->shared_bytes;
 	if (shared > CN_PTX_SHARED_BYTES_MAX)
 		return refuse(error, CN_PTX_BAD_ARGUMENT, "a block with %llu bytes of shared memory",
 			      (unsigned long long)shared);
 	block->shared_bytes = (uint32_t)shared;
 	block->frame_limit = ((size_t)block->kernel->frame_bytes + 127) & ~(size_t)63;
-	block->local_stride = (needs.local_bytes + 15) & ~15u;
-	if (needs.calls) {
+	block->local_stride = (plan->local_bytes + 15) & ~15u;
+	if (plan->calls) {
 		block->frame_limit += CN_PTX_CALL_BYTES;
 		block->local_stride += CN_PTX_CALL_LOCAL_BYTES;
 	}
@@ -223,9 +218,11 @@ static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_
 enum cn_ptx_error_code cn_ptx_block_create(const struct cn_ptx_launch *launch, struct cn_ptx_error *ret_error,
 					   struct cn_ptx_block **ret_block)
 {
-	enum cn_ptx_error_code code = check(launch, ret_error);
+	enum cn_ptx_error_code code = cn_ptx_module_prepare(launch->module, launch->kernel, ret_error);
 	struct cn_ptx_block *block;
 
+	if (!code)
+		code = check(launch, ret_error);
 	if (code)
 		return code;
 	block = calloc(1, sizeof *block);
@@ -234,6 +231,7 @@ enum cn_ptx_error_code cn_ptx_block_create(const struct cn_ptx_launch *launch, s
 	block->launch = *launch;
 	block->module = launch->module;
 	block->kernel = &launch->module->functions[launch->kernel];
+	block->plan = block->kernel->plan;
 	block->build = cn_ptx_build();
 	block->lanes = launch->block[0] * launch->block[1] * launch->block[2];
 	block->stride = (block->lanes + LANES_ROUNDED_TO - 1) & ~(LANES_ROUNDED_TO - 1u);
@@ -267,23 +265,20 @@ void cn_ptx_block_destroy(struct cn_ptx_block *block)
 {
 	if (!block)
 		return;
-	for (uint32_t i = 0; block->constants && i < block->module->function_count; i++)
+	for (uint32_t i = 0; block->constants && i < block->plan->count; i++)
 		free(block->constants[i]);
 	if (block->memory)
 		munmap(block->memory, block->memory_bytes);
 	free(block->constants);
-	free(block->shared_offsets);
 	free(block);
 }
 
 void cn_ptx_block_begin(struct cn_ptx_block *block, const unsigned coordinates[3])
 {
-	const struct cn_ptx_module *module = block->module;
-
 	memcpy(block->coordinates, coordinates, sizeof block->coordinates);
-	for (uint32_t f = 0; f < module->body_count; f++) {
-		const struct cn_ptx_function *function = &module->functions[module->bodies[f]];
-		char *area = block->constants[module->bodies[f]];
+	for (uint32_t f = 0; f < block->plan->count; f++) {
+		const struct cn_ptx_function *function = &block->module->functions[block->plan->functions[f]];
+		char *area = block->constants[f];
 
 		for (uint32_t i = 0; area && i < function->constant_count; i++) {
 			const struct cn_ptx_constant *constant = &function->constants[i];

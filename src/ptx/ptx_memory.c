@@ -88,7 +88,7 @@ static void load_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
-	const uint32_t *parts = block->module->more + inst->more;
+	const uint32_t *parts = block->here->more + inst->more;
 
 	if (!find_addresses(block, inst, bytes * inst->count))
 		return false;
@@ -141,7 +141,7 @@ static void store_part(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
-	const uint32_t *parts = block->module->more + inst->more;
+	const uint32_t *parts = block->here->more + inst->more;
 
 	if (!find_addresses(block, inst, bytes * inst->count))
 		return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules: loading, what they need, and their variables' first values.
+ * Modules: loading, and their variables' first values.
  */
 #include "ptx/ptx_module.h"
 
@@ -10,122 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What a kernel reaches --------------------------------------------------------------------------------------- */
-
-enum { FOUND = 1, FOLLOWED, KNOWN, DEPTH_MAX = 64 };
-
-struct walk {
-	const struct cn_ptx_module *module;
-	uint8_t *seen;   /* FOUND; FOLLOWED: on the chain of calls that is followed; KNOWN: local_bytes is right */
-	uint32_t *found; /* functions, in the order in which they were found */
-	uint32_t *local_bytes;
-	uint32_t count;
-};
-
-static void find(struct walk *walk, uint32_t function)
+static enum cn_ptx_error_code no_memory(struct cn_ptx_error *error)
 {
-	if (walk->seen[function] || !walk->module->functions[function].has_body)
-		return;
-	walk->seen[function] = FOUND;
-	walk->found[walk->count++] = function;
+	*error = (struct cn_ptx_error){.code = CN_PTX_NO_MEMORY, .sentence = "no memory for a module"};
+	return CN_PTX_NO_MEMORY;
 }
-
-static void find_callees(struct walk *walk, uint32_t index)
-{
-	const struct cn_ptx_module *module = walk->module;
-	const struct cn_ptx_function *function = &module->functions[index];
-
-	for (uint32_t pc = function->start; pc < function->end; pc++)
-		if (module->code[pc].kind == CN_PTX_I_CALL && module->code[pc].operand[1] == CN_PTX_NONE)
-			find(walk, module->code[pc].target);
-	for (uint32_t i = 0; function->has_indirect_calls && i < module->function_count; i++)
-		if (module->functions[i].is_address_taken)
-			find(walk, i);
-}
-
-/* Local bytes of a function and what it calls. Deep chains are cut off: the launch has room for calls anyway. */
-static uint32_t deepest(struct walk *walk, uint32_t index, unsigned depth)
-{
-	const struct cn_ptx_module *module = walk->module;
-	const struct cn_ptx_function *function = &module->functions[index];
-	uint32_t most = 0;
-
-	if (walk->seen[index] == KNOWN)
-		return walk->local_bytes[index];
-	if (depth > DEPTH_MAX || !function->has_body || walk->seen[index] == FOLLOWED)
-		return 0;
-	walk->seen[index] = FOLLOWED;
-	for (uint32_t pc = function->start; pc < function->end; pc++)
-		if (module->code[pc].kind == CN_PTX_I_CALL && module->code[pc].operand[1] == CN_PTX_NONE) {
-			uint32_t below = deepest(walk, module->code[pc].target, depth + 1);
-
-			most = below > most ? below : most;
-		}
-	walk->seen[index] = KNOWN;
-	walk->local_bytes[index] = most + ((function->local_bytes + 15) & ~15u);
-	return walk->local_bytes[index];
-}
-
-static uint32_t lay_out(const struct cn_ptx_module *module, const struct cn_ptx_function *function, uint32_t *offsets,
-			uint32_t bytes)
-{
-	for (uint32_t i = 0; i < function->constant_count; i++) {
-		const struct cn_ptx_constant *constant = &function->constants[i];
-		uint32_t variable = (uint32_t)constant->value;
-		const struct cn_ptx_shared *shared;
-
-		if (constant->kind != CN_PTX_C_SHARED || constant->dynamic || offsets[variable] != UINT32_MAX)
-			continue;
-		shared = &module->shared[variable];
-		bytes = (bytes + shared->alignment - 1) & ~(shared->alignment - 1);
-		offsets[variable] = bytes;
-		bytes = shared->bytes < (1u << 28) - bytes ? bytes + shared->bytes : 1u << 28;
-	}
-	return bytes;
-}
-
-bool cn_ptx_module_needs(const struct cn_ptx_module *module, uint32_t function, uint32_t *offsets,
-			 struct cn_ptx_needs *ret)
-{
-	struct walk walk = {.module = module,
-			    .seen = calloc(module->function_count, 1),
-			    .found = calloc(module->function_count, sizeof *walk.found),
-			    .local_bytes = calloc(module->function_count, sizeof *walk.local_bytes)};
-	uint32_t *places = offsets ? offsets : malloc((module->shared_count + 1) * sizeof *places);
-	bool ok = walk.seen && walk.found && walk.local_bytes && places;
-
-	memset(ret, 0, sizeof *ret);
-	if (ok) {
-		memset(places, 0xff, module->shared_count * sizeof *places);
-		find(&walk, function);
-		for (uint32_t i = 0; i < walk.count; i++) {
-			find_callees(&walk, walk.found[i]);
-			ret->shared_bytes =
-				lay_out(module, &module->functions[walk.found[i]], places, ret->shared_bytes);
-		}
-		ret->calls = walk.count > 1 || module->functions[function].has_indirect_calls;
-		ret->local_bytes = deepest(&walk, function, 0);
-	}
-	if (places != offsets)
-		free(places);
-	free(walk.seen);
-	free(walk.found);
-	free(walk.local_bytes);
-	return ok;
-}
-
-/* ---- Loading ----------------------------------------------------------------------------------------------------- */
 
 static bool fill_kernel(struct cn_ptx_module *module, uint32_t index, struct cn_ptx_kernel *kernel)
 {
 	const struct cn_ptx_function *function = &module->functions[index];
 	struct cn_ptx_parameter *parameters = calloc(function->formal_count + 1, sizeof *parameters);
-	struct cn_ptx_needs needs;
 
-	if (!parameters || !cn_ptx_module_needs(module, index, NULL, &needs)) {
-		free(parameters);
+	if (!parameters)
 		return false;
-	}
 	for (uint32_t i = 0; i < function->formal_count; i++)
 		parameters[i] = (struct cn_ptx_parameter){function->formals[i].at, function->formals[i].bytes,
 							  function->formals[i].alignment};
@@ -134,9 +31,6 @@ static bool fill_kernel(struct cn_ptx_module *module, uint32_t index, struct cn_
 		.parameter_count = function->formal_count,
 		.parameters = parameters,
 		.parameter_bytes = function->parameter_bytes,
-		.shared_bytes = needs.shared_bytes,
-		.local_bytes = needs.local_bytes,
-		.register_count = function->live_registers,
 		.max_threads = function->max_threads,
 		.required = {function->required[0], function->required[1], function->required[2]},
 		.index = index,
@@ -144,50 +38,28 @@ static bool fill_kernel(struct cn_ptx_module *module, uint32_t index, struct cn_
 	return true;
 }
 
-static int compare_starts(const void *left, const void *right, void *data)
+/* The kernels, in the order of the text; and bodies that cannot wait, since place() wants to know their variables. */
+static enum cn_ptx_error_code finish(struct cn_ptx_module *module, struct cn_ptx_error *error)
 {
-	const struct cn_ptx_module *module = data;
-	uint32_t a = module->functions[*(const uint32_t *)left].start,
-		 b = module->functions[*(const uint32_t *)right].start;
+	module->kernels = calloc(module->body_count + 1, sizeof *module->kernels);
+	for (uint32_t i = 0; module->kernels && i < module->body_count; i++) {
+		struct cn_ptx_function *function = &module->functions[module->bodies[i]];
+		enum cn_ptx_error_code code = CN_PTX_OK;
 
-	return a < b ? -1 : a > b;
-}
-
-static bool finish(struct cn_ptx_module *module)
-{
-	uint32_t kernels = 0;
-
-	module->bodies = calloc(module->function_count + 1, sizeof *module->bodies);
-	/* Instructions point into these, also where they take nothing from them. */
-	if (!module->more)
-		module->more = calloc(1, sizeof *module->more);
-	if (!module->arguments)
-		module->arguments = calloc(1, sizeof *module->arguments);
-	if (!module->bodies || !module->more || !module->arguments)
-		return false;
-	for (uint32_t i = 0; i < module->function_count; i++)
-		if (module->functions[i].has_body) {
-			module->bodies[module->body_count++] = i;
-			kernels += module->functions[i].is_kernel;
-		}
-	/* A function may have been declared long before its body. */
-	if (module->body_count)
-		qsort_r(module->bodies, module->body_count, sizeof *module->bodies, compare_starts, module);
-	module->kernels = calloc(kernels + 1, sizeof *module->kernels);
-	if (!module->kernels)
-		return false;
-	for (uint32_t i = 0; i < module->body_count; i++) {
-		if (!cn_ptx_registers_allocate(module, module->bodies[i]))
-			return false;
-		if (module->functions[module->bodies[i]].is_kernel) {
-			if (!fill_kernel(module, module->bodies[i], &module->kernels[module->contents.kernel_count]))
-				return false;
-			module->contents.kernel_count++;
-		}
+		if (function->has_variables)
+			code = cn_ptx_function_build(module, module->bodies[i], error);
+		if (code)
+			return code;
+		if (!function->is_kernel)
+			continue;
+		function->position = module->contents.kernel_count;
+		if (!fill_kernel(module, module->bodies[i], &module->kernels[function->position]))
+			return no_memory(error);
+		module->contents.kernel_count++;
 	}
 	module->contents.kernels = module->kernels;
 	module->contents.variables = module->variables;
-	return true;
+	return module->kernels ? CN_PTX_OK : no_memory(error);
 }
 
 enum cn_ptx_error_code cn_ptx_module_load(const void *image, size_t bytes, unsigned target,
@@ -201,19 +73,19 @@ enum cn_ptx_error_code cn_ptx_module_load(const void *image, size_t bytes, unsig
 	char *owned = NULL;
 
 	memset(error, 0, sizeof *error);
-	if (!module) {
-		*error = (struct cn_ptx_error){.code = CN_PTX_NO_MEMORY, .sentence = "no memory for a module"};
-		return CN_PTX_NO_MEMORY;
-	}
+	if (!module)
+		return no_memory(error);
+	pthread_mutex_init(&module->building, NULL);
 	module->contents.data_alignment = 16;
 	code = cn_ptx_image_text(image, bytes, target, error, &text, &text_bytes, &owned);
+	/* Bodies are read later: the text is the module's own. */
+	module->text = owned || code ? owned : cn_ptx_copy_text(text, text_bytes);
+	if (!code && !module->text)
+		code = no_memory(error);
 	if (!code)
-		code = cn_ptx_parse(module, text, text_bytes, error);
-	free(owned);
-	if (!code && !finish(module)) {
-		*error = (struct cn_ptx_error){.code = CN_PTX_NO_MEMORY, .sentence = "no memory for a module"};
-		code = CN_PTX_NO_MEMORY;
-	}
+		code = cn_ptx_parse(module, module->text, text_bytes, error);
+	if (!code)
+		code = finish(module, error);
 	if (code) {
 		cn_ptx_module_unload(module);
 		return code;
@@ -227,9 +99,16 @@ void cn_ptx_module_unload(struct cn_ptx_module *module)
 	if (!module)
 		return;
 	for (uint32_t i = 0; i < module->function_count; i++) {
-		free(module->functions[i].name);
-		free(module->functions[i].formals);
-		free(module->functions[i].constants);
+		struct cn_ptx_function *function = &module->functions[i];
+
+		free(function->name);
+		free(function->formals);
+		free(function->constants);
+		free(function->code);
+		free(function->more);
+		free(function->arguments);
+		free(function->places);
+		cn_ptx_plan_free(function->plan);
 	}
 	for (uint32_t i = 0; module->kernels && i < module->contents.kernel_count; i++)
 		free((void *)(uintptr_t)module->kernels[i].parameters);
@@ -238,12 +117,11 @@ void cn_ptx_module_unload(struct cn_ptx_module *module)
 	for (uint32_t i = 0; i < module->file_count; i++)
 		free(module->files[i]);
 	cn_ptx_heap_free(module->heap);
+	cn_ptx_parser_free(module->parser);
+	pthread_mutex_destroy(&module->building);
+	free(module->text);
 	free(module->functions);
-	free(module->code);
 	free(module->bodies);
-	free(module->more);
-	free(module->arguments);
-	free(module->places);
 	free(module->files);
 	free(module->relocations);
 	free(module->data);

@@ -13,21 +13,19 @@ void cn_ptx_module_unload(struct cn_ptx_module *module);
 const struct cn_ptx_contents *cn_ptx_module_contents(const struct cn_ptx_module *module);
 void cn_ptx_module_place(struct cn_ptx_module *module, void *memory);
 
-/* What a kernel and the functions that it can reach need. */
-struct cn_ptx_needs {
-	uint32_t shared_bytes; /* static */
-	uint32_t local_bytes;  /* of the deepest chain of calls; of a circle, one round */
-	bool calls;            /* it calls functions of the module */
-};
-/* offsets: room for each shared variable, or NULL. False: no memory. */
-bool cn_ptx_module_needs(const struct cn_ptx_module *module, uint32_t function, uint32_t *offsets,
-			 struct cn_ptx_needs *ret);
+/* ptx_plan.c: a kernel gets its plan, if it has none: the functions that it can reach are built. Thread-safe. */
+enum cn_ptx_error_code cn_ptx_module_prepare(struct cn_ptx_module *module, unsigned kernel,
+					     struct cn_ptx_error *ret_error);
+/* A body becomes instructions. The caller holds `building`. */
+enum cn_ptx_error_code cn_ptx_function_build(struct cn_ptx_module *module, uint32_t function,
+					     struct cn_ptx_error *error);
+void cn_ptx_plan_free(struct cn_ptx_plan *plan);
 
 /*
  * ptx_registers.c: let registers whose values are never needed at the same time share a place, so that a function's
  * frame fits the caches. Also counts how many are needed at once. False: no memory.
  */
-bool cn_ptx_registers_allocate(struct cn_ptx_module *module, uint32_t function);
+bool cn_ptx_registers_allocate(struct cn_ptx_function *function);
 
 /* ptx_image.c: the PTX text of an image. *ret_owned is to be freed, or NULL where the text lies in the image. */
 enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,

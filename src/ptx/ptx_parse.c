@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TEXT_BYTES_MAX = 1 << 30 };
+
 char *cn_ptx_copy_text(const char *text, size_t length)
 {
 	char *copy = malloc(length + 1);
@@ -84,7 +86,6 @@ static uint32_t find_or_add_function(struct cn_ptx_parser *parser, bool is_kerne
 	symbol->value = module->function_count;
 	function = CN_PTX_ADD(parser, module->functions, module->function_count, module->function_room);
 	function->is_kernel = is_kernel;
-	function->line = parser->token_line;
 	function->name = cn_ptx_copy_text(name.text, name.length);
 	if (!function->name)
 		cn_ptx_fail(parser, CN_PTX_NO_MEMORY, "no memory for a function");
@@ -200,53 +201,143 @@ static void read_directives(struct cn_ptx_parser *parser)
 	}
 }
 
+/* Go (back) to where a token begins. */
+static void go_to(struct cn_ptx_parser *parser, const char *text, uint32_t line)
+{
+	parser->at = text;
+	parser->line = line;
+	cn_ptx_next(parser);
+}
+
+/* The current function's results, name, parameters and directives, in a scope that stays open. */
+static void read_header(struct cn_ptx_parser *parser)
+{
+	struct cn_ptx_function *function = cn_ptx_current(parser);
+	bool is_kernel = function->is_kernel;
+	uint32_t results = 0;
+
+	function->formal_count = 0;
+	function->frame_bytes = function->parameter_bytes = 0;
+	function->return_at = cn_ptx_frame_take(parser, 4, 4);
+	cn_ptx_scope_open(parser);
+	if (cn_ptx_is_sign(parser, '(')) {
+		read_formals(parser, is_kernel);
+		results = cn_ptx_current(parser)->formal_count;
+	}
+	cn_ptx_next(parser); /* its name */
+	cn_ptx_current(parser)->result_count = results;
+	if (cn_ptx_is_sign(parser, '('))
+		read_formals(parser, is_kernel);
+	read_directives(parser);
+}
+
+/* "…": nothing in it is what it looks like. */
+static const char *skip_string(struct cn_ptx_parser *parser, const char *at)
+{
+	for (at++; at < parser->end && *at != '"' && *at != '\n'; at++)
+		at += *at == '\\' && parser->end - at > 1;
+	if (at >= parser->end || *at != '"')
+		cn_ptx_fail(parser, CN_PTX_INVALID, "a string does not end");
+	return at + 1;
+}
+
+static const char *skip_comment(struct cn_ptx_parser *parser, const char *at)
+{
+	if (parser->end - at > 1 && at[1] == '/') {
+		while (at < parser->end && *at != '\n')
+			at++;
+		return at;
+	}
+	if (parser->end - at < 2 || at[1] != '*')
+		return at + 1;
+	for (at += 2; parser->end - at > 1 && !(at[0] == '*' && at[1] == '/'); at++)
+		parser->line += *at == '\n';
+	if (parser->end - at < 2)
+		cn_ptx_fail(parser, CN_PTX_INVALID, "a comment does not end");
+	return at + 2;
+}
+
+/* .global or .const as a declaration begins, and not as the modifier of an instruction. */
+static bool is_variable(const struct cn_ptx_parser *parser, const char *at)
+{
+	size_t left = (size_t)(parser->end - at);
+	char before = at[-1];
+
+	if (before != ' ' && before != '\t' && before != '\n' && before != ';' && before != '{' && before != '}')
+		return false;
+	return (left > 7 && !memcmp(at, ".global", 7)) || (left > 6 && !memcmp(at, ".const", 6));
+}
+
+/* From behind '{' to behind the '}' that belongs to it. Says whether variables of the module are declared inside. */
+static bool skip_body(struct cn_ptx_parser *parser)
+{
+	const char *at = parser->at;
+	bool has_variables = false;
+
+	for (unsigned depth = 1; depth;) {
+		if (at == parser->end)
+			cn_ptx_fail(parser, CN_PTX_INVALID, "a function's body does not end");
+		switch (*at) {
+		case '\n':
+			parser->line++;
+			at++;
+			break;
+		case '{':
+			depth++;
+			at++;
+			break;
+		case '}':
+			depth--;
+			at++;
+			break;
+		case '"': at = skip_string(parser, at); break;
+		case '/': at = skip_comment(parser, at); break;
+		case '.':
+			has_variables |= is_variable(parser, at);
+			at++;
+			break;
+		default: at++;
+		}
+	}
+	parser->at = at;
+	cn_ptx_next(parser);
+	return has_variables;
+}
+
+/* A function's declaration. Its body is only passed over. */
 static void read_function(struct cn_ptx_parser *parser, bool is_kernel)
 {
-	uint32_t saved_results = 0, index;
+	const char *text = parser->token.text;
+	uint32_t line = parser->token_line;
+	struct cn_ptx_module *module = parser->module;
 	struct cn_ptx_function *function;
-	struct cn_ptx_token first = parser->token;
-	const char *at = parser->at;
-	uint32_t line = parser->line, token_line = parser->token_line;
 
 	/* The name comes after the results: find it first. */
 	if (cn_ptx_is_sign(parser, '('))
 		skip_to(parser, ')');
-	index = find_or_add_function(parser, is_kernel);
-	parser->function = index;
+	parser->function = find_or_add_function(parser, is_kernel);
 	function = cn_ptx_current(parser);
 	if (function->is_kernel != is_kernel)
 		cn_ptx_fail(parser, CN_PTX_INVALID, "'%.80s' is declared twice", function->name);
-	if (!function->has_body) {
-		function->formal_count = 0;
-		function->frame_bytes = function->parameter_bytes = 0;
-		function->return_at = cn_ptx_frame_take(parser, 4, 4);
-	} else {
+	if (function->has_body)
 		cn_ptx_fail(parser, CN_PTX_INVALID, "'%.80s' has two bodies or is declared after its body",
 			    function->name);
-	}
-	cn_ptx_scope_open(parser);
-	parser->token = first;
-	parser->at = at;
-	parser->line = line;
-	parser->token_line = token_line;
-	if (cn_ptx_is_sign(parser, '(')) {
-		read_formals(parser, is_kernel);
-		saved_results = cn_ptx_current(parser)->formal_count;
-	}
-	cn_ptx_next(parser); /* its name */
-	cn_ptx_current(parser)->result_count = saved_results;
-	if (cn_ptx_is_sign(parser, '('))
-		read_formals(parser, is_kernel);
-	read_directives(parser);
+	go_to(parser, text, line);
+	read_header(parser);
 	if (!cn_ptx_take_sign(parser, ';')) {
-		parser->carry = CN_PTX_NONE;
-		parser->location = 0;
-		function = cn_ptx_current(parser);
-		function->builtin = 0;
-		function->start = parser->module->code_count;
+		const struct cn_ptx_function *last =
+			module->body_count ? &module->functions[module->bodies[module->body_count - 1]] : NULL;
+
+		if (!cn_ptx_is_sign(parser, '{'))
+			cn_ptx_expect(parser, '{');
+		*CN_PTX_ADD(parser, module->bodies, module->body_count, module->body_room) = parser->function;
 		function->has_body = true;
-		cn_ptx_body_read(parser);
-		cn_ptx_current(parser)->end = parser->module->code_count;
+		function->builtin = 0;
+		function->text = text;
+		function->text_line = line;
+		function->start = last ? last->start + last->pc_room : 0;
+		function->has_variables = skip_body(parser);
+		function->pc_room = (uint32_t)(parser->at - text);
 	}
 	cn_ptx_scope_close(parser);
 	parser->function = UINT32_MAX;
@@ -383,14 +474,26 @@ static void read_module(struct cn_ptx_parser *parser)
 	}
 }
 
+void cn_ptx_parser_free(struct cn_ptx_parser *parser)
+{
+	if (!parser)
+		return;
+	while (parser->depth)
+		cn_ptx_scope_close(parser);
+	free(parser->scope_parents);
+	free(parser->labels);
+	free(parser->fixups);
+	free(parser);
+}
+
 enum cn_ptx_error_code cn_ptx_parse(struct cn_ptx_module *module, const char *text, size_t bytes,
 				    struct cn_ptx_error *error)
 {
-	struct cn_ptx_parser *parser = calloc(1, sizeof *parser);
-	enum cn_ptx_error_code code;
+	struct cn_ptx_parser *parser = module->parser = calloc(1, sizeof *parser);
 
-	if (!parser) {
-		*error = (struct cn_ptx_error){.code = CN_PTX_NO_MEMORY, .sentence = "no memory for a parser"};
+	if (!parser || bytes > TEXT_BYTES_MAX) {
+		*error = (struct cn_ptx_error){.code = CN_PTX_NO_MEMORY,
+					       .sentence = "no memory for a module of this size"};
 		return CN_PTX_NO_MEMORY;
 	}
 	parser->at = text;
@@ -401,12 +504,27 @@ enum cn_ptx_error_code cn_ptx_parse(struct cn_ptx_module *module, const char *te
 	parser->function = UINT32_MAX;
 	if (!setjmp(parser->failed))
 		read_module(parser);
-	while (parser->depth)
+	return error->code; /* zero: nothing failed */
+}
+
+enum cn_ptx_error_code cn_ptx_parse_body(struct cn_ptx_module *module, uint32_t function, struct cn_ptx_error *error)
+{
+	struct cn_ptx_parser *parser = module->parser;
+
+	memset(error, 0, sizeof *error);
+	parser->error = error;
+	parser->function = function;
+	parser->carry = CN_PTX_NONE;
+	parser->location = 0;
+	parser->scope_count = 1;
+	parser->label_count = parser->fixup_count = 0;
+	if (!setjmp(parser->failed)) {
+		go_to(parser, module->functions[function].text, module->functions[function].text_line);
+		read_header(parser);
+		cn_ptx_body_read(parser);
+	}
+	while (parser->depth > 1)
 		cn_ptx_scope_close(parser);
-	code = error->code; /* zero: nothing failed */
-	free(parser->scope_parents);
-	free(parser->labels);
-	free(parser->fixups);
-	free(parser);
-	return code;
+	parser->function = UINT32_MAX;
+	return error->code;
 }

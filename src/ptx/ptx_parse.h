@@ -2,8 +2,9 @@
 /*
  * The parser: tokens, symbols, operands, and what the builders of instructions use.
  *
- * An error leaves it by a jump to cn_ptx_parse(), which frees what the parser made; what belongs to the module is freed
- * with it. So no function here returns an error, and each may rely on what the one before it checked.
+ * It works twice: cn_ptx_parse() reads what is outside of bodies, and cn_ptx_parse_body() one body, with the names that
+ * the first has found. An error leaves it by a jump to either; what belongs to the module is freed with it. So no function
+ * here returns an error, and each may rely on what the one before it checked.
  */
 #ifndef CN_PTX_PTX_PARSE_H
 #define CN_PTX_PTX_PARSE_H
@@ -79,7 +80,7 @@ struct cn_ptx_fixup {
 	const char *name;
 	uint32_t length, scope, line;
 	uint32_t at;
-	bool in_more; /* module->more[at], not module->code[at].target */
+	bool in_more; /* the function's more[at], not its code[at].target */
 };
 
 struct cn_ptx_label {
@@ -340,9 +341,15 @@ void cn_ptx_body_read(struct cn_ptx_parser *parser);
 /* ptx_call.c: a call has a syntax of its own. */
 void cn_ptx_call_read(struct cn_ptx_parser *parser);
 
-/* ptx_parse.c: what load() calls with text. The module is the caller's, also when it fails. */
+/*
+ * ptx_parse.c: what load() calls with text: the names of the module, and where its functions' bodies are. The text must
+ * stay as long as the module, which is the caller's, also when it fails.
+ */
 enum cn_ptx_error_code cn_ptx_parse(struct cn_ptx_module *module, const char *text, size_t bytes,
 				    struct cn_ptx_error *error);
+/* Read a function's body. The caller holds `building`. */
+enum cn_ptx_error_code cn_ptx_parse_body(struct cn_ptx_module *module, uint32_t function, struct cn_ptx_error *error);
+void cn_ptx_parser_free(struct cn_ptx_parser *parser);
 
 /* A copy of a part of the text, which has no zero at its end; NULL: no memory. */
 char *cn_ptx_copy_text(const char *text, size_t length);

@@ -4,9 +4,8 @@
  *
  * Compilers write a new register for nearly every result. As arrays over a block's lanes these would fill the caches,
  * so the usual analysis is made: which registers are live where (backwards over the basic blocks until nothing
- * changes),
- * from where to where each is live, and then a place for each in the order of their starts, taken from those that have
- * become free. What a single thread may do is enough to know: lanes write their own elements alone.
+ * changes), from where to where each is live, and then a place for each in the order of their starts, taken from those
+ * that have become free. What a single thread may do is enough to know: lanes write their own elements alone.
  *
  * Parameters, results and the return address keep a place of their own. A function that is too large for the tables
  * keeps its first places, which are as right and only slower.
@@ -29,7 +28,6 @@ struct basic_block {
 };
 
 struct analysis {
-	struct cn_ptx_module *module;
 	struct cn_ptx_function *function;
 	uint32_t *variable_of; /* by place: 1 + index */
 	struct variable *variables;
@@ -45,6 +43,11 @@ struct analysis {
 
 /* ---- What an instruction reads and writes ------------------------------------------------------------------------ */
 
+static struct cn_ptx_inst *inst_at(const struct analysis *analysis, uint32_t pc)
+{
+	return &analysis->function->code[pc - analysis->function->start];
+}
+
 typedef void visit_function(struct analysis *analysis, cn_ptx_operand *operand, uint32_t width, bool is_result,
 			    uint32_t pc);
 
@@ -58,7 +61,7 @@ static void visit(struct analysis *analysis, visit_function *visitor, cn_ptx_ope
 static void visit_parts(struct analysis *analysis, visit_function *visitor, struct cn_ptx_inst *inst, bool is_result,
 			uint32_t pc)
 {
-	uint32_t *parts = analysis->module->more + inst->more;
+	uint32_t *parts = analysis->function->more + inst->more;
 
 	if (inst->operand[0] != CN_PTX_NONE) {
 		visit(analysis, visitor, &inst->operand[0], inst->width[0], is_result, pc);
@@ -75,7 +78,7 @@ static void visit_parts(struct analysis *analysis, visit_function *visitor, stru
 static void visit_call(struct analysis *analysis, visit_function *visitor, struct cn_ptx_inst *inst, bool results,
 		       uint32_t pc)
 {
-	struct cn_ptx_argument *arguments = analysis->module->arguments + inst->more;
+	struct cn_ptx_argument *arguments = analysis->function->arguments + inst->more;
 
 	if (!results)
 		visit(analysis, visitor, &inst->operand[1], 8, false, pc);
@@ -102,7 +105,7 @@ static uint32_t width_of(const struct cn_ptx_inst *inst, unsigned index)
 
 static void visit_reads(struct analysis *analysis, visit_function *visitor, uint32_t pc)
 {
-	struct cn_ptx_inst *inst = &analysis->module->code[pc];
+	struct cn_ptx_inst *inst = inst_at(analysis, pc);
 	bool is_address = inst->kind == CN_PTX_I_PARAM_ADDRESS || inst->kind == CN_PTX_I_LOCAL_ADDRESS;
 
 	visit(analysis, visitor, &inst->guard, 1, false, pc);
@@ -121,7 +124,7 @@ static void visit_reads(struct analysis *analysis, visit_function *visitor, uint
 
 static void visit_writes(struct analysis *analysis, visit_function *visitor, uint32_t pc)
 {
-	struct cn_ptx_inst *inst = &analysis->module->code[pc];
+	struct cn_ptx_inst *inst = inst_at(analysis, pc);
 
 	switch (inst->kind) {
 	case CN_PTX_I_STORE: return;
@@ -179,7 +182,6 @@ static void pin(struct analysis *analysis, cn_ptx_operand place, uint32_t bytes)
 
 static void pin_parameters(struct analysis *analysis)
 {
-	struct cn_ptx_module *module = analysis->module;
 	struct cn_ptx_function *function = analysis->function;
 
 	pin(analysis, function->return_at, 4);
@@ -188,8 +190,8 @@ static void pin_parameters(struct analysis *analysis)
 		    function->formals[i].is_register ? function->formals[i].bytes
 						     : (function->formals[i].bytes + 15) & ~15u);
 	for (uint32_t pc = function->start; pc < function->end; pc++) {
-		const struct cn_ptx_inst *inst = &module->code[pc];
-		const struct cn_ptx_argument *arguments = module->arguments + inst->more;
+		const struct cn_ptx_inst *inst = inst_at(analysis, pc);
+		const struct cn_ptx_argument *arguments = function->arguments + inst->more;
 
 		if (inst->kind == CN_PTX_I_PARAM_ADDRESS)
 			pin(analysis, inst->operand[1], inst->detail);
@@ -209,20 +211,20 @@ static bool ends_block(const struct cn_ptx_inst *inst)
 
 static bool find_blocks(struct analysis *analysis)
 {
-	const struct cn_ptx_module *module = analysis->module;
-	uint32_t start = analysis->function->start, count = analysis->function->end - start, made = 0;
+	const struct cn_ptx_function *function = analysis->function;
+	uint32_t start = function->start, count = function->end - start, made = 0;
 	uint8_t *leads = calloc(count + 1, 1);
 
 	if (!leads)
 		return false;
 	leads[0] = 1;
 	for (uint32_t i = 0; i < count; i++) {
-		const struct cn_ptx_inst *inst = &module->code[start + i];
+		const struct cn_ptx_inst *inst = &function->code[i];
 
 		if (inst->kind == CN_PTX_I_BRANCH)
 			leads[inst->target - start] = 1;
 		for (uint32_t k = 0; inst->kind == CN_PTX_I_BRANCH_INDEX && k < inst->detail; k++)
-			leads[module->more[inst->more + k] - start] = 1;
+			leads[function->more[inst->more + k] - start] = 1;
 		if (ends_block(inst))
 			leads[i + 1] = 1;
 	}
@@ -242,7 +244,7 @@ static bool find_blocks(struct analysis *analysis)
 
 static void note(struct analysis *analysis, cn_ptx_operand *operand, uint32_t width, bool is_result, uint32_t pc)
 {
-	const struct cn_ptx_inst *inst = &analysis->module->code[pc];
+	const struct cn_ptx_inst *inst = inst_at(analysis, pc);
 	uint32_t index = analysis->variable_of[*operand] - 1;
 	size_t row = (size_t)analysis->block_of[pc - analysis->function->start] * analysis->words;
 	uint64_t bit = 1ull << index % 64;
@@ -258,15 +260,15 @@ static void note(struct analysis *analysis, cn_ptx_operand *operand, uint32_t wi
 /* Bits that are live at the end of a block. */
 static void live_out(const struct analysis *analysis, uint32_t block, uint64_t *out)
 {
-	const struct cn_ptx_module *module = analysis->module;
-	uint32_t start = analysis->function->start;
-	const struct cn_ptx_inst *inst = &module->code[start + analysis->blocks[block].last];
+	const struct cn_ptx_function *function = analysis->function;
+	uint32_t start = function->start;
+	const struct cn_ptx_inst *inst = &function->code[analysis->blocks[block].last];
 	bool falls = !ends_block(inst) || inst->kind == CN_PTX_I_BRANCH_INDEX || inst->guard != CN_PTX_NONE;
 	uint32_t targets = inst->kind == CN_PTX_I_BRANCH ? 1 : inst->kind == CN_PTX_I_BRANCH_INDEX ? inst->detail : 0;
 
 	memset(out, 0, analysis->words * sizeof *out);
 	for (uint32_t k = 0; k < targets; k++) {
-		uint32_t pc = inst->kind == CN_PTX_I_BRANCH ? inst->target : module->more[inst->more + k];
+		uint32_t pc = inst->kind == CN_PTX_I_BRANCH ? inst->target : function->more[inst->more + k];
 		const uint64_t *row = analysis->live_in + (size_t)analysis->block_of[pc - start] * analysis->words;
 
 		for (uint32_t w = 0; w < analysis->words; w++)
@@ -398,12 +400,11 @@ static uint32_t renamed(const struct analysis *analysis, uint32_t place)
 
 static void rename_all(struct analysis *analysis)
 {
-	struct cn_ptx_module *module = analysis->module;
 	struct cn_ptx_function *function = analysis->function;
 
 	for (uint32_t pc = function->start; pc < function->end; pc++) {
-		struct cn_ptx_inst *inst = &module->code[pc];
-		struct cn_ptx_argument *arguments = module->arguments + inst->more;
+		struct cn_ptx_inst *inst = inst_at(analysis, pc);
+		struct cn_ptx_argument *arguments = function->arguments + inst->more;
 
 		visit_reads(analysis, rename_at, pc);
 		/* The carry was renamed as a source. */
@@ -477,10 +478,9 @@ static bool analyse(struct analysis *analysis)
 	return place_all(analysis);
 }
 
-bool cn_ptx_registers_allocate(struct cn_ptx_module *module, uint32_t index)
+bool cn_ptx_registers_allocate(struct cn_ptx_function *function)
 {
-	struct cn_ptx_function *function = &module->functions[index];
-	struct analysis analysis = {.module = module, .function = function};
+	struct analysis analysis = {.function = function};
 	uint32_t registers;
 	bool ok;
 

@@ -157,11 +157,12 @@ cn_ptx_operand cn_ptx_register_place(struct cn_ptx_parser *parser, struct cn_ptx
 void cn_ptx_label_add(struct cn_ptx_parser *parser, const char *name, uint32_t length)
 {
 	struct cn_ptx_symbol *symbol = cn_ptx_symbol_add(parser, name, length, CN_PTX_SYM_LABEL);
+	uint32_t pc = cn_ptx_current(parser)->start + cn_ptx_current(parser)->code_count;
 	struct cn_ptx_label *label;
 
 	label = CN_PTX_ADD(parser, parser->labels, parser->label_count, parser->label_room);
-	symbol->value = parser->module->code_count;
-	*label = (struct cn_ptx_label){name, length, symbol->scope, parser->module->code_count};
+	symbol->value = pc;
+	*label = (struct cn_ptx_label){name, length, symbol->scope, pc};
 }
 
 void cn_ptx_label_use(struct cn_ptx_parser *parser, const char *name, uint32_t length, bool in_more, uint32_t at)
@@ -191,6 +192,8 @@ static int compare_labels(const void *left, const void *right)
 /* At the end of a function: a label holds in its scope and in those inside of it. */
 void cn_ptx_labels_resolve(struct cn_ptx_parser *parser)
 {
+	struct cn_ptx_function *function = cn_ptx_current(parser);
+
 	if (parser->label_count)
 		qsort(parser->labels, parser->label_count, sizeof *parser->labels, compare_labels);
 	for (uint32_t i = 0; i < parser->fixup_count; i++) {
@@ -209,9 +212,9 @@ void cn_ptx_labels_resolve(struct cn_ptx_parser *parser)
 				    fixup->length < 80 ? (int)fixup->length : 80, fixup->name);
 		}
 		if (fixup->in_more)
-			parser->module->more[fixup->at] = label->pc;
+			function->more[fixup->at] = label->pc;
 		else
-			parser->module->code[fixup->at].target = label->pc;
+			function->code[fixup->at].target = label->pc;
 	}
 	parser->fixup_count = parser->label_count = 0;
 }

@@ -306,6 +306,8 @@ static void put_address(struct cn_ptx_parser *parser, struct filling *filling, u
 	if (in_parentheses)
 		cn_ptx_expect(parser, ')');
 	value = symbol->value;
+	if (symbol->kind == CN_PTX_SYM_FUNCTION)
+		parser->module->functions[value].is_address_taken = true;
 	if (cn_ptx_is_sign(parser, '+') || cn_ptx_is_sign(parser, '-'))
 		value += (uint64_t)cn_ptx_expression_read(parser);
 	put(parser, filling, 0);

@@ -65,14 +65,14 @@ bool cn_ptx_warp_meet(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 /* Which lanes of its warp stand where this one does? */
 static uint32_t companions(const struct cn_ptx_block *block, uint32_t warp, uint32_t lane)
 {
-	const struct cn_ptx_inst *code = block->module->code;
-	bool is_barrier = code[block->pc[lane]].kind == CN_PTX_I_WARP_BARRIER;
+	const struct cn_ptx_module *module = block->module;
+	bool is_barrier = cn_ptx_inst_at(module, block->pc[lane])->kind == CN_PTX_I_WARP_BARRIER;
 	uint32_t bits = 0;
 
 	for (uint32_t i = warp; i < warp + WARP && i < block->lanes; i++) {
 		if (block->status[i] != CN_PTX_AT_WARP)
 			continue;
-		if (is_barrier ? code[block->pc[i]].kind == CN_PTX_I_WARP_BARRIER
+		if (is_barrier ? cn_ptx_inst_at(module, block->pc[i])->kind == CN_PTX_I_WARP_BARRIER
 			       : block->pc[i] == block->pc[lane] && block->frame[i] == block->frame[lane])
 			bits |= 1u << (i - warp);
 	}
@@ -98,7 +98,7 @@ void cn_ptx_warp_wake(struct cn_ptx_block *block)
 
 		if (block->status[lane] != CN_PTX_AT_WARP)
 			continue;
-		inst = &block->module->code[block->pc[lane]];
+		inst = cn_ptx_inst_at(block->module, block->pc[lane]);
 		members = ((const uint32_t *)cn_ptx_at_lane(block, lane, inst->operand[CN_PTX_MEMBERS]))[lane];
 		members &= alive(block, warp);
 		here = companions(block, warp, lane);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PTX text: any module loads or is refused with a sentence.
+ * PTX text: any module loads, and any of its kernels can be prepared, or there is a sentence that says why not.
  *
  * A byte below 128 stands for itself, one above for a piece of PTX, so that most inputs get past the first directive.
  * What loads is not run: a kernel may touch all memory of the process.
@@ -58,11 +58,21 @@ void fuzz_prepare(void)
 	fuzz_start();
 }
 
-static void look_at(const struct cn_ptx_contents *contents)
+static void look_at(struct cn_ptx_module *module)
 {
+	const struct cn_ptx_contents *contents = cn_ptx_calls.contents(module);
+
 	for (unsigned i = 0; i < contents->kernel_count; i++) {
 		const struct cn_ptx_kernel *kernel = &contents->kernels[i];
+		struct cn_ptx_error error = {0};
 
+		/* Bodies are read here. What was refused once is refused again, and the other kernels are not concerned. */
+		if (cn_ptx_calls.prepare(module, kernel->index, &error)) {
+			enum cn_ptx_error_code code = error.code;
+
+			FUZZ_CHECK(code && error.sentence[0]);
+			FUZZ_CHECK(cn_ptx_calls.prepare(module, kernel->index, &error) == code);
+		}
 		FUZZ_CHECK(kernel->name[0] && kernel->parameter_bytes <= CN_PTX_PARAMETER_BYTES_MAX);
 		for (unsigned j = 0; j < kernel->parameter_count; j++)
 			FUZZ_CHECK(kernel->parameters[j].offset_bytes + kernel->parameters[j].bytes <=
@@ -103,7 +113,7 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 		size_t room = (contents->data_bytes + 4096) & ~(size_t)4095;
 		void *memory = room < 1 << 24 ? aligned_alloc(4096, room) : NULL;
 
-		look_at(contents);
+		look_at(module);
 		if (memory)
 			cn_ptx_calls.place(module, memory);
 		cn_ptx_calls.unload(module);

@@ -60,6 +60,11 @@ struct run_module run_load(const char *text)
 		ASSERT(!"the text must load");
 	}
 	contents = cn_ptx_calls.contents(module.module);
+	for (unsigned i = 0; i < contents->kernel_count; i++)
+		if (cn_ptx_calls.prepare(module.module, contents->kernels[i].index, &error)) {
+			printf("line %u: %s\n", error.line, error.sentence);
+			ASSERT(!"its kernels can be prepared");
+		}
 	module.data = aligned_alloc(4096, (contents->data_bytes + 4096) & ~(size_t)4095);
 	ASSERT(module.data);
 	cn_ptx_calls.place(module.module, module.data);
@@ -81,11 +86,17 @@ const char *run_refusal(const char *text, unsigned *ret_line)
 {
 	static struct cn_ptx_error error;
 	struct cn_ptx_module *module;
+	enum cn_ptx_error_code code = cn_ptx_calls.load(text, strlen(text), 90, &error, &module);
 
-	if (!cn_ptx_calls.load(text, strlen(text), 90, &error, &module)) {
+	if (!code) {
+		const struct cn_ptx_contents *contents = cn_ptx_calls.contents(module);
+
+		for (unsigned i = 0; !code && i < contents->kernel_count; i++)
+			code = cn_ptx_calls.prepare(module, contents->kernels[i].index, &error);
 		cn_ptx_calls.unload(module);
-		return "";
 	}
+	if (!code)
+		return "";
 	if (ret_line)
 		*ret_line = error.line;
 	return error.sentence;

@@ -14,12 +14,12 @@ struct run_module {
 	void *data;
 };
 
-/* Load and place a text; what fails, fails the test. */
+/* Load and place a text, and prepare its kernels; what fails, fails the test. */
 struct run_module run_load(const char *text);
 /* The same of a body: a kernel `k` with parameters p0 to p3 of 64 bits; run.c declares its registers. */
 struct run_module run_load_body(const char *body);
 void run_unload(struct run_module *module);
-/* The sentence that loading a text ends with; "" when it loads. *ret_line may be NULL. */
+/* The sentence that loading a text or preparing its kernels ends with; "" when all is well. *ret_line may be NULL. */
 const char *run_refusal(const char *text, unsigned *ret_line);
 const char *run_refusal_of_body(const char *body, unsigned *ret_line);
 
