@@ -20,6 +20,7 @@ Makes from src/api.list what the build needs of it, so that a function is named 
     generate_api.py missing driver|runtime NAMES API_LIST OUT C: what NVIDIA exports and Cenote does not
     generate_api.py forwards driver NAMES API_LIST OUT        C: the same as a table, beside
     generate_api.py forward-jumps driver NAMES API_LIST OUT   assembler: the functions that lead to the real driver
+    generate_api.py redirect-names runtime NAMES OUT          C: the runtime's functions that programs call, sorted
     generate_api.py answers-test API_LIST HEADER_DIR OUT      C: a test that calls every function with zeros
 
 HEADER_DIR is the directory of cuda.h and cuda_runtime_api.h; their prototypes are read as text. NAMES is
@@ -272,6 +273,14 @@ def forward_jumps(names):
     return "".join(f"\tFORWARD\t{n}\n" for n in names)
 
 
+def redirect_names(names):
+    """The table cn_redirect_names of tools/redirect/redirect.h."""
+    rows = "".join(f'\t"{n}",\n' for n in sorted(names))
+    return c_file(f"const char *const cn_redirect_names[] = {{\n{rows}}};\n"
+                  "const size_t cn_redirect_name_count = sizeof cn_redirect_names / sizeof cn_redirect_names[0];",
+                  '"redirect.h"')
+
+
 def answer_call(function, symbol, prototype):
     """A C function that calls one symbol with zeros and tells its error code."""
     variables = "".join(f"\tstatic {p};\n" for p in prototype.parameters)
@@ -321,6 +330,8 @@ def run(arguments):
         text = slot_names(read_list(rest[0]))
     elif command == "versions":
         text = versions(read_list(rest[0]))
+    elif command == "redirect-names":
+        text = redirect_names(read_names(rest[1], rest[0]))
     elif command in MISSING:
         text = MISSING[command](missing_names(read_names(rest[1], rest[0]), read_list(rest[2])))
     elif command == "answers-test":

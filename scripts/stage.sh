@@ -28,7 +28,7 @@ for file in "$@"; do
 		put "$file" "$here/lib/$name"
 		ln -sf "$name" "$here/lib/libcenote-driver.so"
 		;;
-	lib*.so.* | libcenote-trace.so)
+	lib*.so.* | libcenote-redirect.so | libcenote-trace.so)
 		put "$file" "$here/lib/dropin/$name"
 		;;
 	*)

@@ -61,7 +61,7 @@ class Tree:
         for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
         for name in ("libcenote.so", "libcenote.so.1", "libcenote-driver.so", "libcenote-driver.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
-                     "cenote/libcenote-trace.so"):
+                     "cenote/libcenote-redirect.so", "cenote/libcenote-trace.so"):
             assert (self.libraries / name).exists(), name
         expect(sorted(f.name for f in (self.prefix / "include").iterdir()), ["cenote"])
         for name in ("man/man1/cenote.1", "man/man1/cenote-demo.1", "man/man3/cenote.3", "man/man3/cenote_send_pool.3",

@@ -563,21 +563,6 @@ class Command:
         run(*self.compiler, self.folder / f"{name}.c", *arguments, "-o", self.folder / name)
         return self.folder / name
 
-    def says_when_the_runtime_is_inside(self):
-        """A program with the static CUDA runtime has no use of Cenote without a GPU, stripped or not; else it has."""
-        names = 'const char *volatile names[] = {"libcuda.so.1", "cudaErrorCudartUnloading"};\nint main(void) { return 0; }\n'
-        programs = [self.make_program("inside", source=names), self.make_program("inside-stripped", "-s", source=names)]
-        if shutil.which("nvcc"):
-            source, program = self.folder / "static.cu", self.folder / "static"
-            source.write_text("__global__ void kernel() {}\nint main() { kernel<<<1, 1>>>(); return 0; }\n")
-            if subprocess.run(["nvcc", source, "-o", program], capture_output=True, check=False).returncode == 0:
-                programs.append(program)  # where there is a compiler for it
-        for program in programs:
-            contains(self.look_at(program), "static CUDA runtime", "nvcc -cudart shared")
-            assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
-        assert not self.look_at(self.make_program("nothing-inside"))
-        assert not self.look_at(self.cenote), "the command takes itself for such a program"
-
     def says_when_the_runtime_is_another(self):
         """Programs of CUDA 12 and 11."""
         for soname in ("libcudart.so.12", "libcudart.so.11.0"):
@@ -586,6 +571,7 @@ class Command:
             assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
         program = self.make_program("newer", "-Wl,--no-as-needed", self.make_stub("libcudart.so.13", ["cudaMalloc"]))
         assert not self.look_at(program)
+        assert not self.look_at(self.cenote)
 
     def says_when_a_path_leads_away(self):
         """DT_RPATH goes before LD_LIBRARY_PATH; DT_RUNPATH does not."""
@@ -708,7 +694,7 @@ def main(build, *compiler):
             command.sweeps_dead_names, command.sweeps_no_strange_directory, command.has_a_manual,
             command.has_a_manual_of_its_header,
             command.completes_words, command.makes_and_removes_channels, command.says_why_there_is_no_channel,
-            command.makes_what_an_example_asks_for, command.runs_programs, command.says_when_the_runtime_is_inside,
+            command.makes_what_an_example_asks_for, command.runs_programs,
             command.says_when_the_runtime_is_another, command.says_when_a_path_leads_away,
             command.says_when_nothing_can_be_loaded, command.looks_at_anything, command.serves_programs_of_the_driver,
             command.serves_programs_of_the_runtime, command.serves_an_example,

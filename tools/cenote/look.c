@@ -117,55 +117,56 @@ static bool rpath_leads_away(const struct look *look, const char *list)
 /* ---- What is wrong ----------------------------------------------------------------------------------------------- */
 
 /* What matters where Cenote replaces the runtime as well: on the host device. */
-static void look_at_runtime(const struct look *look, int file, const struct program *program)
+static void look_at_runtime(const struct look *look, const struct program *program)
 {
 	if (*program->cudart && strcmp(program->cudart, OUR_RUNTIME) != 0) {
 		SAY(look, "needs %s, and without a GPU Cenote stands for " OUR_RUNTIME " alone; build it with CUDA 13",
 		    program->cudart);
 		return;
 	}
-	if (rpath_leads_away(look, program->rpath))
-		return;
-	/* To be removed when the host device serves the static runtime. */
-	if (!*program->cudart && program_has_runtime_inside(file))
-		SAY(look, "was built with the static CUDA runtime, which needs a GPU; build it with "
-			  "`nvcc -cudart shared`");
+	(void)rpath_leads_away(look, program->rpath);
 }
 
-static void look_at_file(const struct look *look, int file, bool on_gpu)
+/* False: do not execute it. */
+static bool look_at_file(const struct look *look, int file, bool on_gpu)
 {
 	struct program program;
 	struct stat status;
 
 	if (fstat(file, &status) || !S_ISREG(status.st_mode))
-		return;
+		return true;
 	program_read(file, &program);
 	if (program.kind == PROGRAM_OTHER)
-		return;
-	if (program.kind == PROGRAM_32_BIT)
+		return true;
+	if (program.kind == PROGRAM_32_BIT) {
 		SAY(look, "is a 32-bit program, and cannot load Cenote, which is of 64; build it for 64 bits");
-	else if (program.kind == PROGRAM_OTHER_MACHINE)
+	} else if (program.kind == PROGRAM_OTHER_MACHINE) {
 		SAY(look, "is a program for another machine, and cannot load Cenote; build it for this one");
-	else if (changes_user(file, &status))
+	} else if (changes_user(file, &status)) {
 		SAY(look, "is set-user-ID or set-group-ID, so the system will not let Cenote in; run a copy without "
 			  "that permission");
-	else if (program.kind == PROGRAM_STATIC)
+		/* It would run with NVIDIA's runtime over our driver. */
+		return on_gpu || !program_has_runtime_inside(file);
+	} else if (program.kind == PROGRAM_STATIC) {
 		SAY(look, "is linked statically, and will load no library; link it with shared libraries");
-	else if (!on_gpu)
-		look_at_runtime(look, file, &program);
+	} else if (!on_gpu) {
+		look_at_runtime(look, &program);
+	}
+	return true;
 }
 
-void look_at_program(const char *command, const char *name, const char *folder, bool on_gpu)
+bool look_at_program(const char *command, const char *name, const char *folder, bool on_gpu)
 {
 	char path[PATH_MAX];
 
 	if (!find_program(name, path))
-		return;
+		return true;
 	/* A file that cannot be read is not checked. Opening must not wait if it is no regular file. */
 	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
-		return;
+		return true;
 	struct look look = {.command = command, .path = path, .folder = folder};
-	look_at_file(&look, file, on_gpu);
+	bool may_run = look_at_file(&look, file, on_gpu);
 	close(file);
+	return may_run;
 }

@@ -2,10 +2,10 @@
 /*
  * cenote run: a program that was linked against NVIDIA's libraries, with Cenote's in front of them.
  *
- * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours. On
- * a GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and
- * when it asks for the driver's library by its name, the dynamic linker answers with the one that is already loaded.
- * First it checks whether the program defeats this (look.c).
+ * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours;
+ * and by LD_AUDIT: if it has NVIDIA's runtime inside, that is led to ours (tools/redirect). On a GPU, by
+ * LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and when it asks
+ * for the driver's library by its name, the dynamic linker answers with the one that is already loaded. First it checks whether the program defeats this (look.c).
  */
 #include "run.h"
 
@@ -199,17 +199,23 @@ static int wants_gpu(const char *command)
 
 /* ---- Run --------------------------------------------------------------------------------------------------------- */
 
-int run_preload(const char *command, const char *folder, const char *name)
+/* Put a library in front of a list of libraries. To the dynamic linker `ends` end a name, and cannot be quoted. */
+static int put_library(const char *command, const char *variable, const char *ends, const char *folder,
+		       const char *name)
 {
 	char library[PATH_MAX + 32];
 
-	/* To the dynamic linker both end a name, and they cannot be quoted. */
-	if (strpbrk(folder, " :")) {
-		fprintf(stderr, "cenote %s: LD_PRELOAD cannot name a library in '%s'\n", command, folder);
+	if (strpbrk(folder, ends)) {
+		fprintf(stderr, "cenote %s: %s cannot name a library in '%s'\n", command, variable, folder);
 		return -1;
 	}
 	snprintf(library, sizeof library, "%s/%s", folder, name);
-	return put_in_front(command, "LD_PRELOAD", library);
+	return put_in_front(command, variable, library);
+}
+
+int run_preload(const char *command, const char *folder, const char *name)
+{
+	return put_library(command, "LD_PRELOAD", " :", folder, name);
 }
 
 int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
@@ -217,12 +223,18 @@ int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 	int gpu = wants_gpu(command);
 
 	if (gpu < 0 || !find_libraries(command, folder))
-		return -1;
-	look_at_program(command, program, folder, gpu);
-	if (!gpu)
-		return put_in_front(command, "LD_LIBRARY_PATH", folder);
-	/* The program must find no less than was found here. */
-	return setenv("CENOTE_DEVICE", "cuda", 1) ? -1 : run_preload(command, folder, "libcuda.so.1");
+		return EXIT_FAILURE;
+	if (!look_at_program(command, program, folder, gpu))
+		return EXIT_NOT_EXECUTABLE;
+	int failed;
+	if (!gpu) {
+		failed = put_in_front(command, "LD_LIBRARY_PATH", folder) ||
+			 put_library(command, "LD_AUDIT", ":", folder, "libcenote-redirect.so");
+	} else {
+		/* The program must find no less than was found here. */
+		failed = setenv("CENOTE_DEVICE", "cuda", 1) || run_preload(command, folder, "libcuda.so.1");
+	}
+	return failed ? EXIT_FAILURE : 0;
 }
 
 static int run(int argument_count, char **arguments)
@@ -233,8 +245,9 @@ static int run(int argument_count, char **arguments)
 
 	if (status)
 		return status;
-	if (run_prepare("run", arguments[program], folder))
-		return EXIT_FAILURE;
+	status = run_prepare("run", arguments[program], folder);
+	if (status)
+		return status;
 	execvp(arguments[program], arguments + program);
 	fprintf(stderr, "cenote run: %s: %s\n", arguments[program], strerror(errno));
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
@@ -247,8 +260,9 @@ const struct command command_run = {
 		"\n"
 		"Runs a program that was built for NVIDIA's libraries with Cenote in front of them, and its children\n"
 		"too. On a GPU the program keeps NVIDIA's driver and runtime, and gets Cenote's pools (LD_PRELOAD).\n"
-		"Without a GPU, Cenote is its libcuda.so.1 and libcudart.so.13 (LD_LIBRARY_PATH). If that cannot work\n"
-		"for this program, a line on standard error says why and what to do.\n"
+		"Without a GPU, Cenote is its libcuda.so.1 and libcudart.so.13 (LD_LIBRARY_PATH), also if nvcc has\n"
+		"linked the runtime into it (LD_AUDIT). If that cannot work for this program, a line on standard\n"
+		"error says why and what to do.\n"
 		"\n"
 		"Options:\n"
 		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"

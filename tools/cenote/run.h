@@ -20,7 +20,7 @@ int run_read_options(const char *command, run_option *other, int argument_count,
 
 /*
  * Put Cenote in front of NVIDIA's libraries, for the program to be executed. Its drop-in libraries are in `folder`. If
- * this will visibly have no effect on the program, a line says so. 0, or -1: an error was printed.
+ * this will visibly have no effect on the program, a line says so. 0, or the exit status: an error was printed.
  */
 int run_prepare(const char *command, const char *program, char folder[PATH_MAX]);
 
