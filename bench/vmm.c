@@ -167,7 +167,7 @@ static void export_and_close(void *data, unsigned long count)
 
 static void measure(const char *name, size_t bytes)
 {
-	static const char *const group = "Memory imported, mapped and let go", *const hand = "by hand: mmap, munmap";
+	static const char *const group = "Memory imported, mapped and released", *const hand = "by hand: mmap, munmap";
 	CUmemAllocationProp of_device = properties();
 	struct memory memory = {.bytes = bytes};
 	struct mapping mapping = {.memory = &memory};

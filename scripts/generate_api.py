@@ -239,7 +239,7 @@ def slot_names(functions):
 
 
 def versions(functions):
-    """CN_SINCE_cuX, for whoever asks a driver for the form of cuX that our headers have."""
+    """CN_SINCE_cuX, to ask a driver for the form of cuX that our headers have."""
     rows = "".join(f"#define CN_SINCE_{f.name} {f.since}\n"
                    for f in meant_by_headers(functions) if f.library == "driver")
     return c_file(rows)

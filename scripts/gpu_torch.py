@@ -60,7 +60,7 @@ POSIX_DESCRIPTOR, PINNED, ON_DEVICE, INTERPROCESS_WITHOUT_TIMING = 1, 1, 1, 6
 NUMBERS = 1 << 20
 
 
-# ---- The driver's interface, whoever it is from ----
+# ---- The driver's interface, NVIDIA's or Cenote's ----
 
 
 class Location(ctypes.Structure):
@@ -156,7 +156,7 @@ def language_model(torch):
 
 def train(steps_of, step_count):
     """Does some steps for each line of standard input, and answers with the time and the losses."""
-    import torch  # not needed by the one who asks
+    import torch  # the process that asks does not need it
     torch.manual_seed(1)
     steps = steps_of(torch)
     matrix = torch.randn(4096, 4096, generator=torch.Generator().manual_seed(3)).to("cuda", torch.bfloat16)

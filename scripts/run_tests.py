@@ -128,7 +128,7 @@ class Report:
         print(f"{title:<24} {', '.join(words):<40} {seconds:6.1f} s", flush=True)
 
     def show_slow(self):
-        """What took longest, for whoever wants the tests to be faster."""
+        """What took longest: where to begin if the tests are to be faster."""
         slow = sorted((d for d in self.durations if d[0] >= SLOW_SECONDS), reverse=True)[:SHOWN_SLOW_MAX]
         if slow:
             print("\nSlowest:")

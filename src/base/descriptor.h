@@ -15,7 +15,7 @@
 enum { CN_DESCRIPTOR_LOWEST = 3 };
 
 /*
- * The same file under a number that is none of these. The old number is closed, also on failure: -1 and errno. Takes -1
+ * The same file under a number above these. The old number is closed, also on failure: -1 and errno. Takes -1
  * and passes it on, with its errno.
  */
 static inline int cn_descriptor_raise(int descriptor)

@@ -58,7 +58,7 @@
 	RANK(HOST_MEMORY,     lock,        NEVER,   "chunks of the host device's memory") \
 	RANK(GPU_EVENTS,      quick_lock,  NEVER,   "events of a GPU: what their latest record covers") \
 	RANK(GPU_CAPTURES,    lock,        NEVER,   "captures under way") \
-	RANK(CUDA_ARENA_WATCH, lock,        NEVER,   "who is told that a chunk has gone") \
+	RANK(CUDA_ARENA_WATCH, lock,        NEVER,   "functions to call when a chunk is released") \
 	RANK(EXPORT,          lock,        NEVER,   "a shared pool's slots and importers") \
 	RANK(EXPORTS,         lock,        NEVER,   "all shared pools") \
 	RANK(IMPORT,          lock,        NEVER,   "what an importer holds, and how many are busy with it") \

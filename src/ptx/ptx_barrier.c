@@ -74,7 +74,7 @@ static bool arrive(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, u
 	return true;
 }
 
-/* All lanes are here, at a barrier of all lanes, and want no result: nobody has to wait. */
+/* All lanes are here, at a barrier of all lanes, and want no result: none has to wait. */
 static bool passes(const struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
 	const uint32_t *numbers = (const uint32_t *)cn_ptx_at(block, inst->operand[1]);

@@ -152,7 +152,7 @@ uint32_t cn_ptx_reduce(enum cn_ptx_operation op, enum cn_ptx_type type, uint32_t
 void cn_ptx_run_warp(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, const struct cn_ptx_lanes *lanes);
 /* Which of the active lanes find their warp complete: those stay in `ready`; the others wait. True: all of them. */
 bool cn_ptx_warp_meet(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, struct cn_ptx_lanes *lanes);
-/* Lanes have ended or begun to wait: wake those that wait for nobody now. */
+/* Lanes have ended or begun to wait: wake those that have no other lane to wait for. */
 void cn_ptx_warp_wake(struct cn_ptx_block *block);
 
 /* ptx_barrier.c: true: the group may go on; *ret_ok is false where there is a fault. */

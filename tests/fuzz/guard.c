@@ -109,7 +109,7 @@ int fuzz_command(int argument_count, char **arguments, char **ret_printed)
 	stderr = before[1];
 	put_environment_back();
 	FUZZ_CHECK(printed_bytes < PRINTED_BYTES_MAX);
-	/* Whoever fails says why, and nothing else is a failure. */
+	/* A function that fails says why, and nothing else is a failure. */
 	FUZZ_CHECK(status >= 0 && status <= 127 && (!status || said_bytes));
 	free(said);
 	*ret_printed = printed;

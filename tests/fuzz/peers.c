@@ -92,7 +92,7 @@ static int any_memory_file(struct fuzz_input *input)
 	return fd;
 }
 
-/* A socket in a file that is gone: leads where nobody listens any more. */
+/* A socket in a file that is gone: it has no listener any more. */
 static int dead_socket(struct fuzz_input *input)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -234,7 +234,8 @@ static void send_it(int sock, struct sending *sending)
 		header->cmsg_len = CMSG_LEN(sending->descriptor_count * sizeof(int));
 		memcpy(CMSG_DATA(header), sending->descriptors, sending->descriptor_count * sizeof(int));
 	}
-	sendmsg(sock, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* whoever has hung up, or does not read, has it so */
+	sendmsg(sock, &message,
+		MSG_DONTWAIT | MSG_NOSIGNAL); /* a peer that has hung up, or does not read, gets nothing */
 	drop_descriptors(sending);
 }
 

@@ -122,7 +122,7 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 	for (unsigned i = 0; i < MEMORIES; i++)
 		close_memory(i);
 	fuzz_ring_reset();
-	fuzz_server_end(&fuzz_port); /* whoever waits for it is told */
+	fuzz_server_end(&fuzz_port); /* threads that wait for it are told */
 	for (unsigned i = 0; i < EVENTS; i++)
 		close_event(i);
 	if (stream) {

@@ -312,7 +312,7 @@ static void step(struct fuzz_input *input)
 
 /* ---- After it ---- */
 
-/* One who asks as one should gets what he asks for. */
+/* A well-behaved caller gets what it asks for. */
 static void ask_honestly(void)
 {
 	struct cn_parcel request = {.message = {.kind = CN_MESSAGE_MEMORY}}, reply;

@@ -2,7 +2,7 @@
 /*
  * Control segments and ledgers that change while they are read.
  *
- * The one who may write such a segment need not do it in order, or only once: a thread writes what its part of the
+ * The process that may write such a segment need not do it in order, or only once: a thread writes what its part of the
  * script says, again and again, while our side imports and frees by what it reads there (the control segment of a fake
  * pool), or frees, asks and trims (the ledger of a fake importer of ours).
  */
@@ -37,7 +37,7 @@ static struct cn_ledger *ledger(void)
 	return ledger_segment.address;
 }
 
-/* ---- The one who writes ---- */
+/* ---- The writer ---- */
 
 struct writing {
 	_Atomic uint64_t *word;

@@ -12,7 +12,7 @@
  * takes 0 for dead. Where the system does not let 0 watch, it takes 1 for dead; what 1 records from then on, and does
  * not come to before it dies, nobody hears of. That is here for safety alone (CUTS=3).
  *
- * Somebody who has opened the event may write nonsense into the count of sleepers (LIES). Then wake-ups are lost, and a
+ * A process that has opened the event may write nonsense into the count of sleepers (LIES). Then wake-ups are lost, and a
  * sleep ends by itself after a while. Where nobody lies it does not end here, so that no wake-up is lost unnoticed.
  *
  * Not here: the round's 30 bits do not wrap around; `latest` is tried for as long as it takes, not 64 times, since
@@ -48,9 +48,9 @@ bool bounded;  /* a sleep ends by itself */
  * wrong 8 liveness AT_ONCE=0 RECORDS_OF_0=0: the dead one's records are marked, and nobody is woken
  * wrong 9 safety TROUBLES=0 AT_ONCE=0: the latest number is stored, though it may be a later one by now
  * wrong 10 safety TROUBLES=0 AT_ONCE=0: the latest number is shown before its cell is pending
- * wrong 11 liveness AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: who has lost the event's maker goes on to count on the others
+ * wrong 11 liveness AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: an opener that has lost the event's maker goes on to rely on the others
  * wrong 12 safety CUTS=3 AT_ONCE=0 RECORDS_OF_0=2: the dead one's records are marked with a store
- * wrong 13 liveness CUTS=1 AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: one who is sent away is forgotten
+ * wrong 13 liveness CUTS=1 AT_ONCE=0 RECORDS_OF_0=0 TROUBLES=2: an opener that is sent away is forgotten
  * wrong 14 liveness LIES=1 TROUBLES=0 AT_ONCE=0: a sleep has no end but being woken
  */
 hidden byte wrong;
@@ -449,7 +449,7 @@ proctype System()
 	od
 }
 
-/* One who has opened the event and does neither record nor wait. */
+/* An opener of the event that neither records nor waits. */
 proctype Liar()
 {
 	do

@@ -17,7 +17,7 @@
  * likes. That what is put off is looked for in the end stands for the pool's asking when it needs memory.
  *
  * Two promises. Safety: what is given back to the pool, or imported, is so that nobody else has it. Liveness, under
- * weak fairness: what was freed and is used by nobody is given back in the end, whoever was killed meanwhile.
+ * weak fairness: what was freed and is not in use is given back in the end, whichever process was killed meanwhile.
  */
 
 #include "bounds.inc"

@@ -33,7 +33,7 @@ byte troubles;                     /* the exporter killed */
  * wrong 7 liveness TRIMS=2: the exporter's job is marked as done after it has looked at the words
  * wrong 8 safety TROUBLES=1 LIVES=1 IMPORTS=1 TRIMS=0: what is held is unmapped with the rest
  * wrong 9 liveness TROUBLES=0: a look that was put off while a thread was busy is forgotten
- * wrong 10 liveness TROUBLES=1 LIVES=1 IMPORTS=1 TRIMS=0: who has lost the exporter keeps what he has mapped
+ * wrong 10 liveness TROUBLES=1 LIVES=1 IMPORTS=1 TRIMS=0: an importer that has lost the exporter keeps what it has mapped
  * wrong 11 safety TROUBLES=0: a word is compared and cleared without the export's lock
  * wrong 12 liveness TROUBLES=0: other memory comes to a part before it was said that the first has gone
  */

@@ -91,7 +91,7 @@ def says_who_holds_what(test):
 
 
 def says_who_has_opened_memory_and_events(test):
-    """What was given out by handles: who has it open, since when, and what was freed and waits for whom."""
+    """What was given out by handles: which processes have it open, since when, and what was freed and waits for which importer."""
     (left, right), (other_left, other_right) = test.pair(), test.pair()
     owner = test.start(left, other_left)
     first, second = test.start(right), test.start(other_right)
@@ -146,7 +146,7 @@ def says_who_has_opened_memory_and_events(test):
 
 
 def one_who_has_memory_open_and_is_stopped(test):
-    """The owner knows who has it, whatever that process does."""
+    """The owner knows which process has it, whatever that process does."""
     left, right = test.pair()
     owner, opener = test.start(left), test.start(right)
     owner.tell("allocate_legacy", left.fileno(), MIB)
@@ -164,7 +164,7 @@ def one_who_has_memory_open_and_is_stopped(test):
 
 
 def finds_physical_memory(test):
-    """Memory of cuMemCreate: who maps it, who has a descriptor alone, also when its maker is gone."""
+    """Memory of cuMemCreate: which processes map it, which have only a descriptor, also when its maker is gone."""
     (left, right), (other_left, other_right) = test.pair(), test.pair()
     maker = test.start(left, other_left)
     first, second = test.start(right), test.start(other_right)
@@ -187,7 +187,7 @@ def finds_physical_memory(test):
                for process in told[mapped]["processes"]), told
     text, _ = test.run("ps")
     assert re.search(fr"\n-  .* physical +2 +4\.0M\n(?:  \d+ .* (?:has|maps) +2 +4\.0M\n){{2}}", text), text
-    contains(text, "Not known: who made it")
+    contains(text, "Not known: which process created it")
     maker.tell("create_physical", left.fileno())
     first.tell("receive_descriptor", right.fileno())
     maker.tell("pass_on", other_left.fileno())
@@ -204,7 +204,7 @@ def says_that_it_could_not_look(test):
     test.need("no mount namespace can be made here", *command, "true")
     test.variables["LD_LIBRARY_PATH"] = str(test.library.parent)  # $ORIGIN is found in /proc
     text, _ = test.run(*command[1:], test.cenote, "ps", command=command[0])
-    contains(text, "no process of this user shares anything\n", "/proc could not be looked through.\n")
+    contains(text, "no process of this user shares anything\n", "/proc could not be read.\n")
     text, _ = test.run(*command[1:], test.cenote, "ps", "--json", command=command[0])
     assert json.loads(text)["physical"] is None, text
 

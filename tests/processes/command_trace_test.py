@@ -207,7 +207,7 @@ class Test:
                ("event", "EventRecord", "cudaEventSynchronize", True) in arrows, arrows
 
     def draws_the_demo(self):
-        """What is freed early is used again when the importer lets go; one process is killed, and shown as such."""
+        """What is freed early is used again when the importer releases it; one process is killed, and shown as such."""
         trace = self.trace(self.cenote, "demo")
         exporter, importer = trace.roles("cenote_send_pool")
         assert trace.labels == {importer: "killed"} and trace.processes[importer].endswith("(killed)"), trace.labels

@@ -11,7 +11,7 @@ zmodload zsh/zpty || exit 1
 folder=$1
 shift
 
-# In the zsh that is typed to: whoever adds matches has them printed, one a line, and the line is thrown away.
+# In the zsh that is typed to: what adds matches has them printed, one a line, and the line is thrown away.
 setup='
 PROMPT=
 setopt no_beep no_zle_bracketed_paste 2>/dev/null

@@ -117,7 +117,7 @@ class OnGpu:
         return run(self.cenote, "run", *options, "sh", "-c", shown, **variables)[0].split("\n")[:3]
 
     def puts_itself_in_front(self):
-        """On a GPU our libcuda.so.1 is loaded before the program, whoever asks for it, and no libcudart of ours."""
+        """On a GPU our libcuda.so.1 is loaded before the program, whatever asks for it, and no libcudart of ours."""
         ours = str(self.build / "lib" / "dropin")
         assert self.environment_of(**self.on_gpu) == [f"{ours}/libcuda.so.1", "", "cuda"]
         preload, folders, device = self.environment_of("--device", "cuda", **self.on_gpu, LD_PRELOAD="", LD_LIBRARY_PATH="/x")
@@ -190,7 +190,7 @@ class OnGpu:
                 assert all(process["on_gpu"] and len(process["pools"]) == 1 for process in told.values()), told
                 assert set(told) == {player.pid for player in players}, told
                 text = " ".join(test.table("ps")[0].split())
-                assert text.count("Not known: who has them open.") == 1, text
+                assert text.count("Not known: which processes have them open.") == 1, text
                 contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
             finally:
                 test.close()

@@ -759,7 +759,7 @@ ROLE(alone)
 TEST(no_threads)
 {
 	if (geteuid())
-		SKIP("only root can become a user who has no other process");
+		SKIP("only root can become a user without other processes");
 	ASSERT_SYS(chmod(test_directory(), 0711));
 	ASSERT_SYS(mkdir(in_directory("alone"), 0700));
 	ASSERT_SYS(chown(in_directory("alone"), OTHER_USER, OTHER_USER));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The benchmark's harness: its arithmetic, who has a turn when, and what it writes. The times are made up.
+ * The benchmark's harness: its arithmetic, which case has a turn when, and what it writes. The times are made up.
  */
 #include "../../bench/harness.h"
 #include "harness.h"

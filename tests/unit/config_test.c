@@ -23,7 +23,7 @@ static CUresult look(const char *variable, const char *value)
 	return cn_device_open(devices, &count);
 }
 
-/* Goal: neither device's table has a hole: whoever has one may call whatever the contract says. */
+/* Goal: neither device's table has a hole: a caller may use all that the contract has. */
 TEST(both_devices_implement_the_whole_contract)
 {
 	const struct cn_device_ops *const tables[] = {&cn_host_device_ops, &cn_cuda_device_ops};

@@ -193,7 +193,7 @@ static bool is_asleep(pid_t thread)
 	return strrchr(text, ')')[2] == 'S';
 }
 
-/* It takes until whoever waits for it is asleep. */
+/* It takes until the thread that waits for it is asleep. */
 static void be_slow(void *object, uint64_t number)
 {
 	struct slow_note *slow = object;

@@ -237,7 +237,7 @@ TEST(work_that_comes_just_behind_a_mark_is_not_covered_by_it)
 	driver_gate_free(meanwhile.gate);
 }
 
-/* Goal: whoever sees a point reached finds all done that the stream was given before the point was taken. */
+/* Goal: once a point is seen as reached, all that the stream was given before the point was taken is done. */
 TEST(a_number_covers_the_work_before_it, .timeout_ms = 120000)
 {
 	static struct order order;

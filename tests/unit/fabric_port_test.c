@@ -234,7 +234,7 @@ TEST(a_caller_who_talks_nonsense_is_sent_away)
 	cn_fabric_free(fabric);
 }
 
-/* Goal: one who holds the channel does not get by it what the user's own port has, nor the other way round. */
+/* Goal: a holder of the channel does not get by it what the user's own port has, nor the other way round. */
 TEST(each_port_has_its_own_things)
 {
 	unsigned char of_event[CN_HANDLE_BYTES], handle[CN_HANDLE_BYTES];
@@ -328,7 +328,7 @@ static void expect_silent_caller(int listen_fd)
 	ASSERT_EQ(-1, cn_wire_accept(listen_fd));
 }
 
-/* Goal: nobody gets the channel from us who does not hold it already. */
+/* Goal: a process gets the channel from us only if it holds it already. */
 TEST(a_port_without_a_mark_is_told_nothing)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
@@ -388,7 +388,7 @@ TEST(another_user_in_the_place_of_a_port_is_told_nothing)
 	cn_fabric_free(fabric);
 }
 
-/* One who holds the channel and is hostile all the same: marked, and with answers of its own, one a call. */
+/* A holder of the channel that is hostile all the same: marked, and with answers of its own, one a call. */
 ROLE(liar)
 {
 	unsigned char model[CN_HANDLE_BYTES];
@@ -423,7 +423,7 @@ ROLE(liar)
 		if (answer < 6)
 			ASSERT_EQ(0, cn_wire_send(sock, &reply));
 		cn_wire_close(&request);
-		ASSERT_SYS(close(sock)); /* 6 and 7: without an answer, the second time to who has come again */
+		ASSERT_SYS(close(sock)); /* 6 and 7: without an answer, the second time to the same caller */
 	}
 	ASSERT_SYS(close(mark));
 	end_false(&port);
@@ -591,12 +591,12 @@ TEST(the_directory_is_made_for_all_and_links_are_not_followed)
 	ASSERT_SYS(close(fd));
 	ASSERT_EQ(01777, mode_of(test_path("new")));
 	ASSERT_EQ(0711, mode_of(folder));
-	ASSERT_SYS(chmod(folder, 0700)); /* as by one who was killed */
+	ASSERT_SYS(chmod(folder, 0700)); /* as a process leaves it that was killed */
 	ASSERT_SYS(chmod(test_path("new"), 0755));
 	ASSERT_OK(cn_directory_fabric(&fd));
 	ASSERT_SYS(close(fd));
 	ASSERT_EQ(0711, mode_of(folder));
-	ASSERT_EQ(0755, mode_of(test_path("new"))); /* whoever chose it chose this, too */
+	ASSERT_EQ(0755, mode_of(test_path("new"))); /* the user chose the folder, and so this, too */
 
 	ASSERT_SYS(chmod(test_path("new"), 0777));
 	expect_bad_directory("must be 1777");

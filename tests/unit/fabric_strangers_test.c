@@ -52,7 +52,7 @@ ROLE(other_user)
 	expect_thing(10, handle);
 }
 
-/* Goal: a user who takes all that he can get keeps out himself, and nobody else. */
+/* Goal: a user that takes all it can get keeps itself out, and no other user. */
 TEST(callers_of_one_user_do_not_keep_out_others)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
@@ -135,7 +135,7 @@ ROLE(limited)
 	cn_fabric_free(fabric);
 }
 
-/* Goal: one who asks and never takes the answer uses up what the exporter's user may send; that is said, and passes. */
+/* Goal: a caller that never takes the answer uses up what the exporter's user may send; that is said, and passes. */
 TEST(answers_that_nobody_takes_are_named_as_the_reason)
 {
 	struct peer *peer = peer_start("limited");
@@ -195,7 +195,7 @@ ROLE(host)
 	peer_expect(parent, "never");
 }
 
-/* A connection with more in it than the other end takes: whoever closes it last waits until that has gone. -1: none. */
+/* A connection with more in it than the other end takes: the last to close it waits until that has gone. -1: none. */
 static int endless_connection(int *ret_listen_fd)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

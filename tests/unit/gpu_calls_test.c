@@ -112,7 +112,7 @@ TEST(dead_handles_are_not_the_drivers)
 	CUdeviceptr at;
 
 	ASSERT_OK(cuMemPoolDestroy(pool));
-	replace("cuMemPoolTrimTo", NULL); /* whoever calls it now crashes */
+	replace("cuMemPoolTrimTo", NULL); /* a call crashes now */
 	replace("cuMemPoolDestroy", NULL);
 	replace("cuMemAllocFromPoolAsync", NULL);
 	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemPoolTrimTo(pool, 0));
@@ -646,7 +646,7 @@ TEST(other_descriptors_are_the_drivers)
 	leaks_watch(LEAK_DEFAULT & ~LEAK_DESCRIPTORS); /* the driver starts its own service for it */
 	ASSERT_SYS(pipe2(ends, O_CLOEXEC));
 	ASSERT_NE(CUDA_SUCCESS, share_try_import(ends[0], &pool));
-	replace("cuMemPoolImportFromShareableHandle", NULL); /* whoever calls it now crashes */
+	replace("cuMemPoolImportFromShareableHandle", NULL); /* a call crashes now */
 	CUmemoryPool own = share_pool(SHARE_CHUNK);
 	int descriptor = share_export(own);
 	ASSERT_OK(share_try_import(descriptor, &pool));

@@ -255,7 +255,7 @@ TEST(a_mark_is_seen_where_it_is_and_goes_with_its_descriptor)
 	ASSERT_SYS(close(mark));
 }
 
-/* Goal: other locks are no marks, and whoever takes the whole file is named as the reason. */
+/* Goal: other locks are no marks, and a process that locks the whole file is named as the reason. */
 TEST(locks_of_others_are_no_marks)
 {
 	struct flock all = {.l_type = F_RDLCK, .l_whence = SEEK_SET};

@@ -391,7 +391,7 @@ static void *load_and_unload(void *path)
 	return NULL;
 }
 
-/* Goal: whoever else loads and unloads the file meanwhile, be it the program itself: each load finds it as it was. */
+/* Goal: though others load and unload the file meanwhile, the program itself too, each load finds it as it was. */
 TEST(every_load_is_a_new_module, .timeout_ms = 60000)
 {
 	char path[PATH_MAX];

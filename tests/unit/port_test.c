@@ -307,7 +307,7 @@ TEST(a_caller_who_says_nothing_is_sent_away)
 	ASSERT_OK(ask_peer(talker, &request, &reply));
 	cn_wire_close(&reply);
 	expect_closed(silent);                         /* takes CN_WIRE_TIMEOUT_MS */
-	ASSERT_OK(ask_peer(talker, &request, &reply)); /* one who has spoken may stay */
+	ASSERT_OK(ask_peer(talker, &request, &reply)); /* a caller that has spoken may stay */
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(talker));
 	cn_shared_event_drop(event);

@@ -179,7 +179,7 @@ static void close_by_hand(int sock, const void *bytes, uint32_t message_kind)
 	ASSERT_EQ(0, cn_wire_send(sock, &parcel));
 }
 
-/* Goal: what was given out by legacy handles is told, who has it open, and what was freed and waits for whom. */
+/* Goal: a report tells what was given out by legacy handles, to which openers, and what was freed and waits. */
 TEST(legacy_memory_and_who_has_it_open)
 {
 	CUipcMemHandle handles[2];
@@ -278,7 +278,7 @@ TEST(events_and_who_has_them_open)
 		sched_yield();
 }
 
-/* Goal: of one who has opened very much a bounded part is looked at, and that is said. */
+/* Goal: of an opener of very much a bounded part is looked at, and the report says so. */
 TEST(openers_of_very_much)
 {
 	enum { COUNT = 1500 };
@@ -348,7 +348,7 @@ TEST(questions_that_nobody_asks)
 	with_descriptor.descriptor_count = 1;
 	ASSERT_EQ(0, cn_wire_send(sock, &with_descriptor));
 	expect_closed(sock);
-	/* Nor does having looked make one who may give things back. */
+	/* Nor does a look make the caller one that may give things back. */
 	sock = call_own();
 	ASSERT_EQ(0, answer_to(sock, question(CN_REPORT_PROCESS, 0, 0, 0, 0)).result);
 	ASSERT_EQ(0, cn_wire_send(sock, &(struct cn_parcel){.message = {.kind = CN_MESSAGE_MEMORY_CLOSED}}));
@@ -356,7 +356,7 @@ TEST(questions_that_nobody_asks)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
-/* Goal: one who asks and does not read is sent away, and nobody waits for him. */
+/* Goal: a caller that asks and does not read is sent away, and nothing waits for it. */
 TEST(one_who_does_not_read_is_sent_away)
 {
 	struct cn_parcel request = question(CN_REPORT_PROCESS, 0, 0, 0, 0);
@@ -559,7 +559,7 @@ static struct heard survey_liar(enum lie kind)
 	return heard;
 }
 
-/* Goal: whoever answers what no process would is told of as one that does not answer. */
+/* Goal: a process with an answer that makes no sense is reported as one that does not answer. */
 TEST(nonsense_is_no_answer)
 {
 	for (enum lie kind = SILENT; kind <= STRANGE_RESULT; kind++) {
@@ -655,7 +655,7 @@ static void *survey_until_told(void *data)
 	return NULL;
 }
 
-/* Goal: whoever looks while pools, blocks and importers come and go sees something, and changes nothing. */
+/* Goal: a look while pools, blocks and importers come and go sees something, and changes nothing. */
 TEST(a_survey_while_things_come_and_go, .timeout_ms = 60000)
 {
 	_Atomic bool end = false;

@@ -239,7 +239,7 @@ static void expect_connection(void)
 	ASSERT_SYS(close(path_fd));
 }
 
-TEST(whoever_has_the_descriptor_can_connect)
+TEST(any_holder_of_the_descriptor_can_connect)
 {
 	expect_connection();
 }

@@ -11,7 +11,7 @@
 
 const struct map_kind map_kinds[] = {
 	{'#', "live", "lives, and is its owner's alone"},
-	{'=', "exported", "is exported, and nobody holds it now"},
+	{'=', "exported", "is exported, and no importer holds it"},
 	{'+', "several", "is exported, and several hold it"},
 	{'!', "deferred", "was freed, and several still hold it, or its stream has not come to that"},
 	{'o', "freed", "was freed, and waits for its stream's next use"},

@@ -299,15 +299,16 @@ static void print_unknown(const struct table *table, const struct survey *survey
 		on_gpu |= survey->sharers[i].process.on_gpu;
 	if (survey->physical_count)
 		print_text(table, STYLE_DIM,
-			   "physical: memory of cuMemCreate, found in /proc. Not known: who made it, since when the "
-			   "others have it, and who has it that cannot be seen from here.");
+			   "physical: memory of cuMemCreate, found in /proc. Not known: which process "
+			   "created it, since when the others have it, and which processes out of sight have it.");
 	if (!survey->physical_known)
 		print_text(table, STYLE_DIM,
-			   "Not known: who has memory of cuMemCreate. /proc could not be looked through.");
+			   "Not known: which processes have memory of cuMemCreate. /proc could not be read.");
 	if (on_gpu)
-		print_text(table, STYLE_DIM,
-			   "On a GPU events, legacy memory and memory of cuMemCreate are the driver's. Not known: who "
-			   "has them open.");
+		print_text(
+			table, STYLE_DIM,
+			"On a GPU events, legacy memory and memory of cuMemCreate are the driver's. Not known: which "
+			"processes have them open.");
 }
 
 void survey_print_table(FILE *to, const struct survey *survey, int terminal_columns)

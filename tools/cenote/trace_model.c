@@ -326,7 +326,7 @@ static void allocate(struct model *model, int index)
 	if (old != NONE && model->block_list[old].let_go > model->block_list[old].freed &&
 	    model->block_list[old].freed != NONE) {
 		int let_go = model->block_list[old].let_go;
-		add_arrow(model, (struct trace_arrow){"used again", let_go, index, true, false, "let go"});
+		add_arrow(model, (struct trace_arrow){"used again", let_go, index, true, false, "released"});
 	}
 	add_block(model, call, call->record->bytes, NONE);
 	add_change(model, index, call->pool, (int64_t)call->record->bytes);

@@ -332,7 +332,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	cn_unlock(&export->lock);
 	importer->channel.due_ns = 0;
 	int error = welcome(importer, request, ledger_fd);
-	close(ledger_fd);      /* from now on it is the importer's, and returned when the importer has let go of it */
+	close(ledger_fd);      /* from now on it is the importer's, and returned when the importer has released it */
 	tell_watchers(export); /* after the welcome, which is more urgent */
 	return error == 0;
 }

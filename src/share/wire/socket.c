@@ -404,7 +404,7 @@ static CUresult explain_connect(int error)
 {
 	switch (error) {
 	case ECONNREFUSED:
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: nobody listens on its socket");
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone: its socket has no listener");
 	case EPROTOTYPE:
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to a socket that is not Cenote's");
 	case EAGAIN: return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the exporter refused the connection");
