@@ -138,7 +138,7 @@ class Scanner:
         tag = re.search(r"\b(struct|union|enum)\s+(\w+)\s*$|\b(enum|struct|union)\s*$", plain)
         called = re.search(r"(\w+)\s*\(\s*(\w*)", plain)
         if called and plain.rstrip().endswith(")") and "=" not in plain:
-            # TEST(name) { … }: what a macro makes has the name that it is given, and is nobody's business.
+            # TEST(name) { … }: what a macro makes has the name that it is given, and is not looked at.
             by_macro = called[1].isupper()
             static = by_macro or bool(re.search(r"\bstatic\b", plain))
             lines = self.text.count("\n", start, end) + 1

@@ -88,7 +88,7 @@ TESTS = {
                                        "fills a memory file, as the host device has"),
     "share_calls_test": {"a_pool_of_an_unseen_device_is_refused": SETTINGS},
     "share_hostile_test": {
-        "a_ledger_full_of_lies": "the importer who lies is the test itself, and here a hold ends with its process",
+        "a_ledger_full_of_lies": "the importer that lies is the test itself, and here a hold ends with its process",
         **dict.fromkeys(["an_exporter_that_changes_its_mind", "blocks_out_of_bounds", "first_parts_that_are_none",
                          "marks_that_lie", "parts_that_are_none", "requests_out_of_bounds"],
                         "plays the other side with memory files, as the host device has"),

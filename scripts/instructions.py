@@ -4,7 +4,7 @@
 Instructions of the hot paths, counted by valgrind's callgrind: they are the same on a busy machine as on one at rest,
 so a change that costs something shows anywhere.
 
-    instructions.py PROGRAM KEY test              TAP: nothing has become longer, nobody calls the system or malloc
+    instructions.py PROGRAM KEY test              TAP: nothing has become longer, and no path calls the system or malloc
     instructions.py PROGRAM KEY bench [--quick] [--json FILE] [--only TEXT]
                                                   print them beside those on record, as a benchmark does
     instructions.py PROGRAM KEY record            these are the ones to be kept: bench/instructions.json
@@ -36,7 +36,7 @@ PATHS = {
     "export_pointer": "export a pointer",
     "import_pointer": "import a pointer",
     "free_imported": "free an imported pointer",
-    "free_exported": "free an exported block that nobody has",
+    "free_exported": "free an exported block that no importer holds",
     "event_record": "record an event",
     "event_wait": "wait for an event that has happened",
 }

@@ -23,7 +23,7 @@
 	RANK(PRIMARY,         slow_lock,   NEVER,   "a device's primary context, while it is made or taken down") \
 	RANK(VMM,             slow_lock,   NEVER,   "reserved address ranges, and what is mapped there") \
 	RANK(MEMPOOL_SHARE,   slow_lock,   NEVER,   "the export of a pool, while it is made") \
-	RANK(MEMPOOLS,        slow_lock,   NEVER,   "which pools a location has, and who may use them") \
+	RANK(MEMPOOLS,        slow_lock,   NEVER,   "which pools a location has, and which devices may use them") \
 	RANK(EVENT_PUBLISH,   slow_lock,   NEVER,   "an event, while it gets its handle") \
 	RANK(PORT_SOCKET,     slow_lock,   NEVER,   "a port, while it begins to listen") \
 	RANK(IMPORT_ASKING,   slow_lock,   NEVER,   "an import's channel and view: one request or change at a time") \

@@ -100,7 +100,7 @@ static void use_too_long(void)
 	demo_receive(&word, 1);
 	CHECK(cuMemcpyDtoH(values, block, sizeof *values));
 	if (*values != VALUE_B)
-		demo_fail("B was %d and is %d: somebody else has it", VALUE_B, *values);
+		demo_fail("B was %d and is %d: the block was reused", VALUE_B, *values);
 	demo_tell((struct moment){.receives = ARROW_B_READ, .tone = TONE_GOOD}, "reads B: still %d", *values);
 	CHECK(cuMemFree(block));
 	demo_tell((struct moment){.sends = ARROW_B_FREED, .hold = HOLD_NONE}, "frees B and tells");
