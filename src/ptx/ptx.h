@@ -9,9 +9,9 @@
  *
  * Loading costs what is used: load() finds kernels, functions and variables, and passes over the functions' bodies. A
  * body becomes instructions when a kernel that can reach it is prepared, which the first launch does if nobody did it
- * before. So an instruction that we do not run is an error of the kernels that need it and of no other: load() succeeds,
- * and prepare() or block_create() fail with the sentence and the line. (A driver that compiles the whole text would
- * refuse the module.) What is wrong outside of bodies, or a body that does not end, is an error of load().
+ * before. So an instruction that we do not run is an error of the kernels that need it and of no other: load()
+ * succeeds, and prepare() or block_create() fail with the sentence and the line. (A driver that compiles the whole text
+ * would refuse the module.) What is wrong outside of bodies, or a body that does not end, is an error of load().
  *
  * Order of calls: load(), place(), blocks. place() gives the module memory for its variables, which belongs to the
  * caller and stays until unload(). A launch is the caller's: it makes a block (block_create) for each block that is
@@ -175,8 +175,8 @@ struct cn_ptx_calls {
 	bool (*choose)(const char *name);
 
 	/*
-	 * Have a kernel's code made, and that of the functions that it can call, if that has not been done. Its entry in
-	 * the contents is complete then. Any number of threads may call this and block_create() at once.
+	 * Have a kernel's code made, and that of the functions that it can call, if that has not been done. Its entry
+	 * in the contents is complete then. Any number of threads may call this and block_create() at once.
 	 *
 	 *   CN_PTX_UNSUPPORTED, CN_PTX_INVALID   the sentence names the instruction; the module stays as it was
 	 */

@@ -50,7 +50,7 @@ void cn_ptx_barrier_wake(struct cn_ptx_block *block)
 			complete(block, i);
 }
 
-/* One lane arrives. */
+/* One lane arrives. A barrier is complete with the lane that completes it: those that come later begin it anew. */
 static bool arrive(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t lane)
 {
 	uint32_t number = (uint32_t)cn_ptx_lane_value(block, inst->operand[1], 4, lane);
@@ -66,11 +66,15 @@ static bool arrive(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, u
 		barrier->red_count++;
 		barrier->true_count += (uint32_t)cn_ptx_lane_value(block, inst->operand[3], 1, lane);
 	}
-	if (inst->detail != CN_PTX_BAR_ARRIVE) {
+	if (inst->detail == CN_PTX_BAR_ARRIVE) {
+		block->pc[lane]++;
+	} else {
 		block->status[lane] = CN_PTX_AT_BARRIER;
 		block->barrier_of[lane] = (uint8_t)number;
 		block->running--;
 	}
+	if (is_complete(block, barrier))
+		complete(block, number);
 	return true;
 }
 
@@ -88,6 +92,17 @@ bool cn_ptx_run_barrier(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 {
 	if (passes(block, inst))
 		return true;
+	/* Lanes stay at the instruction until the barrier is complete; those whose guard does not hold go on. */
+	CN_PTX_EACH(&block->group, i)
+	{
+		block->pc[i] = block->group_pc + 1;
+		block->frame[i] = block->group_frame;
+	}
+	block->has_group = false;
+	CN_PTX_EACH(&block->active, i)
+	{
+		block->pc[i] = block->group_pc;
+	}
 	CN_PTX_EACH(&block->active, i)
 	{
 		if (!arrive(block, inst, i)) {
@@ -95,13 +110,5 @@ bool cn_ptx_run_barrier(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 			return false;
 		}
 	}
-	/* Lanes that wait stay at the instruction; those that only arrived, or were not guarded, go on. */
-	CN_PTX_EACH(&block->group, i)
-	{
-		block->pc[i] = block->group_pc + (block->status[i] == CN_PTX_RUNS);
-		block->frame[i] = block->group_frame;
-	}
-	block->has_group = false;
-	cn_ptx_barrier_wake(block);
 	return false;
 }

@@ -353,7 +353,7 @@ static void run_together(struct cn_ptx_block *block, const struct cn_ptx_inst *i
 {
 	struct cn_ptx_lanes lanes = block->active;
 
-	if (cn_ptx_warp_meet(block, inst, &lanes)) {
+	if (inst->flag || cn_ptx_warp_meet(block, inst, &lanes)) {
 		if (inst->kind != CN_PTX_I_WARP_BARRIER)
 			cn_ptx_run_warp(block, inst, &lanes);
 		block->group_pc++;
@@ -418,6 +418,10 @@ static bool run_instruction(struct cn_ptx_block *block, const struct cn_ptx_inst
 	case CN_PTX_I_ATOMIC:
 		block->quantum -= CN_PTX_POLL;
 		if (!cn_ptx_run_atomic(block, inst))
+			return false;
+		break;
+	case CN_PTX_I_COPY:
+		if (!cn_ptx_run_copy(block, inst))
 			return false;
 		break;
 	case CN_PTX_I_LOCAL_ADDRESS:
@@ -498,8 +502,8 @@ static void find_culprit(struct cn_ptx_block *block)
 	{
 		char *at = (char *)(uintptr_t)block->addresses[i];
 
-		if (!cn_guard_copy(&byte, at, 1) ||
-		    (inst->kind != CN_PTX_I_LOAD && !cn_guard_check_write(at, 1, "address"))) {
+		if (!cn_guard_copy(&byte, at, 1) || (inst->kind != CN_PTX_I_LOAD && inst->kind != CN_PTX_I_COPY &&
+						     !cn_guard_check_write(at, 1, "address"))) {
 			cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, i, block->addresses[i]);
 			return;
 		}

@@ -23,6 +23,8 @@ enum {
 	CN_PTX_POLL = CN_PTX_QUANTUM / 64,  /* what an instruction that may wait for another lane counts as */
 	CN_PTX_CALL_BYTES = 32 << 10,       /* of registers, a lane, for calls below a kernel */
 	CN_PTX_CALL_LOCAL_BYTES = 16 << 10, /* of local memory, a lane, for the same */
+	CN_PTX_SCRATCH_BYTES = 16,          /* a lane */
+	CN_PTX_RESERVED_BYTES = 1024,       /* of shared memory, for cooperative groups; as on a GPU */
 };
 
 enum cn_ptx_status {
@@ -59,6 +61,7 @@ struct cn_ptx_block {
 	uint64_t *addresses;
 	size_t frame_limit; /* bytes of registers a lane */
 	uint32_t shared_bytes, static_shared_bytes, local_stride;
+	uint32_t reserved_at; /* in shared memory, behind what the kernel has; 0: there is none */
 	uint32_t *pc, *frame, *local_at;
 	uint8_t *status, *barrier_of, *ready; /* ready: has met the lanes of its warp that it waited for */
 	char **constants;                     /* of each function of the plan; NULL: not made yet */
@@ -141,6 +144,7 @@ char *cn_ptx_constants(struct cn_ptx_block *block, const struct cn_ptx_function 
 bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
+bool cn_ptx_run_copy(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 void cn_ptx_run_address(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 
 /* ptx_atomic.c */

@@ -137,18 +137,25 @@ void cn_ptx_build_barrier(struct cn_ptx_parser *parser)
 
 /* ---- Warps ------------------------------------------------------------------------------------------------------- */
 
+/* Without .sync, which old PTX does not have, they are those that happen to be there. */
+static cn_ptx_operand members_of(struct cn_ptx_parser *parser, unsigned index)
+{
+	return parser->mods.sync ? source(parser, index, CN_PTX_B32)
+				 : cn_ptx_constant(parser, CN_PTX_C_BITS, UINT32_MAX, 4, false);
+}
+
 static void build_shuffle(struct cn_ptx_parser *parser)
 {
 	unsigned how = mode(parser, 0);
 	cn_ptx_operand operands[CN_PTX_OPERANDS];
 	struct cn_ptx_inst *inst;
 
-	cn_ptx_want(parser, 5, 5);
+	cn_ptx_want(parser, parser->mods.sync ? 5 : 4, parser->mods.sync ? 5 : 4);
 	if (how < CN_PTX_MODE_UP || how > CN_PTX_MODE_IDX || cn_ptx_type_bytes(cn_ptx_only_type(parser)) != 4)
 		cn_ptx_unsupported(parser);
 	for (unsigned i = 1; i < 4; i++)
 		operands[i] = source(parser, i, CN_PTX_B32);
-	operands[CN_PTX_MEMBERS] = source(parser, 4, CN_PTX_B32);
+	operands[CN_PTX_MEMBERS] = members_of(parser, 4);
 	operands[0] = cn_ptx_result(parser, &parser->args[0].value, CN_PTX_B32);
 	operands[4] =
 		parser->args[0].has_second ? cn_ptx_result(parser, &parser->args[0].second, CN_PTX_PRED) : CN_PTX_NONE;
@@ -156,6 +163,7 @@ static void build_shuffle(struct cn_ptx_parser *parser)
 	for (unsigned i = 0; i < CN_PTX_OPERANDS; i++)
 		inst->operand[i] = operands[i];
 	inst->detail = how - CN_PTX_MODE_UP;
+	inst->flag = !parser->mods.sync;
 }
 
 /* d, a, members: votes, matches and reductions. */
@@ -166,9 +174,9 @@ static void build_collective(struct cn_ptx_parser *parser, enum cn_ptx_kind kind
 	cn_ptx_operand a, members, d, second = CN_PTX_NONE;
 	struct cn_ptx_inst *inst;
 
-	cn_ptx_want(parser, 3, 3);
+	cn_ptx_want(parser, parser->mods.sync ? 3 : 2, parser->mods.sync ? 3 : 2);
 	a = source(parser, 1, type);
-	members = source(parser, 2, CN_PTX_B32);
+	members = members_of(parser, 2);
 	d = cn_ptx_result(parser, &parser->args[0].value, result);
 	if (is_pair)
 		second = cn_ptx_result(parser, &parser->args[0].second, CN_PTX_PRED);
@@ -181,6 +189,7 @@ static void build_collective(struct cn_ptx_parser *parser, enum cn_ptx_kind kind
 	inst->operand[CN_PTX_MEMBERS] = members;
 	inst->type = (uint8_t)type;
 	inst->detail = detail;
+	inst->flag = !parser->mods.sync;
 }
 
 static void build_redux(struct cn_ptx_parser *parser)
@@ -201,7 +210,7 @@ void cn_ptx_build_warp(struct cn_ptx_parser *parser)
 	struct cn_ptx_inst *inst;
 	cn_ptx_operand d, members;
 
-	if (op != CN_PTX_O_ACTIVEMASK && !parser->mods.sync)
+	if (op != CN_PTX_O_ACTIVEMASK && op != CN_PTX_O_SHFL && op != CN_PTX_O_VOTE && !parser->mods.sync)
 		cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "instruction %s without .sync is not supported",
 			    parser->opcode);
 	switch (op) {

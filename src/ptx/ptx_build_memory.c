@@ -66,15 +66,44 @@ static void build_pack(struct cn_ptx_parser *parser, enum cn_ptx_type type)
 	parser->guard = guard;
 }
 
+static void emit_move(struct cn_ptx_parser *parser, enum cn_ptx_type type, cn_ptx_operand to, cn_ptx_operand from)
+{
+	cn_ptx_emit_kernel(parser,
+			   cn_ptx_type_bytes(type) == 1 ? CN_PTX_K_mov_p
+							: cn_ptx_kernel_by_width(parser, CN_PTX_K_mov_b16, type),
+			   (cn_ptx_operand[4]){to, from, CN_PTX_NONE, CN_PTX_NONE}, 0);
+}
+
+/* mov.v4.u32 a, {b, c, d, e}: all parts are read before one is written. */
+static void build_vector_move(struct cn_ptx_parser *parser, enum cn_ptx_type type)
+{
+	const struct cn_ptx_argument_text *to = &parser->args[0], *from = &parser->args[1];
+	cn_ptx_operand kept[CN_PTX_VECTOR_MAX];
+
+	if (to->part_count != parser->mods.vector || from->part_count != parser->mods.vector || type == CN_PTX_PRED)
+		cn_ptx_unsupported(parser);
+	for (unsigned i = 0; i < from->part_count; i++) {
+		kept[i] = cn_ptx_temporary(parser, cn_ptx_type_bytes(type));
+		emit_move(parser, type, kept[i], cn_ptx_source(parser, &from->parts[i], type));
+	}
+	for (unsigned i = 0; i < to->part_count; i++)
+		if (to->parts[i].kind != CN_PTX_A_SINK)
+			emit_move(parser, type, cn_ptx_result(parser, &to->parts[i], type), kept[i]);
+}
+
 void cn_ptx_build_move(struct cn_ptx_parser *parser)
 {
 	enum cn_ptx_type type = cn_ptx_only_type(parser);
 	unsigned parts = parser->args[0].part_count | parser->args[1].part_count;
-	cn_ptx_operand operands[4] = {CN_PTX_NONE, CN_PTX_NONE, CN_PTX_NONE, CN_PTX_NONE};
+	cn_ptx_operand from;
 
 	cn_ptx_want(parser, 2, 2);
-	if (parser->mods.vector || cn_ptx_type_bytes(type) > 8)
+	if (cn_ptx_type_bytes(type) > 8)
 		cn_ptx_unsupported(parser);
+	if (parser->mods.vector) {
+		build_vector_move(parser, type);
+		return;
+	}
 	if (parts) {
 		if ((parts != 2 && parts != 4) || cn_ptx_type_bytes(type) < parts)
 			cn_ptx_unsupported(parser);
@@ -84,12 +113,8 @@ void cn_ptx_build_move(struct cn_ptx_parser *parser)
 			build_pack(parser, type);
 		return;
 	}
-	operands[1] = source(parser, 1, type);
-	operands[0] = cn_ptx_result(parser, &parser->args[0].value, type);
-	cn_ptx_emit_kernel(parser,
-			   cn_ptx_type_bytes(type) == 1 ? CN_PTX_K_mov_p
-							: cn_ptx_kernel_by_width(parser, CN_PTX_K_mov_b16, type),
-			   operands, 0);
+	from = source(parser, 1, type);
+	emit_move(parser, type, cn_ptx_result(parser, &parser->args[0].value, type), from);
 }
 
 /* ---- Conversions ------------------------------------------------------------------------------------------------- */
@@ -268,7 +293,8 @@ static void build_memory(struct cn_ptx_parser *parser, bool is_load)
 	int64_t offset;
 	struct cn_ptx_inst *inst;
 
-	cn_ptx_want(parser, 2, 2);
+	/* A third operand is a policy for caches. */
+	cn_ptx_want(parser, 2, parser->mods.classes & CN_PTX_M_CACHE ? 3 : 2);
 	count = values->part_count ? values->part_count : 1;
 	if (count != (parser->mods.vector ? parser->mods.vector : 1u))
 		cn_ptx_fail(parser, CN_PTX_INVALID, "%s with a vector of another length", parser->opcode);
@@ -303,6 +329,68 @@ void cn_ptx_build_store(struct cn_ptx_parser *parser)
 	if (parser->mods.space == CN_PTX_CONST)
 		cn_ptx_unsupported(parser);
 	build_memory(parser, false);
+}
+
+/* ---- Copies and caches ------------------------------------------------------------------------------------------- */
+
+static bool is_predicate(const struct cn_ptx_value *value)
+{
+	return value->kind == CN_PTX_A_SYMBOL && value->symbol->type == CN_PTX_PRED;
+}
+
+static bool is_policy(const struct cn_ptx_value *value)
+{
+	return value->kind == CN_PTX_A_SYMBOL && cn_ptx_type_bytes(value->symbol->type) == 8;
+}
+
+/* cp.async.ca.shared.global [to], [from], bytes {, bytes that are read} {, policy}; and its groups. */
+void cn_ptx_build_copy(struct cn_ptx_parser *parser)
+{
+	const struct cn_ptx_modifiers *mods = &parser->mods;
+	const struct cn_ptx_argument_text *args = parser->args;
+	bool has_count = parser->arg_count > 3 && !is_policy(&args[3].value);
+	cn_ptx_operand to, from, count = CN_PTX_NONE;
+	unsigned to_width, from_width;
+	int64_t to_offset, from_offset;
+	struct cn_ptx_inst *inst;
+
+	if (!mods->mode_count || mods->modes[0] != CN_PTX_MODE_ASYNC || mods->mode_count > 2)
+		cn_ptx_unsupported(parser);
+	if (mods->mode_count == 2) {
+		if (mods->modes[1] != CN_PTX_MODE_GROUP)
+			cn_ptx_unsupported(parser);
+		cn_ptx_emit(parser, CN_PTX_I_NOTHING);
+		return;
+	}
+	cn_ptx_want(parser, 3, 5);
+	if (mods->space_count != 2 || mods->space != CN_PTX_GLOBAL || args[2].value.kind != CN_PTX_A_NUMBER ||
+	    (args[2].value.value != 4 && args[2].value.value != 8 && args[2].value.value != 16) ||
+	    (has_count && is_predicate(&args[3].value)))
+		cn_ptx_unsupported(parser);
+	to = cn_ptx_address(parser, &args[0].value, CN_PTX_SHARED, &to_width, &to_offset);
+	from = cn_ptx_address(parser, &args[1].value, CN_PTX_GLOBAL, &from_width, &from_offset);
+	if (has_count)
+		count = source(parser, 3, CN_PTX_B32);
+	if (to_offset != (int32_t)to_offset)
+		cn_ptx_unsupported(parser);
+	inst = cn_ptx_emit(parser, CN_PTX_I_COPY);
+	inst->operand[1] = from;
+	inst->width[1] = (uint8_t)from_width;
+	inst->offset = from_offset;
+	inst->operand[2] = to;
+	inst->width[2] = (uint8_t)to_width;
+	inst->detail = (uint32_t)(int32_t)to_offset;
+	inst->operand[3] = count;
+	inst->width[3] = 4;
+	inst->count = (uint8_t)args[2].value.value;
+}
+
+/* A policy for caches: any number, since none looks at it. */
+void cn_ptx_build_policy(struct cn_ptx_parser *parser)
+{
+	cn_ptx_want(parser, 1, 4);
+	emit_move(parser, CN_PTX_B64, cn_ptx_result(parser, &parser->args[0].value, CN_PTX_B64),
+		  cn_ptx_constant(parser, CN_PTX_C_BITS, 0, 8, false));
 }
 
 /* ---- Atomics ----------------------------------------------------------------------------------------------------- */

@@ -106,6 +106,7 @@ enum cn_ptx_kind {
 	CN_PTX_I_LOAD,
 	CN_PTX_I_STORE,
 	CN_PTX_I_ATOMIC,
+	CN_PTX_I_COPY, /* `count` bytes from a + offset to shared b + detail; c: how many are read, the rest is zero */
 	CN_PTX_I_LOCAL_ADDRESS,  /* d = address of offset in the thread's local memory */
 	CN_PTX_I_PARAM_ADDRESS,  /* d = address of a parameter that the frame holds at a */
 	CN_PTX_I_GENERIC_SHARED, /* d = a + the block's shared memory; detail 1: minus */
@@ -160,7 +161,7 @@ struct cn_ptx_inst {
 	uint8_t type;  /* enum cn_ptx_type of memory and atomics */
 	uint8_t space; /* enum cn_ptx_space */
 	uint8_t count; /* of a vector */
-	uint8_t flag;  /* memory: 1 it is ordered, so lanes access it one by one; carry: 1 in, 2 out */
+	uint8_t flag; /* memory: 1 it is ordered, so lanes access it one by one; carry: 1 in, 2 out; warps: 1 no waiting */
 	bool guard_negated;
 	uint16_t kernel;                /* enum cn_ptx_kernel_index */
 	uint8_t width[CN_PTX_OPERANDS]; /* of the operands' registers */
@@ -202,9 +203,12 @@ enum cn_ptx_special {
 	CN_PTX_S_WARP_SZ,
 	CN_PTX_S_DYNAMIC_SMEM,
 	CN_PTX_S_TOTAL_SMEM,
+	CN_PTX_S_RESERVED_SMEM, /* where what the block keeps for cooperative groups begins */
 	CN_PTX_S_ZERO,
 	CN_PTX_S_ONE,
-	CN_PTX_S_ENVIRONMENT, /* and the 31 that follow */
+	CN_PTX_S_ZEROS, /* x, y, z */
+	CN_PTX_S_ONES = CN_PTX_S_ZEROS + 3,
+	CN_PTX_S_ENVIRONMENT = CN_PTX_S_ONES + 3, /* and the 31 that follow */
 	CN_PTX_S_CLOCK = CN_PTX_S_ENVIRONMENT + 32,
 	CN_PTX_S_CLOCK_HI,
 	CN_PTX_S_CLOCK64,
@@ -272,6 +276,7 @@ struct cn_ptx_plan {
 	uint32_t shared_bytes; /* static */
 	uint32_t local_bytes;  /* of the deepest chain of calls; of a circle, one round */
 	bool calls;            /* it calls functions of the module */
+	bool has_reserved;     /* shared memory for cooperative groups */
 	uint32_t dynamic_alignment;
 	uint32_t count;
 	uint32_t *functions;      /* that it can reach, itself first */

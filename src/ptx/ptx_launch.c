@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LANES_ROUNDED_TO = 64, SCRATCH_BYTES = 16 };
+enum { LANES_ROUNDED_TO = 64 };
 static const size_t MEMORY_BYTES_MAX = (size_t)1 << 32;
 
 __attribute__((format(printf, 3, 4))) static enum cn_ptx_error_code refuse(struct cn_ptx_error *error,
@@ -97,9 +97,13 @@ static uint64_t special(const struct cn_ptx_block *block, unsigned which, uint32
 	case CN_PTX_S_LANEMASK_GE: return (uint32_t) ~((1ull << in_warp) - 1);
 	case CN_PTX_S_WARP_SZ: return 32;
 	case CN_PTX_S_DYNAMIC_SMEM: return launch->dynamic_shared_bytes;
-	case CN_PTX_S_TOTAL_SMEM: return block->shared_bytes;
+	case CN_PTX_S_TOTAL_SMEM: return block->reserved_at ? block->reserved_at : block->shared_bytes;
+	case CN_PTX_S_RESERVED_SMEM: return block->reserved_at;
 	case CN_PTX_S_GRIDID:
-	case CN_PTX_S_ONE: return 1;
+	case CN_PTX_S_ONE:
+	case CN_PTX_S_ONES:
+	case CN_PTX_S_ONES + 1:
+	case CN_PTX_S_ONES + 2: return 1;
 	default: return 0;
 	}
 }
@@ -114,7 +118,7 @@ static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_c
 	case CN_PTX_C_SHARED:
 		return (uint64_t)((constant->dynamic ? block->static_shared_bytes
 						     : block->plan->shared_offsets[(uint32_t)constant->value]) +
-				  (int64_t)constant->value / ((int64_t)1 << 32));
+				  ((int64_t)constant->value >> 32));
 	default: return special(block, (unsigned)constant->value, lane);
 	}
 }
@@ -173,7 +177,7 @@ static size_t divide(struct cn_ptx_block *block, void *mapping)
 	size_t stride = block->stride;
 
 	block->registers = take(&division, block->frame_limit * stride);
-	block->scratch = take(&division, SCRATCH_BYTES * stride);
+	block->scratch = take(&division, CN_PTX_SCRATCH_BYTES * stride);
 	block->addresses = take(&division, 8 * stride);
 	block->pc = take(&division, 4 * stride);
 	block->frame = take(&division, 4 * stride);
@@ -206,6 +210,10 @@ static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_
 		return refuse(error, CN_PTX_BAD_ARGUMENT, "a block with %llu bytes of shared memory",
 			      (unsigned long long)shared);
 	block->shared_bytes = (uint32_t)shared;
+	if (plan->has_reserved) {
+		block->reserved_at = (block->shared_bytes + 127) & ~127u;
+		block->shared_bytes = block->reserved_at + CN_PTX_RESERVED_BYTES;
+	}
 	block->frame_limit = ((size_t)block->kernel->frame_bytes + 127) & ~(size_t)63;
 	block->local_stride = (plan->local_bytes + 15) & ~15u;
 	if (plan->calls) {
@@ -289,6 +297,8 @@ void cn_ptx_block_begin(struct cn_ptx_block *block, const unsigned coordinates[3
 				fill(block, area, constant);
 		}
 	}
+	if (block->reserved_at)
+		memset(block->shared + block->reserved_at, 0, CN_PTX_RESERVED_BYTES);
 	memset(block->barriers, 0, sizeof block->barriers);
 	memset(block->local_at, 0, block->stride * sizeof *block->local_at);
 	memset(block->status, CN_PTX_RUNS, block->stride);

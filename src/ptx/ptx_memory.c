@@ -23,16 +23,17 @@ static bool check_lanes(struct cn_ptx_block *block, unsigned bytes, bool is_shar
 	return true;
 }
 
-/* Fill addresses[] with host addresses of the active lanes. */
-static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes)
+/* Fill addresses[] with host addresses of the active lanes: those in an operand, and an offset. */
+static bool find_addresses_of(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned operand,
+			      int64_t offset, bool is_shared, unsigned bytes)
 {
 	const struct cn_ptx_lanes *active = &block->active;
-	bool is_shared = inst->space == CN_PTX_SHARED;
+	size_t width = inst->width[operand];
 	uint64_t bits, most, base = is_shared ? (uint64_t)(uintptr_t)block->shared : 0;
 
 	block->build->addresses(block->addresses + active->low,
-				cn_ptx_at(block, inst->operand[1]) + (size_t)active->low * inst->width[1],
-				inst->width[1], inst->offset, base, active->high - active->low, &bits, &most);
+				cn_ptx_at(block, inst->operand[operand]) + active->low * width, width, offset, base,
+				active->high - active->low, &bits, &most);
 	/* Lanes that take no part may hold anything: look at those that do before there is a fault. */
 	if (((bits & (bytes - 1)) ||
 	     (is_shared && (most > block->shared_bytes || bytes > block->shared_bytes - most))) &&
@@ -40,6 +41,11 @@ static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst 
 		return false;
 	block->accesses = true;
 	return true;
+}
+
+static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes)
+{
+	return find_addresses_of(block, inst, 1, inst->offset, inst->space == CN_PTX_SHARED, bytes);
 }
 
 CN_PTX_FOLLOWS static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
@@ -150,6 +156,33 @@ bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	else
 		for (unsigned i = 0; i < inst->count; i++)
 			store_part(block, inst, (cn_ptx_operand)parts[2 * i], parts[2 * i + 1], i * bytes);
+	return true;
+}
+
+/* cp.async: done at once, so that there is nothing to wait for. */
+bool cn_ptx_run_copy(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
+{
+	unsigned bytes = inst->count;
+
+	if (!find_addresses(block, inst, bytes))
+		return false;
+	CN_PTX_EACH(&block->active, i)
+	{
+		char *kept = block->scratch + (size_t)i * CN_PTX_SCRATCH_BYTES;
+		uint64_t count =
+			inst->operand[3] == CN_PTX_NONE ? bytes : cn_ptx_lane_value(block, inst->operand[3], 4, i);
+
+		memset(kept, 0, CN_PTX_SCRATCH_BYTES);
+		if (count)
+			memcpy(kept, (const void *)(uintptr_t)block->addresses[i], count < bytes ? count : bytes);
+	}
+	if (!find_addresses_of(block, inst, 2, (int32_t)inst->detail, true, bytes))
+		return false;
+	CN_PTX_EACH(&block->active, i)
+	{
+		memcpy((void *)(uintptr_t)block->addresses[i], block->scratch + (size_t)i * CN_PTX_SCRATCH_BYTES,
+		       bytes);
+	}
 	return true;
 }
 

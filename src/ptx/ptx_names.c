@@ -189,7 +189,14 @@ static const struct word modifiers[] = {
 	OTHER("xorsign"),
 	OTHER("abs"),
 	OTHER("const_bank"),
-	OTHER("async"),
+	MODE("async", CN_PTX_MODE_ASYNC),
+	MODE("commit_group", CN_PTX_MODE_GROUP),
+	MODE("wait_group", CN_PTX_MODE_GROUP),
+	MODE("wait_all", CN_PTX_MODE_GROUP),
+	MODE("launch_dependents", CN_PTX_MODE_IGNORED),
+	MODE("wait", CN_PTX_MODE_IGNORED),
+	MODE("fractional", CN_PTX_MODE_IGNORED),
+	MODE("range", CN_PTX_MODE_IGNORED),
 	OTHER("bulk"),
 	OTHER("tensor"),
 	OTHER("proxy"),
@@ -221,10 +228,16 @@ static const struct word specials[] = {
 	{"%is_explicit_cluster", 0, CN_PTX_S_ZERO},
 	{"%cluster_ctarank", 0, CN_PTX_S_ZERO},
 	{"%cluster_nctarank", 0, CN_PTX_S_ONE},
+	{"%reserved_smem_offset_1", 0, CN_PTX_S_RESERVED_SMEM},
 	{"%tid", 3, CN_PTX_S_TID},
 	{"%ntid", 3, CN_PTX_S_NTID},
 	{"%ctaid", 3, CN_PTX_S_CTAID},
 	{"%nctaid", 3, CN_PTX_S_NCTAID},
+	/* Each block is a cluster of its own. */
+	{"%clusterid", 3, CN_PTX_S_CTAID},
+	{"%nclusterid", 3, CN_PTX_S_NCTAID},
+	{"%cluster_ctaid", 3, CN_PTX_S_ZEROS},
+	{"%cluster_nctaid", 3, CN_PTX_S_ONES},
 };
 
 /* ---- Hashes ------------------------------------------------------------------------------------------------------ */

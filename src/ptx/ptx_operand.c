@@ -51,8 +51,12 @@ static void read_name(struct cn_ptx_parser *parser, struct cn_ptx_value *ret)
 			    ret->name);
 	ret->kind = ret->symbol ? CN_PTX_A_SYMBOL : CN_PTX_A_NAME;
 	cn_ptx_next(parser);
-	if (ret->symbol && ret->symbol->kind == CN_PTX_SYM_REGISTER && ret->symbol->vector)
-		ret->offset = component(parser, ret->symbol->vector);
+	if (ret->symbol && ret->symbol->kind == CN_PTX_SYM_REGISTER && ret->symbol->vector) {
+		if (parser->token.kind == CN_PTX_T_DOT)
+			ret->component = component(parser, ret->symbol->vector);
+		else
+			ret->kind = CN_PTX_A_VECTOR; /* all of it */
+	}
 }
 
 static void read_value(struct cn_ptx_parser *parser, struct cn_ptx_value *ret)
@@ -92,7 +96,10 @@ static void read_vector(struct cn_ptx_parser *parser, struct cn_ptx_argument_tex
 	do {
 		if (ret->part_count == CN_PTX_VECTOR_MAX)
 			cn_ptx_fail(parser, CN_PTX_INVALID, "a vector of more than %d", CN_PTX_VECTOR_MAX);
-		read_value(parser, &ret->parts[ret->part_count++]);
+		read_value(parser, &ret->parts[ret->part_count]);
+		if (ret->parts[ret->part_count].kind == CN_PTX_A_VECTOR || ret->parts[ret->part_count].offset)
+			cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "a vector or a sum as a part of a vector");
+		ret->part_count++;
 	} while (cn_ptx_take_sign(parser, ','));
 	cn_ptx_expect(parser, '}');
 }
@@ -113,6 +120,17 @@ void cn_ptx_argument_read(struct cn_ptx_parser *parser, struct cn_ptx_argument_t
 		return;
 	}
 	read_value(parser, &ret->value);
+	if (ret->value.kind == CN_PTX_A_VECTOR) {
+		ret->part_count = ret->value.symbol->vector;
+		for (unsigned i = 0; i < ret->part_count; i++) {
+			ret->parts[i] = ret->value;
+			ret->parts[i].kind = CN_PTX_A_SYMBOL;
+			ret->parts[i].component = i;
+		}
+		return;
+	}
+	if (ret->value.kind == CN_PTX_A_SYMBOL && ret->value.symbol->kind == CN_PTX_SYM_REGISTER && ret->value.offset)
+		cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "a sum as an operand of %s", parser->opcode);
 	if (cn_ptx_take_sign(parser, '|')) {
 		read_value(parser, &ret->second);
 		ret->has_second = true;
@@ -129,7 +147,7 @@ cn_ptx_operand cn_ptx_constant(struct cn_ptx_parser *parser, enum cn_ptx_constan
 	uint32_t first =
 		function->constant_count > CONSTANTS_LOOKED_AT ? function->constant_count - CONSTANTS_LOOKED_AT : 0;
 
-	if (width < 8)
+	if (width < 8 && kind == CN_PTX_C_BITS)
 		value &= (1ull << width * 8) - 1;
 	/* Only the last ones are compared: a text must not cost the square of its length. */
 	for (uint32_t i = function->constant_count; i-- > first;) {
@@ -232,7 +250,7 @@ static cn_ptx_operand component_place(struct cn_ptx_parser *parser, const struct
 {
 	/* Components lie behind each other, each an array of its own. */
 	return cn_ptx_register_place(parser, value->symbol) +
-	       (cn_ptx_operand)value->offset * (cn_ptx_operand)cn_ptx_type_bytes(value->symbol->type);
+	       (cn_ptx_operand)value->component * (cn_ptx_operand)cn_ptx_type_bytes(value->symbol->type);
 }
 
 static bool is_register(const struct cn_ptx_value *value)
@@ -351,7 +369,7 @@ cn_ptx_operand cn_ptx_address(struct cn_ptx_parser *parser, const struct cn_ptx_
 		if (*ret_width != 8 && !(*ret_width == 4 && space == CN_PTX_SHARED))
 			cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "an address of %u bytes", *ret_width);
 		*ret_offset = value->offset;
-		return cn_ptx_register_place(parser, value->symbol);
+		return component_place(parser, value);
 	}
 	if (value->kind == CN_PTX_A_NUMBER)
 		return cn_ptx_constant(parser, CN_PTX_C_BITS, value->value, 8, false);

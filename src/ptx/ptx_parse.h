@@ -3,8 +3,8 @@
  * The parser: tokens, symbols, operands, and what the builders of instructions use.
  *
  * It works twice: cn_ptx_parse() reads what is outside of bodies, and cn_ptx_parse_body() one body, with the names that
- * the first has found. An error leaves it by a jump to either; what belongs to the module is freed with it. So no function
- * here returns an error, and each may rely on what the one before it checked.
+ * the first has found. An error leaves it by a jump to either; what belongs to the module is freed with it. So no
+ * function here returns an error, and each may rely on what the one before it checked.
  */
 #ifndef CN_PTX_PTX_PARSE_H
 #define CN_PTX_PTX_PARSE_H
@@ -145,6 +145,8 @@ enum cn_ptx_mode {
 	CN_PTX_MODE_POPC,
 	CN_PTX_MODE_WARP,
 	CN_PTX_MODE_UNI,
+	CN_PTX_MODE_ASYNC,
+	CN_PTX_MODE_GROUP, /* commit_group and the like */
 	CN_PTX_MODE_IGNORED,
 };
 
@@ -173,7 +175,8 @@ struct cn_ptx_value {
 	uint8_t kind;
 	bool in_brackets, negated, is_double;
 	struct cn_ptx_symbol *symbol;
-	int64_t offset;
+	unsigned component; /* of a vector register */
+	int64_t offset;     /* of an address */
 	uint64_t value;
 	const char *name;
 	uint32_t length;
@@ -328,6 +331,8 @@ void cn_ptx_build_address(struct cn_ptx_parser *parser);
 void cn_ptx_build_load(struct cn_ptx_parser *parser);
 void cn_ptx_build_store(struct cn_ptx_parser *parser);
 void cn_ptx_build_atomic(struct cn_ptx_parser *parser);
+void cn_ptx_build_copy(struct cn_ptx_parser *parser);
+void cn_ptx_build_policy(struct cn_ptx_parser *parser);
 void cn_ptx_build_branch(struct cn_ptx_parser *parser);
 void cn_ptx_build_end(struct cn_ptx_parser *parser);
 void cn_ptx_build_barrier(struct cn_ptx_parser *parser);

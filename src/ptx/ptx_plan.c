@@ -2,11 +2,11 @@
 /*
  * Plans: what a kernel reaches, and what it needs for it.
  *
- * A module may bring thousands of kernels of which a program launches three. So bodies stay text until a kernel that can
- * reach them is prepared: then they become instructions, and the kernel gets a plan. Where it calls function pointers,
- * it can reach every function whose address is taken in a variable or in a body that has been read; to know these, all
- * functions are read (not the other kernels). One of them that we cannot run is left out: a call of it is an illegal
- * call, and no reason to refuse a kernel that may never do that.
+ * A module may bring thousands of kernels of which a program launches three. So bodies stay text until a kernel that
+ * can reach them is prepared: then they become instructions, and the kernel gets a plan. Where it calls function
+ * pointers, it can reach every function whose address is taken in a variable or in a body that has been read; to know
+ * these, all functions are read (not the other kernels). One of them that we cannot run is left out: a call of it is an
+ * illegal call, and no reason to refuse a kernel that may never do that.
  */
 #include "ptx/ptx_module.h"
 
@@ -168,6 +168,16 @@ static uint32_t deepest(struct walk *walk, uint32_t index, unsigned depth)
 	return walk->local_bytes[index];
 }
 
+/* Is there a use of %reserved_smem_offset_1? */
+static bool uses_reserved(const struct cn_ptx_function *function)
+{
+	for (uint32_t i = 0; i < function->constant_count; i++)
+		if (function->constants[i].kind == CN_PTX_C_SPECIAL &&
+		    function->constants[i].value == CN_PTX_S_RESERVED_SMEM)
+			return true;
+	return false;
+}
+
 static uint32_t lay_out(const struct cn_ptx_module *module, const struct cn_ptx_function *function, uint32_t *offsets,
 			uint32_t bytes)
 {
@@ -207,9 +217,12 @@ static enum cn_ptx_error_code measure(struct walk *walk, uint32_t kernel, struct
 	if (!plan->shared_offsets)
 		return no_memory(error);
 	memset(plan->shared_offsets, 0xff, module->shared_count * sizeof *plan->shared_offsets);
-	for (uint32_t i = 0; i < plan->count; i++)
-		plan->shared_bytes = lay_out(module, &module->functions[plan->functions[i]], plan->shared_offsets,
-					     plan->shared_bytes);
+	for (uint32_t i = 0; i < plan->count; i++) {
+		const struct cn_ptx_function *function = &module->functions[plan->functions[i]];
+
+		plan->shared_bytes = lay_out(module, function, plan->shared_offsets, plan->shared_bytes);
+		plan->has_reserved |= uses_reserved(function);
+	}
 	plan->dynamic_alignment = module->dynamic_alignment > 16 ? module->dynamic_alignment : 16;
 	plan->calls = plan->count > 1 || module->functions[kernel].has_indirect_calls;
 	plan->local_bytes = deepest(walk, kernel, 0);

@@ -66,7 +66,7 @@ static void look_at(struct cn_ptx_module *module)
 		const struct cn_ptx_kernel *kernel = &contents->kernels[i];
 		struct cn_ptx_error error = {0};
 
-		/* Bodies are read here. What was refused once is refused again, and the other kernels are not concerned. */
+		/* Bodies are read here. What was refused once is refused again. */
 		if (cn_ptx_calls.prepare(module, kernel->index, &error)) {
 			enum cn_ptx_error_code code = error.code;
 

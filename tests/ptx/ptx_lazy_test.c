@@ -127,14 +127,15 @@ static const char *many_kernels(void)
 	for (unsigned i = 0; i < KERNELS; i++)
 		at += (size_t)snprintf(
 			text + at, sizeof text - at,
-			".func (.param .b32 r) f%u(.param .b32 x)\n{ .reg .b32 %%a<2>; ld.param.b32 %%a0, [x]; add.u32 "
-			"%%a0, %%a0, %u;\n{ .param .b32 q; .param .b32 v; st.param.b32 [q], %%a0; call (v), twice, (q); "
-			"ld.param.b32 %%a1, [v]; }\nst.param.b32 [r], %%a1; ret; }\n"
-			".entry k%u(.param .u64 out)\n{ .shared .b32 s[64]; .reg .b32 %%r<5>; .reg .b64 %%d<3>;\nmov.u32 "
-			"%%r0, %%tid.x; shl.b32 %%r1, %%r0, 2; mov.u32 %%r2, s; add.u32 %%r2, %%r2, %%r1;\n{ .param .b32 "
-			"q; .param .b32 v; st.param.b32 [q], %%r0; call (v), f%u, (q); ld.param.b32 %%r3, [v]; }\n"
-			"st.shared.u32 [%%r2], %%r3; bar.sync 0; ld.shared.u32 %%r4, [%%r2]; mul.wide.u32 %%d0, %%r0, 4; "
-			"ld.param.u64 %%d1, [out]; add.u64 %%d2, %%d1, %%d0; st.global.u32 [%%d2], %%r4; ret; }\n",
+			".func (.param .b32 r) f%u(.param .b32 x)\n{ .reg .b32 %%a<2>; ld.param.b32 %%a0, [x];\n"
+			"add.u32 %%a0, %%a0, %u;\n{ .param .b32 q; .param .b32 v; st.param.b32 [q], %%a0;\n"
+			"call (v), twice, (q); ld.param.b32 %%a1, [v]; }\nst.param.b32 [r], %%a1; ret; }\n"
+			".entry k%u(.param .u64 out)\n{ .shared .b32 s[64]; .reg .b32 %%r<5>; .reg .b64 %%d<3>;\n"
+			"mov.u32 %%r0, %%tid.x; shl.b32 %%r1, %%r0, 2; mov.u32 %%r2, s; add.u32 %%r2, %%r2, %%r1;\n"
+			"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %%r0; call (v), f%u, (q);\n"
+			"ld.param.b32 %%r3, [v]; }\nst.shared.u32 [%%r2], %%r3; bar.sync 0; ld.shared.u32 %%r4, [%%r2];\n"
+			"mul.wide.u32 %%d0, %%r0, 4; ld.param.u64 %%d1, [out]; add.u64 %%d2, %%d1, %%d0;\n"
+			"st.global.u32 [%%d2], %%r4; ret; }\n",
 			i, i, i, i);
 	ASSERT(at < sizeof text - 1);
 	return text;

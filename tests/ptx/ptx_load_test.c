@@ -29,8 +29,9 @@ TEST(unsupported_instructions_are_named)
 					 &line));
 	ASSERT_EQ(8, line);
 	refuses("mad.wide.u16x9 %r1, %h1, %h2, %r2;", "instruction mad with .u16x9 is not supported");
-	refuses("cp.async.ca.shared.global [%r1], [%d1], 16;", "instruction cp is not supported");
-	refuses("shfl.bfly.b32 %r1, %r2, 1, 31;", "instruction shfl without .sync is not supported");
+	refuses("cp.async.bulk.commit_group;", "instruction cp with .bulk is not supported");
+	refuses("redux.add.u32 %r1, %r2, 1;", "instruction redux without .sync is not supported");
+	refuses("add.u32 %r1, %r2+1000000, 1;", "a sum as an operand of add");
 	refuses("barrier.cluster.arrive;", "this form of instruction barrier is not supported");
 	refuses("lop3.and.b32 %r1|%p1, %r1, %r2, %r3, 1, %p2;", "instruction lop3 with .and is not supported");
 	ASSERT_STREQ("addresses of other than 64 bits are not supported",

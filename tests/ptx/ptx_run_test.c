@@ -344,3 +344,119 @@ TEST(a_carry_of_a_difference)
 	for (uint32_t i = 0; i < 8; i++)
 		ASSERT_EQ(i >= 4, out[i]);
 }
+
+/* Goal: the address of a shared variable and a number, before and behind it, in 32 and 64 bits. */
+TEST(addresses_in_shared_memory)
+{
+	static uint32_t out[4];
+
+	run_well(".shared .u32 t[4]; .shared .u32 s[4]; .shared .u32 u[4];\n" MY_WORD
+		 "mov.u32 %r1, t; mov.u32 %r1, u; mov.u32 %r1, s+8; mov.u32 %r2, s; sub.u32 %r3, %r1, %r2;\n"
+		 "st.shared.u32 [s+12], 77; ld.shared.u32 %r4, [%r1+4]; mov.u32 %r5, u-4; ld.shared.u32 %r6, [u-4];\n"
+		 "mov.u64 %d5, u-4; cvt.u32.u64 %r7, %d5; sub.u32 %r7, %r7, %r5;\n"
+		 "st.global.v4.u32 [%d1], {%r3, %r4, %r7, %r6}; ret;",
+		 1, out, 0);
+	ASSERT_EQ(8, out[0]);
+	ASSERT_EQ(77, out[1]);
+	ASSERT_EQ(0, out[2]);
+}
+
+/* Goal: a barrier of some threads is complete with the last of them, and those that come at the same time begin anew. */
+TEST(barriers_of_some_threads)
+{
+	static uint32_t out[128];
+
+	/* Four warps, two at a time: each pair counts its own 64 threads. */
+	run_well(MY_WORD "setp.ne.u32 %p1, %r0, 9999; bar.red.popc.u32 %r1, 1, 64, %p1; st.global.u32 [%d1], %r1; ret;",
+		 128, out, 0);
+	for (uint32_t i = 0; i < 128; i++)
+		ASSERT_EQ(64, out[i]);
+	/* Three warps come together, and the fourth later: it completes the second pair. */
+	run_well(MY_WORD "setp.lt.u32 %p1, %r0, 96; @%p1 bra A; mov.u32 %r2, 0;\n"
+			 "L: add.u32 %r2, %r2, 1; setp.lt.u32 %p2, %r2, 50; @%p2 bra L;\n"
+			 "A: bar.sync 2, 64; st.global.u32 [%d1], 5; ret;",
+		 128, out, 0);
+	for (uint32_t i = 0; i < 128; i++)
+		ASSERT_EQ(5, out[i]);
+}
+
+/* Goal: shuffles and votes of old PTX, without .sync, are of the threads that are there. */
+TEST(warps_without_sync)
+{
+	static uint32_t out[32];
+
+	run_well(MY_WORD
+		 "setp.lt.u32 %p1, %r0, 8; setp.gt.u32 %p2, %r0, 3; @!%p1 bra E;\n"
+		 "vote.ballot.b32 %r1, %p2; shfl.down.b32 %r2|%p3, %r0, 1, 0x1f; mad.lo.u32 %r1, %r2, 256, %r1;\n"
+		 "vote.all.pred %p4, %p1; @%p4 add.u32 %r1, %r1, 0x100000;\n"
+		 "E: st.global.u32 [%d1], %r1; ret;",
+		 32, out, 0);
+	for (uint32_t i = 0; i < 7; i++)
+		ASSERT_EQ(0x100000 + (i + 1) * 256 + 0xf0, out[i]);
+}
+
+/* Goal: registers that are vectors, whole and in parts. */
+TEST(vector_registers)
+{
+	static uint32_t out[4] = {1, 2, 3, 4};
+
+	run_well(".reg .v4 .u32 %v; .reg .v2 .b64 %w;\n" MY_WORD
+		 "ld.global.v4.u32 %v, [%d1]; add.u32 %v.x, %v.y, %v.w; mov.v4.u32 %v, {%v.w, %v.x, %v.y, %v.z};\n"
+		 "mov.u64 %w.y, %d1; st.global.v4.u32 [%w.y], %v; ret;",
+		 1, out, 0);
+	ASSERT_EQ(4, out[0]);
+	ASSERT_EQ(6, out[1]);
+	ASSERT_EQ(2, out[2]);
+	ASSERT_EQ(3, out[3]);
+}
+
+/* Goal: copies into shared memory: all bytes, some and zeros, none; guarded; a wrong source is told. */
+TEST(asynchronous_copies)
+{
+	static _Alignas(16) uint32_t data[64];
+	struct cn_ptx_fault fault;
+
+	for (uint32_t i = 0; i < 64; i++)
+		data[i] = 1000 + i;
+	run_well(
+		".shared .align 16 .b8 s[64];\n" MY_WORD
+		"mov.u32 %r1, s; mul.lo.u32 %r2, %r0, 16; add.u32 %r1, %r1, %r2; mul.wide.u32 %d3, %r0, 16; add.u64 %d4, "
+		"%d2, %d3; mul.lo.u32 %r3, %r0, 4;\n"
+		"cp.async.cg.shared.global [%r1], [%d4], 16, %r3; cp.async.commit_group; cp.async.wait_group 0; "
+		"bar.sync 0;\n"
+		"ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1]; st.global.v4.u32 [%d4+64], {%r4, %r5, %r6, %r7};\n"
+		"setp.eq.u32 %p1, %r0, 3; @%p1 cp.async.ca.shared.global [%r1+4], [%d4+4], 4; cp.async.wait_all; "
+		"ld.shared.u32 %r8, [%r1+4]; st.global.u32 [%d1+128], %r8; ret;",
+		4, data, 0);
+	for (uint32_t i = 0; i < 4; i++)
+		for (uint32_t j = 0; j < 4; j++)
+			ASSERT_EQ(j < i ? 1000 + 4 * i + j : 0, data[16 + 4 * i + j]);
+	ASSERT_EQ(1013, data[32 + 3]);
+	ASSERT_EQ(CN_PTX_ILLEGAL_ADDRESS,
+		  run_body(".shared .b32 s; mov.u64 %d1, 64; mov.u32 %r1, s; cp.async.ca.shared."
+			   "global [%r1], [%d1], 4; ret;",
+			   1, NULL, 0, &fault));
+	ASSERT_EQ(64, fault.address);
+}
+
+/* Goal: what cooperative groups keep in shared memory lies behind the kernel's own, and is zero when a block begins. */
+TEST(reserved_shared_memory)
+{
+	struct run_module module = run_load_body(
+		".shared .u32 s[3];\n" MY_WORD
+		"mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1+1020]; mov.u32 %r3, s;\n"
+		"st.shared.u32 [%r1+1020], 9; sub.u32 %r4, %r1, %r3; mov.u32 %r5, %cluster_nctaid.y; mov.u32 "
+		"%r6, %clusterid.x; mov.u32 %r7, %ctaid.x; mul.wide.u32 %d3, %r7, 16; add.u64 %d2, %d2, %d3;\n"
+		"st.global.v4.u32 [%d2], {%r2, %r4, %r5, %r6}; ret;");
+	static _Alignas(16) uint32_t out[2][4];
+
+	ASSERT_EQ(12, cn_ptx_calls.contents(module.module)->kernels[0].shared_bytes);
+	run_simply(&module, 2, 1, (uintptr_t)out, 0, 0, 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		ASSERT_EQ(0, out[i][0]);
+		ASSERT(out[i][1] >= 12);
+		ASSERT_EQ(1, out[i][2]);
+		ASSERT_EQ(i, out[i][3]);
+	}
+	run_unload(&module);
+}
