@@ -102,9 +102,7 @@ cudaError_t runtime_cudaGetDeviceFlags(unsigned int *flags)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxSynchronize());
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxSynchronize());
 }
 
 cudaError_t cudaDeviceReset(void)
@@ -123,24 +121,18 @@ cudaError_t cudaDeviceReset(void)
 
 cudaError_t runtime_cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
 }
 
 /* The limits and settings of the two APIs are the same numbers. */
 cudaError_t runtime_cudaDeviceGetLimit(size_t *pValue, enum cudaLimit limit)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxGetLimit(pValue, (CUlimit)limit));
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxGetLimit(pValue, (CUlimit)limit));
 }
 
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxSetLimit((CUlimit)limit, value));
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxSetLimit((CUlimit)limit, value));
 }
 
 cudaError_t runtime_cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
@@ -157,9 +149,7 @@ cudaError_t runtime_cudaDeviceGetCacheConfig(enum cudaFuncCache *pCacheConfig)
 
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache cacheConfig)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxSetCacheConfig((CUfunc_cache)cacheConfig));
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxSetCacheConfig((CUfunc_cache)cacheConfig));
 }
 
 cudaError_t runtime_cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConfig)
@@ -176,57 +166,43 @@ cudaError_t runtime_cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *pConf
 
 cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuCtxSetSharedMemConfig((CUsharedconfig)config));
+	return cn_runtime_result(cn_runtime_context() ?: cuCtxSetSharedMemConfig((CUsharedconfig)config));
 }
 
 /* ---- Profilers -------------------------------------------------------------------------------------------------- */
 
 cudaError_t cudaProfilerStart(void)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuProfilerStart());
+	return cn_runtime_result(cn_runtime_context() ?: cuProfilerStart());
 }
 
 cudaError_t cudaProfilerStop(void)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuProfilerStop());
+	return cn_runtime_result(cn_runtime_context() ?: cuProfilerStop());
 }
 
 /* ---- Attributes ------------------------------------------------------------------------------------------------- */
 
 cudaError_t runtime_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int device)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceGetAttribute(value, (CUdevice_attribute)attr, device));
 }
 
 cudaError_t runtime_cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceGetPCIBusId(pciBusId, len, device));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceGetPCIBusId(pciBusId, len, device));
 }
 
 cudaError_t runtime_cudaDeviceGetByPCIBusId(int *device, const char *pciBusId)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceGetByPCIBusId(device, pciBusId));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceGetByPCIBusId(device, pciBusId));
 }
 
 /* ---- Peers ------------------------------------------------------------------------------------------------------ */
 
 cudaError_t runtime_cudaDeviceCanAccessPeer(int *canAccessPeer, int device, int peerDevice)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceCanAccessPeer(canAccessPeer, device, peerDevice));
 }
 
 cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice)
@@ -240,23 +216,17 @@ cudaError_t runtime_cudaDeviceGetP2PAttribute(int *value, enum cudaDeviceP2PAttr
 /* The primary context of a peer, and a context for the thread. */
 static CUresult peer_context(int peer_device, CUcontext *ret_context)
 {
-	CUresult result = cn_runtime_context();
-
-	return result ? result : cn_runtime_primary(peer_device, ret_context);
+	return cn_runtime_context() ?: cn_runtime_primary(peer_device, ret_context);
 }
 
 cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags)
 {
 	CUcontext peer;
-	CUresult result = peer_context(peerDevice, &peer);
-
-	return cn_runtime_result(result ? result : cuCtxEnablePeerAccess(peer, flags));
+	return cn_runtime_result(peer_context(peerDevice, &peer) ?: cuCtxEnablePeerAccess(peer, flags));
 }
 
 cudaError_t cudaDeviceDisablePeerAccess(int peerDevice)
 {
 	CUcontext peer;
-	CUresult result = peer_context(peerDevice, &peer);
-
-	return cn_runtime_result(result ? result : cuCtxDisablePeerAccess(peer));
+	return cn_runtime_result(peer_context(peerDevice, &peer) ?: cuCtxDisablePeerAccess(peer));
 }

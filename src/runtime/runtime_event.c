@@ -15,44 +15,32 @@ cudaError_t runtime_cudaEventCreate(cudaEvent_t *event)
 
 cudaError_t runtime_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuEventCreate(event, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuEventCreate(event, flags));
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuEventDestroy(event));
+	return cn_runtime_result(cn_runtime_context() ?: cuEventDestroy(event));
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuEventRecord(event, stream));
+	return cn_runtime_result(cn_runtime_context() ?: cuEventRecord(event, stream));
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuEventRecordWithFlags(event, stream, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuEventRecordWithFlags(event, stream, flags));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuEventQuery(event));
+	return cn_runtime_result(cn_runtime_start() ?: cuEventQuery(event));
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuEventSynchronize(event));
+	return cn_runtime_result(cn_runtime_start() ?: cuEventSynchronize(event));
 }
 
 cudaError_t runtime_cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)

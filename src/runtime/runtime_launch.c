@@ -133,9 +133,7 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuLaunchHostFunc(stream, fn, userData));
+	return cn_runtime_result(cn_runtime_context() ?: cuLaunchHostFunc(stream, fn, userData));
 }
 
 /* ---- Attributes of a kernel ------------------------------------------------------------------------------------- */

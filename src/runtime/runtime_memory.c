@@ -14,9 +14,7 @@ enum { PITCH_BYTES_MAX = 512 }; /* a row is rounded up to a multiple of this, at
 
 cudaError_t runtime_cudaMemGetInfo(size_t *free, size_t *total)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuMemGetInfo(free, total));
+	return cn_runtime_result(cn_runtime_context() ?: cuMemGetInfo(free, total));
 }
 
 /* ---- Device memory ---------------------------------------------------------------------------------------------- */
@@ -132,23 +130,17 @@ cudaError_t runtime_cudaHostGetDevicePointer(void **pDevice, void *pHost, unsign
 
 cudaError_t runtime_cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuMemHostGetFlags(pFlags, pHost));
+	return cn_runtime_result(cn_runtime_context() ?: cuMemHostGetFlags(pFlags, pHost));
 }
 
 cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuMemHostRegister(ptr, size, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuMemHostRegister(ptr, size, flags));
 }
 
 cudaError_t cudaHostUnregister(void *ptr)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuMemHostUnregister(ptr));
+	return cn_runtime_result(cn_runtime_context() ?: cuMemHostUnregister(ptr));
 }
 
 /* ---- Managed memory --------------------------------------------------------------------------------------------- */
@@ -292,7 +284,5 @@ cudaError_t runtime_cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handl
 
 cudaError_t cudaIpcCloseMemHandle(void *devPtr)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuIpcCloseMemHandle(cn_runtime_pointer(devPtr)));
+	return cn_runtime_result(cn_runtime_context() ?: cuIpcCloseMemHandle(cn_runtime_pointer(devPtr)));
 }

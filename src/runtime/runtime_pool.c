@@ -26,38 +26,30 @@ _Static_assert(sizeof(enum cudaMemAccessFlags) == sizeof(CUmemAccess_flags), "fl
 
 cudaError_t runtime_cudaMemPoolCreate(cudaMemPool_t *memPool, const struct cudaMemPoolProps *poolProps)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result
-					: cuMemPoolCreate(memPool, (const CUmemPoolProps *)(const void *)poolProps));
+	return cn_runtime_result(cn_runtime_start()
+					 ?: cuMemPoolCreate(memPool, (const CUmemPoolProps *)(const void *)poolProps));
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuMemPoolDestroy(memPool));
+	return cn_runtime_result(cn_runtime_start() ?: cuMemPoolDestroy(memPool));
 }
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuMemPoolTrimTo(memPool, minBytesToKeep));
+	return cn_runtime_result(cn_runtime_start() ?: cuMemPoolTrimTo(memPool, minBytesToKeep));
 }
 
 cudaError_t runtime_cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuMemPoolGetAttribute(memPool, (CUmemPool_attribute)attr, value));
+	return cn_runtime_result(cn_runtime_start()
+					 ?: cuMemPoolGetAttribute(memPool, (CUmemPool_attribute)attr, value));
 }
 
 cudaError_t runtime_cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuMemPoolSetAttribute(memPool, (CUmemPool_attribute)attr, value));
+	return cn_runtime_result(cn_runtime_start()
+					 ?: cuMemPoolSetAttribute(memPool, (CUmemPool_attribute)attr, value));
 }
 
 cudaError_t runtime_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags, cudaMemPool_t memPool,
@@ -179,23 +171,17 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
 
 cudaError_t runtime_cudaDeviceGetDefaultMemPool(cudaMemPool_t *memPool, int device)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceGetDefaultMemPool(memPool, device));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceGetDefaultMemPool(memPool, device));
 }
 
 cudaError_t runtime_cudaDeviceGetMemPool(cudaMemPool_t *memPool, int device)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceGetMemPool(memPool, device));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceGetMemPool(memPool, device));
 }
 
 cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t memPool)
 {
-	CUresult result = cn_runtime_start();
-
-	return cn_runtime_result(result ? result : cuDeviceSetMemPool(device, memPool));
+	return cn_runtime_result(cn_runtime_start() ?: cuDeviceSetMemPool(device, memPool));
 }
 
 cudaError_t runtime_cudaMemGetDefaultMemPool(cudaMemPool_t *memPool, struct cudaMemLocation *location,

@@ -15,44 +15,32 @@ cudaError_t runtime_cudaStreamCreate(cudaStream_t *pStream)
 
 cudaError_t runtime_cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamCreate(pStream, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamCreate(pStream, flags));
 }
 
 cudaError_t runtime_cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamCreateWithPriority(pStream, flags, priority));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamCreateWithPriority(pStream, flags, priority));
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamDestroy(stream));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamDestroy(stream));
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamQuery(stream));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamQuery(stream));
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamSynchronize(stream));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamSynchronize(stream));
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamWaitEvent(stream, event, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamWaitEvent(stream, event, flags));
 }
 
 /* ---- Callbacks -------------------------------------------------------------------------------------------------- */
@@ -96,30 +84,22 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 
 cudaError_t runtime_cudaStreamGetDevice(cudaStream_t hStream, int *device)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamGetDevice(hStream, device));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamGetDevice(hStream, device));
 }
 
 cudaError_t runtime_cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamGetFlags(hStream, flags));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamGetFlags(hStream, flags));
 }
 
 cudaError_t runtime_cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamGetId(hStream, streamId));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamGetId(hStream, streamId));
 }
 
 cudaError_t runtime_cudaStreamGetPriority(cudaStream_t hStream, int *priority)
 {
-	CUresult result = cn_runtime_context();
-
-	return cn_runtime_result(result ? result : cuStreamGetPriority(hStream, priority));
+	return cn_runtime_result(cn_runtime_context() ?: cuStreamGetPriority(hStream, priority));
 }
 
 /* ---- Capture ---------------------------------------------------------------------------------------------------- */

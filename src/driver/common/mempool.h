@@ -58,9 +58,7 @@ CUresult cn_mempool_get_own(CUmemoryPool handle, struct cn_mempool **ret_pool);
 /* cn_enter() with it. */
 static inline CUresult cn_mempool_enter_own(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
-	CUresult result = cn_enter();
-
-	return result ? result : cn_mempool_get_own(handle, ret_pool);
+	return cn_enter() ?: cn_mempool_get_own(handle, ret_pool);
 }
 /* A record for a pool, without a handle; NULL: no memory. Published when it is filled in, or given back. */
 struct cn_mempool *cn_mempool_take_record(void);

@@ -138,9 +138,7 @@ static CUresult began(struct capture *capture, CUstream origin, CUresult result)
 CUresult gpu_cuStreamBeginCapture(CUstream stream)
 {
 	struct capture *capture;
-	CUresult result = begins(&capture);
-
-	return result ? result : began(capture, stream, driver_cuStreamBeginCapture(stream));
+	return begins(&capture) ?: began(capture, stream, driver_cuStreamBeginCapture(stream));
 }
 
 CUresult gpu_cuStreamBeginCapture_ptsz(CUstream stream)
@@ -151,9 +149,7 @@ CUresult gpu_cuStreamBeginCapture_ptsz(CUstream stream)
 CUresult gpu_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
 	struct capture *capture;
-	CUresult result = begins(&capture);
-
-	return result ? result : began(capture, stream, driver_cuStreamBeginCapture_v2(stream, mode));
+	return begins(&capture) ?: began(capture, stream, driver_cuStreamBeginCapture_v2(stream, mode));
 }
 
 CUresult gpu_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode)

@@ -247,9 +247,7 @@ CUresult host_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *params, 
 /* The context that a call must name. */
 static CUresult enter_named(CUcontext handle, struct cn_home *ret_home)
 {
-	CUresult result = cn_given(cn_enter(), handle, "ctx");
-
-	return result ? result : find_context(handle, ret_home);
+	return cn_given(cn_enter(), handle, "ctx") ?: find_context(handle, ret_home);
 }
 
 CUresult host_cuCtxDestroy_v2(CUcontext handle)
@@ -274,9 +272,7 @@ CUresult host_cuCtxDestroy_v2(CUcontext handle)
 CUresult host_cuCtxPushCurrent_v2(CUcontext handle)
 {
 	struct cn_home home;
-	CUresult result = enter_named(handle, &home);
-
-	return result ? result : push((uintptr_t)handle);
+	return enter_named(handle, &home) ?: push((uintptr_t)handle);
 }
 
 CUresult host_cuCtxPopCurrent_v2(CUcontext *ret_context)

@@ -22,9 +22,7 @@ enum { STAGE_BYTES_MAX = 1024 * 1024 };
 
 CUresult cn_copy_find_stream(CUstream handle, struct cn_place *ret_place)
 {
-	CUresult result = cn_enter();
-
-	return result ? result : cn_stream_find(handle, ret_place);
+	return cn_enter() ?: cn_stream_find(handle, ret_place);
 }
 
 /* A copy whose sides are known. */

@@ -12,9 +12,7 @@ enum { PCI_ID_BYTES = 13 }; /* "0000:3b:00.0" and its end */
 /* Has cuInit() been called, does the device exist, and is there room for the answer? */
 static CUresult enter_device(const char *name, const void *output, CUdevice ordinal, struct cn_device **ret_device)
 {
-	CUresult result = cn_given(cn_enter(), output, name);
-
-	return result ? result : cn_devices_find(ordinal, ret_device);
+	return cn_given(cn_enter(), output, name) ?: cn_devices_find(ordinal, ret_device);
 }
 
 CUresult host_cuDeviceGetCount(int *count)

@@ -15,12 +15,10 @@
 static CUresult refuse(void)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
-
-	return result ? result
-		      : cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				 "a function with 32-bit addresses (CUDA before 3.2) was called in a "
-				 "context of a later version");
+	return cn_context_enter(&home)
+		       ?: cn_error(CUDA_ERROR_INVALID_CONTEXT,
+				   "a function with 32-bit addresses (CUDA before 3.2) was called in a "
+				   "context of a later version");
 }
 
 /* Refused, with two outputs cleared; either may be NULL. */

@@ -312,9 +312,7 @@ CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 	struct cn_operation operation = {.kind = CN_OPERATION_HOST_CALL,
 					 .host_call = {.function = function, .data = data}};
 	struct cn_place place;
-	CUresult result = cn_given(cn_stream_find(handle, &place), function, "fn");
-
-	return result ? result : cn_stream_submit(&place, &operation, NULL);
+	return cn_given(cn_stream_find(handle, &place), function, "fn") ?: cn_stream_submit(&place, &operation, NULL);
 }
 
 /* ---- What a function says of itself ------------------------------------------------------------------------------ */

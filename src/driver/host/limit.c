@@ -162,7 +162,5 @@ CUresult host_cuCtxGetSharedMemConfig(CUsharedconfig *ret_config)
 CUresult host_cuCtxSetSharedMemConfig(CUsharedconfig config)
 {
 	struct cn_home home;
-	CUresult result = cn_context_enter(&home);
-
-	return result ? result : cn_limits_check_bank_width(config);
+	return cn_context_enter(&home) ?: cn_limits_check_bank_width(config);
 }

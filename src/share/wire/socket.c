@@ -467,9 +467,7 @@ static CUresult check_path(int path_fd, struct sockaddr_un *ret_address)
 CUresult cn_wire_reach_path(int sock, int path_fd)
 {
 	struct sockaddr_un address;
-	CUresult result = check_path(path_fd, &address);
-
-	return result ? result : reach(sock, &address);
+	return check_path(path_fd, &address) ?: reach(sock, &address);
 }
 
 /* The system looks for the socket first, and then at its kind. */
@@ -514,15 +512,11 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 CUresult cn_wire_reach_name(int sock, const char *name)
 {
 	int directory_fd;
-	CUresult result = cn_directory_runtime(&directory_fd);
-
-	return result ? result : reach_named(sock, directory_fd, name, "runtime");
+	return cn_directory_runtime(&directory_fd) ?: reach_named(sock, directory_fd, name, "runtime");
 }
 
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user)
 {
 	int directory_fd;
-	CUresult result = cn_directory_fabric_of(user, &directory_fd);
-
-	return result ? result : reach_named(sock, directory_fd, name, "fabric");
+	return cn_directory_fabric_of(user, &directory_fd) ?: reach_named(sock, directory_fd, name, "fabric");
 }
