@@ -7,6 +7,9 @@ what it gave.
     ptx_golden.py OUT.txt [FOLDER]    needs a GPU with its driver
     ptx_golden.py --assemble FOLDER   needs ptxas: machine code for the other form, where the GPU's machine has neither
                                       ptxas nor a driver that compiles PTX
+    ptx_golden.py --programs FOLDER OUT.txt
+                                      runs random programs on the GPU: FOLDER has SEED.cubin (or SEED.ptx) and SEED.in,
+                                      which build/tests/ptx/ptx_generate writes; SEED.out is left beside them
 
 tests/ptx/ptx_golden_test.c reads the file, runs the same instructions, and compares. The file stands for itself:
 
@@ -335,6 +338,26 @@ def memory_cases():
         case(reg, f"{table} {table}", f"st.global.{reg} [%x1+24], %a; atom.global.{op}.{kind} %d, [%x1+24], %b; "
                                       f"ld.global.{reg} %d, [%x1+24];", how)
         case(reg, f"{table} {table}", f"st.global.{reg} [%x1+24], %a; atom.global.{op}.{kind} %d, [%x1+24], %b;", how)
+        if not bare.startswith("bf") and bare != "f16":
+            case(reg, f"{table} {table}", f"st.global.{reg} [%x1+24], %a; red.global.{op}.{kind} [%x1+24], %b; "
+                                          f"ld.global.{reg} %d, [%x1+24];" if op != "exch" else
+                 f"st.global.{reg} [%x1+24], %a; ld.global.nc.{reg} %d, [%x1]; ld.global.{reg} %d, [%x1+24];", how)
+            case(reg, f"{table} {table}", "{ .shared .align 8 .b64 sh[96]; .reg .b32 %s; mov.u32 %s, sh; "
+                                          f"mad.lo.u32 %s, %t0, 8, %s; st.shared.{reg} [%s], %a; "
+                                          f"atom.shared.{op}.{kind} %d, [%s], %b; ld.shared.{reg} %d, [%s]; " "}", how)
+    shared = ("{ .shared .align 16 .b8 sh[1536]; .reg .b32 %s; .reg .b64 %g; mov.u32 %s, sh; "
+              "mad.lo.u32 %s, %t0, 16, %s; ")
+    for count, kept in itertools.product((4, 8, 16), (0, 1, 4, 7, 8, 12, 16)):
+        if kept <= count:
+            case("b64", "64 64", shared + f"cp.async.ca.shared.global [%s], [%x1], {count}, {kept}; "
+                                          "cp.async.commit_group; cp.async.wait_group 0; "
+                                          f"ld.shared.b32 %t1, [%s+{count - 4}]; ld.shared.b32 %t2, [%s]; "
+                                          "mov.b64 %d, {%t1, %t2}; }")
+    for space in ("global", "shared", "local", "const"):
+        case("p", "32", shared + f"cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g; isspacep.{space} %d, %g; " "}")
+        case("p", "32", f"isspacep.{space} %d, %x1;")
+    case("b32", "32", shared + "cvt.u64.u32 %g, %s; cvta.shared.u64 %g, %g; st.b32 [%g+4], %a; "
+                               "cvta.to.shared.u64 %g, %g; ld.shared.b32 %d, [%g+4]; }")
     for w in ("16", "32", "64"):
         case("b" + w, f"{w} {w} {w}", f"st.global.b{w} [%x1+24], %a; atom.global.cas.b{w} %d, [%x1+24], %b, %c; "
                                       f"ld.global.b{w} %d, [%x1+24];")
@@ -471,6 +494,38 @@ def write(path, folder=None):
     print(f"{len(CASES)} cases")
 
 
+def digest(data):
+    """As generate_digest() of tests/ptx/generate.c."""
+    value = 0xcbf29ce484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+    return value
+
+
+def run_programs(folder, path):
+    """Random programs: tests/ptx/generate.h says how they are launched."""
+    blocks, threads, out_bytes = 2, 96, 2 * 96 * 256
+    driver, lines = Driver(), ["# Written by scripts/ptx_golden.py on a GPU; not to be edited. Seed and digest."]
+    memory_in, memory_out = driver.allocate(2 * 96 * 64), driver.allocate(out_bytes)
+    structure, number = (ctypes.c_ubyte * 24)(*(7 * i + 1 & 255 for i in range(24))), ctypes.c_uint32(12345)
+    arguments = (ctypes.c_void_p * 4)(*(ctypes.addressof(a) for a in (memory_in, memory_out, structure, number)))
+    for source in sorted(pathlib.Path(folder).glob("*.in"), key=lambda p: int(p.stem)):
+        cubin, function, out = source.with_suffix(".cubin"), ctypes.c_void_p(), (ctypes.c_ubyte * out_bytes)()
+        if not cubin.exists() and not shutil.which("ptxas"):
+            continue
+        loaded = driver.load(cubin.read_bytes() if cubin.exists() else assemble(source.with_suffix(".ptx").read_text()))
+        driver.call("cuModuleGetFunction", ctypes.byref(function), loaded, b"k")
+        driver.call("cuMemcpyHtoD_v2", memory_in, source.read_bytes(), ctypes.c_size_t(2 * 96 * 64))
+        driver.call("cuMemsetD8_v2", memory_out, ctypes.c_ubyte(0), ctypes.c_size_t(out_bytes))
+        driver.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, None, arguments, None)
+        driver.call("cuMemcpyDtoH_v2", out, memory_out, ctypes.c_size_t(out_bytes))
+        driver.call("cuModuleUnload", loaded)
+        source.with_suffix(".out").write_bytes(bytes(out))
+        lines.append(f"{source.stem} {digest(bytes(out)):016x}")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+    print(f"{len(lines) - 1} programs")
+
+
 def main():
     """What the command line asks for."""
     for add in (integer_cases, bit_cases, compare_cases, float_cases, approximate_cases, convert_cases, memory_cases,
@@ -481,6 +536,8 @@ def main():
         for first in range(0, len(CASES), CASES_A_MODULE):
             pathlib.Path(sys.argv[2], f"{first}.cubin").write_bytes(assemble(module(first)))
         print(f"{len(CASES)} cases")
+    elif len(sys.argv) == 4 and sys.argv[1] == "--programs":
+        run_programs(sys.argv[2], sys.argv[3])
     elif len(sys.argv) in (2, 3) and not sys.argv[1].startswith("-"):
         write(*sys.argv[1:])
     else:

@@ -161,7 +161,7 @@ struct cn_ptx_inst {
 	uint8_t type;  /* enum cn_ptx_type of memory and atomics */
 	uint8_t space; /* enum cn_ptx_space */
 	uint8_t count; /* of a vector */
-	uint8_t flag; /* memory: 1 it is ordered, so lanes access it one by one; carry: 1 in, 2 out; warps: 1 no waiting */
+	uint8_t flag;  /* memory: 1 ordered, so lanes access it one by one; carry: 1 in, 2 out; warps: 1 no waiting */
 	bool guard_negated;
 	uint16_t kernel;                /* enum cn_ptx_kernel_index */
 	uint8_t width[CN_PTX_OPERANDS]; /* of the operands' registers */

@@ -133,7 +133,8 @@ static const char *many_kernels(void)
 			".entry k%u(.param .u64 out)\n{ .shared .b32 s[64]; .reg .b32 %%r<5>; .reg .b64 %%d<3>;\n"
 			"mov.u32 %%r0, %%tid.x; shl.b32 %%r1, %%r0, 2; mov.u32 %%r2, s; add.u32 %%r2, %%r2, %%r1;\n"
 			"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %%r0; call (v), f%u, (q);\n"
-			"ld.param.b32 %%r3, [v]; }\nst.shared.u32 [%%r2], %%r3; bar.sync 0; ld.shared.u32 %%r4, [%%r2];\n"
+			"ld.param.b32 %%r3, [v]; }\nst.shared.u32 [%%r2], %%r3; bar.sync 0; ld.shared.u32 %%r4, "
+			"[%%r2];\n"
 			"mul.wide.u32 %%d0, %%r0, 4; ld.param.u64 %%d1, [out]; add.u64 %%d2, %%d1, %%d0;\n"
 			"st.global.u32 [%%d2], %%r4; ret; }\n",
 			i, i, i, i);

@@ -361,7 +361,7 @@ TEST(addresses_in_shared_memory)
 	ASSERT_EQ(0, out[2]);
 }
 
-/* Goal: a barrier of some threads is complete with the last of them, and those that come at the same time begin anew. */
+/* Goal: a barrier of some threads is complete with the last of them, and those that come with it begin anew. */
 TEST(barriers_of_some_threads)
 {
 	static uint32_t out[128];
@@ -418,16 +418,16 @@ TEST(asynchronous_copies)
 
 	for (uint32_t i = 0; i < 64; i++)
 		data[i] = 1000 + i;
-	run_well(
-		".shared .align 16 .b8 s[64];\n" MY_WORD
-		"mov.u32 %r1, s; mul.lo.u32 %r2, %r0, 16; add.u32 %r1, %r1, %r2; mul.wide.u32 %d3, %r0, 16; add.u64 %d4, "
-		"%d2, %d3; mul.lo.u32 %r3, %r0, 4;\n"
-		"cp.async.cg.shared.global [%r1], [%d4], 16, %r3; cp.async.commit_group; cp.async.wait_group 0; "
-		"bar.sync 0;\n"
-		"ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1]; st.global.v4.u32 [%d4+64], {%r4, %r5, %r6, %r7};\n"
-		"setp.eq.u32 %p1, %r0, 3; @%p1 cp.async.ca.shared.global [%r1+4], [%d4+4], 4; cp.async.wait_all; "
-		"ld.shared.u32 %r8, [%r1+4]; st.global.u32 [%d1+128], %r8; ret;",
-		4, data, 0);
+	run_well(".shared .align 16 .b8 s[64];\n" MY_WORD
+		 "mov.u32 %r1, s; mul.lo.u32 %r2, %r0, 16; add.u32 %r1, %r1, %r2; mul.wide.u32 %d3, %r0, 16; add.u64 "
+		 "%d4, "
+		 "%d2, %d3; mul.lo.u32 %r3, %r0, 4;\n"
+		 "cp.async.cg.shared.global [%r1], [%d4], 16, %r3; cp.async.commit_group; cp.async.wait_group 0; "
+		 "bar.sync 0;\n"
+		 "ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [%r1]; st.global.v4.u32 [%d4+64], {%r4, %r5, %r6, %r7};\n"
+		 "setp.eq.u32 %p1, %r0, 3; @%p1 cp.async.ca.shared.global [%r1+4], [%d4+4], 4; cp.async.wait_all; "
+		 "ld.shared.u32 %r8, [%r1+4]; st.global.u32 [%d1+128], %r8; ret;",
+		 4, data, 0);
 	for (uint32_t i = 0; i < 4; i++)
 		for (uint32_t j = 0; j < 4; j++)
 			ASSERT_EQ(j < i ? 1000 + 4 * i + j : 0, data[16 + 4 * i + j]);
