@@ -5,7 +5,8 @@
  * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours;
  * and by LD_AUDIT: if it has NVIDIA's runtime inside, that is led to ours (tools/redirect). On a GPU, by
  * LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and when it asks
- * for the driver's library by its name, the dynamic linker answers with the one that is already loaded. First it checks whether the program defeats this (look.c).
+ * for the driver's library by its name, the dynamic linker answers with the one that is already loaded. First it checks
+ * whether the program defeats this (look.c).
  */
 #include "run.h"
 
