@@ -119,7 +119,9 @@ static void shuffle(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, 
 	uint32_t from[WARP], result[WARP];
 	bool inside[WARP];
 
-	memcpy(from, a, sizeof from);
+	/* PTX promises nothing of lanes that are elsewhere. Sums over part of a warp rely on 0, which GPUs give. */
+	for (int i = 0; i < WARP; i++)
+		from[i] = here >> i & 1 ? a[i] : 0;
 	for (int i = 0; i < WARP; i++) {
 		int by = (int)(b[i] & 31), clamp = (int)(c[i] & 31), segment = (int)(c[i] >> 8 & 31);
 		int most = (i & segment) | (clamp & ~segment), j;

@@ -395,6 +395,22 @@ TEST(warps_without_sync)
 		ASSERT_EQ(0x100000 + (i + 1) * 256 + 0xf0, out[i]);
 }
 
+/* Goal: a shuffle gives 0 of threads that are elsewhere: sums over the first threads of a warp rely on it. */
+TEST(shuffles_of_part_of_a_warp)
+{
+	static uint32_t out[32];
+
+	run_well(MY_WORD "add.u32 %r1, %r0, 1; setp.lt.u32 %p1, %r0, 8; @!%p1 bra E;\n"
+			 "shfl.sync.down.b32 %r2, %r1, 16, 0x1f, 0xff; add.u32 %r1, %r1, %r2;\n"
+			 "shfl.sync.down.b32 %r2, %r1, 8, 0x1f, 0xff; add.u32 %r1, %r1, %r2;\n"
+			 "shfl.sync.down.b32 %r2, %r1, 4, 0x1f, 0xff; add.u32 %r1, %r1, %r2;\n"
+			 "shfl.sync.down.b32 %r2, %r1, 2, 0x1f, 0xff; add.u32 %r1, %r1, %r2;\n"
+			 "shfl.sync.down.b32 %r2, %r1, 1, 0x1f, 0xff; add.u32 %r1, %r1, %r2;\n"
+			 "E: st.global.u32 [%d1], %r1; ret;",
+		 32, out, 0);
+	ASSERT_EQ(1 + 2 + 3 + 4 + 5 + 6 + 7 + 8, out[0]);
+}
+
 /* Goal: registers that are vectors, whole and in parts. */
 TEST(vector_registers)
 {
