@@ -204,12 +204,42 @@ static enum cn_ptx_error_code text_of(const struct choice *choice, struct cn_ptx
 	return CN_PTX_OK;
 }
 
-/* Fat binaries that a program's own memory holds: their headers say how long they are. */
-static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
-					   struct choice *choice)
+/* Fat binaries of files that were compiled apart, in a list that ends with NULL: their texts are linked. */
+static enum cn_ptx_error_code link_list(const void *const *list, unsigned target, struct cn_ptx_error *error,
+					size_t *ret_bytes, char **ret_owned)
 {
 	enum cn_ptx_error_code code = CN_PTX_OK;
-	const void *const *list;
+	unsigned count = 0;
+
+	while (count < LIST_MAX && list[count])
+		count++;
+	const char **texts = calloc(count + 1, sizeof *texts);
+	size_t *bytes = calloc(count + 1, sizeof *bytes);
+	char **owned = calloc(count + 1, sizeof *owned);
+	if (!texts || !bytes || !owned)
+		code = refuse(error, CN_PTX_NO_MEMORY, "no memory to link PTX");
+	for (unsigned i = 0; i < count && !code; i++) {
+		struct choice choice = {0};
+		code = read_entries(list[i], SIZE_MAX / 2, target, error, &choice);
+		if (!code)
+			code = text_of(&choice, error, &texts[i], &bytes[i], &owned[i]);
+		if (!code)
+			bytes[i] = strnlen(texts[i], bytes[i]);
+	}
+	if (!code)
+		code = cn_ptx_link(texts, bytes, count, error, ret_owned, ret_bytes);
+	for (unsigned i = 0; owned && i < count; i++)
+		free(owned[i]);
+	free(texts);
+	free(bytes);
+	free(owned);
+	return code;
+}
+
+/* Fat binaries that a program's own memory holds: their headers say how long they are. */
+static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
+					   struct choice *choice, size_t *ret_bytes, char **ret_owned)
+{
 	struct wrapper wrapper;
 
 	if (bytes < sizeof wrapper)
@@ -220,12 +250,9 @@ static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsi
 			return refuse(error, CN_PTX_INVALID, "a fat binary's wrapper without a fat binary");
 		return read_entries(wrapper.data, SIZE_MAX / 2, target, error, choice);
 	}
-	list = wrapper.filename;
-	if (wrapper.version != 2 || !list)
+	if (wrapper.version != 2 || !wrapper.filename)
 		return refuse(error, CN_PTX_UNSUPPORTED, "a fat binary's wrapper of version %u", wrapper.version);
-	for (unsigned i = 0; !code && i < LIST_MAX && list[i]; i++)
-		code = read_entries(list[i], SIZE_MAX / 2, target, error, choice);
-	return code;
+	return link_list(wrapper.filename, target, error, ret_bytes, ret_owned);
 }
 
 enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
@@ -241,7 +268,7 @@ enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsign
 	if (bytes >= sizeof magic)
 		memcpy(&magic, image, sizeof magic);
 	if (magic == WRAPPER_MAGIC)
-		code = read_wrapper(image, bytes, target, error, &choice);
+		code = read_wrapper(image, bytes, target, error, &choice, ret_bytes, ret_owned);
 	else if (magic == FATBIN_MAGIC)
 		code = read_entries(image, bytes == SIZE_MAX ? SIZE_MAX / 2 : bytes, target, error, &choice);
 	else {
@@ -249,7 +276,9 @@ enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsign
 		*ret_bytes = bytes == SIZE_MAX ? strlen(image) : strnlen(image, bytes);
 		return CN_PTX_OK;
 	}
-	if (!code)
+	if (!code && *ret_owned)
+		*ret_text = *ret_owned; /* linked */
+	else if (!code)
 		code = text_of(&choice, error, ret_text, ret_bytes, ret_owned);
 	if (!code)
 		*ret_bytes = strnlen(*ret_text, *ret_bytes);

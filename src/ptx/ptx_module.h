@@ -31,4 +31,8 @@ bool cn_ptx_registers_allocate(struct cn_ptx_function *function);
 enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
 					 const char **ret_text, size_t *ret_bytes, char **ret_owned);
 
+/* ptx_link.c: one text of the texts of files that were compiled apart. It ends with a zero, and is to be freed. */
+enum cn_ptx_error_code cn_ptx_link(const char *const *texts, const size_t *bytes, unsigned count,
+				   struct cn_ptx_error *error, char **ret_text, size_t *ret_bytes);
+
 #endif
