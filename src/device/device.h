@@ -96,6 +96,8 @@ struct cn_device_ops {
 	 * that is known only when the process has ended.
 	 */
 	bool use_ends_with_mapping;
+	/* Does arena_part() take long the first time it is asked about some memory? Then it is asked in advance. */
+	bool parts_take_long;
 
 	/* Can this process use such devices? Called before anything else, any number of times. */
 	CUresult (*probe)(void);

@@ -96,7 +96,7 @@ static int any_memory_file(struct fuzz_input *input)
 static int dead_socket(struct fuzz_input *input)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce07e01}};
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce20001}};
 	static const int types[] = {SOCK_SEQPACKET, SOCK_STREAM, SOCK_DGRAM};
 	unsigned how = fuzz_byte(input);
 	int sock = socket(AF_UNIX, types[how % 3] | SOCK_CLOEXEC, 0);

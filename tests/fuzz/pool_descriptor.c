@@ -20,6 +20,7 @@ static CUdeviceptr block;
 static CUmemPoolPtrExportData name;
 static struct fuzz_server hermit; /* lets nobody in */
 static int hermit_path;
+static struct timespec right_mark; /* that the library has left */
 
 static bool refuse(struct fuzz_server *server, int sock, const struct cn_parcel *request)
 {
@@ -29,12 +30,15 @@ static bool refuse(struct fuzz_server *server, int sock, const struct cn_parcel 
 
 void fuzz_prepare(void)
 {
+	struct stat status;
 	int descriptor;
 
 	fuzz_start();
 	pool = fuzz_pool(POOL);
 	fuzz_use_pool(pool);
 	descriptor = fuzz_pool_descriptor(pool);
+	FUZZ_CHECK(!fstat(descriptor, &status));
+	right_mark = status.st_mtim;
 	fuzz_offer(descriptor);
 	FUZZ_OK(cuMemAllocFromPoolAsync(&block, 1 << 20, pool, NULL));
 	FUZZ_OK(cuMemPoolExportPointer(&name, block));
@@ -47,11 +51,11 @@ void fuzz_prepare(void)
 /* The listener's socket, with a mark or what looks like one. */
 static int marked_hermit(struct fuzz_input *input)
 {
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce07e01}};
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce20001}};
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", hermit_path);
-	times[1].tv_sec += fuzz_below(input, 4) == 3;
+	times[1].tv_sec += fuzz_below(input, 4) == 3 ? (time_t)fuzz_number(input) % 100000 : 0; /* how many parts */
 	times[1].tv_nsec = (long)(fuzz_number(input) % 1000000000);
 	FUZZ_CHECK(!utimensat(AT_FDCWD, path, times, 0));
 	return fcntl(hermit_path, F_DUPFD_CLOEXEC, 3);
@@ -60,12 +64,12 @@ static int marked_hermit(struct fuzz_input *input)
 /* Ours, and what may be said of it by who passes it on. */
 static int marked_pool(struct fuzz_input *input)
 {
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce07e01}};
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce20001}};
 	int descriptor = fuzz_pool_descriptor(pool);
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	times[1].tv_sec += fuzz_below(input, 4) == 3;
+	times[1].tv_sec += fuzz_below(input, 4) == 3 ? (time_t)fuzz_number(input) % 100000 : 0; /* how many parts */
 	times[1].tv_nsec = (long)(fuzz_number(input) % 1000000000);
 	FUZZ_CHECK(!utimensat(AT_FDCWD, path, times, 0));
 	return descriptor;
@@ -73,7 +77,7 @@ static int marked_pool(struct fuzz_input *input)
 
 static void put_mark_right(void)
 {
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 0x0ce07e01, .tv_nsec = 1 << 24}};
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, right_mark};
 	int descriptor = fuzz_pool_descriptor(pool);
 	char path[32];
 

@@ -388,9 +388,10 @@ TEST(welcomes_that_are_none)
 }
 
 /* Make a descriptor say where the pool is. */
-static void mark(const struct fake *fake, int location_type, int location_id)
+static void mark(const struct fake *fake, int location_type, int location_id, uint64_t range_bytes)
 {
-	struct cn_export_facts facts = {.location_type = location_type, .location_id = location_id};
+	struct cn_export_facts facts = {
+		.location_type = location_type, .location_id = location_id, .range_bytes = range_bytes};
 
 	cn_location_write(fake->path, &facts);
 }
@@ -405,7 +406,7 @@ TEST(marks_that_lie)
 
 	ASSERT_OK(cn_segment_make("hostile-control", sizeof(struct cn_control), &control));
 	show(control.address, 1, 0, BLOCK);
-	for (unsigned i = 0; i < 6; i++) {
+	for (unsigned i = 0; i < 8; i++) {
 		int memory = memory_file(POOL, 0, F_SEAL_SHRINK | F_SEAL_GROW);
 		struct fake fake = good_fake(control.fd, memory, POOL);
 		if (i == 1) /* on a node, but says a device */
@@ -415,9 +416,12 @@ TEST(marks_that_lie)
 		if (i == 3)
 			fake.welcome.message.words[CN_WELCOME_BYTES] = 1;
 		fake_start(&fake);
-		mark(&fake, i == 4 ? 31 : CU_MEM_LOCATION_TYPE_DEVICE, i == 5 ? 77 : 0);
-		if (i >= 4) { /* an unknown location: refused at once */
-			ASSERT_ERROR(i == 5 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE,
+		mark(&fake, i == 6 ? 31 : CU_MEM_LOCATION_TYPE_DEVICE, i == 7 ? 77 : 0,
+		     i == 4   ? 2ull * POOL
+		     : i == 5 ? POOL * (uint64_t)CN_PART_COUNT_MAX
+			      : POOL); /* a wrong range is made, and given back */
+		if (i >= 6) {          /* an unknown location: refused at once */
+			ASSERT_ERROR(i == 7 ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE,
 				     share_try_import(fake.path, &pool));
 		} else {
 			pool = share_import(fake.path);
@@ -461,7 +465,7 @@ TEST(first_parts_that_are_none)
 		fake.welcome.descriptors[CN_WELCOME_MEMORY] = first;
 		fake.welcome.descriptor_count = 3;
 		fake_start(&fake);
-		mark(&fake, CU_MEM_LOCATION_TYPE_DEVICE, 0);
+		mark(&fake, CU_MEM_LOCATION_TYPE_DEVICE, 0, POOL);
 		CUmemoryPool pool = share_import(fake.path);
 		CUdeviceptr block = share_take(pool, fake_name(1, 1));
 		ASSERT_EQ(first == memory && (i == 0 || i >= PARTS) ? 0u : 1u, fake.asked_count);

@@ -24,27 +24,33 @@ static bool read_mark(int fd, struct cn_export_facts *ret_facts)
 	return cn_location_read(&status, ret_facts);
 }
 
-/* Goal: a mark is read as it was left, for every location that fits; what does not fit leaves no mark. */
+/* Goal: a mark is read as it was left, for every location and range that fits; what does not fit leaves no mark. */
 TEST(a_mark_is_read_as_it_was_left)
 {
-	const int good[][2] = {{1, 0}, {1, 63}, {3, 0}, {3, 1023}, {31, (1 << 24) - 1}};
-	const int bad[][2] = {{0, 0}, {-1, 0}, {32, 0}, {1, -1}, {1, 1 << 24}};
+	const uint64_t part = CN_PART_BYTES, most = CN_PART_BYTES * (uint64_t)CN_PART_COUNT_MAX;
+	const struct cn_export_facts good[] = {{1, 0, part, 0, 0},
+					       {1, 63, 2 * part, 0, 0},
+					       {3, 0, 565 * part, 0, 0},
+					       {3, 1023, most - part, 0, 0},
+					       {31, (1 << 24) - 1, most, 0, 0}};
+	const struct cn_export_facts bad[] = {{0, 0, part, 0, 0},  {-1, 0, part, 0, 0},      {32, 0, part, 0, 0},
+					      {1, -1, part, 0, 0}, {1, 1 << 24, part, 0, 0}, {1, 0, 0, 0, 0},
+					      {1, 0, 1, 0, 0},     {1, 0, part + 1, 0, 0},   {1, 0, most + part, 0, 0}};
 	struct cn_export_facts facts;
 	int listener, path;
 
 	ASSERT_OK(cn_wire_listen_unnamed(&listener, &path));
 	ASSERT(!read_mark(path, &facts));
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		cn_location_write(path,
-				  &(struct cn_export_facts){.location_type = bad[i][0], .location_id = bad[i][1]});
+		cn_location_write(path, &bad[i]);
 		ASSERT(!read_mark(path, &facts));
 	}
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-		cn_location_write(path,
-				  &(struct cn_export_facts){.location_type = good[i][0], .location_id = good[i][1]});
+		cn_location_write(path, &good[i]);
 		ASSERT(read_mark(path, &facts));
-		ASSERT_EQ(good[i][0], facts.location_type);
-		ASSERT_EQ(good[i][1], facts.location_id);
+		ASSERT_EQ(good[i].location_type, facts.location_type);
+		ASSERT_EQ(good[i].location_id, facts.location_id);
+		ASSERT_EQ(good[i].range_bytes, facts.range_bytes);
 		ASSERT_EQ(0, facts.handle_types);
 	}
 	close(listener);
@@ -58,10 +64,11 @@ TEST(other_files_have_no_mark)
 	int fd = memfd_create("file", MFD_CLOEXEC);
 
 	ASSERT_SYS(fd);
-	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1});
+	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1, .range_bytes = CN_PART_BYTES});
 	ASSERT(!read_mark(fd, &facts));
 	close(fd);
-	cn_location_write(fd, &(struct cn_export_facts){.location_type = 1}); /* no mark is left */
+	cn_location_write(
+		fd, &(struct cn_export_facts){.location_type = 1, .range_bytes = CN_PART_BYTES}); /* no mark is left */
 }
 
 /* Goal: an exported pool's descriptor says where the pool is, and that it exists, until the pool is destroyed. */
@@ -74,6 +81,7 @@ TEST(an_exported_pool_is_marked_and_there)
 	ASSERT(read_mark(descriptor, &facts));
 	ASSERT_EQ(CU_MEM_LOCATION_TYPE_DEVICE, facts.location_type);
 	ASSERT_EQ(cn_devices[0].physical, facts.location_id);
+	ASSERT_LE(SHARE_CHUNK, facts.range_bytes);
 	for (unsigned i = 0; i < 3; i++)
 		ASSERT(cn_wire_is_there(descriptor));
 	ASSERT_OK(cuMemPoolDestroy(pool));

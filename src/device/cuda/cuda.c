@@ -109,6 +109,7 @@ static bool peers(const struct cn_device *device, const struct cn_device *peer)
 
 const struct cn_device_ops cn_cuda_device_ops = {
 	.name = "cuda",
+	.parts_take_long = true,        /* most of a millisecond, for a descriptor */
 	.use_ends_with_mapping = false, /* a kernel runs on for a while after its process has ended */
 	.probe = probe,
 	.init = init,

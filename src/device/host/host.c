@@ -13,6 +13,7 @@ static CUresult probe(void)
 const struct cn_device_ops cn_host_device_ops = {
 	.name = "host",
 	.use_ends_with_mapping = true,
+	.parts_take_long = false,
 	.probe = probe,
 	.init = cn_host_init,
 	.attribute = cn_host_attribute,

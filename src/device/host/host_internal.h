@@ -48,8 +48,8 @@ static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t own
 /* False when the number has already been reached; otherwise the waiter will be called. */
 bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter);
 /*
- * Look what holds up the way to a point: a queue that no thread has taken from the run list yet, or one that waits for a
- * signal. If there is one, drive it in this thread as far as the point needs it, and wait for the signal here: true.
+ * Look what holds up the way to a point: a queue that no thread has taken from the run list yet, or one that waits for
+ * a signal. If there is one, drive it in this thread as far as the point needs it, and wait for the signal here: true.
  * Handing over to another thread takes longer than all the rest. *ret_last is the queue that another thread drives, or
  * NULL.
  */

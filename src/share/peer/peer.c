@@ -356,6 +356,8 @@ static int ask(struct cn_peer *peer, struct cn_peer_question *question, uint64_t
 		question->claim->request = question->request.message.request;
 		wait_for_answer(peer, question->claim);
 	}
+	if (question->meanwhile)
+		question->meanwhile(question->object);
 	error = await_answer(peer, question, deadline_ns, ret_answer);
 	settle_claim(peer, question, error, error ? 0 : ret_answer->message.result);
 	return error;

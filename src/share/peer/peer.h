@@ -82,6 +82,9 @@ struct cn_peer_question {
 	struct cn_peer_claim *claim; /* see cn_peer_claim(); NULL: nothing is kept for us */
 	uint64_t deadline_ns;        /* CLOCK_MONOTONIC; 0: CN_WIRE_TIMEOUT_MS from now */
 	bool bare;                   /* the answer has no descriptors, and none are taken in */
+	/* What the asking thread can do before it waits for the answer; it must not take long. NULL: nothing. */
+	void (*meanwhile)(void *object);
+	void *object;
 };
 
 /*

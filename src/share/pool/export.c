@@ -32,7 +32,7 @@ static struct {
 
 static struct cn_records records = CN_RECORDS(struct cn_export, record);
 
-static CUresult refuse_closing(void)
+CUresult cn_export_refuse_closing(void)
 {
 	return cn_error(CUDA_ERROR_INVALID_VALUE, "the pool is being destroyed");
 }
@@ -83,6 +83,16 @@ static void give_slot(struct cn_export *export, uint32_t slot)
 		end_locked(export);
 }
 
+/* A part is shown for the first time: importers will ask for it. Export locked. */
+static void want_prepared(struct cn_export *export, uint64_t index)
+{
+	if (!cn_device_ops->parts_take_long || export->shown_count == CN_EXPORT_PREPARED_MAX)
+		return;
+	export->shown[export->shown_count++] = (uint32_t)index;
+	if (!atomic_exchange(&export->prepare_posted, true))
+		cn_service_post(&export->prepare_job);
+}
+
 /* Show in which memory a block lies. The block is live, so that memory stays. Export locked. */
 static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes)
 {
@@ -93,8 +103,10 @@ static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes
 		size_t end;
 		uint64_t serial = cn_pool_serial(export->pool, index * CN_PART_BYTES, &end);
 		do /* written only if changed: all importers read these */
-			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial)
+			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial) {
 				atomic_store(&serials[index], serial);
+				want_prepared(export, index);
+			}
 		while (++index <= last && index * CN_PART_BYTES < end);
 	}
 }
@@ -126,7 +138,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 
 	cn_lock(&export->lock);
 	if (export->closing) {
-		result = refuse_closing();
+		result = cn_export_refuse_closing();
 	} else if (!cn_pool_find(address, &block) || block.start != address || block.pool != export->pool) {
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no block of the pool begins at %p", address);
 	} else if (block.shared) {
@@ -389,7 +401,7 @@ static void hide_parts(struct cn_job *job)
 
 	/* First: what is lost from here on needs another pass. */
 	atomic_store(&export->parts_posted, false);
-	for (uint64_t index = 0; index < export->range_bytes / CN_PART_BYTES; index++) {
+	for (uint64_t index = 0; index < export->facts.range_bytes / CN_PART_BYTES; index++) {
 		if (!atomic_load_explicit(&serials[index], memory_order_relaxed))
 			continue;
 		cn_lock(&export->lock); /* a block may be shown there at this moment */
@@ -443,6 +455,7 @@ static void after_fork_in_child(void)
 		}
 	}
 	exports.first = NULL;
+	cn_importers_close_in_child();
 	cn_unlock(&exports.lock);
 }
 
@@ -453,7 +466,8 @@ static struct cn_fork_hook hook = {
 	.child = after_fork_in_child,
 };
 
-static void unlist(const struct cn_export *export)
+/* True: it was the last. */
+static bool unlist(const struct cn_export *export)
 {
 	cn_lock(&exports.lock);
 	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
@@ -461,7 +475,29 @@ static void unlist(const struct cn_export *export)
 			*link = export->next;
 			break;
 		}
+	bool last = !exports.first;
 	cn_unlock(&exports.lock);
+	return last;
+}
+
+/* On the service thread, before an importer asks: the descriptors of what is shown. */
+static void prepare(struct cn_job *job)
+{
+	struct cn_export *export = cn_container_of(job, struct cn_export, prepare_job);
+	struct cn_arena_part part;
+
+	atomic_store(&export->prepare_posted, false);
+	for (;;) {
+		cn_lock(&export->lock);
+		bool found = export->prepared_count < export->shown_count;
+		uint64_t index = found ? export->shown[export->prepared_count++] : 0;
+		cn_unlock(&export->lock);
+		if (!found)
+			return;
+		/* A part that has gone meanwhile is no mistake. */
+		if (!cn_pool_part(export->pool, index * CN_PART_BYTES, &part))
+			close(part.fd);
+	}
 }
 
 /* On the service thread: see end_locked(). */
@@ -474,7 +510,8 @@ static void end_export(struct cn_job *job)
 	cn_pool_set_recall(pool, NULL, NULL);
 	cn_importers_drop(export);
 	cn_service_unwatch(&export->listener);
-	unlist(export);
+	if (unlist(export))
+		cn_importers_rest();
 	/* A thread that comes too late must find nothing, under the lock. */
 	cn_lock(&export->lock);
 	int path_fd = export->path_fd, event_fd = export->event_fd;
@@ -532,11 +569,12 @@ static CUresult fill_record(struct cn_export *export, struct cn_pool *pool, cons
 
 	export->pool = pool;
 	export->base = cn_pool_base(pool, &range_bytes);
-	export->range_bytes = range_bytes;
 	export->facts = *facts;
+	export->facts.range_bytes = range_bytes;
 	export->close_job.run = end_export;
 	export->evict_job.run = cn_importers_evict;
 	export->parts_job.run = hide_parts;
+	export->prepare_job.run = prepare;
 	if (getrandom(export->name, sizeof export->name, 0) != sizeof export->name)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot name a shared pool: %s", strerror(errno));
 	memcpy(&export->id, export->name, sizeof export->id);
@@ -562,13 +600,15 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 		goto err_unmap;
 	cn_fork_hold();
 	result = cn_wire_listen_unnamed(&export->listener.fd, &export->path_fd);
-	if (!result)
+	if (!result) {
 		cn_service_keep(&export->listener);
+		cn_importers_prepare();
+	}
 	cn_fork_allow();
 	if (result)
 		goto err_control;
 	cn_importers_open(export);
-	cn_location_write(export->path_fd, facts);
+	cn_location_write(export->path_fd, &export->facts);
 	export->listener.ready = cn_importers_accept;
 	cn_pool_reference(pool);
 	set_closing(export, false);
@@ -590,7 +630,8 @@ err_unlist:
 	cn_pool_on_part_lost(pool, NULL, NULL);
 	cn_pool_set_recall(pool, NULL, NULL);
 	set_closing(export, true);
-	unlist(export);
+	if (unlist(export))
+		cn_importers_rest();
 	cn_pool_unreference(pool);
 	cn_importers_drop(export);
 	cn_wire_turn_away(export->listener.fd);
@@ -627,7 +668,7 @@ CUresult cn_export_descriptor(struct cn_export *export, int *ret_fd)
 		fd = fcntl(export->path_fd, F_DUPFD, LOWEST);
 	cn_unlock(&export->lock);
 	if (closing)
-		return refuse_closing();
+		return cn_export_refuse_closing();
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for the pool: %s",
 				strerror(errno));
@@ -643,48 +684,7 @@ void cn_export_set_limit(struct cn_export *export, uint64_t bytes)
 	cn_unlock(&export->lock);
 }
 
-/* ---- Who holds what ---- */
-
-/* Export locked. False: some deferred blocks were not checked. */
-static bool describe(const struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
-		     struct cn_importer_facts *ret_facts)
-{
-	uint32_t slot = export->deferred;
-	struct cn_importer_facts facts = {
-		.id = importer->id,
-		.pid = importer->pid,
-		.uid = importer->uid,
-		.leaving = importer->leaving,
-		.joined_ns = importer->joined_ns,
-	};
-
-	if (importer->ledger.bytes) {
-		facts.held_count =
-			atomic_load_explicit(&cn_importer_ledger(importer)->held_count, memory_order_relaxed);
-		facts.held_bytes =
-			atomic_load_explicit(&cn_importer_ledger(importer)->held_bytes, memory_order_relaxed);
-	}
-	for (uint64_t looks = 0; slot && looks < looks_max; slot = export->slots[slot].next, looks++) {
-		const struct cn_export_slot *mine = &export->slots[slot];
-		if (!cn_importer_holds(importer, slot))
-			continue;
-		facts.deferred_count++;
-		facts.deferred_bytes += mine->bytes;
-		if (!facts.waiting_since_ns || mine->deferred_ns < facts.waiting_since_ns)
-			facts.waiting_since_ns = mine->deferred_ns;
-	}
-	*ret_facts = facts;
-	return !slot;
-}
-
-bool cn_export_describe(struct cn_export *export, const struct cn_importer *importer, uint64_t looks_max,
-			struct cn_importer_facts *ret_facts)
-{
-	cn_lock(&export->lock);
-	bool all = describe(export, importer, looks_max, ret_facts);
-	cn_unlock(&export->lock);
-	return all;
-}
+/* ---- All of them ---- */
 
 struct cn_export *cn_export_after(uint64_t id)
 {
@@ -707,82 +707,4 @@ unsigned cn_exports_count(void)
 		count += atomic_load(&export->known);
 	cn_unlock(&exports.lock);
 	return count;
-}
-
-size_t cn_export_importers(struct cn_export *export, struct cn_importer_facts *importers, size_t room)
-{
-	size_t count = 0;
-
-	cn_lock(&export->lock);
-	if (export->ended_count)
-		look_at_ended(export);
-	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next) {
-		if (!importer->joined)
-			continue;
-		if (count < room)
-			describe(export, importer, UINT64_MAX, &importers[count]);
-		count++;
-	}
-	cn_unlock(&export->lock);
-	return count;
-}
-
-void cn_export_numbers(struct cn_export *export, struct cn_export_numbers *ret_numbers)
-{
-	struct cn_export_numbers numbers = {.importer_count = cn_export_importers(export, NULL, 0)};
-
-	cn_lock(&export->lock);
-	numbers.export_count = export->slot_count;
-	numbers.deferred_count = export->deferred_count;
-	numbers.deferred_bytes = export->deferred_bytes;
-	cn_unlock(&export->lock);
-	*ret_numbers = numbers;
-}
-
-CUresult cn_export_evict(struct cn_export *export, uint64_t id)
-{
-	bool found = false;
-
-	cn_lock(&export->lock);
-	for (struct cn_importer *importer = export->importers; importer && !found; importer = importer->next)
-		if (importer->joined && importer->id == id) {
-			atomic_store(&importer->evicted, true);
-			found = true;
-		}
-	/* Under the lock, and not once the export is about to end: this job must run before that one, or not at all. */
-	bool ends = export->closing && !export->slot_count;
-	if (found && !ends && !atomic_exchange(&export->evict_posted, true))
-		cn_service_post(&export->evict_job);
-	cn_unlock(&export->lock);
-	if (!found)
-		return cn_error(CUDA_ERROR_NOT_FOUND, "the pool has no importer %llu now", (unsigned long long)id);
-	return CUDA_SUCCESS;
-}
-
-CUresult cn_export_watch(struct cn_export *export, int *ret_fd)
-{
-	int spare = -1, fd = -1;
-
-	cn_fork_hold();
-	int made = cn_descriptor_raise(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	/* One for all watchers: made once, so that no event is lost between two of them. */
-	cn_lock(&export->lock);
-	bool closing = export->closing;
-	if (export->event_fd < 0 && !closing)
-		export->event_fd = made;
-	else
-		spare = made;
-	if (export->event_fd >= 0)
-		fd = fcntl(export->event_fd, F_DUPFD_CLOEXEC, LOWEST);
-	cn_unlock(&export->lock);
-	if (spare >= 0)
-		close(spare);
-	cn_fork_allow();
-	if (closing && fd < 0)
-		return refuse_closing();
-	if (fd < 0)
-		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made to watch the pool: %s",
-				strerror(errno));
-	*ret_fd = fd;
-	return CUDA_SUCCESS;
 }

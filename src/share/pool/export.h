@@ -21,6 +21,7 @@ enum { CN_IMPORTERS_MAX = 1024 }; /* of one pool */
 /* What an importer must know of a pool, beside its memory. The layers above define the meaning. */
 struct cn_export_facts {
 	int location_type, location_id; /* a device by the machine's numbering */
+	uint64_t range_bytes;           /* of addresses; set by cn_export_create() */
 	unsigned handle_types;
 	int memory_type;
 };

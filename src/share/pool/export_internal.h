@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the two files of the exporter's side share with each other: export.c has the slots, importers.c the importers.
+ * What the files of the exporter's side share with each other: export.c has the slots, importers.c the importers,
+ * export_holders.c what is shown of both.
  */
 #ifndef CN_SHARE_POOL_EXPORT_INTERNAL_H
 #define CN_SHARE_POOL_EXPORT_INTERNAL_H
@@ -19,6 +20,7 @@ enum {
 	CN_IMPORTERS_EACH = 4,       /* a batch has one life for so many importers, */
 	CN_ENDED_BYTES = 1 << 20,    /* but blocks larger than this, alone or together, do not wait for a batch */
 	CN_ENDED_WORDS = 64,         /* bits of `ended_words` */
+	CN_EXPORT_PREPARED_MAX = 64, /* the first parts of an export: no device keeps more descriptors of them */
 	CN_EXPORT_SCAN_LOADS = 8192, /* ledger words that a slice of a scan reads at most: some tens of microseconds */
 	CN_EXPORT_SCAN_BURST_NS =
 		1000000, /* how much rest may be put off in all: a short scan from time to time need not wait */
@@ -72,7 +74,6 @@ struct cn_export {
 	CN_LOCK(EXPORT) lock; /* first; guards the slots and the list of importers */
 	struct cn_pool *pool;
 	char *base;
-	uint64_t range_bytes;
 	struct cn_export_facts facts;
 	unsigned char name[CN_EXPORT_NAME_BYTES];
 	uint64_t id;         /* the beginning of its name; not 0 */
@@ -103,9 +104,11 @@ struct cn_export {
 	struct cn_watch listener;
 	int path_fd, event_fd;
 	bool closing;
-	struct cn_job close_job, evict_job, parts_job;
-	_Atomic bool evict_posted, parts_posted;
-	struct cn_export *next; /* in the list of all exports */
+	struct cn_job close_job, evict_job, parts_job, prepare_job;
+	_Atomic bool evict_posted, parts_posted, prepare_posted;
+	uint32_t shown[CN_EXPORT_PREPARED_MAX]; /* the first parts that importers were shown, */
+	unsigned shown_count, prepared_count;   /* and of how many of them the device was asked for a descriptor */
+	struct cn_export *next;                 /* in the list of all exports */
 	struct cn_record record;
 };
 
@@ -134,6 +137,8 @@ unsigned cn_exports_count(void);
 /* export.c: begin to look for deferred blocks that no importer holds, and continue; false: all were checked. */
 void cn_export_scan_begin(struct cn_export *export, struct cn_export_scan *scan);
 bool cn_export_scan_on(struct cn_export *export, struct cn_export_scan *scan);
+/* export.c: the sentence for a pool that is being destroyed. */
+CUresult cn_export_refuse_closing(void);
 /* export.c: look up all ended lives that are still put off. */
 void cn_export_scan_ended(struct cn_export *export);
 /*
@@ -155,5 +160,11 @@ void cn_importers_evict(struct cn_job *job);
 /* importers.c, on the service thread: parts have lost their memory, and the control segment says which. */
 void cn_importers_tell_parts(struct cn_export *export);
 void cn_importers_drop(struct cn_export *export);
+/*
+ * importers.c: have a ledger ready for the next importer; have none, when no pool is shared. No fork at the same time.
+ */
+void cn_importers_prepare(void);
+void cn_importers_rest(void);
+void cn_importers_close_in_child(void);
 
 #endif

@@ -5,7 +5,8 @@
  * If a pool's descriptor says where the pool is (pool_location.h), and its socket exists, it is imported without asking
  * the exporter: all that costs time comes with the first pointer. Then the importing thread connects, introduces the
  * process, and names the block it wants, so that one answer brings the control segment, a ledger to write, and the
- * memory of the block. A connection that was lost or refused leaves the import as it was, and the next pointer tries
+ * memory of the block. While the exporter makes its answer, the importer makes its range of addresses and its tables:
+ * the descriptor says how large they are, and the answer must say the same. A connection that was lost or refused leaves the import as it was, and the next pointer tries
  * again. If no process listens there any more, the import has ended.
  */
 #include "share/pool/import_internal.h"
@@ -14,6 +15,14 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+
+/* What an import is made of before the exporter has answered, or after. */
+struct joining {
+	struct cn_import *import;
+	const struct cn_export_data *wanted; /* NULL: nothing yet */
+	void *base;                          /* of the view; NULL: not made yet */
+	CUresult result;
+};
 
 /* The arrays: by slot, by part, by unit, and the set of starts. */
 static CUresult make_memory(struct cn_import *import)
@@ -54,6 +63,41 @@ void cn_import_give_memory(struct cn_import *import)
 	import->part_count = 0;
 }
 
+/* The first use of a page takes a while, too: have the pages that the first pointer needs. */
+static void touch(const struct cn_import *import, const struct cn_export_data *wanted)
+{
+	*(volatile uint32_t *)&import->held[wanted->slot].import_count = 0;
+	*(volatile uint64_t *)&import->mapped->serial = 0;
+	*(volatile uint32_t *)import->mapped_at = 0;
+}
+
+/* A range of addresses of so many bytes, and the tables for it. The caller undoes what fails. `asking` is held. */
+static CUresult make_range(struct joining *joining, uint64_t bytes)
+{
+	struct cn_import *import = joining->import;
+	void *base;
+
+	import->bytes = bytes;
+	CUresult result = make_memory(import);
+	if (!result)
+		result = cn_device_ops->view_create(bytes, CN_PART_BYTES, &import->view, &base);
+	if (!result && import->allowed)
+		result = cn_device_ops->view_allow(import->view, import->users);
+	if (!result)
+		joining->base = base;
+	return result;
+}
+
+/* The exporter is at work. */
+static void make_range_early(void *object)
+{
+	struct joining *joining = object;
+
+	joining->result = make_range(joining, joining->import->facts.range_bytes);
+	if (!joining->result)
+		touch(joining->import, joining->wanted);
+}
+
 static CUresult connect_exporter(struct cn_import *import)
 {
 	CUresult result = cn_peer_open(&cn_import_peer_ops, import, &import->peer);
@@ -79,14 +123,19 @@ static CUresult explain_join(int error)
 }
 
 /* Introduce ourselves. On success a fork waits until the caller allows it. */
-static CUresult introduce(struct cn_import *import, const struct cn_export_data *wanted, struct cn_parcel *ret_welcome)
+static CUresult introduce(struct joining *joining, struct cn_parcel *ret_welcome)
 {
+	struct cn_import *import = joining->import;
 	struct cn_peer_question question = {.request.message.kind = CN_MESSAGE_JOIN};
 	uint64_t *words = question.request.message.words;
 
-	if (wanted) {
-		words[CN_JOIN_SLOT] = wanted->slot;
-		words[CN_JOIN_GENERATION] = wanted->generation;
+	if (joining->wanted) {
+		words[CN_JOIN_SLOT] = joining->wanted->slot;
+		words[CN_JOIN_GENERATION] = joining->wanted->generation;
+		if (import->located) {
+			question.meanwhile = make_range_early;
+			question.object = joining;
+		}
 	}
 	int error = cn_peer_ask(import->peer, &question, ret_welcome);
 	return error ? explain_join(error) : CUDA_SUCCESS;
@@ -103,16 +152,17 @@ static CUresult check_welcome(const struct cn_import *import, const struct cn_pa
 	    bytes / CN_PART_BYTES > CN_PART_COUNT_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor leads to something other than a pool");
 	if (import->located && (message->words[CN_WELCOME_LOCATION_TYPE] != (uint64_t)import->facts.location_type ||
-				message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id))
+				message->words[CN_WELCOME_LOCATION_ID] != (uint64_t)import->facts.location_id ||
+				bytes != import->facts.range_bytes))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor does not lead to the pool that it names");
 	return CUDA_SUCCESS;
 }
 
 /* The exporter has accepted us: become an importer. The caller undoes what fails. */
-static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
+static CUresult settle(struct joining *joining, struct cn_parcel *welcome)
 {
+	struct cn_import *import = joining->import;
 	const struct cn_message *message = &welcome->message;
-	void *base;
 	CUresult result = cn_segment_map(welcome->descriptors[CN_WELCOME_CONTROL], sizeof(struct cn_control),
 					 "the pool's control segment", &import->control);
 
@@ -124,25 +174,22 @@ static CUresult settle(struct cn_import *import, struct cn_parcel *welcome)
 	if (result)
 		return result;
 	welcome->descriptors[CN_WELCOME_LEDGER] = -1; /* closed */
-	import->bytes = message->words[CN_WELCOME_BYTES];
 	import->facts = (struct cn_export_facts){
+		.range_bytes = message->words[CN_WELCOME_BYTES],
 		.location_type = (int)message->words[CN_WELCOME_LOCATION_TYPE],
 		.location_id = (int)message->words[CN_WELCOME_LOCATION_ID],
 		.handle_types = (unsigned)message->words[CN_WELCOME_HANDLE_TYPES],
 		.memory_type = (int)message->words[CN_WELCOME_MEMORY_TYPE],
 	};
-	result = make_memory(import);
-	if (!result)
-		result = cn_device_ops->view_create(import->bytes, CN_PART_BYTES, &import->view, &base);
-	if (!result && import->allowed)
-		result = cn_device_ops->view_allow(import->view, import->users);
+	if (!joining->base)
+		result = make_range(joining, import->facts.range_bytes);
 	if (!result)
 		result = cn_peer_watch(import->peer);
 	if (result)
 		return result;
 	cn_lock(&import->lock);
 	memcpy(import->name, message->bytes, sizeof import->name);
-	import->base = base;
+	import->base = joining->base;
 	cn_unlock(&import->lock);
 	cn_import_enter(import);
 	return CUDA_SUCCESS;
@@ -160,18 +207,21 @@ static void give_up(struct cn_import *import)
 /* `asking` is held. */
 static CUresult join(struct cn_import *import, const struct cn_export_data *wanted)
 {
+	struct joining joining = {.import = import, .wanted = wanted};
 	struct cn_parcel welcome;
 	CUresult result = cn_service_start(); /* in a forked child it does not run, and never will */
 
 	if (!result)
 		result = connect_exporter(import);
 	if (!result)
-		result = introduce(import, wanted, &welcome);
+		result = introduce(&joining, &welcome);
 	if (result)
 		goto err_give_up;
 	result = check_welcome(import, &welcome, wanted);
 	if (!result)
-		result = settle(import, &welcome);
+		result = joining.result;
+	if (!result)
+		result = settle(&joining, &welcome);
 	/* Whatever is wrong with the part: the thread that needs it will ask for it, and see. */
 	if (!result && welcome.descriptor_count > CN_WELCOME_MEMORY)
 		cn_import_take_first(import, &welcome);

@@ -36,6 +36,16 @@ enum { SILENT_SHARE = 8, JOINED_SHARE = 4 };
 
 static _Atomic uint64_t last_id;
 
+/*
+ * A ledger for the next importer, made before it comes, while no process waits: that takes as long as the rest of the
+ * answer. One for all pools; NULL: there is none now.
+ */
+struct lent {
+	struct cn_segment ledger;
+	int fd; /* to be sent */
+};
+static _Atomic(struct lent *) spare;
+
 /* Over all pools, so that many pools are no way around these limits. */
 static struct {
 	struct cn_importer *oldest, *newest; /* of those that have sent nothing */
@@ -293,7 +303,7 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 	struct cn_parcel parcel = {
 		.message = {.kind = CN_MESSAGE_WELCOME,
 			    .request = request->request,
-			    .words = {export->range_bytes, (uint64_t) export->facts.location_type,
+			    .words = {export->facts.range_bytes, (uint64_t) export->facts.location_type,
 				      (uint64_t) export->facts.location_id, export->facts.handle_types,
 				      (uint64_t) export->facts.memory_type, part.offset, part.bytes, part.serial}},
 		.descriptors = {[CN_WELCOME_CONTROL] = export->control.fd,
@@ -309,6 +319,58 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 	return error;
 }
 
+static CUresult make_ledger(struct lent *ret_lent)
+{
+	return cn_segment_lend("cenote-ledger", sizeof(struct cn_ledger), &ret_lent->ledger, &ret_lent->fd);
+}
+
+static CUresult take_ledger(struct lent *ret_lent)
+{
+	struct lent *found = atomic_exchange(&spare, NULL);
+
+	if (!found)
+		return make_ledger(ret_lent);
+	*ret_lent = *found;
+	free(found);
+	return CUDA_SUCCESS;
+}
+
+static void discard_ledger(struct lent *lent)
+{
+	if (!lent)
+		return;
+	cn_segment_close(&lent->ledger);
+	close(lent->fd);
+	free(lent);
+}
+
+void cn_importers_prepare(void)
+{
+	struct lent *none = NULL, *made = atomic_load(&spare) ? NULL : malloc(sizeof *made);
+
+	if (made && make_ledger(made)) { /* the next importer will hear why */
+		free(made);
+		made = NULL;
+	}
+	if (made && !atomic_compare_exchange_strong(&spare, &none, made))
+		discard_ledger(made);
+}
+
+void cn_importers_rest(void)
+{
+	discard_ledger(atomic_exchange(&spare, NULL));
+}
+
+void cn_importers_close_in_child(void)
+{
+	struct lent *found = atomic_exchange(&spare, NULL); /* its mapping is not inherited */
+
+	if (!found)
+		return;
+	close(found->ledger.fd);
+	close(found->fd);
+}
+
 /*
  * We make the ledger and the importer writes it: so nothing of the importer's is opened, mapped or closed here.
  * False: it cannot stay.
@@ -316,31 +378,31 @@ static int welcome(struct cn_importer *importer, const struct cn_message *reques
 static bool join(struct cn_importer *importer, const struct cn_message *request)
 {
 	struct cn_export *export = importer->export;
-	struct cn_segment ledger;
-	int ledger_fd;
+	struct lent lent;
 
 	if (importer->joined || crowd.joined_count >= descriptor_limit() / JOINED_SHARE || !find_process(importer) ||
-	    cn_segment_lend("cenote-ledger", sizeof(struct cn_ledger), &ledger, &ledger_fd))
+	    take_ledger(&lent))
 		return false;
 	leave_crowd(importer);
 	crowd.joined_count++;
 	cn_lock(&export->lock);
-	importer->ledger = ledger;
+	importer->ledger = lent.ledger;
 	importer->joined = true;
 	importer->id = atomic_fetch_add(&last_id, 1) + 1;
 	importer->joined_ns = cn_clock_ns();
 	cn_unlock(&export->lock);
 	importer->channel.due_ns = 0;
-	int error = welcome(importer, request, ledger_fd);
-	close(ledger_fd);      /* from now on it is the importer's, and returned when the importer has released it */
+	int error = welcome(importer, request, lent.fd);
+	close(lent.fd);        /* from now on it is the importer's, and returned when the importer has released it */
 	tell_watchers(export); /* after the welcome, which is more urgent */
+	cn_importers_prepare();
 	return error == 0;
 }
 
 static bool send_part(struct cn_importer *importer, const struct cn_message *request)
 {
 	struct cn_arena_part part = {.fd = -1};
-	CUresult result = request->words[0] < importer->export->range_bytes
+	CUresult result = request->words[0] < importer->export->facts.range_bytes
 				  ? cn_pool_part(importer->export->pool, request->words[0], &part)
 				  : CUDA_ERROR_INVALID_VALUE;
 	struct cn_parcel answer = {
