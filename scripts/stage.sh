@@ -21,7 +21,7 @@ put()
 for file in "$@"; do
 	name=$(basename "$file")
 	case $name in
-	libcenote.so | libcenote.so.*)
+	libcenote.so | libcenote.so.* | libcenote-ptx.so.*)
 		put "$file" "$here/lib/$name"
 		;;
 	libcenote-driver.so.*)

@@ -204,6 +204,8 @@ typedef struct CUevent_st *CUevent;              /* a place in a stream */
 typedef struct CUmemPoolHandle_st *CUmemoryPool; /* a stream-ordered allocator */
 typedef struct CUmod_st *CUmodule;               /* loaded code */
 typedef struct CUfunc_st *CUfunction;            /* a kernel of a module */
+typedef struct CUlib_st *CUlibrary;              /* code that every context can use */
+typedef struct CUkern_st *CUkernel; /* a kernel of a library; where a CUfunction is wanted it serves, too */
 typedef unsigned long long CUmemGenericAllocationHandle_v1;
 typedef CUmemGenericAllocationHandle_v1 CUmemGenericAllocationHandle; /* physical memory */
 
@@ -2685,8 +2687,9 @@ CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end);
 /* ====================================================================================================================
  * 11  Launch and modules
  *
- * On a GPU a module is what NVIDIA's compiler made. On the host device it is a shared object, and a kernel is a C
- * function in it that CENOTE_KERNEL (cenote.h) declared; launching anything else is refused, not jumped to.
+ * On a GPU a module is what NVIDIA's compiler made. On the host device it is PTX, which a library of Cenote's runs; or a
+ * shared object, in which a kernel is a C function that CENOTE_KERNEL (cenote.h) declared. Launching anything else is
+ * refused, not jumped to.
  * ================================================================================================================= */
 
 /* Options of cuModuleLoadDataEx(), and the type of each value, passed in a void *. */
@@ -2958,15 +2961,18 @@ typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 /* ---- Modules ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Load code from a file into the current context. On the host device: a shared object, by path, never searched for.
+ * Load code from a file into the current context. On the host device: PTX, a fat binary that has some, or a shared
+ * object; by path, never searched for.
  *
  *   CUDA_ERROR_INVALID_VALUE                   ret_module or path is NULL
  *   CUDA_ERROR_FILE_NOT_FOUND                  there is no such file
  *   CUDA_ERROR_INVALID_IMAGE                   it is not a module for this kind of device
  *   CUDA_ERROR_NO_BINARY_FOR_GPU,
- *   CUDA_ERROR_INVALID_PTX,
- *   CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
- *   CUDA_ERROR_JIT_COMPILER_NOT_FOUND          on a GPU: nothing in it runs here, or can be compiled to
+ *   CUDA_ERROR_UNSUPPORTED_PTX_VERSION         nothing in it runs here, or can be compiled to; for the host device a
+ *                                              fat binary must have PTX
+ *   CUDA_ERROR_INVALID_PTX                     the PTX is not valid
+ *   CUDA_ERROR_NOT_SUPPORTED                   the host device does not run an instruction in it
+ *   CUDA_ERROR_JIT_COMPILER_NOT_FOUND          the library that compiles PTX, or runs it, is not installed
  *   CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND,
  *   CUDA_ERROR_SHARED_OBJECT_INIT_FAILED       it refers to an undefined symbol, or did not initialise
  *   CUDA_ERROR_OUT_OF_MEMORY                   no room for it
@@ -2974,20 +2980,21 @@ typedef size_t(CUDA_CB *CUoccupancyB2DSize)(int blockSize);
 CUresult CUDAAPI cuModuleLoad(CUmodule *ret_module, const char *path);
 
 /*
- * Load code from memory, where it begins at image and says itself how long it is. The bytes may go after the call.
- * For the host device that is a shared object.
+ * Load code from memory, where it begins at image and says itself how long it is; PTX ends with a zero. The bytes may
+ * go after the call.
  *
  *   CUDA_ERROR_INVALID_VALUE      ret_module or image is NULL
  *   CUDA_ERROR_INVALID_IMAGE      it is not a module
- *   CUDA_ERROR_NO_BINARY_FOR_GPU  it is one for another kind of device: PTX, a cubin
+ *   CUDA_ERROR_NO_BINARY_FOR_GPU  it is one for another kind of device: a cubin
  *   CUDA_ERROR_OUT_OF_MEMORY      no room for it
+ *                                 and those of cuModuleLoad() about PTX
  */
 CUresult CUDAAPI cuModuleLoadData(CUmodule *ret_module, const void *image);
 
 /*
  * The same, with options for the compiler: values[i] belongs to options[i], cast to void *. Some values are written
  * back, so the array must be writable. Both logs end with a zero in any case, and how many bytes are in them without it
- * replaces their size. The host device compiles nothing: it writes why a module was refused into the log of errors.
+ * replaces their size. The host device compiles nothing: it writes into the log of errors why it refused a module.
  *
  *   CUDA_ERROR_INVALID_VALUE  an option is not one, or cannot have that value; the others as cuModuleLoadData()
  */
@@ -3019,6 +3026,191 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *ret_function, CUmodule module, 
  *   CUDA_ERROR_NOT_FOUND       the module has no variable of this name
  */
 CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUmodule module, const char *name);
+
+/*
+ * As cuModuleLoadData(); what is at image is a fat binary, or the structure that a compiler puts around one.
+ */
+CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *ret_module, const void *image);
+
+typedef enum CUmoduleLoadingMode_enum {
+	CU_MODULE_EAGER_LOADING = 0x1,
+	CU_MODULE_LAZY_LOADING = 0x2
+} CUmoduleLoadingMode;
+
+/*
+ * When kernels are loaded: with their module, or when they are first used. CUDA_MODULE_LOADING in the environment says
+ * EAGER; else it is the latter.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  ret_mode is NULL
+ */
+CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *ret_mode);
+
+/*
+ * How many kernels a module has.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_count is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  module is not a live one
+ *   CUDA_ERROR_NOT_SUPPORTED   on the host device: the module is a shared object
+ */
+CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *ret_count, CUmodule module);
+
+/*
+ * The kernels of a module, `count` of them at most, in any order. What is beyond their number is not written.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_functions is NULL, or count is 0
+ *   CUDA_ERROR_INVALID_HANDLE  module is not a live one
+ *   CUDA_ERROR_NOT_SUPPORTED   on the host device: the module is a shared object
+ */
+CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *ret_functions, unsigned int count, CUmodule module);
+
+/* ---- Libraries --------------------------------------------------------------------------------------------------- */
+
+typedef enum CUlibraryOption_enum {
+	CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0, /* CUlibraryHostUniversalFunctionAndDataTable * */
+	CU_LIBRARY_BINARY_IS_PRESERVED = 1,                    /* no value: the code stays where it is until unloaded */
+	CU_LIBRARY_NUM_OPTIONS
+} CUlibraryOption;
+
+/* Kernels and variables that the program's own code has, too. */
+typedef struct CUlibraryHostUniversalFunctionAndDataTable_st {
+	void *functionTable;
+	size_t functionWindowSize; /* bytes */
+	void *dataTable;
+	size_t dataWindowSize; /* bytes */
+} CUlibraryHostUniversalFunctionAndDataTable;
+
+/*
+ * Load code that all contexts can use, those to come, too. It needs no context: what a context needs of it is made
+ * there when it is first used. Options are as cuModuleLoadDataEx()'s, and as CUlibraryOption says. On the host device:
+ * PTX, or a fat binary that has some.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  ret_library or code is NULL, or an option is not one
+ *   CUDA_ERROR_NOT_SUPPORTED  on the host device: a shared object, which is a module (cuModuleLoadData())
+ *                             and those of cuModuleLoadData() about the code
+ */
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *ret_library, const void *code, CUjit_option *jit_options,
+				   void **jit_values, unsigned int jit_count, CUlibraryOption *library_options,
+				   void **library_values, unsigned int library_count);
+
+/*
+ * The same, from a file.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_library or path is NULL, or an option is not one
+ *   CUDA_ERROR_FILE_NOT_FOUND  there is no such file
+ */
+CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CUjit_option *jit_options,
+				       void **jit_values, unsigned int jit_count, CUlibraryOption *library_options,
+				       void **library_values, unsigned int library_count);
+
+/*
+ * Unload a library, with its kernels, and its modules in all contexts. Its kernels must have finished.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   library is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
+ */
+CUresult CUDAAPI cuLibraryUnload(CUlibrary library);
+
+/*
+ * A kernel of a library, by name. It lives as long as the library, and can be launched in every context.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_kernel or name is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
+ *   CUDA_ERROR_NOT_FOUND       it has no kernel of this name
+ */
+CUresult CUDAAPI cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name);
+
+/*
+ * How many kernels a library has.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_count is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
+ */
+CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary library);
+
+/*
+ * The kernels of a library, `count` of them at most, in any order. What is beyond their number is not written.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_kernels is NULL, or count is 0
+ *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
+ */
+CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int count, CUlibrary library);
+
+/*
+ * The library as a module of the current context, loaded if it is not yet. It is unloaded with the library alone.
+ *
+ *   CUDA_ERROR_INVALID_VALUE    ret_module is NULL
+ *   CUDA_ERROR_INVALID_HANDLE   library is not a live one
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ */
+CUresult CUDAAPI cuLibraryGetModule(CUmodule *ret_module, CUlibrary library);
+
+/*
+ * The address and size of a variable in the current context. Either output may be NULL, not both.
+ *
+ *   CUDA_ERROR_INVALID_VALUE    both outputs or name are NULL
+ *   CUDA_ERROR_INVALID_HANDLE   library is not a live one
+ *   CUDA_ERROR_NOT_FOUND        it has no variable of this name
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ */
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUlibrary library, const char *name);
+
+/*
+ * The same of a __managed__ variable, which is the same one in all contexts.
+ *
+ *   CUDA_ERROR_NOT_FOUND  it has no managed variable of this name
+ */
+CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUlibrary library, const char *name);
+
+/*
+ * The kernel as a function of the current context; its library is loaded there if it is not yet.
+ *
+ *   CUDA_ERROR_INVALID_VALUE    ret_function is NULL
+ *   CUDA_ERROR_INVALID_HANDLE   kernel is not a live one
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ */
+CUresult CUDAAPI cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel);
+
+/*
+ * The library of a kernel.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_library is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
+ */
+CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *ret_library, CUkernel kernel);
+
+/*
+ * The name of a kernel. It stays for as long as the library.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_name or kernel is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
+ */
+CUresult CUDAAPI cuKernelGetName(const char **ret_name, CUkernel kernel);
+
+/*
+ * One of a kernel's attributes on a device.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_value is NULL, or there is no such attribute
+ *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
+ *   CUDA_ERROR_INVALID_DEVICE  there is no such device
+ */
+CUresult CUDAAPI cuKernelGetAttribute(int *ret_value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device);
+
+/*
+ * Set one, for all launches on a device to come. What cuFuncSetAttribute() sets for one context is stronger.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   the attribute is not one, is read only, or cannot have that value
+ *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
+ *   CUDA_ERROR_INVALID_DEVICE  there is no such device
+ */
+CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device);
+
+/*
+ * Where a parameter lies among a kernel's parameters, and how large it is. ret_bytes may be NULL.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_offset is NULL, or there is no parameter of this number
+ *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
+ */
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *ret_offset, size_t *ret_bytes);
 
 /* ---- Launch ------------------------------------------------------------------------------------------------------ */
 
@@ -3091,6 +3283,44 @@ CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute at
  *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
  */
 CUresult CUDAAPI cuFuncGetName(const char **ret_name, CUfunction function);
+
+/*
+ * The module of a kernel. On the host device a kernel of the program's own has none.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_module is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ *   CUDA_ERROR_NOT_FOUND       it has none
+ */
+CUresult CUDAAPI cuFuncGetModule(CUmodule *ret_module, CUfunction function);
+
+/*
+ * Where a parameter lies among a kernel's parameters, and how large it is. ret_bytes may be NULL.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_offset is NULL, or there is no parameter of this number
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t index, size_t *ret_offset, size_t *ret_bytes);
+
+typedef enum CUfunctionLoadingState_enum {
+	CU_FUNCTION_LOADING_STATE_UNLOADED = 0,
+	CU_FUNCTION_LOADING_STATE_LOADED = 1,
+	CU_FUNCTION_LOADING_STATE_MAX
+} CUfunctionLoadingState;
+
+/*
+ * Is a kernel loaded? On the host device it always is.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   ret_state is NULL
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *ret_state, CUfunction function);
+
+/*
+ * Load a kernel, if it is not yet.
+ *
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ */
+CUresult CUDAAPI cuFuncLoad(CUfunction function);
 
 /*
  * As cuCtxSetSharedMemConfig(), for one kernel.

@@ -39,6 +39,9 @@
 	RANK(CUDA_LIBRARY,    slow_lock,   NEVER,   "the driver's library, while it is opened") \
 	RANK(GPU_LATE_STREAMS, slow_lock,   NEVER,   "streams of our own, in which other streams' memory is freed") \
 	RANK(HOST_ARENA,      slow_lock,   NEVER,   "which chunks of a pool's file have memory") \
+	RANK(CODE,            slow_lock,   NEVER,   "the managed variables of a library, while they are made") \
+	RANK(HOST_PTX,        slow_lock,   NEVER,   "the library that runs PTX, while it is opened") \
+	RANK(HOST_PRINT,      slow_lock,   NEVER,   "what kernels have printed") \
 	\
 	RANK(POOLS,               driver_lock, NEVER,      "all pools, and records of ended ones") \
 	RANK(GRACE,               driver_lock, NEVER,      "grace periods: the one under way") \
@@ -48,6 +51,7 @@
 	RANK(RUNTIME,         lock,        NEVER,   "the runtime's devices and their primary contexts") \
 	RANK(BINARIES,        lock,        NEVER,   "binaries whose kernels the program has announced") \
 	RANK(CONTEXT,         lock,        NEVER,   "a context's life and settings") \
+	RANK(LIBRARY,         lock,        NEVER,   "a library's kernels, and its modules") \
 	RANK(MODULES,         lock,        NEVER,   "which modules are loaded") \
 	RANK(MODULE,          lock,        NEVER,   "a module's functions; a launch holds it until it is submitted") \
 	RANK(KERNELS,         lock,        NEVER,   "kernels that the program has registered") \
@@ -81,6 +85,7 @@
 	RANK(HOST_POLLER,     lock,        NEVER,   "queues that wait for a word of memory or a signal") \
 	RANK(HOST_EXECUTORS,  lock,        NEVER,   "queues that can go on, and the threads that run them") \
 	RANK(HOST_TEAM,       lock,        NEVER,   "launches whose blocks the cores take") \
+	RANK(HOST_GRID,       lock,        NEVER,   "the resident blocks of a launch of PTX") \
 	RANK(PEER,            lock,        NEVER,   "what another process keeps for us") \
 	RANK(SERVICE,         lock,        NEVER,   "the service thread's watches and jobs") \
 	RANK(RECORDS,         lock,        NEVER,   "records that wait to be used again") \

@@ -13,12 +13,13 @@
  * succeeds, and prepare() or block_create() fail with the sentence and the line. (A driver that compiles the whole text
  * would refuse the module.) What is wrong outside of bodies, or a body that does not end, is an error of load().
  *
- * Order of calls: load(), place(), blocks. place() gives the module memory for its variables, which belongs to the
- * caller and stays until unload(). A launch is the caller's: it makes a block (block_create) for each block that is
- * resident, starts it at some coordinates (block_begin), and calls block_run() until the block is done. A block may be
- * begun again at other coordinates after that. Blocks are independent: each may be run by another thread, one at a
- * time. A block that waits for another block, process or for the host returns CN_PTX_AGAIN when its budget is used up,
- * so a caller that takes turns over all resident blocks starves none.
+ * Order of calls: load(), place(), blocks. place() writes the variables' first values into memory of the caller's, as
+ * often as the caller wants instances of the module; a launch says which one it uses. A launch is the caller's: it
+ * makes a block (block_create) for each block that is resident, starts it at some coordinates (block_begin), and calls
+ * block_run() until the block is done. A block may be begun again at other coordinates after that. Blocks are
+ * independent: each may be run by another thread, one at a time. A block that waits for another block, process or for
+ * the host returns CN_PTX_AGAIN when its budget is used up, so a caller that takes turns over all resident blocks
+ * starves none.
  *
  * Addresses. Global, constant, local, parameter and generic addresses are host addresses; a shared address is an offset
  * into the block's shared memory. A module may touch all memory of the process: it is trusted as much as the program
@@ -41,7 +42,7 @@ struct cn_ptx_module;
 struct cn_ptx_block;
 
 enum {
-	CN_PTX_CALLS_VERSION = 1,
+	CN_PTX_CALLS_VERSION = 3,
 	CN_PTX_SENTENCE_BYTES = 384,
 	CN_PTX_THREADS_MAX = 1024,           /* of a block */
 	CN_PTX_SHARED_BYTES_MAX = 227 << 10, /* of a block, static and dynamic */
@@ -88,7 +89,7 @@ struct cn_ptx_variable {
 	const char *name;
 	bool constant;
 	bool managed;                          /* .attribute(.managed) */
-	size_t offset_bytes, bytes, alignment; /* its address is the memory that place() was given, and the offset */
+	size_t offset_bytes, bytes, alignment; /* its address is the memory of the instance, and the offset */
 };
 
 struct cn_ptx_contents {
@@ -104,8 +105,9 @@ struct cn_ptx_contents {
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
 struct cn_ptx_launch {
-	struct cn_ptx_module *module; /* placed */
-	unsigned kernel;              /* struct cn_ptx_kernel's index */
+	struct cn_ptx_module *module;
+	void *memory;    /* of the variables, as place() left it; NULL: the module has none */
+	unsigned kernel; /* struct cn_ptx_kernel's index */
 	unsigned grid[3], block[3];
 	unsigned dynamic_shared_bytes;
 	const void *parameters;   /* parameter_bytes, packed; read during block_create() */
@@ -156,8 +158,8 @@ struct cn_ptx_calls {
 	/* No block of the module may be left. NULL is allowed. */
 	void (*unload)(struct cn_ptx_module *module);
 	const struct cn_ptx_contents *(*contents)(const struct cn_ptx_module *module);
-	/* Write the variables' first values into data_bytes at `memory`. Once, before the first block. */
-	void (*place)(struct cn_ptx_module *module, void *memory);
+	/* Write the variables' first values into data_bytes at `memory`. */
+	void (*place)(const struct cn_ptx_module *module, void *memory);
 
 	/* Memory for a block of a launch; the structure is not needed afterwards. Prepares the kernel. */
 	enum cn_ptx_error_code (*block_create)(const struct cn_ptx_launch *launch, struct cn_ptx_error *ret_error,

@@ -311,7 +311,6 @@ struct cn_ptx_module {
 	uint32_t relocation_count, relocation_room;
 	unsigned char *data; /* first values */
 	size_t data_room;
-	char *memory;                 /* where place() put the data */
 	struct cn_ptx_shared *shared; /* variables in shared memory: each kernel has its own layout of those it uses */
 	uint32_t shared_count, shared_room, dynamic_alignment;
 	struct cn_ptx_kernel *kernels;

@@ -52,8 +52,8 @@ static enum cn_ptx_error_code check(const struct cn_ptx_launch *launch, struct c
 	}
 	if (threads > CN_PTX_THREADS_MAX || (kernel->max_threads && threads > kernel->max_threads))
 		return refuse(error, CN_PTX_BAD_ARGUMENT, "a block of %llu threads", (unsigned long long)threads);
-	if (module->contents.data_bytes && !module->memory)
-		return refuse(error, CN_PTX_BAD_ARGUMENT, "the module has not been placed");
+	if (module->contents.data_bytes && !launch->memory)
+		return refuse(error, CN_PTX_BAD_ARGUMENT, "the module's variables have no memory");
 	if (kernel->parameter_bytes && !launch->parameters)
 		return refuse(error, CN_PTX_BAD_ARGUMENT, "kernel '%.80s' wants %u bytes of parameters", kernel->name,
 			      kernel->parameter_bytes);
@@ -112,7 +112,7 @@ static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_c
 {
 	switch (constant->kind) {
 	case CN_PTX_C_BITS: return constant->value;
-	case CN_PTX_C_DATA: return (uint64_t)(uintptr_t)block->module->memory + constant->value;
+	case CN_PTX_C_DATA: return (uint64_t)(uintptr_t)block->launch.memory + constant->value;
 	case CN_PTX_C_PARAMETER: return (uint64_t)(uintptr_t)block->parameters + constant->value;
 	case CN_PTX_C_FUNCTION: return CN_PTX_FUNCTION_BASE + 16 * constant->value;
 	case CN_PTX_C_SHARED:

@@ -136,12 +136,11 @@ const struct cn_ptx_contents *cn_ptx_module_contents(const struct cn_ptx_module 
 	return &module->contents;
 }
 
-void cn_ptx_module_place(struct cn_ptx_module *module, void *memory)
+void cn_ptx_module_place(const struct cn_ptx_module *module, void *memory)
 {
 	size_t known =
 		module->data_room < module->contents.data_bytes ? module->data_room : module->contents.data_bytes;
 
-	module->memory = memory;
 	if (known)
 		memcpy(memory, module->data, known);
 	if (module->contents.data_bytes > known)

@@ -11,7 +11,7 @@ enum cn_ptx_error_code cn_ptx_module_load(const void *image, size_t bytes, unsig
 					  struct cn_ptx_error *ret_error, struct cn_ptx_module **ret_module);
 void cn_ptx_module_unload(struct cn_ptx_module *module);
 const struct cn_ptx_contents *cn_ptx_module_contents(const struct cn_ptx_module *module);
-void cn_ptx_module_place(struct cn_ptx_module *module, void *memory);
+void cn_ptx_module_place(const struct cn_ptx_module *module, void *memory);
 
 /* ptx_plan.c: a kernel gets its plan, if it has none: the functions that it can reach are built. Thread-safe. */
 enum cn_ptx_error_code cn_ptx_module_prepare(struct cn_ptx_module *module, unsigned kernel,

@@ -10,6 +10,7 @@
 #include "driver/host/image.h"
 
 #include <elf.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -29,8 +30,21 @@ void fuzz_prepare(void)
 	FUZZ_CHECK(file >= 0);
 }
 
+/* PTX or a fat binary: no more is read than there is. */
+static void read_image(const struct cn_image *image, enum cn_image_kind kind, size_t size)
+{
+	const void *start;
+	void *owned = NULL;
+	size_t bytes;
+
+	if (!FUZZ_TRY(cn_image_read(image, kind, &start, &bytes, &owned)) && kind != CN_IMAGE_WRAPPER)
+		FUZZ_CHECK(bytes <= size);
+	free(owned);
+}
+
 void fuzz_one(const uint8_t *bytes, size_t size)
 {
+	enum cn_image_kind memory_kind = CN_IMAGE_SHARED_OBJECT, file_kind = CN_IMAGE_SHARED_OBJECT;
 	uint64_t of_memory = 0, of_file = 0;
 	struct stat status;
 	int copy;
@@ -43,8 +57,15 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 		memcpy(start, ELFMAG, SELFMAG);
 	FUZZ_CHECK(!ftruncate(file, 0) && pwrite(file, start, size, 0) == (ssize_t)size);
 	struct cn_image in_memory = {.file = -1, .memory = start}, in_file = {.file = file};
-	CUresult memory_result = FUZZ_TRY(cn_image_check(&in_memory, &of_memory));
-	CUresult file_result = FUZZ_TRY(cn_image_check(&in_file, &of_file));
+	CUresult memory_result = FUZZ_TRY(cn_image_check(&in_memory, &memory_kind, &of_memory));
+	CUresult file_result = FUZZ_TRY(cn_image_check(&in_file, &file_kind, &of_file));
+	if (!memory_result && memory_kind != CN_IMAGE_SHARED_OBJECT)
+		read_image(&in_memory, memory_kind, size);
+	if (!file_result && file_kind != CN_IMAGE_SHARED_OBJECT)
+		read_image(&in_file, file_kind, size);
+	if ((!memory_result && memory_kind != CN_IMAGE_SHARED_OBJECT) ||
+	    (!file_result && file_kind != CN_IMAGE_SHARED_OBJECT))
+		return;
 	if (file_result) { /* what lies far behind it in memory may be something else's */
 		FUZZ_CHECK(memory_result || of_memory > size);
 		FUZZ_CHECK(memory_result || FUZZ_TRY(cn_image_copy(&in_memory, of_memory, &copy)));

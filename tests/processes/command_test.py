@@ -129,7 +129,7 @@ class Command:
         for ending in ("so", "ptx"):
             shutil.copy(self.examples / f"{EXAMPLE}_kernels.{ending}", self.folder)
         text, complaint = run(self.cenote, "run", self.folder / EXAMPLE)
-        contains(text, f"loaded {EXAMPLE}_kernels.so\n", "\ndone: two processes, one memory\n")
+        contains(text, f"loaded {EXAMPLE}_kernels.ptx\n", "\ndone: two processes, one memory\n")
         assert not complaint, complaint
 
     def says_what_it_is(self):

@@ -150,6 +150,7 @@ static enum cn_ptx_state take_turns(struct cn_ptx_block **blocks, unsigned count
 enum cn_ptx_state run_launch(struct run_module *module, const struct run_launch *launch, struct cn_ptx_fault *ret_fault)
 {
 	struct cn_ptx_launch made = {.module = module->module,
+				     .memory = module->data,
 				     .kernel = run_kernel_index(module, launch->kernel),
 				     .dynamic_shared_bytes = launch->dynamic_shared_bytes,
 				     .parameters = launch->parameters,

@@ -12,7 +12,7 @@
 
 enum { ROOM = 256, COUNT = 5 };
 
-static const char ptx[] = ".version 8.0\n.target sm_90\n";
+static const char ptx[] = ".version 8.0\n.target sm_90\n.visible .entry cut(\n";
 static CUjit_option options[COUNT] = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
 				      CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_WALL_TIME};
 static char information[ROOM], error[ROOM];
@@ -61,7 +61,7 @@ TEST(the_reason_of_a_failure_is_in_the_log_of_errors)
 	float milliseconds;
 
 	prepare(ROOM);
-	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, ptx, COUNT, options, values));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, ptx, COUNT, options, values));
 	ASSERT_STREQ(cenote_last_error(), error);
 	ASSERT_CONTAINS("PTX", error);
 	ASSERT_EQ(strlen(error), (size_t)values[3]);
@@ -90,7 +90,7 @@ TEST(a_log_is_cut_where_its_room_ends)
 
 	for (size_t room = 0; room < 8; room++) {
 		prepare(room);
-		ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, ptx, COUNT, options, values));
+		ASSERT_ERROR(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, ptx, COUNT, options, values));
 		ASSERT_EQ(room ? room - 1 : 0, (size_t)values[3]);
 		if (room) {
 			ASSERT_EQ(room - 1, strlen(error));
@@ -106,9 +106,9 @@ TEST(a_size_alone_or_a_buffer_alone)
 	CUmodule module;
 
 	prepare(ROOM);
-	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, ptx, 1, &options[3], &values[3]));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, ptx, 1, &options[3], &values[3]));
 	ASSERT_EQ(0, (size_t)values[3]);
-	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, ptx, 1, &options[2], &values[2]));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_PTX, cuModuleLoadDataEx(&module, ptx, 1, &options[2], &values[2]));
 	ASSERT_EQ('x', error[0]); /* how long it is, nobody has said */
 }
 

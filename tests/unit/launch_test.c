@@ -612,13 +612,13 @@ TEST(images_for_others_are_refused)
 	CUmodule module;
 
 	make_context();
-	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, fat));
-	ASSERT_CONTAINS("shared object", cn_last_error());
+	ASSERT_ERROR(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, fat));
+	ASSERT_CONTAINS("fat binary", cn_last_error());
 	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, &cubin));
 	ASSERT_CONTAINS("cubin", cn_last_error());
 	cubin.e_machine = EM_SPARCV9;
 	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, &cubin));
-	ASSERT_ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, "// a comment\n.version 7.0\n"));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, "// a comment\n.version 7.0\n.entry k(\n"));
 	ASSERT_CONTAINS("PTX", cn_last_error());
 	ASSERT_ERROR(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, "nothing of that kind"));
 	/* A program is no shared object, though it may look like one; what the dynamic linker says is passed on. */

@@ -149,11 +149,32 @@ unsigned cn_host_signal_take_turns(const struct cn_host_item *first, const struc
 void cn_host_signal_let_go(enum cn_operation_kind kind, struct cn_signal *signal, unsigned count);
 bool cn_host_signal_waits(void); /* does any queue wait for a signal? */
 
+/* host_team.c: a launch that further threads may help with; a part of a larger record. */
+struct cn_host_job {
+	bool (*has_work)(struct cn_host_job *job); /* for one more thread; called under the team's lock */
+	void (*help)(struct cn_host_job *job);
+	struct cn_host_job *next;
+	unsigned helper_count; /* at work on it now */
+	_Atomic uint32_t finished;
+};
+void cn_host_team_join(struct cn_host_job *job);
+/* Take it off the list, and wait until no helper is at work on it. */
+void cn_host_team_part(struct cn_host_job *job);
+/* Is there more than one launch to help with? */
+bool cn_host_team_is_wanted(void);
+
+/* host_grid.c: a launch of PTX. `arguments` are copied. */
+CUresult cn_host_grid_prepare(const struct cn_kernel *kernel, void *const *arguments, void **ret_payload);
+CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload);
+
+/* host_print.c: what a kernel prints. */
+void cn_host_print(void *unused, const char *text, size_t bytes);
+
 /* host_copy.c, host_kernel.c: do it, now, in this thread. */
 CUresult cn_host_copy(const struct cn_operation *operation);
 void cn_host_fill(const struct cn_operation *operation);
 CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret_payload);
-CUresult cn_host_launch(const struct cn_launch *launch, void **arguments);
+CUresult cn_host_launch(const struct cn_launch *launch, void *payload);
 
 /* host_memory.c */
 /* Take bytes of a device. CUDA_ERROR_OUT_OF_MEMORY: it does not have them. */

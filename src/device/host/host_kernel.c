@@ -1,48 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels: a launch is a number of blocks, and all cores take blocks from it until none is left.
+ * Kernels in C: a launch is a number of blocks, and all cores take blocks from it until none is left.
  *
- * The executor that drives the stream works on its own launch, and a team of one thread for each further core helps
- * with whatever launches there are, oldest first. A launch of one block needs no help.
+ * The executor that drives the stream works on its own launch, and the team (host_team.c) helps. A launch of one block
+ * needs no help.
  */
 #include "base/guard.h"
-#include "base/thread.h"
 #include "device/host/host_internal.h"
 
 #include "cenote/cenote.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct job {
-	struct job *next;
+	struct cn_host_job base; /* first */
 	const struct cn_launch *launch;
 	void **arguments;
 	uint64_t block_count;
 	_Atomic uint64_t next_block;
 	_Atomic CUresult result;
-	unsigned helper_count; /* of the team, at work on it now; team locked */
-	_Atomic uint32_t finished;
 };
-
-static struct {
-	CN_LOCK(HOST_TEAM) lock;
-	struct job *jobs;
-	_Atomic uint32_t arrivals;
-	bool started;
-	unsigned helper_count;
-} team;
 
 static size_t round_up(size_t value, size_t alignment)
 {
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* Copy the parameters: [pointers][values, each aligned]. */
+/* Copy the parameters: [pointers][values, each aligned]; for PTX the values alone. */
 CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret_payload)
 {
 	const struct cn_kernel *kernel = operation->launch.launch.kernel;
+
+	if (kernel->ptx)
+		return cn_host_grid_prepare(kernel, operation->launch.arguments, ret_payload);
 	size_t bytes = round_up(kernel->parameter_count * sizeof(void *), 16);
 	size_t offset = bytes;
 
@@ -118,103 +109,37 @@ static void work(struct job *job)
 	free(share.shared);
 }
 
-static bool has_blocks(struct job *job)
+static bool has_blocks(struct cn_host_job *base)
 {
+	struct job *job = (struct job *)base;
+
 	return atomic_load_explicit(&job->next_block, memory_order_relaxed) < job->block_count;
 }
 
-static void *help(void *unused)
+static void help(struct cn_host_job *base)
 {
-	(void)unused;
-	for (;;) {
-		uint32_t arrivals = atomic_load(&team.arrivals);
-
-		cn_lock(&team.lock);
-		struct job *job = team.jobs;
-		while (job && !has_blocks(job))
-			job = job->next;
-		if (job)
-			job->helper_count++;
-		cn_unlock(&team.lock);
-		if (!job) {
-			cn_futex_wait(&team.arrivals, arrivals, -1);
-			continue;
-		}
-
-		work(job);
-		cn_lock(&team.lock);
-		bool last = --job->helper_count == 0;
-		if (last)
-			atomic_store(&job->finished, 1);
-		cn_unlock(&team.lock);
-		if (last)
-			cn_futex_wake(&job->finished, 1); /* the address alone: the job may be gone */
-	}
-	return NULL;
+	work((struct job *)base);
 }
 
-static unsigned helpers_wanted(void)
-{
-	cpu_set_t cpus;
-	int count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
-
-	return count > 1 ? (unsigned)count - 1 : 0;
-}
-
-static void add_job(struct job *job)
-{
-	bool start;
-
-	cn_lock(&team.lock);
-	struct job **link = &team.jobs;
-	while (*link)
-		link = &(*link)->next;
-	*link = job;
-	start = !team.started;
-	if (start) {
-		team.started = true;
-		team.helper_count = helpers_wanted();
-	}
-	unsigned helper_count = team.helper_count;
-	cn_unlock(&team.lock);
-
-	atomic_fetch_add(&team.arrivals, 1);
-	cn_futex_wake(&team.arrivals, (int)helper_count);
-	for (unsigned i = 0; start && i < helper_count; i++)
-		cn_thread_start(help, NULL); /* fewer helpers are slower, not wrong */
-}
-
-/* Take the job off the list and wait until no helper is at work on it. */
-static void remove_job(struct job *job)
-{
-	cn_lock(&team.lock);
-	struct job **link = &team.jobs;
-	while (*link != job)
-		link = &(*link)->next;
-	*link = job->next;
-	bool helped = job->helper_count > 0;
-	if (helped)
-		atomic_store(&job->finished, 0);
-	cn_unlock(&team.lock);
-	while (helped && !atomic_load(&job->finished))
-		cn_futex_wait(&job->finished, 0, -1);
-	/* The last helper sets `finished` under the lock: wait until it has released it. */
-	cn_lock(&team.lock);
-	cn_unlock(&team.lock);
-}
-
-CUresult cn_host_launch(const struct cn_launch *launch, void **arguments)
+CUresult cn_host_launch(const struct cn_launch *launch, void *payload)
 {
 	struct job job = {
+		.base = {.has_work = has_blocks, .help = help},
 		.launch = launch,
-		.arguments = arguments,
+		.arguments = payload,
 		.block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
 	};
 
+	if (launch->kernel->ptx)
+		return cn_host_grid_run(launch, payload);
 	if (job.block_count > 1)
-		add_job(&job);
+		cn_host_team_join(&job.base);
 	work(&job);
 	if (job.block_count > 1)
-		remove_job(&job);
-	return atomic_load(&job.result);
+		cn_host_team_part(&job.base);
+	CUresult result = atomic_load(&job.result);
+	if (result == CUDA_ERROR_ILLEGAL_ADDRESS)
+		return cn_error(result, "kernel %s used memory that is not mapped", launch->kernel->name);
+	return result ? cn_error(result, "no host memory for the shared memory of kernel %s", launch->kernel->name)
+		      : CUDA_SUCCESS;
 }

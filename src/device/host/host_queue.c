@@ -22,6 +22,7 @@
 #include "device/host/host_internal.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +66,10 @@ static struct cn_waiter *complete_locked(struct cn_host_queue *queue, unsigned c
 	uint64_t number = atomic_load_explicit(&queue->base.completed, memory_order_relaxed) + count;
 	struct cn_waiter *released = queue->waiters, **end = &queue->waiters;
 
-	if (result && !atomic_load_explicit(&queue->failure, memory_order_relaxed))
+	if (result && !atomic_load_explicit(&queue->failure, memory_order_relaxed)) {
 		atomic_store_explicit(&queue->failure, result, memory_order_relaxed);
+		queue->sentence = strdup(cn_last_error()); /* this thread ran it; without memory the code says enough */
+	}
 	atomic_store_explicit(&queue->base.completed, number, memory_order_release);
 
 	while (*end && (*end)->number <= number)
@@ -714,6 +717,8 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 		pass_locked(queue); /* no point of this owner is one of the last owner's */
 	queue->state = IDLE;
 	atomic_store(&queue->failure, CUDA_SUCCESS);
+	free(queue->sentence);
+	queue->sentence = NULL;
 	queue->legacy_seen = queue->seen_by_legacy = 0;
 	atomic_store(&queue->legacy_noted, 0);
 	queue->noted_by_legacy = atomic_load(&queue->base.submitted);
@@ -729,6 +734,13 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 		cn_unlock(&group->lock);
 	}
 	atomic_store_explicit(&queue->base.owner, owner, memory_order_release);
+}
+
+void cn_host_queue_explain(struct cn_host_queue *queue, char ret_sentence[CN_SENTENCE_BYTES])
+{
+	cn_lock(&queue->lock);
+	snprintf(ret_sentence, CN_SENTENCE_BYTES, "%s", queue->sentence ? queue->sentence : "");
+	cn_unlock(&queue->lock);
 }
 
 void cn_host_queue_close(struct cn_host_queue *queue)

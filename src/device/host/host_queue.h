@@ -12,19 +12,28 @@
 
 enum { CN_KERNEL_PARAMETERS_MAX = 64 };
 
-/* A kernel: a C function (see cenote.h), called once for each thread. */
+struct cn_ptx_module;
+struct cn_ptx_kernel;
+
+/* A kernel: a C function (see cenote.h), called once for each thread; or PTX (host_ptx.h). */
 struct cn_kernel {
 	const char *name;
-	const void *code;
+	const void *code; /* NULL: it is PTX */
 	unsigned parameter_count;
 	const unsigned *parameter_bytes;
 	const unsigned *parameter_alignment;
+	const struct cn_ptx_kernel *ptx; /* NULL: it is C */
+	struct cn_ptx_module *module;
 };
 
 struct cn_launch {
 	const struct cn_kernel *kernel;
 	unsigned grid[3], block[3];
 	unsigned shared_bytes;
+	/* Of PTX alone. */
+	unsigned resident_max;    /* blocks that run at once */
+	unsigned processor_count; /* multiprocessors, as the device reports them */
+	void *variables;          /* the module's, in the launch's context */
 };
 
 enum cn_operation_kind {
@@ -126,6 +135,7 @@ struct cn_host_queue {
 	CN_LOCK(QUEUE) lock;
 	int state;                             /* host_queue.c's */
 	_Atomic CUresult failure;              /* the first failure: what follows is skipped */
+	char *sentence;                        /* and why; NULL: no memory for it, or none */
 	_Atomic(struct cn_host_group *) group; /* NULL: a non-blocking stream's; read before the queue is locked */
 	struct cn_host_queue *group_next, *group_previous;
 	uint64_t legacy_seen;     /* the legacy queue's number that this one waits for already */
@@ -162,6 +172,8 @@ struct cn_host_group {
 
 /* `queue` is zeroed or was closed and drained. `group` NULL: ordered with no other queue. */
 void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner);
+/* Why the queue has failed; "" when it has not. */
+void cn_host_queue_explain(struct cn_host_queue *queue, char ret_sentence[CN_SENTENCE_BYTES]);
 /* Accept nothing more; what was accepted still runs. */
 void cn_host_queue_close(struct cn_host_queue *queue);
 /* True when a closed queue has nothing left to do and its record may be reused. */

@@ -18,7 +18,7 @@ enum cn_memory_kind {
 	CN_MEMORY_PINNED = 1 << 1,     /* cuMemHostAlloc() */
 	CN_MEMORY_REGISTERED = 1 << 2, /* the program's own: cuMemHostRegister() */
 	CN_MEMORY_MANAGED = 1 << 3,
-	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device memory that goes with it (module.c) */
+	CN_MEMORY_VARIABLE = 1 << 4, /* of a module: device or managed memory that goes with it (module.c) */
 	CN_MEMORY_MAPPED = 1 << 5,   /* by cuMemMap(): of no context, with rights of its own */
 	CN_MEMORY_POOL = 1 << 6,     /* a block of a pool: of no context, with the pool's rights (mempool_use.c) */
 	CN_MEMORY_OPENED = 1 << 7,   /* another process's, opened by a handle (ipc_memory.c) */
@@ -41,9 +41,10 @@ struct cn_memory {
 	uint64_t reservation_start; /* the range it is mapped into */
 	size_t reservation_bytes;
 
+	bool managed; /* of a pool, or a variable */
+
 	/* Of CN_MEMORY_POOL alone. */
-	uint64_t pool; /* CUmemoryPool; 0: destroyed */
-	bool managed;
+	uint64_t pool;           /* CUmemoryPool; 0: destroyed */
 	CUmemLocation preferred; /* of managed memory */
 	bool imported;           /* another process's */
 
@@ -64,8 +65,9 @@ static inline bool cn_memory_allows(const struct cn_memory *memory, const struct
 /* Is it a device's alone? Then calls without a stream need not wait for it. */
 static inline bool cn_memory_is_device(const struct cn_memory *memory)
 {
-	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_VARIABLE | CN_MEMORY_OPENED) ||
-	       (memory->kind & (CN_MEMORY_MAPPED | CN_MEMORY_POOL) && !memory->on_host && !memory->managed);
+	return memory->kind & (CN_MEMORY_DEVICE | CN_MEMORY_OPENED) ||
+	       (memory->kind & (CN_MEMORY_VARIABLE | CN_MEMORY_MAPPED | CN_MEMORY_POOL) && !memory->on_host &&
+		!memory->managed);
 }
 
 /* Is it the host's alone? */

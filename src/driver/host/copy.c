@@ -13,6 +13,8 @@
  */
 #include "driver/host/copy.h"
 
+#include "device/host/host_ptx.h"
+
 #include "base/foreign.h"
 
 #include <inttypes.h>
@@ -209,6 +211,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 			return result;
 		}
 		cn_host_point_wait(point);
+		cn_host_print_flush();
 		*ret_point = point;
 		if (outcome == CUDA_ERROR_INVALID_VALUE) /* the sentence is in the thread that copied */
 			return cn_error(outcome,

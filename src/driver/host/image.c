@@ -7,12 +7,14 @@
 #include "driver/host/registry.h"
 
 #include "base/foreign.h"
+#include "base/guard.h"
 #include "base/segment.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,6 +24,9 @@ enum {
 	PAGE_BYTES = 4096,      /* the smallest page size: memory ends at a multiple of it */
 	COPY_BYTES = 16 * 1024, /* at a time */
 	MACHINE_CUDA = 190,
+	WRAPPED_MAX = 4096,     /* fat binaries of a program's part */
+	READ_BYTES = 64 * 1024, /* of a file, at first */
+	PTX_BYTES_MAX = 512 << 20,
 };
 
 static const uint64_t image_bytes_max = UINT64_C(1) << 40;
@@ -72,31 +77,32 @@ static CUresult read_all(const struct cn_image *image, uint64_t offset, void *to
 	return result;
 }
 
-/* It is not a shared object: say what it is, as far as that can be seen. */
-static CUresult refuse(const char *head, size_t bytes)
+/* It is not a shared object: what else? */
+static CUresult recognize(const struct cn_image *image, const char *head, size_t bytes, enum cn_image_kind *ret_kind)
 {
 	uint32_t magic = 0;
 
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_IMAGE, "the module is empty");
 	memcpy(&magic, head, bytes < sizeof magic ? bytes : sizeof magic);
-	if (magic == FATBIN_MAGIC || magic == FATBIN_WRAPPER_MAGIC)
-		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
-				"this module is a fat binary for GPUs; "
-				"the host device takes a shared object with CENOTE_KERNELs");
-	if (memmem(head, strnlen(head, bytes), ".version", strlen(".version")))
-		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
-				"this module is PTX; the host device takes a shared object with CENOTE_KERNELs");
-	return cn_error(CUDA_ERROR_INVALID_IMAGE,
-			"this is not a module; the host device takes a shared object with CENOTE_KERNELs");
+	if (magic == FATBIN_MAGIC)
+		*ret_kind = CN_IMAGE_FAT;
+	else if (magic == FATBIN_WRAPPER_MAGIC && image->file < 0)
+		*ret_kind = CN_IMAGE_WRAPPER;
+	else if (memmem(head, strnlen(head, bytes), ".version", strlen(".version")))
+		*ret_kind = CN_IMAGE_PTX;
+	else
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "this is not a module; the host device takes PTX, "
+							  "a fat binary, or a shared object with CENOTE_KERNELs");
+	return CUDA_SUCCESS;
 }
 
 static CUresult check_header(const ElfW(Ehdr) * header)
 {
 	if (header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == MACHINE_CUDA)
-		return cn_error(
-			CUDA_ERROR_NO_BINARY_FOR_GPU,
-			"this module is a cubin for GPUs; the host device takes a shared object with CENOTE_KERNELs");
+		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU,
+				"this module is a cubin, machine code for GPUs; the host device takes PTX, "
+				"a fat binary with PTX, or a shared object with CENOTE_KERNELs");
 	if (header->e_ident[EI_CLASS] != own_header.e_ident[EI_CLASS] ||
 	    header->e_ident[EI_DATA] != own_header.e_ident[EI_DATA] || header->e_machine != own_header.e_machine)
 		return cn_error(CUDA_ERROR_NO_BINARY_FOR_GPU, "this module is for another kind of machine");
@@ -126,7 +132,7 @@ static CUresult measure(const struct cn_image *image, const ElfW(Ehdr) * header,
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_image_check(const struct cn_image *image, uint64_t *ret_bytes)
+CUresult cn_image_check(const struct cn_image *image, enum cn_image_kind *ret_kind, uint64_t *ret_bytes)
 {
 	ElfW(Ehdr) header;
 	char head[HEAD_BYTES], last;
@@ -137,7 +143,7 @@ CUresult cn_image_check(const struct cn_image *image, uint64_t *ret_bytes)
 	if (result)
 		return result;
 	if (got < sizeof header || memcmp(head, ELFMAG, SELFMAG))
-		return refuse(head, got);
+		return recognize(image, head, got, ret_kind);
 	memcpy(&header, head, sizeof header);
 	result = check_header(&header);
 	if (!result)
@@ -145,9 +151,108 @@ CUresult cn_image_check(const struct cn_image *image, uint64_t *ret_bytes)
 	if (!result)
 		result =
 			read_all(image, bytes - 1, &last, 1); /* a truncated file would end the process, not the call */
-	if (!result)
-		*ret_bytes = bytes;
-	return result;
+	if (result)
+		return result;
+	*ret_kind = CN_IMAGE_SHARED_OBJECT;
+	*ret_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+/* ---- PTX --------------------------------------------------------------------------------------------------------- */
+
+/* A fat binary in memory: its header says how long it is. */
+static bool check_fat(const void *memory, size_t *ret_bytes)
+{
+	struct {
+		uint32_t magic;
+		uint16_t version, header_bytes;
+		uint64_t bytes;
+	} header;
+
+	if (!cn_guard_check_read(memory, sizeof header, "image"))
+		return false;
+	memcpy(&header, memory, sizeof header);
+	if (header.bytes > image_bytes_max)
+		return false;
+	*ret_bytes = (size_t)header.header_bytes + (size_t)header.bytes;
+	if (*ret_bytes < sizeof header)
+		*ret_bytes = sizeof header;
+	return cn_guard_check_read(memory, *ret_bytes, "image");
+}
+
+/* The wrapper's fat binaries: one (version 1), or a list that ends with NULL. */
+static bool check_wrapper(const void *memory)
+{
+	struct {
+		uint32_t magic, version;
+		const void *data;
+		const void *const *list;
+	} wrapper;
+	size_t bytes;
+
+	if (!cn_guard_check_read(memory, sizeof wrapper, "image"))
+		return false;
+	memcpy(&wrapper, memory, sizeof wrapper);
+	if (wrapper.version != 2)
+		return !wrapper.data || check_fat(wrapper.data, &bytes);
+	for (unsigned int i = 0; wrapper.list && i < WRAPPED_MAX; i++) {
+		if (!cn_guard_check_read(&wrapper.list[i], sizeof *wrapper.list, "image"))
+			return false;
+		if (!wrapper.list[i])
+			break;
+		if (!check_fat(wrapper.list[i], &bytes))
+			return false;
+	}
+	return true;
+}
+
+/* A file has no length that could be relied on: it may be a pipe. */
+static CUresult read_file(const struct cn_image *image, const void **ret_start, size_t *ret_bytes, void **ret_owned)
+{
+	size_t room = READ_BYTES, bytes = 0, got;
+	char *text = NULL;
+	CUresult result;
+
+	do {
+		char *larger = room <= PTX_BYTES_MAX ? realloc(text, room) : NULL;
+		if (!larger) {
+			free(text);
+			return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
+					"no host memory for a module's file of %zu bytes or more", bytes);
+		}
+		text = larger;
+		result = read_some(image, bytes, text + bytes, room - bytes, &got);
+		if (result) {
+			free(text);
+			return result;
+		}
+		bytes += got;
+		room *= 2;
+	} while (bytes == room / 2);
+	*ret_start = *ret_owned = text;
+	*ret_bytes = bytes;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_image_read(const struct cn_image *image, enum cn_image_kind kind, const void **ret_start, size_t *ret_bytes,
+		       void **ret_owned)
+{
+	const void *memory = image->memory;
+	size_t bytes = SIZE_MAX; /* of a wrapper */
+	bool readable;
+
+	if (image->file >= 0)
+		return read_file(image, ret_start, ret_bytes, ret_owned);
+	if (kind == CN_IMAGE_PTX)
+		readable = cn_guard_check_string(memory, "image");
+	else
+		readable = kind == CN_IMAGE_FAT ? check_fat(memory, &bytes) : check_wrapper(memory);
+	if (!readable)
+		return cn_error(CUDA_ERROR_INVALID_IMAGE, "the module's memory ends before the module");
+	*ret_start = memory;
+	*ret_bytes = kind == CN_IMAGE_PTX ? strlen(memory) : bytes;
+	*ret_owned = NULL;
+	return CUDA_SUCCESS;
 }
 
 static CUresult write_all(int file, const char *from, size_t bytes)

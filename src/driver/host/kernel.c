@@ -16,7 +16,6 @@
 enum {
 	PARAMETER_BYTES_MAX = 32764, /* of all parameters of a kernel, as on a GPU */
 	ALIGNMENT_MAX = 64,
-	SHARED_BYTES_DEFAULT = 48 * 1024, /* what a launch may ask for before cuFuncSetAttribute() allows more */
 };
 
 struct registered {
@@ -36,8 +35,6 @@ static struct registered *registered_at(uint64_t address)
 {
 	return cn_container_or_null(cn_map_find(&registry.kernels, address), struct registered, node);
 }
-
-struct cn_table cn_functions = CN_TABLE(CN_KIND_FUNCTION, struct cn_function);
 
 CUresult cn_function_check_kernel(const cenote_kernel *kernel)
 {
@@ -65,25 +62,18 @@ static uint64_t address_of(const cenote_kernel *kernel)
 	return (uint64_t)(uintptr_t)kernel->function;
 }
 
-CUresult cn_function_create(const cenote_kernel *kernel, struct cn_module *module, struct cn_function **ret_function)
+CUresult cn_function_create_of_c(const cenote_kernel *kernel, struct cn_module *module,
+				 struct cn_function **ret_function)
 {
-	struct cn_function *function = cn_table_take(&cn_functions);
-
-	if (!function)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a function");
-	function->kernel = (struct cn_kernel){
-		.name = kernel->name,
-		.code = (const void *)(uintptr_t)kernel->function,
-		.parameter_count = kernel->parameter_count,
-		.parameter_bytes = kernel->parameter_bytes,
-		.parameter_alignment = kernel->parameter_alignment,
-	};
-	function->module = module;
-	atomic_store(&function->max_dynamic_shared_bytes, SHARED_BYTES_DEFAULT);
-	atomic_store(&function->carveout, CU_SHAREDMEM_CARVEOUT_DEFAULT);
-	cn_table_publish(&cn_functions, function);
-	*ret_function = function;
-	return CUDA_SUCCESS;
+	return cn_function_create(
+		&(struct cn_kernel){
+			.name = kernel->name,
+			.code = (const void *)(uintptr_t)kernel->function,
+			.parameter_count = kernel->parameter_count,
+			.parameter_bytes = kernel->parameter_bytes,
+			.parameter_alignment = kernel->parameter_alignment,
+		},
+		&(struct cn_function_traits){0}, module, ret_function);
 }
 
 CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
@@ -94,7 +84,7 @@ CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
 	cn_lock(&registry.lock);
 	struct registered *found = registered_at((uint64_t)(uintptr_t)address);
 	if (found && !found->function)
-		result = cn_function_create(found->kernel, NULL, &found->function);
+		result = cn_function_create_of_c(found->kernel, NULL, &found->function);
 	if (found && !result)
 		function = found->function;
 	cn_unlock(&registry.lock);

@@ -10,16 +10,7 @@
 #include "cenote/cudaProfiler.h"
 
 #include <inttypes.h>
-
-CUresult cn_function_find(CUfunction handle, struct cn_function **ret_function)
-{
-	struct cn_function *function = cn_table_find(&cn_functions, handle);
-
-	if (!function)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is not a live function", (void *)handle);
-	*ret_function = function;
-	return CUDA_SUCCESS;
-}
+#include <stdlib.h>
 
 static CUresult check_limit(const struct cn_device *device, CUdevice_attribute limit, uint64_t value, const char *what)
 {
@@ -31,6 +22,22 @@ static CUresult check_limit(const struct cn_device *device, CUdevice_attribute l
 	if (value == 0 || value > (uint64_t)maximum)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a launch with %s of %" PRIu64 "; it can be 1 to %d", what,
 				value, maximum);
+	return CUDA_SUCCESS;
+}
+
+/* What PTX itself says of its blocks. */
+static CUresult check_bounds(const struct cn_function *function, const struct cn_launch *launch)
+{
+	const struct cn_ptx_kernel *ptx = function->kernel.ptx;
+	const unsigned *block = launch->block;
+
+	if (ptx && ptx->required[0] &&
+	    (ptx->required[0] != block[0] || ptx->required[1] != block[1] || ptx->required[2] != block[2]))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s must be launched with blocks of %u x %u x %u",
+				function->kernel.name, ptx->required[0], ptx->required[1], ptx->required[2]);
+	if (ptx && ptx->max_threads && block[0] * block[1] * block[2] > ptx->max_threads)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "blocks of %u threads; kernel %s was compiled for up to %u",
+				block[0] * block[1] * block[2], function->kernel.name, ptx->max_threads);
 	return CUDA_SUCCESS;
 }
 
@@ -55,6 +62,9 @@ static CUresult check_shape(const struct cn_function *function, const struct cn_
 
 	for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !result; i++)
 		result = check_limit(device, checks[i].limit, checks[i].value, checks[i].what);
+	if (result)
+		return result;
+	result = check_bounds(function, launch);
 	if (result)
 		return result;
 	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
@@ -125,8 +135,7 @@ static CUresult check_arguments(const struct cn_kernel *kernel, void *const *arg
 	return CUDA_SUCCESS;
 }
 
-static CUresult find_arguments(const struct cn_kernel *kernel, void **params, void **extra,
-			       void *arguments[CN_KERNEL_PARAMETERS_MAX])
+static CUresult find_arguments(const struct cn_kernel *kernel, void **params, void **extra, void **arguments)
 {
 	char *buffer = NULL;
 	size_t bytes = 0;
@@ -155,45 +164,14 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
-/*
- * The function of a handle, and its module, locked: neither ends while it is in use. NULL: the program's own kernel,
- * which has no module.
- */
-static CUresult lock_function(CUfunction handle, struct cn_function **ret_function, struct cn_module **ret_module)
+/* Submit a launch whose shape is right. The function's module is locked. */
+static CUresult submit_with(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
+			    void **params, void **extra, void **arguments)
 {
-	struct cn_function *function;
-	CUresult result = cn_function_find(handle, &function);
-
-	if (result)
-		return result;
-	struct cn_module *module = function->module;
-	if (module) {
-		cn_lock(&module->lock);
-		if (cn_object_handle(function) != (uint64_t)(uintptr_t)handle) {
-			cn_unlock(&module->lock);
-			return cn_error(CUDA_ERROR_INVALID_HANDLE,
-					"another thread has just unloaded the function's module");
-		}
-	}
-	*ret_function = function;
-	*ret_module = module;
-	return CUDA_SUCCESS;
-}
-
-/* Check everything, and submit it to the stream. The function's module is locked. */
-static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
-		       void **params, void **extra)
-{
-	void *arguments[CN_KERNEL_PARAMETERS_MAX];
 	struct cn_operation operation = {.kind = CN_OPERATION_LAUNCH};
 	struct cn_module *module = function->module;
+	CUresult result = find_arguments(&function->kernel, params, extra, arguments);
 
-	if (module && module->home.context != place->context)
-		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
-				function->kernel.name);
-	CUresult result = check_shape(function, place->context->device, launch);
-	if (!result)
-		result = find_arguments(&function->kernel, params, extra, arguments);
 	if (!result)
 		result = check_arguments(&function->kernel, arguments);
 	if (result)
@@ -206,6 +184,29 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 	return cn_stream_submit(place, &operation, NULL);
 }
 
+/* Check everything, and submit it to the stream. The function's module is locked. */
+static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
+		       void **params, void **extra)
+{
+	void *few[CN_KERNEL_PARAMETERS_MAX], **many = NULL;
+	struct cn_module *module = function->module;
+	unsigned count = function->kernel.parameter_count;
+
+	if (module && module->home.context != place->context)
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
+				function->kernel.name);
+	CUresult result = check_shape(function, place->context->device, launch);
+	if (!result && function->kernel.ptx)
+		result = cn_function_occupy(function, place->context->device, launch);
+	if (result)
+		return result;
+	if (count > CN_KERNEL_PARAMETERS_MAX && !(many = malloc(count * sizeof *many)))
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the arguments of a kernel");
+	result = submit_with(function, launch, place, params, extra, many ? many : few);
+	free(many);
+	return result;
+}
+
 static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
 {
 	struct cn_function *function;
@@ -216,7 +217,7 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 	if (!result)
 		result = cn_stream_find(stream_handle, &place);
 	if (!result)
-		result = lock_function(handle, &function, &module);
+		result = cn_function_lock(handle, place.context, &function, &module);
 	if (result)
 		return result;
 	result = submit(function, launch, &place, params, extra);
@@ -313,117 +314,6 @@ CUresult host_cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data)
 					 .host_call = {.function = function, .data = data}};
 	struct cn_place place;
 	return cn_given(cn_stream_find(handle, &place), function, "fn") ?: cn_stream_submit(&place, &operation, NULL);
-}
-
-/* ---- What a function says of itself ------------------------------------------------------------------------------ */
-
-static int device_attribute(CUdevice_attribute attribute)
-{
-	int value = 0;
-
-	/* All host devices are alike in this. */
-	return cn_device_ops->attribute(&cn_devices[0], attribute, &value) ? 0 : value;
-}
-
-CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)
-{
-	struct cn_function *function;
-	CUresult result = cn_given(cn_enter(), value, "pi");
-
-	if (result)
-		return result;
-	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
-	result = cn_function_find(handle, &function);
-	if (result)
-		return result;
-	switch ((int)attribute) {
-	case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-		*value = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-		break;
-	case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-	case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-		*value = 10 * device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-			 device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-		break;
-	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		*value = atomic_load(&function->max_dynamic_shared_bytes);
-		break;
-	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = atomic_load(&function->carveout); break;
-	default: *value = 0; /* C functions have no registers, constants or clusters */
-	}
-	return CUDA_SUCCESS;
-}
-
-/* The function's module is locked. */
-static CUresult set_attribute(struct cn_function *function, CUfunction_attribute attribute, int value)
-{
-	switch ((int)attribute) {
-	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		if (value < 0 || value > device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN))
-			return cn_error(CUDA_ERROR_INVALID_VALUE,
-					"the device has no %d bytes of shared memory for a block", value);
-		atomic_store(&function->max_dynamic_shared_bytes, value);
-		return CUDA_SUCCESS;
-	case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-		if (value < CU_SHAREDMEM_CARVEOUT_DEFAULT || value > CU_SHAREDMEM_CARVEOUT_MAX_SHARED)
-			return cn_error(CUDA_ERROR_INVALID_VALUE, "a carveout of %d percent: it must be -1 to 100",
-					value);
-		atomic_store(&function->carveout, value);
-		return CUDA_SUCCESS;
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-	case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-	case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-	case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the host device has no clusters");
-	default: return cn_error(CUDA_ERROR_INVALID_VALUE, "attribute %d of a function cannot be set", (int)attribute);
-	}
-}
-
-CUresult host_cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value)
-{
-	struct cn_function *function;
-	struct cn_module *module;
-	CUresult result = cn_enter();
-
-	if (!result)
-		result = lock_function(handle, &function, &module);
-	if (result)
-		return result;
-	result = set_attribute(function, attribute, value);
-	if (module)
-		cn_unlock(&module->lock);
-	return result;
-}
-
-CUresult host_cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config)
-{
-	struct cn_function *function;
-	CUresult result = cn_enter();
-
-	if (!result)
-		result = cn_function_find(handle, &function);
-	return result ? result : cn_limits_check_bank_width(config);
-}
-
-CUresult host_cuFuncGetName(const char **ret_name, CUfunction handle)
-{
-	struct cn_function *function;
-	struct cn_module *module;
-	CUresult result = cn_enter();
-
-	if (result)
-		return result;
-	if (!ret_name || !handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_name ? "hfunc" : "name");
-	result = lock_function(handle, &function, &module);
-	if (result)
-		return result;
-	*ret_name = function->kernel.name;
-	if (module)
-		cn_unlock(&module->lock);
-	return CUDA_SUCCESS;
 }
 
 /* ---- Profilers --------------------------------------------------------------------------------------------------- */

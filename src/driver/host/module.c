@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules: shared objects with kernels.
+ * Modules: shared objects with kernels, and PTX.
  *
- * Each load is an instance with variables of its own, as in CUDA. So a file that is loaded already, by us or by the
- * program, is loaded again as a private copy; the first load uses the file itself, for the sake of debuggers. A module
- * belongs to a context and ends with it. Its functions' handles die with it.
+ * Each load is an instance with variables of its own, as in CUDA. So the file of a shared object that is loaded
+ * already, by us or by the program, is loaded again as a private copy; the first load uses the file itself, for the
+ * sake of debuggers. PTX is code (code.c) and memory for its variables. A module belongs to a context and ends with it.
+ * Its functions' handles die with it.
  */
 #include "driver/host/kernel.h"
 
@@ -29,6 +30,7 @@ enum { SYMBOL_BYTES_MAX = 512 };
 struct cn_variable {
 	void *address;
 	size_t bytes;
+	bool entered;             /* in the registry */
 	struct cn_variable *next; /* of the same module */
 };
 
@@ -99,7 +101,7 @@ static CUresult open_copy(const struct cn_image *image, uint64_t bytes, struct c
 	if (result)
 		return result;
 	copy_path(module->copy, path);
-	result = open_library(path, &module->library);
+	result = open_library(path, &module->object_file);
 	if (result) {
 		close(module->copy);
 		module->copy = -1;
@@ -112,7 +114,7 @@ static void close_library(struct cn_module *module)
 {
 	char path[32];
 
-	dlclose(module->library);
+	dlclose(module->object_file);
 	if (module->copy < 0)
 		return;
 	copy_path(module->copy, path);
@@ -126,7 +128,9 @@ static void forget_variables(struct cn_module *module)
 	while (module->variables) {
 		struct cn_variable *variable = module->variables;
 		module->variables = variable->next;
-		(void)cn_registry_free(&module->home, (uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
+		if (variable->entered)
+			(void)cn_registry_free(&module->home, (uint64_t)(uintptr_t)variable->address,
+					       CN_MEMORY_VARIABLE);
 		free(variable);
 	}
 }
@@ -145,53 +149,147 @@ static void unload(struct cn_module *module, bool idle)
 	if (launched && !idle)
 		cn_context_drain(&module->home);
 	forget_variables(module);
-	close_library(module);
+	if (module->object_file)
+		close_library(module);
+	if (module->library)
+		cn_library_forget(module->library, module);
+	if (module->code) {
+		cn_code_unplace(module->code, module->home.device, module->data);
+		free(module->by_index);
+	}
+	struct cn_code *code = module->code;
 	leave_list(module); /* last: a load of the file itself must get a new instance */
 	while (functions) {
 		struct cn_function *next = functions->next;
+		free(functions->parameters);
 		cn_table_give(&cn_functions, functions);
 		functions = next;
 	}
 	cn_table_give(&cn_modules, module);
+	if (code)
+		cn_code_release(code);
 }
 
-/* `path`: of the image's file, if it is one. */
-static CUresult load(const struct cn_home *home, const struct cn_image *image, const char *path, CUmodule *ret_module)
+void cn_module_unload(struct cn_module *module)
 {
-	struct cn_module *module;
-	uint64_t bytes = 0;
-	CUresult result = cn_image_check(image, &bytes);
+	unload(module, false);
+}
 
-	if (result)
-		return result;
-	module = cn_table_take(&cn_modules);
-	if (!module)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's record");
+/* An empty module. NULL: no memory for one. */
+static struct cn_module *take_module_record(const struct cn_home *home)
+{
+	struct cn_module *module = cn_table_take(&cn_modules);
+
+	if (!module) {
+		(void)cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's record");
+		return NULL;
+	}
 	module->home = *home;
 	module->functions = NULL;
 	module->variables = NULL;
 	module->launched = false;
 	module->copy = -1;
-	bool first = enter_list(module, image->file);
-	if (first && !is_open(path))
-		result = open_library(path, &module->library);
-	else
-		result = open_copy(image, bytes, module);
-	if (result)
-		goto err_leave;
+	module->code = NULL;
+	module->data = NULL;
+	module->by_index = NULL;
+	module->library = NULL;
+	module->object_file = NULL;
+	return module;
+}
+
+/* Give a module that is in the list its handle. */
+static CUresult publish(struct cn_module *module, uint64_t *ret_handle)
+{
+	struct cn_home home = module->home;
 	uint64_t handle = cn_table_publish(&cn_modules, module);
+
 	/* A context that ended meanwhile did not see this module; if it did, it has retired the handle. */
-	if (!cn_home_stands(home)) {
+	if (!cn_home_stands(&home)) {
 		if (cn_table_retire(module, handle))
 			unload(module, true);
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
 	}
-	*ret_module = (CUmodule)(uintptr_t)handle;
+	*ret_handle = handle;
 	return CUDA_SUCCESS;
+}
 
-err_leave:
+/* `path`: of the image's file, if it is one. */
+static CUresult load_object(const struct cn_home *home, const struct cn_image *image, uint64_t bytes, const char *path,
+			    uint64_t *ret_handle)
+{
+	struct cn_module *module = take_module_record(home);
+	CUresult result;
+
+	if (!module)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	bool first = enter_list(module, image->file);
+	if (first && !is_open(path))
+		result = open_library(path, &module->object_file);
+	else
+		result = open_copy(image, bytes, module);
+	if (!result)
+		return publish(module, ret_handle);
 	leave_list(module);
 	cn_table_give(&cn_modules, module);
+	return result;
+}
+
+CUresult cn_module_create(const struct cn_home *home, struct cn_code *code, struct cn_library *library,
+			  struct cn_module **ret_module, uint64_t *ret_handle)
+{
+	struct cn_module *module = take_module_record(home);
+	CUresult result;
+
+	if (!module)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	module->by_index = calloc(code->contents->kernel_count + 1, sizeof *module->by_index);
+	if (!module->by_index) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's functions");
+		goto err_give;
+	}
+	result = cn_code_place(code, home->device, &module->data);
+	if (result)
+		goto err_free;
+	module->code = code;
+	module->library = library;
+	atomic_fetch_add(&code->references, 1); /* the module's: its context may end before we return */
+	enter_list(module, -1);
+	result = publish(module, ret_handle);
+	if (result)
+		return result;
+	cn_code_release(code); /* the caller's */
+	*ret_module = module;
+	return CUDA_SUCCESS;
+
+err_free:
+	free(module->by_index);
+err_give:
+	cn_table_give(&cn_modules, module);
+	return result;
+}
+
+static CUresult load(const struct cn_home *home, const struct cn_image *image, const char *path, CUmodule *ret_module)
+{
+	enum cn_image_kind kind;
+	struct cn_module *module;
+	struct cn_code *code;
+	uint64_t bytes = 0, handle;
+	CUresult result = cn_image_check(image, &kind, &bytes);
+
+	if (result)
+		return result;
+	if (kind == CN_IMAGE_SHARED_OBJECT) {
+		result = load_object(home, image, bytes, path, &handle);
+	} else {
+		result = cn_code_load(image, kind, &code);
+		if (result)
+			return result;
+		result = cn_module_create(home, code, NULL, &module, &handle);
+		if (result)
+			cn_code_release(code);
+	}
+	if (!result)
+		*ret_module = (CUmodule)(uintptr_t)handle;
 	return result;
 }
 
@@ -238,6 +336,11 @@ CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 	return load(&home, &image, NULL, module);
 }
 
+CUresult host_cuModuleLoadFatBinary(CUmodule *module, const void *memory)
+{
+	return host_cuModuleLoadData(module, memory);
+}
+
 CUresult host_cuModuleLoadDataEx(CUmodule *module, const void *memory, unsigned int option_count, CUjit_option *options,
 				 void **values)
 {
@@ -280,6 +383,8 @@ CUresult host_cuModuleUnload(CUmodule handle)
 		result = find_module(handle, &module);
 	if (result)
 		return result;
+	if (module->library)
+		return cn_error(CUDA_ERROR_NOT_PERMITTED, "the module is a library's: cuLibraryUnload() unloads it");
 	if (!cn_table_retire(module, (uint64_t)(uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
 	unload(module, false);
@@ -311,8 +416,7 @@ void cn_modules_unload(struct cn_context *context)
 
 /* ---- What is inside ---------------------------------------------------------------------------------------------- */
 
-/* A module, locked: it is not unloaded while locked. */
-static CUresult lock_module(CUmodule handle, struct cn_module **ret_module)
+CUresult cn_module_lock(CUmodule handle, struct cn_module **ret_module)
 {
 	struct cn_module *module;
 	CUresult result = find_module(handle, &module);
@@ -333,7 +437,7 @@ static const cenote_kernel *find_kernel(struct cn_module *module, const char *na
 	char symbol[SYMBOL_BYTES_MAX];
 	int length = snprintf(symbol, sizeof symbol, "cenote_kernel_%s", name);
 
-	return length < SYMBOL_BYTES_MAX ? dlsym(module->library, symbol) : NULL;
+	return length < SYMBOL_BYTES_MAX ? dlsym(module->object_file, symbol) : NULL;
 }
 
 /* The module's function of this name, made when it is first asked for. Module locked. */
@@ -342,6 +446,11 @@ static CUresult find_function(struct cn_module *module, const char *name, struct
 	const cenote_kernel *kernel;
 	struct cn_function *function;
 
+	if (module->code) {
+		unsigned index;
+		CUresult result = cn_code_find_kernel(module->code, name, &index);
+		return result ? result : cn_module_function(module, index, ret_function);
+	}
 	for (function = module->functions; function; function = function->next)
 		if (strcmp(function->kernel.name, name) == 0) {
 			*ret_function = function;
@@ -352,7 +461,7 @@ static CUresult find_function(struct cn_module *module, const char *name, struct
 		return cn_error(CUDA_ERROR_NOT_FOUND, "the module has no CENOTE_KERNEL '%.128s'", name);
 	CUresult result = cn_function_check_kernel(kernel);
 	if (!result)
-		result = cn_function_create(kernel, module, &function);
+		result = cn_function_create_of_c(kernel, module, &function);
 	if (result)
 		return result;
 	function->next = module->functions;
@@ -371,13 +480,14 @@ CUresult host_cuModuleGetFunction(CUfunction *function, CUmodule handle, const c
 		return result;
 	if (!function || !name)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", function ? "name" : "hfunc");
-	result = lock_module(handle, &module);
+	CUresult prepared = *name ? cn_module_prepare(handle, name) : CUDA_SUCCESS;
+	result = cn_module_lock(handle, &module);
 	if (result)
 		return result;
-	if (*name)
-		result = find_function(module, name, &found);
-	else
+	if (!*name)
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the kernel's name is empty");
+	else
+		result = prepared ? prepared : find_function(module, name, &found);
 	/* NULL in a failure, as with NVIDIA's driver; so are the outputs below. */
 	*function = result ? NULL : (CUfunction)(uintptr_t)cn_object_handle(found);
 	cn_unlock(&module->lock);
@@ -389,10 +499,10 @@ static bool locate_variable(struct cn_module *module, const char *name, void **r
 {
 	struct link_map *own = NULL, *holder = NULL;
 	const ElfW(Sym) *symbol = NULL;
-	void *address = dlsym(module->library, name);
+	void *address = dlsym(module->object_file, name);
 	Dl_info information;
 
-	if (!address || dlinfo(module->library, RTLD_DI_LINKMAP, &own) ||
+	if (!address || dlinfo(module->object_file, RTLD_DI_LINKMAP, &own) ||
 	    !dladdr1(address, &information, (void **)&holder, RTLD_DL_LINKMAP) || own != holder ||
 	    !dladdr1(address, &information, (void **)&symbol, RTLD_DL_SYMENT) || !symbol ||
 	    (symbol->st_info & 0xf) != STT_OBJECT || !symbol->st_size)
@@ -402,17 +512,44 @@ static bool locate_variable(struct cn_module *module, const char *name, void **r
 	return true;
 }
 
+/* Where a variable of this name is. Module locked. */
+static CUresult locate(struct cn_module *module, const char *name, void **ret_address, size_t *ret_bytes,
+		       bool *ret_managed)
+{
+	const struct cn_ptx_variable *found;
+	unsigned index;
+
+	if (!module->code) {
+		if (find_kernel(module, name))
+			return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.128s' is a kernel of the module, not a variable",
+					name);
+		*ret_managed = false;
+		if (!locate_variable(module, name, ret_address, ret_bytes))
+			return cn_error(CUDA_ERROR_NOT_FOUND, "the module exports no variable '%.128s'", name);
+		return CUDA_SUCCESS;
+	}
+	CUresult result = cn_code_find_variable(module->code, name, &index);
+	if (result)
+		return result;
+	found = &module->code->contents->variables[index];
+	*ret_address = (char *)module->data + found->offset_bytes;
+	*ret_bytes = found->bytes;
+	*ret_managed = found->managed;
+	return CUDA_SUCCESS;
+}
+
 /* The module's variable of this name: device memory from now on. Module locked. */
 static CUresult find_variable(struct cn_module *module, const char *name, const struct cn_variable **ret_variable)
 {
 	struct cn_variable *variable;
-	void *address;
-	size_t bytes;
+	struct cn_memory known;
+	void *address = NULL;
+	size_t bytes = 0;
+	bool managed = false;
+	CUresult result = locate(module, name, &address, &bytes, &managed);
 
-	if (find_kernel(module, name))
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.128s' is a kernel of the module, not a variable", name);
-	if (!locate_variable(module, name, &address, &bytes))
-		return cn_error(CUDA_ERROR_NOT_FOUND, "the module exports no variable '%.128s'", name);
+	if (result)
+		return result;
 	for (variable = module->variables; variable; variable = variable->next)
 		if (variable->address == address) {
 			*ret_variable = variable;
@@ -421,20 +558,37 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	variable = malloc(sizeof *variable);
 	if (!variable)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a variable's record");
-	CUresult result = cn_registry_add(&module->home, CN_MEMORY_VARIABLE, address, bytes, 0, NULL);
+	/* What all contexts share stays with the first that has entered it. */
+	bool entered = !managed || !cn_registry_find((uint64_t)(uintptr_t)address, &known);
+	if (entered)
+		result = cn_registry_add(&module->home, CN_MEMORY_VARIABLE, address, bytes,
+					 managed ? CU_MEM_ATTACH_GLOBAL : 0, NULL);
 	if (result) {
 		free(variable);
 		return result;
 	}
-	*variable = (struct cn_variable){.address = address, .bytes = bytes, .next = module->variables};
+	*variable =
+		(struct cn_variable){.address = address, .bytes = bytes, .entered = entered, .next = module->variables};
 	module->variables = variable;
 	*ret_variable = variable;
 	return CUDA_SUCCESS;
 }
 
-CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
+CUresult cn_module_find_variable(struct cn_module *module, const char *name, CUdeviceptr *ret_pointer,
+				 size_t *ret_bytes)
 {
 	const struct cn_variable *variable = NULL;
+	CUresult result = find_variable(module, name, &variable);
+
+	if (ret_pointer)
+		*ret_pointer = result ? 0 : (CUdeviceptr)(uintptr_t)variable->address;
+	if (ret_bytes)
+		*ret_bytes = result ? 0 : variable->bytes;
+	return result;
+}
+
+CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule handle, const char *name)
+{
 	struct cn_module *module;
 	CUresult result = cn_context_enter_any();
 
@@ -442,14 +596,10 @@ CUresult host_cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *bytes, CUmodule
 		return result;
 	if ((!pointer && !bytes) || !name)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s", name ? "dptr and bytes are both NULL" : "name is NULL");
-	result = lock_module(handle, &module);
+	result = cn_module_lock(handle, &module);
 	if (result)
 		return result;
-	result = find_variable(module, name, &variable);
-	if (pointer)
-		*pointer = result ? 0 : (CUdeviceptr)(uintptr_t)variable->address;
-	if (bytes)
-		*bytes = result ? 0 : variable->bytes;
+	result = cn_module_find_variable(module, name, pointer, bytes);
 	cn_unlock(&module->lock);
 	return result;
 }

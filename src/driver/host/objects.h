@@ -78,7 +78,7 @@ struct cn_event {
 	struct cn_shared_event *shared; /* of an interprocess event, which has no point: see ipc_event.h */
 };
 
-extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions;
+extern struct cn_table cn_contexts, cn_streams, cn_events, cn_modules, cn_functions, cn_libraries, cn_library_kernels;
 
 /* What each thread has: its stack of contexts, its default streams, its capture mode. */
 struct cn_context_thread {

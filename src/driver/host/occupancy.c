@@ -4,16 +4,16 @@
  *
  * Programs choose the shape of their launches by it. It is computed from the device's attributes as on a GPU: blocks,
  * warps, and shared memory, of which each block takes a little more than it asks for. Kernels of the host device have
- * no registers, and their shared memory has no place of its own; the numbers say what such a GPU would run.
+ * no registers, and their shared memory has no place of its own. Of PTX so many blocks do run at once (host_grid.c); of
+ * kernels in C the numbers say what such a GPU would run.
  */
 #include "driver/host/kernel.h"
 
 #include <limits.h>
 
 enum {
-	SHARED_STEP = 128,        /* a block's shared memory is rounded up to a multiple */
-	SHARED_RESERVED = 1024,   /* and this much more is taken for each */
-	SHARED_ALWAYS = 48 * 1024 /* what a launch may ask for without cuFuncSetAttribute() */
+	SHARED_STEP = 128,     /* a block's shared memory is rounded up to a multiple */
+	SHARED_RESERVED = 1024 /* and this much more is taken for each */
 };
 
 /*
@@ -62,10 +62,14 @@ static int active_blocks(const struct processor *processor, struct cn_function *
 {
 	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
 
-	if (block_threads > processor->threads_per_block)
+	int always = cn_function_default_shared_bytes(&function->traits);
+
+	if (block_threads > processor->threads_per_block ||
+	    (function->traits.max_threads && block_threads > function->traits.max_threads))
 		return 0;
-	if (shared_bytes > (size_t)(allowed > SHARED_ALWAYS ? allowed : SHARED_ALWAYS))
+	if (shared_bytes > (size_t)(allowed > always ? allowed : always))
 		return 0;
+	shared_bytes += (size_t)function->traits.shared_bytes;
 	int warps = (block_threads + processor->warp_threads - 1) / processor->warp_threads;
 	int blocks = processor->threads / processor->warp_threads / warps;
 	int block_bytes = (int)(shared_bytes + SHARED_STEP - 1) / SHARED_STEP * SHARED_STEP + SHARED_RESERVED;
@@ -73,6 +77,23 @@ static int active_blocks(const struct processor *processor, struct cn_function *
 
 	blocks = blocks > processor->blocks ? processor->blocks : blocks;
 	return blocks > by_shared ? by_shared : blocks;
+}
+
+CUresult cn_function_occupy(struct cn_function *function, const struct cn_device *device, struct cn_launch *launch)
+{
+	int threads = (int)(launch->block[0] * launch->block[1] * launch->block[2]), processors = 1;
+	struct processor processor;
+	CUresult result = read_processor(device, &processor);
+
+	if (!result)
+		result = cn_device_ops->attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &processors);
+	if (result)
+		return result;
+	int blocks = active_blocks(&processor, function, threads, launch->shared_bytes);
+	launch->processor_count = (unsigned)processors;
+	launch->resident_max = blocks > 0 ? (unsigned)(blocks * processors) : 1;
+	launch->variables = function->module->data;
+	return CUDA_SUCCESS;
 }
 
 /* The current context's multiprocessors, and a function. */

@@ -126,6 +126,7 @@ CUresult cn_registry_add(const struct cn_home *home, enum cn_memory_kind kind, v
 		.context_life = home->life,
 		.context_handle = cn_object_handle(home->context), /* the check of the life, below, confirms it */
 		.flags = flags,
+		.managed = kind == CN_MEMORY_VARIABLE && flags,
 	};
 	allocation->advice = advice;
 

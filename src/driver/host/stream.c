@@ -6,6 +6,7 @@
  * then reused. Every context has a legacy default stream, embedded in it; every thread that asks for a per-thread
  * default stream gets one for each context, which ends when the thread or the context ends.
  */
+#include "device/host/host_ptx.h"
 #include "driver/common/mempool.h"
 #include "driver/host/objects.h"
 #include "driver/host/pool_calls.h"
@@ -254,8 +255,10 @@ static void wait_pending(const struct cn_home *home, bool all)
 	struct cn_point one, *points;
 	size_t count;
 
-	if (!pending(home->context, all, slot_count, NULL, 0))
+	if (!pending(home->context, all, slot_count, NULL, 0)) {
+		cn_host_print_flush();
 		return;
+	}
 	points = malloc(((size_t)slot_count + 1) * sizeof *points);
 	if (points) {
 		count = pending(home->context, all, slot_count, points, (size_t)slot_count + 1);
@@ -266,6 +269,7 @@ static void wait_pending(const struct cn_home *home, bool all)
 		while (pending(home->context, all, slot_count, &one, 1) && !is_over(home))
 			cn_host_point_wait(one);
 	}
+	cn_host_print_flush();
 }
 
 size_t cn_streams_pending(struct cn_point *points, size_t room)
@@ -283,23 +287,28 @@ size_t cn_streams_pending(struct cn_point *points, size_t room)
 
 CUresult cn_stream_wait_point(struct cn_point point)
 {
-	if (cn_point_reached(point))
-		return CUDA_SUCCESS;
-	if (point.queue == cn_callback_queue)
-		return cn_error(CUDA_ERROR_NOT_PERMITTED, "a host function cannot wait for its own stream");
-	cn_host_point_wait(point);
+	if (!cn_point_reached(point)) {
+		if (point.queue == cn_callback_queue)
+			return cn_error(CUDA_ERROR_NOT_PERMITTED, "a host function cannot wait for its own stream");
+		cn_host_point_wait(point);
+	}
+	cn_host_print_flush();
 	return CUDA_SUCCESS;
 }
 
 /* A stream's failure as a sentence for this thread: it was another thread, or another call, that failed. */
-static CUresult explain_failure(CUresult failure)
+static CUresult explain_failure(struct cn_host_queue *queue, CUresult failure)
 {
+	char sentence[CN_SENTENCE_BYTES];
+
+	if (!failure)
+		return CUDA_SUCCESS;
 	if (failure == CUDA_ERROR_EXTERNAL_DEVICE)
 		return cn_error(failure, "the stream waited for an event whose process died, or whose stream "
 					 "failed, before the event completed");
-	return failure ? cn_error(failure, "an operation in the stream failed, and nothing after it runs: %s",
-				  cn_result_text(failure))
-		       : CUDA_SUCCESS;
+	cn_host_queue_explain(queue, sentence);
+	return cn_error(failure, "an operation in the stream failed, and nothing after it runs: %s",
+			*sentence ? sentence : cn_result_text(failure));
 }
 
 /* The outcome of the stream's work so far, if it is still the stream that was found. */
@@ -307,7 +316,7 @@ static CUresult outcome(const struct cn_place *place)
 {
 	CUresult failure = atomic_load_explicit(&place->stream->queue.failure, memory_order_acquire);
 
-	return cn_place_stands(place) ? explain_failure(failure) : cn_place_is_gone(place);
+	return cn_place_stands(place) ? explain_failure(&place->stream->queue, failure) : cn_place_is_gone(place);
 }
 
 /*
@@ -349,19 +358,25 @@ CUresult cn_context_wait(const struct cn_home *home)
 {
 	uint32_t count = atomic_load(&cn_streams.count);
 	struct cn_context *context = home->context;
-	CUresult failure = atomic_load(&context->legacy.queue.failure);
+	struct cn_host_queue *failed = &context->legacy.queue;
+	CUresult failure = atomic_load(&failed->failure);
 
 	wait_pending(home, true);
 	cn_lock(&making); /* else a stream in the making may still show the failure of the slot's last one */
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
-		if (cn_object_handle(stream) && stream->context == context)
-			failure = atomic_load(&stream->queue.failure);
+		if (cn_object_handle(stream) && stream->context == context) {
+			failed = &stream->queue;
+			failure = atomic_load(&failed->failure);
+		}
 	}
 	cn_unlock(&making);
-	failure = failure ? failure : atomic_load(&context->legacy.queue.failure);
+	if (!failure) {
+		failed = &context->legacy.queue;
+		failure = atomic_load(&failed->failure);
+	}
 	CUresult result = cn_home_check(home);
-	return result ? result : explain_failure(failure);
+	return result ? result : explain_failure(failed, failure);
 }
 
 /* The program has waited for a context, or for its legacy stream, which stands for the blocking ones. */

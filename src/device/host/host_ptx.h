@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels in PTX on the host device.
+ *
+ * libcenote-ptx.so (ptx/ptx.h) reads PTX and runs blocks. It is opened with the first image that needs it, and stays.
+ * A grid of such a kernel is run by host_grid.c, as an operation of a queue (host_queue.h).
+ */
+#ifndef CN_DEVICE_HOST_HOST_PTX_H
+#define CN_DEVICE_HOST_HOST_PTX_H
+
+#include "device/device.h"
+#include "ptx/ptx.h"
+
+/* CUDA_ERROR_JIT_COMPILER_NOT_FOUND: the library is not there, or is another release's. */
+CUresult cn_host_ptx_open(const struct cn_ptx_calls **ret_calls);
+/* The calls of the library that is open; there is an image of PTX, so it is. */
+const struct cn_ptx_calls *cn_host_ptx(void);
+
+/* Write what kernels have printed to standard output. For calls that wait for kernels. */
+void cn_host_print_flush(void);
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Running kernels in PTX: whom they may wait for, and what becomes of those that fail.
+ */
+#include "kernels.h"
+
+#include "../share.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+
+SETUP
+{
+	CUcontext context = kernels_start();
+	CUdeviceptr memory = kernels_memory(1 << 20);
+
+	ASSERT_OK(cuMemFree(memory));
+	ASSERT_OK(cuCtxDestroy(context));
+	share_start();
+}
+
+/* The machine's memory, which kernels and the program share: three words, each on a page of its own. */
+static unsigned *make_words(void)
+{
+	void *words = NULL;
+
+	ASSERT_OK(cuMemAllocHost(&words, 3 * 4096));
+	memset(words, 0, 3 * 4096);
+	return words;
+}
+
+static unsigned look(unsigned *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void set(unsigned *word, unsigned value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static void wait_for(CUfunction function, CUstream stream, unsigned blocks, unsigned *flag, unsigned wanted,
+		     unsigned *answer)
+{
+	void *params[] = {&flag, &wanted, &answer};
+
+	ASSERT_OK(cuLaunchKernel(function, blocks, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Goal: a kernel may wait for the host, and keeps neither the program nor other streams from going on. */
+TEST(a_kernel_waits_for_the_host)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(kernels_text), "wait_for");
+	unsigned *flag = make_words(), *answer = flag + 1024, *other = flag + 2048;
+	CUstream waiting, streams[4];
+
+	ASSERT_OK(cuStreamCreate(&waiting, CU_STREAM_NON_BLOCKING));
+	wait_for(function, waiting, 1, flag, 1, answer);
+	for (unsigned i = 0; i < 4; i++) {
+		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+		wait_for(function, streams[i], 8, flag, 0, other);
+	}
+	for (unsigned i = 0; i < 4; i++)
+		ASSERT_OK(cuStreamSynchronize(streams[i]));
+	ASSERT_EQ(32, look(other));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cuStreamQuery(waiting));
+	ASSERT_EQ(0, look(answer));
+	set(flag, 1);
+	ASSERT_OK(cuStreamSynchronize(waiting));
+	ASSERT_EQ(1, look(answer));
+	ASSERT_OK(cuMemFreeHost(flag));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: a kernel may wait for a kernel of another stream, whichever was launched first. */
+TEST(kernels_of_two_streams_wait_for_each_other)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(kernels_text), "wait_for");
+	unsigned *first = make_words(), *second = first + 1024;
+	CUstream streams[2];
+
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+	for (unsigned round = 1; round <= 20; round++) {
+		wait_for(function, streams[0], 1, first, round, second);
+		wait_for(function, streams[1], 1, second, round - 1, first);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuStreamSynchronize(streams[i]));
+	ASSERT(look(first) == 20 && look(second) == 20);
+	ASSERT_OK(cuMemFreeHost(first));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: as many blocks as the occupancy says are there at once, so they may wait for each other. */
+TEST(resident_blocks_meet)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(kernels_text), "meet");
+	CUdeviceptr arrived = kernels_memory(8), left = arrived + 4;
+	void *params[] = {&arrived, &left};
+	int blocks = 0, processors = 0;
+
+	ASSERT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 64, 16 * 1024));
+	ASSERT_OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+	ASSERT_GT(blocks, 0);
+	unsigned grid = (unsigned)(blocks * processors);
+	ASSERT_OK(cuLaunchKernel(function, grid, 1, 1, 64, 1, 1, 16 * 1024, NULL, params, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_EQ(grid, kernels_read(left));
+	ASSERT_OK(cuMemFree(arrived));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+static void *unload(void *module)
+{
+	ASSERT_OK(cuModuleUnload(module));
+	return NULL;
+}
+
+/* Goal: a module is unloaded when its kernels have ended, and not under them. */
+TEST(unloading_waits_for_kernels)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(kernels_text);
+	CUfunction function = kernels_find(module, "wait_for"), gone = NULL;
+	unsigned *flag = make_words(), *answer = flag + 1024;
+	pthread_t thread;
+
+	wait_for(function, NULL, 4, flag, 1, answer);
+	ASSERT_SYS(-pthread_create(&thread, NULL, unload, module));
+	while (cuModuleGetFunction(&gone, module, "wait_for") != CUDA_ERROR_INVALID_HANDLE)
+		;
+	ASSERT_EQ(0, look(answer));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	set(flag, 1);
+	ASSERT_SYS(-pthread_join(thread, NULL));
+	ASSERT_EQ(4, look(answer));
+	ASSERT_OK(cuMemFreeHost(flag));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* ---- Two processes ----------------------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 50 };
+
+/* Words of a pool: ours is written by our kernels, theirs by the other process's. */
+static void take_turns(CUdeviceptr ours, CUdeviceptr theirs, unsigned ahead)
+{
+	CUfunction function = kernels_find(kernels_load(kernels_text), "wait_for");
+	CUstream stream;
+
+	ASSERT_OK(cuStreamCreate(&stream, 0));
+	for (unsigned round = 1; round <= ROUNDS; round++)
+		wait_for(function, stream, 1, (unsigned *)theirs, round - ahead, (unsigned *)ours);
+	ASSERT_OK(cuStreamSynchronize(stream));
+}
+
+ROLE(importer)
+{
+	CUcontext context = kernels_start();
+	CUmemPoolPtrExportData data;
+	CUmemoryPool pool = NULL;
+	CUdeviceptr words = 0;
+
+	int descriptor = peer_receive_descriptor(parent);
+	ASSERT_OK(share_try_import(descriptor, &pool));
+	close(descriptor);
+	peer_receive_bytes(parent, &data, sizeof data);
+	ASSERT_OK(cuMemPoolImportPointer(&words, pool, &data));
+	take_turns(words + 4096, words, 0);
+	ASSERT_EQ(ROUNDS, kernels_read(words));
+	ASSERT_OK(cuMemFree(words));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: kernels of two processes wait for each other through a flag in a shared pool. */
+TEST(kernels_of_two_processes_wait_for_each_other)
+{
+	CUcontext context = kernels_start();
+	CUmemoryPool pool = share_pool(0);
+	CUdeviceptr words = 0;
+	CUmemPoolPtrExportData data;
+	struct peer *peer = peer_start("importer");
+	CUstream stream;
+
+	ASSERT_OK(cuStreamCreate(&stream, 0));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&words, 8192, pool, stream));
+	ASSERT_OK(cuMemsetD8Async(words, 0, 8192, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	int descriptor = share_export(pool);
+	peer_send_descriptor(peer, descriptor);
+	close(descriptor);
+	ASSERT_OK(cuMemPoolExportPointer(&data, words));
+	peer_send_bytes(peer, &data, sizeof data);
+	take_turns(words, words + 4096, 1);
+	peer_wait(peer);
+	ASSERT_EQ(ROUNDS, kernels_read(words + 4096));
+	ASSERT_OK(cuMemFreeAsync(words, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* ---- Failing ----------------------------------------------------------------------------------------------------- */
+
+static const char faults_text[] =
+	PTX_HEAD ".file 1 \"dir/source.cu\"\n"
+		 /* Thread 3 of block 2 stores at an address, which it alone gets. */
+		 ".visible .entry store_at(.param .u64 address)\n"
+		 "{ .reg .u64 %d<3>; .reg .u32 %r<4>; .reg .pred %p<3>;\n"
+		 "ld.param.u64 %d1, [address]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x;\n"
+		 "setp.ne.u32 %p1, %r1, 2; setp.ne.u32 %p2, %r2, 3; @%p1 bra DONE; @%p2 bra DONE;\n"
+		 ".loc 1 42 0\n"
+		 "st.global.u32 [%d1], %r1;\n"
+		 "DONE: ret; }\n"
+		 ".visible .entry trap_it() { trap; ret; }\n";
+
+enum { STORE_LINE = 10 };
+
+/* Launch it on a stream of its own; the answer of waiting for it. */
+static CUresult fail(CUmodule module, const char *name, void *address)
+{
+	void *params[] = {&address};
+	CUstream stream;
+
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuLaunchKernel(kernels_find(module, name), 5, 1, 1, 16, 1, 1, 0, stream, params, NULL));
+	CUresult result = cuStreamSynchronize(stream);
+	if (result) { /* and so it stays */
+		ASSERT_ERROR(result, cuStreamQuery(stream));
+		ASSERT_ERROR(result, cuStreamSynchronize(stream));
+		ASSERT_ERROR(result, cuCtxSynchronize());
+	}
+	ASSERT_OK(cuStreamDestroy(stream));
+	return result;
+}
+
+/* Goal: a wrong access is an error that says where it was, and not a crash. */
+TEST(a_wrong_access_is_an_error)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(faults_text);
+	char *pages = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), expected[64];
+
+	ASSERT(pages != MAP_FAILED);
+	ASSERT_SYS(munmap(pages + 4096, 4096));
+	for (unsigned i = 0; i < 2; i++) { /* not mapped; not writable */
+		char *wrong = pages + 4096 * (1 - i) + 16;
+		ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", wrong));
+		ASSERT_OK(cuCtxSynchronize()); /* the stream is gone, and its failure with it */
+		ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", wrong));
+		ASSERT_CONTAINS("store_at", cenote_last_error());
+		snprintf(expected, sizeof expected, "PTX line %d (dir/source.cu:42)", STORE_LINE);
+		ASSERT_CONTAINS(expected, cenote_last_error());
+		ASSERT_CONTAINS("block (2, 0, 0), thread (3, 0, 0)", cenote_last_error());
+		snprintf(expected, sizeof expected, "0x%llx", (unsigned long long)(uintptr_t)wrong);
+		ASSERT_CONTAINS(expected, cenote_last_error());
+	}
+	ASSERT_ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, fail(module, "store_at", pages + 2));
+	ASSERT_ERROR(CUDA_ERROR_LAUNCH_FAILED, fail(module, "trap_it", NULL));
+	ASSERT_CONTAINS("trap_it", cenote_last_error());
+	ASSERT_SYS(munmap(pages, 4096));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+static sigjmp_buf back;
+static _Atomic(void *) caught;
+
+static void on_fault(int number, siginfo_t *info, void *unused)
+{
+	(void)number, (void)unused;
+	caught = info->si_addr;
+	siglongjmp(back, 1);
+}
+
+static void touch(char *address)
+{
+	caught = NULL;
+	if (!sigsetjmp(back, 1))
+		*(volatile char *)address = 1;
+	ASSERT(caught == address);
+}
+
+/* Goal: the program's own handler of SIGSEGV gets the program's faults, and no kernel's. */
+TEST(the_programs_own_faults_are_its_own)
+{
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT(page != MAP_FAILED);
+	ASSERT_SYS(sigaction(SIGSEGV, &action, &before)); /* between cuInit() and the first kernel */
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(faults_text);
+	touch(page);
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT(!caught || caught == page);
+	touch(page + 100);
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT(caught == page + 100);
+	ASSERT_SYS(munmap(page, 4096));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* ---- Printing ---------------------------------------------------------------------------------------------------- */
+
+static const char prints_text[] = PTX_HEAD
+	".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n"
+	".extern .func __assertfail(.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 c);\n"
+	".global .align 1 .b8 format[10] = {107, 101, 114, 110, 101, 108, 32, 37, 100, 10};\n" /* "kernel %d\n" */
+	".global .align 1 .b8 zero[1] = {0};\n"
+	".global .align 1 .b8 word[5] = {98, 97, 100, 33, 0};\n" /* "bad!" */
+	".visible .entry print(.param .u32 value)\n"
+	"{ .local .align 8 .b8 arguments[8]; .reg .u64 %d<4>; .reg .u32 %r<3>;\n"
+	"ld.param.u32 %r1, [value]; mov.u64 %d1, arguments; st.local.u32 [%d1], %r1; cvta.local.u64 %d1, %d1;\n"
+	"mov.u64 %d2, format; cvta.global.u64 %d2, %d2;\n"
+	"{ .param .b64 p0; st.param.b64 [p0], %d2; .param .b64 p1; st.param.b64 [p1], %d1; .param .b32 p2;\n"
+	"call.uni (p2), vprintf, (p0, p1); ld.param.b32 %r2, [p2]; }\n"
+	"ret; }\n"
+	".visible .entry assert_it()\n"
+	"{ .reg .u64 %d<4>; .reg .u32 %r<3>; mov.u64 %d2, word; cvta.global.u64 %d2, %d2; mov.u64 %d3, 0;\n"
+	"{ .param .b64 p0; st.param.b64 [p0], %d2; .param .b64 p1; st.param.b64 [p1], %d2; .param .b32 p2;\n"
+	"st.param.b32 [p2], 7; .param .b64 p3; st.param.b64 [p3], %d2; .param .b64 p4; st.param.b64 [p4], %d3;\n"
+	"call.uni __assertfail, (p0, p1, p2, p3, p4); }\n"
+	"ret; }\n";
+
+/* What the program writes to its standard output until end() is called. */
+static int saved_output = -1;
+
+static void begin(const char *path)
+{
+	fflush(stdout);
+	saved_output = dup(1);
+	int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ASSERT_SYS(file);
+	ASSERT_SYS(dup2(file, 1));
+	close(file);
+}
+
+static const char *end(const char *path)
+{
+	static char text[4096];
+	FILE *file = fopen(path, "r");
+
+	fflush(stdout);
+	ASSERT_SYS(dup2(saved_output, 1));
+	close(saved_output);
+	ASSERT(file);
+	text[fread(text, 1, sizeof text - 1, file)] = 0;
+	fclose(file);
+	return text;
+}
+
+/* Goal: what kernels print comes in their order, when the program waits for them, among what the program prints. */
+TEST(kernels_print_when_the_program_waits)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(prints_text);
+	CUfunction function = kernels_find(module, "print");
+	const char *path = test_path("output");
+	CUevent event;
+
+	ASSERT_OK(cuEventCreate(&event, 0));
+	begin(path);
+	printf("launch\n");
+	for (unsigned i = 1; i <= 3; i++)
+		ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&i}, NULL));
+	ASSERT_OK(cuEventRecord(event, NULL));
+	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+		;
+	printf("wait\n");
+	ASSERT_OK(cuStreamSynchronize(NULL));
+	printf("waited\n");
+	unsigned four = 4;
+	ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&four}, NULL));
+	ASSERT_OK(cuEventRecord(event, NULL));
+	ASSERT_OK(cuEventSynchronize(event));
+	printf("end\n");
+	ASSERT_STREQ("launch\nwait\nkernel 1\nkernel 2\nkernel 3\nwaited\nkernel 4\nend\n", end(path));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: a failed assertion is printed, and an error. */
+TEST(a_failed_assertion_is_an_error)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(prints_text);
+	const char *path = test_path("output");
+
+	begin(path);
+	CUresult result = cuLaunchKernel(kernels_find(module, "assert_it"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+	CUresult waited = cuCtxSynchronize();
+	const char *text = end(path);
+	ASSERT_OK(result);
+	ASSERT_ERROR(CUDA_ERROR_ASSERT, waited);
+	ASSERT_CONTAINS("bad!:7: bad!: block: [0,0,0], thread: [0,0,0] Assertion `bad!` failed.", text);
+	ASSERT_OK(cuCtxDestroy(context));
+}
