@@ -73,6 +73,10 @@
 #define cudaMemcpy2DAsync                __CUDART_API_PTSZ(cudaMemcpy2DAsync)
 #define cudaMemcpy3D                     __CUDART_API_PTDS(cudaMemcpy3D)
 #define cudaMemcpy3DAsync                __CUDART_API_PTSZ(cudaMemcpy3DAsync)
+#define cudaMemcpyToSymbol               __CUDART_API_PTDS(cudaMemcpyToSymbol)
+#define cudaMemcpyToSymbolAsync          __CUDART_API_PTSZ(cudaMemcpyToSymbolAsync)
+#define cudaMemcpyFromSymbol             __CUDART_API_PTDS(cudaMemcpyFromSymbol)
+#define cudaMemcpyFromSymbolAsync        __CUDART_API_PTSZ(cudaMemcpyFromSymbolAsync)
 #define cudaMemset                       __CUDART_API_PTDS(cudaMemset)
 #define cudaMemsetAsync                  __CUDART_API_PTSZ(cudaMemsetAsync)
 #define cudaMemset2D                     __CUDART_API_PTDS(cudaMemset2D)
@@ -96,6 +100,7 @@
 #define cudaEventRecordWithFlags         __CUDART_API_PTSZ(cudaEventRecordWithFlags)
 #define cudaLaunchKernel                 __CUDART_API_PTSZ(cudaLaunchKernel)
 #define cudaLaunchKernelExC              __CUDART_API_PTSZ(cudaLaunchKernelExC)
+#define cudaLaunchCooperativeKernel      __CUDART_API_PTSZ(cudaLaunchCooperativeKernel)
 #define cudaLaunchHostFunc               __CUDART_API_PTSZ(cudaLaunchHostFunc)
 #endif
 
@@ -1023,6 +1028,15 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags __dv(0));
 
 /*
+ * As cudaLaunchKernel(), with all blocks at once: they may wait for one another.
+ *
+ *   cudaErrorCooperativeLaunchTooLarge  the device cannot run so many blocks at once
+ *   others                              as cudaLaunchKernel()
+ */
+cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
+						  size_t sharedMem, cudaStream_t stream);
+
+/*
  * Have a function called on the host after the work that is on the stream, once, even when that work has failed; what
  * comes later on the stream waits for its return. It must not call this API. cudaLaunchHostFunc() is the newer form. As
  * cuStreamAddCallback().
@@ -1180,8 +1194,15 @@ cudaError_t CUDARTAPI cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEve
 /*
  * ---- Launch and modules ---------------------------------------------------------------------------------------------
  *
- * On the host device a kernel is a C function made known by CENOTE_KERNEL (cenote.h), and `func` its address; anything
- * else is cudaErrorInvalidDeviceFunction, never a jump. A cudaKernel_t may be passed as `func` too.
+ * A kernel is named by the address of its function on the host, `func`, or by its cudaKernel_t. A CUDA compiler makes
+ * such functions and tells the runtime of them before main(), with a binary that is loaded when something of it is
+ * first used. On the host device the binary must hold PTX, and a kernel may also be a C function made known by
+ * CENOTE_KERNEL (cenote.h). Anything else is refused, never jumped to. Wherever a kernel is named:
+ *
+ *   cudaErrorInvalidDeviceFunction   func is NULL, or its binary lacks it
+ *   cudaErrorInvalidResourceHandle   func is no kernel
+ *   cudaErrorNoKernelImageForDevice  its binary has nothing for this device; for the host device, no PTX
+ *   cudaErrorInvalidPtx, cudaErrorNotSupported, cudaErrorJitCompilerNotFound  its binary cannot be loaded
  */
 
 /*
@@ -1283,6 +1304,155 @@ cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicS
 								int numBlocks, int blockSize);
 
 /*
+ * The kernel of a function's address. It is good for every context, and lives as long as its binary.
+ *
+ *   cudaErrorInvalidValue  kernelPtr is NULL
+ */
+cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr);
+
+/*
+ * The driver's function for a kernel in the current context.
+ *
+ *   cudaErrorInvalidValue  functionPtr is NULL
+ */
+cudaError_t CUDARTAPI cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
+
+/*
+ * ---- Variables ------------------------------------------------------------------------------------------------------
+ *
+ * A __device__, __constant__ or __managed__ variable is named by the address of what its name means on the host. Each
+ * device has its own; a managed one is the same on all.
+ */
+
+/*
+ * The address of a variable on the current device.
+ *
+ *   cudaErrorInvalidValue   devPtr is NULL
+ *   cudaErrorInvalidSymbol  symbol is not a variable, or its binary lacks it
+ *   others                  its binary cannot be loaded
+ */
+cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol);
+
+/*
+ * The size of a variable, in bytes.
+ *
+ *   cudaErrorInvalidValue   size is NULL
+ *   cudaErrorInvalidSymbol  symbol is not a variable, or its binary lacks it
+ *   others                  its binary cannot be loaded
+ */
+cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *size, const void *symbol);
+
+/*
+ * Copy to a variable, from its byte `offset` on. As cudaMemcpy().
+ *
+ *   cudaErrorInvalidValue            the variable ends before
+ *   cudaErrorInvalidSymbol           symbol is not a variable
+ *   cudaErrorInvalidMemcpyDirection  kind is not cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice or cudaMemcpyDefault
+ */
+cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset __dv(0),
+					 enum cudaMemcpyKind kind __dv(cudaMemcpyHostToDevice));
+
+/* The same in a stream. As cudaMemcpyAsync(). */
+cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset,
+					      enum cudaMemcpyKind kind, cudaStream_t stream __dv(0));
+
+/*
+ * Copy from a variable, from its byte `offset` on. As cudaMemcpy().
+ *
+ *   cudaErrorInvalidValue            the variable ends before
+ *   cudaErrorInvalidSymbol           symbol is not a variable
+ *   cudaErrorInvalidMemcpyDirection  kind is not cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice or cudaMemcpyDefault
+ */
+cudaError_t CUDARTAPI cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset __dv(0),
+					   enum cudaMemcpyKind kind __dv(cudaMemcpyDeviceToHost));
+
+/* The same in a stream. As cudaMemcpyAsync(). */
+cudaError_t CUDARTAPI cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t count, size_t offset,
+						enum cudaMemcpyKind kind, cudaStream_t stream __dv(0));
+
+/*
+ * ---- Libraries ------------------------------------------------------------------------------------------------------
+ *
+ * Code that a program loads itself, for all contexts. Handles are the driver's: a cudaLibrary_t is a CUlibrary.
+ */
+
+/*
+ * Load code from memory. It needs no context. As cuLibraryLoadData(); the options have the driver's numbers.
+ *
+ *   cudaErrorInvalidValue            library or code is NULL, or an option is not one
+ *   cudaErrorNoKernelImageForDevice  it has nothing for this device
+ */
+cudaError_t CUDARTAPI cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *jitOptions,
+					  void **jitOptionsValues, unsigned int numJitOptions,
+					  enum cudaLibraryOption *libraryOptions, void **libraryOptionValues,
+					  unsigned int numLibraryOptions);
+
+/*
+ * Load code from a file. As cuLibraryLoadFromFile().
+ *
+ *   cudaErrorInvalidValue  library or fileName is NULL, or an option is not one
+ *   cudaErrorFileNotFound  there is no such file
+ */
+cudaError_t CUDARTAPI cudaLibraryLoadFromFile(cudaLibrary_t *library, const char *fileName,
+					      enum cudaJitOption *jitOptions, void **jitOptionsValues,
+					      unsigned int numJitOptions, enum cudaLibraryOption *libraryOptions,
+					      void **libraryOptionValues, unsigned int numLibraryOptions);
+
+/*
+ * Unload a library. Its kernels must have finished. As cuLibraryUnload().
+ *
+ *   cudaErrorInvalidResourceHandle  library is not a live one
+ */
+cudaError_t CUDARTAPI cudaLibraryUnload(cudaLibrary_t library);
+
+/*
+ * A kernel of a library, by name. It lives as long as the library. As cuLibraryGetKernel().
+ *
+ *   cudaErrorInvalidValue           pKernel or name is NULL
+ *   cudaErrorInvalidResourceHandle  library is not a live one
+ *   cudaErrorSymbolNotFound         it has no such kernel
+ */
+cudaError_t CUDARTAPI cudaLibraryGetKernel(cudaKernel_t *pKernel, cudaLibrary_t library, const char *name);
+
+/*
+ * The address and size of a variable on the current device; either output may be NULL. As cuLibraryGetGlobal().
+ *
+ *   cudaErrorInvalidValue           both outputs or name are NULL
+ *   cudaErrorInvalidResourceHandle  library is not a live one
+ *   cudaErrorSymbolNotFound         it has no such variable
+ */
+cudaError_t CUDARTAPI cudaLibraryGetGlobal(void **dptr, size_t *bytes, cudaLibrary_t library, const char *name);
+
+/* The same of a __managed__ variable. As cuLibraryGetManaged(). */
+cudaError_t CUDARTAPI cudaLibraryGetManaged(void **dptr, size_t *bytes, cudaLibrary_t library, const char *name);
+
+/*
+ * How many kernels a library has. As cuLibraryGetKernelCount().
+ *
+ *   cudaErrorInvalidValue           count is NULL
+ *   cudaErrorInvalidResourceHandle  lib is not a live one
+ */
+cudaError_t CUDARTAPI cudaLibraryGetKernelCount(unsigned int *count, cudaLibrary_t lib);
+
+/*
+ * The kernels of a library, numKernels of them at most. As cuLibraryEnumerateKernels().
+ *
+ *   cudaErrorInvalidValue           kernels is NULL, or numKernels is 0
+ *   cudaErrorInvalidResourceHandle  lib is not a live one
+ */
+cudaError_t CUDARTAPI cudaLibraryEnumerateKernels(cudaKernel_t *kernels, unsigned int numKernels, cudaLibrary_t lib);
+
+/*
+ * Set an attribute of a kernel for launches to come on a device. As cuKernelSetAttribute().
+ *
+ *   cudaErrorInvalidValue           attr cannot be set, or value is out of its range
+ *   cudaErrorInvalidResourceHandle  kernel is not a live one
+ *   cudaErrorInvalidDevice          there is no such device
+ */
+cudaError_t CUDARTAPI cudaKernelSetAttributeForDevice(cudaKernel_t kernel, enum cudaFuncAttribute attr, int value,
+						      int device);
+
+/*
  * For the library itself, which defines both forms of each: what was declared above with its suffix, declared once more
  * without.
  */
@@ -1296,6 +1466,10 @@ cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicS
 #undef cudaMemcpy2DAsync
 #undef cudaMemcpy3D
 #undef cudaMemcpy3DAsync
+#undef cudaMemcpyToSymbol
+#undef cudaMemcpyToSymbolAsync
+#undef cudaMemcpyFromSymbol
+#undef cudaMemcpyFromSymbolAsync
 #undef cudaMemset
 #undef cudaMemsetAsync
 #undef cudaMemset2D
@@ -1319,6 +1493,7 @@ cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicS
 #undef cudaEventRecordWithFlags
 #undef cudaLaunchKernel
 #undef cudaLaunchKernelExC
+#undef cudaLaunchCooperativeKernel
 #undef cudaLaunchHostFunc
 extern __typeof__(cudaGetDriverEntryPoint_ptsz) cudaGetDriverEntryPoint;
 extern __typeof__(cudaGetDriverEntryPointByVersion_ptsz) cudaGetDriverEntryPointByVersion;
@@ -1329,6 +1504,10 @@ extern __typeof__(cudaMemcpy2D_ptds) cudaMemcpy2D;
 extern __typeof__(cudaMemcpy2DAsync_ptsz) cudaMemcpy2DAsync;
 extern __typeof__(cudaMemcpy3D_ptds) cudaMemcpy3D;
 extern __typeof__(cudaMemcpy3DAsync_ptsz) cudaMemcpy3DAsync;
+extern __typeof__(cudaMemcpyToSymbol_ptds) cudaMemcpyToSymbol;
+extern __typeof__(cudaMemcpyToSymbolAsync_ptsz) cudaMemcpyToSymbolAsync;
+extern __typeof__(cudaMemcpyFromSymbol_ptds) cudaMemcpyFromSymbol;
+extern __typeof__(cudaMemcpyFromSymbolAsync_ptsz) cudaMemcpyFromSymbolAsync;
 extern __typeof__(cudaMemset_ptds) cudaMemset;
 extern __typeof__(cudaMemsetAsync_ptsz) cudaMemsetAsync;
 extern __typeof__(cudaMemset2D_ptds) cudaMemset2D;
@@ -1352,6 +1531,7 @@ extern __typeof__(cudaEventRecord_ptsz) cudaEventRecord;
 extern __typeof__(cudaEventRecordWithFlags_ptsz) cudaEventRecordWithFlags;
 extern __typeof__(cudaLaunchKernel_ptsz) cudaLaunchKernel;
 extern __typeof__(cudaLaunchKernelExC_ptsz) cudaLaunchKernelExC;
+extern __typeof__(cudaLaunchCooperativeKernel_ptsz) cudaLaunchCooperativeKernel;
 extern __typeof__(cudaLaunchHostFunc_ptsz) cudaLaunchHostFunc;
 #endif
 

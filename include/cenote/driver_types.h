@@ -254,6 +254,7 @@ typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef struct CUfunc_st *cudaFunction_t;
 typedef struct CUkern_st *cudaKernel_t;
+typedef struct CUlib_st *cudaLibrary_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphNode_st *cudaGraphNode_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
@@ -955,6 +956,32 @@ struct cudaFuncAttributes {
 	int clusterSchedulingPolicyPreference; /* enum cudaClusterSchedulingPolicy */
 	int nonPortableClusterSizeAllowed;     /* clusters that other devices may not run? */
 	int reserved[16];                      /* zeros */
+};
+
+/* How cudaLibraryLoadData() compiles; those of cuda.h. */
+enum cudaJitOption {
+	cudaJitMaxRegisters = 0,
+	cudaJitThreadsPerBlock = 1,
+	cudaJitWallTime = 2,
+	cudaJitInfoLogBuffer = 3,
+	cudaJitInfoLogBufferSizeBytes = 4,
+	cudaJitErrorLogBuffer = 5,
+	cudaJitErrorLogBufferSizeBytes = 6,
+	cudaJitOptimizationLevel = 7,
+	cudaJitFallbackStrategy = 10,
+	cudaJitGenerateDebugInfo = 11,
+	cudaJitLogVerbose = 12,
+	cudaJitGenerateLineInfo = 13,
+	cudaJitCacheMode = 14,
+	cudaJitPositionIndependentCode = 30,
+	cudaJitMinCtaPerSm = 31,
+	cudaJitMaxThreadsPerBlock = 32,
+	cudaJitOverrideDirectiveValues = 33
+};
+
+enum cudaLibraryOption {
+	cudaLibraryHostUniversalFunctionAndDataTable = 0,
+	cudaLibraryBinaryIsPreserved = 1 /* the code stays where it is until unloaded */
 };
 
 /* cudaFuncSetAttribute */

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/private.h"
+
 struct cn_map_node {
 	struct cn_map_node *left, *right;
 	uint64_t start;
@@ -26,11 +28,11 @@ struct cn_map {
 };
 
 /* False, and nothing changed, when the range overlaps one that is there, is empty or wraps around. */
-bool cn_map_insert(struct cn_map *map, struct cn_map_node *node, uint64_t start, uint64_t bytes);
-void cn_map_remove(struct cn_map *map, struct cn_map_node *node);
+CN_PRIVATE bool cn_map_insert(struct cn_map *map, struct cn_map_node *node, uint64_t start, uint64_t bytes);
+CN_PRIVATE void cn_map_remove(struct cn_map *map, struct cn_map_node *node);
 
 /* The node whose range holds the address; NULL when there is none. */
-struct cn_map_node *cn_map_find(const struct cn_map *map, uint64_t address);
+CN_PRIVATE struct cn_map_node *cn_map_find(const struct cn_map *map, uint64_t address);
 
 /* The first node that ends after the address: the one that holds it, or the next one above. NULL: nothing there. */
 struct cn_map_node *cn_map_find_from(const struct cn_map *map, uint64_t address);

@@ -49,7 +49,7 @@
 	RANK(CUDA_STREAM,         driver_lock, BY_ADDRESS, "a stream's handle and its marks") \
 	\
 	RANK(RUNTIME,         lock,        NEVER,   "the runtime's devices and their primary contexts") \
-	RANK(BINARIES,        lock,        NEVER,   "binaries whose kernels the program has announced") \
+	RANK(BINARIES,        lock,        NEVER,   "what the program has registered: binaries, kernels, variables") \
 	RANK(CONTEXT,         lock,        NEVER,   "a context's life and settings") \
 	RANK(LIBRARY,         lock,        NEVER,   "a library's kernels, and its modules") \
 	RANK(MODULES,         lock,        NEVER,   "which modules are loaded") \

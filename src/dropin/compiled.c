@@ -2,12 +2,12 @@
 /*
  * The functions that programs compiled by nvcc call by themselves.
  *
- * Before main() such a program announces the kernels and variables that it holds for GPUs. None of them can run on the
- * host device; the kernels are remembered, so that a launch can say why it fails. `kernel<<<grid, block>>>(…)` becomes
+ * Before main() such a program registers the binaries that it holds for devices, and their kernels and variables
+ * (runtime/runtime_registered.h). `kernel<<<grid, block>>>(…)` becomes
  * a push of its configuration, a call of a function that pops it, and a launch.
  */
 #include "dropin/missing.h"
-#include "runtime/runtime_announced.h"
+#include "runtime/runtime_registered.h"
 
 #include "cenote/cuda_runtime_api.h"
 
@@ -91,12 +91,11 @@ EXPORT cudaError_t __cudaLaunchKernel_ptsz(void *kernel, dim3 grid, dim3 block, 
 	return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream ? stream : cudaStreamPerThread);
 }
 
-/* ---- Announcements ----------------------------------------------------------------------------------------------- */
+/* ---- Registration ------------------------------------------------------------------------------------------------ */
 
 EXPORT void **__cudaRegisterFatBinary(void *binary)
 {
-	(void)binary;
-	return cenote_binary_announce();
+	return cenote_binary_register(binary);
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
@@ -106,13 +105,12 @@ EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 
 EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
-	cenote_binary_forget(handle);
+	cenote_binary_unregister(handle);
 }
 
 EXPORT char __cudaInitModule(void **handle)
 {
-	(void)handle;
-	return 1;
+	return (char)cenote_binary_load(handle);
 }
 
 EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *name, const char *device_name,
@@ -120,14 +118,14 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *na
 				   int *warp_size)
 {
 	(void)name, (void)thread_limit, (void)thread, (void)block, (void)block_dim, (void)grid_dim, (void)warp_size;
-	cenote_kernel_announce(handle, function, device_name);
+	cenote_binary_add_kernel(handle, function, device_name);
 }
 
 EXPORT void __cudaRegisterVar(void **handle, char *variable, char *name, const char *device_name, int external,
 			      size_t bytes, int constant, int global)
 {
-	(void)handle, (void)variable, (void)name, (void)device_name, (void)external, (void)bytes;
-	(void)constant, (void)global;
+	(void)name, (void)external, (void)bytes, (void)constant, (void)global;
+	cenote_binary_add_variable(handle, variable, device_name);
 }
 
 EXPORT void __cudaRegisterHostVar(void **handle, const char *device_name, char *variable, size_t bytes)
@@ -138,8 +136,8 @@ EXPORT void __cudaRegisterHostVar(void **handle, const char *device_name, char *
 EXPORT void __cudaRegisterManagedVar(void **handle, void **variable, char *name, const char *device_name, int external,
 				     size_t bytes, int constant, int global)
 {
-	(void)handle, (void)variable, (void)name, (void)device_name, (void)external, (void)bytes;
-	(void)constant, (void)global;
+	(void)name, (void)external, (void)bytes, (void)constant, (void)global;
+	cenote_binary_add_managed(handle, variable, device_name);
 }
 
 EXPORT void __cudaRegisterUnifiedTable(void)

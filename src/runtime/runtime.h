@@ -90,10 +90,16 @@ CUresult cn_runtime_forget_primary(int device);
 /* The devices to try, in this order, for threads that choose none; a count of 0 stands for all. */
 CUresult cn_runtime_set_valid_devices(const int *devices, int count);
 
-/* ---- Kernels for GPUs (runtime_announced.c) --------------------------------------------------------------------- */
+/* ---- What a program registers (runtime_registered.c) ------------------------------------------------------------ */
 
-/* Is it a kernel that the program has for GPUs alone? Then cudaErrorNoKernelImageForDevice is reported. */
-bool cn_runtime_refuse_announced(const void *function);
+/*
+ * Is this the address of a kernel that the program has registered? Then its binary is loaded if it was not yet, and
+ * *ret_error says whether *ret_kernel was written.
+ */
+bool cn_runtime_find_registered(const void *function, cudaError_t *ret_error, CUkernel *ret_kernel);
+
+/* Where a variable is in the current context. */
+cudaError_t cn_runtime_find_variable(const void *symbol, CUdeviceptr *ret_address, size_t *ret_bytes);
 
 /* ---- Default streams (runtime_copy.c) -------------------------------------------------------------------------- */
 

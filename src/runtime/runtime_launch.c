@@ -2,10 +2,9 @@
 /*
  * Launches of the runtime API.
  *
- * A kernel is named by the address of its C function; only what CENOTE_KERNEL has registered is one. As in CUDA, NULL
- * is no device function, a kernel that was compiled for other devices has no image for this one, and any other address
- * is taken for an invalid handle. Where the driver calls a grid or a block an invalid value, the runtime calls it an
- * invalid configuration.
+ * A kernel is named by its address on the host, which the program has registered or CENOTE_KERNEL has, or by its
+ * handle. As in CUDA, NULL is no device function, and any other address is taken for an invalid handle. Where the
+ * driver calls a grid or a block an invalid value, the runtime calls it an invalid configuration.
  */
 #include "runtime/runtime.h"
 
@@ -19,20 +18,37 @@
 /* More than there are kinds of attributes; some may be given twice, or only be there to be ignored. */
 #define LAUNCH_ATTRIBUTES_MAX 64
 
-/* A context for the thread, and the driver's function for a kernel's address. */
-static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
+/* A context for the thread, and what the driver launches for a kernel's address: a function, or a kernel. */
+static cudaError_t find_launched(const void *kernel, CUfunction *ret_function, CUkernel *ret_kernel)
 {
+	cudaError_t error = cudaSuccess;
 	CUresult result = cn_runtime_context();
 
 	if (result)
 		return cn_runtime_result(result);
 	if (!kernel)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidDeviceFunction, "func is NULL");
-	/* The driver has set the sentence; its code differs from the runtime's. */
-	if (cn_function_of_address(kernel, ret_function))
-		return cn_runtime_refuse_announced(kernel) ? cudaErrorNoKernelImageForDevice
-							   : cn_runtime_error(cudaErrorInvalidResourceHandle);
+	if (cn_runtime_find_registered(kernel, &error, ret_kernel)) {
+		*ret_function = (CUfunction)(void *)*ret_kernel;
+		return error;
+	}
+	if (!cn_function_of_address(kernel, ret_function))
+		return cudaSuccess;
+	if (cuKernelGetFunction(ret_function, (CUkernel)(uintptr_t)kernel))
+		return CN_RUNTIME_REFUSE(
+			cudaErrorInvalidResourceHandle,
+			"%p is not a kernel: neither a compiler nor CENOTE_KERNEL has declared one there", kernel);
+	*ret_kernel = (CUkernel)(uintptr_t)kernel;
 	return cudaSuccess;
+}
+
+/* The driver's function in the current context: a kernel has attributes of its own there. */
+static cudaError_t find_kernel(const void *kernel, CUfunction *ret_function)
+{
+	CUkernel found = NULL;
+	cudaError_t error = find_launched(kernel, ret_function, &found);
+
+	return error || !found ? error : cn_runtime_result(cuKernelGetFunction(ret_function, found));
 }
 
 static bool fits(unsigned value, CUdevice_attribute limit, CUdevice device)
@@ -76,7 +92,8 @@ cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 	CUlaunchAttribute attributes[LAUNCH_ATTRIBUTES_MAX];
 	CUlaunchConfig converted;
 	CUfunction function = NULL;
-	cudaError_t error = find_kernel(func, &function);
+	CUkernel kernel = NULL;
+	cudaError_t error = find_launched(func, &function, &kernel);
 
 	if (error)
 		return error;
@@ -131,9 +148,55 @@ cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void
 	return runtime_cudaLaunchKernelExC(&config, func, args);
 }
 
+cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
+					cudaStream_t stream)
+{
+	cudaLaunchAttribute together = {.id = cudaLaunchAttributeCooperative, .val.cooperative = 1};
+	cudaLaunchConfig_t config = {
+		.gridDim = gridDim,
+		.blockDim = blockDim,
+		.dynamicSmemBytes = sharedMem,
+		.stream = stream,
+		.attrs = &together,
+		.numAttrs = 1,
+	};
+
+	return runtime_cudaLaunchKernelExC(&config, func, args);
+}
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
 {
 	return cn_runtime_result(cn_runtime_context() ?: cuLaunchHostFunc(stream, fn, userData));
+}
+
+/* ---- Handles of a kernel ---------------------------------------------------------------------------------------- */
+
+cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr)
+{
+	CUfunction function = NULL;
+	CUkernel kernel = NULL;
+	cudaError_t error;
+
+	if (!kernelPtr)
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "kernelPtr is NULL");
+	error = find_launched(entryFuncAddr, &function, &kernel);
+	/* A kernel of CENOTE_KERNEL belongs to no library; its function serves where a kernel does. */
+	if (!error)
+		*kernelPtr = kernel ? kernel : (CUkernel)(void *)function;
+	return error;
+}
+
+cudaError_t runtime_cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr)
+{
+	CUfunction function = NULL;
+	cudaError_t error;
+
+	if (!functionPtr)
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "functionPtr is NULL");
+	error = find_kernel(symbolPtr, &function);
+	if (!error)
+		*functionPtr = function;
+	return error;
 }
 
 /* ---- Attributes of a kernel ------------------------------------------------------------------------------------- */

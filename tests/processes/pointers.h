@@ -44,6 +44,7 @@ extern CUstream good_stream;
 #define GOOD_CUipcMemHandle                   ((CUipcMemHandle){{0}})
 #define GOOD_CUkernel                         NULL
 #define GOOD_CUlibrary                        NULL
+#define GOOD_cudaLibrary_t                    NULL
 #define GOOD_CUlimit                          CU_LIMIT_STACK_SIZE
 #define GOOD_CUmemAllocationGranularity_flags CU_MEM_ALLOC_GRANULARITY_MINIMUM
 #define GOOD_CUmemAllocationHandleType        CU_MEM_HANDLE_TYPE_FABRIC
