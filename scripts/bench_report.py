@@ -42,7 +42,10 @@ def goals(results):
         goal = row["goal"]
         if not goal:
             continue
-        wanted, reached = f"x {goal['most']:.3g} of {goal['of']}", f"x {goal['reached']:.3g}"
+        if goal["of"]:
+            wanted, reached = f"x {goal['most']:.3g} of {goal['of']}", f"x {goal['reached']:.3g}"
+        else:
+            wanted, reached = amount(goal["most"], row["unit"]), amount(goal["reached"], row["unit"])
         what = f"{row['group']}, {row['row']}" + ("" if row["contestant"] == "cenote" else f": {row['contestant']}")
         found.append((what, wanted, reached, goal["met"]))
     return found

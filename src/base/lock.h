@@ -93,13 +93,17 @@ static inline bool cn_lock_try(struct cn_lock *lock)
 						       memory_order_relaxed);
 }
 
-static inline void cn_quick_lock_take(struct cn_quick_lock *lock)
+static inline bool cn_quick_lock_try(struct cn_quick_lock *lock)
 {
 	uint32_t unlocked = 0;
 
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
-								      memory_order_relaxed),
-			     0))
+	return atomic_compare_exchange_strong_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
+						       memory_order_relaxed);
+}
+
+static inline void cn_quick_lock_take(struct cn_quick_lock *lock)
+{
+	if (__builtin_expect(!cn_quick_lock_try(lock), 0))
 		cn_quick_lock_slow(lock);
 }
 
@@ -142,6 +146,7 @@ bool cn_slow_lock_wait(struct cn_slow_lock *lock, uint64_t deadline_ns);
 /* False: the deadline has passed (CLOCK_MONOTONIC), and another thread has it. */
 #define cn_slow_lock_until(pointer, deadline_ns) CN_RANKED_UNTIL(pointer, deadline_ns)
 /* False: another thread has it. Of any rank: a thread that does not wait cannot be part of a deadlock. */
+#define cn_quick_try_lock(pointer)               CN_RANKED_TRY(pointer, cn_quick_lock_try)
 #define cn_driver_try_lock(pointer)              CN_RANKED_TRY(pointer, cn_driver_lock_try)
 #define cn_slow_try_lock(pointer)                CN_RANKED_TRY(pointer, cn_slow_lock_try)
 

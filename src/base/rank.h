@@ -71,7 +71,7 @@
 	RANK(PORT_OBJECTS,    lock,        NEVER,   "what legacy and fabric handles stand for") \
 	RANK(OPENED_MEMORY,   lock,        NEVER,   "legacy memory of other processes that is open") \
 	RANK(REMOTES,         lock,        NEVER,   "processes at whose ports we called") \
-	RANK(CACHE,           quick_lock,  NEVER,   "a stream's free blocks in one pool") \
+	RANK(CACHE,           quick_lock,  NEVER,   "a stream's free blocks and spans in one pool") \
 	RANK(POOL,            lock,        NEVER,   "a pool's heap, list of caches and counts") \
 	RANK(WALK,            lock,        NEVER,   "one walk through the waits of queues at a time") \
 	RANK(QUEUE_GROUP,     lock,        NEVER,   "the blocking streams of a context") \

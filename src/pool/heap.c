@@ -22,6 +22,11 @@ static enum cn_block_state state_of(const struct cn_block *block)
 	return atomic_load_explicit(&block->state, memory_order_acquire);
 }
 
+static void set_units(struct cn_block *block, uint32_t units)
+{
+	atomic_store_explicit(&block->units, units, memory_order_release);
+}
+
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
@@ -51,11 +56,12 @@ uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uin
 			if (cn_block_at(heap, index)->units >= units)
 				return index;
 	unsigned class = cn_bins_next(bins, above);
+	while (class < CN_SIZE_CLASS_COUNT && !bins->heads[class]) /* a bit may say more than there is */
+		class = cn_bins_next(bins, class + 1);
 	return class < CN_SIZE_CLASS_COUNT ? bins->heads[class] : 0;
 }
 
-/* The lowest of some blocks of a list that are large enough. */
-static uint32_t lowest_of(const struct cn_heap *heap, uint32_t index, uint32_t units)
+uint32_t cn_heap_lowest(const struct cn_heap *heap, uint32_t index, uint32_t units)
 {
 	uint32_t other = cn_block_at(heap, index)->next;
 
@@ -83,29 +89,46 @@ bool cn_heap_add_records(struct cn_heap *heap)
 	return true;
 }
 
-static uint32_t new_record(struct cn_heap *heap)
+/* Only the heap's own spares have new records behind them. */
+static uint32_t new_record(struct cn_heap *heap, struct cn_spares *spares)
 {
-	uint32_t index = heap->spare;
+	uint32_t index = spares->first;
 
 	if (index) {
-		heap->spare = cn_block_at(heap, index)->next;
+		spares->first = cn_block_at(heap, index)->next;
+		spares->count--;
 		return index;
 	}
 	index = heap->record_count;
-	if (index >= heap->record_limit)
+	if (spares != &heap->spares || index >= heap->record_limit)
 		return 0;
 	atomic_store_explicit(&heap->record_count, index + 1, memory_order_relaxed); /* locked by the caller */
 	return index;
 }
 
-static void forget_record(struct cn_heap *heap, uint32_t index)
+static void put_spare(struct cn_heap *heap, struct cn_spares *spares, uint32_t index)
+{
+	cn_block_at(heap, index)->next = spares->first;
+	spares->first = index;
+	spares->count++;
+}
+
+void cn_block_forget(struct cn_heap *heap, struct cn_spares *spares, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
 
 	set_state(block, CN_BLOCK_SPARE);
-	block->units = 0; /* or cn_heap_find() would take it for the block that was there before */
-	block->next = heap->spare;
-	heap->spare = index;
+	set_units(block, 0); /* or cn_heap_find() would take it for the block that was there before */
+	put_spare(heap, spares, index);
+}
+
+uint32_t cn_heap_move_spares(struct cn_heap *heap, struct cn_spares *from, struct cn_spares *to, uint32_t count)
+{
+	uint32_t moved = 0, index;
+
+	for (; moved < count && (index = new_record(heap, from)); moved++)
+		put_spare(heap, to, index);
+	return moved;
 }
 
 static void set_start(struct cn_heap *heap, uint32_t unit, uint32_t index)
@@ -180,7 +203,8 @@ bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count)
 void cn_heap_empty(struct cn_heap *heap)
 {
 	heap->top = 0; /* nothing is found from here on */
-	heap->last = heap->spare = 0;
+	heap->last = 0;
+	heap->spares = (struct cn_spares){0, 0};
 	memset(&heap->free, 0, sizeof heap->free);
 	memset(&heap->holes, 0, sizeof heap->holes);
 	madvise((void *)heap->starts, starts_bytes(heap), MADV_DONTNEED);
@@ -197,130 +221,152 @@ void cn_heap_close(struct cn_heap *heap)
 }
 
 /* Let cn_heap_find() find the block from every stretch that begins inside it. */
-static void set_covers(struct cn_heap *heap, uint32_t index)
+void cn_heap_set_covers(struct cn_heap *heap, uint32_t index)
 {
 	const struct cn_block *block = cn_block_at(heap, index);
 	uint32_t stretch = (block->start + CN_HEAP_COVER_UNITS - 1) / CN_HEAP_COVER_UNITS;
 
+	/* Threads with neighbouring spans share the lines of this table: nothing is written that is there. */
 	for (; stretch * (uint64_t)CN_HEAP_COVER_UNITS < (uint64_t)block->start + block->units; stretch++)
-		atomic_store_explicit(&heap->covers[stretch], index, memory_order_relaxed);
+		if (atomic_load_explicit(&heap->covers[stretch], memory_order_relaxed) != index)
+			atomic_store_explicit(&heap->covers[stretch], index, memory_order_relaxed);
 }
 
-static uint32_t cut(struct cn_heap *heap, uint32_t index, uint32_t units)
+/* The last block of a span has none after it, like the last of the range. */
+static void set_before(struct cn_heap *heap, const struct cn_block *block, uint32_t index)
 {
-	uint32_t rest_index = new_record(heap);
+	if (block->after)
+		cn_block_at(heap, block->after)->before = index;
+	else if (!block->span)
+		heap->last = index;
+}
+
+uint32_t cn_heap_part_cut(struct cn_heap *heap, struct cn_spares *spares, uint32_t index, uint32_t units)
+{
+	uint32_t rest_index = new_record(heap, spares);
 
 	if (!rest_index)
 		return 0;
 	struct cn_block *block = cn_block_at(heap, index), *rest = cn_block_at(heap, rest_index);
-	rest->start = block->start + units;
-	rest->units = block->units - units;
+	cn_block_set_range(rest, block->start + units, block->units - units);
 	rest->before = index;
 	rest->after = block->after;
-	if (rest->after)
-		cn_block_at(heap, rest->after)->before = rest_index;
-	else
-		heap->last = rest_index;
+	rest->number = block->number;
+	rest->span = block->span;
+	set_before(heap, rest, rest_index);
 	block->after = rest_index;
-	block->units = units;
-	set_state(rest, CN_BLOCK_MOVING);
+	set_units(block, units);
+	set_state(rest, state_of(block));
 	set_start(heap, rest->start, rest_index);
 	return rest_index;
 }
 
 uint32_t cn_heap_cut(struct cn_heap *heap, uint32_t index, uint32_t units)
 {
-	uint32_t rest = cut(heap, index, units);
+	uint32_t rest = cn_heap_part_cut(heap, &heap->spares, index, units);
 
 	if (rest)
-		set_covers(heap, rest);
+		cn_heap_set_covers(heap, rest);
 	return rest;
 }
 
-/* Take a block of at least this many units off its bin, and cut it to size; the rest goes back. */
-static uint32_t take_from(struct cn_heap *heap, struct cn_bins *bins, uint32_t units, enum cn_block_state rest_state)
+static struct cn_heap_part free_part(struct cn_heap *heap)
 {
-	uint32_t index = cn_bins_fit(heap, bins, units);
+	return (struct cn_heap_part){&heap->free, &heap->spares, CN_BLOCK_FREE};
+}
 
-	if (!index)
-		return 0;
-	index = lowest_of(heap, index, units);
+static struct cn_heap_part hole_part(struct cn_heap *heap)
+{
+	return (struct cn_heap_part){&heap->holes, &heap->spares, CN_BLOCK_HOLE};
+}
+
+uint32_t cn_heap_part_take(struct cn_heap *heap, const struct cn_heap_part *part, uint32_t index, uint32_t units)
+{
 	struct cn_block *block = cn_block_at(heap, index);
-	cn_bins_remove(heap, bins, index);
-	set_state(block, CN_BLOCK_MOVING);
+
+	cn_bins_remove(heap, part->bins, index);
 	if (block->units > units) {
-		uint32_t rest = cut(heap, index, units);
-		if (!rest) {
-			set_state(block, rest_state);
-			cn_bins_push(heap, bins, index);
+		uint32_t rest = cn_heap_part_cut(heap, part->spares, index, units);
+		cn_bins_push(heap, part->bins, rest ? rest : index);
+		if (!rest)
 			return 0;
-		}
-		set_state(cn_block_at(heap, rest), rest_state);
-		cn_bins_push(heap, bins, rest);
 	}
+	set_state(block, CN_BLOCK_MOVING);
 	return index;
+}
+
+/* A low one of this many units. */
+static uint32_t take_low(struct cn_heap *heap, const struct cn_heap_part *part, uint32_t units)
+{
+	uint32_t index = cn_bins_fit(heap, part->bins, units);
+
+	return index ? cn_heap_part_take(heap, part, cn_heap_lowest(heap, index, units), units) : 0;
 }
 
 uint32_t cn_heap_take(struct cn_heap *heap, uint32_t units)
 {
-	uint32_t index = take_from(heap, &heap->free, units, CN_BLOCK_FREE);
+	struct cn_heap_part part = free_part(heap);
+	uint32_t index = take_low(heap, &part, units);
 
 	if (index)
-		set_covers(heap, index);
+		cn_heap_set_covers(heap, index);
 	return index;
 }
 
-/* Join a block with the one after it, which stands in a bin. */
-static void join_after(struct cn_heap *heap, struct cn_bins *bins, uint32_t index)
+/* Join a block with the one after it; neither stands in a bin. */
+static void join_after(struct cn_heap *heap, struct cn_spares *spares, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
 	uint32_t after_index = block->after;
-	struct cn_block *after = cn_block_at(heap, after_index);
+	const struct cn_block *after = cn_block_at(heap, after_index);
 
-	cn_bins_remove(heap, bins, after_index);
 	set_start(heap, after->start, 0);
-	block->units += after->units;
+	set_units(block, block->units + after->units);
 	block->after = after->after;
-	if (block->after)
-		cn_block_at(heap, block->after)->before = index;
-	else
-		heap->last = index;
-	forget_record(heap, after_index);
+	if (after->number > block->number)
+		block->number = after->number;
+	set_before(heap, block, index);
+	cn_block_forget(heap, spares, after_index);
 }
 
-static void give(struct cn_heap *heap, struct cn_bins *bins, uint32_t index, enum cn_block_state state)
+uint32_t cn_heap_part_give(struct cn_heap *heap, const struct cn_heap_part *part, uint32_t index)
 {
 	struct cn_block *block = cn_block_at(heap, index);
 
-	if (block->after && state_of(cn_block_at(heap, block->after)) == state)
-		join_after(heap, bins, index);
-	if (block->before && state_of(cn_block_at(heap, block->before)) == state) {
-		uint32_t before = block->before;
-		cn_bins_remove(heap, bins, before);
-		/* join_after() expects the later one in a bin */
-		cn_bins_push(heap, bins, index);
-		join_after(heap, bins, before);
-		index = before;
+	if (block->after && state_of(cn_block_at(heap, block->after)) == part->state) {
+		cn_bins_remove(heap, part->bins, block->after);
+		join_after(heap, part->spares, index);
+	}
+	if (block->before && state_of(cn_block_at(heap, block->before)) == part->state) {
+		index = block->before;
+		cn_bins_remove(heap, part->bins, index);
+		join_after(heap, part->spares, index);
 		block = cn_block_at(heap, index);
 	}
-	set_state(block, state);
-	cn_bins_push(heap, bins, index);
+	set_state(block, part->state);
+	cn_bins_push(heap, part->bins, index);
+	return index;
 }
 
 void cn_heap_give(struct cn_heap *heap, uint32_t index)
 {
-	give(heap, &heap->free, index, CN_BLOCK_FREE);
+	struct cn_heap_part part = free_part(heap);
+
+	cn_heap_part_give(heap, &part, index);
 }
 
 void cn_heap_give_hole(struct cn_heap *heap, uint32_t index)
 {
-	give(heap, &heap->holes, index, CN_BLOCK_HOLE);
+	struct cn_heap_part part = hole_part(heap);
+
+	cn_heap_part_give(heap, &part, index);
 }
 
 uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted)
 {
 	uint32_t units = (wanted + CN_HEAP_CHUNK_UNITS - 1) / CN_HEAP_CHUNK_UNITS * CN_HEAP_CHUNK_UNITS;
-	uint32_t index = take_from(heap, &heap->holes, units, CN_BLOCK_HOLE);
+	struct cn_heap_part part = hole_part(heap);
+	uint32_t index = take_low(heap, &part, units);
 	if (index)
 		return index;
 
@@ -331,14 +377,13 @@ uint32_t cn_heap_take_hole(struct cn_heap *heap, uint32_t wanted)
 	}
 	if (units > heap->unit_count - heap->top)
 		return 0;
-	index = new_record(heap);
+	index = new_record(heap, &heap->spares);
 	if (!index)
 		return 0;
 	struct cn_block *block = cn_block_at(heap, index);
-	block->start = heap->top;
-	block->units = units;
+	cn_block_set_range(block, heap->top, units);
 	block->before = heap->last;
-	block->after = 0;
+	block->after = block->span = 0;
 	if (heap->last)
 		cn_block_at(heap, heap->last)->after = index;
 	heap->last = index;
@@ -378,7 +423,7 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 	cn_bins_remove(heap, &heap->free, index);
 	set_state(block, CN_BLOCK_MOVING);
 	if (block->start + block->units > start + units) {
-		uint32_t rest = cut(heap, index, start + units - block->start);
+		uint32_t rest = cn_heap_part_cut(heap, &heap->spares, index, start + units - block->start);
 		if (!rest) {
 			cn_heap_give(heap, index);
 			return 0;
@@ -387,7 +432,7 @@ uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max)
 		cn_bins_push(heap, &heap->free, rest);
 	}
 	if (block->start < start) {
-		uint32_t rest = cut(heap, index, start - block->start);
+		uint32_t rest = cn_heap_part_cut(heap, &heap->spares, index, start - block->start);
 		if (!rest) {
 			cn_heap_give(heap, index);
 			return 0;
@@ -408,6 +453,16 @@ static bool holds(const struct cn_block *block, uint32_t unit)
 	uint32_t start = block->start, units = block->units;
 
 	return start <= unit && unit - start < units && block->start == start;
+}
+
+uint32_t cn_heap_next(const struct cn_heap *heap, uint32_t index)
+{
+	const struct cn_block *block = cn_block_at(heap, index);
+	uint32_t unit = block->start + block->units, top = heap->top, next = 0;
+
+	for (unit += !block->units; unit < top && !next; unit++)
+		next = atomic_load_explicit(&heap->starts[unit], memory_order_relaxed);
+	return next;
 }
 
 uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit)

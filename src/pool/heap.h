@@ -5,8 +5,8 @@
  * Everything is counted in units of 512 bytes and recorded out of line. A record knows its neighbours, so free blocks
  * are joined again when they touch. Free blocks stand in bins, a free list for each size class, and a bitmap finds the
  * next bin that has one. Sizes that are asked for are rounded up to one of 16 steps between two powers of two, so a
- * block that is freed fits the next request of its class. The heap knows nothing of streams, and is not locked: the
- * pool locks it.
+ * block that is freed fits the next request of its class. A span is a piece of the range that is cut and joined apart
+ * from the rest (span.h). The heap knows nothing of streams, and is not locked: the pool locks it.
  */
 #ifndef CN_POOL_HEAP_H
 #define CN_POOL_HEAP_H
@@ -37,6 +37,8 @@ enum cn_block_state {
 	CN_BLOCK_MOVING,   /* between two of these, owned by one thread */
 	CN_BLOCK_SHARED,   /* the program's, and other processes may have it too: see shared_block.c */
 	CN_BLOCK_DEFERRED, /* freed by the program, while other processes have it */
+	CN_BLOCK_KEPT,     /* free memory of a span: see span.h */
+	CN_BLOCK_SPAN,     /* the record of a span, whose blocks have records of their own */
 };
 
 /* One cache line each: two threads that work on two blocks do not disturb each other. */
@@ -49,6 +51,12 @@ struct cn_block {
 	uint64_t number;               /* of the free, in the order of the cache's queue */
 	_Atomic uint64_t bytes;        /* as asked for */
 	_Atomic uint64_t id;
+	uint32_t span; /* the record of the span that the block lies in; 0: none */
+};
+
+/* Records that describe nothing, linked by `next`. */
+struct cn_spares {
+	uint32_t first, count;
 };
 
 struct cn_bins {
@@ -68,7 +76,7 @@ struct cn_heap {
 	/* These do: apart from the others, so that a thread which only looks up a block is not disturbed. */
 	_Alignas(64) _Atomic uint32_t record_count;
 	_Atomic uint32_t record_limit;
-	uint32_t spare;
+	struct cn_spares spares;
 	_Atomic uint32_t top; /* from here on nothing was ever used */
 	uint32_t last;        /* the record that ends at `top` */
 	struct cn_bins free, holes;
@@ -93,12 +101,10 @@ static inline uint32_t cn_size_class_units(unsigned class)
 	return class < 16 ? class : (16 + class % 16) << (class / 16 - 1);
 }
 
-/* The smallest class whose blocks have at least this many units. */
+/* The smallest class whose blocks have at least this many units, one or more. */
 static inline unsigned cn_size_class_above(uint32_t units)
 {
-	unsigned class = cn_size_class_below(units);
-
-	return class + (cn_size_class_units(class) < units);
+	return cn_size_class_below(units - 1) + 1;
 }
 
 /* The first bin from `class` on that has a block; CN_SIZE_CLASS_COUNT: none. */
@@ -140,21 +146,6 @@ static inline unsigned cn_bins_push(const struct cn_heap *heap, struct cn_bins *
 	return class;
 }
 
-/* The newest of a class; 0: there is none. */
-static inline uint32_t cn_bins_pop(const struct cn_heap *heap, struct cn_bins *bins, unsigned class)
-{
-	uint32_t index = bins->heads[class];
-
-	if (!index)
-		return 0;
-	const struct cn_block *block = cn_block_at(heap, index);
-	bins->heads[class] = block->next;
-	if (!block->next)
-		bins->bitmap[class / 64] &= ~(1ull << class % 64);
-	cn_bins_count(bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
-	return index;
-}
-
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
 /* A block of at least this many units; 0: there is none. */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units);
@@ -188,6 +179,37 @@ bool cn_heap_add_records(struct cn_heap *heap);
  */
 uint32_t cn_heap_take(struct cn_heap *heap, uint32_t units);
 
+/* Move up to `count` records; for new ones the heap's `spares` need not have any. Returns how many. */
+uint32_t cn_heap_move_spares(struct cn_heap *heap, struct cn_spares *from, struct cn_spares *to, uint32_t count);
+
+/* ---- For the heap and for spans, which have free lists and spares of their own ---- */
+
+struct cn_heap_part {
+	struct cn_bins *bins;
+	struct cn_spares *spares;
+	enum cn_block_state state; /* of what is in the bins */
+};
+
+/* In this order: see holds() in heap.c. */
+static inline void cn_block_set_range(struct cn_block *block, uint32_t start, uint32_t units)
+{
+	atomic_store_explicit(&block->start, start, memory_order_release);
+	atomic_store_explicit(&block->units, units, memory_order_release);
+}
+
+/* The record describes nothing from now on. */
+void cn_block_forget(struct cn_heap *heap, struct cn_spares *spares, uint32_t index);
+/* Take a block off its bin, and cut it to size; the rest goes back. 0: no record for the rest; nothing changed. */
+uint32_t cn_heap_part_take(struct cn_heap *heap, const struct cn_heap_part *part, uint32_t index, uint32_t units);
+/* The lowest of some blocks of a list that are large enough: what is used should be together. */
+uint32_t cn_heap_lowest(const struct cn_heap *heap, uint32_t index, uint32_t units);
+/* Cut a block: the rest has the same state. 0: no record for it, and nothing changed. */
+uint32_t cn_heap_part_cut(struct cn_heap *heap, struct cn_spares *spares, uint32_t index, uint32_t units);
+/* Let cn_heap_find() find the block from every stretch that begins inside it. */
+void cn_heap_set_covers(struct cn_heap *heap, uint32_t index);
+/* Put a MOVING block into the bins, joined with its neighbours there. Returns the record of the whole. */
+uint32_t cn_heap_part_give(struct cn_heap *heap, const struct cn_heap_part *part, uint32_t index);
+
 /* Give a MOVING block back as free. */
 void cn_heap_give(struct cn_heap *heap, uint32_t index);
 
@@ -205,6 +227,8 @@ void cn_heap_give_hole(struct cn_heap *heap, uint32_t index);
 /* Whole chunks out of a free block, at most `units_max`, MOVING: to be decommitted. 0: no free block has one. */
 uint32_t cn_heap_take_chunks(struct cn_heap *heap, uint32_t units_max);
 
+/* The record of the block that begins where another ends, or, if that is changing, behind it; 0: none. */
+uint32_t cn_heap_next(const struct cn_heap *heap, uint32_t index);
 /* The record of the block that holds a unit; 0: none. */
 uint32_t cn_heap_find(const struct cn_heap *heap, uint32_t unit);
 

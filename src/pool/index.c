@@ -8,7 +8,8 @@
  *
  * Other queues may take a block out of a cache. They need not look into each: caches are in groups of 64, and a group
  * has a bitmap for each size class. A bit is set with the first block of a free list, and cleared by a thread that
- * finds the list empty: a cache that has a block has its bit, one with the bit may have no block.
+ * finds the list empty: a cache that has a block has its bit, one with the bit may have no block (and so it is with the
+ * bitmap that each cache has of its own lists).
  *
  * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
  */
@@ -37,10 +38,13 @@ static void recycle_cache(struct cn_pool_cache *cache)
 {
 	cn_quick_lock(&cache->lock);
 	cache->pool = NULL; /* a thread that comes late sees that it is too late */
+	struct cn_spans *spans = atomic_exchange(&cache->spans, NULL);
+	cache->misses = cache->join_wait = 0;
 	cache->reused = 0;
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
 	cn_quick_unlock(&cache->lock);
+	free(spans);
 	cn_records_give(&records, cache);
 }
 
@@ -160,15 +164,21 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	return CUDA_SUCCESS;
 }
 
-CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot, uint64_t id,
-				  struct cn_pool_cache **ret_cache)
+CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
 {
-	struct cn_pool_cache *cache = cn_pool_cache_of(pool, queue);
-	CUresult result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
+	uint64_t id =
+		atomic_load_explicit(&pool->id, memory_order_relaxed); /* first: the pool may become another one */
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
+	CUresult result = CUDA_SUCCESS;
 
-	if (result)
-		return result;
-	cn_pool_recent[slot] = (struct cn_pool_recent){.pool_id = id, .queue = queue, .cache = cache};
+	if (!cache) {
+		cache = cn_pool_cache_of(pool, queue);
+		result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
+		if (result)
+			return result;
+		cn_pool_recent[cn_pool_recent_slot(pool, queue)] =
+			(struct cn_pool_recent){.pool_id = id, .queue = queue, .cache = cache};
+	}
 	*ret_cache = cache;
 	return CUDA_SUCCESS;
 }
@@ -199,16 +209,19 @@ void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t uni
 {
 	struct cn_pool *pool = cache->pool;
 	struct cn_block *block = cn_pool_block_at(pool, index);
+	uint32_t rest = 0;
 
 	if (block->units == units)
 		return;
-	cn_lock(&pool->lock);
-	uint32_t rest = cn_heap_cut(&pool->heap, index, units);
-	cn_unlock(&pool->lock);
-	if (rest) {
-		cn_pool_block_at(pool, rest)->number = block->number;
-		cn_pool_cache_push(cache, rest);
+	if (!block->span) {
+		cn_lock(&pool->lock);
+		rest = cn_heap_cut(&pool->heap, index, units);
+		cn_unlock(&pool->lock);
+	} else if (cn_pool_fill_spares(cache)) {
+		rest = cn_heap_part_cut(&pool->heap, &cache->spans->spares, index, units);
 	}
+	if (rest)
+		cn_pool_cache_push(cache, rest);
 }
 
 /* A block of another cache, of the classes from `units` up to `last_class`; 0: none. That cache is locked. */
@@ -221,7 +234,8 @@ static uint32_t search(const struct cn_pool_cache *other, const struct cn_pool_c
 		for (unsigned depth = 0; index && depth < SEARCH_DEPTH_MAX; depth++) {
 			const struct cn_block *block = cn_pool_block_at(own->pool, index);
 			ret_grounds->freed = (struct cn_point){other->queue, block->number};
-			if (block->units >= units && rule(own->queue, ret_grounds))
+			if (block->units >= units && cn_pool_cache_can_cut(other, block, units) &&
+			    rule(own->queue, ret_grounds))
 				return index;
 			index = block->next;
 		}
@@ -240,9 +254,11 @@ static uint32_t take_from(struct cn_pool_cache *other, const struct cn_pool_cach
 		cn_pool_cache_cut(other, index, units);
 	} else { /* no thread needs to look here again for what is gone */
 		for (unsigned at = cn_size_class_below(units); at <= cn_size_class_above(units); at++)
-			if (!other->bins.heads[at])
+			if (!other->bins.heads[at]) {
+				other->bins.bitmap[at / 64] &= ~(1ull << at % 64);
 				atomic_fetch_and_explicit(&other->group->bitmaps[at], ~other->group_bit,
 							  memory_order_relaxed);
+			}
 	}
 	cn_quick_unlock(&other->lock);
 	return index;
@@ -256,6 +272,57 @@ static uint64_t nonempty_in(const struct cn_pool_cache_group *group, unsigned cl
 	for (; class <= last_class; class ++)
 		found |= atomic_load_explicit(&group->bitmaps[class], memory_order_acquire);
 	return found;
+}
+
+/* A KEPT block of another cache's spans; 0: none. That cache is locked. */
+static uint32_t search_kept(const struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
+			    uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
+{
+	const struct cn_spans *spans = other->spans;
+	const struct cn_bins *kept = &spans->sets[set].kept;
+
+	for (unsigned at = cn_bins_next(kept, cn_size_class_below(units)); at < CN_SIZE_CLASS_COUNT;
+	     at = cn_bins_next(kept, at + 1)) {
+		uint32_t index = kept->heads[at];
+		for (unsigned depth = 0; index && depth < SEARCH_DEPTH_MAX; depth++) {
+			const struct cn_block *block = cn_pool_block_at(own->pool, index);
+			ret_grounds->freed = (struct cn_point){other->queue, block->number};
+			if (block->units >= units &&
+			    (block->number <= spans->settled || (rule && rule(own->queue, ret_grounds))))
+				return index;
+			index = block->next;
+		}
+	}
+	return 0;
+}
+
+uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
+			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
+{
+	struct cn_spans *spans = atomic_load_explicit(&other->spans, memory_order_acquire);
+
+	if (!spans || atomic_load_explicit(&spans->sets[set].kept.units, memory_order_relaxed) < units)
+		return 0;
+	cn_quick_lock(&other->lock);
+	uint32_t index = search_kept(other, set, own, units, rule, ret_grounds);
+	if (index)
+		index = cn_pool_fill_spares(other) ? cn_spans_take_from(&own->pool->heap, spans, set, index, units) : 0;
+	cn_quick_unlock(&other->lock);
+	return index;
+}
+
+uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, cn_pool_rule *rule,
+				       struct cn_pool_grounds *ret_grounds)
+{
+	unsigned first = cn_span_set_of(units);
+	uint32_t index = 0;
+
+	for (unsigned i = 0; i < CN_SPAN_SETS && !index; i++)
+		for (struct cn_pool_cache *other = atomic_load_explicit(&own->pool->caches, memory_order_acquire);
+		     other && !index; other = other->next)
+			if (other != own || i)
+				index = cn_pool_take_kept_of(other, first ^ i, own, units, rule, ret_grounds);
+	return index;
 }
 
 uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
@@ -277,7 +344,7 @@ uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, uns
 				return index;
 		}
 	}
-	return 0;
+	return last_class == CN_SIZE_CLASS_COUNT - 1 ? cn_pool_take_kept_from_others(own, units, rule, ret_grounds) : 0;
 }
 
 void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed)

@@ -29,7 +29,8 @@ static unsigned kind_of(const struct cn_block *block)
 	case CN_BLOCK_LIVE: return LIVE;
 	case CN_BLOCK_SHARED: return SHARED;
 	case CN_BLOCK_DEFERRED: return HELD;
-	case CN_BLOCK_FREE: return FREE;
+	case CN_BLOCK_FREE:
+	case CN_BLOCK_KEPT: return FREE;
 	case CN_BLOCK_HOLE: return HOLE;
 	default: return CACHED;
 	}
@@ -62,7 +63,7 @@ static uint32_t find(const struct cn_pool *pool, uint32_t unit, uint64_t near)
 	for (unsigned steps = 0; index && steps < WALK_MAX; steps++) {
 		if (is_at(pool, index, unit))
 			return index;
-		index = cn_pool_block_at(pool, index)->after;
+		index = cn_heap_next(&pool->heap, index);
 	}
 	return 0;
 }
@@ -104,7 +105,7 @@ static void draw_cell(const struct cn_pool *pool, uint32_t from, uint32_t to, ui
 		if (kind == first && (kind == SHARED || kind == HELD))
 			add_block(ret_cell, atomic_load_explicit(&block->tag, memory_order_relaxed),
 				  (uint32_t)(stop - begin));
-		index = end < to ? block->after : 0;
+		index = end < to ? cn_heap_next(&pool->heap, index) : 0;
 	}
 	ret_cell->kind = kinds[first];
 }
@@ -155,7 +156,7 @@ static void draw(struct cn_pool *pool, char *ret_cells, size_t count)
 				units[coarse_kind_of(block)] += stop - begin;
 			if (end > to)
 				break;
-			index = block->after;
+			index = cn_heap_next(&pool->heap, index);
 		}
 		for (unsigned kind = 0; kind < 4; kind++)
 			if (units[kind] > units[most])

@@ -19,8 +19,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SETTLED_AT_ONCE = 16 };
-
 #define RANGE_BYTES_MAX ((size_t)1 << 40) /* units are counted in 32 bits */
 
 _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_BYTES == 1 << CN_POOL_TABLE_SHIFT,
@@ -123,45 +121,6 @@ bool cn_pool_has_freed(const void *address)
 	       atomic_load_explicit(&pool->heap.starts[unit], memory_order_relaxed) && !cn_pool_find(address, &block);
 }
 
-bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point)
-{
-	struct cn_pool *pool = cache->pool;
-	unsigned count = 0;
-
-	cn_quick_lock(&cache->lock);
-	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT;
-	     class = cn_bins_next(&cache->bins, class + 1)) {
-		uint32_t next;
-		for (uint32_t index = cache->bins.heads[class]; index; index = next) {
-			struct cn_block *block = cn_pool_block_at(pool, index);
-			next = block->next;
-			if (block->number > point.number || !cn_pool_free_happened(cache, block))
-				continue;
-			cn_bins_remove(&pool->heap, &cache->bins, index);
-			cn_block_set_moving(block);
-			if (count++ % SETTLED_AT_ONCE == 0) { /* a few per lock, so that others get in between */
-				if (count > 1)
-					cn_unlock(&pool->lock);
-				cn_lock(&pool->lock);
-			}
-			cn_heap_give(&pool->heap, index);
-		}
-	}
-	if (count)
-		cn_unlock(&pool->lock);
-	cn_quick_unlock(&cache->lock);
-	return count != 0;
-}
-
-void cn_pool_settle_all(struct cn_pool *pool)
-{
-	cn_pool_drain_returned(pool);
-	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_pool_poll(cache);
-		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
-	}
-}
-
 /* ---- Giving back ---- */
 
 CUresult cn_pool_is_gone(void)
@@ -220,12 +179,13 @@ void cn_pools_settle(struct cn_point point)
 			continue;
 		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
 		cn_driver_unlock(&pools.lock);
+		cn_pool_watch_exactly(pool);
 		uint64_t threshold = atomic_load(&pool->threshold_bytes);
 		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
 			cn_pool_recall_deferred(pool);
 		cn_pool_drain_returned(pool);
 		bool release_due = atomic_exchange_explicit(&pool->release_due, false, memory_order_relaxed);
-		if ((cache && cn_pool_settle_cache(cache, point)) || release_due)
+		if ((cache && cn_pool_settle_cache(cache, point, true)) || release_due)
 			cn_pool_release(pool, threshold, false);
 		else
 			cn_pool_finish_release(pool);
@@ -347,7 +307,9 @@ static bool is_at_rest(struct cn_pool *pool)
 	cn_pool_settle_all(pool);
 	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
 		cn_quick_lock(&cache->lock);
-		bool empty = cn_bins_next(&cache->bins, 0) == CN_SIZE_CLASS_COUNT;
+		const struct cn_spans *spans = atomic_load_explicit(&cache->spans, memory_order_relaxed);
+		bool empty = !atomic_load_explicit(&cache->bins.units, memory_order_relaxed) &&
+			     (!spans || !cn_spans_units(spans));
 		cn_quick_unlock(&cache->lock);
 		if (!empty)
 			return false;
@@ -487,8 +449,11 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
 
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 {
-	if (used)
+	if (used) {
 		atomic_store(&pool->used_high_bytes, cn_pool_used(pool));
+		atomic_store(&pool->races, 1);
+		cn_pool_watch_exactly(pool);
+	}
 	if (reserved) {
 		cn_lock(&pool->lock);
 		pool->reserved_high_bytes = pool->reserved_bytes;
@@ -498,6 +463,7 @@ void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 
 static struct cn_pool_statistics count_bytes(struct cn_pool *pool)
 {
+	cn_pool_watch_exactly(pool);
 	struct cn_pool_statistics numbers = {
 		.used_bytes = cn_pool_used(pool),
 		.used_high_bytes = atomic_load(&pool->used_high_bytes),
@@ -524,7 +490,7 @@ static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbe
 		cn_quick_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
 		cn_quick_unlock(&cache->lock);
-		numbers.metadata_bytes += sizeof *cache;
+		numbers.metadata_bytes += sizeof *cache + (cache->spans ? sizeof(struct cn_spans) : 0);
 	}
 	cn_lock(&pool->lock);
 	numbers.reused_settled = pool->reused_settled;
@@ -537,7 +503,7 @@ static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbe
 		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
 		uint64_t bytes = (uint64_t)block->units * CN_HEAP_UNIT_BYTES;
 		numbers.live_block_count += state == CN_BLOCK_LIVE || state == CN_BLOCK_SHARED;
-		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED)
+		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED && state != CN_BLOCK_KEPT)
 			continue;
 		numbers.free_block_count++;
 		numbers.free_blocks_by_size[63 - __builtin_clzll(bytes)]++;

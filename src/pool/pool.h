@@ -6,7 +6,7 @@
  * freed block belongs to the queue that freed it until that free is known to have happened; then it is settled, and any
  * queue may have it. To allocate on a queue, in order:
  *
- *   1. a block that this queue freed: at once;
+ *   1. a block that this queue freed, or memory of a span that is its own (span.h): at once;
  *   2. one of the same size whose free the queue is ordered after already (FOLLOW_EVENT_DEPENDENCIES);
  *   3. one of the same size whose free has meanwhile happened (ALLOW_OPPORTUNISTIC);
  *   4. a settled block, or memory that was never used; then larger blocks by the rules above; then a chunk that is on
@@ -14,7 +14,8 @@
  *   5. one that the queue is made to wait for (ALLOW_INTERNAL_DEPENDENCIES);
  *   6. new memory; 7. what comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *
- * Each is a function in rules.c.
+ * Each is a function in rules.c. A queue that has spans lives on its own: it asks others (2, 3) only before the pool
+ * would grow.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.
@@ -94,10 +95,10 @@ struct cn_pool_freed {
 };
 
 /*
- * Free the block that begins at the address, when the queue reaches this free; `queue` NULL: now, everything that used
- * it has happened.
+ * Free the block that begins at the address, when a queue reaches a point of its own; without a queue: now, everything
+ * that used it has happened.
  */
-struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle);
+struct cn_pool_freed cn_pool_free(void *address, struct cn_point point);
 
 /*
  * ---- Blocks that others may have too ----

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the
- * caches of queues and what is in them, shared_block.c blocks that other processes may have too, release.c memory that
- * goes back to the device, picture.c what an observer is shown.
+ * caches of queues and what is in them, settle.c where freed blocks go, shared_block.c blocks that other processes may
+ * have too, release.c memory that goes back to the device, picture.c what an observer is shown.
  */
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H
 
 #include "base/records.h"
-#include "pool/heap.h"
 #include "pool/pool.h"
+#include "pool/span.h"
 
 /* The blocks that a queue freed. Records of caches and pools are reused, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
@@ -24,8 +24,11 @@ struct cn_pool_cache {
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
-	_Atomic uint64_t swept; /* how far the queue was at the last sweep_caches() */
-	struct cn_bins bins;    /* its free lists */
+	_Atomic uint64_t swept;         /* how far the queue was at the last sweep_caches() */
+	struct cn_bins bins;            /* its free lists */
+	struct cn_spans *_Atomic spans; /* NULL until it needs one; changes under the lock */
+	unsigned misses;                /* allocations of small blocks that its free lists did not have */
+	unsigned join_wait;             /* so many are to come before the lists are joined again: see settle.c */
 	struct cn_record record;
 };
 
@@ -39,7 +42,7 @@ enum {
 	CN_POOL_INDEX_PAGE_CACHES = 256,
 	/* The caches of further queues are searched for. */
 	CN_POOL_INDEX_COUNT = CN_POOL_INDEX_PAGES * CN_POOL_INDEX_PAGE_CACHES,
-	CN_POOL_CREDIT_CACHES_MAX = 16,
+	CN_POOL_CREDIT_CACHES_MAX = 64,
 	CN_POOL_GROUP_CACHES = 64, /* bits of a word */
 };
 
@@ -60,8 +63,8 @@ struct cn_pool {
 	struct cn_pool *next; /* of all pools; `pools.lock` guards it */
 	struct cn_record record;
 	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
-
-	char *_Atomic base;
+	/* Apart from the lock: every allocation reads these. */
+	_Alignas(64) char *_Atomic base;
 	void *_Atomic owner;
 	struct cn_heap heap; /* finds nothing while the record is no pool */
 
@@ -81,14 +84,16 @@ struct cn_pool {
 	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool has not ended */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
-	uint64_t reused_settled, grown;
-	_Atomic uint64_t reused_followed, reused_opportunistic, reused_waiting;
+	uint64_t grown;
+	_Atomic uint64_t reused_settled, reused_followed, reused_opportunistic, reused_waiting;
 	_Atomic unsigned cache_count;
 	_Atomic unsigned sweeps_skipped; /* allocations since the caches were swept */
 	struct cn_pool_cache *_Atomic credit_caches[CN_POOL_CREDIT_CACHES_MAX];
 	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
 	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, plus the credits of the caches */
-	_Atomic uint64_t used_high_bytes;
+	_Alignas(64) _Atomic uint64_t used_high_bytes;
+	_Atomic uint64_t checked_bytes; /* a count above this may be a new high-water mark: see rules.c */
+	_Atomic unsigned races;         /* how often threads were seen to count at the same time */
 };
 
 enum { CN_POOL_ADDRESS_BITS = 48 /* x86 has one less */, CN_POOL_TABLE_SHIFT = 25 /* an entry for each chunk */ };
@@ -125,9 +130,8 @@ CUresult cn_pool_is_gone(void);
 /* A reference to a pool that is not destroyed. False: it is. */
 bool cn_pool_reference_alive(struct cn_pool *pool);
 uint64_t cn_pool_used(const struct cn_pool *pool);
-/* Settle the blocks of a cache whose frees, up to a point of its queue, have happened. True: there were some. */
-bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point);
-void cn_pool_settle_all(struct cn_pool *pool);
+/* The high-water mark is exact again, as long as one thread at a time allocates. */
+void cn_pool_watch_exactly(struct cn_pool *pool);
 /* Take in what was returned. */
 void cn_pool_drain_returned(struct cn_pool *pool);
 /* Ask for deferred frees. True: a block has come back. No lock is held. */
@@ -150,40 +154,70 @@ struct cn_pool_recent {
 extern _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT]
 	__attribute__((tls_model("initial-exec")));
 
-CUresult cn_pool_cache_get_slowly(struct cn_pool *pool, struct cn_queue *queue, unsigned slot, uint64_t id,
-				  struct cn_pool_cache **ret_cache);
-
-/* The cache of a queue, created if there is none. By the time it is locked, pool and cache may serve others. */
-static inline CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
+static inline unsigned cn_pool_recent_slot(const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	unsigned slot = (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
-	uint64_t id = atomic_load_explicit(&pool->id, memory_order_relaxed);
-
-	if (__builtin_expect(cn_pool_recent[slot].queue != queue || cn_pool_recent[slot].pool_id != id, 0)) {
-		struct cn_pool_cache *cache; /* a local one: the caller's stays in a register */
-		CUresult result = cn_pool_cache_get_slowly(pool, queue, slot, id, &cache);
-		if (!result)
-			*ret_cache = cache;
-		return result;
-	}
-	*ret_cache = cn_pool_recent[slot].cache;
-	return CUDA_SUCCESS;
+	return (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
 }
 
-/* A freed block is its queue's to reuse, and the index knows that there is one of its class. Cache locked. */
+/* The cache of a queue, if this thread used it lately; else NULL. Once locked, pool and cache may serve others. */
+static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	const struct cn_pool_recent *recent = &cn_pool_recent[cn_pool_recent_slot(pool, queue)];
+
+	return recent->queue == queue && recent->pool_id == atomic_load_explicit(&pool->id, memory_order_relaxed)
+		       ? recent->cache
+		       : NULL;
+}
+
+/* The same, found or created. */
+CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache);
+
+/*
+ * A freed block is its queue's to reuse. A list that has a block has its bit in the cache's bitmap, and a bit there has
+ * its bit in the group's; an empty list may still have both, so that blocks which come and go change neither. Cache
+ * locked.
+ */
 static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_pool_cache *cache, uint32_t index)
 {
-	struct cn_pool *pool = cache->pool;
-	struct cn_block *block = cn_pool_block_at(pool, index);
+	const struct cn_heap *heap = &cache->pool->heap;
+	struct cn_block *block = cn_block_at(heap, index);
+	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
+	unsigned class = cn_size_class_below(units);
+	uint32_t next = cache->bins.heads[class];
 
-	unsigned class = cn_bins_push(&pool->heap, &cache->bins, index);
-	_Atomic uint64_t *bitmap = &cache->group->bitmaps[class];
-	if (!block->next && !(atomic_load_explicit(bitmap, memory_order_relaxed) & cache->group_bit))
-		atomic_fetch_or_explicit(bitmap, cache->group_bit, memory_order_release);
+	block->next = next;
+	cache->bins.heads[class] = index;
+	if (next) {
+		cn_block_at(heap, next)->previous = index;
+	} else if (__builtin_expect(!(cache->bins.bitmap[class / 64] >> class % 64 & 1), 0)) {
+		cache->bins.bitmap[class / 64] |= 1ull << class % 64;
+		atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
+	}
+	cn_bins_count(&cache->bins, units);
 	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
 }
 
-/* Cut a MOVING block that came from the cache if it is too large: the rest goes back there. Cache locked. */
+/* The newest of a class; 0: there is none. Cache locked. */
+static inline uint32_t cn_pool_cache_pop(struct cn_pool_cache *cache, const struct cn_pool *pool, unsigned class)
+{
+	uint32_t index = cache->bins.heads[class];
+
+	if (index) {
+		const struct cn_block *block = cn_block_at(&pool->heap, index);
+		cache->bins.heads[class] = block->next;
+		cn_bins_count(&cache->bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
+	}
+	return index;
+}
+
+/* Can a block of the cache's free lists be cut to this size? Not in another cache's span. Cache locked. */
+static inline bool cn_pool_cache_can_cut(const struct cn_pool_cache *cache, const struct cn_block *block,
+					 uint32_t units)
+{
+	return block->units == units || !block->span || cn_span_owner(&cache->pool->heap, block) == cache;
+}
+
+/* Do so to a MOVING one; the rest goes back there. */
 void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units);
 
 /* A block that another queue freed, and why this queue may have it. */
@@ -193,14 +227,40 @@ struct cn_pool_grounds {
 };
 typedef bool cn_pool_rule(struct cn_queue *queue, struct cn_pool_grounds *grounds); /* may it? */
 
-/* A block of another queue's, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. */
+/*
+ * A block of another queue's, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. Up to the largest
+ * class, it may come from a free list or from a span.
+ */
 uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
 				  struct cn_pool_grounds *ret_grounds);
+/* The same of a set of spans of one cache. What is settled there needs no rule: NULL. */
+uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
+			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds);
+/* The same of all other caches. */
+uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, cn_pool_rule *rule,
+				       struct cn_pool_grounds *ret_grounds);
 /* It could not be used after all. */
 void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed);
 
 /* No more caches: the pool has ended. */
 void cn_pool_index_end(struct cn_pool *pool);
+
+/* ---- settle.c ---- */
+
+/*
+ * Settle the blocks of a cache whose frees, up to a point of its queue, have happened; `spans`: and give back those of
+ * its spans that are free. True: the heap got something.
+ */
+bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point, bool spans);
+void cn_pool_settle_all(struct cn_pool *pool);
+/* Give back a MOVING block that any queue may have: to the heap, or to its span. No lock is held. */
+void cn_pool_give(struct cn_pool *pool, uint32_t index);
+/* A block of exactly this many units out of the cache's own spans, MOVING. 0: there is none. Cache locked. */
+uint32_t cn_pool_take_kept(struct cn_pool_cache *cache, uint32_t units);
+/* The same of a new span. 0: the heap has no room for one, or it is not yet the time for one. No lock is held. */
+uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units);
+/* There are records for spans to be cut: false if not. Cache locked. */
+bool cn_pool_fill_spares(struct cn_pool_cache *cache);
 
 /* ---- release.c ---- */
 
@@ -221,7 +281,8 @@ static inline void cn_pool_poll(struct cn_pool_cache *cache)
 {
 	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
 
-	if (queue && atomic_load_explicit(&cache->bins.units, memory_order_relaxed))
+	if (queue && (atomic_load_explicit(&cache->bins.units, memory_order_relaxed) ||
+		      atomic_load_explicit(&cache->spans, memory_order_relaxed)))
 		cn_device_ops->queue_look(queue);
 }
 

@@ -141,7 +141,8 @@ uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units)
 		pool->releasing_bytes -= bytes_of(cn_pool_block_at(pool, index));
 		cn_heap_give(&pool->heap, index);
 		index = cn_heap_take(&pool->heap, units);
-		pool->reused_settled += index != 0;
+		if (index)
+			atomic_fetch_add_explicit(&pool->reused_settled, 1, memory_order_relaxed);
 	}
 	cn_unlock(&pool->lock);
 	return index;

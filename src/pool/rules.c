@@ -19,6 +19,8 @@ enum {
 	CACHED_SHIFT = 6,         /* of so many, to the power of two */
 	MORE_SHIFT = 4,           /* and again when there is this part more of it */
 	CACHES_SWEPT_FREELY = 16, /* for one allocation */
+	SAMPLE_COUNT = 512,       /* allocations of a queue between two looks at what is used */
+	RACES_MAX = 16,           /* seen of threads that count at the same time before the mark is sampled */
 	LARGEST_CLASS = CN_SIZE_CLASS_COUNT - 1,
 };
 
@@ -35,6 +37,10 @@ enum attempt {
  * How much is used is one number that all queues change. To avoid contention, a cache that has freed something does not
  * uncount it, within a bound, and takes from this credit when it allocates. Where the count is above the high-water
  * mark, the credits are subtracted. Cache locked.
+ *
+ * So the mark is exact, but threads whose use goes up and down would meet at the count all the time. When they are seen
+ * to do that, the mark is sampled instead: each cache sums up what is used with every SAMPLE_COUNT-th allocation, and
+ * whenever it must count anyway. A thread that waits for a queue, or asks for the mark, ends that.
  */
 static inline void count_used(struct cn_pool_cache *cache, uint64_t bytes)
 {
@@ -56,38 +62,61 @@ static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
 		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
 }
 
-/*
- * The count is above the high-water mark: it is a new one, or credits make it so. Then ours is given up: otherwise
- * every allocation would come here, and read what other threads are writing.
- */
-static __attribute__((noinline)) void raise_high_water(struct cn_pool_cache *cache)
+/* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
+static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
 {
-	struct cn_pool *pool = cache->pool;
-	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
-
-	/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
-	for (uint64_t again; used > high && (again = cn_pool_used(pool)) < used;)
-		used = again;
-	while (used > high)
-		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
-							  memory_order_relaxed))
-			return;
-	if (!atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed))
-		return;
 	cn_quick_lock(&cache->lock);
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
-	atomic_store_explicit(&cache->credit_bytes, 0, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&pool->counted_bytes, credit, memory_order_acq_rel);
+	excess = excess < credit ? excess : credit;
+	atomic_store_explicit(&cache->credit_bytes, credit - excess, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&cache->pool->counted_bytes, excess, memory_order_acq_rel);
 	cn_quick_unlock(&cache->lock);
 }
 
-/* An allocation has succeeded. */
-static inline void update_high_water(struct cn_pool *pool, struct cn_pool_cache *cache)
+/* The count may be above the high-water mark: it is a new one, or credits make it so. The last thing of a success. */
+static __attribute__((noinline)) CUresult raise_high_water(struct cn_pool_cache *cache)
 {
-	if (__builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
-				     atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed),
-			     0))
-		raise_high_water(cache);
+	struct cn_pool *pool = cache->pool;
+	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
+
+	if (!sampled) {
+		/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
+		uint64_t again = cn_pool_used(pool);
+		if (again != used && atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
+			sampled = true;
+		used = again < used ? again : used;
+	}
+	while (used > high)
+		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
+							  memory_order_relaxed))
+			high = used;
+	uint64_t checked = sampled ? UINT64_MAX : high;
+	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
+		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
+	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	if (!sampled && counted > high)
+		give_up_credit(cache, counted - high);
+	return CUDA_SUCCESS;
+}
+
+void cn_pool_watch_exactly(struct cn_pool *pool)
+{
+	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
+		return;
+	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
+		continue;
+	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));
+}
+
+/* Should an allocation that has succeeded look whether there is a new one? */
+static inline bool may_be_high_water(const struct cn_pool *pool, uint64_t id)
+{
+	return __builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
+						atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) ||
+					id % SAMPLE_COUNT == 0,
+				0);
 }
 
 /* ---- Rules ---- */
@@ -95,7 +124,16 @@ static inline void update_high_water(struct cn_pool *pool, struct cn_pool_cache 
 /* Rule 1: what this queue freed itself, of the same size. Cache locked. */
 static inline uint32_t rule_1_own(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
 {
-	return cn_bins_pop(&pool->heap, &cache->bins, class);
+	return cn_pool_cache_pop(cache, pool, class);
+}
+
+/* The same, or memory that was never used, out of its spans. Cache locked. */
+static __attribute__((noinline)) uint32_t rule_1_own_kept(struct cn_pool_cache *cache, unsigned class)
+{
+	if (cache->spans)
+		return cn_pool_take_kept(cache, cn_size_class_units(class));
+	cache->misses++;
+	return 0;
 }
 
 /* The same of a larger one, which is cut. */
@@ -103,11 +141,13 @@ static uint32_t rule_1_own_larger(struct cn_pool_cache *cache, uint32_t units)
 {
 	cn_quick_lock(&cache->lock);
 	uint32_t index = cn_bins_fit(&cache->pool->heap, &cache->bins, units);
-	if (index) {
+	if (index && cn_pool_cache_can_cut(cache, cn_pool_block_at(cache->pool, index), units)) {
 		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
 		cache->reused++;
 		cn_block_set_moving(cn_pool_block_at(cache->pool, index));
 		cn_pool_cache_cut(cache, index, units);
+	} else {
+		index = 0;
 	}
 	cn_quick_unlock(&cache->lock);
 	return index;
@@ -204,24 +244,70 @@ static void sweep_caches(struct cn_pool *pool)
 		    !cn_queue_idle(cache->queue))
 			continue;
 		atomic_store_explicit(&cache->swept, completed, memory_order_relaxed);
-		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX}, false);
 	}
 	cached = cached_units(first);
 	atomic_store_explicit(&pool->sweep_units, cached + (cached >> MORE_SHIFT), memory_order_relaxed);
 }
 
-static uint32_t take_settled(struct cn_pool *pool, uint32_t units)
+static uint32_t count_settled(struct cn_pool *pool, uint32_t index)
 {
+	if (index)
+		atomic_fetch_add_explicit(&pool->reused_settled, 1, memory_order_relaxed);
+	return index;
+}
+
+static uint32_t take_settled(struct cn_pool_cache *cache, uint32_t units)
+{
+	struct cn_pool *pool = cache->pool;
 	uint32_t index;
 
 	do {
 		cn_pool_drain_returned(pool);
+		index = cn_pool_take_span(cache, units);
+		if (index)
+			break;
 		cn_lock(&pool->lock);
 		index = cn_heap_take(&pool->heap, units);
-		if (index)
-			pool->reused_settled++;
 		cn_unlock(&pool->lock);
 	} while (!index && cn_pool_recall_deferred(pool));
+	return count_settled(pool, index);
+}
+
+/* What is settled in the spans of a queue. */
+static uint32_t take_settled_kept(struct cn_pool_cache *other, struct cn_pool_cache *cache, uint32_t units)
+{
+	unsigned set = cn_span_set_of(units);
+	struct cn_pool_grounds grounds;
+	uint32_t index = cn_pool_take_kept_of(other, set, cache, units, NULL, &grounds);
+
+	if (!index)
+		index = cn_pool_take_kept_of(other, !set, cache, units, NULL, &grounds);
+	return count_settled(cache->pool, index);
+}
+
+/* … of all others. */
+static uint32_t take_settled_from_others(struct cn_pool_cache *cache, uint32_t units)
+{
+	struct cn_pool_grounds grounds;
+
+	return count_settled(cache->pool, cn_pool_take_kept_from_others(cache, units, NULL, &grounds));
+}
+
+/* Settle one cache after the other, beginning with the own one, until there is enough. */
+static uint32_t settle_and_take(struct cn_pool_cache *cache, uint32_t units)
+{
+	struct cn_pool_cache *first = atomic_load_explicit(&cache->pool->caches, memory_order_acquire), *other = cache;
+	uint32_t index = 0;
+
+	do {
+		cn_pool_poll(other);
+		cn_pool_settle_cache(other, (struct cn_point){other->queue, UINT64_MAX}, true);
+		index = take_settled(cache, units);
+		if (!index)
+			index = take_settled_kept(other, cache, units);
+		other = other->next ? other->next : first;
+	} while (!index && other != cache);
 	return index;
 }
 
@@ -230,19 +316,20 @@ static uint32_t rule_4_settled(struct cn_pool_cache *cache, uint64_t handle, uin
 {
 	struct cn_pool *pool = cache->pool;
 
-	if (policies & CN_POOL_OPPORTUNISTIC)
+	if (policies & CN_POOL_OPPORTUNISTIC &&
+	    (!atomic_load_explicit(&cache->spans, memory_order_relaxed) || cache->misses++ % 8 == 0))
 		sweep_caches(pool);
-	uint32_t index = take_settled(pool, units);
+	uint32_t index = take_settled(cache, units);
 	if (!index)
 		index = rule_1_own_larger(cache, units);
+	if (!index)
+		index = take_settled_from_others(cache, units);
 	if (!index)
 		index = rule_2_ordered(cache, handle, units, LARGEST_CLASS, policies);
 	if (!index)
 		index = rule_3_happened(cache, units, LARGEST_CLASS, policies);
-	if (!index && policies & CN_POOL_OPPORTUNISTIC) { /* small pieces may be enough together */
-		cn_pool_settle_all(pool);
-		index = take_settled(pool, units);
-	}
+	if (!index && policies & CN_POOL_OPPORTUNISTIC) /* small pieces may be enough together */
+		index = settle_and_take(cache, units);
 	return index ? index : cn_pool_take_releasing(pool, units);
 }
 
@@ -336,8 +423,10 @@ static enum attempt reuse_or_grow(struct cn_pool_cache *cache, uint64_t handle, 
 	if (cn_heap_is_low(&pool->heap))
 		cn_heap_add_records(&pool->heap);
 	unsigned policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
-	uint32_t index = rule_2_ordered(cache, handle, units, cn_size_class_above(units), policies);
-	if (!index)
+	uint32_t index = 0;
+	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed)) /* it has not come to live on its own */
+		index = rule_2_ordered(cache, handle, units, cn_size_class_above(units), policies);
+	if (!index && !atomic_load_explicit(&cache->spans, memory_order_relaxed))
 		index = rule_3_happened(cache, units, cn_size_class_above(units), policies);
 	if (!index)
 		index = rule_4_settled(cache, handle, units, policies);
@@ -349,19 +438,30 @@ static enum attempt reuse_or_grow(struct cn_pool_cache *cache, uint64_t handle, 
 	return TAKEN;
 }
 
-/* The first of its frees that have not happened yet; without a queue: there is none. Cache locked. */
-static struct cn_point first_pending(const struct cn_pool_cache *cache)
+static struct cn_point first_pending_in(const struct cn_pool_cache *cache, const struct cn_bins *bins)
 {
 	struct cn_point first = {NULL, UINT64_MAX};
 
-	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT;
-	     class = cn_bins_next(&cache->bins, class + 1))
-		for (uint32_t index = cache->bins.heads[class]; index;
-		     index = cn_pool_block_at(cache->pool, index)->next) {
+	for (unsigned class = cn_bins_next(bins, 0); class < CN_SIZE_CLASS_COUNT; class = cn_bins_next(bins, class + 1))
+		for (uint32_t index = bins->heads[class]; index; index = cn_pool_block_at(cache->pool, index)->next) {
 			const struct cn_block *block = cn_pool_block_at(cache->pool, index);
 			if (block->number < first.number && !cn_pool_free_happened(cache, block))
 				first = (struct cn_point){cache->queue, block->number};
 		}
+	return first;
+}
+
+/* The first of its frees that have not happened yet; without a queue: there is none. Cache locked. */
+static struct cn_point first_pending(const struct cn_pool_cache *cache)
+{
+	struct cn_point first = first_pending_in(cache, &cache->bins);
+
+	if (cache->spans) {
+		for (unsigned set = 0; set < CN_SPAN_SETS; set++) {
+			struct cn_point kept = first_pending_in(cache, &cache->spans->sets[set].kept);
+			first = kept.number < first.number ? kept : first;
+		}
+	}
 	return first;
 }
 
@@ -402,7 +502,7 @@ static bool rule_7_wait_for_memory(struct cn_pool_cache *cache, unsigned round)
 
 	if (!round) { /* scattered free chunks can be exchanged for adjacent ones */
 		/* Without OPPORTUNISTIC a queue's own pieces were left apart, where no other queue may have them. */
-		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX});
+		cn_pool_settle_cache(cache, (struct cn_point){cache->queue, UINT64_MAX}, true);
 		cn_pool_release(cache->pool, 0, true);
 		return true;
 	}
@@ -453,9 +553,8 @@ static CUresult allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, ui
 	return attempt == FAILED ? error : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
 }
 
-/* The queue has freed nothing of this class. `allocating` counts this call. */
-static __attribute__((noinline)) CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
-							  uint32_t *ret_index)
+/* The queue has nothing of this class. `allocating` counts this call. */
+static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, size_t bytes, uint32_t *ret_index)
 {
 	struct cn_pool *pool = cache->pool;
 	CUresult result = allocate_slowly(cache, handle, units_of(bytes), ret_index);
@@ -470,41 +569,90 @@ static __attribute__((noinline)) CUresult leave_fast_path(struct cn_pool_cache *
 	return result;
 }
 
-CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
-			  void **ret_address)
+/* The free list of the class is empty. The cache is locked, and given back unlocked. */
+static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
+							     void **ret_address)
 {
-	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
-	struct cn_pool_cache *cache;
-
-	if (bytes > max_bytes)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
-				(unsigned long long)max_bytes);
-	CUresult result = cn_pool_cache_get(pool, queue, &cache);
-	if (result)
-		return result;
-
-	cn_quick_lock(&cache->lock);
-	if (!is_open(cache, pool, queue)) {
-		cn_quick_unlock(&cache->lock);
-		return cn_pool_is_gone();
-	}
-	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
+	struct cn_pool *pool = cache->pool;
+	uint32_t index = rule_1_own_kept(cache, cn_size_class_above(units_of(bytes)));
 	uint64_t id = ++cache->next_id;
-	if (__builtin_expect(index != 0, 1)) {
+
+	if (index) {
 		cache->reused++;
 		count_used(cache, bytes);
 	} else {
 		cache->allocating++; /* so the pool does not end under us */
 	}
 	cn_quick_unlock(&cache->lock);
-	if (__builtin_expect(!index, 0)) {
-		result = leave_fast_path(cache, handle, bytes, &index);
-		if (result)
-			return result;
-	}
-	update_high_water(pool, cache);
+	CUresult result = index ? CUDA_SUCCESS : leave_fast_path(cache, handle, bytes, &index);
+	if (result)
+		return result;
 	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
-	return CUDA_SUCCESS;
+	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+}
+
+static __attribute__((noinline)) CUresult refuse_size(size_t bytes, uint64_t max_bytes)
+{
+	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
+			(unsigned long long)max_bytes);
+}
+
+/* The cache is locked, and given back unlocked. */
+static inline __attribute__((always_inline)) CUresult allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
+								      const struct cn_queue *queue, uint64_t handle,
+								      size_t bytes, void **ret_address)
+{
+	if (__builtin_expect(!is_open(cache, pool, queue), 0)) {
+		cn_quick_unlock(&cache->lock);
+		return cn_pool_is_gone();
+	}
+	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
+	if (__builtin_expect(!index, 0))
+		return allocate_otherwise(cache, handle, bytes, ret_address);
+	uint64_t id = ++cache->next_id;
+	cache->reused++;
+	count_used(cache, bytes);
+	cn_quick_unlock(&cache->lock);
+	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
+	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+}
+
+/* The thread has not used the cache lately. */
+static __attribute__((noinline)) CUresult find_and_allocate(struct cn_pool *pool, struct cn_queue *queue,
+							    uint64_t handle, size_t bytes, void **ret_address)
+{
+	struct cn_pool_cache *cache;
+	CUresult result = cn_pool_cache_get(pool, queue, &cache);
+
+	if (result)
+		return result;
+	cn_quick_lock(&cache->lock);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+}
+
+/* Other threads hold the cache's lock. */
+static __attribute__((noinline)) CUresult lock_and_allocate(struct cn_pool *pool, struct cn_pool_cache *cache,
+							    const struct cn_queue *queue, uint64_t handle, size_t bytes,
+							    void **ret_address)
+{
+	cn_quick_lock(&cache->lock);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+}
+
+/* Rule 1, or another function. None is called but as the last thing: so nothing is saved on the stack. */
+CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
+			  void **ret_address)
+{
+	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
+
+	if (__builtin_expect(bytes > max_bytes, 0))
+		return refuse_size(bytes, max_bytes);
+	if (__builtin_expect(!cache, 0))
+		return find_and_allocate(pool, queue, handle, bytes, ret_address);
+	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
+		return lock_and_allocate(pool, cache, queue, handle, bytes, ret_address);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
 }
 
 /* ---- Freeing ---- */
@@ -531,42 +679,87 @@ static struct cn_pool_freed free_now(struct cn_pool *pool, const void *address, 
 	if (!atomic_compare_exchange_strong(&block->state, &live, CN_BLOCK_MOVING))
 		return refuse(address, live);
 	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
-	cn_lock(&pool->lock);
-	cn_heap_give(&pool->heap, index);
-	cn_unlock(&pool->lock);
+	cn_pool_give(pool, index);
 	atomic_fetch_sub(&pool->counted_bytes, bytes);
 	cn_pool_reap_if_dying(pool);
 	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
 }
 
-struct cn_pool_freed cn_pool_free(void *address, struct cn_queue *queue, uint64_t handle)
+/* What another thread has destroyed ends with its last block. */
+static __attribute__((noinline)) struct cn_pool_freed reap(void)
 {
-	struct cn_pool *pool = cn_pool_of(address);
-	uint32_t index = pool ? cn_pool_starts_at(pool, address) : 0, live = CN_BLOCK_LIVE;
-	struct cn_pool_cache *cache;
-	struct cn_point point;
+	cn_pools_reap();
+	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+}
 
-	if (__builtin_expect(!pool, 0))
-		return (struct cn_pool_freed){CN_POOL_FREE_ELSEWHERE, CUDA_SUCCESS};
-	if (__builtin_expect(!index, 0))
-		return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
-	if (__builtin_expect(!queue, 0))
-		return free_now(pool, address, index);
-	CUresult result = cn_pool_cache_get(pool, queue, &cache);
-	if (!result)
-		result = cn_device_ops->point_now(queue, handle, &point);
-	if (result)
-		return failed(result);
+/* The block is MOVING. The cache is locked, and given back unlocked. */
+static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(const struct cn_pool *pool,
+									      struct cn_pool_cache *cache,
+									      uint32_t index, uint64_t number)
+{
 	struct cn_block *block = cn_pool_block_at(pool, index);
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING,
-								      memory_order_acq_rel, memory_order_relaxed),
-			     0))
-		return refuse(address, live);
-	cn_quick_lock(&cache->lock);
-	block->number = point.number;
+
+	block->number = number;
 	cn_pool_cache_push(cache, index);
 	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
 	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
-	cn_pool_reap_if_dying(pool);
-	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()
+							      : (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+}
+
+static __attribute__((noinline)) struct cn_pool_freed lock_and_free(const struct cn_pool *pool,
+								    struct cn_pool_cache *cache, uint32_t index,
+								    uint64_t number)
+{
+	cn_quick_lock(&cache->lock);
+	return free_locked(pool, cache, index, number);
+}
+
+static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct cn_pool *pool,
+									  struct cn_pool_cache *cache,
+									  const void *address, uint32_t index,
+									  uint64_t number)
+{
+	uint32_t live = CN_BLOCK_LIVE;
+
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&cn_pool_block_at(pool, index)->state, &live,
+								      CN_BLOCK_MOVING, memory_order_acq_rel,
+								      memory_order_relaxed),
+			     0))
+		return refuse(address, live);
+	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
+		return lock_and_free(pool, cache, index, number);
+	return free_locked(pool, cache, index, number);
+}
+
+/* The thread has not used the cache lately, or there is no queue. */
+static __attribute__((noinline)) struct cn_pool_freed find_and_free(struct cn_pool *pool, const void *address,
+								    uint32_t index, struct cn_point point)
+{
+	struct cn_pool_cache *cache;
+
+	if (!point.queue)
+		return free_now(pool, address, index);
+	CUresult result = cn_pool_cache_get(pool, point.queue, &cache);
+	return result ? failed(result) : free_in(pool, cache, address, index, point.number);
+}
+
+static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void *address)
+{
+	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
+}
+
+struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+
+	if (__builtin_expect(!pool, 0))
+		return (struct cn_pool_freed){CN_POOL_FREE_ELSEWHERE, CUDA_SUCCESS};
+	uint32_t index = cn_pool_starts_at(pool, address);
+	if (__builtin_expect(!index, 0))
+		return refuse_address(address);
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, point.queue);
+	if (__builtin_expect(!cache, 0)) /* no thread has one for no queue */
+		return find_and_free(pool, address, index, point);
+	return free_in(pool, cache, address, index, point.number);
 }

@@ -87,13 +87,11 @@ void cn_pool_drain_returned(struct cn_pool *pool)
 	if (!atomic_load_explicit(&pool->returned, memory_order_relaxed))
 		return;
 	uint32_t index = atomic_exchange_explicit(&pool->returned, 0, memory_order_acquire);
-	cn_lock(&pool->lock);
 	while (index) {
 		uint32_t next = cn_pool_block_at(pool, index)->next;
-		cn_heap_give(&pool->heap, index);
+		cn_pool_give(pool, index);
 		index = next;
 	}
-	cn_unlock(&pool->lock);
 	/* Last: a thread that sees it, and takes it away, finds the blocks in the heap. */
 	atomic_store_explicit(&pool->release_due, true, memory_order_release);
 }

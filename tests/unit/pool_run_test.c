@@ -258,7 +258,8 @@ TEST(a_long_mixed_run_does_not_fragment, .timeout_ms = 120000)
 			printf("# %s, %u streams: reserved %.3f times the peak of what lived, records %.2f %% of it\n",
 			       mixes[i].name, stream_counts[j], (double)now.reserved_high_bytes / peak,
 			       100.0 * (double)now.metadata_bytes / (double)now.reserved_bytes);
-			ASSERT_LE((double)now.reserved_high_bytes, 1.25 * peak);
+			/* Streams that have memory of their own leave more of it unused. */
+			ASSERT_LE((double)now.reserved_high_bytes, (stream_counts[j] > 1 ? 1.3 : 1.25) * peak);
 			ASSERT_LE((double)now.metadata_bytes, 0.02 * (double)now.reserved_bytes);
 			end_pool();
 		}

@@ -652,17 +652,11 @@ static bool is_plain(struct cn_host_queue *queue, uint64_t owner)
 }
 
 /* The legacy queue and the blocking ones come to follow each other without a wait; a point shows that by its number. */
-CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_point *ret_point)
+static __attribute__((noinline)) CUresult point_now_in_group(struct cn_host_queue *queue, uint64_t owner,
+							     struct cn_point *ret_point)
 {
-	struct cn_host_queue *queue = cn_host_queue_of(base);
-
-	if (is_plain(queue, owner)) {
-		if (ret_point)
-			*ret_point = (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
-		return CUDA_SUCCESS;
-	}
-
 	CUresult result = admit(queue, owner);
+
 	if (result)
 		return result;
 	uint64_t number = atomic_load(&queue->base.submitted);
@@ -676,6 +670,17 @@ CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_poin
 		return enqueue(queue, owner, &nothing, NULL, WAITS, ret_point);
 	if (ret_point)
 		*ret_point = (struct cn_point){&queue->base, number};
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_point *ret_point)
+{
+	struct cn_host_queue *queue = cn_host_queue_of(base);
+
+	if (__builtin_expect(!is_plain(queue, owner), 0))
+		return point_now_in_group(queue, owner, ret_point);
+	if (ret_point)
+		*ret_point = (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
 	return CUDA_SUCCESS;
 }
 

@@ -70,21 +70,34 @@ CUresult cn_mempool_undo_allocation(CUdeviceptr *ret_pointer, cn_mempool_free_la
 	return cn_error(CUDA_ERROR_INVALID_HANDLE, "the stream was destroyed during the call");
 }
 
+void cn_mempool_give_up(uint64_t address, struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last)
+{
+	struct cn_point point;
+
+	if (address &&
+	    (cn_device_ops->point_now(queue, owner, &point) || cn_pool_free((void *)(uintptr_t)address, point).outcome))
+		free_last(address);
+}
+
+static CUresult needs_a_stream(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_CONTEXT,
+			"a shared block is freed in stream order, which needs a current context");
+}
+
+CUresult cn_mempool_free_imported(uint64_t address, struct cn_queue *queue, uint64_t handle)
+{
+	return queue ? cn_import_free((void *)(uintptr_t)address, queue, handle) : needs_a_stream();
+}
+
 CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
 				   struct cn_pool_freed freed)
 {
-	bool shared = freed.outcome == CN_POOL_FREE_SHARED;
-	bool imported = freed.outcome == CN_POOL_FREE_ELSEWHERE && atomic_load(&cn_imports_exist) &&
-			cn_import_has((void *)(uintptr_t)address);
-
 	if (freed.outcome == CN_POOL_FREE_FAILED)
 		return freed.error;
-	if (!queue && (shared || imported))
-		return cn_error(CUDA_ERROR_INVALID_CONTEXT,
-				"a shared block is freed in stream order, which needs a current context");
-	if (shared)
-		return cn_mempool_free_shared(address, queue, handle);
-	return imported ? cn_import_free((void *)(uintptr_t)address, queue, handle) : CUDA_ERROR_INVALID_VALUE;
+	if (freed.outcome != CN_POOL_FREE_SHARED)
+		return CUDA_ERROR_INVALID_VALUE;
+	return queue ? cn_mempool_free_shared(address, queue, handle) : needs_a_stream();
 }
 
 CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory)

@@ -10,13 +10,17 @@
 
 #include "base/guard.h"
 #include "driver/common/mempool.h"
+#include "share/pool/import.h"
 
 /* Free a block after all work that the device was given: each half of the driver does that in its own way. */
 typedef CUresult cn_mempool_free_last(uint64_t address);
 
 /* The stream was destroyed during the call. */
 CUresult cn_mempool_undo_allocation(CUdeviceptr *ret_pointer, cn_mempool_free_last *free_last);
-/* Free what cn_pool_free() does not: the block is shared or of an imported pool, or there is none. */
+/* Free a block that the program will not get: in its queue, or, if that is gone, after all work. */
+void cn_mempool_give_up(uint64_t address, struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last);
+CUresult cn_mempool_free_imported(uint64_t address, struct cn_queue *queue, uint64_t handle);
+/* Free what cn_pool_free() does not: the block is shared, or there is none. */
 CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
 				   struct cn_pool_freed freed);
 /* Nothing that can be freed in a stream begins at the address: say why. `memory` is there, or is CN_MEMORY_FOREIGN. */
@@ -45,9 +49,11 @@ static inline CUresult cn_mempool_allocate_current(CUdeviceptr *ret_pointer, siz
 	struct cn_mempool *pool = atomic_load_explicit(&cn_mempools_current[device->ordinal], memory_order_acquire);
 
 	if (__builtin_expect(!pool, 0)) {
-		CUresult result = cn_mempool_find_current(device, &pool);
+		struct cn_mempool *found; /* its address is passed on, so that `pool` stays in a register */
+		CUresult result = cn_mempool_find_current(device, &found);
 		if (result)
 			return result;
+		pool = found;
 	}
 	return cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
 }
@@ -62,8 +68,7 @@ static inline CUresult cn_mempool_allocate_from(CUdeviceptr *ret_pointer, size_t
 		result = cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
 	if (!result && __builtin_expect(atomic_load(&pool->object.handle) != (uintptr_t)pool_handle, 0)) {
 		/* The pool was destroyed: the block may be of a pool that reuses the record. So may the stream be. */
-		if (*ret_pointer && cn_pool_free((void *)(uintptr_t)*ret_pointer, queue, owner).outcome)
-			free_last(*ret_pointer);
+		cn_mempool_give_up(*ret_pointer, queue, owner, free_last);
 		*ret_pointer = 0;
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the pool has been destroyed");
 	}
@@ -91,8 +96,15 @@ static inline CUresult cn_mempool_enter_allocation(CUdeviceptr *ret_pointer)
  */
 static inline CUresult cn_mempool_free(uint64_t address, struct cn_queue *queue, uint64_t handle)
 {
-	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, queue, handle);
+	struct cn_point point = {NULL, 0};
 
+	if (__builtin_expect(atomic_load_explicit(&cn_imports_exist, memory_order_relaxed), 0) &&
+	    cn_import_has((void *)(uintptr_t)address))
+		return cn_mempool_free_imported(address, queue, handle);
+	CUresult result = queue ? cn_device_ops->point_now(queue, handle, &point) : CUDA_SUCCESS;
+	if (__builtin_expect(result != CUDA_SUCCESS, 0))
+		return result;
+	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, point);
 	return __builtin_expect(!freed.outcome, 1) ? CUDA_SUCCESS
 						   : cn_mempool_free_otherwise(address, queue, handle, freed);
 }

@@ -13,10 +13,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* If the stream is gone because its context is, report the context. */
-static inline CUresult in_stream(CUresult result, const struct cn_place *place)
+/* By value: only the copy's address is taken, and the caller's place stays in registers. */
+static __attribute__((noinline)) CUresult is_gone(struct cn_place place)
 {
-	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? cn_place_is_gone(place) : result;
+	return cn_place_is_gone(&place);
+}
+
+/* If the stream is gone because its context is, report the context. */
+static inline CUresult in_stream(CUresult result, struct cn_place place)
+{
+	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? is_gone(place) : result;
 }
 
 CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
@@ -25,13 +31,13 @@ CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream h
 	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
 	if (!result)
-		result = cn_stream_find_quickly(handle, &place);
+		result = cn_stream_find_quickly(handle, true, &place);
 	if (result)
 		return result;
 	struct cn_device *device = atomic_load_explicit(&place.context->device, memory_order_relaxed);
 	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue.base, place.owner,
 					     cn_streams_free_after_all);
-	return in_stream(result, &place);
+	return in_stream(result, place);
 }
 
 CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
@@ -40,12 +46,12 @@ CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CU
 	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
 	if (!result)
-		result = cn_stream_find_quickly(handle, &place);
+		result = cn_stream_find_quickly(handle, true, &place);
 	if (result)
 		return result;
 	result = cn_mempool_allocate_from(ret_pointer, bytes, pool, &place.stream->queue.base, place.owner,
 					  cn_streams_free_after_all);
-	return in_stream(result, &place);
+	return in_stream(result, place);
 }
 
 /* As cn_mempool_free(). */
@@ -65,23 +71,31 @@ static CUresult explain(uint64_t address)
 	return cn_mempool_refuse_free(address, &memory);
 }
 
-CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+/* No block of a pool can be freed at the address: it may be other memory. */
+static __attribute__((noinline)) CUresult free_other_memory(uint64_t address, struct cn_place place)
 {
 	struct cn_memory memory;
+	CUresult result;
+
+	if (cn_registry_find(address, &memory) && memory.kind == CN_MEMORY_MANAGED)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"managed memory cannot be freed in stream order: use cuMemFree()");
+	return cn_registry_free_in_stream(&place, address, CN_MEMORY_DEVICE, &result) ? result : explain(address);
+}
+
+CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
 	struct cn_place place;
 	CUresult result = cn_enter();
 
 	if (!result)
-		result = cn_stream_find_quickly(handle, &place);
+		result = cn_stream_find_quickly(handle, true, &place);
 	if (result || !pointer)
 		return result;
 	result = free_block(pointer, &place.stream->queue.base, place.owner);
-	if (__builtin_expect(result != CUDA_ERROR_INVALID_VALUE, 1))
-		return in_stream(result, &place);
-	if (cn_registry_find(pointer, &memory) && memory.kind == CN_MEMORY_MANAGED)
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"managed memory cannot be freed in stream order: use cuMemFree()");
-	return cn_registry_free_in_stream(&place, pointer, CN_MEMORY_DEVICE, &result) ? result : explain(pointer);
+	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0))
+		return free_other_memory(pointer, place);
+	return in_stream(result, place);
 }
 
 /* ---- Freeing without a stream ----

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Threads that allocate and free blocks of all sizes: N of them, a stream each, in one pool. Each has 64 slots, and
+ * fills or empties a random one with 256 B to 512 KiB. What counts is the time of a pair, an allocation and a free, of
+ * all threads together: with more threads than one, and as many processors, it should fall.
+ *
+ * Beside it: a lock and an unlock of a mutex that each thread has for itself, which is what a pair would cost at least
+ * if every stream were on its own; and malloc, glibc's and others where they are installed. Then the memory that the
+ * pool reserved for it at most, beside what was in use at most.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#include "draws.h"
+#include "harness.h"
+
+enum { THREADS_MAX = 16, SLOTS = 64, WARM_STEPS = 1 << 15, STEPS = 1 << 16, CONTESTANTS_MAX = 5 };
+
+static const char *const group = "Threads with mixed sizes, a pair";
+
+struct contestant {
+	const char *name;
+	void *(*allocate)(size_t bytes);
+	void (*free)(void *block);
+	unsigned thread_count;
+};
+
+struct thread {
+	const struct contestant *contestant;
+	unsigned number;
+	pthread_barrier_t *barrier;
+	pthread_t id;
+};
+
+static CUcontext context;
+static CUstream streams[THREADS_MAX];
+static _Thread_local CUstream own_stream;
+static _Thread_local pthread_mutex_t own_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *pool_allocate(size_t bytes)
+{
+	CUdeviceptr pointer;
+
+	BENCH_MUST(cuMemAllocAsync(&pointer, bytes, own_stream));
+	return (void *)(uintptr_t)pointer;
+}
+
+static void pool_free(void *block)
+{
+	BENCH_MUST(cuMemFreeAsync((CUdeviceptr)(uintptr_t)block, own_stream));
+}
+
+static void *mutex_lock(size_t bytes)
+{
+	(void)bytes;
+	BENCH_MUST(pthread_mutex_lock(&own_mutex));
+	BENCH_MUST(pthread_mutex_unlock(&own_mutex));
+	return &own_mutex;
+}
+
+static void mutex_nothing(void *block)
+{
+	(void)block;
+}
+
+static void work(const struct contestant *contestant, uint64_t *state, void *blocks[SLOTS], unsigned steps)
+{
+	while (steps--) {
+		uint64_t drawn = draw(state);
+		void *volatile *slot = &blocks[drawn % SLOTS];
+		if (*slot) {
+			contestant->free(*slot);
+			*slot = NULL;
+			continue;
+		}
+		size_t low = (size_t)CHURN_BYTES_MIN << (drawn >> 8) % 11;
+		*slot = contestant->allocate(low + (size_t)(drawn >> 16) % low);
+		BENCH_MUST(!*slot);
+	}
+}
+
+static void *run(void *data)
+{
+	const struct thread *thread = data;
+	uint64_t state = DRAW_START + thread->number;
+	void *blocks[SLOTS] = {NULL};
+
+	bench_pin(thread->number);
+	BENCH_MUST(cuCtxSetCurrent(context));
+	own_stream = streams[thread->number];
+	work(thread->contestant, &state, blocks, WARM_STEPS);
+	pthread_barrier_wait(thread->barrier);
+	work(thread->contestant, &state, blocks, STEPS);
+	pthread_barrier_wait(thread->barrier);
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (blocks[i])
+			thread->contestant->free(blocks[i]);
+	return NULL;
+}
+
+/* Nanoseconds of a pair, of all threads together. */
+static double run_all(void *data)
+{
+	const struct contestant *contestant = data;
+	struct thread threads[THREADS_MAX];
+	pthread_barrier_t barrier;
+	unsigned count = contestant->thread_count;
+
+	BENCH_MUST(pthread_barrier_init(&barrier, NULL, count + 1));
+	for (unsigned i = 0; i < count; i++) {
+		threads[i] = (struct thread){.contestant = contestant, .number = i, .barrier = &barrier};
+		BENCH_MUST(pthread_create(&threads[i].id, NULL, run, &threads[i]));
+	}
+	pthread_barrier_wait(&barrier);
+	uint64_t begin = bench_now_ns();
+	pthread_barrier_wait(&barrier);
+	uint64_t end = bench_now_ns();
+	for (unsigned i = 0; i < count; i++)
+		BENCH_MUST(pthread_join(threads[i].id, NULL));
+	BENCH_MUST(pthread_barrier_destroy(&barrier));
+	return (double)(end - begin) / ((double)count * STEPS / 2);
+}
+
+static unsigned find_contestants(struct contestant contestants[CONTESTANTS_MAX])
+{
+	static const char *const libraries[][4] = {
+		{"jemalloc", "libjemalloc.so.2", "malloc", "free"},
+		{"mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"},
+	};
+	unsigned count = 0;
+
+	contestants[count++] = (struct contestant){"cenote", pool_allocate, pool_free, 0};
+	contestants[count++] = (struct contestant){"a mutex for each thread", mutex_lock, mutex_nothing, 0};
+	contestants[count++] = (struct contestant){"glibc", malloc, free, 0};
+	for (unsigned i = 0; i < 2; i++) {
+		void *library = dlopen(libraries[i][1], RTLD_NOW | RTLD_LOCAL);
+		if (!library) {
+			bench_absent(group, "all", libraries[i][0], "not installed");
+			continue;
+		}
+		struct contestant *contestant = &contestants[count++];
+		contestant->name = libraries[i][0];
+		*(void **)&contestant->allocate = dlsym(library, libraries[i][2]);
+		*(void **)&contestant->free = dlsym(library, libraries[i][3]);
+		BENCH_MUST(!contestant->allocate || !contestant->free);
+	}
+	return count;
+}
+
+static double attribute(CUmemPool_attribute attribute)
+{
+	CUmemoryPool pool;
+	cuuint64_t value;
+
+	BENCH_MUST(cuDeviceGetMemPool(&pool, 0));
+	BENCH_MUST(cuMemPoolGetAttribute(pool, attribute, &value));
+	return (double)value;
+}
+
+static void reset_high_water(void)
+{
+	CUmemoryPool pool;
+	cuuint64_t zero = 0;
+
+	BENCH_MUST(cuDeviceGetMemPool(&pool, 0));
+	BENCH_MUST(cuMemPoolTrimTo(pool, 0));
+	BENCH_MUST(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero));
+	BENCH_MUST(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
+}
+
+static double reserved_high(void *data)
+{
+	(void)data;
+	return attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+}
+
+static double used_high(void *data)
+{
+	(void)data;
+	return attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+}
+
+int main(int argument_count, char **arguments)
+{
+	struct contestant contestants[CONTESTANTS_MAX];
+	CUdevice device;
+
+	bench_make_room(arguments);
+	bench_start("mixed", argument_count, arguments);
+	BENCH_MUST(cuInit(0));
+	BENCH_MUST(cuDeviceGet(&device, 0));
+	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, device));
+	BENCH_MUST(cuCtxSetCurrent(context));
+	for (unsigned i = 0; i < THREADS_MAX; i++)
+		BENCH_MUST(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+	unsigned count = find_contestants(contestants);
+
+	for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2) {
+		struct bench_contestant all[CONTESTANTS_MAX] = {{.name = NULL}};
+		char name[32];
+		snprintf(name, sizeof name, "%u thread%s", threads, threads > 1 ? "s" : "");
+		if (threads > 2 * bench_cpu_count())
+			break;
+		for (unsigned i = 0; i < count; i++) {
+			contestants[i].thread_count = threads;
+			all[i] = (struct bench_contestant){
+				.name = contestants[i].name, .once = run_all, .data = &contestants[i]};
+		}
+		reset_high_water();
+		bench_contest(&(struct bench_contest){.group = group,
+						      .name = name,
+						      .baseline = "glibc",
+						      .repetitions = 11,
+						      .x = threads,
+						      .x_name = "threads"},
+			      all, count);
+		struct bench_contestant memory[] = {
+			{.name = "reserved at most", .once = reserved_high},
+			{.name = "used at most", .once = used_high},
+		};
+		bench_contest(&(struct bench_contest){.group = "Memory for it",
+						      .name = name,
+						      .baseline = "used at most",
+						      .unit = "bytes",
+						      .repetitions = 1},
+			      memory, 2);
+	}
+	for (unsigned i = 0; i < THREADS_MAX; i++)
+		BENCH_MUST(cuStreamDestroy(streams[i]));
+	return bench_finish();
+}

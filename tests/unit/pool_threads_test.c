@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pools under threads that allocate many sizes, each in a stream of its own: streams that have spans (src/pool/span.h).
+ *
+ * Blocks are written at both ends while they live, so that two that overlap are seen. Some are freed in the stream of
+ * another thread. What one stream has free in its spans, others get before the pool grows, if they may have it.
+ */
+#include <pthread.h>
+
+#include "cenote/cenote.h"
+#include "gate.h"
+
+enum {
+	THREADS = 4,
+	SLOTS = 64,
+	STEPS = 100000 / HARNESS_SLOWDOWN,
+	ROUNDS = 3,
+	PASSED_ON = 8, /* one of so many blocks is freed by the next thread */
+	CHUNK_BYTES = 32 << 20,
+	PIECE_BYTES = 16 << 10,
+	PIECES = CHUNK_BYTES / PIECE_BYTES,
+};
+
+struct block {
+	uint64_t *start;
+	size_t bytes;
+	uint64_t mark;
+};
+
+struct worker {
+	unsigned number;
+	CUstream stream;
+	struct test_random random;
+	struct block slots[SLOTS];
+	_Atomic(struct block *) passed; /* by the thread before this one */
+	uint64_t live_bytes;
+	pthread_t thread;
+};
+
+static CUcontext context;
+static CUmemoryPool pool;
+static struct worker workers[THREADS];
+static pthread_barrier_t barrier;
+
+static cuuint64_t attribute(CUmemPool_attribute which)
+{
+	cuuint64_t value;
+
+	ASSERT_OK(cuMemPoolGetAttribute(pool, which, &value));
+	return value;
+}
+
+static void make_pool(size_t max_bytes, int policies)
+{
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+		.maxSize = max_bytes,
+	};
+
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &policies));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policies));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &policies));
+}
+
+static void end_pool(void)
+{
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
+	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+SETUP
+{
+	context_current();
+	ASSERT_OK(cuCtxGetCurrent(&context));
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i].number = i;
+		ASSERT_OK(cuStreamCreate(&workers[i].stream, CU_STREAM_NON_BLOCKING));
+	}
+}
+
+/* ---- Threads ----------------------------------------------------------------------------------------------------- */
+
+static void fill(struct worker *worker, struct block *slot)
+{
+	CUdeviceptr pointer;
+
+	slot->bytes =
+		256 + (size_t)test_random_below(&worker->random, 256ull << test_random_below(&worker->random, 11));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&pointer, slot->bytes, pool, worker->stream));
+	slot->start = (uint64_t *)(uintptr_t)pointer;
+	slot->mark = test_random_below(&worker->random, UINT64_MAX);
+	if (!test_on_gpu()) {
+		slot->start[0] = slot->mark;
+		slot->start[slot->bytes / sizeof(uint64_t) - 1] = ~slot->mark;
+	}
+	worker->live_bytes += slot->bytes;
+}
+
+static void empty(const struct worker *worker, struct block *slot)
+{
+	if (!test_on_gpu()) {
+		uint64_t last = slot->start[slot->bytes / sizeof(uint64_t) - 1];
+		ASSERT_EQ(slot->mark, slot->start[0]);
+		ASSERT_EQ(~slot->mark, slot->bytes < 2 * sizeof(uint64_t) ? ~slot->mark : last);
+	}
+	ASSERT_OK(cuMemFreeAsync((uintptr_t)slot->start, worker->stream));
+	slot->start = NULL;
+}
+
+static void empty_passed(struct worker *worker)
+{
+	struct block *passed = atomic_exchange(&worker->passed, NULL);
+
+	if (passed) {
+		empty(worker, passed);
+		free(passed);
+	}
+}
+
+static void step(struct worker *worker)
+{
+	struct worker *next = &workers[(worker->number + 1) % THREADS];
+	struct block *slot = &worker->slots[test_random_below(&worker->random, SLOTS)], *none = NULL;
+
+	empty_passed(worker);
+	if (!slot->start) {
+		fill(worker, slot);
+		return;
+	}
+	worker->live_bytes -= slot->bytes;
+	struct block *passed = test_random_below(&worker->random, PASSED_ON) ? NULL : malloc(sizeof *passed);
+	if (passed) {
+		*passed = *slot;
+		if (atomic_compare_exchange_strong(&next->passed, &none, passed)) {
+			slot->start = NULL;
+			return;
+		}
+		free(passed);
+	}
+	empty(worker, slot);
+}
+
+static void *work(void *data)
+{
+	struct worker *worker = data;
+
+	ASSERT_OK(cuCtxSetCurrent(context));
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		for (unsigned i = 0; i < STEPS; i++)
+			step(worker);
+		pthread_barrier_wait(&barrier); /* nothing is passed on any more, */
+		empty_passed(worker);
+		pthread_barrier_wait(&barrier); /* and the main thread looks */
+		pthread_barrier_wait(&barrier);
+	}
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (worker->slots[i].start)
+			empty(worker, &worker->slots[i]);
+	return NULL;
+}
+
+/*
+ * Goal: threads that allocate all sizes, and free some of each other's blocks, never get the same memory twice; what is
+ * used is counted exactly when they rest, and the high-water mark is not below it; in the end all is one piece.
+ */
+TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
+{
+	struct test_random random = test_random_start(0);
+	uint64_t highest = 0;
+
+	make_pool(0, 1);
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, THREADS + 1));
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i].random.state = test_random_below(&random, UINT64_MAX) | 1;
+		ASSERT_EQ(0, pthread_create(&workers[i].thread, NULL, work, &workers[i]));
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		uint64_t live = 0;
+		pthread_barrier_wait(&barrier);
+		pthread_barrier_wait(&barrier);
+		for (unsigned i = 0; i < THREADS; i++)
+			live += workers[i].live_bytes;
+		highest = live > highest ? live : highest;
+		ASSERT_EQ(live, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+		ASSERT_GE(attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), highest);
+		ASSERT_LE(attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH), attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+		pthread_barrier_wait(&barrier);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_join(workers[i].thread, NULL));
+	ASSERT_EQ(0, pthread_barrier_destroy(&barrier));
+
+	/* One thread alone: the mark is exact again. */
+	CUdeviceptr block;
+	cuuint64_t zero = 0, before = attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, before + 12345, pool, workers[0].stream));
+	ASSERT_EQ(before + 12345, attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+	ASSERT_OK(cuMemFreeAsync(block, workers[1].stream));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 777, pool, workers[2].stream));
+	ASSERT_EQ(777u, attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
+	ASSERT_OK(cuMemFreeAsync(block, workers[2].stream));
+	end_pool();
+}
+
+/* ---- What others have in their spans ----------------------------------------------------------------------------- */
+
+/* The pool is full of pieces of one stream, of which every second is free. Returns how many there are. */
+static unsigned fill_with_pieces(CUdeviceptr *pieces, CUstream stream)
+{
+	unsigned count = 0;
+
+	while (count < PIECES && !cuMemAllocFromPoolAsync(&pieces[count], PIECE_BYTES, pool, stream))
+		count++;
+	for (unsigned i = 0; i < count; i += 2)
+		ASSERT_OK(cuMemFreeAsync(pieces[i], stream));
+	return count;
+}
+
+/*
+ * Goal: what a stream has free in its spans goes to others before they are refused: at once where that is allowed,
+ * otherwise when the program has waited for the stream; never before the free has happened.
+ */
+TEST(free_memory_of_spans_is_for_all)
+{
+	static CUdeviceptr pieces[PIECES], others[PIECES];
+	struct gate gate = gate_make();
+
+	for (int policies = 0; policies < 2; policies++) {
+		CUdeviceptr refused;
+		make_pool(CHUNK_BYTES, policies);
+		gate_close(gate, workers[0].stream);
+		unsigned count = fill_with_pieces(pieces, workers[0].stream);
+		ASSERT_EQ((unsigned)PIECES, count);
+		if (!policies)
+			ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
+				     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, workers[1].stream));
+		gate_open(gate);
+		ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+		for (unsigned i = 0; i < count; i += 2)
+			ASSERT_OK(cuMemAllocFromPoolAsync(&others[i], PIECE_BYTES, pool, workers[1].stream));
+		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
+			     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, workers[1].stream));
+		ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_OK(cuMemFreeAsync(i % 2 ? pieces[i] : others[i], workers[i % 3].stream));
+		end_pool();
+	}
+	gate_free(gate);
+}
