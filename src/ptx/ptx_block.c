@@ -72,44 +72,45 @@ char *cn_ptx_at_lane(struct cn_ptx_block *block, uint32_t lane, cn_ptx_operand o
 	       (size_t)~operand * block->stride;
 }
 
-/* Where the group must look at the others: the lowest program counter from its own on that another lane waits at. */
-static void find_stop(struct cn_ptx_block *block)
+/* Where the group must look at the others: the lowest program counter from `from` on that another lane waits at. */
+static void find_stop(struct cn_ptx_block *block, uint32_t from)
 {
-	uint32_t stop = UINT32_MAX, from = block->group_pc;
-
+	block->stop_pc = UINT32_MAX;
 	if (block->running > block->group.count)
-		for (uint32_t i = 0; i < block->lanes; i++)
-			if (block->status[i] == CN_PTX_RUNS && !block->group.mask[i] && block->pc[i] < stop &&
-			    (block->pc[i] > from || (block->pc[i] == from && block->frame[i] == block->group_frame)))
-				stop = block->pc[i];
-	block->stop_pc = stop;
+		block->stop_pc = block->build->stop(block->pc, block->status, CN_PTX_RUNS, block->group.mask, from,
+						    block->lanes);
 }
 
 static void fit(struct cn_ptx_lanes *lanes, uint32_t low, uint32_t high)
 {
+	const uint8_t *first = memchr(lanes->mask + low, 1, high - low);
+	const uint8_t *last = first ? memrchr(first, 1, (size_t)(lanes->mask + high - first)) : NULL;
 	uint32_t count = 0;
 
-	while (low < high && !lanes->mask[low])
-		low++;
-	while (high > low && !lanes->mask[high - 1])
-		high--;
-	for (uint32_t i = low; i < high; i++)
+	lanes->low = first ? (uint32_t)(first - lanes->mask) : low;
+	lanes->high = first ? (uint32_t)(last - lanes->mask) + 1 : low;
+	for (uint32_t i = lanes->low; i < lanes->high; i++)
 		count += lanes->mask[i];
-	lanes->low = low;
-	lanes->high = high;
 	lanes->count = count;
-	lanes->dense = count == high - low;
+	lanes->dense = count == lanes->high - lanes->low;
 }
 
-/* Lanes of the group keep their places; there is no group any more. */
+/* Lanes of the group are at `next` now, those in `taken` at `target`; there is no group any more. */
+static void part_group(struct cn_ptx_block *block, const uint8_t *taken, uint32_t target, uint32_t next)
+{
+	const struct cn_ptx_lanes *group = &block->group;
+	uint32_t low = group->low, count = group->high - low;
+
+	block->build->part(block->pc + low, group->mask + low, taken + low, target, next, count);
+	if (block->plan->calls)
+		block->build->part(block->frame + low, group->mask + low, group->mask + low, block->group_frame,
+				   block->group_frame, count);
+	block->has_group = false;
+}
+
 static void leave_group(struct cn_ptx_block *block)
 {
-	CN_PTX_EACH(&block->group, i)
-	{
-		block->pc[i] = block->group_pc;
-		block->frame[i] = block->group_frame;
-	}
-	block->has_group = false;
+	part_group(block, block->group.mask, block->group_pc, block->group_pc);
 }
 
 /* The group's mask is set: find what belongs to its place. */
@@ -122,7 +123,7 @@ static bool enter_group(struct cn_ptx_block *block, uint32_t pc, uint32_t frame)
 	block->constant_base = cn_ptx_constants(block, block->here);
 	block->quantum = CN_PTX_QUANTUM;
 	block->has_group = true;
-	find_stop(block);
+	find_stop(block, pc + 1);
 	if (block->constant_base)
 		return true;
 	return cn_ptx_fault_at(block, CN_PTX_STACK_OVERFLOW, block->group.low, 0);
@@ -144,21 +145,14 @@ static bool choose_group(struct cn_ptx_block *block)
 		block->group.dense = true;
 		return enter_group(block, block->kernel->start, 0);
 	}
-	for (uint32_t i = 0; i < block->lanes; i++)
-		if (block->status[i] == CN_PTX_RUNS) {
-			if (block->pc[i] < lowest)
-				lowest = block->pc[i];
-			if (block->pc[i] >= block->floor_pc && block->pc[i] < next)
-				next = block->pc[i];
-		}
+	block->build->lowest(block->pc, block->status, CN_PTX_RUNS, block->floor_pc, block->lanes, &lowest, &next);
 	if (next != UINT32_MAX)
 		lowest = next;
 	block->floor_pc = 0;
-	for (uint32_t i = block->lanes; i-- > 0;)
+	for (uint32_t i = block->plan->calls ? block->lanes : 0; i-- > 0;)
 		if (block->status[i] == CN_PTX_RUNS && block->pc[i] == lowest)
 			frame = block->frame[i];
-	for (uint32_t i = 0; i < block->lanes; i++)
-		mask[i] = block->status[i] == CN_PTX_RUNS && block->pc[i] == lowest && block->frame[i] == frame;
+	block->build->select(mask, block->pc, block->frame, block->status, CN_PTX_RUNS, lowest, frame, block->lanes);
 	fit(&block->group, 0, block->lanes);
 	return enter_group(block, lowest, frame);
 }
@@ -321,17 +315,10 @@ static void run_branch(struct cn_ptx_block *block, uint32_t target)
 	if (block->active.count == block->group.count) {
 		block->group_pc = target;
 		if (block->running > block->group.count)
-			find_stop(block);
+			find_stop(block, target);
 		return;
 	}
-	block->group_pc++;
-	if (!block->active.count)
-		return;
-	leave_group(block);
-	CN_PTX_EACH(&block->active, i)
-	{
-		block->pc[i] = target;
-	}
+	part_group(block, block->active.mask, target, block->group_pc + 1);
 }
 
 static void run_branch_index(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)

@@ -78,7 +78,7 @@ static void emit_move(struct cn_ptx_parser *parser, enum cn_ptx_type type, cn_pt
 static void build_vector_move(struct cn_ptx_parser *parser, enum cn_ptx_type type)
 {
 	const struct cn_ptx_argument_text *to = &parser->args[0], *from = &parser->args[1];
-	cn_ptx_operand kept[CN_PTX_VECTOR_MAX];
+	cn_ptx_operand kept[CN_PTX_VECTOR_MAX] = {0};
 
 	if (to->part_count != parser->mods.vector || from->part_count != parser->mods.vector || type == CN_PTX_PRED)
 		cn_ptx_unsupported(parser);
@@ -319,9 +319,33 @@ static void build_memory(struct cn_ptx_parser *parser, bool is_load)
 	inst->flag = parser->mods.order >= CN_PTX_ORDER_VOLATILE;
 }
 
+/* ld.param of a kernel's parameter: the same for all threads, so it is a constant of the launch. */
+static bool build_argument(struct cn_ptx_parser *parser)
+{
+	const struct cn_ptx_value *to = &parser->args[0].value, *from = &parser->args[1].value;
+	enum cn_ptx_type type = parser->mods.type_count == 1 ? parser->mods.types[0] : CN_PTX_NO_TYPE;
+	unsigned bytes = cn_ptx_type_bytes(type), width;
+	cn_ptx_operand d;
+
+	if (parser->arg_count != 2 || parser->args[0].part_count || parser->mods.vector || parser->mods.order ||
+	    parser->mods.space != CN_PTX_PARAM || bytes < 2 || bytes > 8 || to->kind != CN_PTX_A_SYMBOL ||
+	    from->kind != CN_PTX_A_SYMBOL || !from->in_brackets || from->symbol->kind != CN_PTX_SYM_VARIABLE ||
+	    !from->symbol->is_entry_parameter || from->offset < 0 || from->offset + bytes > from->symbol->bytes ||
+	    (from->symbol->value + (uint64_t)from->offset) % bytes)
+		return false;
+	d = cn_ptx_result_wide(parser, to, type, &width);
+	if (width != bytes)
+		return false;
+	emit_move(
+		parser, type, d,
+		cn_ptx_constant(parser, CN_PTX_C_ARGUMENT, from->symbol->value + (uint64_t)from->offset, bytes, false));
+	return true;
+}
+
 void cn_ptx_build_load(struct cn_ptx_parser *parser)
 {
-	build_memory(parser, true);
+	if (!build_argument(parser))
+		build_memory(parser, true);
 }
 
 void cn_ptx_build_store(struct cn_ptx_parser *parser)

@@ -179,6 +179,7 @@ enum cn_ptx_constant_kind {
 	CN_PTX_C_BITS,
 	CN_PTX_C_DATA,      /* address in the module's data */
 	CN_PTX_C_PARAMETER, /* address in the launch's parameters */
+	CN_PTX_C_ARGUMENT,  /* what stands there */
 	CN_PTX_C_FUNCTION,  /* a function pointer */
 	CN_PTX_C_SHARED,    /* shared variable (low half of value), plus the high half; `dynamic`: the dynamic part */
 	CN_PTX_C_SPECIAL,   /* a special register: enum cn_ptx_special in value */

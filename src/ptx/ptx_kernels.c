@@ -365,26 +365,29 @@ UNARY(cvt_s32_f64, s32, f64,
 
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
-#define ADDRESSES(T)                                                      \
-	for (size_t i = 0; i < count; i++) {                              \
-		uint64_t address = (T)(((const T *)from)[i] + (T)offset); \
-                                                                          \
-		out[i] = address + base;                                  \
-		all |= address;                                           \
-		highest = address > highest ? address : highest;          \
+#define ADDRESSES(T)                                                     \
+	{                                                                \
+		const T *values = from;                                  \
+		T all = 0, highest = 0, by = (T)offset;                  \
+                                                                         \
+		for (size_t i = 0; i < count; i++) {                     \
+			T address = values[i] + by;                      \
+                                                                         \
+			out[i] = (uint64_t)address + base;               \
+			all |= address;                                  \
+			highest = address > highest ? address : highest; \
+		}                                                        \
+		*ret_bits = all;                                         \
+		*ret_most = highest;                                     \
 	}
 
 static void addresses(uint64_t *restrict out, const void *from, size_t width, int64_t offset, uint64_t base,
 		      size_t count, uint64_t *ret_bits, uint64_t *ret_most)
 {
-	uint64_t all = 0, highest = 0;
-
 	if (width == 8)
 		ADDRESSES(uint64_t)
 	else
 		ADDRESSES(uint32_t)
-	*ret_bits = all;
-	*ret_most = highest;
 }
 
 static size_t guard(uint8_t *restrict out, const uint8_t *mask, const uint8_t *predicate, uint8_t negated, size_t count)
@@ -409,25 +412,25 @@ static inline bool is_row(const uint64_t *at, uint64_t step)
 	return !differs;
 }
 
-#define GATHER(T)                                                                      \
-	for (; i + CHUNK <= count; i += CHUNK) {                                       \
-		T *to = (T *)d + i;                                                    \
-		uint64_t step = at[i + 1] - at[i];                                     \
-		if (step == sizeof(T) && is_row(at + i, sizeof(T))) {                  \
-			memcpy(to, (const void *)(uintptr_t)at[i], CHUNK * sizeof(T)); \
-		} else if (!step && is_row(at + i, 0)) {                               \
-			T value = *(const T *)(uintptr_t)at[i];                        \
-			for (size_t j = 0; j < CHUNK; j++)                             \
-				to[j] = value;                                         \
-		} else {                                                               \
-			for (size_t j = 0; j < CHUNK; j++)                             \
-				to[j] = *(const T *)(uintptr_t)at[i + j];              \
-		}                                                                      \
-	}                                                                              \
-	for (; i < count; i++)                                                         \
-	((T *)d)[i] = *(const T *)(uintptr_t)at[i]
+#define GATHER(T)                                                                                \
+	for (; i + CHUNK <= count; i += CHUNK) {                                                 \
+		T *to = (T *)d + i;                                                              \
+		uint64_t step = at[i + 1] - at[i];                                               \
+		if (step == sizeof(T) && is_row(at + i, sizeof(T))) {                            \
+			memcpy(to, (const void *)(uintptr_t)(at[i] + shift), CHUNK * sizeof(T)); \
+		} else if (!step && is_row(at + i, 0)) {                                         \
+			T value = *(const T *)(uintptr_t)(at[i] + shift);                        \
+			for (size_t j = 0; j < CHUNK; j++)                                       \
+				to[j] = value;                                                   \
+		} else {                                                                         \
+			for (size_t j = 0; j < CHUNK; j++)                                       \
+				to[j] = *(const T *)(uintptr_t)(at[i + j] + shift);              \
+		}                                                                                \
+	}                                                                                        \
+	for (; i < count; i++)                                                                   \
+	((T *)d)[i] = *(const T *)(uintptr_t)(at[i] + shift)
 
-CN_PTX_FOLLOWS static void gather(void *d, const uint64_t *at, size_t count, size_t width)
+CN_PTX_FOLLOWS static void gather(void *d, const uint64_t *at, uint64_t shift, size_t count, size_t width)
 {
 	size_t i = 0;
 
@@ -439,19 +442,19 @@ CN_PTX_FOLLOWS static void gather(void *d, const uint64_t *at, size_t count, siz
 }
 
 /* Lanes in order: of several that write to one place, the last one counts. */
-#define SCATTER(T)                                                                   \
-	for (; i + CHUNK <= count; i += CHUNK) {                                     \
-		const T *values = (const T *)from + i;                               \
-		if (is_row(at + i, sizeof(T)))                                       \
-			memcpy((void *)(uintptr_t)at[i], values, CHUNK * sizeof(T)); \
-		else                                                                 \
-			for (size_t j = 0; j < CHUNK; j++)                           \
-				*(volatile T *)(uintptr_t)at[i + j] = values[j];     \
-	}                                                                            \
-	for (; i < count; i++)                                                       \
-	*(volatile T *)(uintptr_t)at[i] = ((const T *)from)[i]
+#define SCATTER(T)                                                                             \
+	for (; i + CHUNK <= count; i += CHUNK) {                                               \
+		const T *values = (const T *)from + i;                                         \
+		if (is_row(at + i, sizeof(T)))                                                 \
+			memcpy((void *)(uintptr_t)(at[i] + shift), values, CHUNK * sizeof(T)); \
+		else                                                                           \
+			for (size_t j = 0; j < CHUNK; j++)                                     \
+				*(volatile T *)(uintptr_t)(at[i + j] + shift) = values[j];     \
+	}                                                                                      \
+	for (; i < count; i++)                                                                 \
+	*(volatile T *)(uintptr_t)(at[i] + shift) = ((const T *)from)[i]
 
-CN_PTX_FOLLOWS static void scatter(const uint64_t *at, const void *from, size_t count, size_t width)
+CN_PTX_FOLLOWS static void scatter(const uint64_t *at, uint64_t shift, const void *from, size_t count, size_t width)
 {
 	size_t i = 0;
 
@@ -480,6 +483,57 @@ static void blend(void *d, const void *from, const uint8_t *mask, size_t count, 
 	}
 }
 
+static void part(uint32_t *restrict pcs, const uint8_t *group, const uint8_t *taken, uint32_t target, uint32_t next,
+		 size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t to = taken[i] ? target : next;
+
+		pcs[i] = group[i] ? to : pcs[i];
+	}
+}
+
+/* All ones where it is not so: compilers then find vectors. */
+static inline uint32_t unless(int is_so)
+{
+	return (uint32_t)is_so - 1;
+}
+
+static void lowest(const uint32_t *pcs, const uint8_t *status, uint8_t runs, uint32_t floor, size_t count,
+		   uint32_t *ret_lowest, uint32_t *ret_next)
+{
+	uint32_t least = UINT32_MAX, above = UINT32_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t pc = pcs[i] | unless(status[i] == runs), high = pc | unless(pc >= floor);
+
+		least = pc < least ? pc : least;
+		above = high < above ? high : above;
+	}
+	*ret_lowest = least;
+	*ret_next = above;
+}
+
+static uint32_t stop(const uint32_t *pcs, const uint8_t *status, uint8_t runs, const uint8_t *group, uint32_t floor,
+		     size_t count)
+{
+	uint32_t least = UINT32_MAX;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t pc = pcs[i] | unless((status[i] == runs) & !group[i]) | unless(pcs[i] >= floor);
+
+		least = pc < least ? pc : least;
+	}
+	return least;
+}
+
+static void select_lanes(uint8_t *restrict mask, const uint32_t *pcs, const uint32_t *frames, const uint8_t *status,
+			 uint8_t runs, uint32_t pc, uint32_t frame, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		mask[i] = (uint8_t)((pcs[i] == pc) & (frames[i] == frame) & (status[i] == runs));
+}
+
 #define ENTRY(name) [CN_PTX_K_##name] = k_##name,
 #define WIDTH(name) [CN_PTX_K_##name] = {wd_##name, wa_##name, wb_##name, wc_##name},
 #define JOIN(a, b)  a##b
@@ -495,6 +549,10 @@ const struct cn_ptx_build BUILD(CN_PTX_BUILD) = {
 	.guard = guard,
 	.gather = gather,
 	.scatter = scatter,
+	.part = part,
+	.lowest = lowest,
+	.stop = stop,
+	.select = select_lanes,
 	.blend = blend,
 };
 /* NOLINTEND(bugprone-macro-parentheses) */

@@ -59,9 +59,21 @@ struct cn_ptx_build {
 			  size_t count, uint64_t *ret_bits, uint64_t *ret_most);
 	/* out[i] = mask[i] & (predicate[i] ^ negated), and how many of them are 1 */
 	size_t (*guard)(uint8_t *out, const uint8_t *mask, const uint8_t *predicate, uint8_t negated, size_t count);
-	/* d[i] = *addresses[i], of 4 or 8 bytes, for all i < count. */
-	void (*gather)(void *d, const uint64_t *addresses, size_t count, size_t width);
-	void (*scatter)(const uint64_t *addresses, const void *from, size_t count, size_t width);
+	/* d[i] = what is at addresses[i] + shift, of 4 or 8 bytes, for all i < count. */
+	void (*gather)(void *d, const uint64_t *addresses, uint64_t shift, size_t count, size_t width);
+	void (*scatter)(const uint64_t *addresses, uint64_t shift, const void *from, size_t count, size_t width);
+	/* Lanes in `group` go: those in `taken` too to `target`, the others to `next`; pcs of the rest stay. */
+	void (*part)(uint32_t *pcs, const uint8_t *group, const uint8_t *taken, uint32_t target, uint32_t next,
+		     size_t count);
+	/* The lowest pc of lanes whose status is `runs`, and the lowest that is not below `floor`; or UINT32_MAX. */
+	void (*lowest)(const uint32_t *pcs, const uint8_t *status, uint8_t runs, uint32_t floor, size_t count,
+		       uint32_t *ret_lowest, uint32_t *ret_next);
+	/* The lowest pc, from `floor` on, of lanes that run and are not in `group`; or UINT32_MAX. */
+	uint32_t (*stop)(const uint32_t *pcs, const uint8_t *status, uint8_t runs, const uint8_t *group, uint32_t floor,
+			 size_t count);
+	/* mask[i] = 1 where lane i runs at this pc and frame, else 0. */
+	void (*select)(uint8_t *mask, const uint32_t *pcs, const uint32_t *frames, const uint8_t *status, uint8_t runs,
+		       uint32_t pc, uint32_t frame, size_t count);
 	/* d[i] = mask[i] ? from[i] : d[i] */
 	void (*blend)(void *d, const void *from, const uint8_t *mask, size_t count, size_t width);
 };

@@ -76,8 +76,8 @@ static void load_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	bool is_signed = cn_ptx_type_is_signed(inst->type), is_ordered = inst->flag;
 	char *d = cn_ptx_at(block, place);
 
-	if (!is_ordered && active->dense && width == bytes && bytes >= 4 && !shift) {
-		block->build->gather(d + (size_t)active->low * width, block->addresses + active->low,
+	if (!is_ordered && active->dense && width == bytes && bytes >= 4) {
+		block->build->gather(d + (size_t)active->low * width, block->addresses + active->low, shift,
 				     active->high - active->low, width);
 		return;
 	}
@@ -133,8 +133,8 @@ static void store_part(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
 	const char *from = cn_ptx_at(block, place);
 
-	if (!inst->flag && active->dense && width == bytes && bytes >= 4 && !shift) {
-		block->build->scatter(block->addresses + active->low, from + (size_t)active->low * width,
+	if (!inst->flag && active->dense && width == bytes && bytes >= 4) {
+		block->build->scatter(block->addresses + active->low, shift, from + (size_t)active->low * width,
 				      active->high - active->low, width);
 		return;
 	}

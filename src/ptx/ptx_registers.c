@@ -7,9 +7,13 @@
  * changes), from where to where each is live, and then a place for each in the order of their starts, taken from those
  * that have become free. What a single thread may do is enough to know: lanes write their own elements alone.
  *
+ * First, registers that always hold the same constant (a number, a parameter of the kernel, %ctaid) give way to it, and
+ * the moves that filled them are dropped. A register that is read before its only move has no value that counts.
+ *
  * Parameters, results and the return address keep a place of their own. A function that is too large for the tables
  * keeps its first places, which are as right and only slower.
  */
+#include "ptx/ptx_kernels.h"
 #include "ptx/ptx_module.h"
 
 #include <stdlib.h>
@@ -20,6 +24,8 @@ static const uint64_t TABLE_BITS_MAX = (uint64_t)1 << 28;
 
 struct variable {
 	uint32_t place, width, start, end, new_place;
+	uint32_t write_count;
+	cn_ptx_operand constant; /* what it always holds, or CN_PTX_NONE */
 	bool is_pinned;
 };
 
@@ -158,16 +164,19 @@ static struct variable *add(struct analysis *analysis, uint32_t place, uint32_t 
 		}
 		analysis->variables = grown;
 	}
-	analysis->variables[analysis->count] = (struct variable){.place = place, .width = width, .start = UINT32_MAX};
+	analysis->variables[analysis->count] =
+		(struct variable){.place = place, .width = width, .start = UINT32_MAX, .constant = CN_PTX_NONE};
 	analysis->variable_of[place] = ++analysis->count;
 	return &analysis->variables[analysis->count - 1];
 }
 
 static void collect(struct analysis *analysis, cn_ptx_operand *operand, uint32_t width, bool is_result, uint32_t pc)
 {
-	(void)is_result, (void)pc;
-	if (!analysis->failed)
-		add(analysis, (uint32_t)*operand, width);
+	struct variable *variable = analysis->failed ? NULL : add(analysis, (uint32_t)*operand, width);
+
+	(void)pc;
+	if (variable)
+		variable->write_count += is_result;
 }
 
 static void pin(struct analysis *analysis, cn_ptx_operand place, uint32_t bytes)
@@ -199,6 +208,107 @@ static void pin_parameters(struct analysis *analysis)
 			if (!arguments[i].is_register)
 				pin(analysis, arguments[i].at, (arguments[i].bytes + 15) & ~15u);
 	}
+}
+
+/* Which registers does the function have, and which of them keep their place? False: no memory. */
+static bool collect_all(struct analysis *analysis)
+{
+	analysis->count = 0;
+	memset(analysis->variable_of, 0, (size_t)analysis->function->frame_bytes * sizeof *analysis->variable_of);
+	for (uint32_t pc = analysis->function->start; pc < analysis->function->end && !analysis->failed; pc++) {
+		visit_reads(analysis, collect, pc);
+		visit_writes(analysis, collect, pc);
+	}
+	pin_parameters(analysis);
+	return !analysis->failed;
+}
+
+/* ---- Constants --------------------------------------------------------------------------------------------------- */
+
+static struct variable *variable_at(const struct analysis *analysis, cn_ptx_operand operand)
+{
+	return &analysis->variables[analysis->variable_of[operand] - 1];
+}
+
+/* The only write of a register is this move of a constant: returns it, or CN_PTX_NONE. */
+static cn_ptx_operand constant_of(const struct analysis *analysis, const struct cn_ptx_inst *inst)
+{
+	const struct variable *variable;
+	cn_ptx_operand from = inst->operand[1];
+
+	if (inst->kind != CN_PTX_I_KERNEL || inst->kernel > CN_PTX_K_mov_b64 || inst->guard != CN_PTX_NONE)
+		return CN_PTX_NONE;
+	variable = variable_at(analysis, inst->operand[0]);
+	if (variable->write_count != 1 || variable->is_pinned)
+		return CN_PTX_NONE;
+	if (from >= 0)
+		from = variable_at(analysis, from)->constant;
+	return from;
+}
+
+static void replace_at(struct analysis *analysis, cn_ptx_operand *operand, uint32_t width, bool is_result, uint32_t pc)
+{
+	cn_ptx_operand constant = variable_at(analysis, *operand)->constant;
+
+	(void)width, (void)is_result, (void)pc;
+	if (constant != CN_PTX_NONE)
+		*operand = constant;
+}
+
+/* Drop the instructions that are not kept. places, moved: zeros, one more than there are instructions and `more`. */
+static void drop_moves(struct cn_ptx_function *function, const uint8_t *is_kept, uint32_t *places, uint8_t *moved)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i <= function->code_count; i++) {
+		places[i] = count;
+		count += i < function->code_count && is_kept[i];
+	}
+	for (uint32_t i = 0; i < function->code_count; i++) {
+		struct cn_ptx_inst *inst = &function->code[i];
+
+		if (inst->kind == CN_PTX_I_BRANCH)
+			inst->target = function->start + places[inst->target - function->start];
+		for (uint32_t k = 0; inst->kind == CN_PTX_I_BRANCH_INDEX && k < inst->detail; k++) {
+			uint32_t *target = &function->more[inst->more + k];
+
+			if (!moved[inst->more + k]) /* several branches may have the same list */
+				*target = function->start + places[*target - function->start];
+			moved[inst->more + k] = 1;
+		}
+	}
+	for (uint32_t i = 0; i < function->code_count; i++)
+		if (is_kept[i])
+			function->code[places[i]] = function->code[i];
+	function->code_count = count;
+	function->end = function->start + count;
+}
+
+static bool fold(struct analysis *analysis)
+{
+	struct cn_ptx_function *function = analysis->function;
+	uint8_t *is_kept = malloc((size_t)function->code_count + 1);
+	uint8_t *moved = calloc((size_t)function->more_count + 1, 1);
+	uint32_t *places = calloc((size_t)function->code_count + 1, sizeof *places), dropped = 0;
+	bool ok = is_kept && moved && places;
+
+	for (uint32_t i = 0; ok && i < function->code_count; i++) {
+		const struct cn_ptx_inst *inst = &function->code[i];
+		cn_ptx_operand constant = constant_of(analysis, inst);
+
+		is_kept[i] = constant == CN_PTX_NONE;
+		dropped += !is_kept[i];
+		if (!is_kept[i])
+			variable_at(analysis, inst->operand[0])->constant = constant;
+	}
+	for (uint32_t pc = function->start; ok && dropped && pc < function->end; pc++)
+		visit_reads(analysis, replace_at, pc);
+	if (ok && dropped)
+		drop_moves(function, is_kept, places, moved);
+	free(is_kept);
+	free(moved);
+	free(places);
+	return ok && (!dropped || collect_all(analysis));
 }
 
 /* ---- Basic blocks ------------------------------------------------------------------------------------------------ */
@@ -452,12 +562,7 @@ static bool analyse(struct analysis *analysis)
 	struct cn_ptx_function *function = analysis->function;
 	size_t rows;
 
-	for (uint32_t pc = function->start; pc < function->end && !analysis->failed; pc++) {
-		visit_reads(analysis, collect, pc);
-		visit_writes(analysis, collect, pc);
-	}
-	pin_parameters(analysis);
-	if (analysis->failed || !find_blocks(analysis))
+	if (!collect_all(analysis) || !fold(analysis) || !find_blocks(analysis))
 		return false;
 	analysis->words = analysis->count / 64 + 1;
 	rows = ((size_t)analysis->block_count + 1) * analysis->words;

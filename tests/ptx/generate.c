@@ -426,7 +426,7 @@ static void table(struct writer *writer, unsigned depth)
 
 	put(writer, "and.b32 %%t0, %%r%u, 3;\nT%u: .branchtargets A%u, B%u, C%u, D%u;\nbrx.idx %%t0, T%u;\n",
 	    below(writer, REGISTERS), label, label, label, label, label, label);
-	for (char c = 'A'; c <= 'D'; c++) {
+	for (int c = 'A'; c <= 'D'; c++) {
 		put(writer, "%c%u:\n", c, label);
 		statements(writer, 1 + below(writer, 2), depth + 1, THREAD);
 		if (c != 'D' && below(writer, 4))

@@ -75,11 +75,11 @@ TEST(builds_agree, .timeout_ms = 300000)
 	uint64_t first = test_seed() % 1000000000;
 
 	for (unsigned i = 0; i < 20; i++) {
-		uint64_t expected = run_seed(first + i, "plain", 0);
+		uint64_t seed = first + i, expected = run_seed(seed, "plain", 0);
 
 		for (unsigned k = 0; k < 3; k++)
-			if (cn_ptx_calls.choose(builds[k]) && run_seed(first + i, builds[k], 7 + k) != expected) {
-				printf("seed %llu differs with %s\n", (unsigned long long)(first + i), builds[k]);
+			if (cn_ptx_calls.choose(builds[k]) && run_seed(seed, builds[k], 7 + k) != expected) {
+				printf("seed %llu differs with %s\n", (unsigned long long)seed, builds[k]);
 				ASSERT(!"all builds agree");
 			}
 	}
