@@ -3,7 +3,8 @@
  * Views: another process's arena, seen from here.
  *
  * A part comes as a descriptor, from an untrusted process. The driver says whether it is memory at all, and refuses to
- * map more of it than there is. The allocation is released as soon as it is mapped: the mapping keeps it.
+ * map more of it than there is. The allocation is released when it is unmapped: the first pointer of an import waits for
+ * all that is done before.
  */
 #include "device/cuda/cuda_internal.h"
 
@@ -13,6 +14,7 @@ struct mapping {
 	struct mapping *next;
 	size_t offset, bytes;
 	CUmemLocation location;
+	CUmemGenericAllocationHandle memory;
 };
 
 struct cn_view {
@@ -130,13 +132,14 @@ CUresult cn_cuda_view_map(struct cn_view *view, const struct cn_arena_part *part
 	if (!result)
 		result = map(view, part, memory, properties.location);
 	if (!result) {
-		*mapping = (struct mapping){view->mappings, part->offset, part->bytes, properties.location};
+		*mapping = (struct mapping){view->mappings, part->offset, part->bytes, properties.location, memory};
 		view->mappings = mapping;
 	}
 	cn_slow_unlock(&view->lock);
-	cn_cuda.cuMemRelease(memory);
-	if (result)
+	if (result) {
+		cn_cuda.cuMemRelease(memory);
 		free(mapping);
+	}
 	return result;
 }
 
@@ -149,6 +152,7 @@ void cn_cuda_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
 	if (mapping) {
 		*link = mapping->next;
 		cn_cuda.cuMemUnmap(view->base + offset, bytes);
+		cn_cuda.cuMemRelease(mapping->memory);
 	}
 	cn_slow_unlock(&view->lock);
 	free(mapping);
@@ -181,6 +185,7 @@ void cn_cuda_view_free(struct cn_view *view)
 	for (struct mapping *mapping = view->mappings, *next; mapping; mapping = next) {
 		next = mapping->next;
 		cn_cuda.cuMemUnmap(view->base + mapping->offset, mapping->bytes);
+		cn_cuda.cuMemRelease(mapping->memory);
 		free(mapping);
 	}
 	cn_cuda.cuMemAddressFree(view->base, view->bytes);
