@@ -19,8 +19,10 @@
 
 #define LATER_NS_MIN 1000000ull
 #define LATER_NS_MAX 100000000ull
+#define GIVE_WAY_NS  50000000ull /* how long an end gives way to imports that wait for memory */
 
 _Atomic bool cn_imports_exist;
+_Atomic unsigned cn_imports_waiting;
 
 static struct {
 	CN_LOCK(IMPORTS) lock; /* never held together with an import's */
@@ -201,7 +203,8 @@ void cn_import_retry_later(struct cn_import *import)
 
 /*
  * On the service thread. Nothing is held any more; but a program may use in one stream what it freed in another, and
- * its memory must not be unmapped during that.
+ * its memory must not be unmapped during that. An end also gives way to threads that wait for an exporter's memory: on a
+ * GPU they would wait while the driver unmaps, and a program that changes from one pool to another does both at once.
  */
 static void end_import(struct cn_job *job)
 {
@@ -209,7 +212,8 @@ static void end_import(struct cn_job *job)
 
 	if (!import->end_ticket)
 		import->end_ticket = cn_grace_ticket();
-	if (import->view && import->end_ticket > cn_grace_passed()) {
+	bool gives_way = atomic_load(&cn_imports_waiting) && import->later_ns < GIVE_WAY_NS;
+	if (import->view && (gives_way || import->end_ticket > cn_grace_passed())) {
 		cn_import_retry_later(import);
 		return;
 	}

@@ -93,6 +93,7 @@ static inline struct cn_ledger *cn_import_ledger(const struct cn_import *import)
 	return import->ledger.address;
 }
 
+extern _Atomic unsigned cn_imports_waiting; /* threads that wait for an exporter's memory */
 /* import.c: the import whose view holds an address; NULL: none. Not locked: the record may be another import by now. */
 struct cn_import *cn_import_at(const void *address);
 /* An import has joined: it can be found by address. */

@@ -238,8 +238,10 @@ err_give_up:
 
 CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *wanted)
 {
+	atomic_fetch_add(&cn_imports_waiting, 1);
 	cn_slow_lock(&import->asking);
 	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been faster */
 	cn_slow_unlock(&import->asking);
+	atomic_fetch_sub(&cn_imports_waiting, 1);
 	return result;
 }

@@ -181,12 +181,14 @@ CUresult cn_import_map(struct cn_import *import, uint64_t offset)
 {
 	CUresult result = CUDA_SUCCESS;
 
+	atomic_fetch_add(&cn_imports_waiting, 1);
 	cn_slow_lock(&import->asking);
 	if (!is_mapped(import, (uint32_t)(offset / CN_PART_BYTES))) { /* else another thread has asked meanwhile */
 		await_grace(import, (uint32_t)(offset / CN_PART_BYTES));
 		result = ask_part(import, offset);
 	}
 	cn_slow_unlock(&import->asking);
+	atomic_fetch_sub(&cn_imports_waiting, 1);
 	return result;
 }
 
