@@ -220,19 +220,19 @@ static void measure_calls(CUevent timed, CUevent quiet, CUevent shared, CUevent 
 	int descriptor = eventfd(0, EFD_CLOEXEC);
 
 	struct bench_contestant records[] = {
-		{.name = "cenote", .body = record, .data = quiet, .goal = 50},
-		{.name = "cenote, an event between processes", .body = record, .data = shared, .goal = 50},
+		{.name = "cenote", .body = record, .data = quiet, .goal = 6},
+		{.name = "cenote, an event between processes", .body = record, .data = shared, .goal = 6},
 		{.name = "cenote, with timing", .body = record, .data = timed},
-		{.name = "cenote, blocking stream", .body = record_blocking, .data = quiet, .goal = 50},
+		{.name = "cenote, blocking stream", .body = record_blocking, .data = quiet, .goal = 6},
 		{.name = "cenote, legacy stream", .body = record_legacy, .data = quiet},
 		{.name = "clock_gettime", .body = read_clock},
 		{.name = "eventfd, write and read", .body = write_and_read, .data = &descriptor},
 		reference};
 	hold("event record", records, sizeof records / sizeof *records);
 	struct bench_contestant waits[] = {
-		{.name = "cenote", .body = wait_event, .data = quiet, .goal = 50},
-		{.name = "cenote, an event between processes", .body = wait_event, .data = shared, .goal = 50},
-		{.name = "cenote, as another opened it", .body = wait_event, .data = imported, .goal = 50},
+		{.name = "cenote", .body = wait_event, .data = quiet, .goal = 6},
+		{.name = "cenote, an event between processes", .body = wait_event, .data = shared, .goal = 6},
+		{.name = "cenote, as another opened it", .body = wait_event, .data = imported, .goal = 6},
 		reference};
 	hold("satisfied wait", waits, sizeof waits / sizeof *waits);
 	struct bench_contestant others[] = {

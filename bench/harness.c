@@ -160,20 +160,27 @@ struct bench_summary bench_statistics(double *samples, unsigned count)
 				      .minimum = samples[0]};
 }
 
-/* How far a goal was reached: a time, or a multiple of another's. False: the other did not take part. */
+/* Of whose time a goal is a multiple. A time alone would be a goal for one machine. */
+static const char *goal_of(const struct bench_contestant *contestant, const char *baseline)
+{
+	const char *of = contestant->goal_of ? contestant->goal_of : baseline;
+
+	BENCH_MUST(!of);
+	return of;
+}
+
+/* How far a goal was reached. False: the other did not take part. */
 static bool reached(const struct bench_contestant *contestant, const char *baseline, const struct bench_contestant *all,
 		    unsigned count, double *ret_reached)
 {
-	if (!contestant->goal_of) {
-		*ret_reached = contestant->result.median;
-		return true;
-	}
-	if (baseline && !strcmp(baseline, contestant->goal_of) && contestant->result.ratio > 0) {
+	const char *of = goal_of(contestant, baseline);
+
+	if (baseline && !strcmp(baseline, of) && contestant->result.ratio > 0) {
 		*ret_reached = contestant->result.ratio;
 		return true;
 	}
 	for (unsigned i = 0; i < count; i++)
-		if (all[i].name && !strcmp(all[i].name, contestant->goal_of)) {
+		if (all[i].name && !strcmp(all[i].name, of)) {
 			*ret_reached = contestant->result.median / all[i].result.median;
 			return true;
 		}
@@ -316,12 +323,8 @@ static void print_result(const struct bench_contest *contest, const struct bench
 	if (result->ratio > 0)
 		printf("   x %-8.3g", result->ratio);
 	if (contestant->goal > 0 && reached(contestant, contest->baseline, contestants, count, &value)) {
-		printf("   goal ");
-		if (contestant->goal_of)
-			printf("x %.3g of %s", contestant->goal, contestant->goal_of);
-		else
-			print_value(contestant->goal, contest->unit ? contest->unit : "ns");
-		printf(": %s", value <= contestant->goal ? "met" : "MISSED");
+		printf("   goal x %.3g of %s: %s", contestant->goal, goal_of(contestant, contest->baseline),
+		       value <= contestant->goal ? "met" : "MISSED");
 	}
 	printf("\n");
 }
@@ -351,9 +354,8 @@ static void write_result(const struct bench_contest *contest, const struct bench
 	if (result->ratio > 0)
 		snprintf(base, sizeof base, "\"%s\", \"ratio\": %.6g", plain(contest->baseline), result->ratio);
 	if (contestant->goal > 0 && reached(contestant, contest->baseline, contestants, count, &value)) {
-		const char *of = contestant->goal_of, *quote = of ? "\"" : "";
-		snprintf(goal, sizeof goal, "{\"most\": %.6g, \"of\": %s%s%s, \"reached\": %.6g, \"met\": %s}",
-			 contestant->goal, quote, of ? plain(of) : "null", quote, value,
+		snprintf(goal, sizeof goal, "{\"most\": %.6g, \"of\": \"%s\", \"reached\": %.6g, \"met\": %s}",
+			 contestant->goal, plain(goal_of(contestant, contest->baseline)), value,
 			 value <= contestant->goal ? "true" : "false");
 	}
 	if (contest->x_name)

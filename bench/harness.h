@@ -15,7 +15,7 @@
  *		bench_start("pool", argc, argv);         // --quick, --json FILE, --only TEXT
  *		bench_pin(0);                            // before the library starts threads
  *		struct bench_contestant two[] = {
- *			{.name = "cenote", .body = pair, .data = &ours, .goal = 60},
+ *			{.name = "cenote", .body = pair, .data = &ours, .goal = 1.5},
  *			{.name = "mimalloc", .body = pair, .data = &theirs},
  *		};
  *		bench_contest(&(struct bench_contest){.group = "Allocate and free", .name = "4 KiB",
@@ -47,7 +47,7 @@
  *    "median": 41.2, "q1": 40.9, "q3": 42.0, "minimum": 40.1,       of one operation
  *    "repetitions": 21,
  *    "baseline": "mimalloc", "ratio": 1.31,    the median of the ratios of each round; both null without a baseline
- *    "goal": {"most": 60, "of": null, "reached": 41.2, "met": true},   or null; "of": times that contestant
+ *    "goal": {"most": 1.5, "of": "mimalloc", "reached": 1.31, "met": true},   or null
  *    "x": 4096, "x_name": "bytes"}             or null: a point of a curve
  *
  * A contestant that could not take part: the four keys, and "absent": "not installed (Debian's libucx-dev)". The file:
@@ -76,8 +76,8 @@ struct bench_contestant {
 	double (*once)(void *data);
 	void (*check)(void *data); /* NULL: there is nothing more to look at */
 	void *data;
-	double goal;                 /* at most that many nanoseconds; 0: none is set */
-	const char *goal_of;         /* or that many times what this contestant takes */
+	double goal;                 /* at most that many times what `goal_of` takes; 0: none is set */
+	const char *goal_of;         /* a contestant of the same contest; NULL: the baseline */
 	struct bench_summary result; /* written by bench_contest() */
 };
 

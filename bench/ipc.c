@@ -160,16 +160,16 @@ static void measure(CUipcMemHandle handle, struct strangers *strangers)
 	static const char *const group = "Legacy IPC handles, 1 GiB", *const hand = "by hand: shm_open, mmap, close";
 	struct opened ours = {.handle = handle}, theirs = {.close_ns = 0};
 	struct again again = {.handle = handle};
-	struct bench_contestant open[] = {{.name = "cenote", .once = by_handle, .data = &ours, .goal = 40000},
+	struct bench_contestant open[] = {{.name = "cenote", .once = by_handle, .data = &ours, .goal = 7},
 					  {.name = hand, .once = by_hand, .data = &theirs}};
 	struct bench_contestant first[] = {
 		{.name = "cenote, and the connection with it", .once = by_stranger, .data = strangers},
 		{.name = hand, .once = by_hand, .data = &theirs}};
 	struct bench_contestant closed[] = {{.name = "cenote, open", .once = by_handle, .data = &ours},
 					    {.name = "by hand, open", .once = by_hand, .data = &theirs},
-					    {.name = "cenote", .once = told, .data = &ours.close_ns, .goal = 20000},
+					    {.name = "cenote", .once = told, .data = &ours.close_ns, .goal = 4},
 					    {.name = "by hand: munmap", .once = told, .data = &theirs.close_ns}};
-	struct bench_contestant more[] = {{.name = "cenote", .body = open_again, .data = &again, .goal = 70},
+	struct bench_contestant more[] = {{.name = "cenote", .body = open_again, .data = &again, .goal = 2},
 					  {.name = "clock_gettime", .body = read_clock}};
 
 	bench_contest(&(struct bench_contest){.group = group, .name = "open", .baseline = hand}, open, 2);

@@ -273,12 +273,12 @@ static void one_thread(void)
 					    .name = sizes[i].name,
 					    .x = (double)sizes[i].bytes,
 					    .x_name = "bytes"},
-		     sizes[i].bytes, pair, check_pair, 60, NULL);
+		     sizes[i].bytes, pair, check_pair, sizes[i].bytes < 4096 ? 3 : 1.5, "mimalloc");
 	for (unsigned i = 0; i < 3; i++)
 		hold((struct bench_contest){.group = "Allocate 1,000 blocks, then free them: each",
 					    .name = sizes[i].name,
 					    .operations = BURST},
-		     sizes[i].bytes, burst, check_burst, 0, NULL);
+		     sizes[i].bytes, burst, check_burst, 3, "mimalloc");
 	hold((struct bench_contest){.group = "Churn: one of 4,096 slots filled or emptied", .name = "256 B to 512 KiB"},
 	     0, churn, check_churn, 1.5, "mimalloc");
 	for (unsigned i = 0; i < allocator_count; i++)
@@ -286,7 +286,7 @@ static void one_thread(void)
 			if (works[i].blocks[slot])
 				allocators[i].free(works[i].blocks[slot]);
 	hold((struct bench_contest){.group = "Allocated on one stream, freed on another", .name = "4 KiB, one thread"},
-	     4096, pair_elsewhere, check_pair, 0, NULL);
+	     4096, pair_elsewhere, check_pair, 3, "mimalloc");
 }
 
 /* ---- Two threads ---- */

@@ -221,12 +221,12 @@ static void export_pointers(const struct peer *peer)
 	} else {
 		bench_absent(pointer_group, "export and import", "UCX", absent);
 	}
-	struct bench_contestant exports[] = {{.name = "cenote", .data = &times[EXPORT], .goal = 150},
+	struct bench_contestant exports[] = {{.name = "cenote", .data = &times[EXPORT], .goal = 12},
 					     {.name = "cenote, again", .data = &times[EXPORT_AGAIN]},
 					     {.name = absent ? NULL : "UCX, pack a key", .data = &times[UCX_PACK]}};
 	hold_pointers(&round, "export", exports, 3);
 	struct bench_contestant imports[] = {
-		{.name = "cenote", .data = &times[IMPORT], .goal = 150},
+		{.name = "cenote", .data = &times[IMPORT], .goal = 12},
 		{.name = "cenote, again", .data = &times[IMPORT_AGAIN]},
 		{.name = absent ? NULL : "UCX, unpack a key and ask for its pointer", .data = &times[UCX_UNPACK]}};
 	hold_pointers(&round, "import", imports, 3);
@@ -363,8 +363,8 @@ static void export_pools(const struct peer *peer)
 	pools.peer = peer;
 	struct bench_contestant contestants[] = {
 		{.name = "a byte through two pipes and back", .once = run_import, .data = &pools},
-		{.name = "cenote, import the pool", .once = told, .data = &times[POOL], .goal = 100000},
-		{.name = "cenote, and its first pointer", .once = told, .data = &times[FIRST_POINTER]},
+		{.name = "cenote, import the pool", .once = told, .data = &times[POOL], .goal = 0.5},
+		{.name = "cenote, and its first pointer", .once = told, .data = &times[FIRST_POINTER], .goal = 5},
 		{.name = "cenote, destroy the imported pool", .once = told, .data = &times[DESTROY]},
 		{.name = "by hand: shm_open, mmap, close", .once = told, .data = &times[BY_HAND]}};
 	bench_contest(&(struct bench_contest){.group = "A pool of another process made usable",

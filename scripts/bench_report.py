@@ -42,10 +42,7 @@ def goals(results):
         goal = row["goal"]
         if not goal:
             continue
-        if goal["of"]:
-            wanted, reached = f"x {goal['most']:.3g} of {goal['of']}", f"x {goal['reached']:.3g}"
-        else:
-            wanted, reached = amount(goal["most"], row["unit"]), amount(goal["reached"], row["unit"])
+        wanted, reached = f"x {goal['most']:.3g} of {goal['of']}", f"x {goal['reached']:.3g}"
         what = f"{row['group']}, {row['row']}" + ("" if row["contestant"] == "cenote" else f": {row['contestant']}")
         found.append((what, wanted, reached, goal["met"]))
     return found

@@ -83,7 +83,7 @@ TEST(ratios_are_of_the_same_round)
 	const double ours[] = {0, 20, 2000, 22}, theirs[] = {0, 10, 1000, 11};
 	struct made_up us = {ours, 0, 'a'}, them = {theirs, 0, 'b'};
 	struct bench_contestant contestants[] = {
-		{.name = "cenote", .once = made_up_once, .check = made_up_check, .data = &us, .goal = 21},
+		{.name = "cenote", .once = made_up_once, .check = made_up_check, .data = &us, .goal = 1.5},
 		{.name = NULL},
 		{.name = "other", .once = made_up_once, .data = &them, .goal = 1.5, .goal_of = "cenote"}};
 	struct bench_contest contest = {
@@ -102,7 +102,7 @@ TEST(ratios_are_of_the_same_round)
 		"{\"suite\": \"made up\", \"group\": \"A group\", \"row\": \"a row\", \"contestant\": \"cenote\", "
 		"\"unit\": \"ns\", \"median\": 22, \"q1\": 21, \"q3\": 1011, \"minimum\": 20, \"repetitions\": 3, "
 		"\"baseline\": \"other\", \"ratio\": 2, "
-		"\"goal\": {\"most\": 21, \"of\": null, \"reached\": 22, \"met\": false}, "
+		"\"goal\": {\"most\": 1.5, \"of\": \"other\", \"reached\": 2, \"met\": false}, "
 		"\"x\": 8, \"x_name\": \"things\"}\n",
 		text);
 	ASSERT_CONTAINS("\"goal\": {\"most\": 1.5, \"of\": \"cenote\", \"reached\": 0.5, \"met\": true}", text);
