@@ -7,6 +7,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define HEAD ".version 7.0\n.target sm_75\n.address_size 64\n"
 
@@ -187,4 +188,78 @@ TEST(threads_launch_at_once)
 			for (unsigned lane = 0; lane < LANES; lane++)
 				ASSERT_EQ(2 * (lane + k), results[i][k][lane]);
 	cn_ptx_calls.unload(shared_module);
+}
+
+/* ---- Blocks of one launch on several threads --------------------------------------------------------------------- */
+
+enum { BLOCKS = 64 };
+
+static struct run_module team_module;
+static uint64_t team_parameters[4];
+static _Atomic unsigned next_block;
+
+/* Takes blocks until there are none. Returns NULL, or what failed. */
+static void *take_blocks(void *unused)
+{
+	struct cn_ptx_launch launch = {.module = team_module.module,
+				       .kernel = run_kernel_index(&team_module, NULL),
+				       .grid = {BLOCKS, 1, 1},
+				       .block = {LANES, 1, 1},
+				       .parameters = team_parameters};
+	struct cn_ptx_block *block;
+	struct cn_ptx_fault fault;
+	unsigned number;
+
+	(void)unused;
+	if (cn_ptx_calls.block_create(&launch, NULL, &block))
+		return (void *)1;
+	while ((number = atomic_fetch_add(&next_block, 1)) < BLOCKS) {
+		enum cn_ptx_state state;
+
+		cn_ptx_calls.block_begin(block, (const unsigned[3]){number, 0, 0});
+		do
+			state = cn_ptx_calls.block_run(block, 50, &fault);
+		while (state == CN_PTX_AGAIN);
+		if (state)
+			return (void *)2;
+	}
+	cn_ptx_calls.block_destroy(block);
+	return NULL;
+}
+
+/* Goal: threads run blocks of one launch, which meet in global memory by atomics and flags. */
+TEST(a_team_runs_a_launch)
+{
+	static uint32_t sums[2], flags[BLOCKS], out[BLOCKS][LANES];
+	pthread_t threads[THREADS];
+	void *failure = NULL;
+
+	team_module = run_load_body(
+		".shared .b32 s[64]; .local .b32 l[4];\n"
+		"ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; ld.param.u64 %d3, [p2]; mov.u32 %r0, %tid.x; "
+		"mov.u32 %r1, "
+		"%ctaid.x; mov.u32 %r2, s; shl.b32 %r3, %r0, 2; add.u32 %r4, %r2, %r3; st.shared.u32 [%r4], %r1;\n"
+		"st.local.u32 [l+4], %r0; bar.sync 0; xor.b32 %r5, %r3, 252; add.u32 %r6, %r2, %r5; ld.shared.u32 %r7, "
+		"[%r6]; ld.local.u32 %r8, [l+4]; add.u32 %r7, %r7, %r8; red.global.add.u32 [%d1], %r7;\n"
+		"atom.global.max.u32 %r9, [%d1+4], %r7; mad.lo.u32 %r10, %r1, 64, %r0; mul.wide.u32 %d4, %r10, 4; "
+		"add.u64 "
+		"%d5, %d3, %d4; st.global.u32 [%d5], %r7; setp.ne.u32 %p1, %r0, 0; @%p1 ret; mul.wide.u32 %d6, %r1, 4; "
+		"add.u64 %d7, %d2, %d6; st.release.gpu.global.u32 [%d7], %r1; ret;");
+	team_parameters[0] = (uintptr_t)sums;
+	team_parameters[1] = (uintptr_t)flags;
+	team_parameters[2] = (uintptr_t)out;
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, take_blocks, NULL));
+	for (unsigned i = 0; i < THREADS; i++) {
+		ASSERT_EQ(0, pthread_join(threads[i], &failure));
+		ASSERT_EQ(0, (uintptr_t)failure);
+	}
+	ASSERT_EQ(BLOCKS * LANES * (BLOCKS - 1) / 2 + BLOCKS * LANES * (LANES - 1) / 2, sums[0]);
+	ASSERT_EQ(BLOCKS - 1 + LANES - 1, sums[1]);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		ASSERT_EQ(i, flags[i]);
+		for (unsigned lane = 0; lane < LANES; lane++)
+			ASSERT_EQ(i + lane, out[i][lane]);
+	}
+	run_unload(&team_module);
 }
