@@ -2687,8 +2687,8 @@ CUresult CUDAAPI cuEventElapsedTime(float *ret_ms, CUevent start, CUevent end);
 /* ====================================================================================================================
  * 11  Launch and modules
  *
- * On a GPU a module is what NVIDIA's compiler made. On the host device it is PTX, which a library of Cenote's runs; or a
- * shared object, in which a kernel is a C function that CENOTE_KERNEL (cenote.h) declared. Launching anything else is
+ * On a GPU a module is what NVIDIA's compiler made. On the host device it is PTX, which a library of Cenote's runs; or
+ * a shared object, in which a kernel is a C function that CENOTE_KERNEL (cenote.h) declared. Launching anything else is
  * refused, not jumped to.
  * ================================================================================================================= */
 
@@ -3234,6 +3234,20 @@ CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *ret
 CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
 				unsigned int block_x, unsigned int block_y, unsigned int block_z,
 				unsigned int shared_bytes, CUstream stream, void **params, void **extra);
+
+/*
+ * The same, with all blocks of the grid running at once: they may wait for each other, as cooperative groups' grid
+ * barrier does. On the host device the kernel must be PTX, or have one block.
+ *
+ *   CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE  so many blocks do not run at once; see
+ *                                            cuOccupancyMaxActiveBlocksPerMultiprocessor()
+ *   CUDA_ERROR_NOT_SUPPORTED                 the device does not do it; on the host device: the kernel is C
+ *                                            and those of cuLaunchKernel()
+ */
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+					   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+					   unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+					   void **params);
 
 /*
  * The same with shape and stream in a structure, and attributes beside them.

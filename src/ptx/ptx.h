@@ -42,7 +42,7 @@ struct cn_ptx_module;
 struct cn_ptx_block;
 
 enum {
-	CN_PTX_CALLS_VERSION = 3,
+	CN_PTX_CALLS_VERSION = 4,
 	CN_PTX_SENTENCE_BYTES = 384,
 	CN_PTX_THREADS_MAX = 1024,           /* of a block */
 	CN_PTX_SHARED_BYTES_MAX = 227 << 10, /* of a block, static and dynamic */
@@ -89,7 +89,7 @@ struct cn_ptx_variable {
 	const char *name;
 	bool constant;
 	bool managed;                          /* .attribute(.managed) */
-	size_t offset_bytes, bytes, alignment; /* its address is the memory of the instance, and the offset */
+	size_t offset_bytes, bytes, alignment; /* its address is the memory it is used in, and the offset */
 };
 
 struct cn_ptx_contents {
@@ -107,6 +107,7 @@ struct cn_ptx_contents {
 struct cn_ptx_launch {
 	struct cn_ptx_module *module;
 	void *memory;    /* of the variables, as place() left it; NULL: the module has none */
+	void *managed;   /* the same, of those that are managed */
 	unsigned kernel; /* struct cn_ptx_kernel's index */
 	unsigned grid[3], block[3];
 	unsigned dynamic_shared_bytes;
@@ -158,8 +159,12 @@ struct cn_ptx_calls {
 	/* No block of the module may be left. NULL is allowed. */
 	void (*unload)(struct cn_ptx_module *module);
 	const struct cn_ptx_contents *(*contents)(const struct cn_ptx_module *module);
-	/* Write the variables' first values into data_bytes at `memory`. */
-	void (*place)(const struct cn_ptx_module *module, void *memory);
+	/*
+	 * Write the variables' first values into data_bytes at `into`. Where one is the address of another, that is a
+	 * place in `memory`, or in `managed` if it is a managed variable's. A managed variable is used in `managed`
+	 * alone, and the others in `memory` alone; so instances may share what is managed.
+	 */
+	void (*place)(const struct cn_ptx_module *module, void *into, void *memory, void *managed);
 
 	/* Memory for a block of a launch; the structure is not needed afterwards. Prepares the kernel. */
 	enum cn_ptx_error_code (*block_create)(const struct cn_ptx_launch *launch, struct cn_ptx_error *ret_error,

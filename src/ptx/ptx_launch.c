@@ -112,7 +112,9 @@ static uint64_t value_of(const struct cn_ptx_block *block, const struct cn_ptx_c
 {
 	switch (constant->kind) {
 	case CN_PTX_C_BITS: return constant->value;
-	case CN_PTX_C_DATA: return (uint64_t)(uintptr_t)block->launch.memory + constant->value;
+	case CN_PTX_C_DATA:
+		return cn_ptx_module_address(block->module, constant->value, block->launch.memory,
+					     block->launch.managed);
 	case CN_PTX_C_PARAMETER: return (uint64_t)(uintptr_t)block->parameters + constant->value;
 	case CN_PTX_C_ARGUMENT: return cn_ptx_read(block->parameters + constant->value, 0, constant->width);
 	case CN_PTX_C_FUNCTION: return CN_PTX_FUNCTION_BASE + 16 * constant->value;

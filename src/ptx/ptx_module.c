@@ -136,21 +136,34 @@ const struct cn_ptx_contents *cn_ptx_module_contents(const struct cn_ptx_module 
 	return &module->contents;
 }
 
-void cn_ptx_module_place(const struct cn_ptx_module *module, void *memory)
+uint64_t cn_ptx_module_address(const struct cn_ptx_module *module, uint64_t offset, const void *memory,
+			       const void *managed)
+{
+	for (uint32_t i = 0; managed != memory && i < module->contents.variable_count; i++) {
+		const struct cn_ptx_variable *variable = &module->contents.variables[i];
+
+		if (variable->managed && offset - variable->offset_bytes < variable->bytes)
+			return (uint64_t)(uintptr_t)managed + offset;
+	}
+	return (uint64_t)(uintptr_t)memory + offset;
+}
+
+void cn_ptx_module_place(const struct cn_ptx_module *module, void *into, void *memory, void *managed)
 {
 	size_t known =
 		module->data_room < module->contents.data_bytes ? module->data_room : module->contents.data_bytes;
 
 	if (known)
-		memcpy(memory, module->data, known);
+		memcpy(into, module->data, known);
 	if (module->contents.data_bytes > known)
-		memset((char *)memory + known, 0, module->contents.data_bytes - known);
+		memset((char *)into + known, 0, module->contents.data_bytes - known);
 	for (uint32_t i = 0; i < module->relocation_count; i++) {
 		const struct cn_ptx_relocation *relocation = &module->relocations[i];
-		uint64_t value = relocation->is_function ? CN_PTX_FUNCTION_BASE + 16 * relocation->value
-							 : (uint64_t)(uintptr_t)memory + relocation->value;
+		uint64_t value = relocation->is_function
+					 ? CN_PTX_FUNCTION_BASE + 16 * relocation->value
+					 : cn_ptx_module_address(module, relocation->value, memory, managed);
 
 		value >>= relocation->shift;
-		memcpy((char *)memory + relocation->offset_bytes, &value, relocation->width);
+		memcpy((char *)into + relocation->offset_bytes, &value, relocation->width);
 	}
 }

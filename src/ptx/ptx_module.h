@@ -11,7 +11,10 @@ enum cn_ptx_error_code cn_ptx_module_load(const void *image, size_t bytes, unsig
 					  struct cn_ptx_error *ret_error, struct cn_ptx_module **ret_module);
 void cn_ptx_module_unload(struct cn_ptx_module *module);
 const struct cn_ptx_contents *cn_ptx_module_contents(const struct cn_ptx_module *module);
-void cn_ptx_module_place(const struct cn_ptx_module *module, void *memory);
+void cn_ptx_module_place(const struct cn_ptx_module *module, void *into, void *memory, void *managed);
+/* The address of what is at an offset of the data: in `managed` if a managed variable is there. */
+uint64_t cn_ptx_module_address(const struct cn_ptx_module *module, uint64_t offset, const void *memory,
+			       const void *managed);
 
 /* ptx_plan.c: a kernel gets its plan, if it has none: the functions that it can reach are built. Thread-safe. */
 enum cn_ptx_error_code cn_ptx_module_prepare(struct cn_ptx_module *module, unsigned kernel,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of the conformance chapters, for the host device; kernels.ptx has the same ones for a GPU.
+ * The kernels of the conformance chapters in C, for the host device; kernels.ptx has the same ones, and more.
  */
 #include <cenote.h>
 

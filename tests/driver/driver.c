@@ -13,18 +13,23 @@ __attribute__((constructor)) static void be_the_host(void)
 	cn_device_wanted = "host";
 }
 
-/* ---- A name of NVIDIA's that Cenote has not itself: what the drop-in does not know must reach it ---- */
+/*
+ * ---- A name of NVIDIA's that Cenote has not itself: what the drop-in does not know must reach it ----
+ *
+ * The arguments are not NVIDIA's: they are many.
+ */
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-					  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-					  unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-					  void **parameters);
+EXPORT CUresult cuLaunchCooperativeKernelMultiDevice(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+						     unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+						     unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+						     void **parameters);
 
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-				   unsigned int block_x, unsigned int block_y, unsigned int block_z,
-				   unsigned int shared_bytes, CUstream stream, void **parameters)
+CUresult cuLaunchCooperativeKernelMultiDevice(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+					      unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+					      unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+					      void **parameters)
 {
 	return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
 			      parameters, NULL);

@@ -115,7 +115,7 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 
 		look_at(module);
 		if (memory)
-			cn_ptx_calls.place(module, memory);
+			cn_ptx_calls.place(module, memory, memory, memory);
 		cn_ptx_calls.unload(module);
 		free(memory);
 	}

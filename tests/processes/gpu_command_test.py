@@ -79,7 +79,7 @@ int main(void)
 FORWARDED = r"""
 #include <cuda.h>
 #include <stdio.h>
-CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+CUresult cuLaunchCooperativeKernelMultiDevice(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
 				   CUstream, void **);
 CUresult cuArrayCreate_v2(void *array, const void *description);
 int main(int count, char **words)
@@ -89,12 +89,12 @@ int main(int count, char **words)
 	CUfunction kernel;
 	CUdeviceptr memory;
 	void *arguments[] = {&memory};
-	int before = cuLaunchCooperativeKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, arguments), numbers[2] = {0, 0};
+	int before = cuLaunchCooperativeKernelMultiDevice(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, arguments), numbers[2] = {0, 0};
 	int results = cuInit(0) | cuCtxCreate(&context, NULL, 0, 0) | cuModuleLoad(&module, words[count - 1]) |
 		      cuModuleGetFunction(&kernel, module, "read_counter") | cuMemAlloc(&memory, 4);
 	for (int i = 0; i < 2; i++)
 		results |= cuMemsetD8(memory, 0, 4) |
-			   cuLaunchCooperativeKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments) |
+			   cuLaunchCooperativeKernelMultiDevice(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, arguments) |
 			   cuMemcpyDtoH(&numbers[i], memory, 4);
 	printf("before %d, results %d, numbers %d %d, array %d\n", before, results, numbers[0], numbers[1],
 	       cuArrayCreate_v2(NULL, NULL));
@@ -159,14 +159,14 @@ class OnGpu:
         program = self.command.compile_program(
             "forwarded", FORWARDED, "libcuda.so.1",
             ["cuInit", "cuCtxCreate_v4", "cuModuleLoad", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemsetD8_v2",
-             "cuMemcpyDtoH_v2", "cuLaunchCooperativeKernel", "cuArrayCreate_v2"])
+             "cuMemcpyDtoH_v2", "cuLaunchCooperativeKernelMultiDevice", "cuArrayCreate_v2"])
         module = self.build / "tests" / "launch_module.so"
         text, complaint = run(self.cenote, "run", program, module, **self.on_gpu, CENOTE_LOG="debug")
         assert text == "before 3, results 0, numbers 6 6, array 801\n", text
         contains(complaint, "cuArrayCreate_v2")
         text, complaint = run(self.cenote, "run", "--device", "host", program, module, CENOTE_LOG="debug")
         assert text == "before 801, results 801, numbers 0 0, array 801\n", text
-        contains(complaint, "Cenote has no cuLaunchCooperativeKernel")
+        contains(complaint, "Cenote has no cuLaunchCooperativeKernelMultiDevice")
 
     def runs_two_processes(self):
         """A whole program: one process shares a pool with another, both on the GPU."""

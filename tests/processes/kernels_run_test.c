@@ -120,6 +120,55 @@ TEST(resident_blocks_meet)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* The barrier of a grid as compilers' code uses it: the first block adds what turns the top bit with the last. */
+static const char grid_text[] = PTX_HEAD
+	".visible .entry rounds(.param .u64 sum, .param .u32 count, .param .u64 wrong)\n"
+	"{ .reg .u64 %d<8>; .reg .u32 %r<16>; .reg .pred %p<6>;\n"
+	"ld.param.u64 %d1, [sum]; ld.param.u32 %r1, [count]; ld.param.u64 %d2, [wrong];\n"
+	"mov.u32 %r2, %envreg1; mov.u32 %r3, %envreg2; mov.b64 %d3, {%r3, %r2};\n"
+	"mov.u32 %r4, %nctaid.x; mov.u32 %r5, %ctaid.x; mov.u32 %r6, %tid.x; setp.ne.u32 %p1, %r6, 0;\n"
+	"mov.u32 %r7, 1; sub.u32 %r8, 0x80000001, %r4; setp.eq.u32 %p2, %r5, 0; selp.u32 %r7, %r8, %r7, %p2;\n"
+	"mov.u32 %r9, 0;\n"
+	"ROUND: bar.sync 0; @%p1 bra PASS;\n"
+	"atom.global.add.u32 %r10, [%d1], 1;\n"
+	"atom.add.release.gpu.u32 %r11, [%d3+4], %r7;\n"
+	"AGAIN: ld.acquire.gpu.u32 %r12, [%d3+4]; xor.b32 %r12, %r12, %r11; setp.ge.s32 %p3, %r12, 0; @%p3 bra AGAIN;\n"
+	"PASS: bar.sync 0; add.u32 %r9, %r9, 1;\n"
+	/* All blocks have counted this round: fewer would be wrong. */
+	"ld.volatile.global.u32 %r13, [%d1]; mul.lo.u32 %r14, %r9, %r4; setp.ge.u32 %p4, %r13, %r14;\n"
+	"@!%p4 st.global.u32 [%d2], 1;\n"
+	"setp.lt.u32 %p5, %r9, %r1; @%p5 bra ROUND; ret; }\n";
+
+/* Goal: the blocks of a cooperative launch meet at the grid's barrier; a grid that is not resident is refused. */
+TEST(cooperative_grids_have_a_barrier)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(grid_text), "rounds");
+	CUdeviceptr sum = kernels_memory(8), wrong = sum + 4;
+	unsigned rounds = 5;
+	void *params[] = {&sum, &rounds, &wrong};
+	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
+	int blocks = 0, processors = 0, supported = 0;
+
+	ASSERT_OK(cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 0));
+	ASSERT(supported);
+	ASSERT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 256, 0));
+	ASSERT_OK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+	unsigned grid = (unsigned)(blocks * processors);
+	CUlaunchConfig config = {grid, 1, 1, 256, 1, 1, 0, NULL, &attribute, 1};
+	ASSERT_OK(cuLaunchCooperativeKernel(function, grid, 1, 1, 256, 1, 1, 0, NULL, params));
+	ASSERT_OK(cuLaunchKernelEx(&config, function, params, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_EQ(2 * rounds * grid, kernels_read(sum));
+	ASSERT_EQ(0, kernels_read(wrong));
+	config.gridDimX++;
+	ASSERT_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, cuLaunchKernelEx(&config, function, params, NULL));
+	ASSERT_ERROR(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+		     cuLaunchCooperativeKernel(function, grid + 1, 1, 1, 256, 1, 1, 0, NULL, params));
+	ASSERT_OK(cuMemFree(sum));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 static void *unload(void *module)
 {
 	ASSERT_OK(cuModuleUnload(module));

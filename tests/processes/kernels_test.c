@@ -273,9 +273,14 @@ TEST(a_kernels_attributes_are_set_for_a_device)
 /* Goal: a managed variable is managed memory, and one for all contexts. */
 TEST(a_managed_variable_is_the_same_everywhere)
 {
-	static const char text[] = PTX_HEAD ".visible .global .attribute(.managed) .align 4 .u32 shared_word = 5;\n"
-					    ".visible .entry bump()\n"
-					    "{ .reg .u32 %r<2>; atom.global.add.u32 %r1, [shared_word], 1; ret; }\n";
+	static const char text[] =
+		PTX_HEAD ".visible .global .align 4 .u32 before = 1;\n"
+			 ".visible .global .attribute(.managed) .align 4 .u32 shared_word = 5;\n"
+			 ".visible .global .align 4 .u32 behind = 1;\n"
+			 ".visible .entry bump()\n"
+			 "{ .reg .u32 %r<4>; atom.global.add.u32 %r1, [shared_word], 1;\n"
+			 "atom.global.add.u32 %r2, [before], 1; atom.global.add.u32 %r3, [behind], 1;\n"
+			 "ret; }\n";
 	CUcontext contexts[2];
 	CUlibrary library = NULL;
 	CUkernel kernel = NULL;
@@ -287,14 +292,22 @@ TEST(a_managed_variable_is_the_same_everywhere)
 	ASSERT_OK(cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
 	ASSERT_OK(cuLibraryGetManaged(&managed, &bytes, library, "shared_word"));
 	ASSERT(bytes == 4 && *(unsigned *)managed == 5);
+	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuLibraryGetManaged(&global, &bytes, library, "before"));
 	ASSERT_OK(cuLibraryGetKernel(&kernel, library, "bump"));
 	for (unsigned i = 0; i < 2; i++) {
 		contexts[i] = kernels_start();
+		ASSERT_OK(cuLibraryGetManaged(&managed, NULL, library, "shared_word"));
+		ASSERT_EQ(5 + i, kernels_read(managed));
 		ASSERT_OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 		ASSERT_OK(cuCtxSynchronize());
 		ASSERT_EQ(6 + i, *(unsigned *)managed);
 		ASSERT_OK(cuLibraryGetGlobal(&global, &bytes, library, "shared_word"));
 		ASSERT(global == managed && bytes == 4);
+		/* Its neighbours are the context's own. */
+		ASSERT_OK(cuLibraryGetGlobal(&global, &bytes, library, "before"));
+		ASSERT_EQ(2, kernels_read(global));
+		ASSERT_OK(cuLibraryGetGlobal(&global, &bytes, library, "behind"));
+		ASSERT_EQ(2, kernels_read(global));
 	}
 	ASSERT_OK(cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, managed));
 	ASSERT(is_managed);

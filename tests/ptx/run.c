@@ -67,7 +67,7 @@ struct run_module run_load(const char *text)
 		}
 	module.data = aligned_alloc(4096, (contents->data_bytes + 4096) & ~(size_t)4095);
 	ASSERT(module.data);
-	cn_ptx_calls.place(module.module, module.data);
+	cn_ptx_calls.place(module.module, module.data, module.data, module.data);
 	return module;
 }
 
@@ -151,6 +151,7 @@ enum cn_ptx_state run_launch(struct run_module *module, const struct run_launch 
 {
 	struct cn_ptx_launch made = {.module = module->module,
 				     .memory = module->data,
+				     .managed = module->data,
 				     .kernel = run_kernel_index(module, launch->kernel),
 				     .dynamic_shared_bytes = launch->dynamic_shared_bytes,
 				     .parameters = launch->parameters,

@@ -351,10 +351,11 @@ TEST(statuses_are_the_drivers)
 TEST(symbols_without_a_slot_are_the_drivers)
 {
 	ASSERT_SYS(setenv("CENOTE_DEVICE", "host", 1));
-	ASSERT(!cn_gpu_symbol("cuLaunchCooperativeKernel"));
+	ASSERT(!cn_gpu_symbol("cuLaunchCooperativeKernelMultiDevice"));
 	ASSERT_OK(start("cuda", test_driver_path()));
-	ASSERT(cn_gpu_symbol("cuLaunchCooperativeKernel"));
-	ASSERT_EQ(cn_cuda_symbol("cuLaunchCooperativeKernel"), cn_gpu_symbol("cuLaunchCooperativeKernel"));
+	ASSERT(cn_gpu_symbol("cuLaunchCooperativeKernelMultiDevice"));
+	ASSERT_EQ(cn_cuda_symbol("cuLaunchCooperativeKernelMultiDevice"),
+		  cn_gpu_symbol("cuLaunchCooperativeKernelMultiDevice"));
 	ASSERT(!cn_gpu_symbol("cuNothing"));
 }
 

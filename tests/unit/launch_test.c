@@ -294,7 +294,7 @@ TEST(shared_memory)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
-/* Goal: clusters and cooperative grids, which the host device does not have, are refused and not ignored. */
+/* Goal: clusters, and cooperative grids of kernels in C, which the host device does not have, are refused. */
 TEST(what_a_launch_cannot_have)
 {
 	CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};

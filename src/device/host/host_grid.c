@@ -38,6 +38,9 @@ struct grid {
 	const struct cn_ptx_calls *calls;
 	const struct cn_launch *launch;
 	struct cn_ptx_launch ptx;
+	struct {
+		unsigned bytes, barrier;
+	} workspace;
 	uint64_t block_count;
 	_Atomic uint64_t next_block; /* the first that has not begun */
 	_Atomic uint64_t done_count;
@@ -324,6 +327,19 @@ static CUresult explain(const struct grid *grid)
 			fault->thread[0], fault->thread[1], fault->thread[2], describe(fault->state), address);
 }
 
+/*
+ * Of a cooperative launch, the barrier of the grid: compilers' code finds it by %envreg1, the high half of its address,
+ * and %envreg2, and does the rest.
+ */
+static void set_workspace(struct grid *grid)
+{
+	uint64_t address = (uint64_t)(uintptr_t)&grid->workspace;
+
+	grid->workspace.bytes = sizeof grid->workspace;
+	grid->ptx.environment[1] = (unsigned)(address >> 32);
+	grid->ptx.environment[2] = (unsigned)address;
+}
+
 CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 {
 	const struct cn_kernel *kernel = launch->kernel;
@@ -333,6 +349,7 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 		.launch = launch,
 		.ptx = {.module = kernel->module,
 			.memory = launch->variables,
+			.managed = launch->managed,
 			.kernel = kernel->ptx->index,
 			.grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
 			.block = {launch->block[0], launch->block[1], launch->block[2]},
@@ -344,6 +361,8 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 		.resident_max = launch->resident_max,
 	};
 
+	if (launch->cooperative)
+		set_workspace(&grid);
 	if (grid.block_count > 1)
 		cn_host_team_join(&grid.base);
 	run(&grid);

@@ -30,10 +30,12 @@ struct cn_launch {
 	const struct cn_kernel *kernel;
 	unsigned grid[3], block[3];
 	unsigned shared_bytes;
+	bool cooperative; /* all blocks run at once, and may wait for each other at a barrier of the grid */
 	/* Of PTX alone. */
 	unsigned resident_max;    /* blocks that run at once */
 	unsigned processor_count; /* multiprocessors, as the device reports them */
 	void *variables;          /* the module's, in the launch's context */
+	void *managed;            /* those that all contexts share */
 };
 
 enum cn_operation_kind {

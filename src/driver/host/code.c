@@ -3,9 +3,8 @@
  * Code: PTX that was loaded, without variables.
  *
  * Modules of several contexts may share it, and a library keeps it; each of them has a reference. Every module has
- * memory of its own for the variables, unless one of them is managed: a managed variable is the same one in all
- * contexts, and the variables of a code are in one piece of memory. So code with managed variables has one memory for
- * all contexts.
+ * memory of its own for the variables. A managed variable is the same one in all contexts, so the code itself has
+ * memory for those, made when it is first needed.
  */
 #include "driver/host/kernel.h"
 
@@ -102,36 +101,38 @@ void cn_code_release(struct cn_code *code)
 	free(code);
 }
 
-CUresult cn_code_place(struct cn_code *code, struct cn_device *device, void **ret_data)
+CUresult cn_code_place_managed(struct cn_code *code)
 {
-	size_t bytes = code->contents->data_bytes;
 	CUresult result = CUDA_SUCCESS;
-	void *data = NULL;
+	void *data;
 
-	if (bytes && code->has_managed) {
-		cn_slow_lock(&code->lock);
-		if (!code->managed)
-			result = cn_host_pinned_allocate(bytes, &data);
-		if (!result && !code->managed) {
-			cn_host_ptx()->place(code->ptx, data);
+	if (!code->has_managed)
+		return CUDA_SUCCESS;
+	cn_slow_lock(&code->lock);
+	if (!code->managed) {
+		result = cn_host_pinned_allocate(code->contents->data_bytes, &data);
+		if (!result) {
+			cn_host_ptx()->place(code->ptx, data, data, data);
 			code->managed = data;
 		}
-		data = code->managed;
-		cn_slow_unlock(&code->lock);
-	} else if (bytes) {
-		result = cn_host_memory_allocate(device, bytes, &data);
-		if (!result)
-			cn_host_ptx()->place(code->ptx, data);
 	}
-	if (!result)
-		*ret_data = data;
+	cn_slow_unlock(&code->lock);
 	return result;
 }
 
-void cn_code_unplace(struct cn_code *code, struct cn_device *device, void *data)
+CUresult cn_code_place(struct cn_code *code, struct cn_device *device, void **ret_data)
 {
-	if (data && !code->has_managed)
-		cn_host_memory_free(device, data);
+	void *data = NULL;
+	CUresult result = cn_code_place_managed(code);
+
+	if (!result && code->contents->data_bytes)
+		result = cn_host_memory_allocate(device, code->contents->data_bytes, &data);
+	if (result)
+		return result;
+	if (data)
+		cn_host_ptx()->place(code->ptx, data, data, code->managed);
+	*ret_data = data;
+	return CUDA_SUCCESS;
 }
 
 CUresult cn_code_prepare(struct cn_code *code, unsigned index)

@@ -54,7 +54,7 @@ struct cn_code {
 	_Atomic(struct cn_code_settings *) *settings; /* of each kernel; NULL: none was set */
 	bool has_managed;
 	CN_SLOW_LOCK(CODE) lock;
-	void *managed; /* memory of all variables, where some are managed: they are the same in all contexts */
+	_Atomic(void *) managed; /* memory of those variables that are: they are the same in all contexts */
 };
 
 struct cn_library;
@@ -121,9 +121,10 @@ CUresult cn_function_occupy(struct cn_function *function, const struct cn_device
 /* code.c: load PTX, or a fat binary with some; it has one reference. */
 CUresult cn_code_load(const struct cn_image *image, enum cn_image_kind kind, struct cn_code **ret_code);
 void cn_code_release(struct cn_code *code);
-/* Memory with the variables' first values, for a device. NULL in *ret_data: there are none. */
+/* Memory with the variables' first values, for a device, and that of managed ones. NULL: there are no variables. */
 CUresult cn_code_place(struct cn_code *code, struct cn_device *device, void **ret_data);
-void cn_code_unplace(struct cn_code *code, struct cn_device *device, void *data);
+/* Of managed ones alone. */
+CUresult cn_code_place_managed(struct cn_code *code);
 /* Read the kernel's body, if that has not been done. CUDA_ERROR_NOT_SUPPORTED: an instruction that is not run here. */
 CUresult cn_code_prepare(struct cn_code *code, unsigned index);
 /*
@@ -143,6 +144,8 @@ CUresult cn_module_create(const struct cn_home *home, struct cn_code *code, stru
 void cn_module_unload(struct cn_module *module);
 /* A module, locked: it is not unloaded while locked. */
 CUresult cn_module_lock(CUmodule handle, struct cn_module **ret_module);
+/* Its managed variables are managed memory from now on, whoever has their address. Module locked. */
+CUresult cn_module_enter_managed(struct cn_module *module);
 /* The address and size of a variable. Module locked. */
 CUresult cn_module_find_variable(struct cn_module *module, const char *name, CUdeviceptr *ret_pointer,
 				 size_t *ret_bytes);

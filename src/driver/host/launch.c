@@ -164,6 +164,21 @@ static CUresult find_arguments(const struct cn_kernel *kernel, void **params, vo
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
+/* Can all blocks run at once? One block always runs at once with all others. */
+static CUresult check_cooperative(const struct cn_function *function, const struct cn_launch *launch)
+{
+	uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+
+	if (blocks > 1 && !function->kernel.ptx)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the host device does not run all blocks of a kernel in C at once");
+	if (blocks > 1 && blocks > launch->resident_max)
+		return cn_error(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+				"a cooperative launch of %" PRIu64 " blocks; %u of kernel %s run at once", blocks,
+				launch->resident_max, function->kernel.name);
+	return CUDA_SUCCESS;
+}
+
 /* Submit a launch whose shape is right. The function's module is locked. */
 static CUresult submit_with(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
 			    void **params, void **extra, void **arguments)
@@ -198,6 +213,8 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 	CUresult result = check_shape(function, place->context->device, launch);
 	if (!result && function->kernel.ptx)
 		result = cn_function_occupy(function, place->context->device, launch);
+	if (!result && launch->cooperative)
+		result = check_cooperative(function, launch);
 	if (result)
 		return result;
 	if (count > CN_KERNEL_PARAMETERS_MAX && !(many = malloc(count * sizeof *many)))
@@ -239,8 +256,22 @@ CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned 
 	return launch(function, &shape, stream, params, extra);
 }
 
+CUresult host_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+					unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+					unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params)
+{
+	struct cn_launch shape = {
+		.grid = {grid_x, grid_y, grid_z},
+		.block = {block_x, block_y, block_z},
+		.shared_bytes = shared_bytes,
+		.cooperative = true,
+	};
+
+	return launch(function, &shape, stream, params, NULL);
+}
+
 /* What an attribute asks for is done anyway, is only a hint, or cannot be done. */
-static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttribute *attribute)
+static CUresult check_attribute(const CUlaunchAttribute *attribute, struct cn_launch *launch)
 {
 	const CUlaunchAttributeValue *value = &attribute->value;
 
@@ -256,12 +287,7 @@ static CUresult check_attribute(const CUlaunchConfig *config, const CUlaunchAttr
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
 	case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
 	case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING: return CUDA_SUCCESS;
-	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-		/* One block always runs at once with all others. */
-		if (!value->cooperative || (config->gridDimX == 1 && config->gridDimY == 1 && config->gridDimZ == 1))
-			return CUDA_SUCCESS;
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
-				"the host device does not run all blocks of a kernel at once");
+	case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: launch->cooperative = value->cooperative; return CUDA_SUCCESS;
 	case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
 		if (value->clusterDim.x == 1 && value->clusterDim.y == 1 && value->clusterDim.z == 1)
 			return CUDA_SUCCESS;
@@ -285,16 +311,14 @@ CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", config ? "config->attrs" : "config");
 	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof *config->attrs, "attrs"))
 		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
-		result = check_attribute(config, &config->attrs[i]);
-	if (result)
-		return result;
 	struct cn_launch shape = {
 		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
 		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
 		.shared_bytes = config->sharedMemBytes,
 	};
-	return launch(function, &shape, config->hStream, params, extra);
+	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
+		result = check_attribute(&config->attrs[i], &shape);
+	return result ? result : launch(function, &shape, config->hStream, params, extra);
 }
 
 CUresult host_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)

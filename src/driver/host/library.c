@@ -270,7 +270,19 @@ static CUresult enter_module(CUlibrary handle, struct cn_module **module, uint64
 	return CUDA_SUCCESS;
 }
 
-/* The library's module in a context, made if there is none. */
+static CUresult set_up_managed(uint64_t handle)
+{
+	struct cn_module *module;
+	CUresult result = cn_module_lock((CUmodule)(uintptr_t)handle, &module);
+
+	if (result)
+		return result;
+	result = cn_module_enter_managed(module);
+	cn_unlock(&module->lock);
+	return result;
+}
+
+/* The library's module in a context, made if there is none; its managed variables are known there. */
 static CUresult find_module(CUlibrary handle, const struct cn_home *home, struct cn_module **ret_module,
 			    uint64_t *ret_handle)
 {
@@ -283,6 +295,7 @@ static CUresult find_module(CUlibrary handle, const struct cn_home *home, struct
 		return result;
 	module = module_in(library, home, ret_handle);
 	code = library->code;
+	bool has_managed = code->has_managed;
 	if (!module)
 		atomic_fetch_add(&code->references, 1);
 	cn_unlock(&library->lock);
@@ -293,6 +306,8 @@ static CUresult find_module(CUlibrary handle, const struct cn_home *home, struct
 			return result;
 		}
 		result = enter_module(handle, &module, ret_handle);
+		if (!result && has_managed)
+			result = set_up_managed(*ret_handle);
 	}
 	if (!result)
 		*ret_module = module;
@@ -352,6 +367,20 @@ CUresult host_cuLibraryGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CU
 	return result;
 }
 
+/* Where a context is current, the managed variables are memory that it knows. */
+static CUresult enter_managed(CUlibrary handle)
+{
+	struct cn_module *module;
+	CUresult result;
+
+	if (!cn_context_thread.depth || !cn_context_thread.stack[cn_context_thread.depth - 1])
+		return CUDA_SUCCESS;
+	result = lock_module(handle, &module);
+	if (!result)
+		cn_unlock(&module->lock);
+	return result;
+}
+
 /* No context is needed: the memory is the code's. */
 CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUlibrary handle, const char *name)
 {
@@ -359,7 +388,6 @@ CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, C
 	struct cn_library *library;
 	struct cn_code *code;
 	unsigned index;
-	void *data = NULL;
 	CUresult result = cn_enter();
 
 	if (!result)
@@ -376,9 +404,11 @@ CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, C
 	if (variable && !variable->managed)
 		result = cn_error(CUDA_ERROR_NOT_FOUND, "the variable '%.128s' is not managed", name);
 	if (!result)
-		result = cn_code_place(code, NULL, &data);
+		result = cn_code_place_managed(code);
+	if (!result)
+		result = enter_managed(handle);
 	if (!result && ret_pointer)
-		*ret_pointer = (CUdeviceptr)(uintptr_t)data + variable->offset_bytes;
+		*ret_pointer = (CUdeviceptr)(uintptr_t)code->managed + variable->offset_bytes;
 	if (!result && ret_bytes)
 		*ret_bytes = variable->bytes;
 	cn_code_release(code);

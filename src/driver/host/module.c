@@ -153,10 +153,9 @@ static void unload(struct cn_module *module, bool idle)
 		close_library(module);
 	if (module->library)
 		cn_library_forget(module->library, module);
-	if (module->code) {
-		cn_code_unplace(module->code, module->home.device, module->data);
-		free(module->by_index);
-	}
+	if (module->data)
+		cn_host_memory_free(module->home.device, module->data);
+	free(module->by_index);
 	struct cn_code *code = module->code;
 	leave_list(module); /* last: a load of the file itself must get a new instance */
 	while (functions) {
@@ -532,7 +531,7 @@ static CUresult locate(struct cn_module *module, const char *name, void **ret_ad
 	if (result)
 		return result;
 	found = &module->code->contents->variables[index];
-	*ret_address = (char *)module->data + found->offset_bytes;
+	*ret_address = (char *)(found->managed ? module->code->managed : module->data) + found->offset_bytes;
 	*ret_bytes = found->bytes;
 	*ret_managed = found->managed;
 	return CUDA_SUCCESS;
@@ -573,6 +572,17 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	module->variables = variable;
 	*ret_variable = variable;
 	return CUDA_SUCCESS;
+}
+
+CUresult cn_module_enter_managed(struct cn_module *module)
+{
+	const struct cn_variable *unused;
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < module->code->contents->variable_count && !result; i++)
+		if (module->code->contents->variables[i].managed)
+			result = find_variable(module, module->code->contents->variables[i].name, &unused);
+	return result;
 }
 
 CUresult cn_module_find_variable(struct cn_module *module, const char *name, CUdeviceptr *ret_pointer,

@@ -92,7 +92,9 @@ CUresult cn_function_occupy(struct cn_function *function, const struct cn_device
 	int blocks = active_blocks(&processor, function, threads, launch->shared_bytes);
 	launch->processor_count = (unsigned)processors;
 	launch->resident_max = blocks > 0 ? (unsigned)(blocks * processors) : 1;
-	launch->variables = function->module->data;
+	struct cn_module *module = function->module;
+	launch->variables = module->data;
+	launch->managed = module->code->managed;
 	return CUDA_SUCCESS;
 }
 
