@@ -20,6 +20,7 @@
 
 enum {
 	SEARCH_DEPTH_MAX = 8,                 /* blocks of another queue's free list that are looked at */
+	TAKEN_AT_ONCE = 8,                    /* and that are taken for what will be asked for next */
 	CREDIT_BYTES_MAX = 256 * 1024 * 1024, /* so that a large block costs no more to count than a small one */
 };
 
@@ -345,6 +346,50 @@ uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, uns
 		}
 	}
 	return last_class == CN_SIZE_CLASS_COUNT - 1 ? cn_pool_take_kept_from_others(own, units, rule, ret_grounds) : 0;
+}
+
+/* Blocks of a class whose frees have happened, linked by `next`; 0: none. */
+static uint32_t take_happened(struct cn_pool_cache *other, const struct cn_pool *pool, unsigned class)
+{
+	uint32_t taken = 0, index;
+
+	cn_quick_lock(&other->lock);
+	for (unsigned count = 0; count < TAKEN_AT_ONCE && other->pool == pool; count++) {
+		index = other->bins.heads[class];
+		if (!index || !cn_pool_free_happened(other, cn_pool_block_at(pool, index)))
+			break;
+		cn_pool_cache_pop(other, pool, class);
+		cn_block_set_moving(cn_pool_block_at(pool, index));
+		cn_pool_block_at(pool, index)->next = taken;
+		taken = index;
+	}
+	cn_quick_unlock(&other->lock);
+	return taken;
+}
+
+static bool is_recent(unsigned i, const struct cn_pool_cache *own)
+{
+	return cn_pool_recent[i].pool_id == atomic_load_explicit(&own->pool->id, memory_order_relaxed) &&
+	       cn_pool_recent[i].cache != own;
+}
+
+bool cn_pool_has_recent(const struct cn_pool_cache *own)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT; i++)
+		found |= is_recent(i, own);
+	return found;
+}
+
+uint32_t cn_pool_take_recent(const struct cn_pool_cache *own, unsigned class)
+{
+	uint32_t taken = 0;
+
+	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT && !taken; i++)
+		if (is_recent(i, own))
+			taken = take_happened(cn_pool_recent[i].cache, own->pool, class);
+	return taken;
 }
 
 void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed)

@@ -15,7 +15,7 @@
  *   6. new memory; 7. what comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *
  * Each is a function in rules.c. A queue that has spans lives on its own: it asks others (2, 3) only before the pool
- * would grow.
+ * would grow. But what the same thread has freed in another queue, and has happened, comes before its spans.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.

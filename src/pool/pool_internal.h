@@ -233,6 +233,13 @@ typedef bool cn_pool_rule(struct cn_queue *queue, struct cn_pool_grounds *ground
  */
 uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
 				  struct cn_pool_grounds *ret_grounds);
+/* Has this thread used other caches of the pool lately? */
+bool cn_pool_has_recent(const struct cn_pool_cache *own);
+/*
+ * A block of exactly this class that other queues have freed, out of the caches that this thread used lately, if its
+ * free has happened; MOVING. Up to a few more of them follow it by `next`. 0: there is none.
+ */
+uint32_t cn_pool_take_recent(const struct cn_pool_cache *own, unsigned class);
 /* The same of a set of spans of one cache. What is settled there needs no rule: NULL. */
 uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
 			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds);

@@ -569,20 +569,49 @@ static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, si
 	return result;
 }
 
+/*
+ * Rule 3 before all others for a thread that works in several streams: what it freed in another one. The cache is
+ * unlocked meanwhile; the pool does not end, for `allocating`. What is taken beyond the first block is the queue's own
+ * from now on. Cache locked.
+ */
+static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
+{
+	struct cn_pool *pool = cache->pool;
+
+	if (!(atomic_load_explicit(&pool->policies, memory_order_relaxed) & CN_POOL_OPPORTUNISTIC) ||
+	    !cn_pool_has_recent(cache))
+		return 0;
+	cache->allocating++;
+	cn_quick_unlock(&cache->lock);
+	uint32_t index = cn_pool_take_recent(cache, class);
+	cn_quick_lock(&cache->lock);
+	cache->allocating--;
+	if (!index)
+		return 0;
+	for (uint32_t more = cn_pool_block_at(pool, index)->next, next; more; more = next) {
+		next = cn_pool_block_at(pool, more)->next;
+		cn_pool_block_at(pool, more)->number = 0;
+		cn_pool_cache_push(cache, more);
+	}
+	atomic_fetch_add_explicit(&pool->reused_opportunistic, 1, memory_order_relaxed);
+	return index;
+}
+
 /* The free list of the class is empty. The cache is locked, and given back unlocked. */
 static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
 							     void **ret_address)
 {
 	struct cn_pool *pool = cache->pool;
-	uint32_t index = rule_1_own_kept(cache, cn_size_class_above(units_of(bytes)));
+	unsigned class = cn_size_class_above(units_of(bytes));
 	uint64_t id = ++cache->next_id;
+	uint32_t index = rule_3_recent(cache, class);
 
-	if (index) {
+	if (!index && (index = rule_1_own_kept(cache, class)))
 		cache->reused++;
+	if (index)
 		count_used(cache, bytes);
-	} else {
+	else
 		cache->allocating++; /* so the pool does not end under us */
-	}
 	cn_quick_unlock(&cache->lock);
 	CUresult result = index ? CUDA_SUCCESS : leave_fast_path(cache, handle, bytes, &index);
 	if (result)

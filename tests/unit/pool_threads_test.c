@@ -6,6 +6,7 @@
  * another thread. What one stream has free in its spans, others get before the pool grows, if they may have it.
  */
 #include <pthread.h>
+#include <sched.h>
 
 #include "cenote/cenote.h"
 #include "gate.h"
@@ -251,5 +252,62 @@ TEST(free_memory_of_spans_is_for_all)
 			ASSERT_OK(cuMemFreeAsync(i % 2 ? pieces[i] : others[i], workers[i % 3].stream));
 		end_pool();
 	}
+	gate_free(gate);
+}
+
+static bool is_one_of(CUdeviceptr pointer, const CUdeviceptr *pointers, unsigned count)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < count; i++)
+		found |= pointers[i] == pointer;
+	return found;
+}
+
+/*
+ * Goal: a stream that has spans gets what the same thread freed in another one, each block once, when that has
+ * happened; before that, and where it is not allowed, it gets other memory.
+ */
+TEST(a_thread_finds_again_what_it_freed_in_another_stream)
+{
+	enum { COUNT = 20, MISSES = 200 };
+	CUdeviceptr many[MISSES], blocks[COUNT], got[COUNT], again[COUNT];
+	struct gate gate = gate_make();
+	int off = 0, on = 1;
+
+	make_pool(0, 1);
+	for (unsigned i = 0; i < MISSES; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&many[i], 512 * (1 + i % 64), pool, workers[0].stream));
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&blocks[i], PIECE_BYTES, pool, workers[0].stream));
+	gate_close(gate, workers[1].stream);
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], workers[1].stream));
+	for (unsigned i = 0; i < COUNT; i++) {
+		ASSERT_OK(cuMemAllocFromPoolAsync(&got[i], PIECE_BYTES, pool, workers[0].stream));
+		ASSERT(!is_one_of(got[i], blocks, COUNT));
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(got[i], workers[2].stream));
+	gate_open(gate);
+	while (cuStreamQuery(workers[1].stream) == CUDA_ERROR_NOT_READY || cuStreamQuery(workers[2].stream))
+		sched_yield();
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &off));
+	CUdeviceptr other;
+	ASSERT_OK(cuMemAllocFromPoolAsync(&other, PIECE_BYTES, pool, workers[0].stream));
+	ASSERT(!is_one_of(other, blocks, COUNT) && !is_one_of(other, got, COUNT));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &on));
+	for (unsigned i = 0; i < COUNT; i++) {
+		ASSERT_OK(cuMemAllocFromPoolAsync(&again[i], PIECE_BYTES, pool, workers[0].stream));
+		ASSERT(is_one_of(again[i], blocks, COUNT) != is_one_of(again[i], got, COUNT));
+		ASSERT(!is_one_of(again[i], again, i));
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(again[i], workers[3].stream));
+	for (unsigned i = 0; i < MISSES; i++)
+		ASSERT_OK(cuMemFreeAsync(many[i], workers[i % THREADS].stream));
+	ASSERT_OK(cuMemFreeAsync(other, workers[0].stream));
+	end_pool();
 	gate_free(gate);
 }
