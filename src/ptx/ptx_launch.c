@@ -3,19 +3,26 @@
  * Blocks: their memory, and their start.
  *
  * A block has one mapping for registers, shared and local memory. It is as large as the deepest calls may need it, and
- * takes real memory where it is touched.
+ * takes real memory where it is touched. Small mappings are kept for blocks to come: to map and touch them anew takes
+ * longer than a small kernel runs.
  */
 #include "ptx/ptx_block.h"
 
 #include "ptx/ptx_module.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LANES_ROUNDED_TO = 64 };
+enum {
+	LANES_ROUNDED_TO = 64,
+	SPARE_COUNT = 64,
+	SPARE_BYTES_MAX = 4 << 20, /* a mapping; and with that, all of them */
+	SPARE_TOTAL_MAX = 32 << 20,
+};
 static const size_t MEMORY_BYTES_MAX = (size_t)1 << 32;
 
 __attribute__((format(printf, 3, 4))) static enum cn_ptx_error_code refuse(struct cn_ptx_error *error,
@@ -197,6 +204,60 @@ static size_t divide(struct cn_ptx_block *block, void *mapping)
 	return division.total;
 }
 
+static struct {
+	pthread_mutex_t lock;
+	unsigned count;
+	size_t total_bytes;
+	struct {
+		char *memory;
+		size_t bytes;
+	} mappings[SPARE_COUNT];
+} spares = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A mapping of at least so many bytes, and not many more, that a block has left. NULL: there is none. */
+static char *take_spare(size_t bytes, size_t *ret_bytes)
+{
+	char *memory = NULL;
+
+	pthread_mutex_lock(&spares.lock);
+	for (unsigned i = spares.count; i-- > 0 && !memory;)
+		if (spares.mappings[i].bytes >= bytes && spares.mappings[i].bytes / 2 <= bytes) {
+			memory = spares.mappings[i].memory;
+			*ret_bytes = spares.mappings[i].bytes;
+			spares.total_bytes -= *ret_bytes;
+			spares.mappings[i] = spares.mappings[--spares.count];
+		}
+	pthread_mutex_unlock(&spares.lock);
+	return memory;
+}
+
+static bool keep_spare(char *memory, size_t bytes)
+{
+	bool kept;
+
+	pthread_mutex_lock(&spares.lock);
+	kept = bytes <= SPARE_BYTES_MAX && spares.count < SPARE_COUNT && bytes <= SPARE_TOTAL_MAX - spares.total_bytes;
+	if (kept) {
+		spares.mappings[spares.count].memory = memory;
+		spares.mappings[spares.count++].bytes = bytes;
+		spares.total_bytes += bytes;
+	}
+	pthread_mutex_unlock(&spares.lock);
+	return kept;
+}
+
+/* The block's mapping, of memory_bytes or more; NULL: no memory. */
+static char *make_memory(struct cn_ptx_block *block)
+{
+	char *memory = take_spare(block->memory_bytes, &block->memory_bytes);
+
+	if (memory || block->memory_bytes > MEMORY_BYTES_MAX)
+		return memory;
+	memory = mmap(NULL, block->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		      -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
 static enum cn_ptx_error_code measure(struct cn_ptx_block *block, struct cn_ptx_error *error)
 {
 	const struct cn_ptx_plan *plan = block->plan;
@@ -250,16 +311,15 @@ enum cn_ptx_error_code cn_ptx_block_create(const struct cn_ptx_launch *launch, s
 	if (code)
 		goto err_destroy;
 	block->memory_bytes = divide(block, NULL);
-	if (block->memory_bytes <= MEMORY_BYTES_MAX)
-		block->memory = mmap(NULL, block->memory_bytes, PROT_READ | PROT_WRITE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (block->memory_bytes > MEMORY_BYTES_MAX || block->memory == MAP_FAILED) {
-		block->memory = NULL;
+	block->memory = make_memory(block);
+	if (!block->memory) {
 		code = refuse(ret_error, CN_PTX_NO_MEMORY, "no memory for %zu bytes of registers and local memory",
 			      block->memory_bytes);
 		goto err_destroy;
 	}
 	divide(block, block->memory);
+	/* What says where the lanes are; the rest is the kernel's, and as the block before left it. */
+	memset(block->addresses, 0, (size_t)((char *)block->parameters - (char *)block->addresses));
 	if (block->kernel->parameter_bytes)
 		memcpy(block->parameters, launch->parameters, block->kernel->parameter_bytes);
 	block->launch.parameters = NULL;
@@ -278,7 +338,7 @@ void cn_ptx_block_destroy(struct cn_ptx_block *block)
 		return;
 	for (uint32_t i = 0; block->constants && i < block->plan->count; i++)
 		free(block->constants[i]);
-	if (block->memory)
+	if (block->memory && !keep_spare(block->memory, block->memory_bytes))
 		munmap(block->memory, block->memory_bytes);
 	free(block->constants);
 	free(block);

@@ -9,11 +9,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Asked once: the C library reads a file for it, and every launch of PTX wants to know. */
 static int core_count(void)
 {
-	long count = sysconf(_SC_NPROCESSORS_ONLN);
+	static _Atomic int known;
+	int count = atomic_load_explicit(&known, memory_order_relaxed);
 
-	return count > 0 ? (int)count : 1;
+	if (!count) {
+		long online = sysconf(_SC_NPROCESSORS_ONLN);
+		count = online > 0 ? (int)online : 1;
+		atomic_store_explicit(&known, count, memory_order_relaxed);
+	}
+	return count;
 }
 
 static int l2_bytes(void)
