@@ -411,6 +411,10 @@ static bool run_instruction(struct cn_ptx_block *block, const struct cn_ptx_inst
 		if (!cn_ptx_run_copy(block, inst))
 			return false;
 		break;
+	case CN_PTX_I_MBARRIER:
+		if (!cn_ptx_run_mbarrier(block, inst))
+			return false;
+		break;
 	case CN_PTX_I_LOCAL_ADDRESS:
 	case CN_PTX_I_PARAM_ADDRESS:
 	case CN_PTX_I_GENERIC_SHARED:

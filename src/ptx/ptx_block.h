@@ -146,6 +146,11 @@ bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 bool cn_ptx_run_copy(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 void cn_ptx_run_address(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
+/* Fill addresses[] with host addresses of the active lanes. */
+bool cn_ptx_find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes);
+
+/* ptx_mbarrier.c */
+bool cn_ptx_run_mbarrier(struct cn_ptx_block *block, const struct cn_ptx_inst *inst);
 
 /* ptx_atomic.c */
 uint64_t cn_ptx_atomic(void *at, enum cn_ptx_operation op, enum cn_ptx_type type, uint64_t b, uint64_t c,

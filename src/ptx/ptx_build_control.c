@@ -246,3 +246,80 @@ void cn_ptx_build_warp(struct cn_ptx_parser *parser)
 		break;
 	}
 }
+
+/* ---- Barriers in shared memory ----------------------------------------------------------------------------------- */
+
+void cn_ptx_emit_mbarrier(struct cn_ptx_parser *parser, enum cn_ptx_mbarrier op, const struct cn_ptx_value *address,
+			  const struct cn_ptx_value *result, const struct cn_ptx_value *number)
+{
+	bool is_wait = op == CN_PTX_MBAR_TEST || op == CN_PTX_MBAR_TEST_PARITY;
+	enum cn_ptx_type type = op == CN_PTX_MBAR_TEST ? CN_PTX_B64 : CN_PTX_B32;
+	cn_ptx_operand at, second = CN_PTX_NONE, d = CN_PTX_NONE;
+	unsigned width;
+	int64_t offset;
+	struct cn_ptx_inst *inst;
+
+	at = cn_ptx_address(parser, address, parser->mods.space, &width, &offset);
+	if (number)
+		second = cn_ptx_source(parser, number, type);
+	if (result)
+		d = cn_ptx_result(parser, result, is_wait ? CN_PTX_PRED : CN_PTX_B64);
+	inst = cn_ptx_emit(parser, CN_PTX_I_MBARRIER);
+	inst->operand[0] = d;
+	inst->width[0] = is_wait ? 1 : 8;
+	inst->operand[1] = at;
+	inst->width[1] = (uint8_t)width;
+	inst->offset = offset;
+	inst->operand[2] = second;
+	inst->width[2] = (uint8_t)cn_ptx_type_bytes(type);
+	inst->space = (uint8_t)(parser->mods.space == CN_PTX_SHARED ? CN_PTX_SHARED : CN_PTX_GENERIC);
+	inst->detail = op;
+}
+
+static enum cn_ptx_mbarrier mbarrier_op(struct cn_ptx_parser *parser)
+{
+	switch (mode(parser, 0)) {
+	case CN_PTX_MODE_INIT: return CN_PTX_MBAR_INIT;
+	case CN_PTX_MODE_INVAL: return CN_PTX_MBAR_INVAL;
+	case CN_PTX_MODE_ARRIVE:
+		return mode(parser, 1) == CN_PTX_MODE_EXPECT ? CN_PTX_MBAR_ARRIVE_TX : CN_PTX_MBAR_ARRIVE;
+	case CN_PTX_MODE_DROP:
+		if (mode(parser, 1) == CN_PTX_MODE_EXPECT)
+			cn_ptx_unsupported(parser);
+		return CN_PTX_MBAR_DROP;
+	case CN_PTX_MODE_EXPECT: return CN_PTX_MBAR_EXPECT_TX;
+	case CN_PTX_MODE_COMPLETE: return CN_PTX_MBAR_COMPLETE_TX;
+	case CN_PTX_MODE_TEST:
+		return mode(parser, 1) == CN_PTX_MODE_PARITY ? CN_PTX_MBAR_TEST_PARITY : CN_PTX_MBAR_TEST;
+	default: cn_ptx_unsupported(parser);
+	}
+}
+
+void cn_ptx_build_mbarrier(struct cn_ptx_parser *parser)
+{
+	enum cn_ptx_mbarrier op = mbarrier_op(parser);
+	const struct cn_ptx_value *first = &parser->args[0].value, *second = &parser->args[1].value,
+				  *third = &parser->args[2].value;
+
+	switch (op) {
+	case CN_PTX_MBAR_INVAL:
+		cn_ptx_want(parser, 1, 1);
+		cn_ptx_emit_mbarrier(parser, op, first, NULL, NULL);
+		break;
+	case CN_PTX_MBAR_INIT:
+	case CN_PTX_MBAR_EXPECT_TX:
+	case CN_PTX_MBAR_COMPLETE_TX:
+		cn_ptx_want(parser, 2, 2);
+		cn_ptx_emit_mbarrier(parser, op, first, NULL, second);
+		break;
+	case CN_PTX_MBAR_TEST:
+	case CN_PTX_MBAR_TEST_PARITY: /* the time that a thread may sleep is a hint */
+		cn_ptx_want(parser, 3, 4);
+		cn_ptx_emit_mbarrier(parser, op, second, first, third);
+		break;
+	default:
+		cn_ptx_want(parser, op == CN_PTX_MBAR_ARRIVE_TX ? 3 : 2, 3);
+		cn_ptx_emit_mbarrier(parser, op, second, first->kind == CN_PTX_A_SINK ? NULL : first,
+				     parser->arg_count == 3 ? third : NULL);
+	}
+}

@@ -378,9 +378,17 @@ void cn_ptx_build_copy(struct cn_ptx_parser *parser)
 	int64_t to_offset, from_offset;
 	struct cn_ptx_inst *inst;
 
-	if (!mods->mode_count || mods->modes[0] != CN_PTX_MODE_ASYNC || mods->mode_count > 2)
+	if (!mods->mode_count || mods->modes[0] != CN_PTX_MODE_ASYNC)
 		cn_ptx_unsupported(parser);
-	if (mods->mode_count == 2) {
+	if (mods->mode_count > 2 && mods->modes[1] == CN_PTX_MODE_MBARRIER) { /* the copies before it are done */
+		cn_ptx_want(parser, 1, 1);
+		if (mods->mode_count == 4 && mods->modes[3] == CN_PTX_MODE_NOINC)
+			cn_ptx_emit_mbarrier(parser, CN_PTX_MBAR_ARRIVE, &args[0].value, NULL, NULL);
+		else
+			cn_ptx_emit(parser, CN_PTX_I_NOTHING);
+		return;
+	}
+	if (mods->mode_count >= 2) {
 		if (mods->modes[1] != CN_PTX_MODE_GROUP)
 			cn_ptx_unsupported(parser);
 		cn_ptx_emit(parser, CN_PTX_I_NOTHING);

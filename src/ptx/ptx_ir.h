@@ -119,6 +119,7 @@ enum cn_ptx_kind {
 	CN_PTX_I_EXIT,
 	CN_PTX_I_TRAP,
 	CN_PTX_I_BARRIER,      /* a: number, b: count; detail: enum cn_ptx_barrier */
+	CN_PTX_I_MBARRIER,     /* a: its address, b: a number or a state; detail: enum cn_ptx_mbarrier */
 	CN_PTX_I_WARP_BARRIER, /* a: members */
 	CN_PTX_I_SHUFFLE,
 	CN_PTX_I_VOTE,
@@ -132,6 +133,17 @@ enum cn_ptx_kind {
 };
 
 enum cn_ptx_barrier { CN_PTX_BAR_SYNC, CN_PTX_BAR_ARRIVE, CN_PTX_BAR_POPC, CN_PTX_BAR_AND, CN_PTX_BAR_OR };
+enum cn_ptx_mbarrier {
+	CN_PTX_MBAR_INIT,
+	CN_PTX_MBAR_INVAL,
+	CN_PTX_MBAR_ARRIVE,
+	CN_PTX_MBAR_ARRIVE_TX, /* and expect bytes */
+	CN_PTX_MBAR_DROP,
+	CN_PTX_MBAR_EXPECT_TX,
+	CN_PTX_MBAR_COMPLETE_TX,
+	CN_PTX_MBAR_TEST,
+	CN_PTX_MBAR_TEST_PARITY,
+};
 enum cn_ptx_vote { CN_PTX_VOTE_ALL, CN_PTX_VOTE_ANY, CN_PTX_VOTE_UNI, CN_PTX_VOTE_BALLOT };
 enum cn_ptx_shuffle { CN_PTX_SHFL_UP, CN_PTX_SHFL_DOWN, CN_PTX_SHFL_BFLY, CN_PTX_SHFL_IDX };
 enum cn_ptx_carry { CN_PTX_CARRY_ADD, CN_PTX_CARRY_SUB, CN_PTX_CARRY_MAD_LO, CN_PTX_CARRY_MAD_HI };

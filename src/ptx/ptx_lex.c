@@ -21,7 +21,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static bool is_name(char c)
+bool cn_ptx_is_name_char(char c)
 {
 	return is_name_start(c) || is_digit(c);
 }
@@ -167,8 +167,9 @@ static void read_word(struct cn_ptx_parser *parser, bool after_dot)
 {
 	const char *start = parser->at;
 
-	while (parser->at < parser->end && (is_name(*parser->at) || (after_dot && parser->at[0] == ':' &&
-								     peek(parser, 1) == ':' && (parser->at += 1))))
+	while (parser->at < parser->end &&
+	       (cn_ptx_is_name_char(*parser->at) ||
+		(after_dot && parser->at[0] == ':' && peek(parser, 1) == ':' && (parser->at += 1))))
 		parser->at++;
 	if (parser->at - start > CN_PTX_NAME_CHARS_MAX)
 		cn_ptx_fail(parser, CN_PTX_INVALID, "a name of more than %d characters", CN_PTX_NAME_CHARS_MAX);
@@ -210,7 +211,7 @@ void cn_ptx_next(struct cn_ptx_parser *parser)
 	} else if (is_digit(c)) {
 		read_number(parser);
 		parser->token.length = (uint32_t)(parser->at - parser->token.text);
-	} else if (c == '.' && is_name(peek(parser, 1))) {
+	} else if (c == '.' && cn_ptx_is_name_char(peek(parser, 1))) {
 		parser->at++;
 		read_word(parser, true);
 	} else if (c == '"') {

@@ -43,7 +43,7 @@ static bool find_addresses_of(struct cn_ptx_block *block, const struct cn_ptx_in
 	return true;
 }
 
-static bool find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes)
+bool cn_ptx_find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, unsigned bytes)
 {
 	return find_addresses_of(block, inst, 1, inst->offset, inst->space == CN_PTX_SHARED, bytes);
 }
@@ -96,7 +96,7 @@ bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
 	const uint32_t *parts = block->here->more + inst->more;
 
-	if (!find_addresses(block, inst, bytes * inst->count))
+	if (!cn_ptx_find_addresses(block, inst, bytes * inst->count))
 		return false;
 	if (inst->operand[0] != CN_PTX_NONE)
 		load_part(block, inst, inst->operand[0], inst->width[0], 0);
@@ -149,7 +149,7 @@ bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
 	const uint32_t *parts = block->here->more + inst->more;
 
-	if (!find_addresses(block, inst, bytes * inst->count))
+	if (!cn_ptx_find_addresses(block, inst, bytes * inst->count))
 		return false;
 	if (inst->operand[0] != CN_PTX_NONE)
 		store_part(block, inst, inst->operand[0], inst->width[0], 0);
@@ -164,7 +164,7 @@ bool cn_ptx_run_copy(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
 	unsigned bytes = inst->count;
 
-	if (!find_addresses(block, inst, bytes))
+	if (!cn_ptx_find_addresses(block, inst, bytes))
 		return false;
 	CN_PTX_EACH(&block->active, i)
 	{
@@ -195,7 +195,7 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 {
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
 
-	if (!find_addresses(block, inst, bytes))
+	if (!cn_ptx_find_addresses(block, inst, bytes))
 		return false;
 	CN_PTX_EACH(&block->active, i)
 	{

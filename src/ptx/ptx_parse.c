@@ -257,13 +257,12 @@ static const char *skip_comment(struct cn_ptx_parser *parser, const char *at)
 	return at + 2;
 }
 
-/* .global or .const as a declaration begins, and not as the modifier of an instruction. */
+/* .global or .const that is not the modifier of an instruction, which stands behind a name. */
 static bool is_variable(const struct cn_ptx_parser *parser, const char *at)
 {
 	size_t left = (size_t)(parser->end - at);
-	char before = at[-1];
 
-	if (before != ' ' && before != '\t' && before != '\n' && before != ';' && before != '{' && before != '}')
+	if (cn_ptx_is_name_char(at[-1]))
 		return false;
 	return (left > 7 && !memcmp(at, ".global", 7)) || (left > 6 && !memcmp(at, ".const", 6));
 }

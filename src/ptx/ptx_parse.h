@@ -147,6 +147,15 @@ enum cn_ptx_mode {
 	CN_PTX_MODE_UNI,
 	CN_PTX_MODE_ASYNC,
 	CN_PTX_MODE_GROUP, /* commit_group and the like */
+	CN_PTX_MODE_MBARRIER,
+	CN_PTX_MODE_INIT,
+	CN_PTX_MODE_INVAL,
+	CN_PTX_MODE_DROP,
+	CN_PTX_MODE_EXPECT,
+	CN_PTX_MODE_COMPLETE,
+	CN_PTX_MODE_TEST, /* try_wait, too: a kernel asks again */
+	CN_PTX_MODE_PARITY,
+	CN_PTX_MODE_NOINC,
 	CN_PTX_MODE_IGNORED,
 };
 
@@ -236,6 +245,7 @@ void *cn_ptx_grow(struct cn_ptx_parser *parser, void *array, uint32_t *count, ui
 	((array) = cn_ptx_grow((parser), (array), &(count), &(room), sizeof *(array)), &(array)[(count)-1])
 
 /* ptx_lex.c */
+bool cn_ptx_is_name_char(char c);
 void cn_ptx_next(struct cn_ptx_parser *parser);
 bool cn_ptx_is_sign(const struct cn_ptx_parser *parser, int sign);
 bool cn_ptx_is_dot(const struct cn_ptx_parser *parser, const char *text);
@@ -337,6 +347,10 @@ void cn_ptx_build_branch(struct cn_ptx_parser *parser);
 void cn_ptx_build_end(struct cn_ptx_parser *parser);
 void cn_ptx_build_barrier(struct cn_ptx_parser *parser);
 void cn_ptx_build_warp(struct cn_ptx_parser *parser);
+void cn_ptx_build_mbarrier(struct cn_ptx_parser *parser);
+/* One of these instructions: the address is an operand, and so may be the result and the number. */
+void cn_ptx_emit_mbarrier(struct cn_ptx_parser *parser, enum cn_ptx_mbarrier op, const struct cn_ptx_value *address,
+			  const struct cn_ptx_value *result, const struct cn_ptx_value *number);
 void cn_ptx_build_other(struct cn_ptx_parser *parser);
 void cn_ptx_build_carry(struct cn_ptx_parser *parser);
 const struct cn_ptx_opcode *cn_ptx_opcode_now(struct cn_ptx_parser *parser);

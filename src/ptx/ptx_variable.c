@@ -401,6 +401,9 @@ static void add_global(struct cn_ptx_parser *parser, struct cn_ptx_symbol *symbo
 	struct cn_ptx_variable *variable;
 	struct filling filling = {.declaration = declaration};
 
+	/* load() reads bodies with variables: it says where all of them are. */
+	if (module->kernels && !cn_ptx_current(parser)->has_variables)
+		cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "a variable of the module in a body that seems to have none");
 	if (cn_ptx_take_sign(parser, '=')) {
 		if (declaration->is_open)
 			cn_ptx_fail(parser, CN_PTX_UNSUPPORTED, "first values of an array without a size");

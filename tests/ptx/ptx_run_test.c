@@ -476,3 +476,44 @@ TEST(reserved_shared_memory)
 	}
 	run_unload(&module);
 }
+
+/* Goal: barriers in shared memory: phases by state and by parity, threads that drop out, bytes that are expected. */
+TEST(barriers_in_shared_memory)
+{
+	static uint32_t out[96];
+	struct cn_ptx_fault fault;
+
+	/* Three rounds; in each the last to arrive sees all others' words. */
+	run_well(".shared .align 8 .b64 b; .shared .b32 s[96];\n" MY_WORD
+		 "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [b], 96; bar.sync 0; mov.u32 %r5, 0; "
+		 "mov.u32 %r6, 0; "
+		 "mov.u32 %r1, s; shl.b32 %r2, %r0, 2; add.u32 %r1, %r1, %r2;\n"
+		 "L: st.shared.u32 [%r1], %r5; mbarrier.arrive.shared.b64 %d5, [b];\n"
+		 "W: mbarrier.try_wait.shared.b64 %p2, [b], %d5; @!%p2 bra W;\n"
+		 "add.u32 %r7, %r0, 5; rem.u32 %r7, %r7, 96; shl.b32 %r7, %r7, 2; mov.u32 %r8, s; add.u32 %r7, %r7, "
+		 "%r8; "
+		 "ld.shared.u32 %r9, [%r7]; add.u32 %r6, %r6, %r9; bar.sync 0;\n"
+		 "add.u32 %r5, %r5, 1; setp.lt.u32 %p3, %r5, 3; @%p3 bra L; st.global.u32 [%d1], %r6; ret;",
+		 96, out, 0);
+	for (uint32_t i = 0; i < 96; i++)
+		ASSERT_EQ(0 + 1 + 2, out[i]);
+	/* By parity, with half of the threads gone after the first phase; then 16 bytes that one thread expects. */
+	run_well(".shared .align 8 .b64 b;\n" MY_WORD
+		 "setp.eq.u32 %p1, %r0, 0; mov.u32 %r9, b; @%p1 mbarrier.init.shared::cta.b64 [%r9], 64; bar.sync 0; "
+		 "setp.ge.u32 %p4, %r0, 32; @%p4 bra H; mbarrier.arrive.shared.b64 _, [%r9];\n"
+		 "W: mbarrier.test_wait.parity.shared.b64 %p2, [%r9], 0; @!%p2 bra W;\n"
+		 "@%p1 mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%r9], 16;\n"
+		 "@!%p1 mbarrier.arrive.shared.b64 %d5, [%r9]; mbarrier.test_wait.parity.shared.b64 %p2, [%r9], 1; "
+		 "selp.u32 %r1, "
+		 "1, 0, %p2; bar.sync 1, 32; @%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%r9], 16;\n"
+		 "V: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 1, 1000; @!%p2 bra V; st.global.u32 [%d1], %r1; "
+		 "ret;\n"
+		 "H: mbarrier.arrive_drop.shared.b64 %d5, [%r9]; ret;",
+		 64, out, 0);
+	for (uint32_t i = 0; i < 32; i++)
+		ASSERT_EQ(0, out[i]);
+	ASSERT_EQ(CN_PTX_BARRIER, run_body(".shared .align 8 .b64 b; mbarrier.init.shared.b64 [b], 1; "
+					   "mbarrier.arrive.shared.b64 "
+					   "%d1, [b], 2; ret;",
+					   1, NULL, 0, &fault));
+}
