@@ -154,11 +154,8 @@ static CUresult place_managed(const struct binary *binary)
 		if (row->kind != MANAGED)
 			continue;
 		result = cuLibraryGetManaged(&address, NULL, binary->library, row->name);
-		if (result)
-			return result;
-		*managed_pointer(row) = (void *)(uintptr_t)address;
-		/* The driver knows it as memory of the device from then on, for copies and questions about pointers. */
-		result = cuLibraryGetGlobal(&address, NULL, binary->library, row->name);
+		if (!result)
+			*managed_pointer(row) = (void *)(uintptr_t)address;
 	}
 	return result;
 }
@@ -262,6 +259,7 @@ cudaError_t cn_runtime_find_variable(const void *symbol, CUdeviceptr *ret_addres
 					 "%p is not a __device__, __constant__ or __managed__ variable", symbol);
 	result = load(found->binary, &library);
 	if (!result)
-		result = cuLibraryGetGlobal(ret_address, ret_bytes, library, found->name);
+		result = found->kind == MANAGED ? cuLibraryGetManaged(ret_address, ret_bytes, library, found->name)
+						: cuLibraryGetGlobal(ret_address, ret_bytes, library, found->name);
 	return result == CUDA_ERROR_NOT_FOUND ? cn_runtime_error(cudaErrorInvalidSymbol) : cn_runtime_result(result);
 }

@@ -215,8 +215,11 @@ TEST(managed_variables_are_one)
 		/* The host's code names it by its own address. */
 		ASSERT_OK(cudaGetSymbolAddress(&address, shared_word));
 		ASSERT(address == shared_word);
+		/* What is not managed is each device's own. */
 		ASSERT_OK(cudaMemcpyFromSymbol(&value, beside, sizeof value, 0, cudaMemcpyDeviceToHost));
 		ASSERT_EQ(8, value);
+		value = 9;
+		ASSERT_OK(cudaMemcpyToSymbol(beside, &value, sizeof value, 0, cudaMemcpyHostToDevice));
 	}
 	ASSERT_OK(cudaMemcpyFromSymbol(&value, shared_word, sizeof value, 0, cudaMemcpyDeviceToHost));
 	ASSERT_EQ(50 + 4, value);

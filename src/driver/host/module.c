@@ -557,9 +557,8 @@ static CUresult find_variable(struct cn_module *module, const char *name, const 
 	variable = malloc(sizeof *variable);
 	if (!variable)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a variable's record");
-	/* What all contexts share, all variables of such code, stays with the first that has entered it. */
-	bool shared = module->code && module->code->has_managed;
-	bool entered = !shared || !cn_registry_find((uint64_t)(uintptr_t)address, &known);
+	/* What all contexts share stays with the first that has entered it. */
+	bool entered = !managed || !cn_registry_find((uint64_t)(uintptr_t)address, &known);
 	if (entered)
 		result = cn_registry_add(&module->home, CN_MEMORY_VARIABLE, address, bytes,
 					 managed ? CU_MEM_ATTACH_GLOBAL : 0, NULL);
