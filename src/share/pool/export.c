@@ -467,14 +467,12 @@ static struct cn_fork_hook hook = {
 };
 
 /* True: it was the last. */
-static bool unlist(const struct cn_export *export)
+static bool unlist(struct cn_export *export)
 {
 	cn_lock(&exports.lock);
-	for (struct cn_export **link = &exports.first; *link; link = &(*link)->next)
-		if (*link == export) {
-			*link = export->next;
-			break;
-		}
+	*(export->previous ? &export->previous->next : &exports.first) = export->next;
+	if (export->next)
+		export->next->previous = export->previous;
 	bool last = !exports.first;
 	cn_unlock(&exports.lock);
 	return last;
@@ -614,7 +612,9 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 	set_closing(export, false);
 	cn_lock(&exports.lock);
 	export->next = exports.first;
-	exports.first = export;
+	if (export->next)
+		export->next->previous = export;
+	exports.first = export; /* `previous` is NULL */
 	cn_unlock(&exports.lock);
 	cn_pool_on_part_lost(pool, lose_part, export);
 	cn_pool_set_recall(pool, hurry, export);

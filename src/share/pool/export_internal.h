@@ -108,7 +108,7 @@ struct cn_export {
 	_Atomic bool evict_posted, parts_posted, prepare_posted;
 	uint32_t shown[CN_EXPORT_PREPARED_MAX]; /* the first parts that importers were shown, */
 	unsigned shown_count, prepared_count;   /* and of how many of them the device was asked for a descriptor */
-	struct cn_export *next;                 /* in the list of all exports */
+	struct cn_export *next, *previous;      /* in the list of all exports */
 	struct cn_record record;
 };
 

@@ -166,11 +166,9 @@ static void unlist(struct cn_import *import)
 	cn_lock(&imports.lock);
 	if (import->base) /* else it was never inserted */
 		cn_map_remove(&imports.by_address, &import->node);
-	for (struct cn_import **link = &imports.first; *link; link = &(*link)->next)
-		if (*link == import) {
-			*link = import->next;
-			break;
-		}
+	*(import->previous ? &import->previous->next : &imports.first) = import->next;
+	if (import->next)
+		import->next->previous = import->previous;
 	cn_unlock(&imports.lock);
 }
 
@@ -360,6 +358,9 @@ static CUresult keep_path(struct cn_import *import, int fd)
 	} else {
 		cn_lock(&imports.lock);
 		import->next = imports.first;
+		import->previous = NULL;
+		if (import->next)
+			import->next->previous = import;
 		imports.first = import;
 		cn_unlock(&imports.lock);
 	}

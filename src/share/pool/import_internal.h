@@ -80,6 +80,7 @@ struct cn_import {
 	uint64_t end_ticket;                /* of an import that is ending; 0: it has not begun */
 	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; its holder is busy */
 	struct cn_import *next;             /* in the list of all, or of the ended ones */
+	struct cn_import *previous;         /* in the list of all */
 	struct cn_record record;
 };
 
