@@ -42,15 +42,15 @@ static inline CUresult cn_mempool_allocate(CUdeviceptr *ret_pointer, size_t byte
 	return __builtin_expect(was_in_order, 1) ? CUDA_SUCCESS : cn_mempool_undo_allocation(ret_pointer, free_last);
 }
 
-static inline CUresult cn_mempool_allocate_current(CUdeviceptr *ret_pointer, size_t bytes, struct cn_device *device,
+static inline CUresult cn_mempool_allocate_current(CUdeviceptr *ret_pointer, size_t bytes, int device,
 						   struct cn_queue *queue, uint64_t owner,
 						   cn_mempool_free_last *free_last)
 {
-	struct cn_mempool *pool = atomic_load_explicit(&cn_mempools_current[device->ordinal], memory_order_acquire);
+	struct cn_mempool *pool = atomic_load_explicit(&cn_mempools_current[device], memory_order_acquire);
 
 	if (__builtin_expect(!pool, 0)) {
 		struct cn_mempool *found; /* its address is passed on, so that `pool` stays in a register */
-		CUresult result = cn_mempool_find_current(device, &found);
+		CUresult result = cn_mempool_find_current(&cn_devices[device], &found);
 		if (result)
 			return result;
 		pool = found;

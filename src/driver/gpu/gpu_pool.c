@@ -143,7 +143,7 @@ CUresult gpu_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream st
 	if (!result)
 		result = cn_cuda_find(stream, &place);
 	return result ? result
-		      : cn_mempool_allocate_current(ret_pointer, bytes, place.device, place.queue, place.owner,
+		      : cn_mempool_allocate_current(ret_pointer, bytes, place.device->ordinal, place.queue, place.owner,
 						    cn_gpu_free_after_all);
 }
 

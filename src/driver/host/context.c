@@ -149,6 +149,7 @@ static void activate(struct cn_context *context, struct cn_device *device, unsig
 	if (!context->group.legacy)
 		context->group.legacy = &context->legacy.queue;
 	context->legacy.context = context;
+	context->legacy.device = device->ordinal;
 	context->legacy.flags = CU_STREAM_DEFAULT;
 	context->legacy.priority = 0;
 	context->legacy.id = cn_stream_next_id();

@@ -26,6 +26,7 @@ struct cn_stream {
 	struct cn_object object; /* first */
 	struct cn_host_queue queue;
 	_Atomic(struct cn_context *) context;
+	_Atomic int device;         /* the context's, its ordinal: an allocation finds its pool with fewer loads */
 	_Atomic unsigned int flags; /* CU_STREAM_NON_BLOCKING or 0 */
 	_Atomic int priority;
 	_Atomic unsigned long long id;

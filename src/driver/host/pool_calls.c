@@ -34,7 +34,7 @@ CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream h
 		result = cn_stream_find_quickly(handle, true, &place);
 	if (result)
 		return result;
-	struct cn_device *device = atomic_load_explicit(&place.context->device, memory_order_relaxed);
+	int device = atomic_load_explicit(&place.stream->device, memory_order_relaxed);
 	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue.base, place.owner,
 					     cn_streams_free_after_all);
 	return in_stream(result, place);

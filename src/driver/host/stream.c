@@ -77,6 +77,7 @@ static CUresult make_stream(const struct cn_home *home, unsigned int flags, int 
 	bool alive = cn_home_stands(home);
 	if (alive) {
 		stream->context = home->context;
+		stream->device = atomic_load(&home->context->device)->ordinal;
 		stream->flags = flags;
 		stream->priority = priority;
 		stream->id = cn_stream_next_id();
