@@ -302,8 +302,8 @@ TEST(a_wrong_access_is_an_error)
 	char *pages = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), expected[64];
 
 	ASSERT(pages != MAP_FAILED);
-	ASSERT_SYS(munmap(pages + 4096, 4096));
-	for (unsigned i = 0; i < 2; i++) { /* not mapped; not writable */
+	ASSERT_SYS(mprotect(pages + 4096, 4096, PROT_NONE)); /* as if unmapped; nothing else comes to lie there */
+	for (unsigned i = 0; i < 2; i++) {                   /* not readable; not writable */
 		char *wrong = pages + 4096 * (1 - i) + 16;
 		ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", wrong));
 		ASSERT_OK(cuCtxSynchronize()); /* the stream is gone, and its failure with it */
@@ -318,7 +318,7 @@ TEST(a_wrong_access_is_an_error)
 	ASSERT_ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, fail(module, "store_at", pages + 2));
 	ASSERT_ERROR(CUDA_ERROR_LAUNCH_FAILED, fail(module, "trap_it", NULL));
 	ASSERT_CONTAINS("trap_it", cenote_last_error());
-	ASSERT_SYS(munmap(pages, 4096));
+	ASSERT_SYS(munmap(pages, 8192));
 	ASSERT_OK(cuCtxDestroy(context));
 }
 

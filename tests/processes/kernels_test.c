@@ -340,3 +340,36 @@ TEST(wrong_ptx_is_refused)
 	ASSERT(!function);
 	ASSERT_OK(cuCtxDestroy(context));
 }
+
+ROLE(without_the_library)
+{
+	CUcontext context = kernels_start();
+	CUdeviceptr memory = kernels_memory(64);
+	CUmodule module = NULL;
+
+	ASSERT_ERROR(CUDA_ERROR_JIT_COMPILER_NOT_FOUND, cuModuleLoadData(&module, kernels_text));
+	ASSERT_CONTAINS("libcenote-ptx.so.1", cenote_last_error());
+	ASSERT_OK(cuMemFree(memory));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Copy a library of the build into the test's folder. */
+static void copy_library(const char *name)
+{
+	char from[4096], command[9000];
+
+	snprintf(from, sizeof from, "%s/src/%s", getenv("CENOTE_TEST_BUILD"), name);
+	snprintf(command, sizeof command, "cp '%s' '%s'", from, test_path(name));
+	ASSERT_EQ(0, system(command));
+}
+
+/* Goal: without the library that runs PTX everything else works, and the sentence names what is missing. */
+TEST(the_library_that_runs_ptx_may_be_absent)
+{
+	if (!getenv("CENOTE_TEST_BUILD"))
+		SKIP("CENOTE_TEST_BUILD does not say where the libraries are");
+	copy_library("libcenote-driver.so.1");
+	copy_library("libcenote.so.1");
+	ASSERT_SYS(setenv("LD_LIBRARY_PATH", test_directory(), 1));
+	peer_wait(peer_start("without_the_library"));
+}
