@@ -64,4 +64,17 @@ static inline int cn_ptx_fenv_of(unsigned rounding)
 	}
 }
 
+/* Round in another mode for a moment. To the nearest is how a block runs: changing the mode takes longer than a sum. */
+static inline void cn_ptx_round_as(int mode)
+{
+	if (mode != FE_TONEAREST)
+		fesetround(mode);
+}
+
+static inline void cn_ptx_round_nearest(int mode)
+{
+	if (mode != FE_TONEAREST)
+		fesetround(FE_TONEAREST);
+}
+
 #endif

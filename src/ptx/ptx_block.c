@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "ptx/ptx_builtin.h"
 
+#include <fenv.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -502,14 +503,59 @@ static void find_culprit(struct cn_ptx_block *block)
 	cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, block->active.low, block->addresses[block->active.low]);
 }
 
+/*
+ * Arithmetic as PTX has it: to the nearest, with subnormal numbers, without signals. The thread may be the program's own,
+ * and have other settings: programs compiled with -ffast-math flush subnormal numbers, and their threads inherit that.
+ */
+#ifdef __SSE2__
+
+enum { USUAL = 0x1f80, SETTINGS = 0xffc0 }; /* of MXCSR */
+
+static unsigned enter_arithmetic(void)
+{
+	unsigned before = __builtin_ia32_stmxcsr();
+
+	if ((before & SETTINGS) != USUAL)
+		__builtin_ia32_ldmxcsr(USUAL);
+	return before;
+}
+
+static void leave_arithmetic(unsigned before)
+{
+	if ((before & SETTINGS) != USUAL)
+		__builtin_ia32_ldmxcsr(before);
+}
+
+#else
+
+static fenv_t enter_arithmetic(void)
+{
+	fenv_t before;
+
+	fegetenv(&before);
+	fesetenv(FE_DFL_ENV);
+	return before;
+}
+
+static void leave_arithmetic(fenv_t before)
+{
+	fesetenv(&before);
+}
+
+#endif
+
 enum cn_ptx_state cn_ptx_block_run(struct cn_ptx_block *block, uint64_t budget, struct cn_ptx_fault *ret_fault)
 {
+	__typeof__(enter_arithmetic()) before;
+
 	if (block->state != CN_PTX_AGAIN)
 		return block->state;
 	block->budget = budget < INT64_MAX ? (int64_t)budget : INT64_MAX;
 	block->accesses = false;
+	before = enter_arithmetic();
 	if (!cn_guard_run(run, block))
 		find_culprit(block);
+	leave_arithmetic(before);
 	if (block->state != CN_PTX_AGAIN && block->state != CN_PTX_DONE)
 		*ret_fault = block->fault;
 	return block->state;

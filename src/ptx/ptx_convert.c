@@ -204,7 +204,7 @@ static uint64_t integer_to_float(struct number number, enum cn_ptx_type type, un
 		return cn_ptx_double_to_half(number.is_negative ? -value : value, type == CN_PTX_BF16, rounding);
 	}
 	/* The sign goes in before it is rounded: modes are not symmetric. */
-	fesetround(cn_ptx_fenv_of(rounding));
+	cn_ptx_round_as(cn_ptx_fenv_of(rounding));
 	if (type == CN_PTX_F64) {
 		volatile double value =
 			number.is_negative ? (double)(int64_t)(0 - number.magnitude) : (double)number.magnitude;
@@ -216,7 +216,7 @@ static uint64_t integer_to_float(struct number number, enum cn_ptx_type type, un
 
 		result = cn_ptx_f32_bits(value);
 	}
-	fesetround(FE_TONEAREST);
+	cn_ptx_round_nearest(cn_ptx_fenv_of(rounding));
 	return result;
 }
 
@@ -231,9 +231,9 @@ static uint64_t double_to_single(double value, unsigned rounding, unsigned flags
 		return 0;
 	if (isnan(value) && !keeps_nan)
 		return 0x7fffffff;
-	fesetround(cn_ptx_fenv_of(rounding));
+	cn_ptx_round_as(cn_ptx_fenv_of(rounding));
 	to = (float)from;
-	fesetround(FE_TONEAREST);
+	cn_ptx_round_nearest(cn_ptx_fenv_of(rounding));
 	result = to;
 	if (flags & CN_PTX_FLAG_FTZ)
 		result = cn_ptx_f32_flushed(result);

@@ -109,9 +109,9 @@ uint64_t cn_ptx_lane_float(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 			return isnan(result) ? 0x7fffffff00000000u : cn_ptx_f64_bits(result) & ~0xffffffffull;
 		}
 
-		fesetround((int)mode);
+		cn_ptx_round_as((int)mode);
 		result = double_operation(cn_ptx_f64_of(a), cn_ptx_f64_of(b), cn_ptx_f64_of(c), op, flags);
-		fesetround(FE_TONEAREST);
+		cn_ptx_round_nearest((int)mode);
 		return isnan(result) ? 0xfff8000000000000u : cn_ptx_f64_bits(result);
 	}
 	if (flags & CN_PTX_FLAG_FTZ) {
@@ -119,9 +119,9 @@ uint64_t cn_ptx_lane_float(uint64_t a, uint64_t b, uint64_t c, uint32_t detail)
 		y = cn_ptx_f32_flushed(y);
 		z = cn_ptx_f32_flushed(z);
 	}
-	fesetround((int)mode);
+	cn_ptx_round_as((int)mode);
 	r = single_operation(x, y, z, op, flags);
-	fesetround(FE_TONEAREST);
+	cn_ptx_round_nearest((int)mode);
 	if (flags & CN_PTX_FLAG_FTZ)
 		r = cn_ptx_f32_flushed(r);
 	if (flags & CN_PTX_FLAG_SAT)

@@ -517,3 +517,28 @@ TEST(barriers_in_shared_memory)
 					   "%d1, [b], 2; ret;",
 					   1, NULL, 0, &fault));
 }
+
+#ifdef __SSE2__
+
+/* Goal: how the thread that runs a block rounds, and whether it flushes, is no matter, and stays as it was. */
+TEST(settings_of_the_thread)
+{
+	static uint32_t out[4];
+	unsigned before = __builtin_ia32_stmxcsr(), other = (before & ~0x8040u) | 0x8040 | 0x4000, after;
+
+	__builtin_ia32_ldmxcsr(other); /* flush subnormal numbers, take them as zero, round up */
+	run_well(MY_WORD "mov.f32 %f1, 0f00000003; mov.f32 %f2, 0f00000001; add.rn.f32 %f3, %f1, %f2; st.global.f32 "
+			 "[%d1], %f3; "
+			 "mov.f32 %f4, 0f3F800000; mov.f32 %f5, 0f33000000; add.rn.f32 %f6, %f4, %f5; st.global.f32 "
+			 "[%d1+4], "
+			 "%f6; mov.f32 %f7, 0f40400000; rcp.approx.f32 %f8, %f7; st.global.f32 [%d1+8], %f8; ret;",
+		 1, out, 0);
+	after = __builtin_ia32_stmxcsr();
+	__builtin_ia32_ldmxcsr(before);
+	ASSERT_EQ(4, out[0]);
+	ASSERT_EQ(0x3f800000, out[1]);
+	ASSERT_EQ(0x3eaaaaab, out[2]);
+	ASSERT_EQ(other & 0xffc0, after & 0xffc0);
+}
+
+#endif
