@@ -504,8 +504,9 @@ static void find_culprit(struct cn_ptx_block *block)
 }
 
 /*
- * Arithmetic as PTX has it: to the nearest, with subnormal numbers, without signals. The thread may be the program's own,
- * and have other settings: programs compiled with -ffast-math flush subnormal numbers, and their threads inherit that.
+ * Arithmetic as PTX has it: to the nearest, with subnormal numbers, without signals. The thread may be the program's
+ * own, and have other settings: programs compiled with -ffast-math flush subnormal numbers, and their threads inherit
+ * that.
  */
 #ifdef __SSE2__
 

@@ -48,7 +48,9 @@ static void *trimmed(void *array, uint32_t count, size_t item_bytes)
 {
 	void *smaller = realloc(array, (count ? count : 1) * item_bytes);
 
-	return smaller ? smaller : array;
+	if (!smaller)
+		return array;
+	return smaller;
 }
 
 static bool finish(struct cn_ptx_function *function)
