@@ -61,6 +61,7 @@
 	CALL(cuMemPoolCreate)                    \
 	CALL(cuMemPoolDestroy)                   \
 	CALL(cuMemPoolSetAttribute)              \
+	CALL(cuMemPoolGetAttribute)              \
 	CALL(cuMemPoolTrimTo)                    \
 	CALL(cuMemPoolExportToShareableHandle)   \
 	CALL(cuMemPoolImportFromShareableHandle) \

@@ -4,7 +4,8 @@
  * so many of a kind: how long each takes to create and to destroy, what a call on one of them takes beside the others,
  * and how much memory each adds to the process.
  *
- * Each kind and number has a process of its own. scale.c has the calls of a pool beside many blocks, bytes and pointers.
+ * Each kind and number has a process of its own. scale.c has the calls of a pool beside many blocks, bytes and
+ * pointers.
  */
 #include <signal.h>
 #include <sys/prctl.h>

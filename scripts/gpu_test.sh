@@ -16,7 +16,8 @@
 #   late-work    a kernel that uses a block which another stream has freed: over the driver, and over Cenote
 #   bench        pools: the driver's beside Cenote's
 #   torch        PyTorch under Cenote, where it is installed: training (GPT-2 too), each library's results, allocators
-#   frameworks   JAX, CuPy and Triton under Cenote, where they are installed: results as without it, bit by bit
+#   frameworks   JAX, CuPy and Triton under Cenote, where they are installed: results as without it, bit by bit; and
+#                what programs of theirs and PyTorch's take and hold, beside the driver's pools and their own allocators
 #   cuda-core    NVIDIA's tests of cuda.core in CUDA_CORE_TESTS, a checkout of NVIDIA/cuda-python; without it, skipped
 #
 # Needs a GPU with its driver, a CUDA toolkit (CUDA_PATH, or nvcc's), gcc, Meson and ninja; it installs nothing. BUILD
@@ -172,8 +173,12 @@ part_torch()
 
 part_frameworks()
 {
-	timeout 500 python3 "$scripts/gpu_frameworks.py" --cenote "$cenote" --json "$results/gpu_frameworks.json" \
-		jax cupy triton
+	local status=0
+	timeout 200 python3 "$scripts/gpu_frameworks.py" --cenote "$cenote" --json "$results/gpu_frameworks.json" \
+		jax cupy triton || status=1
+	timeout 420 python3 "$scripts/gpu_programs.py" --cenote "$cenote" --phases "$build/bench/bench-phases" \
+		--json "$results/gpu_programs.json" || status=1
+	return $status
 }
 
 part_cuda-core()

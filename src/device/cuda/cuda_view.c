@@ -3,8 +3,8 @@
  * Views: another process's arena, seen from here.
  *
  * A part comes as a descriptor, from an untrusted process. The driver says whether it is memory at all, and refuses to
- * map more of it than there is. The allocation is released when it is unmapped: the first pointer of an import waits for
- * all that is done before.
+ * map more of it than there is. The allocation is released when it is unmapped: the first pointer of an import waits
+ * for all that is done before.
  */
 #include "device/cuda/cuda_internal.h"
 

@@ -9,9 +9,9 @@
  *
  * Where another thread is at it already, the waiter spins before it sleeps. It spins no longer than a sleep costs,
  * which is measured: the time from the store that ends a sleep until the sleeper runs. So a wait takes at most twice
- * the time that the better choice would have taken. A queue remembers how long it has paid lately, and a wait that spins in vain
- * halves that; so where queues take long, spinning soon costs next to nothing. There is no spinning where the other
- * thread shares our CPU, and one that finds itself preempted stops: another thread wants the CPU.
+ * the time that the better choice would have taken. A queue remembers how long it has paid lately, and a wait that
+ * spins in vain halves that; so where queues take long, spinning soon costs next to nothing. There is no spinning
+ * where the other thread shares our CPU, and one that finds itself preempted stops: another thread wants the CPU.
  */
 #include "device/host/host_internal.h"
 

@@ -201,8 +201,8 @@ void cn_import_retry_later(struct cn_import *import)
 
 /*
  * On the service thread. Nothing is held any more; but a program may use in one stream what it freed in another, and
- * its memory must not be unmapped during that. An end also gives way to threads that wait for an exporter's memory: on a
- * GPU they would wait while the driver unmaps, and a program that changes from one pool to another does both at once.
+ * its memory must not be unmapped during that. An end also gives way to threads that wait for an exporter's memory: on
+ * a GPU they would wait while the driver unmaps, and a program that changes from one pool to another does both at once.
  */
 static void end_import(struct cn_job *job)
 {

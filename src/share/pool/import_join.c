@@ -2,12 +2,13 @@
 /*
  * How an import joins its exporter.
  *
- * If a pool's descriptor says where the pool is (pool_location.h), and its socket exists, it is imported without asking
- * the exporter: all that costs time comes with the first pointer. Then the importing thread connects, introduces the
- * process, and names the block it wants, so that one answer brings the control segment, a ledger to write, and the
- * memory of the block. While the exporter makes its answer, the importer makes its range of addresses and its tables:
- * the descriptor says how large they are, and the answer must say the same. A connection that was lost or refused leaves the import as it was, and the next pointer tries
- * again. If no process listens there any more, the import has ended.
+ * If a pool's descriptor says where the pool is (pool_location.h), and its socket exists, it is imported without
+ * asking the exporter: all that costs time comes with the first pointer. Then the importing thread connects,
+ * introduces the process, and names the block it wants, so that one answer brings the control segment, a ledger to
+ * write, and the memory of the block. While the exporter makes its answer, the importer makes its range of addresses
+ * and its tables: the descriptor says how large they are, and the answer must say the same. A connection that was lost
+ * or refused leaves the import as it was, and the next pointer tries again. If no process listens there any more, the
+ * import has ended.
  */
 #include "share/pool/import_internal.h"
 

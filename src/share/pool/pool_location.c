@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Marks: see pool_location.h. The high half of the seconds says that it is a mark, the low half how many parts the range
- * has; the nanoseconds say where the pool is: never 0, which is what a file system leaves that does not keep them.
+ * Marks: see pool_location.h. The high half of the seconds says that it is a mark, the low half how many parts the
+ * range has. The nanoseconds say where the pool is. They are never 0, which is what a file system leaves that does not
+ * keep them.
  */
 #include "share/pool/pool_location.h"
 #include "share/wire/wire.h"
