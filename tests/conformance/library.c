@@ -341,6 +341,7 @@ GROUP(bounds)
 	ASK("bounded_65", cuLaunchKernel((CUfunction)bounded, 1, 1, 1, 65, 1, 1, 0, NULL, NULL, NULL));
 	ASK("bounded_1024", cuLaunchKernel((CUfunction)bounded, 1, 1, 1, 1024, 1, 1, 0, NULL, NULL, NULL));
 	ASK("required_32", cuLaunchKernel((CUfunction)required, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	ASK("required_1", cuLaunchKernel((CUfunction)required, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 	ASK("required_16", cuLaunchKernel((CUfunction)required, 1, 1, 1, 16, 1, 1, 0, NULL, NULL, NULL));
 	ASK("required_64", cuLaunchKernel((CUfunction)required, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL));
 	ASK_VALUE("bounded_occupancy_64",

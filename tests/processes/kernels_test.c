@@ -146,6 +146,25 @@ TEST(attributes_come_from_the_code)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* Goal: a kernel that says how large its blocks are is launched with those, and with no others. */
+TEST(a_kernel_says_how_large_its_blocks_are)
+{
+	static const char text[] = PTX_HEAD ".visible .entry count(.param .u64 out)\n.reqntid 8, 4, 1\n"
+					    "{ .reg .u64 %d<2>; .reg .u32 %r<2>; ld.param.u64 %d1, [out];\n"
+					    "atom.global.add.u32 %r1, [%d1], 1; ret; }\n";
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(text), "count");
+	CUdeviceptr memory = kernels_memory(4);
+	void *params[] = {&memory};
+
+	ASSERT_OK(cuLaunchKernel(function, 2, 1, 1, 8, 4, 1, 0, NULL, params, NULL));
+	ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL)); /* "as it says itself" */
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+	ASSERT_EQ(96, kernels_read(memory));
+	ASSERT_OK(cuMemFree(memory));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 /* Goal: the kernels of a module and of a library can be listed. */
 TEST(kernels_are_listed)
 {

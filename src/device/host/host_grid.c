@@ -136,7 +136,7 @@ static struct resident *make_resident(struct grid *grid)
 	struct cn_ptx_error error = {.code = CN_PTX_NO_MEMORY};
 	enum cn_ptx_error_code code = CN_PTX_NO_MEMORY;
 
-	strcpy(error.sentence, no_block);
+	snprintf(error.sentence, sizeof error.sentence, "%s", no_block);
 	if (resident)
 		code = grid->calls->block_create(&grid->ptx, &error, &resident->block);
 	cn_lock(&grid->lock);

@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 static CUresult check_limit(const struct cn_device *device, CUdevice_attribute limit, uint64_t value, const char *what)
 {
@@ -26,11 +27,14 @@ static CUresult check_limit(const struct cn_device *device, CUdevice_attribute l
 }
 
 /* What PTX itself says of its blocks. */
-static CUresult check_bounds(const struct cn_function *function, const struct cn_launch *launch)
+static CUresult check_bounds(const struct cn_function *function, struct cn_launch *launch)
 {
+	enum { ITS_OWN = CU_LAUNCH_KERNEL_REQUIRED_BLOCK_DIM };
 	const struct cn_ptx_kernel *ptx = function->kernel.ptx;
-	const unsigned *block = launch->block;
+	unsigned *block = launch->block;
 
+	if (ptx && ptx->required[0] && block[0] == ITS_OWN && block[1] == ITS_OWN && block[2] == ITS_OWN)
+		memcpy(block, ptx->required, sizeof launch->block);
 	if (ptx && ptx->required[0] &&
 	    (ptx->required[0] != block[0] || ptx->required[1] != block[1] || ptx->required[2] != block[2]))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernel %s must be launched with blocks of %u x %u x %u",
@@ -42,7 +46,7 @@ static CUresult check_bounds(const struct cn_function *function, const struct cn
 }
 
 static CUresult check_shape(const struct cn_function *function, const struct cn_device *device,
-			    const struct cn_launch *launch)
+			    struct cn_launch *launch)
 {
 	const struct {
 		CUdevice_attribute limit;

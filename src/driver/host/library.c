@@ -381,13 +381,29 @@ static CUresult enter_managed(CUlibrary handle)
 	return result;
 }
 
+/* Where a managed variable of the code is. */
+static CUresult find_managed(struct cn_code *code, const char *name, CUdeviceptr *ret_pointer, size_t *ret_bytes)
+{
+	unsigned index;
+	CUresult result = cn_code_find_variable(code, name, &index);
+
+	if (!result && !code->contents->variables[index].managed)
+		result = cn_error(CUDA_ERROR_NOT_FOUND, "the variable '%.128s' is not managed", name);
+	if (!result)
+		result = cn_code_place_managed(code);
+	if (result)
+		return result;
+	*ret_pointer = (CUdeviceptr)(uintptr_t)code->managed + code->contents->variables[index].offset_bytes;
+	*ret_bytes = code->contents->variables[index].bytes;
+	return CUDA_SUCCESS;
+}
+
 /* No context is needed: the memory is the code's. */
 CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUlibrary handle, const char *name)
 {
-	const struct cn_ptx_variable *variable;
 	struct cn_library *library;
-	struct cn_code *code;
-	unsigned index;
+	CUdeviceptr pointer = 0;
+	size_t bytes = 0;
 	CUresult result = cn_enter();
 
 	if (!result)
@@ -396,23 +412,20 @@ CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, C
 		result = lock_library(handle, &library);
 	if (result)
 		return result;
-	code = library->code;
+	struct cn_code *code = library->code;
 	atomic_fetch_add(&code->references, 1);
 	cn_unlock(&library->lock);
-	result = cn_code_find_variable(code, name, &index);
-	variable = result ? NULL : &code->contents->variables[index];
-	if (variable && !variable->managed)
-		result = cn_error(CUDA_ERROR_NOT_FOUND, "the variable '%.128s' is not managed", name);
-	if (!result)
-		result = cn_code_place_managed(code);
+	result = find_managed(code, name, &pointer, &bytes);
+	cn_code_release(code);
 	if (!result)
 		result = enter_managed(handle);
-	if (!result && ret_pointer)
-		*ret_pointer = (CUdeviceptr)(uintptr_t)code->managed + variable->offset_bytes;
-	if (!result && ret_bytes)
-		*ret_bytes = variable->bytes;
-	cn_code_release(code);
-	return result;
+	if (result)
+		return result;
+	if (ret_pointer)
+		*ret_pointer = pointer;
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return CUDA_SUCCESS;
 }
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
