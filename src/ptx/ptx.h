@@ -42,7 +42,7 @@ struct cn_ptx_module;
 struct cn_ptx_block;
 
 enum {
-	CN_PTX_CALLS_VERSION = 4,
+	CN_PTX_CALLS_VERSION = 5,
 	CN_PTX_SENTENCE_BYTES = 384,
 	CN_PTX_THREADS_MAX = 1024,           /* of a block */
 	CN_PTX_SHARED_BYTES_MAX = 227 << 10, /* of a block, static and dynamic */
@@ -116,6 +116,8 @@ struct cn_ptx_launch {
 	unsigned device_blocks;   /* blocks that run at once, for %nsmid; 0: one */
 	/* What the kernel prints: called on the thread that runs the block, with whole outputs of one printf(). */
 	void (*print)(void *data, const char *text, size_t bytes);
+	/* The same of an assertion that fails; NULL: print(). */
+	void (*complain)(void *data, const char *text, size_t bytes);
 	void *data;
 };
 

@@ -152,6 +152,8 @@ static bool call_assert(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 	const char *file = (const char *)(uintptr_t)argument(block, inst, 1, lane);
 	const char *function = (const char *)(uintptr_t)argument(block, inst, 3, lane);
 	const struct cn_ptx_fault *fault = &block->fault;
+	void (*complain)(void *, const char *, size_t) =
+		block->launch.complain ? block->launch.complain : block->launch.print;
 	char text[2048];
 	int length;
 
@@ -160,9 +162,8 @@ static bool call_assert(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 			  "%.500s:%u: %.500s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.500s` failed.\n", file,
 			  (unsigned)argument(block, inst, 2, lane), function, fault->block[0], fault->block[1],
 			  fault->block[2], fault->thread[0], fault->thread[1], fault->thread[2], message);
-	if (block->launch.print && length > 0)
-		block->launch.print(block->launch.data, text,
-				    (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+	if (complain && length > 0)
+		complain(block->launch.data, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 	return false;
 }
 

@@ -382,26 +382,26 @@ static const char prints_text[] = PTX_HEAD
 	"call.uni __assertfail, (p0, p1, p2, p3, p4); }\n"
 	"ret; }\n";
 
-/* What the program writes to its standard output until end() is called. */
+/* What the program writes to its standard output, or error, until end() is called. */
 static int saved_output = -1;
 
-static void begin(const char *path)
+static void begin(const char *path, int output)
 {
 	fflush(stdout);
-	saved_output = dup(1);
+	saved_output = dup(output);
 	int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	ASSERT_SYS(file);
-	ASSERT_SYS(dup2(file, 1));
+	ASSERT_SYS(dup2(file, output));
 	close(file);
 }
 
-static const char *end(const char *path)
+static const char *end(const char *path, int output)
 {
 	static char text[4096];
 	FILE *file = fopen(path, "r");
 
 	fflush(stdout);
-	ASSERT_SYS(dup2(saved_output, 1));
+	ASSERT_SYS(dup2(saved_output, output));
 	close(saved_output);
 	ASSERT(file);
 	text[fread(text, 1, sizeof text - 1, file)] = 0;
@@ -419,7 +419,7 @@ TEST(kernels_print_when_the_program_waits)
 	CUevent event;
 
 	ASSERT_OK(cuEventCreate(&event, 0));
-	begin(path);
+	begin(path, 1);
 	printf("launch\n");
 	for (unsigned i = 1; i <= 3; i++)
 		ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&i}, NULL));
@@ -434,21 +434,21 @@ TEST(kernels_print_when_the_program_waits)
 	ASSERT_OK(cuEventRecord(event, NULL));
 	ASSERT_OK(cuEventSynchronize(event));
 	printf("end\n");
-	ASSERT_STREQ("launch\nwait\nkernel 1\nkernel 2\nkernel 3\nwaited\nkernel 4\nend\n", end(path));
+	ASSERT_STREQ("launch\nwait\nkernel 1\nkernel 2\nkernel 3\nwaited\nkernel 4\nend\n", end(path, 1));
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
-/* Goal: a failed assertion is printed, and an error. */
+/* Goal: a failed assertion is printed to standard error, and an error. */
 TEST(a_failed_assertion_is_an_error)
 {
 	CUcontext context = kernels_start();
 	CUmodule module = kernels_load(prints_text);
 	const char *path = test_path("output");
 
-	begin(path);
+	begin(path, 2);
 	CUresult result = cuLaunchKernel(kernels_find(module, "assert_it"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
 	CUresult waited = cuCtxSynchronize();
-	const char *text = end(path);
+	const char *text = end(path, 2);
 	ASSERT_OK(result);
 	ASSERT_ERROR(CUDA_ERROR_ASSERT, waited);
 	ASSERT_CONTAINS("bad!:7: bad!: block: [0,0,0], thread: [0,0,0] Assertion `bad!` failed.", text);

@@ -356,7 +356,8 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 			.dynamic_shared_bytes = launch->shared_bytes,
 			.parameters = payload,
 			.device_blocks = launch->processor_count,
-			.print = cn_host_print},
+			.print = cn_host_print,
+			.complain = cn_host_complain},
 		.block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
 		.resident_max = launch->resident_max,
 	};

@@ -167,8 +167,9 @@ bool cn_host_team_is_wanted(void);
 CUresult cn_host_grid_prepare(const struct cn_kernel *kernel, void *const *arguments, void **ret_payload);
 CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload);
 
-/* host_print.c: what a kernel prints. */
+/* host_print.c: what a kernel prints, and which assertions of it fail. */
 void cn_host_print(void *unused, const char *text, size_t bytes);
+void cn_host_complain(void *unused, const char *text, size_t bytes);
 
 /* host_copy.c, host_kernel.c: do it, now, in this thread. */
 CUresult cn_host_copy(const struct cn_operation *operation);

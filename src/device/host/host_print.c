@@ -3,7 +3,8 @@
  * What kernels print.
  *
  * As on a GPU it is kept, in the order in which it was printed, until the program waits for its kernels, and is then
- * written to standard output. What does not fit is written at once: nothing is lost.
+ * written to standard output; failed assertions to standard error. What does not fit is written at once: nothing is
+ * lost.
  */
 #include "device/host/host_internal.h"
 #include "device/host/host_ptx.h"
@@ -14,48 +15,63 @@
 
 enum { ROOM_BYTES = 1 << 20 }; /* CU_LIMIT_PRINTF_FIFO_SIZE of a new context */
 
+struct printed {
+	char *text;
+	size_t bytes;
+};
+
 static struct {
 	CN_SLOW_LOCK(HOST_PRINT) lock;
 	_Atomic bool filled;
-	char *text;
-	size_t bytes;
-} printed;
+	struct printed output, complaints;
+} kept;
 
-/* Locked: so that two threads that wait keep the order. */
-static void write_locked(void)
+static void write_out(struct printed *printed, FILE *file)
 {
-	if (printed.bytes) {
-		fwrite(printed.text, 1, printed.bytes, stdout);
-		fflush(stdout);
+	if (printed->bytes) {
+		fwrite(printed->text, 1, printed->bytes, file);
+		fflush(file);
 	}
-	printed.bytes = 0;
-	atomic_store(&printed.filled, false);
+	printed->bytes = 0;
+}
+
+static void keep(struct printed *printed, FILE *file, const char *text, size_t bytes)
+{
+	cn_slow_lock(&kept.lock); /* across the writing, so that two threads that wait keep the order */
+	if (!printed->text)
+		printed->text = malloc(ROOM_BYTES);
+	if (!printed->text || bytes > ROOM_BYTES - printed->bytes)
+		write_out(printed, file);
+	if (!printed->text || bytes > ROOM_BYTES) {
+		fwrite(text, 1, bytes, file);
+		fflush(file);
+	} else {
+		memcpy(printed->text + printed->bytes, text, bytes);
+		printed->bytes += bytes;
+		atomic_store(&kept.filled, true);
+	}
+	cn_slow_unlock(&kept.lock);
 }
 
 void cn_host_print(void *unused, const char *text, size_t bytes)
 {
 	(void)unused;
-	cn_slow_lock(&printed.lock);
-	if (!printed.text)
-		printed.text = malloc(ROOM_BYTES);
-	if (!printed.text || bytes > ROOM_BYTES - printed.bytes)
-		write_locked();
-	if (!printed.text || bytes > ROOM_BYTES) {
-		fwrite(text, 1, bytes, stdout);
-		fflush(stdout);
-	} else {
-		memcpy(printed.text + printed.bytes, text, bytes);
-		printed.bytes += bytes;
-		atomic_store(&printed.filled, true);
-	}
-	cn_slow_unlock(&printed.lock);
+	keep(&kept.output, stdout, text, bytes);
+}
+
+void cn_host_complain(void *unused, const char *text, size_t bytes)
+{
+	(void)unused;
+	keep(&kept.complaints, stderr, text, bytes);
 }
 
 void cn_host_print_flush(void)
 {
-	if (!atomic_load_explicit(&printed.filled, memory_order_acquire))
+	if (!atomic_load_explicit(&kept.filled, memory_order_acquire))
 		return;
-	cn_slow_lock(&printed.lock);
-	write_locked();
-	cn_slow_unlock(&printed.lock);
+	cn_slow_lock(&kept.lock);
+	write_out(&kept.output, stdout);
+	write_out(&kept.complaints, stderr);
+	atomic_store(&kept.filled, false);
+	cn_slow_unlock(&kept.lock);
 }
