@@ -13,8 +13,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 source_dir=$root/tests/conformance
 out_dir=${OUT:-$source_dir/golden}
-all_chapters=(device attributes context stream event memory pointer copy launch library runtime fork entry state
-	perthread vmm vmm_use vmm_state vmm_share pool pool_use pool_state pool_share pool_share_use
+all_chapters=(device attributes context stream event memory pointer copy launch library runtime runtime_code fork entry
+	state perthread vmm vmm_use vmm_state vmm_share pool pool_use pool_state pool_share pool_share_use
 	pool_share_state ipc_event ipc_event_use ipc_memory ipc_memory_use fabric
 	edge edge_batch edge_calls edge_copy older)
 chapters=("${@:-${all_chapters[@]}}")

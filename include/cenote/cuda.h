@@ -206,7 +206,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool; /* a stream-ordered allocator *
 typedef struct CUmod_st *CUmodule;               /* loaded code */
 typedef struct CUfunc_st *CUfunction;            /* a kernel of a module */
 typedef struct CUlib_st *CUlibrary;              /* code that every context can use */
-typedef struct CUkern_st *CUkernel; /* a kernel of a library; where a CUfunction is wanted it serves, too */
+typedef struct CUkern_st *CUkernel; /* a kernel of a library; launches and occupancy take it for a CUfunction */
 typedef unsigned long long CUmemGenericAllocationHandle_v1;
 typedef CUmemGenericAllocationHandle_v1 CUmemGenericAllocationHandle; /* physical memory */
 
@@ -3058,7 +3058,7 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *ret_count, CUmodule modu
 /*
  * The kernels of a module, `count` of them at most, in any order. What is beyond their number is not written.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_functions is NULL, or count is 0
+ *   CUDA_ERROR_INVALID_VALUE   ret_functions is NULL
  *   CUDA_ERROR_INVALID_HANDLE  module is not a live one
  *   CUDA_ERROR_NOT_SUPPORTED   on the host device: the module is a shared object
  */
@@ -3096,8 +3096,9 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *ret_library, const void *code, CUj
 /*
  * The same, from a file.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_library or path is NULL, or an option is not one
+ *   CUDA_ERROR_INVALID_VALUE   ret_library is NULL, path is NULL or empty, or an option is not one
  *   CUDA_ERROR_FILE_NOT_FOUND  there is no such file
+ *   CUDA_ERROR_OUT_OF_MEMORY   path is a directory's
  */
 CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CUjit_option *jit_options,
 				       void **jit_values, unsigned int jit_count, CUlibraryOption *library_options,
@@ -3106,7 +3107,6 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path,
 /*
  * Unload a library, with its kernels, and its modules in all contexts. Its kernels must have finished.
  *
- *   CUDA_ERROR_INVALID_VALUE   library is NULL
  *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
  */
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library);
@@ -3131,7 +3131,7 @@ CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary libr
 /*
  * The kernels of a library, `count` of them at most, in any order. What is beyond their number is not written.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_kernels is NULL, or count is 0
+ *   CUDA_ERROR_INVALID_VALUE   ret_kernels is NULL
  *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
  */
 CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int count, CUlibrary library);
@@ -3208,7 +3208,7 @@ CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value,
 /*
  * Where a parameter lies among a kernel's parameters, and how large it is. ret_bytes may be NULL.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_offset is NULL, or there is no parameter of this number
+ *   CUDA_ERROR_INVALID_VALUE   kernel or ret_offset is NULL, or there is no parameter of this number
  *   CUDA_ERROR_INVALID_HANDLE  kernel is not a live one
  */
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *ret_offset, size_t *ret_bytes);
@@ -3278,7 +3278,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user
  * One of a kernel's attributes.
  *
  *   CUDA_ERROR_INVALID_VALUE        ret_value is NULL, or there is no such attribute
- *   CUDA_ERROR_INVALID_HANDLE       function is not a live one
+ *   CUDA_ERROR_INVALID_HANDLE       function is not a live one, or a library's kernel: see cuKernelGetAttribute()
  *   CUDA_ERROR_FUNCTION_NOT_LOADED  its code is not loaded yet
  */
 CUresult CUDAAPI cuFuncGetAttribute(int *ret_value, CUfunction_attribute attribute, CUfunction function);
@@ -3302,7 +3302,7 @@ CUresult CUDAAPI cuFuncGetName(const char **ret_name, CUfunction function);
 /*
  * The module of a kernel. On the host device a kernel of the program's own has none.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_module is NULL
+ *   CUDA_ERROR_INVALID_VALUE   ret_module or function is NULL
  *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
  *   CUDA_ERROR_NOT_FOUND       it has none
  */
@@ -3311,8 +3311,8 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule *ret_module, CUfunction function);
 /*
  * Where a parameter lies among a kernel's parameters, and how large it is. ret_bytes may be NULL.
  *
- *   CUDA_ERROR_INVALID_VALUE   ret_offset is NULL, or there is no parameter of this number
- *   CUDA_ERROR_INVALID_HANDLE  function is not a live one
+ *   CUDA_ERROR_INVALID_VALUE   function or ret_offset is NULL, or there is no parameter of this number
+ *   CUDA_ERROR_INVALID_HANDLE  function is not a live one, or a library's kernel: see cuKernelGetParamInfo()
  */
 CUresult CUDAAPI cuFuncGetParamInfo(CUfunction function, size_t index, size_t *ret_offset, size_t *ret_bytes);
 
@@ -3347,6 +3347,7 @@ CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig co
 
 /*
  * How many blocks of block_threads threads and shared_bytes of dynamic shared memory fit one multiprocessor at once.
+ * The largest block that the kernel itself allows (.maxntid of PTX) is not considered.
  *
  *   CUDA_ERROR_INVALID_VALUE   ret_blocks is NULL, or block_threads is not positive
  *   CUDA_ERROR_INVALID_HANDLE  function is not a live one

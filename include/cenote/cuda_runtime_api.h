@@ -1306,14 +1306,16 @@ cudaError_t CUDARTAPI cudaOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicS
 /*
  * The kernel of a function's address. It is good for every context, and lives as long as its binary.
  *
- *   cudaErrorInvalidValue  kernelPtr is NULL
+ *   cudaErrorInvalidValue           kernelPtr is NULL
+ *   cudaErrorInvalidDeviceFunction  entryFuncAddr is not a kernel
  */
 cudaError_t CUDARTAPI cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr);
 
 /*
  * The driver's function for a kernel in the current context.
  *
- *   cudaErrorInvalidValue  functionPtr is NULL
+ *   cudaErrorInvalidValue           functionPtr is NULL
+ *   cudaErrorInvalidDeviceFunction  symbolPtr is not a kernel
  */
 cudaError_t CUDARTAPI cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
 
@@ -1343,7 +1345,7 @@ cudaError_t CUDARTAPI cudaGetSymbolAddress(void **devPtr, const void *symbol);
 cudaError_t CUDARTAPI cudaGetSymbolSize(size_t *size, const void *symbol);
 
 /*
- * Copy to a variable, from its byte `offset` on. As cudaMemcpy().
+ * Copy to a variable, from its byte `offset` on. As cudaMemcpy(). A copy of no bytes succeeds, whatever symbol is.
  *
  *   cudaErrorInvalidValue            the variable ends before
  *   cudaErrorInvalidSymbol           symbol is not a variable

@@ -3,8 +3,9 @@
  * Launches of the runtime API.
  *
  * A kernel is named by its address on the host, which the program has registered or CENOTE_KERNEL has, or by its
- * handle. As in CUDA, NULL is no device function, and any other address is taken for an invalid handle. Where the
- * driver calls a grid or a block an invalid value, the runtime calls it an invalid configuration.
+ * handle. As in CUDA, NULL is no device function, and any other address is taken for an invalid handle; calls that ask
+ * for a kernel's handle say of both that they are no device function. Where the driver calls a grid or a block an
+ * invalid value, the runtime calls it an invalid configuration.
  */
 #include "runtime/runtime.h"
 
@@ -18,8 +19,8 @@
 /* More than there are kinds of attributes; some may be given twice, or only be there to be ignored. */
 #define LAUNCH_ATTRIBUTES_MAX 64
 
-/* A context for the thread, and what the driver launches for a kernel's address: a function, or a kernel. */
-static cudaError_t find_launched(const void *kernel, CUfunction *ret_function, CUkernel *ret_kernel)
+/* A context for the thread, and what is registered at an address, or is a handle there. *ret_function NULL: nothing. */
+static cudaError_t look_up(const void *kernel, CUfunction *ret_function, CUkernel *ret_kernel)
 {
 	cudaError_t error = cudaSuccess;
 	CUresult result = cn_runtime_context();
@@ -35,11 +36,22 @@ static cudaError_t find_launched(const void *kernel, CUfunction *ret_function, C
 	if (!cn_function_of_address(kernel, ret_function))
 		return cudaSuccess;
 	if (cuKernelGetFunction(ret_function, (CUkernel)(uintptr_t)kernel))
+		*ret_function = NULL;
+	else
+		*ret_kernel = (CUkernel)(uintptr_t)kernel;
+	return cudaSuccess;
+}
+
+/* What the driver launches for a kernel's address: a function, or a kernel. */
+static cudaError_t find_launched(const void *kernel, CUfunction *ret_function, CUkernel *ret_kernel)
+{
+	cudaError_t error = look_up(kernel, ret_function, ret_kernel);
+
+	if (!error && !*ret_function)
 		return CN_RUNTIME_REFUSE(
 			cudaErrorInvalidResourceHandle,
 			"%p is not a kernel: neither a compiler nor CENOTE_KERNEL has declared one there", kernel);
-	*ret_kernel = (CUkernel)(uintptr_t)kernel;
-	return cudaSuccess;
+	return error;
 }
 
 /* The driver's function in the current context: a kernel has attributes of its own there. */
@@ -171,6 +183,18 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 
 /* ---- Handles of a kernel ---------------------------------------------------------------------------------------- */
 
+/* The same as find_launched(), with another code where there is no kernel. */
+static cudaError_t find_named(const void *kernel, CUfunction *ret_function, CUkernel *ret_kernel)
+{
+	cudaError_t error = look_up(kernel, ret_function, ret_kernel);
+
+	if (!error && !*ret_function)
+		return CN_RUNTIME_REFUSE(
+			cudaErrorInvalidDeviceFunction,
+			"%p is not a kernel: neither a compiler nor CENOTE_KERNEL has declared one there", kernel);
+	return error;
+}
+
 cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr)
 {
 	CUfunction function = NULL;
@@ -179,7 +203,7 @@ cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFunc
 
 	if (!kernelPtr)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "kernelPtr is NULL");
-	error = find_launched(entryFuncAddr, &function, &kernel);
+	error = find_named(entryFuncAddr, &function, &kernel);
 	/* A kernel of CENOTE_KERNEL belongs to no library; its function serves where a kernel does. */
 	if (!error)
 		*kernelPtr = kernel ? kernel : (CUkernel)(void *)function;
@@ -189,14 +213,17 @@ cudaError_t runtime_cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFunc
 cudaError_t runtime_cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr)
 {
 	CUfunction function = NULL;
-	cudaError_t error;
+	CUkernel kernel = NULL;
+	cudaError_t error = find_named(symbolPtr, &function, &kernel);
 
+	if (!error && kernel)
+		error = cn_runtime_result(cuKernelGetFunction(&function, kernel));
+	if (error)
+		return error;
 	if (!functionPtr)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "functionPtr is NULL");
-	error = find_kernel(symbolPtr, &function);
-	if (!error)
-		*functionPtr = function;
-	return error;
+	*functionPtr = function;
+	return cudaSuccess;
 }
 
 /* ---- Attributes of a kernel ------------------------------------------------------------------------------------- */

@@ -15,12 +15,13 @@ cudaError_t runtime_cudaGetSymbolAddress(void **devPtr, const void *symbol)
 	size_t bytes;
 	cudaError_t error;
 
+	error = cn_runtime_find_variable(symbol, &address, &bytes);
+	if (error)
+		return error;
 	if (!devPtr)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
-	error = cn_runtime_find_variable(symbol, &address, &bytes);
-	if (!error)
-		*devPtr = (void *)(uintptr_t)address;
-	return error;
+	*devPtr = (void *)(uintptr_t)address;
+	return cudaSuccess;
 }
 
 cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
@@ -29,17 +30,18 @@ cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
 	size_t bytes;
 	cudaError_t error;
 
+	error = cn_runtime_find_variable(symbol, &address, &bytes);
+	if (error)
+		return error;
 	if (!size)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "size is NULL");
-	error = cn_runtime_find_variable(symbol, &address, &bytes);
-	if (!error)
-		*size = bytes;
-	return error;
+	*size = bytes;
+	return cudaSuccess;
 }
 
 /* ---- Copies ------------------------------------------------------------------------------------------------------ */
 
-/* The part of a variable that a copy is about; its other end is on the host, or on a device. */
+/* The part of a variable that a copy is about; its other end is on the host, or on a device. NULL for no bytes. */
 static cudaError_t find_part(const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
 			     enum cudaMemcpyKind host_kind, void **ret_part)
 {
@@ -47,12 +49,14 @@ static cudaError_t find_part(const void *symbol, size_t count, size_t offset, en
 	size_t bytes = 0;
 	cudaError_t error;
 
-	if (kind != host_kind && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault)
-		return CN_RUNTIME_REFUSE(cudaErrorInvalidMemcpyDirection,
-					 "a variable's end of a copy is on the device; the kind is %d", (int)kind);
+	if (!count)
+		return cudaSuccess; /* whatever the symbol is, as in CUDA */
 	error = cn_runtime_find_variable(symbol, &address, &bytes);
 	if (error)
 		return error;
+	if (kind != host_kind && kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault)
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidMemcpyDirection,
+					 "a variable's end of a copy is on the device; the kind is %d", (int)kind);
 	if (offset > bytes || count > bytes - offset)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%zu bytes from byte %zu of a variable that has %zu",
 					 count, offset, bytes);

@@ -331,7 +331,7 @@ GROUP(modules)
 GROUP(bounds)
 {
 	CUkernel required = NULL;
-	int value = UNTOUCHED_INT;
+	int value = UNTOUCHED_INT, threads = UNTOUCHED_INT;
 
 	load();
 	NEED(cuLibraryGetKernel(&required, library, "required"));
@@ -348,6 +348,8 @@ GROUP(bounds)
 		  cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, (CUfunction)bounded, 64, 0), "%d", value);
 	ASK_VALUE("bounded_occupancy_128",
 		  cuOccupancyMaxActiveBlocksPerMultiprocessor(&value, (CUfunction)bounded, 128, 0), "%d", value);
+	ASK_VALUE("bounded_potential",
+		  cuOccupancyMaxPotentialBlockSize(&value, &threads, (CUfunction)bounded, NULL, 0, 0), "%d", threads);
 	ASK("bounds_synchronize", cuCtxSynchronize());
 }
 

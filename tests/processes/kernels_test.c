@@ -262,12 +262,32 @@ TEST(a_library_is_a_module_of_the_context)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* Goal: occupancy counts blocks that .maxntid forbids, as the driver does; a block that it proposes can be launched. */
+TEST(occupancy_proposes_a_block_that_can_be_launched)
+{
+	static const char text[] = PTX_HEAD ".visible .entry bounded() .maxntid 64, 1, 1 { ret; }\n";
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(text), "bounded");
+	int blocks = 0, threads = 0;
+
+	ASSERT_OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 128, 0));
+	ASSERT_EQ(16, blocks);
+	ASSERT_OK(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, function, NULL, 0, 0));
+	ASSERT_EQ(64, threads);
+	ASSERT_OK(cuOccupancyMaxPotentialBlockSize(&blocks, &threads, function, NULL, 0, 32));
+	ASSERT_EQ(32, threads);
+	ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, (unsigned)threads, 1, 1, 0, NULL, NULL, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 /* Goal: what is set for a kernel on a device counts in its contexts there, those to come among them. */
 TEST(a_kernels_attributes_are_set_for_a_device)
 {
 	CUcontext context = kernels_start();
 	CUlibrary library = NULL;
 	CUkernel kernel = NULL;
+	CUfunction function = NULL;
 	int value = 0;
 
 	ASSERT_OK(cuLibraryLoadData(&library, kernels_text, NULL, NULL, 0, NULL, NULL, 0));
@@ -282,8 +302,12 @@ TEST(a_kernels_attributes_are_set_for_a_device)
 	ASSERT_OK(cuCtxDestroy(context));
 	context = kernels_start();
 	ASSERT_OK(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 100 * 1024, NULL, NULL, NULL));
-	ASSERT_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (CUfunction)kernel));
+	ASSERT_OK(cuKernelGetFunction(&function, kernel));
+	ASSERT_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
 	ASSERT_EQ(100 * 1024, value);
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE,
+		     cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, (CUfunction)kernel));
+	ASSERT(strstr(cenote_last_error(), "cuKernelGetAttribute()"));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_DEVICE, cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 63));
 	ASSERT_OK(cuLibraryUnload(library));
 	ASSERT_OK(cuCtxDestroy(context));

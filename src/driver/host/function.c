@@ -3,7 +3,7 @@
  * Functions: the kernel behind a handle, and what it says of itself.
  *
  * A kernel of a library (library.c) may stand where a function is wanted: it means the library's function in the
- * context that is current, or in the stream's.
+ * context that is current, or in the stream's. What has a call of its own for kernels refuses it, as the driver does.
  */
 #include "driver/host/kernel.h"
 
@@ -47,6 +47,15 @@ CUresult cn_function_lock(CUfunction handle, struct cn_context *context, struct 
 	}
 	*ret_function = function;
 	*ret_module = module;
+	return CUDA_SUCCESS;
+}
+
+/* For questions that kernels have calls of their own for. */
+static CUresult refuse_kernel(CUfunction handle, const char *instead)
+{
+	if (cn_table_is_kind(CN_KIND_KERNEL, (uintptr_t)handle))
+		return cn_error(CUDA_ERROR_INVALID_HANDLE, "%p is a library's kernel, not a function; call %s()",
+				(void *)handle, instead);
 	return CUDA_SUCCESS;
 }
 
@@ -138,7 +147,9 @@ CUresult host_cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUf
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "pi is NULL");
 	if ((int)attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a function has no attribute %d", (int)attribute);
-	result = cn_function_find(handle, &function);
+	result = refuse_kernel(handle, "cuKernelGetAttribute");
+	if (!result)
+		result = cn_function_find(handle, &function);
 	if (result)
 		return result;
 	return cn_function_attribute(&function->traits, atomic_load(&function->max_dynamic_shared_bytes),
@@ -227,8 +238,8 @@ CUresult host_cuFuncGetModule(CUmodule *ret_module, CUfunction handle)
 
 	if (result)
 		return result;
-	if (!ret_module)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "hmod is NULL");
+	if (!ret_module || !handle)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_module ? "hfunc" : "hmod");
 	result = cn_function_lock(handle, NULL, &function, &module);
 	if (result)
 		return result;
@@ -264,8 +275,10 @@ CUresult host_cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *ret_of
 {
 	struct cn_function *function;
 	struct cn_module *module;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), handle, "func");
 
+	if (!result)
+		result = refuse_kernel(handle, "cuKernelGetParamInfo");
 	if (!result)
 		result = cn_function_lock(handle, NULL, &function, &module);
 	if (result)

@@ -12,11 +12,13 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -36,6 +38,21 @@ static const uint64_t image_bytes_max = UINT64_C(1) << 40;
 
 /* The header of the object that this code is in: it has this machine's class, byte order and instruction set. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+
+CUresult cn_image_open(const char *path, int *ret_file)
+{
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* not blocking: it may be a pipe */
+	struct stat status;
+
+	if (file < 0)
+		return cn_error(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
+	if (fstat(file, &status) == 0 && S_ISDIR(status.st_mode)) {
+		close(file);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%s is a directory", path);
+	}
+	*ret_file = file;
+	return CUDA_SUCCESS;
+}
 
 /* Read a part; *ret_bytes is less than asked for where the image ends. */
 static CUresult read_some(const struct cn_image *image, uint64_t offset, void *to, size_t bytes, size_t *ret_bytes)

@@ -23,6 +23,12 @@ enum cn_image_kind {
 	CN_IMAGE_WRAPPER, /* what a compiler puts around one or several of them: it has pointers */
 };
 
+/*
+ * Open the file of an image; the caller closes the descriptor. CUDA_ERROR_FILE_NOT_FOUND: it cannot be opened.
+ * CUDA_ERROR_OUT_OF_MEMORY is NVIDIA's code for a directory.
+ */
+CUresult cn_image_open(const char *path, int *ret_file);
+
 /* What is it? Of a shared object, which the dynamic linker may have then, *ret_bytes is how much of it is loaded. */
 CUresult cn_image_check(const struct cn_image *image, enum cn_image_kind *ret_kind, uint64_t *ret_bytes);
 

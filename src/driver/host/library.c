@@ -14,8 +14,6 @@
 #include "base/guard.h"
 #include "driver/host/jit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -132,16 +130,19 @@ CUresult host_cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path, CU
 	(void)library_values;
 	if (result)
 		return result;
-	if (!ret_library || !path)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", ret_library ? "fileName" : "library");
+	if (!ret_library || !path || !*path)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
+				!ret_library ? "library is NULL"
+				: !path      ? "fileName is NULL"
+					     : "fileName is empty");
 	result = check_options(library_count, library_options);
 	if (!result)
 		result = cn_jit_begin(jit_count, jit_options, jit_values, &jit);
 	if (result)
 		return result;
-	image.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* not blocking: it may be a pipe */
-	if (image.file < 0)
-		return cn_error(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
+	result = cn_image_open(path, &image.file);
+	if (result)
+		return result;
 	result = load_with(&jit, &image, ret_library);
 	close(image.file);
 	return result;
@@ -194,8 +195,6 @@ CUresult host_cuLibraryUnload(CUlibrary handle)
 
 	if (result)
 		return result;
-	if (!handle)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "library is NULL");
 	library = cn_table_find(&cn_libraries, handle);
 	if (!library || !cn_table_retire(library, (uint64_t)(uintptr_t)handle))
 		return refuse(handle);
@@ -354,6 +353,8 @@ static CUresult check_outputs(const CUdeviceptr *ret_pointer, const size_t *ret_
 CUresult host_cuLibraryGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CUlibrary handle, const char *name)
 {
 	struct cn_module *module;
+	CUdeviceptr pointer = 0;
+	size_t bytes = 0;
 	CUresult result = cn_enter();
 
 	if (!result)
@@ -362,9 +363,15 @@ CUresult host_cuLibraryGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CU
 		result = lock_module(handle, &module);
 	if (result)
 		return result;
-	result = cn_module_find_variable(module, name, ret_pointer, ret_bytes);
+	result = cn_module_find_variable(module, name, &pointer, &bytes);
 	cn_unlock(&module->lock);
-	return result;
+	if (result)
+		return result; /* the outputs are untouched, unlike those of cuModuleGetGlobal() */
+	if (ret_pointer)
+		*ret_pointer = pointer;
+	if (ret_bytes)
+		*ret_bytes = bytes;
+	return CUDA_SUCCESS;
 }
 
 /* Where a context is current, the managed variables are memory that it knows. */
@@ -510,9 +517,8 @@ CUresult host_cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int coun
 
 	if (result)
 		return result;
-	if (!ret_kernels || !count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
-				ret_kernels ? "there is room for 0 kernels" : "kernels is NULL");
+	if (!ret_kernels)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernels is NULL");
 	result = lock_library(handle, &library);
 	if (result)
 		return result;
@@ -712,7 +718,7 @@ CUresult host_cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *ret_of
 {
 	struct cn_library_kernel *kernel;
 	struct cn_library *library;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), handle, "kernel");
 
 	if (!result)
 		result = lock_kernel(handle, &kernel, &library);

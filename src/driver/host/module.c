@@ -15,8 +15,6 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stdio.h>
@@ -296,7 +294,6 @@ CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 {
 	struct cn_image image = {.file = -1};
 	struct cn_home home;
-	struct stat status;
 	char full_path[PATH_MAX + 2];
 	CUresult result = cn_context_enter(&home);
 
@@ -307,14 +304,9 @@ CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 				!module ? "module is NULL"
 				: !path ? "fname is NULL"
 					: "fname is empty");
-	/* Not blocking: a path may name a pipe. */
-	image.file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (image.file < 0)
-		return cn_error(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
-	if (fstat(image.file, &status) == 0 && S_ISDIR(status.st_mode)) {
-		close(image.file);
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%s is a directory", path); /* NVIDIA's code for it */
-	}
+	result = cn_image_open(path, &image.file);
+	if (result)
+		return result;
 	/* The dynamic linker would search elsewhere for a name without a slash. */
 	snprintf(full_path, sizeof full_path, "%s%s", strchr(path, '/') ? "" : "./", path);
 	result = load(&home, &image, full_path, module);

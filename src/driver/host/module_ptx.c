@@ -117,9 +117,8 @@ CUresult host_cuModuleEnumerateFunctions(CUfunction *ret_functions, unsigned int
 
 	if (result)
 		return result;
-	if (!ret_functions || !count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
-				ret_functions ? "there is room for 0 functions" : "functions is NULL");
+	if (!ret_functions)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "functions is NULL");
 	result = cn_module_prepare(handle, NULL);
 	if (!result)
 		result = lock(handle, &module);

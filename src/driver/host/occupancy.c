@@ -64,8 +64,8 @@ static int active_blocks(const struct processor *processor, struct cn_function *
 
 	int always = cn_function_default_shared_bytes(&function->traits);
 
-	if (block_threads > processor->threads_per_block ||
-	    (function->traits.max_threads && block_threads > function->traits.max_threads))
+	/* As the driver counts, a block may have more threads than PTX allows this kernel (.maxntid). */
+	if (block_threads > processor->threads_per_block)
 		return 0;
 	if (shared_bytes > (size_t)(allowed > always ? allowed : always))
 		return 0;
@@ -173,6 +173,8 @@ CUresult host_cuOccupancyMaxPotentialBlockSizeWithFlags(int *ret_min_blocks, int
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "a block size limit of %d threads is not possible", limit);
 	if (!limit || limit > processor.threads_per_block)
 		limit = processor.threads_per_block;
+	if (function->traits.max_threads && limit > function->traits.max_threads)
+		limit = function->traits.max_threads; /* it is to be launched */
 
 	/* The limit itself, then whole warps downwards: among equals the largest block wins. */
 	int aligned = (limit + processor.warp_threads - 1) / processor.warp_threads * processor.warp_threads;
