@@ -10,6 +10,7 @@
 enum {
 	SEARCH_DEPTH_MAX = 8, /* blocks of a bin that are compared */
 	LARGE_PAGE_BYTES = 2 * 1024 * 1024,
+	RECORDS_SPARE = 1 << 17,
 };
 
 static void set_state(struct cn_block *block, enum cn_block_state state)
@@ -176,7 +177,9 @@ static size_t records_bytes(const struct cn_heap *heap)
 static bool map_tables(struct cn_heap *heap, uint32_t unit_count)
 {
 	heap->room_units = unit_count;
-	heap->record_count_max = unit_count < CN_HEAP_RECORD_COUNT_MAX ? unit_count + 1 : CN_HEAP_RECORD_COUNT_MAX;
+	/* One for each unit, and some that caches have as spares. */
+	uint64_t most = (uint64_t)unit_count + unit_count / 4 + RECORDS_SPARE;
+	heap->record_count_max = most < CN_HEAP_RECORD_COUNT_MAX ? (uint32_t)most : CN_HEAP_RECORD_COUNT_MAX;
 	/* Sparse: only entries for used memory take any. */
 	heap->starts = map_aligned(starts_bytes(heap), PROT_READ | PROT_WRITE);
 	heap->records = map_aligned(records_bytes(heap), PROT_NONE);
@@ -220,7 +223,6 @@ void cn_heap_close(struct cn_heap *heap)
 	heap->record_limit = 0;
 }
 
-/* Let cn_heap_find() find the block from every stretch that begins inside it. */
 void cn_heap_set_covers(struct cn_heap *heap, uint32_t index)
 {
 	const struct cn_block *block = cn_block_at(heap, index);

@@ -37,7 +37,8 @@ enum cn_block_state {
 	CN_BLOCK_MOVING,   /* between two of these, owned by one thread */
 	CN_BLOCK_SHARED,   /* the program's, and other processes may have it too: see shared_block.c */
 	CN_BLOCK_DEFERRED, /* freed by the program, while other processes have it */
-	CN_BLOCK_KEPT,     /* free memory of a span: see span.h */
+	CN_BLOCK_KEPT,     /* free memory of a span, which any queue may have: see span.h */
+	CN_BLOCK_PENDING,  /* the same where only the span's queue may have it yet */
 	CN_BLOCK_SPAN,     /* the record of a span, whose blocks have records of their own */
 };
 

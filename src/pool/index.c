@@ -40,7 +40,9 @@ static void recycle_cache(struct cn_pool_cache *cache)
 	cn_quick_lock(&cache->lock);
 	cache->pool = NULL; /* a thread that comes late sees that it is too late */
 	struct cn_spans *spans = atomic_exchange(&cache->spans, NULL);
-	cache->misses = cache->join_wait = 0;
+	atomic_store(&cache->misses, 0);
+	atomic_store(&cache->asked_last, NULL);
+	cache->join_wait = 0;
 	cache->reused = 0;
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
@@ -212,7 +214,7 @@ void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t uni
 	struct cn_block *block = cn_pool_block_at(pool, index);
 	uint32_t rest = 0;
 
-	if (block->units == units)
+	if (block->units == units || !cn_pool_cache_can_cut(cache, block))
 		return;
 	if (!block->span) {
 		cn_lock(&pool->lock);
@@ -220,6 +222,8 @@ void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t uni
 		cn_unlock(&pool->lock);
 	} else if (cn_pool_fill_spares(cache)) {
 		rest = cn_heap_part_cut(&pool->heap, &cache->spans->spares, index, units);
+		if (rest)
+			cn_heap_set_covers(&pool->heap, rest);
 	}
 	if (rest)
 		cn_pool_cache_push(cache, rest);
@@ -235,8 +239,7 @@ static uint32_t search(const struct cn_pool_cache *other, const struct cn_pool_c
 		for (unsigned depth = 0; index && depth < SEARCH_DEPTH_MAX; depth++) {
 			const struct cn_block *block = cn_pool_block_at(own->pool, index);
 			ret_grounds->freed = (struct cn_point){other->queue, block->number};
-			if (block->units >= units && cn_pool_cache_can_cut(other, block, units) &&
-			    rule(own->queue, ret_grounds))
+			if (cn_pool_cache_suits(other, block, units) && rule(own->queue, ret_grounds))
 				return index;
 			index = block->next;
 		}
@@ -275,21 +278,19 @@ static uint64_t nonempty_in(const struct cn_pool_cache_group *group, unsigned cl
 	return found;
 }
 
-/* A KEPT block of another cache's spans; 0: none. That cache is locked. */
-static uint32_t search_kept(const struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
-			    uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
+/* A PENDING block of another cache's spans, by a rule; 0: none. That cache is locked. */
+static uint32_t search_pending(const struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
+			       uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
 {
-	const struct cn_spans *spans = other->spans;
-	const struct cn_bins *kept = &spans->sets[set].kept;
+	const struct cn_bins *pending = &other->spans->sets[set].pending;
 
-	for (unsigned at = cn_bins_next(kept, cn_size_class_below(units)); at < CN_SIZE_CLASS_COUNT;
-	     at = cn_bins_next(kept, at + 1)) {
-		uint32_t index = kept->heads[at];
+	for (unsigned at = cn_bins_next(pending, cn_size_class_below(units)); at < CN_SIZE_CLASS_COUNT;
+	     at = cn_bins_next(pending, at + 1)) {
+		uint32_t index = pending->heads[at];
 		for (unsigned depth = 0; index && depth < SEARCH_DEPTH_MAX; depth++) {
 			const struct cn_block *block = cn_pool_block_at(own->pool, index);
 			ret_grounds->freed = (struct cn_point){other->queue, block->number};
-			if (block->units >= units &&
-			    (block->number <= spans->settled || (rule && rule(own->queue, ret_grounds))))
+			if (block->units >= units && rule(own->queue, ret_grounds))
 				return index;
 			index = block->next;
 		}
@@ -301,28 +302,40 @@ uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const s
 			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
 {
 	struct cn_spans *spans = atomic_load_explicit(&other->spans, memory_order_acquire);
+	struct cn_heap *heap = &own->pool->heap;
+	uint32_t index = 0;
 
-	if (!spans || atomic_load_explicit(&spans->sets[set].kept.units, memory_order_relaxed) < units)
+	if (!spans || cn_spans_free_units(spans, set) < units)
 		return 0;
 	cn_quick_lock(&other->lock);
-	uint32_t index = search_kept(other, set, own, units, rule, ret_grounds);
-	if (index)
-		index = cn_pool_fill_spares(other) ? cn_spans_take_from(&own->pool->heap, spans, set, index, units) : 0;
+	if (cn_pool_fill_spares(other)) {
+		index = cn_spans_take(heap, spans, set, true, units);
+		ret_grounds->freed = (struct cn_point){other->queue, 0};
+		if (!index && rule)
+			index = search_pending(other, set, own, units, rule, ret_grounds);
+		if (index && ret_grounds->freed.number)
+			index = cn_spans_take_pending(heap, spans, set, index, units);
+	}
 	cn_quick_unlock(&other->lock);
 	return index;
 }
 
-uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, cn_pool_rule *rule,
-				       struct cn_pool_grounds *ret_grounds)
+uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, unsigned caches_max,
+				       cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
 {
-	unsigned first = cn_span_set_of(units);
+	struct cn_pool_cache *first = atomic_load_explicit(&own->asked_last, memory_order_relaxed), *other;
+	unsigned set = cn_span_set_of(units);
 	uint32_t index = 0;
 
-	for (unsigned i = 0; i < CN_SPAN_SETS && !index; i++)
-		for (struct cn_pool_cache *other = atomic_load_explicit(&own->pool->caches, memory_order_acquire);
-		     other && !index; other = other->next)
-			if (other != own || i)
-				index = cn_pool_take_kept_of(other, first ^ i, own, units, rule, ret_grounds);
+	other = first = first ? first : own;
+	do {
+		for (unsigned i = 0; i < CN_SPAN_SETS && !index && other != own; i++)
+			index = cn_pool_take_kept_of(other, (set + i) % CN_SPAN_SETS, own, units, rule, ret_grounds);
+		if (index)
+			break;
+		other = other->next ? other->next : atomic_load_explicit(&own->pool->caches, memory_order_acquire);
+	} while (other != first && --caches_max);
+	atomic_store_explicit(&own->asked_last, other, memory_order_relaxed);
 	return index;
 }
 
@@ -345,7 +358,7 @@ uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, uns
 				return index;
 		}
 	}
-	return last_class == CN_SIZE_CLASS_COUNT - 1 ? cn_pool_take_kept_from_others(own, units, rule, ret_grounds) : 0;
+	return 0;
 }
 
 /* Blocks of a class whose frees have happened, linked by `next`; 0: none. */

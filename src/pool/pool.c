@@ -28,6 +28,7 @@ static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *first, *ended;
 	_Atomic uint64_t last_id;
+	_Atomic unsigned dying_count;  /* destroyed pools in the list: usually none, and then nobody looks */
 	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
 } pools;
 
@@ -372,6 +373,8 @@ void cn_pools_reap(void)
 {
 	struct cn_pool *ended = NULL;
 
+	if (!atomic_load(&pools.dying_count))
+		return;
 	cn_driver_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.first; *link;) {
 		struct cn_pool *pool = *link;
@@ -379,6 +382,7 @@ void cn_pools_reap(void)
 			*link = pool->next;
 			pool->next = ended;
 			ended = pool;
+			pools.dying_count--;
 			pools.ending_count++;
 		} else {
 			link = &pool->next;
@@ -407,6 +411,7 @@ bool cn_pools_are_ending(void)
 
 void cn_pool_destroy(struct cn_pool *pool)
 {
+	atomic_fetch_add(&pools.dying_count, 1); /* first: no thread sees the pool dying and does not look */
 	atomic_store(&pool->dying, true);
 	cn_pools_reap();
 }
@@ -481,6 +486,14 @@ static struct cn_pool_statistics count_bytes(struct cn_pool *pool)
 	return numbers;
 }
 
+enum { SIZE_COUNT = sizeof((struct cn_pool_statistics *)NULL)->free_blocks_by_size / sizeof(uint64_t) };
+
+static bool is_free_state(uint32_t state)
+{
+	return state == CN_BLOCK_FREE || state == CN_BLOCK_CACHED || state == CN_BLOCK_KEPT ||
+	       state == CN_BLOCK_PENDING;
+}
+
 /* Looks at every block there is. */
 static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbers)
 {
@@ -501,12 +514,14 @@ static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbe
 	for (uint32_t i = 1; i < pool->heap.record_count; i++) {
 		const struct cn_block *block = cn_pool_block_at(pool, i);
 		uint32_t state = atomic_load_explicit(&block->state, memory_order_relaxed);
-		uint64_t bytes = (uint64_t)block->units * CN_HEAP_UNIT_BYTES;
+		uint64_t bytes =
+			(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed) * CN_HEAP_UNIT_BYTES;
 		numbers.live_block_count += state == CN_BLOCK_LIVE || state == CN_BLOCK_SHARED;
-		if (state != CN_BLOCK_FREE && state != CN_BLOCK_CACHED && state != CN_BLOCK_KEPT)
+		if (!is_free_state(state) || !bytes) /* a cache may be joining it at this moment */
 			continue;
 		numbers.free_block_count++;
-		numbers.free_blocks_by_size[63 - __builtin_clzll(bytes)]++;
+		unsigned size = 63 - (unsigned)__builtin_clzll(bytes);
+		numbers.free_blocks_by_size[size < SIZE_COUNT ? size : SIZE_COUNT - 1]++;
 		if (bytes > numbers.largest_free_bytes)
 			numbers.largest_free_bytes = bytes;
 	}

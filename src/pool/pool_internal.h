@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the pool know of each other: pool.c has its life, rules.c allocating and freeing, index.c the
- * caches of queues and what is in them, settle.c where freed blocks go, shared_block.c blocks that other processes may
- * have too, release.c memory that goes back to the device, picture.c what an observer is shown.
+ * What the files of the pool know of each other: pool.c has its life, allocate.c the fast paths, rules.c the others,
+ * index.c the caches of queues and what is in them, settle.c where freed blocks go and the spans of a cache (span.c has
+ * what is inside them), shared_block.c blocks that other processes may have too, release.c memory that goes back to the
+ * device, picture.c what an observer is shown.
  */
 #ifndef CN_POOL_POOL_INTERNAL_H
 #define CN_POOL_POOL_INTERNAL_H
@@ -24,11 +25,12 @@ struct cn_pool_cache {
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
-	_Atomic uint64_t swept;         /* how far the queue was at the last sweep_caches() */
-	struct cn_bins bins;            /* its free lists */
-	struct cn_spans *_Atomic spans; /* NULL until it needs one; changes under the lock */
-	unsigned misses;                /* allocations of small blocks that its free lists did not have */
-	unsigned join_wait;             /* so many are to come before the lists are joined again: see settle.c */
+	_Atomic uint64_t swept;                   /* how far the queue was at the last sweep_caches() */
+	struct cn_bins bins;                      /* its free lists */
+	struct cn_spans *_Atomic spans;           /* NULL until it needs one; changes under the lock */
+	struct cn_pool_cache *_Atomic asked_last; /* for memory of its spans */
+	_Atomic unsigned misses;                  /* allocations that its free lists did not have */
+	unsigned join_wait; /* so many are to come before the lists are joined again: see settle.c */
 	struct cn_record record;
 };
 
@@ -92,7 +94,7 @@ struct cn_pool {
 	struct cn_pool_cache_group first_group, *last_group; /* the last is the one that has room */
 	_Alignas(64) _Atomic uint64_t counted_bytes;         /* what is used, plus the credits of the caches */
 	_Alignas(64) _Atomic uint64_t used_high_bytes;
-	_Atomic uint64_t checked_bytes; /* a count above this may be a new high-water mark: see rules.c */
+	_Atomic uint64_t checked_bytes; /* a count above this may be a new high-water mark: see allocate.c */
 	_Atomic unsigned races;         /* how often threads were seen to count at the same time */
 };
 
@@ -210,14 +212,19 @@ static inline uint32_t cn_pool_cache_pop(struct cn_pool_cache *cache, const stru
 	return index;
 }
 
-/* Can a block of the cache's free lists be cut to this size? Not in another cache's span. Cache locked. */
-static inline bool cn_pool_cache_can_cut(const struct cn_pool_cache *cache, const struct cn_block *block,
-					 uint32_t units)
+/* Can a block of the cache's free lists be cut? Not in another cache's span. Cache locked. */
+static inline bool cn_pool_cache_can_cut(const struct cn_pool_cache *cache, const struct cn_block *block)
 {
-	return block->units == units || !block->span || cn_span_owner(&cache->pool->heap, block) == cache;
+	return !block->span || cn_span_owner(&cache->pool->heap, block) == cache;
 }
 
-/* Do so to a MOVING one; the rest goes back there. */
+/* Does it do for so many units? If it cannot be cut, at most half of it may be too much. */
+static inline bool cn_pool_cache_suits(const struct cn_pool_cache *cache, const struct cn_block *block, uint32_t units)
+{
+	return block->units >= units && (block->units / 2 <= units || cn_pool_cache_can_cut(cache, block));
+}
+
+/* Cut a MOVING one to size, if it can be; the rest goes back to the free lists. */
 void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units);
 
 /* A block that another queue freed, and why this queue may have it. */
@@ -227,12 +234,15 @@ struct cn_pool_grounds {
 };
 typedef bool cn_pool_rule(struct cn_queue *queue, struct cn_pool_grounds *grounds); /* may it? */
 
-/*
- * A block of another queue's, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. Up to the largest
- * class, it may come from a free list or from a span.
- */
+/* A block of another queue's free lists, of the classes up to `last_class`, by a rule; MOVING. 0: there is none. */
 uint32_t cn_pool_take_from_others(struct cn_pool_cache *own, uint32_t units, unsigned last_class, cn_pool_rule *rule,
 				  struct cn_pool_grounds *ret_grounds);
+/* The same of a set of spans of one cache. What is KEPT there needs no rule: NULL. */
+uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
+			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds);
+/* The same of up to so many other caches, beginning where the last search ended. */
+uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, unsigned caches_max,
+				       cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds);
 /* Has this thread used other caches of the pool lately? */
 bool cn_pool_has_recent(const struct cn_pool_cache *own);
 /*
@@ -240,17 +250,16 @@ bool cn_pool_has_recent(const struct cn_pool_cache *own);
  * free has happened; MOVING. Up to a few more of them follow it by `next`. 0: there is none.
  */
 uint32_t cn_pool_take_recent(const struct cn_pool_cache *own, unsigned class);
-/* The same of a set of spans of one cache. What is settled there needs no rule: NULL. */
-uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const struct cn_pool_cache *own,
-			      uint32_t units, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds);
-/* The same of all other caches. */
-uint32_t cn_pool_take_kept_from_others(struct cn_pool_cache *own, uint32_t units, cn_pool_rule *rule,
-				       struct cn_pool_grounds *ret_grounds);
 /* It could not be used after all. */
 void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point freed);
 
 /* No more caches: the pool has ended. */
 void cn_pool_index_end(struct cn_pool *pool);
+
+/* ---- rules.c ---- */
+
+/* A block by rules 2 to 7, for a queue whose own lists and spans have none; MOVING. No lock is held. */
+CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index);
 
 /* ---- settle.c ---- */
 
@@ -264,6 +273,8 @@ void cn_pool_settle_all(struct cn_pool *pool);
 void cn_pool_give(struct cn_pool *pool, uint32_t index);
 /* A block of exactly this many units out of the cache's own spans, MOVING. 0: there is none. Cache locked. */
 uint32_t cn_pool_take_kept(struct cn_pool_cache *cache, uint32_t units);
+/* The same of any size, also where that leaves gaps. No lock is held. */
+uint32_t cn_pool_take_any_kept(struct cn_pool_cache *cache, uint32_t units);
 /* The same of a new span. 0: the heap has no room for one, or it is not yet the time for one. No lock is held. */
 uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units);
 /* There are records for spans to be cut: false if not. Cache locked. */
@@ -287,9 +298,11 @@ void cn_pool_release_all(struct cn_pool *pool);
 static inline void cn_pool_poll(struct cn_pool_cache *cache)
 {
 	struct cn_queue *queue = atomic_load_explicit(&cache->queue, memory_order_relaxed);
+	const struct cn_spans *spans = atomic_load_explicit(&cache->spans, memory_order_acquire);
 
 	if (queue && (atomic_load_explicit(&cache->bins.units, memory_order_relaxed) ||
-		      atomic_load_explicit(&cache->spans, memory_order_relaxed)))
+		      (spans && (atomic_load_explicit(&spans->sets[0].pending.units, memory_order_relaxed) ||
+				 atomic_load_explicit(&spans->sets[1].pending.units, memory_order_relaxed)))))
 		cn_device_ops->queue_look(queue);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Allocating and freeing in the order of queues: the rules of pool.h, each a function with its number.
+ * The rules of pool.h for an allocation that its queue's free lists did not serve, each a function with its number.
  *
- * The fast path is rule 1, the cache of the caller's queue: one lock that only this queue's users take, one free list,
- * no call to the device. What the other rules need to know of other queues' caches is in index.c.
+ * What they need to know of other queues' caches is in index.c, what a queue has in spans of its own in settle.c.
  *
  * Locks: a cache's before the pool's. None is held while a thread waits or the system is asked for memory.
  */
 #include "pool/pool_internal.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <time.h>
 
 enum {
@@ -19,8 +19,8 @@ enum {
 	CACHED_SHIFT = 6,         /* of so many, to the power of two */
 	MORE_SHIFT = 4,           /* and again when there is this part more of it */
 	CACHES_SWEPT_FREELY = 16, /* for one allocation */
-	SAMPLE_COUNT = 512,       /* allocations of a queue between two looks at what is used */
-	RACES_MAX = 16,           /* seen of threads that count at the same time before the mark is sampled */
+	SWEEPS_SHARE = 8,         /* a queue with spans sweeps with so much fewer of its misses */
+	CACHES_ASKED = 64,        /* for memory of their spans before the pool grows */
 	LARGEST_CLASS = CN_SIZE_CLASS_COUNT - 1,
 };
 
@@ -31,125 +31,56 @@ enum attempt {
 	FAILED, /* with an error that was explained */
 };
 
-/* ---- How much is used ---- */
-
-/*
- * How much is used is one number that all queues change. To avoid contention, a cache that has freed something does not
- * uncount it, within a bound, and takes from this credit when it allocates. Where the count is above the high-water
- * mark, the credits are subtracted. Cache locked.
- *
- * So the mark is exact, but threads whose use goes up and down would meet at the count all the time. When they are seen
- * to do that, the mark is sampled instead: each cache sums up what is used with every SAMPLE_COUNT-th allocation, and
- * whenever it must count anyway. A thread that waits for a queue, or asks for the mark, ends that.
- */
-static inline void count_used(struct cn_pool_cache *cache, uint64_t bytes)
+/* A block of the free lists that does for so many units; 0: none. Cache locked. */
+static uint32_t find_larger(const struct cn_pool_cache *cache, uint32_t units)
 {
-	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
-	uint64_t lacking = credit < bytes ? bytes - credit : 0;
-
-	atomic_store_explicit(&cache->credit_bytes, lacking ? 0 : credit - bytes, memory_order_relaxed);
-	if (lacking)
-		atomic_fetch_add_explicit(&cache->pool->counted_bytes, lacking, memory_order_relaxed);
-}
-
-static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
-{
-	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
-
-	bool full = credit > cache->credit_bytes_max;
-	atomic_store_explicit(&cache->credit_bytes, full ? 0 : credit, memory_order_relaxed);
-	if (full) /* last: see cn_pool_used() */
-		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
-}
-
-/* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
-static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
-{
-	cn_quick_lock(&cache->lock);
-	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
-	excess = excess < credit ? excess : credit;
-	atomic_store_explicit(&cache->credit_bytes, credit - excess, memory_order_relaxed);
-	atomic_fetch_sub_explicit(&cache->pool->counted_bytes, excess, memory_order_acq_rel);
-	cn_quick_unlock(&cache->lock);
-}
-
-/* The count may be above the high-water mark: it is a new one, or credits make it so. The last thing of a success. */
-static __attribute__((noinline)) CUresult raise_high_water(struct cn_pool_cache *cache)
-{
-	struct cn_pool *pool = cache->pool;
-	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
-	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
-
-	if (!sampled) {
-		/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
-		uint64_t again = cn_pool_used(pool);
-		if (again != used && atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
-			sampled = true;
-		used = again < used ? again : used;
-	}
-	while (used > high)
-		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
-							  memory_order_relaxed))
-			high = used;
-	uint64_t checked = sampled ? UINT64_MAX : high;
-	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
-		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
-	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
-	if (!sampled && counted > high)
-		give_up_credit(cache, counted - high);
-	return CUDA_SUCCESS;
-}
-
-void cn_pool_watch_exactly(struct cn_pool *pool)
-{
-	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
-		return;
-	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
-	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
-		continue;
-	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));
-}
-
-/* Should an allocation that has succeeded look whether there is a new one? */
-static inline bool may_be_high_water(const struct cn_pool *pool, uint64_t id)
-{
-	return __builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
-						atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) ||
-					id % SAMPLE_COUNT == 0,
-				0);
-}
-
-/* ---- Rules ---- */
-
-/* Rule 1: what this queue freed itself, of the same size. Cache locked. */
-static inline uint32_t rule_1_own(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
-{
-	return cn_pool_cache_pop(cache, pool, class);
-}
-
-/* The same, or memory that was never used, out of its spans. Cache locked. */
-static __attribute__((noinline)) uint32_t rule_1_own_kept(struct cn_pool_cache *cache, unsigned class)
-{
-	if (cache->spans)
-		return cn_pool_take_kept(cache, cn_size_class_units(class));
-	cache->misses++;
+	for (unsigned class = cn_bins_next(&cache->bins, cn_size_class_below(units)); class < CN_SIZE_CLASS_COUNT;
+	     class = cn_bins_next(&cache->bins, class + 1))
+		for (uint32_t index = cache->bins.heads[class]; index;
+		     index = cn_pool_block_at(cache->pool, index)->next)
+			if (cn_pool_cache_suits(cache, cn_pool_block_at(cache->pool, index), units))
+				return index;
 	return 0;
 }
 
-/* The same of a larger one, which is cut. */
+/* The same of a larger one, which is cut; or of its spans, whatever the size. */
 static uint32_t rule_1_own_larger(struct cn_pool_cache *cache, uint32_t units)
 {
 	cn_quick_lock(&cache->lock);
-	uint32_t index = cn_bins_fit(&cache->pool->heap, &cache->bins, units);
-	if (index && cn_pool_cache_can_cut(cache, cn_pool_block_at(cache->pool, index), units)) {
+	uint32_t index = find_larger(cache, units);
+	if (index) {
 		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
 		cache->reused++;
 		cn_block_set_moving(cn_pool_block_at(cache->pool, index));
 		cn_pool_cache_cut(cache, index, units);
-	} else {
-		index = 0;
 	}
 	cn_quick_unlock(&cache->lock);
+	return index ? index : cn_pool_take_any_kept(cache, units);
+}
+
+/* What an allocation needs that its own free lists and spans did not have. */
+struct request {
+	struct cn_pool_cache *cache;
+	uint64_t handle;
+	uint32_t units;
+	unsigned policies;
+	bool thorough; /* the pool could not grow: ask all caches, and not some */
+};
+
+static unsigned caches_asked(const struct request *request)
+{
+	return request->thorough ? UINT_MAX : CACHES_ASKED;
+}
+
+/* A block that another queue has freed: of its free lists, or, up to the largest class, of its spans too. */
+static uint32_t take_from_others(const struct request *request, unsigned last_class, cn_pool_rule *rule,
+				 struct cn_pool_grounds *ret_grounds)
+{
+	uint32_t index = cn_pool_take_from_others(request->cache, request->units, last_class, rule, ret_grounds);
+
+	if (!index && last_class == LARGEST_CLASS)
+		index = cn_pool_take_kept_from_others(request->cache, request->units, caches_asked(request), rule,
+						      ret_grounds);
 	return index;
 }
 
@@ -169,18 +100,18 @@ static bool is_pending_and_ordered_after(struct cn_queue *queue, struct cn_pool_
  * wait for that free as well, and the legacy stream's order is in a queue only when it is given something: queue_rely()
  * puts it there.
  */
-static uint32_t rule_2_ordered(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, unsigned last_class,
-			       unsigned policies)
+static uint32_t rule_2_ordered(const struct request *request, unsigned last_class)
 {
+	struct cn_pool_cache *cache = request->cache;
 	struct cn_pool_grounds grounds;
 
-	if (!(policies & CN_POOL_FOLLOW_EVENTS))
+	if (!(request->policies & CN_POOL_FOLLOW_EVENTS))
 		return 0;
-	uint32_t index = cn_pool_take_from_others(
-		cache, units, last_class,
-		policies & CN_POOL_OPPORTUNISTIC ? is_pending_and_ordered_after : is_ordered_after, &grounds);
+	uint32_t index = take_from_others(
+		request, last_class,
+		request->policies & CN_POOL_OPPORTUNISTIC ? is_pending_and_ordered_after : is_ordered_after, &grounds);
 	if (index && !cn_point_reached(grounds.freed) &&
-	    cn_device_ops->queue_rely(cache->queue, handle, grounds.relied_on)) {
+	    cn_device_ops->queue_rely(cache->queue, request->handle, grounds.relied_on)) {
 		cn_pool_put_back(cache->pool, index, grounds.freed); /* the queue is gone */
 		index = 0;
 	}
@@ -196,15 +127,15 @@ static bool has_happened(struct cn_queue *queue, struct cn_pool_grounds *grounds
 }
 
 /* Rule 3: what another queue freed, where it has reached the free. */
-static uint32_t rule_3_happened(struct cn_pool_cache *cache, uint32_t units, unsigned last_class, unsigned policies)
+static uint32_t rule_3_happened(const struct request *request, unsigned last_class)
 {
 	struct cn_pool_grounds grounds;
 
-	if (!(policies & CN_POOL_OPPORTUNISTIC))
+	if (!(request->policies & CN_POOL_OPPORTUNISTIC))
 		return 0;
-	uint32_t index = cn_pool_take_from_others(cache, units, last_class, has_happened, &grounds);
+	uint32_t index = take_from_others(request, last_class, has_happened, &grounds);
 	if (index)
-		cache->pool->reused_opportunistic++;
+		request->cache->pool->reused_opportunistic++;
 	return index;
 }
 
@@ -286,51 +217,62 @@ static uint32_t take_settled_kept(struct cn_pool_cache *other, struct cn_pool_ca
 	return count_settled(cache->pool, index);
 }
 
-/* … of all others. */
-static uint32_t take_settled_from_others(struct cn_pool_cache *cache, uint32_t units)
+/* … of others. */
+static uint32_t take_settled_from_others(const struct request *request)
 {
 	struct cn_pool_grounds grounds;
 
-	return count_settled(cache->pool, cn_pool_take_kept_from_others(cache, units, NULL, &grounds));
+	return count_settled(
+		request->cache->pool,
+		cn_pool_take_kept_from_others(request->cache, request->units, caches_asked(request), NULL, &grounds));
 }
 
 /* Settle one cache after the other, beginning with the own one, until there is enough. */
-static uint32_t settle_and_take(struct cn_pool_cache *cache, uint32_t units)
+static uint32_t settle_and_take(const struct request *request)
 {
-	struct cn_pool_cache *first = atomic_load_explicit(&cache->pool->caches, memory_order_acquire), *other = cache;
+	struct cn_pool_cache *cache = request->cache, *other = cache;
+	unsigned left = caches_asked(request);
 	uint32_t index = 0;
 
+	cn_pool_drain_returned(cache->pool);
 	do {
 		cn_pool_poll(other);
-		cn_pool_settle_cache(other, (struct cn_point){other->queue, UINT64_MAX}, true);
-		index = take_settled(cache, units);
+		if (cn_pool_settle_cache(other, (struct cn_point){other->queue, UINT64_MAX}, true))
+			index = take_settled(cache, request->units);
 		if (!index)
-			index = take_settled_kept(other, cache, units);
-		other = other->next ? other->next : first;
-	} while (!index && other != cache);
+			index = take_settled_kept(other, cache, request->units);
+		other = other->next ? other->next : atomic_load_explicit(&cache->pool->caches, memory_order_acquire);
+	} while (!index && other != cache && --left);
 	return index;
 }
 
-/* Rule 4: what is settled; then larger blocks by the rules above; then what is on its way back to the device. */
-static uint32_t rule_4_settled(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, unsigned policies)
+/* A queue with spans needs the heap seldom, and its blocks are joined there: it sweeps less often. */
+static bool should_sweep(struct cn_pool_cache *cache)
 {
-	struct cn_pool *pool = cache->pool;
+	return !atomic_load_explicit(&cache->spans, memory_order_relaxed) ||
+	       atomic_fetch_add_explicit(&cache->misses, 1, memory_order_relaxed) % SWEEPS_SHARE == 0;
+}
 
-	if (policies & CN_POOL_OPPORTUNISTIC &&
-	    (!atomic_load_explicit(&cache->spans, memory_order_relaxed) || cache->misses++ % 8 == 0))
-		sweep_caches(pool);
-	uint32_t index = take_settled(cache, units);
+/* Rule 4: what is settled; then larger blocks by the rules above; then what is on its way back to the device. */
+static uint32_t rule_4_settled(const struct request *request)
+{
+	struct cn_pool_cache *cache = request->cache;
+	bool opportunistic = request->policies & CN_POOL_OPPORTUNISTIC;
+
+	if (opportunistic && should_sweep(cache))
+		sweep_caches(cache->pool);
+	uint32_t index = take_settled(cache, request->units);
 	if (!index)
-		index = rule_1_own_larger(cache, units);
+		index = rule_1_own_larger(cache, request->units);
 	if (!index)
-		index = take_settled_from_others(cache, units);
+		index = take_settled_from_others(request);
 	if (!index)
-		index = rule_2_ordered(cache, handle, units, LARGEST_CLASS, policies);
+		index = rule_2_ordered(request, LARGEST_CLASS);
 	if (!index)
-		index = rule_3_happened(cache, units, LARGEST_CLASS, policies);
-	if (!index && policies & CN_POOL_OPPORTUNISTIC) /* small pieces may be enough together */
-		index = settle_and_take(cache, units);
-	return index ? index : cn_pool_take_releasing(pool, units);
+		index = rule_3_happened(request, LARGEST_CLASS);
+	if (!index && opportunistic) /* small pieces may be enough together */
+		index = settle_and_take(request);
+	return index ? index : cn_pool_take_releasing(cache->pool, request->units);
 }
 
 /* Not one whose stream waits for another process: that wait may need us. */
@@ -341,15 +283,15 @@ static bool can_be_waited_for(struct cn_queue *queue, struct cn_pool_grounds *gr
 }
 
 /* Rule 5: what another queue freed, and this one is made to wait for. */
-static uint32_t rule_5_wait(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, unsigned policies)
+static uint32_t rule_5_wait(const struct request *request)
 {
-	struct cn_pool *pool = cache->pool;
+	struct cn_pool *pool = request->cache->pool;
 	struct cn_pool_grounds grounds;
 
-	if (!(policies & CN_POOL_INTERNAL_DEPENDENCIES))
+	if (!(request->policies & CN_POOL_INTERNAL_DEPENDENCIES))
 		return 0;
-	uint32_t index = cn_pool_take_from_others(cache, units, LARGEST_CLASS, can_be_waited_for, &grounds);
-	if (index && cn_device_ops->queue_wait(cache->queue, handle, grounds.freed)) {
+	uint32_t index = take_from_others(request, LARGEST_CLASS, can_be_waited_for, &grounds);
+	if (index && cn_device_ops->queue_wait(request->cache->queue, request->handle, grounds.freed)) {
 		cn_pool_put_back(pool, index, grounds.freed); /* the queue is gone */
 		index = 0;
 	}
@@ -415,25 +357,25 @@ static enum attempt rule_6_grow(struct cn_pool *pool, uint32_t needed, uint32_t 
 }
 
 /* Rules 2 to 6 in their order. */
-static enum attempt reuse_or_grow(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index,
-				  CUresult *ret_error)
+static enum attempt reuse_or_grow(struct request *request, uint32_t *ret_index, CUresult *ret_error)
 {
-	struct cn_pool *pool = cache->pool;
+	struct cn_pool *pool = request->cache->pool;
+	uint32_t index = 0;
 
 	if (cn_heap_is_low(&pool->heap))
 		cn_heap_add_records(&pool->heap);
-	unsigned policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
-	uint32_t index = 0;
-	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed)) /* it has not come to live on its own */
-		index = rule_2_ordered(cache, handle, units, cn_size_class_above(units), policies);
-	if (!index && !atomic_load_explicit(&cache->spans, memory_order_relaxed))
-		index = rule_3_happened(cache, units, cn_size_class_above(units), policies);
+	request->policies = atomic_load_explicit(&pool->policies, memory_order_relaxed);
+	if (!atomic_load_explicit(&request->cache->spans, memory_order_relaxed)) { /* else others come later */
+		index = rule_2_ordered(request, cn_size_class_above(request->units));
+		if (!index)
+			index = rule_3_happened(request, cn_size_class_above(request->units));
+	}
 	if (!index)
-		index = rule_4_settled(cache, handle, units, policies);
+		index = rule_4_settled(request);
 	if (!index)
-		index = rule_5_wait(cache, handle, units, policies);
+		index = rule_5_wait(request);
 	if (!index)
-		return rule_6_grow(pool, units, ret_index, ret_error);
+		return rule_6_grow(pool, request->units, ret_index, ret_error);
 	*ret_index = index;
 	return TAKEN;
 }
@@ -458,7 +400,7 @@ static struct cn_point first_pending(const struct cn_pool_cache *cache)
 
 	if (cache->spans) {
 		for (unsigned set = 0; set < CN_SPAN_SETS; set++) {
-			struct cn_point kept = first_pending_in(cache, &cache->spans->sets[set].kept);
+			struct cn_point kept = first_pending_in(cache, &cache->spans->sets[set].pending);
 			first = kept.number < first.number ? kept : first;
 		}
 	}
@@ -512,283 +454,36 @@ static bool rule_7_wait_for_memory(struct cn_pool_cache *cache, unsigned round)
 	return true;
 }
 
-/* ---- Allocating ---- */
+/* ---- All of them ---- */
 
-/* Since we found the cache, others may have destroyed the pool, and both may serve another one. Cache locked. */
-static bool is_open(const struct cn_pool_cache *cache, const struct cn_pool *pool, const struct cn_queue *queue)
+/* Of this many units, rounded up to a class or not. */
+static enum attempt attempt_all(struct request *request, uint32_t units, uint32_t *ret_index, CUresult *ret_error)
 {
-	return cache->pool == pool && atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue &&
-	       !atomic_load_explicit(&pool->dying, memory_order_acquire);
+	request->units = cn_size_class_units(cn_size_class_above(units));
+	enum attempt attempt = reuse_or_grow(request, ret_index, ret_error);
+	if (attempt == FAILED && *ret_error == CUDA_ERROR_OUT_OF_MEMORY && units < request->units) {
+		request->units = units; /* it may be just enough */
+		attempt = reuse_or_grow(request, ret_index, ret_error);
+	}
+	return attempt;
 }
 
-static inline uint32_t units_of(size_t bytes)
+CUresult cn_pool_allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
 {
-	return (uint32_t)((bytes + CN_HEAP_UNIT_BYTES - 1) / CN_HEAP_UNIT_BYTES);
-}
-
-/* The block is the program's from now on. */
-static inline void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
-{
-	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
-	atomic_store_explicit(&block->id, id, memory_order_relaxed);
-	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
-	return pool->base + (size_t)block->start * CN_HEAP_UNIT_BYTES;
-}
-
-static CUresult allocate_slowly(struct cn_pool_cache *cache, uint64_t handle, uint32_t units, uint32_t *ret_index)
-{
-	uint32_t rounded = cn_size_class_units(cn_size_class_above(units));
+	struct request request = {.cache = cache, .handle = handle};
 	enum attempt attempt = RACED;
 	CUresult error = CUDA_SUCCESS;
 
 	for (unsigned round = 0; round < PATIENCE_ROUNDS; round++) {
-		attempt = reuse_or_grow(cache, handle, rounded, ret_index, &error);
-		if (attempt == FAILED && error == CUDA_ERROR_OUT_OF_MEMORY && units < rounded)
-			attempt = reuse_or_grow(cache, handle, units, ret_index, &error); /* it may be just enough */
+		attempt = attempt_all(&request, units, ret_index, &error);
+		if (attempt == FAILED && error == CUDA_ERROR_OUT_OF_MEMORY && !request.thorough) {
+			request.thorough = true;
+			attempt = attempt_all(&request, units, ret_index, &error);
+		}
 		if (attempt == TAKEN)
 			return CUDA_SUCCESS;
 		if (attempt == FAILED && (error != CUDA_ERROR_OUT_OF_MEMORY || !rule_7_wait_for_memory(cache, round)))
 			break;
 	}
 	return attempt == FAILED ? error : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pool has no memory left");
-}
-
-/* The queue has nothing of this class. `allocating` counts this call. */
-static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, size_t bytes, uint32_t *ret_index)
-{
-	struct cn_pool *pool = cache->pool;
-	CUresult result = allocate_slowly(cache, handle, units_of(bytes), ret_index);
-
-	cn_quick_lock(&cache->lock);
-	if (!result)
-		count_used(cache, bytes);
-	cache->allocating--;
-	cn_quick_unlock(&cache->lock);
-	if (result)
-		cn_pool_reap_if_dying(pool);
-	return result;
-}
-
-/*
- * Rule 3 before all others for a thread that works in several streams: what it freed in another one. The cache is
- * unlocked meanwhile; the pool does not end, for `allocating`. What is taken beyond the first block is the queue's own
- * from now on. Cache locked.
- */
-static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
-{
-	struct cn_pool *pool = cache->pool;
-
-	if (!(atomic_load_explicit(&pool->policies, memory_order_relaxed) & CN_POOL_OPPORTUNISTIC) ||
-	    !cn_pool_has_recent(cache))
-		return 0;
-	cache->allocating++;
-	cn_quick_unlock(&cache->lock);
-	uint32_t index = cn_pool_take_recent(cache, class);
-	cn_quick_lock(&cache->lock);
-	cache->allocating--;
-	if (!index)
-		return 0;
-	for (uint32_t more = cn_pool_block_at(pool, index)->next, next; more; more = next) {
-		next = cn_pool_block_at(pool, more)->next;
-		cn_pool_block_at(pool, more)->number = 0;
-		cn_pool_cache_push(cache, more);
-	}
-	atomic_fetch_add_explicit(&pool->reused_opportunistic, 1, memory_order_relaxed);
-	return index;
-}
-
-/* The free list of the class is empty. The cache is locked, and given back unlocked. */
-static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
-							     void **ret_address)
-{
-	struct cn_pool *pool = cache->pool;
-	unsigned class = cn_size_class_above(units_of(bytes));
-	uint64_t id = ++cache->next_id;
-	uint32_t index = rule_3_recent(cache, class);
-
-	if (!index && (index = rule_1_own_kept(cache, class)))
-		cache->reused++;
-	if (index)
-		count_used(cache, bytes);
-	else
-		cache->allocating++; /* so the pool does not end under us */
-	cn_quick_unlock(&cache->lock);
-	CUresult result = index ? CUDA_SUCCESS : leave_fast_path(cache, handle, bytes, &index);
-	if (result)
-		return result;
-	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
-	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
-}
-
-static __attribute__((noinline)) CUresult refuse_size(size_t bytes, uint64_t max_bytes)
-{
-	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
-			(unsigned long long)max_bytes);
-}
-
-/* The cache is locked, and given back unlocked. */
-static inline __attribute__((always_inline)) CUresult allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
-								      const struct cn_queue *queue, uint64_t handle,
-								      size_t bytes, void **ret_address)
-{
-	if (__builtin_expect(!is_open(cache, pool, queue), 0)) {
-		cn_quick_unlock(&cache->lock);
-		return cn_pool_is_gone();
-	}
-	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
-	if (__builtin_expect(!index, 0))
-		return allocate_otherwise(cache, handle, bytes, ret_address);
-	uint64_t id = ++cache->next_id;
-	cache->reused++;
-	count_used(cache, bytes);
-	cn_quick_unlock(&cache->lock);
-	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
-	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
-}
-
-/* The thread has not used the cache lately. */
-static __attribute__((noinline)) CUresult find_and_allocate(struct cn_pool *pool, struct cn_queue *queue,
-							    uint64_t handle, size_t bytes, void **ret_address)
-{
-	struct cn_pool_cache *cache;
-	CUresult result = cn_pool_cache_get(pool, queue, &cache);
-
-	if (result)
-		return result;
-	cn_quick_lock(&cache->lock);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
-}
-
-/* Other threads hold the cache's lock. */
-static __attribute__((noinline)) CUresult lock_and_allocate(struct cn_pool *pool, struct cn_pool_cache *cache,
-							    const struct cn_queue *queue, uint64_t handle, size_t bytes,
-							    void **ret_address)
-{
-	cn_quick_lock(&cache->lock);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
-}
-
-/* Rule 1, or another function. None is called but as the last thing: so nothing is saved on the stack. */
-CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
-			  void **ret_address)
-{
-	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
-	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
-
-	if (__builtin_expect(bytes > max_bytes, 0))
-		return refuse_size(bytes, max_bytes);
-	if (__builtin_expect(!cache, 0))
-		return find_and_allocate(pool, queue, handle, bytes, ret_address);
-	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
-		return lock_and_allocate(pool, cache, queue, handle, bytes, ret_address);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
-}
-
-/* ---- Freeing ---- */
-
-static __attribute__((noinline)) struct cn_pool_freed failed(CUresult error)
-{
-	return (struct cn_pool_freed){CN_POOL_FREE_FAILED, error};
-}
-
-/* The block is not LIVE. */
-static __attribute__((noinline)) struct cn_pool_freed refuse(const void *address, uint32_t state)
-{
-	if (state == CN_BLOCK_SHARED)
-		return (struct cn_pool_freed){CN_POOL_FREE_SHARED, CUDA_SUCCESS};
-	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address));
-}
-
-/* Without a queue: now. */
-static struct cn_pool_freed free_now(struct cn_pool *pool, const void *address, uint32_t index)
-{
-	struct cn_block *block = cn_pool_block_at(pool, index);
-	uint32_t live = CN_BLOCK_LIVE;
-
-	if (!atomic_compare_exchange_strong(&block->state, &live, CN_BLOCK_MOVING))
-		return refuse(address, live);
-	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
-	cn_pool_give(pool, index);
-	atomic_fetch_sub(&pool->counted_bytes, bytes);
-	cn_pool_reap_if_dying(pool);
-	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
-}
-
-/* What another thread has destroyed ends with its last block. */
-static __attribute__((noinline)) struct cn_pool_freed reap(void)
-{
-	cn_pools_reap();
-	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
-}
-
-/* The block is MOVING. The cache is locked, and given back unlocked. */
-static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(const struct cn_pool *pool,
-									      struct cn_pool_cache *cache,
-									      uint32_t index, uint64_t number)
-{
-	struct cn_block *block = cn_pool_block_at(pool, index);
-
-	block->number = number;
-	cn_pool_cache_push(cache, index);
-	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
-	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
-	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()
-							      : (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
-}
-
-static __attribute__((noinline)) struct cn_pool_freed lock_and_free(const struct cn_pool *pool,
-								    struct cn_pool_cache *cache, uint32_t index,
-								    uint64_t number)
-{
-	cn_quick_lock(&cache->lock);
-	return free_locked(pool, cache, index, number);
-}
-
-static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct cn_pool *pool,
-									  struct cn_pool_cache *cache,
-									  const void *address, uint32_t index,
-									  uint64_t number)
-{
-	uint32_t live = CN_BLOCK_LIVE;
-
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&cn_pool_block_at(pool, index)->state, &live,
-								      CN_BLOCK_MOVING, memory_order_acq_rel,
-								      memory_order_relaxed),
-			     0))
-		return refuse(address, live);
-	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
-		return lock_and_free(pool, cache, index, number);
-	return free_locked(pool, cache, index, number);
-}
-
-/* The thread has not used the cache lately, or there is no queue. */
-static __attribute__((noinline)) struct cn_pool_freed find_and_free(struct cn_pool *pool, const void *address,
-								    uint32_t index, struct cn_point point)
-{
-	struct cn_pool_cache *cache;
-
-	if (!point.queue)
-		return free_now(pool, address, index);
-	CUresult result = cn_pool_cache_get(pool, point.queue, &cache);
-	return result ? failed(result) : free_in(pool, cache, address, index, point.number);
-}
-
-static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void *address)
-{
-	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
-}
-
-struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
-{
-	struct cn_pool *pool = cn_pool_of(address);
-
-	if (__builtin_expect(!pool, 0))
-		return (struct cn_pool_freed){CN_POOL_FREE_ELSEWHERE, CUDA_SUCCESS};
-	uint32_t index = cn_pool_starts_at(pool, address);
-	if (__builtin_expect(!index, 0))
-		return refuse_address(address);
-	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, point.queue);
-	if (__builtin_expect(!cache, 0)) /* no thread has one for no queue */
-		return find_and_free(pool, address, index, point);
-	return free_in(pool, cache, address, index, point.number);
 }

@@ -7,8 +7,8 @@
  * may have it. Or its queue lacks a size and has spans: then all blocks of its own spans are joined there, whether
  * their frees have happened or not, since the queue may reuse them anyway.
  *
- * A block that another queue freed goes home to its span when it is settled. A span that is free, and settled, goes
- * back to the heap when the program waits for the queue, and before the pool grows.
+ * A block that another queue freed goes home to its span when it is settled. A span that is whole goes back to the heap
+ * when the program waits for the queue, and before the pool grows.
  *
  * Locks: a cache's before the pool's; never two caches'.
  */
@@ -19,7 +19,7 @@
 enum {
 	SETTLED_AT_ONCE = 16,
 	SPARES_WANTED = 64,     /* taken from the heap at once */
-	SPARES_MAX = 1024,      /* more than these go back there */
+	SPARES_MAX = 256,       /* more than these go back there, so many at once */
 	MISSES_MIN = 64,        /* of a cache before it has spans */
 	BLOCK_UNITS_MAX = 1024, /* of a block in a span, 512 KiB: larger ones would leave gaps */
 	BLOCKS_OF_SPAN = 4,     /* a span is at least this many times a block that is cut from it */
@@ -27,7 +27,8 @@ enum {
 	SMALL_SPAN_UNITS = 256, /* of the first for small blocks; */
 	GROWTH_SHIFT = 1,       /* others are this part of what the cache has in spans, */
 	FAIR_SHIFT = 3,         /* and at most this part of what is free in the heap */
-	JOINED_SHIFT = 3,       /* joining pays off if this part of the blocks could be joined */
+	VISITS_MAX = 512,       /* blocks that one allocation looks at to join some; */
+	JOINED_SHIFT = 3,       /* that pays off if this part of them can be joined */
 };
 
 /* ---- Spans of a cache ---- */
@@ -47,24 +48,28 @@ bool cn_pool_fill_spares(struct cn_pool_cache *cache)
 
 static void drain_spares(struct cn_pool *pool, struct cn_spares *spares)
 {
-	if (spares->count <= SPARES_MAX)
-		return;
-	cn_lock(&pool->lock);
-	cn_heap_move_spares(&pool->heap, spares, &pool->heap.spares, spares->count - SPARES_WANTED);
-	cn_unlock(&pool->lock);
+	while (spares->count > SPARES_MAX) { /* a few per lock, so that others get in between */
+		cn_lock(&pool->lock);
+		cn_heap_move_spares(&pool->heap, spares, &pool->heap.spares, SPARES_MAX - SPARES_WANTED);
+		cn_unlock(&pool->lock);
+	}
 }
 
-/* Move the blocks of its own spans from the free lists there. Cache locked. */
+static enum cn_block_state state_after_free(const struct cn_pool_cache *cache, const struct cn_block *block)
+{
+	return cn_pool_free_happened(cache, block) ? CN_BLOCK_KEPT : CN_BLOCK_PENDING;
+}
+
+/* Move the blocks of its own spans from the free lists there, as far as a bound allows. Cache locked. */
 static void join_own(struct cn_pool_cache *cache)
 {
 	struct cn_heap *heap = &cache->pool->heap;
-	struct cn_spans *spans = cache->spans;
 	unsigned visited = 0, joined = 0;
 
-	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT;
+	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT && visited < VISITS_MAX;
 	     class = cn_bins_next(&cache->bins, class + 1)) {
 		uint32_t next;
-		for (uint32_t index = cache->bins.heads[class]; index; index = next) {
+		for (uint32_t index = cache->bins.heads[class]; index && visited < VISITS_MAX; index = next) {
 			struct cn_block *block = cn_block_at(heap, index);
 			next = block->next;
 			visited++;
@@ -73,12 +78,12 @@ static void join_own(struct cn_pool_cache *cache)
 			joined++;
 			cn_bins_remove(heap, &cache->bins, index);
 			cn_block_set_moving(block);
-			cn_spans_give(heap, spans, index);
+			cn_spans_give(heap, cache->spans, index, state_after_free(cache, block));
 		}
 	}
 	/* Where few can be, further tries would take longer than they are worth. */
 	cache->join_wait = joined < visited >> JOINED_SHIFT ? visited : 0;
-	drain_spares(cache->pool, &spans->spares);
+	drain_spares(cache->pool, &cache->spans->spares);
 }
 
 /* Is a block small beside what the cache has in spans for it? */
@@ -96,15 +101,30 @@ uint32_t cn_pool_take_kept(struct cn_pool_cache *cache, uint32_t units)
 
 	if (!is_small(spans, units) || !cn_pool_fill_spares(cache))
 		return 0;
-	uint32_t index = cn_spans_take(heap, spans, units);
+	unsigned set = cn_span_set_of(units);
+	uint32_t index = cn_spans_take(heap, spans, set, false, units);
 	if (!index && atomic_load_explicit(&cache->bins.units, memory_order_relaxed)) {
 		if (cache->join_wait) {
 			cache->join_wait--;
 		} else {
 			join_own(cache);
-			index = cn_pool_fill_spares(cache) ? cn_spans_take(heap, spans, units) : 0;
+			index = cn_pool_fill_spares(cache) ? cn_spans_take(heap, spans, set, false, units) : 0;
 		}
 	}
+	return index;
+}
+
+uint32_t cn_pool_take_any_kept(struct cn_pool_cache *cache, uint32_t units)
+{
+	uint32_t index = 0;
+
+	cn_quick_lock(&cache->lock);
+	if (cache->spans && cn_pool_fill_spares(cache))
+		for (unsigned set = CN_SPAN_SETS; set-- && !index;)
+			index = cn_spans_take(&cache->pool->heap, cache->spans, set, false, units);
+	if (index)
+		cache->reused++;
+	cn_quick_unlock(&cache->lock);
 	return index;
 }
 
@@ -120,7 +140,7 @@ static uint32_t span_units(const struct cn_pool_cache *cache, uint32_t units)
 	wanted = wanted > first ? wanted : first;
 	wanted = wanted > least ? wanted : least;
 	wanted = wanted < fair ? wanted : fair;
-	wanted -= wanted % CN_SPAN_UNITS_MIN; /* an odd rest of a span is of no use */
+	wanted -= wanted % CN_SPAN_UNITS_MIN; /* so that what is left between spans is no less */
 	if (!is_small(cache->spans, units) || wanted < least || wanted < CN_SPAN_UNITS_MIN)
 		return 0;
 	return (uint32_t)wanted;
@@ -133,7 +153,7 @@ uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units)
 	uint32_t index = 0;
 
 	if (!atomic_load_explicit(&cache->spans, memory_order_relaxed)) {
-		if (cache->misses < MISSES_MIN)
+		if (atomic_load_explicit(&cache->misses, memory_order_relaxed) < MISSES_MIN)
 			return 0;
 		struct cn_spans *spans = calloc(1, sizeof *spans), *none = NULL;
 		if (!spans)
@@ -149,40 +169,30 @@ uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units)
 		cn_unlock(&pool->lock);
 	}
 	if (index) {
-		cn_spans_add(heap, cache->spans, cn_span_set_of(units), index, cache);
-		index = cn_pool_fill_spares(cache) ? cn_spans_take(heap, cache->spans, units) : 0;
+		cn_spans_add(heap, cache->spans, index, cache);
+		index = cn_pool_fill_spares(cache)
+				? cn_spans_take(heap, cache->spans, cn_span_set_of(units), false, units)
+				: 0;
 	}
 	cn_quick_unlock(&cache->lock);
 	return index;
 }
 
-/* Give back a span that is free, by its KEPT block. Cache locked. */
-static void give_span(struct cn_pool_cache *cache, uint32_t index)
+/* Give back the spans that are whole. Cache locked. */
+static bool give_spans(struct cn_pool_cache *cache)
 {
 	struct cn_pool *pool = cache->pool;
-	uint32_t span = cn_spans_remove(&pool->heap, cache->spans, index);
-
-	cn_lock(&pool->lock);
-	cn_heap_give(&pool->heap, span);
-	cn_unlock(&pool->lock);
-}
-
-/* All whose frees have a number up to this. */
-static bool give_spans(struct cn_pool_cache *cache, uint64_t number)
-{
 	bool given = false;
 
-	for (uint32_t index; (index = cn_spans_find_whole(&cache->pool->heap, cache->spans, number)); given = true)
-		give_span(cache, index);
+	for (uint32_t index; (index = cn_spans_remove(&pool->heap, cache->spans)); given = true) {
+		cn_lock(&pool->lock);
+		cn_heap_give(&pool->heap, index);
+		cn_unlock(&pool->lock);
+	}
 	return given;
 }
 
 /* ---- Settling ---- */
-
-static uint64_t completed_of(const struct cn_pool_cache *cache)
-{
-	return atomic_load_explicit(&cache->queue->completed, memory_order_acquire);
-}
 
 void cn_pool_give(struct cn_pool *pool, uint32_t index)
 {
@@ -195,10 +205,8 @@ void cn_pool_give(struct cn_pool *pool, uint32_t index)
 		return;
 	}
 	cn_quick_lock(&owner->lock);
-	cn_pool_block_at(pool, index)->number = 0;
-	index = cn_spans_give(&pool->heap, owner->spans, index);
-	if (cn_span_is_whole(&pool->heap, index, completed_of(owner)))
-		give_span(owner, index);
+	cn_spans_give(&pool->heap, owner->spans, index, CN_BLOCK_KEPT);
+	give_spans(owner);
 	cn_quick_unlock(&owner->lock);
 }
 
@@ -218,7 +226,7 @@ static void settle_block(struct destinations *to, uint32_t index)
 	cn_bins_remove(&pool->heap, &to->cache->bins, index);
 	cn_block_set_moving(block);
 	if (owner == to->cache) {
-		cn_spans_give(&pool->heap, to->cache->spans, index);
+		cn_spans_give(&pool->heap, to->cache->spans, index, CN_BLOCK_KEPT);
 	} else if (owner) {
 		block->next = to->foreign;
 		to->foreign = index;
@@ -252,10 +260,9 @@ bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point, bo
 	if (to.pool_count)
 		cn_unlock(&pool->lock);
 	if (cache->spans) {
-		uint64_t completed = completed_of(cache), number = point.number < completed ? point.number : completed;
-		if (cache->spans->settled < number)
-			cache->spans->settled = number;
-		given = spans && give_spans(cache, number);
+		uint64_t completed = atomic_load_explicit(&cache->queue->completed, memory_order_acquire);
+		cn_spans_settle(&pool->heap, cache->spans, point.number < completed ? point.number : completed);
+		given = spans && give_spans(cache);
 		drain_spares(pool, &cache->spans->spares);
 	}
 	cn_quick_unlock(&cache->lock);

@@ -8,8 +8,11 @@
  *
  * A block knows its span, and the span's record knows the cache that owns it. Neighbours inside a span are linked as
  * in the heap, but the first and the last have none beyond: so nothing is ever joined across its ends, and all links
- * inside are guarded by the owner's lock, whichever queue has a block. Free memory of a span is KEPT, in bins. Its
- * `number` is that of the last of its frees, in the order of the owner's queue; 0: any queue may have it.
+ * inside are guarded by the owner's lock, whichever queue has a block.
+ *
+ * Free memory of a span is KEPT, and any queue may have it; or PENDING: its queue has freed it, that free may not have
+ * happened, and `number` is that of the last of its frees. The two are never joined with each other: one free that has
+ * not happened would keep all memory beside it from other queues. A span that is all KEPT is whole, and of no set.
  *
  * Spans are not locked: the owner's lock guards them. Where the heap is named, only its tables are used, without its
  * lock; the records come from `spares`.
@@ -27,14 +30,14 @@ enum {
 
 /* Spans of blocks of about a size. */
 struct cn_span_set {
-	struct cn_bins kept;
+	struct cn_bins kept, pending;
 	uint64_t units; /* of all its spans */
 };
 
 struct cn_spans {
 	struct cn_span_set sets[CN_SPAN_SETS];
+	struct cn_bins whole;
 	struct cn_spares spares;
-	uint64_t settled; /* what has a number up to this, any queue may have */
 };
 
 static inline unsigned cn_span_set_of(uint32_t units)
@@ -44,26 +47,37 @@ static inline unsigned cn_span_set_of(uint32_t units)
 
 static inline uint64_t cn_spans_units(const struct cn_spans *spans)
 {
-	return spans->sets[0].units + spans->sets[1].units;
+	return spans->sets[0].units + spans->sets[1].units +
+	       atomic_load_explicit(&spans->whole.units, memory_order_relaxed);
 }
 
-/* Make a span of a set of a MOVING block of the heap. False: `spares` are empty; nothing changed. */
-bool cn_spans_add(struct cn_heap *heap, struct cn_spans *spans, unsigned set, uint32_t index, void *owner);
-/* Take a KEPT block that is all there is in its span. Returns the span as a MOVING block of the heap. */
-uint32_t cn_spans_remove(struct cn_heap *heap, struct cn_spans *spans, uint32_t index);
-/* Is a KEPT block all there is in its span, and free up to a number? */
-bool cn_span_is_whole(const struct cn_heap *heap, uint32_t index, uint64_t number);
-/* One that is. 0: there is none. */
-uint32_t cn_spans_find_whole(const struct cn_heap *heap, const struct cn_spans *spans, uint64_t number);
+/* Of its free memory, so many units are in one set or whole. Needs no lock: they may be others by then. */
+static inline uint64_t cn_spans_free_units(const struct cn_spans *spans, unsigned set)
+{
+	return atomic_load_explicit(&spans->sets[set].kept.units, memory_order_relaxed) +
+	       atomic_load_explicit(&spans->sets[set].pending.units, memory_order_relaxed) +
+	       atomic_load_explicit(&spans->whole.units, memory_order_relaxed);
+}
 
-/* A block of exactly this many units, MOVING. 0: there is none, or `spares` are empty. */
-uint32_t cn_spans_take(struct cn_heap *heap, struct cn_spans *spans, uint32_t units);
-/* The same of one KEPT block of a set. */
-uint32_t cn_spans_take_from(struct cn_heap *heap, struct cn_spans *spans, unsigned set, uint32_t index, uint32_t units);
-/* Give a MOVING block of one of its spans back. Returns the record of what it is joined to. */
-uint32_t cn_spans_give(struct cn_heap *heap, struct cn_spans *spans, uint32_t index);
+/* Make a span, whole, of a MOVING block of the heap. False: `spares` are empty; nothing changed. */
+bool cn_spans_add(struct cn_heap *heap, struct cn_spans *spans, uint32_t index, void *owner);
+/* A whole span, as a MOVING block of the heap again. 0: there is none. */
+uint32_t cn_spans_remove(struct cn_heap *heap, struct cn_spans *spans);
 
-/* The owner of a block's span; NULL: it is in none. */
+/*
+ * A block of exactly this many units out of a set, or of a span that becomes the set's; MOVING. For the owner's queue;
+ * or, `settled`, for any queue. 0: there is none, or `spares` are empty.
+ */
+uint32_t cn_spans_take(struct cn_heap *heap, struct cn_spans *spans, unsigned set, bool settled, uint32_t units);
+/* The same of one PENDING block of a set. */
+uint32_t cn_spans_take_pending(struct cn_heap *heap, struct cn_spans *spans, unsigned set, uint32_t index,
+			       uint32_t units);
+/* Give a MOVING block of one of its spans back, as KEPT or PENDING. */
+void cn_spans_give(struct cn_heap *heap, struct cn_spans *spans, uint32_t index, enum cn_block_state state);
+/* What is PENDING up to a number has happened: it is KEPT from now on. */
+void cn_spans_settle(struct cn_heap *heap, struct cn_spans *spans, uint64_t number);
+
+/* The owner of a block's span; NULL: it is in none. A block that is not free keeps its span, so needs no lock. */
 static inline void *cn_span_owner(const struct cn_heap *heap, const struct cn_block *block)
 {
 	return block->span ? (void *)(uintptr_t)cn_block_at(heap, block->span)->id : NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools under threads that allocate many sizes, each in a stream of its own: streams that have spans (src/pool/span.h).
+ * Pools under threads that allocate many sizes, most in a stream of their own: streams that have spans
+ * (src/pool/span.h).
  *
  * Blocks are written at both ends while they live, so that two that overlap are seen. Some are freed in the stream of
- * another thread. What one stream has free in its spans, others get before the pool grows, if they may have it.
+ * another thread, and two threads share a stream.
  */
 #include <pthread.h>
-#include <sched.h>
 
 #include "cenote/cenote.h"
 #include "gate.h"
@@ -17,9 +17,6 @@ enum {
 	STEPS = 100000 / HARNESS_SLOWDOWN,
 	ROUNDS = 3,
 	PASSED_ON = 8, /* one of so many blocks is freed by the next thread */
-	CHUNK_BYTES = 32 << 20,
-	PIECE_BYTES = 16 << 10,
-	PIECES = CHUNK_BYTES / PIECE_BYTES,
 };
 
 struct block {
@@ -51,18 +48,14 @@ static cuuint64_t attribute(CUmemPool_attribute which)
 	return value;
 }
 
-static void make_pool(size_t max_bytes, int policies)
+static void make_pool(void)
 {
 	CUmemPoolProps properties = {
 		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-		.maxSize = max_bytes,
 	};
 
 	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &policies));
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &policies));
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &policies));
 }
 
 static void end_pool(void)
@@ -80,7 +73,9 @@ SETUP
 	ASSERT_OK(cuCtxGetCurrent(&context));
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].number = i;
-		ASSERT_OK(cuStreamCreate(&workers[i].stream, CU_STREAM_NON_BLOCKING));
+		workers[i].stream = workers[0].stream; /* the last one's */
+		if (i < THREADS - 1)
+			ASSERT_OK(cuStreamCreate(&workers[i].stream, CU_STREAM_NON_BLOCKING));
 	}
 }
 
@@ -174,7 +169,7 @@ TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
 	struct test_random random = test_random_start(0);
 	uint64_t highest = 0;
 
-	make_pool(0, 1);
+	make_pool();
 	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, THREADS + 1));
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i].random.state = test_random_below(&random, UINT64_MAX) | 1;
@@ -207,107 +202,4 @@ TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
 	ASSERT_EQ(777u, attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
 	ASSERT_OK(cuMemFreeAsync(block, workers[2].stream));
 	end_pool();
-}
-
-/* ---- What others have in their spans ----------------------------------------------------------------------------- */
-
-/* The pool is full of pieces of one stream, of which every second is free. Returns how many there are. */
-static unsigned fill_with_pieces(CUdeviceptr *pieces, CUstream stream)
-{
-	unsigned count = 0;
-
-	while (count < PIECES && !cuMemAllocFromPoolAsync(&pieces[count], PIECE_BYTES, pool, stream))
-		count++;
-	for (unsigned i = 0; i < count; i += 2)
-		ASSERT_OK(cuMemFreeAsync(pieces[i], stream));
-	return count;
-}
-
-/*
- * Goal: what a stream has free in its spans goes to others before they are refused: at once where that is allowed,
- * otherwise when the program has waited for the stream; never before the free has happened.
- */
-TEST(free_memory_of_spans_is_for_all)
-{
-	static CUdeviceptr pieces[PIECES], others[PIECES];
-	struct gate gate = gate_make();
-
-	for (int policies = 0; policies < 2; policies++) {
-		CUdeviceptr refused;
-		make_pool(CHUNK_BYTES, policies);
-		gate_close(gate, workers[0].stream);
-		unsigned count = fill_with_pieces(pieces, workers[0].stream);
-		ASSERT_EQ((unsigned)PIECES, count);
-		if (!policies)
-			ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
-				     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, workers[1].stream));
-		gate_open(gate);
-		ASSERT_OK(cuStreamSynchronize(workers[0].stream));
-		for (unsigned i = 0; i < count; i += 2)
-			ASSERT_OK(cuMemAllocFromPoolAsync(&others[i], PIECE_BYTES, pool, workers[1].stream));
-		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
-			     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, workers[1].stream));
-		ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-		for (unsigned i = 0; i < count; i++)
-			ASSERT_OK(cuMemFreeAsync(i % 2 ? pieces[i] : others[i], workers[i % 3].stream));
-		end_pool();
-	}
-	gate_free(gate);
-}
-
-static bool is_one_of(CUdeviceptr pointer, const CUdeviceptr *pointers, unsigned count)
-{
-	bool found = false;
-
-	for (unsigned i = 0; i < count; i++)
-		found |= pointers[i] == pointer;
-	return found;
-}
-
-/*
- * Goal: a stream that has spans gets what the same thread freed in another one, each block once, when that has
- * happened; before that, and where it is not allowed, it gets other memory.
- */
-TEST(a_thread_finds_again_what_it_freed_in_another_stream)
-{
-	enum { COUNT = 20, MISSES = 200 };
-	CUdeviceptr many[MISSES], blocks[COUNT], got[COUNT], again[COUNT];
-	struct gate gate = gate_make();
-	int off = 0, on = 1;
-
-	make_pool(0, 1);
-	for (unsigned i = 0; i < MISSES; i++)
-		ASSERT_OK(cuMemAllocFromPoolAsync(&many[i], 512 * (1 + i % 64), pool, workers[0].stream));
-	for (unsigned i = 0; i < COUNT; i++)
-		ASSERT_OK(cuMemAllocFromPoolAsync(&blocks[i], PIECE_BYTES, pool, workers[0].stream));
-	gate_close(gate, workers[1].stream);
-	for (unsigned i = 0; i < COUNT; i++)
-		ASSERT_OK(cuMemFreeAsync(blocks[i], workers[1].stream));
-	for (unsigned i = 0; i < COUNT; i++) {
-		ASSERT_OK(cuMemAllocFromPoolAsync(&got[i], PIECE_BYTES, pool, workers[0].stream));
-		ASSERT(!is_one_of(got[i], blocks, COUNT));
-	}
-	for (unsigned i = 0; i < COUNT; i++)
-		ASSERT_OK(cuMemFreeAsync(got[i], workers[2].stream));
-	gate_open(gate);
-	while (cuStreamQuery(workers[1].stream) == CUDA_ERROR_NOT_READY || cuStreamQuery(workers[2].stream))
-		sched_yield();
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &off));
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &off));
-	CUdeviceptr other;
-	ASSERT_OK(cuMemAllocFromPoolAsync(&other, PIECE_BYTES, pool, workers[0].stream));
-	ASSERT(!is_one_of(other, blocks, COUNT) && !is_one_of(other, got, COUNT));
-	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &on));
-	for (unsigned i = 0; i < COUNT; i++) {
-		ASSERT_OK(cuMemAllocFromPoolAsync(&again[i], PIECE_BYTES, pool, workers[0].stream));
-		ASSERT(is_one_of(again[i], blocks, COUNT) != is_one_of(again[i], got, COUNT));
-		ASSERT(!is_one_of(again[i], again, i));
-	}
-	for (unsigned i = 0; i < COUNT; i++)
-		ASSERT_OK(cuMemFreeAsync(again[i], workers[3].stream));
-	for (unsigned i = 0; i < MISSES; i++)
-		ASSERT_OK(cuMemFreeAsync(many[i], workers[i % THREADS].stream));
-	ASSERT_OK(cuMemFreeAsync(other, workers[0].stream));
-	end_pool();
-	gate_free(gate);
 }

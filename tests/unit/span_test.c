@@ -15,7 +15,8 @@ enum {
 	STEPS = 3000,
 	NUMBER_MAX = 100,
 	OF_HEAP = UINT32_MAX,
-	KEPT = UINT32_MAX - 1, /* anything else is the record of a block that was taken */
+	KEPT = UINT32_MAX - 1,
+	PENDING = UINT32_MAX - 2, /* anything else is the record of a block that was taken */
 };
 
 struct model {
@@ -23,7 +24,7 @@ struct model {
 	struct cn_heap *heap;
 	struct cn_spans *spans[OWNERS]; /* an owner is the address of its entry */
 	uint32_t *units;                /* what is there */
-	uint64_t *numbers;              /* up to which a free unit is free */
+	uint64_t *numbers;              /* of the frees of what is pending */
 	struct {
 		uint32_t index;
 		unsigned owner;
@@ -46,17 +47,19 @@ static void mark(struct model *model, uint32_t index, uint32_t what, uint64_t nu
 	}
 }
 
-static void check_kept(const struct model *model, uint32_t index, uint32_t before)
+static void check_free(const struct model *model, uint32_t index, uint32_t before)
 {
 	const struct cn_block *block = cn_block_at(model->heap, index);
+	bool pending = block->state == CN_BLOCK_PENDING;
 	uint64_t highest = 0;
 
 	for (uint32_t i = block->start; i < block->start + block->units; i++) {
-		ASSERT_EQ((uint32_t)KEPT, model->units[i]);
+		ASSERT_EQ((uint32_t)(pending ? PENDING : KEPT), model->units[i]);
 		highest = model->numbers[i] > highest ? model->numbers[i] : highest;
 	}
-	ASSERT_GE(block->number, highest); /* higher where what was joined has been taken again */
-	if (before && cn_block_at(model->heap, before)->state == CN_BLOCK_KEPT)
+	if (pending)
+		ASSERT_GE(block->number, highest); /* higher where what was joined has been taken again */
+	if (before && cn_block_at(model->heap, before)->state == block->state)
 		ASSERT_NE(cn_block_at(model->heap, before)->span, block->span);
 }
 
@@ -78,8 +81,8 @@ static void walk(struct model *model)
 			ASSERT_EQ(block->start == span->start, !block->before);
 			ASSERT_EQ(block->start + block->units == span->start + span->bytes, !block->after);
 		}
-		if (block->state == CN_BLOCK_KEPT)
-			check_kept(model, index, before);
+		if (block->state == CN_BLOCK_KEPT || block->state == CN_BLOCK_PENDING)
+			check_free(model, index, before);
 		else
 			ASSERT_EQ(block->state == CN_BLOCK_FREE ? (uint32_t)OF_HEAP : index, model->units[at]);
 		at += block->units;
@@ -114,26 +117,26 @@ static void add(struct model *model, unsigned owner)
 	if (!index)
 		return;
 	mark(model, index, KEPT, 0);
-	ASSERT(cn_spans_add(model->heap, model->spans[owner], (unsigned)below(model, CN_SPAN_SETS), index,
-			    &model->spans[owner]));
+	ASSERT(cn_spans_add(model->heap, model->spans[owner], index, &model->spans[owner]));
 }
 
 static void take(struct model *model, unsigned owner)
 {
 	uint32_t units = 1 + (uint32_t)below(model, 1ull << below(model, 10));
-	uint32_t index = fill(model, owner) ? cn_spans_take(model->heap, model->spans[owner], units) : 0;
+	bool settled = below(model, 2);
+	unsigned set = (unsigned)below(model, CN_SPAN_SETS);
 
-	if (!index || model->taken_count == TAKEN_MAX) {
-		if (index)
-			cn_spans_give(model->heap, model->spans[owner], index);
+	if (model->taken_count == TAKEN_MAX || !fill(model, owner))
 		return;
-	}
+	uint32_t index = cn_spans_take(model->heap, model->spans[owner], set, settled, units);
+	if (!index)
+		return;
 	const struct cn_block *block = cn_block_at(model->heap, index);
 	ASSERT_EQ(units, block->units);
 	ASSERT_EQ(CN_BLOCK_MOVING, block->state);
 	ASSERT(cn_span_owner(model->heap, block) == &model->spans[owner]);
 	for (uint32_t i = block->start; i < block->start + units; i++)
-		ASSERT_EQ((uint32_t)KEPT, model->units[i]);
+		ASSERT(model->units[i] == KEPT || (model->units[i] == PENDING && !settled));
 	mark(model, index, index, 0);
 	model->taken[model->taken_count].index = index;
 	model->taken[model->taken_count++].owner = owner;
@@ -144,25 +147,40 @@ static void give(struct model *model)
 	unsigned i = (unsigned)below(model, model->taken_count), owner = model->taken[i].owner;
 	uint32_t index = model->taken[i].index;
 	uint64_t number = below(model, NUMBER_MAX);
+	bool pending = below(model, 2);
 
 	cn_block_at(model->heap, index)->number = number;
-	mark(model, index, KEPT, number);
+	mark(model, index, pending ? PENDING : KEPT, pending ? number : 0);
 	model->taken[i] = model->taken[--model->taken_count];
-	cn_spans_give(model->heap, model->spans[owner], index);
+	cn_spans_give(model->heap, model->spans[owner], index, pending ? CN_BLOCK_PENDING : CN_BLOCK_KEPT);
+}
+
+/* What is pending up to a number becomes kept, by whole blocks: the model learns from the records which. */
+static void settle(struct model *model, unsigned owner, uint64_t number)
+{
+	const struct cn_heap *heap = model->heap;
+
+	for (uint32_t index = heap->starts[0]; index; index = cn_heap_next(heap, index)) {
+		const struct cn_block *block = cn_block_at(heap, index);
+		if (block->state == CN_BLOCK_PENDING && cn_span_owner(heap, block) == &model->spans[owner] &&
+		    block->number <= number)
+			mark(model, index, KEPT, 0);
+	}
+	cn_spans_settle(model->heap, model->spans[owner], number);
 }
 
 /* What is whole goes back, and only that. */
-static void remove_whole(struct model *model, unsigned owner, uint64_t number)
+static void remove_whole(struct model *model, unsigned owner)
 {
-	uint32_t index = cn_spans_find_whole(model->heap, model->spans[owner], number);
+	uint32_t index = cn_spans_remove(model->heap, model->spans[owner]);
 
 	if (!index)
 		return;
-	const struct cn_block *block = cn_block_at(model->heap, index), *span = cn_block_at(model->heap, block->span);
-	ASSERT_EQ(span->bytes, block->units);
-	ASSERT_LE(block->number, number);
+	const struct cn_block *block = cn_block_at(model->heap, index);
+	for (uint32_t i = block->start; i < block->start + block->units; i++)
+		ASSERT_EQ((uint32_t)KEPT, model->units[i]);
 	mark(model, index, OF_HEAP, 0);
-	cn_heap_give(model->heap, cn_spans_remove(model->heap, model->spans[owner], index));
+	cn_heap_give(model->heap, index);
 }
 
 static void step(struct model *model)
@@ -174,8 +192,10 @@ static void step(struct model *model)
 		add(model, owner);
 	else if (choice < 50)
 		take(model, owner);
-	else if (choice < 56)
-		remove_whole(model, owner, below(model, NUMBER_MAX));
+	else if (choice < 54)
+		remove_whole(model, owner);
+	else if (choice < 58)
+		settle(model, owner, below(model, NUMBER_MAX));
 	else if (model->taken_count)
 		give(model);
 }
@@ -199,10 +219,11 @@ static void round_of_steps(struct model *model)
 	while (model->taken_count)
 		give(model);
 	for (unsigned i = 0; i < OWNERS; i++) {
+		settle(model, i, UINT64_MAX);
 		while (cn_spans_units(model->spans[i]))
-			remove_whole(model, i, UINT64_MAX);
+			remove_whole(model, i);
 		for (unsigned set = 0; set < CN_SPAN_SETS; set++)
-			ASSERT_EQ(0u, model->spans[i]->sets[set].kept.units);
+			ASSERT_EQ(0u, cn_spans_free_units(model->spans[i], set));
 	}
 	walk(model);
 	ASSERT_EQ((uint32_t)UNITS, cn_block_at(model->heap, model->heap->starts[0])->units);
@@ -242,17 +263,14 @@ TEST(without_spare_records_nothing_changes)
 	ASSERT(cn_heap_open(heap, UNITS));
 	cn_heap_give(heap, cn_heap_take_hole(heap, UNITS));
 	uint32_t block = cn_heap_take(heap, 4096);
-	ASSERT(!cn_spans_add(heap, spans, 1, block, spans));
+	ASSERT(!cn_spans_add(heap, spans, block, spans));
 	ASSERT_EQ(4096u, cn_block_at(heap, block)->units);
 	ASSERT_EQ(1u, cn_heap_move_spares(heap, &heap->spares, &spans->spares, 1));
-	ASSERT(cn_spans_add(heap, spans, 1, block, spans));
-	ASSERT_EQ(0u, cn_spans_take(heap, spans, 100));
-	ASSERT_EQ(4096u, spans->sets[1].kept.units);
-	uint32_t whole = cn_spans_take(heap, spans, 4096); /* needs none */
-	ASSERT_NE(0u, whole);
-	ASSERT_EQ(0u, spans->sets[1].kept.units);
-	cn_spans_give(heap, spans, whole);
-	ASSERT_EQ(block, cn_spans_remove(heap, spans, cn_spans_find_whole(heap, spans, 0)));
+	ASSERT(cn_spans_add(heap, spans, block, spans));
+	ASSERT_EQ(0u, cn_spans_take(heap, spans, 1, false, 100));
+	ASSERT_EQ(4096u, cn_spans_free_units(spans, 1));
+	ASSERT_EQ(block, cn_spans_remove(heap, spans));
+	ASSERT_EQ(0u, cn_spans_units(spans));
 	ASSERT_EQ(1u, spans->spares.count);
 	cn_heap_close(heap);
 	free(spans);

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocating and freeing in the order of queues, and what is used.
+ *
+ * The fast path is rule 1, the cache of the caller's queue: one lock that only this queue's users take, one free list,
+ * no call to the device. Where that has nothing, rules.c has the others.
+ */
+#include "pool/pool_internal.h"
+
+enum {
+	SAMPLE_COUNT = 512, /* allocations of a queue between two looks at what is used */
+	RACES_MAX = 16,     /* seen of threads that count at the same time before the mark is sampled */
+};
+
+/* ---- How much is used ---- */
+
+/*
+ * How much is used is one number that all queues change. To avoid contention, a cache that has freed something does not
+ * uncount it, within a bound, and takes from this credit when it allocates. Where the count is above the high-water
+ * mark, the credits are subtracted. Cache locked.
+ *
+ * So the mark is exact, but threads whose use goes up and down would meet at the count all the time. When they are seen
+ * to do that, the mark is sampled instead: each cache sums up what is used with every SAMPLE_COUNT-th allocation, and
+ * whenever it must count anyway. A thread that waits for a queue, or asks for the mark, ends that.
+ */
+static inline void count_used(struct cn_pool_cache *cache, uint64_t bytes)
+{
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	uint64_t lacking = credit < bytes ? bytes - credit : 0;
+
+	atomic_store_explicit(&cache->credit_bytes, lacking ? 0 : credit - bytes, memory_order_relaxed);
+	if (lacking)
+		atomic_fetch_add_explicit(&cache->pool->counted_bytes, lacking, memory_order_relaxed);
+}
+
+static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
+{
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
+
+	bool full = credit > cache->credit_bytes_max;
+	atomic_store_explicit(&cache->credit_bytes, full ? 0 : credit, memory_order_relaxed);
+	if (full) /* last: see cn_pool_used() */
+		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
+}
+
+/* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
+static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
+{
+	cn_quick_lock(&cache->lock);
+	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
+	excess = excess < credit ? excess : credit;
+	atomic_store_explicit(&cache->credit_bytes, credit - excess, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&cache->pool->counted_bytes, excess, memory_order_acq_rel);
+	cn_quick_unlock(&cache->lock);
+}
+
+/* The count may be above the high-water mark: it is a new one, or credits make it so. The last thing of a success. */
+static __attribute__((noinline)) CUresult raise_high_water(struct cn_pool_cache *cache)
+{
+	struct cn_pool *pool = cache->pool;
+	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	bool sampled = atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) == UINT64_MAX;
+
+	if (!sampled) {
+		/* Others change the credits meanwhile: the sum may contain a freed block, and another in its place. */
+		uint64_t again = cn_pool_used(pool);
+		if (again != used && atomic_fetch_add_explicit(&pool->races, 1, memory_order_relaxed) >= RACES_MAX)
+			sampled = true;
+		used = again < used ? again : used;
+	}
+	while (used > high)
+		if (atomic_compare_exchange_weak_explicit(&pool->used_high_bytes, &high, used, memory_order_relaxed,
+							  memory_order_relaxed))
+			high = used;
+	uint64_t checked = sampled ? UINT64_MAX : high;
+	if (atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) != checked) /* all others read it */
+		atomic_store_explicit(&pool->checked_bytes, checked, memory_order_relaxed);
+	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
+	if (!sampled && counted > high)
+		give_up_credit(cache, counted - high);
+	return CUDA_SUCCESS;
+}
+
+void cn_pool_watch_exactly(struct cn_pool *pool)
+{
+	if (!atomic_exchange_explicit(&pool->races, 0, memory_order_relaxed))
+		return;
+	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
+	while (used > high && !atomic_compare_exchange_weak(&pool->used_high_bytes, &high, used))
+		continue;
+	atomic_store(&pool->checked_bytes, atomic_load(&pool->used_high_bytes));
+}
+
+/* Should an allocation that has succeeded look whether there is a new one? */
+static inline bool may_be_high_water(const struct cn_pool *pool, uint64_t id)
+{
+	return __builtin_expect(atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed) >
+						atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) ||
+					id % SAMPLE_COUNT == 0,
+				0);
+}
+
+/* ---- Allocating ---- */
+
+/* Rule 1: what this queue freed itself, of the same size. Cache locked. */
+static inline uint32_t rule_1_own(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
+{
+	return cn_pool_cache_pop(cache, pool, class);
+}
+
+/* The same, or memory that was never used, out of its spans. Cache locked. */
+static __attribute__((noinline)) uint32_t rule_1_own_kept(struct cn_pool_cache *cache, unsigned class)
+{
+	if (cache->spans)
+		return cn_pool_take_kept(cache, cn_size_class_units(class));
+	atomic_fetch_add_explicit(&cache->misses, 1, memory_order_relaxed);
+	return 0;
+}
+
+/* Since we found the cache, others may have destroyed the pool, and both may serve another one. Cache locked. */
+static bool is_open(const struct cn_pool_cache *cache, const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	return cache->pool == pool && atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue &&
+	       !atomic_load_explicit(&pool->dying, memory_order_acquire);
+}
+
+static inline uint32_t units_of(size_t bytes)
+{
+	return (uint32_t)((bytes + CN_HEAP_UNIT_BYTES - 1) / CN_HEAP_UNIT_BYTES);
+}
+
+/* The block is the program's from now on. */
+static inline void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
+{
+	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
+	atomic_store_explicit(&block->id, id, memory_order_relaxed);
+	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
+	return pool->base + (size_t)block->start * CN_HEAP_UNIT_BYTES;
+}
+
+/* The queue has nothing of this class. `allocating` counts this call. */
+static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, size_t bytes, uint32_t *ret_index)
+{
+	struct cn_pool *pool = cache->pool;
+	CUresult result = cn_pool_allocate_slowly(cache, handle, units_of(bytes), ret_index);
+
+	cn_quick_lock(&cache->lock);
+	if (!result)
+		count_used(cache, bytes);
+	cache->allocating--;
+	cn_quick_unlock(&cache->lock);
+	if (result)
+		cn_pool_reap_if_dying(pool);
+	return result;
+}
+
+/*
+ * Rule 3 before all others for a thread that works in several streams: what it freed in another one. The cache is
+ * unlocked meanwhile; the pool does not end, for `allocating`. What is taken beyond the first block is the queue's own
+ * from now on. Cache locked.
+ */
+static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
+{
+	struct cn_pool *pool = cache->pool;
+
+	if (!(atomic_load_explicit(&pool->policies, memory_order_relaxed) & CN_POOL_OPPORTUNISTIC) ||
+	    !cn_pool_has_recent(cache))
+		return 0;
+	cache->allocating++;
+	cn_quick_unlock(&cache->lock);
+	uint32_t index = cn_pool_take_recent(cache, class);
+	cn_quick_lock(&cache->lock);
+	cache->allocating--;
+	if (!index)
+		return 0;
+	for (uint32_t more = cn_pool_block_at(pool, index)->next, next; more; more = next) {
+		next = cn_pool_block_at(pool, more)->next;
+		cn_pool_block_at(pool, more)->number = 0;
+		cn_pool_cache_push(cache, more);
+	}
+	atomic_fetch_add_explicit(&pool->reused_opportunistic, 1, memory_order_relaxed);
+	return index;
+}
+
+/* The free list of the class is empty. The cache is locked, and given back unlocked. */
+static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
+							     void **ret_address)
+{
+	struct cn_pool *pool = cache->pool;
+	unsigned class = cn_size_class_above(units_of(bytes));
+	uint64_t id = ++cache->next_id;
+	uint32_t index = rule_3_recent(cache, class);
+
+	if (!index && (index = rule_1_own_kept(cache, class)))
+		cache->reused++;
+	if (index)
+		count_used(cache, bytes);
+	else
+		cache->allocating++; /* so the pool does not end under us */
+	cn_quick_unlock(&cache->lock);
+	CUresult result = index ? CUDA_SUCCESS : leave_fast_path(cache, handle, bytes, &index);
+	if (result)
+		return result;
+	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
+	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+}
+
+static __attribute__((noinline)) CUresult refuse_size(size_t bytes, uint64_t max_bytes)
+{
+	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
+			(unsigned long long)max_bytes);
+}
+
+/* The cache is locked, and given back unlocked. */
+static inline __attribute__((always_inline)) CUresult allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
+								      const struct cn_queue *queue, uint64_t handle,
+								      size_t bytes, void **ret_address)
+{
+	if (__builtin_expect(!is_open(cache, pool, queue), 0)) {
+		cn_quick_unlock(&cache->lock);
+		return cn_pool_is_gone();
+	}
+	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
+	if (__builtin_expect(!index, 0))
+		return allocate_otherwise(cache, handle, bytes, ret_address);
+	uint64_t id = ++cache->next_id;
+	cache->reused++;
+	count_used(cache, bytes);
+	cn_quick_unlock(&cache->lock);
+	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
+	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+}
+
+/* The thread has not used the cache lately. */
+static __attribute__((noinline)) CUresult find_and_allocate(struct cn_pool *pool, struct cn_queue *queue,
+							    uint64_t handle, size_t bytes, void **ret_address)
+{
+	struct cn_pool_cache *cache;
+	CUresult result = cn_pool_cache_get(pool, queue, &cache);
+
+	if (result)
+		return result;
+	cn_quick_lock(&cache->lock);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+}
+
+/* Other threads hold the cache's lock. */
+static __attribute__((noinline)) CUresult lock_and_allocate(struct cn_pool *pool, struct cn_pool_cache *cache,
+							    const struct cn_queue *queue, uint64_t handle, size_t bytes,
+							    void **ret_address)
+{
+	cn_quick_lock(&cache->lock);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+}
+
+/* Rule 1, or another function. None is called but as the last thing: so nothing is saved on the stack. */
+CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
+			  void **ret_address)
+{
+	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
+
+	if (__builtin_expect(bytes > max_bytes, 0))
+		return refuse_size(bytes, max_bytes);
+	if (__builtin_expect(!cache, 0))
+		return find_and_allocate(pool, queue, handle, bytes, ret_address);
+	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
+		return lock_and_allocate(pool, cache, queue, handle, bytes, ret_address);
+	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+}
+
+/* ---- Freeing ---- */
+
+static __attribute__((noinline)) struct cn_pool_freed failed(CUresult error)
+{
+	return (struct cn_pool_freed){CN_POOL_FREE_FAILED, error};
+}
+
+/* The block is not LIVE. */
+static __attribute__((noinline)) struct cn_pool_freed refuse(const void *address, uint32_t state)
+{
+	if (state == CN_BLOCK_SHARED)
+		return (struct cn_pool_freed){CN_POOL_FREE_SHARED, CUDA_SUCCESS};
+	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address));
+}
+
+/* Without a queue: now. */
+static struct cn_pool_freed free_now(struct cn_pool *pool, const void *address, uint32_t index)
+{
+	struct cn_block *block = cn_pool_block_at(pool, index);
+	uint32_t live = CN_BLOCK_LIVE;
+
+	if (!atomic_compare_exchange_strong(&block->state, &live, CN_BLOCK_MOVING))
+		return refuse(address, live);
+	uint64_t bytes = atomic_load_explicit(&block->bytes, memory_order_relaxed);
+	cn_pool_give(pool, index);
+	atomic_fetch_sub(&pool->counted_bytes, bytes);
+	cn_pool_reap_if_dying(pool);
+	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+}
+
+/* What another thread has destroyed ends with its last block. */
+static __attribute__((noinline)) struct cn_pool_freed reap(void)
+{
+	cn_pools_reap();
+	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+}
+
+/* The block is MOVING. The cache is locked, and given back unlocked. */
+static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(const struct cn_pool *pool,
+									      struct cn_pool_cache *cache,
+									      uint32_t index, uint64_t number)
+{
+	struct cn_block *block = cn_pool_block_at(pool, index);
+
+	block->number = number;
+	cn_pool_cache_push(cache, index);
+	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
+	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
+	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()
+							      : (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+}
+
+static __attribute__((noinline)) struct cn_pool_freed lock_and_free(const struct cn_pool *pool,
+								    struct cn_pool_cache *cache, uint32_t index,
+								    uint64_t number)
+{
+	cn_quick_lock(&cache->lock);
+	return free_locked(pool, cache, index, number);
+}
+
+static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct cn_pool *pool,
+									  struct cn_pool_cache *cache,
+									  const void *address, uint32_t index,
+									  uint64_t number)
+{
+	uint32_t live = CN_BLOCK_LIVE;
+
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&cn_pool_block_at(pool, index)->state, &live,
+								      CN_BLOCK_MOVING, memory_order_acq_rel,
+								      memory_order_relaxed),
+			     0))
+		return refuse(address, live);
+	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
+		return lock_and_free(pool, cache, index, number);
+	return free_locked(pool, cache, index, number);
+}
+
+/* The thread has not used the cache lately, or there is no queue. */
+static __attribute__((noinline)) struct cn_pool_freed find_and_free(struct cn_pool *pool, const void *address,
+								    uint32_t index, struct cn_point point)
+{
+	struct cn_pool_cache *cache;
+
+	if (!point.queue)
+		return free_now(pool, address, index);
+	CUresult result = cn_pool_cache_get(pool, point.queue, &cache);
+	return result ? failed(result) : free_in(pool, cache, address, index, point.number);
+}
+
+static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void *address)
+{
+	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
+}
+
+struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+
+	if (__builtin_expect(!pool, 0))
+		return (struct cn_pool_freed){CN_POOL_FREE_ELSEWHERE, CUDA_SUCCESS};
+	uint32_t index = cn_pool_starts_at(pool, address);
+	if (__builtin_expect(!index, 0))
+		return refuse_address(address);
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, point.queue);
+	if (__builtin_expect(!cache, 0)) /* no thread has one for no queue */
+		return find_and_free(pool, address, index, point);
+	return free_in(pool, cache, address, index, point.number);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Streams that have spans (src/pool/span.h), in a pool that is nearly full: what one has free there, others get before
+ * they are refused, if they may have it; and a stream is not refused what is its own.
+ */
+#include <sched.h>
+
+#include "cenote/cenote.h"
+#include "gate.h"
+
+enum {
+	STREAMS = 4,
+	CHUNK_BYTES = 32 << 20,
+	PIECE_BYTES = 16 << 10,
+	PIECES = CHUNK_BYTES / PIECE_BYTES,
+	MISSES = 120, /* after so many a stream has spans */
+	FOLLOW = 1,
+	OPPORTUNISTIC = 2,
+	INTERNAL = 4,
+};
+
+static CUmemoryPool pool;
+static CUstream streams[STREAMS];
+
+static cuuint64_t attribute(CUmemPool_attribute which)
+{
+	cuuint64_t value;
+
+	ASSERT_OK(cuMemPoolGetAttribute(pool, which, &value));
+	return value;
+}
+
+static void set_policies(int policies)
+{
+	int follow = !!(policies & FOLLOW), opportunistic = !!(policies & OPPORTUNISTIC);
+	int internal = !!(policies & INTERNAL);
+
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, &opportunistic));
+	ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &internal));
+}
+
+static void make_pool(size_t max_bytes, int policies)
+{
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+		.maxSize = max_bytes,
+	};
+
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	set_policies(policies);
+}
+
+static void end_pool(void)
+{
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
+	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+SETUP
+{
+	context_current();
+	for (unsigned i = 0; i < STREAMS; i++)
+		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+}
+
+static bool try_take(size_t bytes, CUstream stream, CUdeviceptr *ret_pointer)
+{
+	return !cuMemAllocFromPoolAsync(ret_pointer, bytes, pool, stream);
+}
+
+/* So many blocks of a size as there are, up to a number. */
+static unsigned take_all(CUdeviceptr *blocks, unsigned count_max, size_t bytes, CUstream stream)
+{
+	unsigned count = 0;
+
+	while (count < count_max && try_take(bytes, stream, &blocks[count]))
+		count++;
+	return count;
+}
+
+static void free_all(const CUdeviceptr *blocks, unsigned count, CUstream stream)
+{
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], stream));
+}
+
+/* ---- What others have in their spans ----------------------------------------------------------------------------- */
+
+/* The pool is full of pieces of one stream, of which every second is free. Returns how many there are. */
+static unsigned fill_with_pieces(CUdeviceptr *pieces, CUstream stream)
+{
+	unsigned count = take_all(pieces, PIECES, PIECE_BYTES, stream);
+	for (unsigned i = 0; i < count; i += 2)
+		ASSERT_OK(cuMemFreeAsync(pieces[i], stream));
+	return count;
+}
+
+/*
+ * Goal: what a stream has free in its spans goes to others before they are refused: at once where that is allowed,
+ * otherwise when the program has waited for the stream; never before the free has happened.
+ */
+TEST(free_memory_of_spans_is_for_all)
+{
+	static CUdeviceptr pieces[PIECES], others[PIECES];
+	struct gate gate = gate_make();
+
+	for (int policies = 0; policies <= 7; policies += 7) {
+		CUdeviceptr refused;
+		make_pool(CHUNK_BYTES, policies);
+		gate_close(gate, streams[0]);
+		unsigned count = fill_with_pieces(pieces, streams[0]);
+		ASSERT_EQ((unsigned)PIECES, count);
+		if (!policies)
+			ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
+				     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, streams[1]));
+		gate_open(gate);
+		ASSERT_OK(cuStreamSynchronize(streams[0]));
+		for (unsigned i = 0; i < count; i += 2)
+			ASSERT_OK(cuMemAllocFromPoolAsync(&others[i], PIECE_BYTES, pool, streams[1]));
+		ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY,
+			     cuMemAllocFromPoolAsync(&refused, PIECE_BYTES, pool, streams[1]));
+		ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+		for (unsigned i = 0; i < count; i++)
+			ASSERT_OK(cuMemFreeAsync(i % 2 ? pieces[i] : others[i], streams[i % 3]));
+		end_pool();
+	}
+	gate_free(gate);
+}
+
+static bool is_one_of(CUdeviceptr pointer, const CUdeviceptr *pointers, unsigned count)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < count; i++)
+		found |= pointers[i] == pointer;
+	return found;
+}
+
+/*
+ * Goal: a stream that has spans gets what the same thread freed in another one, each block once, when that has
+ * happened; before that, and where it is not allowed, it gets other memory.
+ */
+TEST(a_thread_finds_again_what_it_freed_in_another_stream)
+{
+	enum { COUNT = 20 };
+	CUdeviceptr many[MISSES], blocks[COUNT], got[COUNT], again[COUNT];
+	struct gate gate = gate_make();
+
+	make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	for (unsigned i = 0; i < MISSES; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&many[i], 512 * (1 + i % 64), pool, streams[0]));
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&blocks[i], PIECE_BYTES, pool, streams[0]));
+	gate_close(gate, streams[1]);
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(blocks[i], streams[1]));
+	for (unsigned i = 0; i < COUNT; i++) {
+		ASSERT_OK(cuMemAllocFromPoolAsync(&got[i], PIECE_BYTES, pool, streams[0]));
+		ASSERT(!is_one_of(got[i], blocks, COUNT));
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(got[i], streams[2]));
+	gate_open(gate);
+	while (cuStreamQuery(streams[1]) == CUDA_ERROR_NOT_READY || cuStreamQuery(streams[2]))
+		sched_yield();
+	set_policies(INTERNAL);
+	CUdeviceptr other;
+	ASSERT_OK(cuMemAllocFromPoolAsync(&other, PIECE_BYTES, pool, streams[0]));
+	ASSERT(!is_one_of(other, blocks, COUNT) && !is_one_of(other, got, COUNT));
+	set_policies(OPPORTUNISTIC | INTERNAL);
+	for (unsigned i = 0; i < COUNT; i++) {
+		ASSERT_OK(cuMemAllocFromPoolAsync(&again[i], PIECE_BYTES, pool, streams[0]));
+		ASSERT(is_one_of(again[i], blocks, COUNT) != is_one_of(again[i], got, COUNT));
+		ASSERT(!is_one_of(again[i], again, i));
+	}
+	for (unsigned i = 0; i < COUNT; i++)
+		ASSERT_OK(cuMemFreeAsync(again[i], streams[3]));
+	for (unsigned i = 0; i < MISSES; i++)
+		ASSERT_OK(cuMemFreeAsync(many[i], streams[i % STREAMS]));
+	ASSERT_OK(cuMemFreeAsync(other, streams[0]));
+	end_pool();
+	gate_free(gate);
+}
+
+/*
+ * Goal: what is settled in a stream's spans is not hidden by what is pending there, and one pending free keeps nothing
+ * beside it from others.
+ */
+TEST(pending_frees_hide_nothing_that_is_settled)
+{
+	enum { SETTLED = 60, PENDING = 20, BYTES = 64 << 10, MANY = 4096 };
+	static CUdeviceptr filling[3][MANY], blocks[512], got[512];
+	CUdeviceptr large;
+
+	for (int policies = 0; policies <= FOLLOW + OPPORTUNISTIC; policies++) {
+		struct gate gate = gate_make();
+		unsigned counts[3], count, got_count;
+		make_pool(CHUNK_BYTES, policies);
+		counts[0] = take_all(filling[0], MISSES, 40000, streams[0]);
+		count = take_all(blocks, 512, BYTES, streams[0]);
+		counts[1] = take_all(filling[1], MANY, 8192, streams[0]);
+		counts[2] = take_all(filling[2], MANY, 512, streams[0]);
+		ASSERT_GT(count, 4u * SETTLED);
+		for (unsigned i = 0; i < SETTLED; i++)
+			ASSERT_OK(cuMemFreeAsync(blocks[4 * i], streams[0]));
+		ASSERT_OK(cuStreamSynchronize(streams[0]));
+		gate_close(gate, streams[0]);
+		for (unsigned i = 0; i < PENDING; i++)
+			ASSERT_OK(cuMemFreeAsync(blocks[4 * i + 2], streams[0]));
+		ASSERT(!try_take(2 * BYTES, streams[0], &large)); /* joins what it can */
+		got_count = take_all(got, 512, BYTES, streams[1]);
+		ASSERT_EQ((unsigned)SETTLED, got_count);
+		gate_open(gate);
+		for (unsigned i = 0; i < 3; i++)
+			free_all(filling[i], counts[i], streams[0]);
+		for (unsigned i = 0; i < count; i++)
+			if (i % 4 == 1 || i % 4 == 3 || i / 4 >= (i % 4 ? PENDING : SETTLED))
+				ASSERT_OK(cuMemFreeAsync(blocks[i], streams[0]));
+		free_all(got, got_count, streams[1]);
+		end_pool();
+		gate_free(gate);
+	}
+}
+
+/* Goal: a stream gets all of its own memory, also in blocks that are large beside its spans, whatever is pending. */
+TEST(a_stream_is_not_refused_what_is_its_own)
+{
+	enum { LARGE_BYTES = 1 << 20, MANY = 8192 };
+	static CUdeviceptr small[MANY], large[512];
+	struct gate gate = gate_make();
+
+	make_pool(CHUNK_BYTES, 0);
+	gate_close(gate, streams[0]);
+	unsigned count = take_all(small, PIECES, PIECE_BYTES, streams[0]);
+	ASSERT_EQ((unsigned)PIECES, count);
+	free_all(small, count, streams[0]);
+	count = take_all(large, 512, LARGE_BYTES / 4, streams[0]); /* which joins the pieces of its spans */
+	ASSERT_GE(count * (LARGE_BYTES / 4), CHUNK_BYTES / 2);
+	free_all(large, count, streams[0]);
+	gate_open(gate);
+	end_pool();
+	gate_free(gate);
+}
+
+/* Goal: a block of another stream's span, which cannot be cut, still does for one that is not much smaller. */
+TEST(a_block_of_another_span_does_for_a_smaller_one)
+{
+	enum { BYTES = 64 << 10, LESS_BYTES = 48 << 10 };
+	static CUdeviceptr held[512];
+	CUdeviceptr own, waiting;
+	struct gate gate = gate_make();
+
+	make_pool(CHUNK_BYTES, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	unsigned count = take_all(held, 512, BYTES, streams[0]), half = count / 2;
+	ASSERT_GT(half, (unsigned)MISSES);
+	gate_close(gate, streams[1]);
+	free_all(held + half, count - half, streams[1]);
+	ASSERT(try_take(LESS_BYTES, streams[1], &own));
+	ASSERT(try_take(LESS_BYTES, streams[2], &waiting)); /* which waits for that stream */
+	ASSERT_EQ(CUDA_ERROR_NOT_READY, cuStreamQuery(streams[2]));
+	gate_open(gate);
+	ASSERT_OK(cuMemFreeAsync(own, streams[1]));
+	ASSERT_OK(cuMemFreeAsync(waiting, streams[2]));
+	free_all(held, half, streams[0]);
+	end_pool();
+	gate_free(gate);
+}
+
+/* Goal: the rest of a block of a span that was cut is found from each of its addresses. */
+TEST(the_rest_of_a_cut_block_is_known_everywhere)
+{
+	enum { BIG = 512 << 10, SMALL = 64 << 10, MANY = 70000 };
+	static CUdeviceptr held[MANY];
+	unsigned count, big_count, last = 0;
+
+	make_pool(2 * CHUNK_BYTES, OPPORTUNISTIC);
+	count = take_all(held, MISSES, 100000, streams[0]);
+	big_count = take_all(held + count, 512, BIG, streams[0]);
+	unsigned first = count;
+	count += big_count;
+	count += take_all(held + count, MANY - count, SMALL, streams[0]);
+	count += take_all(held + count, MANY - count, 512, streams[0]);
+	ASSERT_GT(big_count, 8u);
+	for (unsigned i = first; i < first + big_count; i++) {
+		CUdeviceptr cut, rest, base;
+		size_t bytes;
+		ASSERT_OK(cuMemFreeAsync(held[i], streams[0]));
+		while (cuStreamQuery(streams[0]))
+			sched_yield();
+		ASSERT(try_take(SMALL, streams[1], &cut) && try_take(BIG - SMALL, streams[0], &rest));
+		for (size_t at = 0; at < BIG - SMALL; at += 4096) {
+			ASSERT_OK(cuMemGetAddressRange(&base, &bytes, rest + at));
+			ASSERT_EQ(rest, base);
+		}
+		ASSERT_OK(cuMemFreeAsync(cut, streams[1]));
+		ASSERT_OK(cuMemFreeAsync(rest, streams[0]));
+		ASSERT_OK(cuStreamSynchronize(streams[1]));
+		held[i] = 0;
+		ASSERT(try_take(BIG, streams[0], &held[i]) || ++last); /* or it is in pieces now, which is no mistake */
+	}
+	for (unsigned i = 0; i < count; i++)
+		if (held[i])
+			ASSERT_OK(cuMemFreeAsync(held[i], streams[0]));
+	end_pool();
+}
+
+/* Goal: records that streams have as spares are not lacking elsewhere: a pool can be full of the smallest blocks. */
+TEST(spare_records_are_not_lacking_elsewhere)
+{
+	enum { CROWD = 80, SMALLEST = 512, COUNT = CHUNK_BYTES / SMALLEST };
+	static CUdeviceptr blocks[COUNT];
+	CUstream crowd[CROWD];
+
+	make_pool(CHUNK_BYTES, FOLLOW | OPPORTUNISTIC | INTERNAL);
+	for (unsigned i = 0; i < CROWD; i++) {
+		ASSERT_OK(cuStreamCreate(&crowd[i], CU_STREAM_NON_BLOCKING));
+		unsigned count = take_all(blocks, 4000, SMALLEST * (1 + i % 3), crowd[i]);
+		free_all(blocks, count, crowd[i]);
+		ASSERT_OK(cuStreamSynchronize(crowd[i]));
+	}
+	ASSERT_EQ((unsigned)COUNT, take_all(blocks, COUNT, SMALLEST, streams[0]));
+	free_all(blocks, COUNT, streams[0]);
+	for (unsigned i = 0; i < CROWD; i++)
+		ASSERT_OK(cuStreamDestroy(crowd[i]));
+	end_pool();
+}
