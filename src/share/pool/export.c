@@ -93,6 +93,12 @@ static void want_prepared(struct cn_export *export, uint64_t index)
 		cn_service_post(&export->prepare_job);
 }
 
+static __attribute__((noinline)) void show_part(struct cn_export *export, _Atomic uint64_t *shown, uint64_t serial)
+{
+	atomic_store(shown, serial);
+	want_prepared(export, (uint64_t)(shown - cn_export_control(export)->serials));
+}
+
 /* Show in which memory a block lies. The block is live, so that memory stays. Export locked. */
 static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes)
 {
@@ -103,10 +109,8 @@ static void show_parts(struct cn_export *export, uint64_t offset, uint64_t bytes
 		size_t end;
 		uint64_t serial = cn_pool_serial(export->pool, index * CN_PART_BYTES, &end);
 		do /* written only if changed: all importers read these */
-			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial) {
-				atomic_store(&serials[index], serial);
-				want_prepared(export, index);
-			}
+			if (atomic_load_explicit(&serials[index], memory_order_relaxed) != serial)
+				show_part(export, &serials[index], serial);
 		while (++index <= last && index * CN_PART_BYTES < end);
 	}
 }
