@@ -41,7 +41,8 @@ OWN_DRIVER = "brings a driver or a device of its own: `make test` has run the sa
 # Programs that are left out. One that is in no table is run.
 PROGRAMS = {
     **dict.fromkeys(["bench_harness_test", "bits_test", "heap_test", "harness_test", "imex_test", "lock_test",
-                     "map_test", "segment_test", "service_test", "socket_test", "table_test", "wire_test"], NO_DEVICE),
+                     "map_test", "segment_test", "service_test", "socket_test", "span_test", "table_test",
+                     "wire_test"], NO_DEVICE),
     **dict.fromkeys(["config_test", "share_limits_test"], SETTINGS),
     "bench_test": "measures on the host device; the part bench is in its place",
     "threads_test": "uses objects that other threads destroy, on which the driver crashes",
@@ -54,6 +55,8 @@ PROGRAMS = {
                      "signal_order_test"], HOST_INSIDE),
     **dict.fromkeys(["function_test", "handle_test", "launch_test", "per_thread_test", "stream_order_test",
                      "document_2_c_test", "document_2_cpp_test"], KERNELS_IN_C),
+    **dict.fromkeys(["kernels_test", "kernels_run_test", "registered_test", "compiled_test", "static_runtime_test"],
+                    "is about PTX on the host device; kernels are the driver's here"),
     **dict.fromkeys(["context_test", "copy_test", "edge_test", "entry_test", "event_test",
                      "fabric_port_test",
                      "fabric_strangers_test", "jit_test",
@@ -80,6 +83,7 @@ TESTS = {
         "copies_by_the_current_contexts_device": SETTINGS,
         "rights_of_devices": SETTINGS,
     },
+    "wait_test": {"a_host_function_is_one_in_the_waiter_too": "host functions are the driver's here"},
     "gpu_order_test": {"a_forked_child_destroys_an_event": "it hangs there, most likely in the driver"},
     "share_attack_test": dict.fromkeys(["a_trim_gives_back_what_importers_have_filled",
                                         "the_machine_has_its_memory_back",
