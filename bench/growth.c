@@ -165,7 +165,7 @@ static double run_crowd(void *data)
 	double create_ns = (double)(bench_now_ns() - start_ns) / (double)crowd->count;
 	if (!crowd->bytes) /* later ones use again what the first were given */
 		crowd->bytes = (resident_bytes() - before_bytes) / (double)crowd->count;
-	unsigned long used = crowd->count < USED_MAX ? crowd->count : USED_MAX, apart = crowd->count / used;
+	unsigned long apart = crowd->count / USED_MAX + 1, used = (crowd->count + apart - 1) / apart;
 	for (unsigned long i = 0; i < used; i++)
 		kind->call(i * apart); /* not measured: what is made with the first call */
 	start_ns = bench_now_ns();

@@ -216,8 +216,10 @@ static enum cn_ptx_error_code link_list(const void *const *list, unsigned target
 	const char **texts = calloc(count + 1, sizeof *texts);
 	size_t *bytes = calloc(count + 1, sizeof *bytes);
 	char **owned = calloc(count + 1, sizeof *owned);
-	if (!texts || !bytes || !owned)
+	if (!texts || !bytes || !owned) {
 		code = refuse(error, CN_PTX_NO_MEMORY, "no memory to link PTX");
+		goto out;
+	}
 	for (unsigned i = 0; i < count && !code; i++) {
 		struct choice choice = {0};
 		code = read_entries(list[i], SIZE_MAX / 2, target, error, &choice);
@@ -228,8 +230,9 @@ static enum cn_ptx_error_code link_list(const void *const *list, unsigned target
 	}
 	if (!code)
 		code = cn_ptx_link(texts, bytes, count, error, ret_owned, ret_bytes);
-	for (unsigned i = 0; owned && i < count; i++)
+	for (unsigned i = 0; i < count; i++)
 		free(owned[i]);
+out:
 	free(texts);
 	free(bytes);
 	free(owned);

