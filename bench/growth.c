@@ -165,12 +165,12 @@ static double run_crowd(void *data)
 	double create_ns = (double)(bench_now_ns() - start_ns) / (double)crowd->count;
 	if (!crowd->bytes) /* later ones use again what the first were given */
 		crowd->bytes = (resident_bytes() - before_bytes) / (double)crowd->count;
-	unsigned long apart = crowd->count / USED_MAX + 1, used = (crowd->count + apart - 1) / apart;
-	for (unsigned long i = 0; i < used; i++)
-		kind->call(i * apart); /* not measured: what is made with the first call */
+	unsigned long apart = crowd->count / USED_MAX + 1;
+	for (unsigned long i = 0; i < crowd->count; i += apart)
+		kind->call(i); /* not measured: what is made with the first call */
 	start_ns = bench_now_ns();
-	for (unsigned long i = 0; i < CALLS; i++)
-		kind->call(i % used * apart);
+	for (unsigned long i = 0, at = 0; i < CALLS; i++, at = at + apart < crowd->count ? at + apart : 0)
+		kind->call(at);
 	crowd->call_ns = (double)(bench_now_ns() - start_ns) / CALLS;
 	start_ns = bench_now_ns();
 	for (unsigned long i = 0; i < crowd->count; i++)

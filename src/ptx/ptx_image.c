@@ -225,7 +225,7 @@ static enum cn_ptx_error_code link_list(const void *const *list, unsigned target
 		code = read_entries(list[i], SIZE_MAX / 2, target, error, &choice);
 		if (!code)
 			code = text_of(&choice, error, &texts[i], &bytes[i], &owned[i]);
-		if (!code)
+		if (!code && texts[i])
 			bytes[i] = strnlen(texts[i], bytes[i]);
 	}
 	if (!code)

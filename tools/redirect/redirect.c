@@ -11,6 +11,7 @@
 #include "redirect.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SHOWN __attribute__((visibility("default")))
@@ -48,7 +49,9 @@ static void look_at(struct loaded *loaded)
 	struct cn_runtime runtime = {.count = 0};
 	char why[CN_WHY_BYTES] = "";
 
-	if (!cn_object_open(path_of(loaded->map), &object))
+	/* The kernel's own object has a name without a path: a file of that name may lie in the current directory. */
+	if ((*loaded->map->l_name && !strchr(loaded->map->l_name, '/')) ||
+	    !cn_object_open(path_of(loaded->map), &object))
 		return;
 	enum cn_runtime_kind kind = cn_object_is_mapped_at(&object, loaded->map)
 					    ? cn_runtime_find(&object, &runtime, why)
@@ -110,8 +113,7 @@ SHOWN unsigned int la_objclose(uintptr_t *cookie)
 			*link = loaded->next;
 			break;
 		}
-	if (loaded)
-		cn_jumps_free(loaded->jumps);
+	/* The jumps stay: when the process ends, this is called while other threads may still go through them. */
 	free(loaded);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "device/host/host_internal.h"
 #include "device/host/host_ptx.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,22 @@ static struct {
 	struct printed output, complaints;
 } kept;
 
+/* The lock is held across the writing, so that two threads that wait keep the order. No thread ends with it. */
+static int lock_kept(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	cn_slow_lock(&kept.lock);
+	return before;
+}
+
+static void unlock_kept(int before)
+{
+	cn_slow_unlock(&kept.lock);
+	pthread_setcancelstate(before, NULL);
+}
+
 static void write_out(struct printed *printed, FILE *file)
 {
 	if (printed->bytes) {
@@ -37,7 +54,8 @@ static void write_out(struct printed *printed, FILE *file)
 
 static void keep(struct printed *printed, FILE *file, const char *text, size_t bytes)
 {
-	cn_slow_lock(&kept.lock); /* across the writing, so that two threads that wait keep the order */
+	int before = lock_kept();
+
 	if (!printed->text)
 		printed->text = malloc(ROOM_BYTES);
 	if (!printed->text || bytes > ROOM_BYTES - printed->bytes)
@@ -50,7 +68,7 @@ static void keep(struct printed *printed, FILE *file, const char *text, size_t b
 		printed->bytes += bytes;
 		atomic_store(&kept.filled, true);
 	}
-	cn_slow_unlock(&kept.lock);
+	unlock_kept(before);
 }
 
 void cn_host_print(void *unused, const char *text, size_t bytes)
@@ -69,9 +87,9 @@ void cn_host_print_flush(void)
 {
 	if (!atomic_load_explicit(&kept.filled, memory_order_acquire))
 		return;
-	cn_slow_lock(&kept.lock);
+	int before = lock_kept();
 	write_out(&kept.output, stdout);
 	write_out(&kept.complaints, stderr);
 	atomic_store(&kept.filled, false);
-	cn_slow_unlock(&kept.lock);
+	unlock_kept(before);
 }

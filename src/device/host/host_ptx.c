@@ -24,15 +24,16 @@ const struct cn_ptx_calls *cn_host_ptx(void)
 	return atomic_load_explicit(&opened, memory_order_acquire);
 }
 
-/* NULL: there is none. */
+/* NULL: there is none, or where our own library is was said by a path that may mean another place by now. */
 static void *open_beside(void)
 {
 	char path[PATH_MAX];
 	Dl_info own;
 	const char *end;
 
-	if (!dladdr((const void *)&opened, &own) || !own.dli_fname || !(end = strrchr(own.dli_fname, '/')))
+	if (!dladdr((const void *)&opened, &own) || !own.dli_fname || *own.dli_fname != '/')
 		return NULL;
+	end = strrchr(own.dli_fname, '/');
 	int length = snprintf(path, sizeof path, "%.*s/" LIBRARY, (int)(end - own.dli_fname), own.dli_fname);
 	return length < PATH_MAX ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
