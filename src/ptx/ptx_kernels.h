@@ -46,8 +46,8 @@ enum cn_ptx_kernel_index { CN_PTX_KERNELS(CN_PTX_KERNEL_INDEX) CN_PTX_KERNEL_COU
 typedef void cn_ptx_kernel_function(void *d, const void *a, const void *b, const void *c, size_t count,
 				    uint32_t detail);
 
-/* Where a kernel's addresses are followed: that they may lead nowhere is what the guard is for. */
-#define CN_PTX_FOLLOWS __attribute__((no_sanitize("undefined")))
+/* Where a kernel's addresses are followed: they may lead nowhere, and what races there is the kernel's own affair. */
+#define CN_PTX_FOLLOWS __attribute__((no_sanitize("undefined,thread")))
 
 /* What a chunk of lanes has in common, and moves between memory and registers. */
 struct cn_ptx_build {
