@@ -322,6 +322,24 @@ TEST(a_wrong_access_is_an_error)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+/* Goal: so it is in a program whose threads block all signals, as servers do; and they stay blocked. */
+TEST(a_wrong_access_is_an_error_where_signals_are_blocked)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(faults_text);
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	sigset_t all, before, after;
+
+	ASSERT(page != MAP_FAILED);
+	sigfillset(&all);
+	ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &all, &before));
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page + 16));
+	ASSERT_EQ(0, pthread_sigmask(SIG_SETMASK, &before, &after));
+	ASSERT(sigismember(&after, SIGSEGV) && sigismember(&after, SIGBUS));
+	ASSERT_SYS(munmap(page, 4096));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 static sigjmp_buf back;
 static _Atomic(void *) caught;
 

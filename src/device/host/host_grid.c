@@ -17,7 +17,9 @@
 #include "device/host/host_internal.h"
 #include "device/host/host_ptx.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,12 +142,12 @@ static struct resident *make_resident(struct grid *grid)
 	if (resident)
 		code = grid->calls->block_create(&grid->ptx, &error, &resident->block);
 	cn_lock(&grid->lock);
-	if (code) { /* those that are there go on; without any the grid fails */
+	if (code) { /* those that are there go on, unless they may wait for this one; without any the grid fails */
 		unsigned left = --grid->resident_count;
 		grid->resident_max = left;
 		cn_unlock(&grid->lock);
 		free(resident);
-		if (!left)
+		if (!left || grid->launch->cooperative)
 			fail(grid, code == CN_PTX_NO_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE, NULL,
 			     &error);
 		return NULL;
@@ -340,6 +342,22 @@ static void set_workspace(struct grid *grid)
 	grid->ptx.environment[2] = (unsigned)address;
 }
 
+/*
+ * A thread of the program that waits for the stream runs it too, and may have these signals blocked: a fault of the
+ * kernel would then end the process.
+ */
+static void run_with_faults(struct grid *grid)
+{
+	sigset_t faults, before;
+
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, &before);
+	run(grid);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 {
 	const struct cn_kernel *kernel = launch->kernel;
@@ -366,7 +384,7 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 		set_workspace(&grid);
 	if (grid.block_count > 1)
 		cn_host_team_join(&grid.base);
-	run(&grid);
+	run_with_faults(&grid);
 	if (grid.block_count > 1)
 		cn_host_team_part(&grid.base);
 	while (grid.all) {
