@@ -184,16 +184,6 @@ static double told(void *data)
 	return *(double *)data;
 }
 
-static void start_library(void)
-{
-	CUcontext context;
-
-	BENCH_MUST(cuInit(0));
-	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, 0));
-	BENCH_MUST(cuCtxSetCurrent(context));
-	BENCH_MUST(cuStreamCreate(&pair_stream, CU_STREAM_NON_BLOCKING));
-}
-
 static unsigned long descriptors_there_may_be(void)
 {
 	struct rlimit limit;
@@ -216,7 +206,7 @@ static void measure_kind(void)
 		bench_absent(kind->group, name, "cenote", "more descriptors than a process may have here");
 		return;
 	}
-	start_library();
+	pair_start_library();
 	struct bench_contestant contestants[] = {{.name = "cenote, create", .once = run_crowd, .data = &crowd},
 						 {.name = kind->call_name, .once = told, .data = &crowd.call_ns},
 						 {.name = "cenote, destroy", .once = told, .data = &crowd.destroy_ns}};
@@ -255,7 +245,7 @@ static void import_and_stay(int sock)
 
 	if (read(sock, &byte, 1) != 1) /* not needed */
 		_exit(0);
-	start_library();
+	pair_start_library();
 	BENCH_MUST(cenote_recv_descriptor(sock, &descriptor));
 	get(sock, &name, sizeof name);
 	uint64_t start_ns = bench_now_ns();
@@ -304,7 +294,7 @@ static void measure_importers(void)
 
 	descriptors_there_may_be();
 	fork_importers(importers, most);
-	start_library();
+	pair_start_library();
 	create_shared(0);
 	BENCH_MUST(cuMemAllocFromPoolAsync(&block, SHARED_BYTES, objects[0].pool, pair_stream));
 	BENCH_MUST(cuMemPoolExportPointer(&name, block));

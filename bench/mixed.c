@@ -8,16 +8,22 @@
  * if every stream were on its own; and malloc, glibc's and others where they are installed. Then the memory that the
  * pool reserved for it at most, beside what was in use at most.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
 #include <cuda.h>
 
+#include "allocators.h"
 #include "draws.h"
 #include "harness.h"
 
-enum { THREADS_MAX = 16, SLOTS = 64, WARM_STEPS = 1 << 15, STEPS = 1 << 16, CONTESTANTS_MAX = 5 };
+enum {
+	THREADS_MAX = 16,
+	SLOTS = 64,
+	WARM_STEPS = 1 << 15,
+	STEPS = 1 << 16,
+	CONTESTANTS_MAX = 2 + BENCH_ALLOCATORS_MAX
+};
 
 static const char *const group = "Threads with mixed sizes, a pair";
 
@@ -126,27 +132,13 @@ static double run_all(void *data)
 
 static unsigned find_contestants(struct contestant contestants[CONTESTANTS_MAX])
 {
-	static const char *const libraries[][4] = {
-		{"jemalloc", "libjemalloc.so.2", "malloc", "free"},
-		{"mimalloc", "libmimalloc.so.2", "mi_malloc", "mi_free"},
-	};
-	unsigned count = 0;
+	struct bench_allocator others[BENCH_ALLOCATORS_MAX];
+	unsigned other_count = bench_allocators(group, "all", others), count = 0;
 
 	contestants[count++] = (struct contestant){"cenote", pool_allocate, pool_free, 0};
 	contestants[count++] = (struct contestant){"a mutex for each thread", mutex_lock, mutex_nothing, 0};
-	contestants[count++] = (struct contestant){"glibc", malloc, free, 0};
-	for (unsigned i = 0; i < 2; i++) {
-		void *library = dlopen(libraries[i][1], RTLD_NOW | RTLD_LOCAL);
-		if (!library) {
-			bench_absent(group, "all", libraries[i][0], "not installed");
-			continue;
-		}
-		struct contestant *contestant = &contestants[count++];
-		contestant->name = libraries[i][0];
-		*(void **)&contestant->allocate = dlsym(library, libraries[i][2]);
-		*(void **)&contestant->free = dlsym(library, libraries[i][3]);
-		BENCH_MUST(!contestant->allocate || !contestant->free);
-	}
+	for (unsigned i = 0; i < other_count; i++)
+		contestants[count++] = (struct contestant){others[i].name, others[i].allocate, others[i].free, 0};
 	return count;
 }
 

@@ -89,7 +89,7 @@ void lock_and_unlock(void *mutex, unsigned long count)
 	}
 }
 
-static void start_library(void)
+void pair_start_library(void)
 {
 	CUcontext context;
 
@@ -138,13 +138,13 @@ static void run_both(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close_peer(&mine);
 		bench_pin(roles.importer_cpu);
-		start_library();
+		pair_start_library();
 		roles.importer(&other);
 		_exit(0);
 	}
 	close_peer(&other);
 	bench_pin(roles.exporter_cpu);
-	start_library();
+	pair_start_library();
 	roles.exporter(&mine);
 	BENCH_MUST(waitpid(mine.pid, &status, 0) != mine.pid || status);
 }

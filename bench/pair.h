@@ -57,6 +57,8 @@ void ask(const struct peer *peer, char word);
 void pair_post(struct pair_word *word, uint32_t value);
 void pair_await(struct pair_word *word, uint32_t value, bool spin);
 
+/* The primary context of device 0 is current, and pair_stream is there. pair_run() does it in both processes. */
+void pair_start_library(void);
 /* A pool that can be shared, in pair_pool. */
 void pair_create_pool(void);
 

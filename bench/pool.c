@@ -6,7 +6,6 @@
  * A stream-ordered allocator does not touch the memory that it manages, and neither do the measurements; between them
  * it is checked that the blocks are usable and do not overlap.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,13 +13,14 @@
 
 #include <cuda.h>
 
+#include "allocators.h"
 #include "cenote.h"
 #include "draws.h"
 #include "harness.h"
 
 enum {
 	BURST = 1000,
-	ALLOCATORS_MAX = 4,
+	ALLOCATORS_MAX = 1 + BENCH_ALLOCATORS_MAX,
 	RING = 1024, /* blocks on their way from a thread to the other */
 	THREAD_BYTES = 4096,
 	LINE_BYTES = 64,
@@ -89,29 +89,16 @@ static unsigned char heap_get(void *at)
 	return *(volatile unsigned char *)at;
 }
 
-static void add_library(const char *name, const char *file, const char *reason, const char *allocate, const char *free)
-{
-	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		bench_absent("Allocate and free a block", "all sizes", name, reason);
-		return;
-	}
-	struct allocator *allocator = &allocators[allocator_count++];
-	*allocator = (struct allocator){.name = name, .set = heap_set, .get = heap_get};
-	*(void **)&allocator->allocate = dlsym(library, allocate);
-	*(void **)&allocator->free = dlsym(library, free);
-	BENCH_MUST(!allocator->allocate || !allocator->free);
-	allocator->free_elsewhere = allocator->free;
-}
-
 static void find_allocators(void)
 {
+	struct bench_allocator others[BENCH_ALLOCATORS_MAX];
+	unsigned count = bench_allocators("Allocate and free a block", "all sizes", others);
+
 	allocators[allocator_count++] =
 		(struct allocator){"cenote", pool_allocate, pool_free, pool_free_elsewhere, pool_set, pool_get};
-	allocators[allocator_count++] = (struct allocator){"glibc", malloc, free, free, heap_set, heap_get};
-	add_library("jemalloc", "libjemalloc.so.2", "not installed (Debian's libjemalloc2)", "malloc", "free");
-	add_library("mimalloc", "libmimalloc.so.2", "not installed (Debian's libmimalloc2.0)", "mi_malloc", "mi_free");
+	for (unsigned i = 0; i < count; i++)
+		allocators[allocator_count++] = (struct allocator){others[i].name, others[i].allocate, others[i].free,
+								   others[i].free, heap_set,           heap_get};
 	if (!strcmp(allocators[allocator_count - 1].name, "mimalloc"))
 		baseline = "mimalloc";
 }

@@ -5,7 +5,6 @@
  *
  * A large setup is prepared in a process of its own, and measured there.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "allocators.h"
 #include "draws.h"
 #include "pair.h"
 
@@ -21,7 +21,6 @@ enum {
 	LARGE_BYTES = 1 << 20,
 	CHUNK_BYTES = 32 << 20, /* a pool's memory comes in these */
 	DRAWS = 1 << 20,        /* drawn beforehand */
-	OTHERS_MAX = 3,
 	OTHERS_LIVE_MAX = 1000000,
 	STREAMS_MAX = 1000,
 	BATCH = 250, /* pointers of one round */
@@ -64,13 +63,8 @@ static const char *bytes_text(size_t bytes)
 
 static void start_library(void)
 {
-	CUcontext context;
-
 	bench_pin(0);
-	BENCH_MUST(cuInit(0));
-	BENCH_MUST(cuDevicePrimaryCtxRetain(&context, 0));
-	BENCH_MUST(cuCtxSetCurrent(context));
-	BENCH_MUST(cuStreamCreate(&pair_stream, CU_STREAM_NON_BLOCKING));
+	pair_start_library();
 }
 
 static size_t device_bytes(void)
@@ -208,35 +202,25 @@ static const char *const replace_group = "A random block of so many replaced",
 			 *const each_group = "So many blocks allocated, then freed in any order: each";
 static unsigned long live_count;
 
-static struct holder others[OTHERS_MAX] = {{.name = "glibc", .allocate = malloc, .free = free}};
-static unsigned other_count = 1;
-
-static void add_library(const char *name, const char *file, const char *reason, const char *allocate, const char *free)
-{
-	void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-
-	if (!library) {
-		bench_absent(replace_group, "all", name, reason);
-		return;
-	}
-	struct holder *holder = &others[other_count++];
-	*holder = (struct holder){.name = name};
-	*(void **)&holder->allocate = dlsym(library, allocate);
-	*(void **)&holder->free = dlsym(library, free);
-	BENCH_MUST(!holder->allocate || !holder->free);
-}
+static struct holder others[BENCH_ALLOCATORS_MAX];
+static unsigned other_count;
 
 static void find_others(void)
 {
-	add_library("jemalloc", "libjemalloc.so.2", "not installed (Debian's libjemalloc2)", "malloc", "free");
-	add_library("mimalloc", "libmimalloc.so.2", "not installed (Debian's libmimalloc2.0)", "mi_malloc", "mi_free");
+	struct bench_allocator found[BENCH_ALLOCATORS_MAX];
+
+	other_count = bench_allocators(replace_group, "all", found);
 	for (unsigned i = 0; i < other_count; i++)
-		others[i].bytes = SMALL_BYTES;
+		others[i] = (struct holder){.name = found[i].name,
+					    .allocate = found[i].allocate,
+					    .free = found[i].free,
+					    .bytes = SMALL_BYTES};
 }
 
 static void hold_replaced(struct holder *ours, const struct bench_contest *contest)
 {
-	struct bench_contestant contestants[1 + OTHERS_MAX] = {{.name = "cenote", .body = replace, .data = ours}};
+	struct bench_contestant contestants[1 + BENCH_ALLOCATORS_MAX] = {
+		{.name = "cenote", .body = replace, .data = ours}};
 	unsigned count = live_count <= OTHERS_LIVE_MAX ? other_count : 0;
 
 	if (!count)

@@ -46,7 +46,7 @@ STEPS, LENGTH_STEPS, TENSORS, PAIRS, EAGER_STEPS = 300, 60, 200, 20000, 30
 
 
 class Device:
-    """How much memory the device has less than at first, whoever has taken it."""
+    """How much less memory the device has free than at first, by all processes together."""
 
     def __init__(self):
         self.library, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()

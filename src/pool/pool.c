@@ -455,9 +455,10 @@ void cn_pool_set_threshold(struct cn_pool *pool, uint64_t bytes)
 void cn_pool_reset_high_water(struct cn_pool *pool, bool reserved, bool used)
 {
 	if (used) {
-		atomic_store(&pool->used_high_bytes, cn_pool_used(pool));
-		atomic_store(&pool->races, 1);
-		cn_pool_watch_exactly(pool);
+		uint64_t bytes = cn_pool_used(pool);
+		atomic_store(&pool->used_high_bytes, bytes);
+		atomic_store(&pool->checked_bytes, bytes);
+		atomic_store(&pool->races, 0);
 	}
 	if (reserved) {
 		cn_lock(&pool->lock);

@@ -9,34 +9,34 @@
 
 /* ---- Where they are ---------------------------------------------------------------------------------------------- */
 
+/* The symbol is looked at before the output, as in CUDA. */
+static cudaError_t find(const void *symbol, bool given, const char *output, CUdeviceptr *ret_address, size_t *ret_bytes)
+{
+	cudaError_t error = cn_runtime_find_variable(symbol, ret_address, ret_bytes);
+
+	return error || given ? error : CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "%s is NULL", output);
+}
+
 cudaError_t runtime_cudaGetSymbolAddress(void **devPtr, const void *symbol)
 {
 	CUdeviceptr address;
 	size_t bytes;
-	cudaError_t error;
+	cudaError_t error = find(symbol, devPtr, "devPtr", &address, &bytes);
 
-	error = cn_runtime_find_variable(symbol, &address, &bytes);
-	if (error)
-		return error;
-	if (!devPtr)
-		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "devPtr is NULL");
-	*devPtr = (void *)(uintptr_t)address;
-	return cudaSuccess;
+	if (!error)
+		*devPtr = (void *)(uintptr_t)address;
+	return error;
 }
 
 cudaError_t runtime_cudaGetSymbolSize(size_t *size, const void *symbol)
 {
 	CUdeviceptr address;
 	size_t bytes;
-	cudaError_t error;
+	cudaError_t error = find(symbol, size, "size", &address, &bytes);
 
-	error = cn_runtime_find_variable(symbol, &address, &bytes);
-	if (error)
-		return error;
-	if (!size)
-		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "size is NULL");
-	*size = bytes;
-	return cudaSuccess;
+	if (!error)
+		*size = bytes;
+	return error;
 }
 
 /* ---- Copies ------------------------------------------------------------------------------------------------------ */

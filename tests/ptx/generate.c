@@ -481,7 +481,7 @@ static void memory(struct writer *writer)
 	}
 }
 
-/* Counters of the block: whoever comes first, the end is the same. */
+/* Counters of the block: the result does not depend on the order of the threads. */
 static void count(struct writer *writer)
 {
 	static const char *const operations[] = {"add.u32", "and.b32", "or.b32",  "xor.b32",

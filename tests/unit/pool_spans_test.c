@@ -7,6 +7,7 @@
 
 #include "cenote/cenote.h"
 #include "gate.h"
+#include "whole_pool.h"
 
 enum {
 	STREAMS = 4,
@@ -19,16 +20,7 @@ enum {
 	INTERNAL = 4,
 };
 
-static CUmemoryPool pool;
 static CUstream streams[STREAMS];
-
-static cuuint64_t attribute(CUmemPool_attribute which)
-{
-	cuuint64_t value;
-
-	ASSERT_OK(cuMemPoolGetAttribute(pool, which, &value));
-	return value;
-}
 
 static void set_policies(int policies)
 {
@@ -50,15 +42,6 @@ static void make_pool(size_t max_bytes, int policies)
 
 	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
 	set_policies(policies);
-}
-
-static void end_pool(void)
-{
-	ASSERT_OK(cuCtxSynchronize());
-	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
-	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
 SETUP

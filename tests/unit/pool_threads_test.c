@@ -10,6 +10,7 @@
 
 #include "cenote/cenote.h"
 #include "gate.h"
+#include "whole_pool.h"
 
 enum {
 	THREADS = 4,
@@ -36,17 +37,8 @@ struct worker {
 };
 
 static CUcontext context;
-static CUmemoryPool pool;
 static struct worker workers[THREADS];
 static pthread_barrier_t barrier;
-
-static cuuint64_t attribute(CUmemPool_attribute which)
-{
-	cuuint64_t value;
-
-	ASSERT_OK(cuMemPoolGetAttribute(pool, which, &value));
-	return value;
-}
 
 static void make_pool(void)
 {
@@ -56,15 +48,6 @@ static void make_pool(void)
 	};
 
 	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
-}
-
-static void end_pool(void)
-{
-	ASSERT_OK(cuCtxSynchronize());
-	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-	ASSERT_OK(cuMemPoolTrimTo(pool, 0));
-	ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
-	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
 SETUP

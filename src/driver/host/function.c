@@ -292,13 +292,10 @@ CUresult host_cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *ret_of
 CUresult host_cuFuncIsLoaded(CUfunctionLoadingState *ret_state, CUfunction handle)
 {
 	struct cn_function *function;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_state, "state");
 
-	if (result)
-		return result;
-	if (!ret_state)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "state is NULL");
-	result = cn_function_find(handle, &function);
+	if (!result)
+		result = cn_function_find(handle, &function);
 	if (!result)
 		*ret_state = CU_FUNCTION_LOADING_STATE_LOADED;
 	return result;

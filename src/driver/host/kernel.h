@@ -144,7 +144,7 @@ CUresult cn_module_create(const struct cn_home *home, struct cn_code *code, stru
 void cn_module_unload(struct cn_module *module);
 /* A module, locked: it is not unloaded while locked. */
 CUresult cn_module_lock(CUmodule handle, struct cn_module **ret_module);
-/* Its managed variables are managed memory from now on, whoever has their address. Module locked. */
+/* From now on its managed variables are known as managed memory, in every call. Module locked. */
 CUresult cn_module_enter_managed(struct cn_module *module);
 /* The address and size of a variable. Module locked. */
 CUresult cn_module_find_variable(struct cn_module *module, const char *name, CUdeviceptr *ret_pointer,

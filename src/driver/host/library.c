@@ -7,7 +7,7 @@
  * its code; in a context it stands for a function of the module there.
  *
  * A library's lock guards the list of its modules and its kernels' records. A module is entered in the list while its
- * handle is alive, and whoever has retired the handle takes it out.
+ * handle is alive; the thread that retires the handle takes it out.
  */
 #include "driver/host/kernel.h"
 
@@ -198,7 +198,7 @@ CUresult host_cuLibraryUnload(CUlibrary handle)
 	library = cn_table_find(&cn_libraries, handle);
 	if (!library || !cn_table_retire(library, (uint64_t)(uintptr_t)handle))
 		return refuse(handle);
-	cn_lock(&library->lock); /* whoever has found it alive is done */
+	cn_lock(&library->lock); /* threads that found it alive are done with it */
 	for (unsigned i = 0; i < library->code->contents->kernel_count; i++)
 		if (library->kernels[i])
 			cn_table_retire(library->kernels[i], cn_object_handle(library->kernels[i]));
@@ -329,18 +329,26 @@ static CUresult lock_module(CUlibrary handle, struct cn_module **ret_module)
 CUresult host_cuLibraryGetModule(CUmodule *ret_module, CUlibrary handle)
 {
 	struct cn_module *module;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_module, "pMod");
 
-	if (result)
-		return result;
-	if (!ret_module)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pMod is NULL");
-	result = lock_module(handle, &module);
+	if (!result)
+		result = lock_module(handle, &module);
 	if (result)
 		return result;
 	*ret_module = (CUmodule)(uintptr_t)cn_object_handle(module);
 	cn_unlock(&module->lock);
 	return CUDA_SUCCESS;
+}
+
+/* Either may be NULL. After a failure they are untouched, unlike those of cuModuleGetGlobal(). */
+static CUresult put_variable(CUresult result, CUdeviceptr pointer, size_t bytes, CUdeviceptr *ret_pointer,
+			     size_t *ret_bytes)
+{
+	if (!result && ret_pointer)
+		*ret_pointer = pointer;
+	if (!result && ret_bytes)
+		*ret_bytes = bytes;
+	return result;
 }
 
 static CUresult check_outputs(const CUdeviceptr *ret_pointer, const size_t *ret_bytes, const char *name)
@@ -365,13 +373,7 @@ CUresult host_cuLibraryGetGlobal(CUdeviceptr *ret_pointer, size_t *ret_bytes, CU
 		return result;
 	result = cn_module_find_variable(module, name, &pointer, &bytes);
 	cn_unlock(&module->lock);
-	if (result)
-		return result; /* the outputs are untouched, unlike those of cuModuleGetGlobal() */
-	if (ret_pointer)
-		*ret_pointer = pointer;
-	if (ret_bytes)
-		*ret_bytes = bytes;
-	return CUDA_SUCCESS;
+	return put_variable(result, pointer, bytes, ret_pointer, ret_bytes);
 }
 
 /* Where a context is current, the managed variables are memory that it knows. */
@@ -426,13 +428,7 @@ CUresult host_cuLibraryGetManaged(CUdeviceptr *ret_pointer, size_t *ret_bytes, C
 	cn_code_release(code);
 	if (!result)
 		result = enter_managed(handle);
-	if (result)
-		return result;
-	if (ret_pointer)
-		*ret_pointer = pointer;
-	if (ret_bytes)
-		*ret_bytes = bytes;
-	return CUDA_SUCCESS;
+	return put_variable(result, pointer, bytes, ret_pointer, ret_bytes);
 }
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
@@ -496,13 +492,10 @@ CUresult host_cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary handle, const c
 CUresult host_cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary handle)
 {
 	struct cn_library *library;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_count, "count");
 
-	if (result)
-		return result;
-	if (!ret_count)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "count is NULL");
-	result = lock_library(handle, &library);
+	if (!result)
+		result = lock_library(handle, &library);
 	if (result)
 		return result;
 	*ret_count = library->code->contents->kernel_count;
@@ -513,13 +506,10 @@ CUresult host_cuLibraryGetKernelCount(unsigned int *ret_count, CUlibrary handle)
 CUresult host_cuLibraryEnumerateKernels(CUkernel *ret_kernels, unsigned int count, CUlibrary handle)
 {
 	struct cn_library *library;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_kernels, "kernels");
 
-	if (result)
-		return result;
-	if (!ret_kernels)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "kernels is NULL");
-	result = lock_library(handle, &library);
+	if (!result)
+		result = lock_library(handle, &library);
 	if (result)
 		return result;
 	if (count > library->code->contents->kernel_count)
@@ -585,13 +575,10 @@ CUresult cn_library_function(CUkernel handle, struct cn_context *context, struct
 CUresult host_cuKernelGetFunction(CUfunction *ret_function, CUkernel handle)
 {
 	struct cn_function *function;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_function, "pFunc");
 
-	if (result)
-		return result;
-	if (!ret_function)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pFunc is NULL");
-	result = cn_library_function(handle, NULL, &function);
+	if (!result)
+		result = cn_library_function(handle, NULL, &function);
 	if (!result)
 		*ret_function = (CUfunction)(uintptr_t)cn_object_handle(function);
 	return result;
@@ -601,13 +588,10 @@ CUresult host_cuKernelGetLibrary(CUlibrary *ret_library, CUkernel handle)
 {
 	struct cn_library_kernel *kernel;
 	struct cn_library *library;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_library, "pLib");
 
-	if (result)
-		return result;
-	if (!ret_library)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pLib is NULL");
-	result = lock_kernel(handle, &kernel, &library);
+	if (!result)
+		result = lock_kernel(handle, &kernel, &library);
 	if (result)
 		return result;
 	*ret_library = (CUlibrary)(uintptr_t)cn_object_handle(library);
@@ -638,13 +622,10 @@ CUresult host_cuKernelGetAttribute(int *ret_value, CUfunction_attribute attribut
 	struct cn_library_kernel *kernel;
 	struct cn_library *library;
 	struct cn_device *device;
-	CUresult result = cn_enter();
+	CUresult result = cn_given(cn_enter(), ret_value, "pi");
 
-	if (result)
-		return result;
-	if (!ret_value)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "pi is NULL");
-	result = cn_devices_find(ordinal, &device);
+	if (!result)
+		result = cn_devices_find(ordinal, &device);
 	if (!result)
 		result = prepare(handle);
 	if (!result)
