@@ -6,8 +6,8 @@
  * every user can pass through and only its owner can write to or list. So a user that owns the fabric directory itself,
  * or may write to it, can at most remove a folder; a caller verifies which process it calls (fabric.h).
  */
+#include "base/directory.h"
 #include "base/descriptor.h"
-#include "share/wire/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
