@@ -8,6 +8,10 @@
 #if !defined(__CUDA_RUNTIME_H__)
 #define __CUDA_RUNTIME_H__
 
+#if defined(__clang__) && defined(__CUDA__)
+#include "device/compiler.h"
+#endif
+
 #include "builtin_types.h"
 #include "cuda_runtime_api.h"
 #include "driver_functions.h"
@@ -110,6 +114,13 @@ static __inline__ cudaError_t cudaLaunchKernel(T *func, dim3 gridDim, dim3 block
 					       cudaStream_t stream = 0)
 {
 	return ::cudaLaunchKernel((const void *)func, gridDim, blockDim, args, sharedMem, stream);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaLaunchCooperativeKernel(T *func, dim3 gridDim, dim3 blockDim, void **args,
+							  size_t sharedMem = 0, cudaStream_t stream = 0)
+{
+	return ::cudaLaunchCooperativeKernel((const void *)func, gridDim, blockDim, args, sharedMem, stream);
 }
 
 #if __cplusplus >= 201103L
@@ -265,8 +276,56 @@ template <class T> static __inline__ cudaError_t cudaFuncGetName(const char **na
 	return ::cudaFuncGetName(name, (const void *)func);
 }
 
+/*
+ * ---- Variables of a device ------------------------------------------------------------------------------------------
+ */
+
+template <class T> static __inline__ cudaError_t cudaGetSymbolAddress(void **devPtr, const T &symbol)
+{
+	return ::cudaGetSymbolAddress(devPtr, (const void *)&symbol);
+}
+
+template <class T> static __inline__ cudaError_t cudaGetSymbolSize(size_t *size, const T &symbol)
+{
+	return ::cudaGetSymbolSize(size, (const void *)&symbol);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *src, size_t count, size_t offset = 0,
+						 enum cudaMemcpyKind kind = cudaMemcpyHostToDevice)
+{
+	return ::cudaMemcpyToSymbol((const void *)&symbol, src, count, offset, kind);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *src, size_t count, size_t offset = 0,
+						      enum cudaMemcpyKind kind = cudaMemcpyHostToDevice,
+						      cudaStream_t stream = 0)
+{
+	return ::cudaMemcpyToSymbolAsync((const void *)&symbol, src, count, offset, kind, stream);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaMemcpyFromSymbol(void *dst, const T &symbol, size_t count, size_t offset = 0,
+						   enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost)
+{
+	return ::cudaMemcpyFromSymbol(dst, (const void *)&symbol, count, offset, kind);
+}
+
+template <class T>
+static __inline__ cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const T &symbol, size_t count, size_t offset = 0,
+							enum cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
+							cudaStream_t stream = 0)
+{
+	return ::cudaMemcpyFromSymbolAsync(dst, (const void *)&symbol, count, offset, kind, stream);
+}
+
 #pragma GCC diagnostic pop
 
 #endif /* __cplusplus */
+
+#if defined(__clang__) && defined(__CUDA__)
+#include "device/device.h"
+#endif
 
 #endif /* __CUDA_RUNTIME_H__ */

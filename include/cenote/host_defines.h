@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keywords of CUDA's headers, as a host compiler sees them.
+ * Keywords of CUDA's headers.
  *
- * CUDA marks functions and types for its own compiler. Cenote's headers are for gcc and clang, where the marks of
- * functions and variables mean nothing and vanish; those of layout keep their meaning. Kernels for the host device are
- * C functions, see cenote.h.
+ * CUDA marks functions and variables by where they run and live. clang knows these marks when it compiles CUDA
+ * (`cenote cc`, which defines __CUDA__): here they become its attributes. To a host compiler they mean nothing and
+ * vanish; those of layout keep their meaning. nvcc has headers of its own, which know more than these.
  */
 #if !defined(__HOST_DEFINES_H__)
 #define __HOST_DEFINES_H__
 
-#if defined(__CUDACC__)
-#error "Cenote's headers are for host compilers; compile device code with the CUDA toolkit's own headers"
+#if defined(__CUDACC__) && !(defined(__clang__) && defined(__CUDA__))
+#error "Cenote's headers are for host compilers and cenote cc; compile with the CUDA toolkit's own headers under nvcc"
 #endif
 
 /* Calling conventions: there is one. */
@@ -35,7 +35,16 @@
 #define __location__(a)
 #define __specialization_static
 
-/* Where a function runs, where a variable lives: nothing to a host compiler. */
+/* Where a function runs, where a variable lives: attributes to clang, nothing to a host compiler. */
+#if defined(__clang__) && defined(__CUDA__)
+#define __host__               __attribute__((host))
+#define __device__             __attribute__((device))
+#define __global__             __attribute__((global))
+#define __shared__             __attribute__((shared))
+#define __constant__           __attribute__((constant))
+#define __managed__            __attribute__((managed))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#endif
 #if !defined(__host__)
 #define __host__
 #endif

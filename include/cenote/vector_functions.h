@@ -6,8 +6,9 @@
 #define __VECTOR_FUNCTIONS_H__
 
 #include "cuda_runtime_api.h"
+#include "host_defines.h"
 
-#define __VECTOR_FUNCTIONS_DECL__ static __inline__
+#define __VECTOR_FUNCTIONS_DECL__ static __inline__ __host__ __device__
 
 __VECTOR_FUNCTIONS_DECL__ char1 make_char1(signed char x)
 {
