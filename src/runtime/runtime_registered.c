@@ -4,7 +4,8 @@
  *
  * A binary is a library of the driver's, which serves every context. It is loaded when something of it is first used,
  * outside of the lock: if two threads load it at once, one of them unloads its own again. It is unloaded when the
- * program unregisters it, which waits for its kernels; but not at the end of the process, which a kernel may outlive.
+ * program unregisters it, which waits for nothing: the driver keeps what its kernels still need. At the end of the
+ * process it is left as it is; a kernel may still run.
  *
  * What is registered is found by its host address in a map. Two binaries may register one address: a template's kernel
  * is in each file that uses it, and the linker keeps one host function. Either will do; the map has one of them, and

@@ -169,30 +169,43 @@ TEST(cooperative_grids_have_a_barrier)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
-static void *unload(void *module)
-{
-	ASSERT_OK(cuModuleUnload(module));
-	return NULL;
-}
+/* A variable that cuMemGetInfo() shows. */
+static const char large_text[] = PTX_HEAD ".visible .global .align 4 .b8 large[4194304];\n"
+					  ".visible .entry nothing() { ret; }\n";
 
-/* Goal: a module is unloaded when its kernels have ended, and not under them. */
-TEST(unloading_waits_for_kernels)
+/* Goal: unloading waits for nothing, and kernels that were launched keep their code and variables until they end. */
+TEST(an_unloaded_module_stays_until_its_kernels_end)
 {
 	CUcontext context = kernels_start();
 	CUmodule module = kernels_load(kernels_text);
 	CUfunction function = kernels_find(module, "wait_for"), gone = NULL;
-	unsigned *flag = make_words(), *answer = flag + 1024;
-	pthread_t thread;
+	unsigned *flag = make_words(), *answer = flag + 1024,
+		 *words = flag + 2048; /* pinned: copies are asynchronous */
+	size_t before = 0, during = 0, after = 0, total;
+	CUdeviceptr variable;
 
+	ASSERT_OK(cuModuleUnload(kernels_load(large_text))); /* what is kept for modules is there */
+	ASSERT_OK(cuMemGetInfo(&before, &total));
+	CUmodule large = kernels_load(large_text);
+	ASSERT_OK(cuModuleGetGlobal(&variable, NULL, module, "word"));
 	wait_for(function, NULL, 4, flag, 1, answer);
-	ASSERT_SYS(-pthread_create(&thread, NULL, unload, module));
-	while (cuModuleGetFunction(&gone, module, "wait_for") != CUDA_ERROR_INVALID_HANDLE ||
-	       cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != CUDA_ERROR_INVALID_HANDLE)
-		; /* the thread unloads it */
+	ASSERT_OK(cuLaunchKernel(kernels_find(module, "count"), 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	ASSERT_OK(cuMemcpyDtoHAsync(words, variable, 16, NULL));
+	ASSERT_OK(cuModuleUnload(module));
+	ASSERT_OK(cuModuleUnload(large));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(&gone, module, "wait_for"));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(NULL, &total, variable));
 	ASSERT_EQ(0, look(answer));
+	ASSERT_OK(cuMemGetInfo(&during, &total));
+	ASSERT_LT(during, before);
 	set(flag, 1);
-	ASSERT_SYS(-pthread_join(thread, NULL));
+	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_EQ(4, look(answer));
+	ASSERT_EQ(1 + 32, words[0]);
+	ASSERT_EQ(4, words[3]);
+	ASSERT_OK(cuMemGetInfo(&after, &total));
+	ASSERT_LE(before, after);
 	ASSERT_OK(cuMemFreeHost(flag));
 	ASSERT_OK(cuCtxDestroy(context));
 }

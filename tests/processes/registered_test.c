@@ -5,6 +5,7 @@
 #include "registered.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #define HEAD ".version 8.0\n.target sm_75\n.address_size 64\n"
 
@@ -265,6 +266,40 @@ TEST(a_binary_goes)
 	handle = register_work();
 	ASSERT_EQ(1, run_work(0));
 	__cudaUnregisterFatBinary(handle);
+}
+
+static void wait_for_byte(void *gate)
+{
+	char byte;
+
+	if (read(*(int *)gate, &byte, 1) != 1)
+		abort();
+}
+
+/*
+ * Goal: a binary may go, as in dlclose(), while the stream waits for a host function; a function that wants the dynamic
+ * linker's lock could not end before dlclose() does.
+ */
+TEST(a_binary_goes_before_its_kernels_run)
+{
+	unsigned out[32] = {0};
+	void *memory = NULL, *arguments[] = {&memory};
+	int gate[2];
+
+	void **handle = register_work();
+	ASSERT_SYS(pipe(gate));
+	ASSERT_OK(cudaMalloc(&memory, sizeof out));
+	ASSERT_OK(cudaLaunchHostFunc(NULL, wait_for_byte, &gate[0]));
+	ASSERT_OK(fat_launch((const void *)work, 1, 32, arguments));
+	__cudaUnregisterFatBinary(handle);
+	ASSERT_ERROR(cudaErrorNotReady, cudaStreamQuery(NULL));
+	ASSERT_EQ(1, write(gate[1], "", 1));
+	ASSERT_OK(cudaMemcpy(out, memory, sizeof out, cudaMemcpyDeviceToHost));
+	ASSERT_EQ(31 * 3 + 1, out[31]);
+	ASSERT_OK(cudaFree(memory));
+	ASSERT_OK(cudaDeviceSynchronize());
+	close(gate[0]);
+	close(gate[1]);
 }
 
 /* Goal: two binaries may have one kernel, as templates have; the one that stays serves. */

@@ -73,9 +73,9 @@ struct cn_module {
 	ino_t file_number;
 	CN_LOCK(MODULE) lock; /* guards what follows; a launch holds it: code and record stay until it is submitted */
 	struct cn_function *functions;
-	bool launched;                 /* any of them */
 	struct cn_variable *variables; /* those that the program has asked for */
-	struct cn_module *next;        /* of all modules */
+	struct cn_module *next;        /* of all modules; their lock */
+	uint64_t end_ticket;           /* unloaded: it goes when this has passed; 0: not; the same lock */
 };
 
 /* cn_enter() for calls that need no current context, but refuse one that was destroyed. */
@@ -140,7 +140,7 @@ CUresult cn_code_find_variable(const struct cn_code *code, const char *name, uns
  */
 CUresult cn_module_create(const struct cn_home *home, struct cn_code *code, struct cn_library *library,
 			  struct cn_module **ret_module, uint64_t *ret_handle);
-/* Unload a module whose handle this thread has retired. */
+/* Unload a module whose handle this thread has retired. Does not wait: what uses the module still has it. */
 void cn_module_unload(struct cn_module *module);
 /* A module, locked: it is not unloaded while locked. */
 CUresult cn_module_lock(CUmodule handle, struct cn_module **ret_module);

@@ -188,7 +188,6 @@ static CUresult submit_with(struct cn_function *function, struct cn_launch *laun
 			    void **params, void **extra, void **arguments)
 {
 	struct cn_operation operation = {.kind = CN_OPERATION_LAUNCH};
-	struct cn_module *module = function->module;
 	CUresult result = find_arguments(&function->kernel, params, extra, arguments);
 
 	if (!result)
@@ -198,8 +197,6 @@ static CUresult submit_with(struct cn_function *function, struct cn_launch *laun
 	launch->kernel = &function->kernel;
 	operation.launch.launch = *launch;
 	operation.launch.arguments = arguments;
-	if (module)
-		module->launched = true;
 	return cn_stream_submit(place, &operation, NULL);
 }
 

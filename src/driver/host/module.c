@@ -6,9 +6,16 @@
  * already, by us or by the program, is loaded again as a private copy; the first load uses the file itself, for the
  * sake of debuggers. PTX is code (code.c) and memory for its variables. A module belongs to a context and ends with it.
  * Its functions' handles die with it.
+ *
+ * Unloading waits for nothing. A program may unload from where it must not wait: in dlclose(), which has the dynamic
+ * linker's lock, while a host function that the stream must run first wants that lock. So the handles die at once, and
+ * the module stays, unseen, until all work that was under way is done (device/grace.h): its kernels, and copies from
+ * and to its variables. Calls that load and unload, cuCtxSynchronize() and the end of the context look for modules that
+ * may go.
  */
 #include "driver/host/kernel.h"
 
+#include "device/grace.h"
 #include "driver/host/image.h"
 #include "driver/host/jit.h"
 #include "driver/host/registry.h"
@@ -37,6 +44,7 @@ struct cn_table cn_modules = CN_TABLE(CN_KIND_MODULE, struct cn_module);
 static struct {
 	CN_LOCK(MODULES) lock;
 	struct cn_module *first;
+	_Atomic unsigned ending_count; /* of those that are unloaded and still there */
 } loaded;
 
 /* Add a module to the loaded ones, with its file, if it has one. True: no other module has this file. */
@@ -127,30 +135,18 @@ static void forget_variables(struct cn_module *module)
 		struct cn_variable *variable = module->variables;
 		module->variables = variable->next;
 		if (variable->entered)
-			(void)cn_registry_free(&module->home, (uint64_t)(uintptr_t)variable->address,
-					       CN_MEMORY_VARIABLE);
+			cn_registry_forget((uint64_t)(uintptr_t)variable->address, CN_MEMORY_VARIABLE);
 		free(variable);
 	}
 }
 
-/* Called by the thread that has retired the handle. `idle`: no work of the context is left. */
-static void unload(struct cn_module *module, bool idle)
+/* Nothing uses it any more. */
+static void destroy(struct cn_module *module)
 {
-	cn_lock(&module->lock);
 	struct cn_function *functions = module->functions;
-	for (struct cn_function *each = functions; each; each = each->next)
-		cn_table_retire(each, cn_object_handle(each));
-	module->functions = NULL;
-	bool launched = module->launched;
-	cn_unlock(&module->lock);
 
-	if (launched && !idle)
-		cn_context_drain(&module->home);
-	forget_variables(module);
 	if (module->object_file)
 		close_library(module);
-	if (module->library)
-		cn_library_forget(module->library, module);
 	if (module->data)
 		cn_host_memory_free(module->home.device, module->data);
 	free(module->by_index);
@@ -167,16 +163,64 @@ static void unload(struct cn_module *module, bool idle)
 		cn_code_release(code);
 }
 
+/* A module that is unloaded and that nothing uses any more; no other thread finds it now. NULL: there is none. */
+static struct cn_module *take_ended(const struct cn_context *context, uint64_t passed)
+{
+	struct cn_module *found;
+
+	cn_lock(&loaded.lock);
+	for (found = loaded.first; found; found = found->next)
+		if (found->end_ticket && (found->home.context == context || found->end_ticket <= passed))
+			break;
+	if (found) {
+		found->end_ticket = 0;
+		loaded.ending_count--;
+	}
+	cn_unlock(&loaded.lock);
+	return found;
+}
+
+/* `context`: it is ending, and no work of it is left; NULL: none is. */
+static void reap(const struct cn_context *context)
+{
+	struct cn_module *module;
+
+	if (!atomic_load(&loaded.ending_count))
+		return;
+	uint64_t passed = cn_grace_passed();
+	while ((module = take_ended(context, passed)))
+		destroy(module);
+}
+
+void cn_modules_reap(void)
+{
+	reap(NULL);
+}
+
 void cn_module_unload(struct cn_module *module)
 {
-	unload(module, false);
+	cn_lock(&module->lock); /* a launch that has it is submitted */
+	for (struct cn_function *each = module->functions; each; each = each->next)
+		cn_table_retire(each, cn_object_handle(each));
+	cn_unlock(&module->lock);
+	forget_variables(module);
+	if (module->library)
+		cn_library_forget(module->library, module);
+	uint64_t ticket = cn_grace_ticket();
+	cn_lock(&loaded.lock);
+	module->end_ticket = ticket;
+	loaded.ending_count++;
+	cn_unlock(&loaded.lock);
+	reap(NULL);
 }
 
 /* An empty module. NULL: no memory for one. */
 static struct cn_module *take_module_record(const struct cn_home *home)
 {
-	struct cn_module *module = cn_table_take(&cn_modules);
+	struct cn_module *module;
 
+	cn_modules_reap();
+	module = cn_table_take(&cn_modules);
 	if (!module) {
 		(void)cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a module's record");
 		return NULL;
@@ -184,7 +228,7 @@ static struct cn_module *take_module_record(const struct cn_home *home)
 	module->home = *home;
 	module->functions = NULL;
 	module->variables = NULL;
-	module->launched = false;
+	module->end_ticket = 0;
 	module->copy = -1;
 	module->code = NULL;
 	module->data = NULL;
@@ -203,7 +247,7 @@ static CUresult publish(struct cn_module *module, uint64_t *ret_handle)
 	/* A context that ended meanwhile did not see this module; if it did, it has retired the handle. */
 	if (!cn_home_stands(&home)) {
 		if (cn_table_retire(module, handle))
-			unload(module, true);
+			cn_module_unload(module);
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "another thread has destroyed the context");
 	}
 	*ret_handle = handle;
@@ -378,7 +422,7 @@ CUresult host_cuModuleUnload(CUmodule handle)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED, "the module is a library's: cuLibraryUnload() unloads it");
 	if (!cn_table_retire(module, (uint64_t)(uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
-	unload(module, false);
+	cn_module_unload(module);
 	return CUDA_SUCCESS;
 }
 
@@ -402,7 +446,8 @@ void cn_modules_unload(struct cn_context *context)
 	struct cn_module *module;
 
 	while ((module = take_module(context)))
-		unload(module, true);
+		cn_module_unload(module);
+	reap(context);
 }
 
 /* ---- What is inside ---------------------------------------------------------------------------------------------- */

@@ -187,5 +187,7 @@ void cn_registry_release(struct cn_context *context);
 
 /* module.c: unload the modules of a context that is ending. */
 void cn_modules_unload(struct cn_context *context);
+/* Let go of modules that are unloaded, and that nothing uses any more. Their destructors run. No lock is held. */
+void cn_modules_reap(void);
 
 #endif

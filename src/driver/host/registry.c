@@ -249,6 +249,14 @@ bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned 
 	return true;
 }
 
+void cn_registry_forget(uint64_t address, unsigned int kinds)
+{
+	struct allocation *allocation = take_out(address, kinds);
+
+	if (allocation)
+		give_back(allocation);
+}
+
 static void give_back_in_stream(CUstream stream, CUresult status, void *data)
 {
 	(void)stream;

@@ -52,6 +52,9 @@ CUresult cn_registry_enter_free(struct cn_home *ret_home);
  */
 bool cn_registry_free(const struct cn_home *current, uint64_t address, unsigned int kinds);
 
+/* Remove memory that its owner gives back later, and not the registry. Waits for nothing. */
+void cn_registry_forget(uint64_t address, unsigned int kinds);
+
 /*
  * Free memory of one of these kinds when the stream has come to the free; its address is dead at once. False, and
  * nothing happened: there is none.

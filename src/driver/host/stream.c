@@ -363,6 +363,7 @@ CUresult cn_context_wait(const struct cn_home *home)
 	CUresult failure = atomic_load(&failed->failure);
 
 	wait_pending(home, true);
+	cn_modules_reap();
 	cn_lock(&making); /* else a stream in the making may still show the failure of the slot's last one */
 	for (uint32_t i = 0; i < count && !failure; i++) {
 		struct cn_stream *stream = cn_table_slot(&cn_streams, i);
