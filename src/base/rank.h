@@ -44,7 +44,7 @@
 	RANK(HOST_PRINT,      slow_lock,   NEVER,   "what kernels have printed") \
 	\
 	RANK(POOLS,               driver_lock, NEVER,      "all pools, and records of ended ones") \
-	RANK(GRACE,               driver_lock, NEVER,      "grace periods: the one under way") \
+	RANK(GRACE,               driver_lock, NEVER,      "grace periods: those under way") \
 	RANK(CUDA_ASKING,         driver_lock, NEVER,      "a context, while the driver is asked about all of it") \
 	RANK(CUDA_STREAM,         driver_lock, BY_ADDRESS, "a stream's handle and its marks") \
 	\

@@ -186,11 +186,11 @@ struct cn_device_ops {
 
 	/*
 	 * Grace periods, for grace.c alone: one call at a time. grace_begin() remembers what is under way in all queues
-	 * of this process; false: it cannot right now, and will be called again. grace_is_over(): is all of that done?
-	 * Neither waits for a queue.
+	 * of this process, as period `slot`, below CN_GRACE_PERIODS_MAX; false: it cannot right now, and will be called
+	 * again. grace_is_over(): is all of that done? Neither waits for a queue.
 	 */
-	bool (*grace_begin)(void);
-	bool (*grace_is_over)(void);
+	bool (*grace_begin)(unsigned slot);
+	bool (*grace_is_over)(unsigned slot);
 
 	/* Does reaching the point depend on a signal that another process has yet to give? */
 	bool (*point_waits_outside)(struct cn_point point);

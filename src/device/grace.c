@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Grace periods, one after the other: see grace.h. The device says when one is over; they are counted here.
+ * Grace periods: see grace.h. The device says when one is over; they are counted here. They end in the order in which
+ * they began, since each covers all that the one before covers.
  *
  * The lock is held while the device is asked, which takes microseconds. Callers may hold the pools' lock. Where a
  * ticket does not pass at once, a thread looks, less often each time, until the last one has passed; if no thread can
@@ -23,26 +24,36 @@ enum {
 
 static struct {
 	CN_DRIVER_LOCK(GRACE) lock;
-	uint64_t begun;  /* the number of the period that runs, or of the last one */
-	uint64_t ended;  /* `begun`, or one less */
+	uint64_t begun;  /* the number of the last period that has begun */
+	uint64_t ended;  /* of the last one that is over */
 	uint64_t wanted; /* the last ticket */
 	_Atomic bool stopping;
 	_Atomic uint32_t running; /* 1: the thread runs; changes from 1 to 0 under the lock */
 	void (*_Atomic function)(void);
 } grace;
 
-/* End the period that runs, if it is over, and begin the next one, if a ticket wants it. Locked. */
+static unsigned slot_of(uint64_t period)
+{
+	return (unsigned)(period % CN_GRACE_PERIODS_MAX);
+}
+
+/* End the periods that are over. Locked. */
+static void end_locked(void)
+{
+	while (grace.ended < grace.begun && cn_device_ops->grace_is_over(slot_of(grace.ended + 1)))
+		grace.ended++;
+}
+
+/* End the periods that are over, and begin the next one, if a ticket wants it. Locked. */
 static void advance_locked(void)
 {
-	while (!atomic_load(&grace.stopping)) {
-		if (grace.begun > grace.ended) {
-			if (!cn_device_ops->grace_is_over())
-				return;
-			grace.ended = grace.begun;
-		}
-		if (grace.begun >= grace.wanted || !cn_device_ops->grace_begin())
-			return;
+	if (atomic_load(&grace.stopping))
+		return;
+	end_locked();
+	while (grace.begun < grace.wanted && grace.begun - grace.ended < CN_GRACE_PERIODS_MAX &&
+	       cn_device_ops->grace_begin(slot_of(grace.begun + 1))) {
 		grace.begun++;
+		end_locked();
 	}
 }
 

@@ -11,13 +11,16 @@
  * No thread waits for a ticket. With nothing under way it passes at once. Otherwise its owner asks again: the service
  * thread after a while; a pool with its next call, or when a temporary thread has seen a period end.
  *
- * One period runs at a time (cn_device_ops.grace_begin). It covers what was under way when it began, so a ticket that
- * is taken during a period belongs to the next one. Tickets pass in order.
+ * A period covers what was under way when it began (cn_device_ops.grace_begin), so each ticket has a period of its own,
+ * and what is given to the device later does not hold it up. A few can run at the same time. A ticket that is taken
+ * while so many run belongs to the next one, which begins when the oldest is over. Tickets pass in order.
  */
 #ifndef CN_DEVICE_GRACE_H
 #define CN_DEVICE_GRACE_H
 
 #include <stdint.h>
+
+enum { CN_GRACE_PERIODS_MAX = 4 }; /* that run at the same time */
 
 /* More than 0, and not less than any ticket before. */
 uint64_t cn_grace_ticket(void);

@@ -226,8 +226,6 @@ TEST(memory_on_its_way_is_used_again)
 /* Goal: with work under way all the time, memory still goes: what comes later does not hold it up. */
 TEST(later_work_holds_nothing_up)
 {
-	if (test_on_gpu() && !test_has_gpu())
-		SKIP("over the tests' driver a grace period sometimes begins only after later work has come");
 	CUmemoryPool pool = share_pool(POOL);
 	struct late first = late_open();
 
@@ -241,4 +239,29 @@ TEST(later_work_holds_nothing_up)
 	late_go(&second);
 	late_end(&first);
 	late_end(&second);
+}
+
+/* Goal: nor does it when it comes while memory that was freed earlier still waits. */
+TEST(later_work_holds_up_no_second_release)
+{
+	CUmemoryPool pool = share_pool(POOL), other = share_pool(POOL);
+	struct late first = late_open(), second = late_open();
+
+	break_the_rule(&first, share_allocate(pool, BLOCK, first.freeing), true);
+	break_the_rule(&second, share_allocate(other, BLOCK, second.freeing), true);
+	ASSERT_EQ(SHARE_CHUNK, reserved(pool));
+	ASSERT_EQ(SHARE_CHUNK, reserved(other));
+	struct late third = late_open(); /* after both frees */
+	share_gate_open(&first.gate);
+	share_gate_open(&second.gate);
+	ASSERT_OK(cuStreamSynchronize(first.late));
+	ASSERT_OK(cuStreamSynchronize(second.late));
+	await_nothing_reserved(pool);
+	await_nothing_reserved(other);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_OK(cuMemPoolDestroy(other));
+	late_go(&third);
+	late_end(&first);
+	late_end(&second);
+	late_end(&third);
 }

@@ -191,7 +191,8 @@ void cn_cuda_context_over(CUcontext handle, uint64_t life)
 	for (struct cn_cuda_stream *stream = atomic_load(&context->streams); stream; stream = stream->next)
 		end_stream(stream);
 	cn_driver_lock(&context->asking);
-	context->grace = NULL; /* the event went with the context */
+	for (unsigned slot = 0; slot < CN_GRACE_PERIODS_MAX; slot++)
+		context->grace[slot] = NULL; /* the events went with the context */
 	cn_driver_unlock(&context->asking);
 	cn_lock(&context->lock);
 	context->event_count = 0;

@@ -17,6 +17,7 @@
 #include "base/container.h"
 #include "device/cuda/cuda_library.h"
 #include "device/cuda/cuda_stream.h"
+#include "device/grace.h"
 
 enum {
 	CN_CUDA_MARKS_MAX = 8,     /* of a stream, that are not known to be done */
@@ -58,8 +59,8 @@ struct cn_cuda_context {
 	struct cn_cuda_stream *spare;
 	struct cn_cuda_stream *dying, **dying_end; /* oldest first */
 	CN_DRIVER_LOCK(CUDA_ASKING) asking;        /* held while the driver is asked about all of it; guards `grace` */
-	CUevent grace;                     /* what was under way at the last cn_cuda_grace_begin(); NULL: done */
-	CN_LOCK(CUDA_CONTEXT_EVENTS) lock; /* of the events */
+	CUevent grace[CN_GRACE_PERIODS_MAX];       /* what was under way when each period began; NULL: done */
+	CN_LOCK(CUDA_CONTEXT_EVENTS) lock;         /* of the events */
 	CUevent events[CN_CUDA_EVENTS_MAX];
 	unsigned event_count;
 };
@@ -204,8 +205,8 @@ void cn_cuda_stop_notes(void);
 
 /* ---- cuda_grace.c ---- */
 
-bool cn_cuda_grace_begin(void);
-bool cn_cuda_grace_is_over(void);
+bool cn_cuda_grace_begin(unsigned slot);
+bool cn_cuda_grace_is_over(unsigned slot);
 
 /* ---- cuda_access.c: rights to mapped memory ---- */
 

@@ -7,7 +7,7 @@
 
 static struct {
 	_Atomic(struct cn_host_queue *) first;
-	struct cn_host_queue *left; /* from here on the queues of the running period have not been seen done */
+	struct cn_host_queue *left[CN_GRACE_PERIODS_MAX]; /* from here on a period's queues have not been seen done */
 } grace;
 
 void cn_host_grace_join(struct cn_host_queue *queue)
@@ -20,17 +20,20 @@ void cn_host_grace_join(struct cn_host_queue *queue)
 		continue;
 }
 
-bool cn_host_grace_begin(void)
+bool cn_host_grace_begin(unsigned slot)
 {
-	grace.left = atomic_load_explicit(&grace.first, memory_order_acquire);
-	for (struct cn_host_queue *queue = grace.left; queue; queue = queue->grace.next)
-		queue->grace.number = atomic_load(&queue->base.submitted);
+	grace.left[slot] = atomic_load_explicit(&grace.first, memory_order_acquire);
+	for (struct cn_host_queue *queue = grace.left[slot]; queue; queue = queue->grace.next)
+		queue->grace.numbers[slot] = atomic_load(&queue->base.submitted);
 	return true;
 }
 
-bool cn_host_grace_is_over(void)
+bool cn_host_grace_is_over(unsigned slot)
 {
-	while (grace.left && cn_point_reached((struct cn_point){&grace.left->base, grace.left->grace.number}))
-		grace.left = grace.left->grace.next;
-	return !grace.left;
+	struct cn_host_queue *queue = grace.left[slot];
+
+	while (queue && cn_point_reached((struct cn_point){&queue->base, queue->grace.numbers[slot]}))
+		queue = queue->grace.next;
+	grace.left[slot] = queue;
+	return !queue;
 }

@@ -87,8 +87,8 @@ void cn_host_follow_make_room(struct cn_host_queue *queue);
 
 /* host_grace.c: from now on grace periods count the queue, for good. Queues are never freed. */
 void cn_host_grace_join(struct cn_host_queue *queue);
-bool cn_host_grace_begin(void);
-bool cn_host_grace_is_over(void);
+bool cn_host_grace_begin(unsigned slot);
+bool cn_host_grace_is_over(unsigned slot);
 
 /* host_executor.c: run cn_host_queue_drive(queue) soon, in a thread that may block. */
 void cn_host_executor_push(struct cn_host_queue *queue);

@@ -9,6 +9,7 @@
 #define CN_DEVICE_HOST_HOST_QUEUE_H
 
 #include "device/device.h"
+#include "device/grace.h"
 
 enum { CN_KERNEL_PARAMETERS_MAX = 64 };
 
@@ -155,11 +156,11 @@ struct cn_host_queue {
 
 	struct cn_followed *followed; /* oldest first; never given back */
 	unsigned followed_count, followed_room;
-	uint64_t opened;                    /* the last number of earlier owners */
-	_Atomic bool followed_crowded;      /* it should have more room */
-	struct {                            /* host_grace.c's */
-		struct cn_host_queue *next; /* of all queues */
-		uint64_t number;            /* what was under way then */
+	uint64_t opened;                                /* the last number of earlier owners */
+	_Atomic bool followed_crowded;                  /* it should have more room */
+	struct {                                        /* host_grace.c's */
+		struct cn_host_queue *next;             /* of all queues */
+		uint64_t numbers[CN_GRACE_PERIODS_MAX]; /* what was under way when each period began */
 		bool listed;
 	} grace;
 };
