@@ -10,7 +10,7 @@
 #   make coverage    which lines the tests reach
 #   make soak        the randomised tests for SOAK_SECONDS each (60), and the models within larger bounds
 #   make fuzz        each fuzz target for FUZZ_SECONDS (60), with clang; TARGETS="handles segments" for some of them
-#   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR
+#   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR; PYTHON=1: the Python package, too
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
 #   make errors-page write the page of all error sentences anew, from the sources
@@ -31,9 +31,10 @@ ONLY ?=
 SUITE ?=
 PARTS ?=
 QUICK ?=
+PYTHON ?=
 
 .PHONY: build demo check test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden \
-	gpu-test packages packages-test packages-fuzz packages-bench
+	gpu-test packages packages-test packages-fuzz packages-bench packages-python
 
 build: packages $(BUILD)/build.ninja
 	@ninja -C $(BUILD) product
@@ -50,6 +51,9 @@ packages-test:
 
 packages-fuzz:
 	@scripts/install_packages.sh fuzz
+
+packages-python:
+	@scripts/install_packages.sh python
 
 packages-bench:
 	@scripts/install_packages.sh bench
@@ -80,8 +84,9 @@ fuzz: packages-fuzz
 
 # What root has built meanwhile is given back to whose tree this is: with files of root's there, the next `make build`
 # of an ordinary user would fail.
-install: install-rights build
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR)
+install: install-rights build $(if $(filter-out 0,$(PYTHON)),packages-python)
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) -Dlibdir=$(LIBDIR) \
+		-Dpython=$(if $(filter-out 0,$(PYTHON)),enabled,auto)
 	@ninja -C $(BUILD) product
 	@meson install -C $(BUILD) --quiet --no-rebuild
 	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig

@@ -28,7 +28,7 @@ import c_scan
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 800
-FOLDERS = ("src", "tests", "tools", "bench", "scripts", "examples")
+FOLDERS = ("src", "tests", "tools", "bench", "scripts", "examples", "python")
 
 # what: the words by which an exception names it; text: for people
 Problem = namedtuple("Problem", "kind what text")

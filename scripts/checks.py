@@ -20,7 +20,7 @@ import architecture
 
 CLANG_VERSION = "14"
 CPPCHECK_VERSION = "2.10"
-SOURCE_FOLDERS = ("include", "src", "tools", "tests", "bench", "examples")
+SOURCE_FOLDERS = ("include", "src", "tools", "tests", "bench", "examples", "python")
 
 
 def output(command):

@@ -5,6 +5,7 @@
 #
 #     install_packages.sh build     a compiler and Meson
 #     install_packages.sh test      and what `make test` uses beyond these
+#     install_packages.sh python    what `make install PYTHON=1` builds with beyond a compiler and Meson
 #     install_packages.sh fuzz      what `make fuzz` uses beyond what builds
 #     install_packages.sh bench     and what `make bench` compares with: without it, it compares with less
 #
@@ -56,6 +57,17 @@ check_test()
 	have mandoc || want mandoc
 	have zsh || want zsh
 	have ccache || want ccache # Meson uses it by itself
+	check_python
+	for module in numpy pytest; do
+		/usr/bin/python3 -c "import $module" 2>/dev/null || want python3-$module
+	done
+}
+
+# What the Python package is built with; Meson's own Python is the system's.
+check_python()
+{
+	/usr/bin/python3 -c 'import os, sysconfig
+os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || want python3-dev
 }
 
 # UCX is found when the programs are built, the allocators when they run.
@@ -101,6 +113,7 @@ apt()
 check_build
 case $level in
 test) check_test ;;
+python) check_python ;;
 fuzz) check_fuzz ;;
 bench)
 	# What it takes to build must be there; of the rest, what can be had.

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""
+Device memory that processes share.
+
+    import cenote, numpy
+
+    pool = cenote.Pool()                       # a GPU's memory, or this machine's where there is none
+    block = pool.allocate(4096)
+    numbers = numpy.asarray(block.view(1024, "float32"))
+
+A Block is memory in the order of a Stream. NumPy, PyTorch, CuPy and JAX use it without a copy. It goes to other processes
+through multiprocessing's queues and connections, by send() and recv() over a socket, or by name.
+"""
+
+from . import _errors
+from ._cenote import Block, Device, Event, Importer, Pool, PoolStats, Stream, View, __version__, device_kind, \
+    devices
+from ._errors import *  # noqa: F403 (the classes are made from the library's list)
+from ._errors import CudaError
+from ._share import Watch, share
+
+__all__ = ["Block", "CudaError", "Device", "Event", "Importer", "Pool", "PoolStats", "Stream", "View", "Watch",
+           "device_kind", "devices", "share", *_errors.__all__[1:]]

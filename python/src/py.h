@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The extension cenote._cenote: Python's objects over libcenote-driver.
+ *
+ *   py_driver.c   finds the library's functions, initializes it, makes contexts current
+ *   py_error.c    CUDA's codes as exceptions
+ *   py_device.c   Device
+ *   py_stream.c   Stream
+ *   py_event.c    Event
+ *   py_pool.c     Pool
+ *   py_report.c   what a pool can be asked: statistics, importers
+ *   py_block.c    Block
+ *   py_layout.c   element types and shapes, and View
+ *   py_exchange.c the buffer protocol and the two array interfaces
+ *   py_dlpack.c   DLPack, both ways
+ *   py_module.c   the module
+ *
+ * Only the limited API of Python 3.11 is used, so that one binary serves 3.11 and all later versions.
+ *
+ * The global interpreter lock (GIL) protects all fields of the objects. It is released around every call that can wait
+ * for a stream, a process or the system. A finaliser raises nothing: an error there has no reader. It waits for no
+ * stream and no process; what may take long is done without the GIL.
+ *
+ * In a forked child each call fails with the library's own sentence, and finalisers do nothing.
+ */
+#ifndef CENOTE_PYTHON_PY_H
+#define CENOTE_PYTHON_PY_H
+
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <cenote/cenote.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- The library (py_driver.c) ---- */
+
+/*
+ * The functions that are used. They are looked up in libcenote-driver itself: a framework may have put NVIDIA's
+ * libcuda in front of all other libraries, and a call by name would lead there.
+ */
+#define PY_CALLS(X)                           \
+	X(cuInit)                             \
+	X(cuGetErrorName)                     \
+	X(cuDeviceGetCount)                   \
+	X(cuDeviceGetName)                    \
+	X(cuDeviceGetUuid)                    \
+	X(cuDeviceTotalMem)                   \
+	X(cuDevicePrimaryCtxRetain)           \
+	X(cuCtxGetCurrent)                    \
+	X(cuCtxSetCurrent)                    \
+	X(cuCtxSynchronize)                   \
+	X(cuMemGetInfo)                       \
+	X(cuStreamCreateWithPriority)         \
+	X(cuStreamDestroy)                    \
+	X(cuStreamSynchronize)                \
+	X(cuStreamQuery)                      \
+	X(cuStreamWaitEvent)                  \
+	X(cuLaunchHostFunc)                   \
+	X(cuEventCreate)                      \
+	X(cuEventDestroy)                     \
+	X(cuEventRecord)                      \
+	X(cuEventSynchronize)                 \
+	X(cuEventQuery)                       \
+	X(cuEventElapsedTime)                 \
+	X(cuIpcGetEventHandle)                \
+	X(cuIpcOpenEventHandle)               \
+	X(cuMemPoolCreate)                    \
+	X(cuMemPoolDestroy)                   \
+	X(cuMemPoolSetAttribute)              \
+	X(cuMemPoolGetAttribute)              \
+	X(cuMemPoolTrimTo)                    \
+	X(cuMemPoolExportToShareableHandle)   \
+	X(cuMemPoolImportFromShareableHandle) \
+	X(cuMemPoolExportPointer)             \
+	X(cuMemPoolImportPointer)             \
+	X(cuMemAllocFromPoolAsync)            \
+	X(cuMemFreeAsync)                     \
+	X(cuMemcpyAsync)                      \
+	X(cuPointerGetAttribute)              \
+	X(cenote_last_error)                  \
+	X(cenote_device_kind)                 \
+	X(cenote_pool_stats)                  \
+	X(cenote_pool_picture)                \
+	X(cenote_pool_importers)              \
+	X(cenote_pool_watch)                  \
+	X(cenote_pool_limit)                  \
+	X(cenote_pool_evict)
+
+struct py_calls {
+#define PY_CALL_FIELD(name) __typeof__(&(name)) name; /* NOLINT(bugprone-macro-parentheses) */
+	PY_CALLS(PY_CALL_FIELD)
+#undef PY_CALL_FIELD
+};
+extern struct py_calls py_cu;
+
+enum { PY_DEVICES_MAX = 64 };
+
+/* Find the functions. Returns 0, or -1 with ImportError set. */
+int py_driver_open(void);
+/* cuInit(), once. Returns 0, or -1 with an exception set. */
+int py_driver_init(void);
+/* Is the device the host's memory, not a GPU? */
+bool py_driver_is_host(void);
+
+/*
+ * Make a device's primary context current in this thread, for the calls until py_context_leave(). A thread keeps device
+ * 0's context, because that is what CUDA's runtime takes for the thread's device anyway; any other context is put back.
+ */
+struct py_context {
+	CUcontext before;
+	bool restore;
+};
+CUresult py_context_enter_slowly(int device, struct py_context *context);
+extern CUcontext py_context_of[PY_DEVICES_MAX];
+static inline CUresult py_context_enter(int device, struct py_context *context)
+{
+	CUcontext primary = __atomic_load_n(&py_context_of[device], __ATOMIC_ACQUIRE);
+
+	context->restore = false;
+	if (primary && !py_cu.cuCtxGetCurrent(&context->before) && context->before == primary)
+		return CUDA_SUCCESS;
+	return py_context_enter_slowly(device, context);
+}
+static inline void py_context_leave(const struct py_context *context)
+{
+	if (context->restore)
+		py_cu.cuCtxSetCurrent(context->before);
+}
+
+/* ---- Errors (py_error.c) ---- */
+
+/* Raise the exception of a code, with the library's sentence. Returns NULL. */
+PyObject *py_raise(CUresult result);
+/* The same for a failure without a sentence of the library's own. */
+PyObject *py_raise_sentence(CUresult result, const char *sentence);
+/* set_errors(base, {code: class}): called once by cenote._errors. */
+PyObject *py_error_set(PyObject *module, PyObject *arguments);
+/* error_name(code) -> CUDA's name, or None. */
+PyObject *py_error_name(PyObject *module, PyObject *code);
+
+/* ---- The objects ---- */
+
+extern PyTypeObject *py_device_type, *py_stream_type, *py_event_type, *py_pool_type, *py_block_type, *py_view_type;
+
+struct py_device {
+	PyObject_HEAD
+	int ordinal;
+};
+
+struct py_stream {
+	PyObject_HEAD
+	CUstream handle;
+	int device;
+	bool owned, closed;
+	PyObject *owner; /* whose stream it is, if it came from another object */
+	CUevent ready;   /* for what is sent from this stream; NULL: none was sent yet */
+	CUipcEventHandle ready_name;
+	PyObject *weak_references;
+};
+
+struct py_event {
+	PyObject_HEAD
+	CUevent handle; /* NULL: closed */
+	int device;
+	bool interprocess, timing, opened;
+	PyObject *weak_references;
+};
+
+struct py_pool {
+	PyObject_HEAD
+	CUmemoryPool handle;
+	int device;
+	bool owned, imported, shareable;
+	bool closed;       /* by the program: nothing more is allocated */
+	bool destroyed;    /* `handle` is not ours any more */
+	bool on_host;      /* the processor can read its memory */
+	size_t live_count; /* of Block objects */
+	PyObject *weak_references;
+};
+
+struct py_block {
+	PyObject_HEAD
+	struct py_pool *pool;
+	struct py_stream *stream; /* in which its work is, and its free will be */
+	CUdeviceptr base;         /* where the block begins; differs from ptr in a part of one */
+	CUdeviceptr ptr;
+	size_t nbytes;
+	PyObject *lender;    /* a DLPack capsule: the block is another object's, and goes back to it; else NULL */
+	size_t export_count; /* views, buffers and capsules that are alive */
+	bool freed;
+	PyObject *weak_references;
+};
+
+int py_device_setup(PyObject *module);
+int py_stream_setup(PyObject *module);
+int py_event_setup(PyObject *module);
+int py_pool_setup(PyObject *module);
+int py_report_setup(PyObject *module);
+int py_block_setup(PyObject *module);
+int py_layout_setup(PyObject *module);
+
+/* A device's number from an int or a Device; -1 with an exception set. Initializes the library. */
+int py_device_from(PyObject *object);
+PyObject *py_device_new(int ordinal);
+PyObject *py_devices(PyObject *module, PyObject *unused);
+
+/*
+ * A new reference to the Stream of an argument: None is the device's legacy default stream; a Stream is itself; an int
+ * is a handle; an object with __cuda_stream__ is another library's stream, which is kept alive as long as the process,
+ * because the library may use its handle later.
+ */
+struct py_stream *py_stream_from(PyObject *object, int device);
+/* Let what comes in `stream` follow what is in `earlier` now. */
+CUresult py_stream_follow(CUstream stream, CUstream earlier, int device);
+/* Wait for a stream, without the GIL. Returns 0, or -1 with an exception set. */
+int py_stream_wait(const struct py_stream *stream);
+
+/* A block of `pool`, with new references to both; NULL with an exception set: nothing was taken over. */
+PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr,
+		       size_t nbytes);
+/* Is it live, and may it be used now? If not, an exception is set. */
+bool py_block_check(const struct py_block *block);
+/* A pool's Block object has gone. An imported pool that was closed goes with the last of them. */
+void py_pool_block_gone(struct py_pool *pool);
+/* The Pool of a handle that the library returned; a new reference. NULL with an exception set. */
+struct py_pool *py_pool_of_handle(CUmemoryPool handle, int device);
+bool py_pool_check(const struct py_pool *pool);
+
+PyObject *py_pool_stats(PyObject *self, void *closure);
+PyObject *py_pool_importers(PyObject *self, PyObject *unused);
+
+/* Call a function of cenote._share with `self` first: what is better said in Python. */
+PyObject *py_delegate(const char *function, PyObject *self, PyObject *argument);
+
+/* ---- What others see of the memory ---- */
+
+/* An element's type. */
+struct py_kind {
+	const char *name;
+	const char *typestr; /* of NumPy; NULL: NumPy has none */
+	const char *format;  /* of the buffer protocol; NULL: it has none */
+	uint8_t code, bits;  /* of DLPack */
+};
+extern const struct py_kind py_kinds[];
+extern const struct py_kind *const py_bytes_kind; /* uint8 */
+
+enum { PY_DIMENSIONS_MAX = 32 };
+
+/* Contiguous memory of a block. */
+struct py_layout {
+	struct py_block *block;
+	CUdeviceptr ptr;
+	const struct py_kind *kind;
+	int dimension_count;
+	Py_ssize_t shape[PY_DIMENSIONS_MAX];
+};
+
+struct py_view {
+	PyObject_HEAD
+	struct py_layout layout; /* block: a reference, and one of its exports */
+	PyObject *weak_references;
+};
+
+/* The layout of a Block or a View. */
+void py_layout_of(PyObject *self, struct py_layout *ret_layout);
+Py_ssize_t py_layout_item_bytes(const struct py_layout *layout);
+Py_ssize_t py_layout_bytes(const struct py_layout *layout);
+PyObject *py_layout_shape(const struct py_layout *layout);
+const struct py_kind *py_kind_of_dlpack(uint8_t code, uint8_t bits);
+
+int py_buffer_get(PyObject *self, Py_buffer *buffer, int flags);
+void py_buffer_release(PyObject *self, Py_buffer *buffer);
+PyObject *py_array_interface(PyObject *self, void *closure);
+PyObject *py_cuda_array_interface(PyObject *self, void *closure);
+PyObject *py_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords);
+PyObject *py_dlpack_device(PyObject *self, PyObject *unused);
+PyObject *py_block_from_dlpack(PyObject *type, PyObject *arguments, PyObject *keywords);
+extern const char py_dlpack_doc[], py_dlpack_device_doc[], py_array_interface_doc[], py_cuda_array_interface_doc[];
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The module cenote._cenote.
+ */
+#include "py.h"
+
+#define TEXT_OF(number) TEXT(number)
+#define TEXT(number)    #number
+
+PyObject *py_delegate(const char *function, PyObject *self, PyObject *argument)
+{
+	PyObject *module = PyImport_ImportModule("cenote._share"), *result = NULL;
+
+	if (module)
+		result = argument ? PyObject_CallMethod(module, function, "OO", self, argument)
+				  : PyObject_CallMethod(module, function, "O", self);
+	Py_XDECREF(module);
+	return result;
+}
+
+static PyObject *kind(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+	return py_driver_init() ? NULL : PyUnicode_FromString(py_cu.cenote_device_kind());
+}
+
+static PyMethodDef methods[] = {
+	{"devices", py_devices, METH_NOARGS, "devices()\n--\n\nThe devices that this process sees."},
+	{"device_kind", kind, METH_NOARGS,
+	 "device_kind()\n--\n\n'cuda': the devices are GPUs; 'host': this machine's memory."},
+	{"set_errors", py_error_set, METH_VARARGS, "set_errors(base, classes): for cenote._errors."},
+	{"error_name", py_error_name, METH_O, "error_name(code) -> CUDA's name of it, or None."},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT, .m_name = "cenote._cenote", .m_doc = "The objects of the package cenote.",
+	.m_size = -1,          .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__cenote(void);
+PyMODINIT_FUNC PyInit__cenote(void)
+{
+	static int (*const setups[])(PyObject *) = {
+		py_device_setup, py_event_setup, py_stream_setup, py_pool_setup,
+		py_report_setup, py_block_setup, py_layout_setup,
+	};
+	PyObject *module;
+
+	if (py_driver_open())
+		return NULL;
+	module = PyModule_Create(&definition);
+	if (module && PyModule_AddStringConstant(module, "__version__",
+						 TEXT_OF(CENOTE_VERSION_MAJOR) "." TEXT_OF(
+							 CENOTE_VERSION_MINOR) "." TEXT_OF(CENOTE_VERSION_PATCH)))
+		Py_CLEAR(module);
+	for (size_t i = 0; module && i < sizeof setups / sizeof *setups; i++)
+		if (setups[i](module))
+			Py_CLEAR(module);
+	return module;
+}

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: MIT
+"""The objects: how they are made, how they live, how they compare, and what they say of themselves."""
+
+import copy
+import gc
+import os
+import pickle
+import select
+import subprocess
+import sys
+import threading
+import weakref
+
+import cenote
+import pytest
+
+
+# ---- Devices ----
+
+
+def test_the_version_is_the_librarys():
+    assert [number.isdigit() for number in cenote.__version__.split(".")] == [True] * 3
+
+
+def test_devices():
+    devices = cenote.devices()
+    assert devices[0] == cenote.Device(0) == cenote.Device()
+    assert hash(devices[0]) == hash(cenote.Device(0))
+    assert devices[0].kind == cenote.device_kind()
+    assert len(devices[0].uuid) == 16
+    assert 0 < devices[0].free_bytes <= devices[0].total_bytes
+    assert devices[0].name in repr(devices[0])
+    with pytest.raises(ValueError, match="device 1000"):
+        cenote.Device(1000)
+
+
+# ---- Streams ----
+
+
+def test_a_stream_is_made_and_closed():
+    with cenote.Stream() as stream:
+        stream.synchronize()
+        assert stream.done
+        assert stream.__cuda_stream__() == (0, stream.handle)
+        assert stream == stream and stream != cenote.Stream()
+        assert f"{stream.handle:x}" in repr(stream)
+    assert stream.closed
+    assert "closed" in repr(stream)
+    for use in (stream.synchronize, stream.record, lambda: stream.wait(stream)):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_a_stream_of_another_library(pool):
+    class Theirs:
+        def __init__(self, handle):
+            self.handle = handle
+
+        def __cuda_stream__(self):
+            return 0, self.handle
+
+    with cenote.Stream() as own:
+        for theirs in (Theirs(own.handle), own.handle):
+            wrapped = cenote.Stream(theirs)
+            assert wrapped == own and hash(wrapped) == hash(own)
+            with pool.allocate(100, theirs) as block:
+                assert block.stream == own
+        wrapped.close()  # not ours to destroy
+        own.synchronize()
+    with pytest.raises(TypeError, match="__cuda_stream__"):
+        cenote.Stream("stream")
+    with pytest.raises(TypeError, match="version and a handle"):
+        cenote.Stream(type("Wrong", (), {"__cuda_stream__": lambda self: (0,)})())
+
+
+def test_the_default_stream_has_a_handle():
+    assert cenote.Stream(0).handle == cenote.Stream(1).handle == 1
+    assert "default stream" in repr(cenote.Stream(0))
+
+
+def test_a_function_in_a_stream_is_called_in_order():
+    order, reached = [], threading.Event()
+    with cenote.Stream() as stream:
+        stream.call(lambda: order.append(1))
+        stream.call(lambda: (order.append(2), reached.set()))
+        stream.synchronize()
+        assert order == [1, 2] and reached.is_set()
+        with pytest.raises(TypeError):
+            stream.call("nothing to call")
+
+
+def test_streams_wait_for_streams_and_events():
+    gate, order = threading.Event(), []
+    with cenote.Stream() as first, cenote.Stream() as second, cenote.Stream() as third:
+        first.call(gate.wait)
+        first.call(lambda: order.append("first"))
+        event = first.record()
+        second.wait(first)
+        second.call(lambda: order.append("second"))
+        third.wait(event)
+        third.wait(second)
+        third.call(lambda: order.append("third"))
+        assert not first.done and not second.done and not event.done
+        gate.set()
+        third.synchronize()
+        assert order == ["first", "second", "third"] and event.done
+
+
+# ---- Events ----
+
+
+def test_events():
+    with cenote.Event() as event, cenote.Stream() as stream:
+        assert event.interprocess and len(event.name) == 64
+        event.record(stream)
+        event.synchronize()
+        assert event.done and event == event and event != cenote.Event()
+        assert "for processes" in repr(event)
+    assert event.closed and "closed" in repr(event)
+    with pytest.raises(ValueError, match="closed"):
+        event.record()
+    begin, end = (cenote.Event(interprocess=False, timing=True) for _ in range(2))
+    begin.record()
+    end.record()
+    end.synchronize()
+    assert end.since(begin) >= 0
+    with pytest.raises(ValueError, match="timing"):
+        cenote.Event(timing=True)
+    with pytest.raises(ValueError, match="64 bytes"):
+        cenote.Event.open(b"short")
+    with pytest.raises(cenote.CudaError):
+        cenote.Event.open(bytes(64))
+
+
+# ---- Pools ----
+
+
+def test_a_pool_is_made_and_closed():
+    with cenote.Pool() as pool:
+        assert pool.shareable and not pool.imported and pool.on_host and not pool.closed
+        assert pool.device == cenote.Device(0)
+        block = pool.allocate(1000)
+        assert pool.stats.live_blocks == 1 and pool.stats.used_bytes >= 1000
+        assert "1 blocks" in repr(pool)
+    assert pool.closed
+    with pytest.raises(ValueError, match="closed"):
+        pool.allocate(1)
+    with pytest.raises(ValueError, match="closed"):
+        pool.stats
+    assert memoryview(block).nbytes == 1000  # its memory lives on
+    block.free()
+
+
+def test_arguments_of_pools(pool):
+    with pytest.raises(TypeError):
+        pool.allocate()
+    with pytest.raises(TypeError, match="wrong"):
+        pool.allocate(1, wrong=2)
+    with pytest.raises(TypeError):
+        pool.allocate("many")
+    with pytest.raises(OverflowError):
+        pool.allocate(-1)
+    with pytest.raises(ValueError, match="location"):
+        cenote.Pool(location="moon")
+    assert pool.allocate(nbytes=5, stream=None).nbytes == 5
+    with pool.allocate(0) as empty:
+        assert bytes(empty) == empty.tobytes() == b""
+    with cenote.Pool(location=("numa", 0)) as near:
+        assert near.on_host and near.allocate(10).nbytes == 10
+
+
+def test_a_pool_keeps_memory_until_it_is_trimmed(pool):
+    pool.allocate(1 << 20).free()
+    cenote.devices()[0].synchronize()
+    assert pool.stats.reserved_bytes > 0
+    pool.trim()
+    assert pool.stats.reserved_bytes == 0
+    pool.release_threshold = 0
+    pool.allocate(1 << 20).free()
+    cenote.devices()[0].synchronize()
+    assert pool.release_threshold == 0 and pool.stats.reserved_bytes == 0
+    assert set(pool.picture()) <= set("#o._\n")
+
+
+def test_a_watch_is_a_descriptor(pool):
+    with pool.watch() as watch:
+        assert watch.read() == 0
+        assert select.select([watch], [], [], 0)[0] == []
+        assert pool.importers() == []
+    assert watch.fileno() == -1 and "closed" in repr(watch)
+    pool.limit(1 << 20)
+    pool.limit(None)
+    with cenote.Pool(shareable=False) as closed, pytest.raises(cenote.InvalidValueError):
+        closed.watch()
+
+
+# ---- Blocks ----
+
+
+def test_a_block_is_freed_by_hand_by_with_and_by_itself(pool):
+    block = pool.allocate(100)
+    assert not block.freed and block.ptr and block.pool is pool
+    block.free()
+    assert block.freed and "freed" in repr(block)
+    with pytest.raises(ValueError, match="freed"):
+        block.free()
+    with pytest.raises(ValueError, match="freed"):
+        block.ptr
+    with pool.allocate(100) as block:
+        assert f"{block.ptr:x}" in repr(block)
+    assert block.freed
+    block = pool.allocate(100)
+    reference = weakref.ref(block)
+    del block
+    assert reference() is None and pool.stats.live_blocks == 0
+
+
+def test_blocks_compare_by_address(pool):
+    first, second = pool.allocate(100), pool.allocate(100)
+    assert first == first and first != second and len({first, second}) == 2
+    assert first != "a block"
+    with pytest.raises(TypeError):
+        first < second
+
+
+def test_a_block_keeps_its_pool_and_stream():
+    pool, stream = cenote.Pool(), cenote.Stream()
+    references = weakref.ref(pool), weakref.ref(stream)
+    block = pool.allocate(100, stream)
+    del pool, stream
+    gc.collect()
+    assert references[0]() is block.pool and references[1]() is block.stream
+    block.free()
+    del block
+    assert references[0]() is None and references[1]() is None
+
+
+def test_a_free_is_in_stream_order(pool):
+    gate = threading.Event()
+    with cenote.Stream() as stream, cenote.Stream() as other:
+        block = pool.allocate(100, stream)
+        stream.call(gate.wait)
+        block.free(other)  # returns, and comes behind the block's own stream
+        assert not other.done
+        gate.set()
+        other.synchronize()
+
+
+def test_use_and_join_order_streams(pool):
+    gate, order = threading.Event(), []
+    with cenote.Stream() as one, cenote.Stream() as two:
+        block = pool.allocate(100, one)
+        one.call(gate.wait)
+        one.call(lambda: order.append(1))
+        block.use(two)
+        assert block.stream == two
+        two.call(lambda: order.append(2))
+        gate.set()
+        block.join(one)
+        block.free()
+        two.synchronize()
+        assert order == [1, 2]
+
+
+def test_copies(pool):
+    with pool.allocate(8) as block:
+        block.copy_from(b"12345678")
+        block.copy_from(bytearray(b"ab"))
+        assert block.tobytes() == b"ab345678"
+        with pytest.raises(ValueError, match="do not fit"):
+            block.copy_from(bytes(9))
+        with pytest.raises(TypeError):
+            block.copy_from(5)
+
+
+def test_what_cannot_be_pickled_or_copied_says_so(pool):
+    with pool.allocate(8) as block:
+        for thing in (pool, block, block.stream, cenote.Event()):
+            with pytest.raises(TypeError):
+                pickle.dumps(thing)
+            with pytest.raises(TypeError):
+                copy.copy(thing)
+    with pytest.raises(TypeError):
+        cenote.Block()
+
+
+# ---- Threads, the end, leaks ----
+
+
+def test_many_threads_allocate_and_free(pool):
+    failures = []
+
+    def work():
+        try:
+            with cenote.Stream() as stream:
+                for size in range(1, 300):
+                    with pool.allocate(size * 64, stream) as block:
+                        block.copy_from(b"x" * size)
+        except Exception as error:  # seen below
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and pool.stats.live_blocks == 0
+
+
+def test_waiting_lets_other_threads_run():
+    """A thread that waits for a stream must not hold up the one that lets the stream go on."""
+    gate = threading.Event()
+    with cenote.Stream() as stream:
+        stream.call(gate.wait)
+        threading.Thread(target=gate.set).start()
+        stream.synchronize()
+
+
+AT_THE_END = """
+import cenote, threading, gc
+gc.disable()
+pool, stream = cenote.Pool(), cenote.Stream()
+event = cenote.Event()
+block = pool.allocate(1000, stream)
+view = memoryview(block)
+cycle = [block]; cycle.append(cycle)
+gate = threading.Event()
+stream.call(gate.wait)
+threading.Thread(target=stream.synchronize, daemon=True).start()
+"""
+
+
+def test_the_interpreter_ends_with_everything_alive():
+    for lines in (AT_THE_END, AT_THE_END + "gate.set()\n", AT_THE_END + "import sys; sys.modules.clear()\n"):
+        done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def held():
+    """Memory that Python has, and descriptors."""
+    gc.collect()
+    return sys.getallocatedblocks(), len(os.listdir("/proc/self/fd"))
+
+
+def churn(pool):
+    """Everything that makes objects."""
+    with cenote.Stream() as stream, cenote.Event() as event:
+        event.record(stream)
+        stream.wait(event)
+        stream.record()
+        with pool.allocate(1000, stream) as block:
+            block.copy_from(b"x")
+            block.tobytes()
+            memoryview(block).release()
+            view = block.view((10, 10), "uint8")
+            view.__dlpack__()
+            view.__array_interface__, view.shape, view.dtype, repr(view), block.device
+            del view
+        pool.stats, pool.importers(), repr(pool)
+        try:
+            pool.evict(12345)
+        except cenote.NotFoundError:
+            pass
+
+
+def test_nothing_leaks(pool):
+    for _ in range(50):
+        churn(pool)
+    before = held()
+    for _ in range(500):
+        churn(pool)
+    after = held()
+    assert after[0] - before[0] < 50, "references are lost"
+    assert after[1] == before[1]

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""
+Runs a file of tests with pytest, and says in TAP what came of each.
+
+    run.py FILE [pytest's arguments]
+"""
+
+import importlib.util
+import sys
+
+
+class Tap:
+    """A plugin of pytest's."""
+
+    def __init__(self):
+        self.count = 0
+
+    def pytest_runtest_logreport(self, report):
+        """One line for each test: its call, or the part before or after it that did not go well."""
+        if report.when != "call" and report.passed:
+            return
+        self.count += 1
+        name = report.nodeid.split("::", 1)[-1]
+        if report.failed:
+            print(f"\n{report.longreprtext}\nnot ok {self.count} - {name} ({report.when})")
+        elif report.skipped:
+            print(f"\nok {self.count} - {name} # SKIP {report.longrepr[2]}")
+        else:
+            print(f"\nok {self.count} - {name}")
+
+
+def main():
+    """Exit status 1 if a test failed, or if there was none."""
+    missing = [name for name in ("pytest", "numpy") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"ok 1 - python # SKIP not installed: {' '.join(missing)}\n1..1")
+        return 0
+    import pytest
+    tap = Tap()
+    status = pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "-W", "error", *sys.argv[1:]], plugins=[tap])
+    print(f"\n1..{tap.count}")
+    return 1 if status else 0
+
+
+sys.exit(main())
