@@ -377,7 +377,8 @@ typedef struct cenote_process {
 	int pid;       /* as this process sees it; 0: not visible, the process is in another PID namespace */
 	int pid_there; /* as the process sees itself */
 	unsigned int uid;
-	int answers;                     /* 0: it exists, but does not answer: stopped, busy, or of another version */
+	int answers;                     /* 0: it does not answer: stopped, hung, or of another version. What is
+					    reported of it is what it wrote last */
 	const char *program;             /* what it runs, at most 31 characters of ASCII; "": unknown */
 	const char *directory;           /* the path of the directory of its socket, … */
 	const char *name;                /* … and its name there, as in cenote_sweep() */
@@ -385,7 +386,11 @@ typedef struct cenote_process {
 	unsigned long long opener_count; /* processes that have opened its events or memory by handles of 64 bytes */
 	int on_gpu; /* 1: its device is a GPU. The driver shares its events and all its memory but the pools, so which
 		       processes have those open is not known */
-	int unused;
+	int truncated;     /* 1: it shares more than is reported */
+	const char *label; /* CENOTE_LABEL in its environment, at most 31 characters of ASCII; "": none */
+	unsigned long long
+		written_ns; /* when it wrote what is reported, on this process's clock (CLOCK_MONOTONIC); 0: it
+					  has written nothing that can be read */
 } cenote_process;
 
 /* A pool that a process has exported. */
@@ -426,6 +431,11 @@ typedef struct cenote_shared {
 					    the pool or the handles themselves, before the processes that have them */
 	int at_least; /* 1: the importer may delay more blocks, and for longer, than its numbers say */
 	const cenote_shared_handles *handles; /* what it gave out by handles; NULL: this is not about handles */
+	int pid_there; /* the importer's PID as it sees itself, where that is known and this process is in another PID
+			  namespace; else 0 */
+	int unused;
+	unsigned long long ledger_inode; /* of the memory file "cenote-ledger" that an importer of a pool has mapped, as
+					    /proc/PID/maps shows it; 0: unknown. It finds an importer whose PID is 0 */
 } cenote_shared;
 
 /*
@@ -446,9 +456,11 @@ typedef struct cenote_shared {
  * only a descriptor, and no connection to the exporter, which does not know of it. (On the host device such memory is
  * a memory file, which `cenote ps` looks for in /proc.) Pools that were imported by fabric handle are reported.
  *
- * The processes answer by themselves, whatever their programs do, and are not held up. Their answers are not of one
- * moment: what comes and goes meanwhile may be reported or not. A process that is stopped delays the survey by two
- * seconds. This process's own pools are reported like all others. Needs no cuInit(). Thread-safe.
+ * The processes answer by themselves, whatever their programs do, and are not held up. All are asked at the same time.
+ * Their answers are not of one moment: what comes and goes meanwhile may be reported or not. A process that does not
+ * answer is reported with what it wrote last, at most 16 seconds before it was stopped; `written_ns` says when. One
+ * that the system shows as stopped is not waited for; others delay the survey by two seconds, however many they are.
+ * This process's own pools are reported like all others. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL
  *   CUDA_ERROR_OPERATING_SYSTEM  the runtime directory is not an absolute path, belongs to another user, is a link, or

@@ -280,8 +280,8 @@ static void say(unsigned at, unsigned what, struct fuzz_input *input)
 		break;
 	default:
 		message->kind = CN_MESSAGE_REPORT;
-		message->words[CN_REPORT_WHAT] = 1 + what / 8 % 7;
-		message->words[CN_REPORT_KIND] = 1 + what / 64 % 2;
+		message->words[CN_REPORT_WHAT] = 1 + what / 8 % 4;
+		message->words[CN_REPORT_IMPORTER_ID] = what / 32 % 4;
 		message->words[CN_REPORT_CELL_COUNT] = 64;
 	}
 	if (callers[at].sock < 0)

@@ -1,72 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process says that is asked what it shares: a stranger's word, which `cenote ps`, `top` and `map` show.
+ * What a process says of what it shares, in its status file and at its port: a stranger's word, which `cenote ps`,
+ * `top` and `map` show.
  *
- * A fake process in the runtime directory answers by the script, with any numbers and texts. What is printed is text,
- * and JSON is JSON; nothing that a terminal would obey comes through. This process itself is asked as well.
+ * A fake process in the runtime directory has a file that the script has changed, with any numbers and texts, and
+ * answers by the script. What is printed is text, and JSON is JSON; nothing that a terminal would obey comes through.
+ * This process itself is asked as well.
  */
 #include "call_command.h"
 
+#include "base/check.h"
+#include "base/clock.h"
 #include "share/port/port_internal.h"
-#include "share/report/report.h"
+#include "share/report/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { POOLS = 2, IMPORTERS = 2 };
+enum { POOLS = 2, IMPORTERS = 2, RECORDS = POOLS * (1 + IMPORTERS) + 4 };
 
 static struct fuzz_server process;
 static struct cn_socket named;
 
 /* ---- The fake process ---- */
 
-static void say_process(struct cn_message *reply)
-{
-	struct cn_report_process body = {.pid = (uint64_t)getpid(),
-					 .pid_namespace = cn_report_pid_namespace(),
-					 .pool_count = POOLS,
-					 .opener_count = 1};
+struct writing {
+	struct cn_status_head head;
+	struct cn_status_record records[RECORDS];
+};
 
-	strcpy(body.program, "fuzz");
-	memcpy(cn_report_body(reply), &body, sizeof body);
+static void add(struct writing *writing, enum cn_status_kind kind, const void *body)
+{
+	struct cn_status_record *record = &writing->records[writing->head.record_count++];
+
+	*record = (struct cn_status_record){.sequence = writing->head.sequence, .kind = kind};
+	memcpy(record->body, body, sizeof record->body);
 }
 
-static void say_pool(uint64_t after, struct cn_message *reply)
+static void add_pool(struct writing *writing, uint64_t id)
 {
 	struct cn_report_pool body = {
-		.id = after + 1,
+		.id = id,
 		.used_bytes = 1 << 20,
 		.reserved_bytes = 32 << 20,
 		.exported_count = 2,
 		.exported_bytes = 1 << 19,
 		.importer_count = IMPORTERS,
-		.age_ns = 5000000000,
+		.since_ns = 1,
 		.location_type = CU_MEM_LOCATION_TYPE_DEVICE,
 	};
 
-	reply->result = after < POOLS ? 0 : CUDA_ERROR_NOT_FOUND;
-	memcpy(cn_report_body(reply), &body, sizeof body);
+	add(writing, CN_STATUS_POOL, &body);
 }
 
-static void say_importer(uint64_t after, struct cn_message *reply)
+static void add_importer(struct writing *writing, enum cn_status_kind kind, uint64_t id)
 {
 	struct cn_report_importer body = {
-		.id = after + 1,
-		.pid = (uint32_t)getpid(),
+		.id = id,
+		.pid = id == 1 ? (uint32_t)getpid() : 0, /* the other is asked for */
 		.held_count = 3,
 		.held_bytes = 1 << 19,
 		.deferred_count = 1,
 		.deferred_bytes = 4096,
-		.age_ns = 7000000000,
-		.waiting_ns = 100,
+		.since_ns = 1,
+		.waiting_since_ns = 1,
 	};
 
-	reply->result = after < IMPORTERS ? 0 : CUDA_ERROR_NOT_FOUND;
-	memcpy(cn_report_body(reply), &body, sizeof body);
+	add(writing, kind, &body);
 }
 
-static void say_handles(uint64_t kind, struct cn_message *reply)
+static void add_handles(struct writing *writing, uint64_t kind)
 {
 	struct cn_report_handles body = {
 		.kind = kind,
@@ -74,10 +78,61 @@ static void say_handles(uint64_t kind, struct cn_message *reply)
 		.shared_bytes = kind == CN_HANDLE_MEMORY ? 3 << 20 : 0,
 		.deferred_count = 1,
 		.opener_count = IMPORTERS,
-		.age_ns = 9000000000,
+		.since_ns = 1,
 	};
 
-	memcpy(cn_report_body(reply), &body, sizeof body);
+	add(writing, CN_STATUS_HANDLES, &body);
+}
+
+static struct writing write_well(void)
+{
+	struct writing writing = {.head = {.magic = CN_STATUS_MAGIC,
+					   .version = CN_STATUS_VERSION,
+					   .sequence = 1,
+					   .written_ns = cn_clock_ns(),
+					   .time_namespace = cn_status_namespace("time"),
+					   .pid = (uint64_t)getpid(),
+					   .pid_namespace = cn_status_namespace("pid"),
+					   .pool_count = POOLS,
+					   .opener_count = 1,
+					   .program = "fuzz",
+					   .label = "label"}};
+
+	for (uint64_t id = 1; id <= POOLS; id++) {
+		add_pool(&writing, id);
+		for (uint64_t importer = 1; importer <= IMPORTERS; importer++)
+			add_importer(&writing, CN_STATUS_IMPORTER, importer);
+	}
+	add_handles(&writing, CN_HANDLE_MEMORY);
+	add_importer(&writing, CN_STATUS_OPENER, 1);
+	add_handles(&writing, CN_HANDLE_EVENT);
+	add_importer(&writing, CN_STATUS_OPENER, 2);
+	return writing;
+}
+
+/* Write a file in which the script has changed some words. Checks are mostly right. */
+static void write_status(struct fuzz_input *input)
+{
+	struct writing writing = write_well();
+	unsigned changes = fuzz_below(input, 8), late = fuzz_below(input, 16) ? 0 : 1;
+
+	for (unsigned i = 0; i < changes; i++) {
+		uint64_t number = fuzz_number(input);
+		unsigned record = fuzz_below(input, RECORDS + 1), word = fuzz_byte(input);
+		char *at = record == RECORDS
+				   ? (char *)&writing.head + word % (sizeof writing.head / 8) * 8
+				   : (char *)&writing.records[record] + word % (sizeof writing.records[0] / 8) * 8;
+		memcpy(at, &number, sizeof number);
+	}
+	for (unsigned i = 0; i < RECORDS; i++)
+		writing.records[i].check =
+			cn_check(&writing.records[i], offsetof(struct cn_status_record, check)) + (late && i == 3);
+	writing.head.check = cn_check(&writing.head, offsetof(struct cn_status_head, check));
+	FUZZ_CHECK(!ftruncate(named.lock_fd, 0));
+	off_t half = writing.head.sequence & 1;
+	FUZZ_CHECK(pwrite(named.lock_fd, &writing.head, sizeof writing.head, half * (off_t)sizeof writing.head) > 0);
+	FUZZ_CHECK(pwrite(named.lock_fd, writing.records, sizeof writing.records,
+			  (off_t)cn_status_page_offset(writing.head.sequence, 0)) > 0);
 }
 
 static void say_cells(const struct cn_message *request, struct cn_message *reply)
@@ -96,11 +151,8 @@ static bool answer(struct fuzz_server *server, int sock, const struct cn_parcel 
 	const uint64_t *words = request->message.words;
 
 	switch (words[CN_REPORT_WHAT]) {
-	case CN_REPORT_PROCESS: say_process(&reply.message); break;
-	case CN_REPORT_POOL: say_pool(words[CN_REPORT_POOL_ID], &reply.message); break;
-	case CN_REPORT_HANDLES: say_handles(words[CN_REPORT_KIND], &reply.message); break;
-	case CN_REPORT_OPENER:
-	case CN_REPORT_IMPORTER: say_importer(words[CN_REPORT_IMPORTER_ID], &reply.message); break;
+	case CN_REPORT_REFRESH: reply.message.words[0] = 1; break;
+	case CN_REPORT_HOLDER: reply.message.result = CUDA_ERROR_NOT_FOUND; break;
 	default: say_cells(&request->message, &reply.message); break;
 	}
 	return fuzz_send(&server->input, sock, &reply);
@@ -161,6 +213,7 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 	struct fuzz_input input = {bytes, size};
 	unsigned how = fuzz_byte(&input);
 
+	write_status(&input);
 	fuzz_server_begin(&process, input);
 	ask(how);
 	ask(how / 6);

@@ -281,47 +281,88 @@ def every_pool_of_every_process(test):
     contains(test.run("map", "", status=2)[1], "invalid pool name")
 
 
-def one_that_is_stopped_does_not_answer(test):
-    """It is shown as such, and the others are told all the same."""
-    stopped, other = test.start(), test.start()
-    for player in (stopped, other):
-        player.tell("create")
-        player.tell("watch")
-    os.kill(stopped.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
+def stop(player):
+    """Stops a process, and waits until it is."""
+    os.kill(player.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, player.pid, os.WSTOPPED | os.WNOWAIT)
+
+
+def one_that_is_stopped_is_shown_by_its_file(test):
+    """What it shares, which processes hold it and what waits, as it last wrote; the others are told all the same."""
+    exporter, [importer] = test.exporter_and_importers(1, 2)
+    other = test.start()
+    other.tell("create")
+    other.tell("watch")
+    importer.give(0)
+    importer.give(1)
+    exporter.tell("free", 1)
+    [before] = [process for process in test.ask() if process["pid"] == exporter.pid]  # has it write
+    stop(exporter)
     told = {process["pid"]: process for process in test.ask()}
-    assert not told[stopped.pid]["answers"] and told[stopped.pid]["pools"] == [], told
+    assert not told[exporter.pid]["answers"] and told[exporter.pid]["written_age_ns"] > 0, told
+    [pool], [pool_before] = told[exporter.pid]["pools"], before["pools"]
+    [holder], [holder_before] = pool["importers"], pool_before["importers"]
+    same = ("id", "used_bytes", "exported_blocks", "deferred_blocks", "deferred_bytes")
+    assert [pool[name] for name in same] == [pool_before[name] for name in same], told
+    assert (holder["pid"], holder["held_blocks"], holder["deferred_blocks"]) == (importer.pid, 2, 1), told
+    assert holder["age_ns"] > holder_before["age_ns"] and holder["waiting_ns"] > holder_before["waiting_ns"], told
     assert told[other.pid]["answers"] and len(told[other.pid]["pools"]) == 1, told
-    os.kill(stopped.pid, signal.SIGCONT)
+    contains(test.run("ps")[0], f"\n{exporter.pid} does not answer: this is how it was ")
+    contains(test.run("map", pool["id"], status=1)[1], "no process of this user shares")
+    os.kill(exporter.pid, signal.SIGCONT)
     assert all(process["answers"] for process in test.ask())
 
 
+def a_label_is_shown(test):
+    """CENOTE_LABEL tells processes of one program apart; it is printable."""
+    test.variables["CENOTE_LABEL"] = "rank \033 7"
+    player = test.start()
+    player.tell("create")
+    player.tell("watch")
+    assert test.ask()[0]["label"] == "rank ? 7", test.ask()
+
+
 def across_containers(test):
-    """Processes in another PID namespace are told of; a PID that means nothing here is not shown."""
+    """Two sibling PID namespaces, seen from outside: all PIDs are those of the viewer, and those inside are told, too."""
     apart = ("unshare", "--pid", "--fork", "--kill-child")
     test.need("no PID namespace can be made here", *apart, "true")
-    _, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=apart)
+    exporter, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=apart, importer_prefix=apart)
     importer.give(0)
     [process] = test.ask()
-    assert process["answers"] and process["pid_there"] == 1 and process["pid"] > 1, process
-    [importer] = process["pools"][0]["importers"]
-    assert (importer["pid"], importer["program"], importer["held_blocks"]) == (0, "", 1), importer
-    contains(test.run("ps")[0], "\n  ?  ")
-    contains(test.run("map")[0], "that cannot be seen from here: 1 block")
+    assert process["answers"] and process["pid_there"] == 1 and parent(process["pid"]) == exporter.pid, process
+    [told] = process["pools"][0]["importers"]
+    seen = kernel() >= (6, 5)
+    assert told["held_blocks"] == 1, told
+    if seen:
+        assert told["pid_there"] == 1 and parent(told["pid"]) == importer.pid, told
+        assert told["program"].startswith("python"), told
+        contains(test.run("ps")[0], f"\n  {told['pid']} ")
     left, right = test.pair()
-    owner, opener = test.start(left, prefix=apart), test.start(right)
+    owner, opener = test.start(left, prefix=apart), test.start(right, prefix=apart)
     owner.tell("allocate_legacy", left.fileno(), MIB)
     opener.tell("open_legacy", right.fileno())
     [process] = [process for process in test.ask() if process["memory"]]
-    assert [(told["pid"], told["held_bytes"]) for told in process["memory"]["openers"]] == [(0, MIB)], process
+    [told] = process["memory"]["openers"]
+    assert told["held_bytes"] == MIB and (not seen or parent(told["pid"]) == opener.pid), process
+    inside = test.run(*apart[1:], test.cenote, "ps", "--json", command=apart[0])[0]  # from a third namespace
+    assert {(process["pid"], process["pid_there"]) for process in json.loads(inside)["processes"]} == {(0, 1)}, inside
     for player in test.players:
         player.kill()
     exporter, [importer] = test.exporter_and_importers(1, 1, importer_prefix=apart)
     importer.give(0)
     [process] = [process for process in test.ask() if process["pid"] == exporter.pid]
     [told] = process["pools"][0]["importers"]
-    parent = Path(f"/proc/{told['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1]
-    assert int(parent) == importer.pid and told["held_blocks"] == 1, told  # `unshare` is what was started
+    assert parent(told["pid"]) == importer.pid and told["held_blocks"] == 1, told  # `unshare` is what was started
+
+
+def parent(pid):
+    """The parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+def kernel():
+    """Linux's version, as two numbers."""
+    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 
 
 def draws_a_pool(test):
@@ -483,8 +524,8 @@ def top_leaves_the_terminal_when_it_is_killed(test):
         assert terminal.end() == -number
 
 
-def other_users_are_not_shown(test):
-    """One user's processes are not another's to see, though he names their directory."""
+def other_users_and_root(test):
+    """One user's processes are not another's to see, though it names their directory; root sees them."""
     if os.geteuid() != 0:
         raise Skip("only root may become another user")
     command = test.copy_for_others()
@@ -495,13 +536,14 @@ def other_users_are_not_shown(test):
     player.tell("watch")
     def ask_as(user, **settings):
         return test.run("ps", "--json", command=command, cwd="/", user=user, group=user, extra_groups=[], **settings)
-    [process] = json.loads(ask_as(FIRST_USER)[0])["processes"]
-    assert process["pid"] == player.pid and process["uid"] == FIRST_USER and len(process["pools"]) == 1, process
-    for user in (SECOND_USER, 0):
-        text, complaint = ask_as(user, status=1)
-        assert json.loads(text)["processes"] == [], text
-        contains(complaint, str(test.runtime))
-    test.runtime.chmod(0o777)  # even where the directory would let him in
+    for user in (FIRST_USER, 0):
+        [process] = json.loads(ask_as(user)[0])["processes"]
+        assert process["pid"] == player.pid and process["uid"] == FIRST_USER and process["answers"], process
+        assert len(process["pools"]) == 1, process
+    text, complaint = ask_as(SECOND_USER, status=1)
+    assert json.loads(text)["processes"] == [], text
+    contains(complaint, str(test.runtime))
+    test.runtime.chmod(0o777)  # even where the directory would let it in
     text, complaint = ask_as(SECOND_USER, status=1)
     assert json.loads(text)["processes"] == [], text
     contains(complaint, "belongs to another user")
@@ -510,9 +552,10 @@ def other_users_are_not_shown(test):
 TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, says_who_has_opened_memory_and_events,
          one_who_has_memory_open_and_is_stopped, finds_physical_memory, says_that_it_could_not_look,
          finds_what_is_shared_by_fabric, fits_the_terminal, every_pool_of_every_process,
-         one_that_is_stopped_does_not_answer, across_containers, draws_a_pool, draws_small_blocks, draws_what_is_held,
+         one_that_is_stopped_is_shown_by_its_file, a_label_is_shown,
+         across_containers, draws_a_pool, draws_small_blocks, draws_what_is_held,
          drawn_and_not_sure, refuses_what_it_does_not_understand, top_follows,
-         top_leaves_the_terminal_when_it_is_killed, other_users_are_not_shown)
+         top_leaves_the_terminal_when_it_is_killed, other_users_and_root)
 
 
 def run_one(build, body):

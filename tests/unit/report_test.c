@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports and surveys over the wire: what a port answers, and what who asks believes. Wrong askers and wrong answerers
- * are written by hand.
+ * Reports over the wire: what a port answers, and what a process writes about itself. Wrong askers are written by hand;
+ * survey_test.c has wrong answers.
  */
 #include "../ask.h"
 #include "named_socket.h"
@@ -52,10 +52,12 @@ static void note_own(const struct cn_survey_found *found, void *data)
 	} else if (!found->pool) {
 		own->process = *found->process;
 		snprintf(own->name, sizeof own->name, "%s", found->process->name);
+		ASSERT_STREQ(program_invocation_short_name, found->process->program);
 	} else if (!found->importer) {
 		own->pool = *found->pool;
 		own->pools++;
 	} else {
+		ASSERT_EQ((int)found->importer->pid, found->holder_pid);
 		own->importer = *found->importer;
 		own->importers++;
 	}
@@ -122,9 +124,8 @@ TEST(a_process_is_told_of_with_what_it_shares)
 
 	struct own_port own = survey_own();
 	ASSERT_EQ(getpid(), own.process.pid_there);
-	ASSERT(own.process.same_namespace);
 	ASSERT_EQ(1, own.process.pool_count);
-	ASSERT_STREQ(program_invocation_short_name, own.process.program);
+	ASSERT(own.process.written_ns <= cn_clock_ns() && own.process.clock_offset_ns == 0);
 	ASSERT_EQ(1, own.pools);
 	ASSERT_EQ(0, own.importers);
 	ASSERT_EQ(BLOCK, own.pool.used_bytes);
@@ -212,7 +213,7 @@ TEST(legacy_memory_and_who_has_it_open)
 	ASSERT_EQ(getpid(), (int)own.opener[CN_HANDLE_MEMORY].pid);
 	ASSERT_EQ(geteuid(), own.opener[CN_HANDLE_MEMORY].uid);
 	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].deferred_count);
-	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].waiting_ns);
+	ASSERT_EQ(0, own.opener[CN_HANDLE_MEMORY].waiting_since_ns);
 
 	ASSERT_OK(cuMemFree(memory[1]));
 	own = survey_own();
@@ -308,11 +309,7 @@ TEST(questions_that_nobody_asks)
 	uint64_t id = survey_own().pool.id;
 	const struct cn_parcel wrong[] = {
 		question(0, 0, 0, 0, 0),
-		question(CN_REPORT_OPENER + 1, id, 0, 0, 0),
-		question(CN_REPORT_HANDLES, 0, 0, 0, 0),
-		question(CN_REPORT_HANDLES, CN_HANDLE_FABRIC_MEMORY, 0, 0, 0),
-		question(CN_REPORT_OPENER, CN_HANDLE_KINDS, 0, 0, 0),
-		question(CN_REPORT_OPENER, UINT64_MAX, 0, 0, 0),
+		question(CN_REPORT_HOLDER + 1, id, 0, 0, 0),
 		question(UINT64_MAX, id, 0, 0, 0),
 		question(CN_REPORT_CELLS, id, 0, 0, 0),
 		question(CN_REPORT_CELLS, id, 0, CN_REPORT_CELLS_MAX + 1, 0),
@@ -321,17 +318,10 @@ TEST(questions_that_nobody_asks)
 		question(CN_REPORT_CELLS, id, 0, UINT64_MAX, 0),
 	};
 	const struct cn_parcel vain[] = {
-		question(CN_REPORT_POOL, id, 0, 0, 0),
-		question(CN_REPORT_POOL, UINT64_MAX, 0, 0, 0),
-		question(CN_REPORT_IMPORTER, id, 0, 0, 0),
-		question(CN_REPORT_IMPORTER, id + 1, 0, 0, 0),
-		question(CN_REPORT_IMPORTER, 0, 0, 0, 0),
-		question(CN_REPORT_CELLS, id - 1, 0, 8, 0),
-		question(CN_REPORT_CELLS, 0, 0, 8, 0),
-		question(CN_REPORT_HANDLES, CN_HANDLE_EVENT, 0, 0, 0),
-		question(CN_REPORT_HANDLES, CN_HANDLE_MEMORY, 0, 0, 0),
-		question(CN_REPORT_OPENER, CN_HANDLE_EVENT, 0, 0, 0),
-		question(CN_REPORT_OPENER, CN_HANDLE_MEMORY, UINT64_MAX, 0, 0),
+		question(CN_REPORT_CELLS, id - 1, 0, 8, 0),      question(CN_REPORT_CELLS, 0, 0, 8, 0),
+		question(CN_REPORT_HOLDER, id, 0, 0, 0),         question(CN_REPORT_HOLDER, id, UINT64_MAX, 0, 0),
+		question(CN_REPORT_HOLDER, id + 1, 1, 0, 0),     question(CN_REPORT_HOLDER, 0, 0, 0, 0),
+		question(CN_REPORT_HOLDER, 0, UINT64_MAX, 0, 0),
 	};
 
 	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -342,7 +332,7 @@ TEST(questions_that_nobody_asks)
 	int sock = call_own();
 	for (size_t i = 0; i < sizeof vain / sizeof vain[0]; i++)
 		ASSERT_EQ(CUDA_ERROR_NOT_FOUND, answer_to(sock, vain[i]).result);
-	struct cn_parcel with_descriptor = question(CN_REPORT_PROCESS, 0, 0, 0, 0);
+	struct cn_parcel with_descriptor = question(CN_REPORT_REFRESH, 0, 0, 0, 0);
 	ASSERT_EQ(0, answer_to(sock, with_descriptor).result);
 	with_descriptor.descriptors[0] = STDERR_FILENO;
 	with_descriptor.descriptor_count = 1;
@@ -350,7 +340,7 @@ TEST(questions_that_nobody_asks)
 	expect_closed(sock);
 	/* Nor does a look make the caller one that may give things back. */
 	sock = call_own();
-	ASSERT_EQ(0, answer_to(sock, question(CN_REPORT_PROCESS, 0, 0, 0, 0)).result);
+	ASSERT_EQ(0, answer_to(sock, question(CN_REPORT_REFRESH, 0, 0, 0, 0)).result);
 	ASSERT_EQ(0, cn_wire_send(sock, &(struct cn_parcel){.message = {.kind = CN_MESSAGE_MEMORY_CLOSED}}));
 	expect_closed(sock);
 	ASSERT_OK(cuMemPoolDestroy(pool));
@@ -359,7 +349,7 @@ TEST(questions_that_nobody_asks)
 /* Goal: a caller that asks and does not read is sent away, and nothing waits for it. */
 TEST(one_who_does_not_read_is_sent_away)
 {
-	struct cn_parcel request = question(CN_REPORT_PROCESS, 0, 0, 0, 0);
+	struct cn_parcel request = question(CN_REPORT_REFRESH, 0, 0, 0, 0);
 	int sock = call_own(), error;
 
 	while (!(error = cn_wire_send(sock, &request)) || error == EAGAIN)
@@ -436,188 +426,6 @@ TEST(a_picture_of_many_blocks)
 	for (unsigned i = 0; i < COUNT / 4; i++)
 		ASSERT_OK(cuMemFreeAsync(blocks[i], NULL));
 	ASSERT_OK(cuMemPoolDestroy(pool));
-}
-
-/* ---- Answering by hand ---- */
-
-enum lie {
-	SILENT,       /* closes at once */
-	OTHER_KIND,   /* of message */
-	OTHER_NUMBER, /* of the question */
-	DESCRIPTORS,  /* come along */
-	STRANGE_RESULT,
-	SAME_POOL, /* again and again */
-	ENDLESS,   /* pools, each with endless importers; and openers */
-	CONTROLS,  /* in the program's name, which does not end */
-	STRANGE_CELLS,
-	OTHER_HANDLES, /* than were asked for */
-};
-
-struct liar {
-	struct cn_socket named;
-	enum lie lie;
-	uint64_t pools, importers;
-	pthread_t thread;
-};
-
-static void fill(struct liar *liar, const struct cn_message *request, struct cn_parcel *reply)
-{
-	struct cn_message *message = &reply->message;
-	uint64_t what = request->words[CN_REPORT_WHAT];
-
-	if (what == CN_REPORT_PROCESS && liar->lie == CONTROLS)
-		memset(message->bytes, '\033', sizeof message->bytes);
-	if (what == CN_REPORT_POOL) {
-		message->words[0] = liar->lie == SAME_POOL ? 5 : request->words[CN_REPORT_POOL_ID] + 1;
-		liar->pools++;
-		if (liar->lie != SAME_POOL && liar->lie != ENDLESS)
-			message->result = CUDA_ERROR_NOT_FOUND;
-	}
-	if (what == CN_REPORT_HANDLES)
-		message->words[0] = request->words[CN_REPORT_KIND] + (liar->lie == OTHER_HANDLES);
-	if (what == CN_REPORT_IMPORTER || what == CN_REPORT_OPENER) {
-		message->words[0] = request->words[CN_REPORT_IMPORTER_ID] + 1;
-		liar->importers++;
-		if (liar->lie != ENDLESS || request->words[CN_REPORT_POOL_ID] > 2)
-			message->result = CUDA_ERROR_NOT_FOUND;
-	}
-	if (what == CN_REPORT_CELLS)
-		memset(message->bytes, liar->lie == STRANGE_CELLS ? '\a' : CN_POOL_CELL_FREE, sizeof message->bytes);
-}
-
-/* One conversation. */
-static void *lie(void *data)
-{
-	struct liar *liar = data;
-	struct pollfd wanted = {.fd = liar->named.listen_fd, .events = POLLIN};
-	struct cn_parcel request;
-
-	ASSERT_EQ(1, poll(&wanted, 1, -1));
-	int sock = cn_wire_accept(liar->named.listen_fd);
-	ASSERT_SYS(sock);
-	wanted.fd = sock;
-	while (liar->lie != SILENT && poll(&wanted, 1, -1) == 1 && !cn_wire_receive(sock, &request)) {
-		struct cn_parcel reply = {
-			.message = {.kind = CN_MESSAGE_REPORT + (liar->lie == OTHER_KIND),
-				    .request = request.message.request + (liar->lie == OTHER_NUMBER),
-				    .result = liar->lie == STRANGE_RESULT ? CUDA_ERROR_UNKNOWN : 0},
-			.descriptors = {STDERR_FILENO, STDERR_FILENO},
-			.descriptor_count = liar->lie == DESCRIPTORS ? 2 : 0,
-		};
-		fill(liar, &request.message, &reply);
-		if (cn_wire_send(sock, &reply))
-			break;
-	}
-	close(sock);
-	return NULL;
-}
-
-static void liar_start(struct liar *liar, enum lie kind)
-{
-	*liar = (struct liar){.lie = kind};
-	ASSERT_OK(cn_wire_listen_named(false, &liar->named));
-	ASSERT_EQ(0, pthread_create(&liar->thread, NULL, lie, liar));
-}
-
-static void liar_end(struct liar *liar)
-{
-	ASSERT_EQ(0, pthread_join(liar->thread, NULL));
-	end_named(&liar->named);
-}
-
-struct heard {
-	const char *name; /* the liar's */
-	unsigned processes, pools, importers, handles, openers;
-	bool answers;
-	char program[CN_REPORT_PROGRAM_BYTES];
-};
-
-static void hear(const struct cn_survey_found *found, void *data)
-{
-	struct heard *heard = data;
-
-	if (strcmp(found->process->name, heard->name) != 0)
-		return;
-	heard->processes += !found->pool && !found->handles;
-	heard->pools += found->pool && !found->importer;
-	heard->handles += found->handles && !found->importer;
-	heard->importers += found->importer && !found->handles;
-	heard->openers += found->importer && found->handles;
-	heard->answers = found->process->answers;
-	memcpy(heard->program, found->process->program, sizeof heard->program);
-}
-
-static struct heard survey_liar(enum lie kind)
-{
-	struct liar liar;
-
-	liar_start(&liar, kind);
-	struct heard heard = {.name = liar.named.name};
-	ASSERT_OK(cn_survey(hear, &heard));
-	liar_end(&liar);
-	ASSERT_EQ(1, heard.processes);
-	return heard;
-}
-
-/* Goal: a process with an answer that makes no sense is reported as one that does not answer. */
-TEST(nonsense_is_no_answer)
-{
-	for (enum lie kind = SILENT; kind <= STRANGE_RESULT; kind++) {
-		struct heard heard = survey_liar(kind);
-		ASSERT(!heard.answers);
-		ASSERT_EQ(0, heard.pools);
-	}
-}
-
-/* Goal: a survey ends, whatever it is told. */
-TEST(endless_answers_have_an_end)
-{
-	struct heard heard = survey_liar(SAME_POOL);
-	ASSERT(heard.answers);
-	ASSERT_EQ(1, heard.pools);
-	heard = survey_liar(ENDLESS);
-	ASSERT(heard.pools <= 4096);
-	ASSERT_LE(heard.importers, 2 * CN_IMPORTERS_MAX);
-	ASSERT_LE(heard.handles, 2);
-	ASSERT_LE(heard.openers, 2 * CN_IMPORTERS_MAX);
-}
-
-/* Goal: who speaks of other handles than he was asked for is not heard out. */
-TEST(other_handles_than_asked_for)
-{
-	struct heard heard = survey_liar(OTHER_HANDLES);
-
-	ASSERT(heard.answers);
-	ASSERT_EQ(0, heard.handles);
-	ASSERT_EQ(0, heard.openers);
-}
-
-/* Goal: nothing that a terminal would obey, and nothing without an end. */
-TEST(texts_are_made_printable)
-{
-	struct heard heard = survey_liar(CONTROLS);
-
-	ASSERT(heard.answers);
-	ASSERT_STREQ("???????????????????????????????", heard.program);
-}
-
-/* Goal: cells that are of no kind make no picture, and leave what was there. */
-TEST(strange_cells_are_no_picture)
-{
-	struct cn_survey_cell cells[16] = {{.kind = 'x'}};
-	uint64_t bytes = 3;
-	struct liar liar;
-
-	liar_start(&liar, STRANGE_CELLS);
-	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cn_survey_picture(77, cells, 16, &bytes));
-	liar_end(&liar);
-	ASSERT_EQ(3, bytes);
-	ASSERT_EQ('x', cells[0].kind);
-	liar_start(&liar, SAME_POOL);
-	ASSERT_OK(cn_survey_picture(77, cells, 16, &bytes));
-	liar_end(&liar);
-	ASSERT_EQ(0, bytes);
-	ASSERT_EQ(CN_POOL_CELL_FREE, cells[15].kind);
 }
 
 /* Goal: the calls of cenote.h refuse what they do not know before anybody is asked. */

@@ -47,6 +47,7 @@ static bool add_sharer(struct survey *survey, const cenote_process *process)
 		return false;
 	snprintf(sharer->program, sizeof sharer->program, "%s", process->program);
 	snprintf(sharer->name, sizeof sharer->name, "%s", process->name);
+	snprintf(sharer->label, sizeof sharer->label, "%s", process->label);
 	if (!*sharer->program)
 		find_program(process->pid, sharer->program);
 	survey->sharer_count++;
@@ -80,7 +81,8 @@ static bool add_holder(struct holder **list, size_t *count, const cenote_shared 
 		return false;
 	*list = holders;
 	struct holder *holder = &holders[(*count)++];
-	*holder = (struct holder){.importer = *found->importer, .at_least = found->at_least};
+	*holder = (struct holder){
+		.importer = *found->importer, .at_least = found->at_least, .pid_there = found->pid_there};
 	find_program(holder->importer.pid, holder->program);
 	return true;
 }

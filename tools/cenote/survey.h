@@ -19,6 +19,7 @@ enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16, ERROR_CHARS = 512
 struct holder {
 	cenote_importer importer;
 	bool at_least; /* more blocks may wait for it than its numbers say */
+	int pid_there; /* as it sees itself; 0: the same, or unknown */
 	char program[PROGRAM_CHARS];
 };
 
@@ -38,7 +39,7 @@ enum { HANDLE_KINDS = 2 };
 /* A process that shares something. */
 struct sharer {
 	cenote_process process; /* use these texts and not those in it */
-	char program[PROGRAM_CHARS], name[33];
+	char program[PROGRAM_CHARS], name[33], label[PROGRAM_CHARS];
 	char *directory;
 	struct sharer_pool *pools;
 	size_t pool_count;

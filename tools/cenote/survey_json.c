@@ -10,7 +10,8 @@ static void print_holder_json(const struct holder *holder)
 {
 	const cenote_importer *importer = &holder->importer;
 
-	printf("{\"id\": %llu, \"pid\": %d, \"uid\": %u, \"program\": ", importer->id, importer->pid, importer->uid);
+	printf("{\"id\": %llu, \"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", importer->id, importer->pid,
+	       holder->pid_there ? holder->pid_there : importer->pid, importer->uid);
 	print_json_string(holder->program);
 	printf(", \"leaving\": %s, \"held_blocks\": %llu, \"held_bytes\": %llu, \"deferred_blocks\": %llu, "
 	       "\"deferred_bytes\": %llu, \"deferred_at_least\": %s, \"age_ns\": %llu, \"waiting_ns\": %llu}",
@@ -101,11 +102,19 @@ void survey_print_json(const struct survey *survey)
 		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", i ? "," : "",
 		       sharer->process.pid, sharer->process.pid_there, sharer->process.uid);
 		print_json_string(sharer->program);
+		fputs(", \"label\": ", stdout);
+		print_json_string(sharer->label);
 		fputs(", \"directory\": ", stdout);
 		print_json_string(sharer->directory);
-		printf(", \"name\": \"%s\", \"answers\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
-		       sharer->name, sharer->process.answers ? "true" : "false",
-		       sharer->process.on_gpu ? "true" : "false", sharer->process.opener_count);
+		printf(", \"name\": \"%s\", \"answers\": %s, \"written_age_ns\": ", sharer->name,
+		       sharer->process.answers ? "true" : "false");
+		if (sharer->process.written_ns)
+			printf("%llu", age_of(sharer->process.written_ns));
+		else
+			fputs("null", stdout);
+		printf(", \"truncated\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
+		       sharer->process.truncated ? "true" : "false", sharer->process.on_gpu ? "true" : "false",
+		       sharer->process.opener_count);
 		for (size_t j = 0; j < sharer->pool_count; j++) {
 			if (j)
 				putchar(',');

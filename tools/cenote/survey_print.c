@@ -233,7 +233,7 @@ static void print_physical(const struct table *table, const struct physical *phy
 /* A process that has nothing to show. */
 static void print_nothing(const struct table *table, const struct sharer *sharer)
 {
-	static const char silent[] = "does not answer", why[] = ": stopped, busy, or of another version";
+	static const char silent[] = "does not answer", why[] = ": stopped, hung, or of another version";
 	bool room = width_of(table) - table->widths[PID] - table->widths[USER] - table->widths[PROGRAM] - 3 >=
 		    (int)(sizeof silent + sizeof why - 2);
 	struct row row = {0};
@@ -248,6 +248,18 @@ static void print_nothing(const struct table *table, const struct sharer *sharer
 		style(STYLE_END));
 }
 
+/* What stands above is what the process wrote before it stopped answering. */
+static void print_when(const struct table *table, const struct sharer *sharer)
+{
+	char age[AMOUNT_CHARS], text[TEXT_CHARS];
+
+	snprintf(text, sizeof text, "%d does not answer: this is how it was %s ago", sharer->process.pid,
+		 age_text(age_of(sharer->process.written_ns), age));
+	if (!sharer->process.pid)
+		snprintf(text, sizeof text, "it does not answer: this is how it was %s ago", age);
+	print_text(table, STYLE_DIM, text);
+}
+
 static void print_sharer(const struct table *table, const struct sharer *sharer)
 {
 	for (size_t i = 0; i < sharer->pool_count; i++)
@@ -256,6 +268,8 @@ static void print_sharer(const struct table *table, const struct sharer *sharer)
 		print_handles(table, sharer, &sharer->by_handle[i]);
 	if (!sharer->pool_count && !sharer->by_handle_count)
 		print_nothing(table, sharer);
+	else if (!sharer->process.answers)
+		print_when(table, sharer);
 }
 
 /* ---- What is said below ---- */

@@ -38,10 +38,26 @@ static cenote_process describe_process(const struct cn_survey_process *process)
 		.pool_count = process->pool_count,
 		.opener_count = process->opener_count,
 		.on_gpu = process->on_gpu,
+		.truncated = process->truncated,
+		.label = process->label,
+		.written_ns = process->written_ns,
 	};
 }
 
-static cenote_shared_pool describe_pool(const struct cn_report_pool *pool)
+/* A time of another process on our clock; the clock's beginning if it has not run so long. */
+static uint64_t time_here(const struct cn_survey_process *process, uint64_t time_ns)
+{
+	uint64_t now_ns = cn_clock_ns(), here_ns = time_ns + (uint64_t)process->clock_offset_ns;
+
+	return here_ns > now_ns || !here_ns ? 1 : here_ns;
+}
+
+static uint64_t age_of(const struct cn_survey_process *process, uint64_t since_ns)
+{
+	return cn_clock_ns() - time_here(process, since_ns);
+}
+
+static cenote_shared_pool describe_pool(const struct cn_survey_process *process, const struct cn_report_pool *pool)
 {
 	return (cenote_shared_pool){
 		.id = pool->id,
@@ -55,11 +71,12 @@ static cenote_shared_pool describe_pool(const struct cn_report_pool *pool)
 		.deferred_bytes = pool->deferred_bytes,
 		.importer_count = pool->importer_count,
 		.limit_bytes = pool->limit_bytes,
-		.age_ns = pool->age_ns,
+		.age_ns = age_of(process, pool->since_ns),
 	};
 }
 
-static cenote_shared_handles describe_handles(const struct cn_report_handles *handles)
+static cenote_shared_handles describe_handles(const struct cn_survey_process *process,
+					      const struct cn_report_handles *handles)
 {
 	return (cenote_shared_handles){
 		.kind = (int)handles->kind,
@@ -68,31 +85,26 @@ static cenote_shared_handles describe_handles(const struct cn_report_handles *ha
 		.deferred_count = handles->deferred_count,
 		.deferred_bytes = handles->deferred_bytes,
 		.opener_count = handles->opener_count,
-		.age_ns = handles->age_ns,
+		.age_ns = age_of(process, handles->since_ns),
 	};
 }
 
-/* The time on our clock that is so long ago; the clock's beginning if it has not run so long. */
-static uint64_t time_of(uint64_t age_ns)
+static cenote_importer describe_importer(const struct cn_survey_found *found)
 {
-	uint64_t now_ns = cn_clock_ns();
+	const struct cn_report_importer *importer = found->importer;
 
-	return age_ns < now_ns ? now_ns - age_ns : 1;
-}
-
-static cenote_importer describe_importer(const struct cn_report_importer *importer)
-{
 	return (cenote_importer){
 		.id = importer->id,
-		.pid = (int)importer->pid,
+		.pid = found->holder_pid,
 		.uid = importer->uid,
 		.leaving = !!(importer->flags & CN_REPORT_LEAVING),
 		.held_block_count = importer->held_count,
 		.held_bytes = importer->held_bytes,
 		.deferred_block_count = importer->deferred_count,
 		.deferred_bytes = importer->deferred_bytes,
-		.joined_ns = time_of(importer->age_ns),
-		.waiting_since_ns = importer->deferred_count ? time_of(importer->waiting_ns) : 0,
+		.joined_ns = time_here(found->process, importer->since_ns),
+		.waiting_since_ns =
+			importer->deferred_count ? time_here(found->process, importer->waiting_since_ns) : 0,
 	};
 }
 
@@ -106,17 +118,19 @@ static void tell_found(const struct cn_survey_found *found, void *data)
 	cenote_shared shared = {.process = &process};
 
 	if (found->pool) {
-		pool = describe_pool(found->pool);
+		pool = describe_pool(found->process, found->pool);
 		shared.pool = &pool;
 	}
 	if (found->handles) {
-		handles = describe_handles(found->handles);
+		handles = describe_handles(found->process, found->handles);
 		shared.handles = &handles;
 	}
 	if (found->importer) {
-		importer = describe_importer(found->importer);
+		importer = describe_importer(found);
 		shared.importer = &importer;
 		shared.at_least = !!(found->importer->flags & CN_REPORT_AT_LEAST);
+		shared.pid_there = found->holder_pid_there;
+		shared.ledger_inode = found->importer->ledger_inode;
 	}
 	survey->found(&shared, survey->data);
 }

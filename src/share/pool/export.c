@@ -215,6 +215,7 @@ static void defer(struct cn_export *export, uint32_t slot)
 	export->deferred = slot;
 	export->deferred_count++;
 	export->deferred_bytes += mine->bytes;
+	cn_port_changed();
 }
 
 static void undefer(struct cn_export *export, uint32_t slot)
@@ -528,6 +529,7 @@ static void end_export(struct cn_job *job)
 	munmap(export->slots, CN_EXPORT_SLOTS * sizeof *export->slots);
 	cn_records_give(&records, export);
 	cn_pool_unreference(pool);
+	cn_port_changed();
 }
 
 static struct cn_export *new_record(void)
@@ -627,6 +629,7 @@ CUresult cn_export_create(struct cn_pool *pool, const struct cn_export_facts *fa
 		goto err_unlist;
 	atomic_store(&export->known, true);
 	cn_port_try_open();
+	cn_port_changed();
 	*ret_export = export;
 	return CUDA_SUCCESS;
 

@@ -13,6 +13,7 @@
 #include "base/container.h"
 #include "share/peer/peer.h"
 #include "share/pool/export_internal.h"
+#include "share/port/port.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -204,6 +205,7 @@ static void forget(struct cn_importer *importer)
 	leave_crowd(importer);
 	free(importer);
 	want_scan(export);
+	cn_port_changed();
 }
 
 /*
@@ -395,6 +397,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	int error = welcome(importer, request, lent.fd);
 	close(lent.fd);        /* from now on it is the importer's, and returned when the importer has released it */
 	tell_watchers(export); /* after the welcome, which is more urgent */
+	cn_port_changed();
 	cn_importers_prepare();
 	return error == 0;
 }

@@ -5,7 +5,8 @@
  * The port is made with the first handle, or with the first pool that is exported. Its clients are other processes,
  * kept until their connection ends. A silent client is sent away after a time. A client that breaks the protocol is
  * sent away at once, and so are those beyond CLIENTS_MAX. Each client that has asked for an event is a recorder, under
- * a number that is not used again. A client that only asks what is shared here (report.h) is not remembered.
+ * a number that is not used again. A client that only asks what is shared here (report.h) is not remembered. Clients
+ * are processes of this user; root may ask for reports, and for nothing else.
  *
  * A client that has memory of ours open can use it as long as its process lives, with or without a connection. An
  * opening ends when the client says so, or with the process. A client whose connection has ended and whose process
@@ -14,6 +15,7 @@
  * itself only by its death.)
  */
 #include "base/container.h"
+#include "base/descriptor.h"
 #include "share/peer/peer.h"
 #include "share/port/port_internal.h"
 #include "share/report/report.h"
@@ -223,8 +225,8 @@ static bool is_opener(const struct cn_port_client *client)
 	return client->recorder || client->openings;
 }
 
-/* Count processes: one that lost a connection and called again is listed twice. */
-static unsigned count_openers(void)
+/* One that lost a connection and called again is listed twice. */
+unsigned cn_port_openers_count(void)
 {
 	unsigned count = 0;
 
@@ -256,16 +258,33 @@ unsigned cn_port_opener_count(enum cn_handle_kind kind)
 	return count;
 }
 
+int cn_port_opener_process(uint64_t id)
+{
+	int fd = -1;
+
+	for (const struct cn_port_client *client = port.clients; client; client = client->next) {
+		if (client->id != id || !is_opener(client))
+			continue;
+		if (client->process.watched)
+			return fcntl(client->process.fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+		return client->channel.fd >= 0 && !cn_peer_process(client->channel.fd, &fd) ? fd : -1;
+	}
+	return -1;
+}
+
 /* The same for the question what is shared. */
 static bool serve_report(struct cn_port_client *client, const struct cn_message *request)
 {
 	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
-	bool known = cn_report_serve(request, count_openers(), &reply.message);
+	bool known = cn_report_serve(request, &reply);
 
 	/* A client that only asks for reports is sent away when it has stopped asking. */
 	if (!is_opener(client))
 		client->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
-	return known && !cn_wire_send(client->channel.fd, &reply);
+	bool stays = known && !cn_wire_send(client->channel.fd, &reply);
+	if (reply.descriptor_count)
+		close(reply.descriptors[0]);
+	return stays;
 }
 
 /* A client is done with something. What it did not have open is ignored. */
@@ -291,7 +310,7 @@ static void client_ready(struct cn_watch *channel)
 
 	if (error == EAGAIN)
 		return;
-	if (!error) {
+	if (!error && (!client->only_reports || message.kind == CN_MESSAGE_REPORT)) {
 		switch (message.kind) {
 		case CN_MESSAGE_EVENT:
 		case CN_MESSAGE_MEMORY: stays = serve_request(client, &message); break;
@@ -321,7 +340,7 @@ static void client_comes(struct cn_watch *listener)
 	if (sock < 0)
 		return;
 	struct cn_port_client *client = NULL;
-	if (port.client_count < CLIENTS_MAX && cn_peer_identify(sock, &who) && who.uid == geteuid())
+	if (port.client_count < CLIENTS_MAX && cn_peer_identify(sock, &who) && (who.uid == geteuid() || who.uid == 0))
 		client = calloc(1, sizeof *client);
 	if (!client) {
 		cn_wire_hang_up(sock);
@@ -330,6 +349,7 @@ static void client_comes(struct cn_watch *listener)
 	client->id = ++port.client_last;
 	client->pid = who.pid;
 	client->uid = who.uid;
+	client->only_reports = who.uid != geteuid();
 	client->channel.fd = sock;
 	client->channel.ready = client_ready;
 	client->channel.due = client_due;
@@ -410,6 +430,34 @@ CUresult cn_port_socket_open(struct cn_port_socket *port_socket, CUresult (*make
 	return result;
 }
 
+/* ---- Changes, for the status file ---- */
+
+static _Atomic bool changed; /* since the file was last written */
+static bool told;            /* of the change; for the service thread: the job may not be posted before it has run */
+
+static void tell_report(struct cn_job *job)
+{
+	(void)job;
+	told = true;
+	cn_report_changed();
+}
+
+static struct cn_job changed_job = {.run = tell_report};
+
+void cn_port_changed(void)
+{
+	if (cn_port_socket_is_open(&port.socket) && !atomic_exchange(&changed, true))
+		cn_service_post(&changed_job);
+}
+
+void cn_port_changes_seen(void)
+{
+	if (!told)
+		return;
+	told = false;
+	atomic_store(&changed, false);
+}
+
 /* ---- The port itself ---- */
 
 static void forget_name(void)
@@ -427,6 +475,8 @@ static CUresult make_port(void)
 	result = cn_service_watch(&port.socket.listener);
 	if (result)
 		cn_port_socket_close(&port.socket);
+	else
+		cn_report_begin(port.socket.lock.fd);
 	return result;
 }
 

@@ -123,11 +123,17 @@ struct cn_port_client {
 	uint64_t id; /* these three for reports, at our port: the id is never reused; the PID as we see it, or 0 */
 	int pid;
 	unsigned uid;
+	bool only_reports; /* it is root, and not of our user */
 };
 
 /* On the service thread, for report.c: the client with the next id that has something of a kind open; NULL: no more. */
 const struct cn_port_client *cn_port_opener_after(enum cn_handle_kind kind, uint64_t id);
 unsigned cn_port_opener_count(enum cn_handle_kind kind);
+/* The same: processes that have something of either kind open; a descriptor (pidfd) of one, to be closed; -1: none. */
+unsigned cn_port_openers_count(void);
+int cn_port_opener_process(uint64_t id);
+/* The same: what was told by cn_port_changed() is written now. What changes from here on is to be told again. */
+void cn_port_changes_seen(void);
 /* On the service thread: the numbers under which live clients record our events, in order. */
 const uint32_t *cn_port_recorders(size_t *ret_count);
 

@@ -69,6 +69,7 @@ CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_ki
 	if (!sums->first_ns)
 		sums->first_ns = now_ns;
 	cn_unlock(&objects.lock);
+	cn_port_changed();
 	return CUDA_SUCCESS;
 }
 
@@ -174,6 +175,7 @@ CUresult cn_port_opening_begin(struct cn_port_client *client, enum cn_handle_kin
 	}
 	ret_reply->descriptor_count = 1;
 	*ret_opening = opening;
+	cn_port_changed();
 	return CUDA_SUCCESS;
 }
 
@@ -225,6 +227,7 @@ void cn_port_opening_end(struct cn_port_client *client, struct cn_port_opening *
 	object->opening_count--;
 	bool last = forget_locked(object);
 	cn_unlock(&objects.lock);
+	cn_port_changed();
 	if (last)
 		object->ops->free(object);
 }

@@ -1,98 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers to the question what this process shares; see report.h.
+ * Answers to questions about what this process shares; see report.h.
  *
  * All of it runs on the service thread, the only one that ends exports and changes their importers: what is found in
  * these lists stays until the answer is written.
  */
-#include "share/report/report.h"
+#include "base/descriptor.h"
 #include "share/pool/export_internal.h"
 #include "share/port/port_internal.h"
+#include "share/report/status.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { DEFERRED_LOOKS_MAX = 1024, HOLDER_LOOKS_MAX = 2048 /* per cell, but at least one block */ };
+enum { HOLDER_LOOKS_MAX = 2048 /* per cell, but at least one block */ };
 
 _Static_assert(CN_REPORT_CELLS_MAX <= 1 << 24, "as many as a pool draws");
-
-uint64_t cn_report_pid_namespace(void)
-{
-	struct stat status;
-
-	return stat("/proc/self/ns/pid", &status) ? 0 : status.st_ino;
-}
-
-static void report_process(unsigned opener_count, struct cn_message *reply)
-{
-	struct cn_report_process body = {
-		.pid = (uint64_t)getpid(),
-		.pid_namespace = cn_report_pid_namespace(),
-		.pool_count = cn_exports_count(),
-		.opener_count = opener_count,
-		.flags = cn_device_ops && strcmp(cn_device_ops->name, "cuda") == 0 ? CN_REPORT_ON_GPU : 0,
-	};
-
-	strncpy(body.program, program_invocation_short_name, sizeof body.program - 1);
-	memcpy(cn_report_body(reply), &body, sizeof body);
-}
-
-static void report_pool(struct cn_export *export, struct cn_message *reply)
-{
-	struct cn_report_pool body = {
-		.id = export->id,
-		.location_type = export->facts.location_type,
-		.location_id = export->facts.location_id,
-		.age_ns = cn_clock_ns() - export->created_ns,
-		.limit_bytes = atomic_load(&cn_export_control(export)->limit_bytes),
-	};
-
-	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
-		body.importer_count += importer->joined;
-	cn_export_scan_ended(export);
-	cn_pool_peek_usage(export->pool, &body.used_bytes, &body.reserved_bytes);
-	cn_lock(&export->lock);
-	body.exported_count = export->slot_count;
-	body.exported_bytes = export->slot_bytes;
-	body.deferred_count = export->deferred_count;
-	body.deferred_bytes = export->deferred_bytes;
-	cn_unlock(&export->lock);
-	memcpy(cn_report_body(reply), &body, sizeof body);
-}
-
-/* The importer with the next higher id; NULL: there is none. */
-static const struct cn_importer *importer_after(const struct cn_export *export, uint64_t id)
-{
-	const struct cn_importer *next = NULL;
-
-	for (const struct cn_importer *importer = export->importers; importer; importer = importer->next)
-		if (importer->joined && importer->id > id && (!next || importer->id < next->id))
-			next = importer;
-	return next;
-}
-
-static void report_importer(struct cn_export *export, const struct cn_importer *importer, struct cn_message *reply)
-{
-	uint64_t now_ns = cn_clock_ns();
-	struct cn_importer_facts facts;
-
-	bool all = cn_export_describe(export, importer, DEFERRED_LOOKS_MAX, &facts);
-	struct cn_report_importer body = {
-		.id = facts.id,
-		.pid = (uint32_t)facts.pid,
-		.uid = facts.uid,
-		.flags = (facts.leaving ? CN_REPORT_LEAVING : 0) | (all ? 0 : CN_REPORT_AT_LEAST),
-		.held_count = facts.held_count,
-		.held_bytes = facts.held_bytes,
-		.deferred_count = facts.deferred_count,
-		.deferred_bytes = facts.deferred_bytes,
-		.age_ns = now_ns - facts.joined_ns,
-		.waiting_ns = facts.waiting_since_ns ? now_ns - facts.waiting_since_ns : 0,
-	};
-	memcpy(cn_report_body(reply), &body, sizeof body);
-}
 
 /* Which importer holds the block of a slot? Importers come and go only on this thread. */
 static uint64_t holder_of(struct cn_export *export, uint32_t slot)
@@ -156,97 +78,67 @@ static bool report_cells(struct cn_export *export, const struct cn_message *requ
 	return true;
 }
 
-/* ---- What was given out by handles ---- */
+/* ---- Which process holds something ---- */
 
-static void report_handles(enum cn_handle_kind kind, struct cn_message *reply)
+static const struct cn_importer *find_importer(const struct cn_export *export, uint64_t id)
 {
-	struct cn_port_object_sums sums;
+	const struct cn_importer *importer = export->importers;
 
-	cn_port_object_sum(kind, &sums);
-	if (!sums.count && !sums.deferred_count) {
-		reply->result = CUDA_ERROR_NOT_FOUND;
+	while (importer && !(importer->joined && importer->id == id))
+		importer = importer->next;
+	return importer;
+}
+
+/* A descriptor of a process, for the reply; CUDA_ERROR_NOT_FOUND: there is no such holder, or no descriptor of it. */
+static void report_holder(const struct cn_export *export, uint64_t id, struct cn_parcel *reply)
+{
+	const struct cn_importer *importer = export ? find_importer(export, id) : NULL;
+	int fd = -1;
+
+	if (importer && importer->pidfd >= 0)
+		fd = fcntl(importer->pidfd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
+	else if (!export)
+		fd = cn_port_opener_process(id);
+	if (fd < 0) {
+		reply->message.result = CUDA_ERROR_NOT_FOUND;
 		return;
 	}
-	struct cn_report_handles body = {
-		.kind = kind,
-		.shared_count = sums.count,
-		.shared_bytes = sums.bytes,
-		.deferred_count = sums.deferred_count,
-		.deferred_bytes = sums.deferred_bytes,
-		.opener_count = cn_port_opener_count(kind),
-		.age_ns = cn_clock_ns() - sums.first_ns,
-	};
-	memcpy(cn_report_body(reply), &body, sizeof body);
+	reply->descriptors[0] = fd;
+	reply->descriptor_count = 1;
 }
 
-static void report_opener(enum cn_handle_kind kind, uint64_t id, struct cn_message *reply)
-{
-	const struct cn_port_client *client = cn_port_opener_after(kind, id);
-	struct cn_port_opening_sum deferred;
+/* ---- Questions ---- */
 
-	if (!client) {
-		reply->result = CUDA_ERROR_NOT_FOUND;
-		return;
-	}
-	bool all = cn_port_opening_deferred(client, kind, DEFERRED_LOOKS_MAX, &deferred);
-	uint64_t now_ns = cn_clock_ns();
-	struct cn_report_importer body = {
-		.id = client->id,
-		.pid = (uint32_t)client->pid,
-		.uid = client->uid,
-		.flags = (client->channel.watched ? 0 : CN_REPORT_LEAVING) | (all ? 0 : CN_REPORT_AT_LEAST),
-		.held_count = client->open[kind].count,
-		.held_bytes = client->open[kind].bytes,
-		.deferred_count = deferred.count,
-		.deferred_bytes = deferred.bytes,
-		.age_ns = now_ns - client->open[kind].since_ns,
-		.waiting_ns = deferred.count ? now_ns - deferred.since_ns : 0,
-	};
-	memcpy(cn_report_body(reply), &body, sizeof body);
+static struct cn_export *find_export(uint64_t id)
+{
+	struct cn_export *export = id ? cn_export_after(id - 1) : NULL;
+
+	return export && export->id == id ? export : NULL;
 }
 
-static bool report_by_handle(const struct cn_message *request, struct cn_message *reply)
+bool cn_report_serve(const struct cn_message *request, struct cn_parcel *reply)
 {
-	uint64_t kind = request->words[CN_REPORT_KIND];
+	uint64_t id = request->words[CN_REPORT_POOL_ID], sequence;
+	struct cn_export *export = find_export(id);
 
-	if (kind != CN_HANDLE_EVENT && kind != CN_HANDLE_MEMORY)
-		return false;
-	if (request->words[CN_REPORT_WHAT] == CN_REPORT_HANDLES)
-		report_handles((enum cn_handle_kind)kind, reply);
-	else
-		report_opener((enum cn_handle_kind)kind, request->words[CN_REPORT_IMPORTER_ID], reply);
-	return true;
-}
-
-bool cn_report_serve(const struct cn_message *request, unsigned opener_count, struct cn_message *reply)
-{
-	uint64_t what = request->words[CN_REPORT_WHAT], id = request->words[CN_REPORT_POOL_ID];
-	const struct cn_importer *importer = NULL;
-	struct cn_export *export = NULL;
-	bool known = true;
-
-	switch (what) {
-	case CN_REPORT_PROCESS: report_process(opener_count, reply); return true;
-	case CN_REPORT_HANDLES:
-	case CN_REPORT_OPENER: return report_by_handle(request, reply);
-	case CN_REPORT_POOL: export = cn_export_after(id); break;
-	case CN_REPORT_IMPORTER:
+	switch (request->words[CN_REPORT_WHAT]) {
+	case CN_REPORT_REFRESH:
+		sequence = cn_status_write();
+		reply->message.words[0] = sequence;
+		reply->message.result = sequence ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+		return true;
 	case CN_REPORT_CELLS:
-		export = id ? cn_export_after(id - 1) : NULL;
-		if (export && export->id != id)
-			export = NULL;
+		if (export)
+			return report_cells(export, request, &reply->message);
+		break;
+	case CN_REPORT_HOLDER:
+		if (export || !id) {
+			report_holder(export, request->words[CN_REPORT_IMPORTER_ID], reply);
+			return true;
+		}
 		break;
 	default: return false;
 	}
-	if (export && what == CN_REPORT_IMPORTER)
-		importer = importer_after(export, request->words[CN_REPORT_IMPORTER_ID]);
-	if (!export || (what == CN_REPORT_IMPORTER && !importer))
-		reply->result = CUDA_ERROR_NOT_FOUND;
-	else if (importer)
-		report_importer(export, importer, reply);
-	else if (what == CN_REPORT_POOL)
-		report_pool(export, reply);
-	else
-		known = report_cells(export, request, reply);
-	return known;
+	reply->message.result = CUDA_ERROR_NOT_FOUND;
+	return true;
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report: what a process tells other processes of its user, at its port, about what it shares.
+ * The report: what a process tells others about what it shares, in a file and at its port.
  *
- * Each question has one answer, and nothing is remembered between two questions. The asker names the last pool,
- * importer or opener that it was told of, and is told the next one, in the order of their ids. So an answer has a fixed
- * size however much is shared, neither side waits for the other to read, and what comes or goes between two questions
- * may be told or missed. There may be very many events and allocations with handles: those of one kind are told as a
- * sum. The service thread answers. It looks at one importer, or at a few cells of a picture, a bounded number of blocks
- * each, and holds no lock for longer.
+ * The file (status.h) has everything, and is read without the process: also when that is stopped or hangs. At the port,
+ * CN_REPORT_REFRESH has the process write its file now; the answer says which writing that was. So a viewer asks each
+ * process one question, all of them at the same time, and reads the same records whether a process answers or not. The
+ * port also draws pictures of pools, and hands on the descriptor of a process that holds something (a pidfd), by which
+ * the viewer finds out which process that is, in its own PID namespace.
  *
- * Times are ages, since clocks may differ between containers. The reader must not trust anything in a report.
+ * The service thread writes and answers. It looks at a bounded number of blocks each time. There may be very many
+ * events and allocations with handles: those of one kind are told as a sum. The reader must not trust anything in a
+ * report.
  */
 #ifndef CN_SHARE_REPORT_REPORT_H
 #define CN_SHARE_REPORT_REPORT_H
@@ -20,48 +21,31 @@
 
 /* What CN_MESSAGE_REPORT asks for, and its words. */
 enum cn_report_what {
-	CN_REPORT_PROCESS = 1,
-	CN_REPORT_POOL,     /* the next after POOL */
-	CN_REPORT_IMPORTER, /* the next after IMPORTER of POOL */
-	CN_REPORT_CELLS,    /* cells of POOL's picture, which has CELL_COUNT cells, from FIRST_CELL on */
-	CN_REPORT_HANDLES,  /* what was given out by handles of KIND */
-	CN_REPORT_OPENER,   /* the next after IMPORTER that has something of KIND open */
+	CN_REPORT_REFRESH = 1, /* write the status file; the answer's first word is the sequence number */
+	CN_REPORT_CELLS,       /* cells of POOL's picture, which has CELL_COUNT cells, from FIRST_CELL on */
+	CN_REPORT_HOLDER,      /* the pidfd of IMPORTER of POOL; POOL 0: of an opener */
 };
 enum cn_report_word {
 	CN_REPORT_WHAT,
 	CN_REPORT_POOL_ID,
-	CN_REPORT_KIND = CN_REPORT_POOL_ID, /* CN_HANDLE_EVENT or CN_HANDLE_MEMORY */
 	CN_REPORT_IMPORTER_ID,
 	CN_REPORT_FIRST_CELL = CN_REPORT_IMPORTER_ID,
 	CN_REPORT_CELL_COUNT,
 	CN_REPORT_CURSOR, /* 0 for the first cells, then the cursor of the last answer */
 };
-enum {
-	CN_REPORT_BODY_BYTES = 104,
-	CN_REPORT_CELLS_EACH = 8,
-	CN_REPORT_CELLS_MAX = 65536,
-	CN_REPORT_PROGRAM_BYTES = 32
-};
+enum { CN_REPORT_BODY_BYTES = 104, CN_REPORT_CELLS_EACH = 8, CN_REPORT_CELLS_MAX = 65536, CN_REPORT_TEXT_BYTES = 32 };
 
-enum { CN_REPORT_ON_GPU = 1 }; /* its events, legacy memory and physical memory are the driver's */
+/* Flags of a process. ON_GPU: its events, legacy memory and physical memory are the driver's. */
+enum { CN_REPORT_ON_GPU = 1, CN_REPORT_TRUNCATED = 2 }; /* TRUNCATED: it shares more than the file has room for */
 
-/* The answers, in place of a message's words and bytes. With CUDA_ERROR_NOT_FOUND there is none: no next one. */
-struct cn_report_process {
-	uint64_t pid;           /* as it sees itself */
-	uint64_t pid_namespace; /* the number of its PID namespace */
-	uint64_t pool_count, opener_count;
-	uint64_t flags;
-	uint64_t unused[4];
-	char program[CN_REPORT_PROGRAM_BYTES];
-};
-
+/* What it shares, as records of the status file. Times are on the clock of the process, CLOCK_MONOTONIC. */
 struct cn_report_pool {
 	uint64_t id;
 	uint64_t used_bytes, reserved_bytes;
 	uint64_t exported_count, exported_bytes, deferred_count, deferred_bytes;
 	uint64_t importer_count;
 	uint64_t limit_bytes; /* what an importer may hold; 0: no limit */
-	uint64_t age_ns;      /* since it was first exported */
+	uint64_t since_ns;    /* when it was first exported */
 	int32_t location_type, location_id;
 	uint64_t unused[2];
 };
@@ -74,17 +58,18 @@ struct cn_report_importer {
 	uint32_t pid, uid; /* pid: as the exporter sees it; 0: it cannot see it */
 	uint64_t flags;
 	uint64_t held_count, held_bytes, deferred_count, deferred_bytes;
-	uint64_t age_ns;     /* since it joined, or since it has had something open without a break */
-	uint64_t waiting_ns; /* how long the oldest deferred block has waited */
-	uint64_t unused[4];
+	uint64_t since_ns;         /* when it joined, or since when it has had something open without a break */
+	uint64_t waiting_since_ns; /* since when the oldest deferred block has waited; 0: none does */
+	uint64_t ledger_inode;     /* of its ledger, which it has mapped: /proc/PID/maps shows it; 0: it has none */
+	uint64_t unused[3];
 };
 
 struct cn_report_handles {
-	uint64_t kind;
+	uint64_t kind;                           /* CN_HANDLE_EVENT or CN_HANDLE_MEMORY */
 	uint64_t shared_count, shared_bytes;     /* can be opened */
 	uint64_t deferred_count, deferred_bytes; /* freed here, but still open in another process */
 	uint64_t opener_count;
-	uint64_t age_ns; /* since the first handle of the kind was made */
+	uint64_t since_ns; /* when the first handle of the kind was made */
 	uint64_t unused[6];
 };
 
@@ -98,8 +83,7 @@ struct cn_report_cells {
 	uint64_t unused[2];
 };
 
-_Static_assert(sizeof(struct cn_report_process) == CN_REPORT_BODY_BYTES, "the same in every process");
-_Static_assert(sizeof(struct cn_report_pool) == CN_REPORT_BODY_BYTES, "the same");
+_Static_assert(sizeof(struct cn_report_pool) == CN_REPORT_BODY_BYTES, "the same in every process");
 _Static_assert(sizeof(struct cn_report_importer) == CN_REPORT_BODY_BYTES, "the same");
 _Static_assert(sizeof(struct cn_report_handles) == CN_REPORT_BODY_BYTES, "the same");
 _Static_assert(sizeof(struct cn_report_cells) == CN_REPORT_BODY_BYTES, "the same");
@@ -110,13 +94,17 @@ static inline void *cn_report_body(struct cn_message *message)
 	return (char *)message + offsetof(struct cn_message, words);
 }
 
-/* The number of this process's PID namespace; 0: unknown. */
-uint64_t cn_report_pid_namespace(void);
-
 /*
- * On the service thread: answer a question. `opener_count` is the number of processes that have opened something here
- * by a handle. False: the question is invalid.
+ * The port is open: keep a status in this file, which is the name's lock file, from now on. The service thread writes
+ * it soon, again after cn_report_changed(), and from time to time.
  */
-bool cn_report_serve(const struct cn_message *request, unsigned opener_count, struct cn_message *reply);
+void cn_report_begin(int lock_fd);
+/* On the service thread: what is shared has changed, and the file is to be written soon. */
+void cn_report_changed(void);
+/*
+ * On the service thread: answer a question. A descriptor in the reply is to be closed when it is sent. False: the
+ * question is invalid.
+ */
+bool cn_report_serve(const struct cn_message *request, struct cn_parcel *reply);
 
 #endif

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The survey: it calls at the port of each of this user's processes and asks what the process shares (report.h).
+ * The survey: which processes share what, from their status files (status.h).
  *
- * It needs no service thread and no device: a process that shares nothing can look at those that do. The answers are
- * not trusted: ids must grow, counts are bounded, and texts are made printable. A process that does not answer in time,
- * or answers nonsense, is reported as one that does not answer.
+ * All processes are asked at the same time to write their files (report.h), with one deadline for all. Then each file
+ * is read, whether its process has answered or not: one that is stopped is shown as it last wrote. A process that is
+ * known to be stopped is not waited for.
+ *
+ * A holder's PID in an exporter's file is as the exporter sees it. Where that is another PID namespace than ours, the
+ * exporter is asked for a descriptor of the holder, and the system says which PID that has here and there.
+ *
+ * It needs no service thread and no device: a process that shares nothing can look at those that do. Nothing that is
+ * read or answered is trusted: counts are bounded, and texts are made printable.
  */
 #ifndef CN_SHARE_REPORT_SURVEY_H
 #define CN_SHARE_REPORT_SURVEY_H
@@ -16,10 +22,12 @@ struct cn_survey_process {
 	int pid_there; /* as it sees itself; 0: it has not said */
 	unsigned uid;
 	bool answers;
-	bool same_namespace; /* its PIDs are in our namespace */
+	bool truncated; /* it shares more than is reported */
 	bool on_gpu;
 	uint64_t pool_count, opener_count;
-	char program[CN_REPORT_PROGRAM_BYTES];
+	uint64_t written_ns;     /* when it wrote what is reported, on our clock; 0: nothing was read */
+	int64_t clock_offset_ns; /* what to add to times in its records to have them on our clock */
+	const char *program, *label;
 	const char *directory, *name;
 };
 
@@ -32,6 +40,7 @@ struct cn_survey_found {
 	const struct cn_report_pool *pool;
 	const struct cn_report_handles *handles; /* this, or a pool, or neither */
 	const struct cn_report_importer *importer;
+	int holder_pid, holder_pid_there; /* the importer's, as we see it and as it sees itself; 0: unknown */
 };
 typedef void cn_survey_tell(const struct cn_survey_found *found, void *data);
 

@@ -470,6 +470,17 @@ CUresult cn_wire_reach_path(int sock, int path_fd)
 	return check_path(path_fd, &address) ?: reach(sock, &address);
 }
 
+int cn_wire_reach_now(int sock, int path_fd)
+{
+	struct sockaddr_un address;
+
+	if (!fill_path(path_fd, &address))
+		return EBADF;
+	if (fcntl(sock, F_SETFL, O_NONBLOCK) || connect(sock, (const struct sockaddr *)&address, sizeof address))
+		return errno;
+	return 0;
+}
+
 /* The system looks for the socket first, and then at its kind. */
 bool cn_wire_is_there(int path_fd)
 {
@@ -480,7 +491,7 @@ bool cn_wire_is_there(int path_fd)
 	       connect(sock, (const struct sockaddr *)&address, sizeof address) && errno == EPROTOTYPE;
 }
 
-CUresult cn_wire_reach_in(int sock, int directory_fd, const char *name)
+static CUresult reach_in(int sock, int directory_fd, const char *name)
 {
 	struct sockaddr_un address;
 
@@ -501,7 +512,7 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 	bool there = has_name(directory_fd, name);
 
 	if (there)
-		result = cn_wire_reach_in(sock, directory_fd, name);
+		result = reach_in(sock, directory_fd, name);
 	/* A sweeper may have removed it just now. */
 	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);

@@ -101,6 +101,8 @@ CUresult cn_wire_listen_unnamed(int *ret_listen_fd, int *ret_path_fd);
 CUresult cn_wire_open(int *ret_sock);
 /* Connect to the socket that an O_PATH descriptor leads to. CUDA_ERROR_INVALID_VALUE: it leads to no socket of ours. */
 CUresult cn_wire_reach_path(int sock, int path_fd);
+/* The same without waiting, where no sentence is needed: 0, or errno. The caller knows that it leads to a socket. */
+int cn_wire_reach_now(int sock, int path_fd);
 /* Does it lead to a socket of ours? The question wakes no process. False: unknown; connect to find out. */
 bool cn_wire_is_there(int path_fd);
 /* The next connection of a listening socket; -1: there is none. */
@@ -130,7 +132,5 @@ int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
-/* The same in a directory that is already open. */
-CUresult cn_wire_reach_in(int sock, int directory_fd, const char *name);
 
 #endif
