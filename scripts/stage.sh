@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Copies what was built to lib/, lib/dropin/ and bin/ of the build directory (see meson.build).
+# Copies what was built to lib/, lib/dropin/ and bin/ of the build directory (see meson.build), and links include/.
 #
 #     stage.sh STAMP FILE...
 set -eu
@@ -9,7 +9,9 @@ set -eu
 stamp=$1
 shift
 here=$(dirname "$stamp")
-mkdir -p "$here/lib/dropin" "$here/bin"
+mkdir -p "$here/lib/dropin" "$here/bin" "$here/include"
+# The headers, for `cenote cc`.
+ln -sfn "$(cd "$(dirname "$0")/../include/cenote" && pwd)" "$here/include/cenote"
 
 # Replaced, not written over: a process that runs the old one keeps it.
 put()

@@ -42,8 +42,9 @@
 #define __global__             __attribute__((global))
 #define __shared__             __attribute__((shared))
 #define __constant__           __attribute__((constant))
-#define __managed__            __attribute__((managed))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+/* clang has managed variables for HIP alone, and would make a host variable of one. */
+#define __managed__            _Pragma("GCC error \"clang has no __managed__: use cudaMallocManaged()\"") __device__
 #endif
 #if !defined(__host__)
 #define __host__

@@ -83,7 +83,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run info ps top map trace imex gc bench"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info ps top map trace imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -93,6 +93,13 @@ _cenote()
 	case ${COMP_WORDS[1]} in
 	help) [ "$COMP_CWORD" -ne 2 ] || mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
 	run) _cenote_run "$word" ;;
+	cc)
+		if [[ $word == -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "-o -c -O2 -g --ptx --fatbin -use_fast_math --dry-run --version --help" -- "$word")
+		else
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		fi
+		;;
 	trace) _cenote_run "$word" "-o --output --marks" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;

@@ -27,8 +27,7 @@
 /* The folder of the drop-in libraries, beside the library that this command uses: where it was built, and installed. */
 static const char *const places[] = {"dropin", "cenote"};
 
-/* The folder with our libcuda.so.1. It is the one of the Cenote that is loaded, wherever command and library are. */
-static int find_libraries(const char *command, char folder[PATH_MAX])
+int run_find_libraries(const char *command, char folder[PATH_MAX])
 {
 	char self[PATH_MAX], library[PATH_MAX + 64];
 	Dl_info info;
@@ -223,7 +222,7 @@ int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 {
 	int gpu = wants_gpu(command);
 
-	if (gpu < 0 || !find_libraries(command, folder))
+	if (gpu < 0 || !run_find_libraries(command, folder))
 		return EXIT_FAILURE;
 	if (!look_at_program(command, program, folder, gpu))
 		return EXIT_NOT_EXECUTABLE;

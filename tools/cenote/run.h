@@ -24,6 +24,12 @@ int run_read_options(const char *command, run_option *other, int argument_count,
  */
 int run_prepare(const char *command, const char *program, char folder[PATH_MAX]);
 
+/*
+ * The folder with our libcuda.so.1, in the folder of the libraries. It is that of the Cenote that is loaded, wherever
+ * command and library are. 0: an error was printed.
+ */
+int run_find_libraries(const char *command, char folder[PATH_MAX]);
+
 /* Let a library of that folder be loaded before all others. 0, or -1: an error was printed. */
 int run_preload(const char *command, const char *folder, const char *name);
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote cc: the fat binary that an object contains, around its PTX.
+ *
+ * A header, and one entry with the text and a zero byte, padded to eight bytes; not compressed. Both Cenote and
+ * NVIDIA's driver read it (src/ptx/ptx_image.c has the format). First the PTX is searched for names that no file will
+ * bring: each file is a module by itself.
+ */
+#include "cc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct header {
+	uint32_t magic;
+	uint16_t version, header_bytes;
+	uint64_t bytes; /* behind the header */
+};
+
+struct entry {
+	uint16_t kind, version;
+	uint32_t header_bytes;
+	uint64_t bytes; /* of what follows, padded */
+	uint32_t compressed_bytes, options_at;
+	uint16_t minor, major; /* of the PTX */
+	uint32_t architecture, name_at, name_bytes;
+	uint64_t flags, reserved, uncompressed_bytes;
+};
+_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 64, "as compilers write them");
+
+enum {
+	KIND_PTX = 1,
+	ENTRY_VERSION = 0x101,
+	FLAG_64_BIT = 0x1,
+	FLAG_LINUX = 0x10,
+	PADDING_BYTES = 8,
+	TEXT_BYTES_MAX = 256 << 20,
+};
+static const uint32_t FATBIN_MAGIC = 0xBA55ED50;
+
+/* ---- What the PTX lacks ------------------------------------------------------------------------------------------ */
+
+/* Functions that every device has. */
+static const char *const known[] = {"vprintf", "malloc", "free", "__assertfail"};
+
+static bool is_known(const char *name, size_t bytes)
+{
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (strlen(known[i]) == bytes && memcmp(known[i], name, bytes) == 0)
+			return true;
+	return false;
+}
+
+static bool is_of_name(char letter)
+{
+	return isalnum((unsigned char)letter) || strchr("_$%", letter);
+}
+
+/* The last name of a line of PTX, before "[", ";" or the line's end: what the line declares. */
+static const char *declared(const char *line, size_t *ret_bytes)
+{
+	const char *end = line + strcspn(line, "\n[;"), *start;
+
+	while (end > line && !is_of_name(end[-1]))
+		end--;
+	start = end;
+	while (start > line && is_of_name(start[-1]))
+		start--;
+	*ret_bytes = (size_t)(end - start);
+	return start;
+}
+
+/* Complain about a name that is declared, and that another file would have to define. */
+static bool is_complete(const char *source, const char *ptx)
+{
+	static const struct {
+		const char *start, *what;
+	} rows[] = {{".extern .func", "function"}, {".extern .global", "variable"}, {".extern .const", "variable"}};
+	bool complete = true;
+
+	for (const char *line = ptx; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+			size_t bytes;
+			if (strncmp(line, rows[i].start, strlen(rows[i].start)) != 0)
+				continue;
+			const char *name = declared(line, &bytes);
+			if (is_known(name, bytes))
+				continue;
+			fprintf(stderr,
+				"cenote cc: %s: the device %s '%.*s' is used and not defined in this file: define it "
+				"here or in a header, since the device code of a file is not linked with another's\n",
+				source, rows[i].what, (int)bytes, name);
+			complete = false;
+		}
+	return complete;
+}
+
+/* ---- Reading and writing ----------------------------------------------------------------------------------------- */
+
+static bool fail(const char *path, const char *why)
+{
+	fprintf(stderr, "cenote cc: %s: %s\n", path, why);
+	return false;
+}
+
+/* All of a file, with zeros behind it that fill up its padding. */
+static char *read_text(const char *path, size_t *ret_padded_bytes)
+{
+	FILE *file = fopen(path, "re");
+	char *text = NULL;
+	long bytes = -1;
+
+	if (file && !fseek(file, 0, SEEK_END))
+		bytes = ftell(file);
+	if (bytes >= 0 && bytes < TEXT_BYTES_MAX) {
+		*ret_padded_bytes = ((size_t)bytes / PADDING_BYTES + 1) * PADDING_BYTES;
+		text = calloc(1, *ret_padded_bytes);
+		rewind(file);
+	}
+	if (text && fread(text, 1, (size_t)bytes, file) != (size_t)bytes) {
+		free(text);
+		text = NULL;
+	}
+	if (!text)
+		(void)fail(path, bytes >= TEXT_BYTES_MAX ? "too long" : strerror(errno));
+	if (file)
+		fclose(file);
+	return text;
+}
+
+bool cc_write_fatbin(const char *source, const char *ptx, const char *fatbin, unsigned architecture)
+{
+	unsigned major = 0, minor = 0;
+	size_t bytes = 0;
+	char *text = read_text(ptx, &bytes);
+	const char *version = text ? strstr(text, "\n.version ") : NULL;
+	bool written = false;
+
+	if (!text)
+		return false;
+	if (!version || sscanf(version, "\n.version %u.%u", &major, &minor) != 2)
+		(void)fail(source, "clang has not made PTX of it");
+	if (major && is_complete(source, text)) {
+		struct entry entry = {
+			.kind = KIND_PTX,
+			.version = ENTRY_VERSION,
+			.header_bytes = sizeof entry,
+			.bytes = bytes,
+			.minor = (uint16_t)minor,
+			.major = (uint16_t)major,
+			.architecture = architecture,
+			.flags = FLAG_64_BIT | FLAG_LINUX,
+		};
+		struct header header = {FATBIN_MAGIC, 1, sizeof header, sizeof entry + bytes};
+		FILE *file = fopen(fatbin, "we");
+
+		written = file && fwrite(&header, sizeof header, 1, file) == 1 &&
+			  fwrite(&entry, sizeof entry, 1, file) == 1 && fwrite(text, bytes, 1, file) == 1;
+		written &= file && !fclose(file);
+		if (!written)
+			(void)fail(fatbin, strerror(errno));
+	}
+	free(text);
+	return written;
+}
