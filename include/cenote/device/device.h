@@ -16,6 +16,7 @@
 #include "convert.h"
 #include "floating.h"
 #include "integer.h"
+#include "math_names.h"
 #include "memory.h"
 #include "system.h"
 #include "warp.h"

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The names of the mathematics: those of C's <math.h> and C++'s <cmath> in double and float, and CUDA's own.
+ *
+ * The largest errors are in docs/cc.md; NaN, infinities, signed zeros and subnormal numbers are as in C's Annex F. With
+ * -use_fast_math some names of float mean the approximations (floating.h). Bessel functions are not here.
+ */
+#if !defined(__CENOTE_DEVICE_MATH_NAMES_H__)
+#define __CENOTE_DEVICE_MATH_NAMES_H__
+
+#include "convert.h"
+#include "math_base.h"
+#include "math_exp.h"
+#include "math_float.h"
+#include "math_special.h"
+#include "math_trig.h"
+
+/*
+ * ---- One and two arguments ------------------------------------------------------------------------------------------
+ */
+
+/* In double, and in float by a body of its own. */
+#define __CENOTE_NAME1(name)                     \
+	__CENOTE_DEVICE__ double name(double x)  \
+	{                                        \
+		return __cenote_##name(x);       \
+	}                                        \
+	__CENOTE_DEVICE__ float name##f(float x) \
+	{                                        \
+		return __cenote_##name##f(x);    \
+	}
+
+/* The same, where a fast approximation may take the float's place. */
+#if defined(__CLANG_CUDA_APPROX_TRANSCENDENTALS__) || defined(__CLANG_GPU_APPROX_TRANSCENDENTALS__) || \
+	defined(__USE_FAST_MATH__)
+#define __CENOTE_FAST(fast, exact) fast
+#else
+#define __CENOTE_FAST(fast, exact) exact
+#endif
+#define __CENOTE_NAME1_FAST(name)                                         \
+	__CENOTE_DEVICE__ double name(double x)                           \
+	{                                                                 \
+		return __cenote_##name(x);                                \
+	}                                                                 \
+	__CENOTE_DEVICE__ float name##f(float x)                          \
+	{                                                                 \
+		return __CENOTE_FAST(__##name##f, __cenote_##name##f)(x); \
+	}
+
+__CENOTE_NAME1_FAST(sin)
+__CENOTE_NAME1_FAST(cos)
+__CENOTE_NAME1_FAST(tan)
+__CENOTE_NAME1_FAST(exp)
+__CENOTE_NAME1_FAST(exp10)
+__CENOTE_NAME1_FAST(log)
+__CENOTE_NAME1_FAST(log2)
+__CENOTE_NAME1_FAST(log10)
+__CENOTE_NAME1(exp2)
+__CENOTE_NAME1(expm1)
+__CENOTE_NAME1(log1p)
+__CENOTE_NAME1(sinh)
+__CENOTE_NAME1(cosh)
+__CENOTE_NAME1(tanh)
+__CENOTE_NAME1(asinh)
+__CENOTE_NAME1(acosh)
+__CENOTE_NAME1(atanh)
+__CENOTE_NAME1(sinpi)
+__CENOTE_NAME1(cospi)
+__CENOTE_NAME1(asin)
+__CENOTE_NAME1(acos)
+__CENOTE_NAME1(atan)
+__CENOTE_NAME1(sqrt)
+__CENOTE_NAME1(rsqrt)
+__CENOTE_NAME1(cbrt)
+__CENOTE_NAME1(rcbrt)
+__CENOTE_NAME1(erf)
+__CENOTE_NAME1(erfc)
+__CENOTE_NAME1(erfcx)
+__CENOTE_NAME1(erfinv)
+__CENOTE_NAME1(erfcinv)
+__CENOTE_NAME1(normcdf)
+__CENOTE_NAME1(normcdfinv)
+__CENOTE_NAME1(tgamma)
+__CENOTE_NAME1(lgamma)
+#undef __CENOTE_NAME1
+#undef __CENOTE_NAME1_FAST
+
+/* Two arguments; a float's result is a double's, rounded once more, which for fmod and remainder changes nothing. */
+#define __CENOTE_NAME2(name)                                         \
+	__CENOTE_DEVICE__ double name(double x, double y)            \
+	{                                                            \
+		return __cenote_##name(x, y);                        \
+	}                                                            \
+	__CENOTE_DEVICE__ float name##f(float x, float y)            \
+	{                                                            \
+		return (float)__cenote_##name((double)x, (double)y); \
+	}
+__CENOTE_NAME2(atan2)
+__CENOTE_NAME2(fmod)
+#undef __CENOTE_NAME2
+
+__CENOTE_DEVICE__ double pow(double x, double y)
+{
+	return __cenote_pow(x, y);
+}
+
+__CENOTE_DEVICE__ float powf(float x, float y)
+{
+	return __CENOTE_FAST(__powf, __cenote_powf)(x, y);
+}
+
+__CENOTE_DEVICE__ double powi(double x, int n)
+{
+	return __cenote_pow(x, (double)n);
+}
+
+__CENOTE_DEVICE__ float powif(float x, int n)
+{
+	return (float)__cenote_pow((double)x, (double)n);
+}
+
+__CENOTE_DEVICE__ void sincos(double x, double *sine, double *cosine)
+{
+	__cenote_sincos(x, sine, cosine);
+}
+
+__CENOTE_DEVICE__ void sincosf(float x, float *sine, float *cosine)
+{
+	__CENOTE_FAST(__sincosf, __cenote_sincosf)(x, sine, cosine);
+}
+
+__CENOTE_DEVICE__ void sincospi(double x, double *sine, double *cosine)
+{
+	*sine = __cenote_sinpi(x);
+	*cosine = __cenote_cospi(x);
+}
+
+__CENOTE_DEVICE__ void sincospif(float x, float *sine, float *cosine)
+{
+	*sine = sinpif(x);
+	*cosine = cospif(x);
+}
+
+/*
+ * ---- Integers near a number -----------------------------------------------------------------------------------------
+ */
+
+#define __CENOTE_INTEGER(name, body)             \
+	__CENOTE_DEVICE__ double name(double x)  \
+	{                                        \
+		return body(x);                  \
+	}                                        \
+	__CENOTE_DEVICE__ float name##f(float x) \
+	{                                        \
+		return body##f(x);               \
+	}
+__CENOTE_INTEGER(ceil, __builtin_ceil)
+__CENOTE_INTEGER(floor, __builtin_floor)
+__CENOTE_INTEGER(trunc, __builtin_trunc)
+__CENOTE_INTEGER(rint, __builtin_rint)
+__CENOTE_INTEGER(nearbyint, __builtin_nearbyint)
+__CENOTE_INTEGER(fabs, __builtin_fabs)
+#undef __CENOTE_INTEGER
+
+__CENOTE_DEVICE__ double round(double x)
+{
+	return __cenote_round(x);
+}
+
+__CENOTE_DEVICE__ float roundf(float x)
+{
+	return (float)__cenote_round((double)x);
+}
+
+#define __CENOTE_TO_INTEGER(type, prefix)                       \
+	__CENOTE_DEVICE__ type prefix##rint(double x)           \
+	{                                                       \
+		return (type)__double2ll_rn(x);                 \
+	}                                                       \
+	__CENOTE_DEVICE__ type prefix##rintf(float x)           \
+	{                                                       \
+		return (type)__float2ll_rn(x);                  \
+	}                                                       \
+	__CENOTE_DEVICE__ type prefix##round(double x)          \
+	{                                                       \
+		return (type)__double2ll_rz(__cenote_round(x)); \
+	}                                                       \
+	__CENOTE_DEVICE__ type prefix##roundf(float x)          \
+	{                                                       \
+		return (type)__double2ll_rz(__cenote_round(x)); \
+	}
+__CENOTE_TO_INTEGER(long, l)
+__CENOTE_TO_INTEGER(long long, ll)
+#undef __CENOTE_TO_INTEGER
+
+__CENOTE_DEVICE__ double modf(double x, double *whole)
+{
+	*whole = __builtin_trunc(x);
+	return __cenote_copysign(__cenote_isfinite(x) || x != x ? x - *whole : 0, x);
+}
+
+__CENOTE_DEVICE__ float modff(float x, float *whole)
+{
+	double part, rest = modf((double)x, &part);
+	*whole = (float)part;
+	return (float)rest;
+}
+
+__CENOTE_DEVICE__ double remainder(double x, double y)
+{
+	int quotient;
+	return __cenote_remquo(x, y, &quotient);
+}
+
+__CENOTE_DEVICE__ float remainderf(float x, float y)
+{
+	int quotient;
+	return (float)__cenote_remquo((double)x, (double)y, &quotient);
+}
+
+__CENOTE_DEVICE__ double remquo(double x, double y, int *quotient)
+{
+	return __cenote_remquo(x, y, quotient);
+}
+
+__CENOTE_DEVICE__ float remquof(float x, float y, int *quotient)
+{
+	return (float)__cenote_remquo((double)x, (double)y, quotient);
+}
+
+/*
+ * ---- Exponent and sign ----------------------------------------------------------------------------------------------
+ */
+
+__CENOTE_DEVICE__ double frexp(double x, int *exponent)
+{
+	return __cenote_frexp(x, exponent);
+}
+
+__CENOTE_DEVICE__ float frexpf(float x, int *exponent)
+{
+	return (float)__cenote_frexp((double)x, exponent);
+}
+
+__CENOTE_DEVICE__ double ldexp(double x, int n)
+{
+	return __cenote_ldexp(x, n);
+}
+
+__CENOTE_DEVICE__ float ldexpf(float x, int n)
+{
+	return (float)__cenote_ldexp((double)x, n);
+}
+
+__CENOTE_DEVICE__ double scalbn(double x, int n)
+{
+	return __cenote_ldexp(x, n);
+}
+
+__CENOTE_DEVICE__ float scalbnf(float x, int n)
+{
+	return (float)__cenote_ldexp((double)x, n);
+}
+
+__CENOTE_DEVICE__ double scalbln(double x, long n)
+{
+	return __cenote_ldexp(x, n < -9999 ? -9999 : n > 9999 ? 9999 : (int)n);
+}
+
+__CENOTE_DEVICE__ float scalblnf(float x, long n)
+{
+	return (float)scalbln((double)x, n);
+}
+
+__CENOTE_DEVICE__ int ilogb(double x)
+{
+	return __cenote_ilogb(x);
+}
+
+__CENOTE_DEVICE__ int ilogbf(float x)
+{
+	return __cenote_ilogb((double)x);
+}
+
+__CENOTE_DEVICE__ double logb(double x)
+{
+	return __cenote_logb(x);
+}
+
+__CENOTE_DEVICE__ float logbf(float x)
+{
+	return (float)__cenote_logb((double)x);
+}
+
+__CENOTE_DEVICE__ double nextafter(double x, double y)
+{
+	return __cenote_nextafter(x, y);
+}
+
+__CENOTE_DEVICE__ float nextafterf(float x, float y)
+{
+	return __cenote_nextafterf(x, y);
+}
+
+__CENOTE_DEVICE__ double copysign(double x, double y)
+{
+	return __cenote_copysign(x, y);
+}
+
+__CENOTE_DEVICE__ float copysignf(float x, float y)
+{
+	return __int_as_float((__float_as_int(x) & 0x7fffffff) | (__float_as_int(y) & (int)0x80000000u));
+}
+
+__CENOTE_DEVICE__ double nan(const char *)
+{
+	return __cenote_nan();
+}
+
+__CENOTE_DEVICE__ float nanf(const char *)
+{
+	return __int_as_float(0x7fc00000);
+}
+
+/* What clang's <cmath> for devices asks for. */
+__CENOTE_DEVICE__ int __isnan(double x)
+{
+	return x != x;
+}
+
+__CENOTE_DEVICE__ int __isnanf(float x)
+{
+	return x != x;
+}
+
+__CENOTE_DEVICE__ int __isinf(double x)
+{
+	return __cenote_fabs(x) == __cenote_inf();
+}
+
+__CENOTE_DEVICE__ int __isinff(float x)
+{
+	return __isinf((double)x);
+}
+
+__CENOTE_DEVICE__ int __isfinited(double x)
+{
+	return __cenote_isfinite(x);
+}
+
+__CENOTE_DEVICE__ int __finite(double x)
+{
+	return __cenote_isfinite(x);
+}
+
+__CENOTE_DEVICE__ int __finitef(float x)
+{
+	return __cenote_isfinite((double)x);
+}
+
+__CENOTE_DEVICE__ int __signbitd(double x)
+{
+	return __cenote_negative(x);
+}
+
+__CENOTE_DEVICE__ int __signbit(double x)
+{
+	return __cenote_negative(x);
+}
+
+__CENOTE_DEVICE__ int __signbitf(float x)
+{
+	return __float_as_int(x) < 0;
+}
+
+/*
+ * ---- Arithmetic -----------------------------------------------------------------------------------------------------
+ */
+
+__CENOTE_DEVICE__ double fma(double x, double y, double z)
+{
+	return __cenote_fma(x, y, z);
+}
+
+__CENOTE_DEVICE__ float fmaf(float x, float y, float z)
+{
+	return __cenote_fma(x, y, z);
+}
+
+__CENOTE_DEVICE__ double fmin(double x, double y)
+{
+	return __nvvm_fmin_d(x, y);
+}
+
+__CENOTE_DEVICE__ float fminf(float x, float y)
+{
+	return __nvvm_fmin_f(x, y);
+}
+
+__CENOTE_DEVICE__ double fmax(double x, double y)
+{
+	return __nvvm_fmax_d(x, y);
+}
+
+__CENOTE_DEVICE__ float fmaxf(float x, float y)
+{
+	return __nvvm_fmax_f(x, y);
+}
+
+__CENOTE_DEVICE__ double fdim(double x, double y)
+{
+	return x <= y ? 0 : x - y;
+}
+
+__CENOTE_DEVICE__ float fdimf(float x, float y)
+{
+	return x <= y ? 0 : x - y;
+}
+
+__CENOTE_DEVICE__ double fdivide(double x, double y)
+{
+	return __cenote_div(x, y);
+}
+
+__CENOTE_DEVICE__ float fdividef(float x, float y)
+{
+	return __CENOTE_FAST(__fdividef, __cenote_div)(x, y);
+}
+
+/*
+ * ---- Lengths --------------------------------------------------------------------------------------------------------
+ */
+
+__CENOTE_DEVICE__ double hypot(double x, double y)
+{
+	return __cenote_hypot(x, y, false);
+}
+
+__CENOTE_DEVICE__ double rhypot(double x, double y)
+{
+	return __cenote_hypot(x, y, true);
+}
+
+__CENOTE_DEVICE__ double norm(int dimensions, const double *t)
+{
+	return __cenote_length(dimensions, t, false);
+}
+
+__CENOTE_DEVICE__ double rnorm(int dimensions, const double *t)
+{
+	return __cenote_length(dimensions, t, true);
+}
+
+__CENOTE_DEVICE__ float normf(int dimensions, const float *t)
+{
+	return (float)__cenote_lengthf(dimensions, t);
+}
+
+__CENOTE_DEVICE__ float rnormf(int dimensions, const float *t)
+{
+	return (float)__cenote_div(1.0, __cenote_lengthf(dimensions, t));
+}
+
+__CENOTE_DEVICE__ float hypotf(float x, float y)
+{
+	float t[2] = {x, y};
+	return normf(2, t);
+}
+
+__CENOTE_DEVICE__ float rhypotf(float x, float y)
+{
+	float t[2] = {x, y};
+	return rnormf(2, t);
+}
+
+#define __CENOTE_NORMS(prefix)                                                          \
+	__CENOTE_DEVICE__ double prefix##norm3d(double x, double y, double z)           \
+	{                                                                               \
+		double t[3] = {x, y, z};                                                \
+		return prefix##norm(3, t);                                              \
+	}                                                                               \
+	__CENOTE_DEVICE__ float prefix##norm3df(float x, float y, float z)              \
+	{                                                                               \
+		float t[3] = {x, y, z};                                                 \
+		return prefix##normf(3, t);                                             \
+	}                                                                               \
+	__CENOTE_DEVICE__ double prefix##norm4d(double x, double y, double z, double w) \
+	{                                                                               \
+		double t[4] = {x, y, z, w};                                             \
+		return prefix##norm(4, t);                                              \
+	}                                                                               \
+	__CENOTE_DEVICE__ float prefix##norm4df(float x, float y, float z, float w)     \
+	{                                                                               \
+		float t[4] = {x, y, z, w};                                              \
+		return prefix##normf(4, t);                                             \
+	}
+__CENOTE_NORMS()
+__CENOTE_NORMS(r)
+#undef __CENOTE_NORMS
+#undef __CENOTE_FAST
+
+#include "math_overloads.h"
+
+#endif /* __CENOTE_DEVICE_MATH_NAMES_H__ */
