@@ -83,14 +83,20 @@ err_close:
 	return result;
 }
 
+/* Only files of ordinary memory and of huge pages have seals. The latter have large blocks, the former sometimes. */
+static bool has_ordinary_pages(int fd, const struct stat *status)
+{
+	struct statfs system;
+
+	return status->st_blksize == sysconf(_SC_PAGESIZE) || (!fstatfs(fd, &system) && system.f_type == TMPFS_MAGIC);
+}
+
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals)
 {
 	struct stat status;
-	struct statfs system;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || fstatfs(fd, &system) ||
-	    system.f_type != TMPFS_MAGIC)
+	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || !has_ordinary_pages(fd, &status))
 		return false;
 	*ret_bytes = (size_t)status.st_size;
 	*ret_seals = seals;

@@ -311,6 +311,36 @@ TEST(a_time_that_is_over_comes_at_once_and_does_not_keep_jobs_waiting)
 		expect('t');
 }
 
+static void expect_long(struct cn_job *job)
+{
+	(void)job;
+	cn_service_expect(UINT64_MAX / 2);
+	tell('l');
+}
+
+static void expect_nothing(struct cn_job *job)
+{
+	(void)job;
+	cn_service_expect(0);
+	tell('n');
+}
+
+/* Goal: while the thread expects something, times come all the same, and jobs run. */
+TEST(what_is_expected_keeps_neither_times_nor_jobs_waiting)
+{
+	struct cn_job begin = {.run = expect_long}, end = {.run = expect_nothing};
+	struct alarm alarm = {.watch = {.fd = -1, .due = ring}, .left = 3};
+
+	cn_service_post(&begin);
+	expect('l');
+	alarm.watch.due_ns = cn_clock_ns() + 1000;
+	ASSERT_OK(cn_service_watch(&alarm.watch));
+	for (int i = 0; i < 3; i++)
+		expect('t');
+	cn_service_post(&end);
+	expect('n');
+}
+
 /* ---- Many ---- */
 
 static void end_and_free(struct cn_watch *watch)

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -37,6 +38,7 @@ static struct {
 	struct cn_watch *watches;
 	unsigned watch_count;
 	struct cn_job *first_job, *last_job;
+	uint64_t expect_ns; /* the thread's own: until when it does not sleep */
 } service = {
 	.epoll_fd = -1,
 	.wake_fd = -1,
@@ -183,6 +185,11 @@ void cn_service_post(struct cn_job *job)
 		wake();
 }
 
+void cn_service_expect(uint64_t ns)
+{
+	service.expect_ns = cn_clock_ns() + ns;
+}
+
 /* ---- The thread ---- */
 
 /* Milliseconds until the next time of a watch, rounded up; -1: there is none. */
@@ -244,13 +251,26 @@ static void run_jobs(void)
 	}
 }
 
+/* Wait for an event, or a time; as epoll_wait(). */
+static int await_event(struct epoll_event *ret_event)
+{
+	while (cn_clock_ns() < service.expect_ns) {
+		bool due = wait_ms() == 0;
+		int count = epoll_wait(service.epoll_fd, ret_event, 1, 0);
+		if (count || due)
+			return count;
+		sched_yield();
+	}
+	return epoll_wait(service.epoll_fd, ret_event, 1, wait_ms());
+}
+
 static void *serve(void *unused)
 {
 	(void)unused;
 	serving = true;
 	for (;;) {
 		struct epoll_event event;
-		int count = epoll_wait(service.epoll_fd, &event, 1, wait_ms());
+		int count = await_event(&event);
 		uint64_t posted;
 
 		cn_fork_hold();

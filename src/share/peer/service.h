@@ -62,6 +62,11 @@ void cn_service_mute(struct cn_watch *watch);
  * number, which then leads to the same file as `other_fd`.
  */
 void cn_service_divert(struct cn_watch *watch, int other_fd);
+/*
+ * On the service thread: something is likely to come within this time. Until it has passed, the thread looks for it
+ * again and again and lets others run in between, instead of sleeping: to be woken takes longer than most answers.
+ */
+void cn_service_expect(uint64_t ns);
 /* From any thread, once the service has been started; neither waits nor fails. */
 void cn_service_post(struct cn_job *job);
 

@@ -64,12 +64,18 @@ void cn_import_give_memory(struct cn_import *import)
 	import->part_count = 0;
 }
 
-/* The first use of a page takes a while, too: have the pages that the first pointer needs. */
+/*
+ * The first use of a page takes a while, too: have the pages that the first pointer needs. Where its block is, the
+ * exporter has yet to say; most first blocks are at the beginning.
+ */
 static void touch(const struct cn_import *import, const struct cn_export_data *wanted)
 {
 	*(volatile uint32_t *)&import->held[wanted->slot].import_count = 0;
 	*(volatile uint64_t *)&import->mapped->serial = 0;
 	*(volatile uint32_t *)import->mapped_at = 0;
+	*(volatile uint32_t *)import->slot_at = 0;
+	for (unsigned level = 0; level < import->starts.level_count; level++)
+		*(volatile uint64_t *)import->starts.levels[level] = 0;
 }
 
 /* A range of addresses of so many bytes, and the tables for it. The caller undoes what fails. `asking` is held. */
@@ -105,7 +111,9 @@ static CUresult connect_exporter(struct cn_import *import)
 
 	if (result)
 		return result;
-	result = cn_wire_reach_path(import->peer->channel.fd, import->path_fd);
+	/* What was looked at when the pool was imported has not changed: the descriptor is our own. */
+	result = import->located ? cn_wire_reach_checked_path(import->peer->channel.fd, import->path_fd)
+				 : cn_wire_reach_path(import->peer->channel.fd, import->path_fd);
 	if (result == CUDA_ERROR_INVALID_VALUE) { /* no process listens there, and none ever will */
 		cn_lock(&import->lock);
 		import->state = CN_IMPORT_ORPHANED;

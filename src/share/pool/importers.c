@@ -16,6 +16,7 @@
 #include "share/port/port.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,11 @@ enum {
  * three each, may be one for JOINED_SHARE of them. The rest is for the program, and for processes that come and ask.
  */
 enum { SILENT_SHARE = 8, JOINED_SHARE = 4 };
+
+enum { LEDGER_PAGE_BYTES = 4096 };
+
+/* Importers often join several pools one after the other: how long we look for the next one before we sleep. */
+enum { NEXT_JOIN_NS = 300000 };
 
 static _Atomic uint64_t last_id;
 
@@ -346,6 +352,15 @@ static void discard_ledger(struct lent *lent)
 	free(lent);
 }
 
+/* The importer's first pointer writes the counts and, most likely, the first words. Without memory now, it waits. */
+static void have_first_pages(const struct lent *lent)
+{
+	size_t bytes = offsetof(struct cn_ledger, held) + LEDGER_PAGE_BYTES;
+
+	if (fallocate(lent->fd, 0, 0, (off_t)bytes))
+		return;
+}
+
 void cn_importers_prepare(void)
 {
 	struct lent *none = NULL, *made = atomic_load(&spare) ? NULL : malloc(sizeof *made);
@@ -354,6 +369,8 @@ void cn_importers_prepare(void)
 		free(made);
 		made = NULL;
 	}
+	if (made)
+		have_first_pages(made);
 	if (made && !atomic_compare_exchange_strong(&spare, &none, made))
 		discard_ledger(made);
 }
@@ -399,6 +416,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	tell_watchers(export); /* after the welcome, which is more urgent */
 	cn_port_changed();
 	cn_importers_prepare();
+	cn_service_expect(NEXT_JOIN_NS);
 	return error == 0;
 }
 

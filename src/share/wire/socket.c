@@ -481,6 +481,15 @@ int cn_wire_reach_now(int sock, int path_fd)
 	return 0;
 }
 
+CUresult cn_wire_reach_checked_path(int sock, int path_fd)
+{
+	struct sockaddr_un address;
+
+	if (!fill_path(path_fd, &address))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "descriptor %d is not open", path_fd);
+	return reach(sock, &address);
+}
+
 /* The system looks for the socket first, and then at its kind. */
 bool cn_wire_is_there(int path_fd)
 {

@@ -103,6 +103,8 @@ CUresult cn_wire_open(int *ret_sock);
 CUresult cn_wire_reach_path(int sock, int path_fd);
 /* The same without waiting, where no sentence is needed: 0, or errno. The caller knows that it leads to a socket. */
 int cn_wire_reach_now(int sock, int path_fd);
+/* The same for a descriptor that was checked before: it is an O_PATH descriptor of a socket in a local file system. */
+CUresult cn_wire_reach_checked_path(int sock, int path_fd);
 /* Does it lead to a socket of ours? The question wakes no process. False: unknown; connect to find out. */
 bool cn_wire_is_there(int path_fd);
 /* The next connection of a listening socket; -1: there is none. */
