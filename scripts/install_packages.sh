@@ -50,6 +50,7 @@ check_test()
 	for tool in clang-format clang-tidy; do
 		have $tool-14 || $tool --version 2>/dev/null | grep -q 'version 14\.' || want $tool-14 $tool
 	done
+	have clang || want clang clang-14 # for `cenote cc`
 	have cppcheck || want cppcheck
 	have pkg-config || want pkg-config
 	have cmake || want cmake

@@ -58,7 +58,7 @@ class Tree:
 
     def all_is_in_place(self):
         """The headers, the library under both names, the drop-in libraries where no loader looks, the manual."""
-        for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h"):
+        for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h", "device/device.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
         for name in ("libcenote.so", "libcenote.so.1", "libcenote-driver.so", "libcenote-driver.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
                      "cenote/libcenote-redirect.so", "cenote/libcenote-trace.so"):
@@ -199,6 +199,35 @@ class Tree:
         for built in ("cmake/share", "meson/share"):
             expect(run(folder / built, **settings), printed)
 
+    def cuda_page_works(self):
+        """The program of docs/cc.md: by the README's words, and by CMake, Meson and a linker as that page says."""
+        need("clang")
+        need("cmake")
+        need("pkg-config")
+        text, folder = (HERE.parent.parent / "docs/cc.md").read_text(), self.directory / "cuda"
+        folder.mkdir()
+        for language, name in (("cpp", "share.cu"), ("cmake", "CMakeLists.txt"), ("meson", "meson.build")):
+            (folder / name).write_text(re.search(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)[1])
+        printed = re.search(r"^```text\n(.*?)^```$", text, re.S | re.M)[1]
+        settings = {"CENOTE_DEVICE": "host", "PKG_CONFIG_PATH": str(self.libraries / "pkgconfig"), "CXX": "clang++",
+                    "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}", "LD_LIBRARY_PATH": ""}
+        readme = (HERE.parent.parent / "README.md").read_text()
+        command, said = re.search(r"^(cenote cc share.cu -o share).*\n\./share +# (.*)$", readme, re.M).groups()
+        expect(said, printed.strip())
+        run("sh", "-ec", f"cd {folder}; {command}", **settings)
+        expect(run(folder / "share", **settings), printed)
+        run("cmake", "-S", folder, "-B", folder / "cmake", f"-Dcenote_DIR={self.libraries / 'cmake/cenote'}",
+            **settings)
+        run("cmake", "--build", folder / "cmake", **settings)
+        run("meson", "setup", folder, folder / "meson", **settings)
+        run("ninja", "-C", folder / "meson", **settings)
+        steps = re.search(r"^    (cenote cc -c .*)\n    (g\+\+ .*)$", text, re.M).groups()
+        (folder / "hand").mkdir()
+        shutil.copy(folder / "share.cu", folder / "hand")
+        run("sh", "-ec", f"cd {folder / 'hand'}; {steps[0]}; {steps[1].replace('g++', 'clang++')}", **settings)
+        for built in ("cmake/share", "meson/share", "hand/share"):
+            expect(run(folder / built, **settings), printed)
+
     def dropin_works(self):
         """A program that was linked against NVIDIA's libraries runs when the command puts ours in front."""
         program = self.directory / "dropin-program"
@@ -232,7 +261,7 @@ class Tree:
         expect(done.stderr, f"make install: this user may not write to {locked}: "
                             "use sudo, or install elsewhere with PREFIX=$HOME/.local\n")
         expect(run("sh", source / "scripts/check_install.sh", "lib", self.directory / "new" / "prefix"), "")
-        assert "install: install-rights build\n" in (source / "Makefile").read_text()
+        assert "\ninstall: install-rights build" in (source / "Makefile").read_text()
 
     def packages_come_before_meson(self):
         """In a fresh clone `make -j2` sets the build up only when the packages are there, of which Meson is one."""
@@ -260,7 +289,8 @@ def main(build, *compilers):
         tree = Tree(directory, build, compilers[:end], compilers[end + 1:])
         return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
                                  tree.linker_flag_works, tree.readme_works, tree.readme_is_cpp, tree.guide_works,
-                                 tree.cmake_works, tree.cpp_page_works, tree.dropin_works,
+                                 tree.cmake_works, tree.cpp_page_works, tree.cuda_page_works,
+                                 tree.dropin_works,
                                  tree.no_right_is_one_sentence, tree.packages_come_before_meson))
 
 
