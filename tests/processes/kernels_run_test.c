@@ -12,6 +12,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 SETUP
 {
@@ -440,6 +443,19 @@ static const char *end(const char *path, int output)
 	return text;
 }
 
+static void print(CUfunction function, unsigned threads, unsigned value)
+{
+	unsigned block = threads < 1000 ? threads : 1000;
+
+	ASSERT_OK(cuLaunchKernel(function, threads / block, 1, 1, block, 1, 1, 0, NULL, (void *[]){&value}, NULL));
+}
+
+static void poll_stream(void)
+{
+	while (cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY)
+		;
+}
+
 /* Goal: what kernels print comes in their order, when the program waits for them, among what the program prints. */
 TEST(kernels_print_when_the_program_waits)
 {
@@ -451,22 +467,113 @@ TEST(kernels_print_when_the_program_waits)
 
 	ASSERT_OK(cuEventCreate(&event, 0));
 	begin(path, 1);
-	printf("launch\n");
-	for (unsigned i = 1; i <= 3; i++)
-		ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&i}, NULL));
-	ASSERT_OK(cuEventRecord(event, NULL));
-	while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
-		;
-	printf("wait\n");
+	print(function, 1, 1);
+	poll_stream();
+	printf("polled\n");
+	print(function, 1, 2);
+	printf("launched\n");
 	ASSERT_OK(cuStreamSynchronize(NULL));
 	printf("waited\n");
-	unsigned four = 4;
-	ASSERT_OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&four}, NULL));
+	for (unsigned i = 3; i <= 5; i++)
+		print(function, 1, i);
 	ASSERT_OK(cuEventRecord(event, NULL));
 	ASSERT_OK(cuEventSynchronize(event));
 	printf("end\n");
-	ASSERT_STREQ("launch\nwait\nkernel 1\nkernel 2\nkernel 3\nwaited\nkernel 4\nend\n", end(path, 1));
+	ASSERT_STREQ("polled\nkernel 1\nlaunched\nkernel 2\nwaited\nkernel 3\nkernel 4\nkernel 5\nend\n", end(path, 1));
 	ASSERT_OK(cuCtxDestroy(context));
+}
+
+enum { LINES = 200000, LINE_BYTES = 9 };
+
+/* Goal: a kernel may print more than a pipe takes while the program has its standard output locked. */
+TEST(kernels_print_without_the_programs_file)
+{
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(prints_text);
+	const char *path = test_path("output");
+	struct stat status;
+
+	begin(path, 1);
+	flockfile(stdout);
+	print(kernels_find(module, "print"), LINES, 1);
+	poll_stream();
+	funlockfile(stdout);
+	ASSERT_OK(cuCtxSynchronize());
+	end(path, 1);
+	ASSERT_SYS(stat(path, &status));
+	ASSERT_EQ(LINES * LINE_BYTES, status.st_size);
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* How many lines come from a pipe; SIZE_MAX: one was not as printed. */
+static void *count_lines(void *pipe_end)
+{
+	FILE *file = fdopen(*(int *)pipe_end, "r");
+	char line[32];
+	size_t count = 0;
+
+	while (fgets(line, sizeof line, file))
+		count = strcmp(line, "kernel 1\n") == 0 && count != SIZE_MAX ? count + 1 : SIZE_MAX;
+	fclose(file);
+	return (void *)count;
+}
+
+/* Goal: nothing is lost where standard output is a pipe that does not block. */
+TEST(kernels_print_to_a_pipe_that_does_not_block)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(prints_text), "print");
+	int pipe_ends[2], saved = dup(1);
+	pthread_t reader;
+	void *count;
+
+	ASSERT_SYS(pipe2(pipe_ends, O_CLOEXEC));
+	ASSERT_SYS(fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK));
+	fflush(stdout);
+	ASSERT_SYS(dup2(pipe_ends[1], 1));
+	close(pipe_ends[1]);
+	print(function, LINES, 1);
+	poll_stream();
+	ASSERT_SYS(-pthread_create(&reader, NULL, count_lines, &pipe_ends[0]));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_SYS(dup2(saved, 1));
+	close(saved);
+	ASSERT_SYS(-pthread_join(reader, &count));
+	ASSERT_EQ(LINES, (size_t)count);
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* argv[0]: where its standard output goes. It never waits for its kernel, and its child has nothing to say. */
+ROLE(prints)
+{
+	kernels_start();
+	CUfunction function = kernels_find(kernels_load(prints_text), "print");
+
+	(void)parent;
+	begin(argv[0], 1);
+	print(function, 2, 1);
+	poll_stream();
+	fflush(stdout);
+	pid_t child = fork();
+	if (child == 0)
+		exit(0);
+	ASSERT_SYS(waitpid(child, NULL, 0));
+	printf("end\n");
+	exit(0);
+}
+
+/* Goal: what a kernel has printed comes out when the program ends, once. */
+TEST(kernels_print_when_the_program_ends)
+{
+	const char *path = test_path("output");
+	char text[64];
+
+	peer_wait(peer_start("prints", path));
+	FILE *file = fopen(path, "r");
+	ASSERT(file);
+	text[fread(text, 1, sizeof text - 1, file)] = 0;
+	fclose(file);
+	ASSERT_STREQ("end\nkernel 1\nkernel 1\n", text);
 }
 
 /* Goal: a failed assertion is printed to standard error, and an error. */

@@ -2,94 +2,201 @@
 /*
  * What kernels print.
  *
- * As on a GPU it is kept, in the order in which it was printed, until the program waits for its kernels, and is then
- * written to standard output; failed assertions to standard error. What does not fit is written at once: nothing is
- * lost.
+ * As on a GPU it is kept, in the order in which it was printed, until the program waits for kernels, launches one, or
+ * ends. Only then, and only by the program's own threads, is it written: to standard output, and failed assertions to
+ * standard error. A thread that runs kernels never writes. It would wait for whoever holds the program's FILE, or for
+ * the reader of a pipe, and that may be waiting for the kernel.
+ *
+ * A writer locks the FILE, then takes what is kept, then writes. So two that wait at once keep the order, and one that
+ * holds the FILE already goes on. What the FILE itself holds goes first. The rest bypasses it, since a FILE drops what
+ * a pipe that does not block has no room for.
+ *
+ * There is a bound: beyond it the oldest is lost, as on a GPU.
  */
 #include "device/host/host_internal.h"
 #include "device/host/host_ptx.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { ROOM_BYTES = 1 << 20 }; /* CU_LIMIT_PRINTF_FIFO_SIZE of a new context */
+enum {
+	PIECE_BYTES = 64 << 10,
+	PIECES_MAX = 1024, /* 64 MiB; a GPU keeps some megabytes (CU_LIMIT_PRINTF_FIFO_SIZE) */
+	END_MS_MAX = 1000, /* how long the end of the process waits for the reader of a pipe that does not block */
+};
+
+struct piece {
+	struct piece *next;
+	size_t bytes;
+	char text[PIECE_BYTES];
+};
 
 struct printed {
-	char *text;
-	size_t bytes;
+	struct piece *first, *last;
+	unsigned count;
 };
 
 static struct {
 	CN_SLOW_LOCK(HOST_PRINT) lock;
 	_Atomic bool filled;
+	_Atomic pid_t owner; /* a forked child has a copy of what is kept, and must not write it again */
 	struct printed output, complaints;
 } kept;
 
-/* The lock is held across the writing, so that two threads that wait keep the order. No thread ends with it. */
-static int lock_kept(void)
-{
-	int before;
+/* ---- Keeping ----------------------------------------------------------------------------------------------------- */
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+static void drop_oldest_locked(struct printed *printed)
+{
+	struct piece *oldest = printed->first;
+
+	printed->first = oldest->next;
+	printed->count--;
+	free(oldest);
+}
+
+/* A piece with room for so many bytes, or an empty one. NULL: no memory, and what is printed now is lost. */
+static struct piece *find_piece_locked(struct printed *printed, size_t bytes)
+{
+	struct piece *last = printed->last, *piece;
+
+	if (last && bytes <= PIECE_BYTES - last->bytes)
+		return last;
+	piece = malloc(sizeof *piece);
+	if (!piece)
+		return NULL;
+	piece->next = NULL;
+	piece->bytes = 0;
+	kept.owner = getpid();
+	if (last)
+		last->next = piece;
+	else
+		printed->first = piece;
+	printed->last = piece;
+	if (++printed->count > PIECES_MAX)
+		drop_oldest_locked(printed);
+	return piece;
+}
+
+static void keep(struct printed *printed, const char *text, size_t bytes)
+{
 	cn_slow_lock(&kept.lock);
-	return before;
-}
-
-static void unlock_kept(int before)
-{
+	while (bytes) {
+		struct piece *piece = find_piece_locked(printed, bytes);
+		if (!piece)
+			break;
+		size_t part = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+		memcpy(piece->text + piece->bytes, text, part);
+		piece->bytes += part;
+		text += part;
+		bytes -= part;
+	}
+	atomic_store(&kept.filled, true);
 	cn_slow_unlock(&kept.lock);
-	pthread_setcancelstate(before, NULL);
-}
-
-static void write_out(struct printed *printed, FILE *file)
-{
-	if (printed->bytes) {
-		fwrite(printed->text, 1, printed->bytes, file);
-		fflush(file);
-	}
-	printed->bytes = 0;
-}
-
-static void keep(struct printed *printed, FILE *file, const char *text, size_t bytes)
-{
-	int before = lock_kept();
-
-	if (!printed->text)
-		printed->text = malloc(ROOM_BYTES);
-	if (!printed->text || bytes > ROOM_BYTES - printed->bytes)
-		write_out(printed, file);
-	if (!printed->text || bytes > ROOM_BYTES) {
-		fwrite(text, 1, bytes, file);
-		fflush(file);
-	} else {
-		memcpy(printed->text + printed->bytes, text, bytes);
-		printed->bytes += bytes;
-		atomic_store(&kept.filled, true);
-	}
-	unlock_kept(before);
 }
 
 void cn_host_print(void *unused, const char *text, size_t bytes)
 {
 	(void)unused;
-	keep(&kept.output, stdout, text, bytes);
+	keep(&kept.output, text, bytes);
 }
 
 void cn_host_complain(void *unused, const char *text, size_t bytes)
 {
 	(void)unused;
-	keep(&kept.complaints, stderr, text, bytes);
+	keep(&kept.complaints, text, bytes);
+}
+
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
+
+static struct piece *take(struct printed *printed)
+{
+	cn_slow_lock(&kept.lock);
+	struct piece *first = printed->first;
+	*printed = (struct printed){NULL};
+	if (!kept.output.first && !kept.complaints.first)
+		atomic_store(&kept.filled, false);
+	cn_slow_unlock(&kept.lock);
+	return first;
+}
+
+/* False: its reader does not read. */
+static bool wait_for_room(int fd, bool ending)
+{
+	return poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, ending ? END_MS_MAX : -1) != 0;
+}
+
+/* What cannot be written is lost, as that of any printf(). */
+static void write_all(int fd, const char *text, size_t bytes, bool ending)
+{
+	while (bytes) {
+		ssize_t written = write(fd, text, bytes);
+
+		if (written < 0 && errno != EINTR && (errno != EAGAIN || !wait_for_room(fd, ending)))
+			return;
+		text += written > 0 ? written : 0;
+		bytes -= written > 0 ? (size_t)written : 0;
+	}
+}
+
+/* `file`: locked by this thread; or NULL, for the descriptor alone. */
+static void write_pieces(struct piece *piece, FILE *file, int fd, bool ending)
+{
+	if (file && fd >= 0) {
+		wait_for_room(fd, ending); /* a pipe that has room takes as much as a FILE holds for one */
+		fflush_unlocked(file);
+	}
+	while (piece) {
+		struct piece *next = piece->next;
+		if (fd >= 0)
+			write_all(fd, piece->text, piece->bytes, ending);
+		else if (file) /* one that the program has made of something else */
+			fwrite_unlocked(piece->text, 1, piece->bytes, file);
+		free(piece);
+		piece = next;
+	}
+	if (file && fd < 0)
+		fflush_unlocked(file);
+}
+
+/* `ending`: the process ends, and a thread that has the FILE may never give it back. */
+static void write_out(struct printed *printed, FILE *file, int usual_fd, bool ending)
+{
+	bool has_file = !ending || ftrylockfile(file) == 0;
+
+	if (has_file && !ending)
+		flockfile(file);
+	struct piece *taken = take(printed);
+	if (taken)
+		write_pieces(taken, has_file ? file : NULL, has_file ? fileno_unlocked(file) : usual_fd, ending);
+	if (has_file)
+		funlockfile(file);
+}
+
+static void flush(bool ending)
+{
+	int before, saved = errno;
+
+	if (!atomic_load_explicit(&kept.filled, memory_order_acquire) || kept.owner != getpid())
+		return;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	write_out(&kept.output, stdout, STDOUT_FILENO, ending);
+	write_out(&kept.complaints, stderr, STDERR_FILENO, ending);
+	pthread_setcancelstate(before, NULL);
+	errno = saved;
 }
 
 void cn_host_print_flush(void)
 {
-	if (!atomic_load_explicit(&kept.filled, memory_order_acquire))
-		return;
-	int before = lock_kept();
-	write_out(&kept.output, stdout);
-	write_out(&kept.complaints, stderr);
-	atomic_store(&kept.filled, false);
-	unlock_kept(before);
+	flush(false);
+}
+
+/* What a kernel has printed that the program never waited for. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	flush(true);
 }

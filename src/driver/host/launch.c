@@ -8,6 +8,7 @@
 
 #include "base/guard.h"
 #include "cenote/cudaProfiler.h"
+#include "device/host/host_ptx.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -234,6 +235,7 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 
 	if (!result)
 		result = cn_stream_find(stream_handle, &place);
+	cn_host_print_flush(); /* as on a GPU, for programs that never wait */
 	if (!result)
 		result = cn_function_lock(handle, place.context, &function, &module);
 	if (result)
