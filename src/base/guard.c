@@ -4,8 +4,14 @@
  *
  * A fault is one of three: of an instruction in the table; in a thread that is inside cn_guard_run(), which has noted
  * where to continue; or not ours, and then passed on.
+ *
+ * It is passed to the handler that we found last. That one may have found ours when it was installed, and call it: then
+ * the fault goes to the handler that we found before. How far a fault has come is written at the end of its siginfo_t,
+ * where the system leaves zeros. (It cannot be kept elsewhere: a handler may leave by a jump, and not tell us.)
  */
 #include "base/guard.h"
+
+#include "base/lock.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,7 +23,22 @@
 enum { PAGE_BYTES = 4096 };
 
 static _Thread_local sigjmp_buf *volatile guard __attribute__((tls_model("initial-exec")));
-static struct sigaction before_segv, before_bus;
+
+/* Handlers of the program, in the order in which we found them. Beyond this number the last one stays in front of us. */
+enum { FOUND_MAX = 8 };
+
+static struct found {
+	struct sigaction actions[FOUND_MAX];
+	_Atomic unsigned count;
+} found_segv, found_bus;
+
+/* At the end of a siginfo_t: its fault has been passed on. */
+struct passed {
+	uintptr_t mark;
+	unsigned left; /* handlers that have not got it */
+};
+
+static CN_LOCK(GUARD) arming;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* ---- The handler ------------------------------------------------------------------------------------------------- */
@@ -66,18 +87,20 @@ static bool go_on(ucontext_t *machine)
 
 #endif
 
-static void on_fault(int signal, siginfo_t *info, void *machine)
+static void pass_on(int signal, siginfo_t *info, void *machine)
 {
-	struct sigaction *before = signal == SIGBUS ? &before_bus : &before_segv;
-	bool sent = info->si_code <= 0; /* by kill() or the like: no instruction has faulted */
+	static const struct sigaction usual = {.sa_handler = SIG_DFL};
+	struct found *found = signal == SIGBUS ? &found_bus : &found_segv;
+	char *end = (char *)info + sizeof *info - sizeof(struct passed);
+	uintptr_t mark = (uintptr_t)end ^ (uintptr_t)found;
+	struct passed passed;
+	bool sent = info->si_code <= 0;
 
-	if (!sent && go_on(machine))
-		return;
-	if (guard && !sent) {
-		/* As it was: a handler that passed the signal on to us may have blocked more than we asked for. */
-		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)machine)->uc_sigmask, NULL);
-		siglongjmp(*guard, 1);
-	}
+	memcpy(&passed, end, sizeof passed);
+	unsigned left = passed.mark == mark ? passed.left : atomic_load(&found->count);
+	const struct sigaction *before = left ? &found->actions[left - 1] : &usual;
+	passed = (struct passed){mark, left ? left - 1 : 0};
+	memcpy(end, &passed, sizeof passed);
 	if (before->sa_flags & SA_SIGINFO) {
 		before->sa_sigaction(signal, info, machine);
 	} else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
@@ -89,14 +112,63 @@ static void on_fault(int signal, siginfo_t *info, void *machine)
 	}
 }
 
-static void install(void)
+static void on_fault(int signal, siginfo_t *info, void *machine)
+{
+	bool sent = info->si_code <= 0; /* by kill() or the like: no instruction has faulted */
+
+	if (!sent && go_on(machine))
+		return;
+	if (guard && !sent) {
+		/* As it was: a handler that passed the signal on to us may have blocked more than we asked for. */
+		pthread_sigmask(SIG_SETMASK, &((ucontext_t *)machine)->uc_sigmask, NULL);
+		siglongjmp(*guard, 1);
+	}
+	pass_on(signal, info, machine);
+}
+
+static bool is_ours(const struct sigaction *action)
+{
+	return action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_fault;
+}
+
+/* Put our handler in front. Locked, but for the first time. */
+static void put_in_front(int signal, struct found *found)
 {
 	/* SA_NODEFER: we leave the handler by a jump, after which the signal must not stay blocked. */
-	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK}, before;
+	unsigned count = atomic_load(&found->count);
 
+	if (count == FOUND_MAX)
+		return;
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGSEGV, &action, &before_segv);
-	sigaction(SIGBUS, &action, &before_bus);
+	sigaction(signal, &action, &before);
+	if (is_ours(&before))
+		return;
+	/* The handler that was there before the last time is in front again: there is nothing new to remember. */
+	if (count && found->actions[count - 1].sa_flags == before.sa_flags &&
+	    found->actions[count - 1].sa_sigaction == before.sa_sigaction)
+		return;
+	found->actions[count] = before;
+	atomic_store(&found->count, count + 1);
+}
+
+static void install(void)
+{
+	put_in_front(SIGSEGV, &found_segv);
+	put_in_front(SIGBUS, &found_bus);
+}
+
+void cn_guard_arm(void)
+{
+	struct sigaction now;
+
+	cn_guard_install();
+	sigaction(SIGSEGV, NULL, &now);
+	if (is_ours(&now))
+		return;
+	cn_lock(&arming);
+	install();
+	cn_unlock(&arming);
 }
 
 void cn_guard_install(void)

@@ -10,7 +10,8 @@
  *
  * Any other fault is passed to the handler that was there before ours; without one, the program ends as it would have.
  * It also ends where a guard cannot work: in a thread that blocks SIGSEGV, and once the program has replaced our
- * handler by one that does not call ours. Data that is copied does not depend on it: see base/foreign.h.
+ * handler by one that does not call ours, until cn_guard_arm() puts ours in front of it. Data that is copied does not
+ * depend on it: see base/foreign.h.
  */
 #ifndef CN_BASE_GUARD_H
 #define CN_BASE_GUARD_H
@@ -22,6 +23,13 @@
 
 /* Have the handlers installed. Called by cuInit(), and by all below that are not inline. */
 void cn_guard_install(void);
+
+/*
+ * If the program has installed a handler of SIGSEGV since, put ours in front of it again. Its handler gets the faults
+ * that are not ours. It may call ours, which it found when it was installed: that then goes to the one before it. A
+ * handler that the program has taken back while ours was in front is still called. One system call.
+ */
+void cn_guard_arm(void);
 
 /* Call body(data). False: it touched memory that is not mapped, or that does not allow the access. */
 bool cn_guard_run(void (*body)(void *data), void *data);

@@ -91,7 +91,8 @@
 	RANK(RECORDS,         lock,        NEVER,   "records that wait to be used again") \
 	RANK(TABLE,           lock,        NEVER,   "free slots of a handle table") \
 	RANK(FORK_HOOKS,      lock,        NEVER,   "the list of what is done around fork()") \
-	RANK(SENTENCE_KEY,    lock,        NEVER,   "the key that frees the sentences of threads")
+	RANK(SENTENCE_KEY,    lock,        NEVER,   "the key that frees the sentences of threads") \
+	RANK(GUARD,           lock,        NEVER,   "handlers of SIGSEGV that the program has installed")
 /* clang-format on */
 
 enum cn_rank {

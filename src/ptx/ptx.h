@@ -42,7 +42,7 @@ struct cn_ptx_module;
 struct cn_ptx_block;
 
 enum {
-	CN_PTX_CALLS_VERSION = 5,
+	CN_PTX_CALLS_VERSION = 6,
 	CN_PTX_SENTENCE_BYTES = 384,
 	CN_PTX_THREADS_MAX = 1024,           /* of a block */
 	CN_PTX_SHARED_BYTES_MAX = 227 << 10, /* of a block, static and dynamic */
@@ -119,6 +119,8 @@ struct cn_ptx_launch {
 	/* The same of an assertion that fails; NULL: print(). */
 	void (*complain)(void *data, const char *text, size_t bytes);
 	void *data;
+	/* Call body(data); false: it used memory that is not mapped. NULL: such memory ends the process. */
+	bool (*guard)(void (*body)(void *data), void *data);
 };
 
 enum cn_ptx_state {

@@ -4,7 +4,6 @@
  */
 #include "ptx/ptx_block.h"
 
-#include "base/guard.h"
 #include "ptx/ptx_builtin.h"
 
 #include <fenv.h>
@@ -480,11 +479,23 @@ static void run(void *data)
 	block->state = CN_PTX_DONE;
 }
 
+static CN_PTX_FOLLOWS void read_byte(void *at)
+{
+	(void)*(volatile char *)at;
+}
+
+static CN_PTX_FOLLOWS void write_byte(void *at)
+{
+	volatile char *byte = at;
+
+	*byte = *byte;
+}
+
 /* Which lane touched memory that is not there? */
 static void find_culprit(struct cn_ptx_block *block)
 {
 	const struct cn_ptx_inst *inst = cn_ptx_inst_at(block->module, block->group_pc);
-	char byte;
+	bool writes = inst->kind != CN_PTX_I_LOAD && inst->kind != CN_PTX_I_COPY;
 
 	if (!block->accesses) {
 		cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, block->active.low, 0);
@@ -492,10 +503,7 @@ static void find_culprit(struct cn_ptx_block *block)
 	}
 	CN_PTX_EACH(&block->active, i)
 	{
-		char *at = (char *)(uintptr_t)block->addresses[i];
-
-		if (!cn_guard_copy(&byte, at, 1) || (inst->kind != CN_PTX_I_LOAD && inst->kind != CN_PTX_I_COPY &&
-						     !cn_guard_check_write(at, 1, "address"))) {
+		if (!block->launch.guard(writes ? write_byte : read_byte, (void *)(uintptr_t)block->addresses[i])) {
 			cn_ptx_fault_at(block, CN_PTX_ILLEGAL_ADDRESS, i, block->addresses[i]);
 			return;
 		}
@@ -554,7 +562,9 @@ enum cn_ptx_state cn_ptx_block_run(struct cn_ptx_block *block, uint64_t budget, 
 	block->budget = budget < INT64_MAX ? (int64_t)budget : INT64_MAX;
 	block->accesses = false;
 	before = enter_arithmetic();
-	if (!cn_guard_run(run, block))
+	if (!block->launch.guard)
+		run(block);
+	else if (!block->launch.guard(run, block))
 		find_culprit(block);
 	leave_arithmetic(before);
 	if (block->state != CN_PTX_AGAIN && block->state != CN_PTX_DONE)

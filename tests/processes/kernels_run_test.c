@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -392,6 +393,82 @@ TEST(the_programs_own_faults_are_its_own)
 	ASSERT(caught == page + 100);
 	ASSERT_SYS(munmap(page, 4096));
 	ASSERT_OK(cuCtxDestroy(context));
+}
+
+static struct sigaction found;
+static _Atomic unsigned own_count;
+
+/* As crash reporters do: what is not its own goes to the handler that it found. */
+static void on_some_faults(int number, siginfo_t *info, void *machine)
+{
+	if (++own_count == 1)
+		siglongjmp(back, 1);
+	found.sa_sigaction(number, info, machine);
+}
+
+/* Goal: the same for handlers that are installed after kernels have run, one that keeps all and one that passes on. */
+TEST(handlers_may_come_after_the_first_kernel)
+{
+	struct sigaction all = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+	struct sigaction some = {.sa_sigaction = on_some_faults, .sa_flags = SA_SIGINFO};
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(faults_text);
+
+	ASSERT(page != MAP_FAILED);
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT_SYS(sigaction(SIGSEGV, &all, NULL));
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT(!caught);
+	for (int i = 0; i < 3; i++)
+		touch(page + i);
+
+	ASSERT_SYS(sigaction(SIGSEGV, &some, &found));
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT_EQ(0, own_count);
+	if (!sigsetjmp(back, 1))
+		*(volatile char *)page = 1;
+	ASSERT_EQ(1, own_count);
+	for (unsigned i = 2; i < 5; i++) { /* it declines: the fault is that of the handler before */
+		touch(page + i);
+		ASSERT_EQ(i, own_count);
+	}
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT_EQ(4, own_count);
+	ASSERT_SYS(munmap(page, 4096));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+static void do_nothing(int number)
+{
+	(void)number;
+}
+
+ROLE(faults)
+{
+	struct rlimit no_core = {0, 0};
+	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CUcontext context = kernels_start();
+	CUmodule module = kernels_load(faults_text);
+
+	(void)parent, (void)argv;
+	ASSERT_SYS(setrlimit(RLIMIT_CORE, &no_core));
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	signal(SIGSEGV, do_nothing);
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	signal(SIGSEGV, SIG_DFL);
+	ASSERT_ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, fail(module, "store_at", page));
+	ASSERT_OK(cuCtxDestroy(context));
+	*(volatile char *)page = 1;
+	_exit(0);
+}
+
+/* Goal: a program that has put the usual action back ends by its own fault. */
+TEST(a_fault_ends_a_program_that_wants_that)
+{
+	int status = peer_wait_status(peer_start("faults"));
+
+	ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
 /* ---- Printing ---------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  */
 #include "run.h"
 
+#include "base/guard.h"
 #include "harness.h"
 
 #include <fcntl.h>
@@ -156,7 +157,8 @@ enum cn_ptx_state run_launch(struct run_module *module, const struct run_launch 
 				     .dynamic_shared_bytes = launch->dynamic_shared_bytes,
 				     .parameters = launch->parameters,
 				     .device_blocks = 4,
-				     .print = print};
+				     .print = print,
+				     .guard = cn_guard_run};
 	struct cn_ptx_block *blocks[BLOCKS_MAX];
 	struct cn_ptx_error error;
 	enum cn_ptx_state state = CN_PTX_DONE;

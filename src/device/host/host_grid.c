@@ -14,6 +14,7 @@
  *
  * A block that fails ends the grid: its other blocks are given up where they are.
  */
+#include "base/guard.h"
 #include "device/host/host_internal.h"
 #include "device/host/host_ptx.h"
 
@@ -354,6 +355,7 @@ static void run_with_faults(struct grid *grid)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, &before);
+	cn_guard_arm(); /* the program may have a handler of its own by now */
 	run(grid);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -375,7 +377,8 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 			.parameters = payload,
 			.device_blocks = launch->processor_count,
 			.print = cn_host_print,
-			.complain = cn_host_complain},
+			.complain = cn_host_complain,
+			.guard = cn_guard_run},
 		.block_count = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
 		.resident_max = launch->resident_max,
 	};
