@@ -83,6 +83,34 @@ uint64_t cn_pool_used(const struct cn_pool *pool)
 	return counted > credits ? counted - credits : 0;
 }
 
+/* Is it the program's? */
+static inline bool is_live(uint32_t state)
+{
+	return state == CN_BLOCK_LIVE || state == CN_BLOCK_SHARED;
+}
+
+bool cn_pool_find_start(void *address, struct cn_pool_block *ret_block)
+{
+	struct cn_pool *pool = cn_pool_of(address);
+	uint32_t index = pool ? cn_pool_starts_at(pool, address) : 0;
+
+	if (!index)
+		return false;
+	const struct cn_block *block = cn_pool_block_at(pool, index);
+	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
+	if (!is_live(state))
+		return false;
+	*ret_block = (struct cn_pool_block){
+		.pool = pool,
+		.id = block->id,
+		.start = address,
+		.bytes = block->bytes,
+		.shared = state == CN_BLOCK_SHARED,
+		.tag = atomic_load_explicit(&block->tag, memory_order_relaxed),
+	};
+	return true;
+}
+
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 {
 	struct cn_pool *pool = cn_pool_of(address);
@@ -98,8 +126,7 @@ bool cn_pool_find(const void *address, struct cn_pool_block *ret_block)
 		return false;
 	const struct cn_block *block = cn_pool_block_at(pool, index);
 	uint32_t state = atomic_load_explicit(&block->state, memory_order_acquire);
-	if ((state != CN_BLOCK_LIVE && state != CN_BLOCK_SHARED) ||
-	    offset - (size_t)block->start * CN_HEAP_UNIT_BYTES >= block->bytes)
+	if (!is_live(state) || offset - (size_t)block->start * CN_HEAP_UNIT_BYTES >= block->bytes)
 		return false;
 	*ret_block = (struct cn_pool_block){
 		.pool = pool,

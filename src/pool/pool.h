@@ -138,6 +138,8 @@ void cn_pool_on_part_lost(struct cn_pool *pool, void (*function)(void *object, s
 bool cn_pool_has(const void *address);
 /* The live block that holds an address. False: none. */
 bool cn_pool_find(const void *address, struct cn_pool_block *ret_block);
+/* The live block that begins at an address. False: none does. */
+bool cn_pool_find_start(void *address, struct cn_pool_block *ret_block);
 /* Did a block begin there that was freed? False also where its memory has been joined with other free memory since. */
 bool cn_pool_has_freed(const void *address);
 

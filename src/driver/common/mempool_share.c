@@ -232,11 +232,14 @@ CUresult own_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 	return CUDA_SUCCESS;
 }
 
-/* No block of a pool of this process is at the address: say what is. */
+/* No block of a pool of this process begins at the address: say what is there. */
 static __attribute__((cold)) CUresult refuse_export(CUdeviceptr pointer)
 {
 	const void *address = (const void *)(uintptr_t)pointer;
+	struct cn_pool_block around;
 
+	if (cn_pool_find(address, &around))
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of the pool begins at %p", address);
 	if (cn_pool_has_freed(address))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at 0x%llx was freed", pointer);
 	if (atomic_load(&cn_imports_exist) && cn_import_has(address))
@@ -256,7 +259,7 @@ CUresult own_cuMemPoolExportPointer(CUmemPoolPtrExportData *ret_data, CUdevicept
 
 	if (result)
 		return result;
-	if (__builtin_expect(!cn_pool_find((void *)(uintptr_t)pointer, &block), 0))
+	if (__builtin_expect(!cn_pool_find_start((void *)(uintptr_t)pointer, &block), 0))
 		return refuse_export(pointer);
 	struct cn_mempool *pool = cn_pool_owner(block.pool);
 	struct cn_export *export = atomic_load_explicit(&pool->export, memory_order_acquire);

@@ -143,7 +143,7 @@ CUresult cn_export_pointer(struct cn_export *export, void *address, struct cn_ex
 	cn_lock(&export->lock);
 	if (export->closing) {
 		result = cn_export_refuse_closing();
-	} else if (!cn_pool_find(address, &block) || block.start != address || block.pool != export->pool) {
+	} else if (!cn_pool_find_start(address, &block) || block.pool != export->pool) {
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "no block of the pool begins at %p", address);
 	} else if (block.shared) {
 		slot = block.tag;
