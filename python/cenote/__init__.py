@@ -12,12 +12,13 @@ A Block is memory in the order of a Stream. NumPy, PyTorch, CuPy and JAX use it 
 through multiprocessing's queues and connections, by send() and recv() over a socket, or by name.
 """
 
-from . import _errors
+from . import _errors, _pickling  # noqa: F401 (the second registers itself)
 from ._cenote import Block, Device, Event, Importer, Pool, PoolStats, Stream, View, __version__, device_kind, \
     devices
 from ._errors import *  # noqa: F403 (the classes are made from the library's list)
 from ._errors import CudaError
-from ._share import Watch, share
+from ._share import Watch, attach, in_flight, share
+from ._socket import recv, send
 
 __all__ = ["Block", "CudaError", "Device", "Event", "Importer", "Pool", "PoolStats", "Stream", "View", "Watch",
-           "device_kind", "devices", "share", *_errors.__all__[1:]]
+           "attach", "device_kind", "devices", "in_flight", "recv", "send", "share", *_errors.__all__[1:]]

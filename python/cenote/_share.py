@@ -1,16 +1,249 @@
 # SPDX-License-Identifier: MIT
 """
-What the objects' methods do in Python.
+Objects in other processes: records of them, and objects made from records.
+
+The sender's side writes a record (describe), the receiver's makes an object of it (rebuild). How a record travels is
+another matter: over a socket with descriptors (_socket.py), in a pickle (_pickling.py), or by hand (block.name()).
+
+A receiver needs the pool once. It comes as a descriptor with the record, or is asked for at the sender's port. Imported
+pools and opened events are remembered, the latest of them: the next block of the same pool is only a few calls.
 """
 
 import math
 import os
 import re
+import socket
+import threading
+import weakref
+from collections import OrderedDict
+from contextlib import suppress
 
-from ._cenote import Pool
+from . import _keeper, _record
+from ._cenote import Event, Pool, View, devices
 
 ARRAY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}  # a typestr's letter
-_kept_pool = None  # what share() uses if no pool is given
+POOLS_KEPT, EVENTS_KEPT = 64, 256
+
+
+# ---- The sender ----
+
+
+class _Exports:
+    """Which pools of this process have been sent, and which streams' events."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.reset()
+
+    def reset(self):
+        """In a forked child nothing is exported."""
+        self.numbers = weakref.WeakKeyDictionary()  # Pool -> its number
+        self.pools = weakref.WeakValueDictionary()  # number -> Pool
+        self.streams = weakref.WeakValueDictionary()  # an event's 64 bytes -> Stream
+
+    def number_of(self, pool):
+        """A pool's number. The pool is exported with the first question, as CUDA wants it before any block."""
+        with self.lock:
+            number = self.numbers.get(pool)
+            if number is None:
+                os.close(pool._export())
+                number = os.urandom(_keeper.ID_BYTES)
+                self.numbers[pool] = number
+                self.pools[number] = pool
+            return number
+
+    def descriptor_of(self, number):
+        """A new descriptor of the pool with this number; None: there is none any more."""
+        pool = self.pools.get(number)
+        return None if pool is None or pool.closed else pool._export()
+
+
+exports = _Exports()
+keeper = _keeper.Keeper(exports.descriptor_of)
+_keeper.stop_at_end(keeper)
+
+
+def describe(thing, ready=True):
+    """The record of an object. With `ready`, an event says when a block's memory is; else the caller has waited."""
+    if isinstance(thing, View):
+        record = describe(thing.block, ready)
+        return record._replace(kind=_record.VIEW, dtype=thing.dtype, view_offset=thing.offset, shape=thing.shape)
+    if isinstance(thing, Event):
+        return _record.Record(_record.EVENT, port=keeper.port, device=thing.device.uuid, ready=thing.name)
+    pool = thing if isinstance(thing, Pool) else thing.pool
+    record = _record.Record(_record.POOL, _record.ON_HOST * pool.on_host, keeper.port, exports.number_of(pool),
+                            pool.device.uuid)
+    if thing is pool:
+        return record
+    pointer, offset = thing._export()
+    record = record._replace(kind=_record.BLOCK, pointer=pointer, offset=offset, nbytes=thing.nbytes)
+    if ready:
+        name = thing.stream._ready()
+        exports.streams[name] = thing.stream
+        record = record._replace(flags=record.flags | _record.HAS_READY, ready=name)
+    return record
+
+
+def block_name(block):
+    """Block.name()"""
+    keeper.open_port()
+    return _record.write(describe(block))
+
+
+# ---- The receiver ----
+
+
+class _Imports:
+    """What this process has of others."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.reset()
+
+    def reset(self):
+        """In a forked child nothing is imported."""
+        self.pools = OrderedDict()   # number -> Pool, the latest last
+        self.events = OrderedDict()  # an event's 64 bytes -> Event
+        self.peers = {}              # port -> connection
+        self.devices = {}            # uuid -> Device
+
+    def device_of(self, uuid):
+        """The device in this process."""
+        if uuid not in self.devices:
+            self.devices = {device.uuid: device for device in devices()}
+        try:
+            return self.devices[uuid]
+        except KeyError:
+            raise ValueError("the memory is on a device that this process does not see") from None
+
+    def pool_of(self, record, descriptor=None):
+        """The record's pool: a known one, or imported by the descriptor, or asked for."""
+        with self.lock:
+            pool = self.pools.get(record.pool)
+            if pool is not None and not pool.closed:
+                self.pools.move_to_end(record.pool)
+                return pool
+        device = self.device_of(record.device)
+        asked = self._ask_for_pool(record) if descriptor is None else descriptor
+        try:
+            pool = Pool._import(asked, device, bool(record.flags & _record.ON_HOST))
+        finally:
+            if descriptor is None:
+                os.close(asked)
+        with self.lock:
+            self.pools[record.pool] = pool
+            dropped = self.pools.popitem(last=False) if len(self.pools) > POOLS_KEPT else None
+        del dropped  # its finaliser runs without the lock
+        return pool
+
+    def _ask_for_pool(self, record):
+        if record.port == keeper.port:
+            descriptor = exports.descriptor_of(record.pool)
+        else:
+            with self.lock:
+                peer = self._peer(record.port)
+                peer.send(_keeper.ASK_POOL + record.pool)
+                message, descriptors, _, _ = socket.recv_fds(peer, _keeper.MESSAGE_BYTES_MAX, 1)
+            if message[:1] == b"E":
+                raise ConnectionError(message[1:].decode(errors="replace"))
+            descriptor = descriptors[0] if descriptors else None
+        if descriptor is None:
+            raise ConnectionError("the pool is gone")
+        return descriptor
+
+    def _peer(self, port):
+        """Under the lock."""
+        if port not in self.peers:
+            self.peers[port] = _keeper.connect(port)
+        return self.peers[port]
+
+    def tell(self, record):
+        """Tell the sender that we have what it kept for us. If it has ended, it keeps nothing."""
+        with self.lock:
+            for _ in range(2):
+                try:
+                    self._peer(record.port).send(_keeper.HAVE + record.token.to_bytes(8, "little"))
+                    return
+                except OSError:
+                    broken = self.peers.pop(record.port, None)
+                    if broken is None:
+                        return
+                    broken.close()
+
+    def wait_ready(self, block, record):
+        """Let the block's stream come after the sender's work."""
+        stream = exports.streams.get(record.ready)
+        if stream is not None:  # this process's own event, which CUDA does not let us open
+            block.stream.wait(stream)
+            return
+        with self.lock:
+            event = self.events.get(record.ready)
+        if event is None:
+            event = Event.open(record.ready, block.device)
+            with self.lock:
+                self.events[record.ready] = event
+                if len(self.events) > EVENTS_KEPT:
+                    self.events.popitem(last=False)
+        block.stream.wait(event)
+
+
+imports = _Imports()
+
+
+def _reset():
+    exports.__init__()
+    imports.__init__()
+    keeper.reset()
+
+
+os.register_at_fork(after_in_child=_reset)
+
+
+def rebuild(record, descriptor=None, stream=None):
+    """The object of a record. `descriptor`: of its pool, if one came with it."""
+    if record.token and record.port == keeper.port:
+        thing = keeper.take(record.token)  # it never left this process
+        if thing is not None:
+            return thing
+    try:
+        return _rebuild(record, descriptor, stream)
+    finally:
+        if record.token:
+            imports.tell(record)  # also if it cannot be had: it will not be read again
+
+
+def _rebuild(record, descriptor, stream):
+    if record.kind == _record.EVENT:
+        return Event.open(record.ready, imports.device_of(record.device))
+    pool = imports.pool_of(record, descriptor)
+    if record.kind == _record.POOL:
+        return pool
+    block = pool._import_block(record.pointer, record.offset, record.nbytes, stream)
+    if record.flags & _record.HAS_READY:
+        imports.wait_ready(block, record)
+    if record.kind == _record.BLOCK:
+        return block
+    return block.view(record.shape, record.dtype, record.view_offset)
+
+
+def attach(name, stream=None):
+    """
+    Get a block by the bytes that block.name() gave in another process of the same user.
+
+    The block must not have been freed there. Its memory is used in the order of `stream`.
+    """
+    record = _record.read(name)
+    if record.kind != _record.BLOCK or record.token:
+        raise ValueError("these bytes are not the name of a block")
+    return rebuild(record, stream=stream)
+
+
+def in_flight():
+    """What was sent by this process, and has not arrived yet."""
+    return keeper.kept()
+
+
+# ---- Methods ----
 
 
 class Watch:
@@ -47,7 +280,8 @@ class Watch:
         self.close()
 
     def __del__(self):
-        self.close()
+        with suppress(Exception):
+            self.close()
 
     def __repr__(self):
         return f"<cenote.Watch {'closed' if self._descriptor < 0 else self._descriptor}>"
@@ -68,7 +302,20 @@ def device_source(source):
     return interface["data"][0], math.prod(interface["shape"]) * int(interface["typestr"][2:]), interface.get("stream")
 
 
-def _describe(array):
+# ---- share() ----
+
+
+_kept_pool = None  # what share() uses if no pool is given
+
+
+def _default_pool():
+    global _kept_pool
+    if _kept_pool is None:
+        _kept_pool = Pool()
+    return _kept_pool
+
+
+def _describe_array(array):
     """An array's shape and the name of its element type."""
     interface = getattr(array, "__cuda_array_interface__", None) or getattr(array, "__array_interface__", None)
     if interface is None:
@@ -81,13 +328,6 @@ def _describe(array):
     return interface["shape"], kind if kind == "bool" else f"{kind}{int(size) * 8}"
 
 
-def _default_pool():
-    global _kept_pool
-    if _kept_pool is None:
-        _kept_pool = Pool()
-    return _kept_pool
-
-
 def share(array, pool=None, stream=None):
     """
     Copy an array into a block of a shareable pool, and return a View of the same shape and type.
@@ -97,7 +337,7 @@ def share(array, pool=None, stream=None):
     """
     if pool is None:
         pool = _default_pool()
-    shape, dtype = _describe(array)
+    shape, dtype = _describe_array(array)
     size = int(re.sub(r"\D", "", dtype) or 8) // 8
     block = pool.allocate(math.prod(shape) * size, stream)
     if block.nbytes:

@@ -154,9 +154,12 @@ struct py_stream {
 	PyObject_HEAD
 	CUstream handle;
 	int device;
-	bool owned, closed;
-	PyObject *owner; /* whose stream it is, if it came from another object */
-	CUevent ready;   /* for what is sent from this stream; NULL: none was sent yet */
+	bool owned;
+	bool closed;       /* by the program: nothing more is begun in it */
+	bool destroyed;    /* `handle` is not ours any more */
+	size_t user_count; /* blocks that will be freed in it: it lives at least as long */
+	PyObject *owner;   /* whose stream it is, if it came from another object */
+	CUevent ready;     /* for what is sent from this stream; NULL: none was sent yet */
 	CUipcEventHandle ready_name;
 	PyObject *weak_references;
 };
@@ -215,6 +218,9 @@ PyObject *py_devices(PyObject *module, PyObject *unused);
 struct py_stream *py_stream_from(PyObject *object, int device);
 /* Let what comes in `stream` follow what is in `earlier` now. */
 CUresult py_stream_follow(CUstream stream, CUstream earlier, int device);
+/* A block is to be freed in the stream; or has been. A stream that was closed goes with the last of its blocks. */
+void py_stream_use(struct py_stream *stream);
+void py_stream_unuse(struct py_stream *stream);
 /* Wait for a stream, without the GIL. Returns 0, or -1 with an exception set. */
 int py_stream_wait(const struct py_stream *stream);
 

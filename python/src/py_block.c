@@ -27,6 +27,7 @@ PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdevicep
 		return NULL;
 	Py_INCREF((PyObject *)pool);
 	Py_INCREF((PyObject *)stream);
+	py_stream_use(stream);
 	self->pool = pool;
 	self->stream = stream;
 	self->base = base;
@@ -57,6 +58,7 @@ static CUresult give_back(struct py_block *self)
 		}
 	}
 	py_pool_block_gone(self->pool);
+	py_stream_unuse(self->stream);
 	return result;
 }
 
@@ -89,6 +91,8 @@ static int move_to(struct py_block *self, PyObject *stream_object)
 		py_raise(result);
 		return -1;
 	}
+	py_stream_use(stream);
+	py_stream_unuse(self->stream);
 	Py_DECREF((PyObject *)self->stream);
 	self->stream = stream;
 	return 0;

@@ -31,14 +31,25 @@ static struct py_stream *stream_new(CUstream handle, int device, bool owned, PyO
 	return self;
 }
 
-static void stream_close(struct py_stream *self)
+static void stream_destroy(struct py_stream *self)
 {
-	if (self->owned && !self->closed)
+	if (self->owned && !self->destroyed)
 		py_cu.cuStreamDestroy(self->handle);
-	self->closed = true;
+	self->destroyed = true;
 	if (self->ready)
 		py_cu.cuEventDestroy(self->ready);
 	self->ready = NULL;
+}
+
+void py_stream_use(struct py_stream *stream)
+{
+	stream->user_count++;
+}
+
+void py_stream_unuse(struct py_stream *stream)
+{
+	if (--stream->user_count == 0 && stream->closed)
+		stream_destroy(stream);
 }
 
 static void stream_free(PyObject *object)
@@ -48,7 +59,7 @@ static void stream_free(PyObject *object)
 
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
-	stream_close(self);
+	stream_destroy(self);
 	Py_XDECREF(self->owner);
 	PyObject_Free(object);
 	Py_DECREF(type);
@@ -220,12 +231,14 @@ static PyObject *stream_synchronize(PyObject *self, PyObject *Py_UNUSED(unused))
 	Py_RETURN_NONE;
 }
 
-/* What another object's work is in: a Stream's own, a Block's stream. NULL, without an exception: it is an event. */
+/* What another object's work is in: a new reference to the Stream itself, or to a Block's. */
 static PyObject *stream_of(PyObject *object, int device)
 {
-	if (PyObject_TypeCheck(object, py_block_type))
-		object = (PyObject *)((struct py_block *)object)->stream;
-	return (PyObject *)py_stream_from(object, device);
+	if (!PyObject_TypeCheck(object, py_block_type))
+		return (PyObject *)py_stream_from(object, device);
+	object = (PyObject *)((struct py_block *)object)->stream; /* which may be closed */
+	Py_INCREF(object);
+	return object;
 }
 
 static PyObject *stream_wait(PyObject *object, PyObject *other)
@@ -352,8 +365,10 @@ static PyObject *stream_ready(PyObject *object, PyObject *Py_UNUSED(unused))
 	struct py_context context;
 	CUresult result;
 
-	if (!stream_check(self))
+	if (self->destroyed) {
+		stream_check(self);
 		return NULL;
+	}
 	result = py_context_enter(self->device, &context);
 	if (!result) {
 		result = make_ready(self);
@@ -407,10 +422,13 @@ static PyObject *cuda_stream(PyObject *self, PyObject *Py_UNUSED(unused))
 	return Py_BuildValue("(iN)", 0, get_handle(self, NULL));
 }
 
-static PyObject *method_close(PyObject *self, PyObject *Py_UNUSED(arguments))
+static PyObject *method_close(PyObject *object, PyObject *Py_UNUSED(arguments))
 {
-	if (((struct py_stream *)self)->owned)
-		stream_close((struct py_stream *)self);
+	struct py_stream *self = (struct py_stream *)object;
+
+	self->closed = self->owned;
+	if (self->closed && self->user_count == 0)
+		stream_destroy(self);
 	Py_RETURN_NONE;
 }
 
@@ -467,7 +485,8 @@ static PyMethodDef stream_methods[] = {
 	 "call($self, function, /)\n--\n\nCall a function when the work so far is done, in another thread. It must not "
 	 "call CUDA. An exception goes to sys.unraisablehook."},
 	{"close", method_close, METH_NOARGS,
-	 "close()\n--\n\nDestroy the stream when its work is done. Does nothing to another library's stream."},
+	 "close()\n--\n\nBegin nothing more in the stream. It goes when its work is done and its blocks are freed. "
+	 "Does nothing to another library's stream."},
 	{"_ready", stream_ready, METH_NOARGS, "Record the event for what is sent, and return its 64 bytes."},
 	{"__cuda_stream__", cuda_stream, METH_NOARGS, "The version of the protocol, and the handle."},
 	{"__enter__", method_enter, METH_NOARGS, NULL},

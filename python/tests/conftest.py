@@ -25,6 +25,29 @@ def library():
 
 
 @pytest.fixture
+def check_leaks():
+    """
+    A function that checks another one: done often, it leaves no memory of Python's and no descriptor. Caches fill at
+    first, and now and then again; so the best of some rounds counts.
+    """
+    def held():
+        gc.collect()
+        return sys.getallocatedblocks(), len(os.listdir("/proc/self/fd"))
+
+    def check(often, count=300, rounds=4):
+        often(count)
+        grown = []
+        for _ in range(rounds):
+            before = held()
+            often(count)
+            grown.append([after - was for after, was in zip(held(), before)])
+        assert min(blocks for blocks, _ in grown) < count / 4, "references are lost"
+        assert min(descriptors for _, descriptors in grown) <= 0, "descriptors are left open"
+
+    return check
+
+
+@pytest.fixture
 def pool():
     """A pool of which no block may be left."""
     with cenote.Pool() as made:

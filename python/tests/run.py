@@ -43,4 +43,5 @@ def main():
     return 1 if status else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":  # a process that multiprocessing starts imports this file, too
+    sys.exit(main())

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: MIT
+"""
+The keeper: a thread that keeps what was sent until it has arrived, and the port at which other processes ask.
+
+A block that its owner frees stays with the processes that have imported it; the library sees to that. A block that is on
+its way is not imported yet: it must not be freed before it arrives. So what is sent is kept here, by number (a token) or
+by descriptor, and let go when the first of these happens:
+
+- the receiver has it: it writes the token to our port;
+- nobody can receive it any more: the other end of the pipe or socket it was written to is closed;
+- the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no receiver.
+
+Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for pools
+there, and write tokens. One that asks for anything else is disconnected.
+
+The thread begins with the first thing that is sent, and does nothing in between. In a forked child there is none, and
+nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send its
+result and end.
+"""
+
+import multiprocessing.util
+import os
+import select
+import socket
+import struct
+import threading
+from contextlib import suppress
+from itertools import count
+
+LINGER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
+ASK_POOL, HAVE = b"P", b"H"
+ID_BYTES = 16
+MESSAGE_BYTES_MAX = 4096
+PREFIX, UNFINISHED = "python-", "python.new-"
+HUNG_UP = select.EPOLLHUP | select.EPOLLERR
+
+
+# ---- The directory ----
+
+
+def runtime_directory():
+    """A descriptor of the library's runtime directory, made if it is missing; the same rules as the library's."""
+    user = os.getuid()
+    path = os.environ.get("CENOTE_RUNTIME_DIR") or (
+        f"/run/user/{user}/cenote" if os.path.isdir(f"/run/user/{user}") else f"/tmp/cenote-{user}")
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    folder = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    found = os.fstat(folder)
+    if found.st_uid != user or found.st_mode & 0o077:
+        os.close(folder)
+        raise PermissionError(f"{path} must be this user's, with mode 0700")
+    return folder
+
+
+def path_in(folder, name):
+    """A path that is short enough for a socket's address, wherever the folder is."""
+    return f"/proc/self/fd/{folder}/{name}"
+
+
+def connect(port):
+    """A connection to another process's port. ConnectionError: it has ended, or this process cannot see it."""
+    folder = runtime_directory()
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        sock.settimeout(ANSWER_SECONDS)
+        sock.connect(path_in(folder, PREFIX + port.hex()))
+        return sock
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        raise ConnectionError("the process that sent this has ended, or its runtime directory is another one") from None
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(folder)
+
+
+def sweep(folder):
+    """Remove the names of ended processes."""
+    for name in os.listdir(folder):
+        if not name.startswith(PREFIX):
+            continue
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as probe:
+            try:
+                probe.connect(path_in(folder, name))
+            except ConnectionRefusedError:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+            except OSError:
+                pass  # it lives, and is busy; or has just gone
+
+
+# ---- The thread ----
+
+
+class Keeper:
+    """All of it; one in a process."""
+
+    def __init__(self, find_pool):
+        self.port = bytes(ID_BYTES)   # zeros: there is none yet
+        self._find_pool = find_pool   # a pool's number -> a new descriptor of it, or None
+        self._lock = threading.Lock()
+        self._epoll = None
+        self._wake = -1
+        self._listener = None
+        self._clients = {}            # descriptor -> socket
+        self._kept = {}               # token -> object, channel's descriptor or None
+        self._channels = {}           # descriptor of a channel -> its inode, tokens
+        self._travelling = {}         # descriptor of a pipe -> object
+        self._numbers = count(1)      # of tokens
+        self._empty = threading.Event()
+        self._empty.set()
+        self._stopping = False
+
+    # ---- What others call ----
+
+    def keep(self, thing, channel=None):
+        """Keep an object until its receiver has it, or `channel`, a descriptor, has no other end. Returns its token."""
+        self._start(True)
+        with self._lock:
+            token = next(self._numbers)
+            self._kept[token] = (thing, channel)
+            self._empty.clear()
+            if channel is not None:
+                self._watch_channel(channel, token)
+        return token
+
+    def keep_travelling(self, thing):
+        """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes it."""
+        self._start(False)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        with self._lock:
+            self._travelling[reader] = thing
+            self._empty.clear()
+            self._epoll.register(reader, 0)
+        return writer
+
+    def take(self, token):
+        """What was kept under this token, which has come back to this process itself; None: nothing."""
+        return self._forget([token]).get(token)
+
+    def kept(self):
+        """The objects that are on their way."""
+        with self._lock:
+            return [thing for thing, _ in self._kept.values()] + list(self._travelling.values())
+
+    def open_port(self):
+        """The number at which other processes find this one."""
+        self._start(True)
+        return self.port
+
+    def reset(self):
+        """In a forked child: none of this is ours."""
+        for each in [self._listener, self._epoll, *self._clients.values()]:
+            if each is not None:
+                each.close()
+        for descriptor in [self._wake, *self._travelling]:
+            if descriptor >= 0:
+                os.close(descriptor)
+        self.__init__(self._find_pool)
+
+    def stop(self):
+        """The process ends: what is on its way may arrive first."""
+        if self._epoll is None or self._stopping:
+            return
+        self._empty.wait(LINGER_SECONDS)
+        self._stopping = True
+        os.eventfd_write(self._wake, 1)
+        if self._listener is not None:
+            with suppress(OSError):
+                folder = runtime_directory()
+                os.unlink(PREFIX + self.port.hex(), dir_fd=folder)
+                os.close(folder)
+
+    # ---- Beginning ----
+
+    def _start(self, with_port):
+        with self._lock:
+            if self._epoll is None:
+                self._epoll = select.epoll()
+                self._wake = os.eventfd(0)
+                self._epoll.register(self._wake, select.EPOLLIN)
+                threading.Thread(target=self._run, args=(self._epoll,), name="cenote-keeper", daemon=True).start()
+            if with_port and self._listener is None:
+                self._listen()
+
+    def _listen(self):
+        """Under the lock. The name appears when it can be connected to: a sweep takes any other for a dead one's."""
+        port = os.urandom(ID_BYTES)
+        folder = runtime_directory()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            sweep(folder)
+            listener.bind(path_in(folder, UNFINISHED + port.hex()))
+            listener.listen(128)
+            listener.setblocking(False)
+            os.rename(UNFINISHED + port.hex(), PREFIX + port.hex(), src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            listener.close()
+            raise
+        finally:
+            os.close(folder)
+        self._epoll.register(listener, select.EPOLLIN)
+        self._listener, self.port = listener, port
+
+    def _watch_channel(self, channel, token):
+        """Under the lock. The number may have been another file's before: that one's end will not be seen."""
+        inode = os.fstat(channel).st_ino
+        known, tokens = self._channels.get(channel, (None, None))
+        if known != inode:
+            with suppress(FileNotFoundError):
+                self._epoll.unregister(channel)
+            try:
+                self._epoll.register(channel, 0)
+            except PermissionError:
+                return  # a plain file: it has no other end
+            tokens = set()
+            self._channels[channel] = (inode, tokens)
+        tokens.add(token)
+
+    # ---- The thread ----
+
+    def _run(self, epoll):
+        while not self._stopping:
+            for descriptor, events in epoll.poll():
+                if self._stopping or self._epoll is not epoll:
+                    return
+                with suppress(OSError):
+                    self._handle(descriptor, events)
+
+    def _handle(self, descriptor, events):
+        if self._listener is not None and descriptor == self._listener.fileno():
+            self._accept()
+        elif descriptor in self._clients:
+            self._serve(self._clients[descriptor])
+        elif descriptor in self._travelling:
+            with self._lock:
+                self._epoll.unregister(descriptor)
+                thing = self._travelling.pop(descriptor)
+                os.close(descriptor)
+                self._check_empty()
+            del thing
+        elif descriptor in self._channels and events & HUNG_UP:
+            self._channel_ended(descriptor)
+
+    def _accept(self):
+        client, _ = self._listener.accept()
+        user = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
+        if user != os.getuid():
+            client.close()
+            return
+        client.setblocking(False)
+        self._epoll.register(client, select.EPOLLIN)
+        self._clients[client.fileno()] = client
+
+    def _serve(self, client):
+        try:
+            message = client.recv(MESSAGE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        kind, rest = message[:1], message[1:]
+        if kind == HAVE and len(rest) == 8:
+            self._forget([int.from_bytes(rest, "little")])
+        elif kind == ASK_POOL and len(rest) == ID_BYTES:
+            self._send_pool(client, rest)
+        else:
+            self._epoll.unregister(client)
+            del self._clients[client.fileno()]
+            client.close()
+
+    def _send_pool(self, client, number):
+        descriptor = None
+        try:
+            descriptor = self._find_pool(number)
+            socket.send_fds(client, [ASK_POOL], [] if descriptor is None else [descriptor])
+        except Exception as error:  # the asker is told, and goes on to the next
+            with suppress(OSError):
+                client.send(b"E" + str(error).encode()[:MESSAGE_BYTES_MAX - 1])
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _channel_ended(self, channel):
+        """The other end is closed, if this is still the file that was meant."""
+        with self._lock:
+            inode, tokens = self._channels.pop(channel)
+            with suppress(OSError):
+                self._epoll.unregister(channel)
+            try:
+                if os.fstat(channel).st_ino != inode:
+                    return
+            except OSError:
+                return
+        self._forget(tokens)
+
+    # ---- Letting go ----
+
+    def _forget(self, tokens):
+        """Let go of what is kept; returns it. Its finalisers run when the caller drops it, without the lock."""
+        things = {}
+        with self._lock:
+            for token in list(tokens):
+                thing, channel = self._kept.pop(token, (None, None))
+                things[token] = thing
+                if channel in self._channels:
+                    self._channels[channel][1].discard(token)
+            self._check_empty()
+        return things
+
+    def _check_empty(self):
+        """Under the lock."""
+        if not self._kept and not self._travelling:
+            self._empty.set()
+
+
+def stop_at_end(keeper):
+    """
+    Stop it when the process ends, after the threads of multiprocessing's queues have sent all. Such a thread may be the
+    first to use it, which is too late to register it; a forked child begins without.
+    """
+    multiprocessing.util.Finalize(None, keeper.stop, exitpriority=-20)
+    multiprocessing.util.register_after_fork(keeper, stop_at_end)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""
+send() and recv(): objects over a Unix socket.
+
+A message is a head, a record, and descriptors: the pool's, and the write end of a pipe that is closed when the receiver has
+the object, or when the message is lost (see _keeper.py). Nothing of it is unpickled: a receiver need not trust the sender.
+"""
+
+import os
+import socket
+import struct
+from contextlib import contextmanager, suppress
+
+from . import _record, _share
+from ._cenote import Block, Event, Pool, View
+
+HEAD = struct.Struct("<8sQ")
+MAGIC = b"\xcenotepy1"
+DESCRIPTORS_MAX = 2
+
+
+@contextmanager
+def _socket_of(channel):
+    """A socket object, or a socket around the descriptor of a Connection or of an integer, for the time of a call."""
+    if isinstance(channel, socket.socket):
+        yield channel
+        return
+    descriptor = channel if isinstance(channel, int) else channel.fileno()
+    borrowed = socket.socket(fileno=descriptor)
+    try:
+        yield borrowed
+    finally:
+        borrowed.detach()
+
+
+def _is_same_user(sock):
+    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return struct.unpack("3i", credentials)[1] in (os.getuid(), -1)
+
+
+def _is_stream(sock):
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
+
+
+def send(channel, thing):
+    """
+    Send a Pool, Block, View or Event over a connected Unix socket: a socket, its number, or a duplex Connection.
+
+    The receiver calls recv(). Nothing is copied. What was sent may be freed or dropped at once: it stays until the
+    receiver has it, or cannot get it any more. A block's memory is ready for the receiver when its stream has come to what
+    it has now; a receiver of another user cannot wait for that, so the call waits instead.
+    """
+    if not isinstance(thing, (Pool, Block, View, Event)):
+        raise TypeError(f"send() takes a Pool, Block, View or Event, not a {type(thing).__name__}")
+    with _socket_of(channel) as sock:
+        if sock.family != socket.AF_UNIX:
+            raise ValueError("the socket is not a Unix socket: descriptors cannot travel over it")
+        ready = _is_same_user(sock)
+        if not ready and isinstance(thing, (Block, View)):
+            (thing.block if isinstance(thing, View) else thing).stream.synchronize()
+        data = _record.write(_share.describe(thing, ready))
+        descriptors = [_share.keeper.keep_travelling(thing)]
+        try:
+            if not isinstance(thing, Event):
+                pool = thing if isinstance(thing, Pool) else (thing.block if isinstance(thing, View) else thing).pool
+                descriptors.append(pool._export())
+            head = HEAD.pack(MAGIC, len(data))
+            sent = socket.send_fds(sock, [head, data], descriptors)
+            if sent < len(head) + len(data):
+                sock.sendall((head + data)[sent:])
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def recv(channel, stream=None):
+    """
+    Receive what send() sent in another process. Waits until a message comes.
+
+    Use the memory in the order of `stream`, or of the device's default stream: that one waits for the sender's work.
+    EOFError: the other side has closed the socket. ValueError: something else came.
+    """
+    with _socket_of(channel) as sock:
+        whole = _record.BYTES_MAX + HEAD.size
+        data, descriptors, flags, _ = socket.recv_fds(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
+        try:
+            if not data:
+                raise EOFError("the other side has closed the socket")
+            record = _read_message(sock, data, flags)
+            pool = descriptors[1] if len(descriptors) > 1 else None
+            if record.kind != _record.EVENT and pool is None:
+                raise ValueError("the message came without a pool's descriptor")
+            return _share.rebuild(record._replace(token=0), pool, stream)
+        finally:
+            for descriptor in descriptors:
+                with suppress(OSError):
+                    os.close(descriptor)
+
+
+def _read_message(sock, data, flags):
+    if len(data) < HEAD.size and _is_stream(sock):
+        data += _read_all(sock, HEAD.size - len(data))
+    if len(data) < HEAD.size or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
+        raise ValueError("what came is not a message of cenote.send()")
+    magic, length = HEAD.unpack_from(data)
+    if magic != MAGIC or length > _record.BYTES_MAX:
+        raise ValueError("what came is not a message of cenote.send()")
+    if _is_stream(sock):
+        data += _read_all(sock, length)
+    return _record.read(data[HEAD.size:])
+
+
+def _read_all(sock, length):
+    data = b""
+    while len(data) < length:
+        more = sock.recv(length - len(data))
+        if not more:
+            raise EOFError("the other side has closed the socket in the middle of a message")
+        data += more
+    return data

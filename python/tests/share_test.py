@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: MIT
+"""Between processes of multiprocessing: queues, connections, pools of processes, and processes that are killed."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+
+import cenote
+import numpy
+import pytest
+from cenote import _share
+
+SPAWN = multiprocessing.get_context("spawn")
+PATIENCE_S = 30
+
+
+@contextmanager
+def peer(target, *arguments):
+    """A process with a connection to it. It must end well, unless the test has killed it."""
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=target, args=(theirs, *arguments))
+    process.start()
+    theirs.close()
+    try:
+        yield ours, process
+    finally:
+        ours.close()
+        process.join(PATIENCE_S)
+        assert process.exitcode in (0, -signal.SIGKILL)
+
+
+def kill(process):
+    """Kill a process and wait until it is gone."""
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(PATIENCE_S)
+
+
+def wait_empty():
+    """Wait until everything has arrived or is lost."""
+    assert _share.keeper._empty.wait(PATIENCE_S) and cenote.in_flight() == []
+
+
+def wait_back(pool):
+    """Wait until no process holds a block: a watch tells of each that goes."""
+    with pool.watch() as watch:
+        while pool.importers():
+            assert wait([watch], PATIENCE_S)
+            watch.read()
+
+
+def answer(conn, *_):
+    """Says what it gets, until the other side closes the connection."""
+    while True:
+        try:
+            thing = conn.recv()
+        except EOFError:
+            return
+        if isinstance(thing, cenote.Pool):
+            conn.send(("pool", thing.imported))
+        elif isinstance(thing, cenote.Event):
+            thing.synchronize()
+            conn.send(("event", thing.done))
+        elif isinstance(thing, cenote.View):
+            conn.send((thing.shape, thing.dtype, numpy.asarray(thing).tolist()))
+        else:
+            conn.send((thing.imported, thing.nbytes, thing.tobytes()))
+        del thing
+
+
+def hold(conn, *_):
+    """Keeps what it gets, and says so."""
+    held = []
+    while True:
+        try:
+            held.append(conn.recv())
+        except EOFError:
+            return
+        conn.send(len(held))
+
+
+# ---- What can be sent ----
+
+
+def test_a_block_goes_and_may_be_dropped_at_once(pool):
+    with peer(answer) as (conn, _):
+        for text in (b"first", b"second", b"third"):
+            block = pool.allocate(16)
+            block.copy_from(text.ljust(16))
+            conn.send(block)
+            del block
+            assert conn.recv() == (True, 16, text.ljust(16))
+        wait_empty()
+
+
+def test_a_freed_block_arrives_too(pool):
+    """free() by hand is as good as a del: what is on its way stays."""
+    with peer(answer) as (conn, _):
+        view = cenote.share(numpy.arange(6, dtype="int16").reshape(2, 3), pool)
+        conn.send(view)
+        del view
+        assert conn.recv() == ((2, 3), "int16", [[0, 1, 2], [3, 4, 5]])
+
+
+def test_parts_views_pools_and_events(pool):
+    with peer(answer) as (conn, _):
+        block = pool.allocate(64)
+        array = numpy.asarray(block.view(16, "int32"))
+        array[:] = range(16)
+        conn.send(cenote.Block.from_dlpack(array[4:6]))
+        assert conn.recv() == (True, 8, array[4:6].tobytes())
+        conn.send(block.view(3, "int32", offset=40))
+        assert conn.recv() == ((3,), "int32", [10, 11, 12])
+        conn.send(pool)
+        assert conn.recv() == ("pool", True)
+        event = cenote.Event()
+        event.record()
+        conn.send(event)
+        assert conn.recv() == ("event", True)
+        wait_empty()
+
+
+def test_it_is_one_memory(pool):
+    with peer(change) as (conn, _):
+        view = cenote.share(numpy.zeros(4), pool)
+        conn.send(view)
+        assert conn.recv() == "changed"
+        assert numpy.asarray(view).tolist() == [1, 2, 3, 4]
+
+
+def change(conn):
+    """Writes into what it gets."""
+    numpy.asarray(conn.recv())[:] = [1, 2, 3, 4]
+    conn.send("changed")
+
+
+def test_the_reader_comes_after_the_writer(pool):
+    """The sender's stream has not come to the write when the block is sent; the receiver's bytes are of after it."""
+    gate = threading.Event()
+    with peer(answer) as (conn, _), cenote.Stream() as stream:
+        block = pool.allocate(8, stream)
+        block.copy_from(bytes(8))
+        with memoryview(block) as memory:
+            stream.call(gate.wait)
+            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            conn.send(block)
+            assert not conn.poll() and not stream.done
+            gate.set()
+            assert conn.recv() == (True, 8, b"in order")
+
+
+def test_an_early_free_is_deferred(pool):
+    with peer(read_late) as (conn, _):
+        block = pool.allocate(1 << 16)
+        block.copy_from(b"mine" * (1 << 14))
+        first = block.ptr
+        conn.send(block)
+        assert conn.recv() == "have it"
+        block.free()
+        others = [pool.allocate(1 << 16) for _ in range(20)]
+        assert first not in [other.ptr for other in others]
+        assert pool.stats.deferred_blocks == 1
+        conn.send("read")
+        assert conn.recv() == b"mine"
+    wait_back(pool)
+    assert pool.stats.deferred_blocks == 0
+
+
+def read_late(conn):
+    """Reads when it is told to."""
+    block = conn.recv()
+    conn.send("have it")
+    conn.recv()
+    conn.send(bytes(memoryview(block)[:4]))
+
+
+# ---- Ways of multiprocessing ----
+
+
+def add(view, number):
+    """In a worker: a new view of the sum."""
+    return cenote.share(numpy.asarray(view) + number)
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_pool_of_processes(pool, method):
+    with multiprocessing.get_context(method).Pool(2) as workers:
+        views = [cenote.share(numpy.full(10, number), pool) for number in range(8)]
+        sums = workers.starmap(add, [(view, 100) for view in views])
+        assert [numpy.asarray(total)[0] for total in sums] == list(range(100, 108))
+        del views, sums
+        workers.close()
+        workers.join()
+    wait_empty()
+
+
+def produce(queue, count):
+    """Sends and ends at once: what is on its way arrives."""
+    for number in range(count):
+        queue.put(cenote.share(numpy.full(4, number)))
+
+
+def test_a_producer_that_ends_after_its_last_block():
+    queue = SPAWN.Queue()
+    process = SPAWN.Process(target=produce, args=(queue, 5))
+    process.start()
+    got = [numpy.asarray(queue.get()) for _ in range(5)]
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+    assert [int(array[0]) for array in got] == list(range(5))  # its process has ended, the memory is there
+
+
+def test_an_argument_of_a_process(pool):
+    block = pool.allocate(8)
+    block.copy_from(b"argument")
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=send_back, args=(theirs, block))
+    process.start()
+    assert ours.recv() == b"argument"
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+
+
+def send_back(conn, block):
+    """Says what its argument holds."""
+    conn.send(block.tobytes())
+
+
+def test_a_queue_in_one_process_gives_the_same_object(pool):
+    queue = SPAWN.Queue()
+    block = pool.allocate(8)
+    queue.put(block)
+    assert queue.get() is block
+    wait_empty()
+    queue.close()
+    queue.join_thread()
+
+
+FORKED = """
+import multiprocessing, cenote
+def child(conn):
+    conn.send(cenote.share(b"from a forked child"))
+ours, theirs = multiprocessing.get_context("fork").Pipe()
+process = multiprocessing.get_context("fork").Process(target=child, args=(theirs,))
+process.start()
+assert bytes(ours.recv()) == b"from a forked child"
+process.join()
+assert process.exitcode == 0
+"""
+
+
+def test_fork_before_the_first_use():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=False,
+                          timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- Ends ----
+
+
+def test_what_a_killed_process_held_comes_back(pool):
+    with peer(hold) as (conn, process):
+        for count in range(1, 4):
+            conn.send(pool.allocate(1000))
+            assert conn.recv() == count
+        wait_empty()
+        importer, = pool.importers()
+        assert (importer.pid, importer.held_blocks) == (process.pid, 3)
+        assert pool.stats.deferred_blocks == 3
+        kill(process)
+        wait_back(pool)
+    assert pool.stats.deferred_blocks == 0 and pool.stats.exported_blocks == 0
+
+
+def test_what_nobody_will_read_comes_back(pool):
+    """The receiver is killed before it reads: no limbo."""
+    with peer(stop) as (conn, process):
+        assert conn.recv() == "waiting"
+        for _ in range(3):
+            conn.send(pool.allocate(1000))
+        assert len(cenote.in_flight()) == 3
+        kill(process)
+        wait_empty()
+    assert pool.stats.live_blocks == 0
+
+
+def stop(conn):
+    """Reads nothing."""
+    conn.send("waiting")
+    threading.Event().wait()
+
+
+def test_a_queue_keeps_what_may_still_be_read(pool):
+    """The reader of a queue dies; another may come."""
+    queue = SPAWN.Queue()
+    with peer(stop) as (conn, process):
+        conn.recv()
+        block = pool.allocate(5)
+        block.copy_from(b"later")
+        queue.put(block)
+        del block
+        kill(process)
+    process = SPAWN.Process(target=read_queue, args=(queue,))
+    process.start()
+    process.join(PATIENCE_S)
+    assert process.exitcode == 0
+    wait_empty()
+    queue.close()
+    queue.join_thread()
+
+
+def read_queue(queue):
+    """Reads once."""
+    assert queue.get().tobytes() == b"later"
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_consumer_killed_anywhere_leaves_nothing(pool, after):
+    """Six blocks are sent without waiting; the consumer is killed when it has taken some of them."""
+    with peer(hold) as (conn, process):
+        for _ in range(6):
+            conn.send(pool.allocate(100_000))
+        for _ in range(after):
+            conn.recv()
+        kill(process)
+        wait_empty()
+        wait_back(pool)
+    assert pool.stats.live_blocks == 0 and pool.stats.used_bytes == 0
+
+
+def test_the_sender_is_killed():
+    """What has arrived stays; its owner's end is not ours."""
+    with peer(own) as (conn, process):
+        view = conn.recv()
+        conn.send("got it")
+        name = conn.recv()
+        kill(process)
+        assert bytes(view) == b"what was sent"
+        assert "ConnectionError" in attach_elsewhere(name).stderr
+
+
+def own(conn):
+    """Sends memory and the name of a block, and waits."""
+    conn.send(cenote.share(b"what was sent"))
+    conn.recv()
+    block = cenote.share(b"more").block
+    conn.send(block.name())
+    threading.Event().wait()
+
+
+# ---- The exporter's means ----
+
+
+def test_importers_can_be_limited_and_shut_out(pool):
+    with peer(hold_or_say) as (conn, process):
+        pool.limit(10_000)
+        blocks = [pool.allocate(6000) for _ in range(3)]
+        conn.send(blocks[0])
+        assert conn.recv() == "have it"
+        conn.send(blocks[1])
+        assert conn.recv() == "OutOfMemoryError"
+        pool.limit(None)
+        conn.send(blocks[1])
+        assert conn.recv() == "have it"
+        importer, = pool.importers()
+        assert importer.pid == process.pid and importer.held_bytes >= 12000
+        pool.evict(importer)
+        for _ in range(100_000):  # "soon afterwards": the importer is told by a message
+            conn.send(blocks[2])
+            said = conn.recv()
+            if said != "have it":
+                break
+        assert said == "InvalidValueError"
+    wait_back(pool)
+
+
+def hold_or_say(conn):
+    """Keeps what it can get, and says which error there was."""
+    held = []
+    while True:
+        try:
+            held.append(conn.recv())
+            conn.send("have it")
+        except EOFError:
+            return
+        except cenote.CudaError as error:
+            conn.send(type(error).__name__)
+
+
+# ---- Names ----
+
+
+ATTACH = "import cenote, sys; sys.stdout.write(cenote.attach(bytes.fromhex(sys.argv[1])).tobytes().decode())"
+
+
+def attach_elsewhere(name):
+    """What a new process says that attaches."""
+    return subprocess.run([sys.executable, "-c", ATTACH, name.hex()], capture_output=True, text=True, check=False,
+                          timeout=PATIENCE_S)
+
+
+def test_a_block_by_name(pool):
+    block = pool.allocate(5)
+    block.copy_from(b"named")
+    name = block.name()
+    assert isinstance(name, bytes)
+    done = attach_elsewhere(name)
+    assert (done.stdout, done.stderr, done.returncode) == ("named", "", 0)
+    wait_back(pool)
+    assert cenote.attach(name).tobytes() == b"named"  # here, too
+    block.free()
+    assert "InvalidValueError" in attach_elsewhere(name).stderr
+
+
+def test_wrong_names_are_refused(pool):
+    name = pool.allocate(5).name()
+    for wrong in (b"", b"x" * 300, name[:-1], name + b"x", b"xxxx" + name[4:], name[:4] + b"\xff" + name[5:]):
+        with pytest.raises(ValueError):
+            cenote.attach(wrong)
+    for at in range(len(name)):
+        damaged = bytearray(name)
+        damaged[at] ^= 0x55
+        try:
+            cenote.attach(bytes(damaged)).free()
+        except (ValueError, ConnectionError, cenote.CudaError):
+            pass  # refused, or not a part that matters here
+
+
+# ---- Many ----
+
+
+def test_threads_send_at_the_same_time(pool):
+    failures = []
+
+    def work(conn):
+        try:
+            for number in range(40):
+                block = pool.allocate(64)
+                block.copy_from(number.to_bytes(64, "little"))
+                conn.send(block)
+                del block
+                assert conn.recv()[2] == number.to_bytes(64, "little")
+        except Exception as error:  # seen below
+            failures.append(error)
+
+    with peer(answer) as (one, _), peer(answer) as (two, _):
+        threads = [threading.Thread(target=work, args=(conn,)) for conn in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        wait_empty()
+
+
+def test_hand_overs_leak_nothing(pool, check_leaks):
+    with peer(answer) as (conn, _):
+        def hand_over(count):
+            for _ in range(count):
+                conn.send(pool.allocate(64))
+                conn.recv()
+            wait_empty()
+
+        check_leaks(hand_over)
