@@ -24,7 +24,7 @@ enum { PAGE_BYTES = 4096 };
 
 static _Thread_local sigjmp_buf *volatile guard __attribute__((tls_model("initial-exec")));
 
-/* Handlers of the program, in the order in which we found them. Beyond this number the last one stays in front of us. */
+/* Handlers of the program, in the order in which we found them. Of more the last one stays in front of us. */
 enum { FOUND_MAX = 8 };
 
 static struct found {

@@ -2,8 +2,10 @@
 /*
  * What the lanes of a warp do together: shuffles, votes, matches, reductions.
  *
- * Each names its members. Lanes wait until all members that have not ended are at the same instruction (at any warp
- * barrier, for warp barriers); then they are ready, run again, and execute it as one group.
+ * Each names its members. Lanes wait until all members that have not ended are at the same instruction; then they are
+ * ready, run again, and execute it as one group. Members may also be at different instructions of the same kind, with
+ * the same qualifiers: PTX asks for no more. Nobody else can come then, and what each lane brings is gathered from where
+ * it is.
  */
 #include "ptx/ptx_block.h"
 
@@ -62,38 +64,49 @@ bool cn_ptx_warp_meet(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	return !waiting;
 }
 
-/* Which lanes of its warp stand where this one does? */
-static uint32_t companions(const struct cn_ptx_block *block, uint32_t warp, uint32_t lane)
+/* Do two instructions have the same kind and qualifiers? */
+static bool are_alike(const struct cn_ptx_inst *a, const struct cn_ptx_inst *b)
+{
+	return a->kind == b->kind && a->detail == b->detail && a->type == b->type && a->width[1] == b->width[1];
+}
+
+/* Which lanes of its warp wait where this one does, and which at an instruction of the same kind? */
+static uint32_t companions(const struct cn_ptx_block *block, uint32_t warp, uint32_t lane, uint32_t *ret_alike)
 {
 	const struct cn_ptx_module *module = block->module;
-	bool is_barrier = cn_ptx_inst_at(module, block->pc[lane])->kind == CN_PTX_I_WARP_BARRIER;
-	uint32_t bits = 0;
+	const struct cn_ptx_inst *inst = cn_ptx_inst_at(module, block->pc[lane]);
+	uint32_t here = 0, alike = 0;
 
 	for (uint32_t i = warp; i < warp + WARP && i < block->lanes; i++) {
 		if (block->status[i] != CN_PTX_AT_WARP)
 			continue;
-		if (is_barrier ? cn_ptx_inst_at(module, block->pc[i])->kind == CN_PTX_I_WARP_BARRIER
-			       : block->pc[i] == block->pc[lane] && block->frame[i] == block->frame[lane])
-			bits |= 1u << (i - warp);
+		if (block->pc[i] == block->pc[lane] && block->frame[i] == block->frame[lane])
+			here |= 1u << (i - warp);
+		else if (are_alike(inst, cn_ptx_inst_at(module, block->pc[i])))
+			alike |= 1u << (i - warp);
 	}
-	return bits;
+	*ret_alike = here | alike;
+	return here;
 }
 
-static void wake(struct cn_ptx_block *block, uint32_t warp, uint32_t bits, bool is_barrier)
+/* `past`: they have done what they waited for. */
+static void wake(struct cn_ptx_block *block, uint32_t warp, uint32_t bits, bool past)
 {
 	for (uint32_t i = 0; i < WARP; i++)
 		if (bits >> i & 1) {
 			block->status[warp + i] = CN_PTX_RUNS;
-			block->ready[warp + i] = !is_barrier;
-			block->pc[warp + i] += is_barrier;
+			block->ready[warp + i] = !past;
+			block->pc[warp + i] += past;
 			block->running++;
 		}
 }
 
+static void run_apart(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t bits);
+
 void cn_ptx_warp_wake(struct cn_ptx_block *block)
 {
 	for (uint32_t lane = 0; lane < block->lanes; lane++) {
-		uint32_t warp = lane & ~(WARP - 1u), members, here;
+		uint32_t warp = lane & ~(WARP - 1u), members, here, alike, own = 1u << (lane - warp);
 		const struct cn_ptx_inst *inst;
 
 		if (block->status[lane] != CN_PTX_AT_WARP)
@@ -101,148 +114,202 @@ void cn_ptx_warp_wake(struct cn_ptx_block *block)
 		inst = cn_ptx_inst_at(block->module, block->pc[lane]);
 		members = ((const uint32_t *)cn_ptx_at_lane(block, lane, inst->operand[CN_PTX_MEMBERS]))[lane];
 		members &= alive(block, warp);
-		here = companions(block, warp, lane);
-		if (!(members & ~here))
-			wake(block, warp, (members | 1u << (lane - warp)) & here, inst->kind == CN_PTX_I_WARP_BARRIER);
+		here = companions(block, warp, lane, &alike);
+		if (members & ~alike)
+			continue;
+		if (inst->kind == CN_PTX_I_WARP_BARRIER) {
+			wake(block, warp, (members | own) & alike, true);
+		} else if (!(members & ~here)) {
+			wake(block, warp, (members | own) & here, false);
+		} else {
+			run_apart(block, inst, warp, (members | own) & alike);
+			wake(block, warp, (members | own) & alike, true);
+		}
 	}
 }
 
 /* ---- What they do ------------------------------------------------------------------------------------------------ */
 
-static void shuffle(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
-{
-	const uint32_t *a = (const uint32_t *)cn_ptx_at(block, inst->operand[1]) + warp;
-	const uint32_t *b = (const uint32_t *)cn_ptx_at(block, inst->operand[2]) + warp;
-	const uint32_t *c = (const uint32_t *)cn_ptx_at(block, inst->operand[3]) + warp;
-	uint32_t *d = (uint32_t *)cn_ptx_at(block, inst->operand[0]) + warp;
-	uint8_t *p = inst->operand[4] == CN_PTX_NONE ? NULL : (uint8_t *)cn_ptx_at(block, inst->operand[4]) + warp;
-	uint32_t from[WARP], result[WARP];
-	bool inside[WARP];
+/* What lanes of a warp bring, and what they get. */
+struct exchange {
+	uint32_t here; /* those that take part */
+	uint64_t a[WARP];
+	uint32_t b[WARP], c[WARP], members[WARP];
+	uint64_t d[WARP];
+	uint8_t p[WARP];
+};
 
+static void shuffle(struct exchange *exchange, uint32_t mode)
+{
 	/* PTX promises nothing of lanes that are elsewhere. Sums over part of a warp rely on 0, which GPUs give. */
 	for (int i = 0; i < WARP; i++)
-		from[i] = here >> i & 1 ? a[i] : 0;
+		exchange->a[i] = exchange->here >> i & 1 ? exchange->a[i] : 0;
 	for (int i = 0; i < WARP; i++) {
-		int by = (int)(b[i] & 31), clamp = (int)(c[i] & 31), segment = (int)(c[i] >> 8 & 31);
+		uint32_t c = exchange->c[i];
+		int by = (int)(exchange->b[i] & 31), clamp = (int)(c & 31), segment = (int)(c >> 8 & 31);
 		int most = (i & segment) | (clamp & ~segment), j;
+		bool inside;
 
-		switch (inst->detail) {
+		switch (mode) {
 		case CN_PTX_SHFL_UP:
 			j = i - by;
-			inside[i] = j >= most;
+			inside = j >= most;
 			break;
 		case CN_PTX_SHFL_DOWN:
 			j = i + by;
-			inside[i] = j <= most;
+			inside = j <= most;
 			break;
 		case CN_PTX_SHFL_BFLY:
 			j = i ^ by;
-			inside[i] = j <= most;
+			inside = j <= most;
 			break;
 		default:
 			j = (i & segment) | (by & ~segment);
-			inside[i] = j <= most;
+			inside = j <= most;
 			break;
 		}
-		result[i] = from[inside[i] ? j & 31 : i];
+		exchange->d[i] = exchange->a[inside ? j & 31 : i];
+		exchange->p[i] = inside;
 	}
-	for (int i = 0; i < WARP; i++)
-		if (here >> i & 1) {
-			d[i] = result[i];
-			if (p)
-				p[i] = inside[i];
-		}
 }
 
-static uint32_t ballot(const uint8_t *predicates, uint32_t members)
+static void vote(struct exchange *exchange, uint32_t mode)
 {
-	uint32_t bits = 0;
+	uint32_t votes = 0;
 
 	for (uint32_t i = 0; i < WARP; i++)
-		bits |= (members >> i & 1) & predicates[i] ? 1u << i : 0;
-	return bits;
-}
-
-static void vote(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
-{
-	const uint32_t *members = (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]) + warp;
-	uint8_t predicates[WARP];
-
-	memcpy(predicates, cn_ptx_at(block, inst->operand[1]) + warp, sizeof predicates);
+		votes |= (uint32_t)(exchange->a[i] & 1) << i;
 	for (uint32_t i = 0; i < WARP; i++) {
-		uint32_t all, bits;
+		uint32_t all = exchange->members[i] & exchange->here, bits = votes & all;
 
-		if (!(here >> i & 1))
-			continue;
-		all = members[i] & here;
-		bits = ballot(predicates, all);
-		switch (inst->detail) {
+		switch (mode) {
 		case CN_PTX_VOTE_ALL: bits = bits == all; break;
 		case CN_PTX_VOTE_ANY: bits = bits != 0; break;
 		case CN_PTX_VOTE_UNI: bits = bits == all || !bits; break;
 		default: break;
 		}
-		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), warp + i, inst->width[0], bits);
+		exchange->d[i] = bits;
 	}
 }
 
-static void match(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
+static void match(struct exchange *exchange, uint32_t mode)
 {
-	const uint32_t *members = (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]) + warp;
-	uint64_t values[WARP];
-
-	for (uint32_t i = 0; i < WARP; i++)
-		values[i] = here >> i & 1 ? cn_ptx_lane_value(block, inst->operand[1], inst->width[1], warp + i) : 0;
 	for (uint32_t i = 0; i < WARP; i++) {
-		uint32_t same = 0, all = members[i] & here;
+		uint32_t same = 0, all = exchange->members[i] & exchange->here;
 
-		if (!(here >> i & 1))
-			continue;
 		for (uint32_t j = 0; j < WARP; j++)
-			same |= (uint32_t)((all >> j & 1) && values[j] == values[i]) << j;
-		if (inst->detail == CN_PTX_VOTE_ALL) {
-			if (inst->operand[4] != CN_PTX_NONE)
-				cn_ptx_write(cn_ptx_at(block, inst->operand[4]), warp + i, 1, same == all);
-			same = same == all ? all : 0;
-		}
-		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), warp + i, 4, same);
+			same |= (uint32_t)((all >> j & 1) && exchange->a[j] == exchange->a[i]) << j;
+		exchange->p[i] = same == all;
+		exchange->d[i] = mode == CN_PTX_VOTE_ALL && same != all ? 0 : same;
 	}
 }
 
-static void redux(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
+static void redux(struct exchange *exchange, const struct cn_ptx_inst *inst)
 {
-	const uint32_t *members = (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]) + warp;
-	uint32_t values[WARP];
-
-	memcpy(values, (const uint32_t *)cn_ptx_at(block, inst->operand[1]) + warp, sizeof values);
 	for (uint32_t i = 0; i < WARP; i++) {
-		uint32_t all = members[i] & here, result = 0;
+		uint32_t all = exchange->members[i] & exchange->here, result = 0;
 		bool first = true;
 
-		if (!(here >> i & 1))
+		if (!(exchange->here >> i & 1))
 			continue;
 		for (uint32_t j = 0; j < WARP; j++)
 			if (all >> j & 1) {
-				result = first ? values[j] : cn_ptx_reduce(inst->detail, inst->type, result, values[j]);
+				uint32_t value = (uint32_t)exchange->a[j];
+
+				result = first ? value : cn_ptx_reduce(inst->detail, inst->type, result, value);
 				first = false;
 			}
-		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), warp + i, 4, result);
+		exchange->d[i] = result;
 	}
 }
 
-static void elect(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
+static void elect(struct exchange *exchange)
 {
-	const uint32_t *members = (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]) + warp;
+	for (uint32_t i = 0; i < WARP; i++) {
+		uint32_t all = exchange->members[i] & exchange->here, leader = all ? (uint32_t)__builtin_ctz(all) : i;
+
+		exchange->d[i] = leader;
+		exchange->p[i] = leader == i;
+	}
+}
+
+static void run_exchange(const struct cn_ptx_inst *inst, struct exchange *exchange)
+{
+	switch (inst->kind) {
+	case CN_PTX_I_SHUFFLE: shuffle(exchange, inst->detail); break;
+	case CN_PTX_I_VOTE: vote(exchange, inst->detail); break;
+	case CN_PTX_I_MATCH: match(exchange, inst->detail); break;
+	case CN_PTX_I_REDUX: redux(exchange, inst); break;
+	default: elect(exchange); break;
+	}
+}
+
+static unsigned result_width(const struct cn_ptx_inst *inst)
+{
+	return inst->kind == CN_PTX_I_VOTE ? inst->width[0] : 4;
+}
+
+static unsigned value_width(const struct cn_ptx_inst *inst)
+{
+	return inst->kind == CN_PTX_I_SHUFFLE || inst->kind == CN_PTX_I_REDUX ? 4 : inst->width[1];
+}
+
+/* Each of these lanes is at an instruction of its own, of the same kind. */
+static void run_apart(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t bits)
+{
+	struct exchange exchange = {.here = bits};
 
 	for (uint32_t i = 0; i < WARP; i++) {
-		uint32_t all = members[i] & here, leader = all ? (uint32_t)__builtin_ctz(all) : i;
+		uint32_t lane = warp + i;
 
-		if (!(here >> i & 1))
+		if (!(bits >> i & 1))
 			continue;
-		cn_ptx_write(cn_ptx_at(block, inst->operand[0]), warp + i, 4, leader);
-		if (inst->operand[4] != CN_PTX_NONE)
-			cn_ptx_write(cn_ptx_at(block, inst->operand[4]), warp + i, 1, leader == i);
+		const struct cn_ptx_inst *own = cn_ptx_inst_at(block->module, block->pc[lane]);
+		if (own->kind != CN_PTX_I_ELECT)
+			exchange.a[i] =
+				cn_ptx_read(cn_ptx_at_lane(block, lane, own->operand[1]), lane, value_width(own));
+		if (own->kind == CN_PTX_I_SHUFFLE) {
+			exchange.b[i] = (uint32_t)cn_ptx_read(cn_ptx_at_lane(block, lane, own->operand[2]), lane, 4);
+			exchange.c[i] = (uint32_t)cn_ptx_read(cn_ptx_at_lane(block, lane, own->operand[3]), lane, 4);
+		}
+		exchange.members[i] =
+			(uint32_t)cn_ptx_read(cn_ptx_at_lane(block, lane, own->operand[CN_PTX_MEMBERS]), lane, 4);
 	}
+	run_exchange(inst, &exchange);
+	for (uint32_t i = 0; i < WARP; i++) {
+		uint32_t lane = warp + i;
+
+		if (!(bits >> i & 1))
+			continue;
+		const struct cn_ptx_inst *own = cn_ptx_inst_at(block->module, block->pc[lane]);
+		cn_ptx_write(cn_ptx_at_lane(block, lane, own->operand[0]), lane, result_width(own), exchange.d[i]);
+		if (own->operand[4] != CN_PTX_NONE)
+			cn_ptx_write(cn_ptx_at_lane(block, lane, own->operand[4]), lane, 1, exchange.p[i]);
+	}
+}
+
+/* All of `here` are at this instruction. */
+static void run_together(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t warp, uint32_t here)
+{
+	struct exchange exchange = {.here = here};
+
+	if (inst->kind != CN_PTX_I_ELECT)
+		for (uint32_t i = 0; i < WARP; i++)
+			exchange.a[i] = cn_ptx_lane_value(block, inst->operand[1], value_width(inst), warp + i);
+	if (inst->kind == CN_PTX_I_SHUFFLE) {
+		memcpy(exchange.b, (const uint32_t *)cn_ptx_at(block, inst->operand[2]) + warp, sizeof exchange.b);
+		memcpy(exchange.c, (const uint32_t *)cn_ptx_at(block, inst->operand[3]) + warp, sizeof exchange.c);
+	} else {
+		memcpy(exchange.members, (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]) + warp,
+		       sizeof exchange.members);
+	}
+	run_exchange(inst, &exchange);
+	for (uint32_t i = 0; i < WARP; i++)
+		if (here >> i & 1) {
+			cn_ptx_write(cn_ptx_at(block, inst->operand[0]), warp + i, result_width(inst), exchange.d[i]);
+			if (inst->operand[4] != CN_PTX_NONE)
+				cn_ptx_write(cn_ptx_at(block, inst->operand[4]), warp + i, 1, exchange.p[i]);
+		}
 }
 
 void cn_ptx_run_warp(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, const struct cn_ptx_lanes *lanes)
@@ -252,12 +319,6 @@ void cn_ptx_run_warp(struct cn_ptx_block *block, const struct cn_ptx_inst *inst,
 
 		if (!here)
 			continue;
-		switch (inst->kind) {
-		case CN_PTX_I_SHUFFLE: shuffle(block, inst, warp, here); break;
-		case CN_PTX_I_VOTE: vote(block, inst, warp, here); break;
-		case CN_PTX_I_MATCH: match(block, inst, warp, here); break;
-		case CN_PTX_I_REDUX: redux(block, inst, warp, here); break;
-		default: elect(block, inst, warp, here); break;
-		}
+		run_together(block, inst, warp, here);
 	}
 }

@@ -153,6 +153,44 @@ TEST(warps_meet)
 	ASSERT_EQ(16 * 47 / 2, out[20]);
 }
 
+/* What lane i of a warp whose lower and upper half execute this, each in a branch of its own, has in %r4. */
+static uint32_t apart(const char *instruction, uint32_t i)
+{
+	static uint32_t out[64];
+	char body[1024];
+
+	snprintf(body, sizeof body,
+		 "%sand.b32 %%r1, %%r0, 31; setp.lt.u32 %%p1, %%r1, 16; setp.lt.u32 %%p2, %%r1, 3;\n"
+		 "@%%p1 bra A; mov.u32 %%r2, %%r0; %s bra J;\nA: mul.lo.u32 %%r2, %%r0, 10; %s\n"
+		 "J: st.global.u32 [%%d1], %%r4; ret;",
+		 MY_WORD, instruction, instruction);
+	run_well(body, 64, out, 0);
+	return out[i];
+}
+
+/* Goal: lanes of a warp meet at instructions of one kind, wherever these are, as on a GPU; which hangs at the last. */
+TEST(warps_meet_apart)
+{
+	struct cn_ptx_fault fault;
+
+	ASSERT_EQ(50, apart("shfl.sync.idx.b32 %r4, %r2, 5, 0x1f, 0xffffffff;", 20));
+	ASSERT_EQ(370, apart("shfl.sync.idx.b32 %r4, %r2, 5, 0x1f, 0xffffffff;", 35));
+	ASSERT_EQ(19, apart("shfl.sync.bfly.b32 %r4, %r2, 16, 0x1f, 0xffffffff;", 3));
+	ASSERT_EQ(7, apart("vote.sync.ballot.b32 %r4, %p2, 0xffffffff;", 31));
+	ASSERT_EQ(1, apart("vote.sync.any.pred %p3, %p2, 0xffffffff; selp.u32 %r4, 1, 0, %p3;", 31));
+	ASSERT_EQ(15 * 16 / 2 * 10 + 47 * 16 / 2, apart("redux.sync.add.u32 %r4, %r2, 0xffffffff;", 0));
+	ASSERT_EQ(0x00400801, apart("rem.u32 %r3, %r2, 22; match.any.sync.b32 %r4, %r3, 0xffffffff;", 22));
+	/* Only members wait: two lanes of each half. */
+	ASSERT_EQ(10, apart("mov.u32 %r4, 4; setp.lt.u32 %p3, %r1, 2; setp.ge.u32 %p4, %r1, 30; or.pred %p3, %p3, %p4; "
+			    "@%p3 shfl.sync.idx.b32 %r4, %r2, 1, 0x1f, 0xc0000003;",
+			    31));
+	/* Different kinds never meet. */
+	ASSERT_EQ(CN_PTX_DEADLOCK, run_body("mov.u32 %r0, %tid.x; setp.lt.u32 %p1, %r0, 16; @%p1 bra A;\n"
+					    "vote.sync.ballot.b32 %r4, %p1, 0xffffffff; ret;\n"
+					    "A: shfl.sync.idx.b32 %r4, %r0, 5, 0x1f, 0xffffffff; ret;",
+					    32, NULL, 0, &fault));
+}
+
 static const char calls[] =
 	".version 7.0\n.target sm_75\n.address_size 64\n.extern .func (.param .b32 r) vprintf(.param .b64 a, "
 	".param .b64 b);\n"
