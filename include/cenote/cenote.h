@@ -441,11 +441,12 @@ typedef struct cenote_shared {
 /*
  * Ask all processes that share something what they share, and which processes hold it.
  *
- * Asks this user's processes that can be found in the runtime directory (see cenote_sweep()), in whatever container: a
- * process has its name there from the time it first exports a pool or gives out a handle of 64 bytes. `found` is
- * called for each process, then for each of its pools, each followed by its importers, which may be any user's, then
- * for each kind of handles that it has given out, followed by the processes that have some of it open. `found` may call
- * anything but CUDA and Cenote, and should not take seconds: the process that is asked does not wait so long.
+ * Asks this user's processes that can be found in the runtime directory (see cenote_sweep()), in whatever container;
+ * root asks those of all users, or of the user to whom CENOTE_RUNTIME_DIR belongs. A process has its name there from
+ * the time it first exports a pool or gives out a handle of 64 bytes. `found` is called for each process, then for each
+ * of its pools, each followed by its importers, which may be any user's, then for each kind of handles that it has
+ * given out, followed by the processes that have some of it open. `found` may call anything but CUDA and Cenote, and
+ * should not take seconds: the process that is asked does not wait so long.
  *
  * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock. For a process that has
  * opened events or memory, `held_block_count` counts each as often as it is open; `joined_ns` is the time since when it

@@ -67,6 +67,21 @@ _cenote_imex()
 	fi
 }
 
+_cenote_ps()
+{
+	local word=$1
+
+	case ${COMP_WORDS[COMP_CWORD - 1]} in
+	--sort) mapfile -t COMPREPLY < <(compgen -W "deferred waited shared used reserved pools pid" -- "$word") ;;
+	--user) mapfile -t COMPREPLY < <(compgen -u -- "$word") ;;
+	--pid | --container | --fail-if) ;;
+	*)
+		mapfile -t COMPREPLY < <(compgen -W "--pid --user --container --deferred --sort --fail-if --json --help" \
+			-- "$word")
+		;;
+	esac
+}
+
 _cenote_map()
 {
 	local word=$1
@@ -103,7 +118,7 @@ _cenote()
 	trace) _cenote_run "$word" "-o --output --marks" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
-	ps) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
+	ps) _cenote_ps "$word" ;;
 	top) mapfile -t COMPREPLY < <(compgen -W "--delay --once --help" -- "$word") ;;
 	bench) mapfile -t COMPREPLY < <(compgen -W "--json --seconds --help" -- "$word") ;;
 	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;

@@ -38,8 +38,10 @@ FILE *fuzz_open_to_read(const char *path, const char *mode)
 /* No stranger says this: the system does. To go through /proc would take most of the time. */
 void survey_find_physical(struct survey *survey)
 {
-	static const struct physical_holder holders[] = {{.pid = 1, .program = "one"},
-							 {.pid = 2, .mapped = true, .program = "a \"\\\" b"}};
+	static const struct physical_holder holders[] = {
+		{.pid = 1, .identity = {.program = "one"}},
+		{.pid = 2, .mapped = true, .identity = {.program = "a \"\\\" b"}},
+	};
 	struct physical physical = {.count = 3, .bytes = 6 << 20, .holders = malloc(sizeof holders), .holder_count = 2};
 
 	survey->physicals = malloc(sizeof physical);

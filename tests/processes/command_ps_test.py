@@ -17,10 +17,10 @@ import tempfile
 import xml.etree.ElementTree
 from pathlib import Path
 
-from sharers import BLOCK, FABRIC, MIB, POSIX, Terminal, Test, contains
+from sharers import BLOCK, FABRIC, MIB, POSIX, Terminal, Test, contains, stop
 from tap import Skip, run_tests
 
-FIRST_USER, SECOND_USER = 64123, 64124
+FIRST_USER = 64123
 
 
 def nobody_shares(test):
@@ -204,7 +204,7 @@ def says_that_it_could_not_look(test):
     test.need("no mount namespace can be made here", *command, "true")
     test.variables["LD_LIBRARY_PATH"] = str(test.library.parent)  # $ORIGIN is found in /proc
     text, _ = test.run(*command[1:], test.cenote, "ps", command=command[0])
-    contains(text, "no process of this user shares anything\n", "/proc could not be read.\n")
+    contains(text, "no process of this user shares anything\n", "Not known: which processes have memory")
     text, _ = test.run(*command[1:], test.cenote, "ps", "--json", command=command[0])
     assert json.loads(text)["physical"] is None, text
 
@@ -251,6 +251,8 @@ def fits_the_terminal(test):
         lines = re.sub("\033\\[[0-9;]*[mK]", "", terminal.read_frame()).replace("\r", "").split("\n")
         terminal.key("q")
         assert terminal.end() == 0
+        if "CONTAINER" in lines[1]:
+            raise Skip("this test is run in a container's control group, and there is one more column")
         assert lines[1].split() == heading.split(), lines
         assert all(len(line) <= columns for line in lines), lines
         ends = [line for line in lines if re.match(f"  (?:{importer.pid}|{opener.pid}) ", line)]
@@ -279,12 +281,6 @@ def every_pool_of_every_process(test):
     assert {process["pid"] for process in test.ask()} == {player.pid for player in players[1:]}
     contains(test.run("map", status=1)[1], "6 pools are shared")
     contains(test.run("map", "", status=2)[1], "invalid pool name")
-
-
-def stop(player):
-    """Stops a process, and waits until it is."""
-    os.kill(player.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, player.pid, os.WSTOPPED | os.WNOWAIT)
 
 
 def one_that_is_stopped_is_shown_by_its_file(test):
@@ -320,49 +316,6 @@ def a_label_is_shown(test):
     player.tell("create")
     player.tell("watch")
     assert test.ask()[0]["label"] == "rank ? 7", test.ask()
-
-
-def across_containers(test):
-    """Two sibling PID namespaces, seen from outside: all PIDs are those of the viewer, and those inside are told, too."""
-    apart = ("unshare", "--pid", "--fork", "--kill-child")
-    test.need("no PID namespace can be made here", *apart, "true")
-    exporter, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=apart, importer_prefix=apart)
-    importer.give(0)
-    [process] = test.ask()
-    assert process["answers"] and process["pid_there"] == 1 and parent(process["pid"]) == exporter.pid, process
-    [told] = process["pools"][0]["importers"]
-    seen = kernel() >= (6, 5)
-    assert told["held_blocks"] == 1, told
-    if seen:
-        assert told["pid_there"] == 1 and parent(told["pid"]) == importer.pid, told
-        assert told["program"].startswith("python"), told
-        contains(test.run("ps")[0], f"\n  {told['pid']} ")
-    left, right = test.pair()
-    owner, opener = test.start(left, prefix=apart), test.start(right, prefix=apart)
-    owner.tell("allocate_legacy", left.fileno(), MIB)
-    opener.tell("open_legacy", right.fileno())
-    [process] = [process for process in test.ask() if process["memory"]]
-    [told] = process["memory"]["openers"]
-    assert told["held_bytes"] == MIB and (not seen or parent(told["pid"]) == opener.pid), process
-    inside = test.run(*apart[1:], test.cenote, "ps", "--json", command=apart[0])[0]  # from a third namespace
-    assert {(process["pid"], process["pid_there"]) for process in json.loads(inside)["processes"]} == {(0, 1)}, inside
-    for player in test.players:
-        player.kill()
-    exporter, [importer] = test.exporter_and_importers(1, 1, importer_prefix=apart)
-    importer.give(0)
-    [process] = [process for process in test.ask() if process["pid"] == exporter.pid]
-    [told] = process["pools"][0]["importers"]
-    assert parent(told["pid"]) == importer.pid and told["held_blocks"] == 1, told  # `unshare` is what was started
-
-
-def parent(pid):
-    """The parent of a process."""
-    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
-
-
-def kernel():
-    """Linux's version, as two numbers."""
-    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
 
 
 def draws_a_pool(test):
@@ -524,38 +477,12 @@ def top_leaves_the_terminal_when_it_is_killed(test):
         assert terminal.end() == -number
 
 
-def other_users_and_root(test):
-    """One user's processes are not another's to see, though it names their directory; root sees them."""
-    if os.geteuid() != 0:
-        raise Skip("only root may become another user")
-    command = test.copy_for_others()
-    test.runtime.mkdir(0o700)
-    os.chown(test.runtime, FIRST_USER, FIRST_USER)
-    player = test.start_as(FIRST_USER)
-    player.tell("create")
-    player.tell("watch")
-    def ask_as(user, **settings):
-        return test.run("ps", "--json", command=command, cwd="/", user=user, group=user, extra_groups=[], **settings)
-    for user in (FIRST_USER, 0):
-        [process] = json.loads(ask_as(user)[0])["processes"]
-        assert process["pid"] == player.pid and process["uid"] == FIRST_USER and process["answers"], process
-        assert len(process["pools"]) == 1, process
-    text, complaint = ask_as(SECOND_USER, status=1)
-    assert json.loads(text)["processes"] == [], text
-    contains(complaint, str(test.runtime))
-    test.runtime.chmod(0o777)  # even where the directory would let it in
-    text, complaint = ask_as(SECOND_USER, status=1)
-    assert json.loads(text)["processes"] == [], text
-    contains(complaint, "belongs to another user")
-
-
 TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, says_who_has_opened_memory_and_events,
          one_who_has_memory_open_and_is_stopped, finds_physical_memory, says_that_it_could_not_look,
          finds_what_is_shared_by_fabric, fits_the_terminal, every_pool_of_every_process,
-         one_that_is_stopped_is_shown_by_its_file, a_label_is_shown,
-         across_containers, draws_a_pool, draws_small_blocks, draws_what_is_held,
-         drawn_and_not_sure, refuses_what_it_does_not_understand, top_follows,
-         top_leaves_the_terminal_when_it_is_killed, other_users_and_root)
+         one_that_is_stopped_is_shown_by_its_file, a_label_is_shown, draws_a_pool, draws_small_blocks,
+         draws_what_is_held, drawn_and_not_sure, refuses_what_it_does_not_understand, top_follows,
+         top_leaves_the_terminal_when_it_is_killed)
 
 
 def run_one(build, body):

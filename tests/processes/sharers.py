@@ -18,6 +18,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -208,6 +209,13 @@ class Role:  # pylint: disable=too-many-public-methods
         self.call("cenote_send_descriptor", int(sock), descriptor)
         os.close(descriptor.value)
 
+    def allocate_alone(self, size):
+        """Allocates memory, writes it, and tells nobody."""
+        self.memory.append(ctypes.c_uint64())
+        self.call("cuMemAlloc_v2", ctypes.byref(self.memory[-1]), ctypes.c_size_t(int(size)))
+        self.call("cuMemsetD8_v2", self.memory[-1], ctypes.c_ubyte(1), ctypes.c_size_t(int(size)))
+        self.call("cuCtxSynchronize")
+
     def receive_descriptor(self, sock):
         """Takes a descriptor, and does nothing with it."""
         self.call("cenote_recv_descriptor", int(sock), ctypes.byref(ctypes.c_int()))
@@ -349,6 +357,12 @@ def contains(text, *parts):
             raise AssertionError(f"{part!r} is not in {text!r}")
 
 
+def stop(player):
+    """Stops a process, and waits until it is."""
+    os.kill(player.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, player.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 # ---- Where they meet ----
 
 
@@ -380,6 +394,10 @@ class Test:
         """The processes that cenote ps tells of."""
         return json.loads(self.run("ps", "--json", **settings)[0])["processes"]
 
+    def ask_private(self, player):
+        """The memory that cenote ps finds in this process and in no other."""
+        return [memory for memory in json.loads(self.run("ps", "--json")[0])["private"] if memory["pid"] == player.pid]
+
     def ask_physical(self, *players):
         """The physical memory that cenote ps finds in some of these; others on the machine may have some, too."""
         pids = {player.pid for player in players}
@@ -387,9 +405,10 @@ class Test:
                 if pids & {process["pid"] for process in physical["processes"]}]
 
     def table(self, *words, **settings):
-        """What the command prints, without the physical memory of processes that are none of the test's."""
+        """What the command prints, without physical and private memory: processes that are none of the test's have some."""
         text, complaint = self.run(*words, **settings)
         rows = re.sub(r"^-  .* physical .*\n(?:  \d+ .* (?:has|maps) .*\n)*", "", text, flags=re.M)
+        rows = re.sub(r"^\d+ .* private .*\n", "", rows, flags=re.M)
         rows = re.sub(r"^physical: (?:.*\n)*?.*\bhere\.\n", "", rows, flags=re.M)
         if rows != text:
             rows = re.sub(r"\APID .*\n(?=no |\Z)", "", rows)
@@ -416,10 +435,10 @@ class Test:
             shutil.copy(library, self.folder / "lib" / library.name)
         return self.folder / "bin" / "cenote"
 
-    def start_as(self, user):
+    def start_as(self, user, *sockets):
         """A process of another user."""
         try:
-            return self.start(user=user)
+            return self.start(*sockets, user=user)
         except (AssertionError, OSError):
             raise Skip("another user cannot run this Python or open the library") from None
 

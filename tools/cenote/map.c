@@ -64,7 +64,7 @@ void map_holder_name(const struct holder *holder, char *ret_text, size_t room)
 	char user[USER_CHARS];
 
 	if (holder->importer.pid)
-		snprintf(ret_text, room, "%d %s", holder->importer.pid, holder->program);
+		snprintf(ret_text, room, "%d %s", holder->importer.pid, holder->identity.program);
 	else
 		snprintf(ret_text, room, "a process of %s that cannot be seen from here",
 			 user_text(holder->importer.uid, user));
@@ -132,8 +132,8 @@ static void print_map(const struct map *map)
 
 	place_text(pool, place, sizeof place);
 	printf("%spool %s%s of %d %s, %s: %s used, %s reserved; a character is %s\n", style(STYLE_BOLD),
-	       pool_text(pool->id, id), style(STYLE_END), map->sharer->process.pid, map->sharer->program, place,
-	       amount_text(pool->used_bytes, used), amount_text(pool->reserved_bytes, reserved),
+	       pool_text(pool->id, id), style(STYLE_END), map->sharer->process.pid, map->sharer->identity.program,
+	       place, amount_text(pool->used_bytes, used), amount_text(pool->reserved_bytes, reserved),
 	       amount_text(map->bytes / MAP_CELLS, cell));
 	print_cells(map);
 	print_legend(map);

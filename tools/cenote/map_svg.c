@@ -154,7 +154,7 @@ bool map_draw_svg(const struct map *map, FILE *to)
 		"  <text class=\"title\" x=\"24\" y=\"34\">Pool %s of %d ",
 		WIDTH, height, WIDTH, height, page_style, WIDTH - 1, height - 1, pool_text(pool->id, id),
 		map->sharer->process.pid);
-	print_escaped(to, map->sharer->program);
+	print_escaped(to, map->sharer->identity.program);
 	fprintf(to,
 		"</text>\n  <text class=\"small\" x=\"24\" y=\"56\">%s: %s used, %s reserved; a cell is %s, the "
 		"picture from left to right and top to bottom</text>\n",

@@ -4,34 +4,64 @@
  */
 #include "survey.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 void *one_more(void *array, size_t count, size_t bytes)
 {
 	return count & (count - 1) ? array : realloc(array, (count ? 2 * count : 1) * bytes);
 }
 
-void find_program(int pid, char ret_program[PROGRAM_CHARS])
+/* The first bytes of a file of /proc. */
+static void read_text(int pid, const char *name, char *ret_text, size_t room)
 {
 	char path[64];
 
-	*ret_program = '\0';
-	if (pid <= 0)
-		return;
-	snprintf(path, sizeof path, "/proc/%d/comm", pid);
+	*ret_text = '\0';
+	snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return;
-	if (!fgets(ret_program, PROGRAM_CHARS, file))
-		*ret_program = '\0';
+	ret_text[fread(ret_text, 1, room - 1, file)] = '\0';
 	fclose(file);
-	ret_program[strcspn(ret_program, "\n")] = '\0';
-	for (char *at = ret_program; *at; at++)
-		if (*at < ' ' || *at > '~')
-			*at = '?';
+}
+
+/* The PID in the innermost namespace, and the user that the process acts as. */
+static void read_status(int pid, struct identity *identity)
+{
+	char text[4096];
+
+	read_text(pid, "status", text, sizeof text);
+	const char *uids = strstr(text, "\nUid:\t"), *pids = strstr(text, "\nNSpid:\t");
+	identity->uid_known = uids && sscanf(uids, " Uid: %*u %u", &identity->uid) == 1;
+	if (!pids)
+		return;
+	char *end = (char *)pids + strlen("\nNSpid:\t");
+	do
+		identity->pid_there = (int)strtol(end, &end, 10);
+	while (*end == '\t');
+}
+
+void find_identity(int pid, struct identity *ret_identity)
+{
+	struct identity identity = {.pid_there = 0};
+
+	if (pid > 0) {
+		read_text(pid, "comm", identity.program, sizeof identity.program);
+		identity.program[strcspn(identity.program, "\n")] = '\0';
+		for (char *at = identity.program; *at; at++)
+			if (*at < ' ' || *at > '~')
+				*at = '?';
+		read_status(pid, &identity);
+		identity.container = container_of(pid);
+	}
+	*ret_identity = identity;
 }
 
 static bool add_sharer(struct survey *survey, const cenote_process *process)
@@ -45,11 +75,11 @@ static bool add_sharer(struct survey *survey, const cenote_process *process)
 	*sharer = (struct sharer){.process = *process, .directory = strdup(process->directory)};
 	if (!sharer->directory)
 		return false;
-	snprintf(sharer->program, sizeof sharer->program, "%s", process->program);
+	find_identity(process->pid, &sharer->identity);
+	if (*process->program)
+		snprintf(sharer->identity.program, sizeof sharer->identity.program, "%s", process->program);
 	snprintf(sharer->name, sizeof sharer->name, "%s", process->name);
 	snprintf(sharer->label, sizeof sharer->label, "%s", process->label);
-	if (!*sharer->program)
-		find_program(process->pid, sharer->program);
 	survey->sharer_count++;
 	return true;
 }
@@ -82,8 +112,12 @@ static bool add_holder(struct holder **list, size_t *count, const cenote_shared 
 	*list = holders;
 	struct holder *holder = &holders[(*count)++];
 	*holder = (struct holder){
-		.importer = *found->importer, .at_least = found->at_least, .pid_there = found->pid_there};
-	find_program(holder->importer.pid, holder->program);
+		.importer = *found->importer, .at_least = found->at_least, .ledger_inode = found->ledger_inode};
+	find_identity(holder->importer.pid, &holder->identity);
+	if (found->pid_there)
+		holder->identity.pid_there = found->pid_there;
+	if (holder->identity.uid_known) /* else it is as the exporter sees it, which may be in a user namespace */
+		holder->importer.uid = holder->identity.uid;
 	return true;
 }
 
@@ -114,6 +148,48 @@ static void keep(const cenote_shared *found, void *data)
 	survey->no_memory = !kept;
 }
 
+/* ---- Other users ---- */
+
+/* Another user's number, at the end of a name; 0: it is none. */
+static unsigned int other_user(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	char *end;
+
+	if (strncmp(name, prefix, length) != 0 || name[length] < '0' || name[length] > '9')
+		return 0;
+	unsigned long user = strtoul(name + length, &end, 10);
+	return *end || user == geteuid() ? 0 : (unsigned int)user;
+}
+
+static unsigned int count_users(const char *folder, const char *prefix)
+{
+	DIR *entries = opendir(folder);
+	unsigned int count = 0;
+
+	for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+		unsigned int user = other_user(entry->d_name, prefix);
+		struct stat status;
+		count += user && !fstatat(dirfd(entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) &&
+			 S_ISDIR(status.st_mode) && status.st_uid == user;
+	}
+	if (entries)
+		closedir(entries);
+	return count;
+}
+
+/* Those whose processes are not asked: root asks all, and a directory that was named is the only one. */
+static unsigned int count_other_users(void)
+{
+	const char *named = getenv("CENOTE_RUNTIME_DIR");
+
+	if (geteuid() == 0 || (named && *named))
+		return 0;
+	return count_users("/run/user", "") + count_users("/tmp", "cenote-");
+}
+
+/* ---- All processes ---- */
+
 static int compare_sharers(const void *left, const void *right)
 {
 	const struct sharer *one = left, *other = right;
@@ -128,6 +204,7 @@ bool survey_take(const char *command, struct survey *ret_survey)
 	struct survey survey = {0};
 
 	survey.result = cenote_survey(0, keep, &survey);
+	survey.other_users = count_other_users();
 	if (survey.result || survey.no_memory)
 		snprintf(survey.error, sizeof survey.error, "%s",
 			 survey.result ? cenote_last_error() : "no memory for all that is shared");
@@ -147,11 +224,36 @@ bool survey_take_all(const char *command, struct survey *ret_survey)
 	return complete;
 }
 
+static void visit_holders(const struct holder *holders, size_t count,
+			  void (*visit)(const struct identity *identity, void *data), void *data)
+{
+	for (size_t i = 0; i < count; i++)
+		visit(&holders[i].identity, data);
+}
+
+void survey_visit(const struct survey *survey, void (*visit)(const struct identity *identity, void *data), void *data)
+{
+	for (size_t i = 0; i < survey->sharer_count; i++) {
+		const struct sharer *sharer = &survey->sharers[i];
+		visit(&sharer->identity, data);
+		for (size_t j = 0; j < sharer->pool_count; j++)
+			visit_holders(sharer->pools[j].holders, sharer->pools[j].holder_count, visit, data);
+		for (size_t j = 0; j < sharer->by_handle_count; j++)
+			visit_holders(sharer->by_handle[j].holders, sharer->by_handle[j].holder_count, visit, data);
+	}
+	for (size_t i = 0; i < survey->physical_count; i++)
+		for (size_t j = 0; j < survey->physicals[i].holder_count; j++)
+			visit(&survey->physicals[i].holders[j].identity, data);
+	for (size_t i = 0; i < survey->private_count; i++)
+		visit(&survey->privates[i].identity, data);
+}
+
 void survey_free(struct survey *survey)
 {
 	for (size_t i = 0; i < survey->physical_count; i++)
 		free(survey->physicals[i].holders);
 	free(survey->physicals);
+	free(survey->privates);
 	for (size_t i = 0; i < survey->sharer_count; i++) {
 		for (size_t j = 0; j < survey->sharers[i].pool_count; j++)
 			free(survey->sharers[i].pools[j].holders);

@@ -7,6 +7,7 @@
 #define CENOTE_TOOLS_SURVEY_H
 
 #include "command.h"
+#include "container.h"
 
 #include <cenote/cenote.h>
 
@@ -15,12 +16,21 @@
 
 enum { PROGRAM_CHARS = 32, USER_CHARS = 33, AMOUNT_CHARS = 16, ERROR_CHARS = 512 };
 
+/* What the system says of a process. */
+struct identity {
+	char program[PROGRAM_CHARS]; /* "": unknown */
+	int pid_there;               /* its PID as it sees itself; 0: unknown */
+	bool uid_known;
+	unsigned int uid;
+	struct container container;
+};
+
 /* A process that has imported a pool, or has opened what was given out by handles. */
 struct holder {
 	cenote_importer importer;
 	bool at_least; /* more blocks may wait for it than its numbers say */
-	int pid_there; /* as it sees itself; 0: the same, or unknown */
-	char program[PROGRAM_CHARS];
+	unsigned long long ledger_inode;
+	struct identity identity;
 };
 
 struct sharer_pool {
@@ -38,8 +48,9 @@ enum { HANDLE_KINDS = 2 };
 
 /* A process that shares something. */
 struct sharer {
-	cenote_process process; /* use these texts and not those in it */
-	char program[PROGRAM_CHARS], name[33], label[PROGRAM_CHARS];
+	cenote_process process;   /* use these texts and not those in it */
+	struct identity identity; /* its program as it says itself */
+	char name[33], label[PROGRAM_CHARS];
 	char *directory;
 	struct sharer_pool *pools;
 	size_t pool_count;
@@ -55,7 +66,7 @@ struct physical_holder {
 	int pid;
 	unsigned int uid;
 	bool mapped; /* else it has only a descriptor */
-	char program[PROGRAM_CHARS];
+	struct identity identity;
 };
 struct physical {
 	size_t count;
@@ -65,15 +76,27 @@ struct physical {
 	size_t holder_count;
 };
 
+/* The memory of the host device that a process has and no other: of pools, of cuMemAlloc() and of cuMemCreate(). */
+struct private_memory {
+	int pid;
+	unsigned int uid;
+	size_t count; /* of files */
+	unsigned long long bytes;
+	struct identity identity;
+};
+
 struct survey {
 	struct sharer *sharers; /* in the order of their PIDs */
 	size_t sharer_count;
 	struct physical *physicals;
 	size_t physical_count;
-	bool physical_known;     /* it could be searched for */
-	CUresult result;         /* of cenote_survey() */
-	bool no_memory;          /* the result is incomplete */
-	char error[ERROR_CHARS]; /* why the result is incomplete; "": it is complete */
+	struct private_memory *privates; /* in the order of their PIDs */
+	size_t private_count;
+	bool physical_known;      /* both could be searched for */
+	unsigned int other_users; /* how many have a runtime directory into which this process may not look */
+	CUresult result;          /* of cenote_survey() */
+	bool no_memory;           /* the result is incomplete */
+	char error[ERROR_CHARS];  /* why the result is incomplete; "": it is complete */
 };
 
 /*
@@ -86,10 +109,13 @@ void survey_free(struct survey *survey);
 bool survey_take_all(const char *command, struct survey *ret_survey);
 void survey_find_physical(struct survey *survey);
 
+/* Calls `visit` for each process in a survey, as often as it is in it. */
+void survey_visit(const struct survey *survey, void (*visit)(const struct identity *identity, void *data), void *data);
+
 /* Room for one more at the end of an array; NULL: no memory, and the array stays as it is. */
 void *one_more(void *array, size_t count, size_t bytes);
-/* What a process runs, according to the system; "": unknown. */
-void find_program(int pid, char ret_program[PROGRAM_CHARS]);
+/* What the system says of a process; PID 0: nothing. */
+void find_identity(int pid, struct identity *ret_identity);
 
 /* "1.5G", "96M", "0": at most six characters. */
 const char *amount_text(unsigned long long bytes, char ret_text[AMOUNT_CHARS]);
@@ -110,5 +136,34 @@ void place_text(const cenote_shared_pool *pool, char *ret_text, size_t room);
 void survey_print_table(FILE *to, const struct survey *survey, int columns);
 /* survey_json.c */
 void survey_print_json(const struct survey *survey);
+
+/* ---- Parts of a survey (survey_select.c) ---- */
+
+/* Which part is wanted. */
+struct selection {
+	int pid; /* 0: any; else as seen from here */
+	bool has_user;
+	unsigned int uid;
+	const char *container; /* NULL: any */
+	bool deferred;         /* only what was freed and is held */
+	const char *sort;      /* NULL: by PID */
+	bool has_condition;
+	struct condition {
+		int what;     /* index of a number in survey_select.c */
+		int relation; /* of a relation there */
+		unsigned long long limit;
+	} condition;
+};
+enum { EXIT_CONDITION = 3 }; /* exit status of a condition that holds */
+
+/*
+ * Read an option of cenote ps at arguments[*index], with its value, and move *index to its last word. 1: it is one of
+ * these; 0: it is none; -1: it is, and was refused with a sentence.
+ */
+int selection_read(struct selection *selection, const char *command, int argument_count, char **arguments, int *index);
+/* Remove from a survey what is not wanted, and put the rest in order. */
+void selection_apply(const struct selection *selection, struct survey *survey);
+/* Does the condition hold for what is left? Then says so on standard error. */
+bool selection_holds(const struct selection *selection, const char *command, const struct survey *survey);
 
 #endif

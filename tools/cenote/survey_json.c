@@ -6,13 +6,40 @@
 
 #include <string.h>
 
+/* What the system says of a process; all of it is known only of processes that can be seen. */
+static void print_identity_json(const struct identity *identity)
+{
+	const struct container *container = &identity->container;
+	char text[CONTAINER_TEXT_CHARS];
+
+	fputs("\"program\": ", stdout);
+	print_json_string(identity->program);
+	fputs(", \"container\": ", stdout);
+	if (!*container->kind) {
+		fputs("null", stdout);
+		return;
+	}
+	fputs("{\"text\": ", stdout);
+	print_json_string(container_text(container, text));
+	fputs(", \"kind\": ", stdout);
+	print_json_string(container->kind);
+	fputs(", \"name\": ", stdout);
+	print_json_string(container->name);
+	fputs(", \"pod\": ", stdout);
+	if (*container->pod)
+		print_json_string(container->pod);
+	else
+		fputs("null", stdout);
+	putchar('}');
+}
+
 static void print_holder_json(const struct holder *holder)
 {
 	const cenote_importer *importer = &holder->importer;
 
-	printf("{\"id\": %llu, \"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", importer->id, importer->pid,
-	       holder->pid_there ? holder->pid_there : importer->pid, importer->uid);
-	print_json_string(holder->program);
+	printf("{\"id\": %llu, \"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", importer->id, importer->pid,
+	       holder->identity.pid_there, importer->uid);
+	print_identity_json(&holder->identity);
 	printf(", \"leaving\": %s, \"held_blocks\": %llu, \"held_bytes\": %llu, \"deferred_blocks\": %llu, "
 	       "\"deferred_bytes\": %llu, \"deferred_at_least\": %s, \"age_ns\": %llu, \"waiting_ns\": %llu}",
 	       importer->leaving ? "true" : "false", importer->held_block_count, importer->held_bytes,
@@ -71,8 +98,8 @@ static void print_physical_json(const struct physical *physical)
 	       physical->count, physical->bytes);
 	for (size_t i = 0; i < physical->holder_count; i++) {
 		const struct physical_holder *holder = &physical->holders[i];
-		printf("%s\n      {\"pid\": %d, \"uid\": %u, \"program\": ", i ? "," : "", holder->pid, holder->uid);
-		print_json_string(holder->program);
+		printf("%s\n      {\"pid\": %d, \"uid\": %u, ", i ? "," : "", holder->pid, holder->uid);
+		print_identity_json(&holder->identity);
 		printf(", \"mapped\": %s}", holder->mapped ? "true" : "false");
 	}
 	fputs("]}", stdout);
@@ -94,39 +121,65 @@ static void print_physicals_json(const struct survey *survey)
 	putchar(']');
 }
 
+static void print_privates_json(const struct survey *survey)
+{
+	fputs(",\n  \"private\": ", stdout);
+	if (!survey->physical_known) {
+		fputs("null", stdout);
+		return;
+	}
+	putchar('[');
+	for (size_t i = 0; i < survey->private_count; i++) {
+		const struct private_memory *memory = &survey->privates[i];
+		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", i ? "," : "", memory->pid,
+		       memory->identity.pid_there, memory->uid);
+		print_identity_json(&memory->identity);
+		printf(", \"files\": %zu, \"bytes\": %llu}", memory->count, memory->bytes);
+	}
+	putchar(']');
+}
+
+static void print_sharer_json(const struct sharer *sharer)
+{
+	printf("\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", sharer->process.pid, sharer->process.pid_there,
+	       sharer->process.uid);
+	print_identity_json(&sharer->identity);
+	fputs(", \"label\": ", stdout);
+	print_json_string(sharer->label);
+	fputs(", \"directory\": ", stdout);
+	print_json_string(sharer->directory);
+	printf(", \"name\": \"%s\", \"answers\": %s, \"written_age_ns\": ", sharer->name,
+	       sharer->process.answers ? "true" : "false");
+	if (sharer->process.written_ns)
+		printf("%llu", age_of(sharer->process.written_ns));
+	else
+		fputs("null", stdout);
+	printf(", \"truncated\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
+	       sharer->process.truncated ? "true" : "false", sharer->process.on_gpu ? "true" : "false",
+	       sharer->process.opener_count);
+	for (size_t i = 0; i < sharer->pool_count; i++) {
+		if (i)
+			putchar(',');
+		print_pool_json(&sharer->pools[i]);
+	}
+	putchar(']');
+	print_handles_json(sharer, CENOTE_HANDLES_MEMORY, "memory");
+	print_handles_json(sharer, CENOTE_HANDLES_EVENTS, "events");
+	putchar('}');
+}
+
 void survey_print_json(const struct survey *survey)
 {
 	fputs("{\n  \"processes\": [", stdout);
 	for (size_t i = 0; i < survey->sharer_count; i++) {
-		const struct sharer *sharer = &survey->sharers[i];
-		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, \"program\": ", i ? "," : "",
-		       sharer->process.pid, sharer->process.pid_there, sharer->process.uid);
-		print_json_string(sharer->program);
-		fputs(", \"label\": ", stdout);
-		print_json_string(sharer->label);
-		fputs(", \"directory\": ", stdout);
-		print_json_string(sharer->directory);
-		printf(", \"name\": \"%s\", \"answers\": %s, \"written_age_ns\": ", sharer->name,
-		       sharer->process.answers ? "true" : "false");
-		if (sharer->process.written_ns)
-			printf("%llu", age_of(sharer->process.written_ns));
-		else
-			fputs("null", stdout);
-		printf(", \"truncated\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
-		       sharer->process.truncated ? "true" : "false", sharer->process.on_gpu ? "true" : "false",
-		       sharer->process.opener_count);
-		for (size_t j = 0; j < sharer->pool_count; j++) {
-			if (j)
-				putchar(',');
-			print_pool_json(&sharer->pools[j]);
-		}
-		putchar(']');
-		print_handles_json(sharer, CENOTE_HANDLES_MEMORY, "memory");
-		print_handles_json(sharer, CENOTE_HANDLES_EVENTS, "events");
-		putchar('}');
+		if (i)
+			putchar(',');
+		print_sharer_json(&survey->sharers[i]);
 	}
 	putchar(']');
 	print_physicals_json(survey);
+	print_privates_json(survey);
+	printf(",\n  \"other_users\": %u", survey->other_users);
 	fputs(",\n  \"error\": ", stdout);
 	if (*survey->error)
 		print_json_string(survey->error);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum column { PID, USER, PROGRAM, WHAT, USED, RESERVED, SHARED, DEFERRED, SINCE, WAITED, COLUMN_COUNT };
+enum column { PID, USER, PROGRAM, CONTAINER, WHAT, USED, RESERVED, SHARED, DEFERRED, SINCE, WAITED, COLUMN_COUNT };
 enum { CELL_CHARS = 40, PROGRAM_COLUMNS_MIN = 8, PROGRAM_COLUMNS_MAX = 15, TEXT_CHARS = 256 };
 
 static const struct {
@@ -25,6 +25,7 @@ static const struct {
 	[PID] = {"PID", 9, true},
 	[USER] = {"USER", 8, true},
 	[PROGRAM] = {"PROGRAM", PROGRAM_COLUMNS_MIN, true},
+	[CONTAINER] = {"CONTAINER", 25, true}, /* not shown where no process is in one */
 	[WHAT] = {"WHAT", 8, true},
 	[USED] = {"USED", 6, false},
 	[RESERVED] = {"RESERVED", 8, false},
@@ -36,7 +37,7 @@ static const struct {
 _Static_assert(sizeof columns / sizeof columns[0] == COLUMN_COUNT, "all");
 
 /* The columns that go first on a narrow terminal. */
-static const enum column least_important[] = {RESERVED, USER, USED, SINCE, PROGRAM, SHARED};
+static const enum column least_important[] = {RESERVED, USER, USED, SINCE, CONTAINER, PROGRAM, SHARED};
 
 struct table {
 	FILE *to;
@@ -60,12 +61,12 @@ static int width_of(const struct table *table)
 	return width;
 }
 
-static struct table lay_out(FILE *to, int terminal_columns)
+static struct table lay_out(FILE *to, int terminal_columns, int container_width)
 {
 	struct table table = {.to = to, .columns = terminal_columns};
 
 	for (int i = 0; i < COLUMN_COUNT; i++)
-		table.widths[i] = columns[i].width;
+		table.widths[i] = i == CONTAINER ? container_width : columns[i].width;
 	for (size_t i = 0; i < sizeof least_important / sizeof least_important[0]; i++)
 		if (width_of(&table) > terminal_columns)
 			table.widths[least_important[i]] = 0;
@@ -128,16 +129,18 @@ static void print_text(const struct table *table, enum style in, const char *tex
 /* ---- Cells ---- */
 
 /* A PID, or what is known instead. */
-static void set_who(struct row *row, bool holder, int pid, unsigned int uid, const char *program)
+static void set_who(struct row *row, bool holder, int pid, unsigned int uid, const struct identity *identity)
 {
-	char user[USER_CHARS], number[16] = "?";
+	char user[USER_CHARS], number[16] = "?", container[CONTAINER_TEXT_CHARS];
 
 	if (pid)
 		snprintf(number, sizeof number, "%d", pid);
 	snprintf(row->cells[PID], CELL_CHARS, "%s%s", holder ? "  " : "", number);
 	snprintf(row->cells[USER], CELL_CHARS, "%s", user_text(uid, user));
-	snprintf(row->cells[PROGRAM], CELL_CHARS, "%s", *program ? program : "?");
-	row->styles[PID] = row->styles[USER] = row->styles[PROGRAM] = holder ? STYLE_IMPORTER : STYLE_EXPORTER;
+	snprintf(row->cells[PROGRAM], CELL_CHARS, "%s", *identity->program ? identity->program : "?");
+	snprintf(row->cells[CONTAINER], CELL_CHARS, "%s", container_text(&identity->container, container));
+	row->styles[PID] = row->styles[USER] = row->styles[PROGRAM] = row->styles[CONTAINER] =
+		holder ? STYLE_IMPORTER : STYLE_EXPORTER;
 }
 
 /* So many, and so many bytes, if there are bytes to count. */
@@ -165,7 +168,7 @@ static void print_holder(const struct table *table, const struct holder *holder,
 	char age[AMOUNT_CHARS];
 	struct row row = {0};
 
-	set_who(&row, true, importer->pid, importer->uid, holder->program);
+	set_who(&row, true, importer->pid, importer->uid, &holder->identity);
 	snprintf(row.cells[WHAT], CELL_CHARS, "%s", importer->leaving ? "leaving" : has);
 	set_amount(&row, SHARED, importer->held_block_count, has_bytes, importer->held_bytes);
 	set_amount(&row, DEFERRED, importer->deferred_block_count, has_bytes, importer->deferred_bytes);
@@ -183,7 +186,7 @@ static void print_pool(const struct table *table, const struct sharer *sharer, c
 	const cenote_shared_pool *pool = &shared->pool;
 	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
 
-	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
 	pool_text(pool->id, row.cells[WHAT]);
 	amount_text(pool->used_bytes, row.cells[USED]);
 	amount_text(pool->reserved_bytes, row.cells[RESERVED]);
@@ -201,7 +204,7 @@ static void print_handles(const struct table *table, const struct sharer *sharer
 	bool memory = handles->kind == CENOTE_HANDLES_MEMORY;
 	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
 
-	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
 	snprintf(row.cells[WHAT], CELL_CHARS, "%s", memory ? "memory" : "events");
 	set_amount(&row, SHARED, handles->shared_count, memory, handles->shared_bytes);
 	set_amount(&row, DEFERRED, handles->deferred_count, memory, handles->deferred_bytes);
@@ -215,7 +218,7 @@ static void print_physical(const struct table *table, const struct physical *phy
 {
 	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
 
-	set_who(&row, false, 0, physical->uid, "-");
+	set_who(&row, false, 0, physical->uid, &(struct identity){.program = "-"});
 	snprintf(row.cells[PID], CELL_CHARS, "-");
 	snprintf(row.cells[WHAT], CELL_CHARS, "physical");
 	set_amount(&row, SHARED, physical->count, true, physical->bytes);
@@ -223,24 +226,35 @@ static void print_physical(const struct table *table, const struct physical *phy
 	for (size_t i = 0; i < physical->holder_count; i++) {
 		const struct physical_holder *holder = &physical->holders[i];
 		row = (struct row){0};
-		set_who(&row, true, holder->pid, holder->uid, holder->program);
+		set_who(&row, true, holder->pid, holder->uid, &holder->identity);
 		snprintf(row.cells[WHAT], CELL_CHARS, "%s", holder->mapped ? "maps" : "has");
 		set_amount(&row, SHARED, physical->count, true, physical->bytes);
 		print_row(table, &row);
 	}
 }
 
+static void print_private(const struct table *table, const struct private_memory *memory)
+{
+	struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
+
+	set_who(&row, false, memory->pid, memory->uid, &memory->identity);
+	snprintf(row.cells[WHAT], CELL_CHARS, "private");
+	amount_text(memory->bytes, row.cells[USED]);
+	print_row(table, &row);
+}
+
 /* A process that has nothing to show. */
 static void print_nothing(const struct table *table, const struct sharer *sharer)
 {
 	static const char silent[] = "does not answer", why[] = ": stopped, hung, or of another version";
-	bool room = width_of(table) - table->widths[PID] - table->widths[USER] - table->widths[PROGRAM] - 3 >=
+	bool room = width_of(table) - table->widths[PID] - table->widths[USER] - table->widths[PROGRAM] -
+			    table->widths[CONTAINER] - 4 >=
 		    (int)(sizeof silent + sizeof why - 2);
 	struct row row = {0};
 
-	set_who(&row, false, sharer->process.pid, sharer->process.uid, sharer->program);
+	set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
 	fputs(style(row.styles[PID]), table->to);
-	for (int i = PID; i <= PROGRAM; i++)
+	for (int i = PID; i <= CONTAINER; i++)
 		if (table->widths[i])
 			fprintf(table->to, "%-*.*s ", table->widths[i], table->widths[i], row.cells[i]);
 	fprintf(table->to, "%s%s%s%s%s\n", style(STYLE_END), style(STYLE_DIM),
@@ -317,24 +331,54 @@ static void print_unknown(const struct table *table, const struct survey *survey
 			   "created it, since when the others have it, and which processes out of sight have it.");
 	if (!survey->physical_known)
 		print_text(table, STYLE_DIM,
-			   "Not known: which processes have memory of cuMemCreate. /proc could not be read.");
+			   "Not known: which processes have memory of cuMemCreate, or memory that is not shared. "
+			   "/proc could not be read.");
 	if (on_gpu)
 		print_text(
 			table, STYLE_DIM,
 			"On a GPU events, legacy memory and memory of cuMemCreate are the driver's. Not known: which "
 			"processes have them open.");
+	if (survey->other_users)
+		print_text(table, STYLE_DIM,
+			   survey->other_users == 1
+				   ? "There may be more: another user has a runtime directory. Root sees all."
+				   : "There may be more: other users have runtime directories. Root sees all.");
+}
+
+static void widen(const struct identity *identity, void *data)
+{
+	char text[CONTAINER_TEXT_CHARS];
+	int length = (int)strlen(container_text(&identity->container, text)), *width = data;
+
+	if (length > *width)
+		*width = length;
+}
+
+/* How much room the longest name of a container takes; 0: no process is in one. */
+static int container_width(const struct survey *survey)
+{
+	int width = 0, least = (int)strlen(columns[CONTAINER].heading), most = columns[CONTAINER].width;
+
+	survey_visit(survey, widen, &width);
+	if (!width)
+		return 0;
+	if (width < least)
+		return least;
+	return width < most ? width : most;
 }
 
 void survey_print_table(FILE *to, const struct survey *survey, int terminal_columns)
 {
-	struct table table = lay_out(to, terminal_columns);
+	struct table table = lay_out(to, terminal_columns, container_width(survey));
 
-	if (survey->sharer_count || survey->physical_count)
+	if (survey->sharer_count || survey->physical_count || survey->private_count)
 		print_head(&table);
 	for (size_t i = 0; i < survey->sharer_count; i++)
 		print_sharer(&table, &survey->sharers[i]);
 	for (size_t i = 0; i < survey->physical_count; i++)
 		print_physical(&table, &survey->physicals[i]);
+	for (size_t i = 0; i < survey->private_count; i++)
+		print_private(&table, &survey->privates[i]);
 	if (!*survey->error)
 		print_sum(&table, survey);
 	print_unknown(&table, survey);

@@ -147,6 +147,17 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
 }
 
+/* What is wrong with another user's directory is that user's affair, and must not make root's survey fail. */
+static void walk_other(const char *path, void *data)
+{
+	struct walk *walk = data;
+	char kept[CN_SENTENCE_BYTES];
+
+	memcpy(kept, cn_last_error(), sizeof kept);
+	if (!walk->drawn && walk_directory(walk, path))
+		cn_error_forget(kept);
+}
+
 /* The runtime directories are enough: a process that exports by fabric handles has a port there, too. */
 static CUresult walk_all(struct walk *walk)
 {
@@ -168,6 +179,8 @@ static CUresult walk_all(struct walk *walk)
 		}
 		cn_error_forget(kept); /* drop later sentences: keep the first failure's, if any */
 	}
+	if (geteuid() == 0 && count == CN_DIRECTORIES_MAX) /* no directory was named */
+		cn_look_users(walk_other, walk);
 	free(walk->calls);
 	return result;
 }

@@ -7,11 +7,13 @@
 #include "share/wire/wire.h"
 
 #include <dirent.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 
-enum { ENTRIES_MAX = 65536 };
+enum { ENTRIES_MAX = 65536, USERS_MAX = 4096 };
 
 static const char lock_suffix[] = ".lock";
 
@@ -146,4 +148,57 @@ int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data)
 	}
 	closedir(entries);
 	return looks == ENTRIES_MAX ? E2BIG : 0;
+}
+
+/* ---- Other users ---- */
+
+/* The number that a name ends with, of another user than ours; 0: it is no such name. */
+static unsigned user_of(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	char *end;
+
+	if (strncmp(name, prefix, length) != 0 || name[length] < '1' || name[length] > '9')
+		return 0;
+	unsigned long user = strtoul(name + length, &end, 10);
+	return *end || user >= UINT32_MAX || user == geteuid() ? 0 : (unsigned)user;
+}
+
+/* Look for PREFIX UID in a folder; what is looked into is FOLDER/PREFIX UID SUFFIX. */
+static void find_users(const char *folder, const char *prefix, const char *suffix,
+		       void (*found)(const char *path, void *data), void *data)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!entries) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (unsigned looks = 0, users = 0; looks < ENTRIES_MAX && users < USERS_MAX && (entry = readdir(entries));
+	     looks++) {
+		unsigned user = user_of(entry->d_name, prefix);
+		char path[64];
+		struct cn_look look = {.fd = -1};
+		if (!user)
+			continue;
+		snprintf(path, sizeof path, "%s/%s%u%s", folder, prefix, user, suffix);
+		if (cn_look_open(path, &look) || look.fd < 0)
+			continue;
+		bool theirs = look.owner == user;
+		cn_look_close(&look);
+		if (theirs) {
+			users++;
+			found(path, data);
+		}
+	}
+	closedir(entries);
+}
+
+void cn_look_users(void (*found)(const char *path, void *data), void *data)
+{
+	find_users("/run/user", "", "/cenote", found, data);
+	find_users("/tmp", "cenote-", "", found, data);
 }

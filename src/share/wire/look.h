@@ -31,6 +31,12 @@ typedef bool cn_look_found(const char *name, void *data);
 /* 0, or errno; E2BIG: there are more entries than it looks at. */
 int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data);
 
+/*
+ * For root: call `found` for each directory in which processes of other users may be, /run/user/UID/cenote and
+ * /tmp/cenote-UID, that is there and belongs to that user. The number of users is bounded.
+ */
+void cn_look_users(void (*found)(const char *path, void *data), void *data);
+
 /* Open the lock file of a name for reading; -1: it is not a file of the owner's. */
 int cn_look_lock(const struct cn_look *look, const char *name);
 /* Open the socket of a name (O_PATH); -1: it is not a socket of the owner's. */
