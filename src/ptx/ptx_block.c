@@ -11,17 +11,19 @@
 #include <string.h>
 #include <time.h>
 
-bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address)
+/* ---- Places, for a person ---------------------------------------------------------------------------------------- */
+
+/* Where a lane of the group is. */
+static void describe(const struct cn_ptx_block *block, uint32_t lane, struct cn_ptx_fault *fault)
 {
 	const struct cn_ptx_module *module = block->module;
 	const struct cn_ptx_function *function = cn_ptx_function_at(module, block->group_pc);
 	const struct cn_ptx_inst *inst = &function->code[block->group_pc - function->start];
 	const struct cn_ptx_place *place = inst->location ? &function->places[inst->location - 1] : NULL;
-	struct cn_ptx_fault *fault = &block->fault;
 	const unsigned *shape = block->launch.block;
 
-	*fault = (struct cn_ptx_fault){
-		.state = state, .kernel = block->kernel->name, .line = inst->line, .address = address};
+	fault->kernel = block->kernel->name;
+	fault->line = inst->line;
 	if (place && place->file < module->file_count) {
 		fault->source = module->files[place->file];
 		fault->source_line = place->line;
@@ -30,8 +32,32 @@ bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32
 	fault->thread[0] = lane % shape[0];
 	fault->thread[1] = lane / shape[0] % shape[1];
 	fault->thread[2] = lane / shape[0] / shape[1];
+}
+
+bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32_t lane, uint64_t address)
+{
+	block->fault = (struct cn_ptx_fault){.state = state, .address = address};
+	describe(block, lane, &block->fault);
 	block->state = state;
 	return false;
+}
+
+/* A debugger stops here, by this name (docs/kernels.md): it must stay a function, and have its argument. */
+__attribute__((noipa)) static void cn_ptx_breakpoint(const struct cn_ptx_fault *at)
+{
+	__asm__ volatile("" : : "r"(at) : "memory");
+}
+
+/* brkpt: each active lane by itself. */
+static void run_breakpoint(const struct cn_ptx_block *block)
+{
+	CN_PTX_EACH(&block->active, i)
+	{
+		struct cn_ptx_fault at = {.state = CN_PTX_AGAIN};
+
+		describe(block, i, &at);
+		cn_ptx_breakpoint(&at);
+	}
 }
 
 uint64_t cn_ptx_lane_value(const struct cn_ptx_block *block, cn_ptx_operand operand, unsigned width, uint32_t lane)
@@ -380,6 +406,10 @@ static bool run_control(struct cn_ptx_block *block, const struct cn_ptx_inst *in
 	case CN_PTX_I_SLEEP: /* give way, to lanes and to blocks */
 		block->group_pc++;
 		block->quantum = block->budget = 0;
+		break;
+	case CN_PTX_I_BREAK:
+		run_breakpoint(block);
+		block->group_pc++;
 		break;
 	default: block->group_pc++; break;
 	}

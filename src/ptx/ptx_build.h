@@ -55,6 +55,7 @@ enum cn_ptx_which {
 	CN_PTX_O_RET,
 	CN_PTX_O_EXIT,
 	CN_PTX_O_TRAP,
+	CN_PTX_O_BREAK,
 	CN_PTX_O_FENCE,
 	CN_PTX_O_SLEEP,
 	CN_PTX_O_NOTHING,

@@ -56,6 +56,7 @@ void cn_ptx_build_other(struct cn_ptx_parser *parser)
 	switch (cn_ptx_opcode_now(parser)->detail) {
 	case CN_PTX_O_FENCE: cn_ptx_emit(parser, CN_PTX_I_FENCE); break;
 	case CN_PTX_O_TRAP: cn_ptx_emit(parser, CN_PTX_I_TRAP); break;
+	case CN_PTX_O_BREAK: cn_ptx_emit(parser, CN_PTX_I_BREAK); break;
 	case CN_PTX_O_SLEEP: {
 		cn_ptx_operand time;
 

@@ -118,6 +118,7 @@ enum cn_ptx_kind {
 	CN_PTX_I_RETURN,
 	CN_PTX_I_EXIT,
 	CN_PTX_I_TRAP,
+	CN_PTX_I_BREAK,
 	CN_PTX_I_BARRIER,      /* a: number, b: count; detail: enum cn_ptx_barrier */
 	CN_PTX_I_MBARRIER,     /* a: its address, b: a number or a state; detail: enum cn_ptx_mbarrier */
 	CN_PTX_I_WARP_BARRIER, /* a: members */

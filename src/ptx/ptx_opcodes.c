@@ -100,7 +100,7 @@ const struct cn_ptx_opcode cn_ptx_opcodes[] = {
 	{"fence", cn_ptx_build_other, SC | OR, CN_PTX_O_FENCE},
 	{"nanosleep", cn_ptx_build_other, T, CN_PTX_O_SLEEP},
 	{"trap", cn_ptx_build_other, 0, CN_PTX_O_TRAP},
-	{"brkpt", cn_ptx_build_other, 0, CN_PTX_O_NOTHING},
+	{"brkpt", cn_ptx_build_other, 0, CN_PTX_O_BREAK},
 	{"bra", cn_ptx_build_branch, VO, CN_PTX_O_BRA},
 	{"brx", cn_ptx_build_branch, VO | M, CN_PTX_O_BRX},
 	{"call", NULL, VO, 0},

@@ -92,6 +92,22 @@ int main()
 }
 """
 
+BREAKPOINT = r"""
+__global__ void stops(int *numbers)
+{
+	numbers[threadIdx.x] = threadIdx.x;
+	if (threadIdx.x == 5)
+		__brkpt(); // line 6
+}
+int main()
+{
+	int *numbers;
+	cudaMallocManaged(&numbers, 32 * sizeof *numbers);
+	stops<<<1, 32>>>(numbers);
+	return cudaDeviceSynchronize() || numbers[5] != 5;
+}
+"""
+
 MODULE_PROGRAM = r"""
 #include <cuda.h>
 #include <cstdio>
@@ -318,6 +334,22 @@ class Compiler:
                 contains(said, "ILLEGAL_ADDRESS", "store_at", "block (0, 0, 0)")
                 assert ("fault.cu:4)" in said) == named, said
 
+    def gdb_stops_in_a_kernel(self):
+        """At __brkpt(), and knows the line and the thread; without gdb the program goes on."""
+        source, program = self.write("stops.cu", BREAKPOINT), self.folder / "stops"
+        for clang in self.clangs():
+            self.cc("-g", source, "-o", program, **clang)
+            run(program, CENOTE_DEVICE="host")
+            if not shutil.which("gdb"):
+                raise Skip("gdb is not installed")
+            said, complaint = run("gdb", "-nx", "-q", "-batch", "-ex", "set breakpoint pending on", "-ex",
+                                  "break cn_ptx_breakpoint", "-ex", "run", "-ex", "print *at", "-ex", "continue",
+                                  program, CENOTE_DEVICE="host", DEBUGINFOD_URLS="")
+            if "ptrace" in complaint:
+                raise Skip(f"gdb may not look at programs here: {complaint}")
+            contains(said, "stops.cu", "source_line = 6,", "thread = {5, 0, 0}", "exited normally")
+            assert said.count("hit Breakpoint") == 1, said
+
     def errors_are_clangs(self):
         """What does not compile, or cannot be had, is said with its line, and leaves no output."""
         made = self.folder / "wrong.o"
@@ -352,6 +384,7 @@ def main():
                         compiler.architectures_are_those_that_clang_knows, compiler.leaves_nothing_after_a_signal,
                         compiler.device_code_is_complete, compiler.a_program_runs, compiler.it_runs_on_a_gpu_too,
                         compiler.a_library_runs, compiler.modules_are_loaded, compiler.a_fault_names_its_line,
+                        compiler.gdb_stops_in_a_kernel,
                         compiler.errors_are_clangs, compiler.preprocesses)
         return 0 if run_tests(tests) else 1
 

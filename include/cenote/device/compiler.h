@@ -46,7 +46,7 @@ __device__ void free(void *memory) __attribute__((nothrow));
 #include <string.h>
 #include <time.h>
 
-/* A function of these headers. */
-#define __CENOTE_DEVICE__ static __device__ __inline__ __attribute__((always_inline))
+/* A function of these headers. It has no lines of its own: an error inside names the line that calls it. */
+#define __CENOTE_DEVICE__ static __device__ __inline__ __attribute__((always_inline, nodebug))
 
 #endif /* __CENOTE_DEVICE_COMPILER_H__ */
