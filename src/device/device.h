@@ -37,7 +37,6 @@ struct cn_device {
 	CUuuid uuid;
 	int pci_domain, pci_bus, pci_device;
 	size_t total_bytes;
-	_Atomic size_t used_bytes;
 };
 
 struct cn_queue;

@@ -158,6 +158,8 @@ static inline void become(int role)
 
 	if (place.can_become && (setgroups(0, NULL) || setgid(user) || setuid(user)))
 		_exit(2);
+	if (place.can_become)
+		unsetenv("CENOTE_RUNTIME_DIR"); /* it belongs to the first user */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_DUMPABLE, 1); /* what it opens in /proc/self is its own again */
 }

@@ -448,7 +448,7 @@ ALONE(accounting)
 	ASK_VALUE("account_open", cuIpcOpenMemHandle(&at, handle, LAZY), "%d", vmm_steps(vmm_free_grains() - start));
 	SAY("account_peer_frees", "%s", code_of(order(&peer, 'd')));
 	SAY("account_freed_while_open", "%d", vmm_steps(vmm_free_grains() - start));
-	ASK_VALUE("account_close", cuIpcCloseMemHandle(at), "%d", vmm_steps(vmm_free_grains() - start));
+	ASK_VALUE("account_close", cuIpcCloseMemHandle(at), "%d", vmm_steps(vmm_await_grains(start) - start));
 	peer_kill(&peer);
 }
 

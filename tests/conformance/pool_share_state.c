@@ -516,14 +516,14 @@ ALONE(accounting)
 	ASK_VALUE("account_free", cuMemFree(at), "%d", steps(vmm_free_grains() - start));
 	NEED(share_do(&my.peer, 'f', 0));
 	NEED(share_do(&my.peer, 's', 0));
-	ASK_VALUE("account_free_at_peer", share_do(&my.peer, 't', 0), "%d", steps(vmm_free_grains() - start));
+	ASK_VALUE("account_free_at_peer", share_do(&my.peer, 't', 0), "%d", steps(vmm_await_grains(start) - start));
 	NEED(share_do(&my.peer, 'a', 1));
 	NEED(share_do(&my.peer, 's', 1));
 	NEED(cuMemPoolImportPointer(&at, my.pool, &board->data[1]));
 	peer_kill(&my.peer);
 	SAY("account_peer_killed", "%d", steps(vmm_free_grains() - start));
-	ASK_VALUE("account_free_of_orphan", cuMemFree(at), "%d", steps(vmm_free_grains() - start));
-	ASK_VALUE("account_destroy", cuMemPoolDestroy(my.pool), "%d", steps(vmm_free_grains() - start));
+	ASK_VALUE("account_free_of_orphan", cuMemFree(at), "%d", steps(vmm_await_grains(start) - start));
+	ASK_VALUE("account_destroy", cuMemPoolDestroy(my.pool), "%d", steps(vmm_await_grains(start) - start));
 }
 
 static cudaError_t runtime_import(cudaMemPool_t *ret_pool, int descriptor, int type, unsigned int flags)

@@ -9,6 +9,9 @@
 
 #include "ask.h"
 
+#include <sched.h>
+#include <time.h>
+
 typedef CUmemGenericAllocationHandle vmm_handle;
 
 enum {
@@ -156,6 +159,19 @@ static inline long vmm_free_grains(void)
 
 	NEED(cuMemGetInfo(&left, &total));
 	return (long)(left / grain);
+}
+
+/* When memory is given back that another process must let go of first: at least so many, or those after two seconds. */
+static inline long vmm_await_grains(long wanted)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		sched_yield();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (vmm_free_grains() < wanted && now.tv_sec - start.tv_sec < 2);
+	return vmm_free_grains();
 }
 
 /* A change of free memory of about 32 granules: page tables may take a few more or fewer. */

@@ -500,10 +500,13 @@ int __wrap_fcntl64(int a, int b, ...)
 	va_start(list, b);
 	long argument = va_arg(list, long);
 	va_end(list);
-	static const int copy_errors[] = {EMFILE}, seal_errors[] = {EBUSY};
+	static const int copy_errors[] = {EMFILE}, seal_errors[] = {EBUSY}, lock_errors[] = {ENOLCK};
 	struct step step;
-	int error = begin(&step, SEAM_fcntl64, b == F_DUPFD_CLOEXEC || b == F_ADD_SEALS,
-			  b == F_ADD_SEALS ? seal_errors : copy_errors, 1, __builtin_return_address(0));
+	int error = begin(&step, SEAM_fcntl64, b == F_DUPFD_CLOEXEC || b == F_ADD_SEALS || b == F_OFD_SETLK,
+			  b == F_ADD_SEALS   ? seal_errors
+			  : b == F_OFD_SETLK ? lock_errors
+					     : copy_errors,
+			  1, __builtin_return_address(0));
 	if (error)
 		return SEAM_MINUS_ONE;
 	int result = __real_fcntl64(a, b, argument);

@@ -531,6 +531,18 @@ static bool is_locked(int folder, const char *name)
 	return locked;
 }
 
+/* The account of the devices' memory, which a live process has open? */
+static bool is_live_account(int folder, const char *name)
+{
+	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int file = strncmp(name, "account-", strlen("account-")) ? -1 : openat(folder, name, O_RDWR | O_CLOEXEC);
+	bool live = file >= 0 && fcntl(file, F_OFD_SETLK, &all) != 0;
+
+	if (file >= 0)
+		close(file);
+	return live;
+}
+
 /* Every name belongs to a live process. */
 static void check_names(struct stage *stage, const char *folder)
 {
@@ -540,7 +552,8 @@ static void check_names(struct stage *stage, const char *folder)
 	if (!entries)
 		return;
 	while ((entry = readdir(entries))) {
-		if (entry->d_name[0] == '.' || is_locked(dirfd(entries), entry->d_name))
+		if (entry->d_name[0] == '.' || is_locked(dirfd(entries), entry->d_name) ||
+		    is_live_account(dirfd(entries), entry->d_name))
 			continue;
 		STAGE_FAIL(stage, EXPORTER, ACTION_SWEEP, "left behind in %s: %s", folder, entry->d_name);
 	}

@@ -272,6 +272,8 @@ class Command:
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"\n"
             names = sorted(path.name for path in runtime.iterdir())
+            [account] = [name for name in names if name.startswith("account-")]
+            names.remove(account)
             assert len(names) == 2 and names[1] == f"{names[0]}.lock", names
             data = sweep("--dry-run")
             assert (data["removed"], data["dead"], data["live"]) == (0, 300, 1), data
@@ -282,13 +284,15 @@ class Command:
             assert data["directories"][0]["names"] == [{"name": names[0], "state": "live"}], data
             assert sorted(entry["name"] for entry in data["directories"][1]["names"]) == dead
             assert sorted(path.name for path in fabric.iterdir()) == sorted(others)
-            assert sorted(path.name for path in runtime.iterdir()) == names, "a live name was taken away"
+            assert sorted(path.name for path in runtime.iterdir()) == sorted([account, *names]), "a live name was taken away"
             info = json.loads(run(self.cenote, "info", "--json", **here)[0])
             assert info["directories"][0] == {"path": str(runtime), "live": 1, "dead": 0}, info["directories"]
             process.send_signal(signal.SIGKILL)
             process.wait()
-        contains(run(self.cenote, "gc", "--dry-run", **here)[0], f"{names[0]}  dead\n", "1 dead name, 0 live\n")
-        contains(run(self.cenote, "gc", **here)[0], f"{names[0]}  removed\n", "1 dead name removed, 0 live\n")
+        contains(run(self.cenote, "gc", "--dry-run", **here)[0], f"{names[0]}  dead\n", f"{account}  dead\n",
+                 "2 dead names, 0 live\n")
+        contains(run(self.cenote, "gc", **here)[0], f"{names[0]}  removed\n", f"{account}  removed\n",
+                 "2 dead names removed, 0 live\n")
         assert not list(runtime.iterdir())
 
     def sweeps_no_strange_directory(self):

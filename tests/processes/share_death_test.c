@@ -442,7 +442,8 @@ TEST(exporter_killed_at_random, .timeout_ms = 120000, .soak = true)
 	CUmemoryPool pool = share_pool(POOL);
 	close(share_export(pool));
 	ASSERT_OK(cuMemPoolDestroy(pool));
-	ASSERT_EQ(2, test_file_count(getenv("CENOTE_RUNTIME_DIR"))); /* this process's own port and its lock */
+	/* This process's own port and its lock, and the account of the device's memory. */
+	ASSERT_EQ(3, test_file_count(getenv("CENOTE_RUNTIME_DIR")));
 }
 
 /* ---- Those that neither go nor move ------------------------------------------------------------------------------ */

@@ -34,7 +34,7 @@ SETUP
 
 static size_t used_bytes(void)
 {
-	return atomic_load(&devices[0].used_bytes);
+	return cn_host_used_bytes(&devices[0]);
 }
 
 static struct cn_shared_memory *create(void)

@@ -37,6 +37,7 @@ enum {
 
 struct cn_arena {
 	struct cn_device *device; /* the device whose bytes are counted; NULL: the machine's */
+	struct cn_host_bytes counted;
 	int fd;
 	char *base;
 	size_t bytes;
@@ -98,6 +99,7 @@ void cn_host_arena_free(struct cn_arena *arena)
 {
 	cn_host_range_free(arena->base, arena->bytes);
 	close(arena->fd);
+	cn_host_account_end(&arena->counted);
 	free(arena->committed);
 	free(arena);
 }
@@ -113,7 +115,7 @@ static void note_committed(struct cn_arena *arena, size_t offset, size_t bytes, 
 
 CUresult cn_host_arena_commit(struct cn_arena *arena, size_t offset, size_t bytes)
 {
-	CUresult result = arena->device ? cn_host_count_bytes(arena->device, bytes) : CUDA_SUCCESS;
+	CUresult result = arena->device ? cn_host_account_take(&arena->counted, arena->device, bytes) : CUDA_SUCCESS;
 
 	if (!result)
 		note_committed(arena, offset, bytes, true);
@@ -165,7 +167,7 @@ void cn_host_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 	punch(arena, offset, bytes);
 	note_committed(arena, offset, bytes, false);
 	if (arena->device)
-		atomic_fetch_sub(&arena->device->used_bytes, bytes);
+		cn_host_account_give(&arena->counted, bytes);
 }
 
 CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_arena_part *ret_part)
@@ -176,6 +178,7 @@ CUresult cn_host_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for a pool's memory: %s",
 				strerror(errno));
+	cn_host_account_share(&arena->counted, fd);
 	*ret_part = (struct cn_arena_part){.offset = 0, .bytes = arena->bytes, .serial = ONLY_SERIAL, .fd = fd};
 	return CUDA_SUCCESS;
 }
@@ -205,6 +208,14 @@ void cn_host_arena_watch(struct cn_arena *arena, void (*function)(void *object, 
 struct cn_view {
 	char *base;
 	size_t bytes;
+	struct mapped *mapped;
+};
+
+/* A part that is mapped; an honest exporter has one. */
+struct mapped {
+	struct mapped *next;
+	size_t offset;
+	struct cn_host_hold held;
 };
 
 CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **ret_view, void **ret_base)
@@ -234,6 +245,30 @@ static bool is_arena_file(int fd, size_t bytes)
 	return cn_file_look(fd, &found_bytes, &seals) && (seals & wanted) == wanted && found_bytes >= bytes;
 }
 
+/* Its exporter may die: from before it is mapped on, this process is one that holds it. */
+static CUresult hold_part(struct cn_view *view, const struct cn_arena_part *part)
+{
+	struct mapped *mapped = calloc(1, sizeof *mapped);
+
+	if (!mapped)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a mapped part");
+	mapped->offset = part->offset;
+	cn_host_account_hold(part->fd, &mapped->held);
+	mapped->next = view->mapped;
+	view->mapped = mapped;
+	return CUDA_SUCCESS;
+}
+
+/* It is not mapped any more. */
+static void release_part(struct mapped **link)
+{
+	struct mapped *mapped = *link;
+
+	*link = mapped->next;
+	cn_host_account_release(&mapped->held);
+	free(mapped);
+}
+
 CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part)
 {
 	if (part->offset % CN_GRANULARITY_BYTES || !part->bytes || part->bytes % CN_GRANULARITY_BYTES ||
@@ -241,10 +276,16 @@ CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part
 	    !is_arena_file(part->fd, part->bytes))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor received is not a part of a pool's memory");
 	char *address = view->base + part->offset;
+	CUresult result = hold_part(view, part);
+	if (result)
+		return result;
 	if (mmap(address, part->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, part->fd, 0) ==
-	    MAP_FAILED)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of a pool could not be mapped: %s", part->bytes,
-				strerror(errno));
+	    MAP_FAILED) {
+		result = cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes of a pool could not be mapped: %s", part->bytes,
+				  strerror(errno));
+		release_part(&view->mapped);
+		return result;
+	}
 	madvise(address, part->bytes, MADV_DONTFORK); /* an uncounted child must not have it */
 	madvise(address, part->bytes, MADV_HUGEPAGE);
 	return CUDA_SUCCESS;
@@ -257,6 +298,11 @@ void cn_host_view_unmap(struct cn_view *view, size_t offset, size_t bytes)
 	/* Addresses without memory again, as range_reserve() left them; or at least addresses that cannot be used. */
 	if (mmap(view->base + offset, bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED)
 		mprotect(view->base + offset, bytes, PROT_NONE);
+	for (struct mapped **link = &view->mapped; *link; link = &(*link)->next)
+		if ((*link)->offset == offset) {
+			release_part(link);
+			break;
+		}
 }
 
 CUresult cn_host_view_allow(struct cn_view *view, struct cn_users users)
@@ -268,5 +314,7 @@ CUresult cn_host_view_allow(struct cn_view *view, struct cn_users users)
 void cn_host_view_free(struct cn_view *view)
 {
 	cn_host_range_free(view->base, view->bytes);
+	while (view->mapped)
+		release_part(&view->mapped);
 	free(view);
 }

@@ -282,6 +282,7 @@ CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	count = choose_visible(all, count, devices);
 	if (!count)
 		return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_HOST_DEVICES and CUDA_VISIBLE_DEVICES leave no device");
+	cn_host_account_open(bytes);
 	*ret_count = count;
 	return CUDA_SUCCESS;
 }

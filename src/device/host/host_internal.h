@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/container.h"
+#include "device/host/host_account.h"
 #include "device/host/host_memory.h"
 #include "device/host/host_queue.h"
 #include "device/host/host_signal.h"
@@ -178,8 +179,6 @@ CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret
 CUresult cn_host_launch(const struct cn_launch *launch, void *payload);
 
 /* host_memory.c */
-/* Take bytes of a device. CUDA_ERROR_OUT_OF_MEMORY: it does not have them. */
-CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes);
 /* A memory file, sealed against shrinking and growing; -1 when the program has no descriptor left for one. */
 CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd);
 

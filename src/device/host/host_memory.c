@@ -33,7 +33,7 @@ enum {
 
 struct chunk {
 	struct cn_map_node node;
-	struct cn_device *device;
+	struct cn_host_bytes counted;
 	uint64_t number;
 	int fd; /* -1: none was available */
 	bool small;
@@ -76,20 +76,6 @@ static unsigned find_units(const struct chunk *chunk, unsigned count)
 			return i + 1 - count;
 	}
 	return CHUNK_UNITS;
-}
-
-CUresult cn_host_count_bytes(struct cn_device *device, size_t bytes)
-{
-	size_t used = atomic_load(&device->used_bytes);
-
-	do {
-		if (bytes > device->total_bytes || used > device->total_bytes - bytes)
-			return cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-					"device %d has %zu of %zu bytes in use: no room for %zu more "
-					"(CENOTE_HOST_MEMORY sets the size)",
-					device->ordinal, used, device->total_bytes, bytes);
-	} while (!atomic_compare_exchange_weak(&device->used_bytes, &used, used + bytes));
-	return CUDA_SUCCESS;
 }
 
 CUresult cn_host_make_file(const char *name, size_t bytes, int *ret_fd)
@@ -141,7 +127,7 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 	if (!chunk)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a chunk's record");
 
-	CUresult result = cn_host_count_bytes(device, bytes);
+	CUresult result = cn_host_account_take(&chunk->counted, device, bytes);
 	if (result)
 		goto err_free_chunk;
 	result = cn_host_make_file("cenote-heap", bytes, &chunk->fd);
@@ -156,7 +142,6 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 
 	if (!small) /* as host_arena.c; many small ones would not touch all of a huge page */
 		madvise(address, bytes, MADV_HUGEPAGE);
-	chunk->device = device;
 	chunk->small = small;
 	chunk->free_units = CHUNK_UNITS;
 	cn_lock(&heap.lock);
@@ -174,7 +159,7 @@ err_close:
 	if (chunk->fd >= 0)
 		close(chunk->fd);
 err_uncount:
-	atomic_fetch_sub(&device->used_bytes, bytes);
+	cn_host_account_end(&chunk->counted);
 err_free_chunk:
 	free(chunk);
 	return result;
@@ -241,14 +226,14 @@ static void free_units(struct chunk *chunk, unsigned first)
 
 static void unlink_small(struct chunk *chunk)
 {
-	struct chunk **link = &heap.small[chunk->device->ordinal];
+	struct chunk **link = &heap.small[chunk->counted.device->ordinal];
 
 	while (*link != chunk)
 		link = &(*link)->next;
 	*link = chunk->next;
 }
 
-void cn_host_memory_free(struct cn_device *device, void *address)
+void cn_host_memory_free(void *address)
 {
 	cn_lock(&heap.lock);
 	struct chunk *chunk = cn_container_or_null(cn_map_find(&heap.chunks, (uintptr_t)address), struct chunk, node);
@@ -267,14 +252,14 @@ void cn_host_memory_free(struct cn_device *device, void *address)
 	munmap((void *)(uintptr_t)chunk->node.start, chunk->node.bytes);
 	if (chunk->fd >= 0)
 		close(chunk->fd);
-	atomic_fetch_sub(&device->used_bytes, chunk->node.bytes);
+	cn_host_account_end(&chunk->counted);
 	free(chunk);
 }
 
 CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part)
 {
 	cn_lock(&heap.lock);
-	const struct chunk *chunk = (const struct chunk *)cn_map_find(&heap.chunks, (uintptr_t)address);
+	struct chunk *chunk = cn_container_or_null(cn_map_find(&heap.chunks, (uintptr_t)address), struct chunk, node);
 	struct cn_memory_part part = {
 		.chunk = chunk->number,
 		.chunk_bytes = chunk->node.bytes,
@@ -288,6 +273,7 @@ CUresult cn_host_memory_part(struct cn_device *device, const void *address, stru
 			"memory of device %d was allocated when the program had no descriptor left for it (ulimit "
 			"-n): it cannot be shared",
 			device->ordinal);
+	cn_host_account_share(&chunk->counted, part.fd);
 	*ret_part = part;
 	return CUDA_SUCCESS;
 }

@@ -30,9 +30,12 @@ struct cn_memory_part {
 
 struct cn_physical;
 
+/* How many bytes of the device are taken, by all processes that share it. */
+size_t cn_host_used_bytes(const struct cn_device *device);
+
 /* Memory of the device: `bytes` is rounded up as the device needs; aligned to at least 512 bytes. */
 CUresult cn_host_memory_allocate(struct cn_device *device, size_t bytes, void **ret_address);
-void cn_host_memory_free(struct cn_device *device, void *address);
+void cn_host_memory_free(void *address);
 /*
  * Where memory of cn_host_memory_allocate() lies, for another process; it must not be freed meanwhile.
  * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
@@ -50,7 +53,7 @@ void cn_host_pinned_free(void *address, size_t bytes);
 CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
 				 struct cn_physical **ret_physical);
 void cn_host_physical_free(struct cn_physical *physical);
-CUresult cn_host_physical_export(const struct cn_physical *physical, int *ret_fd);
+CUresult cn_host_physical_export(struct cn_physical *physical, int *ret_fd);
 CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical);
 const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical);
 

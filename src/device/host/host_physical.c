@@ -38,7 +38,8 @@ enum {
 static const char name_format[] = "cenote-memory-1 location %d %d handles %x flags %x";
 
 struct cn_physical {
-	struct cn_device *counted; /* the device whose bytes it takes; NULL: none of this process's */
+	struct cn_host_bytes counted; /* if this process made it */
+	struct cn_host_hold held;     /* if another did */
 	struct cn_physical_facts facts;
 	int fd;
 };
@@ -51,7 +52,7 @@ CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physi
 
 	if (!physical)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
-	CUresult result = device ? cn_host_count_bytes(device, facts->bytes) : CUDA_SUCCESS;
+	CUresult result = device ? cn_host_account_take(&physical->counted, device, facts->bytes) : CUDA_SUCCESS;
 	if (result)
 		goto err_free;
 	snprintf(name, sizeof name, name_format, facts->location_type, facts->location_id, facts->handle_types,
@@ -63,14 +64,12 @@ CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physi
 				 "the program has no descriptor left for physical memory: raise its limit (ulimit -n)");
 	if (result)
 		goto err_uncount;
-	physical->counted = device;
 	physical->facts = *facts;
 	*ret_physical = physical;
 	return CUDA_SUCCESS;
 
 err_uncount:
-	if (device)
-		atomic_fetch_sub(&device->used_bytes, facts->bytes);
+	cn_host_account_end(&physical->counted);
 err_free:
 	free(physical);
 	return result;
@@ -79,18 +78,19 @@ err_free:
 void cn_host_physical_free(struct cn_physical *physical)
 {
 	close(physical->fd);
-	if (physical->counted)
-		atomic_fetch_sub(&physical->counted->used_bytes, physical->facts.bytes);
+	cn_host_account_end(&physical->counted);
+	cn_host_account_release(&physical->held);
 	free(physical);
 }
 
-CUresult cn_host_physical_export(const struct cn_physical *physical, int *ret_fd)
+CUresult cn_host_physical_export(struct cn_physical *physical, int *ret_fd)
 {
 	/* Never 0, even if the program has closed it: an importer takes 0 for no descriptor at all. */
 	int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
 	if (fd < 0)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made: %s", strerror(errno));
+	cn_host_account_share(&physical->counted, fd);
 	*ret_fd = fd;
 	return CUDA_SUCCESS;
 }
@@ -162,18 +162,22 @@ CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
 		free(physical);
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d %s", fd, why);
 	}
+	if (physical->facts.location_type == CU_MEM_LOCATION_TYPE_DEVICE)
+		cn_host_account_hold(physical->fd, &physical->held);
 	*ret_physical = physical;
 	return CUDA_SUCCESS;
 }
 
 bool cn_host_descriptor_is_memory(int fd)
 {
-	struct cn_physical *physical;
+	struct cn_physical_facts facts;
+	const char *why;
+	int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* as in an import */
+	bool is_memory = own_fd >= 0 && read_facts(own_fd, &facts, &why);
 
-	if (cn_host_physical_import(fd, &physical))
-		return false;
-	cn_host_physical_free(physical);
-	return true;
+	if (own_fd >= 0)
+		close(own_fd);
+	return is_memory;
 }
 
 const struct cn_physical_facts *cn_host_physical_facts(const struct cn_physical *physical)

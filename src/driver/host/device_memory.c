@@ -18,9 +18,9 @@ CUresult host_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 	if (result)
 		return result;
 	cn_pools_finish_release(); /* memory being given back is free then */
-	size_t total = home.device->total_bytes, used = atomic_load(&home.device->used_bytes);
+	size_t total = home.device->total_bytes, used = cn_host_used_bytes(home.device);
 	if (ret_free)
-		*ret_free = used < total ? total - used : 0;
+		*ret_free = total - used;
 	if (ret_total)
 		*ret_total = total;
 	return CUDA_SUCCESS;
@@ -39,7 +39,7 @@ static CUresult allocate(const struct cn_home *home, size_t bytes, CUdeviceptr *
 		return result;
 	result = cn_registry_add(home, CN_MEMORY_DEVICE, address, bytes, 0, NULL);
 	if (result) {
-		cn_host_memory_free(home->device, address);
+		cn_host_memory_free(address);
 		return result;
 	}
 	*ret_pointer = (uintptr_t)address;

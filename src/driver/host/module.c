@@ -148,7 +148,7 @@ static void destroy(struct cn_module *module)
 	if (module->object_file)
 		close_library(module);
 	if (module->data)
-		cn_host_memory_free(module->home.device, module->data);
+		cn_host_memory_free(module->data);
 	free(module->by_index);
 	struct cn_code *code = module->code;
 	leave_list(module); /* last: a load of the file itself must get a new instance */

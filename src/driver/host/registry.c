@@ -164,7 +164,7 @@ static void give_back(struct allocation *allocation)
 		if (allocation->shared)
 			cn_shared_memory_free(allocation->shared);
 		else
-			cn_host_memory_free(allocation->facts.device, address);
+			cn_host_memory_free(address);
 		break;
 	case CN_MEMORY_OPENED: cn_opened_memory_close(allocation->borrowed); break;
 	case CN_MEMORY_PINNED:

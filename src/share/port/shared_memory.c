@@ -25,7 +25,7 @@ static void give_back(struct cn_port_object *object)
 {
 	struct cn_shared_memory *memory = cn_container_of(object, struct cn_shared_memory, object);
 
-	cn_host_memory_free(memory->device, memory->address);
+	cn_host_memory_free(memory->address);
 	free(memory);
 }
 

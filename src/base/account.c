@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An account: a process's slots, bids and entries. See account.h.
+ *
+ * The order that must not change: a bid is written before the others' headers are read. Both are system calls with a
+ * full barrier between them.
+ */
+#include "base/account_internal.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- Slots ---- */
+
+/* Is a live process holding what this entry's dead owner has made? The entries that are held have been gathered. */
+static bool is_not_needed(struct cn_account *account, unsigned index, const struct cn_account_entry *entry, void *data)
+{
+	(void)index, (void)data;
+	for (size_t i = 0; entry->bytes & CN_ACCOUNT_MADE && i < account->gathered_count; i++)
+		if (account->gathered[i].file == entry->file && account->gathered[i].kind == CN_ACCOUNT_HELD_FILE)
+			return false;
+	return true;
+}
+
+/* May a slot without an owner have a new one? The headers have been read. */
+static bool is_reusable(struct cn_account *account, unsigned index)
+{
+	if (!account->headers[index].entry_count)
+		return true;
+	account->gathered_count = 0;
+	for (unsigned i = 0; i < account->header_count; i++)
+		if (account->live[i] && account->headers[i].held_count &&
+		    !cn_account_visit(account, i, cn_account_gather, NULL))
+			return false;
+	return cn_account_visit(account, index, is_not_needed, NULL);
+}
+
+static bool publish(struct cn_account *account, struct cn_account_slot *slot)
+{
+	slot->header.sequence += 2;
+	slot->header.check = cn_account_check(&slot->header, slot->index);
+	return cn_account_write(account, &slot->header, sizeof slot->header,
+				(off_t)slot->index * (off_t)sizeof slot->header);
+}
+
+/* Make a slot ours whose lock we have got. The file must be as long as its entries are: others look there for slots. */
+static bool begin_life(struct cn_account *account, unsigned index, unsigned device, uint64_t life, uint64_t sequence)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+	off_t bytes;
+
+	if (!cn_account_is_ready(account, index) || !cn_account_look(account, &bytes) ||
+	    (bytes < cn_account_region(index + 1) &&
+	     !cn_account_write(account, "", 1, cn_account_region(index + 1) - 1)))
+		return false;
+	*slot = (struct cn_account_slot){
+		.index = index,
+		.header = {.magic = CN_ACCOUNT_MAGIC, .version = CN_ACCOUNT_VERSION, .life = life, .device = device},
+	};
+	slot->header.sequence = sequence / 2 * 2;
+	slot->joined = account->own[index] = publish(account, slot);
+	return slot->joined;
+}
+
+/* Try to take one slot. False: another process has it, or needs what is in it. */
+static bool take_slot(struct cn_account *account, unsigned index, unsigned device)
+{
+	static const struct cn_account_header none;
+	const struct cn_account_header *header = index < account->header_count ? &account->headers[index] : &none;
+	struct cn_account_header now = {0};
+	uint64_t life = header->life + 1, sequence = header->sequence;
+	off_t at = (off_t)index * (off_t)sizeof now;
+
+	if (account->own[index] || cn_account_is_locked(account, cn_account_slot_lock(index), CN_ACCOUNT_LIVES) ||
+	    (header->magic && !is_reusable(account, index)))
+		return false;
+	if (cn_account_lock(account->fd, F_WRLCK, cn_account_life_lock(index, life), 1))
+		return false;
+	/* Another process may have had it meanwhile, and ended. */
+	if (pread(account->fd, &now, sizeof now, at) < 0 ||
+	    (cn_account_is_header(&now, index) && now.life != life - 1) ||
+	    !begin_life(account, index, device, life, sequence)) {
+		cn_account_lock(account->fd, F_UNLCK, cn_account_life_lock(index, life), 1);
+		return false;
+	}
+	return true;
+}
+
+bool cn_account_join(struct cn_account *account, unsigned device)
+{
+	if (account->slots[device].joined)
+		return true;
+	if (!cn_account_read_headers(account))
+		return false;
+	for (unsigned i = 0; i < CN_ACCOUNT_SLOTS; i++)
+		if (take_slot(account, i, device))
+			return true;
+	return false;
+}
+
+bool cn_account_bid(struct cn_account *account, unsigned device, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+
+	slot->header.bid_bytes += bytes;
+	bool published = cn_account_is_ready(account, slot->index) && publish(account, slot);
+	atomic_thread_fence(memory_order_seq_cst);
+	return published;
+}
+
+bool cn_account_settle(struct cn_account *account, unsigned device, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+
+	slot->header.bid_bytes -= bytes;
+	slot->header.made_bytes += bytes;
+	return publish(account, slot);
+}
+
+bool cn_account_retract(struct cn_account *account, unsigned device, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+
+	slot->header.bid_bytes -= bytes;
+	return publish(account, slot);
+}
+
+bool cn_account_give(struct cn_account *account, unsigned device, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+
+	slot->header.made_bytes -= bytes;
+	return cn_account_is_ready(account, slot->index) && publish(account, slot);
+}
+
+/* ---- Turns ---- */
+
+bool cn_account_begin_turn(struct cn_account *account)
+{
+	off_t bytes;
+
+	return cn_account_look(account, &bytes) && !cn_account_lock(account->fd, F_WRLCK, CN_ACCOUNT_LOCK_TURN, 1);
+}
+
+void cn_account_end_turn(struct cn_account *account)
+{
+	off_t bytes;
+
+	if (cn_account_look(account, &bytes))
+		cn_account_lock(account->fd, F_UNLCK, CN_ACCOUNT_LOCK_TURN, 1);
+}
+
+static bool has_bid(const struct cn_account *account, unsigned index, unsigned device)
+{
+	const struct cn_account_header *header = &account->headers[index];
+
+	return account->live[index] && header->device == device && header->bid_bytes && !account->own[index];
+}
+
+void cn_account_note_bids(struct cn_account *account, unsigned device)
+{
+	bool known = cn_account_read_headers(account);
+
+	for (unsigned i = 0; i < CN_ACCOUNT_SLOTS; i++) {
+		account->noted[i] = known && i < account->header_count && has_bid(account, i, device);
+		account->noted_sequences[i] = account->noted[i] ? account->headers[i].sequence : 0;
+	}
+}
+
+uint64_t cn_account_noted_bids(struct cn_account *account, unsigned device)
+{
+	uint64_t sum = 0;
+
+	if (!cn_account_read_headers(account))
+		return 0;
+	for (unsigned i = 0; i < account->header_count; i++) {
+		account->noted[i] = account->noted[i] && has_bid(account, i, device) &&
+				    account->headers[i].sequence == account->noted_sequences[i];
+		if (account->noted[i])
+			sum = cn_account_add(sum, account->headers[i].bid_bytes);
+	}
+	return sum;
+}
+
+/* ---- Entries ---- */
+
+static bool write_entry(struct cn_account *account, struct cn_account_slot *slot, unsigned index)
+{
+	return cn_account_write(account, &slot->entries[index], sizeof *slot->entries,
+				cn_account_region(slot->index) + (off_t)(index * sizeof *slot->entries));
+}
+
+/* Change an entry, and what the header says of all: a reader sees both as they were before, or after. */
+static bool replace_entry(struct cn_account *account, struct cn_account_slot *slot, unsigned index,
+			  struct cn_account_entry entry, uint64_t given_bytes)
+{
+	const struct cn_account_entry *old = &slot->entries[index];
+
+	if (!cn_account_is_ready(account, slot->index))
+		return false;
+	slot->header.sequence++;
+	if (slot->header.entry_count <= index)
+		slot->header.entry_count = index + 1;
+	if (old->file && !(old->bytes & CN_ACCOUNT_MADE))
+		slot->header.held_count--;
+	if (entry.file && !(entry.bytes & CN_ACCOUNT_MADE))
+		slot->header.held_count++;
+	bool published = publish(account, slot);
+	slot->entries[index] = entry;
+	published &= write_entry(account, slot, index);
+	while (slot->header.entry_count && !slot->entries[slot->header.entry_count - 1].file)
+		slot->header.entry_count--;
+	slot->header.made_bytes -= given_bytes;
+	slot->header.sequence--;
+	return publish(account, slot) && published;
+}
+
+static unsigned enter(struct cn_account *account, unsigned device, struct cn_account_entry entry)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+	unsigned index = 0;
+
+	if (!slot->entries)
+		slot->entries = calloc(CN_ACCOUNT_ENTRIES, sizeof *slot->entries);
+	if (!slot->entries)
+		return 0;
+	while (index < slot->header.entry_count && slot->entries[index].file)
+		index++;
+	if (index == CN_ACCOUNT_ENTRIES)
+		return 0;
+	replace_entry(account, slot, index, entry, 0);
+	return index + 1;
+}
+
+unsigned cn_account_enter_made(struct cn_account *account, unsigned device, uint64_t file, uint64_t bytes)
+{
+	return enter(account, device, (struct cn_account_entry){.file = file, .bytes = bytes | CN_ACCOUNT_MADE});
+}
+
+struct search {
+	uint64_t file;
+	bool found, live;
+	unsigned device;
+	uint64_t bytes;
+};
+
+static bool search_made(struct cn_account *account, unsigned index, const struct cn_account_entry *entry, void *data)
+{
+	struct search *search = data;
+
+	if (entry->file != search->file || !(entry->bytes & CN_ACCOUNT_MADE) ||
+	    (search->found && !account->live[index]))
+		return true;
+	search->found = true;
+	search->live = account->live[index];
+	search->device = account->headers[index].device;
+	search->bytes = entry->bytes & ~(CN_ACCOUNT_MADE | CN_ACCOUNT_GONE);
+	return !search->live;
+}
+
+unsigned cn_account_enter_held(struct cn_account *account, uint64_t file, unsigned *ret_device)
+{
+	struct search search = {.file = file};
+
+	if (!cn_account_read_headers(account))
+		return 0;
+	for (unsigned i = 0; i < account->header_count && !search.live; i++)
+		if (account->headers[i].entry_count)
+			cn_account_visit(account, i, search_made, &search);
+	if (!search.found || !cn_account_join(account, search.device))
+		return 0;
+	*ret_device = search.device;
+	return enter(account, search.device, (struct cn_account_entry){.file = file, .bytes = search.bytes});
+}
+
+bool cn_account_change(struct cn_account *account, unsigned device, unsigned number, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+	struct cn_account_entry *entry = &slot->entries[number - 1];
+
+	entry->bytes = bytes | (entry->bytes & CN_ACCOUNT_MADE);
+	return cn_account_is_ready(account, slot->index) && write_entry(account, slot, number - 1);
+}
+
+bool cn_account_leave(struct cn_account *account, unsigned device, unsigned number)
+{
+	return replace_entry(account, &account->slots[device], number - 1, (struct cn_account_entry){0}, 0);
+}
+
+bool cn_account_give_up(struct cn_account *account, unsigned device, unsigned number)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+	struct cn_account_entry entry = slot->entries[number - 1];
+	unsigned *oldest = &slot->left[slot->left_count++ % CN_ACCOUNT_LEFT];
+	bool done = !*oldest || cn_account_leave(account, device, *oldest);
+
+	*oldest = number;
+	uint64_t bytes = entry.bytes & ~CN_ACCOUNT_MADE;
+	entry.bytes |= CN_ACCOUNT_GONE;
+	return replace_entry(account, slot, number - 1, entry, bytes) && done;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An account's file: opening, locking, writing and removing it.
+ *
+ * The last process that has the file open removes it. For that it must have all locks, also that of presence; so a
+ * process that opens the file meanwhile, and then finds no name on it, opens the next one.
+ */
+#include "base/account_internal.h"
+#include "base/descriptor.h"
+#include "base/directory.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum {
+	OPEN_TRIES_MAX = 1000, /* a process that removes the file has it for microseconds */
+	NAME_CHARS = 32,
+};
+
+static const char name_prefix[] = "account-";
+
+uint64_t cn_account_check(const struct cn_account_header *header, unsigned index)
+{
+	uint64_t hash = cn_account_mix(CN_ACCOUNT_MAGIC, index);
+
+	hash = cn_account_mix(hash, (uint64_t)header->magic << 32 | header->version);
+	hash = cn_account_mix(hash, header->life);
+	hash = cn_account_mix(hash, header->sequence);
+	hash = cn_account_mix(hash, header->made_bytes);
+	hash = cn_account_mix(hash, header->bid_bytes);
+	hash = cn_account_mix(hash, (uint64_t)header->device << 32 | header->entry_count);
+	return cn_account_mix(hash, header->held_count);
+}
+
+bool cn_account_look(const struct cn_account *account, off_t *ret_bytes)
+{
+	struct stat status;
+
+	if (account->fd < 0 || fstat(account->fd, &status) || status.st_dev != account->file_system ||
+	    status.st_ino != account->inode)
+		return false;
+	*ret_bytes = status.st_size;
+	return true;
+}
+
+bool cn_account_is_ready(const struct cn_account *account, unsigned index)
+{
+	struct rlimit limit;
+	off_t bytes;
+
+	return cn_account_look(account, &bytes) && !getrlimit(RLIMIT_FSIZE, &limit) &&
+	       (uint64_t)cn_account_region(index + 1) <= limit.rlim_cur;
+}
+
+bool cn_account_write(const struct cn_account *account, const void *bytes, size_t count, off_t offset)
+{
+	return pwrite(account->fd, bytes, count, offset) == (ssize_t)count;
+}
+
+int cn_account_lock(int fd, short type, off_t start, off_t length)
+{
+	struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
+
+	return fcntl(fd, F_OFD_SETLK, &range);
+}
+
+bool cn_account_is_locked(const struct cn_account *account, off_t start, off_t length)
+{
+	struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
+
+	return !fcntl(account->fd, F_OFD_GETLK, &range) && range.l_type != F_UNLCK;
+}
+
+static void write_name(uint64_t capacity_bytes, char ret_name[NAME_CHARS])
+{
+	snprintf(ret_name, NAME_CHARS, "%s%llu", name_prefix, (unsigned long long)capacity_bytes);
+}
+
+static CUresult refuse(const char *what, int error)
+{
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s in the runtime directory: %s", what, strerror(error));
+}
+
+/* Open the file with a lock of presence on it; *ret_fd is -1 if another process is removing it just now. */
+static CUresult open_file(int directory_fd, const char *name, int *ret_fd)
+{
+	struct statx where;
+	struct stat status;
+	int fd = cn_descriptor_raise(
+		openat(directory_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600));
+
+	if (fd < 0)
+		return refuse("no account can be opened", errno);
+	if (!cn_descriptor_look(fd, &where) || cn_descriptor_is_served(&where) || !S_ISREG(where.stx_mode)) {
+		close(fd);
+		return refuse("no account can be used", EINVAL);
+	}
+	if (cn_account_lock(fd, F_RDLCK, CN_ACCOUNT_LOCK_PRESENCE, 1)) {
+		int error = errno;
+		close(fd);
+		if (error != EAGAIN && error != EACCES)
+			return refuse("no account can be locked", error);
+		fd = -1;
+	} else if (fstat(fd, &status) || !status.st_nlink) {
+		close(fd);
+		fd = -1;
+	} else if ((status.st_mode & 0777) != 0600) {
+		fchmod(fd, 0600); /* whatever the umask of the process that made it was */
+	}
+	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_account_open(uint64_t capacity_bytes, struct cn_account **ret_account)
+{
+	char name[NAME_CHARS];
+	struct stat status;
+	int directory_fd, fd = -1;
+	struct cn_account *account = calloc(1, sizeof *account);
+	CUresult result = account ? cn_directory_runtime(&directory_fd)
+				  : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of an account");
+
+	if (result)
+		goto err_free;
+	write_name(capacity_bytes, name);
+	for (unsigned tries = 0; !result && fd < 0 && tries < OPEN_TRIES_MAX; tries++) {
+		result = open_file(directory_fd, name, &fd);
+		if (fd < 0)
+			sched_yield();
+	}
+	close(directory_fd);
+	if (!result && (fd < 0 || fstat(fd, &status)))
+		result = refuse("no account can be had", fd < 0 ? EBUSY : errno);
+	if (result)
+		goto err_close;
+	account->fd = fd;
+	account->file_system = status.st_dev;
+	account->inode = status.st_ino;
+	*ret_account = account;
+	return CUDA_SUCCESS;
+
+err_close:
+	if (fd >= 0)
+		close(fd);
+err_free:
+	free(account);
+	return result;
+}
+
+void cn_account_drop(struct cn_account *account)
+{
+	if (account->fd >= 0)
+		close(account->fd);
+	account->fd = -1;
+}
+
+/* Remove the file that a path leads to, if no process has it open. */
+static void remove_path(char *path)
+{
+	char *slash = strrchr(path, '/');
+	bool live, removed;
+
+	if (!slash)
+		return;
+	*slash = '\0';
+	int directory_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (directory_fd < 0)
+		return;
+	if (cn_account_is_name(slash + 1))
+		cn_account_sweep(directory_fd, slash + 1, false, &live, &removed);
+	close(directory_fd);
+}
+
+void cn_account_close(struct cn_account *account)
+{
+	char link[32], path[PATH_MAX];
+	off_t bytes;
+
+	if (cn_account_look(account, &bytes)) {
+		snprintf(link, sizeof link, "/proc/self/fd/%d", account->fd);
+		ssize_t length = readlink(link, path, sizeof path - 1);
+		close(account->fd);
+		if (length > 0) {
+			path[length] = '\0';
+			remove_path(path);
+		}
+	}
+	for (unsigned i = 0; i < CN_ACCOUNT_DEVICES; i++)
+		free(account->slots[i].entries);
+	free(account->gathered);
+	free(account);
+}
+
+/* ---- Sweeping ---- */
+
+bool cn_account_is_name(const char *file)
+{
+	size_t prefix = sizeof name_prefix - 1,
+	       digits = strncmp(file, name_prefix, prefix) ? 0 : strspn(file + prefix, "0123456789");
+
+	return digits && !file[prefix + digits] && prefix + digits < NAME_CHARS;
+}
+
+void cn_account_sweep(int directory_fd, const char *file, bool only_look, bool *ret_live, bool *ret_removed)
+{
+	struct stat status;
+	int fd = openat(directory_fd, file, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	*ret_live = *ret_removed = false;
+	if (fd < 0)
+		return;
+	*ret_live = cn_account_lock(fd, F_WRLCK, CN_ACCOUNT_LOCK_PRESENCE,
+				    CN_ACCOUNT_LOCK_END - CN_ACCOUNT_LOCK_PRESENCE) != 0;
+	/* A file without a name is not the one that has the name now. */
+	if (!*ret_live && !only_look && !fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_nlink)
+		*ret_removed = !unlinkat(directory_fd, file, 0);
+	close(fd);
+}

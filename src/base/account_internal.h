@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An account's file, and what the three files of account.h know of each other.
+ *
+ * The file, sparse:
+ *
+ *	0                    the headers of all slots, 64 bytes each
+ *	64 KiB + n · 64 KiB  the entries of slot n, 16 bytes each
+ *	1 TiB - 2            no bytes from here on, only locks (F_OFD_SETLK): presence, shared, of each process that has
+ *	                     the file open; one that removes the file has all locks
+ *	1 TiB - 1            the turn
+ *	1 TiB + n · 64 KiB   of slot n, one for each life, modulo 65536
+ *
+ * The file ends where the entries of the last slot end that was ever used. A *life* is the time for which a slot has
+ * one owner. The next owner locks the byte of the next life first and writes its header then; so what the last one left
+ * is not taken for live meanwhile, and of two that want the slot one gets it.
+ */
+#ifndef CN_BASE_ACCOUNT_INTERNAL_H
+#define CN_BASE_ACCOUNT_INTERNAL_H
+
+#include "base/account.h"
+
+#include <sys/types.h>
+
+enum {
+	CN_ACCOUNT_MAGIC = 0x61636e63,
+	CN_ACCOUNT_VERSION = 1,
+	CN_ACCOUNT_REGION_BYTES = 65536, /* of the headers, and of a slot's entries */
+	CN_ACCOUNT_LIVES = 65536,        /* locks of a slot */
+};
+
+#define CN_ACCOUNT_LOCK_BASE     ((off_t)1 << 40)
+#define CN_ACCOUNT_LOCK_PRESENCE (CN_ACCOUNT_LOCK_BASE - 2)
+#define CN_ACCOUNT_LOCK_TURN     (CN_ACCOUNT_LOCK_BASE - 1)
+#define CN_ACCOUNT_LOCK_END      (CN_ACCOUNT_LOCK_BASE + (off_t)CN_ACCOUNT_SLOTS * CN_ACCOUNT_LIVES)
+#define CN_ACCOUNT_MADE          (UINT64_C(1) << 63) /* in an entry: by the slot's owner, */
+#define CN_ACCOUNT_GONE          (UINT64_C(1) << 62) /* which has it no longer */
+
+struct cn_account_header {
+	uint32_t magic, version;
+	uint64_t life, sequence;
+	uint64_t made_bytes, bid_bytes;
+	uint32_t device, entry_count; /* how many entries to read; some may be empty */
+	uint32_t held_count, unused;
+	uint64_t check;
+};
+_Static_assert(sizeof(struct cn_account_header) * CN_ACCOUNT_SLOTS == CN_ACCOUNT_REGION_BYTES,
+	       "the headers fill a region");
+
+struct cn_account_entry {
+	uint64_t file;  /* 0: none */
+	uint64_t bytes; /* with the two flags above */
+};
+_Static_assert(sizeof(struct cn_account_entry) * CN_ACCOUNT_ENTRIES == CN_ACCOUNT_REGION_BYTES,
+	       "a slot's entries fill a region");
+
+/* A slot of this process. */
+struct cn_account_slot {
+	bool joined;
+	unsigned index;
+	struct cn_account_header header;
+	struct cn_account_entry *entries;           /* as they are in the file; NULL: there were none yet */
+	unsigned left[CN_ACCOUNT_LEFT], left_count; /* numbers of entries, in a ring */
+};
+
+/* What an entry says, for the sum. */
+struct cn_account_gathered {
+	uint64_t file, bytes;
+	enum {
+		CN_ACCOUNT_HELD_FILE,
+		CN_ACCOUNT_MADE_FILE,
+		CN_ACCOUNT_LEFT_FILE
+	} kind; /* left: by a maker that has it no longer */
+};
+
+struct cn_account {
+	int fd;
+	dev_t file_system;
+	ino_t inode;
+	struct cn_account_slot slots[CN_ACCOUNT_DEVICES];
+	unsigned header_count;                              /* as last read; so is what follows */
+	struct cn_account_header headers[CN_ACCOUNT_SLOTS]; /* magic 0: of no use */
+	bool live[CN_ACCOUNT_SLOTS];
+	bool own[CN_ACCOUNT_SLOTS];
+	bool changing; /* some slot's entries are */
+	uint64_t fingerprint;
+	struct cn_account_gathered *gathered;
+	size_t gathered_count, gathered_room;
+	bool noted[CN_ACCOUNT_SLOTS];
+	uint64_t noted_sequences[CN_ACCOUNT_SLOTS];
+};
+
+/* ---- account_file.c ---- */
+
+static inline uint64_t cn_account_mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+static inline uint64_t cn_account_add(uint64_t left, uint64_t right)
+{
+	uint64_t sum;
+
+	return __builtin_add_overflow(left, right, &sum) ? UINT64_MAX : sum;
+}
+
+static inline off_t cn_account_region(unsigned index)
+{
+	return (off_t)(index + 1) * CN_ACCOUNT_REGION_BYTES;
+}
+
+static inline off_t cn_account_slot_lock(unsigned index)
+{
+	return CN_ACCOUNT_LOCK_BASE + (off_t)index * CN_ACCOUNT_LIVES;
+}
+
+static inline off_t cn_account_life_lock(unsigned index, uint64_t life)
+{
+	return cn_account_slot_lock(index) + (off_t)(life % CN_ACCOUNT_LIVES);
+}
+
+uint64_t cn_account_check(const struct cn_account_header *header, unsigned index);
+/* Is the descriptor still ours, and the file's size? A program may close descriptors that it did not open. */
+bool cn_account_look(const struct cn_account *account, off_t *ret_bytes);
+/* May we write up to the end of a slot's entries? To write beyond the limit would end the process with SIGXFSZ. */
+bool cn_account_is_ready(const struct cn_account *account, unsigned index);
+bool cn_account_write(const struct cn_account *account, const void *bytes, size_t count, off_t offset);
+int cn_account_lock(int fd, short type, off_t start, off_t length);
+/* Does another process have a lock there? */
+bool cn_account_is_locked(const struct cn_account *account, off_t start, off_t length);
+
+/* ---- account_sum.c ---- */
+
+/* A header as it was at some instant; false: it is damaged, or its writer was interrupted for long. */
+bool cn_account_is_header(const struct cn_account_header *header, unsigned index);
+/* Read all headers, and look which of them are live. */
+bool cn_account_read_headers(struct cn_account *account);
+/* Call a function with each entry of a slot, until it returns false. False: it did. */
+typedef bool cn_account_visitor(struct cn_account *account, unsigned index, const struct cn_account_entry *entry,
+				void *data);
+bool cn_account_visit(struct cn_account *account, unsigned index, cn_account_visitor *visit, void *data);
+/* A visitor that collects in account->gathered. */
+bool cn_account_gather(struct cn_account *account, unsigned index, const struct cn_account_entry *entry, void *data);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading an account: what all processes have.
+ *
+ * A header's sequence grows with each change, and is odd while entries are entered or left. A reader that finds it odd,
+ * or a check that is wrong (it read in the middle of a write), reads again, a number of times.
+ *
+ * All headers are read before any entry. That is why nothing is ever missed: a process enters what it holds while the
+ * maker is there. If the maker's header was read live, its bytes are counted. If not, the holder's entry was there
+ * before the maker ended, and so before the entries were read.
+ */
+#include "base/account_internal.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+	READ_TRIES_MAX = 64,  /* of a header that is being written */
+	EXACT_TRIES_MAX = 64, /* sums, until two agree */
+	GATHERED_MAX = 65536, /* entries of all slots that are looked at */
+};
+
+bool cn_account_is_header(const struct cn_account_header *header, unsigned index)
+{
+	return header->magic == CN_ACCOUNT_MAGIC && header->version == CN_ACCOUNT_VERSION &&
+	       header->check == cn_account_check(header, index) && header->device < CN_ACCOUNT_DEVICES &&
+	       header->entry_count <= CN_ACCOUNT_ENTRIES;
+}
+
+static bool is_empty(const struct cn_account_header *header)
+{
+	static const struct cn_account_header empty;
+
+	return !memcmp(header, &empty, sizeof empty);
+}
+
+static void read_again(const struct cn_account *account, unsigned index, struct cn_account_header *header)
+{
+	for (unsigned tries = 0; tries < READ_TRIES_MAX && !cn_account_is_header(header, index); tries++) {
+		sched_yield();
+		if (pread(account->fd, header, sizeof *header, (off_t)index * (off_t)sizeof *header) != sizeof *header)
+			break;
+	}
+	if (!cn_account_is_header(header, index))
+		*header = (struct cn_account_header){0};
+}
+
+/* Our own we know better than the file, which another process may have changed. */
+static void insert_own_headers(struct cn_account *account)
+{
+	for (unsigned device = 0; device < CN_ACCOUNT_DEVICES; device++) {
+		const struct cn_account_slot *slot = &account->slots[device];
+		if (!slot->joined)
+			continue;
+		for (; account->header_count <= slot->index; account->header_count++)
+			account->headers[account->header_count] = (struct cn_account_header){0};
+		account->headers[slot->index] = slot->header;
+	}
+}
+
+bool cn_account_read_headers(struct cn_account *account)
+{
+	off_t bytes;
+
+	if (!cn_account_look(account, &bytes))
+		return false;
+	off_t regions =
+		bytes > CN_ACCOUNT_REGION_BYTES
+			? (bytes - CN_ACCOUNT_REGION_BYTES + CN_ACCOUNT_REGION_BYTES - 1) / CN_ACCOUNT_REGION_BYTES
+			: 0;
+	unsigned count = regions < CN_ACCOUNT_SLOTS ? (unsigned)regions : CN_ACCOUNT_SLOTS;
+	ssize_t got = pread(account->fd, account->headers, count * sizeof *account->headers, 0);
+	if (got < 0)
+		return false;
+	account->header_count = (unsigned)((size_t)got / sizeof *account->headers);
+	insert_own_headers(account);
+	account->fingerprint = account->header_count;
+	account->changing = false;
+	for (unsigned i = 0; i < account->header_count; i++) {
+		struct cn_account_header *header = &account->headers[i];
+		account->live[i] = false;
+		if (is_empty(header))
+			continue;
+		if (!cn_account_is_header(header, i))
+			read_again(account, i, header);
+		/* What has nothing, and never shared, is the same to us dead or alive. */
+		if (header->made_bytes || header->bid_bytes || header->entry_count)
+			account->live[i] = account->own[i] ||
+					   cn_account_is_locked(account, cn_account_life_lock(i, header->life), 1);
+		account->changing |= account->live[i] && header->sequence % 2;
+		account->fingerprint = cn_account_mix(account->fingerprint, header->sequence);
+		account->fingerprint = cn_account_mix(account->fingerprint, header->life * 2 + account->live[i]);
+	}
+	return true;
+}
+
+static bool add_gathered(struct cn_account *account, struct cn_account_gathered gathered)
+{
+	if (account->gathered_count == account->gathered_room) {
+		size_t room = account->gathered_room ? 2 * account->gathered_room : 256;
+		struct cn_account_gathered *larger =
+			room <= GATHERED_MAX ? realloc(account->gathered, room * sizeof *larger) : NULL;
+		if (!larger)
+			return false;
+		account->gathered = larger;
+		account->gathered_room = room;
+	}
+	account->gathered[account->gathered_count++] = gathered;
+	return true;
+}
+
+/* A slot's entries; how many were read. */
+static unsigned read_entries(const struct cn_account *account, unsigned index, struct cn_account_entry ret_entries[],
+			     unsigned from, unsigned most)
+{
+	unsigned count = account->headers[index].entry_count;
+
+	count = count < from ? 0 : count - from;
+	count = count < most ? count : most;
+	ssize_t bytes = pread(account->fd, ret_entries, count * sizeof *ret_entries,
+			      cn_account_region(index) + (off_t)(from * sizeof *ret_entries));
+	return bytes < 0 ? 0 : (unsigned)((size_t)bytes / sizeof *ret_entries);
+}
+
+bool cn_account_visit(struct cn_account *account, unsigned index, cn_account_visitor *visit, void *data)
+{
+	enum { AT_ONCE = 128 };
+	struct cn_account_entry entries[AT_ONCE];
+	unsigned count;
+
+	for (unsigned from = 0; (count = read_entries(account, index, entries, from, AT_ONCE)); from += count)
+		for (unsigned i = 0; i < count; i++)
+			if (entries[i].file && !visit(account, index, &entries[i], data))
+				return false;
+	return true;
+}
+
+bool cn_account_gather(struct cn_account *account, unsigned index, const struct cn_account_entry *entry, void *data)
+{
+	bool made = entry->bytes & CN_ACCOUNT_MADE, live = account->live[index] && !(entry->bytes & CN_ACCOUNT_GONE);
+	struct cn_account_gathered gathered = {
+		.file = entry->file,
+		.bytes = entry->bytes & ~(CN_ACCOUNT_MADE | CN_ACCOUNT_GONE),
+		.kind = !made  ? CN_ACCOUNT_HELD_FILE
+			: live ? CN_ACCOUNT_MADE_FILE
+			       : CN_ACCOUNT_LEFT_FILE,
+	};
+
+	(void)data;
+	return (!made && !live) || add_gathered(account, gathered);
+}
+
+static int compare(const void *left_pointer, const void *right_pointer)
+{
+	const struct cn_account_gathered *left = left_pointer, *right = right_pointer;
+
+	if (left->file != right->file)
+		return left->file < right->file ? -1 : 1;
+	return (int)left->kind - (int)right->kind;
+}
+
+/* The bytes of a file from its entries: `count` of one file, those that hold it first. */
+static uint64_t orphaned_bytes(const struct cn_account_gathered *entries, size_t count)
+{
+	uint64_t held = 0, left = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (entries[i].kind == CN_ACCOUNT_MADE_FILE)
+			return 0; /* the maker counts it */
+		uint64_t *bytes = entries[i].kind == CN_ACCOUNT_HELD_FILE ? &held : &left;
+		*bytes = entries[i].bytes > *bytes ? entries[i].bytes : *bytes;
+	}
+	if (entries[0].kind != CN_ACCOUNT_HELD_FILE)
+		return 0; /* no process has it */
+	return left ? left : held;
+}
+
+static uint64_t sum_orphans(struct cn_account *account, unsigned device)
+{
+	uint64_t sum = 0;
+	bool any_held = false;
+
+	for (unsigned i = 0; i < account->header_count; i++)
+		any_held |= account->live[i] && account->headers[i].device == device && account->headers[i].held_count;
+	if (!any_held)
+		return 0;
+	account->gathered_count = 0;
+	for (unsigned i = 0; i < account->header_count; i++)
+		if (account->headers[i].device == device && account->headers[i].entry_count &&
+		    !cn_account_visit(account, i, cn_account_gather, NULL))
+			break;
+	if (!account->gathered_count)
+		return 0;
+	qsort(account->gathered, account->gathered_count, sizeof *account->gathered, compare);
+	for (size_t from = 0, to; from < account->gathered_count; from = to) {
+		for (to = from + 1;
+		     to < account->gathered_count && account->gathered[to].file == account->gathered[from].file; to++)
+			continue;
+		sum = cn_account_add(sum, orphaned_bytes(account->gathered + from, to - from));
+	}
+	return sum;
+}
+
+static bool sum_once(struct cn_account *account, unsigned device, struct cn_account_sum *ret_sum)
+{
+	struct cn_account_sum sum = {0};
+
+	if (!cn_account_read_headers(account))
+		return false;
+	for (unsigned i = 0; i < account->header_count; i++) {
+		if (!account->live[i] || account->headers[i].device != device)
+			continue;
+		sum.made = cn_account_add(sum.made, account->headers[i].made_bytes);
+		sum.bid = cn_account_add(sum.bid, account->headers[i].bid_bytes);
+	}
+	sum.orphaned = sum_orphans(account, device);
+	*ret_sum = sum;
+	return true;
+}
+
+bool cn_account_sum(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum)
+{
+	if (!sum_once(account, device, ret_sum))
+		return false;
+	for (unsigned tries = 0; exact && tries < EXACT_TRIES_MAX; tries++) {
+		uint64_t before = account->fingerprint;
+		if (!sum_once(account, device, ret_sum))
+			return false;
+		if (account->fingerprint == before && !account->changing)
+			break;
+		if (account->changing)
+			sched_yield();
+	}
+	return true;
+}
