@@ -106,8 +106,9 @@ class Keeper:
         self._wake = -1
         self._listener = None
         self._clients = {}            # descriptor -> socket
-        self._kept = {}               # token -> object, channel's descriptor or None
-        self._channels = {}           # descriptor of a channel -> its inode, tokens
+        self._kept = {}               # token -> object, channel's inode or None
+        self._channels = {}           # inode of a channel -> descriptor of ours, tokens
+        self._ends = {}               # descriptor of ours -> inode of its channel
         self._travelling = {}         # descriptor of a pipe -> object
         self._numbers = count(1)      # of tokens
         self._empty = threading.Event()
@@ -121,10 +122,8 @@ class Keeper:
         self._start(True)
         with self._lock:
             token = next(self._numbers)
-            self._kept[token] = (thing, channel)
+            self._kept[token] = (thing, None if channel is None else self._watch_channel(channel, token))
             self._empty.clear()
-            if channel is not None:
-                self._watch_channel(channel, token)
         return token
 
     def keep_travelling(self, thing):
@@ -156,7 +155,7 @@ class Keeper:
         for each in [self._listener, self._epoll, *self._clients.values()]:
             if each is not None:
                 each.close()
-        for descriptor in [self._wake, *self._travelling]:
+        for descriptor in [self._wake, *self._travelling, *self._ends]:
             if descriptor >= 0:
                 os.close(descriptor)
         self.__init__(self._find_pool)
@@ -206,19 +205,24 @@ class Keeper:
         self._listener, self.port = listener, port
 
     def _watch_channel(self, channel, token):
-        """Under the lock. The number may have been another file's before: that one's end will not be seen."""
+        """
+        Under the lock. Returns the channel's inode; None: it has no other end.
+
+        The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a reader
+        sees no end of the channel; and it reads the message before the end.
+        """
         inode = os.fstat(channel).st_ino
-        known, tokens = self._channels.get(channel, (None, None))
-        if known != inode:
-            with suppress(FileNotFoundError):
-                self._epoll.unregister(channel)
+        if inode not in self._channels:
+            own = os.dup(channel)
             try:
-                self._epoll.register(channel, 0)
-            except PermissionError:
-                return  # a plain file: it has no other end
-            tokens = set()
-            self._channels[channel] = (inode, tokens)
-        tokens.add(token)
+                self._epoll.register(own, 0)
+            except PermissionError:  # a plain file
+                os.close(own)
+                return None
+            self._channels[inode] = (own, set())
+            self._ends[own] = inode
+        self._channels[inode][1].add(token)
+        return inode
 
     # ---- The thread ----
 
@@ -242,8 +246,8 @@ class Keeper:
                 os.close(descriptor)
                 self._check_empty()
             del thing
-        elif descriptor in self._channels and events & HUNG_UP:
-            self._channel_ended(descriptor)
+        elif descriptor in self._ends and events & HUNG_UP:
+            self._forget(self._channels[self._ends[descriptor]][1])
 
     def _accept(self):
         client, _ = self._listener.accept()
@@ -284,19 +288,6 @@ class Keeper:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def _channel_ended(self, channel):
-        """The other end is closed, if this is still the file that was meant."""
-        with self._lock:
-            inode, tokens = self._channels.pop(channel)
-            with suppress(OSError):
-                self._epoll.unregister(channel)
-            try:
-                if os.fstat(channel).st_ino != inode:
-                    return
-            except OSError:
-                return
-        self._forget(tokens)
-
     # ---- Letting go ----
 
     def _forget(self, tokens):
@@ -306,10 +297,19 @@ class Keeper:
             for token in list(tokens):
                 thing, channel = self._kept.pop(token, (None, None))
                 things[token] = thing
-                if channel in self._channels:
-                    self._channels[channel][1].discard(token)
+                if channel is not None:
+                    self._leave_channel(channel, token)
             self._check_empty()
         return things
+
+    def _leave_channel(self, inode, token):
+        """Under the lock. With its last message, the channel goes."""
+        own, tokens = self._channels[inode]
+        tokens.discard(token)
+        if not tokens:
+            del self._channels[inode], self._ends[own]
+            self._epoll.unregister(own)
+            os.close(own)
 
     def _check_empty(self):
         """Under the lock."""

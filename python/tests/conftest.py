@@ -16,6 +16,7 @@ os.environ.setdefault("CENOTE_DEVICE", "host")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import cenote  # noqa: E402 (the device is chosen first)
+from cenote import _share  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,6 +54,7 @@ def pool():
     with cenote.Pool() as made:
         yield made
         gc.collect()
+        assert _share.keeper._empty.wait(30), "something is still on its way"
         assert made.stats.live_blocks == 0
 
 

@@ -294,6 +294,37 @@ def stop(conn):
     threading.Event().wait()
 
 
+def test_a_sender_may_close_its_end_at_once(pool):
+    """The reader still gets everything, and then the end; a reader that is killed instead leaves nothing."""
+    with peer(count_until_the_end) as (conn, process):
+        report, theirs = SPAWN.Pipe(duplex=False)
+        conn.send(theirs)
+        theirs.close()
+        for _ in range(5):
+            conn.send(pool.allocate(1000))
+        conn.close()
+        assert report.poll(PATIENCE_S) and report.recv() == 5
+        report.close()
+        process.join(PATIENCE_S)
+    with peer(stop) as (conn, process):
+        conn.recv()
+        conn.send(pool.allocate(1000))
+        conn.close()
+        assert len(cenote.in_flight()) == 1
+        kill(process)
+    wait_empty()
+
+
+def count_until_the_end(conn):
+    """Says how many blocks came before the end."""
+    report, held = conn.recv(), []
+    try:
+        while True:
+            held.append(conn.recv())
+    except EOFError:
+        report.send(len(held))
+
+
 def test_a_queue_keeps_what_may_still_be_read(pool):
     """The reader of a queue dies; another may come."""
     queue = SPAWN.Queue()
