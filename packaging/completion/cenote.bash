@@ -98,7 +98,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info ps top map trace imex gc bench"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info ps top map metrics trace imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -119,6 +119,13 @@ _cenote()
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
 	ps) _cenote_ps "$word" ;;
+	metrics)
+		if [[ ${COMP_WORDS[COMP_CWORD - 1]} == @(-o|--output) ]]; then
+			mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		else
+			mapfile -t COMPREPLY < <(compgen -W "-o --output --openmetrics --help" -- "$word")
+		fi
+		;;
 	top) mapfile -t COMPREPLY < <(compgen -W "--delay --once --help" -- "$word") ;;
 	bench) mapfile -t COMPREPLY < <(compgen -W "--json --seconds --help" -- "$word") ;;
 	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;

@@ -28,6 +28,13 @@ int fuzz_no_exec(const char *file, char *const *arguments)
 	return -1;
 }
 
+int fuzz_no_file(char *name, int flags)
+{
+	(void)name, (void)flags;
+	errno = EACCES;
+	return -1;
+}
+
 FILE *fuzz_open_to_read(const char *path, const char *mode)
 {
 	return fopen(*mode == 'r' ? path : "/dev/null", mode);
@@ -54,8 +61,9 @@ void survey_find_physical(struct survey *survey)
 
 /* ---- Instead of main.c ---- */
 
-static const struct command *const commands[] = {&command_demo, &command_gc, &command_imex, &command_info,
-						 &command_map,  &command_ps, &command_run,  &command_top};
+static const struct command *const commands[] = {&command_demo, &command_gc,  &command_imex,
+						 &command_info, &command_map, &command_metrics,
+						 &command_ps,   &command_run, &command_top};
 
 int usage_error(const char *command, const char *format, ...)
 {

@@ -15,10 +15,12 @@
 
 pid_t fuzz_no_fork(void);
 int fuzz_no_exec(const char *file, char *const *arguments);
+int fuzz_no_file(char *name, int flags);
 FILE *fuzz_open_to_read(const char *path, const char *mode);
 
-#define fork   fuzz_no_fork
-#define execvp fuzz_no_exec
-#define fopen  fuzz_open_to_read
+#define fork     fuzz_no_fork
+#define execvp   fuzz_no_exec
+#define fopen    fuzz_open_to_read
+#define mkostemp fuzz_no_file
 
 #endif

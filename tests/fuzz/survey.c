@@ -178,18 +178,20 @@ static void ask(unsigned how)
 	char *printed = NULL;
 	int status = 0;
 
-	switch (how % 6) {
+	switch (how % 8) {
 	case 0: status = run("ps", NULL, NULL, &printed); break;
 	case 1: status = run("ps", "--json", NULL, &printed); break;
 	case 2: status = run("top", "--once", NULL, &printed); break;
 	case 3: status = run("map", how & 8 ? "0" : "00000000", NULL, &printed); break;
 	case 4: status = run("map", how & 8 ? "0" : "0000000000000001", "--json", &printed); break;
-	default: status = run("map", "--svg", "picture", &printed); break;
+	case 5: status = run("map", "--svg", "picture", &printed); break;
+	case 6: status = run("metrics", NULL, NULL, &printed); break;
+	default: status = run("ps", "--sort", "deferred", &printed); break;
 	}
 	fuzz_check_printable(printed);
 	if (!status && *printed == '{')
 		fuzz_check_json(printed);
-	if (how % 6 < 3)
+	if (how % 8 < 3 || how % 8 > 5)
 		FUZZ_CHECK(!status); /* whatever one process says */
 	free(printed);
 }
@@ -216,6 +218,6 @@ void fuzz_one(const uint8_t *bytes, size_t size)
 	write_status(&input);
 	fuzz_server_begin(&process, input);
 	ask(how);
-	ask(how / 6);
+	ask(how / 8);
 	fuzz_server_end(&process);
 }

@@ -323,8 +323,72 @@ def root_and_a_hostile_directory(test):
     place.unlink()
 
 
-TESTS = (across_containers, on_an_older_kernel, memory_that_is_not_shared, parts_of_it, containers_by_their_names,
-         other_users_and_root, root_sees_all_users, root_and_a_hostile_directory)
+def read_metrics(text, openmetrics=False):
+    """What a page of metrics says: the types and units of families, and each sample's value by name and labels."""
+    types, units, samples = {}, {}, {}
+    lines = text.split("\n")
+    assert lines.pop() == "" and (not openmetrics or lines.pop() == "# EOF"), text[-200:]
+    for line in lines:
+        if line.startswith("# "):
+            _, what, name, value = line.split(" ", 3)
+            assert what in ("HELP", "TYPE", *(["UNIT"] if openmetrics else [])), line
+            assert what != "TYPE" or name not in types, line
+            {"TYPE": types, "UNIT": units}.get(what, {})[name] = value
+            continue
+        name, labels, value = re.fullmatch(r'(\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? ([\d.]+)', line).groups()
+        labels = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or ""))
+        assert name == list(types)[-1], line  # samples of a family stand together
+        key = (name, *sorted(labels.items()))
+        assert key not in samples, line
+        samples[key] = (labels, float(value))
+    return types, units, samples
+
+
+def numbers_for_a_monitor(test):
+    """cenote metrics: what is shared and held, well-formed; every metric stands in docs/metrics.md, and no other does."""
+    exporter, (first, second) = test.exporter_and_importers(2, 3)
+    first.give(0)
+    second.give(1)
+    exporter.tell("free", 1)
+    left, right = test.pair()
+    test.variables["CENOTE_LABEL"] = 'a "quote\\'
+    owner, opener = test.start(left), test.start(right)
+    owner.tell("allocate_legacy", left.fileno(), MIB)
+    opener.tell("open_legacy", right.fileno())
+    types, _, samples = read_metrics(test.run("metrics")[0])
+    assert set(types.values()) == {"gauge"}, types
+
+    def find(name, **wanted):
+        return [value for (family, *_), (labels, value) in samples.items() if family == f"cenote_{name}"
+                and all(labels.get(label) == str(text) for label, text in wanted.items())]
+    assert find("survey_complete") == [1] and find("process_answers", pid=exporter.pid) == [1]
+    assert find("pool_deferred_bytes", pid=exporter.pid) == [3 * MIB], samples
+    assert find("pool_importers", pid=exporter.pid) == [2] and find("pool_exported_blocks", pid=exporter.pid) == [2]
+    assert find("holder_deferred_bytes", holder_pid=second.pid) == [3 * MIB]
+    assert find("holder_deferred_bytes", holder_pid=first.pid) == [0] == find("holder_waiting_seconds",
+                                                                              holder_pid=first.pid)
+    assert find("holder_waiting_seconds", holder_pid=second.pid)[0] > 0
+    assert find("handles_shared_bytes", pid=owner.pid, what="memory", label='a \\"quote\\\\') == [MIB]
+    assert find("holder_held_bytes", holder_pid=opener.pid, what="memory") == [MIB]
+    page = (Path(__file__).resolve().parent.parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(cenote_\w+)` \|", page, flags=re.M)) == set(types), types
+    types, units, _ = read_metrics(test.run("metrics", "--openmetrics")[0], True)
+    assert all(name.endswith(f"_{unit}") for name, unit in units.items()), units
+    assert set(units) == {name for name in types if name.endswith(("_bytes", "_seconds"))}, units
+
+    written = test.folder / "cenote.prom"
+    assert test.run("metrics", "-o", written) == ("", "") and written.stat().st_mode & 0o777 == 0o644
+    assert set(read_metrics(written.read_text(encoding="utf-8"))[0]) == set(types)
+    assert [path.name for path in test.folder.glob("cenote.prom*")] == ["cenote.prom"]
+    contains(test.run("metrics", "-o", test.folder / "none" / "file", status=1)[1], "cenote metrics: ", "none/file")
+    test.runtime = Path("near")
+    text, complaint = test.run("metrics", status=1)
+    contains(complaint, "absolute path")
+    assert read_metrics(text)[2][("cenote_survey_complete",)] == ({}, 0), text
+
+
+TESTS = (across_containers, on_an_older_kernel, memory_that_is_not_shared, parts_of_it, numbers_for_a_monitor,
+         containers_by_their_names, other_users_and_root, root_sees_all_users, root_and_a_hostile_directory)
 
 
 def run_one(build, body):

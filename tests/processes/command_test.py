@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
-COMMANDS = ("demo", "run", "cc", "info", "ps", "top", "map", "trace", "imex", "gc", "bench")
+COMMANDS = ("demo", "run", "cc", "info", "ps", "top", "map", "metrics", "trace", "imex", "gc", "bench")
 
 
 def environment(variables):

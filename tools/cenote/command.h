@@ -27,6 +27,7 @@ extern const struct command command_gc;
 extern const struct command command_imex;
 extern const struct command command_info;
 extern const struct command command_map;
+extern const struct command command_metrics;
 extern const struct command command_ps;
 extern const struct command command_run;
 extern const struct command command_top;

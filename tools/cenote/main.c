@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command *const commands[] = {&command_demo, &command_run, &command_cc,   &command_info,
-						 &command_ps,   &command_top, &command_map,  &command_trace,
-						 &command_imex, &command_gc,  &command_bench};
+static const struct command *const commands[] = {
+	&command_demo, &command_run,     &command_cc,    &command_info, &command_ps, &command_top,
+	&command_map,  &command_metrics, &command_trace, &command_imex, &command_gc, &command_bench,
+};
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
