@@ -43,7 +43,7 @@ bool cn_ptx_fault_at(struct cn_ptx_block *block, enum cn_ptx_state state, uint32
 }
 
 /* A debugger stops here, by this name (docs/kernels.md): it must stay a function, and have its argument. */
-__attribute__((noipa)) static void cn_ptx_breakpoint(const struct cn_ptx_fault *at)
+__attribute__((noinline, used)) static void cn_ptx_breakpoint(const struct cn_ptx_fault *at)
 {
 	__asm__ volatile("" : : "r"(at) : "memory");
 }

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -273,8 +274,24 @@ class Compiler:
             contains(self.cc("--fatbin", source, "-o", made, status=1, EXTRA=extra, **self.fake())[1], "part.cu", name)
         for extra in (".extern .func  (.param .b32 func_retval0) vprintf\n(", ".extern .shared .align 4 .b8 room[];"):
             self.cc("--fatbin", source, "-o", made, EXTRA=extra, **self.fake())
-        text = made.read_bytes()
-        assert text[:4] == b"\x50\xed\x55\xba" and len(text) % 8 == 0 and b".version 7.5" in text, text
+
+    def fat_binaries_are_laid_out_as_nvidias(self):
+        """Each field is what NVIDIA's own tool writes, words for its compiler included: the driver needs them."""
+        source, made = self.write("part.cu", ""), self.folder / "part.fatbin"
+        self.cc("--fatbin", source, "-o", made, "-arch=sm_80", EXTRA="", **self.fake())
+        image, text = made.read_bytes(), b"//\n.version 7.5\n.target sm_75\n\n"
+        padded = text + b"\0" * (8 - len(text) % 8)
+        wanted = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 80 + len(padded))
+        wanted += struct.pack("<HHIQIIHHIIIQQQ", 1, 0x101, 80, len(padded), 0, 64, 5, 7, 80, 0, 0, 0x11, 0, 0)
+        wanted += struct.pack("<QQ", 72, 0) + padded
+        assert image == wanted, image
+        if not shutil.which("fatbinary"):
+            return "not compared: there is no toolkit"
+        ptx, theirs = self.write("part.ptx", text.decode()), self.folder / "theirs.fatbin"
+        run("fatbinary", f"--create={theirs}", "--compress=false", "-64", f"--image3=kind=ptx,sm=80,file={ptx}")
+        theirs = theirs.read_bytes()
+        assert theirs[:8] + theirs[16:24] + theirs[32:96] == image[:8] + image[16:24] + image[32:96], theirs
+        return "compared with NVIDIA's"
 
     # ---- Programs ---------------------------------------------------------------------------------------------------
 
@@ -382,7 +399,8 @@ def main():
         tests = by_name(compiler.options_become_those_of_clang, compiler.defaults_are_those_of_nvcc,
                         compiler.refuses_with_a_sentence, compiler.finds_a_compiler,
                         compiler.architectures_are_those_that_clang_knows, compiler.leaves_nothing_after_a_signal,
-                        compiler.device_code_is_complete, compiler.a_program_runs, compiler.it_runs_on_a_gpu_too,
+                        compiler.device_code_is_complete, compiler.fat_binaries_are_laid_out_as_nvidias,
+                        compiler.a_program_runs, compiler.it_runs_on_a_gpu_too,
                         compiler.a_library_runs, compiler.modules_are_loaded, compiler.a_fault_names_its_line,
                         compiler.gdb_stops_in_a_kernel,
                         compiler.errors_are_clangs, compiler.preprocesses)

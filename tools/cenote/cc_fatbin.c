@@ -29,8 +29,11 @@ struct entry {
 	uint16_t minor, major; /* of the PTX */
 	uint32_t architecture, name_at, name_bytes;
 	uint64_t flags, reserved, uncompressed_bytes;
+	/* Words for the driver's compiler: where they are, from the entry's start, and they are none. It needs both. */
+	uint64_t words_at;
+	char words[8];
 };
-_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 64, "as compilers write them");
+_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 80, "as compilers write them");
 
 enum {
 	KIND_PTX = 1,
@@ -150,10 +153,12 @@ bool cc_write_fatbin(const char *source, const char *ptx, const char *fatbin, un
 			.version = ENTRY_VERSION,
 			.header_bytes = sizeof entry,
 			.bytes = bytes,
+			.options_at = offsetof(struct entry, words_at),
 			.minor = (uint16_t)minor,
 			.major = (uint16_t)major,
 			.architecture = architecture,
 			.flags = FLAG_64_BIT | FLAG_LINUX,
+			.words_at = offsetof(struct entry, words),
 		};
 		struct header header = {FATBIN_MAGIC, 1, sizeof header, sizeof entry + bytes};
 		FILE *file = fopen(fatbin, "we");
