@@ -38,14 +38,10 @@ __CENOTE_ATOMIC(atomicExch, unsigned int, xchg, int, i)
 __CENOTE_ATOMIC(atomicExch, unsigned long long, xchg, long long, ll)
 
 __CENOTE_ATOMIC(atomicMin, int, min, int, i)
-__CENOTE_ATOMIC(atomicMin, unsigned int, min, unsigned int, ui)
 __CENOTE_ATOMIC(atomicMin, long long, min, long long, ll)
-__CENOTE_ATOMIC(atomicMin, unsigned long long, min, unsigned long long, ull)
 
 __CENOTE_ATOMIC(atomicMax, int, max, int, i)
-__CENOTE_ATOMIC(atomicMax, unsigned int, max, unsigned int, ui)
 __CENOTE_ATOMIC(atomicMax, long long, max, long long, ll)
-__CENOTE_ATOMIC(atomicMax, unsigned long long, max, unsigned long long, ull)
 
 /* Up by one, from `value` to 0; down by one, from 0 or from above `value` to `value`. */
 __CENOTE_ATOMIC(atomicInc, unsigned int, inc, unsigned int, ui)
@@ -66,6 +62,28 @@ __CENOTE_ATOMIC(atomicXor, unsigned int, xor, int, i)
 __CENOTE_ATOMIC(atomicXor, long long, xor, long long, ll)
 __CENOTE_ATOMIC(atomicXor, unsigned long long, xor, long long, ll)
 #undef __CENOTE_ATOMIC
+
+/* Written out, since clang takes unsigned integers for signed ones in all scopes but that of a device. */
+#define __CENOTE_ATOMIC_UNSIGNED(name, scope, type, operation, letter)   \
+	__CENOTE_DEVICE__ type name(type *address, type value)           \
+	{                                                                \
+		type before;                                             \
+		asm volatile("atom" scope "." operation " %0, [%1], %2;" \
+			     : "=" letter(before)                        \
+			     : "l"(address), letter(value)               \
+			     : "memory");                                \
+		return before;                                           \
+	}
+#define __CENOTE_ATOMIC_UNSIGNED_SCOPES(name, type, operation, letter)          \
+	__CENOTE_ATOMIC_UNSIGNED(name, "", type, operation, letter)             \
+	__CENOTE_ATOMIC_UNSIGNED(name##_block, ".cta", type, operation, letter) \
+	__CENOTE_ATOMIC_UNSIGNED(name##_system, ".sys", type, operation, letter)
+__CENOTE_ATOMIC_UNSIGNED_SCOPES(atomicMin, unsigned int, "min.u32", "r")
+__CENOTE_ATOMIC_UNSIGNED_SCOPES(atomicMax, unsigned int, "max.u32", "r")
+__CENOTE_ATOMIC_UNSIGNED_SCOPES(atomicMin, unsigned long long, "min.u64", "l")
+__CENOTE_ATOMIC_UNSIGNED_SCOPES(atomicMax, unsigned long long, "max.u64", "l")
+#undef __CENOTE_ATOMIC_UNSIGNED
+#undef __CENOTE_ATOMIC_UNSIGNED_SCOPES
 
 /* What is made of another function, in three scopes. */
 #define __CENOTE_ATOMIC_SCOPES(define) define() define(_block) define(_system)

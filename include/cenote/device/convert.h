@@ -2,8 +2,8 @@
 /*
  * Conversions with the rounding in the name: _rn to nearest, _rz towards zero, _rd down, _ru up.
  *
- * What does not fit an integer becomes its least or greatest value; NaN becomes 0 in 32 bits, and the value with only
- * the top bit set in 64, as the instruction has it.
+ * What does not fit an integer becomes its least or greatest value; NaN becomes 0 from float to 32 bits, and else the
+ * value with only the top bit set, as the instruction has it.
  */
 #if !defined(__CENOTE_DEVICE_CONVERT_H__)
 #define __CENOTE_DEVICE_CONVERT_H__

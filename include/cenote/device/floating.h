@@ -49,71 +49,54 @@ __CENOTE_DEVICE__ double __hiloint2double(int high, int low)
  * ---- Arithmetic -----------------------------------------------------------------------------------------------------
  */
 
-#define __CENOTE_ROUNDED(rounding, mode)                                          \
-	__CENOTE_DEVICE__ float __fadd_##rounding(float a, float b)               \
-	{                                                                         \
-		return __nvvm_add_##mode##_f(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fsub_##rounding(float a, float b)               \
-	{                                                                         \
-		return __nvvm_add_##mode##_f(a, -b);                              \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fmul_##rounding(float a, float b)               \
-	{                                                                         \
-		return __nvvm_mul_##mode##_f(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fdiv_##rounding(float a, float b)               \
-	{                                                                         \
-		return __nvvm_div_##mode##_f(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fmaf_##rounding(float a, float b, float c)      \
-	{                                                                         \
-		return __nvvm_fma_##mode##_f(a, b, c);                            \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fmaf_ieee_##rounding(float a, float b, float c) \
-	{                                                                         \
-		return __nvvm_fma_##mode##_f(a, b, c);                            \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __frcp_##rounding(float a)                        \
-	{                                                                         \
-		return __nvvm_rcp_##mode##_f(a);                                  \
-	}                                                                         \
-	__CENOTE_DEVICE__ float __fsqrt_##rounding(float a)                       \
-	{                                                                         \
-		return __nvvm_sqrt_##mode##_f(a);                                 \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __dadd_##rounding(double a, double b)            \
-	{                                                                         \
-		return __nvvm_add_##mode##_d(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __dsub_##rounding(double a, double b)            \
-	{                                                                         \
-		return __nvvm_add_##mode##_d(a, -b);                              \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __dmul_##rounding(double a, double b)            \
-	{                                                                         \
-		return __nvvm_mul_##mode##_d(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __ddiv_##rounding(double a, double b)            \
-	{                                                                         \
-		return __nvvm_div_##mode##_d(a, b);                               \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __fma_##rounding(double a, double b, double c)   \
-	{                                                                         \
-		return __nvvm_fma_##mode##_d(a, b, c);                            \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __drcp_##rounding(double a)                      \
-	{                                                                         \
-		return __nvvm_rcp_##mode##_d(a);                                  \
-	}                                                                         \
-	__CENOTE_DEVICE__ double __dsqrt_##rounding(double a)                     \
-	{                                                                         \
-		return __nvvm_sqrt_##mode##_d(a);                                 \
+/* An instruction of one, two or three numbers. clang would take a function of its own for a plain product or sum. */
+#define __CENOTE_OPERATION1(name, instruction, type, letter)             \
+	__CENOTE_DEVICE__ type name(type a)                              \
+	{                                                                \
+		type r;                                                  \
+		asm(instruction " %0, %1;" : "=" letter(r) : letter(a)); \
+		return r;                                                \
 	}
-__CENOTE_ROUNDED(rn, rn)
-__CENOTE_ROUNDED(rz, rz)
-__CENOTE_ROUNDED(rd, rm)
-__CENOTE_ROUNDED(ru, rp)
+#define __CENOTE_OPERATION2(name, instruction, type, letter)                            \
+	__CENOTE_DEVICE__ type name(type a, type b)                                     \
+	{                                                                               \
+		type r;                                                                 \
+		asm(instruction " %0, %1, %2;" : "=" letter(r) : letter(a), letter(b)); \
+		return r;                                                               \
+	}
+#define __CENOTE_OPERATION3(name, instruction, type, letter)                                           \
+	__CENOTE_DEVICE__ type name(type a, type b, type c)                                            \
+	{                                                                                              \
+		type r;                                                                                \
+		asm(instruction " %0, %1, %2, %3;" : "=" letter(r) : letter(a), letter(b), letter(c)); \
+		return r;                                                                              \
+	}
+#define __CENOTE_ROUNDED(rounding, mode)                                            \
+	__CENOTE_OPERATION2(__fadd_##rounding, "add." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION2(__fsub_##rounding, "sub." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION2(__fmul_##rounding, "mul." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION2(__fdiv_##rounding, "div." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION3(__fmaf_##rounding, "fma." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION3(__fmaf_ieee_##rounding, "fma." mode ".f32", float, "f") \
+	__CENOTE_OPERATION1(__frcp_##rounding, "rcp." mode ".f32", float, "f")      \
+	__CENOTE_OPERATION1(__fsqrt_##rounding, "sqrt." mode ".f32", float, "f")    \
+	__CENOTE_OPERATION2(__dadd_##rounding, "add." mode ".f64", double, "d")     \
+	__CENOTE_OPERATION2(__dsub_##rounding, "sub." mode ".f64", double, "d")     \
+	__CENOTE_OPERATION2(__dmul_##rounding, "mul." mode ".f64", double, "d")     \
+	__CENOTE_OPERATION2(__ddiv_##rounding, "div." mode ".f64", double, "d")     \
+	__CENOTE_OPERATION3(__fma_##rounding, "fma." mode ".f64", double, "d")      \
+	__CENOTE_OPERATION1(__drcp_##rounding, "rcp." mode ".f64", double, "d")     \
+	__CENOTE_OPERATION1(__dsqrt_##rounding, "sqrt." mode ".f64", double, "d")
+__CENOTE_ROUNDED(rn, "rn")
+__CENOTE_ROUNDED(rz, "rz")
+__CENOTE_ROUNDED(rd, "rm")
+__CENOTE_ROUNDED(ru, "rp")
+/* The number itself, of which clang no longer knows that it is a product. */
+__CENOTE_OPERATION1(__cenote_own, "mov.b32", float, "f")
+__CENOTE_OPERATION1(__cenote_own, "mov.b64", double, "d")
+#undef __CENOTE_OPERATION1
+#undef __CENOTE_OPERATION2
+#undef __CENOTE_OPERATION3
 #undef __CENOTE_ROUNDED
 
 /*
@@ -187,7 +170,7 @@ __CENOTE_DEVICE__ float __powf(float a, float b)
 /* 1 / sqrt(a), rounded to nearest. A double has bits enough to round once more. */
 __CENOTE_DEVICE__ float __frsqrt_rn(float a)
 {
-	return (float)__nvvm_div_rn_d(1.0, __nvvm_sqrt_rn_d((double)a));
+	return (float)__ddiv_rn(1.0, __dsqrt_rn((double)a));
 }
 
 #endif /* __CENOTE_DEVICE_FLOATING_H__ */

@@ -3,9 +3,9 @@
  * The ground of the mathematics: arithmetic that gives the same bits everywhere, pairs of doubles, exact functions.
  *
  * clang and a GPU's assembler may join a product and a sum into one operation. The error bounds of these headers need
- * each operation as it is written, so every product is __cenote_mul() or __cenote_fma(), which name their rounding;
- * a sum without a plain product cannot be joined. There is no approximating instruction either. So a function has the
- * same bits on a GPU, whichever, and on the host device.
+ * each operation as it is written, so every product is __cenote_mul() or __cenote_fma(), which name their rounding, and
+ * an argument passes __cenote_own() first: a sum without a plain product cannot be joined. There is no approximating
+ * instruction either. So a function has the same bits on a GPU, whichever, and on the host device.
  *
  * A pair is an unevaluated sum hi + lo with |lo| of at most half a unit in hi's last place: about 106 bits.
  */
@@ -20,42 +20,42 @@
 
 __CENOTE_DEVICE__ double __cenote_mul(double a, double b)
 {
-	return __nvvm_mul_rn_d(a, b);
+	return __dmul_rn(a, b);
 }
 
 __CENOTE_DEVICE__ float __cenote_mul(float a, float b)
 {
-	return __nvvm_mul_rn_f(a, b);
+	return __fmul_rn(a, b);
 }
 
 __CENOTE_DEVICE__ double __cenote_fma(double a, double b, double c)
 {
-	return __nvvm_fma_rn_d(a, b, c);
+	return __fma_rn(a, b, c);
 }
 
 __CENOTE_DEVICE__ float __cenote_fma(float a, float b, float c)
 {
-	return __nvvm_fma_rn_f(a, b, c);
+	return __fmaf_rn(a, b, c);
 }
 
 __CENOTE_DEVICE__ double __cenote_div(double a, double b)
 {
-	return __nvvm_div_rn_d(a, b);
+	return __ddiv_rn(a, b);
 }
 
 __CENOTE_DEVICE__ float __cenote_div(float a, float b)
 {
-	return __nvvm_div_rn_f(a, b);
+	return __fdiv_rn(a, b);
 }
 
 __CENOTE_DEVICE__ double __cenote_sqrt(double a)
 {
-	return __nvvm_sqrt_rn_d(a);
+	return __dsqrt_rn(a);
 }
 
 __CENOTE_DEVICE__ float __cenote_sqrt(float a)
 {
-	return __nvvm_sqrt_rn_f(a);
+	return __fsqrt_rn(a);
 }
 
 /* c0 + c1 x + c2 x^2 + … */

@@ -59,7 +59,10 @@ __CENOTE_DEVICE__ float __cenote_sqrtf(float x)
 
 __CENOTE_DEVICE__ float __cenote_rsqrtf(float x)
 {
-	return __cenote_div(1.0f, __cenote_sqrt(x));
+	float r = __cenote_div(1.0f, __cenote_sqrt(x)), product = __cenote_mul(x, r);
+	float rest = __cenote_fma(-product, r, 1.0f) - __cenote_mul(__cenote_fma(x, r, -product), r);
+	/* One step of Newton's, which 0, infinity and NaN must not take. */
+	return rest > -1 && rest < 1 ? __cenote_fma(r, __cenote_mul(rest, 0.5f), r) : r;
 }
 
 __CENOTE_MATH__ float __cenote_powf(float x, float y)

@@ -20,14 +20,14 @@
  */
 
 /* In double, and in float by a body of its own. */
-#define __CENOTE_NAME1(name)                     \
-	__CENOTE_DEVICE__ double name(double x)  \
-	{                                        \
-		return __cenote_##name(x);       \
-	}                                        \
-	__CENOTE_DEVICE__ float name##f(float x) \
-	{                                        \
-		return __cenote_##name##f(x);    \
+#define __CENOTE_NAME1(name)                                \
+	__CENOTE_DEVICE__ double name(double x)             \
+	{                                                   \
+		return __cenote_##name(__cenote_own(x));    \
+	}                                                   \
+	__CENOTE_DEVICE__ float name##f(float x)            \
+	{                                                   \
+		return __cenote_##name##f(__cenote_own(x)); \
 	}
 
 /* The same, where a fast approximation may take the float's place. */
@@ -37,14 +37,14 @@
 #else
 #define __CENOTE_FAST(fast, exact) exact
 #endif
-#define __CENOTE_NAME1_FAST(name)                                         \
-	__CENOTE_DEVICE__ double name(double x)                           \
-	{                                                                 \
-		return __cenote_##name(x);                                \
-	}                                                                 \
-	__CENOTE_DEVICE__ float name##f(float x)                          \
-	{                                                                 \
-		return __CENOTE_FAST(__##name##f, __cenote_##name##f)(x); \
+#define __CENOTE_NAME1_FAST(name)                                                       \
+	__CENOTE_DEVICE__ double name(double x)                                         \
+	{                                                                               \
+		return __cenote_##name(__cenote_own(x));                                \
+	}                                                                               \
+	__CENOTE_DEVICE__ float name##f(float x)                                        \
+	{                                                                               \
+		return __CENOTE_FAST(__##name##f, __cenote_##name##f)(__cenote_own(x)); \
 	}
 
 __CENOTE_NAME1_FAST(sin)
@@ -86,14 +86,14 @@ __CENOTE_NAME1(lgamma)
 #undef __CENOTE_NAME1_FAST
 
 /* Two arguments; a float's result is a double's, rounded once more, which for fmod and remainder changes nothing. */
-#define __CENOTE_NAME2(name)                                         \
-	__CENOTE_DEVICE__ double name(double x, double y)            \
-	{                                                            \
-		return __cenote_##name(x, y);                        \
-	}                                                            \
-	__CENOTE_DEVICE__ float name##f(float x, float y)            \
-	{                                                            \
-		return (float)__cenote_##name((double)x, (double)y); \
+#define __CENOTE_NAME2(name)                                              \
+	__CENOTE_DEVICE__ double name(double x, double y)                 \
+	{                                                                 \
+		return __cenote_##name(__cenote_own(x), __cenote_own(y)); \
+	}                                                                 \
+	__CENOTE_DEVICE__ float name##f(float x, float y)                 \
+	{                                                                 \
+		return (float)__cenote_##name((double)x, (double)y);      \
 	}
 __CENOTE_NAME2(atan2)
 __CENOTE_NAME2(fmod)
@@ -101,17 +101,17 @@ __CENOTE_NAME2(fmod)
 
 __CENOTE_DEVICE__ double pow(double x, double y)
 {
-	return __cenote_pow(x, y);
+	return __cenote_pow(__cenote_own(x), __cenote_own(y));
 }
 
 __CENOTE_DEVICE__ float powf(float x, float y)
 {
-	return __CENOTE_FAST(__powf, __cenote_powf)(x, y);
+	return __CENOTE_FAST(__powf, __cenote_powf)(__cenote_own(x), __cenote_own(y));
 }
 
 __CENOTE_DEVICE__ double powi(double x, int n)
 {
-	return __cenote_pow(x, (double)n);
+	return __cenote_pow(__cenote_own(x), (double)n);
 }
 
 __CENOTE_DEVICE__ float powif(float x, int n)
@@ -121,16 +121,17 @@ __CENOTE_DEVICE__ float powif(float x, int n)
 
 __CENOTE_DEVICE__ void sincos(double x, double *sine, double *cosine)
 {
-	__cenote_sincos(x, sine, cosine);
+	__cenote_sincos(__cenote_own(x), sine, cosine);
 }
 
 __CENOTE_DEVICE__ void sincosf(float x, float *sine, float *cosine)
 {
-	__CENOTE_FAST(__sincosf, __cenote_sincosf)(x, sine, cosine);
+	__CENOTE_FAST(__sincosf, __cenote_sincosf)(__cenote_own(x), sine, cosine);
 }
 
 __CENOTE_DEVICE__ void sincospi(double x, double *sine, double *cosine)
 {
+	x = __cenote_own(x);
 	*sine = __cenote_sinpi(x);
 	*cosine = __cenote_cospi(x);
 }
@@ -164,7 +165,7 @@ __CENOTE_INTEGER(fabs, __builtin_fabs)
 
 __CENOTE_DEVICE__ double round(double x)
 {
-	return __cenote_round(x);
+	return __cenote_round(__cenote_own(x));
 }
 
 __CENOTE_DEVICE__ float roundf(float x)
@@ -433,12 +434,12 @@ __CENOTE_DEVICE__ float fdividef(float x, float y)
 
 __CENOTE_DEVICE__ double hypot(double x, double y)
 {
-	return __cenote_hypot(x, y, false);
+	return __cenote_hypot(__cenote_own(x), __cenote_own(y), false);
 }
 
 __CENOTE_DEVICE__ double rhypot(double x, double y)
 {
-	return __cenote_hypot(x, y, true);
+	return __cenote_hypot(__cenote_own(x), __cenote_own(y), true);
 }
 
 __CENOTE_DEVICE__ double norm(int dimensions, const double *t)

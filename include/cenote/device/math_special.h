@@ -240,7 +240,7 @@ __CENOTE_MATH__ double __cenote_tgamma(double x)
 		return __cenote_div(1.0, x);
 	double sine = __cenote_sinpi(x);
 	if (x < -190)
-		return sine < 0 ? 0.0 : -0.0;
+		return sine < 0 ? -0.0 : 0.0;
 	/* -pi / (x sin(pi x) Gamma(-x)) */
 	__cenote_pair below = __cenote_mul(__cenote_mul(__cenote_gamma_pair(-x, &n), -x), sine);
 	return __cenote_scale(__cenote_div(__cenote_pi(), below).hi, -n);
@@ -250,6 +250,8 @@ __CENOTE_MATH__ double __cenote_tgamma(double x)
 __CENOTE_DEVICE__ __cenote_pair __cenote_lgamma_positive(double x)
 {
 	double one = x - 1, two = x - 2;
+	if (one == 0 || two == 0)
+		return __cenote_two(0, 0);
 	if (__cenote_fabs(one) <= 0.125) {
 		double p = __cenote_poly(one, -0x1.2788cfc6fb619p-1, 0x1.a51a6625307d3p-1, -0x1.9a4d55beab1e5p-2,
 					 0x1.151322ac7d766p-2, -0x1.a8b9c17b1ce7bp-3, 0x1.5b40cb107ba02p-3,
@@ -271,7 +273,8 @@ __CENOTE_DEVICE__ __cenote_pair __cenote_lgamma_positive(double x)
 	}
 	if (x > 0x1p60) {
 		__cenote_pair log = __cenote_log_pair<true>(x, 0);
-		return __cenote_mul(__cenote_add(log, __cenote_two(-1, 0)), x);
+		__cenote_pair product = __cenote_mul(__cenote_add(log, __cenote_two(-1, 0)), x);
+		return __cenote_isfinite(product.hi) ? product : __cenote_two(__cenote_inf(), 0);
 	}
 	__cenote_pair raised, product = __cenote_raise(x, &raised);
 	return __cenote_sub(__cenote_stirling(raised.hi, raised.lo), __cenote_log_pair<true>(product.hi, product.lo));

@@ -135,7 +135,7 @@ __CENOTE_MATH__ double __cenote_sin(double x)
 	if (!__cenote_isfinite(x))
 		return __cenote_nan();
 	if (__cenote_fabs(x) < 0x1p-27)
-		return __cenote_fma(x, -0x1p-54, x);
+		return x == 0 ? x : __cenote_fma(x, -0x1p-54, x);
 	__cenote_pair r = __cenote_reduce(x, &quadrant);
 	return __cenote_sin_quadrant(r, quadrant);
 }
@@ -159,7 +159,8 @@ __CENOTE_MATH__ void __cenote_sincos(double x, double *sine, double *cosine)
 	__cenote_pair r = __cenote_reduce(x, &quadrant);
 	double s = __cenote_sin_near(r).hi, c = __cenote_cos_near(r).hi;
 	double a = quadrant & 1 ? c : s, b = quadrant & 1 ? s : c;
-	*sine = __cenote_fabs(x) < 0x1p-27 ? __cenote_fma(x, -0x1p-54, x) : quadrant & 2 ? -a : a;
+	double tiny = x == 0 ? x : __cenote_fma(x, -0x1p-54, x);
+	*sine = __cenote_fabs(x) < 0x1p-27 ? tiny : quadrant & 2 ? -a : a;
 	*cosine = (quadrant + 1) & 2 ? -b : b;
 }
 
@@ -178,7 +179,9 @@ __CENOTE_MATH__ double __cenote_tan(double x)
 /* pi times the rest of x modulo 1/2, in a pair, and the quotient modulo 4: exact but for pi. */
 __CENOTE_DEVICE__ __cenote_pair __cenote_reduce_pi(double x, int *ret_quadrant)
 {
-	double n = __cenote_fabs(x) < 0x1p51 ? __builtin_rint(x + x) : x + x;
+	if (__cenote_fabs(x) >= 0x1p53)
+		x = 0; /* an even number */
+	double n = __builtin_rint(x + x);
 	double quotient = n - __cenote_mul(4.0, __builtin_floor(__cenote_mul(n, 0.25)));
 	*ret_quadrant = (int)quotient;
 	double r = __cenote_fma(n, -0.5, x);
