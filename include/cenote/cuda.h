@@ -3003,8 +3003,7 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *ret_module, const void *image, uns
 				    void **values);
 
 /*
- * Unload a module. Its functions' handles are refused from now on. The host device does not wait: kernels that were
- * launched still run, and keep what they need.
+ * Unload a module, and wait for all work of its context. Its functions' handles are refused from now on.
  *
  *   CUDA_ERROR_INVALID_HANDLE  module is NULL, or not a live one
  */
@@ -3106,8 +3105,8 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *ret_library, const char *path,
 				       void **library_values, unsigned int library_count);
 
 /*
- * Unload a library, with its kernels, and its modules in all contexts. As with cuModuleUnload(), kernels that were
- * launched still run.
+ * Unload a library, with its kernels, and its modules in all contexts. The host device does not wait: kernels that were
+ * launched still run, and keep what they need. The driver waits for them.
  *
  *   CUDA_ERROR_INVALID_HANDLE  library is not a live one
  */

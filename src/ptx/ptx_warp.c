@@ -4,8 +4,8 @@
  *
  * Each names its members. Lanes wait until all members that have not ended are at the same instruction; then they are
  * ready, run again, and execute it as one group. Members may also be at different instructions of the same kind, with
- * the same qualifiers: PTX asks for no more. Nobody else can come then, and what each lane brings is gathered from where
- * it is.
+ * the same qualifiers: PTX asks for no more. Nobody else can come then, and what each lane brings is gathered from
+ * where it is.
  */
 #include "ptx/ptx_block.h"
 

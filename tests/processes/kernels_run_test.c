@@ -177,27 +177,44 @@ TEST(cooperative_grids_have_a_barrier)
 static const char large_text[] = PTX_HEAD ".visible .global .align 4 .b8 large[4194304];\n"
 					  ".visible .entry nothing() { ret; }\n";
 
-/* Goal: unloading waits for nothing, and kernels that were launched keep their code and variables until they end. */
-TEST(an_unloaded_module_stays_until_its_kernels_end)
+static CUlibrary load_library(const char *text)
+{
+	CUlibrary library = NULL;
+
+	ASSERT_OK(cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
+	return library;
+}
+
+static CUfunction find_in_library(CUlibrary library, const char *name)
+{
+	CUkernel kernel = NULL;
+
+	ASSERT_OK(cuLibraryGetKernel(&kernel, library, name));
+	return (CUfunction)(void *)kernel;
+}
+
+/* Goal: unloading a library waits for nothing, and kernels that were launched keep code and variables until they end. */
+TEST(an_unloaded_library_stays_until_its_kernels_end)
 {
 	CUcontext context = kernels_start();
-	CUmodule module = kernels_load(kernels_text);
-	CUfunction function = kernels_find(module, "wait_for"), gone = NULL;
+	CUlibrary library = load_library(kernels_text);
+	CUfunction function = find_in_library(library, "wait_for");
+	CUkernel gone = NULL;
 	unsigned *flag = make_words(), *answer = flag + 1024,
 		 *words = flag + 2048; /* pinned: copies are asynchronous */
 	size_t before = 0, during = 0, after = 0, total;
 	CUdeviceptr variable;
 
-	ASSERT_OK(cuModuleUnload(kernels_load(large_text))); /* what is kept for modules is there */
 	ASSERT_OK(cuMemGetInfo(&before, &total));
-	CUmodule large = kernels_load(large_text);
-	ASSERT_OK(cuModuleGetGlobal(&variable, NULL, module, "word"));
+	CUlibrary large = load_library(large_text);
+	ASSERT_OK(cuLaunchKernel(find_in_library(large, "nothing"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+	ASSERT_OK(cuLibraryGetGlobal(&variable, NULL, library, "word"));
 	wait_for(function, NULL, 4, flag, 1, answer);
-	ASSERT_OK(cuLaunchKernel(kernels_find(module, "count"), 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	ASSERT_OK(cuLaunchKernel(find_in_library(library, "count"), 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	ASSERT_OK(cuMemcpyDtoHAsync(words, variable, 16, NULL));
-	ASSERT_OK(cuModuleUnload(module));
-	ASSERT_OK(cuModuleUnload(large));
-	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuModuleGetFunction(&gone, module, "wait_for"));
+	ASSERT_OK(cuLibraryUnload(library));
+	ASSERT_OK(cuLibraryUnload(large));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuLibraryGetKernel(&gone, library, "wait_for"));
 	ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
 	ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cuMemGetAddressRange(NULL, &total, variable));
 	ASSERT_EQ(0, look(answer));

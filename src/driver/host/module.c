@@ -7,11 +7,11 @@
  * sake of debuggers. PTX is code (code.c) and memory for its variables. A module belongs to a context and ends with it.
  * Its functions' handles die with it.
  *
- * Unloading waits for nothing. A program may unload from where it must not wait: in dlclose(), which has the dynamic
- * linker's lock, while a host function that the stream must run first wants that lock. So the handles die at once, and
- * the module stays, unseen, until all work that was under way is done (device/grace.h): its kernels, and copies from
- * and to its variables. Calls that load and unload, cuCtxSynchronize() and the end of the context look for modules that
- * may go.
+ * cuModuleUnload() waits for the context's work, as the driver does. The module of a library must not: the runtime
+ * unloads libraries in dlclose(), which has the dynamic linker's lock, and a host function that the stream must run
+ * first may want that lock. So the handles die at once, and the module stays, unseen, until all work that was under way
+ * is done (device/grace.h): its kernels, and copies from and to its variables. Calls that load and unload,
+ * cuCtxSynchronize() and the end of the context look for modules that may go.
  */
 #include "driver/host/kernel.h"
 
@@ -422,6 +422,7 @@ CUresult host_cuModuleUnload(CUmodule handle)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED, "the module is a library's: cuLibraryUnload() unloads it");
 	if (!cn_table_retire(module, (uint64_t)(uintptr_t)handle))
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "another thread has just unloaded this module");
+	cn_context_drain(&module->home);
 	cn_module_unload(module);
 	return CUDA_SUCCESS;
 }
