@@ -249,6 +249,18 @@ void cn_ptx_build_address(struct cn_ptx_parser *parser)
 
 /* ---- Loads and stores -------------------------------------------------------------------------------------------- */
 
+/* The register of a value in memory, which may be wider than the value. */
+static cn_ptx_operand moved(struct cn_ptx_parser *parser, const struct cn_ptx_value *value, enum cn_ptx_type type,
+			    bool is_result, unsigned *ret_width)
+{
+	cn_ptx_operand place = is_result ? cn_ptx_result_wide(parser, value, type, ret_width)
+					 : cn_ptx_source_wide(parser, value, type, ret_width);
+
+	if (*ret_width > 8)
+		cn_ptx_unsupported(parser);
+	return place;
+}
+
 /* Places and widths of a vector's parts, in the function's `more`. */
 static uint32_t add_parts(struct cn_ptx_parser *parser, const struct cn_ptx_argument_text *arg, enum cn_ptx_type type,
 			  bool is_result)
@@ -259,8 +271,7 @@ static uint32_t add_parts(struct cn_ptx_parser *parser, const struct cn_ptx_argu
 	uint32_t first;
 
 	for (unsigned i = 0; i < arg->part_count; i++)
-		places[i] = is_result ? cn_ptx_result_wide(parser, &arg->parts[i], type, &widths[i])
-				      : cn_ptx_source_wide(parser, &arg->parts[i], type, &widths[i]);
+		places[i] = moved(parser, &arg->parts[i], type, is_result, &widths[i]);
 	first = function->more_count;
 	for (unsigned i = 0; i < arg->part_count; i++) {
 		*CN_PTX_ADD(parser, function->more, function->more_count, function->more_room) = (uint32_t)places[i];
@@ -302,10 +313,8 @@ static void build_memory(struct cn_ptx_parser *parser, bool is_load)
 				 &offset);
 	if (values->part_count)
 		more = add_parts(parser, values, type, is_load);
-	else if (is_load)
-		value = cn_ptx_result_wide(parser, &values->value, type, &width);
 	else
-		value = cn_ptx_source_wide(parser, &values->value, type, &width);
+		value = moved(parser, &values->value, type, is_load, &width);
 	inst = cn_ptx_emit(parser, is_load ? CN_PTX_I_LOAD : CN_PTX_I_STORE);
 	inst->operand[0] = value;
 	inst->width[0] = (uint8_t)width;

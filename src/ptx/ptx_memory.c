@@ -48,23 +48,65 @@ bool cn_ptx_find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst 
 	return find_addresses_of(block, inst, 1, inst->offset, inst->space == CN_PTX_SHARED, bytes);
 }
 
-CN_PTX_FOLLOWS static uint64_t load_one(uint64_t address, unsigned bytes, bool is_ordered)
+/*
+ * Volatile, relaxed, acquire and release: each lane's access is one access of the processor's. What orders more than
+ * that is a fence. Of shared memory none has to be ordered: the block's lanes alone use it, in one thread.
+ */
+static bool is_ordered(const struct cn_ptx_inst *inst)
+{
+	return inst->flag && inst->space != CN_PTX_SHARED;
+}
+
+CN_PTX_FOLLOWS static uint64_t load_ordered(uint64_t address, unsigned bytes)
 {
 	const void *at = (const void *)(uintptr_t)address;
 
-	if (is_ordered) {
-		switch (bytes) {
-		case 1: return __atomic_load_n((const uint8_t *)at, __ATOMIC_SEQ_CST);
-		case 2: return __atomic_load_n((const uint16_t *)at, __ATOMIC_SEQ_CST);
-		case 4: return __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST);
-		default: return __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
-		}
-	}
 	switch (bytes) {
-	case 1: return *(const uint8_t *)at;
-	case 2: return *(const uint16_t *)at;
-	case 4: return *(const uint32_t *)at;
-	default: return *(const uint64_t *)at;
+	case 1: return __atomic_load_n((const uint8_t *)at, __ATOMIC_ACQUIRE);
+	case 2: return __atomic_load_n((const uint16_t *)at, __ATOMIC_ACQUIRE);
+	case 4: return __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
+	default: return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+	}
+}
+
+/* How a type in memory and the width of a register make a case of a switch. */
+#define PAIR(is_signed, bytes, width) ((unsigned)(is_signed) << 8 | (bytes) << 4 | (width))
+
+#define LOAD_CASE(is_signed, memory, width, value)                                                   \
+	case PAIR(is_signed, sizeof(memory), width):                                                 \
+		CN_PTX_EACH(active, i)                                                               \
+		{                                                                                    \
+			const memory *at = (const memory *)(uintptr_t)(block->addresses[i] + shift); \
+			((value *)d)[i] = *at;                                                       \
+		}                                                                                    \
+		break;
+
+CN_PTX_FOLLOWS static void load_each(const struct cn_ptx_block *block, char *d, unsigned pair, unsigned shift)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+
+	switch (pair) {
+		LOAD_CASE(0, uint8_t, 1, uint8_t)
+		LOAD_CASE(0, uint8_t, 2, uint16_t)
+		LOAD_CASE(0, uint8_t, 4, uint32_t)
+		LOAD_CASE(0, uint8_t, 8, uint64_t)
+		LOAD_CASE(1, int8_t, 1, int8_t)
+		LOAD_CASE(1, int8_t, 2, int16_t)
+		LOAD_CASE(1, int8_t, 4, int32_t)
+		LOAD_CASE(1, int8_t, 8, int64_t)
+		LOAD_CASE(0, uint16_t, 2, uint16_t)
+		LOAD_CASE(0, uint16_t, 4, uint32_t)
+		LOAD_CASE(0, uint16_t, 8, uint64_t)
+		LOAD_CASE(1, int16_t, 2, int16_t)
+		LOAD_CASE(1, int16_t, 4, int32_t)
+		LOAD_CASE(1, int16_t, 8, int64_t)
+		LOAD_CASE(0, uint32_t, 4, uint32_t)
+		LOAD_CASE(0, uint32_t, 8, uint64_t)
+		LOAD_CASE(1, int32_t, 4, int32_t)
+		LOAD_CASE(1, int32_t, 8, int64_t)
+		LOAD_CASE(0, uint64_t, 8, uint64_t)
+		LOAD_CASE(1, int64_t, 8, int64_t)
+	default: break; /* a register is as wide as its type, or wider, and has 8 bytes at most */
 	}
 }
 
@@ -73,17 +115,20 @@ static void load_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 {
 	const struct cn_ptx_lanes *active = &block->active;
 	unsigned bytes = cn_ptx_type_bytes(inst->type), sign = 64 - 8 * bytes;
-	bool is_signed = cn_ptx_type_is_signed(inst->type), is_ordered = inst->flag;
+	bool is_signed = cn_ptx_type_is_signed(inst->type);
 	char *d = cn_ptx_at(block, place);
 
-	if (!is_ordered && active->dense && width == bytes && bytes >= 4) {
-		block->build->gather(d + (size_t)active->low * width, block->addresses + active->low, shift,
-				     active->high - active->low, width);
+	if (!is_ordered(inst)) {
+		if (active->dense && width == bytes && bytes >= 4)
+			block->build->gather(d + (size_t)active->low * width, block->addresses + active->low, shift,
+					     active->high - active->low, width);
+		else
+			load_each(block, d, PAIR(is_signed, bytes, width), shift);
 		return;
 	}
 	CN_PTX_EACH(active, i)
 	{
-		uint64_t value = load_one(block->addresses[i] + shift, bytes, is_ordered);
+		uint64_t value = load_ordered(block->addresses[i] + shift, bytes);
 
 		if (is_signed)
 			value = (uint64_t)((int64_t)(value << sign) >> sign);
@@ -106,23 +151,43 @@ bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 	return true;
 }
 
-CN_PTX_FOLLOWS static void store_one(uint64_t address, unsigned bytes, bool is_ordered, uint64_t value)
+CN_PTX_FOLLOWS static void store_ordered(uint64_t address, unsigned bytes, uint64_t value)
 {
 	void *at = (void *)(uintptr_t)address;
 
-	if (!is_ordered) {
-		switch (bytes) {
-		case 1: *(uint8_t *)at = (uint8_t)value; return;
-		case 2: *(uint16_t *)at = (uint16_t)value; return;
-		case 4: *(uint32_t *)at = (uint32_t)value; return;
-		default: *(uint64_t *)at = value; return;
-		}
-	}
 	switch (bytes) {
-	case 1: __atomic_store_n((uint8_t *)at, (uint8_t)value, __ATOMIC_SEQ_CST); break;
-	case 2: __atomic_store_n((uint16_t *)at, (uint16_t)value, __ATOMIC_SEQ_CST); break;
-	case 4: __atomic_store_n((uint32_t *)at, (uint32_t)value, __ATOMIC_SEQ_CST); break;
-	default: __atomic_store_n((uint64_t *)at, value, __ATOMIC_SEQ_CST); break;
+	case 1: __atomic_store_n((uint8_t *)at, (uint8_t)value, __ATOMIC_RELEASE); break;
+	case 2: __atomic_store_n((uint16_t *)at, (uint16_t)value, __ATOMIC_RELEASE); break;
+	case 4: __atomic_store_n((uint32_t *)at, (uint32_t)value, __ATOMIC_RELEASE); break;
+	default: __atomic_store_n((uint64_t *)at, value, __ATOMIC_RELEASE); break;
+	}
+}
+
+#define STORE_CASE(memory, width, value)                                                 \
+	case PAIR(0, sizeof(memory), width):                                             \
+		CN_PTX_EACH(active, i)                                                   \
+		{                                                                        \
+			memory *at = (memory *)(uintptr_t)(block->addresses[i] + shift); \
+			*at = (memory)((const value *)from)[i];                          \
+		}                                                                        \
+		break;
+
+CN_PTX_FOLLOWS static void store_each(const struct cn_ptx_block *block, const char *from, unsigned pair, unsigned shift)
+{
+	const struct cn_ptx_lanes *active = &block->active;
+
+	switch (pair) {
+		STORE_CASE(uint8_t, 1, uint8_t)
+		STORE_CASE(uint8_t, 2, uint16_t)
+		STORE_CASE(uint8_t, 4, uint32_t)
+		STORE_CASE(uint8_t, 8, uint64_t)
+		STORE_CASE(uint16_t, 2, uint16_t)
+		STORE_CASE(uint16_t, 4, uint32_t)
+		STORE_CASE(uint16_t, 8, uint64_t)
+		STORE_CASE(uint32_t, 4, uint32_t)
+		STORE_CASE(uint32_t, 8, uint64_t)
+		STORE_CASE(uint64_t, 8, uint64_t)
+	default: break; /* a register is as wide as its type, or wider, and has 8 bytes at most */
 	}
 }
 
@@ -133,14 +198,17 @@ static void store_part(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 	unsigned bytes = cn_ptx_type_bytes(inst->type);
 	const char *from = cn_ptx_at(block, place);
 
-	if (!inst->flag && active->dense && width == bytes && bytes >= 4) {
-		block->build->scatter(block->addresses + active->low, shift, from + (size_t)active->low * width,
-				      active->high - active->low, width);
+	if (!is_ordered(inst)) {
+		if (active->dense && width == bytes && bytes >= 4)
+			block->build->scatter(block->addresses + active->low, shift, from + (size_t)active->low * width,
+					      active->high - active->low, width);
+		else
+			store_each(block, from, PAIR(0, bytes, width), shift);
 		return;
 	}
 	CN_PTX_EACH(active, i)
 	{
-		store_one(block->addresses[i] + shift, bytes, inst->flag, cn_ptx_read(from, i, width));
+		store_ordered(block->addresses[i] + shift, bytes, cn_ptx_read(from, i, width));
 	}
 }
 
