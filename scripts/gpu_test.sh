@@ -18,6 +18,7 @@
 #   torch        PyTorch under Cenote, where it is installed: training (GPT-2 too), each library's results, allocators
 #   frameworks   JAX, CuPy and Triton under Cenote, where they are installed: results as without it, bit by bit; and
 #                what programs of theirs and PyTorch's take and hold, beside the driver's pools and their own allocators
+#   python       the package cenote: frameworks that share a block, killed consumers, times beside PyTorch's and CuPy's
 #   cuda-core    NVIDIA's tests of cuda.core in CUDA_CORE_TESTS, a checkout of NVIDIA/cuda-python; without it, skipped
 #
 # Needs a GPU with its driver, a CUDA toolkit (CUDA_PATH, or nvcc's), gcc, Meson and ninja; it installs nothing. BUILD
@@ -32,7 +33,7 @@ cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
 all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch
-	frameworks cuda-core)
+	frameworks python cuda-core)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -178,6 +179,15 @@ part_frameworks()
 		jax cupy triton || status=1
 	timeout 420 python3 "$scripts/gpu_programs.py" --cenote "$cenote" --phases "$build/bench/bench-phases" \
 		--json "$results/gpu_programs.json" || status=1
+	return $status
+}
+
+part_python()
+{
+	[ -e "$build/python/staged" ] || { echo "skipped: no headers of Python's, so no package was built"; return 0; }
+	local status=0 package=$build/python
+	PYTHONPATH=$package timeout 400 python3 "$scripts/gpu_python.py" --json "$results/gpu_python.json" || status=1
+	PYTHONPATH=$package timeout 100 python3 "$root/examples/python/weights.py" || status=1
 	return $status
 }
 

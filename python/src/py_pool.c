@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 PyTypeObject *py_pool_type;
-static PyObject *known; /* {handle: weak reference to a Pool} of pools of this process */
+static PyObject *known; /* {handle: weak reference to a Pool} */
 
 bool py_pool_check(const struct py_pool *pool)
 {
@@ -66,16 +66,19 @@ static int remember(struct py_pool *self)
 	return result;
 }
 
+/* A pool that was imported twice has two objects with one handle: the other one stays known. */
 static void forget(const struct py_pool *self)
 {
-	PyObject *type, *value, *trace, *key;
+	PyObject *type, *value, *trace, *key, *reference;
 
-	if (!known || self->imported)
+	if (!known)
 		return;
 	PyErr_Fetch(&type, &value, &trace); /* this is a finaliser */
 	key = PyLong_FromVoidPtr(self->handle);
-	if (!key || PyDict_DelItem(known, key))
-		PyErr_Clear();
+	reference = key ? PyDict_GetItemWithError(known, key) : NULL;
+	if (reference && PyWeakref_GetObject(reference) == Py_None)
+		PyDict_DelItem(known, key);
+	PyErr_Clear();
 	Py_XDECREF(key);
 	PyErr_Restore(type, value, trace);
 }
@@ -312,6 +315,8 @@ static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
 	}
 	self->owned = self->imported = true;
 	self->on_host |= on_host;
+	if (remember(self))
+		Py_CLEAR(self);
 	return (PyObject *)self;
 }
 
