@@ -32,7 +32,7 @@ _cenote_run()
 
 	while [ "$i" -lt "$COMP_CWORD" ]; do
 		case ${COMP_WORDS[i]} in
-		--device | --devices | --memory | -o | --output) i=$((i + 2)) ;;
+		--device | --devices | --memory | -o | --output | --html) i=$((i + 2)) ;;
 		--) i=$((i + 1)); break ;;
 		-*) i=$((i + 1)) ;;
 		*) break ;;
@@ -41,7 +41,7 @@ _cenote_run()
 	if [ "$i" -gt "$COMP_CWORD" ]; then # the value of an option
 		case ${COMP_WORDS[COMP_CWORD - 1]} in
 		--device) mapfile -t COMPREPLY < <(compgen -W "host cuda auto" -- "$word") ;;
-		-o | --output) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+		-o | --output | --html) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
 		esac
 	elif [ "$i" -eq "$COMP_CWORD" ] && [[ $word == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "--device --devices --memory $2 --help --" -- "$word")
@@ -115,7 +115,7 @@ _cenote()
 			mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		fi
 		;;
-	trace) _cenote_run "$word" "-o --output --marks" ;;
+	trace) _cenote_run "$word" "-o --output --html --marks" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
 	ps) _cenote_ps "$word" ;;

@@ -11,6 +11,7 @@ viewer reads it (see Trace.check), whatever it shows.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -359,6 +360,55 @@ class Test:
         assert ("block", "cudaMemPoolExportPointer", "cudaMemPoolImportPointer") in arrows, arrows
         assert arrows.count(("event", "EventRecord", "StreamWaitEvent")) == 2, arrows
 
+    # ---- A page ----
+
+    def page(self, *program):
+        """The page of a program, and what is in it: the same as in the file that is written at the same time."""
+        page = self.folder / "trace.html"
+        page.unlink(missing_ok=True)
+        self.file.unlink(missing_ok=True)
+        _, complaint = self.run(*self.words("--html", page, *program))
+        assert complaint.splitlines()[-1].endswith(f": {page}"), complaint
+        text = page.read_text(encoding="utf-8")
+        [inside] = re.findall(r'<script type="application/json" id="trace">(.*?)</script>', text, flags=re.S)
+        assert json.loads(inside) == json.loads(self.file.read_text(encoding="utf-8"))
+        return page, text, Trace(self.file)
+
+    def writes_a_page(self):
+        """One file that needs no other and no network, whatever programs are called; alone, beside JSON, to a reader."""
+        strange = self.folder / "<!--<script>alert(1)"
+        strange.symlink_to(self.subject)
+        _, text, _ = self.page(strange, "work")
+        assert "<!--<script>" not in text and "\\u003c!--\\u003cscript>" in text
+        assert not re.search(r"""(?:src|href|action)\s*=|url\(|@import|fetch\(|https?://(?!www\.w3\.org/2000/svg)""", text)
+        assert text.count("<script") == 2 and "default-src 'none'" in text and "@TRACE@" not in text
+        (self.folder / "cenote-trace.json").unlink(missing_ok=True)
+        printed, complaint = self.run(self.cenote, "trace", "--html", "-", self.subject, "work")
+        assert printed.rstrip().endswith("</html>") and complaint.splitlines()[-1].endswith("standard output"), complaint
+        assert not (self.folder / "cenote-trace.json").exists()
+        _, complaint = self.run(self.cenote, "trace", "--html", self.folder / "none" / "page", self.subject, "work",
+                                status=1)
+        assert "none/page" in complaint, complaint
+        _, complaint = self.run(self.cenote, "trace", "--html", "-", "-o", "-", self.subject, status=2)
+        assert "cannot both be standard output" in complaint, complaint
+
+    def draws_the_page_in_a_browser(self):
+        """A browser draws a row for each call and each piece of a stream's work, and every arrow."""
+        browser = shutil.which("chromium") or shutil.which("google-chrome")
+        if not browser:
+            raise Skip("no Chromium here")
+        page, _, trace = self.page(self.examples / "share_allocations")
+        drawn = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self.folder}/user",
+                                "--window-size=1600,4000", "--virtual-time-budget=5000", "--dump-dom", page.as_uri()],
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8", check=False, timeout=120)
+        if drawn.returncode or not drawn.stdout:
+            raise Skip("Chromium does not start here")
+        rows = [event for event in trace.slices if event["cat"] != "sharing"]
+        assert f'data-rows="{len(rows)}" data-arrows="{len(trace.arrows())}"' in drawn.stdout, drawn.stdout[-3000:]
+        assert drawn.stdout.count('<g class="row') == len(rows), len(rows)
+        for name in ("cudaMemPoolExportPointer", "cudaMemPoolImportPointer", "multiply", "share_allocations"):
+            assert name in drawn.stdout.split("</script>")[-1] or name in drawn.stdout.split("<script")[0], name
+
     def traces_a_program_of_the_toolkit(self):
         """An example that was built with NVIDIA's headers and linked with NVIDIA's runtime."""
         nvcc = shutil.which("nvcc")
@@ -387,7 +437,7 @@ def main(build, subject, driver, *compiler):
             test.follows_descriptors, test.draws_streams, test.says_why_calls_failed, test.finds_calls_by_address,
             test.shows_the_killed, test.tells_programs_of_a_process_apart, test.follows_forks, test.waits_for_orphans,
             test.passes_signals_on, test.says_what_is_wrong, test.traces_the_cuda_device, test.traces_python,
-            test.traces_a_program_of_the_toolkit))
+            test.writes_a_page, test.draws_the_page_in_a_browser, test.traces_a_program_of_the_toolkit))
 
 
 if __name__ == "__main__":

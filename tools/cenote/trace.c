@@ -33,7 +33,6 @@
 static const char default_output[] = "cenote-trace.json";
 
 static struct {
-	const char *output; /* "-": standard output */
 	char directory[PATH_MAX];
 	sigset_t signals, old_signals;
 	int signal_descriptor, watch_descriptor;
@@ -49,6 +48,14 @@ static struct {
 	} * watched;
 	int watched_count;
 } run = {.signal_descriptor = -1, .watch_descriptor = -1};
+
+/* What is written, and how. */
+static struct output {
+	const char *path; /* "-": standard output; NULL: not wanted */
+	void (*write)(const struct trace *trace, FILE *to);
+	bool made; /* it is new, and not written yet */
+} outputs[] = {{.write = trace_write}, {.write = trace_write_page}};
+enum { OUTPUT_JSON, OUTPUT_PAGE, OUTPUTS };
 
 static uint64_t now_ns(void)
 {
@@ -261,44 +268,55 @@ static const char *plural(int count)
 	return count == 1 ? "" : "s";
 }
 
-static bool to_reader(void)
+static bool to_reader(const struct output *output)
 {
-	return strcmp(run.output, "-") == 0;
+	return strcmp(output->path, "-") == 0;
 }
 
-static const char *output_name(void)
+static const char *output_name(const struct output *output)
 {
-	return to_reader() ? "standard output" : run.output;
+	return to_reader(output) ? "standard output" : output->path;
+}
+
+/* 0, or 1: an error was printed. */
+static int write_output(const struct trace *trace, struct output *output)
+{
+	FILE *to = to_reader(output) ? stdout : fopen(output->path, "w");
+
+	output->made = false;
+	if (to)
+		output->write(trace, to);
+	if (!to || ferror(to) | (to_reader(output) ? fflush(to) : fclose(to))) {
+		complain(output_name(output));
+		return EXIT_FAILURE;
+	}
+	fprintf(stderr, "cenote trace: %d process%s, %d call%s, %d arrow%s: %s\n", trace->process_count,
+		trace->process_count == 1 ? "" : "es", trace->call_count, plural(trace->call_count), trace->arrow_count,
+		plural(trace->arrow_count), output_name(output));
+	return EXIT_SUCCESS;
 }
 
 /* 0, or 1: an error was printed. */
 static int write_trace(void)
 {
 	struct trace trace = {0};
-	FILE *to;
+	int status = EXIT_SUCCESS;
 
 	if (!trace_read(&trace, run.directory, find_death, !run.all_have_ended))
 		return EXIT_FAILURE;
 	trace_understand(&trace);
-	to = to_reader() ? stdout : fopen(run.output, "w");
-	if (to)
-		trace_write(&trace, to);
-	if (!to || ferror(to) | (to_reader() ? fflush(to) : fclose(to))) {
-		complain(output_name());
-		return EXIT_FAILURE;
-	}
-	fprintf(stderr, "cenote trace: %d process%s, %d call%s, %d arrow%s: %s\n", trace.process_count,
-		trace.process_count == 1 ? "" : "es", trace.call_count, plural(trace.call_count), trace.arrow_count,
-		plural(trace.arrow_count), output_name());
+	for (int i = 0; i < OUTPUTS; i++)
+		if (outputs[i].path && write_output(&trace, &outputs[i]))
+			status = EXIT_FAILURE;
 	if (trace.lost)
 		fprintf(stderr, "cenote trace: %llu calls were not recorded: no room\n",
 			(unsigned long long)trace.lost);
 	if (!trace.call_count)
 		fputs("cenote trace: no call was recorded: is CUDA linked statically into the program?\n", stderr);
-	else if (isatty(STDERR_FILENO) && !to_reader())
-		fputs("Open it at https://ui.perfetto.dev, or in Chrome at chrome://tracing.\n", stderr);
+	else if (isatty(STDERR_FILENO) && !outputs[OUTPUT_PAGE].path && !to_reader(&outputs[OUTPUT_JSON]))
+		fputs("Open it at https://ui.perfetto.dev, or trace with --html to need no network.\n", stderr);
 	trace_free(&trace);
-	return EXIT_SUCCESS;
+	return status;
 }
 
 /* End as the program has ended, by the same signal if it was killed by one. */
@@ -325,10 +343,12 @@ static int read_option(int argument_count, char **arguments, int *index)
 {
 	const char *option = arguments[*index];
 
-	if (strcmp(option, "-o") == 0 || strcmp(option, "--output") == 0) {
+	bool page = strcmp(option, "--html") == 0;
+
+	if (page || strcmp(option, "-o") == 0 || strcmp(option, "--output") == 0) {
 		if (*index + 1 >= argument_count || !*arguments[*index + 1])
 			return -usage_error("trace", "%s takes a file, or - for standard output", option);
-		run.output = arguments[++*index];
+		outputs[page ? OUTPUT_PAGE : OUTPUT_JSON].path = arguments[++*index];
 		return 1;
 	}
 	if (strcmp(option, "--marks") != 0)
@@ -337,42 +357,61 @@ static int read_option(int argument_count, char **arguments, int *index)
 	return 1;
 }
 
-/* Can the file be written? It is better to know before the program has run for an hour. *ret_made: it is new. */
-static int try_output(bool *ret_made)
+/* Can the file be written? It is better to know before the program has run for an hour. */
+static int try_output(struct output *output)
 {
-	int file = open(run.output, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-
-	*ret_made = file >= 0;
+	if (!output->path || to_reader(output))
+		return 0;
+	int file = open(output->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	output->made = file >= 0;
 	if (file < 0 && errno == EEXIST)
-		file = open(run.output, O_WRONLY | O_CLOEXEC);
+		file = open(output->path, O_WRONLY | O_CLOEXEC);
 	if (file < 0)
-		return complain(run.output);
+		return complain(output->path);
 	close(file);
+	return 0;
+}
+
+/* Remove files that were made for a trace that was not written. */
+static void forget_outputs(void)
+{
+	for (int i = 0; i < OUTPUTS; i++)
+		if (outputs[i].made)
+			unlink(outputs[i].path);
+}
+
+/* 0, or an exit status. */
+static int prepare_outputs(void)
+{
+	if (!outputs[OUTPUT_PAGE].path && !outputs[OUTPUT_JSON].path)
+		outputs[OUTPUT_JSON].path = default_output;
+	if (outputs[OUTPUT_PAGE].path && outputs[OUTPUT_JSON].path && to_reader(&outputs[OUTPUT_PAGE]) &&
+	    to_reader(&outputs[OUTPUT_JSON]))
+		return usage_error("trace", "--output and --html cannot both be standard output");
+	if (try_output(&outputs[OUTPUT_JSON]) || try_output(&outputs[OUTPUT_PAGE])) {
+		forget_outputs();
+		return EXIT_FAILURE;
+	}
 	return 0;
 }
 
 static int trace(int argument_count, char **arguments)
 {
 	int program = 0;
-	bool made = false;
-
-	run.output = default_output;
 	int status = run_read_options("trace", read_option, argument_count, arguments, &program);
+	if (!status)
+		status = prepare_outputs();
 	if (status)
 		return status;
-	if (!to_reader() && try_output(&made))
-		return EXIT_FAILURE;
 	status = prepare(arguments[program]) ? EXIT_FAILURE : start(arguments + program);
 	if (!status) {
 		signal(SIGPIPE, SIG_IGN); /* the file is written even if the message cannot be */
 		await_all();
 		status = write_trace();
-		made = false;
 	}
 	if (*run.directory)
 		remove_directory();
-	if (made)
-		unlink(run.output);
+	forget_outputs();
 	return status ? status : end_like_program();
 }
 
@@ -383,14 +422,15 @@ const struct command command_trace = {
 		"\n"
 		"Runs a program as `cenote run` does, or one that was built with Cenote, and records its "
 		"calls, and its\n"
-		"children's, that concern memory, streams, events and sharing. The file opens at\n"
-		"https://ui.perfetto.dev and in Chrome at chrome://tracing: threads and streams are tracks, memory\n"
-		"pools are counters, and arrows lead from exports to imports and from events to their waits, across\n"
-		"processes too.\n"
+		"children's, that concern memory, streams, events and sharing. With --html it writes one page that\n"
+		"draws them in any browser, without a network: threads and streams are columns, time goes down, and\n"
+		"arrows lead from exports to imports and from events to their waits, across processes too. Without,\n"
+		"the file opens at https://ui.perfetto.dev, where threads and streams are tracks and pools counters.\n"
 		"\n"
 		"Options:\n"
 		"  -o, --output FILE   where to write it (cenote-trace.json); - is standard output, after the\n"
 		"                      program's own output\n"
+		"  --html FILE         write a page; with --output both are written\n"
 		"  --marks             on a GPU: show when streams reach their work, with a host function after each\n"
 		"  --device KIND       host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"
 		"  --devices N         show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); "
@@ -407,6 +447,6 @@ const struct command command_trace = {
 		"the file could\n"
 		"not be written.\n"
 		"\n"
-		"Example: cenote trace -o share.json ./share_a_pool\n",
+		"Example: cenote trace --html share.html ./share_a_pool\n",
 	.run = trace,
 };

@@ -110,6 +110,8 @@ bool trace_read(struct trace *trace, const char *directory, trace_death *death, 
 /* Interpret them. */
 void trace_understand(struct trace *trace);
 void trace_write(const struct trace *trace, FILE *to);
+/* The same in a page that draws it in a browser by itself (trace_page.html). */
+void trace_write_page(const struct trace *trace, FILE *to);
 void trace_free(struct trace *trace);
 
 /* Room for one more in a list; there is always some, or the command ends. */

@@ -25,6 +25,7 @@ static struct {
 	const struct trace *trace;
 	uint64_t start_ns;
 	bool any;
+	bool in_page; /* within HTML, where "<" would mean something */
 	struct text {
 		int process;
 		uint32_t state;
@@ -59,7 +60,7 @@ static void write_string(const char *text)
 		int bytes = character_bytes(at);
 		if (*at == '"' || *at == '\\')
 			fprintf(out.to, "\\%c", *at);
-		else if (*at < ' ')
+		else if (*at < ' ' || (*at == '<' && out.in_page))
 			fprintf(out.to, "\\u%04x", *at);
 		else if (bytes)
 			fwrite(at, 1, (size_t)bytes, out.to);
@@ -483,6 +484,10 @@ static void write_arrow(int id)
 
 void trace_write(const struct trace *trace, FILE *to)
 {
+	bool in_page = out.in_page;
+
+	memset(&out, 0, sizeof out);
+	out.in_page = in_page;
 	out.to = to;
 	out.trace = trace;
 	out.start_ns = trace->call_count ? trace->calls[0].record->begin_ns : 0;
@@ -503,4 +508,22 @@ void trace_write(const struct trace *trace, FILE *to)
 		write_arrow(i);
 	fputs("\n]}\n", to);
 	free(out.texts);
+}
+
+/* ---- A page ------------------------------------------------------------------------------------------------------ */
+
+static const char page[] =
+#include "trace_page.inc"
+	;
+
+void trace_write_page(const struct trace *trace, FILE *to)
+{
+	static const char place[] = "@TRACE@\n";
+	const char *hole = strstr(page, place);
+
+	fwrite(page, 1, (size_t)(hole - page), to);
+	out.in_page = true;
+	trace_write(trace, to);
+	out.in_page = false;
+	fputs(hole + strlen(place), to);
 }
