@@ -75,6 +75,7 @@
 	RANK(REMOTES,         lock,        NEVER,   "processes at whose ports we called") \
 	RANK(CACHE,           quick_lock,  NEVER,   "a stream's free blocks and spans in one pool") \
 	RANK(POOL,            lock,        NEVER,   "a pool's heap, list of caches and counts") \
+	RANK(QUEUE_CACHES,    lock,        NEVER,   "which caches in pools each queue has") \
 	RANK(WALK,            lock,        NEVER,   "one walk through the waits of queues at a time") \
 	RANK(QUEUE_GROUP,     lock,        NEVER,   "the blocking streams of a context") \
 	RANK(QUEUE,           lock,        NEVER,   "a queue's operations") \

@@ -61,8 +61,10 @@ struct cn_queue {
 	_Atomic uint64_t completed;
 	_Atomic uint64_t submitted;
 	_Atomic uint64_t owner;      /* handle of the stream; 0 once closed: nothing more is accepted */
-	_Atomic uint32_t pool_index; /* for the layer above, which alone reads and writes it; 0 at first */
-	struct {                     /* walk.c's */
+	_Atomic uint32_t pool_index; /* for the layer above, which alone reads and writes this and the next two; 0 */
+	void *_Atomic pool_woken;
+	void *pool_caches;
+	struct { /* walk.c's */
 		uint64_t serial, up_to, looked_up_to;
 		struct cn_queue *next;
 		bool listed;

@@ -11,6 +11,9 @@
  * finds the list empty: a cache that has a block has its bit, one with the bit may have no block (and so it is with the
  * bitmap that each cache has of its own lists).
  *
+ * The other way round, a queue has a list of its caches in all pools, so that a program that waits for a stream does not
+ * look through pools which the stream does not use. A cache that is found empty leaves the list until it is not.
+ *
  * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
  */
 #include "pool/pool_internal.h"
@@ -29,7 +32,66 @@ static struct {
 	_Atomic uint32_t last_index; /* the last that a queue was given */
 } caches;
 
+static CN_LOCK(QUEUE_CACHES) of_queues_lock;
+
 _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
+
+/* ---- The caches of a queue ---- */
+
+/* Take in the caches that came since the last time. Locked. */
+static void take_woken_locked(struct cn_queue *queue)
+{
+	struct cn_pool_cache *cache = atomic_exchange_explicit(&queue->pool_woken, NULL, memory_order_acquire);
+
+	for (struct cn_pool_cache *next; cache; cache = next) {
+		next = cache->next_of_queue;
+		cache->previous_of_queue = NULL;
+		cache->next_of_queue = queue->pool_caches;
+		if (cache->next_of_queue)
+			cache->next_of_queue->previous_of_queue = cache;
+		queue->pool_caches = cache;
+	}
+}
+
+static void unlist_of_queue(struct cn_pool_cache *cache)
+{
+	struct cn_queue *queue = cache->queue;
+
+	cn_lock(&of_queues_lock);
+	take_woken_locked(queue);
+	if (cache->previous_of_queue)
+		cache->previous_of_queue->next_of_queue = cache->next_of_queue;
+	else
+		queue->pool_caches = cache->next_of_queue;
+	if (cache->next_of_queue)
+		cache->next_of_queue->previous_of_queue = cache->previous_of_queue;
+	cn_unlock(&of_queues_lock);
+}
+
+/* The bitmap is empty then, so that the first block that comes is noticed. */
+void cn_pool_cache_rest(struct cn_pool_cache *cache)
+{
+	cn_quick_lock(&cache->lock);
+	bool empty = !atomic_load_explicit(&cache->bins.units, memory_order_relaxed) && !cache->spans && !cache->rests;
+	if (empty) {
+		memset(cache->bins.bitmap, 0, sizeof cache->bins.bitmap);
+		cache->rests = true;
+		unlist_of_queue(cache);
+	}
+	cn_quick_unlock(&cache->lock);
+}
+
+struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct cn_pool_cache *cache)
+{
+	cn_lock(&of_queues_lock);
+	if (!cache)
+		take_woken_locked(queue);
+	struct cn_pool_cache *next = cache ? cache->next_of_queue : queue->pool_caches;
+	while (next && !next->pool->listed) /* it is just being ended */
+		next = next->next_of_queue;
+	cn_unlock(&of_queues_lock);
+	return next;
+}
 
 /* ---- Records ---- */
 
@@ -38,6 +100,9 @@ static struct cn_records records = CN_RECORDS(struct cn_pool_cache, record);
 static void recycle_cache(struct cn_pool_cache *cache)
 {
 	cn_quick_lock(&cache->lock);
+	if (!cache->rests)
+		unlist_of_queue(cache);
+	cache->rests = false;
 	cache->pool = NULL; /* a thread that comes late sees that it is too late */
 	struct cn_spans *spans = atomic_exchange(&cache->spans, NULL);
 	atomic_store(&cache->misses, 0);
@@ -147,6 +212,7 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&caches.last_cache, 1) + 1) << 40;
 	cn_quick_unlock(&cache->lock);
+	cn_pool_cache_list(queue, cache); /* before the pool knows it, so that no settling misses a block */
 	do {
 		cn_lock(&pool->lock);
 		ended = pool->ended;

@@ -26,7 +26,7 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
-	struct cn_pool *first, *ended;
+	struct cn_pool *first, *watched, *ended;
 	_Atomic uint64_t last_id;
 	_Atomic unsigned dying_count;  /* destroyed pools in the list: usually none, and then nobody looks */
 	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
@@ -195,30 +195,104 @@ void cn_pool_trim(struct cn_pool *pool, uint64_t keep_bytes)
 	cn_pool_unreference(pool);
 }
 
-void cn_pools_settle(struct cn_point point)
+/* Is there something that a settling of any queue should see to? */
+static bool has_attention(const struct cn_pool *pool)
+{
+	return atomic_load_explicit(&pool->returned, memory_order_relaxed) ||
+	       atomic_load_explicit(&pool->deferred_count, memory_order_relaxed) ||
+	       atomic_load_explicit(&pool->release_due, memory_order_relaxed) ||
+	       atomic_load_explicit(&pool->releasing, memory_order_relaxed);
+}
+
+void cn_pool_watch(struct cn_pool *pool)
 {
 	cn_driver_lock(&pools.lock);
-	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
-		struct cn_pool_cache *cache = cn_pool_cache_of(pool, point.queue);
-		if (!cache && !atomic_load_explicit(&pool->returned, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->deferred_count, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->release_due, memory_order_relaxed) &&
-		    !atomic_load_explicit(&pool->releasing, memory_order_relaxed))
-			continue;
-		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
-		cn_driver_unlock(&pools.lock);
-		cn_pool_watch_exactly(pool);
-		uint64_t threshold = atomic_load(&pool->threshold_bytes);
-		if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
-			cn_pool_recall_deferred(pool);
-		cn_pool_drain_returned(pool);
-		bool release_due = atomic_exchange_explicit(&pool->release_due, false, memory_order_relaxed);
-		if ((cache && cn_pool_settle_cache(cache, point, true)) || release_due)
-			cn_pool_release(pool, threshold, false);
+	if (pool->listed && !pool->watched) {
+		pool->watched = true;
+		pool->next_watched = pools.watched;
+		pools.watched = pool;
+	}
+	cn_driver_unlock(&pools.lock);
+}
+
+/* Pools locked. */
+static void unwatch_locked(struct cn_pool **link)
+{
+	struct cn_pool *pool = *link;
+
+	*link = pool->next_watched;
+	pool->watched = false;
+}
+
+/*
+ * The next watched pool that needs attention, after another one; NULL: there is none. Those that will not need it
+ * again leave the list, but not while they have a reference: a thread may look for the one that follows. Pools locked.
+ */
+static struct cn_pool *next_watched_locked(struct cn_pool *after)
+{
+	struct cn_pool **link = after ? &after->next_watched : &pools.watched;
+
+	while (*link && !has_attention(*link)) {
+		if (atomic_load(&(*link)->recall) || atomic_load(&(*link)->reference_count))
+			link = &(*link)->next_watched;
 		else
-			cn_pool_finish_release(pool);
+			unwatch_locked(link);
+	}
+	return *link;
+}
+
+/* Has the queue of a cache freed nothing that is still there, and does the pool need nothing else? */
+static bool is_settled(const struct cn_pool_cache *cache)
+{
+	return !atomic_load_explicit(&cache->bins.units, memory_order_relaxed) &&
+	       !atomic_load_explicit(&cache->spans, memory_order_relaxed) &&
+	       !atomic_load_explicit(&cache->pool->races, memory_order_relaxed) && !has_attention(cache->pool);
+}
+
+/* Give memory back, without the lock; what the queue of the cache has freed up to a point has happened. */
+static void settle_pool(struct cn_pool *pool, struct cn_pool_cache *cache, struct cn_point point)
+{
+	cn_pool_watch_exactly(pool);
+	uint64_t threshold = atomic_load(&pool->threshold_bytes);
+	if (atomic_load_explicit(&pool->reserved_bytes, memory_order_relaxed) > threshold)
+		cn_pool_recall_deferred(pool);
+	cn_pool_drain_returned(pool);
+	bool release_due = atomic_exchange_explicit(&pool->release_due, false, memory_order_relaxed);
+	if ((cache && cn_pool_settle_cache(cache, point, true)) || release_due)
+		cn_pool_release(pool, threshold, false);
+	else
+		cn_pool_finish_release(pool);
+}
+
+void cn_pools_settle(struct cn_point point)
+{
+	struct cn_pool *pool = NULL;
+	struct cn_pool_cache *cache, *next;
+
+	/* A pool that has a reference stays in its lists, and its caches in those of their queues. */
+	cn_driver_lock(&pools.lock);
+	while ((pool = next_watched_locked(pool))) {
+		if (cn_pool_cache_of(pool, point.queue))
+			continue; /* it follows */
+		cn_pool_reference(pool);
+		cn_driver_unlock(&pools.lock);
+		settle_pool(pool, NULL, point);
 		cn_driver_lock(&pools.lock);
 		atomic_fetch_sub(&pool->reference_count, 1); /* cn_pools_reap() follows */
+	}
+	for (cache = cn_pool_cache_after(point.queue, NULL); cache; cache = next) {
+		if (is_settled(cache)) {
+			next = cn_pool_cache_after(point.queue, cache);
+			if (!atomic_load(&cache->pool->reference_count)) /* else a thread may be in our place */
+				cn_pool_cache_rest(cache);
+			continue;
+		}
+		cn_pool_reference(cache->pool);
+		cn_driver_unlock(&pools.lock);
+		settle_pool(cache->pool, cache, point);
+		cn_driver_lock(&pools.lock);
+		atomic_fetch_sub(&cache->pool->reference_count, 1);
+		next = cn_pool_cache_after(point.queue, cache);
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
@@ -226,10 +300,10 @@ void cn_pools_settle(struct cn_point point)
 
 void cn_pools_finish_release(void)
 {
+	struct cn_pool *pool = NULL;
+
 	cn_driver_lock(&pools.lock);
-	for (struct cn_pool *pool = pools.first; pool; pool = pool->next) {
-		if (!atomic_load_explicit(&pool->releasing, memory_order_relaxed))
-			continue;
+	while ((pool = next_watched_locked(pool))) {
 		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
 		cn_driver_unlock(&pools.lock);
 		cn_pool_finish_release(pool);
@@ -315,6 +389,7 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	cn_driver_lock(&pools.lock);
 	pool->next = pools.first;
 	pools.first = pool;
+	pool->listed = true;
 	atomic_store(&pool->dying, false); /* from now on threads allocate, also those that still know an older pool */
 	cn_driver_unlock(&pools.lock);
 	*ret_pool = pool;
@@ -396,6 +471,19 @@ void *cn_pool_take_ended(void)
 	return owner;
 }
 
+/* It is in the list of all no more, and ends. Pools locked. */
+static void unlist_locked(struct cn_pool *pool)
+{
+	struct cn_pool **link = &pools.watched;
+
+	pool->listed = false;
+	if (!pool->watched)
+		return;
+	while (*link != pool)
+		link = &(*link)->next_watched;
+	unwatch_locked(link);
+}
+
 void cn_pools_reap(void)
 {
 	struct cn_pool *ended = NULL;
@@ -407,6 +495,7 @@ void cn_pools_reap(void)
 		struct cn_pool *pool = *link;
 		if (atomic_load(&pool->dying) && !atomic_load(&pool->reference_count) && is_over(pool)) {
 			*link = pool->next;
+			unlist_locked(pool);
 			pool->next = ended;
 			ended = pool;
 			pools.dying_count--;

@@ -18,7 +18,9 @@ struct cn_pool_cache {
 	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
-	struct cn_pool_cache *_Atomic next; /* of the pool; the list only grows */
+	struct cn_pool_cache *_Atomic next;                      /* of the pool; the list only grows */
+	struct cn_pool_cache *next_of_queue, *previous_of_queue; /* in the list of its queue's, */
+	bool rests; /* unless it is empty: then it is not in the list. Changes under the lock */
 	struct cn_pool_cache_group *group;
 	uint64_t group_bit; /* this cache's */
 	uint64_t next_id;
@@ -62,7 +64,10 @@ struct cn_pool {
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
 	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
-	struct cn_pool *next; /* of all pools; `pools.lock` guards it */
+	struct cn_pool *next; /* of all pools; `pools.lock` guards this and what follows */
+	struct cn_pool *next_watched;
+	bool listed;  /* it is in the list of all, and does not end while it has a reference */
+	bool watched; /* each settling looks at it: see cn_pools_settle() */
 	struct cn_record record;
 	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
 	/* Apart from the lock: every allocation reads these. */
@@ -138,6 +143,8 @@ void cn_pool_watch_exactly(struct cn_pool *pool);
 void cn_pool_drain_returned(struct cn_pool *pool);
 /* Ask for deferred frees. True: a block has come back. No lock is held. */
 bool cn_pool_recall_deferred(struct cn_pool *pool);
+/* From now on each settling looks at the pool, whatever its queue, as long as there is something to look for. */
+void cn_pool_watch(struct cn_pool *pool);
 /* Is there a destroyed pool that only waits for its frees, or for work under way? It is ended if they are done. */
 bool cn_pools_are_ending(void);
 
@@ -145,6 +152,13 @@ bool cn_pools_are_ending(void);
 
 /* The cache of a queue in a pool; NULL: it has none there. */
 struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue);
+/*
+ * The caches of a queue, in all pools that are listed: the first, or the one that follows another, whose pool has a
+ * reference; NULL: there is none. `pools.lock` is held.
+ */
+struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct cn_pool_cache *cache);
+/* If nothing is in a cache of a listed pool, leave it out of that list, until something is. `pools.lock` is held. */
+void cn_pool_cache_rest(struct cn_pool_cache *cache);
 
 /* The caches that a thread used last. */
 enum { CN_POOL_RECENT_COUNT = 4 };
@@ -174,6 +188,17 @@ static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *p
 /* The same, found or created. */
 CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache);
 
+/* The cache will be in its queue's list. Without a lock or a call: a free is no longer for it. Cache locked, or new. */
+static inline void cn_pool_cache_list(struct cn_queue *queue, struct cn_pool_cache *cache)
+{
+	void *next = atomic_load_explicit(&queue->pool_woken, memory_order_relaxed);
+
+	do
+		cache->next_of_queue = next;
+	while (!atomic_compare_exchange_weak_explicit(&queue->pool_woken, &next, cache, memory_order_release,
+						      memory_order_relaxed));
+}
+
 /*
  * A freed block is its queue's to reuse. A list that has a block has its bit in the cache's bitmap, and a bit there has
  * its bit in the group's; an empty list may still have both, so that blocks which come and go change neither. Cache
@@ -192,6 +217,10 @@ static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_p
 	if (next) {
 		cn_block_at(heap, next)->previous = index;
 	} else if (__builtin_expect(!(cache->bins.bitmap[class / 64] >> class % 64 & 1), 0)) {
+		if (cache->rests) {
+			cache->rests = false;
+			cn_pool_cache_list(cache->queue, cache);
+		}
 		cache->bins.bitmap[class / 64] |= 1ull << class % 64;
 		atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
 	}

@@ -116,6 +116,8 @@ void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
 	put_off(pool, index, ticket);
 	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 		decommit(pool, take_passed(pool, cn_grace_passed_soon(ticket)));
+	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
+		cn_pool_watch(pool);
 }
 
 void cn_pool_release_all(struct cn_pool *pool)

@@ -101,6 +101,8 @@ void cn_pool_set_recall(struct cn_pool *pool, void (*function)(void *object), vo
 	if (function)
 		atomic_store(&pool->recall_object, object);
 	atomic_store(&pool->recall, function);
+	if (function)
+		cn_pool_watch(pool);
 }
 
 bool cn_pool_recall_deferred(struct cn_pool *pool)

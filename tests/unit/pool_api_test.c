@@ -532,6 +532,39 @@ TEST(attributes)
 	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
+/*
+ * Goal: a wait for a stream gives back what the stream has freed in any of many pools, also in those that had nothing
+ * of its when it was waited for before; and nothing of another stream's.
+ */
+TEST(a_wait_gives_back_what_its_stream_freed)
+{
+	enum { POOLS = 40 };
+	CUmemoryPool pools[POOLS];
+	CUstream streams[2];
+
+	context_current();
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < POOLS; i++)
+		pools[i] = device_pool();
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < POOLS; i++)
+			ASSERT_OK(cuMemFreeAsync(allocate(pools[i], MIB, streams[i % 2]), streams[i % 2]));
+		ASSERT_OK(cuStreamSynchronize(streams[0]));
+		for (unsigned i = 0; i < POOLS; i++)
+			ASSERT_EQ(i % 2 ? 32 * MIB : 0, number(pools[i], CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		ASSERT_OK(cuStreamSynchronize(streams[1]));
+		for (unsigned i = 0; i < POOLS; i++)
+			ASSERT_EQ(0, number(pools[i], CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		ASSERT_OK(cuStreamSynchronize(streams[0])); /* nothing is left to give back */
+		ASSERT_OK(cuStreamSynchronize(streams[1]));
+	}
+	for (unsigned i = 0; i < POOLS; i++)
+		ASSERT_OK(cuMemPoolDestroy(pools[i]));
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuStreamDestroy(streams[i]));
+}
+
 /* Goal: a block has the size asked for; only its start can be freed, once. */
 TEST(wrong_frees_are_refused)
 {
