@@ -69,9 +69,10 @@ void cn_host_account_open(size_t capacity_bytes)
 	close_account();
 	snprintf(kept, sizeof kept, "%s", cn_last_error());
 	cn_error_hush(true);
+	bool watched = cn_fork_watch(&fork_hook);
 	cn_fork_hold();
-	CUresult result = cn_fork_watch(&fork_hook) ? cn_account_open(capacity_bytes, &account)
-						    : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a fork's hook");
+	CUresult result = watched ? cn_account_open(capacity_bytes, &account)
+				  : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a fork's hook");
 	cn_slow_lock(&counting.lock);
 	counting.account = account;
 	cn_slow_unlock(&counting.lock);

@@ -259,7 +259,7 @@ void cn_host_memory_free(void *address)
 CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part)
 {
 	cn_lock(&heap.lock);
-	struct chunk *chunk = cn_container_or_null(cn_map_find(&heap.chunks, (uintptr_t)address), struct chunk, node);
+	const struct chunk *chunk = (const struct chunk *)cn_map_find(&heap.chunks, (uintptr_t)address);
 	struct cn_memory_part part = {
 		.chunk = chunk->number,
 		.chunk_bytes = chunk->node.bytes,
@@ -273,8 +273,20 @@ CUresult cn_host_memory_part(struct cn_device *device, const void *address, stru
 			"memory of device %d was allocated when the program had no descriptor left for it (ulimit "
 			"-n): it cannot be shared",
 			device->ordinal);
-	cn_host_account_share(&chunk->counted, part.fd);
 	*ret_part = part;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_memory_lend(struct cn_device *device, const void *address, struct cn_memory_part *ret_part)
+{
+	CUresult result = cn_host_memory_part(device, address, ret_part);
+
+	if (result)
+		return result;
+	cn_lock(&heap.lock);
+	struct chunk *chunk = cn_container_or_null(cn_map_find(&heap.chunks, (uintptr_t)address), struct chunk, node);
+	cn_unlock(&heap.lock);
+	cn_host_account_share(&chunk->counted, ret_part->fd);
 	return CUDA_SUCCESS;
 }
 

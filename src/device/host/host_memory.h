@@ -41,6 +41,8 @@ void cn_host_memory_free(void *address);
  * CUDA_ERROR_NOT_SUPPORTED: this memory cannot leave the process.
  */
 CUresult cn_host_memory_part(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
+/* The same, for another process that is going to have it. Takes longer. */
+CUresult cn_host_memory_lend(struct cn_device *device, const void *address, struct cn_memory_part *ret_part);
 /* Memory of the machine: pinned and managed. Page-aligned. */
 CUresult cn_host_pinned_allocate(size_t bytes, void **ret_address);
 void cn_host_pinned_free(void *address, size_t bytes);

@@ -34,7 +34,7 @@ static CUresult serve(struct cn_port_object *object, struct cn_parcel *ret_reply
 	const struct cn_shared_memory *memory = cn_container_of(object, struct cn_shared_memory, object);
 	uint64_t *words = ret_reply->message.words;
 	struct cn_memory_part part;
-	CUresult result = cn_host_memory_part(memory->device, memory->address, &part);
+	CUresult result = cn_host_memory_lend(memory->device, memory->address, &part);
 
 	if (result)
 		return result;
