@@ -5,7 +5,8 @@
  * A binary is a library of the driver's, which serves every context. It is loaded when something of it is first used,
  * outside of the lock: if two threads load it at once, one of them unloads its own again. It is unloaded when the
  * program unregisters it, which waits for nothing: the driver keeps what its kernels still need. At the end of the
- * process it is left as it is; a kernel may still run.
+ * process it is left as it is; a kernel may still run. Binaries that are to be linked (runtime/runtime_linked.h) share
+ * one library, which is unloaded with the last of them.
  *
  * What is registered is found by its host address in a map. Two binaries may register one address: a template's kernel
  * is in each file that uses it, and the linker keeps one host function. Either will do; the map has one of them, and
@@ -13,11 +14,13 @@
  */
 #include "runtime/runtime_registered.h"
 #include "runtime/runtime.h"
+#include "runtime/runtime_linked.h"
 
 #include "base/container.h"
 #include "base/lock.h"
 #include "base/map.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -36,6 +39,8 @@ struct registered {
 struct binary {
 	struct binary *next;
 	const void *image;
+	const void
+		*program;  /* it is to be linked with the other binaries of this program or library; NULL: with none */
 	CUlibrary library; /* NULL: not loaded yet */
 	struct registered *first;
 };
@@ -53,10 +58,13 @@ static struct {
 void *cenote_binary_register(const void *image)
 {
 	struct binary *binary = calloc(1, sizeof *binary);
+	Dl_info there;
 
 	if (!binary)
 		return NULL;
 	binary->image = image;
+	if (cn_runtime_is_part(image) && dladdr(image, &there))
+		binary->program = there.dli_fbase;
 	cn_lock(&binaries.lock);
 	binary->next = binaries.first;
 	binaries.first = binary;
@@ -111,6 +119,15 @@ static void replace_in_map(uint64_t address)
 			}
 }
 
+/* Has a registered binary this library? Locked. */
+static bool is_used(CUlibrary library)
+{
+	for (const struct binary *binary = binaries.first; binary; binary = binary->next)
+		if (binary->library == library)
+			return true;
+	return false;
+}
+
 void cenote_binary_unregister(void *opaque)
 {
 	struct binary *binary = opaque;
@@ -128,8 +145,9 @@ void cenote_binary_unregister(void *opaque)
 			cn_map_remove(&binaries.map, &gone->node);
 			replace_in_map(gone->node.start);
 		}
+	bool is_last = !is_used(binary->library);
 	cn_unlock(&binaries.lock);
-	if (binary->library && !atomic_load(&binaries.is_at_exit))
+	if (binary->library && is_last && !atomic_load(&binaries.is_at_exit))
 		(void)cuLibraryUnload(binary->library);
 	for (struct registered *gone = binary->first, *next; gone; gone = next) {
 		next = gone->next;
@@ -166,24 +184,66 @@ static void note_exit(void)
 	atomic_store(&binaries.is_at_exit, true);
 }
 
+/* The binaries that are linked with this one, and itself. */
+struct parts {
+	const void **images;
+	size_t count;
+};
+
+static CUresult find_parts(const struct binary *binary, struct parts *ret_parts)
+{
+	struct parts parts = {NULL, 1};
+
+	cn_lock(&binaries.lock);
+	for (const struct binary *other = binaries.first; other; other = other->next)
+		parts.count += binary->program && other->program == binary->program;
+	parts.images = calloc(parts.count, sizeof *parts.images);
+	parts.count = 0;
+	for (const struct binary *other = binaries.first; parts.images && other; other = other->next)
+		if (other == binary || (binary->program && other->program == binary->program && !other->library))
+			parts.images[parts.count++] = other->image;
+	cn_unlock(&binaries.lock);
+	if (!parts.images)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to link a program's device code");
+	*ret_parts = parts;
+	return CUDA_SUCCESS;
+}
+
+/* All parts have been loaded as one library. Locked. */
+static void give_library(const struct parts *parts, CUlibrary library)
+{
+	for (struct binary *binary = binaries.first; binary; binary = binary->next)
+		for (size_t i = 0; i < parts->count; i++)
+			if (binary->image == parts->images[i])
+				binary->library = library;
+}
+
 static CUresult load(struct binary *binary, CUlibrary *ret_library)
 {
 	CUlibrary loaded = NULL;
+	struct parts parts;
 
 	cn_lock(&binaries.lock);
 	*ret_library = binary->library;
 	cn_unlock(&binaries.lock);
 	if (*ret_library)
 		return CUDA_SUCCESS;
-	CUresult result = cuLibraryLoadData(&loaded, binary->image, NULL, NULL, 0, NULL, NULL, 0);
+	CUresult result = find_parts(binary, &parts);
 	if (result)
 		return result;
+	result = binary->program ? cn_runtime_load_parts(parts.images, parts.count, &loaded)
+				 : cuLibraryLoadData(&loaded, binary->image, NULL, NULL, 0, NULL, NULL, 0);
+	if (result) {
+		free(parts.images);
+		return result;
+	}
 	cn_lock(&binaries.lock);
 	bool is_first = !binary->library;
 	if (is_first)
-		binary->library = loaded;
+		give_library(&parts, loaded);
 	*ret_library = binary->library;
 	cn_unlock(&binaries.lock);
+	free(parts.images);
 	if (!is_first)
 		return cuLibraryUnload(loaded);
 	/* What is asked for last is called first: before the program unregisters this binary. */

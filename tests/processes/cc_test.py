@@ -109,6 +109,42 @@ int main()
 }
 """
 
+# Two files that need each other's device code; both have a function and a variable of their own, called the same.
+PART_ONE = r"""
+#include <cstdio>
+extern __device__ int counter;
+__device__ int helper(int number);
+static __device__ int own = 100;
+static __device__ __attribute__((noinline)) int add(int number) { return number + own; }
+__global__ void first(int *number) { *number = add(helper(*number)) + counter; }
+int second_part(int *number);
+extern "C" int ENTRY()
+{
+	int *number, result;
+	if (cudaMallocManaged(&number, sizeof *number))
+		return 1;
+	*number = 10;
+	first<<<1, 1>>>(number);
+	cudaError_t error = cudaGetLastError();
+	if (error || cudaDeviceSynchronize())
+		return 1;
+	result = *number;
+	return std::printf("%d %d\n", result, second_part(number)) < 0 || cudaFree(number);
+}
+"""
+PART_TWO = r"""
+__device__ int counter = 5;
+static __device__ int own = 1000;
+static __device__ __attribute__((noinline)) int add(int number) { return number + own; }
+__device__ int helper(int number) { return 2 * number; }
+__global__ void second(int *number) { *number = add(++counter); }
+int second_part(int *number)
+{
+	second<<<1, 1>>>(number);
+	return cudaDeviceSynchronize() ? -1 : *number;
+}
+"""
+
 MODULE_PROGRAM = r"""
 #include <cuda.h>
 #include <cstdio>
@@ -210,8 +246,8 @@ class Compiler:
     def refuses_with_a_sentence(self):
         """What is not supported, wrong or unknown is named."""
         for words, part in (([], "no file"), (["-c"], "no file"), (["--frobnicate", "a.cu"], "'--frobnicate'"),
-                            (["--dryrum", "a.cu"], "did you mean '--dry-run'?"), (["-rdc=true", "a.cu"], "-rdc"),
-                            (["-dc", "a.cu"], "not linked with another"), (["-cubin", "a.cu"], "machine code"),
+                            (["--dryrum", "a.cu"], "did you mean '--dry-run'?"), (["-rdc=perhaps", "a.cu"], "'perhaps'"),
+                            (["-dlink", "a.o"], "when the program runs"), (["-cubin", "a.cu"], "machine code"),
                             (["-arch=abc", "a.cu"], "'abc'"), (["a.cu", "-o"], "-o takes a value"),
                             (["-c", "a.cu", "b.cu", "-o", "x"], "there are 2"), (["@file"], "response files"),
                             (["--ptx", "a.cc"], "'a.cc' is not a CUDA file"), (["-c", "a.o"], "no file to compile"),
@@ -331,6 +367,29 @@ class Compiler:
             said, complaint = run(self.folder / "entry", CENOTE_DEVICE="host")
             assert (said, complaint) == (EXPECTED, ""), (said, complaint)
 
+    def files_compiled_apart_are_linked(self):
+        """-rdc=true, -dc: within a program and within a library, on the host device and over a driver."""
+        one, two = self.write("one.cu", PART_ONE), self.write("two.cu", PART_TWO)
+        program, both = self.folder / "apart", self.write("both.cc", 'extern "C" int entry(), other();\n'
+                                                          "int main() { return entry() || other(); }\n")
+        for clang in self.clangs():
+            self.cc("-rdc=true", "-DENTRY=main", one, two, "-o", program, **clang)
+            for device in ({"CENOTE_DEVICE": "host"}, {"CENOTE_DEVICE": "cuda", "CENOTE_LIBCUDA": str(self.driver)}):
+                said, complaint = run(program, **device)
+                assert (said, complaint) == ("125 1006\n", ""), (said, complaint)
+            # A program and a library have device code of the same names, and each its own.
+            for name, words in (("other", ["-fPIC"]), ("entry", [])):
+                self.cc("-dc", f"-DENTRY={name}", *words, one, "-o", self.folder / f"{name}.o", **clang)
+            self.cc("-dc", "-fPIC", two, "-o", self.folder / "two.o", **clang)
+            self.cc("-shared", "-Wl,-Bsymbolic", self.folder / "other.o", self.folder / "two.o", "-o",
+                    self.folder / "libother.so", **clang)
+            self.cc(both, self.folder / "entry.o", self.folder / "two.o", self.folder / "libother.so",
+                    f"-Wl,-rpath,{self.folder}", "-o", program, **clang)
+            assert run(program, CENOTE_DEVICE="host")[0] == 2 * "125 1006\n"
+            self.cc("-rdc=true", "-DENTRY=main", one, self.write("none.cc", "int second_part(int *) { return 0; }\n"),
+                    "-o", program, **clang)
+            contains(run(program, status=1, CENOTE_DEVICE="host", CENOTE_LOG="debug")[1], "'counter' is of another module")
+
     def modules_are_loaded(self):
         """--ptx and --fatbin make what cuModuleLoad() takes."""
         for clang in self.clangs():
@@ -401,7 +460,8 @@ def main():
                         compiler.architectures_are_those_that_clang_knows, compiler.leaves_nothing_after_a_signal,
                         compiler.device_code_is_complete, compiler.fat_binaries_are_laid_out_as_nvidias,
                         compiler.a_program_runs, compiler.it_runs_on_a_gpu_too,
-                        compiler.a_library_runs, compiler.modules_are_loaded, compiler.a_fault_names_its_line,
+                        compiler.a_library_runs,
+                        compiler.files_compiled_apart_are_linked, compiler.modules_are_loaded, compiler.a_fault_names_its_line,
                         compiler.gdb_stops_in_a_kernel,
                         compiler.errors_are_clangs, compiler.preprocesses)
         return 0 if run_tests(tests) else 1

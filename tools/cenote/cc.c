@@ -103,6 +103,9 @@ static int make_ptx(const struct cc_request *request, const struct cc_clang *cla
 		words_add(&command, "-O3");
 	if (request->has_lines)
 		words_add(&command, "-gline-directives-only");
+	/* The host's part does not get it: it registers its file by itself (src/runtime/runtime_linked.h). */
+	if (request->is_separate)
+		words_add(&command, "-fgpu-rdc");
 	words_add_all(&command, &request->device);
 	end(&command, CC_CUDA, source, ptx);
 	int status = cc_step(request, &command);
@@ -120,7 +123,7 @@ static int make_fatbin(const struct cc_request *request, const struct cc_clang *
 		return status;
 	if (request->is_dry || request->is_verbose)
 		fprintf(stderr, "# a fat binary around %s: %s\n", ptx, fatbin);
-	return request->is_dry || cc_write_fatbin(source, ptx, fatbin, request->architecture) ? 0 : EXIT_FAILURE;
+	return request->is_dry || cc_write_fatbin(request, source, ptx, fatbin) ? 0 : EXIT_FAILURE;
 }
 
 /* ---- The host's part --------------------------------------------------------------------------------------------- */
@@ -312,6 +315,7 @@ const struct command command_cc = {
 		"  -I, -isystem, -D, -U, -include, -std, -W, -f, -m, -M, -x cu\n"
 		"  -L, -l, -Wl, -shared, -pthread\n"
 		"  -arch=sm_NN, -gencode ARCH  the lowest that is named serves for all; sm_75 if none is\n"
+		"  -rdc=true, -dc              device code of several files that use each other's\n"
 		"  -Xcompiler LIST, -Xlinker LIST\n"
 		"  -use_fast_math, -ftz=FLAG, -fmad=FLAG\n"
 		"  --dry-run, -v               print the commands; do not run them, or run them\n"

@@ -66,6 +66,7 @@ struct cc_request {
 	bool wants_version;               /* --version: nothing is compiled */
 	bool has_optimization;            /* -O: without it the device's part has -O3, as with nvcc */
 	bool has_device_debug, has_lines; /* -G; -g or -lineinfo */
+	bool is_separate;                 /* -rdc=true: the program's device code is linked when it runs */
 	bool writes_dependencies;         /* -MD, -MMD */
 	bool has_dependency_file, has_dependency_target;
 	bool is_without_runtime;   /* -cudart none */
@@ -109,6 +110,6 @@ void cc_clean_up(void);
 /* ---- Fat binaries (cc_fatbin.c) ---------------------------------------------------------------------------------- */
 
 /* Put PTX into a fat binary. `source` is for sentences. False after one. */
-bool cc_write_fatbin(const char *source, const char *ptx, const char *fatbin, unsigned architecture);
+bool cc_write_fatbin(const struct cc_request *request, const char *source, const char *ptx, const char *fatbin);
 
 #endif

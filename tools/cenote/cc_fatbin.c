@@ -3,8 +3,8 @@
  * cenote cc: the fat binary that an object contains, around its PTX.
  *
  * A header, and one entry with the text and a zero byte, padded to eight bytes; not compressed. Both Cenote and
- * NVIDIA's driver read it (src/ptx/ptx_image.c has the format). First the PTX is searched for names that no file will
- * bring: each file is a module by itself.
+ * NVIDIA's driver read it (src/ptx/ptx_image.c has the format). Without -rdc=true each file is a module by
+ * itself; then the PTX is first searched for names that it lacks.
  */
 #include "cc.h"
 
@@ -29,21 +29,26 @@ struct entry {
 	uint16_t minor, major; /* of the PTX */
 	uint32_t architecture, name_at, name_bytes;
 	uint64_t flags, reserved, uncompressed_bytes;
-	/* Words for the driver's compiler: where they are, from the entry's start, and they are none. It needs both. */
-	uint64_t words_at;
-	char words[8];
+	/* Words for the driver's compiler, in the entry itself. The driver wants a place for them, even if it is empty. */
+	uint32_t words_at, words_bytes;
+	char words[24];
 };
-_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 80, "as compilers write them");
+_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 96, "as compilers write them");
 
 enum {
 	KIND_PTX = 1,
 	ENTRY_VERSION = 0x101,
+	ENTRY_BYTES = offsetof(struct entry, words) + 8, /* without words */
 	FLAG_64_BIT = 0x1,
 	FLAG_LINUX = 0x10,
 	PADDING_BYTES = 8,
 	TEXT_BYTES_MAX = 256 << 20,
 };
 static const uint32_t FATBIN_MAGIC = 0xBA55ED50;
+
+/* What nvcc says of PTX that is to be linked; Cenote's runtime looks for it. */
+static const char separate[] = "--compile-only  ";
+_Static_assert(sizeof separate <= sizeof((struct entry *)0)->words, "it fits");
 
 /* ---- What the PTX lacks ------------------------------------------------------------------------------------------ */
 
@@ -95,7 +100,7 @@ static bool is_complete(const char *source, const char *ptx)
 				continue;
 			fprintf(stderr,
 				"cenote cc: %s: the device %s '%.*s' is used and not defined in this file: define it "
-				"here or in a header, since the device code of a file is not linked with another's\n",
+				"here or in a header, or compile with -rdc=true\n",
 				source, rows[i].what, (int)bytes, name);
 			complete = false;
 		}
@@ -135,7 +140,25 @@ static char *read_text(const char *path, size_t *ret_padded_bytes)
 	return text;
 }
 
-bool cc_write_fatbin(const char *source, const char *ptx, const char *fatbin, unsigned architecture)
+static bool write_image(const struct cc_request *request, const char *fatbin, struct entry *entry, const char *text)
+{
+	FILE *file = fopen(fatbin, "we");
+	struct header header = {FATBIN_MAGIC, 1, sizeof header, 0};
+
+	entry->header_bytes = ENTRY_BYTES;
+	if (request->is_separate) {
+		memcpy(entry->words, separate, sizeof separate);
+		entry->words_bytes = strlen(separate);
+		entry->header_bytes = sizeof *entry;
+	}
+	header.bytes = entry->header_bytes + entry->bytes;
+	bool written = file && fwrite(&header, sizeof header, 1, file) == 1 &&
+		       fwrite(entry, entry->header_bytes, 1, file) == 1 && fwrite(text, entry->bytes, 1, file) == 1;
+	written &= file && !fclose(file);
+	return written || fail(fatbin, strerror(errno));
+}
+
+bool cc_write_fatbin(const struct cc_request *request, const char *source, const char *ptx, const char *fatbin)
 {
 	unsigned major = 0, minor = 0;
 	size_t bytes = 0;
@@ -147,27 +170,20 @@ bool cc_write_fatbin(const char *source, const char *ptx, const char *fatbin, un
 		return false;
 	if (!version || sscanf(version, "\n.version %u.%u", &major, &minor) != 2)
 		(void)fail(source, "clang has not made PTX of it");
-	if (major && is_complete(source, text)) {
+	if (major && (request->is_separate || is_complete(source, text))) {
 		struct entry entry = {
 			.kind = KIND_PTX,
 			.version = ENTRY_VERSION,
-			.header_bytes = sizeof entry,
 			.bytes = bytes,
 			.options_at = offsetof(struct entry, words_at),
 			.minor = (uint16_t)minor,
 			.major = (uint16_t)major,
-			.architecture = architecture,
+			.architecture = request->architecture,
 			.flags = FLAG_64_BIT | FLAG_LINUX,
 			.words_at = offsetof(struct entry, words),
 		};
-		struct header header = {FATBIN_MAGIC, 1, sizeof header, sizeof entry + bytes};
-		FILE *file = fopen(fatbin, "we");
 
-		written = file && fwrite(&header, sizeof header, 1, file) == 1 &&
-			  fwrite(&entry, sizeof entry, 1, file) == 1 && fwrite(text, bytes, 1, file) == 1;
-		written &= file && !fclose(file);
-		if (!written)
-			(void)fail(fatbin, strerror(errno));
+		written = write_image(request, fatbin, &entry, text);
 	}
 	free(text);
 	return written;

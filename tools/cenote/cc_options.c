@@ -129,6 +129,10 @@ static int take_flag(struct cc_request *request, const struct option *option, co
 	case 'n': request->is_dry = true; break;
 	case 'V': request->wants_version = true; break;
 	case 'G': request->has_device_debug = true; break;
+	case 'r':
+		request->is_separate = true;
+		request->goal = CC_OBJECT;
+		break;
 	default: break;
 	}
 	request->has_lines |= strchr("Gl", *option->text) != NULL;
@@ -221,10 +225,11 @@ static int take_machine(struct cc_request *request, const struct option *option,
 
 static int take_separate(struct cc_request *request, const struct option *option, const char *value)
 {
-	(void)request, (void)option;
-	if (strcmp(value, "false") == 0)
-		return 0;
-	return usage_error("cc", "-rdc=true is not supported: the device code of a file is not linked with another's");
+	(void)option;
+	if (strcmp(value, "true") != 0 && strcmp(value, "false") != 0)
+		return usage_error("cc", "-rdc takes true or false, not '%s'", value);
+	request->is_separate = strcmp(value, "true") == 0;
+	return 0;
 }
 
 static int take_stream(struct cc_request *request, const struct option *option, const char *value)
@@ -349,7 +354,7 @@ static int take_input(struct cc_request *request, const char *path)
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
 #define NO_MACHINE_CODE  "there is no machine code here; use --ptx or --fatbin"
-#define NO_DEVICE_LINKER "the device code of a file is not linked with another's"
+#define NO_DEVICE_LINKER "device code is linked when the program runs"
 #define DEPENDENCIES     take_dependencies
 
 static const struct option options[] = {
@@ -422,7 +427,8 @@ static const struct option options[] = {
 	{"--ccbin --compiler-bindir", VALUE, note, "clang compiles the host's part, too (CENOTE_CLANG chooses it)"},
 	{"--keep --save-temps", ALONE, refuse, "--dry-run shows the steps, --ptx the PTX"},
 	{"--cubin", ALONE, refuse, NO_MACHINE_CODE},
-	{"--dc --device-c --dlink --device-link --dlto --dw --device-w", ALONE, refuse, NO_DEVICE_LINKER},
+	{"--dc --device-c", ALONE, take_flag, "rdc"},
+	{"--dlink --device-link --dlto", ALONE, refuse, NO_DEVICE_LINKER},
 	{"--lib", ALONE, refuse, "compile with -c, and use ar"},
 	{"--run", ALONE, refuse, "run the program by itself"},
 	{"--optix-ir --lto", ALONE, refuse, NO_MACHINE_CODE},
