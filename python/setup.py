@@ -49,7 +49,7 @@ class WithLibraries(Distribution):
 
 
 setup(
-    version=subprocess.run([ROOT / "scripts" / "version.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip(),
+    version=subprocess.check_output([ROOT / "scripts" / "version.sh"], text=True).strip(),
     distclass=WithLibraries,
     cmdclass={"build_py": BuildWithLibraries},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

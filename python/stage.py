@@ -23,7 +23,8 @@ def main():
     stamp, sources, extension = map(Path, sys.argv[1:])
     package = stamp.parent / "cenote"
     package.mkdir(exist_ok=True)
-    wanted = {file.name: file for file in [*sources.glob("*.py"), *sources.glob("*.pyi"), sources / "py.typed", extension]}
+    files = [*sources.glob("*.py"), *sources.glob("*.pyi"), sources / "py.typed", extension]
+    wanted = {file.name: file for file in files}
     for old in package.iterdir():
         if old.is_file() and old.name not in wanted:
             old.unlink()

@@ -8,8 +8,8 @@ Device memory that processes share.
     block = pool.allocate(4096)
     numbers = numpy.asarray(block.view(1024, "float32"))
 
-A Block is memory in the order of a Stream. NumPy, PyTorch, CuPy and JAX use it without a copy. It goes to other processes
-through multiprocessing's queues and connections, by send() and recv() over a socket, or by name.
+A Block is memory in the order of a Stream. NumPy, PyTorch, CuPy and JAX use it without a copy. It goes to other
+processes through multiprocessing's queues and connections, by send() and recv() over a socket, or by name.
 """
 
 from . import _errors, _pickling  # noqa: F401 (the second registers itself)

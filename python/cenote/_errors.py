@@ -2,8 +2,8 @@
 """
 CUDA's errors as exceptions.
 
-Each code of CUDA's has a class of its own, named as CUDA names it: CUDA_ERROR_OUT_OF_MEMORY is OutOfMemoryError. All are
-CudaError. Some are also what Python would raise itself, so that `except MemoryError` works.
+Each code of CUDA's has a class of its own, named as CUDA names it: CUDA_ERROR_OUT_OF_MEMORY is OutOfMemoryError. All
+are CudaError. Some are also what Python would raise itself, so that `except MemoryError` works.
 """
 
 from . import _cenote

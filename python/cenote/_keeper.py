@@ -2,20 +2,21 @@
 """
 The keeper: a thread that keeps what was sent until it has arrived, and the port at which other processes ask.
 
-A block that its owner frees stays with the processes that have imported it; the library sees to that. A block that is on
-its way is not imported yet: it must not be freed before it arrives. So what is sent is kept here, by number (a token) or
-by descriptor, and let go when the first of these happens:
+A block that its owner frees stays with the processes that have imported it; the library sees to that. A block that is
+on its way is not imported yet: it must not be freed before it arrives. So what is sent is kept here, by number (a
+token) or by descriptor, and let go when the first of these happens:
 
 - the receiver has it: it writes the token to our port;
 - nobody can receive it any more: the other end of the pipe or socket it was written to is closed;
-- the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no receiver.
+- the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no
+  receiver.
 
-Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for pools
-there, and write tokens. One that asks for anything else is disconnected.
+Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
+pools there, and write tokens. One that asks for anything else is disconnected.
 
 The thread begins with the first thing that is sent, and does nothing in between. In a forked child there is none, and
-nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send its
-result and end.
+nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send
+its result and end.
 """
 
 import multiprocessing.util
@@ -118,7 +119,7 @@ class Keeper:
     # ---- What others call ----
 
     def keep(self, thing, channel=None):
-        """Keep an object until its receiver has it, or `channel`, a descriptor, has no other end. Returns its token."""
+        """Keep an object until it is received, or `channel`, a descriptor, has no other end. Returns its token."""
         self._start(True)
         with self._lock:
             token = next(self._numbers)
@@ -127,7 +128,7 @@ class Keeper:
         return token
 
     def keep_travelling(self, thing):
-        """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes it."""
+        """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
         self._start(False)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         with self._lock:
@@ -208,8 +209,8 @@ class Keeper:
         """
         Under the lock. Returns the channel's inode; None: it has no other end.
 
-        The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a reader
-        sees no end of the channel; and it reads the message before the end.
+        The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a
+        reader sees no end of the channel; and it reads the message before the end.
         """
         inode = os.fstat(channel).st_ino
         if inode not in self._channels:
@@ -319,8 +320,8 @@ class Keeper:
 
 def stop_at_end(keeper):
     """
-    Stop it when the process ends, after the threads of multiprocessing's queues have sent all. Such a thread may be the
-    first to use it, which is too late to register it; a forked child begins without.
+    Stop it when the process ends, after the threads of multiprocessing's queues have sent all. Such a thread may be
+    the first to use it, which is too late to register it; a forked child begins without.
     """
     multiprocessing.util.Finalize(None, keeper.stop, exitpriority=-20)
     multiprocessing.util.register_after_fork(keeper, stop_at_end)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """
-multiprocessing: pools, blocks, views and events through queues, connections, pools of processes, and as arguments of one.
+multiprocessing: pools, blocks, views and events through queues, connections, pools of processes, and as arguments of
+one.
 
-A pickle of multiprocessing's has the object's record. The object is kept until the receiver has it, or until nobody can
-read it any more: if the pickle is written to a pipe or socket of multiprocessing's, and the last reader of that goes, the
-object is let go. Which pipe it is, multiprocessing does not tell a reducer; so it is looked up in the calling frames, and
-where that fails (another version of Python's), only the receiver's word counts.
+A pickle of multiprocessing's has the object's record. The object is kept until the receiver has it, or until nobody
+can read it any more: if the pickle is written to a pipe or socket of multiprocessing's, and the last reader of that
+goes, the object is let go. Which pipe it is, multiprocessing does not tell a reducer; so it is looked up in the
+calling frames, and where that fails (another version of Python's), only the receiver's word counts.
 
 Other pickles are refused: nobody says when they have been read. block.name() is for those.
 """

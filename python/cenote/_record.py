@@ -2,12 +2,12 @@
 """
 What travels for an object: a record of some hundred bytes.
 
-A record names the process that owns the object, by the number of its port; a pool, by a random number; a block, by CUDA's
-64 bytes, and where in the block the memory lies; the event that says when it is ready, by CUDA's 64 bytes. A token names
-what the sender keeps until the receiver has the object; 0 means nothing.
+A record names the process that owns the object, by the number of its port; a pool, by a random number; a block, by
+CUDA's 64 bytes, and where in the block the memory lies; the event that says when it is ready, by CUDA's 64 bytes. A
+token names what the sender keeps until the receiver has the object; 0 means nothing.
 
-Records come from other processes. Nothing in them is believed: read() checks their form, and what a record says of memory
-is compared with the block that was imported.
+Records come from other processes. Nothing in them is believed: read() checks their form, and what a record says of
+memory is compared with the block that was imported.
 """
 
 import struct

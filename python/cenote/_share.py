@@ -5,8 +5,9 @@ Objects in other processes: records of them, and objects made from records.
 The sender's side writes a record (describe), the receiver's makes an object of it (rebuild). How a record travels is
 another matter: over a socket with descriptors (_socket.py), in a pickle (_pickling.py), or by hand (block.name()).
 
-A receiver needs the pool once. It comes as a descriptor with the record, or is asked for at the sender's port. Imported
-pools and opened events are remembered, the latest of them: the next block of the same pool is only a few calls.
+A receiver needs the pool once. It comes as a descriptor with the record, or is asked for at the sender's port.
+Imported pools and opened events are remembered, the latest of them: the next block of the same pool is only a few
+calls.
 """
 
 import math
@@ -64,7 +65,10 @@ _keeper.stop_at_end(keeper)
 
 
 def describe(thing, ready=True):
-    """The record of an object. With `ready`, an event says when a block's memory is; else the caller has waited."""
+    """
+    The record of an object. With `ready`, an event says when a block's memory is; else the caller has waited. A
+    stream that has nothing to do needs no event.
+    """
     if isinstance(thing, View):
         record = describe(thing.block, ready)
         return record._replace(kind=_record.VIEW, dtype=thing.dtype, view_offset=thing.offset, shape=thing.shape)
@@ -77,7 +81,7 @@ def describe(thing, ready=True):
         return record
     pointer, offset = thing._export()
     record = record._replace(kind=_record.BLOCK, pointer=pointer, offset=offset, nbytes=thing.nbytes)
-    if ready:
+    if ready and not thing.stream._idle:
         name = thing.stream._ready()
         exports.streams[name] = thing.stream
         record = record._replace(flags=record.flags | _record.HAS_READY, ready=name)
@@ -332,8 +336,8 @@ def share(array, pool=None, stream=None):
     """
     Copy an array into a block of a shareable pool, and return a View of the same shape and type.
 
-    The array is anything with the buffer protocol or an array interface: NumPy's, CuPy's, PyTorch's, bytes. This is the
-    one copy: sending the View makes none. Without `pool`, one of device 0 that this module keeps.
+    The array is anything with the buffer protocol or an array interface: NumPy's, CuPy's, PyTorch's, bytes. This is
+    the one copy: sending the View makes none. Without `pool`, one of device 0 that this module keeps.
     """
     if pool is None:
         pool = _default_pool()

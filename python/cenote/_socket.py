@@ -2,11 +2,13 @@
 """
 send() and recv(): objects over a Unix socket.
 
-A message is a head, a record, and descriptors: the pool's, and the write end of a pipe that is closed when the receiver has
-the object, or when the message is lost (see _keeper.py). Nothing of it is unpickled: a receiver need not trust the sender.
+A message is a head, a record, and descriptors: the pool's, and the write end of a pipe that is closed when the
+receiver has the object, or when the message is lost (see _keeper.py). Nothing of it is unpickled: a receiver need not
+trust the sender.
 """
 
 import os
+import select
 import socket
 import struct
 from contextlib import contextmanager, suppress
@@ -17,6 +19,7 @@ from ._cenote import Block, Event, Pool, View
 HEAD = struct.Struct("<8sQ")
 MAGIC = b"\xcenotepy1"
 DESCRIPTORS_MAX = 2
+REST_SECONDS = 5
 
 
 @contextmanager
@@ -47,8 +50,8 @@ def send(channel, thing):
     Send a Pool, Block, View or Event over a connected Unix socket: a socket, its number, or a duplex Connection.
 
     The receiver calls recv(). Nothing is copied. What was sent may be freed or dropped at once: it stays until the
-    receiver has it, or cannot get it any more. A block's memory is ready for the receiver when its stream has come to what
-    it has now; a receiver of another user cannot wait for that, so the call waits instead.
+    receiver has it, or cannot get it any more. A block's memory is ready for the receiver when its stream has come to
+    what it has now; a receiver of another user cannot wait for that, so the call waits instead.
     """
     if not isinstance(thing, (Pool, Block, View, Event)):
         raise TypeError(f"send() takes a Pool, Block, View or Event, not a {type(thing).__name__}")
@@ -66,11 +69,20 @@ def send(channel, thing):
                 descriptors.append(pool._export())
             head = HEAD.pack(MAGIC, len(data))
             sent = socket.send_fds(sock, [head, data], descriptors)
-            if sent < len(head) + len(data):
-                sock.sendall((head + data)[sent:])
+            _write_all(sock, (head + data)[sent:])
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
+
+
+def _write_all(sock, data):
+    """The rest of a message: a half cannot be taken back, even if the socket does not wait."""
+    while data:
+        try:
+            data = data[sock.send(data):]
+        except BlockingIOError:
+            if not select.select([], [sock], [], REST_SECONDS)[1]:
+                raise TimeoutError("the socket is full in the middle of a message") from None
 
 
 def recv(channel, stream=None):
@@ -113,7 +125,12 @@ def _read_message(sock, data, flags):
 def _read_all(sock, length):
     data = b""
     while len(data) < length:
-        more = sock.recv(length - len(data))
+        try:
+            more = sock.recv(length - len(data))
+        except BlockingIOError:  # the rest of a message is on its way, even if the socket does not wait
+            if not select.select([sock], [], [], REST_SECONDS)[0]:
+                raise ValueError("only a part of a message came") from None
+            continue
         if not more:
             raise EOFError("the other side has closed the socket in the middle of a message")
         data += more

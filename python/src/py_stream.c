@@ -381,14 +381,15 @@ static PyObject *stream_ready(PyObject *object, PyObject *Py_UNUSED(unused))
 
 /* ---- The rest ---- */
 
-static PyObject *get_done(PyObject *object, void *Py_UNUSED(closure))
+/* With a closure: of a closed stream, too, as long as it has blocks. */
+static PyObject *get_done(PyObject *object, void *closure)
 {
 	struct py_stream *self = (struct py_stream *)object;
 	struct py_context context;
 	CUresult result;
 
-	if (!stream_check(self))
-		return NULL;
+	if (closure ? self->destroyed : !stream_check(self))
+		return closure ? PyBool_FromLong(0) : NULL;
 	result = py_context_enter(self->device, &context);
 	if (!result) {
 		result = py_cu.cuStreamQuery(self->handle);
@@ -471,6 +472,7 @@ static PyGetSetDef stream_fields[] = {
 	{"device", get_device, NULL, "The stream's device.", NULL},
 	{"done", get_done, NULL, "Whether all work so far is done. Does not wait.", NULL},
 	{"closed", get_closed, NULL, "Whether it was closed.", NULL},
+	{"_idle", get_done, NULL, "The same as done, of a closed stream, too.", (void *)"closed"},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

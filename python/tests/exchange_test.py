@@ -154,7 +154,8 @@ def test_capsules_are_versioned_if_asked(pool):
     assert '"dltensor"' in repr(block.__dlpack__())
     assert '"dltensor"' in repr(block.__dlpack__(max_version=(0, 8)))
     assert '"dltensor_versioned"' in repr(block.__dlpack__(max_version=(1, 0)))
-    assert '"dltensor_versioned"' in repr(block.__dlpack__(stream=None, max_version=(2, 0), dl_device=(1, 0), copy=False))
+    wishes = {"stream": None, "max_version": (2, 0), "dl_device": (1, 0), "copy": False}
+    assert '"dltensor_versioned"' in repr(block.__dlpack__(**wishes))
     for wrong in ({"copy": True}, {"dl_device": (2, 0)}):
         with pytest.raises(BufferError):
             block.__dlpack__(**wrong)

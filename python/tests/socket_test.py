@@ -213,8 +213,8 @@ def test_any_damaged_byte_is_an_error_or_harmless(pool):
 
 
 def test_a_record_is_what_was_written():
-    record = _record.Record(_record.VIEW, 3, b"p" * 16, b"o" * 16, b"d" * 16, b"n" * 64, 5, 6, b"e" * 64, 7, "float32", 8,
-                            (2, 3))
+    record = _record.Record(_record.VIEW, 3, b"p" * 16, b"o" * 16, b"d" * 16, b"n" * 64, 5, 6, b"e" * 64, 7, "float32",
+                            8, (2, 3))
     assert _record.read(_record.write(record)) == record
 
 

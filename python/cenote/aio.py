@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""
+For asyncio: waiting without holding up the loop.
+
+    await cenote.aio.synchronize(stream)
+    await cenote.aio.send(sock, block)             # sockets that do not block, of any type
+    block = await cenote.aio.recv(sock)
+    async for importers in cenote.aio.importers(pool): ...
+"""
+
+import asyncio
+
+from ._socket import recv as _recv
+from ._socket import send as _send
+
+
+async def synchronize(thing):
+    """Wait for all work of a Stream, of a Block's or View's stream, or for an Event."""
+    thing = getattr(thing, "block", thing)
+    waits = getattr(thing, "stream", thing)
+    await asyncio.get_running_loop().run_in_executor(None, waits.synchronize)
+
+
+async def _until(add, remove, descriptor):
+    """Until a descriptor is ready."""
+    future = asyncio.get_running_loop().create_future()
+    add(descriptor, lambda: future.done() or future.set_result(None))
+    try:
+        await future
+    finally:
+        remove(descriptor)
+
+
+async def send(sock, thing):
+    """cenote.send(), without waiting in the loop while the socket is full."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return _send(sock, thing)
+        except BlockingIOError:
+            await _until(loop.add_writer, loop.remove_writer, sock.fileno())
+
+
+async def recv(sock, stream=None):
+    """cenote.recv(), without waiting in the loop until a message comes."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return _recv(sock, stream)
+        except BlockingIOError:
+            await _until(loop.add_reader, loop.remove_reader, sock.fileno())
+
+
+async def importers(pool):
+    """Pool.importers(), now and each time that a process imports the pool or leaves it."""
+    loop = asyncio.get_running_loop()
+    with pool.watch() as watch:
+        while True:
+            yield pool.importers()
+            while not watch.read():
+                await _until(loop.add_reader, loop.remove_reader, watch.fileno())
+
+
+__all__ = ["importers", "recv", "send", "synchronize"]

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""The type files say what is there, and nothing else."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import cenote
+from cenote import _cenote, _errors
+
+PACKAGE = Path(cenote.__file__).parent
+# What every class has, or what a type file says in another way.
+COMMON = set(dir(type("Empty", (), {}))) | {"__buffer__", "__new__", "__hash__", "__release_buffer__"}
+OF_TUPLES = set(dir(tuple)) | {"n_fields", "n_sequence_fields", "n_unnamed_fields", "__match_args__", "__replace__"}
+
+
+def names_in(file):
+    """{class: names in it} and the names of the file itself."""
+    classes, own = {}, set()
+    for node in ast.parse((PACKAGE / file).read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            classes[node.name] = {each.name if isinstance(each, ast.FunctionDef) else each.target.id
+                                  for each in node.body if isinstance(each, (ast.FunctionDef, ast.AnnAssign))}
+        elif isinstance(node, ast.FunctionDef):
+            own.add(node.name)
+    return classes, own
+
+
+def test_the_extension_is_described():
+    classes, functions = names_in("_cenote.pyi")
+    real = {name: value for name, value in vars(_cenote).items() if inspect.isclass(value)}
+    assert set(classes) - {"CudaStream"} == set(real)
+    assert functions == {name for name, value in vars(_cenote).items() if inspect.isbuiltin(value)}
+    for name, kind in real.items():
+        there = set(dir(kind)) - COMMON - (OF_TUPLES if issubclass(kind, tuple) else set())
+        assert classes[name] - COMMON == there, name
+
+
+def test_every_error_is_described():
+    classes, _ = names_in("_errors.pyi")
+    assert set(classes) == {"CudaError"} | {made.__name__ for made in _errors.CLASSES.values()}
+
+
+def test_everything_public_has_a_docstring():
+    for name in cenote.__all__:
+        thing = getattr(cenote, name)
+        assert thing.__doc__, name
+        if inspect.isclass(thing) and not issubclass(thing, (Exception, tuple)):
+            for own, value in vars(thing).items():
+                assert own.startswith("_") or value.__doc__, f"{name}.{own}"
