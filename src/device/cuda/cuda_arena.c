@@ -54,8 +54,9 @@ static CUmemAllocationProp describe(const struct cn_device *device, int node, bo
 
 	if (device) {
 		properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
+		/* Only what is shared: it makes mapping and unmapping a chunk a tenth slower (docs/gpu_measurements.md) */
 		properties.allocFlags.gpuDirectRDMACapable =
-			has_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+			shareable && has_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 	} else if (node >= 0) {
 		properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_HOST_NUMA, .id = node};
 	} else {
