@@ -57,8 +57,8 @@ template <class T> static bool shuffles(void)
 			std::vector<word> out = rows(shuffle<T>, LANES, 4, 0xffffffffu, by, width);
 			for (int lane = 0; lane < LANES; lane++) {
 				int first = lane / width * width, at = lane - first;
-				int from[] = {first + by, at >= by ? lane - by : lane, at + by < width ? lane + by : lane,
-					      first + (at ^ by)};
+				int from[] = {first + by, at >= by ? lane - by : lane,
+					      at + by < width ? lane + by : lane, first + (at ^ by)};
 				for (int i = 0; i < 4; i++)
 					ok &= out[4 * lane + i] == bits_of(of<T>(value_of(from[i])));
 			}
@@ -163,49 +163,49 @@ struct atomics {
 	word found;
 };
 
-#define EACH(scope)                                                                                                      \
-	__global__ void atomic_words##scope(struct atomics *a)                                                                       \
-	{                                                                                                                \
-		int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);                                                    \
-		word found = 0;                                                                                          \
-		found += (word)atomicAdd##scope(&a->add, i);                                                             \
-		atomicSub##scope(&a->sub, i);                                                                            \
-		atomicMin##scope(&a->least, 5 - i);                                                                      \
-		atomicMax##scope(&a->most, i - 5);                                                                       \
-		atomicAnd##scope(&a->and_, ~(i & 0x0ff0));                                                               \
-		atomicOr##scope(&a->or_, i);                                                                             \
-		atomicXor##scope(&a->xor_, i * 3);                                                                       \
-		atomicAdd##scope(&a->uadd, (unsigned)i);                                                                 \
-		atomicSub##scope(&a->usub, (unsigned)i);                                                                 \
-		atomicMin##scope(&a->uleast, 0x80000000u + (unsigned)i);                                                 \
-		atomicMax##scope(&a->umost, 0x80000000u + (unsigned)i);                                                  \
-		atomicInc##scope(&a->increased, 99u);                                                                    \
-		atomicDec##scope(&a->decreased, 99u);                                                                    \
-		atomicExch##scope(&a->exchanged, 0x1234u);                                                               \
-		for (unsigned old = a->compared, seen; (seen = atomicCAS##scope(&a->compared, old, old + 3)) != old;)    \
-			old = seen;                                                                                      \
-		atomicAnd##scope(&a->uand, ~(1u << i % 32));                                                             \
-		atomicOr##scope(&a->uor, 1u << i % 31);                                                                  \
-		atomicXor##scope(&a->uxor, (unsigned)i * 7);                                                             \
-		atomicAdd##scope(&a->wadd, (word)i << 33);                                                               \
-		atomicMin##scope(&a->wleast, ~(word)i);                                                                  \
-		atomicMax##scope(&a->wmost, (word)i << 40);                                                              \
-		atomicExch##scope(&a->wexchanged, (word)0x123456789abcull);                                              \
-		for (word old = a->wcompared, seen;                                                                      \
-		     (seen = atomicCAS##scope(&a->wcompared, old, old + (1ull << 35))) != old;)                          \
-			old = seen;                                                                                      \
-		atomicAnd##scope(&a->wand, ~(1ull << i % 64));                                                           \
-		atomicOr##scope(&a->wor, 1ull << i % 63);                                                                \
-		atomicXor##scope(&a->wxor, (word)i << 20);                                                               \
-		atomicMin##scope(&a->lleast, -(long long)i << 33);                                                       \
-		atomicMax##scope(&a->lmost, (long long)i << 33);                                                         \
-		atomicAdd##scope(&a->fadd, 0.5f);                                                                        \
-		atomicExch##scope(&a->fexchanged, 2.5f);                                                                 \
-		atomicAdd##scope(&a->dadd, 0.25);                                                                        \
-		for (unsigned short old = a->half[1], seen;                                                              \
-		     (seen = atomicCAS##scope(&a->half[1], old, (unsigned short)(old + 5))) != old;)                     \
-			old = seen;                                                                                      \
-		atomicAdd(&a->found, found);                                                                             \
+#define EACH(scope)                                                                                                   \
+	__global__ void atomic_words##scope(struct atomics *a)                                                        \
+	{                                                                                                             \
+		int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);                                                 \
+		word found = 0;                                                                                       \
+		found += (word)atomicAdd##scope(&a->add, i);                                                          \
+		atomicSub##scope(&a->sub, i);                                                                         \
+		atomicMin##scope(&a->least, 5 - i);                                                                   \
+		atomicMax##scope(&a->most, i - 5);                                                                    \
+		atomicAnd##scope(&a->and_, ~(i & 0x0ff0));                                                            \
+		atomicOr##scope(&a->or_, i);                                                                          \
+		atomicXor##scope(&a->xor_, i * 3);                                                                    \
+		atomicAdd##scope(&a->uadd, (unsigned)i);                                                              \
+		atomicSub##scope(&a->usub, (unsigned)i);                                                              \
+		atomicMin##scope(&a->uleast, 0x80000000u + (unsigned)i);                                              \
+		atomicMax##scope(&a->umost, 0x80000000u + (unsigned)i);                                               \
+		atomicInc##scope(&a->increased, 99u);                                                                 \
+		atomicDec##scope(&a->decreased, 99u);                                                                 \
+		atomicExch##scope(&a->exchanged, 0x1234u);                                                            \
+		for (unsigned old = a->compared, seen; (seen = atomicCAS##scope(&a->compared, old, old + 3)) != old;) \
+			old = seen;                                                                                   \
+		atomicAnd##scope(&a->uand, ~(1u << i % 32));                                                          \
+		atomicOr##scope(&a->uor, 1u << i % 31);                                                               \
+		atomicXor##scope(&a->uxor, (unsigned)i * 7);                                                          \
+		atomicAdd##scope(&a->wadd, (word)i << 33);                                                            \
+		atomicMin##scope(&a->wleast, ~(word)i);                                                               \
+		atomicMax##scope(&a->wmost, (word)i << 40);                                                           \
+		atomicExch##scope(&a->wexchanged, (word)0x123456789abcull);                                           \
+		for (word old = a->wcompared, seen;                                                                   \
+		     (seen = atomicCAS##scope(&a->wcompared, old, old + (1ull << 35))) != old;)                       \
+			old = seen;                                                                                   \
+		atomicAnd##scope(&a->wand, ~(1ull << i % 64));                                                        \
+		atomicOr##scope(&a->wor, 1ull << i % 63);                                                             \
+		atomicXor##scope(&a->wxor, (word)i << 20);                                                            \
+		atomicMin##scope(&a->lleast, -(long long)i << 33);                                                    \
+		atomicMax##scope(&a->lmost, (long long)i << 33);                                                      \
+		atomicAdd##scope(&a->fadd, 0.5f);                                                                     \
+		atomicExch##scope(&a->fexchanged, 2.5f);                                                              \
+		atomicAdd##scope(&a->dadd, 0.25);                                                                     \
+		for (unsigned short old = a->half[1], seen;                                                           \
+		     (seen = atomicCAS##scope(&a->half[1], old, (unsigned short)(old + 5))) != old;)                  \
+			old = seen;                                                                                   \
+		atomicAdd(&a->found, found);                                                                          \
 	}
 EACH()
 EACH(_block)
@@ -216,7 +216,8 @@ static bool atomics_are_right(void (*kernel)(atomics *), int blocks)
 	const int threads = 256, count = blocks * threads;
 	atomics start, a, *there;
 	memset(&start, 0, sizeof start);
-	start.and_ = -1, start.uand = ~0u, start.wand = ~0ull, start.least = 1000, start.uleast = ~0u, start.wleast = ~0ull;
+	start.and_ = -1, start.uand = ~0u, start.wand = ~0ull, start.least = 1000, start.uleast = ~0u,
+	start.wleast = ~0ull;
 	memcpy(&a, &start, sizeof a);
 	require(cudaMalloc(&there, sizeof a), "memory");
 	require(cudaMemcpy(there, &start, sizeof a, cudaMemcpyHostToDevice), "copy");
@@ -231,10 +232,13 @@ static bool atomics_are_right(void (*kernel)(atomics *), int blocks)
 		or_ |= i, xor_ ^= i * 3, uxor ^= (unsigned)i * 7, wxor ^= (word)i << 20;
 	bool ok = a.add == sum && a.sub == -sum && a.least == 6 - count && a.most == count - 6 && a.or_ == or_;
 	ok &= a.xor_ == xor_ && a.and_ == ~(or_ & 0x0ff0) && a.uadd == (unsigned)sum && a.usub == 0u - (unsigned)sum;
-	ok &= a.uleast == 0x80000000u && a.umost == 0x80000000u + (unsigned)count - 1 && a.increased == (unsigned)count % 100;
+	ok &= a.uleast == 0x80000000u && a.umost == 0x80000000u + (unsigned)count - 1 &&
+	      a.increased == (unsigned)count % 100;
 	ok &= a.decreased == (100 - (unsigned)count % 100) % 100 && a.exchanged == 0x1234 && a.compared == 3u * count;
-	ok &= !a.uand && a.uor == 0x7fffffffu && a.uxor == uxor && a.wadd == (word)sum << 33 && a.wleast == ~(word)(count - 1);
-	ok &= a.wmost == (word)(count - 1) << 40 && a.wexchanged == 0x123456789abcull && a.wcompared == (word)count << 35;
+	ok &= !a.uand && a.uor == 0x7fffffffu && a.uxor == uxor && a.wadd == (word)sum << 33 &&
+	      a.wleast == ~(word)(count - 1);
+	ok &= a.wmost == (word)(count - 1) << 40 && a.wexchanged == 0x123456789abcull &&
+	      a.wcompared == (word)count << 35;
 	ok &= !a.wand && a.wor == 0x7fffffffffffffffull && a.wxor == wxor && a.lleast == -(long long)(count - 1) << 33;
 	ok &= a.lmost == (long long)(count - 1) << 33 && a.fadd == 0.5f * count && a.fexchanged == 2.5f;
 	ok &= a.dadd == 0.25 * count && !a.half[0] && a.half[1] == (unsigned short)(5 * count);
@@ -450,7 +454,8 @@ static bool spaces_are_right(void)
 int main()
 {
 	report(shuffles<int>() && shuffles<unsigned int>() && shuffles<float>(), "shuffles of 32 bits");
-	report(shuffles<long>() && shuffles<unsigned long>() && shuffles<long long>() && shuffles<word>() && shuffles<double>(),
+	report(shuffles<long>() && shuffles<unsigned long>() && shuffles<long long>() && shuffles<word>() &&
+		       shuffles<double>(),
 	       "shuffles of 64 bits");
 	report(votes_are_right(~0u, ~0u) && votes_are_right(~0u, 0) && votes_are_right(~0u, 0x12345678) &&
 		       votes_are_right(PART, 0x12345678) && votes_are_right(PART, PART),
@@ -464,9 +469,10 @@ int main()
 		ok &= out[4 * i] == 32 && out[4 * i + 1] && out[4 * i + 2] && out[4 * i + 3];
 	report(ok, "barriers, fences, clocks");
 	report(groups_are_right(), "cooperative groups");
-	report(all_copies<char, signed char, unsigned char, short, unsigned short, int, unsigned int, long, unsigned long,
-			  long long, word, float, double, char2, uchar2, short2, ushort2, int2, uint2, longlong2, ulonglong2,
-			  float2, double2, char4, uchar4, short4, ushort4, int4, uint4, float4>(),
+	report(all_copies<char, signed char, unsigned char, short, unsigned short, int, unsigned int, long,
+			  unsigned long, long long, word, float, double, char2, uchar2, short2, ushort2, int2, uint2,
+			  longlong2, ulonglong2, float2, double2, char4, uchar4, short4, ushort4, int4, uint4,
+			  float4>(),
 	       "loads and stores by cache");
 	report(spaces_are_right(), "spaces, heap, copies");
 	printf("1..%d\n", test_count);

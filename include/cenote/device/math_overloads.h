@@ -128,6 +128,7 @@ __CENOTE_MINMAX(double, double, float, )
  * ---- CUDA's own functions, on the host ------------------------------------------------------------------------------
  */
 
+/* Of double and float; newer C libraries have some of them. */
 #define __CENOTE_HOST1(name, body)                        \
 	static __host__ __inline__ double name(double x)  \
 	{                                                 \
@@ -137,17 +138,29 @@ __CENOTE_MINMAX(double, double, float, )
 	{                                                 \
 		double x = a;                             \
 		return (float)(body);                     \
-	}                                                 \
-	static __host__ __inline__ float name(float a)    \
-	{                                                 \
-		return name##f(a);                        \
 	}
-__CENOTE_HOST1(rsqrt, 1 / ::sqrt(x))
-__CENOTE_HOST1(rcbrt, 1 / ::cbrt(x))
+#if !__GLIBC_PREREQ(2, 41)
 __CENOTE_HOST1(sinpi, ::sin(3.14159265358979323846 * ::fmod(x, 2)))
 __CENOTE_HOST1(cospi, ::cos(3.14159265358979323846 * ::fmod(x, 2)))
+#endif
+#if !__GLIBC_PREREQ(2, 42)
+__CENOTE_HOST1(rsqrt, 1 / ::sqrt(x))
+#endif
+__CENOTE_HOST1(rcbrt, 1 / ::cbrt(x))
 __CENOTE_HOST1(normcdf, 0.5 * ::erfc(-x * 0.70710678118654752440))
 #undef __CENOTE_HOST1
+
+#define __CENOTE_HOST_FLOAT(name)                      \
+	static __host__ __inline__ float name(float x) \
+	{                                              \
+		return ::name##f(x);                   \
+	}
+__CENOTE_HOST_FLOAT(sinpi)
+__CENOTE_HOST_FLOAT(cospi)
+__CENOTE_HOST_FLOAT(rsqrt)
+__CENOTE_HOST_FLOAT(rcbrt)
+__CENOTE_HOST_FLOAT(normcdf)
+#undef __CENOTE_HOST_FLOAT
 
 static __host__ __inline__ double rhypot(double x, double y)
 {
