@@ -6,8 +6,8 @@
  *
  * PTX has the kernels of math.cu. Each function gets COUNT random arguments of its own and the special ones. A line
  * says its largest error in double and in float, where that is, and a hash of all results: two devices that give the
- * same bits print the same hash. TAP follows: a function is ok if its errors are within the bounds of functions.h. With a
- * third word nothing is required, for code that is not ours.
+ * same bits print the same hash. TAP follows: a function is ok if its errors are within the bounds of functions.h.
+ * With a third word nothing is required, for code that is not ours.
  */
 #include "functions.h"
 #include "reference.h"
