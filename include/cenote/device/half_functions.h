@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of half precision by CUDA's names. Those of both sides are arithmetic, comparison and conversion; those of a
- * device alone are mathematics, which is that of float rounded to half, warp functions, loads and atomics.
+ * Functions of half precision by CUDA's names. Those of both sides are arithmetic, comparison and conversion; those of
+ * a device alone are mathematics, which is that of float rounded to half, warp functions, loads and atomics.
  */
 #if !defined(__CENOTE_DEVICE_HALF_FUNCTIONS_H__)
 #define __CENOTE_DEVICE_HALF_FUNCTIONS_H__

@@ -15,7 +15,8 @@
 /*
  * ---- Rounding on the host -------------------------------------------------------------------------------------------
  *
- * A double holds every half, and every sum and product of two. `rounding` is 0 to nearest, 1 towards zero, 2 down, 3 up.
+ * A double holds every half, and every sum and product of two. `rounding` is 0 to nearest, 1 towards zero, 2 down,
+ * 3 up.
  */
 
 __CENOTE_HALF__ unsigned short __cenote_half_round(double value, int rounding)
