@@ -193,7 +193,7 @@ static CUfunction find_in_library(CUlibrary library, const char *name)
 	return (CUfunction)(void *)kernel;
 }
 
-/* Goal: unloading a library waits for nothing, and kernels that were launched keep code and variables until they end. */
+/* Goal: unloading a library waits for nothing; kernels that were launched keep code and variables until they end. */
 TEST(an_unloaded_library_stays_until_its_kernels_end)
 {
 	CUcontext context = kernels_start();
