@@ -174,6 +174,24 @@ static bool is_scalar(enum cn_ptx_type type)
 	return type >= CN_PTX_U8 && type <= CN_PTX_F64 && type != CN_PTX_F16X2 && type != CN_PTX_BF16X2;
 }
 
+/* The part of a wider register that an integer of 2 or 4 bytes is in: compilers read it so, and kernels do not. */
+static cn_ptx_operand narrowed(struct cn_ptx_parser *parser, enum cn_ptx_type type, cn_ptx_operand from,
+			       unsigned *width)
+{
+	unsigned bytes = cn_ptx_type_bytes(type);
+
+	if (*width == bytes || bytes < 2 || cn_ptx_type_is_float(type))
+		return from;
+	cn_ptx_operand part = cn_ptx_temporary(parser, bytes);
+	cn_ptx_emit_kernel(parser,
+			   bytes == 4    ? CN_PTX_K_cvt_b32_b64
+			   : *width == 4 ? CN_PTX_K_cvt_b16_b32
+					 : CN_PTX_K_cvt_b16_b64,
+			   (cn_ptx_operand[4]){part, from, CN_PTX_NONE, CN_PTX_NONE}, 0);
+	*width = bytes;
+	return part;
+}
+
 void cn_ptx_build_convert(struct cn_ptx_parser *parser)
 {
 	const struct cn_ptx_modifiers *mods = &parser->mods;
@@ -198,6 +216,9 @@ void cn_ptx_build_convert(struct cn_ptx_parser *parser)
 	if (!is_scalar(from) || !(is_scalar(to) || (to == CN_PTX_TF32 && from == CN_PTX_F32)))
 		cn_ptx_unsupported(parser);
 	operands[1] = cn_ptx_source_wide(parser, &parser->args[1].value, from, &from_width);
+	if (from_width > 8)
+		cn_ptx_unsupported(parser);
+	operands[1] = narrowed(parser, from, operands[1], &from_width);
 	operands[0] = cn_ptx_result_wide(parser, &parser->args[0].value, to, &to_width);
 	if (from_width == cn_ptx_type_bytes(from) && to_width == cn_ptx_type_bytes(to) &&
 	    fast_kernel(parser, to, from, &kernel)) {

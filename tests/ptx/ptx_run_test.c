@@ -131,6 +131,28 @@ TEST(a_deadlock_is_told)
 	ASSERT_EQ(CN_PTX_BARRIER, run_body("mov.u32 %r1, 16; bar.sync %r1; ret;", 32, NULL, 0, &fault));
 }
 
+/* Goal: a conversion reads the part of a wider register that its type says. */
+TEST(registers_are_wider_than_what_is_converted)
+{
+	static uint32_t out[32];
+
+	run_well(MY_WORD
+		 "mov.u64 %d3, 0x123456789abcdef0; mov.b32 %r1, 0x5678fedc; cvt.s64.s32 %d4, %d3; shr.u64 %d4, %d4, "
+		 "28; cvt.u32.u64 %r2, %d4; cvt.s32.s16 %r3, %r1; cvt.u64.u16 %d5, %d3; cvt.u32.u64 %r4, %d5; "
+		 "cvt.rn.f32.s16 %f1, %d3; cvt.rzi.s32.f32 %r5, %f1; setp.eq.u32 %p1, %r0, 1; mov.u32 %r6, 7; "
+		 "@%p1 cvt.s32.s16 %r6, %r1;\n"
+		 "setp.eq.u32 %p2, %r0, 2; selp.b32 %r7, %r2, %r3, %p2; setp.eq.u32 %p3, %r0, 3; selp.b32 %r7, %r4, "
+		 "%r7, %p3; setp.eq.u32 %p4, %r0, 4; selp.b32 %r7, %r5, %r7, %p4; selp.b32 %r7, %r6, %r7, %p1;\n"
+		 "setp.eq.u32 %p5, %r0, 5; selp.b32 %r7, %r6, %r7, %p5; st.global.u32 [%d1], %r7; ret;",
+		 32, out, 0);
+	ASSERT_EQ(0xfffffedcu, out[0]);
+	ASSERT_EQ(0xfffffedcu, out[1]);
+	ASSERT_EQ(0xfffffff9u, out[2]);
+	ASSERT_EQ(0xdef0u, out[3]);
+	ASSERT_EQ((uint32_t)-0x2110, out[4]);
+	ASSERT_EQ(7, out[5]);
+}
+
 /* Goal: lanes that come to a shuffle by different ways meet there. */
 TEST(warps_meet)
 {
