@@ -37,8 +37,10 @@ bool cn_ptx_warp_meet(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 	const uint32_t *members = (const uint32_t *)cn_ptx_at(block, inst->operand[CN_PTX_MEMBERS]);
 	uint32_t waiting = 0;
 
-	if (lanes->count == block->live)
+	if (lanes->count == block->live) {
+		memset(block->ready + lanes->low, 0, lanes->high - lanes->low); /* what some had waited for is this */
 		return true;
+	}
 	memset(block->met, 0, block->stride);
 	for (uint32_t warp = lanes->low & ~(WARP - 1u); warp < lanes->high; warp += WARP) {
 		uint32_t here = bits_of(lanes, warp), living = here ? alive(block, warp) : 0;

@@ -8,13 +8,12 @@
  * open by PTX: approximations and sums that a compiler may fuse are not used, and a NaN is made the same NaN after each
  * operation of f32 and f64 that can give one.
  *
- * Of the programs that were run on a GPU, golden/programs.txt leaves out three kinds, on which the GPU's answer is not
+ * Of the programs that were run on a GPU, golden/programs.txt leaves out two kinds, on which the GPU's answer is not
  * what PTX says, because of what ptxas 13.0 makes of them. It leaves out min.f16 %h, %x, %x, so that a NaN stays as it
- * was. It takes the threads of a warp to be together behind branches that join, and leaves the wait out of a shuffle or
- * vote there, though they are not: with a bar.warp.sync before each, these programs give our results. And behind a
- * recursive call it takes them to be together, too, where they are not: a call inside of a branch clears the register
- * that the branch joins by. Of 139 programs 16 hung for this and 8 differed, and bar.warp.sync did not help; without
- * the recursion none hangs, and those give our results.
+ * was. And it takes the threads of a warp to be together behind a recursive call, where they are not: a call inside of
+ * a branch clears the register that the branch joins by. A shuffle or vote there does not wait, and a vote differs
+ * within a warp. Of 139 programs 16 hung for this and 8 differed; a bar.warp.sync before each did not help, but without
+ * the recursion none hangs, and all of these give our results.
  *
  * A program must not change for a seed that is kept: the draws and their order stay.
  *

@@ -175,6 +175,20 @@ TEST(warps_meet)
 	ASSERT_EQ(16 * 47 / 2, out[20]);
 }
 
+/* Goal: lanes that have waited for each other once wait again. */
+TEST(warps_meet_again)
+{
+	static uint32_t out[32];
+
+	run_well(MY_WORD "and.b32 %r1, %r0, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra A;\n"
+			 "S: shfl.sync.bfly.b32 %r2, %r0, 1, 31, 0xffffffff; @%p1 bra B;\n"
+			 "T: shfl.sync.bfly.b32 %r3, %r0, 1, 31, 0xffffffff; st.global.u32 [%d1], %r3; ret;\n"
+			 "A: bra S;\nB: bra T;",
+		 32, out, 0);
+	for (uint32_t i = 0; i < 32; i++)
+		ASSERT_EQ(i ^ 1, out[i]);
+}
+
 /* What lane i of a warp whose lower and upper half execute this, each in a branch of its own, has in %r4. */
 static uint32_t apart(const char *instruction, uint32_t i)
 {
