@@ -10,9 +10,9 @@ exchange   A block that PyTorch fills in one process is used by PyTorch, CuPy, J
            the end; the first kernel is slow, so that a missing wait shows.
 killed     N weight hand-overs (1000) of 64 MiB from one process to consumers of which one after the other is killed at
            a random moment: how much memory the sender holds then. Cenote, and torch.multiprocessing.
-hand-over  Microseconds from before send() until the answer of a consumer that has the tensor of 64 MiB, over a
-           Connection, start-up left out. An answer without a tensor is measured beside it. Cenote and
-           torch.multiprocessing in turns, the same tensor again and a new one each time.
+hand-over  Microseconds for a tensor of 64 MiB over a Connection, start-up left out: from before send() until the
+           consumer has it (one way), and until the consumer's answer is here (and back). Cenote and
+           torch.multiprocessing in turns: the same tensor again, a new one each time, and a number for comparison.
 price      Nanoseconds for memory and back: Pool.allocate() and Block.free(), CuPy's pool, PyTorch's allocator.
 
 Needs PyTorch; without a GPU, all but `exchange` and `price` run with tensors of the processor. A framework that is not
@@ -335,22 +335,24 @@ def answer(connection, device):
         message = connection.recv()
         if message is None:
             break
+        arrived = time.perf_counter_ns()  # all processes of a machine have the same clock
         kept = message
-        connection.send_bytes(b"have")
+        connection.send_bytes(arrived.to_bytes(8, "little"))
     del kept
 
 
 def time_hand_overs(connection, count, make):
-    """Microseconds for each, the median; the one before is let go when the next has arrived."""
-    times, before = [], None
+    """Microseconds, medians: one way, and back. The one before is let go when the next has arrived."""
+    one_way, and_back, before = [], [], None
     for _ in range(count):
         message = make()
         start = time.perf_counter_ns()
         connection.send(message)
-        connection.recv_bytes()
-        times.append((time.perf_counter_ns() - start) / 1000)
+        arrived = connection.recv_bytes()
+        and_back.append((time.perf_counter_ns() - start) / 1000)
+        one_way.append((int.from_bytes(arrived, "little") - start) / 1000)
         before = message  # noqa: F841 (kept until now)
-    return statistics.median(times)
+    return statistics.median(one_way), statistics.median(and_back)
 
 
 def part_hand_over(options):
@@ -373,8 +375,9 @@ def part_hand_over(options):
             settle(torch)
             for row, make in (("the same tensor", lambda same=same: same), ("a new tensor", way.make),
                               ("a number", lambda: 1)):
-                microseconds = time_hand_overs(connection, ROUND_HAND_OVERS, make)
-                rows.setdefault(row, {}).setdefault(way.name, []).append(microseconds)
+                for kind_of_time, microseconds in zip(("one way", "and back"),
+                                                      time_hand_overs(connection, ROUND_HAND_OVERS, make)):
+                    rows.setdefault(f"{row}, {kind_of_time}", {}).setdefault(way.name, []).append(microseconds)
             way.end()
     for _kind, connection, process in consumers:
         connection.send(None)

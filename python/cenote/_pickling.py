@@ -41,15 +41,21 @@ def _channel():
     return None
 
 
-def _reduce(thing):
+def pack(thing):
+    """The record of an object that is being pickled. The object is kept."""
     _share.keeper.open_port()
     record = _share.describe(thing)
     token = _share.keeper.keep(thing, _channel())
-    return _restore, (_record.write(record._replace(token=token)),)
+    return _record.write(record, token)
 
 
-def _restore(data):
+def restore(data):
+    """The object of a record."""
     return _share.rebuild(_record.read(data))
+
+
+def _reduce(thing):
+    return restore, (pack(thing),)
 
 
 for kind in (Pool, Block, View, Event):

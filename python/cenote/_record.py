@@ -28,10 +28,11 @@ Record = namedtuple("Record", "kind flags port pool device pointer offset nbytes
                     defaults=(0, 0, bytes(16), bytes(16), bytes(16), NO_BYTES, 0, 0, NO_BYTES, 0, "", 0, ()))
 
 
-def write(record):
-    """The bytes of a record."""
+def write(record, token=None):
+    """The bytes of a record, with this token or its own."""
+    token = record.token if token is None else token
     head = HEAD.pack(MAGIC, VERSION, record.kind, record.flags, len(record.shape), record.port, record.pool,
-                     record.device, record.pointer, record.offset, record.nbytes, record.ready, record.token,
+                     record.device, record.pointer, record.offset, record.nbytes, record.ready, token,
                      record.dtype.encode())
     return head + struct.pack(f"<Q{len(record.shape)}Q", record.view_offset, *record.shape)
 

@@ -80,12 +80,14 @@ def describe(thing, ready=True):
     if thing is pool:
         return record
     pointer, offset = thing._export()
-    record = record._replace(kind=_record.BLOCK, pointer=pointer, offset=offset, nbytes=thing.nbytes)
+    flags, name = record.flags, _record.NO_BYTES
     if ready and not thing.stream._idle:
         name = thing.stream._ready()
-        exports.streams[name] = thing.stream
-        record = record._replace(flags=record.flags | _record.HAS_READY, ready=name)
-    return record
+        if name not in exports.streams:
+            exports.streams[name] = thing.stream
+        flags |= _record.HAS_READY
+    return _record.Record(_record.BLOCK, flags, record.port, record.pool, record.device, pointer, offset, thing.nbytes,
+                          name)
 
 
 def block_name(block):

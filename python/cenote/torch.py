@@ -29,12 +29,18 @@ from multiprocessing.reduction import ForkingPickler
 import torch
 import torch.multiprocessing  # installs PyTorch's own reducers
 from torch.multiprocessing import reductions
+from torch.utils.dlpack import from_dlpack as from_capsule
 
+from . import _pickling
 from ._cenote import Block, Pool, View, device_kind, devices
 
 __all__ = ["block", "default_pool", "empty", "is_shareable", "register", "share", "share_module", "tensor", "unregister"]
 
 CUDA, CUDA_HOST = 2, 3  # of DLPack's devices
+# The types that PyTorch of any version takes by DLPack, by their names here. The others are set on bytes.
+PLAIN = {getattr(torch, name): name for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
+                                                 "float32", "float64", "complex64", "complex128")}
+SIZES = {}       # of element types
 _lock = threading.Lock()
 _pools = {}      # PyTorch's device -> the Pool for what share() and empty() make
 _copies = False  # what register() was told about other tensors
@@ -62,7 +68,14 @@ def _device(device):
 
 def _stream(device):
     """PyTorch's current stream, as Cenote takes it. The processor's tensors have none."""
-    return torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+    return _raw_stream(device.index) if device.type == "cuda" else None
+
+
+def _raw_stream(index):
+    return torch.cuda.current_stream(index).cuda_stream
+
+
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)  # a tenth of the time
 
 
 def default_pool(device=None):
@@ -86,14 +99,14 @@ def default_pool(device=None):
 # ---- Tensors from blocks ----
 
 
-def _bytes_of(memory, offset=0):
-    """A Block's memory as a flat tensor of bytes, whose storage keeps it; its order is the current stream's."""
+def _view(memory, block_):
+    """A Block's or View's memory as a tensor, whose storage keeps it; its order is the current stream's."""
     kind, ordinal = memory.__dlpack_device__()
     if kind == CUDA:
-        memory.use(_stream(torch.device("cuda", ordinal)))
-    if kind == CUDA_HOST:  # PyTorch does not know it by DLPack
-        return torch.frombuffer(memoryview(memory)[offset:], dtype=torch.uint8)
-    return torch.from_dlpack(memory.view(offset=offset) if offset else memory)
+        block_.use(_raw_stream(ordinal))
+    elif kind == CUDA_HOST:  # PyTorch does not know it by DLPack
+        return torch.frombuffer(memoryview(memory).cast("B"), dtype=torch.uint8)
+    return from_capsule(memory.__dlpack__(stream=-1))  # the block is in the order that is wanted
 
 
 def _untyped(tensor_):
@@ -116,7 +129,10 @@ def _rows(shape):
 
 
 def _item_bytes(dtype):
-    return torch.empty(0, dtype=dtype).element_size()
+    size = SIZES.get(dtype)
+    if size is None:
+        size = SIZES[dtype] = torch.empty(0, dtype=dtype).element_size()
+    return size
 
 
 def tensor(memory, shape=None, dtype=None):
@@ -139,7 +155,14 @@ def tensor(memory, shape=None, dtype=None):
     if math.prod(shape) * size > nbytes:
         raise ValueError(f"a tensor of shape {shape} and type {dtype} needs {math.prod(shape) * size} bytes, and there "
                          f"are {nbytes}")
-    return _place(_bytes_of(block_, offset), 0, shape, _rows(shape), dtype)
+    return _make(block_, offset, shape, dtype)
+
+
+def _make(block_, offset, shape, dtype):
+    """A contiguous tensor of a block's memory, from an offset in bytes on. It fits."""
+    if dtype in PLAIN and not (block_.pool.on_host and not _is_host()):
+        return _view(block_.view(shape, PLAIN[dtype], offset), block_)
+    return _place(_view(block_.view(offset=offset), block_), 0, shape, _rows(shape), dtype)
 
 
 def empty(*shape, dtype=None, device=None, pool=None):
@@ -151,7 +174,7 @@ def empty(*shape, dtype=None, device=None, pool=None):
     nbytes = math.prod(shape) * _item_bytes(dtype)
     if not nbytes:
         return torch.empty(shape, dtype=dtype, device=device)
-    return tensor(pool.allocate(nbytes, _stream(device)), shape, dtype)
+    return _make(pool.allocate(nbytes, _stream(device)), 0, shape, dtype)
 
 
 def share(source, pool=None):
@@ -186,13 +209,8 @@ def share_module(module, pool=None):
 def _find_block(source):
     """The Block of a tensor's whole storage, in the order of PyTorch's current stream; None: it lies in no pool."""
     storage = _untyped(source)
-    if not storage.nbytes():
-        return None
-    flat = torch.empty(0, dtype=torch.uint8, device=source.device).set_(storage)
-    try:
-        return Block.from_dlpack(flat, _stream(source.device))
-    except ValueError:
-        return None
+    nbytes = storage.nbytes()
+    return Block._lent(storage.data_ptr(), nbytes, storage, _stream(source.device)) if nbytes else None
 
 
 def block(source):
@@ -218,12 +236,16 @@ def is_shareable(source):
 # ---- torch.multiprocessing ----
 
 
-def _rebuild(class_, memory, offset, shape, stride, dtype, requires_grad):
+def _rebuild(record, offset, shape, stride, dtype, requires_grad, is_parameter):
     """In the receiver: the tensor over a Block that has come."""
-    made = _place(_bytes_of(memory), offset, shape, stride, dtype)
-    if class_ is torch.nn.Parameter:
+    memory, dtype = _pickling.restore(record), getattr(torch, dtype)
+    if stride == _rows(shape):
+        made = _make(memory, offset * _item_bytes(dtype), shape, dtype)
+    else:
+        made = _place(_view(memory, memory), offset, shape, stride, dtype)
+    if is_parameter:
         return torch.nn.Parameter(made, requires_grad)
-    return made.requires_grad_(requires_grad)
+    return made.requires_grad_() if requires_grad else made
 
 
 def _is_plain(source):
@@ -247,8 +269,9 @@ def _reduce(source):
         raise RuntimeError("the tensor is another process's memory, which only that process can send: send a copy, made "
                            "by cenote.torch.share(), or let register(copy=True) make it")
     torch.utils.hooks.warn_if_has_hooks(source)
-    return _rebuild, (type(source), found, sent.storage_offset(), tuple(sent.shape), sent.stride(), sent.dtype,
-                      source.requires_grad)
+    # Numbers and words, and no classes: what a pickle looks up by name costs more than all else here.
+    return _rebuild, (_pickling.pack(found), sent.storage_offset(), tuple(sent.shape), sent.stride(), str(sent.dtype)[6:],
+                      source.requires_grad, type(source) is torch.nn.Parameter)
 
 
 def register(copy=False):

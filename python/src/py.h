@@ -191,7 +191,7 @@ struct py_block {
 	CUdeviceptr base;         /* where the block begins; differs from ptr in a part of one */
 	CUdeviceptr ptr;
 	size_t nbytes;
-	PyObject *lender;    /* a DLPack capsule: the block is another object's, and goes back to it; else NULL */
+	PyObject *lender;    /* the block is this object's (of DLPack, a capsule), and goes back to it; else NULL */
 	size_t export_count; /* views, buffers and capsules that are alive */
 	bool freed;
 	PyObject *weak_references;
@@ -284,6 +284,7 @@ PyObject *py_cuda_array_interface(PyObject *self, void *closure);
 PyObject *py_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords);
 PyObject *py_dlpack_device(PyObject *self, PyObject *unused);
 PyObject *py_block_from_dlpack(PyObject *type, PyObject *arguments, PyObject *keywords);
+PyObject *py_block_lent(PyObject *type, PyObject *arguments);
 extern const char py_dlpack_doc[], py_dlpack_device_doc[], py_array_interface_doc[], py_cuda_array_interface_doc[];
 
 #endif

@@ -401,6 +401,8 @@ static PyMethodDef block_methods[] = {
 	 "this process. Keeps the array's memory until it is freed. Copies nothing."},
 	{"__dlpack__", (PyCFunction)(void (*)(void))py_dlpack, METH_VARARGS | METH_KEYWORDS, py_dlpack_doc},
 	{"__dlpack_device__", py_dlpack_device, METH_NOARGS, py_dlpack_device_doc},
+	{"_lent", py_block_lent, METH_VARARGS | METH_CLASS,
+	 "_lent(address, nbytes, lender, stream): memory of another object, which is kept; None: it lies in no pool."},
 	{"_export", block_export, METH_NOARGS, "The 64 bytes of the block's name, and the offset in it."},
 	{"__enter__", block_enter, METH_NOARGS, NULL},
 	{"__exit__", block_exit, METH_VARARGS, NULL},

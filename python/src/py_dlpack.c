@@ -317,27 +317,57 @@ static Py_ssize_t contiguous_bytes(const struct dl_tensor *tensor)
 	return (Py_ssize_t)(stride * tensor->type.bits / 8 * tensor->type.lanes);
 }
 
-static PyObject *block_of(const struct dl_tensor *tensor, struct py_stream *stream)
+/* NULL without an exception: the memory lies in no pool. */
+static PyObject *find_block(CUdeviceptr ptr, Py_ssize_t nbytes, struct py_stream *stream)
 {
-	CUdeviceptr ptr = (CUdeviceptr)(uintptr_t)tensor->data + tensor->byte_offset, base = 0;
-	Py_ssize_t nbytes = contiguous_bytes(tensor);
+	CUdeviceptr base = 0;
 	CUmemoryPool handle = NULL;
 	struct py_pool *pool;
 	PyObject *block;
 	int device = 0;
 
-	if (nbytes < 0)
-		return NULL;
 	if (py_cu.cuPointerGetAttribute(&handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, ptr) || !handle ||
 	    py_cu.cuPointerGetAttribute(&base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, ptr) ||
-	    py_cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr)) {
-		PyErr_SetString(PyExc_ValueError,
-				"the array's memory lies in no pool of Cenote's: cenote.share() copies it into one");
+	    py_cu.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, ptr))
 		return NULL;
-	}
 	pool = py_pool_of_handle(handle, device < 0 ? 0 : device);
 	block = pool ? py_block_new(pool, stream, base, ptr, (size_t)nbytes) : NULL;
 	Py_XDECREF((PyObject *)pool);
+	return block;
+}
+
+static PyObject *block_of(const struct dl_tensor *tensor, struct py_stream *stream)
+{
+	CUdeviceptr ptr = (CUdeviceptr)(uintptr_t)tensor->data + tensor->byte_offset;
+	Py_ssize_t nbytes = contiguous_bytes(tensor);
+	PyObject *block = nbytes < 0 ? NULL : find_block(ptr, nbytes, stream);
+
+	if (!block && !PyErr_Occurred())
+		PyErr_SetString(PyExc_ValueError,
+				"the array's memory lies in no pool of Cenote's: cenote.share() copies it into one");
+	return block;
+}
+
+PyObject *py_block_lent(PyObject *Py_UNUSED(type), PyObject *arguments)
+{
+	PyObject *lender, *stream_object, *block;
+	struct py_stream *stream;
+	unsigned long long address;
+	Py_ssize_t nbytes;
+
+	if (!PyArg_ParseTuple(arguments, "KnOO:_lent", &address, &nbytes, &lender, &stream_object) || py_driver_init())
+		return NULL;
+	stream = py_stream_from(stream_object, 0);
+	if (!stream)
+		return NULL;
+	block = find_block((CUdeviceptr)address, nbytes, stream);
+	if (block) {
+		Py_INCREF(lender);
+		((struct py_block *)block)->lender = lender;
+	}
+	Py_DECREF((PyObject *)stream);
+	if (!block && !PyErr_Occurred())
+		Py_RETURN_NONE;
 	return block;
 }
 
