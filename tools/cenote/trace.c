@@ -270,7 +270,7 @@ static const char *plural(int count)
 
 static bool to_reader(const struct output *output)
 {
-	return strcmp(output->path, "-") == 0;
+	return output->path && strcmp(output->path, "-") == 0;
 }
 
 static const char *output_name(const struct output *output)
@@ -376,7 +376,7 @@ static int try_output(struct output *output)
 static void forget_outputs(void)
 {
 	for (int i = 0; i < OUTPUTS; i++)
-		if (outputs[i].made)
+		if (outputs[i].path && outputs[i].made)
 			unlink(outputs[i].path);
 }
 
@@ -385,8 +385,7 @@ static int prepare_outputs(void)
 {
 	if (!outputs[OUTPUT_PAGE].path && !outputs[OUTPUT_JSON].path)
 		outputs[OUTPUT_JSON].path = default_output;
-	if (outputs[OUTPUT_PAGE].path && outputs[OUTPUT_JSON].path && to_reader(&outputs[OUTPUT_PAGE]) &&
-	    to_reader(&outputs[OUTPUT_JSON]))
+	if (to_reader(&outputs[OUTPUT_PAGE]) && to_reader(&outputs[OUTPUT_JSON]))
 		return usage_error("trace", "--output and --html cannot both be standard output");
 	if (try_output(&outputs[OUTPUT_JSON]) || try_output(&outputs[OUTPUT_PAGE])) {
 		forget_outputs();
