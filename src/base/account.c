@@ -92,7 +92,7 @@ bool cn_account_join(struct cn_account *account, unsigned device)
 {
 	if (account->slots[device].joined)
 		return true;
-	if (!cn_account_read_headers(account))
+	if (!cn_account_read_headers(account, true))
 		return false;
 	for (unsigned i = 0; i < CN_ACCOUNT_SLOTS; i++)
 		if (take_slot(account, i, device))
@@ -161,7 +161,7 @@ static bool has_bid(const struct cn_account *account, unsigned index, unsigned d
 
 void cn_account_note_bids(struct cn_account *account, unsigned device)
 {
-	bool known = cn_account_read_headers(account);
+	bool known = cn_account_read_headers(account, true);
 
 	for (unsigned i = 0; i < CN_ACCOUNT_SLOTS; i++) {
 		account->noted[i] = known && i < account->header_count && has_bid(account, i, device);
@@ -173,7 +173,7 @@ uint64_t cn_account_noted_bids(struct cn_account *account, unsigned device)
 {
 	uint64_t sum = 0;
 
-	if (!cn_account_read_headers(account))
+	if (!cn_account_read_headers(account, true))
 		return 0;
 	for (unsigned i = 0; i < account->header_count; i++) {
 		account->noted[i] = account->noted[i] && has_bid(account, i, device) &&
@@ -241,7 +241,7 @@ unsigned cn_account_enter_made(struct cn_account *account, unsigned device, uint
 
 struct search {
 	uint64_t file;
-	bool found, live;
+	bool found;
 	unsigned device;
 	uint64_t bytes;
 };
@@ -250,23 +250,21 @@ static bool search_made(struct cn_account *account, unsigned index, const struct
 {
 	struct search *search = data;
 
-	if (entry->file != search->file || !(entry->bytes & CN_ACCOUNT_MADE) ||
-	    (search->found && !account->live[index]))
+	if (entry->file != search->file || !(entry->bytes & CN_ACCOUNT_MADE))
 		return true;
 	search->found = true;
-	search->live = account->live[index];
 	search->device = account->headers[index].device;
 	search->bytes = entry->bytes & ~(CN_ACCOUNT_MADE | CN_ACCOUNT_GONE);
-	return !search->live;
+	return false;
 }
 
 unsigned cn_account_enter_held(struct cn_account *account, uint64_t file, unsigned *ret_device)
 {
 	struct search search = {.file = file};
 
-	if (!cn_account_read_headers(account))
+	if (!cn_account_read_headers(account, false))
 		return 0;
-	for (unsigned i = 0; i < account->header_count && !search.live; i++)
+	for (unsigned i = 0; i < account->header_count && !search.found; i++)
 		if (account->headers[i].entry_count)
 			cn_account_visit(account, i, search_made, &search);
 	if (!search.found || !cn_account_join(account, search.device))

@@ -61,8 +61,9 @@ void cn_account_close(struct cn_account *account);
 void cn_account_drop(struct cn_account *account);
 
 /*
- * What the processes have of a device. `exact`: look until nothing changes meanwhile, within a bound. Otherwise what
- * moves from one process to another just then may count twice, but never not at all.
+ * What the processes have of a device. `exact`: look until nothing changes meanwhile, within a bound. Otherwise it is
+ * not more than this, and takes three system calls as long as no process holds another's files: dead processes may be
+ * counted, and what moves from one process to another just then may count twice, but never not at all.
  */
 bool cn_account_sum(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum);
 

@@ -134,8 +134,8 @@ bool cn_account_is_locked(const struct cn_account *account, off_t start, off_t l
 
 /* A header as it was at some instant; false: it is damaged, or its writer was interrupted for long. */
 bool cn_account_is_header(const struct cn_account_header *header, unsigned index);
-/* Read all headers, and look which of them are live. */
-bool cn_account_read_headers(struct cn_account *account);
+/* Read all headers, and look which of them are live; or take all for live, which is faster. */
+bool cn_account_read_headers(struct cn_account *account, bool ask_who_lives);
 /* Call a function with each entry of a slot, until it returns false. False: it did. */
 typedef bool cn_account_visitor(struct cn_account *account, unsigned index, const struct cn_account_entry *entry,
 				void *data);

@@ -60,7 +60,7 @@ static void insert_own_headers(struct cn_account *account)
 	}
 }
 
-bool cn_account_read_headers(struct cn_account *account)
+bool cn_account_read_headers(struct cn_account *account, bool ask_who_lives)
 {
 	off_t bytes;
 
@@ -87,7 +87,7 @@ bool cn_account_read_headers(struct cn_account *account)
 			read_again(account, i, header);
 		/* What has nothing, and never shared, is the same to us dead or alive. */
 		if (header->made_bytes || header->bid_bytes || header->entry_count)
-			account->live[i] = account->own[i] ||
+			account->live[i] = account->own[i] || !ask_who_lives ||
 					   cn_account_is_locked(account, cn_account_life_lock(i, header->life), 1);
 		account->changing |= account->live[i] && header->sequence % 2;
 		account->fingerprint = cn_account_mix(account->fingerprint, header->sequence);
@@ -152,13 +152,22 @@ bool cn_account_gather(struct cn_account *account, unsigned index, const struct 
 	return (!made && !live) || add_gathered(account, gathered);
 }
 
-static int compare(const void *left_pointer, const void *right_pointer)
+static bool is_before(const struct cn_account_gathered *left, const struct cn_account_gathered *right)
 {
-	const struct cn_account_gathered *left = left_pointer, *right = right_pointer;
+	return left->file != right->file ? left->file < right->file : left->kind < right->kind;
+}
 
-	if (left->file != right->file)
-		return left->file < right->file ? -1 : 1;
-	return (int)left->kind - (int)right->kind;
+/* Shell's: qsort() may want memory. */
+static void sort(struct cn_account_gathered *entries, size_t count)
+{
+	for (size_t gap = count / 2; gap; gap = gap == 2 ? 1 : gap * 5 / 11)
+		for (size_t i = gap; i < count; i++) {
+			struct cn_account_gathered entry = entries[i];
+			size_t at = i;
+			for (; at >= gap && is_before(&entry, &entries[at - gap]); at -= gap)
+				entries[at] = entries[at - gap];
+			entries[at] = entry;
+		}
 }
 
 /* The bytes of a file from its entries: `count` of one file, those that hold it first. */
@@ -193,7 +202,7 @@ static uint64_t sum_orphans(struct cn_account *account, unsigned device)
 			break;
 	if (!account->gathered_count)
 		return 0;
-	qsort(account->gathered, account->gathered_count, sizeof *account->gathered, compare);
+	sort(account->gathered, account->gathered_count);
 	for (size_t from = 0, to; from < account->gathered_count; from = to) {
 		for (to = from + 1;
 		     to < account->gathered_count && account->gathered[to].file == account->gathered[from].file; to++)
@@ -203,11 +212,11 @@ static uint64_t sum_orphans(struct cn_account *account, unsigned device)
 	return sum;
 }
 
-static bool sum_once(struct cn_account *account, unsigned device, struct cn_account_sum *ret_sum)
+static bool sum_once(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum)
 {
 	struct cn_account_sum sum = {0};
 
-	if (!cn_account_read_headers(account))
+	if (!cn_account_read_headers(account, exact))
 		return false;
 	for (unsigned i = 0; i < account->header_count; i++) {
 		if (!account->live[i] || account->headers[i].device != device)
@@ -222,11 +231,11 @@ static bool sum_once(struct cn_account *account, unsigned device, struct cn_acco
 
 bool cn_account_sum(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum)
 {
-	if (!sum_once(account, device, ret_sum))
+	if (!sum_once(account, device, exact, ret_sum))
 		return false;
 	for (unsigned tries = 0; exact && tries < EXACT_TRIES_MAX; tries++) {
 		uint64_t before = account->fingerprint;
-		if (!sum_once(account, device, ret_sum))
+		if (!sum_once(account, device, exact, ret_sum))
 			return false;
 		if (account->fingerprint == before && !account->changing)
 			break;

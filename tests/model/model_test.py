@@ -42,6 +42,8 @@ SETUPS = [
     Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=0 TROUBLES=0"),
     Setup("event", "", "RECORDS_OF_0=0 RECORDS_OF_1=1 AT_ONCE=0 CUTS=1 WAITS=1 LIES=0 TROUBLES=2"),
     Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=2 TROUBLES=0"),
+    Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=1", ("safety",)),
+    Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=0", ("liveness",)),
 ]
 SOAK_SETUPS = [
     Setup("hold", "IMPORTERS=2", "LIVES=1 IMPORTS=1 TROUBLES=1"),
@@ -51,6 +53,8 @@ SOAK_SETUPS = [
     Setup("event", "", "RECORDS_OF_0=2 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=0 TROUBLES=1"),
     Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=2 WAITS=1 LIES=0 TROUBLES=1"),
     Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=3 WAITS=1 LIES=0 TROUBLES=1", ("safety",)),
+    Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=1", ("liveness",)),
+    Setup("account", "", "TAKES=1 TAKES_OF_MAKER=1 TROUBLES=1", ("safety",)),
 ]
 
 

@@ -173,7 +173,7 @@ static enum outcome take_now(struct request *request)
 		goto lost;
 	if (fits(request, used_of(&sum), sum.bid))
 		return conclude(request, TAKEN);
-	/* What moved meanwhile may have been counted twice. */
+	/* Dead processes were counted, and what moved meanwhile twice. */
 	if (!cn_account_sum(account, request->physical, true, &sum))
 		goto lost;
 	request->used = used_of(&sum);
