@@ -93,6 +93,32 @@ int main()
 }
 """
 
+# A shared variable whose address nobody takes: clang 14 would read it before the barrier.
+BARRIER = r"""
+__global__ void spread(const int *from, int *to)
+{
+	__shared__ int one;
+	if (threadIdx.x == 0)
+		one = from[blockIdx.x];
+	__syncthreads();
+	to[blockIdx.x * blockDim.x + threadIdx.x] += one;
+}
+int main()
+{
+	int *from, *to, errors = 0;
+	if (cudaMallocManaged(&from, 4 * sizeof *from) || cudaMallocManaged(&to, 4 * 64 * sizeof *to))
+		return 1;
+	for (int i = 0; i < 4 * 64; i++)
+		from[i / 64] = 7 + i / 64, to[i] = i;
+	spread<<<4, 64>>>(from, to);
+	if (cudaDeviceSynchronize())
+		return 1;
+	for (int i = 0; i < 4 * 64; i++)
+		errors += to[i] != i + 7 + i / 64;
+	return errors != 0;
+}
+"""
+
 BREAKPOINT = r"""
 __global__ void stops(int *numbers)
 {
@@ -246,7 +272,8 @@ class Compiler:
     def refuses_with_a_sentence(self):
         """What is not supported, wrong or unknown is named."""
         for words, part in (([], "no file"), (["-c"], "no file"), (["--frobnicate", "a.cu"], "'--frobnicate'"),
-                            (["--dryrum", "a.cu"], "did you mean '--dry-run'?"), (["-rdc=perhaps", "a.cu"], "'perhaps'"),
+                            (["--dryrum", "a.cu"], "did you mean '--dry-run'?"),
+                            (["-rdc=perhaps", "a.cu"], "'perhaps'"),
                             (["-dlink", "a.o"], "when the program runs"), (["-cubin", "a.cu"], "machine code"),
                             (["-arch=abc", "a.cu"], "'abc'"), (["a.cu", "-o"], "-o takes a value"),
                             (["-c", "a.cu", "b.cu", "-o", "x"], "there are 2"), (["@file"], "response files"),
@@ -388,7 +415,8 @@ class Compiler:
             assert run(program, CENOTE_DEVICE="host")[0] == 2 * "125 1006\n"
             self.cc("-rdc=true", "-DENTRY=main", one, self.write("none.cc", "int second_part(int *) { return 0; }\n"),
                     "-o", program, **clang)
-            contains(run(program, status=1, CENOTE_DEVICE="host", CENOTE_LOG="debug")[1], "'counter' is of another module")
+            _, said = run(program, status=1, CENOTE_DEVICE="host", CENOTE_LOG="debug")
+            contains(said, "'counter' is of another module")
 
     def modules_are_loaded(self):
         """--ptx and --fatbin make what cuModuleLoad() takes."""
@@ -409,6 +437,14 @@ class Compiler:
                 _, said = run(self.folder / "fault", CENOTE_DEVICE="host", CENOTE_LOG="debug")
                 contains(said, "ILLEGAL_ADDRESS", "store_at", "block (0, 0, 0)")
                 assert ("fault.cu:4)" in said) == named, said
+
+    def barriers_keep_their_order(self):
+        """What one thread has written before __syncthreads() the others read after it, however well it is optimized."""
+        source, program = self.write("barrier.cu", BARRIER), self.folder / "barrier"
+        for clang in self.clangs():
+            for level in ("-O0", "-O1", "-O3"):
+                self.cc(level, source, "-o", program, **clang)
+                run(program, CENOTE_DEVICE="host")
 
     def gdb_stops_in_a_kernel(self):
         """At __brkpt(), and knows the line and the thread; without gdb the program goes on."""
@@ -461,8 +497,9 @@ def main():
                         compiler.device_code_is_complete, compiler.fat_binaries_are_laid_out_as_nvidias,
                         compiler.a_program_runs, compiler.it_runs_on_a_gpu_too,
                         compiler.a_library_runs,
-                        compiler.files_compiled_apart_are_linked, compiler.modules_are_loaded, compiler.a_fault_names_its_line,
-                        compiler.gdb_stops_in_a_kernel,
+                        compiler.files_compiled_apart_are_linked, compiler.modules_are_loaded,
+                        compiler.a_fault_names_its_line,
+                        compiler.barriers_keep_their_order, compiler.gdb_stops_in_a_kernel,
                         compiler.errors_are_clangs, compiler.preprocesses)
         return 0 if run_tests(tests) else 1
 

@@ -49,4 +49,14 @@ __device__ void free(void *memory) __attribute__((nothrow));
 /* A function of these headers. It has no lines of its own: an error inside names the line that calls it. */
 #define __CENOTE_DEVICE__ static __device__ __inline__ __attribute__((always_inline, nodebug))
 
+/*
+ * Before and after a barrier or a fence: what is in memory is read after it and not before. Until version 15 clang takes
+ * it that no barrier changes a __shared__ variable whose address is not taken, and reads the variable too early.
+ */
+#if __clang_major__ < 15
+#define __CENOTE_ORDER__ asm volatile("" ::: "memory")
+#else
+#define __CENOTE_ORDER__
+#endif
+
 #endif /* __CENOTE_DEVICE_COMPILER_H__ */

@@ -39,19 +39,38 @@ __CENOTE_BUILTIN_VALUES(__cuda_builtin_gridDim_t)
  * or for any `predicate` was not zero.
  */
 
+#if __clang_major__ < 15
+__CENOTE_DEVICE__ void __cenote_syncthreads(void)
+{
+	__CENOTE_ORDER__;
+	__syncthreads();
+	__CENOTE_ORDER__;
+}
+#define __syncthreads() __cenote_syncthreads()
+#endif
+
 __CENOTE_DEVICE__ int __syncthreads_count(int predicate)
 {
-	return __nvvm_bar0_popc(predicate);
+	__CENOTE_ORDER__;
+	int result = __nvvm_bar0_popc(predicate);
+	__CENOTE_ORDER__;
+	return result;
 }
 
 __CENOTE_DEVICE__ int __syncthreads_and(int predicate)
 {
-	return __nvvm_bar0_and(predicate);
+	__CENOTE_ORDER__;
+	int result = __nvvm_bar0_and(predicate);
+	__CENOTE_ORDER__;
+	return result;
 }
 
 __CENOTE_DEVICE__ int __syncthreads_or(int predicate)
 {
-	return __nvvm_bar0_or(predicate);
+	__CENOTE_ORDER__;
+	int result = __nvvm_bar0_or(predicate);
+	__CENOTE_ORDER__;
+	return result;
 }
 
 /*
@@ -60,17 +79,23 @@ __CENOTE_DEVICE__ int __syncthreads_or(int predicate)
 
 __CENOTE_DEVICE__ void __threadfence_block(void)
 {
+	__CENOTE_ORDER__;
 	__nvvm_membar_cta();
+	__CENOTE_ORDER__;
 }
 
 __CENOTE_DEVICE__ void __threadfence(void)
 {
+	__CENOTE_ORDER__;
 	__nvvm_membar_gl();
+	__CENOTE_ORDER__;
 }
 
 __CENOTE_DEVICE__ void __threadfence_system(void)
 {
+	__CENOTE_ORDER__;
 	__nvvm_membar_sys();
+	__CENOTE_ORDER__;
 }
 
 /*

@@ -12,7 +12,9 @@
 
 __CENOTE_DEVICE__ void __syncwarp(unsigned int mask = 0xffffffffu)
 {
+	__CENOTE_ORDER__;
 	__nvvm_bar_warp_sync(mask);
+	__CENOTE_ORDER__;
 }
 
 /* The lanes that run this instruction together just now. */
