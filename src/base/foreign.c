@@ -27,7 +27,8 @@ static bool says_forbidden(int error)
 	return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
-static CUresult copy(char *to, const char *from, size_t bytes, bool writes)
+/* NULL, or the address that cannot be read or written. */
+static const void *copy(char *to, const char *from, size_t bytes, bool writes)
 {
 	while (bytes && !atomic_load_explicit(&is_forbidden, memory_order_relaxed)) {
 		struct iovec near = {writes ? (char *)(uintptr_t)from : to, bytes};
@@ -39,22 +40,31 @@ static CUresult copy(char *to, const char *from, size_t bytes, bool writes)
 			break;
 		}
 		if (done <= 0)
-			return refuse(far.iov_base, writes);
+			return far.iov_base;
 		to += done;
 		from += done;
 		bytes -= (size_t)done;
 	}
 	if (bytes && !cn_guard_copy(to, from, bytes))
-		return refuse(writes ? to : from, writes);
-	return CUDA_SUCCESS;
+		return writes ? to : from;
+	return NULL;
 }
 
 CUresult cn_foreign_read(void *to, const void *from_foreign, size_t bytes)
 {
-	return copy(to, from_foreign, bytes, false);
+	const void *failed = copy(to, from_foreign, bytes, false);
+
+	return failed ? refuse(failed, false) : CUDA_SUCCESS;
 }
 
 CUresult cn_foreign_write(void *to_foreign, const void *from, size_t bytes)
 {
-	return copy(to_foreign, from, bytes, true);
+	const void *failed = copy(to_foreign, from, bytes, true);
+
+	return failed ? refuse(failed, true) : CUDA_SUCCESS;
+}
+
+bool cn_foreign_peek(void *to, const void *from_foreign, size_t bytes)
+{
+	return !copy(to, from_foreign, bytes, false);
 }

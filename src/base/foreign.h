@@ -11,10 +11,14 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* CUDA_ERROR_INVALID_VALUE: part of the foreign memory is not mapped, or does not allow the access. */
 CUresult cn_foreign_read(void *to, const void *from_foreign, size_t bytes);
 CUresult cn_foreign_write(void *to_foreign, const void *from, size_t bytes);
+
+/* The same for a caller that expects memory to end somewhere: false, and no error. */
+bool cn_foreign_peek(void *to, const void *from_foreign, size_t bytes);
 
 #endif

@@ -436,6 +436,7 @@ class Compiler:
                 self.cc(*words, source, "-o", self.folder / "fault", **clang)
                 _, said = run(self.folder / "fault", CENOTE_DEVICE="host", CENOTE_LOG="debug")
                 contains(said, "ILLEGAL_ADDRESS", "store_at", "block (0, 0, 0)")
+                assert said.count("INVALID_VALUE") == 0, said
                 assert ("fault.cu:4)" in said) == named, said
 
     def barriers_keep_their_order(self):

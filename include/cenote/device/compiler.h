@@ -50,8 +50,8 @@ __device__ void free(void *memory) __attribute__((nothrow));
 #define __CENOTE_DEVICE__ static __device__ __inline__ __attribute__((always_inline, nodebug))
 
 /*
- * Before and after a barrier or a fence: what is in memory is read after it and not before. Until version 15 clang takes
- * it that no barrier changes a __shared__ variable whose address is not taken, and reads the variable too early.
+ * Before and after a barrier or a fence: what is in memory is read after it and not before. Until version 15 clang
+ * takes it that no barrier changes a __shared__ variable whose address is not taken, and reads it too early.
  */
 #if __clang_major__ < 15
 #define __CENOTE_ORDER__ asm volatile("" ::: "memory")

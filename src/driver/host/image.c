@@ -75,7 +75,7 @@ static CUresult read_some(const struct cn_image *image, uint64_t offset, void *t
 			uint64_t from = (uint64_t)(uintptr_t)image->memory + offset + done;
 			size_t page_left = PAGE_BYTES - from % PAGE_BYTES;
 			step = step < page_left ? step : page_left;
-			if (cn_foreign_read((char *)to + done, (const void *)(uintptr_t)from, step))
+			if (!cn_foreign_peek((char *)to + done, (const void *)(uintptr_t)from, step))
 				break;
 		}
 		done += step;
