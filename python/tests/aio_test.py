@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""asyncio, and the examples."""
+"""asyncio, the examples, and the page's first program."""
 
 import asyncio
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -77,6 +78,15 @@ def test_importers_come_and_go(pool):
 
     block = pool.allocate(8)
     asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
+
+
+def test_the_first_program_of_the_page(tmp_path):
+    page = (EXAMPLES.parents[1] / "docs" / "python.md").read_text()
+    program, shown = re.search(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.S).groups()
+    file = tmp_path / "first.py"
+    file.write_text(program)
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown, "")
 
 
 @pytest.mark.parametrize("name", ["producer_and_consumers", "asyncio_server"])
