@@ -180,7 +180,7 @@ def test_damaged_messages_are_refused(pool):
             one.shutdown(socket.SHUT_WR)
             with pytest.raises((ValueError, EOFError)):
                 cenote.recv(two)
-    assert descriptors() == before
+    assert descriptors() <= before  # an earlier test's may have been closed meanwhile
 
 
 def test_wrong_descriptors_are_refused_and_closed(pool):
@@ -193,7 +193,7 @@ def test_wrong_descriptors_are_refused_and_closed(pool):
                 socket.send_fds(one, [message], [null.fileno()] * count)
                 with pytest.raises((ValueError, cenote.CudaError)):
                     cenote.recv(two)
-    assert descriptors() == before
+    assert descriptors() <= before  # an earlier test's may have been closed meanwhile
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
