@@ -355,7 +355,6 @@ static void run_with_faults(struct grid *grid)
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, &before);
-	cn_guard_arm(); /* the program may have a handler of its own by now */
 	run(grid);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -385,6 +384,7 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 
 	if (launch->cooperative)
 		set_workspace(&grid);
+	cn_guard_arm(); /* the program may have a handler of its own by now; before others help */
 	if (grid.block_count > 1)
 		cn_host_team_join(&grid.base);
 	run_with_faults(&grid);
