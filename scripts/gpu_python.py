@@ -37,8 +37,8 @@ NUMBERS = 1 << 20
 TENSOR_BYTES = 64 << 20
 SLOW_CYCLES = 200_000_000  # about a tenth of a second
 KEPT = 2                   # tensors that a consumer holds
-CONSUMER_HAND_OVERS = 40   # that a consumer sees, on average, before it is killed
-READY_CONSUMERS = 3        # started ahead
+CONSUMER_HAND_OVERS = 50   # that a consumer sees, on average, before it is killed
+READY_CONSUMERS = 6        # started ahead
 ROUNDS, ROUND_HAND_OVERS = 7, 50
 PAIRS, PRICE_ROUNDS = 20000, 7
 PRICE_BYTES = (4 << 10, 1 << 20, 64 << 20)
@@ -298,9 +298,9 @@ def hand_over_and_kill(way, consumers, count, seed):
 
 
 def settled(way):
-    """What the sender holds now: the lowest of a second's looks, because a death is noticed a moment later."""
+    """What the sender holds now: the lowest of several looks, because a death is noticed a moment later."""
     lowest = way.held()
-    end = time.monotonic() + 1
+    end = time.monotonic() + 0.3
     while lowest and time.monotonic() < end:
         time.sleep(0.01)
         lowest = min(lowest, way.held())

@@ -34,7 +34,8 @@ from torch.utils.dlpack import from_dlpack as from_capsule
 from . import _pickling
 from ._cenote import Block, Pool, View, device_kind, devices
 
-__all__ = ["block", "default_pool", "empty", "is_shareable", "register", "share", "share_module", "tensor", "unregister"]
+__all__ = ["block", "default_pool", "empty", "is_shareable", "register", "share", "share_module", "tensor",
+           "unregister"]
 
 CUDA, CUDA_HOST = 2, 3  # of DLPack's devices
 # The types that PyTorch of any version takes by DLPack, by their names here. The others are set on bytes.
@@ -115,7 +116,7 @@ def _untyped(tensor_):
 
 
 def _place(flat, offset, shape, stride, dtype):
-    """A tensor on the storage of `flat`; offset and stride in elements. Not a view: autograd knows nothing of `flat`."""
+    """A tensor on the storage of `flat`; offset and stride in elements. Not a view, for autograd."""
     made = torch.empty(0, dtype=dtype, device=flat.device)
     return made.set_(_untyped(flat), offset, shape, stride) if flat.numel() else made.reshape(shape)
 
@@ -139,10 +140,10 @@ def tensor(memory, shape=None, dtype=None):
     """
     A tensor over a Block or a View, without a copy.
 
-    The tensor's storage keeps the memory; the memory can be freed when all tensors over it have gone. From a View, shape
-    and type are its own if none are given; from a Block, a flat tensor. On a GPU, from now on the block's order is that
-    of PyTorch's current stream, behind what the block has to do: work in other streams must be joined before the
-    tensor goes, as with PyTorch's own memory.
+    The tensor's storage keeps the memory; the memory can be freed when all tensors over it have gone. From a View,
+    shape and type are its own if none are given; from a Block, a flat tensor. On a GPU, from now on the block's order
+    is that of PyTorch's current stream, behind what the block has to do: work in other streams must be joined before
+    the tensor goes, as with PyTorch's own memory.
     """
     if isinstance(memory, View):
         block_, offset, nbytes = memory.block, memory.offset, memory.nbytes
@@ -181,7 +182,7 @@ def share(source, pool=None):
     """
     A tensor's copy in memory that can be shared; a tensor that lies there already is returned as it is.
 
-    This is the one copy, in PyTorch's current stream: sending the result makes none. The copy is contiguous, and a leaf.
+    This is the one copy, in PyTorch's current stream: sending the result makes none. The copy is contiguous and a leaf.
     """
     if is_shareable(source):
         return source
@@ -266,12 +267,12 @@ def _reduce(source):
     if found is None:
         return reductions.reduce_tensor(source)
     if found.imported:
-        raise RuntimeError("the tensor is another process's memory, which only that process can send: send a copy, made "
-                           "by cenote.torch.share(), or let register(copy=True) make it")
+        raise RuntimeError("the tensor is another process's memory, which only that process can send: send a copy, "
+                           "made by cenote.torch.share(), or let register(copy=True) make it")
     torch.utils.hooks.warn_if_has_hooks(source)
     # Numbers and words, and no classes: what a pickle looks up by name costs more than all else here.
-    return _rebuild, (_pickling.pack(found), sent.storage_offset(), tuple(sent.shape), sent.stride(), str(sent.dtype)[6:],
-                      source.requires_grad, type(source) is torch.nn.Parameter)
+    return _rebuild, (_pickling.pack(found), sent.storage_offset(), tuple(sent.shape), sent.stride(),
+                      str(sent.dtype)[6:], source.requires_grad, type(source) is torch.nn.Parameter)
 
 
 def register(copy=False):

@@ -239,5 +239,6 @@ def test_a_module_is_seen_by_all_as_it_learns(pool, registered):
 def test_the_example():
     """A trainer, two workers, one of which is killed."""
     example = Path(__file__).parents[2] / "examples" / "python" / "weights.py"
-    done = subprocess.run([sys.executable, example], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S * 2, check=True)
+    done = subprocess.run([sys.executable, example], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S * 2,
+                          check=True)
     assert done.stdout == "19 answers of 20; blocks in use: 0, held for others: 0\n"

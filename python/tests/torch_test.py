@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """
-PyTorch's tensors over blocks, and back. Debian's PyTorch is for the processor: what needs a GPU is scripts/gpu_python.py.
+PyTorch's tensors over blocks, and back. Debian's PyTorch is for the processor: scripts/gpu_python.py is for a GPU.
 """
 
 import gc
