@@ -20,7 +20,7 @@ def outcome(build, clang, source, evaluator, folder):
     """The TAP of one compiler's program, and its exit status; or why it is skipped."""
     environment = {**os.environ, **({"CENOTE_CLANG": clang} if clang else {})}
     made = Path(folder) / "made"
-    compiled = subprocess.run([Path(build) / "bin/cenote", "cc", *(["--ptx"] if evaluator else []), "-O1", source, "-o",
+    compiled = subprocess.run([Path(build) / "bin/cenote", "cc", *(["--ptx"] if evaluator else []), "-O3", source, "-o",
                                made], check=False, capture_output=True, encoding="utf-8", env=environment)
     said = compiled.stdout + compiled.stderr
     if compiled.returncode and ("no clang" in said or "nvptx" in said.lower()):

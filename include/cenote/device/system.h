@@ -150,6 +150,12 @@ __CENOTE_DEVICE__ void __prof_trigger(int)
  * The device's system has printing and failing; the PTX names them. clang makes vprintf() of printf().
  */
 
+/* What a class has in the place of a pure virtual function. */
+extern "C" __device__ inline __attribute__((weak)) void __cxa_pure_virtual(void)
+{
+	__trap();
+}
+
 extern "C" {
 __device__ int vprintf(const char *format, const char *arguments);
 __device__ int printf(const char *format, ...);
