@@ -499,7 +499,8 @@ typedef struct cenote_cell {
  * Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     ret_cells is NULL, or cell_count is 0 or more than CENOTE_CELLS_MAX
- *   CUDA_ERROR_NOT_FOUND         no process that can be asked has such a pool now
+ *   CUDA_ERROR_NOT_FOUND         no process that can be asked has such a pool now, or the one that has it does not
+ *                                answer
  *   CUDA_ERROR_OPERATING_SYSTEM  as with cenote_survey()
  *   CUDA_ERROR_OUT_OF_MEMORY     no host memory
  */

@@ -305,7 +305,7 @@ def one_that_is_stopped_is_shown_by_its_file(test):
     assert holder["age_ns"] > holder_before["age_ns"] and holder["waiting_ns"] > holder_before["waiting_ns"], told
     assert told[other.pid]["answers"] and len(told[other.pid]["pools"]) == 1, told
     contains(test.run("ps")[0], f"\n{exporter.pid} does not answer: this is how it was ")
-    contains(test.run("map", pool["id"], status=1)[1], "no process of this user shares")
+    contains(test.run("map", pool["id"], status=1)[1], pool["id"], "does not answer: it is stopped, or hangs")
     os.kill(exporter.pid, signal.SIGCONT)
     assert all(process["answers"] for process in test.ask())
 

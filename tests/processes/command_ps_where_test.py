@@ -234,11 +234,10 @@ class Elsewhere:
 def root_sees_all_users(test):
     """Where no directory is named, root looks into those of all users; another user is told that there are more."""
     first, second = (65000000 + 2 * os.getpid() + number for number in (0, 1))
-    place = Elsewhere(test, first)
+    place, _ = Elsewhere(test, first), Elsewhere(test, second)
     command = test.copy_for_others()
     left, right = test.pair()
     exporter, importer = test.start_as(first, left), test.start_as(second, right)
-    Elsewhere(test, second)
     exporter.tell("create")
     exporter.tell("allocate")
     exporter.tell("send_pool", left.fileno())

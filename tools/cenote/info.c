@@ -28,6 +28,7 @@ const struct variable info_variables[VARIABLE_COUNT] = {
 	{"CENOTE_HOST_MEMORY", "memory of each, with K, M, G or T"},
 	{"CENOTE_HOST_WITHOUT", "capabilities to take away, with commas between"},
 	{"CENOTE_IMEX_DIR", "where the host device's IMEX channels are"},
+	{"CENOTE_LABEL", "what cenote ps calls this process"},
 	{"CENOTE_LIBCUDA", "NVIDIA's libcuda.so.1, if it is not where it usually is"},
 	{"CENOTE_LOG", "debug: print each error's sentence"},
 	{"CENOTE_POOLS", "driver: leave memory pools to NVIDIA's driver"},

@@ -29,6 +29,7 @@ struct walk {
 	struct cn_survey_cell *cells;
 	size_t cell_count;
 	bool drawn;
+	bool silent; /* a process has the pool, and does not answer */
 };
 
 /* ---- What a process has ---- */
@@ -257,6 +258,7 @@ static void draw_if_it_has_the_pool(struct walk *walk, struct cn_survey_call *ca
 		const struct cn_status_record *record = &call->status.records[i];
 		has |= record->kind == CN_STATUS_POOL && !memcmp(record->body, &walk->pool_id, sizeof walk->pool_id);
 	}
+	walk->silent |= has && !call->answered;
 	if (has && call->answered && !walk->drawn && cn_survey_connect(walk->look, call))
 		draw(walk, call->peer);
 }
@@ -269,6 +271,10 @@ CUresult cn_survey_picture(uint64_t pool_id, struct cn_survey_cell *ret_cells, s
 
 	if (walk.drawn)
 		*ret_bytes = walk.picture_bytes;
+	else if (!result && walk.silent)
+		result = cn_error(CUDA_ERROR_NOT_FOUND,
+				  "the process that shares pool %016llx does not answer: it is stopped, or hangs",
+				  (unsigned long long)pool_id);
 	else if (!result)
 		result = cn_error(CUDA_ERROR_NOT_FOUND, "no process of this user shares a pool %016llx",
 				  (unsigned long long)pool_id);
