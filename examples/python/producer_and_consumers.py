@@ -23,35 +23,49 @@ BLOCKS, NUMBERS = 20, 1 << 18
 
 
 def consume(queue, answers, dies_after):
-    """Adds up blocks until None comes."""
+    """Adds up blocks until None comes. (Answers go over a connection: a killed process may leave a queue locked.)"""
     count = 0
     while (view := queue.get()) is not None:
         total = int(numpy.asarray(view).sum())
         count += 1
         if count == dies_after:
             os.kill(os.getpid(), signal.SIGKILL)
-        answers.put(total)
+        answers.send(total)
+
+
+def received(connection):
+    """All answers of a consumer, until it ends."""
+    totals = []
+    try:
+        while True:
+            totals.append(connection.recv())
+    except EOFError:
+        return totals
 
 
 def main():
     """Returns the exit status."""
     context = multiprocessing.get_context("spawn")
     pool = cenote.Pool()
-    queues, answers = [context.Queue(), context.Queue()], context.Queue()
-    consumers = [context.Process(target=consume, args=(queue, answers, dies_after))
-                 for queue, dies_after in zip(queues, (0, 3))]
-    for process in consumers:
-        process.start()
+    queues, answers, consumers = [], [], []
+    for dies_after in (0, 3):
+        ours, theirs = context.Pipe(duplex=False)
+        queues.append(context.Queue())
+        answers.append(ours)
+        consumers.append(context.Process(target=consume, args=(queues[-1], theirs, dies_after)))
+        consumers[-1].start()
+        theirs.close()
     for number in range(BLOCKS):
         view = pool.allocate(NUMBERS * 8).view(NUMBERS, "int64")
         numpy.asarray(view)[:] = number
         queues[0 if number >= 6 else number % 2].put(view)  # the second gets 1, 3 and 5
         del view  # the queue keeps it until it has arrived
+    totals = received(answers[1])
     consumers[1].join()
     print(f"the second consumer was killed by signal {-consumers[1].exitcode}")
     queues[0].put(None)
+    totals += received(answers[0])
     consumers[0].join()
-    totals = [answers.get() for _ in range(BLOCKS - 1)]
     expected = sum(range(BLOCKS)) - 5
     print(f"the sums of the others are {'right' if sum(totals) == expected * NUMBERS else 'WRONG'}")
     with pool.watch() as watch:
