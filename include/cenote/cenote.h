@@ -357,7 +357,8 @@ typedef struct cenote_name {
  * processes there are. It looks where this user's names may be: in the runtime directory (CENOTE_RUNTIME_DIR; if that
  * is not set, in both candidates, /run/user/UID/cenote and /tmp/cenote-UID) and in the user's folder of the fabric
  * directory (CENOTE_FABRIC_DIR, else /tmp/cenote-fabric). `found`, if it is not NULL, is called for each directory that
- * exists, with `name` NULL, and then for each name in it. It may call anything but CUDA and Cenote.
+ * exists, with `name` NULL, and then for each name in it; and for each account of host devices' memory there that no
+ * process has open, `account-BYTES`. It may call anything but CUDA and Cenote.
  *
  * A live process's name is never removed: the kernel keeps the lock for the process, in whatever container it is.
  * With CENOTE_SWEEP_LOOK in flags, no name is. Needs no cuInit(). Thread-safe.

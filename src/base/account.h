@@ -16,7 +16,8 @@
  *	of each file that a live process holds and no live process has made: its bytes, once
  *
  * so a file counts until its last holder is gone, and once, however many they are. How large it was at last, the slot
- * of its dead maker says, which is not used again while a live process holds something of it.
+ * of its dead maker says, which is not used again while a live process holds something of it. A file that only a
+ * message or a program's descriptor has does not count; it does again once a process enters it.
  *
  * To take bytes: cn_account_bid(), cn_account_sum(). If it all fits, cn_account_settle(); else cn_account_retract().
  * Of two that bid at the same time at least one sees the other, so the capacity is never exceeded; but both may

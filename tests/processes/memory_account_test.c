@@ -8,6 +8,7 @@
 #include "../share.h"
 #include "../vmm.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -249,6 +250,22 @@ TEST(without_a_directory_a_process_counts_alone)
 	end(taker);
 }
 
+/* Goal: it does not matter whether processes can see each other's PIDs. */
+TEST(pid_namespaces_do_not_matter)
+{
+	start("64M");
+	if (unshare(CLONE_NEWPID)) /* for its children */
+		SKIP("no PID namespace can be made here: %s", strerror(errno));
+	struct peer *taker = peer_start("taker", "64M"); /* process 1 there */
+	ASSERT_OK(tell(taker, TAKE, 0, 40).result);
+	CUdeviceptr address = take(8);
+	ASSERT_EQ(DEVICE_MIB - 48, free_mib());
+	ASSERT_EQ(DEVICE_MIB - 48, free_seen_by(taker));
+	peer_kill(taker);
+	ASSERT_EQ(DEVICE_MIB - 8, free_mib());
+	ASSERT_OK(cuMemFree(address));
+}
+
 /* ---- Ends ---- */
 
 /* Forks a child that lives on, whichever way, and says its number. */
@@ -293,6 +310,41 @@ TEST(a_forked_child_counts_nothing)
 TEST(an_executed_program_counts_nothing)
 {
 	outlive("exec");
+}
+
+static _Atomic bool enough;
+
+static void *take_and_give(void *context)
+{
+	ASSERT_OK(cuCtxSetCurrent(context));
+	while (!atomic_load(&enough))
+		ASSERT_OK(cuMemFree(take(2)));
+	return NULL;
+}
+
+/* Goal: a child that was forked while another thread took memory ends as programs do. */
+TEST(a_forked_child_can_exit, .timeout_ms = 60000)
+{
+	pthread_t thread;
+	CUcontext context;
+	int status;
+
+	if (HARNESS_SLOWDOWN > 1)
+		SKIP("a sanitizer finds in the child what threads have that are not there");
+	start("64M");
+	ASSERT_OK(cuCtxGetCurrent(&context));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, take_and_give, context));
+	for (int i = 0; i < 200 / HARNESS_SLOWDOWN; i++) {
+		pid_t child = fork();
+		ASSERT_SYS(child);
+		if (!child)
+			exit(7);
+		ASSERT_EQ(child, waitpid(child, &status, 0));
+		ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	}
+	atomic_store(&enough, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ(DEVICE_MIB, free_mib());
 }
 
 /* Exports as the test asks: a pool's block, physical memory, or an allocation by its handle. */

@@ -25,6 +25,7 @@ enum {
 static struct {
 	CN_SLOW_LOCK(HOST_TURN) turn; /* one thread at a time waits for the process's turn */
 	CN_SLOW_LOCK(HOST_ACCOUNT) lock;
+	bool is_copy;               /* in a forked child, which counts nothing */
 	struct cn_account *account; /* NULL: this process counts alone */
 	size_t used[CN_DEVICE_MAX]; /* by this process */
 } counting;
@@ -33,10 +34,12 @@ _Static_assert((int)CN_DEVICE_MAX <= (int)CN_ACCOUNT_DEVICES, "the account has r
 
 /* ---- The account, or none ---- */
 
+/* Another thread may have had the lock, which then stays locked here. */
 static void drop_in_child(void)
 {
 	if (counting.account)
 		cn_account_drop(counting.account);
+	counting.is_copy = true;
 }
 
 static struct cn_fork_hook fork_hook = {.order = CN_FORK_HOST_ACCOUNT, .child = drop_in_child};
@@ -52,6 +55,8 @@ static void lose(const char *why)
 /* Nothing is counted any more. */
 static void close_account(void)
 {
+	if (counting.is_copy)
+		return;
 	cn_slow_lock(&counting.lock);
 	struct cn_account *account = counting.account;
 	counting.account = NULL;
