@@ -11,8 +11,8 @@
  * finds the list empty: a cache that has a block has its bit, one with the bit may have no block (and so it is with the
  * bitmap that each cache has of its own lists).
  *
- * The other way round, a queue has a list of its caches in all pools, so that a program that waits for a stream does not
- * look through pools which the stream does not use. A cache that is found empty leaves the list until it is not.
+ * The other way round, a queue has a list of its caches in all pools, so that a program that waits for a stream does
+ * not look through pools which the stream does not use. A cache that is found empty leaves the list until it is not.
  *
  * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
  */

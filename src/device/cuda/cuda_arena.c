@@ -54,7 +54,7 @@ static CUmemAllocationProp describe(const struct cn_device *device, int node, bo
 
 	if (device) {
 		properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal};
-		/* Only what is shared: it makes mapping and unmapping a chunk a tenth slower (docs/gpu_measurements.md) */
+		/* Only what can be shared: mapping and unmapping take a tenth longer (docs/gpu_measurements.md). */
 		properties.allocFlags.gpuDirectRDMACapable =
 			shareable && has_attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
 	} else if (node >= 0) {
