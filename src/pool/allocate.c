@@ -176,7 +176,7 @@ static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
 	for (uint32_t more = cn_pool_block_at(pool, index)->next, next; more; more = next) {
 		next = cn_pool_block_at(pool, more)->next;
 		cn_pool_block_at(pool, more)->number = 0;
-		cn_pool_cache_push(cache, more);
+		cn_pool_cache_push(cache, pool, more);
 	}
 	atomic_fetch_add_explicit(&pool->reused_opportunistic, 1, memory_order_relaxed);
 	return index;
@@ -314,7 +314,7 @@ static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(co
 	struct cn_block *block = cn_pool_block_at(pool, index);
 
 	block->number = number;
-	cn_pool_cache_push(cache, index);
+	cn_pool_cache_push(cache, pool, index);
 	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
 	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
 	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()

@@ -292,7 +292,7 @@ void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t uni
 			cn_heap_set_covers(&pool->heap, rest);
 	}
 	if (rest)
-		cn_pool_cache_push(cache, rest);
+		cn_pool_cache_push(cache, pool, rest);
 }
 
 /* A block of another cache, of the classes from `units` up to `last_class`; 0: none. That cache is locked. */
@@ -477,6 +477,6 @@ void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point free
 
 	cn_quick_lock(&other->lock);
 	cn_pool_block_at(pool, index)->number = freed.number;
-	cn_pool_cache_push(other, index);
+	cn_pool_cache_push(other, pool, index);
 	cn_quick_unlock(&other->lock);
 }

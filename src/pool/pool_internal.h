@@ -204,9 +204,10 @@ static inline void cn_pool_cache_list(struct cn_queue *queue, struct cn_pool_cac
  * its bit in the group's; an empty list may still have both, so that blocks which come and go change neither. Cache
  * locked.
  */
-static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_pool_cache *cache, uint32_t index)
+static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_pool_cache *cache,
+								     const struct cn_pool *pool, uint32_t index)
 {
-	const struct cn_heap *heap = &cache->pool->heap;
+	const struct cn_heap *heap = &pool->heap;
 	struct cn_block *block = cn_block_at(heap, index);
 	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
 	unsigned class = cn_size_class_below(units);
