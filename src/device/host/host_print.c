@@ -52,11 +52,12 @@ static struct {
 
 static void drop_oldest_locked(struct printed *printed)
 {
-	struct piece *oldest = printed->first;
-
-	printed->first = oldest->next;
-	printed->count--;
-	free(oldest);
+	while (printed->count >= PIECES_MAX && printed->first != printed->last) {
+		struct piece *oldest = printed->first;
+		printed->first = oldest->next;
+		printed->count--;
+		free(oldest);
+	}
 }
 
 /* A piece with room for so many bytes, or an empty one. NULL: no memory, and what is printed now is lost. */
@@ -77,14 +78,14 @@ static struct piece *find_piece_locked(struct printed *printed, size_t bytes)
 	else
 		printed->first = piece;
 	printed->last = piece;
-	if (++printed->count > PIECES_MAX)
-		drop_oldest_locked(printed);
+	printed->count++;
 	return piece;
 }
 
 static void keep(struct printed *printed, const char *text, size_t bytes)
 {
 	cn_slow_lock(&kept.lock);
+	drop_oldest_locked(printed);
 	while (bytes) {
 		struct piece *piece = find_piece_locked(printed, bytes);
 		if (!piece)
