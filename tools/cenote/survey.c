@@ -199,6 +199,33 @@ static int compare_sharers(const void *left, const void *right)
 	return strcmp(one->name, other->name);
 }
 
+static int compare_holders(const void *left, const void *right)
+{
+	const struct holder *one = left, *other = right;
+
+	return one->importer.id < other->importer.id ? -1 : one->importer.id > other->importer.id;
+}
+
+static void sort_holders(struct holder *holders, size_t count)
+{
+	if (count)
+		qsort(holders, count, sizeof *holders, compare_holders);
+}
+
+/* Processes in the order of their PIDs, and the holders of something in the order in which they came. */
+static void sort(struct survey *survey)
+{
+	if (survey->sharer_count)
+		qsort(survey->sharers, survey->sharer_count, sizeof *survey->sharers, compare_sharers);
+	for (size_t i = 0; i < survey->sharer_count; i++) {
+		const struct sharer *sharer = &survey->sharers[i];
+		for (size_t j = 0; j < sharer->pool_count; j++)
+			sort_holders(sharer->pools[j].holders, sharer->pools[j].holder_count);
+		for (size_t j = 0; j < sharer->by_handle_count; j++)
+			sort_holders(sharer->by_handle[j].holders, sharer->by_handle[j].holder_count);
+	}
+}
+
 bool survey_take(const char *command, struct survey *ret_survey)
 {
 	struct survey survey = {0};
@@ -210,8 +237,7 @@ bool survey_take(const char *command, struct survey *ret_survey)
 			 survey.result ? cenote_last_error() : "no memory for all that is shared");
 	if (*survey.error && command)
 		fprintf(stderr, "cenote %s: %s\n", command, survey.error);
-	if (survey.sharer_count)
-		qsort(survey.sharers, survey.sharer_count, sizeof *survey.sharers, compare_sharers);
+	sort(&survey);
 	*ret_survey = survey;
 	return !*survey.error;
 }
