@@ -14,11 +14,9 @@ token) or by descriptor, and let go when the first of these happens:
 Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
 pools there, and write tokens. One that asks for anything else is disconnected.
 
-The thread begins with the first thing that is sent, and does nothing in between. It rests after what it has done,
-because it shares Python's lock with the program: two threads that wake each other for every message slow it down. A
-program that sends one thing after the other lets go of what has arrived itself, before it sends the next. In a forked
-child there is no thread, and nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on
-its way: a worker may send its result and end.
+The thread begins with the first thing that is sent, and does nothing in between. In a forked child there is none, and
+nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send
+its result and end.
 """
 
 import multiprocessing.util
@@ -27,12 +25,10 @@ import select
 import socket
 import struct
 import threading
-import time
 from contextlib import suppress
 from itertools import count
 
 LINGER_SECONDS = 5.0
-REST_SECONDS = 0.001
 ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
@@ -107,7 +103,6 @@ class Keeper:
         self.port = bytes(ID_BYTES)   # zeros: there is none yet
         self._find_pool = find_pool   # a pool's number -> a new descriptor of it, or None
         self._lock = threading.Lock()
-        self._handling = threading.Lock()  # one thread at a time reads what others write
         self._epoll = None
         self._wake = -1
         self._listener = None
@@ -126,7 +121,6 @@ class Keeper:
     def keep(self, thing, channel=None):
         """Keep an object until it is received, or `channel`, a descriptor, has no other end. Returns its token."""
         self._start(True)
-        self._let_go()
         with self._lock:
             token = next(self._numbers)
             self._kept[token] = (thing, None if channel is None else self._watch_channel(channel, token))
@@ -183,6 +177,8 @@ class Keeper:
     # ---- Beginning ----
 
     def _start(self, with_port):
+        if self._epoll is not None and (self._listener is not None or not with_port):
+            return  # as with each message but the first
         with self._lock:
             if self._epoll is None:
                 self._epoll = select.epoll()
@@ -235,24 +231,11 @@ class Keeper:
 
     def _run(self, epoll):
         while not self._stopping:
-            found = epoll.poll()
-            with self._handling:
-                for descriptor, events in found:
-                    if self._stopping or self._epoll is not epoll:
-                        return
-                    with suppress(OSError):
-                        self._handle(descriptor, events)
-            time.sleep(REST_SECONDS)
-
-    def _let_go(self):
-        """In the sender's thread: let go of what has arrived. If the thread is at it, there is nothing to do."""
-        if self._handling.acquire(blocking=False):
-            try:
-                for descriptor, _ in self._epoll.poll(0):
-                    if descriptor in self._clients:
-                        self._serve(self._clients[descriptor])
-            finally:
-                self._handling.release()
+            for descriptor, events in epoll.poll():
+                if self._stopping or self._epoll is not epoll:
+                    return
+                with suppress(OSError):
+                    self._handle(descriptor, events)
 
     def _handle(self, descriptor, events):
         if self._listener is not None and descriptor == self._listener.fileno():

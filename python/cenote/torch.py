@@ -253,7 +253,7 @@ def _is_plain(source):
     """Whether shape, strides and bytes say all about a tensor."""
     return (type(source) in CLASSES and source.layout == torch.strided and source.device.type in ("cpu", "cuda")
             and not source.is_quantized and not source.is_conj() and not source.is_neg()
-            and not any(source.names) and (source.is_leaf or not source.requires_grad))
+            and not source.has_names() and (source.is_leaf or not source.requires_grad))
 
 
 def _reduce(source):
