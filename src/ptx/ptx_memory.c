@@ -69,7 +69,10 @@ CN_PTX_FOLLOWS static uint64_t load_ordered(uint64_t address, unsigned bytes)
 	}
 }
 
-/* How a type in memory and the width of a register make a case of a switch. */
+/*
+ * How a type in memory and the width of a register make a case of a switch. The names of types in the macros below are
+ * no expressions, and a signed char is widened with its sign. NOLINTBEGIN(bugprone-*)
+ */
 #define PAIR(is_signed, bytes, width) ((unsigned)(is_signed) << 8 | (bytes) << 4 | (width))
 
 #define LOAD_CASE(is_signed, memory, width, value)                                                   \
@@ -190,6 +193,8 @@ CN_PTX_FOLLOWS static void store_each(const struct cn_ptx_block *block, const ch
 	default: break; /* a register is as wide as its type, or wider, and has 8 bytes at most */
 	}
 }
+
+/* NOLINTEND(bugprone-*) */
 
 static void store_part(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, cn_ptx_operand place, unsigned width,
 		       unsigned shift)
