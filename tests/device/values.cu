@@ -3,6 +3,7 @@
  * Functions of a device that only compute: each on the device, and beside it what C says.
  */
 #include "check.h"
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <fenv.h>
 #include <math.h>
@@ -303,6 +304,47 @@ static int half_to_int(word a, word b)
 										 : whole);
 }
 
+/* bfloat16, beside a sum in long double and its error: to eight bits, halves to even or where the error points. */
+#define B(a) __ushort_as_bfloat16((unsigned short)(a))
+__host__ __device__ static inline unsigned short bf16_bits(__nv_bfloat16 a)
+{
+	return __hisnan(a) ? 0x7fff : __bfloat16_as_ushort(a);
+}
+static unsigned short bf16_of(long double value, long double error = 0)
+{
+	int exponent;
+	if (value != value)
+		return 0x7fff;
+	if (value == 0 || isinf(value))
+		return bf16_bits(__ushort_as_bfloat16((unsigned short)(bits_of((float)value) >> 16)));
+	frexpl(value, &exponent);
+	exponent = exponent < -125 ? -125 : exponent;
+	long double scaled = ldexpl(value, 8 - exponent), whole = rintl(scaled);
+	if (error != 0 && fabsl(scaled - truncl(scaled)) == 0.5L)
+		whole = error > 0 ? ceill(scaled) : floorl(scaled);
+	float rounded = (float)copysignl(ldexpl(whole, exponent - 8), value);
+	return (unsigned short)(bits_of(rounded) >> 16);
+}
+static unsigned short bf16_fma(word a, word b, word c)
+{
+	long double product = (long double)(float)B(a) * (float)B(b), add = (float)B(c), sum = product + add;
+	long double part = sum - product;
+	return bf16_of(sum, (product - (sum - part)) + (add - part));
+}
+#define BF16(X)                                                                                               \
+	X(bf16_rn, bf16_bits(__float2bfloat16(F(a))), bf16_of(F(a)))                                          \
+	X(bf16_d, bf16_bits(__double2bfloat16(D(a))), bf16_of(D(a)))                                          \
+	X(bf16_i, bf16_bits(__int2bfloat16_rn(I(a) >> I(c) % 32)), bf16_of((long double)(I(a) >> I(c) % 32))) \
+	X(bf16_ll, bf16_bits(__ll2bfloat16_rn(L(a) >> c % 64)), bf16_of((long double)(L(a) >> c % 64)))       \
+	X(bf16_float, __bfloat162float(B(a)), F((word)(unsigned short)a << 16))                               \
+	X(bf16_add, bf16_bits(__hadd(B(a), B(b))), bf16_of((long double)(float)B(a) + (float)B(b)))           \
+	X(bf16_sub, bf16_bits(__hsub(B(a), B(b))), bf16_of((long double)(float)B(a) - (float)B(b)))           \
+	X(bf16_mul, bf16_bits(__hmul(B(a), B(b))), bf16_of((long double)(float)B(a) * (float)B(b)))           \
+	X(bf16_div, bf16_bits(__hdiv(B(a), B(b))), bf16_of((long double)(float)B(a) / (float)B(b)))           \
+	X(bf16_fma, bf16_bits(__hfma(B(a), B(b), B(c))), bf16_fma(a, b, c))                                   \
+	X(bf16_order, __hlt(B(a), B(b)) + 2 * __hgeu(B(a), B(b)),                                             \
+	  ((float)B(a) < (float)B(b)) + 2 * !((float)B(a) < (float)B(b)))
+
 #define DEFINE(name, on_device, on_host) CASE(name, on_device, on_host)
 #define CHECK(name, on_device, on_host)  check_case<case_##name>(#name);
 #define ALL(X)                        \
@@ -312,7 +354,8 @@ static int half_to_int(word a, word b)
 	ROUNDED(X, rd, FE_DOWNWARD)   \
 	ROUNDED(X, ru, FE_UPWARD)     \
 	EXACT(X)                      \
-	HALVES(X)
+	HALVES(X)                     \
+	BF16(X)
 ALL(DEFINE)
 
 int main()

@@ -112,14 +112,6 @@ __CENOTE_DEVICE__ long long clock64(void)
 	return (long long)__nvvm_read_ptx_sreg_clock64();
 }
 
-/* Nanoseconds of a clock that all blocks share. */
-__CENOTE_DEVICE__ unsigned long long __globaltimer(void)
-{
-	unsigned long long time_ns;
-	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time_ns));
-	return time_ns;
-}
-
 /* Sleep for about `ns` nanoseconds, at most a millisecond. */
 __CENOTE_DEVICE__ void __nanosleep(unsigned int ns)
 {
