@@ -91,7 +91,7 @@ def default_pool(device=None):
             if device.type == "cuda":
                 _pools[device] = Pool(device.index)
             elif device.type == "cpu":
-                _pools[device] = Pool() if _is_host() else Pool(location="host")
+                _pools[device] = Pool() if _is_host() else Pool(location=("numa", 0))
             else:
                 raise ValueError(f"Cenote has no memory for {device}")
         return _pools[device]
