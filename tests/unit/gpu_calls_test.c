@@ -161,13 +161,35 @@ TEST(foreign_memory_is_the_drivers)
 
 /* ---- What is known of a block ------------------------------------------------------------------------------------ */
 
+/* Goal: other devices on the bus can use the memory of a pool that can be shared, where the GPU allows it. */
+TEST(memory_that_can_be_shared_is_made_for_rdma)
+{
+	CUmemPoolProps properties = {
+		.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+	};
+	int rdma = 7, has_rdma = 8;
+	CUmemoryPool pool;
+	CUdeviceptr at;
+
+	ASSERT_OK(cuDeviceGetAttribute(&has_rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0));
+	ASSERT_OK(cuMemPoolCreate(&pool, &properties));
+	at = take(pool, 5000, NULL);
+	ASSERT_OK(cuPointerGetAttribute(&rdma, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, at));
+	ASSERT_EQ(has_rdma, rdma);
+	ASSERT_OK(cuMemFreeAsync(at, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
 /* Goal: a block answers as a block does on the host device, though to the driver it is memory that was mapped. */
 TEST(a_blocks_attributes_are_ours)
 {
 	CUmemoryPool pool = make_pool(true), handle = NULL;
 	CUdeviceptr at = take(pool, 5000, NULL), start = 0, base = 0;
 	unsigned long long id = 0, other_id = 0, rights = 1;
-	int type = 0, ordinal = 7, rdma = 7, has_rdma;
+	int type = 0, ordinal = 7, rdma = 7;
 	size_t size = 0, bytes = 0;
 	CUcontext context = (CUcontext)1;
 	CUpointer_attribute attributes[] = {
@@ -190,8 +212,7 @@ TEST(a_blocks_attributes_are_ours)
 	ASSERT_EQ(at, start);
 	ASSERT_EQ(5000, size);
 	ASSERT_EQ(0, ordinal);
-	ASSERT_OK(cuDeviceGetAttribute(&has_rdma, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0));
-	ASSERT_EQ(has_rdma, rdma);
+	ASSERT_EQ(0, rdma); /* the pool cannot be shared */
 	ASSERT_EQ(pool, handle);
 	ASSERT_OK(cuPointerGetAttribute(&other_id, CU_POINTER_ATTRIBUTE_BUFFER_ID, at));
 	ASSERT_EQ(id, other_id);
