@@ -29,7 +29,7 @@ struct entry {
 	uint16_t minor, major; /* of the PTX */
 	uint32_t architecture, name_at, name_bytes;
 	uint64_t flags, reserved, uncompressed_bytes;
-	/* Words for the driver's compiler, in the entry itself. The driver wants a place for them, even if it is empty. */
+	/* Text for the driver's compiler, in the entry itself. The driver wants a place for them, even an empty one. */
 	uint32_t words_at, words_bytes;
 	char words[24];
 };
