@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-Writes a text file as a C string literal, a line of C for each line: for files that a program carries inside.
+Writes a text file as a C array named NAME, a line of C for each line: for files that a program carries inside.
 
-    embed_text.py INPUT OUTPUT
+    embed_text.py NAME INPUT OUTPUT
 """
 
 import sys
@@ -24,10 +24,11 @@ def literal(line):
     return '"' + "".join(out) + '"'
 
 
-def main(source, target):
+def main(name, source, target):
     """Writes the file."""
     lines = Path(source).read_text(encoding="utf-8").splitlines(keepends=True)
-    Path(target).write_text("\n".join(literal(line) for line in lines) + "\n", encoding="ascii")
+    text = "\n".join("\t" + literal(line) for line in lines)
+    Path(target).write_text(f"static const char {name}[] =\n{text};\n", encoding="ascii")
 
 
 if __name__ == "__main__":

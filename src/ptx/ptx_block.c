@@ -514,11 +514,10 @@ static CN_PTX_FOLLOWS void read_byte(void *at)
 	(void)*(volatile char *)at;
 }
 
+/* Atomic: others may write to the byte at the same time. */
 static CN_PTX_FOLLOWS void write_byte(void *at)
 {
-	volatile char *byte = at;
-
-	*byte = *byte;
+	__atomic_fetch_or((volatile char *)at, 0, __ATOMIC_RELAXED);
 }
 
 /* Which lane touched memory that is not there? */

@@ -512,9 +512,7 @@ void trace_write(const struct trace *trace, FILE *to)
 
 /* ---- A page ------------------------------------------------------------------------------------------------------ */
 
-static const char page[] =
-#include "trace_page.inc"
-	;
+#include "trace_page.inc" /* page, which trace_page.html is */
 
 void trace_write_page(const struct trace *trace, FILE *to)
 {

@@ -252,7 +252,7 @@ uint64_t cn_status_write(void)
 	if (status.fd < 0)
 		return 0;
 	cn_port_changes_seen();
-	for (struct cn_export *export = NULL; (export = cn_export_after(export ? export->id : 0));)
+	for (struct cn_export *export = cn_export_after(0); export; export = cn_export_after(export->id))
 		put_pool(&writing, export);
 	put_handles(&writing, CN_HANDLE_MEMORY);
 	put_handles(&writing, CN_HANDLE_EVENT);

@@ -18,7 +18,7 @@ enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000 };
 /* What is done with each process of a directory. */
 struct walk {
 	const char *directory;
-	const struct cn_look *look;
+	struct cn_look look;
 	void (*visit)(struct walk *walk, struct cn_survey_call *call);
 	struct cn_survey_call *calls;
 	unsigned call_count;
@@ -44,7 +44,7 @@ static struct cn_survey_process describe(const struct walk *walk, const struct c
 	const struct cn_status_head *head = &call->status.head;
 	struct cn_survey_process process = {
 		.pid = call->who.pid,
-		.uid = walk->look->owner,
+		.uid = walk->look.owner,
 		.answers = call->answered,
 		.program = "",
 		.label = "",
@@ -102,7 +102,7 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 
 static void ask_some(struct walk *walk)
 {
-	cn_survey_ask(walk->look, walk->calls, walk->call_count);
+	cn_survey_ask(&walk->look, walk->calls, walk->call_count);
 	for (unsigned i = 0; i < walk->call_count; i++) {
 		/* One that is locked, and neither answers nor has written anything, is about to come or to go. */
 		if (walk->calls[i].reached || walk->calls[i].has_status)
@@ -131,18 +131,16 @@ static CUresult refuse(const char *path, const char *why)
 
 static CUresult walk_directory(struct walk *walk, const char *path)
 {
-	struct cn_look look;
-	const char *why = cn_look_open(path, &look);
+	const char *why = cn_look_open(path, &walk->look);
 
 	if (why)
 		return refuse(path, why);
-	if (look.fd < 0) /* a missing directory has no ports in it */
+	if (walk->look.fd < 0) /* a missing directory has no ports in it */
 		return CUDA_SUCCESS;
 	walk->directory = path;
-	walk->look = &look;
-	int error = cn_look_names(&look, take_name, walk);
+	int error = cn_look_names(&walk->look, take_name, walk);
 	ask_some(walk);
-	cn_look_close(&look);
+	cn_look_close(&walk->look);
 	if (error == E2BIG)
 		return refuse(path, "it has too many entries, of which only the first were looked at");
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
@@ -259,7 +257,7 @@ static void draw_if_it_has_the_pool(struct walk *walk, struct cn_survey_call *ca
 		has |= record->kind == CN_STATUS_POOL && !memcmp(record->body, &walk->pool_id, sizeof walk->pool_id);
 	}
 	walk->silent |= has && !call->answered;
-	if (has && call->answered && !walk->drawn && cn_survey_connect(walk->look, call))
+	if (has && call->answered && !walk->drawn && cn_survey_connect(&walk->look, call))
 		draw(walk, call->peer);
 }
 
