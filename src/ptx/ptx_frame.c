@@ -4,7 +4,11 @@
  *
  * A callee's frame lies behind its caller's. Each lane has its own depth, so lanes that call from different places, or
  * recurse to different depths, are in different frames and run as groups of their own until they return. The frame
- * keeps the program counter of the call; the call's instruction tells the rest.
+ * keeps the program counter of the call and the caller's frame; the call's instruction tells the rest.
+ *
+ * A register is an array over the lanes, and each function has its own registers. So where one function's frame lies
+ * over another's, an element of one lane lies over elements of other lanes. Lanes that are apart therefore use the same
+ * place only for frames of the same function; another function's frame goes behind all frames that there are.
  */
 #include "ptx/ptx_block.h"
 
@@ -56,22 +60,70 @@ static void pass_arguments(struct cn_ptx_block *block, const struct cn_ptx_inst 
 	}
 }
 
-static bool call_lane(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t target, uint32_t lane)
+/* Where a call came from, as the callee's frame keeps it for each lane. */
+struct origin {
+	uint32_t pc, frame;
+};
+
+static struct origin *origin_at(const struct cn_ptx_block *block, uint32_t frame,
+				const struct cn_ptx_function *function, uint32_t lane)
+{
+	char *base = block->registers + (size_t)frame * block->stride;
+
+	return (struct origin *)(base + (size_t)function->return_at * block->stride) + lane;
+}
+
+/* Has the lane, which is in `function` now, a frame of the callee at this place? */
+static bool has_frame(const struct cn_ptx_block *block, uint32_t lane, const struct cn_ptx_function *function,
+		      const struct cn_ptx_function *callee, uint32_t place)
+{
+	uint32_t frame = block->frame[lane];
+
+	while (frame > place) {
+		struct origin origin = *origin_at(block, frame, function, lane);
+
+		frame = origin.frame;
+		function = cn_ptx_function_at(block->module, origin.pc);
+	}
+	return frame == place && function == callee;
+}
+
+/* The place of the callee's frame: behind the caller's, if no other lane is in the way. */
+static uint32_t place_frame(const struct cn_ptx_block *block, const struct cn_ptx_function *callee)
+{
+	uint32_t place = block->group_frame + frame_bytes(block->here), behind_all = place, pc = UINT32_MAX;
+	const struct cn_ptx_function *function = NULL;
+	bool is_free = true;
+
+	for (uint32_t i = 0; i < block->lanes; i++) {
+		if (block->status[i] == CN_PTX_ENDED)
+			continue;
+		if (block->pc[i] != pc) { /* most lanes are at the same place as the one before */
+			pc = block->pc[i];
+			function = cn_ptx_function_at(block->module, pc);
+		}
+		uint32_t end = block->frame[i] + frame_bytes(function);
+
+		behind_all = end > behind_all ? end : behind_all;
+		is_free = is_free && (end <= place || has_frame(block, i, function, callee, place));
+	}
+	return is_free ? place : behind_all;
+}
+
+static bool call_lane(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t target, uint32_t frame,
+		      uint32_t lane)
 {
 	const struct cn_ptx_function *callee = &block->module->functions[target];
 	const struct cn_ptx_function *caller = block->here;
-	uint32_t frame = block->group_frame + frame_bytes(caller);
 	uint32_t local = block->local_at[lane] + local_bytes(caller);
 	char *base;
 
-	if (!block->plan->slots[target] || callee->is_kernel)
-		return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_CALL, lane, target);
 	if ((uint64_t)frame + frame_bytes(callee) > block->frame_limit ||
 	    (uint64_t)local + local_bytes(callee) > block->local_stride)
 		return cn_ptx_fault_at(block, CN_PTX_STACK_OVERFLOW, lane, 0);
 	base = block->registers + (size_t)frame * block->stride;
 	pass_arguments(block, inst, callee, base, lane);
-	((uint32_t *)(base + (size_t)callee->return_at * block->stride))[lane] = block->group_pc;
+	*origin_at(block, frame, callee, lane) = (struct origin){.pc = block->group_pc, .frame = block->group_frame};
 	block->pc[lane] = callee->start;
 	block->frame[lane] = frame;
 	block->local_at[lane] = local;
@@ -94,7 +146,7 @@ static bool target_of(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 
 bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
-	uint32_t pc = block->group_pc, target;
+	uint32_t pc = block->group_pc, target, placed = UINT32_MAX, frame = 0;
 
 	/* Where all lanes of the group are; the active ones are moved below. */
 	CN_PTX_EACH(&block->group, i)
@@ -111,8 +163,17 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 		if (!target_of(block, inst, i, &target))
 			return false;
 		callee = &block->module->functions[target];
-		if (callee->builtin ? !cn_ptx_builtin_call(block, callee->builtin, inst, i)
-				    : !call_lane(block, inst, target, i))
+		if (callee->builtin) {
+			if (!cn_ptx_builtin_call(block, callee->builtin, inst, i))
+				return false;
+			continue;
+		}
+		if (!block->plan->slots[target] || callee->is_kernel)
+			return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_CALL, i, target);
+		if (target != placed)
+			frame = place_frame(block, callee);
+		placed = target;
+		if (!call_lane(block, inst, target, frame, i))
 			return false;
 	}
 	return true;
@@ -120,12 +181,11 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 
 static void return_lane(struct cn_ptx_block *block, const struct cn_ptx_function *callee, uint32_t lane)
 {
-	uint32_t pc = ((const uint32_t *)cn_ptx_at(block, callee->return_at))[lane];
-	const struct cn_ptx_function *caller = cn_ptx_function_at(block->module, pc);
-	const struct cn_ptx_inst *inst = &caller->code[pc - caller->start];
+	struct origin origin = *origin_at(block, block->group_frame, callee, lane);
+	const struct cn_ptx_function *caller = cn_ptx_function_at(block->module, origin.pc);
+	const struct cn_ptx_inst *inst = &caller->code[origin.pc - caller->start];
 	const struct cn_ptx_argument *results = caller->arguments + inst->more;
-	uint32_t frame = block->group_frame - frame_bytes(caller);
-	char *base = block->registers + (size_t)frame * block->stride;
+	char *base = block->registers + (size_t)origin.frame * block->stride;
 
 	for (uint32_t k = 0; k < least(inst->count, callee->result_count); k++) {
 		const struct cn_ptx_formal *formal = &callee->formals[k];
@@ -135,8 +195,8 @@ static void return_lane(struct cn_ptx_block *block, const struct cn_ptx_function
 		       parameter_at(block, block->frame_base, formal->at, formal->bytes, formal->is_register, lane),
 		       least(formal->bytes, results[k].bytes));
 	}
-	block->pc[lane] = pc + 1;
-	block->frame[lane] = frame;
+	block->pc[lane] = origin.pc + 1;
+	block->frame[lane] = origin.frame;
 	block->local_at[lane] -= local_bytes(caller);
 }
 

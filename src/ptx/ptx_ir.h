@@ -279,7 +279,7 @@ struct cn_ptx_function {
 	struct cn_ptx_constant *constants;
 	uint32_t builtin; /* 1 + index of a function that we bring; 0: none */
 	uint32_t parameter_bytes, max_threads, required[3];
-	cn_ptx_operand return_at; /* where the frame keeps the caller's program counter */
+	cn_ptx_operand return_at; /* where the frame keeps where the call came from */
 	uint32_t live_registers;
 	uint32_t position;        /* of a kernel, in the module's contents */
 	struct cn_ptx_plan *plan; /* of a kernel that has been prepared */

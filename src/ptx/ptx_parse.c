@@ -218,7 +218,7 @@ static void read_header(struct cn_ptx_parser *parser)
 
 	function->formal_count = 0;
 	function->frame_bytes = function->parameter_bytes = 0;
-	function->return_at = cn_ptx_frame_take(parser, 4, 4);
+	function->return_at = cn_ptx_frame_take(parser, 8, 8);
 	cn_ptx_scope_open(parser);
 	if (cn_ptx_is_sign(parser, '(')) {
 		read_formals(parser, is_kernel);

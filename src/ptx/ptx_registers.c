@@ -175,8 +175,11 @@ static void collect(struct analysis *analysis, cn_ptx_operand *operand, uint32_t
 	struct variable *variable = analysis->failed ? NULL : add(analysis, (uint32_t)*operand, width);
 
 	(void)pc;
-	if (variable)
-		variable->write_count += is_result;
+	if (!variable)
+		return;
+	variable->write_count += is_result;
+	if (width > variable->width) /* an instruction may read a part of a register */
+		variable->width = width;
 }
 
 static void pin(struct analysis *analysis, cn_ptx_operand place, uint32_t bytes)
@@ -193,7 +196,7 @@ static void pin_parameters(struct analysis *analysis)
 {
 	struct cn_ptx_function *function = analysis->function;
 
-	pin(analysis, function->return_at, 4);
+	pin(analysis, function->return_at, 8);
 	for (uint32_t i = 0; !function->is_kernel && i < function->formal_count; i++)
 		pin(analysis, (cn_ptx_operand)function->formals[i].at,
 		    function->formals[i].is_register ? function->formals[i].bytes

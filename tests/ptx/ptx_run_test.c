@@ -274,6 +274,53 @@ TEST(calls)
 	run_unload(&module);
 }
 
+/* Half of the threads stay in wide(), whose registers have 64 bits, while the others call narrow(), whose have 32. */
+static const char narrow_text[] =
+	".func (.param .b32 r) narrow(.param .b32 x)\n{ .reg .b32 %a<9>; ld.param.b32 %a0, [x]; add.u32 %a1, %a0, 1;\n"
+	"add.u32 %a2, %a1, 1; add.u32 %a3, %a2, 1; add.u32 %a4, %a3, %a1; add.u32 %a5, %a4, %a2;\n"
+	"add.u32 %a6, %a5, %a3; st.param.b32 [r], %a6; ret; }\n";
+static const char wide_text[] =
+	".func (.param .b64 r) wide(.param .b64 x)\n{ .reg .b64 %a<9>; .reg .pred %p; ld.param.b64 %a0, [x];\n"
+	"and.b64 %a1, %a0, 1; mul.lo.u64 %a2, %a0, 4294967297; mul.lo.u64 %a3, %a0, 12884901889;\n"
+	"setp.eq.u64 %p, %a1, 0; @%p bra EVEN; st.param.b64 [r], %a0; ret;\n"
+	"EVEN: add.u64 %a4, %a2, %a3; add.u64 %a5, %a4, %a0; st.param.b64 [r], %a5; ret; }\n";
+static const char kernel_text[] =
+	".visible .entry k(.param .u64 p0, .param .u64 p1)\n{ .reg .b32 %r<9>; .reg .b64 %d<9>;\n"
+	"mov.u32 %r0, %tid.x; cvt.u64.u32 %d0, %r0; ld.param.u64 %d1, [p0]; shl.b64 %d2, %d0, 3;\n"
+	"add.u64 %d1, %d1, %d2; ld.param.u64 %d3, [p1]; shl.b64 %d4, %d0, 2; add.u64 %d3, %d3, %d4;\n"
+	"{ .param .b64 q; .param .b64 v; st.param.b64 [q], %d0; call (v), wide, (q); ld.param.b64 %d5, [v]; }\n"
+	"{ .param .b32 q; .param .b32 v; st.param.b32 [q], %r0; call (v), narrow, (q); ld.param.b32 %r1, [v]; }\n"
+	"st.global.u64 [%d1], %d5; st.global.u32 [%d3], %r1; ret; }\n";
+
+static void run_apart(const char *first, const char *second, const char *third)
+{
+	static uint64_t wide[256];
+	static uint32_t narrow[256];
+	struct run_module module;
+	char text[4096];
+
+	snprintf(text, sizeof text,
+		 ".version 7.0\n.target sm_75\n.address_size 64\n.func (.param .b64 r) wide(.param .b64 x);\n"
+		 ".func (.param .b32 r) narrow(.param .b32 x);\n%s%s%s",
+		 first, second, third);
+	module = run_load(text);
+	run_simply(&module, 1, 256, (uintptr_t)wide, (uintptr_t)narrow, 0, 0);
+	for (uint64_t i = 0; i < 256; i++) {
+		ASSERT_EQ(i % 2 ? i : i * 4294967297 + i * 12884901889 + i, wide[i]);
+		ASSERT_EQ(4 * i + 9, narrow[i]);
+	}
+	run_unload(&module);
+}
+
+/* Goal: threads that are in different functions at one depth keep their registers, whichever of them runs first. */
+TEST(calls_of_threads_apart)
+{
+	run_apart(narrow_text, kernel_text, wide_text);
+	run_apart(wide_text, kernel_text, narrow_text);
+	run_apart(narrow_text, wide_text, kernel_text);
+	run_apart(kernel_text, wide_text, narrow_text);
+}
+
 /* Goal: calls that nest too deep end the block, not the process. */
 TEST(endless_recursion)
 {
