@@ -89,6 +89,16 @@ def count(program):
     return {name: (found[name][0] / CALLS, *found[name][1:]) for name in PATHS}
 
 
+def count_alone(program):
+    """The same, of the calls during which no other thread had a lock: what a path does itself, it does every time."""
+    found = count(program)
+    for _ in range(2):
+        if any(calls for _, calls, _ in found.values()):
+            again = count(program)
+            found = {name: min(found[name], again[name], key=lambda one: one[1]) for name in PATHS}
+    return found
+
+
 def recorded(key):
     """What is on record for this compiler; nothing, if nothing is."""
     return json.loads(RECORD.read_text(encoding="utf-8")).get(key, {})
@@ -136,7 +146,7 @@ def test(options):
     if not shutil.which("valgrind"):
         print(f"1..0 # SKIP {ABSENT}")
         return 0
-    found, kept, failures = count(options.program), recorded(options.key), 0
+    found, kept, failures = count_alone(options.program), recorded(options.key), 0
     print(f"1..{2 * len(PATHS)}")
     for i, (name, (value, calls, functions)) in enumerate(found.items()):
         good, beside = judge(value, kept.get(name))
