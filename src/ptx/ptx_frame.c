@@ -91,8 +91,8 @@ static bool has_frame(const struct cn_ptx_block *block, uint32_t lane, const str
 /* The place of the callee's frame: behind the caller's, if no other lane is in the way. */
 static uint32_t place_frame(const struct cn_ptx_block *block, const struct cn_ptx_function *callee)
 {
-	uint32_t place = block->group_frame + frame_bytes(block->here), behind_all = place, pc = UINT32_MAX;
-	const struct cn_ptx_function *function = NULL;
+	const struct cn_ptx_function *function = block->here;
+	uint32_t place = block->group_frame + frame_bytes(function), behind_all = place, pc = function->start;
 	bool is_free = true;
 
 	for (uint32_t i = 0; i < block->lanes; i++) {

@@ -60,6 +60,7 @@ TEST(kept_inputs, .timeout_ms = 60000)
 	ASSERT_GT(count, 0);
 	/* Descriptors are counted by fuzz_run(): a connection that stays may be another than before. */
 	leaks_watch(LEAK_DEFAULT & ~LEAK_DESCRIPTORS);
+	leaks_start_here(); /* the preparation's threads may still be at work */
 	for (int i = 0; i < count; i++) {
 		replay(directory, entries[i]->d_name);
 		free(entries[i]);

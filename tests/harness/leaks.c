@@ -20,6 +20,7 @@
 
 #define SETTLE_MS     500
 #define SETTLE_MAX_MS 20000
+#define QUIET_MS      50
 
 struct count {
 	char **lines;
@@ -209,11 +210,6 @@ void leaks_begin(void)
 	watched = chosen;
 }
 
-void leaks_start_here(void)
-{
-	leaks_begin();
-}
-
 void leaks_watch(unsigned what)
 {
 	watched = what;
@@ -245,6 +241,19 @@ static bool others_at_work(void)
 	}
 	closedir(entries);
 	return found;
+}
+
+/* What other threads still do for what was before must not count: so when they have been quiet for a while. */
+void leaks_start_here(void)
+{
+	uint64_t start_ms = monotonic_ms(), quiet_ms = start_ms;
+
+	while (monotonic_ms() - quiet_ms < QUIET_MS && monotonic_ms() - start_ms < SETTLE_MAX_MS) {
+		poll(NULL, 0, 1);
+		if (others_at_work())
+			quiet_ms = monotonic_ms();
+	}
+	leaks_begin();
 }
 
 bool leaks_found(void)

@@ -77,7 +77,7 @@ TEST(strange_names)
 	expect("0::/docker/short\n0::/libpod-conmon-" ID ".scope\n", "", "", "", "");
 	memset(text, 'a', sizeof text);
 	memcpy(text, "0::/", 4);
-	strcpy(text + sizeof text - 9, ".service");
+	memcpy(text + sizeof text - 9, ".service", 9);
 	struct container container = container_parse(text);
 	ASSERT_STREQ("unit", container.kind);
 	ASSERT_EQ(CONTAINER_NAME_CHARS - 1, (int)strlen(container.name));
