@@ -19,6 +19,8 @@ with warnings.catch_warnings():
     import cenote.torch
 
 SPAWN = torch.multiprocessing.get_context("spawn")
+pytestmark = pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""),
+                                reason="under AddressSanitizer PyTorch starts more slowly than these tests wait")
 
 
 @pytest.fixture
