@@ -242,7 +242,7 @@ static bool is_entitled(const struct cn_message *sent)
 	}
 }
 
-/* Hear the answer: there is one, or the end. Nobody is given what he has no secret for. */
+/* Hear the answer: there is one, or the end. Without the secret, nothing is given. */
 static void hear(unsigned at, const struct cn_message *sent)
 {
 	struct pollfd wanted = {.fd = callers[at].sock, .events = POLLIN};

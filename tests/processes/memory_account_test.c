@@ -107,7 +107,7 @@ static void end(struct peer *taker)
 
 /* ---- Two processes ---- */
 
-/* Goal: together they get what the device has and no more, and the sentence says who has it. */
+/* Goal: two processes together get no more than the device has, and the error says how much the other has. */
 TEST(two_processes_share_a_device)
 {
 	start("64M");

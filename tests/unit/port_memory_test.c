@@ -205,7 +205,7 @@ TEST(one_who_hangs_up_keeps_what_he_has)
 
 	peer_send_bytes(peer, &handle, sizeof handle);
 	peer_expect(peer, "hung up");
-	while (test_descriptor_count() != with_peer + 1) /* his process is still watched, the connection is closed */
+	while (test_descriptor_count() != with_peer + 1) /* its process is still watched, the connection is closed */
 		sched_yield();
 	cn_shared_memory_free(memory);
 	ASSERT_EQ(LARGE, used_bytes());

@@ -57,7 +57,7 @@ TEST(a_reader_sees_what_is_written)
 	cn_segment_close(&segment); /* nothing is left to close */
 }
 
-/* Goal: nobody but its maker writes or resizes it, whatever descriptor of it he has. */
+/* Goal: only its maker can write or resize it; no descriptor gives another process the right. */
 TEST(nobody_else_writes)
 {
 	struct cn_segment segment = make(), reader = reader_of(&segment);

@@ -206,7 +206,7 @@ TEST(nonsense_is_no_answer)
 	}
 }
 
-/* Goal: a holder is who the system says that he is: what is no descriptor of a process says nothing. */
+/* Goal: a holder is identified by its process descriptor alone; any other descriptor identifies nobody. */
 TEST(descriptors_that_are_no_holders)
 {
 	struct liar liar;

@@ -2,8 +2,8 @@
 /*
  * Names of control groups; see container.h.
  *
- * A path is read from its end, so that a container in a container counts as the inner one. Names are the user's to
- * choose, since who may make control groups may call them as he likes: they are shown, and nothing is decided by them.
+ * A path is read from its end, so that a container in a container counts as the inner one. Users can give their control
+ * groups any name: names are shown, and nothing depends on them.
  */
 #include "container.h"
 

@@ -41,7 +41,7 @@ static void add(struct search *search, const struct sighting *seen)
 	list[found->count++] = *seen;
 }
 
-/* FILE_KINDS: it is none of them. */
+/* Returns FILE_KINDS if the name is of no kind that we look for. */
 static enum file_kind kind_of(const char *name)
 {
 	int kind = 0;

@@ -4,12 +4,12 @@
  *
  * As on a GPU it is kept, in the order in which it was printed, until the program waits for kernels, launches one, or
  * ends. Only then, and only by the program's own threads, is it written: to standard output, and failed assertions to
- * standard error. A thread that runs kernels never writes. It would wait for whoever holds the program's FILE, or for
- * the reader of a pipe, and that may be waiting for the kernel.
+ * standard error. A thread that runs kernels never writes: another thread may hold the program's FILE, or a pipe may be
+ * full, until that very kernel ends.
  *
- * A writer locks the FILE, then takes what is kept, then writes. So two that wait at once keep the order, and one that
- * holds the FILE already goes on. What the FILE itself holds goes first. The rest bypasses it, since a FILE drops what
- * a pipe that does not block has no room for.
+ * A writer locks the FILE, then takes what is kept, then writes. So two writers keep the order, and a thread that holds
+ * the FILE already does not wait for itself. What the FILE has buffered goes first. The rest bypasses it, since a FILE
+ * drops what does not fit into a non-blocking pipe.
  *
  * There is a bound: beyond it the oldest is lost, as on a GPU.
  */
