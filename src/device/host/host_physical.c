@@ -193,7 +193,7 @@ static void *reserve_above(uintptr_t last_end, size_t bytes, size_t alignment)
 	if (!last_end || __builtin_add_overflow(last_end, alignment - 1, &wanted))
 		return MAP_FAILED;
 	wanted = wanted / alignment * alignment;
-	/* A wish: with MAP_FIXED_NOREPLACE ThreadSanitizer maps address 0 where the wish lies outside its own layout. */
+	/* A wish: with MAP_FIXED_NOREPLACE ThreadSanitizer maps address 0 where the wish is outside its own layout. */
 	void *range = mmap((void *)wanted, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (range != MAP_FAILED && range != (void *)wanted) {
 		munmap(range, bytes);
