@@ -285,6 +285,19 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 
 /* ---- Addresses --------------------------------------------------------------------------------------------------- */
 
+static bool is_constant(const struct cn_ptx_block *block, uint64_t address)
+{
+	const struct cn_ptx_contents *contents = &block->module->contents;
+
+	for (unsigned i = 0; i < contents->variable_count; i++) {
+		const struct cn_ptx_variable *variable = &contents->variables[i];
+		if (variable->constant &&
+		    is_in(address, (const char *)block->launch.memory + variable->offset_bytes, variable->bytes))
+			return true;
+	}
+	return false;
+}
+
 static bool is_in_space(const struct cn_ptx_block *block, uint64_t address, enum cn_ptx_space space)
 {
 	bool shared = is_in(address, block->shared, block->shared_bytes);
@@ -295,7 +308,8 @@ static bool is_in_space(const struct cn_ptx_block *block, uint64_t address, enum
 	case CN_PTX_SHARED: return shared;
 	case CN_PTX_LOCAL: return local;
 	case CN_PTX_PARAM: return parameter;
-	case CN_PTX_GLOBAL: return !shared && !local;
+	case CN_PTX_CONST: return is_constant(block, address);
+	case CN_PTX_GLOBAL: return !shared && !local && !is_constant(block, address);
 	default: return false;
 	}
 }

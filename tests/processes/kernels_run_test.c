@@ -577,6 +577,49 @@ TEST(kernels_print_when_the_program_waits)
 	ASSERT_OK(cuCtxDestroy(context));
 }
 
+static void CUDA_CB say_called(CUstream stream, CUresult status, void *unused)
+{
+	(void)stream, (void)status, (void)unused;
+	(void)!write(1, "called\n", 7); /* not by the FILE, which the program may hold */
+}
+
+/* Goal: what kernels printed is written before a stream calls the program back, and before a module is loaded. */
+TEST(kernels_print_before_callbacks_and_loading)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(prints_text), "print");
+	const char *path = test_path("output");
+
+	begin(path, 1);
+	print(function, 1, 1);
+	ASSERT_OK(cuStreamAddCallback(NULL, say_called, NULL, 0));
+	poll_stream();
+	print(function, 1, 2);
+	poll_stream();
+	kernels_load(prints_text);
+	(void)!write(1, "loaded\n", 7);
+	ASSERT_STREQ("kernel 1\ncalled\nkernel 2\nloaded\n", end(path, 1));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* Goal: a callback does not wait for a FILE that the program holds until the callback has run. */
+TEST(callbacks_do_not_wait_for_the_programs_file)
+{
+	CUcontext context = kernels_start();
+	CUfunction function = kernels_find(kernels_load(prints_text), "print");
+	const char *path = test_path("output");
+
+	begin(path, 1);
+	flockfile(stdout);
+	print(function, 1, 1);
+	ASSERT_OK(cuStreamAddCallback(NULL, say_called, NULL, 0));
+	poll_stream();
+	funlockfile(stdout);
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_STREQ("called\nkernel 1\n", end(path, 1));
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
 enum { LINES = 200000, LINE_BYTES = 9 };
 
 /* Goal: a kernel may print more than a pipe takes while the program has its standard output locked. */

@@ -418,6 +418,8 @@ TEST(spaces)
 		"st.v4.u32 [%d2], {%r0, %r1, %r2, %r5}; bar.sync 0; cvta.to.shared.u64 %d3, %d2;\n"
 		"ld.shared.v2.u32 {%r6, %r7}, [%d3]; ld.shared.u32 %r8, [%d3+8]; mov.u64 %d6, pointer; "
 		"ld.global.u64 %d7, [%d6]; "
+		"isspacep.const %p, %d7; @!%p trap; isspacep.global %p, %d7; @%p trap;\n"
+		"isspacep.const %p, %d6; @%p trap;\n"
 		"ld.u32 %r9, [%d7]; ld.const.u32 %r10, [c]; mad.lo.u32 %r9, %r9, 100, %r10;\n"
 		"ld.param.u64 %d4, [out]; add.u64 %d4, %d4, %d0; st.global.v4.u32 [%d4], {%r6, %r7, %r8, %r9}; "
 		"ret; }\n");

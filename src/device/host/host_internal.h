@@ -170,6 +170,8 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload);
 
 /* host_print.c: what a kernel prints, and which assertions of it fail. */
 void cn_host_print(void *unused, const char *text, size_t bytes);
+/* Write what was printed, unless another thread has the program's FILE. For the thread that is to call the program. */
+void cn_host_print_flush_for_callback(void);
 void cn_host_complain(void *unused, const char *text, size_t bytes);
 
 /* host_copy.c, host_kernel.c: do it, now, in this thread. */

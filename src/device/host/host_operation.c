@@ -59,10 +59,12 @@ static void write_timestamp(const struct cn_operation *operation)
 static void call_program(struct cn_host_queue *queue, const struct cn_operation *operation, CUresult failure)
 {
 	cn_callback_queue = &queue->base;
-	if (operation->kind == CN_OPERATION_CALLBACK)
+	if (operation->kind == CN_OPERATION_CALLBACK) {
+		cn_host_print_flush_for_callback(); /* as the manual has it of callbacks, not of host functions */
 		operation->callback.function(operation->callback.stream, failure, operation->callback.data);
-	else if (!failure)
+	} else if (!failure) {
 		operation->host_call.function(operation->host_call.data);
+	}
 	cn_callback_queue = NULL;
 }
 

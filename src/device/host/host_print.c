@@ -2,10 +2,11 @@
 /*
  * What kernels print.
  *
- * As on a GPU it is kept, in the order in which it was printed, until the program waits for kernels, launches one, or
- * ends. Only then, and only by the program's own threads, is it written: to standard output, and failed assertions to
- * standard error. A thread that runs kernels never writes: another thread may hold the program's FILE, or a pipe may be
- * full, until that very kernel ends.
+ * As on a GPU it is kept, in the order in which it was printed, until the program waits for kernels, launches one,
+ * loads a module, is called back by a stream, or ends. Only then is it written: to standard output, and failed
+ * assertions to standard error. A thread that runs kernels does not write for them: another thread may hold the
+ * program's FILE, or a pipe may be full, until that very kernel ends. Before it calls the program back it writes, but
+ * does not wait for the FILE.
  *
  * A writer locks the FILE, then takes what is kept, then writes. So two writers keep the order, and a thread that holds
  * the FILE already does not wait for itself. What the FILE has buffered goes first. The rest bypasses it, since a FILE
@@ -164,40 +165,51 @@ static void write_pieces(struct piece *piece, FILE *file, int fd, bool ending)
 		fflush_unlocked(file);
 }
 
-/* `ending`: the process ends, and a thread that has the FILE may never give it back. */
-static void write_out(struct printed *printed, FILE *file, int usual_fd, bool ending)
-{
-	bool has_file = !ending || ftrylockfile(file) == 0;
+enum occasion {
+	WAITING, /* a call of the program's: waits for the FILE */
+	CALLING, /* before a callback: whoever holds the FILE may wait for the callback; what is kept stays */
+	ENDING,  /* the process ends: a thread that has the FILE may never give it back; what is kept goes past it */
+};
 
-	if (has_file && !ending)
+static void write_out(struct printed *printed, FILE *file, int usual_fd, enum occasion occasion)
+{
+	bool has_file = occasion == WAITING || ftrylockfile(file) == 0;
+
+	if (occasion == WAITING)
 		flockfile(file);
-	struct piece *taken = take(printed);
+	struct piece *taken = has_file || occasion == ENDING ? take(printed) : NULL;
 	if (taken)
-		write_pieces(taken, has_file ? file : NULL, has_file ? fileno_unlocked(file) : usual_fd, ending);
+		write_pieces(taken, has_file ? file : NULL, has_file ? fileno_unlocked(file) : usual_fd,
+			     occasion == ENDING);
 	if (has_file)
 		funlockfile(file);
 }
 
-static void flush(bool ending)
+static void flush(enum occasion occasion)
 {
 	int before, saved = errno;
 
 	if (!atomic_load_explicit(&kept.filled, memory_order_acquire) || kept.owner != getpid())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	write_out(&kept.output, stdout, STDOUT_FILENO, ending);
-	write_out(&kept.complaints, stderr, STDERR_FILENO, ending);
+	write_out(&kept.output, stdout, STDOUT_FILENO, occasion);
+	write_out(&kept.complaints, stderr, STDERR_FILENO, occasion);
 	pthread_setcancelstate(before, NULL);
 	errno = saved;
 }
 
 void cn_host_print_flush(void)
 {
-	flush(false);
+	flush(WAITING);
+}
+
+void cn_host_print_flush_for_callback(void)
+{
+	flush(CALLING);
 }
 
 /* What a kernel has printed that the program never waited for. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
-	flush(true);
+	flush(ENDING);
 }

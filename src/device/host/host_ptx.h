@@ -16,7 +16,7 @@ CUresult cn_host_ptx_open(const struct cn_ptx_calls **ret_calls);
 /* The calls of the library that is open; there is an image of PTX, so it is. */
 const struct cn_ptx_calls *cn_host_ptx(void);
 
-/* Write out what kernels have printed. For calls that wait for kernels or launch them, with no lock held. */
+/* Write out what kernels have printed. For calls that wait for kernels, launch them or load code, with no lock held. */
 void cn_host_print_flush(void);
 
 #endif

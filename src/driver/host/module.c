@@ -16,6 +16,7 @@
 #include "driver/host/kernel.h"
 
 #include "device/grace.h"
+#include "device/host/host_ptx.h"
 #include "driver/host/image.h"
 #include "driver/host/jit.h"
 #include "driver/host/registry.h"
@@ -343,6 +344,7 @@ CUresult host_cuModuleLoad(CUmodule *module, const char *path)
 
 	if (result)
 		return result;
+	cn_host_print_flush();
 	if (!module || !path || !*path)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s",
 				!module ? "module is NULL"
@@ -366,6 +368,7 @@ CUresult host_cuModuleLoadData(CUmodule *module, const void *memory)
 
 	if (result)
 		return result;
+	cn_host_print_flush();
 	if (!module || !memory)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", module ? "image" : "module");
 	return load(&home, &image, NULL, module);
