@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct cn_table table = CN_TABLE(CN_KIND_POOL, struct cn_mempool);
+struct cn_table cn_mempools = CN_TABLE(CN_KIND_POOL, struct cn_mempool);
 
 _Atomic bool cn_mempools_exist;
 _Atomic unsigned cn_mempools_advised;
@@ -44,7 +44,7 @@ enum { FABRIC_OR_POSIX = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDL
 
 CUresult cn_mempool_get(CUmemoryPool handle, struct cn_mempool **ret_pool)
 {
-	struct cn_mempool *pool = cn_table_find(&table, handle);
+	struct cn_mempool *pool = cn_table_find(&cn_mempools, handle);
 
 	if (!pool)
 		return handle ? cn_error(CUDA_ERROR_INVALID_VALUE, "%p is not a live pool", (void *)handle)
@@ -199,15 +199,15 @@ static CUresult check_properties(const CUmemPoolProps *properties)
 static void give_ended(void)
 {
 	for (void *ended; (ended = cn_pool_take_ended());)
-		cn_table_give(&table, ended);
+		cn_table_give(&cn_mempools, ended);
 	for (void *ended; (ended = cn_import_take_ended());)
-		cn_table_give(&table, ended);
+		cn_table_give(&cn_mempools, ended);
 }
 
 struct cn_mempool *cn_mempool_take_record(void)
 {
 	give_ended();
-	struct cn_mempool *pool = cn_table_take(&table);
+	struct cn_mempool *pool = cn_table_take(&cn_mempools);
 	if (pool) {
 		atomic_store(&pool->export, NULL);
 		atomic_store(&pool->import, NULL);
@@ -218,17 +218,17 @@ struct cn_mempool *cn_mempool_take_record(void)
 
 void cn_mempool_give_record(struct cn_mempool *pool)
 {
-	cn_table_give(&table, pool);
+	cn_table_give(&cn_mempools, pool);
 }
 
 void cn_mempools_go_on_gpu(void)
 {
-	table.kind = CN_KIND_POOL_ON_GPU;
+	cn_mempools.kind = CN_KIND_POOL_ON_GPU;
 }
 
 static uint64_t publish(struct cn_mempool *pool)
 {
-	pool->handle = cn_table_publish(&table, pool);
+	pool->handle = cn_table_publish(&cn_mempools, pool);
 	atomic_store(&cn_mempools_exist, true);
 	return pool->handle;
 }
@@ -259,7 +259,7 @@ static CUresult make_pool(CUmemAllocationType type, CUmemLocation location, stru
 	struct cn_pool *made;
 	CUresult result = cn_pool_create(&options, &made);
 	if (result) {
-		cn_table_give(&table, pool);
+		cn_table_give(&cn_mempools, pool);
 		return result;
 	}
 	pool->pool = made;
@@ -273,8 +273,8 @@ uint64_t cn_mempool_publish_import(struct cn_mempool *pool)
 	uint64_t handle = 0;
 
 	cn_slow_lock(&pools.mutex);
-	for (uint32_t i = 0, count = atomic_load(&table.count); i < count && !handle; i++) {
-		struct cn_mempool *other = cn_table_slot(&table, i);
+	for (uint32_t i = 0, count = atomic_load(&cn_mempools.count); i < count && !handle; i++) {
+		struct cn_mempool *other = cn_table_slot(&cn_mempools, i);
 		if (cn_object_handle(other) && other->import && cn_import_is_same(other->import, pool->import)) {
 			other->import_count++;
 			handle = cn_object_handle(other);

@@ -29,6 +29,8 @@ struct cn_mempool {
 	_Atomic bool host_uses; /* the host has these rights */
 };
 
+extern struct cn_table cn_mempools;
+
 /* Has there ever been a pool in this process? */
 extern _Atomic bool cn_mempools_exist;
 

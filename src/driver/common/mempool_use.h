@@ -58,11 +58,26 @@ static inline CUresult cn_mempool_allocate_current(CUdeviceptr *ret_pointer, siz
 	return cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
 }
 
+/* As cn_mempool_get_own(). */
+static inline CUresult cn_mempool_get_own_quickly(CUmemoryPool handle, struct cn_mempool **ret_pool)
+{
+	struct cn_mempool *pool = cn_table_find(&cn_mempools, handle), *found; /* *ret_pool stays in a register */
+
+	if (__builtin_expect(pool && !atomic_load_explicit(&pool->import, memory_order_relaxed), 1)) {
+		*ret_pool = pool;
+		return CUDA_SUCCESS;
+	}
+	CUresult result = cn_mempool_get_own(handle, &found);
+	if (!result)
+		*ret_pool = found;
+	return result;
+}
+
 static inline CUresult cn_mempool_allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool_handle,
 						struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last)
 {
 	struct cn_mempool *pool;
-	CUresult result = cn_mempool_get_own(pool_handle, &pool);
+	CUresult result = cn_mempool_get_own_quickly(pool_handle, &pool);
 
 	if (!result)
 		result = cn_mempool_allocate(ret_pointer, bytes, pool, queue, owner, free_last);
