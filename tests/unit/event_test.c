@@ -6,8 +6,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/table.h"
 #include "cenote/cenote.h"
+#include "device/host/host_internal.h"
+#include "driver/host/objects.h"
 #include "gate.h"
 
 SETUP
@@ -51,6 +54,64 @@ TEST(an_event_of_a_whole_context)
 	gate_free(gates[0]);
 	gate_free(gates[1]);
 	gate_free(later);
+}
+
+/* In the list of a queue before others that wait for the same point: they are not called before it returns. */
+struct blocker {
+	struct cn_waiter waiter;
+	int entered[2], released[2]; /* pipes */
+};
+
+static void block(struct cn_waiter *waiter)
+{
+	struct blocker *blocker = cn_container_of(waiter, struct blocker, waiter);
+	char byte;
+
+	ASSERT_EQ(1, write(blocker->entered[1], "", 1));
+	ASSERT_EQ(1, read(blocker->released[0], &byte, 1));
+}
+
+/*
+ * Goal: an event of a context has happened when the work has that it stands for. It does not matter that the thread
+ * which ran the work has yet to tell those that wait; and a second event does not wait for the first.
+ */
+TEST(an_event_of_a_context_has_happened_with_its_work)
+{
+	struct blocker blocker = {.waiter.reached = block};
+	struct gate gate = gate_make();
+	struct cn_place place;
+	CUcontext context;
+	CUstream stream;
+	CUevent events[2];
+	char byte;
+
+	ASSERT_EQ(0, pipe(blocker.entered));
+	ASSERT_EQ(0, pipe(blocker.released));
+	ASSERT_OK(cuCtxGetCurrent(&context));
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < 2; i++)
+		ASSERT_OK(cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING));
+	ASSERT_OK(cn_stream_find(stream, &place));
+	gate_close(gate, stream);
+	blocker.waiter.number = place.stream->queue.base.submitted;
+	ASSERT(cn_host_queue_add_waiter(&place.stream->queue, &blocker.waiter));
+	ASSERT_OK(cuCtxRecordEvent(context, events[0]));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cuEventQuery(events[0]));
+	gate_open(gate);
+	ASSERT_EQ(1, read(blocker.entered[0], &byte, 1));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	ASSERT_OK(cuEventQuery(events[0]));
+	ASSERT_OK(cuCtxRecordEvent(context, events[1]));
+	ASSERT_OK(cuEventQuery(events[1]));
+	ASSERT_EQ(1, write(blocker.released[1], "", 1));
+	for (unsigned i = 0; i < 2; i++) {
+		ASSERT_OK(cuEventSynchronize(events[i]));
+		ASSERT_OK(cuEventDestroy(events[i]));
+		close(blocker.entered[i]);
+		close(blocker.released[i]);
+	}
+	ASSERT_OK(cuStreamDestroy(stream));
+	gate_free(gate);
 }
 
 TEST(an_event_that_was_never_recorded_has_happened)

@@ -32,7 +32,7 @@ bool cn_host_grace_is_over(unsigned slot)
 {
 	struct cn_host_queue *queue = grace.left[slot];
 
-	while (queue && cn_point_reached((struct cn_point){&queue->base, queue->grace.numbers[slot]}))
+	while (queue && cn_host_point_happened((struct cn_point){&queue->base, queue->grace.numbers[slot]}))
 		queue = queue->grace.next;
 	grace.left[slot] = queue;
 	return !queue;

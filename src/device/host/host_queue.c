@@ -721,6 +721,7 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 	if (atomic_load_explicit(&queue->base.submitted, memory_order_relaxed))
 		pass_locked(queue); /* no point of this owner is one of the last owner's */
 	queue->state = IDLE;
+	atomic_store(&queue->gathers, false);
 	atomic_store(&queue->failure, CUDA_SUCCESS);
 	free(queue->sentence);
 	queue->sentence = NULL;

@@ -151,6 +151,7 @@ struct cn_host_queue {
 		struct cn_host_queue *next, *previous;
 		_Atomic bool listed;
 	} run;
+	_Atomic bool gathers;     /* it has nothing but waits: see cn_host_queue_gather() */
 	_Atomic int cpu;          /* where an executor drives it, or did last */
 	_Atomic uint32_t spin_ns; /* host_wait.c's: how long it has paid to spin before sleeping; 0: not known yet */
 
@@ -192,5 +193,16 @@ CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const
  * program's own functions, too. The caller holds no lock, except slow ones.
  */
 void cn_host_point_wait(struct cn_point point);
+/*
+ * The queue, which has just been opened, will be given waits for points and nothing else: a point of it stands for all
+ * of them together.
+ */
+void cn_host_queue_gather(struct cn_host_queue *queue);
+bool cn_host_queue_gathers(struct cn_queue *queue);
+/*
+ * Has everything happened that the point stands for? As cn_point_reached(), but where a queue only gathers, what it
+ * waits for counts, and not whether a thread has come to say so.
+ */
+bool cn_host_point_happened(struct cn_point point);
 
 #endif

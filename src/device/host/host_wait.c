@@ -142,3 +142,34 @@ void cn_host_point_wait(struct cn_point point)
 	if (!cn_point_reached(point))
 		sleep_until(point);
 }
+
+/* ---- Points of a queue that only waits ---- */
+
+void cn_host_queue_gather(struct cn_host_queue *queue)
+{
+	atomic_store(&queue->gathers, true);
+}
+
+bool cn_host_queue_gathers(struct cn_queue *queue)
+{
+	return atomic_load_explicit(&cn_host_queue_of(queue)->gathers, memory_order_relaxed);
+}
+
+bool cn_host_point_happened(struct cn_point point)
+{
+	if (cn_point_reached(point))
+		return true;
+	if (!cn_host_queue_gathers(point.queue))
+		return false;
+	struct cn_host_queue *queue = cn_host_queue_of(point.queue);
+	cn_lock(&queue->lock);
+	uint64_t number = atomic_load_explicit(&queue->base.completed, memory_order_acquire);
+	const struct cn_host_item *item = queue->first;
+	while (atomic_load(&queue->gathers) && item && number < point.number &&
+	       item->operation.kind == CN_OPERATION_WAIT_POINT && cn_point_reached(item->operation.wait_point)) {
+		item = item->next;
+		number++;
+	}
+	cn_unlock(&queue->lock);
+	return number >= point.number;
+}

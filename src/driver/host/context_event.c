@@ -3,11 +3,23 @@
  * Events of a whole context.
  *
  * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded in
- * it, and it is destroyed: it ends once its waits are over, and no other code ever sees it.
+ * it, and it is destroyed: it ends once its waits are over, and no other code ever sees it. The event has happened when
+ * what the stream waits for has: whoever has waited for that work need not wait for the thread that drives the stream.
  */
 #include "driver/host/objects.h"
 
 #include <stdlib.h>
+
+/* Leave out the streams of other such events: what they wait for is pending by itself. Returns how many are left. */
+static size_t leave_out_gathering(struct cn_point *points, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!cn_host_queue_gathers(points[i].queue))
+			points[kept++] = points[i];
+	return kept;
+}
 
 /* The points of all streams of a context; *ret_points is the caller's to free. */
 static CUresult collect(struct cn_context *context, struct cn_point **ret_points, size_t *ret_count)
@@ -24,7 +36,7 @@ static CUresult collect(struct cn_context *context, struct cn_point **ret_points
 		count = cn_context_pending(context, points, room);
 	} while (count > room);
 	*ret_points = points;
-	*ret_count = count;
+	*ret_count = leave_out_gathering(points, count);
 	return CUDA_SUCCESS;
 }
 
@@ -38,6 +50,8 @@ static CUresult record(const struct cn_point *points, size_t count, CUevent even
 	if (result)
 		return result;
 	result = cn_stream_find(stream, &place);
+	if (!result)
+		cn_host_queue_gather(&place.stream->queue);
 	for (size_t i = 0; i < count && !result; i++) {
 		struct cn_operation wait = {.kind = CN_OPERATION_WAIT_POINT, .wait_point = points[i]};
 		result = cn_stream_submit(&place, &wait, NULL);
