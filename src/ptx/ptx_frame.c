@@ -8,7 +8,8 @@
  *
  * A register is an array over the lanes, and each function has its own registers. So where one function's frame lies
  * over another's, an element of one lane lies over elements of other lanes. Lanes that are apart therefore use the same
- * place only for frames of the same function; another function's frame goes behind all frames that there are.
+ * place only for frames of the same function; another function's frame goes behind all frames that there are. Lanes
+ * that one instruction sends to the same function have one place, however they alternate with those of other functions.
  */
 #include "ptx/ptx_block.h"
 
@@ -16,7 +17,7 @@
 
 #include <string.h>
 
-enum { FRAME_ALIGNMENT = 64 };
+enum { FRAME_ALIGNMENT = 64, PLACES_KEPT = 32 };
 
 static uint32_t frame_bytes(const struct cn_ptx_function *function)
 {
@@ -110,6 +111,25 @@ static uint32_t place_frame(const struct cn_ptx_block *block, const struct cn_pt
 	return is_free ? place : behind_all;
 }
 
+/* Where the frames of a call are: of the functions that its lanes go to, the latest. */
+struct places {
+	struct {
+		uint32_t target, frame;
+	} at[PLACES_KEPT];
+	unsigned count;
+};
+
+static uint32_t frame_of(const struct cn_ptx_block *block, struct places *places, uint32_t target)
+{
+	for (unsigned i = least(places->count, PLACES_KEPT); i--;)
+		if (places->at[i].target == target)
+			return places->at[i].frame;
+	uint32_t frame = place_frame(block, &block->module->functions[target]);
+	places->at[places->count % PLACES_KEPT].target = target;
+	places->at[places->count++ % PLACES_KEPT].frame = frame;
+	return frame;
+}
+
 static bool call_lane(struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint32_t target, uint32_t frame,
 		      uint32_t lane)
 {
@@ -146,7 +166,8 @@ static bool target_of(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 
 bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 {
-	uint32_t pc = block->group_pc, target, placed = UINT32_MAX, frame = 0;
+	uint32_t pc = block->group_pc, target;
+	struct places places;
 
 	/* Where all lanes of the group are; the active ones are moved below. */
 	CN_PTX_EACH(&block->group, i)
@@ -154,6 +175,7 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 		block->pc[i] = pc + 1;
 		block->frame[i] = block->group_frame;
 	}
+	places.count = 0;
 	block->has_group = false;
 	block->accesses = false; /* what a function of ours touches, no address of a lane's tells */
 	CN_PTX_EACH(&block->active, i)
@@ -170,10 +192,7 @@ bool cn_ptx_run_call(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 		}
 		if (!block->plan->slots[target] || callee->is_kernel)
 			return cn_ptx_fault_at(block, CN_PTX_ILLEGAL_CALL, i, target);
-		if (target != placed)
-			frame = place_frame(block, callee);
-		placed = target;
-		if (!call_lane(block, inst, target, frame, i))
+		if (!call_lane(block, inst, target, frame_of(block, &places, target), i))
 			return false;
 	}
 	return true;

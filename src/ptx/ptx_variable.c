@@ -219,7 +219,7 @@ static void read_dimensions(struct cn_ptx_parser *parser, struct cn_ptx_declarat
 		}
 		count = cn_ptx_expression_read(parser);
 		cn_ptx_expect(parser, ']');
-		if (count < 0 || (uint64_t)count * ret->bytes > SPACE_BYTES_MAX)
+		if (count < 0 || (ret->bytes && (uint64_t)count > SPACE_BYTES_MAX / ret->bytes))
 			cn_ptx_fail(parser, CN_PTX_INVALID, "an array of %lld elements", (long long)count);
 		ret->bytes *= (uint64_t)count;
 	}

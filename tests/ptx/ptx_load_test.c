@@ -65,6 +65,8 @@ TEST(wrong_texts_are_refused)
 	ASSERT_STREQ("an alignment of 3", run_refusal(HEAD ".global .align 3 .u32 x;", NULL));
 	ASSERT_STREQ("an array of 9223372036854775807 elements",
 		     run_refusal(HEAD ".global .u32 x[0x7fffffffffffffff];", NULL));
+	ASSERT_STREQ("an array of 4611686018427387904 elements", /* 2^64 bytes */
+		     run_refusal(HEAD ".global .u32 x[0x4000000000000000];", NULL));
 	ASSERT_STREQ("a function's body does not end", run_refusal(HEAD ".entry k() { ret;", NULL));
 }
 

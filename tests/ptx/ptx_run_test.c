@@ -274,6 +274,19 @@ TEST(calls)
 	run_unload(&module);
 }
 
+/* Goal: threads of a large block that call two functions by turns need no more room than two frames. */
+TEST(calls_of_neighbours)
+{
+	struct run_module module = run_load(calls);
+	static uint32_t out[1024][2];
+
+	run_simply(&module, 1, 1024, (uintptr_t)out, 0, 0, 0);
+	for (uint32_t i = 0; i < 1024; i++)
+		ASSERT_EQ(i * (i % 2 ? 3 : 2), out[i][1]);
+	ASSERT_STREQ("3 1.50 hi\n", run_printed());
+	run_unload(&module);
+}
+
 /* Half of the threads stay in wide(), whose registers have 64 bits, while the others call narrow(), whose have 32. */
 static const char narrow_text[] =
 	".func (.param .b32 r) narrow(.param .b32 x)\n{ .reg .b32 %a<9>; ld.param.b32 %a0, [x]; add.u32 %a1, %a0, 1;\n"
