@@ -153,7 +153,9 @@ err_free:
 
 void cn_account_drop(struct cn_account *account)
 {
-	if (account->fd >= 0)
+	off_t bytes;
+
+	if (cn_account_look(account, &bytes)) /* else the number may be a file of the program's by now */
 		close(account->fd);
 	account->fd = -1;
 }

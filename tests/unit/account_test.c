@@ -337,7 +337,7 @@ TEST(no_directory_no_account)
 	ASSERT_SYS(unlink(account_path()));
 }
 
-/* Goal: when the program has closed the descriptor and opened another file, nothing is written there. */
+/* Goal: when the program has closed the descriptor and opened another file, it is neither written to nor closed. */
 TEST(a_foreign_descriptor_is_left_alone)
 {
 	struct cn_account *account = join_account();
@@ -358,6 +358,7 @@ TEST(a_foreign_descriptor_is_left_alone)
 	ASSERT(!cn_account_bid(account, 0, 1));
 	ASSERT(!cn_account_sum(account, 0, true, &sum));
 	ASSERT(!cn_account_begin_turn(account));
+	cn_account_drop(account); /* as in a forked child */
 	cn_account_close(account);
 	ASSERT_SYS(fstat(foreign, &status));
 	ASSERT_EQ(0, status.st_size);
