@@ -259,6 +259,8 @@ void harness_add_role(struct harness_role *role);
 /* Execute this program in a role: peer_start("role", "argument", ...). */
 #define peer_start(...) harness_peer_start(__VA_ARGS__, (const char *)NULL)
 struct peer *harness_peer_start(const char *role, ...) __attribute__((sentinel));
+/* The descriptor on which a role finds its end of the channel. */
+enum { PEER_CHANNEL_FD = 3 };
 
 /*
  * Messages keep their boundaries and order. What is received must be what is expected, otherwise the process fails; it

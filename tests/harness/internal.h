@@ -5,9 +5,6 @@
 
 #include "harness.h"
 
-/* The descriptor on which a role finds its end of the channel. */
-#define PEER_CHANNEL_FD 3
-
 /* What a test reports to the process that started it, in a page they share. Roles have none. */
 struct outcome {
 	enum { OUTCOME_UNFINISHED, OUTCOME_PASSED, OUTCOME_SKIPPED } state;
