@@ -199,11 +199,15 @@ static pid_t start(const struct words *command, int output)
 /* The exit status of the program that runs. */
 static int finish(pid_t child)
 {
+	siginfo_t ended;
 	int status = 0;
 
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+	/* Until waitpid() the number is the child's: a signal must not be handed to another process that gets it. */
+	while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		;
 	running = 0;
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
 	if (caught)
 		return SIGNALLED + caught;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED + WTERMSIG(status);
