@@ -461,7 +461,8 @@ typedef struct cenote_shared {
  * The processes answer by themselves, whatever their programs do, and are not held up. All are asked at the same time.
  * Their answers are not of one moment: what comes and goes meanwhile may be reported or not. A process that does not
  * answer is reported with what it wrote last, at most 16 seconds before it was stopped; `written_ns` says when. One
- * that the system shows as stopped is not waited for; others delay the survey by two seconds, however many they are.
+ * that the system shows as stopped is not waited for; others of a user delay the survey by two seconds, however many
+ * they are. Of another user, for root, up to 1024 processes are reported.
  * This process's own pools are reported like all others. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL

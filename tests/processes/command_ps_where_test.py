@@ -292,10 +292,12 @@ def root_and_a_hostile_directory(test):
     os.link(secret, place / lock_name(5))  # of another user
     lock(place / lock_name(5))
     status = real.read_bytes()
-    for number in range(6, 12):  # of the user, and locked: its word for what it shares
+    for number in range(6, 13):  # of the user, and locked: its word for what it shares
         (place / lock_name(number)).write_bytes(status)
         os.chown(place / lock_name(number), user, user)
         lock(place / lock_name(number))
+    for number in range(13, 20):  # one lock under many names
+        os.link(place / lock_name(12), place / lock_name(number))
     os.truncate(place / lock_name(6), 1 << 40)
     (place / lock_name(7)).write_bytes(b"\377" * 65536)
     (place / lock_name(8)).write_bytes(b"")

@@ -312,6 +312,27 @@ TEST(records_in_no_order)
 	liar_end(&liar);
 }
 
+/* Goal: handles of a kind are told once, with their openers: a viewer may have room for one of each. */
+TEST(handles_that_come_again)
+{
+	struct liar liar;
+
+	liar_start(&liar, SILENT);
+	struct writing writing = begin_writing(1);
+	for (int i = 0; i < 2; i++) {
+		add_record(&writing, CN_STATUS_HANDLES, CN_HANDLE_EVENT);
+		add_record(&writing, CN_STATUS_OPENER, 1);
+		add_record(&writing, CN_STATUS_HANDLES, CN_HANDLE_MEMORY);
+		add_record(&writing, CN_STATUS_OPENER, 2);
+	}
+	write_records(&liar, &writing);
+	write_head(&liar, &writing);
+	struct heard heard = survey_one(&liar);
+	ASSERT_EQ(2, heard.handles);
+	ASSERT_EQ(2, heard.openers);
+	liar_end(&liar);
+}
+
 /* Goal: nothing that a terminal would obey, and nothing without an end. */
 TEST(texts_are_made_printable)
 {

@@ -63,20 +63,22 @@ static void look_at_descriptors(struct search *search, int process_fd, int pid, 
 	}
 	for (const struct dirent *entry; (entry = readdir(folder));) {
 		char target[NAME_CHARS];
-		struct stat status;
+		struct statx status;
 		ssize_t length = readlinkat(fd, entry->d_name, target, sizeof target - 1);
 		target[length > 0 ? length : 0] = '\0';
 		enum file_kind kind = kind_of(target);
-		if (kind == FILE_KINDS || fstatat(fd, entry->d_name, &status, 0))
+		/* A process may have such a name in a file system that it serves, which must not be asked. */
+		if (kind == FILE_KINDS ||
+		    statx(fd, entry->d_name, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status) == -1)
 			continue;
 		add(search, &(struct sighting){.kind = kind,
-					       .device = status.st_dev,
-					       .inode = status.st_ino,
+					       .device = makedev(status.stx_dev_major, status.stx_dev_minor),
+					       .inode = (ino_t)status.stx_ino,
 					       .pid = pid,
 					       .process_uid = uid,
-					       .file_uid = status.st_uid,
-					       .bytes = (unsigned long long)status.st_size,
-					       .used_bytes = (unsigned long long)status.st_blocks * BLOCK_BYTES});
+					       .file_uid = status.stx_uid,
+					       .bytes = status.stx_size,
+					       .used_bytes = status.stx_blocks * BLOCK_BYTES});
 	}
 	closedir(folder);
 }

@@ -13,7 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 2000, CONVERSATION_MS = 10000 };
+enum {
+	ALL_ANSWERS_MS = 2000, /* for all processes of a directory together */
+	ANSWER_MS = 2000,
+	CONVERSATION_MS = 10000,
+	OTHERS_MAX = 1024, /* processes of another user that are looked at */
+};
 
 /* What is done with each process of a directory. */
 struct walk {
@@ -22,6 +27,8 @@ struct walk {
 	void (*visit)(struct walk *walk, struct cn_survey_call *call);
 	struct cn_survey_call *calls;
 	unsigned call_count;
+	unsigned name_count; /* in this directory, so far */
+	uint64_t end_ns;     /* until when its processes are waited for */
 	cn_survey_tell *tell;
 	void *data;
 	/* for a picture */
@@ -66,7 +73,10 @@ static struct cn_survey_process describe(const struct walk *walk, const struct c
 	return process;
 }
 
-/* Records whose owner has not come, or that are of no known kind, are left out. */
+/*
+ * Records whose owner has not come, or that are of no known kind, are left out; and so are handles of a kind that has
+ * come already: a viewer may have room for one of each.
+ */
 static void tell_process(struct walk *walk, struct cn_survey_call *call)
 {
 	struct cn_survey_process process = describe(walk, call);
@@ -74,6 +84,7 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 	struct cn_report_pool pool;
 	struct cn_report_handles handles;
 	struct cn_report_importer importer;
+	bool has_come[CN_HANDLE_KINDS] = {false};
 
 	walk->tell(&found, walk->data);
 	for (uint32_t i = 0; call->has_status && i < call->status.head.record_count; i++) {
@@ -83,7 +94,10 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 			found = (struct cn_survey_found){.process = &process, .pool = pool.id ? &pool : NULL};
 		} else if (record->kind == CN_STATUS_HANDLES) {
 			memcpy(&handles, record->body, sizeof handles);
-			bool known = handles.kind == CN_HANDLE_EVENT || handles.kind == CN_HANDLE_MEMORY;
+			bool known = (handles.kind == CN_HANDLE_EVENT || handles.kind == CN_HANDLE_MEMORY) &&
+				     !has_come[handles.kind];
+			if (known)
+				has_come[handles.kind] = true;
 			found = (struct cn_survey_found){.process = &process, .handles = known ? &handles : NULL};
 		} else if (record->kind == (found.pool ? CN_STATUS_IMPORTER : CN_STATUS_OPENER)) {
 			memcpy(&importer, record->body, sizeof importer);
@@ -102,7 +116,7 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 
 static void ask_some(struct walk *walk)
 {
-	cn_survey_ask(&walk->look, walk->calls, walk->call_count);
+	cn_survey_ask(&walk->look, walk->calls, walk->call_count, walk->end_ns);
 	for (unsigned i = 0; i < walk->call_count; i++) {
 		/* One that is locked, and neither answers nor has written anything, is about to come or to go. */
 		if (walk->calls[i].reached || walk->calls[i].has_status)
@@ -121,7 +135,7 @@ static bool take_name(const char *name, void *data)
 	memcpy(call->name, name, sizeof call->name);
 	if (walk->call_count == CN_SURVEY_CALLS_MAX)
 		ask_some(walk);
-	return !walk->drawn;
+	return !walk->drawn && (++walk->name_count < OTHERS_MAX || walk->look.owner == geteuid());
 }
 
 static CUresult refuse(const char *path, const char *why)
@@ -138,6 +152,8 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 	if (walk->look.fd < 0) /* a missing directory has no ports in it */
 		return CUDA_SUCCESS;
 	walk->directory = path;
+	walk->name_count = 0;
+	walk->end_ns = cn_clock_ns() + ALL_ANSWERS_MS * CN_MILLISECOND_NS;
 	int error = cn_look_names(&walk->look, take_name, walk);
 	ask_some(walk);
 	cn_look_close(&walk->look);

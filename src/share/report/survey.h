@@ -2,8 +2,9 @@
 /*
  * The survey: which processes share what, from their status files (status.h).
  *
- * All processes are asked at the same time to write their files (report.h), with one deadline for all. Then each file
- * is read, whether its process has answered or not: one that is stopped is shown as it last wrote. A process that is
+ * All processes of a directory are asked at the same time to write their files (report.h), with one deadline for all:
+ * a user whose processes are silent, however many they are, delays root's survey by that much. Then each file is
+ * read, whether its process has answered or not: one that is stopped is shown as it last wrote. A process that is
  * known to be stopped is not waited for.
  *
  * A holder's PID in an exporter's file is as the exporter sees it. Where that is another PID namespace than ours, the

@@ -17,8 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ALL_ANSWERS_MS = 2000 };
-
 /* ---- What the system says ---- */
 
 /* The beginning of a file of /proc; its length, or 0. */
@@ -228,10 +226,8 @@ static bool wait_for_some(const struct cn_look *look, struct cn_survey_call *cal
 	return true;
 }
 
-void cn_survey_ask(const struct cn_look *look, struct cn_survey_call *calls, unsigned count)
+void cn_survey_ask(const struct cn_look *look, struct cn_survey_call *calls, unsigned count, uint64_t end_ns)
 {
-	uint64_t end_ns = cn_clock_ns() + ALL_ANSWERS_MS * CN_MILLISECOND_NS;
-
 	for (unsigned i = 0; i < count; i++) {
 		if (!cn_survey_connect(look, &calls[i]))
 			continue;

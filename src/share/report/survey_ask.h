@@ -32,10 +32,10 @@ enum { CN_SURVEY_CALLS_MAX = 256 };
 
 /*
  * Ask all these processes of a directory, of which only the names are set, and read their status files. Returns when
- * all have answered that are not stopped, and after two seconds at most. The caller ends each with
+ * all have answered that are not stopped, or the time has come (CLOCK_MONOTONIC). The caller ends each with
  * cn_survey_call_end().
  */
-void cn_survey_ask(const struct cn_look *look, struct cn_survey_call *calls, unsigned count);
+void cn_survey_ask(const struct cn_look *look, struct cn_survey_call *calls, unsigned count, uint64_t end_ns);
 void cn_survey_call_end(struct cn_survey_call *call);
 
 /* Connect to one process, for further questions. False: it is gone, or is not the directory's owner's. */

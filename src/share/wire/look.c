@@ -73,7 +73,7 @@ void cn_look_close(struct cn_look *look)
 	look->fd = -1;
 }
 
-/* A path to a file of this type and the directory's owner. */
+/* A path to a file of this type and the directory's owner, which has no other name. */
 static int find(const struct cn_look *look, const char *file, mode_t type)
 {
 	struct statx directory, facts;
@@ -82,7 +82,7 @@ static int find(const struct cn_look *look, const char *file, mode_t type)
 	if (fd < 0)
 		return -1;
 	if (examine(look->fd, &directory) && examine(fd, &facts) && (facts.stx_mode & S_IFMT) == type &&
-	    facts.stx_uid == look->owner && is_beside(&directory, &facts))
+	    facts.stx_uid == look->owner && facts.stx_nlink == 1 && is_beside(&directory, &facts))
 		return cn_descriptor_raise(fd);
 	close(fd);
 	return -1;

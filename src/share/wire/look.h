@@ -4,7 +4,8 @@
  *
  * The viewer may be root. So no link is followed, nothing is opened before it is known to be what it should be, and
  * nothing is used that lies in another mount than the directory, or in a file system that a process serves: the user
- * could have the viewer wait for ever. A FIFO or a device is never opened. The number of names is bounded.
+ * could have the viewer wait for ever. A FIFO or a device is never opened. The number of names is bounded. A file with
+ * several names is not used either: one lock and one socket would make very many processes.
  */
 #ifndef CN_SHARE_WIRE_LOOK_H
 #define CN_SHARE_WIRE_LOOK_H
