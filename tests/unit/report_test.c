@@ -8,6 +8,7 @@
 #include "share_fake.h"
 
 #include "pool/pool.h"
+#include "share/pool/export_internal.h"
 #include "share/port/port_internal.h"
 #include "share/report/survey.h"
 
@@ -357,6 +358,86 @@ TEST(one_who_does_not_read_is_sent_away)
 	ASSERT_EQ(EPIPE, error);
 	close(sock);
 	survey_own();
+}
+
+static void send_refresh(int sock)
+{
+	struct cn_parcel request = question(CN_REPORT_REFRESH, 0, 0, 0, 0);
+
+	ASSERT_EQ(0, cn_wire_send(sock, &request));
+}
+
+/* The sequence number of the writing. */
+static uint64_t receive_refresh(int sock)
+{
+	struct pollfd wanted = {.fd = sock, .events = POLLIN};
+	struct cn_parcel reply;
+
+	ASSERT_EQ(1, poll(&wanted, 1, -1));
+	ASSERT_EQ(0, cn_wire_receive(sock, &reply));
+	ASSERT_EQ(7, reply.message.request);
+	ASSERT_OK(reply.message.result);
+	return reply.message.words[0];
+}
+
+/* Goal: viewers that ask shortly after a writing that took long have one together. */
+TEST(many_viewers_have_one_writing, .timeout_ms = 60000)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	uint64_t first, second;
+	int socks[3];
+
+	close(share_export(pool));
+	for (int i = 0; i < 3; i++)
+		socks[i] = call_own();
+	struct cn_export *export = cn_export_after(0);
+	do {                            /* until both have come before the service thread has rested */
+		cn_lock(&export->lock); /* the writing takes long */
+		send_refresh(socks[0]);
+		for (uint64_t start_ns = cn_clock_ns(); cn_clock_ns() - start_ns < 20 * CN_MILLISECOND_NS;)
+			sched_yield();
+		cn_unlock(&export->lock);
+		uint64_t before = receive_refresh(socks[0]);
+		send_refresh(socks[1]);
+		send_refresh(socks[2]);
+		first = receive_refresh(socks[1]);
+		second = receive_refresh(socks[2]);
+		ASSERT_LT(before, first);
+	} while (first != second);
+	for (int i = 0; i < 3; i++)
+		close(socks[i]);
+	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+/* Goal: when the program has closed the file's descriptor and opened another file, nothing is written there. */
+TEST(a_foreign_file_is_not_written)
+{
+	CUmemoryPool pool = share_pool(POOL);
+	int foreign = open(test_path("foreign"), O_RDWR | O_CREAT | O_CLOEXEC, 0600), replaced = 0;
+	char file[CN_SOCKET_NAME_CHARS + 8];
+	struct stat facts;
+
+	close(share_export(pool));
+	int sock = call_own();
+	snprintf(file, sizeof file, "%s.lock", survey_own().name);
+	ASSERT_SYS(foreign);
+	for (int fd = 3; fd < 64; fd++) {
+		char link[64], target[4096] = "";
+		snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+		if (readlink(link, target, sizeof target - 1) > 0 && !strcmp(basename(target), file)) {
+			ASSERT_SYS(dup3(foreign, fd, O_CLOEXEC));
+			replaced = fd;
+		}
+	}
+	ASSERT_NE(0, replaced);
+	ASSERT_EQ(CUDA_ERROR_OPERATING_SYSTEM, answer_to(sock, question(CN_REPORT_REFRESH, 0, 0, 0, 0)).result);
+	ASSERT_SYS(fstat(foreign, &facts));
+	ASSERT_EQ(0, facts.st_size);
+	close(sock);
+	close(replaced);
+	close(foreign);
+	ASSERT_SYS(unlink(test_path("foreign")));
+	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
 /* Goal: words of all kinds are answered or end the connection, and the process lives on. */

@@ -165,6 +165,7 @@ static void watch_process(struct cn_port_client *client)
 /* The connection ends, or we end it. */
 static void drop_client(struct cn_port_client *client, bool sent_away)
 {
+	client->awaits_refresh = false;
 	if (sent_away && client->openings)
 		watch_process(client);
 	if (!sent_away || !client->process.watched)
@@ -276,15 +277,38 @@ int cn_port_opener_process(uint64_t id)
 static bool serve_report(struct cn_port_client *client, const struct cn_message *request)
 {
 	struct cn_parcel reply = {.message = {.kind = request->kind, .request = request->request}};
-	bool known = cn_report_serve(request, &reply);
 
+	if (client->awaits_refresh) /* one question at a time */
+		return false;
 	/* A client that only asks for reports is sent away when it has stopped asking. */
 	if (!is_opener(client))
 		client->channel.due_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
+	if (request->words[CN_REPORT_WHAT] == CN_REPORT_REFRESH && !cn_report_may_refresh()) {
+		client->awaits_refresh = true;
+		client->refresh_request = request->request;
+		return true;
+	}
+	bool known = cn_report_serve(request, &reply);
 	bool stays = known && !cn_wire_send(client->channel.fd, &reply);
 	if (reply.descriptor_count)
 		close(reply.descriptors[0]);
 	return stays;
+}
+
+void cn_port_refreshed(uint64_t sequence)
+{
+	for (struct cn_port_client *client = port.clients, *next; client; client = next) {
+		struct cn_parcel reply = {.message = {.kind = CN_MESSAGE_REPORT,
+						      .request = client->refresh_request,
+						      .result = sequence ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM,
+						      .words = {sequence}}};
+		next = client->next;
+		if (!client->awaits_refresh)
+			continue;
+		client->awaits_refresh = false;
+		if (cn_wire_send(client->channel.fd, &reply))
+			drop_client(client, true);
+	}
 }
 
 /* A client is done with something. What it did not have open is ignored. */

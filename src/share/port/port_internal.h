@@ -124,6 +124,8 @@ struct cn_port_client {
 	int pid;
 	unsigned uid;
 	bool only_reports; /* it is root, and not of our user */
+	bool awaits_refresh;
+	uint64_t refresh_request; /* the number of that question */
 };
 
 /* On the service thread, for report.c: the client with the next id that has something of a kind open; NULL: no more. */
@@ -134,6 +136,8 @@ unsigned cn_port_openers_count(void);
 int cn_port_opener_process(uint64_t id);
 /* The same: what was told by cn_port_changed() is written now. What changes from here on is to be told again. */
 void cn_port_changes_seen(void);
+/* The same: the file has been written; answer the clients that wait for it. `sequence` 0: it could not be written. */
+void cn_port_refreshed(uint64_t sequence);
 /* On the service thread: the numbers under which live clients record our events, in order. */
 const uint32_t *cn_port_recorders(size_t *ret_count);
 

@@ -122,7 +122,7 @@ bool cn_report_serve(const struct cn_message *request, struct cn_parcel *reply)
 	struct cn_export *export = find_export(id);
 
 	switch (request->words[CN_REPORT_WHAT]) {
-	case CN_REPORT_REFRESH:
+	case CN_REPORT_REFRESH: /* it may be written now: cn_report_may_refresh() */
 		sequence = cn_status_write();
 		reply->message.words[0] = sequence;
 		reply->message.result = sequence ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;

@@ -102,6 +102,11 @@ void cn_report_begin(int lock_fd);
 /* On the service thread: what is shared has changed, and the file is to be written soon. */
 void cn_report_changed(void);
 /*
+ * On the service thread: may the file be written for a viewer that asks? If not, it was written so shortly before that
+ * the program would notice; it will be soon, and cn_port_refreshed() is called then.
+ */
+bool cn_report_may_refresh(void);
+/*
  * On the service thread: answer a question. A descriptor in the reply is to be closed when it is sent. False: the
  * question is invalid.
  */

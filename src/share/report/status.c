@@ -3,8 +3,11 @@
  * Writing the status file; see status.h.
  *
  * All of it runs on the service thread, the only one that ends exports and changes their importers: what is found in
- * these lists stays until it is written. The file is written when a viewer asks; soon after a change that a reader
- * would want to see, but not more often than each CHANGED_NS; and else after a time that doubles while nothing changes.
+ * these lists stays until it is written. The file is written when a viewer asks, but not before a rest of ASKED_REST
+ * times as long as the last writing took: viewers that ask meanwhile have one writing together, so however many ask and
+ * however often, the program has the exports' locks for most of the time. It is written soon after a change that a
+ * reader would want to see, but not more often than each CHANGED_NS; and else after a time that doubles while nothing
+ * changes.
  * So what a stopped process last wrote is at most IDLE_NS old, a process that shares without a change is woken only
  * that often, and nothing is done where blocks are allocated, exported, imported or freed.
  */
@@ -24,15 +27,19 @@
 
 #define CHANGED_NS (100 * CN_MILLISECOND_NS)
 #define IDLE_NS    (16000 * CN_MILLISECOND_NS)
+#define REST_NS    (1000 * CN_MILLISECOND_NS) /* at most: a viewer waits for two seconds */
 
 enum {
 	DEFERRED_LOOKS_MAX = 1024,      /* for a holder, */
 	DEFERRED_LOOKS_ALL_MAX = 65536, /* and for all of them */
-	SHARE_OF_TIME = 64,             /* writing takes at most one part in so many of the thread's time */
+	ASKED_REST = 8,
+	SHARE_OF_TIME = 64, /* otherwise writing takes at most one part in so many of the thread's time */
 };
 
 static struct {
 	int fd;
+	dev_t file_system; /* of the file, and its inode: see is_ours() */
+	ino_t inode;
 	struct cn_watch timer; /* for the service thread, as all that follows */
 	uint64_t sequence;     /* of the last writing */
 	uint64_t digest;       /* of what was written then */
@@ -60,6 +67,15 @@ uint64_t cn_status_namespace(const char *name)
 }
 
 /* ---- The file ---- */
+
+/* A program may close descriptors that it did not open: then the number may be that of a file of its own. */
+static bool is_ours(void)
+{
+	struct stat facts;
+
+	return status.fd >= 0 && !fstat(status.fd, &facts) && facts.st_dev == status.file_system &&
+	       facts.st_ino == status.inode;
+}
 
 /* Bytes beyond the program's limit for files are not written: to try would end the program with SIGXFSZ. */
 static bool write_at(const void *bytes, size_t count, uint64_t offset)
@@ -249,8 +265,10 @@ uint64_t cn_status_write(void)
 	struct writing writing = {.head.sequence = status.sequence + 1, .looks_left = DEFERRED_LOOKS_ALL_MAX};
 	uint64_t began_ns = cn_clock_ns();
 
-	if (status.fd < 0)
+	if (!is_ours()) {
+		status.fd = -1;
 		return 0;
+	}
 	cn_port_changes_seen();
 	for (struct cn_export *export = cn_export_after(0); export; export = cn_export_after(export->id))
 		put_pool(&writing, export);
@@ -270,7 +288,19 @@ uint64_t cn_status_write(void)
 static void timer_due(struct cn_watch *timer)
 {
 	(void)timer;
-	cn_status_write();
+	cn_port_refreshed(cn_status_write());
+}
+
+bool cn_report_may_refresh(void)
+{
+	uint64_t rest_ns = ASKED_REST * status.took_ns;
+	uint64_t due_ns = status.written_ns + (rest_ns < REST_NS ? rest_ns : REST_NS);
+
+	if (cn_clock_ns() >= due_ns)
+		return true;
+	if (!status.timer.due_ns || due_ns < status.timer.due_ns)
+		status.timer.due_ns = due_ns;
+	return false;
 }
 
 void cn_report_changed(void)
@@ -286,12 +316,15 @@ void cn_report_changed(void)
 void cn_report_begin(int lock_fd)
 {
 	const char *label = secure_getenv("CENOTE_LABEL");
+	struct stat facts;
 
 	if (label)
 		strncpy(status.label, label, sizeof status.label - 1);
 	status.pid_namespace = cn_status_namespace("pid");
 	status.time_namespace = cn_status_namespace("time");
-	status.fd = lock_fd;
+	status.fd = fstat(lock_fd, &facts) ? -1 : lock_fd;
+	status.file_system = facts.st_dev;
+	status.inode = facts.st_ino;
 	status.timer = (struct cn_watch){.fd = -1, .due = timer_due, .due_ns = cn_clock_ns()};
 	cn_service_watch(&status.timer); /* without a descriptor it does not fail */
 }
