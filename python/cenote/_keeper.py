@@ -12,19 +12,25 @@ token) or by descriptor, and let go when the first of these happens:
   receiver.
 
 Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
-pools there, and write tokens. One that asks for anything else is disconnected.
+pools there, and write tokens. One that asks for anything else is disconnected, and so is the one that was silent for
+longest when there are CLIENTS_MAX: it may come again.
 
 The thread begins with the first thing that is sent, and does nothing in between. In a forked child there is none, and
 nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send
 its result and end.
 """
 
+import array
+import errno
 import multiprocessing.util
 import os
 import select
 import socket
+import stat
 import struct
 import threading
+import time
+from collections import OrderedDict
 from contextlib import suppress
 from itertools import count
 
@@ -33,6 +39,9 @@ ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
 MESSAGE_BYTES_MAX = 4096
+CLIENTS_MAX = 256
+UNFINISHED_SECONDS = 60  # what has had no name for so long was left by a process that was killed
+REST_SECONDS = 0.01      # where no descriptor is left to accept a client with
 PREFIX, UNFINISHED = "python-", "python.new-"
 HUNG_UP = select.EPOLLHUP | select.EPOLLERR
 
@@ -43,7 +52,7 @@ HUNG_UP = select.EPOLLHUP | select.EPOLLERR
 def runtime_directory():
     """A descriptor of the library's runtime directory, made if it is missing; the same rules as the library's."""
     user = os.getuid()
-    path = os.environ.get("CENOTE_RUNTIME_DIR") or (
+    path = os.environ.get("CENOTE_RUNTIME_DIR", "").rstrip("/") or (
         f"/run/user/{user}/cenote" if os.path.isdir(f"/run/user/{user}") else f"/tmp/cenote-{user}")
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -58,6 +67,20 @@ def runtime_directory():
 def path_in(folder, name):
     """A path that is short enough for a socket's address, wherever the folder is."""
     return f"/proc/self/fd/{folder}/{name}"
+
+
+def receive(sock, length, descriptors_max):
+    """
+    Bytes, descriptors and flags of a message. What is executed meanwhile does not inherit the descriptors; recv_fds()
+    would drop the flag that says so.
+    """
+    item = array.array("i")
+    data, ancillary, flags, _ = sock.recvmsg(length, socket.CMSG_LEN(descriptors_max * item.itemsize),
+                                             socket.MSG_CMSG_CLOEXEC)
+    for level, kind, content in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            item.frombytes(content[:len(content) - len(content) % item.itemsize])
+    return data, list(item), flags
 
 
 def connect(port):
@@ -78,9 +101,19 @@ def connect(port):
         os.close(folder)
 
 
+def _sweep_unfinished(folder, name):
+    """Remove a socket that has not got its name, if that is long ago."""
+    with suppress(OSError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISSOCK(found.st_mode) and time.time() - found.st_mtime > UNFINISHED_SECONDS:
+            os.unlink(name, dir_fd=folder)
+
+
 def sweep(folder):
     """Remove the names of ended processes."""
     for name in os.listdir(folder):
+        if name.startswith(UNFINISHED):
+            _sweep_unfinished(folder, name)
         if not name.startswith(PREFIX):
             continue
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as probe:
@@ -96,6 +129,12 @@ def sweep(folder):
 # ---- The thread ----
 
 
+def _is_hung_up(descriptor):
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))
+
+
 class Keeper:
     """All of it; one in a process."""
 
@@ -106,7 +145,7 @@ class Keeper:
         self._epoll = None
         self._wake = -1
         self._listener = None
-        self._clients = {}            # descriptor -> socket
+        self._clients = OrderedDict() # descriptor -> socket; the one that was silent for longest first
         self._kept = {}               # token -> object, channel's inode or None
         self._channels = {}           # inode of a channel -> descriptor of ours, tokens
         self._ends = {}               # descriptor of ours -> inode of its channel
@@ -242,18 +281,36 @@ class Keeper:
             self._accept()
         elif descriptor in self._clients:
             self._serve(self._clients[descriptor])
-        elif descriptor in self._travelling:
-            with self._lock:
+        elif events & HUNG_UP:
+            thing = self._hung_up(descriptor)
+            del thing  # its finaliser runs without the lock
+
+    def _hung_up(self, descriptor):
+        """
+        The other end of a descriptor of ours is said to be closed. Other threads close descriptors of channels, too,
+        and the number may be another's by now: so it is looked at again. Returns what is let go.
+        """
+        with self._lock:
+            if (descriptor in self._travelling or descriptor in self._ends) and not _is_hung_up(descriptor):
+                return None
+            if descriptor in self._travelling:
                 self._epoll.unregister(descriptor)
-                thing = self._travelling.pop(descriptor)
                 os.close(descriptor)
+                thing = self._travelling.pop(descriptor)
                 self._check_empty()
-            del thing
-        elif descriptor in self._ends and events & HUNG_UP:
-            self._forget(self._channels[self._ends[descriptor]][1])
+                return thing
+            tokens = list(self._channels[self._ends[descriptor]][1]) if descriptor in self._ends else []
+        return self._forget(tokens)
 
     def _accept(self):
-        client, _ = self._listener.accept()
+        try:
+            client, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(REST_SECONDS)  # it is there still, and epoll says so at once
+            raise
+        while len(self._clients) >= CLIENTS_MAX:
+            self._hang_up(next(iter(self._clients.values())))
         user = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]
         if user != os.getuid():
             client.close()
@@ -270,14 +327,18 @@ class Keeper:
         except OSError:
             message = b""
         kind, rest = message[:1], message[1:]
+        self._clients.move_to_end(client.fileno())
         if kind == HAVE and len(rest) == 8:
             self._forget([int.from_bytes(rest, "little")])
         elif kind == ASK_POOL and len(rest) == ID_BYTES:
             self._send_pool(client, rest)
         else:
-            self._epoll.unregister(client)
-            del self._clients[client.fileno()]
-            client.close()
+            self._hang_up(client)
+
+    def _hang_up(self, client):
+        self._epoll.unregister(client)
+        del self._clients[client.fileno()]
+        client.close()
 
     def _send_pool(self, client, number):
         descriptor = None

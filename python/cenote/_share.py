@@ -13,7 +13,6 @@ calls.
 import math
 import os
 import re
-import socket
 import threading
 import weakref
 from collections import OrderedDict
@@ -99,6 +98,30 @@ def block_name(block):
 # ---- The receiver ----
 
 
+class _Peer:
+    """A process that has sent something, and is told that it has arrived. One that hangs holds up no other's."""
+
+    def __init__(self, port):
+        self.port = port
+        self.lock = threading.Lock()
+        self.connection = None
+
+    def tell(self, message):
+        """Send a message, which has no answer. If the process has ended, nothing is lost."""
+        with self.lock:
+            for _ in range(2):  # the first connection may have ended
+                try:
+                    if self.connection is None:
+                        self.connection = _keeper.connect(self.port)
+                    self.connection.send(message)
+                    return
+                except OSError:
+                    connection, self.connection = self.connection, None
+                    if connection is None:
+                        return
+                    connection.close()
+
+
 class _Imports:
     """What this process has of others."""
 
@@ -110,7 +133,7 @@ class _Imports:
         """In a forked child nothing is imported."""
         self.pools = OrderedDict()   # number -> Pool, the latest last
         self.events = OrderedDict()  # an event's 64 bytes -> Event
-        self.peers = {}              # port -> connection
+        self.peers = {}              # port -> _Peer
         self.devices = {}            # uuid -> Device
 
     def device_of(self, uuid):
@@ -146,10 +169,10 @@ class _Imports:
         if record.port == keeper.port:
             descriptor = exports.descriptor_of(record.pool)
         else:
-            with self.lock:
-                peer = self._peer(record.port)
+            # A connection for this question alone: an answer that comes too late is not taken for the next one's.
+            with _keeper.connect(record.port) as peer:
                 peer.send(_keeper.ASK_POOL + record.pool)
-                message, descriptors, _, _ = socket.recv_fds(peer, _keeper.MESSAGE_BYTES_MAX, 1)
+                message, descriptors, _ = _keeper.receive(peer, _keeper.MESSAGE_BYTES_MAX, 1)
             if message[:1] == b"E":
                 raise ConnectionError(message[1:].decode(errors="replace"))
             descriptor = descriptors[0] if descriptors else None
@@ -157,24 +180,11 @@ class _Imports:
             raise ConnectionError("the pool is gone")
         return descriptor
 
-    def _peer(self, port):
-        """Under the lock."""
-        if port not in self.peers:
-            self.peers[port] = _keeper.connect(port)
-        return self.peers[port]
-
     def tell(self, record):
         """Tell the sender that we have what it kept for us. If it has ended, it keeps nothing."""
         with self.lock:
-            for _ in range(2):
-                try:
-                    self._peer(record.port).send(_keeper.HAVE + record.token.to_bytes(8, "little"))
-                    return
-                except OSError:
-                    broken = self.peers.pop(record.port, None)
-                    if broken is None:
-                        return
-                    broken.close()
+            peer = self.peers.setdefault(record.port, _Peer(record.port))
+        peer.tell(_keeper.HAVE + record.token.to_bytes(8, "little"))
 
     def wait_ready(self, block, record):
         """Let the block's stream come after the sender's work."""

@@ -4,16 +4,20 @@ send() and recv(): objects over a Unix socket.
 
 A message is a head, a record, and descriptors: the pool's, and the write end of a pipe that is closed when the
 receiver has the object, or when the message is lost (see _keeper.py). Nothing of it is unpickled: a receiver need not
-trust the sender.
+trust the sender. The rest of a message that has begun is waited for REST_SECONDS in all, however slowly it comes; and
+a descriptor that may take long to close, as one of a file system that the sender serves may, is closed by a thread of
+its own.
 """
 
 import os
 import select
 import socket
 import struct
+import threading
+import time
 from contextlib import contextmanager, suppress
 
-from . import _record, _share
+from . import _keeper, _record, _share
 from ._cenote import Block, Event, Pool, View
 
 HEAD = struct.Struct("<8sQ")
@@ -39,6 +43,34 @@ def _socket_of(channel):
 def _is_same_user(sock):
     credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return struct.unpack("3i", credentials)[1] in (os.getuid(), -1)
+
+
+def _wait(sock, events, deadline):
+    """Until the socket is ready. False: the deadline has passed. (select() knows descriptors below 1024 alone.)"""
+    poll = select.poll()
+    poll.register(sock, events)
+    left = deadline - time.monotonic()
+    return left > 0 and bool(poll.poll(left * 1000))
+
+
+def _closes_at_once(descriptor):
+    """Whether closing it asks nobody. Told without asking the file that it is of."""
+    try:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("pipe:["):
+            return True
+        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii", errors="replace") as facts:
+            flags = next(int(line.split()[1], 8) for line in facts if line.startswith("flags:"))
+        return bool(flags & os.O_PATH)
+    except (OSError, StopIteration, ValueError):
+        return False
+
+
+def _close(descriptor):
+    """Close what another process has sent."""
+    if _closes_at_once(descriptor):
+        os.close(descriptor)
+    else:
+        threading.Thread(target=os.close, args=(descriptor,), name="cenote-closer", daemon=True).start()
 
 
 def _is_stream(sock):
@@ -77,11 +109,12 @@ def send(channel, thing):
 
 def _write_all(sock, data):
     """The rest of a message: a half cannot be taken back, even if the socket does not wait."""
+    deadline = time.monotonic() + REST_SECONDS
     while data:
         try:
-            data = data[sock.send(data):]
+            data = data[sock.send(data, socket.MSG_DONTWAIT):]
         except BlockingIOError:
-            if not select.select([], [sock], [], REST_SECONDS)[1]:
+            if not _wait(sock, select.POLLOUT, deadline):
                 raise TimeoutError("the socket is full in the middle of a message") from None
 
 
@@ -94,7 +127,7 @@ def recv(channel, stream=None):
     """
     with _socket_of(channel) as sock:
         whole = _record.BYTES_MAX + HEAD.size
-        data, descriptors, flags, _ = socket.recv_fds(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
+        data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
         try:
             if not data:
                 raise EOFError("the other side has closed the socket")
@@ -106,29 +139,30 @@ def recv(channel, stream=None):
         finally:
             for descriptor in descriptors:
                 with suppress(OSError):
-                    os.close(descriptor)
+                    _close(descriptor)
 
 
 def _read_message(sock, data, flags):
+    deadline = time.monotonic() + REST_SECONDS
     if len(data) < HEAD.size and _is_stream(sock):
-        data += _read_all(sock, HEAD.size - len(data))
+        data += _read_all(sock, HEAD.size - len(data), deadline)
     if len(data) < HEAD.size or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
         raise ValueError("what came is not a message of cenote.send()")
     magic, length = HEAD.unpack_from(data)
     if magic != MAGIC or length > _record.BYTES_MAX:
         raise ValueError("what came is not a message of cenote.send()")
     if _is_stream(sock):
-        data += _read_all(sock, length)
+        data += _read_all(sock, length, deadline)
     return _record.read(data[HEAD.size:])
 
 
-def _read_all(sock, length):
+def _read_all(sock, length, deadline):
     data = b""
     while len(data) < length:
         try:
-            more = sock.recv(length - len(data))
+            more = sock.recv(length - len(data), socket.MSG_DONTWAIT)
         except BlockingIOError:  # the rest of a message is on its way, even if the socket does not wait
-            if not select.select([sock], [], [], REST_SECONDS)[0]:
+            if not _wait(sock, select.POLLIN, deadline):
                 raise ValueError("only a part of a message came") from None
             continue
         if not more:

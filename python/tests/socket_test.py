@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: MIT
 """send() and recv() over sockets, with other processes and against strangers."""
 
+import array
+import contextlib
+import fcntl
+import itertools
 import os
+import resource
+import select
 import socket
 import subprocess
 import sys
+import termios
 import threading
+import time
+from types import SimpleNamespace
 
 import cenote
 import numpy
 import pytest
-from cenote import _record, _share, _socket
+from cenote import _keeper, _record, _share, _socket
 
 KINDS = [socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_DGRAM]
 PATIENCE_S = 30
@@ -162,8 +171,13 @@ def test_a_socket_that_does_not_wait(pool):
 
 
 def good_message(pool):
+    """The bytes of a message, of a block that is gone."""
+    return message_of(pool.allocate(8))
+
+
+def message_of(block):
     """The bytes of a message."""
-    data = _record.write(_share.describe(pool.allocate(8), False))
+    data = _record.write(_share.describe(block, False))
     return _socket.HEAD.pack(_socket.MAGIC, len(data)) + data
 
 
@@ -193,7 +207,84 @@ def test_wrong_descriptors_are_refused_and_closed(pool):
                 socket.send_fds(one, [message], [null.fileno()] * count)
                 with pytest.raises((ValueError, cenote.CudaError)):
                     cenote.recv(two)
+    for thread in threading.enumerate():
+        if thread.name == "cenote-closer":
+            thread.join(PATIENCE_S)
     assert descriptors() <= before  # an earlier test's may have been closed meanwhile
+
+
+def test_which_descriptors_close_at_once(tmp_path):
+    """Others may be of a file system that their sender serves: a thread of its own closes them."""
+    (tmp_path / "file").write_bytes(b"")
+    reader, writer = os.pipe()
+    file, place = (os.open(tmp_path / "file", flags) for flags in (os.O_RDONLY, os.O_PATH))
+    assert [_socket._closes_at_once(each) for each in (reader, writer, place, file)] == [True, True, True, False]
+    for each in (reader, writer, file, place):
+        os.close(each)
+    assert not _socket._closes_at_once(file)
+
+
+def unread(sock):
+    """How many bytes wait to be read."""
+    count = array.array("i", [0])
+    fcntl.ioctl(sock, termios.FIONREAD, count)
+    return count[0]
+
+
+def feed(sock, other, pieces):
+    """Send one piece after the other, each when the one before has been read, until the other side has gone."""
+    with contextlib.suppress(OSError):
+        for piece in pieces:
+            while unread(other):
+                time.sleep(0)
+            sock.send(piece)
+
+
+@contextlib.contextmanager
+def fed(pool, sizes):
+    """A message that comes in pieces of these sizes, to a socket that does not wait."""
+    block, ends = pool.allocate(8), os.pipe()
+    message = message_of(block)
+    sent = [*ends, pool._export()]
+    cuts = [0, *itertools.takewhile(lambda at: at < len(message), itertools.accumulate(sizes)), len(message)]
+    one, two = socket.socketpair()
+    with one, two:
+        two.setblocking(False)
+        socket.send_fds(one, [message[:cuts[1]]], [ends[1], sent[-1]])
+        for each in sent:
+            os.close(each)
+        pieces = [message[start:end] for start, end in zip(cuts[1:], cuts[2:])]
+        feeder = threading.Thread(target=feed, args=(one, two, pieces))
+        feeder.start()
+        yield two
+        two.shutdown(socket.SHUT_RDWR)
+        while unread(two):
+            two.recv(1000)
+        feeder.join(PATIENCE_S)
+        assert not feeder.is_alive()
+
+
+def test_a_message_in_pieces_at_a_high_number(pool):
+    """select() knows descriptors below 1024 alone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip(f"no more than {hard} descriptors are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1200, hard))
+    try:
+        with fed(pool, [30, 40, 50]) as two:
+            with socket.socket(fileno=fcntl.fcntl(two, fcntl.F_DUPFD_CLOEXEC, 1100)) as high:
+                high.setblocking(False)
+                assert cenote.recv(high).nbytes == 8
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_trickle_has_a_deadline(pool, monkeypatch):
+    """A sender that sends a byte now and then is not waited for longer than one that sends nothing."""
+    seconds = itertools.count()
+    monkeypatch.setattr(_socket, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with fed(pool, [20, *[1] * 1000]) as two, pytest.raises(ValueError, match="only a part"):
+        cenote.recv(two)
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
@@ -220,7 +311,6 @@ def test_a_record_is_what_was_written():
 
 def test_the_port_answers_only_what_it_knows(pool):
     """A client that says something else is disconnected; others go on."""
-    from cenote import _keeper
     name = _record.read(pool.allocate(8).name())
     for message in (b"?", b"P", b"P" + bytes(15), b"H" + bytes(7), b"P" * 1000):
         with _keeper.connect(name.port) as stranger:
@@ -246,3 +336,128 @@ def test_names_of_killed_processes_are_swept(pool, tmp_path):
         subprocess.run([sys.executable, "-c", script], env=environment, check=False)
     subprocess.run([sys.executable, "-c", last, str(folder)], env=environment, check=True, capture_output=True)
     assert [name for name in os.listdir(folder) if name.startswith("python")] == []
+
+
+# ---- Ports ----
+
+
+class Port:
+    """A port whose process is this test."""
+
+    def __init__(self):
+        self.number = os.urandom(_keeper.ID_BYTES)
+        folder = _keeper.runtime_directory()
+        self.path = os.path.realpath(f"/proc/self/fd/{folder}") + f"/{_keeper.PREFIX}{self.number.hex()}"
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(_keeper.path_in(folder, os.path.basename(self.path)))
+        self.listener.listen()
+        self.listener.settimeout(PATIENCE_S)
+        os.close(folder)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        os.unlink(self.path)
+
+    def ask(self):
+        """Have a thread ask for a pool. Returns the thread, and a list for what it gets."""
+        got = []
+        def ask():
+            try:
+                got.append(_share.imports._ask_for_pool(_record.Record(_record.POOL, port=self.number)))
+            except OSError as error:
+                got.append(error)
+        thread = threading.Thread(target=ask)
+        thread.start()
+        return thread, got
+
+    def hear(self):
+        """The next question."""
+        client, _ = self.listener.accept()
+        client.settimeout(PATIENCE_S)
+        assert client.recv(100)[:1] == _keeper.ASK_POOL
+        return client
+
+
+def test_an_answer_that_comes_too_late(monkeypatch, tmp_path):
+    """It is not taken for the answer to the next question."""
+    paths = [tmp_path / "late", tmp_path / "right"]
+    files = [os.open(path, os.O_CREAT | os.O_RDWR) for path in paths]
+    with Port() as port:
+        monkeypatch.setattr(_keeper, "ANSWER_SECONDS", 0.1)
+        thread, got = port.ask()
+        late = port.hear()
+        thread.join(PATIENCE_S)
+        assert isinstance(got[0], TimeoutError), got
+        monkeypatch.setattr(_keeper, "ANSWER_SECONDS", PATIENCE_S)
+        with contextlib.suppress(OSError):
+            socket.send_fds(late, [b"P"], files[:1])
+        thread, got = port.ask()
+        with late, port.hear() as client:
+            socket.send_fds(client, [b"P"], files[1:])
+            thread.join(PATIENCE_S)
+    assert os.path.samestat(os.fstat(got[0]), os.stat(paths[1])) and not os.get_inheritable(got[0])
+    for each in [*files, got[0]]:
+        os.close(each)
+
+
+def test_a_process_that_hangs_holds_up_no_other():
+    with Port() as port:
+        thread, got = port.ask()
+        with port.hear():
+            assert _share.imports.lock.acquire(blocking=False)
+            _share.imports.lock.release()
+        thread.join(PATIENCE_S)
+        assert isinstance(got[0], ConnectionError), got
+
+
+def test_clients_have_a_bound(pool, monkeypatch):
+    """Of too many the one that was silent for longest goes; it may come again."""
+    name = _record.read(pool.allocate(8).name())
+    monkeypatch.setattr(_keeper, "CLIENTS_MAX", 4)
+    with contextlib.ExitStack() as clients:
+        def come():
+            client = clients.enter_context(_keeper.connect(name.port))
+            client.send(b"P" + bytes(16))
+            assert client.recv(100) == b"P"
+            return client
+        first, second, *_ = [come() for _ in range(4)]
+        first.send(b"P" + bytes(16))
+        assert first.recv(100) == b"P"
+        come()
+        assert second.recv(100) == b""
+        first.send(b"P" + bytes(16))
+        assert first.recv(100) == b"P"
+        come()
+
+
+def test_what_a_killed_process_left_unfinished_is_swept(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as old, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as new:
+        folder = os.open(tmp_path, os.O_RDONLY)
+        for sock, name in ((old, "old"), (new, "new")):
+            sock.bind(_keeper.path_in(folder, _keeper.UNFINISHED + name))
+        long_ago = time.time() - 2 * _keeper.UNFINISHED_SECONDS
+        os.utime(tmp_path / (_keeper.UNFINISHED + "old"), (long_ago, long_ago))
+        (tmp_path / (_keeper.UNFINISHED + "file")).write_bytes(b"")
+        os.utime(tmp_path / (_keeper.UNFINISHED + "file"), (long_ago, long_ago))
+        _keeper.sweep(folder)
+        assert sorted(os.listdir(folder)) == [_keeper.UNFINISHED + "file", _keeper.UNFINISHED + "new"]
+        os.close(folder)
+
+
+def test_an_end_that_was_another_descriptors(pool):
+    """What epoll said of a number that has been closed since, and is another's now, lets nothing go."""
+    block = pool.allocate(8)
+    reader, writer = os.pipe()
+    token = _share.keeper.keep(block, writer)
+    [own] = _share.keeper._ends
+    _share.keeper._handle(own, select.EPOLLHUP)
+    _share.keeper._handle(reader, select.EPOLLHUP)  # not one of the keeper's
+    assert cenote.in_flight() == [block]
+    assert _share.keeper.take(token) is block
+    for each in (reader, writer):
+        os.close(each)
+    wait_empty()
