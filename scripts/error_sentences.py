@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("docs/error_sentences.md")
 REMEDIES = Path("docs/errors.md")
 AREAS = {
-    "base": "the system", "device": "devices", "device/cuda": "a GPU", "device/host": "the host device",
-    "driver": "driver calls", "dropin": "drop-in libraries", "pool": "pools", "runtime": "runtime calls",
-    "ptx": "PTX", "share": "sharing",
+    "base": "the system", "daemon": "daemons", "device": "devices", "device/cuda": "a GPU",
+    "device/host": "the host device", "driver": "driver calls", "dropin": "drop-in libraries", "keeper": "cenoted",
+    "pool": "pools", "runtime": "runtime calls", "ptx": "PTX", "share": "sharing",
 }
 HEAD = """\
 # All sentences

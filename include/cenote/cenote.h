@@ -11,6 +11,7 @@
  *                block with the event that says when it is ready, to another process
  *   Pools        cenote_pool_stats(): a memory pool's statistics; cenote_pool_importers(), cenote_pool_watch(),
  *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
+ *   Kept memory  cenote_kept_create(), cenote_kept_open() and related calls: memory that outlives its maker, by name
  *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it
  *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
  *                cenote_driver_library(): which device and which driver this process has
@@ -508,6 +509,234 @@ typedef struct cenote_cell {
  */
 CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *ret_cells, size_t cell_count,
 					  unsigned long long *ret_bytes);
+
+/*
+ * Kept memory: memory that outlives the process that made it, by name.
+ *
+ * A daemon, cenoted, keeps it. A program creates an object of one or more parts, fills them, and commits it; from then
+ * on any number of programs open it by its name, now or after its maker is gone. A commit of a name that exists makes
+ * a new generation: those that have the older one open keep it until they release it, and openers get the newer one.
+ *
+ *	cenote_kept_part part = {.bytes = bytes, .label = "weights"};
+ *	cenote_kept kept;
+ *	cenote_kept_create("models/llama/rank0", &part, 1, NULL, &kept);
+ *	cuMemcpyHtoD(part.address, weights, bytes);
+ *	cenote_kept_commit(kept);
+ *
+ * An object is *writing* until it is committed; it is gone if its writer ends before. *Committed* objects can be
+ * opened, and stay until they are retired. A *retired* object cannot be opened any more, and is gone with the last
+ * process that has it open. What a process has open ends with the process, however it ends.
+ *
+ * Committed memory is immutable, unless its creator chose CENOTE_KEPT_CHANGEABLE: then one process at a time may open
+ * it for writing, and readers see each write. On the host device immutable memory is sealed: no process can write it any
+ * more, with whatever means. On a GPU reading alone is a matter of each process's own mapping: a program that is
+ * written to ignore it can write.
+ *
+ * Names are paths of letters, digits and ._+@:=- between single slashes. Which users may open an object, its mode bits
+ * say, as those of a file do; replacing and retiring it is its owner's. The calls look for the daemon at
+ * CENOTE_KEPT_SOCKET, else at `kept` in the runtime directory, else at /run/cenote/kept, and wait 5 seconds for it
+ * at most. docs/kept.md says more. All calls are thread-safe. These errors can come from each of them:
+ *
+ *   CUDA_ERROR_NOT_INITIALIZED   cuInit() has not been called
+ *   CUDA_ERROR_INVALID_VALUE     a pointer is NULL or cannot be used, or a name is not a name
+ *   CUDA_ERROR_INVALID_HANDLE    the cenote_kept is not a live one, or the daemon does not know it any more: it was
+ *                                stopped, and what it kept is gone when the last process that has it open ends
+ *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer: cenote_last_error() says which
+ *   CUDA_ERROR_NOT_PERMITTED     the object is another user's, and its mode bits do not allow it
+ *   CUDA_ERROR_OUT_OF_MEMORY     a limit of the daemon's for this user was reached, or there is no memory
+ */
+typedef struct cenote_kept_st *cenote_kept;
+
+#define CENOTE_KEPT_PARTS_MAX      64
+#define CENOTE_KEPT_LABEL_BYTES    64  /* with the 0 at its end */
+#define CENOTE_KEPT_NAME_BYTES     256 /* the same */
+#define CENOTE_KEPT_BLOB_BYTES_MAX 1048576
+
+/* Flags of an object. */
+#define CENOTE_KEPT_CHANGEABLE 0x1 /* one process at a time may open it for writing when it is committed */
+#define CENOTE_KEPT_CACHE      0x2 /* retired, the oldest first, when its owner needs the room for a new one */
+/* Flags of cenote_kept_open(). */
+#define CENOTE_KEPT_WRITE      0x100
+/* Flags of cenote_kept_list(). */
+#define CENOTE_KEPT_HOLDERS    0x200
+
+/* States of an object. */
+#define CENOTE_KEPT_GONE      0
+#define CENOTE_KEPT_WRITING   1
+#define CENOTE_KEPT_COMMITTED 2
+#define CENOTE_KEPT_RETIRED   3
+
+/* A part of an object: memory at one address, aligned to 2 MiB. */
+typedef struct cenote_kept_part {
+	CUdeviceptr address; /* in this process */
+	size_t bytes;
+	char label[CENOTE_KEPT_LABEL_BYTES]; /* for readers, which may tell parts apart by it; may be "" */
+} cenote_kept_part;
+
+/* What a creator may choose. All zero is the default. */
+typedef struct cenote_kept_options {
+	unsigned int flags; /* CENOTE_KEPT_CHANGEABLE, CENOTE_KEPT_CACHE */
+	unsigned int mode;  /* who may read (0444) and write (0222) it, as of a file; 0: 0600 */
+	const void *blob; /* bytes for readers: how tensors lie in the parts, say; at most CENOTE_KEPT_BLOB_BYTES_MAX */
+	size_t blob_bytes;
+	CUdevice device; /* whose memory it is */
+	int unused;      /* 0 */
+} cenote_kept_options;
+
+/* What is known of an object. What it points to is valid during the call, or until the object is released. */
+typedef struct cenote_kept_object {
+	const char *name;
+	unsigned long long generation;               /* of all names of a daemon: a newer one is larger */
+	unsigned long long newest_generation;        /* of its name that can be opened now; 0: none, or not asked for */
+	unsigned long long bytes;                    /* of all parts */
+	unsigned long long created_ns, committed_ns; /* CLOCK_REALTIME; committed_ns is 0 before */
+	unsigned int state, flags, mode;             /* CENOTE_KEPT_… */
+	unsigned int user, group;
+	unsigned int part_count, holder_count; /* processes' openings */
+	int on_gpu;
+	const void *blob; /* not in a list */
+	size_t blob_bytes;
+} cenote_kept_object;
+
+/* A process that has an object open. */
+typedef struct cenote_kept_holder {
+	int pid; /* as the daemon sees it */
+	unsigned int user;
+	int writes;
+	int unused;
+} cenote_kept_holder;
+
+/* Something that happened to an object. */
+typedef struct cenote_kept_event {
+	char name[CENOTE_KEPT_NAME_BYTES];
+	unsigned long long generation;
+	unsigned int state; /* it was committed (or changed and committed again), retired, or is gone */
+	unsigned int unused;
+} cenote_kept_event;
+
+/*
+ * Make an object of part_count parts, for this process to write.
+ *
+ * `bytes` and `label` of each part are read; `address` is written on success: memory of the device, all zero, which
+ * this process may read and write until cenote_kept_commit(). No other process sees it before. One process at a time
+ * may write a name. `options` may be NULL.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   part_count is 0 or more than CENOTE_KEPT_PARTS_MAX, a part has 0 bytes, a label does not
+ *                              end, the blob is too large, flags or mode are unknown
+ *   CUDA_ERROR_INVALID_DEVICE  there is no such device
+ *   CUDA_ERROR_NOT_READY       another process, or another thread, is writing an object of this name
+ *   CUDA_ERROR_NOT_PERMITTED   the name is another user's
+ */
+CENOTE_API CUresult cenote_kept_create(const char *name, cenote_kept_part *parts, unsigned int part_count,
+				       const cenote_kept_options *options, cenote_kept *ret_kept);
+
+/*
+ * Keep a copy of a block: create an object of one part, copy the block there in the stream's order, wait for it,
+ * commit and release it.
+ *
+ * `block` begins any allocation, of a pool or not; all of it is copied. The block itself is not kept and stays the
+ * caller's: another process could not have it without all of its pool. `options` and ret_generation may be NULL.
+ *
+ *   CUDA_ERROR_INVALID_VALUE  no allocation begins at `block`
+ *   and as cenote_kept_create() and cenote_kept_commit()
+ */
+CENOTE_API CUresult cenote_kept_put(const char *name, CUdeviceptr block, CUstream stream,
+				    const cenote_kept_options *options, unsigned long long *ret_generation);
+
+/*
+ * The writer is done: from now on other processes can open the object, and the older generation of its name is retired.
+ *
+ * Waits for all work of the current context first. The parts stay at their addresses, and can only be read from now on.
+ * For that the memory of the host device is taken away from the addresses for a moment, sealed, and mapped again: no
+ * thread may use it meanwhile. An object that was opened for writing is committed in the same way; the call ends this
+ * process's turn to write. Committing what is committed already does nothing.
+ *
+ *   CUDA_ERROR_INVALID_CONTEXT  no context is current
+ *   CUDA_ERROR_ILLEGAL_STATE    the memory is mapped a second time, by this process or by a child that it forked, so it
+ *                               cannot be sealed, and the object is still being written. If it has several parts,
+ *                               they may not be mapped any more: commit again or release it
+ */
+CENOTE_API CUresult cenote_kept_commit(cenote_kept kept);
+
+/*
+ * Open a committed object by its name. All parts are mapped at once; cenote_kept_parts() says where.
+ *
+ * All that its writer's streams wrote before the commit is there. `generation` 0 is the newest. With CENOTE_KEPT_WRITE
+ * it is opened for writing, which needs the mode bit and CENOTE_KEPT_CHANGEABLE, and one process can have at a time;
+ * else it can only be read, and a call that would write it fails.
+ *
+ *   CUDA_ERROR_NOT_FOUND      no object of this name, and generation, is committed
+ *   CUDA_ERROR_NOT_READY      another process has it open for writing
+ *   CUDA_ERROR_NOT_SUPPORTED  for writing, and the object is immutable; or it is memory of another kind of device than
+ *                             this process uses
+ *   CUDA_ERROR_INVALID_DEVICE it is memory of a device that this process does not see
+ */
+CENOTE_API CUresult cenote_kept_open(const char *name, unsigned long long generation, unsigned int flags,
+				     cenote_kept *ret_kept);
+
+/*
+ * Where the parts are, in the order of their creation: at most `room` are written, *ret_count is how many there are.
+ * ret_parts may be NULL if room is 0.
+ */
+CENOTE_API CUresult cenote_kept_parts(cenote_kept kept, cenote_kept_part *ret_parts, unsigned int room,
+				      unsigned int *ret_count);
+
+/*
+ * What is known of an object that this process has open: cenote_kept_look(kept, &object, sizeof object). The daemon is
+ * asked, so the state and newest_generation are those of now.
+ *
+ * The structure may grow at its end in later versions: room_bytes says how much of it the caller knows. `name` and
+ * `blob` are valid until the object is released. Labels and blob are as the creator wrote them: check them if you do
+ * not trust it.
+ */
+CENOTE_API CUresult cenote_kept_look(cenote_kept kept, cenote_kept_object *ret_object, size_t room_bytes);
+
+/*
+ * Release an object: its addresses are no longer memory, and this process no longer holds it. What was not committed
+ * is gone.
+ *
+ * Waits for all work of the current context, if there is one: work on the memory must be done. After
+ * CUDA_ERROR_OPERATING_SYSTEM the addresses are released, and the daemon counts this process as a holder until it ends.
+ */
+CENOTE_API CUresult cenote_kept_release(cenote_kept kept);
+
+/*
+ * Retire an object: it cannot be opened any more, and is gone with the last process that has it open. `generation` 0 is
+ * the newest. The caller must be its owner, or root.
+ *
+ *   CUDA_ERROR_NOT_FOUND  no object of this name, and generation, is committed (unless the daemon was started again just
+ *                         then: it may have been retired by this call)
+ */
+CENOTE_API CUresult cenote_kept_retire(const char *name, unsigned long long generation);
+
+/*
+ * List the objects whose names begin with `prefix` ("": all) and that this user may read.
+ *
+ * `found` is called for each, with NULL for the holder; with CENOTE_KEPT_HOLDERS in flags then once for each process
+ * that has it open. What comes and goes meanwhile may be listed or not. `found` may call anything but these calls, and
+ * should not take seconds. Needs no cuInit().
+ */
+CENOTE_API CUresult cenote_kept_list(const char *prefix, unsigned int flags,
+				     void (*found)(const cenote_kept_object *object, const cenote_kept_holder *holder,
+						   void *data),
+				     void *data);
+
+/*
+ * Watch the objects whose names begin with `prefix` ("": all) and that this user may read: poll() says that
+ * *ret_descriptor can be read when something has happened to one of them. Read it with cenote_kept_next(); close() ends
+ * the watch.
+ * Needs no cuInit().
+ */
+CENOTE_API CUresult cenote_kept_watch(const char *prefix, int *ret_descriptor);
+
+/*
+ * The next event of a watch, if there is one. Does not wait. Needs no cuInit().
+ *
+ *   CUDA_ERROR_NOT_READY         nothing has happened since
+ *   CUDA_ERROR_OPERATING_SYSTEM  the daemon has ended, or events came faster than they were read: some are lost. List,
+ *                                and watch again
+ */
+CENOTE_API CUresult cenote_kept_next(int descriptor, cenote_kept_event *ret_event);
 
 /* Which kind of device this process uses: "host" or "cuda"; "" before cuInit() has chosen. Thread-safe. */
 CENOTE_API const char *cenote_device_kind(void);

@@ -20,6 +20,7 @@
 /*	     name             kind         two      guards */
 #define CN_RANKS(RANK) \
 	RANK(INIT,            slow_lock,   NEVER,   "the start of the library: cuInit()") \
+	RANK(OPENING,         slow_lock,   NEVER,   "a kept object that this process has open: one call at a time") \
 	RANK(PRIMARY,         slow_lock,   NEVER,   "a device's primary context, while it is made or taken down") \
 	RANK(VMM,             slow_lock,   NEVER,   "reserved address ranges, and what is mapped there") \
 	RANK(MEMPOOL_SHARE,   slow_lock,   NEVER,   "the export of a pool, while it is made") \

@@ -42,6 +42,12 @@ bool cn_file_is_memory(int fd);
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
 /*
+ * The name of a memory file that is physical memory of the host device: type and number of its location, handle types
+ * and flags. It says all that an importer must know (host_physical.c).
+ */
+#define CN_FILE_PHYSICAL_NAME "cenote-memory-1 location %d %d handles %x flags %x"
+
+/*
  * Give a new memory file its size. CUDA_ERROR_OUT_OF_MEMORY: the system refuses, or the process may not have files so
  * large (RLIMIT_FSIZE); to try all the same would end it with SIGXFSZ.
  */

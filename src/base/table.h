@@ -34,6 +34,7 @@ enum cn_kind {
 	CN_KIND_LIBRARY,
 	CN_KIND_KERNEL,
 	CN_KIND_POOL_ON_GPU, /* so that these differ from the driver's pools, where the driver is a Cenote (in tests) */
+	CN_KIND_KEPT,
 };
 
 enum {

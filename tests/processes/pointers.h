@@ -78,6 +78,7 @@ extern CUstream good_stream;
 #define GOOD_cudaMemoryAdvise                 cudaMemAdviseSetReadMostly
 #define GOOD_cudaStreamCallback_t             NULL
 #define GOOD_cudaStream_t                     good_stream
+#define GOOD_cenote_kept                      NULL
 #define GOOD_cuuint64_t                       0
 #define GOOD_dim3                             ((dim3){1, 1, 1})
 #define GOOD_cudaExtent                       ((struct cudaExtent){1, 1, 1})

@@ -6,7 +6,8 @@
  * be changed and which any receiver of the descriptor can read; seals fix its size before any other process can see it.
  * So an importer needs only the descriptor, and the kernel keeps the memory for as long as any process has it mapped or
  * holds a descriptor. A file that another program gave such a name and such seals is that program's memory, and no
- * danger: it cannot be made to shrink under us.
+ * danger: it cannot be made to shrink under us. More seals can be added to a kept object's memory (docs/kept.md), at
+ * most against writing: what is mapped stays as it is, and what is mapped later is an error and not a fault.
  *
  * An address range is a mapping that allows no access. Memory is mapped over it, and the range is put back when the
  * memory goes, so that the addresses stay ours until the range is freed.
@@ -27,7 +28,7 @@
 
 enum {
 	NAME_BYTES_MAX = 128,
-	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 	MEMORY_POLICY_BIND = 2, /* MPOL_BIND */
 	NODE_MAX = 1023,
 	NODES_PER_WORD = 8 * sizeof(unsigned long),
@@ -35,7 +36,7 @@ enum {
 
 #define SLACK_BYTES ((size_t)1 << 40)
 
-static const char name_format[] = "cenote-memory-1 location %d %d handles %x flags %x";
+static const char name_format[] = CN_FILE_PHYSICAL_NAME;
 
 struct cn_physical {
 	struct cn_host_bytes counted; /* if this process made it */

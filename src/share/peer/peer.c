@@ -10,18 +10,12 @@
 #include "share/peer/peer.h"
 
 #include "base/container.h"
-#include "base/descriptor.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
 
 #define RETRY_NS (10 * CN_MILLISECOND_NS)
 
@@ -462,31 +456,4 @@ void cn_peer_drop(struct cn_peer *peer)
 {
 	if (peer)
 		drop(peer, 1);
-}
-
-/* ---- Identity ---- */
-
-bool cn_peer_identify(int sock, struct ucred *ret_who)
-{
-	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, ret_who, &(socklen_t){sizeof *ret_who});
-}
-
-int cn_peer_process(int sock, int *ret_fd)
-{
-	struct ucred who;
-	int fd = -1;
-
-	*ret_fd = -1;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &(socklen_t){sizeof fd})) {
-		fd = -1;
-		if (errno != ENOPROTOOPT && errno != ENODATA)
-			return errno == EINVAL ? ESRCH : errno;
-		if (!cn_peer_identify(sock, &who) || who.pid <= 0)
-			return 0;
-		fd = (int)syscall(SYS_pidfd_open, who.pid, 0);
-		if (fd < 0)
-			return errno == ENOSYS || errno == EPERM ? 0 : errno;
-	}
-	*ret_fd = cn_descriptor_raise(fd);
-	return *ret_fd < 0 ? errno : 0;
 }

@@ -17,9 +17,8 @@
 
 #include "base/lock.h"
 #include "share/peer/service.h"
+#include "share/wire/identity.h"
 #include "share/wire/wire.h"
-
-#include <sys/socket.h>
 
 struct cn_peer;
 
@@ -105,15 +104,5 @@ struct cn_peer_claim *cn_peer_claim(struct cn_peer *peer, enum cn_message_kind k
 void cn_peer_give_back(struct cn_peer_claim *claim);
 /* On the service thread: send without waiting. Where there is no room, `again` is called after a while. */
 void cn_peer_send(struct cn_peer *peer, const struct cn_message *message);
-
-/* ---- Identity ---- */
-
-/* The process at the other end of a socket, as it was when it connected or listened. */
-bool cn_peer_identify(int sock, struct ucred *ret_who);
-/*
- * The same as a descriptor that is readable when the process is gone: 0, and *ret_fd is -1 where the system has no such
- * descriptors or does not show that process. Otherwise errno: it is gone (ESRCH), or descriptors or memory are short.
- */
-int cn_peer_process(int sock, int *ret_fd);
 
 #endif

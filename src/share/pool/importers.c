@@ -290,7 +290,7 @@ static bool find_process(struct cn_importer *importer)
 		importer->pid = peer.pid;
 		importer->uid = peer.uid;
 	}
-	return !cn_peer_process(importer->channel.fd, &importer->pidfd);
+	return !cn_wire_process(importer->channel.fd, &importer->pidfd);
 }
 
 /* An importer that joins for a block gets the part that the block begins in at once, and need not ask again. */

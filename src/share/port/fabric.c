@@ -219,7 +219,7 @@ static void client_comes(void)
 		free(client);
 		return;
 	}
-	if (!cn_peer_identify(sock, &who) || !make_room(who.uid)) {
+	if (!cn_wire_identify(sock, &who) || !make_room(who.uid)) {
 		hang_up(&record->channel);
 		free(client);
 		return;
@@ -400,7 +400,7 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 	result = cn_wire_reach_fabric(peer->channel.fd, name, user_of(handle->port));
 	if (result == CUDA_ERROR_INVALID_VALUE) /* the sentence says whether the exporter is gone */
 		result = CUDA_ERROR_NOT_SUPPORTED;
-	else if (!result && (!cn_peer_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
+	else if (!result && (!cn_wire_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
 				  "the process that answers belongs to another user than the fabric handle says");
 	else if (!result && !cn_imex_is_marked(channel, offset_of(handle->port)))

@@ -157,7 +157,7 @@ static void watch_process(struct cn_port_client *client)
 	if (client->process.watched)
 		return;
 	client->process.ready = client_died;
-	if (!cn_peer_process(client->channel.fd, &client->process.fd) && client->process.fd >= 0 &&
+	if (!cn_wire_process(client->channel.fd, &client->process.fd) && client->process.fd >= 0 &&
 	    cn_service_watch(&client->process))
 		close(client->process.fd);
 }
@@ -268,7 +268,7 @@ int cn_port_opener_process(uint64_t id)
 			continue;
 		if (client->process.watched)
 			return fcntl(client->process.fd, F_DUPFD_CLOEXEC, CN_DESCRIPTOR_LOWEST);
-		return client->channel.fd >= 0 && !cn_peer_process(client->channel.fd, &fd) ? fd : -1;
+		return client->channel.fd >= 0 && !cn_wire_process(client->channel.fd, &fd) ? fd : -1;
 	}
 	return -1;
 }
@@ -364,7 +364,7 @@ static void client_comes(struct cn_watch *listener)
 	if (sock < 0)
 		return;
 	struct cn_port_client *client = NULL;
-	if (port.client_count < CLIENTS_MAX && cn_peer_identify(sock, &who) && (who.uid == geteuid() || who.uid == 0))
+	if (port.client_count < CLIENTS_MAX && cn_wire_identify(sock, &who) && (who.uid == geteuid() || who.uid == 0))
 		client = calloc(1, sizeof *client);
 	if (!client) {
 		cn_wire_hang_up(sock);

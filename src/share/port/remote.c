@@ -109,7 +109,7 @@ static CUresult call(const unsigned char port[CN_PORT_NAME_BYTES], enum cn_handl
 	result = cn_wire_reach_name(peer->channel.fd, name);
 	if (result)
 		result = result == CUDA_ERROR_INVALID_VALUE ? cn_handle_gone(kind) : result;
-	else if (!cn_peer_identify(peer->channel.fd, &who) || who.uid != geteuid())
+	else if (!cn_wire_identify(peer->channel.fd, &who) || who.uid != geteuid())
 		result = cn_error(cn_handle_gone(kind), "the handle's process runs as another user");
 	else
 		result = cn_peer_watch(peer);

@@ -77,7 +77,7 @@ bool cn_survey_connect(const struct cn_look *look, struct cn_survey_call *call)
 		return false;
 	bool open = !cn_peer_open(&no_ops, NULL, &call->peer);
 	bool reached = open && !cn_wire_reach_now(call->peer->channel.fd, path_fd) &&
-		       cn_peer_identify(call->peer->channel.fd, &call->who) && call->who.uid == look->owner;
+		       cn_wire_identify(call->peer->channel.fd, &call->who) && call->who.uid == look->owner;
 	close(path_fd);
 	if (open && !reached) {
 		cn_peer_drop(call->peer);
