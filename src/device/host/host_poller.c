@@ -34,8 +34,7 @@ enum {
 	ROUNDS_EAGER = 200,
 	SLEEP_FIRST_NS = 10000,
 	SLEEP_LAST_NS = 1000000,
-	LOOK_FIRST_NS = 1000000, /* at signals, without having been woken */
-	LOOK_LAST_NS = 32000000,
+	LOOK_NS = 32000000, /* at signals, without having been woken */
 	LOOK_IDLE_NS = 1000000000,
 	WORDS_MAX = 128, /* of futex_waitv */
 	WORD_OF_32_BITS = 2,
@@ -163,18 +162,16 @@ static void sleep_on_words(uint32_t arrivals, int64_t timeout_ns)
 }
 
 /* How long to sleep when the end of a record should wake us. Negative: for ever. */
-static int64_t bound_ns(unsigned rounds)
+static int64_t bound_ns(void)
 {
 	if (word_count == 1)
 		return -1;
-	if (!signals_wait)
-		return LOOK_IDLE_NS;
-	return rounds < 5 ? (int64_t)LOOK_FIRST_NS << rounds : LOOK_LAST_NS;
+	return signals_wait ? LOOK_NS : LOOK_IDLE_NS;
 }
 
 static void *poll_all(void *unused)
 {
-	unsigned round = 0, bounded = 0;
+	unsigned round = 0;
 
 	(void)unused;
 	for (;;) {
@@ -183,8 +180,6 @@ static void *poll_all(void *unused)
 		bool again = look(&values, &signals);
 		if (values || signals || !again)
 			round = 0;
-		if (values || signals)
-			bounded = 0;
 		while (values) {
 			struct cn_waiter *next = values->next;
 			cn_host_queue_resume(cn_container_of(values, struct cn_host_item, waiter)->queue);
@@ -196,7 +191,7 @@ static void *poll_all(void *unused)
 			signals = next;
 		}
 		if (!again) {
-			sleep_on_words(arrivals, bound_ns(bounded++));
+			sleep_on_words(arrivals, bound_ns());
 		} else if (round++ < ROUNDS_EAGER) {
 			sched_yield();
 		} else {

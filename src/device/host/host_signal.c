@@ -69,8 +69,8 @@ enum {
 	SPINS_FIRST = 32,   /* before the clock is read: about as long as the fastest answer takes */
 	SPINS_PER_LOOK = 8, /* at the clock, from then on */
 	TURNS_MAX = 32,     /* that are taken before the queue is told */
-	SLEEP_FIRST_NS = 1000000,
-	SLEEP_LAST_NS = 32000000,
+	/* Before a sleeper looks again by itself: longer than the system's tick, or each sleep sets the CPU's timer. */
+	SLEEP_NS = 32000000,
 };
 
 #define MAGIC UINT64_C(0x6c616e6769736e63) /* "cnsignal" */
@@ -276,9 +276,9 @@ static bool is_apart(struct cn_signal_ring *ring)
 /* ---- Sleeping and waking ---------------------------------------------------------------------------------------- */
 
 /* Not private, unlike those of base/lock.h: the other side is in another process. */
-static void sleep_on(_Atomic uint32_t *word, uint32_t expected, long timeout_ns)
+static void sleep_on(_Atomic uint32_t *word, uint32_t expected)
 {
-	struct timespec timeout = {.tv_nsec = timeout_ns};
+	struct timespec timeout = {.tv_nsec = SLEEP_NS};
 	int saved = errno;
 
 	syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0);
@@ -428,12 +428,11 @@ static void await_record(struct cn_signal *signal, uint64_t number)
 		learn(signal, true); /* without the clock: what waits goes on at once */
 		return;
 	}
-	for (long sleep_ns = SLEEP_FIRST_NS; cn_host_signal_pending(signal, number);
-	     sleep_ns = sleep_ns < SLEEP_LAST_NS ? 2 * sleep_ns : SLEEP_LAST_NS) {
+	while (cn_host_signal_pending(signal, number)) {
 		atomic_fetch_add(&ring->sleepers[THREADS], 1);
 		uint32_t wake = atomic_load(&ring->wake[THREADS]);
 		if (cn_host_signal_pending(signal, number))
-			sleep_on(&ring->wake[THREADS], wake, sleep_ns);
+			sleep_on(&ring->wake[THREADS], wake);
 		atomic_fetch_sub(&ring->sleepers[THREADS], 1);
 	}
 	learn(signal, cn_clock_ns() - start_ns <= SPIN_MOST_NS);
