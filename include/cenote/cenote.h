@@ -528,8 +528,8 @@ CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *
  * process that has it open. What a process has open ends with the process, however it ends.
  *
  * Committed memory is immutable, unless its creator chose CENOTE_KEPT_CHANGEABLE: then one process at a time may open
- * it for writing, and readers see each write. On the host device immutable memory is sealed: no process can write it any
- * more, with whatever means. On a GPU reading alone is a matter of each process's own mapping: a program that is
+ * it for writing, and readers see each write. On the host device immutable memory is sealed: no process can write it
+ * any more, with whatever means. On a GPU reading alone is a matter of each process's own mapping: a program that is
  * written to ignore it can write.
  *
  * Names are paths of letters, digits and ._+@:=- between single slashes. Which users may open an object, its mode bits
@@ -704,8 +704,8 @@ CENOTE_API CUresult cenote_kept_release(cenote_kept kept);
  * Retire an object: it cannot be opened any more, and is gone with the last process that has it open. `generation` 0 is
  * the newest. The caller must be its owner, or root.
  *
- *   CUDA_ERROR_NOT_FOUND  no object of this name, and generation, is committed (unless the daemon was started again just
- *                         then: it may have been retired by this call)
+ *   CUDA_ERROR_NOT_FOUND  no object of this name, and generation, is committed. (If the daemon was started again during
+ *                         the call, that is no error: this call may have retired it.)
  */
 CENOTE_API CUresult cenote_kept_retire(const char *name, unsigned long long generation);
 

@@ -9,8 +9,8 @@
  * opening tells the daemon that it is the same one.
  *
  * Neither side trusts the other's bytes. Names and counts are checked on both sides (cn_kept_receive()); what goes
- * beside a message is checked by the side that uses it. The daemon refuses with a number, and the program's library has the
- * sentence.
+ * beside a message is checked by the side that uses it. The daemon refuses with a number, and the program's library has
+ * the sentence.
  */
 #ifndef CN_SHARE_KEPT_KEPT_H
 #define CN_SHARE_KEPT_KEPT_H
