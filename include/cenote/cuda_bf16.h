@@ -24,11 +24,20 @@ __nv_bfloat162_raw;
 
 #if defined(__cplusplus)
 
-#include "device/bf16_types.h"
+#include "device/bf16_bits.h"
 
-#if defined(__clang__) && defined(__CUDA__)
-#include "device/bf16_functions.h"
-#endif
+#define __CENOTE_NUMBER              __nv_bfloat16
+#define __CENOTE_NUMBER_RAW          __nv_bfloat16_raw
+#define __CENOTE_PAIR                __nv_bfloat162
+#define __CENOTE_PAIR_RAW            __nv_bfloat162_raw
+#define __CENOTE_INFINITY            0x7f80
+#define __CENOTE_BITS(name)          __cenote_bf16_##name
+#define __CENOTE_NAME(before, after) before##bfloat16##after
+#define __CENOTE_TWICE               __bfloat162bfloat162
+#include "device/narrow.h"
+
+typedef __nv_bfloat16 nv_bfloat16;
+typedef __nv_bfloat162 nv_bfloat162;
 
 #endif /* __cplusplus */
 

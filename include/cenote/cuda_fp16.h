@@ -24,11 +24,22 @@ __half2_raw;
 
 #if defined(__cplusplus)
 
-#include "device/half_types.h"
+#include "device/half_bits.h"
 
-#if defined(__clang__) && defined(__CUDA__)
-#include "device/half_functions.h"
-#endif
+#define __CENOTE_NUMBER              __half
+#define __CENOTE_NUMBER_RAW          __half_raw
+#define __CENOTE_PAIR                __half2
+#define __CENOTE_PAIR_RAW            __half2_raw
+#define __CENOTE_INFINITY            0x7c00
+#define __CENOTE_BITS(name)          __cenote_half_##name
+#define __CENOTE_NAME(before, after) before##half##after
+#define __CENOTE_TWICE               __half2half2
+#include "device/narrow.h"
+
+typedef __half half;
+typedef __half2 half2;
+typedef __half __nv_half;
+typedef __half2 __nv_half2;
 
 #endif /* __cplusplus */
 

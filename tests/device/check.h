@@ -68,7 +68,7 @@ template <> __host__ __device__ inline word bits_of<double>(double value)
 	return bits;
 }
 
-/* Words that have something special as integers or as numbers. */
+/* Words that have something special as integers or as numbers, also of 16 bits. */
 static const word special_words[] = {
 	0,
 	1,
@@ -104,6 +104,13 @@ static const word special_words[] = {
 	0x3fe0000000000000ull,
 	0x3ff8000000000000ull,
 	0x4004000000000000ull,
+	0x8000,
+	0x7c00,
+	0xfc00,
+	0x7f80,
+	0xff80,
+	0x8080000000000001ull, /* just above the middle of two that have eight digits */
+	0x8010000000000001ull, /* the same with eleven */
 };
 
 template <class Case> __global__ void run_case(const word *in, word *out, int count)
@@ -159,5 +166,6 @@ template <class Case> void check_case(const char *name)
 			return bits_of(on_host);                      \
 		}                                                     \
 	};
+#define CHECK_CASE(name, on_device, on_host) check_case<case_##name>(#name);
 
 #endif
