@@ -116,6 +116,13 @@ class thread_group
 	}
 };
 
+/* What a group can say of itself without an object. */
+#define __CENOTE_GROUP_FACT(type, name, value) \
+	static __device__ type name(void)      \
+	{                                      \
+		return value;                  \
+	}
+
 /* The block. */
 class thread_block : public thread_group
 {
@@ -139,34 +146,13 @@ class thread_block : public thread_group
 	{
 		__syncthreads();
 	}
-	static __device__ unsigned int size(void)
-	{
-		return details::block_threads();
-	}
-	static __device__ unsigned int num_threads(void)
-	{
-		return details::block_threads();
-	}
-	static __device__ unsigned int thread_rank(void)
-	{
-		return details::block_rank();
-	}
-	static __device__ dim3 group_index(void)
-	{
-		return blockIdx;
-	}
-	static __device__ dim3 thread_index(void)
-	{
-		return threadIdx;
-	}
-	static __device__ dim3 group_dim(void)
-	{
-		return blockDim;
-	}
-	static __device__ dim3 dim_threads(void)
-	{
-		return blockDim;
-	}
+	__CENOTE_GROUP_FACT(unsigned int, size, details::block_threads())
+	__CENOTE_GROUP_FACT(unsigned int, num_threads, details::block_threads())
+	__CENOTE_GROUP_FACT(unsigned int, thread_rank, details::block_rank())
+	__CENOTE_GROUP_FACT(dim3, group_index, blockIdx)
+	__CENOTE_GROUP_FACT(dim3, thread_index, threadIdx)
+	__CENOTE_GROUP_FACT(dim3, group_dim, blockDim)
+	__CENOTE_GROUP_FACT(dim3, dim_threads, blockDim)
 };
 
 __device__ __inline__ thread_block this_thread_block(void)
@@ -212,39 +198,19 @@ class grid_group
 		}
 		__syncthreads();
 	}
-	static __device__ unsigned long long num_blocks(void)
-	{
-		return (unsigned long long)gridDim.x * gridDim.y * gridDim.z;
-	}
-	static __device__ unsigned long long block_rank(void)
-	{
-		return ((unsigned long long)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-	}
-	static __device__ unsigned long long size(void)
-	{
-		return num_blocks() * details::block_threads();
-	}
-	static __device__ unsigned long long num_threads(void)
-	{
-		return size();
-	}
-	static __device__ unsigned long long thread_rank(void)
-	{
-		return block_rank() * details::block_threads() + details::block_rank();
-	}
-	static __device__ dim3 group_dim(void)
-	{
-		return gridDim;
-	}
-	static __device__ dim3 dim_blocks(void)
-	{
-		return gridDim;
-	}
-	static __device__ dim3 block_index(void)
-	{
-		return blockIdx;
-	}
+	__CENOTE_GROUP_FACT(unsigned long long, num_blocks, 1ull * gridDim.x * gridDim.y * gridDim.z)
+	__CENOTE_GROUP_FACT(unsigned long long, block_rank,
+			    ((unsigned long long)blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x)
+	__CENOTE_GROUP_FACT(unsigned long long, size, num_blocks() * details::block_threads())
+	__CENOTE_GROUP_FACT(unsigned long long, num_threads, size())
+	__CENOTE_GROUP_FACT(unsigned long long, thread_rank,
+			    block_rank() * details::block_threads() + details::block_rank())
+	__CENOTE_GROUP_FACT(dim3, group_dim, gridDim)
+	__CENOTE_GROUP_FACT(dim3, dim_blocks, gridDim)
+	__CENOTE_GROUP_FACT(dim3, block_index, blockIdx)
 };
+
+#undef __CENOTE_GROUP_FACT
 
 __device__ __inline__ grid_group this_grid(void)
 {

@@ -240,29 +240,22 @@ __CENOTE_MATH__ double __cenote_logb(double a)
 	return (double)__cenote_ilogb(a);
 }
 
-__CENOTE_MATH__ double __cenote_nextafter(double a, double b)
-{
-	if (a != a || b != b)
-		return a + b;
-	if (a == b)
-		return b;
-	if (a == 0)
-		return __cenote_copysign(0x1p-1074, b);
-	long long bits = __double_as_longlong(a);
-	return __longlong_as_double((a < b) == (a > 0) ? bits + 1 : bits - 1);
-}
-
-__CENOTE_MATH__ float __cenote_nextafterf(float a, float b)
-{
-	if (a != a || b != b)
-		return a + b;
-	if (a == b)
-		return b;
-	if (a == 0)
-		return b > 0 ? 0x1p-149f : -0x1p-149f;
-	int bits = __float_as_int(a);
-	return __int_as_float((a < b) == (a > 0) ? bits + 1 : bits - 1);
-}
+/* The number beside a, towards b: bits are in the order of the numbers' sizes. */
+#define __CENOTE_NEXTAFTER(name, type, integer, to_bits, from_bits, least)  \
+	__CENOTE_MATH__ type name(type a, type b)                           \
+	{                                                                   \
+		if (a != a || b != b)                                       \
+			return a + b;                                       \
+		if (a == b)                                                 \
+			return b;                                           \
+		if (a == 0)                                                 \
+			return b > 0 ? least : -least;                      \
+		integer bits = to_bits(a);                                  \
+		return from_bits((a < b) == (a > 0) ? bits + 1 : bits - 1); \
+	}
+__CENOTE_NEXTAFTER(__cenote_nextafter, double, long long, __double_as_longlong, __longlong_as_double, 0x1p-1074)
+__CENOTE_NEXTAFTER(__cenote_nextafterf, float, int, __float_as_int, __int_as_float, 0x1p-149f)
+#undef __CENOTE_NEXTAFTER
 
 /* The nearest integer, halves away from zero. */
 __CENOTE_DEVICE__ double __cenote_round(double a)

@@ -19,33 +19,24 @@
  * ---- One and two arguments ------------------------------------------------------------------------------------------
  */
 
-/* In double, and in float by a body of its own. */
-#define __CENOTE_NAME1(name)                                \
-	__CENOTE_DEVICE__ double name(double x)             \
-	{                                                   \
-		return __cenote_##name(__cenote_own(x));    \
-	}                                                   \
-	__CENOTE_DEVICE__ float name##f(float x)            \
-	{                                                   \
-		return __cenote_##name##f(__cenote_own(x)); \
-	}
-
-/* The same, where a fast approximation may take the float's place. */
+/* In double, and in float by a body of its own, or, where one may take its place, by a fast approximation. */
 #if defined(__CLANG_CUDA_APPROX_TRANSCENDENTALS__) || defined(__CLANG_GPU_APPROX_TRANSCENDENTALS__) || \
 	defined(__USE_FAST_MATH__)
 #define __CENOTE_FAST(fast, exact) fast
 #else
 #define __CENOTE_FAST(fast, exact) exact
 #endif
-#define __CENOTE_NAME1_FAST(name)                                                       \
-	__CENOTE_DEVICE__ double name(double x)                                         \
-	{                                                                               \
-		return __cenote_##name(__cenote_own(x));                                \
-	}                                                                               \
-	__CENOTE_DEVICE__ float name##f(float x)                                        \
-	{                                                                               \
-		return __CENOTE_FAST(__##name##f, __cenote_##name##f)(__cenote_own(x)); \
+#define __CENOTE_NAME1_BY(name, in_float)                \
+	__CENOTE_DEVICE__ double name(double x)          \
+	{                                                \
+		return __cenote_##name(__cenote_own(x)); \
+	}                                                \
+	__CENOTE_DEVICE__ float name##f(float x)         \
+	{                                                \
+		return in_float(__cenote_own(x));        \
 	}
+#define __CENOTE_NAME1(name)      __CENOTE_NAME1_BY(name, __cenote_##name##f)
+#define __CENOTE_NAME1_FAST(name) __CENOTE_NAME1_BY(name, __CENOTE_FAST(__##name##f, __cenote_##name##f))
 
 __CENOTE_NAME1_FAST(sin)
 __CENOTE_NAME1_FAST(cos)
@@ -84,6 +75,7 @@ __CENOTE_NAME1(tgamma)
 __CENOTE_NAME1(lgamma)
 #undef __CENOTE_NAME1
 #undef __CENOTE_NAME1_FAST
+#undef __CENOTE_NAME1_BY
 
 /* Two arguments; a float's result is a double's, rounded once more, which for fmod and remainder changes nothing. */
 #define __CENOTE_NAME2(name)                                              \
@@ -233,35 +225,20 @@ __CENOTE_DEVICE__ float remquof(float x, float y, int *quotient)
  * ---- Exponent and sign ----------------------------------------------------------------------------------------------
  */
 
-__CENOTE_DEVICE__ double frexp(double x, int *exponent)
-{
-	return __cenote_frexp(x, exponent);
-}
-
-__CENOTE_DEVICE__ float frexpf(float x, int *exponent)
-{
-	return (float)__cenote_frexp((double)x, exponent);
-}
-
-__CENOTE_DEVICE__ double ldexp(double x, int n)
-{
-	return __cenote_ldexp(x, n);
-}
-
-__CENOTE_DEVICE__ float ldexpf(float x, int n)
-{
-	return (float)__cenote_ldexp((double)x, n);
-}
-
-__CENOTE_DEVICE__ double scalbn(double x, int n)
-{
-	return __cenote_ldexp(x, n);
-}
-
-__CENOTE_DEVICE__ float scalbnf(float x, int n)
-{
-	return (float)__cenote_ldexp((double)x, n);
-}
+/* With something that is not a number; a float's result is the double's, which rounding changes only where it must. */
+#define __CENOTE_NAME_WITH(name, body, other)                \
+	__CENOTE_DEVICE__ double name(double x, other with)  \
+	{                                                    \
+		return body(x, with);                        \
+	}                                                    \
+	__CENOTE_DEVICE__ float name##f(float x, other with) \
+	{                                                    \
+		return (float)body((double)x, with);         \
+	}
+__CENOTE_NAME_WITH(frexp, __cenote_frexp, int *)
+__CENOTE_NAME_WITH(ldexp, __cenote_ldexp, int)
+__CENOTE_NAME_WITH(scalbn, __cenote_ldexp, int)
+#undef __CENOTE_NAME_WITH
 
 __CENOTE_DEVICE__ double scalbln(double x, long n)
 {
@@ -293,26 +270,6 @@ __CENOTE_DEVICE__ float logbf(float x)
 	return (float)__cenote_logb((double)x);
 }
 
-__CENOTE_DEVICE__ double nextafter(double x, double y)
-{
-	return __cenote_nextafter(x, y);
-}
-
-__CENOTE_DEVICE__ float nextafterf(float x, float y)
-{
-	return __cenote_nextafterf(x, y);
-}
-
-__CENOTE_DEVICE__ double copysign(double x, double y)
-{
-	return __cenote_copysign(x, y);
-}
-
-__CENOTE_DEVICE__ float copysignf(float x, float y)
-{
-	return __int_as_float((__float_as_int(x) & 0x7fffffff) | (__float_as_int(y) & (int)0x80000000u));
-}
-
 __CENOTE_DEVICE__ double nan(const char *)
 {
 	return __cenote_nan();
@@ -324,55 +281,22 @@ __CENOTE_DEVICE__ float nanf(const char *)
 }
 
 /* What clang's <cmath> for devices asks for. */
-__CENOTE_DEVICE__ int __isnan(double x)
-{
-	return x != x;
-}
-
-__CENOTE_DEVICE__ int __isnanf(float x)
-{
-	return x != x;
-}
-
-__CENOTE_DEVICE__ int __isinf(double x)
-{
-	return __cenote_fabs(x) == __cenote_inf();
-}
-
-__CENOTE_DEVICE__ int __isinff(float x)
-{
-	return __isinf((double)x);
-}
-
-__CENOTE_DEVICE__ int __isfinited(double x)
-{
-	return __cenote_isfinite(x);
-}
-
-__CENOTE_DEVICE__ int __finite(double x)
-{
-	return __cenote_isfinite(x);
-}
-
-__CENOTE_DEVICE__ int __finitef(float x)
-{
-	return __cenote_isfinite((double)x);
-}
-
-__CENOTE_DEVICE__ int __signbitd(double x)
-{
-	return __cenote_negative(x);
-}
-
-__CENOTE_DEVICE__ int __signbit(double x)
-{
-	return __cenote_negative(x);
-}
-
-__CENOTE_DEVICE__ int __signbitf(float x)
-{
-	return __float_as_int(x) < 0;
-}
+#define __CENOTE_CLASS(name, type, answer) \
+	__CENOTE_DEVICE__ int name(type x) \
+	{                                  \
+		return answer;             \
+	}
+__CENOTE_CLASS(__isnan, double, x != x)
+__CENOTE_CLASS(__isnanf, float, x != x)
+__CENOTE_CLASS(__isinf, double, __cenote_fabs(x) == __cenote_inf())
+__CENOTE_CLASS(__isinff, float, __cenote_fabs(x) == __cenote_inf())
+__CENOTE_CLASS(__isfinited, double, __cenote_isfinite(x))
+__CENOTE_CLASS(__finite, double, __cenote_isfinite(x))
+__CENOTE_CLASS(__finitef, float, __cenote_isfinite(x))
+__CENOTE_CLASS(__signbitd, double, __cenote_negative(x))
+__CENOTE_CLASS(__signbit, double, __cenote_negative(x))
+__CENOTE_CLASS(__signbitf, float, __float_as_int(x) < 0)
+#undef __CENOTE_CLASS
 
 /*
  * ---- Arithmetic -----------------------------------------------------------------------------------------------------
@@ -388,45 +312,24 @@ __CENOTE_DEVICE__ float fmaf(float x, float y, float z)
 	return __cenote_fma(x, y, z);
 }
 
-__CENOTE_DEVICE__ double fmin(double x, double y)
-{
-	return __nvvm_fmin_d(x, y);
-}
-
-__CENOTE_DEVICE__ float fminf(float x, float y)
-{
-	return __nvvm_fmin_f(x, y);
-}
-
-__CENOTE_DEVICE__ double fmax(double x, double y)
-{
-	return __nvvm_fmax_d(x, y);
-}
-
-__CENOTE_DEVICE__ float fmaxf(float x, float y)
-{
-	return __nvvm_fmax_f(x, y);
-}
-
-__CENOTE_DEVICE__ double fdim(double x, double y)
-{
-	return x <= y ? 0 : x - y;
-}
-
-__CENOTE_DEVICE__ float fdimf(float x, float y)
-{
-	return x <= y ? 0 : x - y;
-}
-
-__CENOTE_DEVICE__ double fdivide(double x, double y)
-{
-	return __cenote_div(x, y);
-}
-
-__CENOTE_DEVICE__ float fdividef(float x, float y)
-{
-	return __CENOTE_FAST(__fdividef, __cenote_div)(x, y);
-}
+/* Two numbers to a third: in double, and in float. */
+#define __CENOTE_TWO(name, in_double, in_float)           \
+	__CENOTE_DEVICE__ double name(double x, double y) \
+	{                                                 \
+		return in_double;                         \
+	}                                                 \
+	__CENOTE_DEVICE__ float name##f(float x, float y) \
+	{                                                 \
+		return in_float;                          \
+	}
+__CENOTE_TWO(fmin, __nvvm_fmin_d(x, y), __nvvm_fmin_f(x, y))
+__CENOTE_TWO(fmax, __nvvm_fmax_d(x, y), __nvvm_fmax_f(x, y))
+__CENOTE_TWO(fdim, x <= y ? 0 : x - y, x <= y ? 0 : x - y)
+__CENOTE_TWO(fdivide, __cenote_div(x, y), __CENOTE_FAST(__fdividef, __cenote_div)(x, y))
+__CENOTE_TWO(nextafter, __cenote_nextafter(x, y), __cenote_nextafterf(x, y))
+__CENOTE_TWO(copysign, __cenote_copysign(x, y),
+	     __int_as_float((__float_as_int(x) & 0x7fffffff) | (__float_as_int(y) & (int)0x80000000u)))
+#undef __CENOTE_TWO
 
 /*
  * ---- Lengths --------------------------------------------------------------------------------------------------------

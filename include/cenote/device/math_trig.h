@@ -140,13 +140,19 @@ __CENOTE_MATH__ double __cenote_sin(double x)
 	return __cenote_sin_quadrant(r, quadrant);
 }
 
-__CENOTE_MATH__ double __cenote_cos(double x)
+/* A cosine; `reduce` leaves the rest and says how many quarters of the circle it has left out. */
+template <__cenote_pair reduce(double, int *)> __CENOTE_DEVICE__ double __cenote_cos_by(double x)
 {
 	int quadrant;
 	if (!__cenote_isfinite(x))
 		return __cenote_nan();
-	__cenote_pair r = __cenote_reduce(x, &quadrant);
+	__cenote_pair r = reduce(x, &quadrant);
 	return __cenote_sin_quadrant(r, quadrant + 1);
+}
+
+__CENOTE_MATH__ double __cenote_cos(double x)
+{
+	return __cenote_cos_by<__cenote_reduce>(x);
 }
 
 __CENOTE_MATH__ void __cenote_sincos(double x, double *sine, double *cosine)
@@ -203,11 +209,7 @@ __CENOTE_MATH__ double __cenote_sinpi(double x)
 
 __CENOTE_MATH__ double __cenote_cospi(double x)
 {
-	int quadrant;
-	if (!__cenote_isfinite(x))
-		return __cenote_nan();
-	__cenote_pair r = __cenote_reduce_pi(x, &quadrant);
-	double cosine = __cenote_sin_quadrant(r, quadrant + 1);
+	double cosine = __cenote_cos_by<__cenote_reduce_pi>(x);
 	return cosine == 0 ? 0 : cosine;
 }
 
