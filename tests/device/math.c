@@ -6,7 +6,8 @@
  *
  * PTX has the kernels of math.cu. Each function gets COUNT random arguments of its own and the special ones. A line
  * says its largest error in double and in float, where that is, and a hash of all results: two devices that give the
- * same bits print the same hash. TAP follows: a function is ok if its errors are within the bounds of functions.h.
+ * same bits print the same hash; fast forms, a device's own instructions, have none. TAP follows: a function is ok if
+ * its errors are within the bounds of functions.h.
  * With a third word nothing is required, for code that is not ours.
  */
 #include "functions.h"
@@ -100,6 +101,25 @@ static const double specials[] = {
 };
 #define SPECIALS (sizeof specials / sizeof *specials)
 
+static const struct function {
+	const char *name;
+	int two; /* or more */
+	double low, high, bounds[2];
+} functions[] = {
+#define ONE(name, low, high, double_bound, float_bound) {#name, 0, low, high, {double_bound, float_bound}},
+#define TWO(name, double_bound, float_bound)            {#name, 1, -20, 20, {double_bound, float_bound}},
+	FUNCTIONS(ONE, TWO, TWO, TWO)};
+#define FUNCTION_COUNT (sizeof functions / sizeof *functions)
+
+static const struct fast {
+	const char *name;
+	double low, high, y_low, y_high, bound, slope, absolute;
+} fasts[] = {
+#define FAST1(name, low, high, bound, slope, absolute)         {#name, low, high, 0, 0, bound, slope, absolute},
+#define FAST2(name, low, high, y_low, y_high, bound, absolute) {#name, low, high, y_low, y_high, bound, 0, absolute},
+	FAST_FUNCTIONS(FAST1, FAST2)};
+#define FAST_COUNT (sizeof fasts / sizeof *fasts)
+
 struct evaluation {
 	double *x, *y, *result;
 	int count;
@@ -170,6 +190,27 @@ static void fill(struct evaluation *e, int two, int single, double low, double h
 		e->x[i] = (double)(float)e->x[i], e->y[i] = (double)(float)e->y[i];
 }
 
+/* Numbers of all sizes, and of ordinary ones, within a range. */
+static double random_within(double low, double high, int any)
+{
+	for (int i = 0; i < 16 && any; i++) {
+		double number = random_number(1);
+		if (number >= low && number <= high)
+			return number;
+	}
+	return random_between(low < -100 ? -100 : low, high > 100 ? 100 : high);
+}
+
+static void fill_fast(struct evaluation *e, const struct fast *f)
+{
+	for (int i = 0; i < e->count; i++) {
+		double special = specials[(size_t)i % SPECIALS];
+		int is_special = i < (int)SPECIALS && special >= f->low && special <= f->high;
+		e->x[i] = (double)(float)(is_special ? special : random_within(f->low, f->high, i % 2));
+		e->y[i] = (double)(float)random_within(f->y_low, f->y_high, i / 2 % 2);
+	}
+}
+
 /* Arguments and results as the kernel has them: double, or float. */
 static void pack(const double *from, void *to, int count, int single)
 {
@@ -220,6 +261,16 @@ static uint64_t hash(const struct evaluation *e)
 	return sum;
 }
 
+/* Those of one thread, and of the next. */
+static const double *arguments_at(const struct evaluation *e, int i)
+{
+	static double arguments[4];
+	int next = (i + 1) % e->count;
+
+	arguments[0] = e->x[i], arguments[1] = e->y[i], arguments[2] = e->x[next], arguments[3] = e->y[next];
+	return arguments;
+}
+
 /* The largest error, printed with its place; lgamma near its zeros below 0 is left out, as in CUDA's manual. */
 static double measure(struct evaluation *e, const char *name, int single)
 {
@@ -230,7 +281,7 @@ static double measure(struct evaluation *e, const char *name, int single)
 	for (int i = 0; i < e->count; i++) {
 		if (!strcmp(name, "lgamma") && e->x[i] < -2 && e->x[i] > -12)
 			continue;
-		double error = reference_error(name, single, e->x[i], e->y[i], e->result[i]);
+		double error = reference_error(name, single, arguments_at(e, i), e->result[i], 0);
 		if (error > worst)
 			worst = error, at = i;
 	}
@@ -239,15 +290,24 @@ static double measure(struct evaluation *e, const char *name, int single)
 	return worst;
 }
 
-static const struct function {
-	const char *name;
-	int two;
-	double low, high, bounds[2];
-} functions[] = {
-#define ONE(name, low, high, double_bound, float_bound) {#name, 0, low, high, {double_bound, float_bound}},
-#define TWO(name, double_bound, float_bound)            {#name, 1, -20, 20, {double_bound, float_bound}},
-	FUNCTIONS(ONE, TWO)};
-#define FUNCTION_COUNT (sizeof functions / sizeof *functions)
+/* How far the largest error of a fast form is above its bound; 0 or less if it is within. */
+static double measure_fast(struct evaluation *e, const struct fast *f)
+{
+	char kernel[64];
+	double most = -1e9, error_there = 0;
+	int at = 0;
+
+	snprintf(kernel, sizeof kernel, "fast_%s", f->name);
+	evaluate(e, kernel, 1);
+	for (int i = 0; i < e->count; i++) {
+		double error = reference_error(f->name, 1, arguments_at(e, i), e->result[i], f->absolute);
+		double above = error - f->bound - floor(f->slope * fabs(e->x[i]));
+		if (above > most)
+			most = above, at = i, error_there = error;
+	}
+	printf("# __%sf %.4f ulp at %a, %a: %a\n", f->name, error_there, e->x[at], e->y[at], e->result[at]);
+	return most;
+}
 
 int main(int argc, char **argv)
 {
@@ -268,7 +328,7 @@ int main(int argc, char **argv)
 	require(cuModuleLoad(&e.module, argv[1]), "cuModuleLoad");
 	for (int i = 0; i < 3; i++)
 		require(cuMemAlloc(&e.room[i], bytes), "cuMemAlloc");
-	printf("1..%d\n", (int)FUNCTION_COUNT);
+	printf("1..%d\n", (int)(FUNCTION_COUNT + FAST_COUNT));
 	for (size_t i = 0; i < FUNCTION_COUNT; i++) {
 		const struct function *f = &functions[i];
 		int ok = 1;
@@ -279,6 +339,13 @@ int main(int argc, char **argv)
 		}
 		failed += !ok;
 		printf("%sok %d - %s\n", ok ? "" : "not ", (int)i + 1, f->name);
+	}
+	for (size_t i = 0; i < FAST_COUNT; i++) {
+		state = 1000 * i + 7;
+		fill_fast(&e, &fasts[i]);
+		int ok = measure_fast(&e, &fasts[i]) <= 0 || !compare;
+		failed += !ok;
+		printf("%sok %d - __%sf\n", ok ? "" : "not ", (int)(FUNCTION_COUNT + i) + 1, fasts[i].name);
 	}
 	for (int i = 0; i < 3; i++)
 		require(cuMemFree(e.room[i]), "cuMemFree");
