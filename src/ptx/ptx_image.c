@@ -2,13 +2,13 @@
 /*
  * Images: PTX text, fat binaries, and the wrapper that compilers put around them.
  *
- * A fat binary (0xBA55ED50) is a header and entries; an entry is PTX or machine code for one architecture, compressed
- * or not. Every length in it is checked against what is left. A wrapper (0x466243B1) holds a pointer to one (version 1)
- * or to a list of them that ends with NULL (version 2, for code that was compiled apart and linked).
+ * base/fatbin.h has their layout. Every length in a fat binary is checked against what is left.
  *
  * LZ4 and zstd are the system's libraries, opened here when an entry needs them.
  */
 #include "ptx/ptx_module.h"
+
+#include "base/fatbin.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -17,45 +17,16 @@
 #include <string.h>
 
 enum {
-	WRAPPER_MAGIC = 0x466243B1,
-	KIND_PTX = 1,
-	KIND_ELF = 2,
-	FLAG_LZ4 = 0x2000,
-	FLAG_ZSTD = 0x8000,
 	ENTRIES_MAX = 4096,
 	LIST_MAX = 4096,
 	TEXT_BYTES_MAX = 512 << 20,
 };
-static const uint32_t FATBIN_MAGIC = 0xBA55ED50;
-
-struct wrapper {
-	uint32_t magic, version;
-	const void *data;     /* a fat binary */
-	const void *filename; /* version 2: a list of fat binaries */
-};
-
-struct header {
-	uint32_t magic;
-	uint16_t version, header_bytes;
-	uint64_t bytes; /* behind the header */
-};
-
-struct entry {
-	uint16_t kind, version;
-	uint32_t header_bytes;
-	uint64_t bytes; /* of what follows, padded */
-	uint32_t compressed_bytes, options_at;
-	uint16_t minor, major;
-	uint32_t architecture, name_at, name_bytes;
-	uint64_t flags, reserved, uncompressed_bytes;
-};
-_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 64, "as compilers write them");
 
 /* The best entry so far. */
 struct choice {
 	const unsigned char *bytes;
 	size_t count;
-	struct entry entry;
+	struct cn_fatbin_entry entry;
 	bool found, has_machine_code;
 };
 
@@ -90,7 +61,7 @@ static enum cn_ptx_error_code open_library(const char *file, const char *functio
 static enum cn_ptx_error_code decompress(const struct choice *choice, struct cn_ptx_error *error, char **ret_text,
 					 size_t *ret_bytes)
 {
-	const struct entry *entry = &choice->entry;
+	const struct cn_fatbin_entry *entry = &choice->entry;
 	size_t from = entry->compressed_bytes ? entry->compressed_bytes : choice->count;
 	size_t room = (size_t)entry->uncompressed_bytes, made;
 	enum cn_ptx_error_code code;
@@ -99,7 +70,7 @@ static enum cn_ptx_error_code decompress(const struct choice *choice, struct cn_
 
 	if (from > choice->count || !room || entry->uncompressed_bytes > TEXT_BYTES_MAX || room / 1024 > from)
 		return refuse(error, CN_PTX_INVALID, "a fat binary whose compressed PTX has wrong lengths");
-	if (entry->flags & FLAG_ZSTD)
+	if (entry->flags & CN_FATBIN_ZSTD)
 		code = open_library("libzstd.so.1", "ZSTD_decompress", "zstd", error, &function);
 	else
 		code = open_library("liblz4.so.1", "LZ4_decompress_safe", "LZ4", error, &function);
@@ -108,7 +79,7 @@ static enum cn_ptx_error_code decompress(const struct choice *choice, struct cn_
 	text = malloc(room + 1);
 	if (!text)
 		return refuse(error, CN_PTX_NO_MEMORY, "no memory for %zu bytes of PTX", room);
-	if (entry->flags & FLAG_ZSTD) {
+	if (entry->flags & CN_FATBIN_ZSTD) {
 		size_t (*zstd)(void *, size_t, const void *, size_t);
 
 		memcpy(&zstd, &function, sizeof zstd);
@@ -134,7 +105,7 @@ static enum cn_ptx_error_code decompress(const struct choice *choice, struct cn_
 /* ---- Entries ----------------------------------------------------------------------------------------------------- */
 
 /* The highest architecture that the device can be, then the newest PTX. */
-static bool is_better(const struct choice *choice, const struct entry *entry, unsigned target)
+static bool is_better(const struct choice *choice, const struct cn_fatbin_entry *entry, unsigned target)
 {
 	bool fits = entry->architecture <= target, fitted = choice->entry.architecture <= target;
 
@@ -150,33 +121,33 @@ static bool is_better(const struct choice *choice, const struct entry *entry, un
 static enum cn_ptx_error_code read_entries(const unsigned char *image, size_t bytes, unsigned target,
 					   struct cn_ptx_error *error, struct choice *choice)
 {
-	struct header header;
+	struct cn_fatbin_header header;
 	size_t at, end;
 
 	if (bytes < sizeof header)
 		return refuse(error, CN_PTX_INVALID, "a fat binary shorter than its header");
 	memcpy(&header, image, sizeof header);
-	if (header.magic != FATBIN_MAGIC)
+	if (header.magic != CN_FATBIN_MAGIC)
 		return refuse(error, CN_PTX_INVALID, "neither PTX nor a fat binary");
 	if (header.header_bytes < sizeof header || header.header_bytes > bytes ||
 	    header.bytes > bytes - header.header_bytes)
 		return refuse(error, CN_PTX_INVALID, "a fat binary that is shorter than its header says");
 	at = header.header_bytes;
 	end = at + (size_t)header.bytes;
-	for (unsigned i = 0; i < ENTRIES_MAX && end - at >= sizeof(struct entry); i++) {
-		struct entry entry;
+	for (unsigned i = 0; i < ENTRIES_MAX && end - at >= sizeof(struct cn_fatbin_entry); i++) {
+		struct cn_fatbin_entry entry;
 
 		memcpy(&entry, image + at, sizeof entry);
 		if (entry.header_bytes < sizeof entry || entry.header_bytes > end - at ||
 		    entry.bytes > end - at - entry.header_bytes)
 			return refuse(error, CN_PTX_INVALID, "a fat binary with an entry that is longer than itself");
-		if (entry.kind == KIND_PTX && is_better(choice, &entry, target)) {
+		if (entry.kind == CN_FATBIN_PTX && is_better(choice, &entry, target)) {
 			choice->found = true;
 			choice->entry = entry;
 			choice->bytes = image + at + entry.header_bytes;
 			choice->count = (size_t)entry.bytes;
 		}
-		choice->has_machine_code |= entry.kind == KIND_ELF;
+		choice->has_machine_code |= entry.kind == CN_FATBIN_ELF;
 		at += entry.header_bytes + (size_t)entry.bytes;
 	}
 	return CN_PTX_OK;
@@ -193,7 +164,7 @@ static enum cn_ptx_error_code text_of(const struct choice *choice, struct cn_ptx
 				      ? "a fat binary with machine code and no PTX: compile with nvcc -gencode "
 					"arch=compute_75,code=compute_75 or without code=sm_…"
 				      : "a fat binary without PTX");
-	if (choice->entry.flags & (FLAG_LZ4 | FLAG_ZSTD)) {
+	if (choice->entry.flags & (CN_FATBIN_LZ4 | CN_FATBIN_ZSTD)) {
 		code = decompress(choice, error, ret_owned, ret_bytes);
 		if (!code && *ret_owned)
 			*ret_text = *ret_owned;
@@ -243,7 +214,7 @@ out:
 static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
 					   struct choice *choice, size_t *ret_bytes, char **ret_owned)
 {
-	struct wrapper wrapper;
+	struct cn_fatbin_wrapper wrapper;
 
 	if (bytes < sizeof wrapper)
 		return refuse(error, CN_PTX_INVALID, "a fat binary's wrapper that is cut off");
@@ -253,9 +224,9 @@ static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsi
 			return refuse(error, CN_PTX_INVALID, "a fat binary's wrapper without a fat binary");
 		return read_entries(wrapper.data, SIZE_MAX / 2, target, error, choice);
 	}
-	if (wrapper.version != 2 || !wrapper.filename)
+	if (wrapper.version != 2 || !wrapper.list)
 		return refuse(error, CN_PTX_UNSUPPORTED, "a fat binary's wrapper of version %u", wrapper.version);
-	return link_list(wrapper.filename, target, error, ret_bytes, ret_owned);
+	return link_list(wrapper.list, target, error, ret_bytes, ret_owned);
 }
 
 enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
@@ -270,9 +241,9 @@ enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsign
 	*ret_bytes = 0;
 	if (bytes >= sizeof magic)
 		memcpy(&magic, image, sizeof magic);
-	if (magic == WRAPPER_MAGIC)
+	if (magic == CN_FATBIN_WRAPPER_MAGIC)
 		code = read_wrapper(image, bytes, target, error, &choice, ret_bytes, ret_owned);
-	else if (magic == FATBIN_MAGIC)
+	else if (magic == CN_FATBIN_MAGIC)
 		code = read_entries(image, bytes == SIZE_MAX ? SIZE_MAX / 2 : bytes, target, error, &choice);
 	else {
 		*ret_text = image;

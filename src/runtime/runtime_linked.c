@@ -8,54 +8,34 @@
 #include "runtime/runtime_linked.h"
 #include "runtime/runtime.h"
 
+#include "base/fatbin.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINK_VERSION = 6050, INPUT_PTX = 1, KIND_PTX = 1, WRAPPER_MAGIC = 0x466243B1 };
+enum { LINK_VERSION = 6050, INPUT_PTX = 1 };
 
 static const char mark[] = "--compile-only";
 
-/* As compilers write them (ptx/ptx_image.c, tools/cenote/cc_fatbin.c). */
-struct wrapper {
-	uint32_t magic, version;
-	const void *data, *list;
-};
-
-struct header {
-	uint32_t magic;
-	uint16_t version, header_bytes;
-	uint64_t bytes;
-};
-
-struct entry {
-	uint16_t kind, version;
-	uint32_t header_bytes;
-	uint64_t bytes;
-	uint32_t compressed_bytes, options_at;
-};
-
-struct options {
-	uint32_t at, bytes;
-};
-
 /* The first entry of a program's own fat binary; NULL: this is something else. */
-static const struct entry *entry_of(const void *image)
+static const struct cn_fatbin_entry *entry_of(const void *image)
 {
-	const struct wrapper *wrapper = image;
+	const struct cn_fatbin_wrapper *wrapper = image;
 
-	if (wrapper->magic != WRAPPER_MAGIC || wrapper->version != 1 || !wrapper->data)
+	if (wrapper->magic != CN_FATBIN_WRAPPER_MAGIC || wrapper->version != 1 || !wrapper->data)
 		return NULL;
-	const struct header *header = wrapper->data;
-	return header->bytes < sizeof(struct entry) ? NULL
-						    : (const void *)((const char *)header + header->header_bytes);
+	const struct cn_fatbin_header *header = wrapper->data;
+	return header->bytes < sizeof(struct cn_fatbin_entry)
+		       ? NULL
+		       : (const void *)((const char *)header + header->header_bytes);
 }
 
 bool cn_runtime_is_part(const void *image)
 {
-	const struct entry *entry = entry_of(image);
-	struct options options;
+	const struct cn_fatbin_entry *entry = entry_of(image);
+	struct cn_fatbin_options options;
 
-	if (!entry || entry->kind != KIND_PTX || !entry->options_at ||
+	if (!entry || entry->kind != CN_FATBIN_PTX || !entry->options_at ||
 	    entry->options_at + sizeof options > entry->header_bytes)
 		return false;
 	memcpy(&options, (const char *)entry + entry->options_at, sizeof options);
@@ -104,7 +84,7 @@ static CUresult link_by_driver(const struct linker *linker, const void *const *i
 	if (result)
 		return result;
 	for (size_t i = 0; i < count && !result; i++) {
-		const struct entry *entry = entry_of(images[i]);
+		const struct cn_fatbin_entry *entry = entry_of(images[i]);
 		char *text = (char *)(uintptr_t)entry + entry->header_bytes;
 		result = linker->add(state, INPUT_PTX, text, strnlen(text, entry->bytes) + 1, "a file", 0, NULL, NULL);
 	}
@@ -121,12 +101,12 @@ static CUresult link_by_driver(const struct linker *linker, const void *const *i
 static CUresult link_by_list(const void *const *images, size_t count, CUlibrary *ret_library)
 {
 	const void **list = calloc(count + 1, sizeof *list);
-	struct wrapper wrapper = {WRAPPER_MAGIC, 2, NULL, list};
+	struct cn_fatbin_wrapper wrapper = {CN_FATBIN_WRAPPER_MAGIC, 2, NULL, list};
 
 	if (!list)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to link %zu files", count);
 	for (size_t i = 0; i < count; i++)
-		list[i] = ((const struct wrapper *)images[i])->data;
+		list[i] = ((const struct cn_fatbin_wrapper *)images[i])->data;
 	CUresult result = cuLibraryLoadData(ret_library, &wrapper, NULL, NULL, 0, NULL, NULL, 0);
 	free(list);
 	return result;

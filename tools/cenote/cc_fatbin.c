@@ -3,10 +3,12 @@
  * cenote cc: the fat binary that an object contains, around its PTX.
  *
  * A header, and one entry with the text and a zero byte, padded to eight bytes; not compressed. Both Cenote and
- * NVIDIA's driver read it (src/ptx/ptx_image.c has the format). Without -rdc=true each file is a module by
+ * NVIDIA's driver read it (src/base/fatbin.h has the format). Without -rdc=true each file is a module by
  * itself; then the PTX is first searched for names that it lacks.
  */
 #include "cc.h"
+
+#include "base/fatbin.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,40 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct header {
-	uint32_t magic;
-	uint16_t version, header_bytes;
-	uint64_t bytes; /* behind the header */
-};
-
-struct entry {
-	uint16_t kind, version;
-	uint32_t header_bytes;
-	uint64_t bytes; /* of what follows, padded */
-	uint32_t compressed_bytes, options_at;
-	uint16_t minor, major; /* of the PTX */
-	uint32_t architecture, name_at, name_bytes;
-	uint64_t flags, reserved, uncompressed_bytes;
-	/* Text for the driver's compiler, in the entry itself. The driver wants a place for them, even an empty one. */
-	uint32_t words_at, words_bytes;
+/* An entry's header with its options: the driver wants a place for them, even for none. */
+struct entry_header {
+	struct cn_fatbin_entry entry;
+	struct cn_fatbin_options options;
 	char words[24];
 };
-_Static_assert(sizeof(struct header) == 16 && sizeof(struct entry) == 96, "as compilers write them");
+_Static_assert(sizeof(struct entry_header) == 96, "as compilers write it");
 
 enum {
-	KIND_PTX = 1,
 	ENTRY_VERSION = 0x101,
-	ENTRY_BYTES = offsetof(struct entry, words) + 8, /* without words */
-	FLAG_64_BIT = 0x1,
-	FLAG_LINUX = 0x10,
+	ENTRY_BYTES = offsetof(struct entry_header, words) + 8, /* without words */
 	PADDING_BYTES = 8,
 	TEXT_BYTES_MAX = 256 << 20,
 };
-static const uint32_t FATBIN_MAGIC = 0xBA55ED50;
 
 /* What nvcc says of PTX that is to be linked; Cenote's runtime looks for it. */
 static const char separate[] = "--compile-only  ";
-_Static_assert(sizeof separate <= sizeof((struct entry *)0)->words, "it fits");
+_Static_assert(sizeof separate <= sizeof((struct entry_header *)0)->words, "it fits");
 
 /* ---- What the PTX lacks ------------------------------------------------------------------------------------------ */
 
@@ -140,20 +126,22 @@ static char *read_text(const char *path, size_t *ret_padded_bytes)
 	return text;
 }
 
-static bool write_image(const struct cc_request *request, const char *fatbin, struct entry *entry, const char *text)
+static bool write_image(const struct cc_request *request, const char *fatbin, struct entry_header *head,
+			const char *text)
 {
 	FILE *file = fopen(fatbin, "we");
-	struct header header = {FATBIN_MAGIC, 1, sizeof header, 0};
+	struct cn_fatbin_header header = {CN_FATBIN_MAGIC, 1, sizeof header, 0};
+	struct cn_fatbin_entry *entry = &head->entry;
 
 	entry->header_bytes = ENTRY_BYTES;
 	if (request->is_separate) {
-		memcpy(entry->words, separate, sizeof separate);
-		entry->words_bytes = strlen(separate);
-		entry->header_bytes = sizeof *entry;
+		memcpy(head->words, separate, sizeof separate);
+		head->options.bytes = strlen(separate);
+		entry->header_bytes = sizeof *head;
 	}
 	header.bytes = entry->header_bytes + entry->bytes;
 	bool written = file && fwrite(&header, sizeof header, 1, file) == 1 &&
-		       fwrite(entry, entry->header_bytes, 1, file) == 1 && fwrite(text, entry->bytes, 1, file) == 1;
+		       fwrite(head, entry->header_bytes, 1, file) == 1 && fwrite(text, entry->bytes, 1, file) == 1;
 	written &= file && !fclose(file);
 	return written || fail(fatbin, strerror(errno));
 }
@@ -171,19 +159,19 @@ bool cc_write_fatbin(const struct cc_request *request, const char *source, const
 	if (!version || sscanf(version, "\n.version %u.%u", &major, &minor) != 2)
 		(void)fail(source, "clang has not made PTX of it");
 	if (major && (request->is_separate || is_complete(source, text))) {
-		struct entry entry = {
-			.kind = KIND_PTX,
-			.version = ENTRY_VERSION,
-			.bytes = bytes,
-			.options_at = offsetof(struct entry, words_at),
-			.minor = (uint16_t)minor,
-			.major = (uint16_t)major,
-			.architecture = request->architecture,
-			.flags = FLAG_64_BIT | FLAG_LINUX,
-			.words_at = offsetof(struct entry, words),
+		struct entry_header head = {
+			.entry = {.kind = CN_FATBIN_PTX,
+				  .version = ENTRY_VERSION,
+				  .bytes = bytes,
+				  .options_at = offsetof(struct entry_header, options),
+				  .minor = (uint16_t)minor,
+				  .major = (uint16_t)major,
+				  .architecture = request->architecture,
+				  .flags = CN_FATBIN_64_BIT | CN_FATBIN_LINUX},
+			.options = {.at = offsetof(struct entry_header, words)},
 		};
 
-		written = write_image(request, fatbin, &entry, text);
+		written = write_image(request, fatbin, &head, text);
 	}
 	free(text);
 	return written;

@@ -3,7 +3,7 @@
  * The cenote command: what its files share.
  *
  * Each command is a function in a file of its own, and a row in main.c. Exit statuses: 0, 1 when something failed, 2
- * when the command line was not understood. It uses Cenote as any program does, through the public headers alone.
+ * when the command line was not understood. It uses Cenote as any program does, through the public headers.
  */
 #ifndef CENOTE_TOOLS_COMMAND_H
 #define CENOTE_TOOLS_COMMAND_H

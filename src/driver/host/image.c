@@ -6,6 +6,7 @@
 
 #include "driver/host/registry.h"
 
+#include "base/fatbin.h"
 #include "base/foreign.h"
 #include "base/guard.h"
 #include "base/segment.h"
@@ -32,9 +33,6 @@ enum {
 };
 
 static const uint64_t image_bytes_max = UINT64_C(1) << 40;
-
-#define FATBIN_MAGIC         0xBA55ED50u
-#define FATBIN_WRAPPER_MAGIC 0x466243B1u
 
 /* The header of the object that this code is in: it has this machine's class, byte order and instruction set. */
 extern const ElfW(Ehdr) own_header __asm__("__ehdr_start") __attribute__((visibility("hidden")));
@@ -102,9 +100,9 @@ static CUresult recognize(const struct cn_image *image, const char *head, size_t
 	if (!bytes)
 		return cn_error(CUDA_ERROR_INVALID_IMAGE, "the module is empty");
 	memcpy(&magic, head, bytes < sizeof magic ? bytes : sizeof magic);
-	if (magic == FATBIN_MAGIC)
+	if (magic == CN_FATBIN_MAGIC)
 		*ret_kind = CN_IMAGE_FAT;
-	else if (magic == FATBIN_WRAPPER_MAGIC && image->file < 0)
+	else if (magic == CN_FATBIN_WRAPPER_MAGIC && image->file < 0)
 		*ret_kind = CN_IMAGE_WRAPPER;
 	else if (memmem(head, strnlen(head, bytes), ".version", strlen(".version")))
 		*ret_kind = CN_IMAGE_PTX;
@@ -180,11 +178,7 @@ CUresult cn_image_check(const struct cn_image *image, enum cn_image_kind *ret_ki
 /* A fat binary in memory: its header says how long it is. */
 static bool check_fat(const void *memory, size_t *ret_bytes)
 {
-	struct {
-		uint32_t magic;
-		uint16_t version, header_bytes;
-		uint64_t bytes;
-	} header;
+	struct cn_fatbin_header header;
 
 	if (!cn_guard_check_read(memory, sizeof header, "image"))
 		return false;
@@ -200,11 +194,7 @@ static bool check_fat(const void *memory, size_t *ret_bytes)
 /* The wrapper's fat binaries: one (version 1), or a list that ends with NULL. */
 static bool check_wrapper(const void *memory)
 {
-	struct {
-		uint32_t magic, version;
-		const void *data;
-		const void *const *list;
-	} wrapper;
+	struct cn_fatbin_wrapper wrapper;
 	size_t bytes;
 
 	if (!cn_guard_check_read(memory, sizeof wrapper, "image"))

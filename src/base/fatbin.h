@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fat binaries: what compilers put around device code, in the layout that they write.
+ *
+ * A fat binary is a header and entries; an entry is PTX or machine code for one architecture, compressed or not, padded
+ * to eight bytes. A program holds a wrapper with a pointer to one (version 1), or to a list of them that ends with NULL
+ * (version 2, for code that was compiled apart and linked).
+ *
+ * An entry's header may go on with options, text for the driver's compiler: at options_at there is a cn_fatbin_options,
+ * which says where in the header the text is.
+ *
+ * This is the layout alone, and no function: a reader checks what it reads. The command, which writes fat binaries and
+ * is not a part of the library, includes it as well.
+ */
+#ifndef CN_BASE_FATBIN_H
+#define CN_BASE_FATBIN_H
+
+#include <stdint.h>
+
+#define CN_FATBIN_MAGIC         0xBA55ED50u
+#define CN_FATBIN_WRAPPER_MAGIC 0x466243B1u
+
+enum cn_fatbin_kind { CN_FATBIN_PTX = 1, CN_FATBIN_ELF = 2 };
+
+enum cn_fatbin_flag {
+	CN_FATBIN_64_BIT = 0x1,
+	CN_FATBIN_LINUX = 0x10,
+	CN_FATBIN_LZ4 = 0x2000,
+	CN_FATBIN_ZSTD = 0x8000,
+};
+
+struct cn_fatbin_wrapper {
+	uint32_t magic, version;
+	const void *data;        /* version 1: a fat binary */
+	const void *const *list; /* version 2: of fat binaries; else a file's name, or NULL */
+};
+
+struct cn_fatbin_header {
+	uint32_t magic;
+	uint16_t version, header_bytes;
+	uint64_t bytes; /* behind the header */
+};
+
+struct cn_fatbin_entry {
+	uint16_t kind, version;
+	uint32_t header_bytes;
+	uint64_t bytes; /* of what follows, padded */
+	uint32_t compressed_bytes, options_at;
+	uint16_t minor, major; /* of the PTX */
+	uint32_t architecture, name_at, name_bytes;
+	uint64_t flags, reserved, uncompressed_bytes;
+};
+
+struct cn_fatbin_options {
+	uint32_t at, bytes; /* in the entry's header */
+};
+_Static_assert(sizeof(struct cn_fatbin_header) == 16 && sizeof(struct cn_fatbin_entry) == 64,
+	       "as compilers write them");
+
+#endif
