@@ -443,26 +443,26 @@ def torch_raw_pair(nbytes):
     return pairs
 
 
-def cupy_pair(nbytes):
-    """CuPy's MemoryPool.malloc()"""
-    import cupy
-    allocate = cupy.cuda.MemoryPool().malloc
+def cupy_pairs(pool, nbytes):
+    """Allocations of a pool's; each block goes back at once."""
+    allocate = pool.malloc
 
     def pairs(count):
         for _ in range(count):
             allocate(nbytes)
     return pairs
+
+
+def cupy_pair(nbytes):
+    """CuPy's MemoryPool.malloc()"""
+    import cupy
+    return cupy_pairs(cupy.cuda.MemoryPool(), nbytes)
 
 
 def cupy_async_pair(nbytes):
     """CuPy's MemoryAsyncPool.malloc(), the driver's pool"""
     import cupy
-    allocate = cupy.cuda.MemoryAsyncPool().malloc
-
-    def pairs(count):
-        for _ in range(count):
-            allocate(nbytes)
-    return pairs
+    return cupy_pairs(cupy.cuda.MemoryAsyncPool(), nbytes)
 
 
 PRICES = {"cenote.Pool": cenote_pair, "cenote.torch.empty": cenote_torch_pair, "torch.empty": torch_pair,

@@ -31,24 +31,25 @@ async def _until(add, remove, descriptor):
         remove(descriptor)
 
 
+async def _retry(call, add, remove, sock):
+    """What a call on a socket returns, made again each time that the socket is ready."""
+    while True:
+        try:
+            return call()
+        except BlockingIOError:
+            await _until(add, remove, sock.fileno())
+
+
 async def send(sock, thing):
     """cenote.send(), without waiting in the loop while the socket is full."""
     loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return _send(sock, thing)
-        except BlockingIOError:
-            await _until(loop.add_writer, loop.remove_writer, sock.fileno())
+    return await _retry(lambda: _send(sock, thing), loop.add_writer, loop.remove_writer, sock)
 
 
 async def recv(sock, stream=None):
     """cenote.recv(), without waiting in the loop until a message comes."""
     loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return _recv(sock, stream)
-        except BlockingIOError:
-            await _until(loop.add_reader, loop.remove_reader, sock.fileno())
+    return await _retry(lambda: _recv(sock, stream), loop.add_reader, loop.remove_reader, sock)
 
 
 async def importers(pool):

@@ -134,6 +134,8 @@ static inline void py_context_leave(const struct py_context *context)
 
 /* Raise the exception of a code, with the library's sentence. Returns NULL. */
 PyObject *py_raise(CUresult result);
+/* What a method without a result returns: None, or NULL as py_raise() does. */
+PyObject *py_none_or_raise(CUresult result);
 /* The same for a failure without a sentence of the library's own. */
 PyObject *py_raise_sentence(CUresult result, const char *sentence);
 /* set_errors(base, {code: class}): called once by cenote._errors. */

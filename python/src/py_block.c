@@ -117,9 +117,7 @@ static PyObject *method_free(PyObject *object, PyObject *const *values, Py_ssize
 	if (count == 1 && values[0] != Py_None && values[0] != (PyObject *)self->stream && move_to(self, values[0]))
 		return NULL;
 	result = give_back(self);
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 static PyObject *method_use(PyObject *object, PyObject *stream)
@@ -144,9 +142,7 @@ static PyObject *method_join(PyObject *object, PyObject *stream_object)
 		return NULL;
 	result = py_stream_follow(self->stream->handle, stream->handle, self->pool->device);
 	Py_DECREF((PyObject *)stream);
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 /* ---- Copies ---- */

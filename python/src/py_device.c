@@ -170,9 +170,7 @@ static PyObject *device_synchronize(PyObject *self, PyObject *Py_UNUSED(unused))
 		py_context_leave(&context);
 	}
 	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 static PyGetSetDef device_fields[] = {

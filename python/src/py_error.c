@@ -59,3 +59,10 @@ PyObject *py_raise(CUresult result)
 {
 	return py_raise_sentence(result, py_cu.cenote_last_error());
 }
+
+PyObject *py_none_or_raise(CUresult result)
+{
+	if (result)
+		return py_raise(result);
+	Py_RETURN_NONE;
+}

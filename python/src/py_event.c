@@ -96,9 +96,7 @@ static PyObject *event_record(PyObject *object, PyObject *arguments)
 		py_context_leave(&context);
 	}
 	Py_DECREF((PyObject *)stream);
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 static PyObject *event_synchronize(PyObject *object, PyObject *Py_UNUSED(unused))
@@ -116,9 +114,7 @@ static PyObject *event_synchronize(PyObject *object, PyObject *Py_UNUSED(unused)
 		py_context_leave(&context);
 	}
 	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 static PyObject *event_since(PyObject *object, PyObject *earlier)

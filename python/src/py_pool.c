@@ -401,20 +401,23 @@ static PyObject *pool_watch_descriptor(PyObject *object, PyObject *Py_UNUSED(unu
 	return result ? py_raise(result) : PyLong_FromLong(descriptor);
 }
 
-static PyObject *pool_limit(PyObject *object, PyObject *bytes)
+/* A call with a number of bytes; where reading the number has failed, nothing. */
+static PyObject *call_with_bytes(PyObject *object, CUresult (*function)(CUmemoryPool, size_t), size_t bytes)
 {
 	struct py_pool *self = (struct py_pool *)object;
-	size_t limit = bytes == Py_None ? 0 : PyLong_AsSize_t(bytes);
 	CUresult result;
 
 	if (PyErr_Occurred() || !py_pool_check(self))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
-	result = py_cu.cenote_pool_limit(self->handle, limit);
+	result = function(self->handle, bytes);
 	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
+}
+
+static PyObject *pool_limit(PyObject *self, PyObject *bytes)
+{
+	return call_with_bytes(self, py_cu.cenote_pool_limit, bytes == Py_None ? 0 : PyLong_AsSize_t(bytes));
 }
 
 static PyObject *pool_evict(PyObject *object, PyObject *importer)
@@ -431,25 +434,16 @@ static PyObject *pool_evict(PyObject *object, PyObject *importer)
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_pool_evict(self->handle, number);
 	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
-static PyObject *pool_trim(PyObject *object, PyObject *arguments)
+static PyObject *pool_trim(PyObject *self, PyObject *arguments)
 {
-	struct py_pool *self = (struct py_pool *)object;
 	Py_ssize_t keep_bytes = 0;
-	CUresult result;
 
-	if (!PyArg_ParseTuple(arguments, "|n:trim", &keep_bytes) || !py_pool_check(self))
+	if (!PyArg_ParseTuple(arguments, "|n:trim", &keep_bytes))
 		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	result = py_cu.cuMemPoolTrimTo(self->handle, keep_bytes < 0 ? 0 : (size_t)keep_bytes);
-	Py_END_ALLOW_THREADS
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return call_with_bytes(self, py_cu.cuMemPoolTrimTo, keep_bytes < 0 ? 0 : (size_t)keep_bytes);
 }
 
 static PyObject *pool_picture(PyObject *object, PyObject *Py_UNUSED(unused))

@@ -267,9 +267,7 @@ static PyObject *stream_wait(PyObject *object, PyObject *other)
 		result = py_stream_follow(self->handle, ((struct py_stream *)earlier)->handle, self->device);
 		Py_DECREF(earlier);
 	}
-	if (result)
-		return py_raise(result);
-	Py_RETURN_NONE;
+	return py_none_or_raise(result);
 }
 
 static PyObject *stream_record(PyObject *self, PyObject *arguments)
