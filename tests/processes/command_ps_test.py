@@ -6,19 +6,17 @@ A test (TAP) of cenote ps, top and map: processes that share, and what the comma
     command_ps_test.py BUILD_DIRECTORY [TEST...]
 """
 
-import functools
 import json
 import os
 import re
 import shutil
 import signal
 import sys
-import tempfile
 import xml.etree.ElementTree
 from pathlib import Path
 
-from sharers import BLOCK, FABRIC, MIB, POSIX, Terminal, Test, contains, stop
-from tap import Skip, run_tests
+from sharers import BLOCK, FABRIC, MIB, POSIX, Terminal, contains, run_sharing, stop
+from tap import Skip
 
 FIRST_USER = 64123
 
@@ -486,21 +484,5 @@ TESTS = (nobody_shares, no_verdict_after_an_error, says_who_holds_what, says_who
          top_leaves_the_terminal_when_it_is_killed)
 
 
-def run_one(build, body):
-    """Runs one with a folder and processes of its own."""
-    with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
-        test = Test(build, folder)
-        try:
-            body(test)
-        finally:
-            test.close()
-
-
-def main(build, *names):
-    """Runs all, or those that are named; True when all passed."""
-    return run_tests([(body.__name__, functools.partial(run_one, build, body))
-                      for body in TESTS if not names or body.__name__ in names])
-
-
 if __name__ == "__main__":
-    sys.exit(0 if main(*sys.argv[1:]) else 1)
+    sys.exit(0 if run_sharing(TESTS, *sys.argv[1:]) else 1)

@@ -8,18 +8,16 @@ A test (TAP) of cenote ps: processes in other containers and of other users, wha
 
 import contextlib
 import fcntl
-import functools
 import json
 import os
 import re
 import shutil
 import socket
 import sys
-import tempfile
 from pathlib import Path
 
-from sharers import MIB, Test, contains, stop
-from tap import Skip, run_tests
+from sharers import MIB, contains, run_sharing, stop
+from tap import Skip
 
 FIRST_USER, SECOND_USER = 64123, 64124
 ID = "4f66ad9f3ab2c0aa1c6a9b3e6f0f2fe03f0a1b0ccf4a9d1be4cd9dbe0e4c1a2b"
@@ -392,21 +390,5 @@ TESTS = (across_containers, on_an_older_kernel, memory_that_is_not_shared, parts
          containers_by_their_names, other_users_and_root, root_sees_all_users, root_and_a_hostile_directory)
 
 
-def run_one(build, body):
-    """Runs one with a folder and processes of its own."""
-    with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
-        test = Test(build, folder)
-        try:
-            body(test)
-        finally:
-            test.close()
-
-
-def main(build, *names):
-    """Runs all, or those that are named; True when all passed."""
-    return run_tests([(body.__name__, functools.partial(run_one, build, body))
-                      for body in TESTS if not names or body.__name__ in names])
-
-
 if __name__ == "__main__":
-    sys.exit(0 if main(*sys.argv[1:]) else 1)
+    sys.exit(0 if run_sharing(TESTS, *sys.argv[1:]) else 1)

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from command_test import HEADERS, Command, by_name, contains, run, run_tests
-from sharers import Test
+from sharers import sharing
 
 # As the runtime does it that nvcc links into programs: the names before cuInit, then everything through pointers.
 RUNTIME_INSIDE = r"""
@@ -176,24 +176,20 @@ class OnGpu:
 
     def says_what_is_the_drivers(self):
         """ps: pools are told of; that the rest is the driver's, and not known, is said once."""
-        with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder:
-            test = Test(self.build, folder)
+        with sharing(self.build) as test:
             # Python opens both libraries late, and they want thread-local storage that is usually there at the start.
             test.variables = {**self.on_gpu, "CENOTE_DEVICE": "cuda",
                               "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
-            try:
-                players = [test.start() for _ in range(2)]
-                for player in players:
-                    player.tell("create")
-                    player.tell("watch")
-                told = {process["pid"]: process for process in test.ask()}
-                assert all(process["on_gpu"] and len(process["pools"]) == 1 for process in told.values()), told
-                assert set(told) == {player.pid for player in players}, told
-                text = " ".join(test.table("ps")[0].split())
-                assert text.count("Not known: which processes have them open.") == 1, text
-                contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
-            finally:
-                test.close()
+            players = [test.start() for _ in range(2)]
+            for player in players:
+                player.tell("create")
+                player.tell("watch")
+            told = {process["pid"]: process for process in test.ask()}
+            assert all(process["on_gpu"] and len(process["pools"]) == 1 for process in told.values()), told
+            assert set(told) == {player.pid for player in players}, told
+            text = " ".join(test.table("ps")[0].split())
+            assert text.count("Not known: which processes have them open.") == 1, text
+            contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
 
 
 def main(build, driver, *compiler):

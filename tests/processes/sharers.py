@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import functools
 import json
 import os
 import re
@@ -23,12 +24,13 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
-from tap import Skip, open_terminal  # pylint: disable=wrong-import-position
+from tap import Skip, open_terminal, run_tests  # pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 BLOCK = 3 * MIB
@@ -468,6 +470,22 @@ class Test:
         for player in self.players:
             player.kill()
         self.things.close()
+
+
+@contextlib.contextmanager
+def sharing(build):
+    """A Test with a folder and processes of its own."""
+    with tempfile.TemporaryDirectory(prefix="cenote-test-") as folder, contextlib.closing(Test(build, folder)) as test:
+        yield test
+
+
+def run_sharing(tests, build, *names):
+    """Runs all tests, or those that are named, each with a Test; True when all passed."""
+    def run_one(body):
+        with sharing(build) as test:
+            body(test)
+    return run_tests([(body.__name__, functools.partial(run_one, body))
+                      for body in tests if not names or body.__name__ in names])
 
 
 if __name__ == "__main__":

@@ -40,6 +40,17 @@ static void select_holders(const struct selection *selection, bool owner, struct
 	*count = kept;
 }
 
+/* Whether something is kept for its owner or for a holder; frees its holders if not. */
+static bool keeps(const struct selection *selection, bool owner, struct holder *holders, size_t *holder_count,
+		  uint64_t deferred_count)
+{
+	select_holders(selection, owner, holders, holder_count);
+	if ((owner || *holder_count) && (!selection->deferred || deferred_count))
+		return true;
+	free(holders);
+	return false;
+}
+
 static void select_of(const struct selection *selection, struct sharer *sharer)
 {
 	bool owner = wants_sharer(selection, sharer);
@@ -47,21 +58,15 @@ static void select_of(const struct selection *selection, struct sharer *sharer)
 
 	for (size_t i = 0; i < sharer->pool_count; i++) {
 		struct sharer_pool *pool = &sharer->pools[i];
-		select_holders(selection, owner, pool->holders, &pool->holder_count);
-		if ((owner || pool->holder_count) && (!selection->deferred || pool->pool.deferred_block_count))
+		if (keeps(selection, owner, pool->holders, &pool->holder_count, pool->pool.deferred_block_count))
 			sharer->pools[kept++] = *pool;
-		else
-			free(pool->holders);
 	}
 	sharer->pool_count = kept;
 	kept = 0;
 	for (size_t i = 0; i < sharer->by_handle_count; i++) {
 		struct sharer_handles *handles = &sharer->by_handle[i];
-		select_holders(selection, owner, handles->holders, &handles->holder_count);
-		if ((owner || handles->holder_count) && (!selection->deferred || handles->handles.deferred_count))
+		if (keeps(selection, owner, handles->holders, &handles->holder_count, handles->handles.deferred_count))
 			sharer->by_handle[kept++] = *handles;
-		else
-			free(handles->holders);
 	}
 	sharer->by_handle_count = kept;
 }
