@@ -100,6 +100,7 @@ format: packages-test
 
 abi-table: packages
 	@scripts/abi_table.py include/cenote tests/abi/table.inc
+	@scripts/abi_table.py include/cenote tests/abi/nvml_table.inc nvml.h
 
 errors-page:
 	@scripts/error_sentences.py write

@@ -61,8 +61,16 @@ class Checks:
 
     def table_is_current(self):
         """the table is what our headers say now"""
-        committed = (self.sources / "table.inc").read_text().splitlines()
-        fresh = abi_table.make_table(self.headers).splitlines()
+        return self.compare_table("table.inc", abi_table.HEADERS)
+
+    def nvml_table_is_current(self):
+        """the table of NVML is what our header says now"""
+        return self.compare_table("nvml_table.inc", abi_table.NVML_HEADERS)
+
+    def compare_table(self, name, headers):
+        """Complaints about a table, compared with the headers."""
+        committed = (self.sources / name).read_text().splitlines()
+        fresh = abi_table.make_table(self.headers, headers).splitlines()
         stale = [f"only in the table: {line}" for line in sorted(set(committed) - set(fresh))]
         stale += [f"only in the headers: {line}" for line in sorted(set(fresh) - set(committed))]
         if not stale and committed != fresh:
@@ -94,7 +102,17 @@ class Checks:
 
     def run_table_test(self, *options):
         """Compiles abi_test.c against NVIDIA's headers and runs it."""
+        return self.compile_table_test(self.toolkit(), *options)
+
+    def nvml_table_holds_for_nvidia(self):
+        """NVIDIA's nvml.h says what the table of NVML says"""
         include = self.toolkit()
+        if not (include / "nvml.h").exists():
+            raise Skip("the toolkit here has no nvml.h")
+        return self.compile_table_test(include, "-DCENOTE_ABI_NVML")
+
+    def compile_table_test(self, include, *options):
+        """The same for a folder of headers."""
         with tempfile.TemporaryDirectory() as scratch:
             program = os.path.join(scratch, "abi_test")
             command = [*self.cc, "-std=gnu11", "-w", "-isystem", str(include), *options,
@@ -166,7 +184,8 @@ def member_paths(members, path=""):
 def main(root):
     """Runs all points; True when none failed."""
     checks = Checks(root)
-    points = [checks.table_is_current, checks.functions_are_in_table, checks.symbols_are_nvidias,
+    points = [checks.table_is_current, checks.nvml_table_is_current, checks.nvml_table_holds_for_nvidia,
+              checks.functions_are_in_table, checks.symbols_are_nvidias,
               checks.table_holds_for_nvidia, checks.table_holds_for_nvidia_per_thread, checks.enums_are_complete,
               checks.records_are_complete, checks.overloads_are_nvidias]
     good = True

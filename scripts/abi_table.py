@@ -3,7 +3,9 @@
 """
 Writes tests/abi/table.inc: everything of the headers that a compiled program depends on, one fact a row.
 
-    abi_table.py HEADER_DIR OUT
+    abi_table.py HEADER_DIR OUT [HEADER...]
+
+With HEADER..., of these headers: tests/abi/nvml_table.inc is that of nvml.h.
 
 Every enumerant and integer macro, every struct and union with all its members, every typedef, every function with its
 type and its symbols: whatever the headers declare is in the table, nothing is picked by hand. The table is committed;
@@ -22,6 +24,7 @@ from pathlib import Path
 import c_headers
 
 HEADERS = ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cudaProfiler.h", "cuda_profiler_api.h")
+NVML_HEADERS = ("nvml.h",)
 PER_THREAD = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"
 INTEGER_WORDS = {"char", "short", "int", "long", "signed", "unsigned", "_Bool", "__signed__"}
 TITLE = """/* SPDX-License-Identifier: MIT */
@@ -46,11 +49,12 @@ def compiler():
 class Table:
     """Rows, some of which wait for a number that the compiler must tell."""
 
-    def __init__(self, directory, cc):
+    def __init__(self, directory, cc, headers):
         self.directory = directory
         self.cc = cc
-        self.ours, everything = c_headers.read_headers(cc, directory, HEADERS)
-        self.macros = c_headers.read_macros(cc, directory, HEADERS)
+        self.headers = headers
+        self.ours, everything = c_headers.read_headers(cc, directory, headers)
+        self.macros = c_headers.read_macros(cc, directory, headers)
         self.typedefs = {t.name: t.type for t in everything.typedefs}
         self.complete = {r.name for r in everything.records} | {e.name for e in everything.enums}
         self.enumerants = {name for e in everything.enums for name in e.enumerants}
@@ -138,7 +142,7 @@ class Table:
     def macro_rows(self):
         """Macros that are integers or other names of types."""
         self.section("Macros")
-        texts = c_headers.expand(self.cc, self.directory, HEADERS, self.macros)
+        texts = c_headers.expand(self.cc, self.directory, self.headers, self.macros)
         for name in self.macros:
             text = texts[name].strip()
             if name.startswith(("CENOTE_", "CN_")) or not text or text == name:
@@ -151,10 +155,10 @@ class Table:
     def functions(self):
         """All functions, by the names that a programmer writes."""
         self.section("Functions")
-        texts = c_headers.expand(self.cc, self.directory, HEADERS, self.macros)
+        texts = c_headers.expand(self.cc, self.directory, self.headers, self.macros)
         written = {text: name for name, text in texts.items() if name != text}
         names = [written.get(f.name, f.name) for f in self.ours.functions]
-        in_thread = c_headers.expand(self.cc, self.directory, HEADERS, names, PER_THREAD)
+        in_thread = c_headers.expand(self.cc, self.directory, self.headers, names, PER_THREAD)
         seen = set()
         for name, function in zip(names, self.ours.functions):
             if name in seen:
@@ -177,7 +181,7 @@ class Table:
 
     def evaluate(self):
         """What the compiler says the expressions are."""
-        source = c_headers.including(HEADERS + ("stddef.h", "stdio.h"))
+        source = c_headers.including(self.headers + ("stddef.h", "stdio.h"))
         source += "static const long long numbers[] = {\n" + ",\n".join(self.expressions) + "};\n"
         source += ("int main(void)\n{\n\tfor (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)\n"
                    '\t\tprintf("%lld\\n", numbers[i]);\n\treturn 0;\n}\n')
@@ -188,12 +192,12 @@ class Table:
             return subprocess.run([program], text=True, check=True, stdout=subprocess.PIPE).stdout.split()
 
 
-def make_table(directory):
+def make_table(directory, headers=HEADERS):
     """The table's text for a directory of headers."""
-    return Table(directory, compiler()).text()
+    return Table(directory, compiler(), headers).text()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
-    Path(sys.argv[2]).write_text(make_table(sys.argv[1]))
+    Path(sys.argv[2]).write_text(make_table(sys.argv[1], tuple(sys.argv[3:]) or HEADERS))

@@ -8,6 +8,8 @@ A test (TAP) of what a built library shows to programs.
     check_symbols.py driver LIBRARY API_LIST NAMES           the drop-in libcuda.so.1: every name of NVIDIA's
     check_symbols.py runtime LIBRARY API_LIST NAMES          the drop-in libcudart.so.13: every name of NVIDIA's, with
                                                              its symbol version
+    check_symbols.py runtime12 LIBRARY API_LIST NAMES        the same of the drop-in libcudart.so.12
+    check_symbols.py nvml LIBRARY API_LIST NAMES             libnvidia-ml.so.1: every name of NVIDIA's
 
 A drop-in may have its symbols from a library that it needs itself; it is loaded and asked, as a program would. It must
 show no other names of its own but cenote_… What is loaded with libcuda.so.1 has no name of the runtime's at all: on a
@@ -20,7 +22,7 @@ import sys
 
 import generate_api
 
-VERSION = {"driver": None, "runtime": b"libcudart.so.13"}
+VERSION = {"driver": None, "runtime": b"libcudart.so.13", "runtime12": b"libcudart.so.12", "nvml": None}
 
 
 def exported(library):
@@ -77,6 +79,6 @@ def main(kind, library, api_list, *others):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 5 or sys.argv[1] not in ("cenote", "cenote-driver", "driver", "runtime"):
+    if len(sys.argv) < 5 or sys.argv[1] not in ("cenote", "cenote-driver", *VERSION):
         sys.exit(__doc__)
     sys.exit(0 if main(*sys.argv[1:]) else 1)

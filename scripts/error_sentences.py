@@ -19,7 +19,7 @@ REMEDIES = Path("docs/errors.md")
 AREAS = {
     "base": "the system", "daemon": "daemons", "device": "devices", "device/cuda": "a GPU",
     "device/host": "the host device", "driver": "driver calls", "dropin": "drop-in libraries", "keeper": "cenoted",
-    "pool": "pools", "runtime": "runtime calls", "ptx": "PTX", "share": "sharing",
+    "nvml": "NVML", "pool": "pools", "runtime": "runtime calls", "ptx": "PTX", "share": "sharing",
 }
 HEAD = """\
 # All sentences

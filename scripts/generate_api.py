@@ -18,6 +18,13 @@ Makes from src/api.list what the build needs of it, so that a function is named 
     generate_api.py slot-names API_LIST OUT                   C: what the slots are called, in the same order
     generate_api.py versions API_LIST OUT                     C header: the version that brought each function
     generate_api.py missing driver|runtime NAMES API_LIST OUT C: what NVIDIA exports and Cenote does not
+    generate_api.py stub driver|runtime NAMES API_LIST OUT    C: all names of a drop-in, to link programs with
+    generate_api.py missing-nvml NAMES OUT                    C: all that NVIDIA's libnvidia-ml.so.1 exports; what
+                                                              Cenote has takes precedence
+    generate_api.py nvml-map NAMES OUT                        version script of the drop-in libnvidia-ml.so.1
+    generate_api.py cuda12-jumps NAMES API_LIST OUT           assembler: the calls of libcudart.so.12 that are CUDA 13's
+    generate_api.py missing-cuda12 NAMES API_LIST OUT         C: those that Cenote does not have
+    generate_api.py cuda12-map NAMES OUT                      version script of the drop-in libcudart.so.12
     generate_api.py forwards driver NAMES API_LIST OUT        C: the same as a table, beside
     generate_api.py forward-jumps driver NAMES API_LIST OUT   assembler: the functions that lead to the real driver
     generate_api.py redirect-names runtime NAMES OUT          C: the runtime's functions that programs call, sorted
@@ -49,6 +56,23 @@ CENOTE_NODE = "CENOTE_1"
 PER_THREAD_SINCE = 7000
 # Exported by the runtime, but not as functions that answer with an error code. The drop-in writes them by hand.
 BY_HAND = re.compile(r"__cuda|cudaCreateChannelDesc$")
+
+CUDART12_NODE = "libcudart.so.12"
+# What CUDA 12 calls by another name than CUDA 13.
+RENAMED_IN_12 = {
+    "cudaMemAdvise_v2": "cudaMemAdvise", "cudaMemPrefetchAsync_v2": "cudaMemPrefetchAsync",
+    "cudaMemPrefetchAsync_v2_ptsz": "cudaMemPrefetchAsync_ptsz",
+    "cudaStreamGetCaptureInfo_v3": "cudaStreamGetCaptureInfo",
+    "cudaStreamGetCaptureInfo_v3_ptsz": "cudaStreamGetCaptureInfo_ptsz", "cudaThreadExit": "cudaDeviceReset",
+    "cudaThreadGetCacheConfig": "cudaDeviceGetCacheConfig", "cudaThreadGetLimit": "cudaDeviceGetLimit",
+    "cudaThreadSetCacheConfig": "cudaDeviceSetCacheConfig", "cudaThreadSetLimit": "cudaDeviceSetLimit",
+    "cudaThreadSynchronize": "cudaDeviceSynchronize",
+}
+# What src/dropin/cuda12.c has, and what has the name of another call of CUDA 13, or other structures.
+OWN_IN_12 = re.compile(r"cudaRuntimeGetVersion$|cudaGetDeviceProperties_v2$|cudaPointerGetAttributes$|cudaMemAdvise$|"
+                       r"cudaMemPrefetchAsync(_ptsz)?$|cudaStreamGetCaptureInfo(_v2)?(_ptsz)?$|cudaSetDoubleFor")
+OTHER_IN_12 = re.compile(r"cudaGetDeviceProperties$|cudaGraph|cudaStreamUpdateCaptureDependencies|cudaImportExternal|"
+                         r"cudaExternalMemory|cuda(Signal|Wait)ExternalSemaphores|cuda(Create|Get)\w*Object")
 
 
 class Function(namedtuple("Function", "library name symbol thread since state code by_hand")):
@@ -251,12 +275,31 @@ def missing_names(names, functions):
     return [n for n in names if n not in ours and not BY_HAND.match(n)]
 
 
-def missing(names):
+def missing(names, answer="cn_missing", header="dropin/missing.h"):
     """A function for every name. Weak: what the drop-in writes itself wins."""
     rows = "".join(f"MISSING({n})\n" for n in names)
     macro = ("#define MISSING(name) \\\n\tint name(void); \\\n"
-             '\t__attribute__((weak, visibility("default"))) int name(void) { return (int)cn_missing(#name); }\n\n')
-    return c_file(macro + rows.rstrip("\n"), '"dropin/missing.h"')
+             f'\t__attribute__((weak, visibility("default"))) int name(void) {{ return (int){answer}(#name); }}\n\n')
+    return c_file(macro + rows.rstrip("\n"), f'"{header}"')
+
+
+def stub(names):
+    """Functions without code. Programs are linked with them, and run with others."""
+    rows = "".join(f"STUB({n})\n" for n in sorted(set(names)))
+    return c_file("#define STUB(name) void name(void); void name(void) {}\n\n" + rows.rstrip("\n"))
+
+
+def split_cuda12(names, functions):
+    """The names of CUDA 12's runtime with CUDA 13's name for each, and those that Cenote does not have."""
+    ours = set(all_symbols(functions, "runtime"))
+    same = {n: RENAMED_IN_12.get(n, n) for n in names
+            if not OWN_IN_12.match(n) and not OTHER_IN_12.match(n) and RENAMED_IN_12.get(n, n) in ours}
+    return same, [n for n in names if n not in same and not OWN_IN_12.match(n) and not BY_HAND.match(n)]
+
+
+def cuda12_jumps(same):
+    """The rows of src/dropin/cuda12.S that are CUDA 13's."""
+    return "".join(f"\tSAME\t{name}, {target}\n" for name, target in same.items())
 
 
 def forwards(names):
@@ -332,6 +375,19 @@ def run(arguments):
         text = versions(read_list(rest[0]))
     elif command == "redirect-names":
         text = redirect_names(read_names(rest[1], rest[0]))
+    elif command == "stub":
+        text = stub(all_symbols(read_list(rest[2]), rest[0]) + read_names(rest[1], rest[0]))
+    elif command == "missing-nvml":
+        text = missing(read_names(rest[0], "nvml"), "cn_nvml_missing", "nvml/nvml_missing.h")
+    elif command == "nvml-map":
+        # NVIDIA's libnvidia-ml.so.1 has no symbol versions either.
+        text = version_script("", read_names(rest[0], "nvml"))
+    elif command == "cuda12-map":
+        text = version_script(CUDART12_NODE, read_names(rest[0], "runtime12") + ["cenote_*"])
+    elif command == "cuda12-jumps":
+        text = cuda12_jumps(split_cuda12(read_names(rest[0], "runtime12"), read_list(rest[1]))[0])
+    elif command == "missing-cuda12":
+        text = missing(split_cuda12(read_names(rest[0], "runtime12"), read_list(rest[1]))[1])
     elif command in MISSING:
         text = MISSING[command](missing_names(read_names(rest[1], rest[0]), read_list(rest[2])))
     elif command == "answers-test":

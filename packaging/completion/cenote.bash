@@ -98,7 +98,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info ps top map metrics trace imex gc bench"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info smi ps top map metrics trace imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -129,6 +129,7 @@ _cenote()
 	top) mapfile -t COMPREPLY < <(compgen -W "--delay --once --help" -- "$word") ;;
 	bench) mapfile -t COMPREPLY < <(compgen -W "--json --seconds --help" -- "$word") ;;
 	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
+	smi) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
 	gc) mapfile -t COMPREPLY < <(compgen -W "--dry-run --json --help" -- "$word") ;;
 	demo)
 		if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --svg ]; then

@@ -51,6 +51,14 @@ struct cn_account_sum {
 	uint64_t bid;      /* by live processes, this one among them */
 };
 
+/* What is used of a device. */
+static inline uint64_t cn_account_used(const struct cn_account_sum *sum)
+{
+	uint64_t used;
+
+	return __builtin_add_overflow(sum->made, sum->orphaned, &used) ? UINT64_MAX : used;
+}
+
 /* Open or make the account of a capacity. CUDA_ERROR_OPERATING_SYSTEM and a sentence: there is none to be had. */
 CUresult cn_account_open(uint64_t capacity_bytes, struct cn_account **ret_account);
 /*
@@ -99,6 +107,14 @@ bool cn_account_leave(struct cn_account *account, unsigned device, unsigned numb
  * later, from a message on its way or from a third one, is still told what it is: of the last CN_ACCOUNT_LEFT files.
  */
 bool cn_account_give_up(struct cn_account *account, unsigned device, unsigned number);
+
+/*
+ * Which processes have a slot of a device, and how many bytes each has made. Only those that have a PID in this
+ * process's namespace and into whose /proc directory this process may look. Takes a system call for each descriptor of
+ * each such process. False: /proc cannot be read. The account need not have been joined.
+ */
+typedef void cn_account_user(int pid, uint64_t made_bytes, void *data);
+bool cn_account_users(struct cn_account *account, unsigned device, cn_account_user *found, void *data);
 
 /* ---- Sweeping ---- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CN_PRIVATE: a function of libcenote-driver.so that only libcenote.so calls (src/private.list).
+ * CN_PRIVATE: a function of libcenote-driver.so that only libcenote.so and libnvidia-ml.so.1 call (src/private.list).
  *
- * Inside the first it is called directly, as hidden functions are ("protected"); the second must not take it for one of
- * its own.
+ * Inside the first it is called directly, as hidden functions are ("protected"); the others, which are compiled with
+ * CN_IN_RUNTIME, must not take it for one of their own.
  */
 #ifndef CN_BASE_PRIVATE_H
 #define CN_BASE_PRIVATE_H

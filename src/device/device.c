@@ -41,6 +41,27 @@ bool cn_device_has_node(int node)
 	return access(path, F_OK) == 0 || (node == 0 && access("/sys/devices/system/node", F_OK) != 0);
 }
 
+bool cn_device_parse_pci_id(const char *id, unsigned ret_place[3])
+{
+	unsigned int place[3] = {0}, function = 0;
+	int end = 0;
+	bool is_id = sscanf(id, "%x:%x:%x.%x%n", &place[0], &place[1], &place[2], &function, &end) == 4 && !id[end];
+
+	if (!is_id) {
+		end = function = 0;
+		is_id = sscanf(id, "%x:%x:%x%n", &place[0], &place[1], &place[2], &end) == 3 && end && !id[end];
+	}
+	if (!is_id) {
+		place[0] = 0;
+		end = 0;
+		is_id = sscanf(id, "%x:%x.%x%n", &place[1], &place[2], &function, &end) == 3 && !id[end];
+	}
+	if (!is_id || function)
+		return false;
+	memcpy(ret_place, place, sizeof place);
+	return true;
+}
+
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 {
 	enum cn_device_choice choice;

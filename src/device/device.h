@@ -209,12 +209,15 @@ extern const struct cn_device_ops cn_host_device_ops, cn_cuda_device_ops;
 
 /* What CENOTE_DEVICE says; auto: a GPU if there is one. */
 enum cn_device_choice { CN_DEVICE_AUTO, CN_DEVICE_HOST, CN_DEVICE_CUDA };
-CUresult cn_device_choice(enum cn_device_choice *ret_choice);
+CN_PRIVATE CUresult cn_device_choice(enum cn_device_choice *ret_choice);
 /* Overrides it, where a library is always of one kind: the tests' driver. NULL: ask the environment. */
 extern const char *cn_device_wanted;
 
 /* Does the machine have this memory node? */
 bool cn_device_has_node(int node);
+
+/* Domain, bus and device of "domain:bus:device.function", "domain:bus:device" or "bus:device.function"; else false. */
+CN_PRIVATE bool cn_device_parse_pci_id(const char *id, unsigned ret_place[3]);
 
 /* Choose a device and call its init. */
 CUresult cn_device_open(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);

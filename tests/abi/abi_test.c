@@ -4,13 +4,17 @@
  *
  * table.inc holds one row a fact. The same source is compiled against our headers and, where there is a toolkit,
  * against NVIDIA's, each time in both modes of the default stream. A name that the headers do not have stops the
- * compiler; a wrong value, size, place or type is a failed test point.
+ * compiler; a wrong value, size, place or type is a failed test point. With CENOTE_ABI_NVML, the same of nvml.h.
  */
+#ifdef CENOTE_ABI_NVML
+#include <nvml.h>
+#else
 #include <cuda.h>
 #include <cudaProfiler.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <cuda_runtime_api.h>
+#endif
 
 #include <stddef.h>
 #include <stdio.h>
@@ -74,7 +78,11 @@ struct row {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static const struct row rows[] = {
+#ifdef CENOTE_ABI_NVML
+#include "nvml_table.inc"
+#else
 #include "table.inc"
+#endif
 };
 
 static int row_holds(const struct row *row)

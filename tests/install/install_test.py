@@ -46,6 +46,11 @@ def expect(actual, expected):
         raise AssertionError(f"got {actual!r}, not {expected!r}")
 
 
+def path_without(tool):
+    """The folders of the path that have no such tool."""
+    return os.pathsep.join(f for f in os.environ["PATH"].split(os.pathsep) if not Path(f, tool).exists())
+
+
 class Tree:
     """A temporary tree with Cenote in it."""
 
@@ -61,7 +66,7 @@ class Tree:
         for name in ("cuda.h", "cuda_runtime_api.h", "cuda_runtime.h", "cenote.h", "device/device.h"):
             assert (self.prefix / "include/cenote" / name).exists(), name
         for name in ("libcenote.so", "libcenote.so.1", "libcenote-driver.so", "libcenote-driver.so.1", "cenote/libcuda.so.1", "cenote/libcudart.so.13",
-                     "cenote/libcenote-redirect.so", "cenote/libcenote-trace.so"):
+                     "cenote/libnvidia-ml.so.1", "cenote/libcenote-redirect.so", "cenote/libcenote-trace.so"):
             assert (self.libraries / name).exists(), name
         expect(sorted(f.name for f in (self.prefix / "include").iterdir()), ["cenote"])
         for name in ("man/man1/cenote.1", "man/man1/cenote-demo.1", "man/man3/cenote.3", "man/man3/cenote_send_pool.3",
@@ -171,6 +176,44 @@ class Tree:
             f"-Dcenote_DIR={self.libraries / 'cmake/cenote'}", CC=" ".join(self.compiler))
         run("cmake", "--build", self.directory / "cmake")
         expect(run(self.directory / "cmake/program"), EXPECTED)
+
+    def toolkit_is_found(self):
+        """CMake's find_package(CUDAToolkit) takes a folder of Cenote's for a toolkit, and finds no compiler there."""
+        need("cmake")
+        need("pkg-config")
+        folder = self.directory / "toolkit"
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.18)\nproject(stranger C)\nfind_package(CUDAToolkit 13.0 REQUIRED)\n"
+            f"add_executable(program {HERE / 'program.c'})\n"
+            "target_link_libraries(program PRIVATE CUDA::cudart CUDA::cuda_driver CUDA::nvml)\n")
+        root = run("pkg-config", "--variable=cudatoolkit_root", "cenote",
+                   PKG_CONFIG_PATH=str(self.libraries / "pkgconfig")).strip()
+        # Without a nvcc on the path, which CMake would take for the toolkit.
+        run("cmake", "-S", folder, "-B", folder / "build", f"-DCUDAToolkit_ROOT={root}", CC=" ".join(self.compiler),
+            PATH=path_without("nvcc"), CUDA_PATH="")
+        run("cmake", "--build", folder / "build")
+        expect(run(folder / "build/program", LD_LIBRARY_PATH="", CENOTE_DEVICE="host"), EXPECTED)
+
+    def cuda_language_says_what_to_set(self):
+        """In a project with the language CUDA, which would link NVIDIA's runtime, an error says what to do."""
+        need("cmake")
+        need("nvcc")
+        folder = self.directory / "language"
+        folder.mkdir()
+        (folder / "program.cu").write_text("int main() { return 0; }\n")
+        for before, after in (("enable_language(CUDA)", ""), ("", "enable_language(CUDA)")):
+            (folder / "CMakeLists.txt").write_text(
+                f"cmake_minimum_required(VERSION 3.19)\nproject(stranger C)\n{before}\nfind_package(cenote REQUIRED)\n"
+                f"{after}\nadd_executable(program program.cu)\ntarget_link_libraries(program PRIVATE cenote::cudart)\n")
+            build = folder / ("build-early" if before else "build-late")
+            words = ("cmake", "-S", folder, "-B", build, f"-Dcenote_DIR={self.libraries / 'cmake/cenote'}")
+            done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+            said = " ".join(done.stderr.split())
+            assert done.returncode == 1 and "-DCMAKE_CUDA_RUNTIME_LIBRARY=None" in said, done
+            assert "cenote::cudart" in said, said
+        run(*words, "-DCMAKE_CUDA_RUNTIME_LIBRARY=None")
+        run("cmake", "--build", build)
 
     def cpp_page_works(self):
         """The program of docs/cxx_cmake.md, built as that page says by CMake, by Meson and by hand."""
@@ -289,7 +332,8 @@ def main(build, *compilers):
         tree = Tree(directory, build, compilers[:end], compilers[end + 1:])
         return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
                                  tree.linker_flag_works, tree.readme_works, tree.readme_is_cpp, tree.guide_works,
-                                 tree.cmake_works, tree.cpp_page_works, tree.cuda_page_works,
+                                 tree.cmake_works, tree.toolkit_is_found,
+                                 tree.cuda_language_says_what_to_set, tree.cpp_page_works, tree.cuda_page_works,
                                  tree.dropin_works,
                                  tree.no_right_is_one_sentence, tree.packages_come_before_meson))
 

@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
-COMMANDS = ("demo", "run", "cc", "info", "ps", "top", "map", "metrics", "trace", "imex", "gc", "bench")
+COMMANDS = ("demo", "run", "cc", "info", "smi", "ps", "top", "map", "metrics", "trace", "imex", "gc", "bench")
 
 
 def environment(variables):
@@ -568,13 +568,13 @@ class Command:
         return self.folder / name
 
     def says_when_the_runtime_is_another(self):
-        """Programs of CUDA 12 and 11."""
-        for soname in ("libcudart.so.12", "libcudart.so.11.0"):
-            program = self.make_program("older", "-Wl,--no-as-needed", self.make_stub(soname, ["cudaMalloc"]))
-            contains(self.look_at(program), f"needs {soname}", "libcudart.so.13 alone", "CUDA 13")
-            assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
-        program = self.make_program("newer", "-Wl,--no-as-needed", self.make_stub("libcudart.so.13", ["cudaMalloc"]))
-        assert not self.look_at(program)
+        """Programs of CUDA 11; those of 12 and 13 are served."""
+        program = self.make_program("older", "-Wl,--no-as-needed", self.make_stub("libcudart.so.11.0", ["cudaMalloc"]))
+        contains(self.look_at(program), "needs libcudart.so.11.0", "libcudart.so.12 alone", "CUDA 13")
+        assert not self.look_at(program, CENOTE_DEVICE="cuda", CENOTE_LIBCUDA=str(self.driver))
+        for soname in ("libcudart.so.12", "libcudart.so.13"):
+            program = self.make_program("newer", "-Wl,--no-as-needed", self.make_stub(soname, ["cudaMalloc"]))
+            assert not self.look_at(program)
         assert not self.look_at(self.cenote)
 
     def says_when_a_path_leads_away(self):

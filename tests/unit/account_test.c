@@ -113,6 +113,38 @@ TEST(devices_are_apart)
 	cn_account_close(account);
 }
 
+static void add_user(int pid, uint64_t bytes, void *data)
+{
+	uint64_t *seen = data;
+
+	ASSERT_EQ(getpid(), pid);
+	seen[0]++;
+	seen[1] += bytes;
+}
+
+/* Goal: a process is listed once for a device, with all that it has there; one that has no slot is not. */
+TEST(users_are_listed_by_their_locks)
+{
+	struct cn_account *first = join_account(), *second = join_account(), *looker = open_account();
+	uint64_t seen[2] = {0};
+
+	take(first, 100);
+	take(second, 20);
+	ASSERT(cn_account_join(second, 1));
+	ASSERT(cn_account_users(looker, 0, add_user, seen));
+	ASSERT_EQ(1, seen[0]);
+	ASSERT_EQ(120, seen[1]);
+	ASSERT(cn_account_users(looker, 1, add_user, seen));
+	ASSERT_EQ(2, seen[0]);
+	ASSERT_EQ(120, seen[1]);
+	ASSERT(cn_account_users(looker, 2, add_user, seen));
+	cn_account_close(first);
+	cn_account_close(second);
+	ASSERT(cn_account_users(looker, 0, add_user, seen));
+	ASSERT_EQ(2, seen[0]);
+	cn_account_close(looker);
+}
+
 /* Goal: a file that is held counts once, as large as it was at last, until the last holder is gone. */
 TEST(memory_counts_until_its_last_holder_is_gone)
 {

@@ -30,6 +30,7 @@ extern const struct command command_map;
 extern const struct command command_metrics;
 extern const struct command command_ps;
 extern const struct command command_run;
+extern const struct command command_smi;
 extern const struct command command_top;
 extern const struct command command_trace;
 

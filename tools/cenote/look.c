@@ -17,8 +17,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define OUR_RUNTIME "libcudart.so.13"
-
 struct look {
 	const char *command, *path, *folder;
 };
@@ -94,7 +92,7 @@ static bool holds_other(const struct look *look, const char *folder, const char 
 /* Does its DT_RPATH lead to libraries with NVIDIA's names? Then says so. */
 static bool rpath_leads_away(const struct look *look, const char *list)
 {
-	static const char *const libraries[] = {OUR_RUNTIME, "libcuda.so.1"};
+	static const char *const libraries[] = {"libcudart.so.13", "libcudart.so.12", "libcuda.so.1"};
 	char folder[PATH_MAX];
 
 	for (; *list; list += *list == ':') {
@@ -119,8 +117,13 @@ static bool rpath_leads_away(const struct look *look, const char *list)
 /* What matters where Cenote replaces the runtime as well: on the host device. */
 static void look_at_runtime(const struct look *look, const struct program *program)
 {
-	if (*program->cudart && strcmp(program->cudart, OUR_RUNTIME) != 0) {
-		SAY(look, "needs %s, and without a GPU Cenote stands for " OUR_RUNTIME " alone; build it with CUDA 13",
+	char ours[PATH_MAX + 64];
+
+	snprintf(ours, sizeof ours, "%s/%.48s", look->folder, program->cudart);
+	if (*program->cudart && access(ours, R_OK) != 0) {
+		SAY(look,
+		    "needs %s, and without a GPU Cenote stands for libcudart.so.13 and libcudart.so.12 alone; build it "
+		    "with CUDA 13",
 		    program->cudart);
 		return;
 	}

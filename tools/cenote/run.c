@@ -2,11 +2,11 @@
 /*
  * cenote run: a program that was linked against NVIDIA's libraries, with Cenote's in front of them.
  *
- * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1 or libcudart.so.13 the program looks for, it finds ours;
- * and by LD_AUDIT: if it has NVIDIA's runtime inside, that is led to ours (tools/redirect). On a GPU, by
- * LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and when it asks
- * for the driver's library by its name, the dynamic linker answers with the one that is already loaded. First it checks
- * whether the program defeats this (look.c).
+ * Without a GPU, by LD_LIBRARY_PATH: whatever libcuda.so.1, libcudart.so.13 or libnvidia-ml.so.1 the program looks
+ * for, it finds ours; and by LD_AUDIT: if it has NVIDIA's runtime inside, that is led to ours (tools/redirect). On a
+ * GPU, by LD_PRELOAD of our libcuda.so.1 alone: the runtime is NVIDIA's own, perhaps linked into the program, and when
+ * it asks for the driver's library by its name, the dynamic linker answers with the one that is already loaded. First
+ * it checks whether the program defeats this (look.c).
  */
 #include "run.h"
 
@@ -184,8 +184,7 @@ static int gpu_is_there(void)
 	return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* 1: the program is to use a GPU; 0: the host device; -1: CENOTE_DEVICE is invalid. */
-static int wants_gpu(const char *command)
+int run_wants_gpu(const char *command)
 {
 	const char *wanted = getenv("CENOTE_DEVICE");
 
@@ -220,7 +219,7 @@ int run_preload(const char *command, const char *folder, const char *name)
 
 int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 {
-	int gpu = wants_gpu(command);
+	int gpu = run_wants_gpu(command);
 
 	if (gpu < 0 || !run_find_libraries(command, folder))
 		return EXIT_FAILURE;
@@ -260,9 +259,9 @@ const struct command command_run = {
 		"\n"
 		"Runs a program that was built for NVIDIA's libraries with Cenote in front of them, and its children\n"
 		"too. On a GPU the program keeps NVIDIA's driver and runtime, and gets Cenote's pools (LD_PRELOAD).\n"
-		"Without a GPU, Cenote is its libcuda.so.1 and libcudart.so.13 (LD_LIBRARY_PATH), also if nvcc has\n"
-		"linked the runtime into it (LD_AUDIT). If that cannot work for this program, a line on standard\n"
-		"error says why and what to do.\n"
+		"Without a GPU, Cenote is its libcuda.so.1, libcudart.so.13 or .12, and libnvidia-ml.so.1\n"
+		"(LD_LIBRARY_PATH), also if nvcc has linked the runtime of CUDA 13 into it (LD_AUDIT). If that cannot\n"
+		"work for this program, a line on standard error says why and what to do.\n"
 		"\n"
 		"Options:\n"
 		"  --device KIND   host, cuda, or auto: a GPU if there is one (CENOTE_DEVICE)\n"

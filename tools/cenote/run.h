@@ -30,6 +30,9 @@ int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
  */
 int run_find_libraries(const char *command, char folder[PATH_MAX]);
 
+/* Is a program to use a GPU: 1; the host device: 0. -1: CENOTE_DEVICE is invalid, and an error was printed. */
+int run_wants_gpu(const char *command);
+
 /* Let a library of that folder be loaded before all others. 0, or -1: an error was printed. */
 int run_preload(const char *command, const char *folder, const char *name);
 

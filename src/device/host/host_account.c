@@ -119,13 +119,6 @@ struct request {
 	uint64_t bytes, used;
 };
 
-static uint64_t used_of(const struct cn_account_sum *sum)
-{
-	uint64_t used;
-
-	return __builtin_add_overflow(sum->made, sum->orphaned, &used) ? UINT64_MAX : used;
-}
-
 static bool fits(const struct request *request, uint64_t used, uint64_t more)
 {
 	uint64_t total = request->device->total_bytes;
@@ -176,12 +169,12 @@ static enum outcome take_now(struct request *request)
 	if (!cn_account_bid(account, request->physical, request->bytes) ||
 	    !cn_account_sum(account, request->physical, false, &sum))
 		goto lost;
-	if (fits(request, used_of(&sum), sum.bid))
+	if (fits(request, cn_account_used(&sum), sum.bid))
 		return conclude(request, TAKEN);
 	/* Dead processes were counted, and what moved meanwhile twice. */
 	if (!cn_account_sum(account, request->physical, true, &sum))
 		goto lost;
-	request->used = used_of(&sum);
+	request->used = cn_account_used(&sum);
 	return conclude(request, fits(request, request->used, request->bytes) ? CONTENDED : REFUSED);
 
 lost:
@@ -242,7 +235,7 @@ static enum outcome decide_in_turn(struct request *request)
 		return take_alone(request);
 	/* A bid that came after ours was made with ours in sight. */
 	uint64_t noted = cn_account_noted_bids(counting.account, request->physical);
-	request->used = used_of(&sum);
+	request->used = cn_account_used(&sum);
 	bool fitting = fits(request, request->used, noted) && fits(request, request->used + noted, request->bytes);
 	enum outcome outcome = conclude(request, fitting ? TAKEN : REFUSED);
 	if (counting.account)
@@ -360,7 +353,7 @@ size_t cn_host_used_bytes(const struct cn_device *device)
 	if (counting.account && !cn_account_sum(counting.account, physical, true, &sum))
 		expect(false);
 	if (counting.account)
-		used = used_of(&sum);
+		used = cn_account_used(&sum);
 	cn_slow_unlock(&counting.lock);
 	return used < device->total_bytes ? (size_t)used : device->total_bytes;
 }

@@ -196,19 +196,19 @@ static void make_uuid(struct cn_device *device)
 	}
 }
 
-static void uuid_text(const struct cn_device *device, char text[48])
+void cn_host_uuid_text(const struct cn_device *device, char ret_text[CN_HOST_UUID_CHARS])
 {
-	int at = sprintf(text, "GPU-");
+	int at = sprintf(ret_text, "GPU-");
 
 	for (int i = 0; i < 16; i++)
-		at += sprintf(text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+		at += sprintf(ret_text + at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
 			      (unsigned char)device->uuid.bytes[i]);
 }
 
 /* Which device does an entry of CUDA_VISIBLE_DEVICES name: a number, or the beginning of a UUID? -1: none. */
 static int named_device(const struct cn_device *all, int count, const char *entry, size_t length)
 {
-	char text[48], number[12] = "", *end;
+	char text[CN_HOST_UUID_CHARS], number[12] = "", *end;
 	int found = -1;
 
 	if (length > 0 && length < sizeof number && isdigit((unsigned char)*entry)) {
@@ -217,7 +217,7 @@ static int named_device(const struct cn_device *all, int count, const char *entr
 		return *end == 0 && index < count ? (int)index : -1;
 	}
 	for (int i = 0; i < count && length > 4; i++) {
-		uuid_text(&all[i], text);
+		cn_host_uuid_text(&all[i], text);
 		if (length <= strlen(text) && strncmp(text, entry, length) == 0) {
 			if (found >= 0)
 				return -1; /* matches two */
@@ -258,9 +258,8 @@ static int choose_visible(const struct cn_device *all, int count, struct cn_devi
 	return chosen_count;
 }
 
-CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
+CUresult cn_host_list(struct cn_device ret_devices[CN_DEVICE_MAX], int *ret_count)
 {
-	static struct cn_device all[CN_DEVICE_MAX];
 	size_t bytes = 0;
 	int count = 0;
 
@@ -273,16 +272,31 @@ CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 		return result;
 
 	for (int i = 0; i < count; i++) {
-		all[i].ordinal = all[i].physical = i;
-		all[i].total_bytes = bytes;
-		all[i].pci_bus = i + 1;
-		snprintf(all[i].name, sizeof all[i].name, "Cenote host device");
-		make_uuid(&all[i]);
+		ret_devices[i] = (struct cn_device){
+			.ordinal = i,
+			.physical = i,
+			.name = "Cenote host device",
+			.pci_bus = i + 1,
+			.total_bytes = bytes,
+		};
+		make_uuid(&ret_devices[i]);
 	}
+	*ret_count = count;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
+{
+	static struct cn_device all[CN_DEVICE_MAX];
+	int count = 0;
+
+	CUresult result = cn_host_list(all, &count);
+	if (result)
+		return result;
 	count = choose_visible(all, count, devices);
 	if (!count)
 		return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_HOST_DEVICES and CUDA_VISIBLE_DEVICES leave no device");
-	cn_host_account_open(bytes);
+	cn_host_account_open(devices[0].total_bytes);
 	*ret_count = count;
 	return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/container.h"
 #include "device/host/host_account.h"
+#include "device/host/host_look.h"
 #include "device/host/host_memory.h"
 #include "device/host/host_queue.h"
 #include "device/host/host_signal.h"
@@ -209,9 +210,5 @@ void cn_host_place(int node, void *address, size_t bytes);
 /* host_config.c: what the environment says of the devices. */
 CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count);
 bool cn_host_without(const char *capability);
-
-/* host_attributes.c */
-CUresult cn_host_attribute(const struct cn_device *device, CUdevice_attribute attribute, int *ret_value);
-bool cn_host_peers(const struct cn_device *device, const struct cn_device *peer);
 
 #endif

@@ -115,23 +115,6 @@ CUresult host_cuDeviceGetPCIBusId(char *id, int length, CUdevice ordinal)
 	return CUDA_SUCCESS;
 }
 
-/* "domain:bus:device.function", "domain:bus:device" or "bus:device.function", hexadecimal. */
-static bool parse_pci_id(const char *id, unsigned int place[3])
-{
-	unsigned int function = 0;
-	int end = 0;
-
-	place[0] = 0;
-	if (sscanf(id, "%x:%x:%x.%x%n", &place[0], &place[1], &place[2], &function, &end) == 4 && !id[end])
-		return function == 0;
-	end = 0;
-	if (sscanf(id, "%x:%x:%x%n", &place[0], &place[1], &place[2], &end) == 3 && end && !id[end])
-		return true;
-	place[0] = 0;
-	end = 0;
-	return sscanf(id, "%x:%x.%x%n", &place[1], &place[2], &function, &end) == 3 && !id[end] && function == 0;
-}
-
 CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 {
 	unsigned int place[3];
@@ -141,7 +124,7 @@ CUresult host_cuDeviceGetByPCIBusId(CUdevice *device, const char *id)
 		return result;
 	if (!device || !id)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", device ? "pciBusId" : "dev");
-	if (!parse_pci_id(id, place))
+	if (!cn_device_parse_pci_id(id, place))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "'%.32s' is not a PCI bus id such as 0000:3b:00.0", id);
 	for (int i = 0; i < cn_devices_count; i++) {
 		const struct cn_device *each = &cn_devices[i];
