@@ -20,18 +20,33 @@ from pathlib import Path
 
 import generate_api as api
 
-Call = namedtuple("Call", "name parameters act before after")
+Call = namedtuple("Call", "name parameters act before after wraps")
 Symbol = namedtuple("Symbol", "symbol call prototype per_thread")
 
 FIELDS = ("stream", "pool", "event", "address", "source", "bytes", "object", "handle")
+# What is put into a stream, and may be delayed.
+SUBMIT = ("copy", "fill", "launch", "record", "allocate", "free")
 # Older forms of these, which the headers do not declare, take the same arguments.
 SAME = ("cuStreamDestroy", "cuEventDestroy", "cuIpcOpenMemHandle", "cuStreamWaitValue32", "cuStreamWaitValue64",
         "cuStreamWriteValue32", "cuStreamWriteValue64", "cuStreamBatchMemOp")
 
 
 def is_late(value):
-    """Can a value be looked at only when the call has succeeded?"""
-    return value.startswith("*") or "->" in value or "(" in value
+    """Can a value be looked at only when the call has succeeded? An argument itself is there at once."""
+    return not value.startswith("blob(&") and (value.startswith("*") or "->" in value or "(" in value)
+
+
+def wrap(function, data, kind):
+    """The statements that put a host function of ours in place of the caller's."""
+    return [f"void *wrapped = cn_trace_host_wrap(&call, (void *){function}, {data});",
+            f"{data} = wrapped ? wrapped : {data};",
+            f"{function} = wrapped ? cn_trace_{kind}_run : {function};"]
+
+
+def delay(call, per_thread):
+    """The statement that may let the stream of a call pause before it."""
+    stream = next((re.search(r"= (.*);", s).group(1) for s in call.before if "->stream =" in s), None)
+    return [f"\tcn_trace_delay({stream}, {str(per_thread).lower()});"] if call.act in SUBMIT and stream else []
 
 
 def read_calls(path):
@@ -40,8 +55,17 @@ def read_calls(path):
     for number, line in api.significant_lines(path):
         name, act, *values = line.split()
         name, parameters = re.fullmatch(r"(\w+)(?:\((.*)\))?", name).groups()
-        before, after = [], []
+        before, after, words, wraps = [], [], [], []
         for value in values:
+            if value.startswith("+") and "(" in value:
+                after.append(f"cn_trace_{value[1:].replace('(', '(&call, ', 1)};")
+                continue
+            if value.startswith("+"):
+                words.append(f"CN_NUMBER({value[1:]})")
+                continue
+            if value.startswith("wrap("):
+                wraps = wrap(*value[5:-1].split(","))
+                continue
             field, _, expression = value.partition("=")
             if not expression and field.startswith("name("):
                 after.append(f"cn_trace_{field};")
@@ -49,9 +73,11 @@ def read_calls(path):
             if field not in FIELDS or not expression:
                 raise api.Wrong(f"{path}:{number}: {value}")
             late = is_late(expression)
-            expression = re.sub(r"\b(blob|descriptor|made|given|pool_of)\(", r"cn_trace_\1(", expression)
+            expression = re.sub(r"\b(blob|descriptor|made|given|pool_of|file_of)\(", r"cn_trace_\1(", expression)
             (after if late else before).append(f"call.record->{field} = CN_NUMBER({expression});")
-        calls.append(Call(name, parameters, act, before, after))
+        if words:
+            after.append(f"cn_trace_words(&call, (uint64_t[]){{{', '.join(words)}}}, {len(words)});")
+        calls.append(Call(name, parameters, act, before, after, wraps))
     return calls
 
 
@@ -105,9 +131,9 @@ def function(symbol):
              f"{result} front_{symbol.symbol}({parameters})", "{",
              "\tstruct cn_trace_call call;",
              f"\t__typeof__(front_{symbol.symbol}) *next = cn_trace_next(SYMBOL_{symbol.symbol});", "",
-             "\tif (!next)", f"\t\treturn ({result})CN_TRACE_NOTHING_BEHIND;",
+             "\tif (!next)", f"\t\treturn ({result})CN_TRACE_NOTHING_BEHIND;", *delay(call, symbol.per_thread),
              f"\tif (!cn_trace_begin(&call, CN_CALL_{call.name}, {flags}))", f"\t\treturn next({arguments});"]
-    lines += [f"\t{statement}" for statement in call.before]
+    lines += [f"\t{statement}" for statement in call.before + call.wraps]
     lines += ["\tcn_trace_call_begins(&call);", f"\t{result} result = next({arguments});"]
     if call.after:
         lines += ["\tif (cn_trace_call_ends(&call, (int)result) && !result) {",
@@ -127,7 +153,7 @@ def functions(calls, listed, prototypes):
             + f"\nstruct cn_trace_symbol cn_trace_symbols[] = {{\n{rows}}};\n"
             + "const size_t cn_trace_symbol_count = sizeof cn_trace_symbols / sizeof cn_trace_symbols[0];")
     return api.c_file('#pragma GCC diagnostic ignored "-Wpedantic"\n' + text,
-                      '"cenote/cenote.h"', '"cenote/cuda_runtime_api.h"', '"trace.h"')
+                      '"trace.h"')
 
 
 def version_script(calls, listed):

@@ -15,6 +15,7 @@
  *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it
  *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
  *                cenote_driver_library(): which device and which driver this process has
+ *   Checking     cenote_label(), cenote_order_sent(), cenote_order_received(): what a program tells `cenote check`
  *   Kernels      CENOTE_KERNEL, cenote_thread: kernels of the host device, written in C
  */
 #ifndef CENOTE_H
@@ -752,6 +753,25 @@ CENOTE_API const char *cenote_device_kind(void);
  *   CUDA_ERROR_NO_DEVICE      there is none, or it cannot be used: cenote_last_error() says why
  */
 CENOTE_API CUresult cenote_driver_library(const char **ret_path);
+
+/*
+ * Call the block at `pointer` by a name in the reports of `cenote check`: at most 63 bytes, which are copied.
+ *
+ * Without `cenote check` this call and the next two do nothing, in a few nanoseconds; they need no cuInit() and always
+ * return CUDA_SUCCESS. Thread-safe.
+ */
+CENOTE_API CUresult cenote_label(CUdeviceptr pointer, const char *label);
+
+/*
+ * Tell `cenote check --strict`, which assumes no order that it does not see, of one that comes about otherwise than by
+ * CUDA, as by a pipe or a mutex.
+ *
+ * What a thread has waited for before cenote_order_sent(key) is done before anything that another one submits after
+ * cenote_order_received(key). Call the first before the message is sent, and the second after it has come. A key is any
+ * number; processes must use the same for one channel.
+ */
+CENOTE_API CUresult cenote_order_sent(unsigned long long key);
+CENOTE_API CUresult cenote_order_received(unsigned long long key);
 
 /*
  * Kernels.

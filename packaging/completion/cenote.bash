@@ -11,7 +11,7 @@ _cenote_channels()
 	done
 }
 
-# The program that follows `cenote run` or `cenote trace` and its options is completed as if it began the line.
+# The program that follows `cenote run`, `cenote trace` or `cenote check` and its options is completed as if it began the line.
 _cenote_program()
 {
 	local first=$1
@@ -32,7 +32,7 @@ _cenote_run()
 
 	while [ "$i" -lt "$COMP_CWORD" ]; do
 		case ${COMP_WORDS[i]} in
-		--device | --devices | --memory | -o | --output | --html) i=$((i + 2)) ;;
+		--device | --devices | --memory | -o | --output | --html | --timeout | --suppress) i=$((i + 2)) ;;
 		--) i=$((i + 1)); break ;;
 		-*) i=$((i + 1)) ;;
 		*) break ;;
@@ -98,7 +98,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info smi ps top map metrics trace imex gc bench"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info smi ps top map metrics trace check imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -107,7 +107,7 @@ _cenote()
 	fi
 	case ${COMP_WORDS[1]} in
 	help) [ "$COMP_CWORD" -ne 2 ] || mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word") ;;
-	run) _cenote_run "$word" ;;
+	run) _cenote_run "$word" "--delay" ;;
 	cc)
 		if [[ $word == -* ]]; then
 			mapfile -t COMPREPLY < <(compgen -W "-o -c -O2 -g --ptx --fatbin -use_fast_math --dry-run --version --help" -- "$word")
@@ -116,6 +116,7 @@ _cenote()
 		fi
 		;;
 	trace) _cenote_run "$word" "-o --output --html --marks" ;;
+	check) _cenote_run "$word" "--strict --timeout --delay --json --html --suppress" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
 	ps) _cenote_ps "$word" ;;

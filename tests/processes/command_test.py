@@ -34,7 +34,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
-COMMANDS = ("demo", "run", "cc", "info", "smi", "ps", "top", "map", "metrics", "trace", "imex", "gc", "bench")
+COMMANDS = ("demo", "run", "cc", "info", "smi", "ps", "top", "map", "metrics", "trace", "check", "imex", "gc",
+            "bench")
 
 
 def environment(variables):
@@ -447,7 +448,7 @@ class Command:
 
         assert set(COMMANDS) < set(complete("")) and complete("de") == ["demo"]
         assert set(complete("help", "")) == set(COMMANDS)
-        for name in ("demo", "run", "cc", "info", "ps", "top", "map", "trace", "gc"):
+        for name in ("demo", "run", "cc", "info", "ps", "top", "map", "trace", "check", "gc"):
             assert self.options(name) <= set(complete(name, "--")), name
         assert complete("imex", "") == ["create", "list", "remove", "--help"]
         assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]

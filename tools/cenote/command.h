@@ -22,6 +22,7 @@ struct command {
 
 extern const struct command command_bench;
 extern const struct command command_cc;
+extern const struct command command_check;
 extern const struct command command_demo;
 extern const struct command command_gc;
 extern const struct command command_imex;

@@ -236,15 +236,46 @@ int run_prepare(const char *command, const char *program, char folder[PATH_MAX])
 	return failed ? EXIT_FAILURE : 0;
 }
 
+static const char delay_variable[] = "CENOTE_TRACE_DELAY"; /* as record.h of tools/trace has it */
+
+int run_take_delay(const char *command, const char *option)
+{
+	static const char name[] = "--delay";
+	const char *seed = option + strlen(name);
+	char chosen[24];
+
+	if (strncmp(option, name, strlen(name)) != 0 || (*seed && *seed != '='))
+		return 0;
+	if (*seed && (!seed[1] || strspn(seed + 1, "0123456789") != strlen(seed + 1) || strlen(seed) > 18))
+		return -usage_error(command, "--delay takes a number");
+	if (*seed) {
+		snprintf(chosen, sizeof chosen, "%s", seed + 1);
+	} else {
+		snprintf(chosen, sizeof chosen, "%d", (int)getpid());
+		fprintf(stderr, "cenote %s: --delay=%s\n", command, chosen);
+	}
+	setenv(delay_variable, chosen, 1);
+	return 1;
+}
+
+/* A run_option: that of this command alone. */
+static int read_delay(int argument_count, char **arguments, int *index)
+{
+	(void)argument_count;
+	return run_take_delay("run", arguments[*index]);
+}
+
 static int run(int argument_count, char **arguments)
 {
 	char folder[PATH_MAX];
 	int program = 0;
-	int status = run_read_options("run", NULL, argument_count, arguments, &program);
+	int status = run_read_options("run", read_delay, argument_count, arguments, &program);
 
 	if (status)
 		return status;
 	status = run_prepare("run", arguments[program], folder);
+	if (!status && getenv(delay_variable))
+		status = run_preload("run", folder, "libcenote-trace.so") ? EXIT_FAILURE : 0;
 	if (status)
 		return status;
 	execvp(arguments[program], arguments + program);
@@ -268,6 +299,7 @@ const struct command command_run = {
 		"  --devices N     show the program 1 to 64 host devices (CENOTE_HOST_DEVICES); implies --device host\n"
 		"  --memory SIZE   memory of each: bytes, or with K, M, G, T (CENOTE_HOST_MEMORY); implies "
 		"--device host\n"
+		"  --delay[=SEED]  let streams pause at random before their work, the same with the same number\n"
 		"  --              end of options\n"
 		"\n"
 		"Environment:\n"

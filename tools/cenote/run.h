@@ -33,6 +33,12 @@ int run_find_libraries(const char *command, char folder[PATH_MAX]);
 /* Is a program to use a GPU: 1; the host device: 0. -1: CENOTE_DEVICE is invalid, and an error was printed. */
 int run_wants_gpu(const char *command);
 
+/*
+ * Read --delay or --delay=SEED, for the recorder (tools/trace) that is in front of the program: 1; 0: another option;
+ * negative: it is wrong.
+ */
+int run_take_delay(const char *command, const char *option);
+
 /* Let a library of that folder be loaded before all others. 0, or -1: an error was printed. */
 int run_preload(const char *command, const char *folder, const char *name);
 

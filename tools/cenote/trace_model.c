@@ -186,12 +186,6 @@ static int root_of(const struct trace *trace, int event)
 
 /* ---- What a call is about ---------------------------------------------------------------------------------------- */
 
-static bool uses_stream(enum cn_trace_act act)
-{
-	return act == CN_ACT_allocate || act == CN_ACT_free || act == CN_ACT_record || act == CN_ACT_wait ||
-	       act == CN_ACT_work || act == CN_ACT_launch;
-}
-
 static void find_stream(struct model *model, struct trace_call *call)
 {
 	const struct cn_trace_record *record = call->record;
@@ -208,7 +202,8 @@ static void find_stream(struct model *model, struct trace_call *call)
 
 static void find_objects(struct model *model, struct trace_call *call, enum cn_trace_act act)
 {
-	if (uses_stream(act) || act == CN_ACT_stream_sync || act == CN_ACT_stream_query || act == CN_ACT_stream_destroy)
+	if (cn_trace_submits(act) || act == CN_ACT_stream_sync || act == CN_ACT_stream_query ||
+	    act == CN_ACT_stream_destroy)
 		find_stream(model, call);
 	if (call->record->event)
 		call->event = find_object(model, EVENT, call->process, call->record->event);
@@ -435,7 +430,7 @@ static void understand_call(struct model *model, int index)
 	find_objects(model, call, act);
 	if (!succeeded(call))
 		return;
-	if (uses_stream(act))
+	if (cn_trace_submits(act))
 		add_entry(model, call->stream, index, false);
 	share(model, index, act);
 	forget_object(model, call, act);

@@ -14,8 +14,6 @@
  */
 #include "trace.h"
 
-#include "cenote/cenote.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +44,14 @@ static void CUDA_CB mark(void *record)
 	atomic_store(&((struct cn_trace_record *)record)->reached_ns, cn_trace_now_ns());
 }
 
+/* The stream that a call means. */
+static CUstream stream_of(const struct cn_trace_record *record)
+{
+	CUstream stream = (CUstream)(uintptr_t)record->stream;
+
+	return !stream && record->flags & CN_TRACE_PER_THREAD ? CU_STREAM_PER_THREAD : stream;
+}
+
 static bool is_captured(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -55,13 +61,17 @@ static bool is_captured(CUstream stream)
 				    status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
+bool cn_trace_is_captured(const struct cn_trace_record *record)
+{
+	pthread_once(&library.once, find_library);
+	return is_captured(stream_of(record));
+}
+
 void cn_trace_follow(struct cn_trace_record *record)
 {
-	CUstream stream = (CUstream)(uintptr_t)record->stream;
+	CUstream stream = stream_of(record);
 
 	pthread_once(&library.once, find_library);
-	if (!stream && record->flags & CN_TRACE_PER_THREAD)
-		stream = CU_STREAM_PER_THREAD;
 	if (!library.query || is_captured(stream))
 		return;
 	if (library.query(stream) == CUDA_SUCCESS) {

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file of records that a traced process leaves for `cenote trace`.
+ * The file of records that a traced process leaves for `cenote trace`, and that `cenote check` reads while it runs.
  *
  * Each process writes a file of its own, PID.N in the directory of CENOTE_TRACE_DIR: a header, then records of one
  * size, in the order in which calls began. The file is mapped, so what a process has written survives however it ends.
  * A record becomes visible with its state: BEGUN before the call goes on to the library, ENDED when it has returned and
  * all is filled in. A record whose state is UNUSED was never filled: its process was killed meanwhile.
+ *
+ * With CENOTE_TRACE_CHECK=1 the process keeps more, for `cenote check`: of each call its stack and its context, and in
+ * records of their own what does not fit into one (WORDS), stacks and the files they lead to, once each, and when host
+ * functions have run. All that belongs to a call is visible before its ENDED is. BEGUN is visible before the call has
+ * had any effect, ENDED before its caller can tell others about it: so a reader that takes all calls up to some time,
+ * and then the next ones, sees no effect before its cause.
  *
  * Times are CLOCK_MONOTONIC's, the same for all processes of a machine. Writer and reader come from one build: the
  * magic has a version, and files are not kept.
@@ -16,12 +22,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define CN_TRACE_MAGIC              "cntrace1"
-/* Where the files go, and, if it is "1", whether marks are put into a GPU's streams. */
+#define CN_TRACE_MAGIC              "cntrace2"
+/* Where the files go; if it is "1": whether marks are put into a GPU's streams; what a check needs is kept. */
 #define CN_TRACE_DIRECTORY_VARIABLE "CENOTE_TRACE_DIR"
 #define CN_TRACE_MARKS_VARIABLE     "CENOTE_TRACE_MARKS"
+#define CN_TRACE_CHECK_VARIABLE     "CENOTE_TRACE_CHECK"
+/* A number: streams pause at random, as it says. */
+#define CN_TRACE_DELAY_VARIABLE     "CENOTE_TRACE_DELAY"
 
 enum { CN_TRACE_HEADER_BYTES = 4096, CN_TRACE_RECORD_BYTES = 128, CN_TRACE_TEXT_BYTES = 96 };
+/* Words in one record; frames of a stack. */
+enum { CN_TRACE_WORDS_MAX = CN_TRACE_TEXT_BYTES / 8, CN_TRACE_FRAMES = 10 };
+/* A frame is the number of a file and an offset in it; an argument that of a parameter and its value. */
+enum { CN_TRACE_NUMBER_SHIFT = 48, CN_TRACE_PARAMETER_SHIFT = 56 };
 
 /* How a process ended. */
 enum cn_trace_end { CN_TRACE_RUNS, CN_TRACE_EXITED, CN_TRACE_EXECUTED };
@@ -35,6 +48,8 @@ struct cn_trace_header {
 	_Atomic uint32_t end;              /* enum cn_trace_end */
 	_Atomic int32_t status;            /* of CN_TRACE_EXITED */
 	_Atomic uint64_t lost;             /* calls that there was no room for */
+	_Atomic uint64_t next;             /* records that are taken */
+	int32_t forked;                    /* by a process that had made calls, and has executed nothing since */
 	char command[CN_TRACE_TEXT_BYTES]; /* as much of its command line as fits */
 };
 
@@ -45,11 +60,18 @@ enum cn_trace_state {
 	CN_TRACE_ERROR_TEXT,    /* a part of why the call of record `of` failed */
 	CN_TRACE_FUNCTION_NAME, /* what the function `of` is called */
 	CN_TRACE_THREAD_NAME,   /* what the thread is called */
+	CN_TRACE_LABEL,         /* what the call of record `of` calls its block */
+	CN_TRACE_WORDS,         /* more of the call of record `of`: `result` words */
+	CN_TRACE_STACK,         /* stack `of`: `result` frames, the innermost first */
+	CN_TRACE_MODULE,        /* the file `of` that frames lead to */
+	CN_TRACE_HOST_BEGUN,    /* at begin_ns the host function runs that the call of record `object` has launched */
+	CN_TRACE_HOST_ENDED,    /* it has returned */
 };
 
 enum cn_trace_flags {
 	CN_TRACE_PER_THREAD = 1, /* the default stream is the thread's own */
 	CN_TRACE_OPEN = 2,       /* what is called within the call is noted, too */
+	CN_TRACE_CAPTURED = 4,   /* the stream is being captured: nothing is done */
 };
 
 /* Stands for `reached_ns` when a mark is on its way. */
@@ -72,10 +94,14 @@ struct cn_trace_record {
 		};
 		struct {
 			uint64_t of;
-			char text[CN_TRACE_TEXT_BYTES];
+			union {
+				char text[CN_TRACE_TEXT_BYTES];
+				uint64_t words[CN_TRACE_WORDS_MAX];
+			};
 		};
 	};
-	uint64_t unused;
+	uint32_t stack;   /* of the caller; 0: not known */
+	uint32_t context; /* which is current, as a number; 0: none, or not known */
 };
 
 _Static_assert(sizeof(struct cn_trace_header) <= CN_TRACE_HEADER_BYTES, "the header has its room");
@@ -87,6 +113,14 @@ enum cn_trace_act {
 #include "trace_acts.inc"
 #undef ACT
 };
+
+/* Does a call put something into a stream? */
+static inline int cn_trace_submits(enum cn_trace_act act)
+{
+	return act == CN_ACT_allocate || act == CN_ACT_free || act == CN_ACT_record || act == CN_ACT_wait ||
+	       act == CN_ACT_copy || act == CN_ACT_fill || act == CN_ACT_launch || act == CN_ACT_host ||
+	       act == CN_ACT_wait_value || act == CN_ACT_write_value || act == CN_ACT_batch;
+}
 
 /* The calls of calls.list. */
 enum cn_trace_call_id {

@@ -40,7 +40,7 @@ static struct {
 	pid_t pid;                                /* whose it is */
 	atomic_bool gave_up;
 	char path[PATH_BYTES];
-	_Atomic uint64_t next;
+	bool is_forked; /* from a process that had a file */
 	_Atomic(struct cn_trace_record *) parts[PARTS_MAX];
 } recorder = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -163,6 +163,7 @@ static struct cn_trace_header *open_file(void)
 	header->parent = getppid();
 	header->start_ticks = start_ticks();
 	header->opened_ns = cn_trace_now_ns();
+	header->forked = recorder.is_forked;
 	say_command(header->command);
 	rename(temporary, recorder.path);
 	return header;
@@ -210,7 +211,7 @@ static struct cn_trace_record *find_part(size_t part)
 
 static struct cn_trace_record *take_record(struct cn_trace_header *header, uint64_t *ret_number)
 {
-	uint64_t number = atomic_fetch_add_explicit(&recorder.next, 1, memory_order_relaxed);
+	uint64_t number = atomic_fetch_add_explicit(&header->next, 1, memory_order_relaxed);
 	struct cn_trace_record *part = find_part(number / PART_RECORDS);
 
 	if (!part) {
@@ -244,6 +245,26 @@ void cn_trace_text(enum cn_trace_state state, uint64_t of, const char *text)
 	}
 }
 
+void cn_trace_put_words(enum cn_trace_state state, uint64_t of, const uint64_t *words, size_t count)
+{
+	struct cn_trace_header *header = find_header();
+
+	for (uint16_t part = 0; header && count; part++) {
+		size_t length = count < CN_TRACE_WORDS_MAX ? count : CN_TRACE_WORDS_MAX;
+		uint64_t number;
+		struct cn_trace_record *record = take_record(header, &number);
+		if (!record)
+			return;
+		record->call = part;
+		record->result = (int32_t)length;
+		record->of = of;
+		memcpy(record->words, words, length * sizeof *words);
+		atomic_store_explicit(&record->state, state, memory_order_release);
+		words += length;
+		count -= length;
+	}
+}
+
 /* The first call of a thread in this process. */
 static void meet_thread(unsigned int generation)
 {
@@ -254,6 +275,25 @@ static void meet_thread(unsigned int generation)
 	here.closed = false;
 	prctl(PR_GET_NAME, name);
 	cn_trace_text(CN_TRACE_THREAD_NAME, 0, name);
+}
+
+void cn_trace_put_host(enum cn_trace_state state, uint64_t of, unsigned int generation)
+{
+	struct cn_trace_header *header = atomic_load(&recorder.header);
+	struct cn_trace_record *record;
+	uint64_t number;
+
+	if (!header || generation != atomic_load_explicit(&recorder.generation, memory_order_relaxed))
+		return;
+	if (here.generation != generation + 1)
+		meet_thread(generation);
+	record = take_record(header, &number);
+	if (!record)
+		return;
+	record->thread = here.thread;
+	record->object = of;
+	record->begin_ns = cn_trace_now_ns();
+	atomic_store_explicit(&record->state, state, memory_order_release);
 }
 
 bool cn_trace_begin(struct cn_trace_call *call, enum cn_trace_call_id id, unsigned int flags)
@@ -276,6 +316,11 @@ bool cn_trace_begin(struct cn_trace_call *call, enum cn_trace_call_id id, unsign
 	call->record->call = (uint16_t)id;
 	call->record->flags = (uint16_t)flags;
 	call->record->thread = here.thread;
+	call->host = NULL;
+	if (cn_trace_checks) {
+		call->record->stack = cn_trace_stack();
+		call->record->context = cn_trace_context();
+	}
 	return true;
 }
 
@@ -324,13 +369,17 @@ void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act)
 
 	if (!record)
 		return;
+	bool submits = cn_trace_submits(act);
 	if (record->result)
 		note_error(call);
-	else if (act == CN_ACT_allocate || act == CN_ACT_free || act == CN_ACT_record || act == CN_ACT_wait ||
-		 act == CN_ACT_work || act == CN_ACT_launch)
+	else if (submits && cn_trace_checks)
+		record->flags |= cn_trace_is_captured(record) ? CN_TRACE_CAPTURED : 0;
+	else if (submits)
 		cn_trace_follow(record);
 	if (act == CN_ACT_launch)
 		cn_trace_note_name(record->object);
+	if (record->result)
+		free(call->host);
 	atomic_store_explicit(&record->state, CN_TRACE_ENDED, memory_order_release);
 }
 
@@ -390,12 +439,13 @@ static void be_forked(void)
 {
 	pthread_mutex_init(&recorder.lock, NULL);
 	recorder.gave_up = false;
+	recorder.is_forked |= atomic_load(&recorder.header) != NULL;
 	atomic_store(&recorder.header, NULL);
-	atomic_store(&recorder.next, 0);
 	for (int i = 0; i < PARTS_MAX; i++)
 		atomic_store(&recorder.parts[i], NULL);
 	atomic_fetch_add(&recorder.generation, 1);
 	cn_trace_forget_notes();
+	cn_trace_forget_stacks();
 }
 
 /* This process has executed a program and has left the file of the program before: say so there. */

@@ -25,6 +25,9 @@
 
 #include "record.h"
 
+#include "cenote/cenote.h"
+#include "cenote/cuda_runtime_api.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,6 +64,7 @@ struct cn_trace_call {
 	uint64_t number;
 	unsigned int generation; /* of the process: a fork makes a new one */
 	bool closes;             /* calls within this one are not noted */
+	void *host;              /* a host function that stands for the caller's */
 };
 
 /* False: nothing is to be recorded. */
@@ -72,7 +76,45 @@ void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act);
 
 /* A text of any length, in as many records as it takes. */
 void cn_trace_text(enum cn_trace_state state, uint64_t of, const char *text);
+/* The same of words. */
+void cn_trace_put_words(enum cn_trace_state state, uint64_t of, const uint64_t *words, size_t count);
+/* CN_TRACE_HOST_BEGUN and CN_TRACE_HOST_ENDED, unless this is another process by now. */
+void cn_trace_put_host(enum cn_trace_state state, uint64_t of, unsigned int generation);
 uint64_t cn_trace_now_ns(void);
+
+/* ---- What a check needs besides (operands.c, host.c, stack.c) ---- */
+
+/* Is it wanted? */
+extern bool cn_trace_checks;
+
+/* More of a call than its record has room for. */
+void cn_trace_words(const struct cn_trace_call *call, const uint64_t *words, size_t count);
+void cn_trace_label(const struct cn_trace_call *call, const char *label);
+void cn_trace_shape(const struct cn_trace_call *call, uint64_t to, uint64_t to_pitch, uint64_t from,
+		    uint64_t from_pitch, uint64_t row_bytes, uint64_t rows);
+void cn_trace_copy_2d(const struct cn_trace_call *call, const CUDA_MEMCPY2D *copy);
+void cn_trace_copy_3d(const struct cn_trace_call *call, const CUDA_MEMCPY3D *copy);
+void cn_trace_runtime_copy_3d(const struct cn_trace_call *call, const struct cudaMemcpy3DParms *copy);
+void cn_trace_batch(const struct cn_trace_call *call, unsigned int count, const CUstreamBatchMemOpParams *list);
+/* What a kernel gets. A runtime's function is the symbol that stands for it. */
+void cn_trace_arguments(const struct cn_trace_call *call, CUfunction function, void **parameters, void **extra);
+void cn_trace_runtime_arguments(const struct cn_trace_call *call, const void *symbol, void **parameters);
+
+/* What runs in place of a host function, and notes when; NULL: the caller's own must. */
+void *cn_trace_host_wrap(struct cn_trace_call *call, void *function, void *data);
+void CUDA_CB cn_trace_host_run(void *wrapped);
+void CUDA_CB cn_trace_callback_run(CUstream stream, CUresult status, void *wrapped);
+void CUDART_CB cn_trace_runtime_callback_run(cudaStream_t stream, cudaError_t status, void *wrapped);
+/* CENOTE_TRACE_DELAY: let the stream pause for a time that chance says. */
+void cn_trace_delay(uint64_t stream, bool per_thread);
+
+/* The caller's stack, as a number that has been explained; 0: there is none. */
+uint32_t cn_trace_stack(void);
+void cn_trace_forget_stacks(void);
+/* The current context, as a number. */
+uint32_t cn_trace_context(void);
+/* Is the stream being captured? */
+bool cn_trace_is_captured(const struct cn_trace_record *record);
 
 /* ---- When a stream gets there (reach.c) ---- */
 
@@ -88,6 +130,9 @@ uint64_t cn_trace_made(const void *handle, int type);
 uint64_t cn_trace_given(const void *handle, int type);
 uint64_t cn_trace_pool_of_number(uint64_t address);
 #define cn_trace_pool_of(pointer) cn_trace_pool_of_number(CN_NUMBER(pointer))
+/* The file that is mapped somewhere, if others can have it, too, and where in the file that is. Slow. */
+uint64_t cn_trace_file_of(const void *address);
+void cn_trace_file_at(const struct cn_trace_call *call, const void *address);
 
 /* Functions and their names: kept until one is launched, and recorded then. */
 void cn_trace_name_number(uint64_t function, const char *name);

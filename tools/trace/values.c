@@ -4,9 +4,8 @@
  */
 #include "trace.h"
 
-#include "cenote/cenote.h"
-
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,6 +66,46 @@ uint64_t cn_trace_given(const void *handle, int type)
 	if (type == CU_MEM_HANDLE_TYPE_FABRIC)
 		return cn_trace_blob(handle);
 	return type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? cn_trace_descriptor((int)(intptr_t)handle) : 0;
+}
+
+/* What /proc/self/maps says of an address. */
+static bool find_file(uint64_t address, uint64_t numbers[2], uint64_t *ret_offset)
+{
+	FILE *maps = cn_trace_checks ? fopen("/proc/self/maps", "re") : NULL;
+	char line[512], shared;
+	bool found = false;
+
+	while (maps && !found && fgets(line, sizeof line, maps)) {
+		unsigned long begin, end, offset, inode;
+		unsigned int major, minor;
+		if (sscanf(line, "%lx-%lx %*3c%c %lx %x:%x %lu", &begin, &end, &shared, &offset, &major, &minor,
+			   &inode) != 7 ||
+		    address < begin || address >= end)
+			continue;
+		found = shared == 's' && inode;
+		numbers[0] = (uint64_t)major << 32 | minor;
+		numbers[1] = inode;
+		*ret_offset = offset + (address - begin);
+		break;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+uint64_t cn_trace_file_of(const void *address)
+{
+	uint64_t numbers[2], offset;
+
+	return find_file(CN_NUMBER(address), numbers, &offset) ? digest(numbers, 2) : 0;
+}
+
+void cn_trace_file_at(const struct cn_trace_call *call, const void *address)
+{
+	uint64_t numbers[2], offset;
+
+	if (find_file(CN_NUMBER(address), numbers, &offset))
+		cn_trace_words(call, &offset, 1);
 }
 
 uint64_t cn_trace_pool_of_number(uint64_t address)

@@ -58,3 +58,24 @@ CENOTE_API const char *cenote_device_kind(void)
 {
 	return cn_device_ops ? cn_device_ops->name : "";
 }
+
+/* ---- For `cenote check`, whose recorder stands in front of these and sees the arguments ---- */
+
+CENOTE_API CUresult cenote_label(CUdeviceptr pointer, const char *label)
+{
+	(void)pointer;
+	(void)label;
+	return CUDA_SUCCESS;
+}
+
+CENOTE_API CUresult cenote_order_sent(unsigned long long key)
+{
+	(void)key;
+	return CUDA_SUCCESS;
+}
+
+CENOTE_API CUresult cenote_order_received(unsigned long long key)
+{
+	(void)key;
+	return CUDA_SUCCESS;
+}
