@@ -2,13 +2,13 @@
 /*
  * An account: a process's slots, bids and entries. See account.h.
  *
- * The order that must not change: a bid is written before the others' headers are read. Both are system calls with a
- * full barrier between them.
+ * The order that must not change: a bid is written before the others' headers are read, with a full barrier between.
  */
 #include "base/account_internal.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -37,23 +37,21 @@ static bool is_reusable(struct cn_account *account, unsigned index)
 	return cn_account_visit(account, index, is_not_needed, NULL);
 }
 
+/* Write the header into the other half. What was written before stays before it. */
 static bool publish(struct cn_account *account, struct cn_account_slot *slot)
 {
 	slot->header.sequence += 2;
 	slot->header.check = cn_account_check(&slot->header, slot->index);
-	return cn_account_write(account, &slot->header, sizeof slot->header,
-				(off_t)slot->index * (off_t)sizeof slot->header);
+	atomic_thread_fence(memory_order_release);
+	return cn_account_store_header(account, slot->index, &slot->header);
 }
 
 /* Make a slot ours whose lock we have got. The file must be as long as its entries are: others look there for slots. */
 static bool begin_life(struct cn_account *account, unsigned index, unsigned device, uint64_t life, uint64_t sequence)
 {
 	struct cn_account_slot *slot = &account->slots[device];
-	off_t bytes;
 
-	if (!cn_account_is_ready(account, index) || !cn_account_look(account, &bytes) ||
-	    (bytes < cn_account_region(index + 1) &&
-	     !cn_account_write(account, "", 1, cn_account_region(index + 1) - 1)))
+	if (!cn_account_grow(account, index))
 		return false;
 	*slot = (struct cn_account_slot){
 		.index = index,
@@ -69,19 +67,19 @@ static bool take_slot(struct cn_account *account, unsigned index, unsigned devic
 {
 	static const struct cn_account_header none;
 	const struct cn_account_header *header = index < account->header_count ? &account->headers[index] : &none;
+	struct cn_account_halves halves = {0};
 	struct cn_account_header now = {0};
-	uint64_t life = header->life + 1, sequence = header->sequence;
-	off_t at = (off_t)index * (off_t)sizeof now;
+	uint64_t life = header->life + 1;
 
 	if (account->own[index] || cn_account_is_locked(account, cn_account_slot_lock(index), CN_ACCOUNT_LIVES) ||
 	    (header->magic && !is_reusable(account, index)))
 		return false;
 	if (cn_account_lock(account->fd, F_WRLCK, cn_account_life_lock(index, life), 1))
 		return false;
-	/* Another process may have had it meanwhile, and ended. */
-	if (pread(account->fd, &now, sizeof now, at) < 0 ||
-	    (cn_account_is_header(&now, index) && now.life != life - 1) ||
-	    !begin_life(account, index, device, life, sequence)) {
+	/* Another process may have had it meanwhile, and ended; and the last one may have written until it did. */
+	if (pread(account->fd, &halves, sizeof halves, cn_account_halves_at(index)) < 0 ||
+	    (cn_account_pick(&halves, index, &now) && now.life != life - 1) ||
+	    !begin_life(account, index, device, life, now.sequence)) {
 		cn_account_lock(account->fd, F_UNLCK, cn_account_life_lock(index, life), 1);
 		return false;
 	}
@@ -105,7 +103,7 @@ bool cn_account_bid(struct cn_account *account, unsigned device, uint64_t bytes)
 	struct cn_account_slot *slot = &account->slots[device];
 
 	slot->header.bid_bytes += bytes;
-	bool published = cn_account_is_ready(account, slot->index) && publish(account, slot);
+	bool published = publish(account, slot);
 	atomic_thread_fence(memory_order_seq_cst);
 	return published;
 }
@@ -127,12 +125,20 @@ bool cn_account_retract(struct cn_account *account, unsigned device, uint64_t by
 	return publish(account, slot);
 }
 
+bool cn_account_count(struct cn_account *account, unsigned device, uint64_t bytes)
+{
+	struct cn_account_slot *slot = &account->slots[device];
+
+	slot->header.made_bytes += bytes;
+	return publish(account, slot);
+}
+
 bool cn_account_give(struct cn_account *account, unsigned device, uint64_t bytes)
 {
 	struct cn_account_slot *slot = &account->slots[device];
 
 	slot->header.made_bytes -= bytes;
-	return cn_account_is_ready(account, slot->index) && publish(account, slot);
+	return publish(account, slot);
 }
 
 /* ---- Turns ---- */
@@ -186,30 +192,50 @@ uint64_t cn_account_noted_bids(struct cn_account *account, unsigned device)
 
 /* ---- Entries ---- */
 
-static bool write_entry(struct cn_account *account, struct cn_account_slot *slot, unsigned index)
+static off_t entry_at(const struct cn_account_slot *slot, unsigned index)
 {
-	return cn_account_write(account, &slot->entries[index], sizeof *slot->entries,
-				cn_account_region(slot->index) + (off_t)(index * sizeof *slot->entries));
+	return cn_account_region(slot->index) + (off_t)(index * sizeof *slot->entries);
+}
+
+static bool write_entry_bytes(struct cn_account *account, const struct cn_account_slot *slot, unsigned index)
+{
+	off_t at = entry_at(slot, index) + (off_t)offsetof(struct cn_account_entry, bytes);
+
+	return cn_account_store(account, at, slot->entries[index].bytes);
+}
+
+/* Two stores: an entry that is there is whole. */
+static bool write_entry(struct cn_account *account, const struct cn_account_slot *slot, unsigned index)
+{
+	off_t at = entry_at(slot, index) + (off_t)offsetof(struct cn_account_entry, file);
+	uint64_t file = slot->entries[index].file;
+
+	if (!file)
+		return cn_account_store(account, at, 0);
+	bool written = write_entry_bytes(account, slot, index);
+	atomic_thread_fence(memory_order_release);
+	return written && cn_account_store(account, at, file);
+}
+
+static unsigned is_held(const struct cn_account_entry *entry)
+{
+	return entry->file && !(entry->bytes & CN_ACCOUNT_MADE);
 }
 
 /* Change an entry, and what the header says of all: a reader sees both as they were before, or after. */
 static bool replace_entry(struct cn_account *account, struct cn_account_slot *slot, unsigned index,
 			  struct cn_account_entry entry, uint64_t given_bytes)
 {
-	const struct cn_account_entry *old = &slot->entries[index];
+	const struct cn_account_entry old = slot->entries[index];
 
-	if (!cn_account_is_ready(account, slot->index))
-		return false;
 	slot->header.sequence++;
-	if (slot->header.entry_count <= index)
-		slot->header.entry_count = index + 1;
-	if (old->file && !(old->bytes & CN_ACCOUNT_MADE))
-		slot->header.held_count--;
-	if (entry.file && !(entry.bytes & CN_ACCOUNT_MADE))
-		slot->header.held_count++;
 	bool published = publish(account, slot);
 	slot->entries[index] = entry;
 	published &= write_entry(account, slot, index);
+	/* Only now: a process that had the slot before may have left something in its place. */
+	if (slot->header.entry_count <= index)
+		slot->header.entry_count = index + 1;
+	slot->header.held_count += is_held(&entry) - is_held(&old);
 	while (slot->header.entry_count && !slot->entries[slot->header.entry_count - 1].file)
 		slot->header.entry_count--;
 	slot->header.made_bytes -= given_bytes;
@@ -279,7 +305,7 @@ bool cn_account_change(struct cn_account *account, unsigned device, unsigned num
 	struct cn_account_entry *entry = &slot->entries[number - 1];
 
 	entry->bytes = bytes | (entry->bytes & CN_ACCOUNT_MADE);
-	return cn_account_is_ready(account, slot->index) && write_entry(account, slot, number - 1);
+	return write_entry_bytes(account, slot, number - 1);
 }
 
 bool cn_account_leave(struct cn_account *account, unsigned device, unsigned number)

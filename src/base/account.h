@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An account: what the processes of one user have taken of something of which there is only so much, in one file of the
- * runtime directory.
+ * runtime directory. On GPUs, whose driver knows how much there is, nothing is refused: there it only says which
+ * process has what.
  *
  * The file is named by the capacity, which each of up to 64 devices has. It has slots, and a process has one for each
- * device of which it has taken something. Only its owner writes a slot; the others read it with pread(). A slot is live
- * while a process has the lock that its header names. The kernel ends the lock with the process, in whatever PID
- * namespace that is, so neither PIDs nor what a slot says of itself have to be believed.
+ * device of which it has taken something. Only its owner writes a slot, in memory that it has mapped, so that this is
+ * no system call; the others read it with pread(). A slot is live while a process has the lock that its header names.
+ * The kernel ends the lock with the process, in whatever PID namespace that is, so neither PIDs nor what a slot says of
+ * itself have to be believed.
  *
  * A slot says how many bytes its process has made, and has up to CN_ACCOUNT_ENTRIES entries for memory files that
  * several processes may have: those that this process made and others may have, and those of others that it holds.
@@ -23,8 +25,9 @@
  * Of two that bid at the same time at least one sees the other, so the capacity is never exceeded; but both may
  * retract where one would have fitted. They then try again one after the other: see cn_account_begin_turn().
  *
- * What another process wrote is not believed: lengths have bounds, numbers are added without overflow, a header has a
- * check, and no file is mapped. A process that lies makes the sum larger or smaller, and no more.
+ * What another process wrote is not believed: lengths have bounds, numbers are added without overflow, and a header has
+ * a check. A process that lies makes the sum larger or smaller, and no more. One that shortens the file, under the feet
+ * of those that have it mapped, hurts nobody either: see cn_account_prepare().
  *
  * One thread at a time may use an account. Where a call fails for want of the file (it returns false), the account is
  * of no use any more.
@@ -59,20 +62,31 @@ static inline uint64_t cn_account_used(const struct cn_account_sum *sum)
 	return __builtin_add_overflow(sum->made, sum->orphaned, &used) ? UINT64_MAX : used;
 }
 
-/* Open or make the account of a capacity. CUDA_ERROR_OPERATING_SYSTEM and a sentence: there is none to be had. */
+/*
+ * Open or make the account of a capacity. CUDA_ERROR_OPERATING_SYSTEM and a sentence: there is none to be had. No fork
+ * at the same time: a child that had the mapping would keep the slots alive.
+ */
+enum { CN_ACCOUNT_OF_GPUS = 0 }; /* as a capacity */
 CUresult cn_account_open(uint64_t capacity_bytes, struct cn_account **ret_account);
 /*
  * End all of this process's slots. What others hold of its memory counts from now on as theirs. If no other process
  * has the account open, the file is removed.
  */
 void cn_account_close(struct cn_account *account);
-/* For a forked child: close the descriptor, so that the slots end with the parent. */
+/* For a forked child: close the descriptor, so that the slots end with the parent. The child has no mapping. */
 void cn_account_drop(struct cn_account *account);
+/*
+ * This thread is about to write, until cn_account_finish(). Stores to a file that was shortened fault; where a guard
+ * (base/guard.h) catches that in this thread, slots are written by plain stores. Without this call, and where the
+ * program has taken the guard away, the kernel is asked to write them, which takes longer.
+ */
+void cn_account_prepare(struct cn_account *account);
+void cn_account_finish(struct cn_account *account);
 
 /*
- * What the processes have of a device. `exact`: look until nothing changes meanwhile, within a bound. Otherwise it is
- * not more than this, and takes three system calls as long as no process holds another's files: dead processes may be
- * counted, and what moves from one process to another just then may count twice, but never not at all.
+ * What the processes have of a device. `exact`: at one instant; look until nothing changes meanwhile, within a bound.
+ * Otherwise it is not more than this, and takes two system calls as long as no process holds another's files: dead
+ * processes may be counted, and what moves from one process to another just then may count twice, but never not at all.
  */
 bool cn_account_sum(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum);
 
@@ -82,6 +96,7 @@ bool cn_account_bid(struct cn_account *account, unsigned device, uint64_t bytes)
 bool cn_account_settle(struct cn_account *account, unsigned device, uint64_t bytes);  /* what was claimed is taken */
 bool cn_account_retract(struct cn_account *account, unsigned device, uint64_t bytes); /* it is not */
 bool cn_account_give(struct cn_account *account, unsigned device, uint64_t bytes);
+bool cn_account_count(struct cn_account *account, unsigned device, uint64_t bytes); /* what nobody refuses is taken */
 
 /*
  * A turn: one process of all at a time. After cn_account_begin_turn(), bid; then cn_account_note_bids(), and again
@@ -107,6 +122,19 @@ bool cn_account_leave(struct cn_account *account, unsigned device, unsigned numb
  * later, from a message on its way or from a third one, is still told what it is: of the last CN_ACCOUNT_LEFT files.
  */
 bool cn_account_give_up(struct cn_account *account, unsigned device, unsigned number);
+
+/* ---- Looking at an account from outside ---- */
+
+/* The capacity that a name says; 0: it is the account of GPUs, or no name of an account. */
+uint64_t cn_account_capacity(const char *file);
+/*
+ * Read an account of a user who may have put anything there, once; the descriptor may be for reading only, and is the
+ * account's, or closed. For cn_account_sum() and what follows alone, which speak of that moment; to close it
+ * changes nothing in the directory. False: it cannot be read, or there is no memory.
+ */
+bool cn_account_look_into(int fd, struct cn_account **ret_account);
+/* After cn_account_sum(): how many live processes have made something of the device. */
+unsigned cn_account_user_count(const struct cn_account *account, unsigned device);
 
 /*
  * Which processes have a slot of a device, and how many bytes each has made. Only those that have a PID in this

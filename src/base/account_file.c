@@ -1,27 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An account's file: opening, locking, writing and removing it.
+ * An account's file: opening, mapping, locking, writing and removing it.
  *
- * The last process that has the file open removes it. For that it must have all locks, also that of presence; so a
- * process that opens the file meanwhile, and then finds no name on it, opens the next one.
+ * The last process that has the file open removes it. For that it must have the lock of presence alone; so a process
+ * that opens the file meanwhile, and then finds no name on it, opens the next one.
+ *
+ * The mapping belongs to the open file as the descriptor does: locks end with both. If the program closes the
+ * descriptor, which it may take for one of its own, its slots stay live until the account is closed.
  */
 #include "base/account_internal.h"
 #include "base/descriptor.h"
 #include "base/directory.h"
+#include "base/foreign.h"
+#include "base/guard.h"
 
 #include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 
 enum {
 	OPEN_TRIES_MAX = 1000, /* a process that removes the file has it for microseconds */
 	NAME_CHARS = 32,
+	FILE_BYTES_MAX = CN_ACCOUNT_HEADERS_BYTES + CN_ACCOUNT_SLOTS * CN_ACCOUNT_REGION_BYTES,
 };
 
-static const char name_prefix[] = "account-";
+static const char name_prefix[] = "account-", gpu_name[] = "account-gpu";
 
 uint64_t cn_account_check(const struct cn_account_header *header, unsigned index)
 {
@@ -36,30 +46,65 @@ uint64_t cn_account_check(const struct cn_account_header *header, unsigned index
 	return cn_account_mix(hash, header->held_count);
 }
 
+/* Times are not asked for: where they are known to somebody, the next store has to write them. */
 bool cn_account_look(const struct cn_account *account, off_t *ret_bytes)
 {
-	struct stat status;
+	struct statx status;
 
-	if (account->fd < 0 || fstat(account->fd, &status) || status.st_dev != account->file_system ||
-	    status.st_ino != account->inode)
+	if (account->fd < 0 ||
+	    statx(account->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_SIZE, &status) ||
+	    makedev(status.stx_dev_major, status.stx_dev_minor) != account->file_system ||
+	    status.stx_ino != account->inode)
 		return false;
-	*ret_bytes = status.st_size;
+	*ret_bytes = (off_t)status.stx_size;
 	return true;
 }
 
-bool cn_account_is_ready(const struct cn_account *account, unsigned index)
+bool cn_account_grow(const struct cn_account *account, unsigned index)
 {
+	off_t end = cn_account_region(index + 1), bytes;
 	struct rlimit limit;
-	off_t bytes;
 
-	return cn_account_look(account, &bytes) && !getrlimit(RLIMIT_FSIZE, &limit) &&
-	       (uint64_t)cn_account_region(index + 1) <= limit.rlim_cur;
+	if (!cn_account_look(account, &bytes))
+		return false;
+	return bytes >= end || (!getrlimit(RLIMIT_FSIZE, &limit) && (uint64_t)end <= limit.rlim_cur &&
+				pwrite(account->fd, "", 1, end - 1) == 1);
 }
 
-bool cn_account_write(const struct cn_account *account, const void *bytes, size_t count, off_t offset)
+/* ---- Writing ---- */
+
+void cn_account_prepare(struct cn_account *account)
 {
-	return pwrite(account->fd, bytes, count, offset) == (ssize_t)count;
+	account->guarded = cn_guard_works(SIGBUS);
 }
+
+void cn_account_finish(struct cn_account *account)
+{
+	account->guarded = false;
+}
+
+bool cn_account_store_header(const struct cn_account *account, unsigned index, const struct cn_account_header *header)
+{
+	off_t at = cn_account_halves_at(index) +
+		   (off_t)(cn_account_half(header->sequence) * sizeof(struct cn_account_header));
+
+	if (!account->mapped)
+		return false;
+	return account->guarded ? cn_guard_copy_64(account->mapped + at, header)
+				: cn_foreign_poke(account->mapped + at, header, sizeof *header);
+}
+
+bool cn_account_store(const struct cn_account *account, off_t offset, uint64_t value)
+{
+	unsigned long long word = value;
+
+	if (!account->mapped)
+		return false;
+	return account->guarded ? cn_guard_put((unsigned long long *)(account->mapped + offset), word)
+				: cn_foreign_poke(account->mapped + offset, &word, sizeof word);
+}
+
+/* ---- Locks ---- */
 
 int cn_account_lock(int fd, short type, off_t start, off_t length)
 {
@@ -77,7 +122,10 @@ bool cn_account_is_locked(const struct cn_account *account, off_t start, off_t l
 
 static void write_name(uint64_t capacity_bytes, char ret_name[NAME_CHARS])
 {
-	snprintf(ret_name, NAME_CHARS, "%s%llu", name_prefix, (unsigned long long)capacity_bytes);
+	if (capacity_bytes == CN_ACCOUNT_OF_GPUS)
+		snprintf(ret_name, NAME_CHARS, "%s", gpu_name);
+	else
+		snprintf(ret_name, NAME_CHARS, "%s%llu", name_prefix, (unsigned long long)capacity_bytes);
 }
 
 static CUresult refuse(const char *what, int error)
@@ -99,10 +147,10 @@ static CUresult open_file(int directory_fd, const char *name, int *ret_fd)
 		close(fd);
 		return refuse("no account can be used", EINVAL);
 	}
-	if (cn_account_lock(fd, F_RDLCK, CN_ACCOUNT_LOCK_PRESENCE, 1)) {
+	if (flock(fd, LOCK_SH | LOCK_NB)) {
 		int error = errno;
 		close(fd);
-		if (error != EAGAIN && error != EACCES)
+		if (error != EWOULDBLOCK)
 			return refuse("no account can be locked", error);
 		fd = -1;
 	} else if (fstat(fd, &status) || !status.st_nlink) {
@@ -112,6 +160,22 @@ static CUresult open_file(int directory_fd, const char *name, int *ret_fd)
 		fchmod(fd, 0600); /* whatever the umask of the process that made it was */
 	}
 	*ret_fd = fd;
+	return CUDA_SUCCESS;
+}
+
+/* Where the file does not reach yet, there is nothing to touch. */
+static CUresult map_file(struct cn_account *account, int fd)
+{
+	void *mapped = mmap(NULL, FILE_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+
+	if (mapped == MAP_FAILED)
+		return refuse("no account can be mapped", errno);
+	if (madvise(mapped, FILE_BYTES_MAX, MADV_DONTFORK)) {
+		int error = errno;
+		munmap(mapped, FILE_BYTES_MAX);
+		return refuse("no account can be kept from children", error);
+	}
+	account->mapped = mapped;
 	return CUDA_SUCCESS;
 }
 
@@ -135,6 +199,8 @@ CUresult cn_account_open(uint64_t capacity_bytes, struct cn_account **ret_accoun
 	close(directory_fd);
 	if (!result && (fd < 0 || fstat(fd, &status)))
 		result = refuse("no account can be had", fd < 0 ? EBUSY : errno);
+	if (!result)
+		result = map_file(account, fd);
 	if (result)
 		goto err_close;
 	account->fd = fd;
@@ -158,6 +224,9 @@ void cn_account_drop(struct cn_account *account)
 	if (cn_account_look(account, &bytes)) /* else the number may be a file of the program's by now */
 		close(account->fd);
 	account->fd = -1;
+	if (account->mapped)
+		munmap(account->mapped, FILE_BYTES_MAX); /* of a fork's child nothing is there */
+	account->mapped = NULL;
 }
 
 /* Remove the file that a path leads to, if no process has it open. */
@@ -182,11 +251,13 @@ void cn_account_close(struct cn_account *account)
 	char link[32], path[PATH_MAX];
 	off_t bytes;
 
+	if (account->mapped)
+		munmap(account->mapped, FILE_BYTES_MAX);
 	if (cn_account_look(account, &bytes)) {
 		snprintf(link, sizeof link, "/proc/self/fd/%d", account->fd);
 		ssize_t length = readlink(link, path, sizeof path - 1);
 		close(account->fd);
-		if (length > 0) {
+		if (length > 0 && !account->is_viewer) {
 			path[length] = '\0';
 			remove_path(path);
 		}
@@ -197,6 +268,35 @@ void cn_account_close(struct cn_account *account)
 	free(account);
 }
 
+/* ---- From outside ---- */
+
+uint64_t cn_account_capacity(const char *file)
+{
+	return cn_account_is_name(file) ? strtoull(file + sizeof name_prefix - 1, NULL, 10) : 0;
+}
+
+bool cn_account_look_into(int fd, struct cn_account **ret_account)
+{
+	struct cn_account *account = calloc(1, sizeof *account);
+	struct statx status;
+
+	if (!account || !cn_descriptor_look(fd, &status)) {
+		free(account);
+		close(fd);
+		return false;
+	}
+	account->fd = fd;
+	account->is_viewer = true;
+	account->file_system = makedev(status.stx_dev_major, status.stx_dev_minor);
+	account->inode = status.stx_ino;
+	if (!cn_account_read_from_outside(account)) {
+		cn_account_close(account);
+		return false;
+	}
+	*ret_account = account;
+	return true;
+}
+
 /* ---- Sweeping ---- */
 
 bool cn_account_is_name(const char *file)
@@ -204,7 +304,7 @@ bool cn_account_is_name(const char *file)
 	size_t prefix = sizeof name_prefix - 1,
 	       digits = strncmp(file, name_prefix, prefix) ? 0 : strspn(file + prefix, "0123456789");
 
-	return digits && !file[prefix + digits] && prefix + digits < NAME_CHARS;
+	return (digits && !file[prefix + digits] && prefix + digits < NAME_CHARS) || !strcmp(file, gpu_name);
 }
 
 void cn_account_sweep(int directory_fd, const char *file, bool only_look, bool *ret_live, bool *ret_removed)
@@ -215,8 +315,7 @@ void cn_account_sweep(int directory_fd, const char *file, bool only_look, bool *
 	*ret_live = *ret_removed = false;
 	if (fd < 0)
 		return;
-	*ret_live = cn_account_lock(fd, F_WRLCK, CN_ACCOUNT_LOCK_PRESENCE,
-				    CN_ACCOUNT_LOCK_END - CN_ACCOUNT_LOCK_PRESENCE) != 0;
+	*ret_live = flock(fd, LOCK_EX | LOCK_NB) != 0;
 	/* A file without a name is not the one that has the name now. */
 	if (!*ret_live && !only_look && !fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_nlink)
 		*ret_removed = !unlinkat(directory_fd, file, 0);

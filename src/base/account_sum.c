@@ -2,8 +2,14 @@
 /*
  * Reading an account: what all processes have.
  *
- * A header's sequence grows with each change, and is odd while entries are entered or left. A reader that finds it odd,
- * or a check that is wrong (it read in the middle of a write), reads again, a number of times.
+ * A header's sequence grows with each change, and is odd while entries are entered or left. A reader takes the newest
+ * half whose check is right. Where neither is (it read while the process wrote twice), it reads again, a number of
+ * times.
+ *
+ * An exact sum is that of one instant: the one at which the headers have been read. They are read again at the end, and
+ * must be as they were. In between each process is asked for once, by its lock: one that lives then has lived at that
+ * instant, too. One that is dead may have died since, so all is done again; and a life that was found to have ended is
+ * not asked for any more.
  *
  * All headers are read before any entry. That is why nothing is ever missed: a process enters what it holds while the
  * maker is there. If the maker's header was read live, its bytes are counted. If not, the holder's entry was there
@@ -18,33 +24,54 @@
 
 enum {
 	READ_TRIES_MAX = 64,  /* of a header that is being written */
-	EXACT_TRIES_MAX = 64, /* sums, until two agree */
+	EXACT_TRIES_MAX = 64, /* sums, until nothing changes meanwhile */
+	OUTSIDE_TRIES_MAX = 4,
 	GATHERED_MAX = 65536, /* entries of all slots that are looked at */
 };
 
-bool cn_account_is_header(const struct cn_account_header *header, unsigned index)
+static bool is_header(const struct cn_account_header *header, unsigned index, unsigned half)
 {
 	return header->magic == CN_ACCOUNT_MAGIC && header->version == CN_ACCOUNT_VERSION &&
-	       header->check == cn_account_check(header, index) && header->device < CN_ACCOUNT_DEVICES &&
-	       header->entry_count <= CN_ACCOUNT_ENTRIES;
+	       cn_account_half(header->sequence) == half && header->device < CN_ACCOUNT_DEVICES &&
+	       header->entry_count <= CN_ACCOUNT_ENTRIES && header->check == cn_account_check(header, index);
 }
 
-static bool is_empty(const struct cn_account_header *header)
+bool cn_account_pick(const struct cn_account_halves *halves, unsigned index, struct cn_account_header *ret_header)
 {
-	static const struct cn_account_header empty;
+	unsigned newer = halves->halves[1].sequence > halves->halves[0].sequence;
 
-	return !memcmp(header, &empty, sizeof empty);
-}
-
-static void read_again(const struct cn_account *account, unsigned index, struct cn_account_header *header)
-{
-	for (unsigned tries = 0; tries < READ_TRIES_MAX && !cn_account_is_header(header, index); tries++) {
-		sched_yield();
-		if (pread(account->fd, header, sizeof *header, (off_t)index * (off_t)sizeof *header) != sizeof *header)
-			break;
+	for (unsigned i = 0; i < CN_ACCOUNT_HALVES; i++) {
+		unsigned half = newer ^ i;
+		if (is_header(&halves->halves[half], index, half)) {
+			*ret_header = halves->halves[half];
+			return true;
+		}
 	}
-	if (!cn_account_is_header(header, index))
-		*header = (struct cn_account_header){0};
+	return false;
+}
+
+static bool is_empty(const struct cn_account_halves *halves)
+{
+	static const struct cn_account_halves empty;
+
+	return !memcmp(halves, &empty, sizeof empty);
+}
+
+/* A slot's header, or one of zeros. */
+static void choose_header(struct cn_account *account, unsigned index)
+{
+	struct cn_account_halves *halves = &account->read[index];
+
+	account->headers[index] = (struct cn_account_header){0};
+	if (is_empty(halves))
+		return;
+	for (unsigned tries = 0; !cn_account_pick(halves, index, &account->headers[index]); tries++) {
+		if (tries == READ_TRIES_MAX)
+			return;
+		sched_yield();
+		if (pread(account->fd, halves, sizeof *halves, cn_account_halves_at(index)) != sizeof *halves)
+			return;
+	}
 }
 
 /* Our own we know better than the file, which another process may have changed. */
@@ -60,40 +87,67 @@ static void insert_own_headers(struct cn_account *account)
 	}
 }
 
+/* Does the process live, whose header this is? */
+static bool is_live(struct cn_account *account, unsigned index, bool ask)
+{
+	const struct cn_account_header *header = &account->headers[index];
+
+	/* What has nothing, and never shared, is the same to us dead or alive. */
+	if (!header->made_bytes && !header->bid_bytes && !header->entry_count)
+		return false;
+	if (account->own[index])
+		return true;
+	if (account->ended_life[index] == header->life)
+		return false;
+	if (!ask || cn_account_is_locked(account, cn_account_life_lock(index, header->life), 1))
+		return true;
+	account->ended_life[index] = header->life;
+	account->somebody_died = true;
+	return false;
+}
+
+/* For how many slots the file is long enough. */
+static unsigned count_slots(off_t bytes)
+{
+	if (bytes <= CN_ACCOUNT_HEADERS_BYTES)
+		return 0;
+	off_t regions = (bytes - CN_ACCOUNT_HEADERS_BYTES - 1) / CN_ACCOUNT_REGION_BYTES + 1;
+	return regions < CN_ACCOUNT_SLOTS ? (unsigned)regions : CN_ACCOUNT_SLOTS;
+}
+
 bool cn_account_read_headers(struct cn_account *account, bool ask_who_lives)
 {
 	off_t bytes;
 
 	if (!cn_account_look(account, &bytes))
 		return false;
-	off_t regions =
-		bytes > CN_ACCOUNT_REGION_BYTES
-			? (bytes - CN_ACCOUNT_REGION_BYTES + CN_ACCOUNT_REGION_BYTES - 1) / CN_ACCOUNT_REGION_BYTES
-			: 0;
-	unsigned count = regions < CN_ACCOUNT_SLOTS ? (unsigned)regions : CN_ACCOUNT_SLOTS;
-	ssize_t got = pread(account->fd, account->headers, count * sizeof *account->headers, 0);
+	ssize_t got = pread(account->fd, account->again, count_slots(bytes) * sizeof *account->again, 0);
 	if (got < 0)
 		return false;
-	account->header_count = (unsigned)((size_t)got / sizeof *account->headers);
-	insert_own_headers(account);
-	account->fingerprint = account->header_count;
-	account->changing = false;
+	account->header_count = (unsigned)((size_t)got / sizeof *account->again);
 	for (unsigned i = 0; i < account->header_count; i++) {
-		struct cn_account_header *header = &account->headers[i];
-		account->live[i] = false;
-		if (is_empty(header))
-			continue;
-		if (!cn_account_is_header(header, i))
-			read_again(account, i, header);
-		/* What has nothing, and never shared, is the same to us dead or alive. */
-		if (header->made_bytes || header->bid_bytes || header->entry_count)
-			account->live[i] = account->own[i] || !ask_who_lives ||
-					   cn_account_is_locked(account, cn_account_life_lock(i, header->life), 1);
-		account->changing |= account->live[i] && header->sequence % 2;
-		account->fingerprint = cn_account_mix(account->fingerprint, header->sequence);
-		account->fingerprint = cn_account_mix(account->fingerprint, header->life * 2 + account->live[i]);
+		if (i < account->read_count && !memcmp(&account->read[i], &account->again[i], sizeof account->read[i]))
+			continue; /* it has not changed: its header is chosen */
+		account->read[i] = account->again[i];
+		choose_header(account, i);
+	}
+	account->read_count = account->header_count;
+	insert_own_headers(account);
+	account->changing = account->somebody_died = false;
+	for (unsigned i = 0; i < account->header_count; i++) {
+		account->live[i] = is_live(account, i, ask_who_lives);
+		account->changing |= account->live[i] && account->headers[i].sequence % 2;
 	}
 	return true;
+}
+
+/* Are the headers in the file as they were when they were read? */
+static bool are_headers_the_same(struct cn_account *account)
+{
+	size_t bytes = account->read_count * sizeof *account->read;
+
+	return pread(account->fd, account->again, bytes, 0) == (ssize_t)bytes &&
+	       !memcmp(account->read, account->again, bytes);
 }
 
 static bool add_gathered(struct cn_account *account, struct cn_account_gathered gathered)
@@ -212,12 +266,11 @@ static uint64_t sum_orphans(struct cn_account *account, unsigned device)
 	return sum;
 }
 
-static bool sum_once(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum)
+/* Of the headers as they were last read. */
+static struct cn_account_sum add_up(struct cn_account *account, unsigned device)
 {
 	struct cn_account_sum sum = {0};
 
-	if (!cn_account_read_headers(account, exact))
-		return false;
 	for (unsigned i = 0; i < account->header_count; i++) {
 		if (!account->live[i] || account->headers[i].device != device)
 			continue;
@@ -225,22 +278,45 @@ static bool sum_once(struct cn_account *account, unsigned device, bool exact, st
 		sum.bid = cn_account_add(sum.bid, account->headers[i].bid_bytes);
 	}
 	sum.orphaned = sum_orphans(account, device);
-	*ret_sum = sum;
-	return true;
+	return sum;
+}
+
+/* Has nothing happened since the headers were read? */
+static bool is_of_one_instant(struct cn_account *account)
+{
+	return !account->changing && !account->somebody_died && are_headers_the_same(account);
+}
+
+unsigned cn_account_user_count(const struct cn_account *account, unsigned device)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < account->header_count; i++)
+		count += account->live[i] && account->headers[i].device == device && account->headers[i].made_bytes;
+	return count;
 }
 
 bool cn_account_sum(struct cn_account *account, unsigned device, bool exact, struct cn_account_sum *ret_sum)
 {
-	if (!sum_once(account, device, exact, ret_sum))
-		return false;
-	for (unsigned tries = 0; exact && tries < EXACT_TRIES_MAX; tries++) {
-		uint64_t before = account->fingerprint;
-		if (!sum_once(account, device, exact, ret_sum))
+	for (unsigned tries = 0; tries < EXACT_TRIES_MAX; tries++) {
+		if (!account->is_viewer && !cn_account_read_headers(account, exact))
 			return false;
-		if (account->fingerprint == before && !account->changing)
+		*ret_sum = add_up(account, device);
+		if (!exact || account->is_viewer || is_of_one_instant(account))
 			break;
 		if (account->changing)
 			sched_yield();
+	}
+	return true;
+}
+
+bool cn_account_read_from_outside(struct cn_account *account)
+{
+	for (unsigned tries = 0; tries < OUTSIDE_TRIES_MAX; tries++) {
+		if (!cn_account_read_headers(account, true))
+			return false;
+		if (is_of_one_instant(account))
+			break;
 	}
 	return true;
 }

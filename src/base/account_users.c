@@ -8,7 +8,7 @@
  *
  * A descriptor of the file is recognized by the last part of its name. What other descriptors lead to is not touched:
  * a file system that some process serves may not answer. The file itself is recognized by the numbers that the kernel
- * prints with each lock, which are compared with those of our own.
+ * prints with each lock, which are compared with those of our own, which we have for that moment.
  */
 #include "base/account_internal.h"
 
@@ -88,7 +88,11 @@ static bool describe(const struct cn_account *account, struct subject *ret_subje
 	if (!name_of(AT_FDCWD, path, ret_subject->name))
 		return false;
 	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", account->fd);
-	if (!read_text(AT_FDCWD, path, text) || !next_lock(text, &lock))
+	if (cn_account_lock(account->fd, F_RDLCK, CN_ACCOUNT_LOCK_PROBE, 1))
+		return false;
+	bool known = read_text(AT_FDCWD, path, text) && next_lock(text, &lock);
+	cn_account_lock(account->fd, F_UNLCK, CN_ACCOUNT_LOCK_PROBE, 1);
+	if (!known)
 		return false;
 	memcpy(ret_subject->numbers, lock.numbers, sizeof lock.numbers);
 	return true;
@@ -158,7 +162,7 @@ bool cn_account_users(struct cn_account *account, unsigned device, cn_account_us
 	const struct dirent *entry;
 	uint64_t bytes;
 
-	if (!cn_account_read_headers(account, false) || !describe(account, &subject))
+	if ((!account->is_viewer && !cn_account_read_headers(account, false)) || !describe(account, &subject))
 		return false;
 	DIR *processes = list(AT_FDCWD, "/proc");
 	if (!processes)

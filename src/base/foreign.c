@@ -68,3 +68,8 @@ bool cn_foreign_peek(void *to, const void *from_foreign, size_t bytes)
 {
 	return !copy(to, from_foreign, bytes, false);
 }
+
+bool cn_foreign_poke(void *to_foreign, const void *from, size_t bytes)
+{
+	return !copy(to_foreign, from, bytes, true);
+}

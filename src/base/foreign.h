@@ -20,5 +20,6 @@ CUresult cn_foreign_write(void *to_foreign, const void *from, size_t bytes);
 
 /* The same for a caller that expects memory to end somewhere: false, and no error. */
 bool cn_foreign_peek(void *to, const void *from_foreign, size_t bytes);
+bool cn_foreign_poke(void *to_foreign, const void *from, size_t bytes);
 
 #endif

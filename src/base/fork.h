@@ -16,13 +16,13 @@
 #include <stdbool.h>
 
 enum cn_fork_order {
-	CN_FORK_DRIVER,        /* the child's calls fail and say why */
-	CN_FORK_CUDA_KEPT,     /* the child closes descriptors of chunks */
-	CN_FORK_SERVICE_START, /* no service thread starts meanwhile */
-	CN_FORK_HOST_ACCOUNT,  /* the child closes the account of the devices' memory */
-	CN_FORK_EXPORTS,       /* the child closes the descriptors of exported pools, */
-	CN_FORK_IMPORTS,       /* and of imported ones */
-	CN_FORK_SERVICE,       /* the child closes all that is watched */
+	CN_FORK_DRIVER,         /* the child's calls fail and say why */
+	CN_FORK_CUDA_KEPT,      /* the child closes descriptors of chunks */
+	CN_FORK_SERVICE_START,  /* no service thread starts meanwhile */
+	CN_FORK_DEVICE_ACCOUNT, /* the child closes the account of the devices' memory */
+	CN_FORK_EXPORTS,        /* the child closes the descriptors of exported pools, */
+	CN_FORK_IMPORTS,        /* and of imported ones */
+	CN_FORK_SERVICE,        /* the child closes all that is watched */
 };
 
 /* The functions may be NULL. */

@@ -176,6 +176,16 @@ void cn_guard_install(void)
 	pthread_once(&once, install);
 }
 
+bool cn_guard_works(int signal)
+{
+	struct sigaction now;
+	sigset_t blocked;
+
+	cn_guard_install();
+	return !sigaction(signal, NULL, &now) && is_ours(&now) && !pthread_sigmask(SIG_BLOCK, NULL, &blocked) &&
+	       !sigismember(&blocked, signal);
+}
+
 bool cn_guard_run(void (*body)(void *data), void *data)
 {
 	sigjmp_buf here, *const outer = guard; /* a kernel may call us */

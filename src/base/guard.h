@@ -31,6 +31,9 @@ void cn_guard_install(void);
  */
 void cn_guard_arm(void);
 
+/* Would a fault with this signal in this thread come to our handler, now? Two system calls. */
+bool cn_guard_works(int signal);
+
 /* Call body(data). False: it touched memory that is not mapped, or that does not allow the access. */
 bool cn_guard_run(void (*body)(void *data), void *data);
 

@@ -44,7 +44,7 @@
 	RANK(HOST_PTX,        slow_lock,   NEVER,   "the library that runs PTX, while it is opened") \
 	RANK(HOST_PRINT,      slow_lock,   NEVER,   "what kernels have printed") \
 	RANK(HOST_TURN,       slow_lock,   NEVER,   "this process's turn to take of a device what others want, too") \
-	RANK(HOST_ACCOUNT,    slow_lock,   NEVER,   "what this process has of its devices, and the account of all") \
+	RANK(DEVICE_ACCOUNT,  slow_lock,   NEVER,   "what this process has of its devices, and the account of all") \
 	\
 	RANK(POOLS,               driver_lock, NEVER,      "all pools, and records of ended ones") \
 	RANK(GRACE,               driver_lock, NEVER,      "grace periods: those under way") \

@@ -534,9 +534,8 @@ static bool is_locked(int folder, const char *name)
 /* The account of the devices' memory, which a live process has open? */
 static bool is_live_account(int folder, const char *name)
 {
-	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int file = strncmp(name, "account-", strlen("account-")) ? -1 : openat(folder, name, O_RDWR | O_CLOEXEC);
-	bool live = file >= 0 && fcntl(file, F_OFD_SETLK, &all) != 0;
+	bool live = file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0;
 
 	if (file >= 0)
 		close(file);

@@ -76,7 +76,7 @@ static bool is_ledger(const char *name)
 	return strncmp(name, "/memfd:cenote-ledger", strlen("/memfd:cenote-ledger")) == 0;
 }
 
-/* The account of the devices' memory: every process that has initialised the library keeps it open. */
+/* The account of the devices' memory: every process that has initialised the library keeps it open and mapped. */
 static bool is_account(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -131,7 +131,7 @@ static void count_mappings(struct count *count)
 
 		if (sscanf(line, "%lx-%lx %7s %*s %*s %lu %255[^\n]", &from, &to, flags, &inode, name) < 4)
 			continue;
-		if (flags[3] != 's' && strncmp(name, "/memfd:", 7) != 0)
+		if ((flags[3] != 's' && strncmp(name, "/memfd:", 7) != 0) || is_account(name))
 			continue;
 		if (is_ledger(name))
 			inode = 0;
@@ -328,12 +328,11 @@ static void remove_dead_names(int directory, unsigned most)
 /* Remove an account that no process has open: of those that had it, the last was killed. */
 static void remove_dead_account(int directory, const char *file)
 {
-	struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	int fd = openat(directory, file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 
 	if (fd < 0)
 		return;
-	if (!fcntl(fd, F_OFD_SETLK, &all))
+	if (!flock(fd, LOCK_EX | LOCK_NB))
 		unlinkat(directory, file, 0);
 	close(fd);
 }

@@ -2,9 +2,10 @@
 /*
  * One account for one device: how processes take bytes of it (src/base/account.h, src/device/host/host_account.c).
  *
- * A step is one system call, or something that nobody else can see: a header is written or read at one instant, since a
- * reader whose check fails reads again. A sum in which nothing changed meanwhile is one instant, too. Wherever a
- * process stands it can be killed there (`provided`); what it had counts no more, and its turn ends.
+ * A step is one system call, or the store of a header's check, or something that nobody else can see: a header is
+ * written at one instant, and read at one, since a reader whose check fails takes the header before it. A sum in which
+ * nothing changed meanwhile, and nobody was found to have died, is one instant, too. Wherever a process stands it can
+ * be killed there (`provided`); what it had counts no more, and its turn ends.
  *
  * Process 0 has made a file of one unit, which process 1 may hold. They and process 2
  * take one or two units of three, so many times, and give back what they have.
@@ -118,7 +119,7 @@ inline take_in_turn()
 	   }
 	:: else -> break
 	od;
-	atomic { contended = (used() + want <= CAPACITY); i = 0 }; /* two sums that agree */
+	atomic { contended = (used() + want <= CAPACITY); i = 0 }; /* a sum in which nothing changed */
 	if
 	:: contended -> settle()
 	:: else -> bid[me] = 0
@@ -135,7 +136,7 @@ inline take()
 	if
 	:: total <= CAPACITY -> atomic { total = 0; contended = false }; settle()
 	:: else ->
-		atomic { /* two sums that agree */
+		atomic { /* a sum in which nothing changed */
 			total = 0;
 			contended = (used() + want <= CAPACITY);
 			assert(wrong != 5 || !contended)

@@ -177,6 +177,86 @@ TEST(memory_information_is_the_same_for_all)
 	ASSERT_EQ(DEVICE_MIB, free_mib());
 }
 
+/* A byte to a process that was forked, or from it. */
+static void pass(int pipe_end, bool writes)
+{
+	char byte = 0;
+
+	ASSERT_EQ(1, writes ? write(pipe_end, &byte, 1) : read(pipe_end, &byte, 1));
+}
+
+enum { GIB = 1 << 30 };
+
+/* Take two GiB of each device; or look whether somebody has. */
+static void use_both(CUdeviceptr pieces[2], bool takes)
+{
+	size_t free_bytes, total_bytes;
+	CUcontext context;
+
+	ASSERT_OK(cuInit(0));
+	for (int device = 0; device < 2; device++) {
+		ASSERT_OK(cuDevicePrimaryCtxRetain(&context, device));
+		ASSERT_OK(cuCtxSetCurrent(context));
+		if (takes)
+			ASSERT_OK(cuMemAlloc(&pieces[device], 2u * GIB));
+		ASSERT_OK(cuMemGetInfo(&free_bytes, &total_bytes));
+		ASSERT_EQ(2u * GIB, total_bytes - free_bytes);
+	}
+}
+
+/*
+ * Goal: processes that were forked before either of them called us see each other's memory, in each device: what the
+ * parent has taken, and what the child has taken, until it has freed it, or has ended. HIP's suite asks the same, with
+ * hipMemGetInfo().
+ */
+TEST(forked_first_they_see_each_other)
+{
+	int to_child[2], to_parent[2], status;
+	CUdeviceptr pieces[2] = {0};
+
+	setenv("CENOTE_HOST_DEVICES", "2", 1);
+	setenv("CENOTE_HOST_MEMORY", "8G", 1);
+	ASSERT_SYS(pipe2(to_child, O_CLOEXEC));
+	ASSERT_SYS(pipe2(to_parent, O_CLOEXEC));
+	pid_t child = fork();
+	ASSERT_SYS(child);
+	if (!child) {
+		pass(to_child[0], false);
+		use_both(NULL, false); /* the parent's */
+		pass(to_parent[1], true);
+		pass(to_child[0], false); /* it has freed */
+		use_both(pieces, true);
+		pass(to_parent[1], true);
+		pass(to_child[0], false); /* it has looked */
+		ASSERT_OK(cuMemFree(pieces[1]));
+		pass(to_parent[1], true);
+		pass(to_child[0], false);
+		_exit(0);
+	}
+	use_both(pieces, true);
+	pass(to_child[1], true);
+	pass(to_parent[0], false);
+	for (int device = 0; device < 2; device++)
+		ASSERT_OK(cuMemFree(pieces[device]));
+	pass(to_child[1], true);
+	pass(to_parent[0], false);
+	use_both(NULL, false); /* the child's; device 1 is current now */
+	pass(to_child[1], true);
+	pass(to_parent[0], false);
+	ASSERT_EQ(8 * 1024, free_mib());
+	pass(to_child[1], true);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CUcontext context;
+	ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+	ASSERT_OK(cuCtxSetCurrent(context));
+	ASSERT_EQ(8 * 1024, free_mib()); /* it ended without a free */
+	for (int i = 0; i < 2; i++) {
+		close(to_child[i]);
+		close(to_parent[i]);
+	}
+}
+
 /* Two devices. */
 ROLE(taker_of_two)
 {

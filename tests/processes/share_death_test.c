@@ -7,6 +7,7 @@
  */
 #include "../share.h"
 
+#include <dirent.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -397,6 +398,19 @@ ROLE(busy_exporter)
 	}
 }
 
+/* Files in a folder that are not accounts, of which a driver may have one, too. */
+static unsigned name_count(const char *folder)
+{
+	DIR *entries = opendir(folder);
+	unsigned count = 0;
+
+	ASSERT(entries);
+	for (const struct dirent *entry; (entry = readdir(entries));)
+		count += entry->d_name[0] != '.' && strncmp(entry->d_name, "account-", strlen("account-")) != 0;
+	closedir(entries);
+	return count;
+}
+
 /* Goal: whatever instant an exporter is killed at, its importer keeps what it holds and loses nothing else. */
 TEST(exporter_killed_at_random, .timeout_ms = 120000, .soak = true)
 {
@@ -442,8 +456,8 @@ TEST(exporter_killed_at_random, .timeout_ms = 120000, .soak = true)
 	CUmemoryPool pool = share_pool(POOL);
 	close(share_export(pool));
 	ASSERT_OK(cuMemPoolDestroy(pool));
-	/* This process's own port and its lock, and the account of the device's memory. */
-	ASSERT_EQ(3, test_file_count(getenv("CENOTE_RUNTIME_DIR")));
+	/* This process's own port and its lock, and accounts of devices' memory. */
+	ASSERT_EQ(2, name_count(getenv("CENOTE_RUNTIME_DIR")));
 }
 
 /* ---- Those that neither go nor move ------------------------------------------------------------------------------ */

@@ -11,11 +11,12 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CAPACITY = 1000, FILE_NAME = 4711, SLOT_BYTES = 64, REGION_BYTES = 65536 };
+enum { CAPACITY = 1000, FILE_NAME = 4711, HEADER_BYTES = 64, HEADERS_BYTES = 131072, REGION_BYTES = 65536 };
 
 static struct cn_account *open_account(void)
 {
@@ -245,7 +246,7 @@ static unsigned slot_count(void)
 	struct stat status;
 
 	ASSERT_SYS(stat(account_path(), &status));
-	return (unsigned)(status.st_size / REGION_BYTES - 1);
+	return (unsigned)((status.st_size - HEADERS_BYTES) / REGION_BYTES);
 }
 
 /* Goal: the slots of dead processes are used again, but not while a live one holds what the dead has made. */
@@ -387,9 +388,10 @@ TEST(a_foreign_descriptor_is_left_alone)
 		}
 	}
 	ASSERT_NE(0, replaced);
-	ASSERT(!cn_account_bid(account, 0, 1));
+	ASSERT(cn_account_bid(account, 0, 1)); /* where it is mapped */
 	ASSERT(!cn_account_sum(account, 0, true, &sum));
 	ASSERT(!cn_account_begin_turn(account));
+	ASSERT(!cn_account_join(account, 1));
 	cn_account_drop(account); /* as in a forked child */
 	cn_account_close(account);
 	ASSERT_SYS(fstat(foreign, &status));
@@ -408,7 +410,8 @@ TEST(a_limit_of_file_sizes_does_not_kill)
 
 	ASSERT_SYS(setrlimit(RLIMIT_FSIZE, &limit));
 	ASSERT(!cn_account_join(account, 0));
-	ASSERT(!cn_account_bid(joined, 0, 1));
+	take(joined, 1); /* what is there already may be written */
+	ASSERT_EQ(1, used(account));
 	cn_account_close(joined);
 	cn_account_close(account);
 }
@@ -453,7 +456,7 @@ TEST(a_truncated_file_is_survived)
 
 	take(account, 11);
 	cn_account_enter_made(account, 0, FILE_NAME, 11);
-	for (off_t bytes = 2 * REGION_BYTES; bytes >= 0; bytes -= 4096 - 8) {
+	for (off_t bytes = HEADERS_BYTES + REGION_BYTES; bytes >= 0; bytes -= 4096 - 8) {
 		ASSERT_SYS(ftruncate(fd, bytes));
 		ASSERT_EQ(11, used(account));
 	}
@@ -478,26 +481,107 @@ TEST(sums_do_not_overflow)
 	cn_account_close(account);
 }
 
+enum { WORDS = HEADER_BYTES / 8, MADE = 3 };
+
+/* Change a number in a half of slot 1, but not its check; or back again. */
+static void damage(int fd, int half)
+{
+	off_t at = 2 * HEADER_BYTES + half * HEADER_BYTES;
+	uint64_t header[WORDS];
+
+	ASSERT_EQ(HEADER_BYTES, pread(fd, header, HEADER_BYTES, at));
+	header[MADE] ^= 1;
+	ASSERT_EQ(HEADER_BYTES, pwrite(fd, header, HEADER_BYTES, at));
+}
+
 /* Goal: a slot that is never whole is left out after a while. */
 TEST(a_damaged_slot_delays_nobody)
 {
 	struct cn_account *account = join_account(), *writer = join_account();
 	int fd = open_file();
-	uint64_t header[SLOT_BYTES / 8], sequence;
 
 	take(writer, 33);
-	/* Slot 1, with another sequence than its check was made of. */
-	ASSERT_EQ(SLOT_BYTES, pread(fd, header, SLOT_BYTES, SLOT_BYTES));
-	sequence = header[2];
-	header[2] = sequence + 1;
-	ASSERT_EQ(SLOT_BYTES, pwrite(fd, header, SLOT_BYTES, SLOT_BYTES));
-	ASSERT_EQ(0, used(account)); /* torn for good: of no use */
-	header[2] = sequence;
-	ASSERT_EQ(SLOT_BYTES, pwrite(fd, header, SLOT_BYTES, SLOT_BYTES));
+	ASSERT_EQ(33, used(account));
+	damage(fd, 0);
+	damage(fd, 1);
+	ASSERT_EQ(0, used(account));
+	damage(fd, 0);
+	damage(fd, 1);
 	ASSERT_EQ(33, used(account));
 	ASSERT_SYS(close(fd));
 	cn_account_close(writer);
 	cn_account_close(account);
+}
+
+/* Goal: of a process that was stopped or killed while it wrote its slot, what it wrote before counts. */
+TEST(half_a_header_does_not_count)
+{
+	struct cn_account *account = join_account(), *writer = join_account();
+	int fd = open_file(), newest = 0;
+
+	take(writer, 33);
+	take(writer, 4);
+	damage(fd, newest);
+	if (used(account) == 37) { /* that was the older one */
+		damage(fd, newest);
+		newest = 1;
+		damage(fd, newest);
+	}
+	ASSERT_EQ(33, used(account));
+	ASSERT_EQ(4, sum_of(account).bid);
+	ASSERT(cn_account_give(writer, 0, 7)); /* the next change goes to the other half, */
+	ASSERT_EQ(30, used(account));
+	ASSERT(cn_account_give(writer, 0, 7)); /* and the one after it mends this one */
+	ASSERT_EQ(23, used(account));
+	ASSERT_SYS(close(fd));
+	cn_account_close(writer);
+	cn_account_close(account);
+}
+
+static void ignore(int signal)
+{
+	(void)signal;
+}
+
+/* An account whose file is empty, in a thread whose program has done something with SIGBUS. */
+static void write_without_a_file(bool blocks, bool handles)
+{
+	struct cn_account *account = join_account();
+	struct sigaction own = {.sa_handler = ignore}, before;
+	sigset_t bus;
+	int fd = open_file();
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	take(account, 11);
+	cn_account_prepare(account); /* which installs the guard */
+	take(account, 11);
+	cn_account_finish(account);
+	if (blocks)
+		ASSERT_EQ(0, pthread_sigmask(SIG_BLOCK, &bus, NULL));
+	if (handles)
+		ASSERT_SYS(sigaction(SIGBUS, &own, &before));
+	ASSERT_SYS(ftruncate(fd, 0));
+	cn_account_prepare(account);
+	ASSERT(!cn_account_bid(account, 0, 1));
+	ASSERT(!cn_account_give(account, 0, 1));
+	cn_account_enter_made(account, 0, FILE_NAME, 1);
+	cn_account_finish(account);
+	ASSERT(!cn_account_give(account, 0, 1));
+	if (handles)
+		ASSERT_SYS(sigaction(SIGBUS, &before, NULL));
+	ASSERT_EQ(0, pthread_sigmask(SIG_UNBLOCK, &bus, NULL));
+	ASSERT_SYS(close(fd));
+	cn_account_close(account);
+}
+
+/* Goal: a process that shortens the file does not end those that write it, whatever they do with SIGBUS. */
+TEST(a_shortened_file_hurts_no_writer)
+{
+	write_without_a_file(false, false);
+	write_without_a_file(true, false);
+	write_without_a_file(false, true);
+	write_without_a_file(true, true);
 }
 
 /* ---- Turns and bids ---- */

@@ -6,6 +6,7 @@
 #include "device/cuda/cuda_internal.h"
 
 #include "base/check.h"
+#include "device/device_account.h"
 #include "device/grace.h"
 
 #include <stdio.h>
@@ -94,6 +95,7 @@ static CUresult init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	if (!registered)
 		registered = atexit(stop) == 0;
 	cn_cuda_keep_open();
+	cn_device_account_open(CN_ACCOUNT_OF_GPUS);
 	cn_cuda_devices = devices;
 	cn_cuda_device_count = count;
 	*ret_count = count;

@@ -11,6 +11,7 @@
  */
 #include "base/descriptor.h"
 #include "device/cuda/cuda_internal.h"
+#include "device/device_account.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -103,6 +104,15 @@ static struct cn_cuda_span span_of(const struct cn_arena *arena, size_t first, s
 	return (struct cn_cuda_span){arena->base + first * CHUNK_BYTES, (end - first) * CHUNK_BYTES};
 }
 
+/* ---- Counting ---- */
+
+/* So many chunks more, or fewer, are this process's alone. Arena locked. */
+static void count(const struct cn_arena *arena, int64_t chunks)
+{
+	if (chunks && arena->properties.location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+		cn_device_account_count(0, chunks * (int64_t)CHUNK_BYTES);
+}
+
 /* ---- Growing and shrinking ---- */
 
 /* Take the memory of chunks away; all of them have some. Arena locked. */
@@ -164,6 +174,7 @@ CUresult cn_cuda_arena_commit(struct cn_arena *arena, size_t offset, size_t byte
 		arena->chunks[index].lent = false;
 		atomic_store_explicit(&arena->chunks[index].serial, ++arena->last_serial, memory_order_release);
 	}
+	count(arena, result ? 0 : (int64_t)(end - first));
 	cn_slow_unlock(&arena->lock);
 	return result;
 }
@@ -180,11 +191,15 @@ static void tell(struct cn_arena *arena, size_t index)
 void cn_cuda_arena_decommit(struct cn_arena *arena, size_t offset, size_t bytes)
 {
 	size_t first = offset / CHUNK_BYTES, end = (offset + bytes) / CHUNK_BYTES;
+	int64_t alone = 0;
 
 	cn_slow_lock(&arena->lock);
-	for (size_t i = first; i < end; i++)
+	for (size_t i = first; i < end; i++) {
 		atomic_store(&arena->chunks[i].serial, 0);
+		alone += !arena->chunks[i].lent;
+	}
 	unmap(arena, first, end);
+	count(arena, -alone);
 	cn_slow_unlock(&arena->lock);
 	/* No more of them can be lent now, and the pool does not commit here before we return. */
 	for (size_t i = first; i < end; i++)
@@ -268,16 +283,18 @@ CUresult cn_cuda_arena_part(struct cn_arena *arena, size_t offset, struct cn_are
 {
 	size_t index = offset / CHUNK_BYTES;
 	uint64_t serial = 0;
-	int fd = -1;
+	int fd = -1, error = 0;
 	CUresult result = CUDA_ERROR_NOT_FOUND;
 
 	cn_slow_lock(&arena->lock);
 	struct chunk *chunk = offset < arena->bytes ? &arena->chunks[index] : NULL;
 	if (chunk && is_there(chunk)) {
+		bool lent = chunk->lent;
 		serial = atomic_load(&chunk->serial);
 		result = make_descriptor(chunk, &fd);
+		error = errno;
+		count(arena, lent - chunk->lent);
 	}
-	int error = errno;
 	cn_slow_unlock(&arena->lock);
 	if (result == CUDA_ERROR_NOT_FOUND)
 		return cn_error(result, "the pool has no memory at %zu", offset);

@@ -7,13 +7,10 @@
  * waits without the account's lock, which threads take that must not wait for another process.
  */
 #include "device/host/host_account.h"
-#include "base/account.h"
 #include "base/clock.h"
-#include "base/fork.h"
+#include "device/device_account.h"
 #include "device/host/host_internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 enum {
@@ -24,89 +21,10 @@ enum {
 
 static struct {
 	CN_SLOW_LOCK(HOST_TURN) turn; /* one thread at a time waits for the process's turn */
-	CN_SLOW_LOCK(HOST_ACCOUNT) lock;
-	bool is_copy;               /* in a forked child, which counts nothing */
-	struct cn_account *account; /* NULL: this process counts alone */
-	size_t used[CN_DEVICE_MAX]; /* by this process */
+	size_t used[CN_DEVICE_MAX];   /* by this process; under the account's lock */
 } counting;
 
 _Static_assert((int)CN_DEVICE_MAX <= (int)CN_ACCOUNT_DEVICES, "the account has room for each device");
-
-/* ---- The account, or none ---- */
-
-/* Another thread may have had the lock, which then stays locked here. */
-static void drop_in_child(void)
-{
-	if (counting.account)
-		cn_account_drop(counting.account);
-	counting.is_copy = true;
-}
-
-static struct cn_fork_hook fork_hook = {.order = CN_FORK_HOST_ACCOUNT, .child = drop_in_child};
-
-/* From now on this process counts alone. Locked. */
-static void lose(const char *why)
-{
-	cn_log("this process counts the memory of its devices alone: %s", why);
-	cn_account_close(counting.account);
-	counting.account = NULL;
-}
-
-/* Nothing is counted any more. */
-static void close_account(void)
-{
-	if (counting.is_copy)
-		return;
-	cn_slow_lock(&counting.lock);
-	struct cn_account *account = counting.account;
-	counting.account = NULL;
-	if (account)
-		cn_account_close(account);
-	cn_slow_unlock(&counting.lock);
-}
-
-void cn_host_account_open(size_t capacity_bytes)
-{
-	static bool closes_at_exit;
-	char kept[CN_SENTENCE_BYTES], why[CN_SENTENCE_BYTES];
-	struct cn_account *account = NULL;
-
-	close_account();
-	snprintf(kept, sizeof kept, "%s", cn_last_error());
-	cn_error_hush(true);
-	bool watched = cn_fork_watch(&fork_hook);
-	cn_fork_hold();
-	CUresult result = watched ? cn_account_open(capacity_bytes, &account)
-				  : cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no memory for a fork's hook");
-	cn_slow_lock(&counting.lock);
-	counting.account = account;
-	cn_slow_unlock(&counting.lock);
-	cn_fork_allow();
-	cn_error_hush(false);
-	if (!result) {
-		/* If this fails, another process removes the file, as that of a killed one. */
-		closes_at_exit = closes_at_exit || !atexit(close_account);
-		return;
-	}
-	snprintf(why, sizeof why, "%s", cn_last_error());
-	cn_error_forget(kept);
-	cn_log("this process counts the memory of its devices alone: %s", why);
-}
-
-/* The account with a slot for the device, or NULL. Locked. */
-static struct cn_account *join(unsigned physical)
-{
-	if (counting.account && !cn_account_join(counting.account, physical))
-		lose("no slot of the account in the runtime directory can be had");
-	return counting.account;
-}
-
-/* Call it with what a call of the account returned. Locked. */
-static void expect(bool done)
-{
-	if (!done && counting.account)
-		lose("the account in the runtime directory cannot be read and written");
-}
 
 /* ---- Taking ---- */
 
@@ -153,15 +71,16 @@ static enum outcome take_alone(struct request *request)
 /* What was bid for is ours, or not. Locked. */
 static enum outcome conclude(const struct request *request, enum outcome outcome)
 {
-	expect(outcome == TAKEN ? cn_account_settle(counting.account, request->physical, request->bytes)
-				: cn_account_retract(counting.account, request->physical, request->bytes));
+	cn_device_account_expect(outcome == TAKEN
+					 ? cn_account_settle(cn_device_account(), request->physical, request->bytes)
+					 : cn_account_retract(cn_device_account(), request->physical, request->bytes));
 	return outcome;
 }
 
 /* Bid, and look. CONTENDED: others have bid at the same time. Locked. */
 static enum outcome take_now(struct request *request)
 {
-	struct cn_account *account = join(request->physical);
+	struct cn_account *account = cn_device_account_join(request->physical);
 	struct cn_account_sum sum;
 
 	if (!account)
@@ -178,7 +97,7 @@ static enum outcome take_now(struct request *request)
 	return conclude(request, fits(request, request->used, request->bytes) ? CONTENDED : REFUSED);
 
 lost:
-	expect(false);
+	cn_device_account_expect(false);
 	return take_alone(request);
 }
 
@@ -195,9 +114,9 @@ static bool begin_turn(void)
 	uint64_t deadline_ns = cn_clock_ns() + TURN_MS_MAX * CN_MILLISECOND_NS;
 
 	for (;;) {
-		cn_slow_lock(&counting.lock);
-		bool began = !counting.account || cn_account_begin_turn(counting.account);
-		cn_slow_unlock(&counting.lock);
+		cn_device_account_lock(true);
+		bool began = !cn_device_account() || cn_account_begin_turn(cn_device_account());
+		cn_device_account_unlock();
 		if (began || cn_clock_ns() >= deadline_ns)
 			return began;
 		pause_between_looks();
@@ -209,16 +128,16 @@ static void bid_in_turn(const struct request *request)
 {
 	uint64_t deadline_ns = cn_clock_ns() + BIDS_MS_MAX * CN_MILLISECOND_NS, others = 1;
 
-	cn_slow_lock(&counting.lock);
-	if (counting.account)
-		expect(cn_account_bid(counting.account, request->physical, request->bytes));
-	if (counting.account)
-		cn_account_note_bids(counting.account, request->physical);
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_lock(true);
+	if (cn_device_account())
+		cn_device_account_expect(cn_account_bid(cn_device_account(), request->physical, request->bytes));
+	if (cn_device_account())
+		cn_account_note_bids(cn_device_account(), request->physical);
+	cn_device_account_unlock();
 	while (others && cn_clock_ns() < deadline_ns) {
-		cn_slow_lock(&counting.lock);
-		others = counting.account ? cn_account_noted_bids(counting.account, request->physical) : 0;
-		cn_slow_unlock(&counting.lock);
+		cn_device_account_lock(true);
+		others = cn_device_account() ? cn_account_noted_bids(cn_device_account(), request->physical) : 0;
+		cn_device_account_unlock();
 		if (others)
 			pause_between_looks();
 	}
@@ -229,17 +148,17 @@ static enum outcome decide_in_turn(struct request *request)
 {
 	struct cn_account_sum sum;
 
-	if (counting.account && !cn_account_sum(counting.account, request->physical, true, &sum))
-		expect(false);
-	if (!counting.account)
+	if (cn_device_account() && !cn_account_sum(cn_device_account(), request->physical, true, &sum))
+		cn_device_account_expect(false);
+	if (!cn_device_account())
 		return take_alone(request);
 	/* A bid that came after ours was made with ours in sight. */
-	uint64_t noted = cn_account_noted_bids(counting.account, request->physical);
+	uint64_t noted = cn_account_noted_bids(cn_device_account(), request->physical);
 	request->used = cn_account_used(&sum);
 	bool fitting = fits(request, request->used, noted) && fits(request, request->used + noted, request->bytes);
 	enum outcome outcome = conclude(request, fitting ? TAKEN : REFUSED);
-	if (counting.account)
-		cn_account_end_turn(counting.account);
+	if (cn_device_account())
+		cn_account_end_turn(cn_device_account());
 	return outcome;
 }
 
@@ -248,15 +167,15 @@ CUresult cn_host_account_take(struct cn_host_bytes *file, struct cn_device *devi
 	struct request request = {.device = device, .physical = (unsigned)device->physical, .bytes = count};
 	CUresult result = CUDA_SUCCESS;
 
-	cn_slow_lock(&counting.lock);
+	cn_device_account_lock(true);
 	enum outcome outcome = take_now(&request);
 	if (outcome == CONTENDED) {
-		cn_slow_unlock(&counting.lock);
+		cn_device_account_unlock();
 		cn_slow_lock(&counting.turn);
 		bool turn = begin_turn();
 		if (turn)
 			bid_in_turn(&request);
-		cn_slow_lock(&counting.lock);
+		cn_device_account_lock(true);
 		outcome = turn ? decide_in_turn(&request) : REFUSED;
 		cn_slow_unlock(&counting.turn);
 	}
@@ -264,12 +183,13 @@ CUresult cn_host_account_take(struct cn_host_bytes *file, struct cn_device *devi
 		counting.used[request.physical] += count;
 		file->device = device;
 		file->bytes += count;
-		if (counting.account && file->entry)
-			expect(cn_account_change(counting.account, request.physical, file->entry, file->bytes));
+		if (cn_device_account() && file->entry)
+			cn_device_account_expect(
+				cn_account_change(cn_device_account(), request.physical, file->entry, file->bytes));
 	} else {
 		result = refuse(&request, counting.used[request.physical]);
 	}
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_unlock();
 	return result;
 }
 
@@ -277,15 +197,15 @@ CUresult cn_host_account_take(struct cn_host_bytes *file, struct cn_device *devi
 
 void cn_host_account_give(struct cn_host_bytes *file, size_t count)
 {
-	cn_slow_lock(&counting.lock);
+	cn_device_account_lock(true);
 	unsigned physical = (unsigned)file->device->physical;
 	counting.used[physical] -= count;
 	file->bytes -= count;
-	if (counting.account && file->entry)
-		expect(cn_account_change(counting.account, physical, file->entry, file->bytes));
-	if (counting.account)
-		expect(cn_account_give(counting.account, physical, count));
-	cn_slow_unlock(&counting.lock);
+	if (cn_device_account() && file->entry)
+		cn_device_account_expect(cn_account_change(cn_device_account(), physical, file->entry, file->bytes));
+	if (cn_device_account())
+		cn_device_account_expect(cn_account_give(cn_device_account(), physical, count));
+	cn_device_account_unlock();
 }
 
 /* Locked. */
@@ -294,30 +214,30 @@ static void end_locked(const struct cn_host_bytes *file)
 	unsigned physical = (unsigned)file->device->physical;
 
 	counting.used[physical] -= file->bytes;
-	if (counting.account && file->entry)
-		expect(cn_account_give_up(counting.account, physical, file->entry));
-	else if (counting.account && file->bytes)
-		expect(cn_account_give(counting.account, physical, file->bytes));
+	if (cn_device_account() && file->entry)
+		cn_device_account_expect(cn_account_give_up(cn_device_account(), physical, file->entry));
+	else if (cn_device_account() && file->bytes)
+		cn_device_account_expect(cn_account_give(cn_device_account(), physical, file->bytes));
 }
 
 void cn_host_account_end(struct cn_host_bytes *file)
 {
-	cn_slow_lock(&counting.lock);
+	cn_device_account_lock(true);
 	if (file->device)
 		end_locked(file);
 	*file = (struct cn_host_bytes){0};
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_unlock();
 }
 
 void cn_host_account_share(struct cn_host_bytes *file, int fd)
 {
 	struct stat status;
 
-	cn_slow_lock(&counting.lock);
-	if (counting.account && file->device && !file->entry && !fstat(fd, &status))
-		file->entry = cn_account_enter_made(counting.account, (unsigned)file->device->physical, status.st_ino,
-						    file->bytes);
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_lock(true);
+	if (cn_device_account() && file->device && !file->entry && !fstat(fd, &status))
+		file->entry = cn_account_enter_made(cn_device_account(), (unsigned)file->device->physical,
+						    status.st_ino, file->bytes);
+	cn_device_account_unlock();
 }
 
 void cn_host_account_hold(int fd, struct cn_host_hold *ret_hold)
@@ -325,10 +245,10 @@ void cn_host_account_hold(int fd, struct cn_host_hold *ret_hold)
 	struct cn_host_hold hold = {0};
 	struct stat status;
 
-	cn_slow_lock(&counting.lock);
-	if (counting.account && !fstat(fd, &status))
-		hold.entry = cn_account_enter_held(counting.account, status.st_ino, &hold.physical);
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_lock(true);
+	if (cn_device_account() && !fstat(fd, &status))
+		hold.entry = cn_account_enter_held(cn_device_account(), status.st_ino, &hold.physical);
+	cn_device_account_unlock();
 	*ret_hold = hold;
 }
 
@@ -336,10 +256,10 @@ void cn_host_account_release(struct cn_host_hold *hold)
 {
 	if (!hold->entry)
 		return;
-	cn_slow_lock(&counting.lock);
-	if (counting.account)
-		expect(cn_account_leave(counting.account, hold->physical, hold->entry));
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_lock(true);
+	if (cn_device_account())
+		cn_device_account_expect(cn_account_leave(cn_device_account(), hold->physical, hold->entry));
+	cn_device_account_unlock();
 	*hold = (struct cn_host_hold){0};
 }
 
@@ -348,12 +268,12 @@ size_t cn_host_used_bytes(const struct cn_device *device)
 	unsigned physical = (unsigned)device->physical;
 	struct cn_account_sum sum;
 
-	cn_slow_lock(&counting.lock);
+	cn_device_account_lock(false);
 	uint64_t used = counting.used[physical];
-	if (counting.account && !cn_account_sum(counting.account, physical, true, &sum))
-		expect(false);
-	if (counting.account)
+	if (cn_device_account() && !cn_account_sum(cn_device_account(), physical, true, &sum))
+		cn_device_account_expect(false);
+	if (cn_device_account())
 		used = cn_account_used(&sum);
-	cn_slow_unlock(&counting.lock);
+	cn_device_account_unlock();
 	return used < device->total_bytes ? (size_t)used : device->total_bytes;
 }

@@ -24,9 +24,6 @@ struct cn_host_hold {
 	unsigned physical, entry;
 };
 
-/* Open the account of all devices, at the start; if there is none, CENOTE_LOG=debug says why. */
-void cn_host_account_open(size_t capacity_bytes);
-
 /* CUDA_ERROR_OUT_OF_MEMORY: the device does not have so many more. */
 CUresult cn_host_account_take(struct cn_host_bytes *file, struct cn_device *device, size_t bytes);
 void cn_host_account_give(struct cn_host_bytes *file, size_t bytes);

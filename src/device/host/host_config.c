@@ -6,6 +6,7 @@
  * CENOTE_HOST_WITHOUT (nothing taken away), CUDA_VISIBLE_DEVICES (all). A value that cannot be parsed is an error that
  * says so; only CUDA_VISIBLE_DEVICES has NVIDIA's rule: the list ends at the first entry that names no device.
  */
+#include "device/device_account.h"
 #include "device/host/host_internal.h"
 
 #include <ctype.h>
@@ -296,7 +297,7 @@ CUresult cn_host_init(struct cn_device devices[CN_DEVICE_MAX], int *ret_count)
 	count = choose_visible(all, count, devices);
 	if (!count)
 		return cn_error(CUDA_ERROR_NO_DEVICE, "CENOTE_HOST_DEVICES and CUDA_VISIBLE_DEVICES leave no device");
-	cn_host_account_open(devices[0].total_bytes);
+	cn_device_account_open(devices[0].total_bytes);
 	*ret_count = count;
 	return CUDA_SUCCESS;
 }
