@@ -12,7 +12,8 @@
  *   Pools        cenote_pool_stats(): a memory pool's statistics; cenote_pool_importers(), cenote_pool_watch(),
  *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
  *   Kept memory  cenote_kept_create(), cenote_kept_open() and related calls: memory that outlives its maker, by name
- *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it
+ *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it;
+ *                cenote_survey_memory(): which processes have how much memory of a device
  *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
  *                cenote_driver_library(): which device and which driver this process has
  *   Checking     cenote_label(), cenote_order_sent(), cenote_order_received(): what a program tells `cenote check`
@@ -341,7 +342,7 @@ CENOTE_API CUresult cenote_pool_limit(CUmemoryPool pool, size_t bytes_per_import
 /*
  * The name by which other processes find a process, when all they have is a handle of 64 bytes, or when they ask what
  * is shared (cenote_survey): a socket in a directory, and beside it a file that is locked as long as the process lives.
- * A process has one from the time it first exports a pool or gives out such a handle.
+ * A process has one from the time it first exports a pool or gives out such a handle, or imports or opens something.
  */
 typedef struct cenote_name {
 	const char *directory; /* its path; valid during the call, as is `name` */
@@ -372,7 +373,8 @@ typedef struct cenote_name {
 CENOTE_API CUresult cenote_sweep(unsigned int flags, void (*found)(const cenote_name *name, void *data), void *data);
 
 /*
- * A process that shares something: one that has exported a pool, or given out a handle of 64 bytes.
+ * A process that shares something: one that has exported a pool, or given out a handle of 64 bytes; or one that has
+ * something from another process: that has imported a pointer of a pool, or opened a handle of 64 bytes.
  *
  * What it is and has is what it says, made printable; `pid`, `uid`, `directory` and `name` do not depend on its word.
  */
@@ -426,6 +428,19 @@ typedef struct cenote_shared_handles {
 	unsigned long long age_ns;                         /* since the first handle was given out, in nanoseconds */
 } cenote_shared_handles;
 
+/*
+ * What a process has from another, by its own word: a pool that it has imported, or all that it has opened by handles
+ * of a kind. The process from which it has that reports the same as `importer`, if it is still there.
+ */
+typedef struct cenote_import {
+	int kind;     /* 0: a pool; else CENOTE_HANDLES_… */
+	int orphaned; /* 1: a pool of which nothing more can be imported: its exporter is gone, or has destroyed it or
+				    evicted the process */
+	unsigned long long pool; /* the pool's id; 0: it is not about a pool */
+	unsigned long long held_count, held_bytes;
+	unsigned long long age_ns; /* since it joined, or has had something open without a break */
+} cenote_import;
+
 /* Something that a survey has found. All that it points to is valid only during the call. */
 typedef struct cenote_shared {
 	const cenote_process *process;   /* alone: the process itself, before what it shares */
@@ -439,6 +454,7 @@ typedef struct cenote_shared {
 	int unused;
 	unsigned long long ledger_inode; /* of the memory file "cenote-ledger" that an importer of a pool has mapped, as
 					    /proc/PID/maps shows it; 0: unknown. It finds an importer whose PID is 0 */
+	const cenote_import *import;     /* what the process has from another; NULL: this is not about that */
 } cenote_shared;
 
 /*
@@ -446,10 +462,11 @@ typedef struct cenote_shared {
  *
  * Asks this user's processes that can be found in the runtime directory (see cenote_sweep()), in whatever container;
  * root asks those of all users, or of the user to whom CENOTE_RUNTIME_DIR belongs. A process has its name there from
- * the time it first exports a pool or gives out a handle of 64 bytes. `found` is called for each process, then for each
- * of its pools, each followed by its importers, which may be any user's, then for each kind of handles that it has
- * given out, followed by the processes that have some of it open. `found` may call anything but CUDA and Cenote, and
- * should not take seconds: the process that is asked does not wait so long.
+ * the time it first exports a pool or gives out a handle of 64 bytes, or imports a pointer or opens such a handle.
+ * `found` is called for each process, then for each of its pools, each followed by its importers, which may be any
+ * user's, then for each kind of handles that it has given out, followed by the processes that have some of it open, and
+ * then for what the process has from others. `found` may call anything but CUDA and Cenote, and should not take
+ * seconds: the process that is asked does not wait so long.
  *
  * In `importer`, `pid` is as this process sees it, or 0; the times are on this process's clock. For a process that has
  * opened events or memory, `held_block_count` counts each as often as it is open; `joined_ns` is the time since when it
@@ -474,6 +491,44 @@ typedef struct cenote_shared {
  */
 CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote_shared *found, void *data),
 				  void *data);
+
+/* A device, as the processes share it that have the runtime directory and CENOTE_HOST_MEMORY in common. */
+typedef struct cenote_memory_device {
+	const char *directory; /* the path of the runtime directory; valid during the call */
+	unsigned int uid;      /* to whom it belongs */
+	int on_gpu;            /* 1: all GPUs together, and only memory of pools that no other process has; of the rest
+				  the driver knows which process has it */
+	int number;            /* as the machine counts devices; 0 on a GPU */
+	unsigned int process_count;
+	unsigned long long total_bytes; /* what the device has; 0 on a GPU */
+	unsigned long long used_bytes;  /* by all processes */
+	unsigned long long
+		orphaned_bytes; /* of it: made by processes that are gone or have given it up, held by others */
+} cenote_memory_device;
+
+/* What one process has of it. */
+typedef struct cenote_memory_process {
+	int pid; /* as this process sees it; 0: not visible */
+	int unused;
+	unsigned long long used_bytes; /* that it has made, and not given back */
+} cenote_memory_process;
+
+/*
+ * Tell which processes have how much memory of a device, shared or not.
+ *
+ * `found` is called for each device of which a process has something, with `process` NULL, and then for each of these
+ * processes. It may call anything but CUDA and Cenote. Looked at are this user's runtime directories (see
+ * cenote_sweep()); for root those of all users. The numbers of a host device are those of one instant, if the
+ * processes leave it one: the same that cuMemGetInfo() counts. They are read from files, and no process is asked.
+ * Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL
+ *   CUDA_ERROR_OPERATING_SYSTEM  as with cenote_survey()
+ */
+CENOTE_API CUresult cenote_survey_memory(unsigned int flags,
+					 void (*found)(const cenote_memory_device *device,
+						       const cenote_memory_process *process, void *data),
+					 void *data);
 
 /* What a cell of a picture shows. If it has several kinds: the first of DEFERRED, EXPORTED, LIVE, FREED, FREE. */
 #define CENOTE_CELL_LIVE           '#' /* in live blocks */

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -369,6 +370,14 @@ def numbers_for_a_monitor(test):
     assert find("holder_waiting_seconds", holder_pid=second.pid)[0] > 0
     assert find("handles_shared_bytes", pid=owner.pid, what="memory", label='a \\"quote\\\\') == [MIB]
     assert find("holder_held_bytes", holder_pid=opener.pid, what="memory") == [MIB]
+    for process in (first, second):
+        assert find("import_held_bytes", pid=process.pid, what="pool") == [3 * MIB], samples
+    assert find("import_held_bytes", pid=opener.pid, what="memory") == [MIB]
+    here = {"directory": test.runtime, "device": 0, "total": 1 << 30}
+    assert find("device_total_bytes", **here) == [1 << 30] and find("device_processes", **here) == [2], samples
+    mine = {player: find("device_process_bytes", pid=player.pid, **here) for player in (exporter, owner, first)}
+    assert mine[exporter] == [32 * MIB] and mine[owner] == [2 * MIB] and mine[first] == [], samples
+    assert find("device_used_bytes", **here) == [34 * MIB] and find("device_orphaned_bytes", **here) == [0], samples
     page = (Path(__file__).resolve().parent.parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(cenote_\w+)` \|", page, flags=re.M)) == set(types), types
     types, units, _ = read_metrics(test.run("metrics", "--openmetrics")[0], True)
@@ -386,7 +395,54 @@ def numbers_for_a_monitor(test):
     assert read_metrics(text)[2][("cenote_survey_complete",)] == ({}, 0), text
 
 
-TESTS = (across_containers, on_an_older_kernel, memory_that_is_not_shared, parts_of_it, numbers_for_a_monitor,
+def one_that_only_imports_and_is_stopped(test):
+    """It is shown by its own file; also when its exporter is stopped, or gone."""
+    exporter, (stopped, other) = test.exporter_and_importers(2, 2)
+    for importer in (stopped, other):
+        importer.give(0)
+    stopped.give(1)
+    left, right = test.pair()
+    owner, opener = test.start(left), test.start(right)
+    owner.tell("allocate_legacy", left.fileno(), MIB)
+    owner.tell("make_event", left.fileno())
+    opener.tell("open_legacy", right.fileno())
+    opener.tell("open_event", right.fileno())
+
+    def ask(*words):
+        told = json.loads(test.run("ps", "--json", *words)[0])
+        return {process["pid"]: process for process in told["importers"]}, told["processes"]
+    importers, processes = ask()
+    assert set(importers) == {stopped.pid, other.pid, opener.pid}, importers
+    assert {process["pid"] for process in processes} == {exporter.pid, owner.pid}, processes
+    [pool] = [pool for process in processes for pool in process["pools"]]
+    [held] = importers[stopped.pid]["imports"]
+    assert (held["what"], held["pool"], held["held"], held["held_bytes"]) == ("pool", pool["id"], 2, 6 * MIB), held
+    assert held["age_ns"] > 0 and not held["orphaned"] and importers[stopped.pid]["answers"], importers
+    assert [(held["what"], held["held"], held["held_bytes"]) for held in importers[opener.pid]["imports"]] == [
+        ("memory", 1, MIB), ("events", 1, 0)], importers
+    assert " imported " not in test.run("ps")[0]  # the exporter shows them
+    for player in (stopped, opener):
+        stop(player)
+    importers, _ = ask("--pid", stopped.pid)
+    assert set(importers) == {stopped.pid} and not importers[stopped.pid]["answers"], importers
+    assert importers[stopped.pid]["imports"][0]["held_bytes"] == 6 * MIB, importers
+    text, _ = test.run("ps")
+    assert re.search(fr"^{stopped.pid} .* imported +2 +6\.0M +\d+s\n{stopped.pid} does not answer: ", text, flags=re.M), text
+    assert re.search(fr"^{opener.pid} .* opened +1 +1\.0M +\d+s\n", text, flags=re.M), text
+    contains(test.run("ps", "--fail-if", "silent>1", status=3)[1], "silent is 2")
+    exporter.kill()
+    owner.kill()
+    importers, processes = ask()
+    assert processes == [] and set(importers) == {stopped.pid, other.pid, opener.pid}, importers
+    assert importers[stopped.pid]["imports"][0]["held_bytes"] == 6 * MIB, importers  # nobody else knows of it now
+    while not ask()[0][other.pid]["imports"][0]["orphaned"]:  # it notices that in its time
+        pass
+    assert re.search(fr"^{other.pid} .* orphaned +1 +3\.0M +\d+s$", test.run("ps")[0], flags=re.M)
+    other.tell("free", 0)
+    os.kill(stopped.pid, signal.SIGCONT)
+
+
+TESTS = (one_that_only_imports_and_is_stopped, across_containers, on_an_older_kernel, memory_that_is_not_shared, parts_of_it, numbers_for_a_monitor,
          containers_by_their_names, other_users_and_root, root_sees_all_users, root_and_a_hostile_directory)
 
 

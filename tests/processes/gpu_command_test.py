@@ -103,6 +103,11 @@ int main(int count, char **words)
 """
 
 
+def private_on_gpu(test, player):
+    """The memory of GPUs that only this process has. (The driver of these tests has memory files, too.)"""
+    return [memory for memory in test.ask_private(player) if memory["device"] == "gpu"]
+
+
 class OnGpu:
     """The command with a driver beside it, and a folder for programs."""
 
@@ -110,6 +115,9 @@ class OnGpu:
         self.command = Command(build, compiler, folder)
         self.cenote, self.build, self.driver = self.command.cenote, Path(build), driver
         self.on_gpu = {"CENOTE_LIBCUDA": driver}
+        # Python opens both libraries late, and they want thread-local storage that is usually there at the start.
+        self.variables = {**self.on_gpu, "CENOTE_DEVICE": "cuda",
+                          "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
 
     def environment_of(self, *options, **variables):
         """LD_PRELOAD, LD_LIBRARY_PATH and CENOTE_DEVICE of a program."""
@@ -168,6 +176,27 @@ class OnGpu:
         assert text == "before 801, results 801, numbers 0 0, array 801\n", text
         contains(complaint, "Cenote has no cuLaunchCooperativeKernelMultiDevice")
 
+    def shows_what_is_not_shared(self):
+        """ps: a pool's memory is its process's alone until it is sent; a process that shares nothing is shown, too."""
+        with sharing(self.build) as test:
+            test.variables = self.variables
+            left, right = test.pair()
+            player, other = test.start(left), test.start(right)
+            player.tell("create")
+            player.tell("allocate", 40 << 20)
+            assert test.ask() == []
+            assert [memory["bytes"] for memory in private_on_gpu(test, player)] == [64 << 20]
+            player.tell("send_pool", left.fileno())
+            other.tell("receive_pool", right.fileno())
+            player.tell("send_block", left.fileno(), 0)
+            other.tell("receive_block", right.fileno())
+            assert [memory["bytes"] for memory in private_on_gpu(test, player)] in ([], [32 << 20])  # not sent
+            assert private_on_gpu(test, other) == []
+            player.kill()
+            assert private_on_gpu(test, player) == [] and (test.runtime / "account-gpu").exists()
+            other.end()
+            assert not (test.runtime / "account-gpu").exists()
+
     def runs_two_processes(self):
         """A whole program: one process shares a pool with another, both on the GPU."""
         text, complaint = run(self.build / "examples" / "share_a_pool", **self.on_gpu, CENOTE_DEVICE="cuda")
@@ -177,9 +206,7 @@ class OnGpu:
     def says_what_is_the_drivers(self):
         """ps: pools are told of; that the rest is the driver's, and not known, is said once."""
         with sharing(self.build) as test:
-            # Python opens both libraries late, and they want thread-local storage that is usually there at the start.
-            test.variables = {**self.on_gpu, "CENOTE_DEVICE": "cuda",
-                              "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
+            test.variables = self.variables
             players = [test.start() for _ in range(2)]
             for player in players:
                 player.tell("create")
@@ -190,6 +217,12 @@ class OnGpu:
             text = " ".join(test.table("ps")[0].split())
             assert text.count("Not known: which processes have them open.") == 1, text
             contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
+            assert all(private_on_gpu(test, player) == [] for player in players)
+            players[0].tell("allocate")
+            [memory] = private_on_gpu(test, players[0])  # a chunk that nobody else has
+            assert (memory["bytes"], memory["pid_there"]) == (32 << 20, players[0].pid), memory
+            contains(test.run("ps", "--pid", players[0].pid)[0], " private  ")
+            contains(test.run("metrics")[0], f'cenote_private_bytes{{device="gpu",pid="{players[0].pid}",')
 
 
 def main(build, driver, *compiler):
@@ -199,7 +232,7 @@ def main(build, driver, *compiler):
         return run_tests(by_name(
             on_gpu.puts_itself_in_front, on_gpu.says_what_it_does_not_understand, on_gpu.describes_devices,
             on_gpu.serves_a_runtime_inside, on_gpu.hands_on_what_it_does_not_know, on_gpu.runs_two_processes,
-            on_gpu.says_what_is_the_drivers))
+            on_gpu.says_what_is_the_drivers, on_gpu.shows_what_is_not_shared))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ static void liar_end(struct liar *liar)
 /* A status file that is written by hand: one pool with an importer, and more. */
 struct writing {
 	struct cn_status_head head;
-	struct cn_status_record records[8];
+	struct cn_status_record records[16];
 };
 
 static void add_record(struct writing *writing, uint32_t kind, uint64_t first_word)
@@ -151,7 +151,7 @@ static struct writing write_pool(const struct liar *liar, uint64_t sequence)
 
 struct heard {
 	const char *name; /* the liar's */
-	unsigned processes, pools, importers, handles, openers;
+	unsigned processes, pools, importers, handles, openers, imports;
 	bool answers, has_written;
 	uint64_t pool_id;
 	int holder_pid;
@@ -164,7 +164,8 @@ static void hear(const struct cn_survey_found *found, void *data)
 
 	if (strcmp(found->process->name, heard->name) != 0)
 		return;
-	heard->processes += !found->pool && !found->handles;
+	heard->processes += !found->pool && !found->handles && !found->import;
+	heard->imports += found->import && !found->importer;
 	heard->pools += found->pool && !found->importer;
 	heard->handles += found->handles && !found->importer;
 	heard->importers += found->importer && !found->handles;
@@ -300,7 +301,11 @@ TEST(records_in_no_order)
 	add_record(&writing, CN_STATUS_POOL, 0);
 	add_record(&writing, CN_STATUS_HANDLES, CN_HANDLE_FABRIC_MEMORY);
 	add_record(&writing, CN_STATUS_OPENER, 1);
-	add_record(&writing, CN_STATUS_OPENER + 1, 1);
+	add_record(&writing, CN_STATUS_IMPORT + 1, 1);
+	add_record(&writing, CN_STATUS_IMPORT, CN_HANDLE_FABRIC_MEMORY);
+	add_record(&writing, CN_STATUS_OPENER, 1);
+	add_record(&writing, CN_STATUS_IMPORT, CN_HANDLE_MEMORY);
+	add_record(&writing, CN_STATUS_OPENER, 1);
 	add_record(&writing, CN_STATUS_HANDLES, CN_HANDLE_EVENT);
 	add_record(&writing, CN_STATUS_IMPORTER, 1);
 	write_records(&liar, &writing);
@@ -309,6 +314,7 @@ TEST(records_in_no_order)
 	ASSERT(heard.has_written);
 	ASSERT_EQ(0, heard.pools + heard.importers + heard.openers);
 	ASSERT_EQ(1, heard.handles);
+	ASSERT_EQ(1, heard.imports);
 	liar_end(&liar);
 }
 

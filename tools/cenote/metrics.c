@@ -21,10 +21,13 @@ struct thing {
 	const struct sharer_pool *pool;
 	const struct sharer_handles *handles;
 	const struct holder *holder;
+	const cenote_import *import;
 	const struct private_memory *memory;
+	const struct device_memory *device;
+	const struct device_user *user;
 };
 
-enum level { SURVEY, PROCESS, POOL, HANDLES, HOLDER, PRIVATE };
+enum level { SURVEY, PROCESS, POOL, HANDLES, HOLDER, IMPORT, PRIVATE, DEVICE, USER };
 
 struct metric {
 	const char *name; /* without "cenote_" */
@@ -73,7 +76,16 @@ VALUE(holder_deferred, thing->holder->importer.deferred_bytes)
 VALUE(holder_deferred_blocks, thing->holder->importer.deferred_block_count)
 VALUE(holder_waiting, thing->holder->importer.waiting_since_ns ? age_of(thing->holder->importer.waiting_since_ns) : 0)
 VALUE(holder_age, age_of(thing->holder->importer.joined_ns))
+VALUE(import_held, thing->import->held_bytes)
+VALUE(import_held_blocks, thing->import->held_count)
+VALUE(import_orphaned, thing->import->orphaned)
+VALUE(import_age, thing->import->age_ns)
 VALUE(private_bytes, thing->memory->bytes)
+VALUE(device_total, thing->device->device.total_bytes)
+VALUE(device_used, thing->device->device.used_bytes)
+VALUE(device_orphaned, thing->device->device.orphaned_bytes)
+VALUE(device_processes, thing->device->device.process_count)
+VALUE(device_process, thing->user->bytes)
 
 static const struct metric metrics[] = {
 	{"survey_complete", "", SURVEY, survey_complete, "1: all runtime directories could be read"},
@@ -105,7 +117,17 @@ static const struct metric metrics[] = {
 	{"holder_deferred_blocks", "", HOLDER, holder_deferred_blocks, "How many of it their owner has freed"},
 	{"holder_waiting_seconds", "seconds", HOLDER, holder_waiting, "Time since the oldest of these was freed"},
 	{"holder_age_seconds", "seconds", HOLDER, holder_age, "Time since it has had something of it"},
-	{"private_bytes", "bytes", PRIVATE, private_bytes, "Memory of the host device that no other process has"},
+	{"import_held_bytes", "bytes", IMPORT, import_held, "Bytes that a process has from another, by its own word"},
+	{"import_held_blocks", "", IMPORT, import_held_blocks, "Blocks, allocations or events that it has"},
+	{"import_orphaned", "", IMPORT, import_orphaned, "1: nothing more can be imported of it: its exporter is gone"},
+	{"import_age_seconds", "seconds", IMPORT, import_age, "Time since it has had something of it"},
+	{"private_bytes", "bytes", PRIVATE, private_bytes, "Memory that no other process has; on a GPU that of pools"},
+	{"device_total_bytes", "bytes", DEVICE, device_total, "Memory that a host device has"},
+	{"device_used_bytes", "bytes", DEVICE, device_used, "Memory of it that processes have, each byte once"},
+	{"device_orphaned_bytes", "bytes", DEVICE, device_orphaned,
+	 "Bytes of these whose maker is gone, or has given them up"},
+	{"device_processes", "", DEVICE, device_processes, "Processes that have made some of it"},
+	{"device_process_bytes", "bytes", USER, device_process, "Memory of it that a process has made"},
 };
 
 /* ---- Samples ---- */
@@ -116,7 +138,7 @@ static void print_label(FILE *to, const char *name, const char *value, bool firs
 	for (; *value; value++) {
 		if (*value == '"' || *value == '\\')
 			fputc('\\', to);
-		fputc(*value, to); /* nothing else needs care: texts are printable */
+		fputc((unsigned char)*value < ' ' ? '?' : *value, to); /* a path may have any character */
 	}
 	fputc('"', to);
 }
@@ -143,8 +165,16 @@ static void print_process(FILE *to, const char *before, int pid, unsigned int ui
 /* Which thing it is. The first label is one that no other thing of its level has in a survey. */
 static void print_labels(FILE *to, const struct thing *thing)
 {
+	if (thing->device) {
+		fprintf(to, "device=\"%d\",total=\"%llu\"", thing->device->device.number,
+			thing->device->device.total_bytes);
+		print_label(to, "directory", thing->device->directory, false);
+		if (thing->user)
+			print_process(to, "", thing->user->pid, thing->user->uid, &thing->user->identity);
+		return;
+	}
 	if (thing->memory) {
-		fprintf(to, "device=\"host\"");
+		fprintf(to, "device=\"%s\"", thing->memory->on_gpu ? "gpu" : "host");
 		print_process(to, "", thing->memory->pid, thing->memory->uid, &thing->memory->identity);
 		return;
 	}
@@ -156,6 +186,10 @@ static void print_labels(FILE *to, const struct thing *thing)
 	if (thing->handles)
 		fprintf(to, ",what=\"%s\"",
 			thing->handles->handles.kind == CENOTE_HANDLES_MEMORY ? "memory" : "events");
+	if (thing->import && thing->import->kind)
+		fprintf(to, ",what=\"%s\"", thing->import->kind == CENOTE_HANDLES_MEMORY ? "memory" : "events");
+	else if (thing->import)
+		fprintf(to, ",what=\"pool\",pool=\"%016llx\"", thing->import->pool);
 	if (thing->holder) {
 		fprintf(to, ",holder=\"%llu\"", thing->holder->importer.id);
 		print_process(to, "holder_", thing->holder->importer.pid, thing->holder->importer.uid,
@@ -209,6 +243,21 @@ static void print_of_process(const struct page *page, const struct metric *metri
 		if (metric->level == HOLDER)
 			print_holders(page, metric, thing, thing.handles->holders, thing.handles->holder_count);
 	}
+	thing.handles = NULL;
+	for (size_t i = 0; i < sharer->import_count && metric->level == IMPORT; i++) {
+		thing.import = &sharer->imports[i];
+		print_sample(page, metric, &thing);
+	}
+}
+
+static void print_of_device(const struct page *page, const struct metric *metric, struct thing thing)
+{
+	if (metric->level == DEVICE)
+		print_sample(page, metric, &thing);
+	for (size_t i = 0; i < thing.device->user_count && metric->level == USER; i++) {
+		thing.user = &thing.device->users[i];
+		print_sample(page, metric, &thing);
+	}
 }
 
 static void print_metric(const struct page *page, const struct metric *metric, const struct survey *survey)
@@ -224,10 +273,19 @@ static void print_metric(const struct page *page, const struct metric *metric, c
 		thing.sharer = &survey->sharers[i];
 		print_of_process(page, metric, thing);
 	}
+	for (size_t i = 0; i < survey->importer_count; i++) {
+		thing.sharer = &survey->importers[i];
+		print_of_process(page, metric, thing);
+	}
 	thing.sharer = NULL;
 	for (size_t i = 0; i < survey->private_count && metric->level == PRIVATE; i++) {
 		thing.memory = &survey->privates[i];
 		print_sample(page, metric, &thing);
+	}
+	thing.memory = NULL;
+	for (size_t i = 0; i < survey->device_count; i++) {
+		thing.device = &survey->devices[i];
+		print_of_device(page, metric, thing);
 	}
 }
 

@@ -47,7 +47,7 @@ const struct command command_ps = {
 		"             events: all events with a handle of cuIpcGetEventHandle, and the processes "
 		"that opened them\n"
 		"             physical: memory of cuMemCreate, and the processes that map it or hold its descriptor\n"
-		"             private: memory of the host device that no other process has\n"
+		"             private: memory of a device that no other process has; on a GPU that of pools\n"
 		"  CONTAINER  by the control group: Docker, containerd, CRI-O, Podman, LXC, a Kubernetes pod, a\n"
 		"             systemd unit; only if a process is in one\n"
 		"  USED       bytes in blocks that are live, or still held\n"

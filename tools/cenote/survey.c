@@ -121,9 +121,35 @@ static bool add_holder(struct holder **list, size_t *count, const cenote_shared 
 	return true;
 }
 
+/* A pool may have been imported several times. */
+static bool add_import(struct sharer *sharer, const cenote_import *import)
+{
+	size_t i = 0;
+
+	while (i < sharer->import_count &&
+	       (sharer->imports[i].kind != import->kind || sharer->imports[i].pool != import->pool))
+		i++;
+	if (i < sharer->import_count) {
+		cenote_import *same = &sharer->imports[i];
+		same->held_count += import->held_count;
+		same->held_bytes += import->held_bytes;
+		same->orphaned &= import->orphaned;
+		same->age_ns = import->age_ns > same->age_ns ? import->age_ns : same->age_ns;
+		return true;
+	}
+	cenote_import *imports = one_more(sharer->imports, sharer->import_count, sizeof *imports);
+	if (!imports)
+		return false;
+	sharer->imports = imports;
+	imports[sharer->import_count++] = *import;
+	return true;
+}
+
 /* What a process has; the process itself has been kept. */
 static bool keep_of(struct sharer *sharer, const cenote_shared *found)
 {
+	if (found->import)
+		return add_import(sharer, found->import);
 	if (!found->importer)
 		return found->pool ? add_pool(sharer, found->pool) : add_handles(sharer, found->handles);
 	if (found->pool) {
@@ -141,7 +167,7 @@ static void keep(const cenote_shared *found, void *data)
 
 	if (survey->no_memory)
 		return;
-	if (!found->pool && !found->handles)
+	if (!found->pool && !found->handles && !found->import)
 		kept = add_sharer(survey, found->process);
 	else
 		kept = keep_of(&survey->sharers[survey->sharer_count - 1], found);
@@ -226,6 +252,26 @@ static void sort(struct survey *survey)
 	}
 }
 
+/* Put those that only have something from others apart. */
+static void part_importers(struct survey *survey)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < survey->sharer_count; i++) {
+		struct sharer *sharer = &survey->sharers[i];
+		bool shares = sharer->pool_count || sharer->by_handle_count || !sharer->import_count;
+		struct sharer *importers =
+			shares ? NULL : one_more(survey->importers, survey->importer_count, sizeof *importers);
+		if (importers) {
+			survey->importers = importers;
+			importers[survey->importer_count++] = *sharer;
+		} else { /* or there is no memory */
+			survey->sharers[kept++] = *sharer;
+		}
+	}
+	survey->sharer_count = kept;
+}
+
 bool survey_take(const char *command, struct survey *ret_survey)
 {
 	struct survey survey = {0};
@@ -238,6 +284,7 @@ bool survey_take(const char *command, struct survey *ret_survey)
 	if (*survey.error && command)
 		fprintf(stderr, "cenote %s: %s\n", command, survey.error);
 	sort(&survey);
+	part_importers(&survey);
 	*ret_survey = survey;
 	return !*survey.error;
 }
@@ -247,6 +294,7 @@ bool survey_take_all(const char *command, struct survey *ret_survey)
 	bool complete = survey_take(command, ret_survey);
 
 	survey_find_physical(ret_survey);
+	survey_find_memory(ret_survey);
 	return complete;
 }
 
@@ -267,11 +315,47 @@ void survey_visit(const struct survey *survey, void (*visit)(const struct identi
 		for (size_t j = 0; j < sharer->by_handle_count; j++)
 			visit_holders(sharer->by_handle[j].holders, sharer->by_handle[j].holder_count, visit, data);
 	}
+	for (size_t i = 0; i < survey->importer_count; i++)
+		visit(&survey->importers[i].identity, data);
 	for (size_t i = 0; i < survey->physical_count; i++)
 		for (size_t j = 0; j < survey->physicals[i].holder_count; j++)
 			visit(&survey->physicals[i].holders[j].identity, data);
 	for (size_t i = 0; i < survey->private_count; i++)
 		visit(&survey->privates[i].identity, data);
+}
+
+static bool has_pid(const struct holder *holders, size_t count, int pid)
+{
+	size_t i = 0;
+
+	while (i < count && holders[i].importer.pid != pid)
+		i++;
+	return i < count;
+}
+
+bool survey_has_holder(const struct survey *survey, int pid)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < survey->sharer_count && pid && !found; i++) {
+		const struct sharer *sharer = &survey->sharers[i];
+		for (size_t j = 0; j < sharer->pool_count; j++)
+			found |= has_pid(sharer->pools[j].holders, sharer->pools[j].holder_count, pid);
+		for (size_t j = 0; j < sharer->by_handle_count; j++)
+			found |= has_pid(sharer->by_handle[j].holders, sharer->by_handle[j].holder_count, pid);
+	}
+	return found;
+}
+
+void sharer_free(struct sharer *sharer)
+{
+	for (size_t i = 0; i < sharer->pool_count; i++)
+		free(sharer->pools[i].holders);
+	for (size_t i = 0; i < sharer->by_handle_count; i++)
+		free(sharer->by_handle[i].holders);
+	free(sharer->pools);
+	free(sharer->imports);
+	free(sharer->directory);
 }
 
 void survey_free(struct survey *survey)
@@ -280,15 +364,17 @@ void survey_free(struct survey *survey)
 		free(survey->physicals[i].holders);
 	free(survey->physicals);
 	free(survey->privates);
-	for (size_t i = 0; i < survey->sharer_count; i++) {
-		for (size_t j = 0; j < survey->sharers[i].pool_count; j++)
-			free(survey->sharers[i].pools[j].holders);
-		for (size_t j = 0; j < survey->sharers[i].by_handle_count; j++)
-			free(survey->sharers[i].by_handle[j].holders);
-		free(survey->sharers[i].pools);
-		free(survey->sharers[i].directory);
+	for (size_t i = 0; i < survey->device_count; i++) {
+		free(survey->devices[i].directory);
+		free(survey->devices[i].users);
 	}
+	free(survey->devices);
+	for (size_t i = 0; i < survey->sharer_count; i++)
+		sharer_free(&survey->sharers[i]);
+	for (size_t i = 0; i < survey->importer_count; i++)
+		sharer_free(&survey->importers[i]);
 	free(survey->sharers);
+	free(survey->importers);
 	*survey = (struct survey){0};
 }
 

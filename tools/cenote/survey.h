@@ -46,7 +46,7 @@ struct sharer_handles {
 };
 enum { HANDLE_KINDS = 2 };
 
-/* A process that shares something. */
+/* A process that shares something, or has something from another. */
 struct sharer {
 	cenote_process process;   /* use these texts and not those in it */
 	struct identity identity; /* its program as it says itself */
@@ -56,6 +56,8 @@ struct sharer {
 	size_t pool_count;
 	struct sharer_handles by_handle[HANDLE_KINDS];
 	size_t by_handle_count;
+	cenote_import *imports; /* one for each pool, and for each kind of handles */
+	size_t import_count;
 };
 
 /*
@@ -76,22 +78,44 @@ struct physical {
 	size_t holder_count;
 };
 
-/* The memory of the host device that a process has and no other: of pools, of cuMemAlloc() and of cuMemCreate(). */
+/*
+ * The memory of a device that a process has and no other. On the host device: of pools, of cuMemAlloc() and of
+ * cuMemCreate(); on a GPU of pools alone.
+ */
 struct private_memory {
 	int pid;
 	unsigned int uid;
-	size_t count; /* of files */
+	bool on_gpu;
+	size_t count; /* of files; 0 on a GPU */
 	unsigned long long bytes;
 	struct identity identity;
+};
+
+/* A host device, and what processes have of it, shared or not. */
+struct device_user {
+	int pid; /* 0: all that are not visible here, together */
+	unsigned int uid;
+	unsigned long long bytes;
+	struct identity identity;
+};
+struct device_memory {
+	cenote_memory_device device; /* use this text and not that in it */
+	char *directory;
+	struct device_user *users;
+	size_t user_count;
 };
 
 struct survey {
 	struct sharer *sharers; /* in the order of their PIDs */
 	size_t sharer_count;
+	struct sharer *importers; /* those that share nothing; in the same order */
+	size_t importer_count;
 	struct physical *physicals;
 	size_t physical_count;
 	struct private_memory *privates; /* in the order of their PIDs */
 	size_t private_count;
+	struct device_memory *devices;
+	size_t device_count;
 	bool physical_known;      /* both could be searched for */
 	unsigned int other_users; /* how many have a runtime directory into which this process may not look */
 	CUresult result;          /* of cenote_survey() */
@@ -105,10 +129,15 @@ struct survey {
  */
 bool survey_take(const char *command, struct survey *ret_survey);
 void survey_free(struct survey *survey);
-/* The same, with the physical memory that this process can see in others (survey_physical.c). */
+/* The same, with the memory that processes do not report (survey_physical.c, survey_memory.c). */
 bool survey_take_all(const char *command, struct survey *ret_survey);
 void survey_find_physical(struct survey *survey);
+/* Which processes have how much memory of a host device; and of GPUs, as private memory. */
+void survey_find_memory(struct survey *survey);
 
+void sharer_free(struct sharer *sharer);
+/* Is this process shown as a holder of something? */
+bool survey_has_holder(const struct survey *survey, int pid);
 /* Calls `visit` for each process in a survey, as often as it is in it. */
 void survey_visit(const struct survey *survey, void (*visit)(const struct identity *identity, void *data), void *data);
 

@@ -134,12 +134,32 @@ static void print_privates_json(const struct survey *survey)
 		printf("%s\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", i ? "," : "", memory->pid,
 		       memory->identity.pid_there, memory->uid);
 		print_identity_json(&memory->identity);
-		printf(", \"files\": %zu, \"bytes\": %llu}", memory->count, memory->bytes);
+		printf(", \"device\": \"%s\", \"files\": %zu, \"bytes\": %llu}", memory->on_gpu ? "gpu" : "host",
+		       memory->count, memory->bytes);
 	}
 	putchar(']');
 }
 
-static void print_sharer_json(const struct sharer *sharer)
+/* What it has from others. */
+static void print_imports_json(const struct sharer *sharer)
+{
+	fputs(",\n      \"imports\": [", stdout);
+	for (size_t i = 0; i < sharer->import_count; i++) {
+		const cenote_import *import = &sharer->imports[i];
+		const char *handles = import->kind == CENOTE_HANDLES_EVENTS ? "events" : "memory";
+		printf("%s\n        {\"what\": \"%s\", \"pool\": ", i ? "," : "", import->kind ? handles : "pool");
+		if (import->kind)
+			fputs("null", stdout);
+		else
+			printf("\"%016llx\"", import->pool);
+		printf(", \"orphaned\": %s, \"held\": %llu, \"held_bytes\": %llu, \"age_ns\": %llu}",
+		       import->orphaned ? "true" : "false", import->held_count, import->held_bytes, import->age_ns);
+	}
+	putchar(']');
+}
+
+/* Who it is, and whether it answers. */
+static void print_process_json(const struct sharer *sharer)
 {
 	printf("\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", sharer->process.pid, sharer->process.pid_there,
 	       sharer->process.uid);
@@ -154,6 +174,11 @@ static void print_sharer_json(const struct sharer *sharer)
 		printf("%llu", age_of(sharer->process.written_ns));
 	else
 		fputs("null", stdout);
+}
+
+static void print_sharer_json(const struct sharer *sharer)
+{
+	print_process_json(sharer);
 	printf(", \"truncated\": %s, \"on_gpu\": %s, \"openers\": %llu,\n      \"pools\": [",
 	       sharer->process.truncated ? "true" : "false", sharer->process.on_gpu ? "true" : "false",
 	       sharer->process.opener_count);
@@ -165,6 +190,15 @@ static void print_sharer_json(const struct sharer *sharer)
 	putchar(']');
 	print_handles_json(sharer, CENOTE_HANDLES_MEMORY, "memory");
 	print_handles_json(sharer, CENOTE_HANDLES_EVENTS, "events");
+	print_imports_json(sharer);
+	putchar('}');
+}
+
+/* A process that shares nothing, and has something from others. */
+static void print_importer_json(const struct sharer *importer)
+{
+	print_process_json(importer);
+	print_imports_json(importer);
 	putchar('}');
 }
 
@@ -175,6 +209,12 @@ void survey_print_json(const struct survey *survey)
 		if (i)
 			putchar(',');
 		print_sharer_json(&survey->sharers[i]);
+	}
+	fputs("],\n  \"importers\": [", stdout);
+	for (size_t i = 0; i < survey->importer_count; i++) {
+		if (i)
+			putchar(',');
+		print_importer_json(&survey->importers[i]);
 	}
 	putchar(']');
 	print_physicals_json(survey);

@@ -274,6 +274,29 @@ static void print_when(const struct table *table, const struct sharer *sharer)
 	print_text(table, STYLE_DIM, text);
 }
 
+/* What a process has from others, by its own word. */
+static void print_imports(const struct table *table, const struct sharer *sharer)
+{
+	for (size_t i = 0; i < sharer->import_count; i++) {
+		const cenote_import *import = &sharer->imports[i];
+		struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
+		const char *what = import->kind ? "opened" : "imported";
+		set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
+		snprintf(row.cells[WHAT], CELL_CHARS, "%s", import->orphaned ? "orphaned" : what);
+		set_amount(&row, SHARED, import->held_count, import->kind != CENOTE_HANDLES_EVENTS, import->held_bytes);
+		set_age(&row, SINCE, import->age_ns);
+		print_row(table, &row);
+	}
+	if (!sharer->process.answers)
+		print_when(table, sharer);
+}
+
+/* The owner of what a process has shows it, too; where it does not, or the process is stopped, this does. */
+static bool is_to_be_shown(const struct survey *survey, const struct sharer *importer)
+{
+	return !importer->process.answers || !survey_has_holder(survey, importer->process.pid);
+}
+
 static void print_sharer(const struct table *table, const struct sharer *sharer)
 {
 	for (size_t i = 0; i < sharer->pool_count; i++)
@@ -371,10 +394,13 @@ void survey_print_table(FILE *to, const struct survey *survey, int terminal_colu
 {
 	struct table table = lay_out(to, terminal_columns, container_width(survey));
 
-	if (survey->sharer_count || survey->physical_count || survey->private_count)
+	if (survey->sharer_count || survey->importer_count || survey->physical_count || survey->private_count)
 		print_head(&table);
 	for (size_t i = 0; i < survey->sharer_count; i++)
 		print_sharer(&table, &survey->sharers[i]);
+	for (size_t i = 0; i < survey->importer_count; i++)
+		if (is_to_be_shown(survey, &survey->importers[i]))
+			print_imports(&table, &survey->importers[i]);
 	for (size_t i = 0; i < survey->physical_count; i++)
 		print_physical(&table, &survey->physicals[i]);
 	for (size_t i = 0; i < survey->private_count; i++)

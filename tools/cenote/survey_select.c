@@ -83,10 +83,18 @@ static void select_sharers(const struct selection *selection, struct survey *sur
 			survey->sharers[kept++] = *sharer;
 			continue;
 		}
-		free(sharer->pools);
-		free(sharer->directory);
+		sharer_free(sharer);
 	}
 	survey->sharer_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < survey->importer_count; i++) {
+		struct sharer *importer = &survey->importers[i];
+		if (!selection->deferred && wants_sharer(selection, importer))
+			survey->importers[kept++] = *importer;
+		else
+			sharer_free(importer);
+	}
+	survey->importer_count = kept;
 }
 
 static void select_found(const struct selection *selection, struct survey *survey)
@@ -290,6 +298,8 @@ bool selection_holds(const struct selection *selection, const char *command, con
 		return false;
 	for (size_t i = 0; i < survey->sharer_count; i++)
 		add_sharer(&numbers, &survey->sharers[i]);
+	for (size_t i = 0; i < survey->importer_count; i++)
+		numbers.silent += !survey->importers[i].process.answers;
 	unsigned long long found = number_of(&numbers, condition->what);
 	if (!compare(found, condition->relation, condition->limit))
 		return false;

@@ -108,6 +108,18 @@ static cenote_importer describe_importer(const struct cn_survey_found *found)
 	};
 }
 
+static cenote_import describe_import(const struct cn_survey_process *process, const struct cn_report_import *import)
+{
+	return (cenote_import){
+		.kind = (int)import->kind,
+		.orphaned = !!(import->flags & CN_REPORT_ORPHANED),
+		.pool = import->pool,
+		.held_count = import->held_count,
+		.held_bytes = import->held_bytes,
+		.age_ns = age_of(process, import->since_ns),
+	};
+}
+
 static void tell_found(const struct cn_survey_found *found, void *data)
 {
 	const struct survey *survey = data;
@@ -115,6 +127,7 @@ static void tell_found(const struct cn_survey_found *found, void *data)
 	cenote_shared_pool pool;
 	cenote_shared_handles handles;
 	cenote_importer importer;
+	cenote_import import;
 	cenote_shared shared = {.process = &process};
 
 	if (found->pool) {
@@ -132,6 +145,10 @@ static void tell_found(const struct cn_survey_found *found, void *data)
 		shared.pid_there = found->holder_pid_there;
 		shared.ledger_inode = found->importer->ledger_inode;
 	}
+	if (found->import) {
+		import = describe_import(found->process, found->import);
+		shared.import = &import;
+	}
 	survey->found(&shared, survey->data);
 }
 
@@ -144,6 +161,43 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 	if (!found)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "found is NULL");
 	return cn_survey(tell_found, &survey);
+}
+
+struct memory_survey {
+	void (*found)(const cenote_memory_device *device, const cenote_memory_process *process, void *data);
+	void *data;
+};
+
+static void tell_memory(const struct cn_survey_device *device, int pid, uint64_t bytes, void *data)
+{
+	const struct memory_survey *survey = data;
+	cenote_memory_device told = {
+		.directory = device->directory,
+		.uid = device->uid,
+		.on_gpu = device->on_gpu,
+		.number = (int)device->number,
+		.process_count = device->process_count,
+		.total_bytes = device->total_bytes,
+		.used_bytes = device->used_bytes,
+		.orphaned_bytes = device->orphaned_bytes,
+	};
+	cenote_memory_process process = {.pid = pid, .used_bytes = bytes};
+
+	survey->found(&told, bytes ? &process : NULL, survey->data); /* a process that is told of has some */
+}
+
+CENOTE_API CUresult cenote_survey_memory(unsigned int flags,
+					 void (*found)(const cenote_memory_device *device,
+						       const cenote_memory_process *process, void *data),
+					 void *data)
+{
+	struct memory_survey survey = {.found = found, .data = data};
+
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_survey_memory() flags 0x%x are unknown", flags);
+	if (!found)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "found is NULL");
+	return cn_survey_memory(tell_memory, &survey);
 }
 
 CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *ret_cells, size_t cell_count,

@@ -193,6 +193,7 @@ static void drop_opened(struct cn_shared_event *event)
 	struct cn_peer_claim *claim = event->claim;
 	free_event(event);
 	cn_peer_give_back(claim);
+	cn_port_closed(CN_HANDLE_EVENT, 0);
 }
 
 static bool is_answer(const struct cn_message *reply)
@@ -306,11 +307,13 @@ CUresult cn_shared_event_open(const unsigned char handle[CN_HANDLE_BYTES], struc
 	if (!event)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	result = open_remote(&read, event);
-	if (result)
+	if (result) {
 		free(event);
-	else
-		*ret_event = event;
-	return result;
+		return result;
+	}
+	cn_port_opened(CN_HANDLE_EVENT, 0);
+	*ret_event = event;
+	return CUDA_SUCCESS;
 }
 
 bool cn_shared_event_is_opened(const struct cn_shared_event *event)

@@ -12,6 +12,7 @@
 #include "device/grace.h"
 #include "share/peer/peer.h"
 #include "share/pool/pool_location.h"
+#include "share/port/port.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@
 
 #define LATER_NS_MIN 1000000ull
 #define LATER_NS_MAX 100000000ull
-#define GIVE_WAY_NS  50000000ull /* how long an end gives way to imports that wait for memory */
+enum { DESCRIBED_MAX = 1024 };
+#define GIVE_WAY_NS 50000000ull /* how long an end gives way to imports that wait for memory */
 
 _Atomic bool cn_imports_exist;
 _Atomic unsigned cn_imports_waiting;
@@ -184,6 +186,7 @@ static void take_apart(struct cn_import *import)
 		cn_peer_end(import->peer);
 	import->peer = NULL;
 	close(import->path_fd);
+	cn_port_changed();
 	cn_lock(&imports.lock);
 	import->next = imports.ended;
 	imports.ended = import;
@@ -262,6 +265,41 @@ void cn_import_close(struct cn_import *import)
 	cn_fork_hold();
 	take_apart(import);
 	cn_fork_allow();
+}
+
+/* False: it has not joined, or has ended. */
+static bool describe(struct cn_import *import, struct cn_import_facts *ret_facts)
+{
+	cn_lock(&import->lock);
+	bool joined = import->base;
+	struct cn_import_facts facts = {
+		.orphaned = import->state != CN_IMPORT_ALIVE,
+		.held_count = import->held_count,
+		.held_bytes = import->held_bytes,
+		.joined_ns = import->joined_ns,
+	};
+	memcpy(&facts.pool_id, import->name, sizeof facts.pool_id);
+	cn_unlock(&import->lock);
+	facts.pool_id += !facts.pool_id; /* as the exporter does */
+	*ret_facts = facts;
+	return joined;
+}
+
+/* On the service thread, which alone takes apart what has joined: so the list stays, but for those that have not. */
+unsigned cn_imports_describe(struct cn_import_facts ret_facts[], unsigned most, unsigned *ret_all)
+{
+	struct cn_import *listed[DESCRIBED_MAX];
+	unsigned count = 0, all = 0, found = 0;
+
+	cn_lock(&imports.lock);
+	for (struct cn_import *import = imports.first; import; import = import->next, all++)
+		if (count < most && count < DESCRIBED_MAX)
+			listed[count++] = import;
+	cn_unlock(&imports.lock);
+	for (unsigned i = 0; i < count; i++)
+		found += describe(listed[i], &ret_facts[found]);
+	*ret_all = all - count + found;
+	return found;
 }
 
 CUresult cn_import_allow(struct cn_import *import, struct cn_users users)

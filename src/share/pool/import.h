@@ -51,6 +51,16 @@ bool cn_import_is_used(struct cn_import *import);
 /* The owner of a closed import that has ended, each once; NULL: there is no further one. */
 void *cn_import_take_ended(void);
 
+/* For reports: an import that has joined its exporter. */
+struct cn_import_facts {
+	uint64_t pool_id; /* as the exporter reports it */
+	bool orphaned;    /* nothing more can be imported */
+	uint64_t held_count, held_bytes;
+	uint64_t joined_ns;
+};
+/* Returns how many were described; *ret_all: how many there are. */
+unsigned cn_imports_describe(struct cn_import_facts ret_facts[], unsigned most, unsigned *ret_all);
+
 /* `data` is a struct cn_export_data, anywhere. */
 CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address);
 /*

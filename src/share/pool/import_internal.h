@@ -64,6 +64,7 @@ struct cn_import {
 	struct cn_held *held;
 	uint32_t *slot_at; /* by unit */
 	struct cn_bits starts;
+	uint64_t joined_ns;
 	uint64_t held_count, held_bytes;
 	uint64_t live_count; /* of the held blocks: those with pointers that were not freed */
 	struct cn_mapped *mapped;

@@ -13,6 +13,7 @@
 #include "share/pool/import_internal.h"
 
 #include "share/peer/peer.h"
+#include "share/port/port.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -199,6 +200,7 @@ static CUresult settle(struct joining *joining, struct cn_parcel *welcome)
 	cn_lock(&import->lock);
 	memcpy(import->name, message->bytes, sizeof import->name);
 	import->base = joining->base;
+	import->joined_ns = cn_clock_ns();
 	cn_unlock(&import->lock);
 	cn_import_enter(import);
 	return CUDA_SUCCESS;
@@ -249,8 +251,13 @@ CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *w
 {
 	atomic_fetch_add(&cn_imports_waiting, 1);
 	cn_slow_lock(&import->asking);
-	CUresult result = import->base ? CUDA_SUCCESS : join(import, wanted); /* another thread may have been faster */
+	bool joined = import->base; /* another thread may have been faster */
+	CUresult result = joined ? CUDA_SUCCESS : join(import, wanted);
 	cn_slow_unlock(&import->asking);
 	atomic_fetch_sub(&cn_imports_waiting, 1);
+	if (!joined && !result) {
+		cn_port_try_open(); /* so that this process is seen also while it is stopped, or its exporter gone */
+		cn_port_changed();
+	}
 	return result;
 }

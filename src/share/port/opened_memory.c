@@ -302,6 +302,7 @@ CUresult cn_opened_memory_open(const unsigned char bytes[CN_HANDLE_BYTES], const
 		free(memory);
 		return result;
 	}
+	cn_port_opened(CN_HANDLE_MEMORY, memory->facts.bytes);
 	*ret_memory = memory;
 	return CUDA_SUCCESS;
 }
@@ -313,6 +314,7 @@ const struct cn_opened_memory_facts *cn_opened_memory_facts(const struct cn_open
 
 void cn_opened_memory_close(struct cn_opened_memory *memory)
 {
+	cn_port_closed(CN_HANDLE_MEMORY, memory->facts.bytes);
 	close_chunk(memory->chunk);
 	cn_peer_give_back(memory->claim);
 	free(memory);

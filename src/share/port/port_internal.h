@@ -104,7 +104,7 @@ static inline bool cn_port_socket_is_open(const struct cn_port_socket *port_sock
 
 struct cn_port_opening;
 
-/* What a client has open of one kind. */
+/* What a client has open of one kind; or this process from all others. */
 struct cn_port_opening_sum {
 	unsigned count;
 	uint64_t bytes;
@@ -215,6 +215,11 @@ bool cn_port_opening_deferred(const struct cn_port_client *client, enum cn_handl
 void cn_port_opening_end(struct cn_port_client *client, struct cn_port_opening *opening);
 
 /* ---- remote.c ---- */
+
+/* Something was opened by a handle of another process, and so this process gets a port; or closed. From any thread. */
+void cn_port_opened(enum cn_handle_kind kind, uint64_t bytes);
+void cn_port_closed(enum cn_handle_kind kind, uint64_t bytes);
+void cn_port_opened_sum(enum cn_handle_kind kind, struct cn_port_opening_sum *ret_sum);
 
 struct cn_remote;
 

@@ -47,6 +47,39 @@ static void forget(struct cn_remote *remote)
 		cn_peer_drop(remote->peer);
 }
 
+/* ---- What is open, for reports ---- */
+
+static struct cn_port_opening_sum opened[CN_HANDLE_KINDS]; /* with the lock */
+
+void cn_port_opened(enum cn_handle_kind kind, uint64_t bytes)
+{
+	uint64_t now_ns = cn_clock_ns();
+
+	cn_lock(&remotes.lock);
+	if (!opened[kind].count++)
+		opened[kind].since_ns = now_ns;
+	opened[kind].bytes += bytes;
+	cn_unlock(&remotes.lock);
+	cn_port_try_open();
+	cn_port_changed();
+}
+
+void cn_port_closed(enum cn_handle_kind kind, uint64_t bytes)
+{
+	cn_lock(&remotes.lock);
+	opened[kind].count--;
+	opened[kind].bytes -= bytes;
+	cn_unlock(&remotes.lock);
+	cn_port_changed();
+}
+
+void cn_port_opened_sum(enum cn_handle_kind kind, struct cn_port_opening_sum *ret_sum)
+{
+	cn_lock(&remotes.lock);
+	*ret_sum = opened[kind];
+	cn_unlock(&remotes.lock);
+}
+
 /* ---- What they send ---- */
 
 static void tell_events(struct cn_job *job)

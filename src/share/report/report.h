@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The report: what a process tells others about what it shares, in a file and at its port.
+ * The report: what a process tells others about what it shares and holds, in a file and at its port.
  *
  * The file (status.h) has everything, and is read without the process: also when that is stopped or hangs. At the port,
  * CN_REPORT_REFRESH has the process write its file now; the answer says which writing that was. So a viewer asks each
@@ -73,6 +73,18 @@ struct cn_report_handles {
 	uint64_t unused[6];
 };
 
+enum { CN_REPORT_ORPHANED = 1 }; /* its maker is gone, has destroyed it, or has sent us away */
+
+/* What it has from another process: a pool that it imported; or all that it has opened by handles of one kind. */
+struct cn_report_import {
+	uint64_t kind; /* 0: a pool; else CN_HANDLE_EVENT or CN_HANDLE_MEMORY */
+	uint64_t pool; /* the pool's id, as its exporter reports it */
+	uint64_t flags;
+	uint64_t held_count, held_bytes;
+	uint64_t since_ns; /* when it joined, or since when it has had something open without a break */
+	uint64_t unused[7];
+};
+
 #define CN_REPORT_SEVERAL UINT64_MAX
 
 struct cn_report_cells {
@@ -86,6 +98,7 @@ struct cn_report_cells {
 _Static_assert(sizeof(struct cn_report_pool) == CN_REPORT_BODY_BYTES, "the same in every process");
 _Static_assert(sizeof(struct cn_report_importer) == CN_REPORT_BODY_BYTES, "the same");
 _Static_assert(sizeof(struct cn_report_handles) == CN_REPORT_BODY_BYTES, "the same");
+_Static_assert(sizeof(struct cn_report_import) == CN_REPORT_BODY_BYTES, "the same");
 _Static_assert(sizeof(struct cn_report_cells) == CN_REPORT_BODY_BYTES, "the same");
 _Static_assert(sizeof(struct cn_message) - offsetof(struct cn_message, words) == CN_REPORT_BODY_BYTES, "the same");
 

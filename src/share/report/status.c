@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "share/pool/export_internal.h"
+#include "share/pool/import.h"
 #include "share/port/port_internal.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@
 enum {
 	DEFERRED_LOOKS_MAX = 1024,      /* for a holder, */
 	DEFERRED_LOOKS_ALL_MAX = 65536, /* and for all of them */
+	IMPORTS_MAX = 1024,             /* that are listed */
 	ASKED_REST = 8,
 	SHARE_OF_TIME = 64, /* otherwise writing takes at most one part in so many of the thread's time */
 };
@@ -47,6 +49,7 @@ static struct {
 	uint64_t pid_namespace, time_namespace;
 	char label[CN_REPORT_TEXT_BYTES];
 	struct cn_status_record page[CN_STATUS_PAGE_RECORDS];
+	struct cn_import_facts imports[IMPORTS_MAX];
 } status = {.fd = -1};
 
 /* A writing under way. */
@@ -224,6 +227,38 @@ static void put_handles(struct writing *writing, enum cn_handle_kind kind)
 		put_opener(writing, client, kind, body.deferred_count);
 }
 
+/* ---- What it has from others ---- */
+
+static void put_imports(struct writing *writing)
+{
+	unsigned all, count = cn_imports_describe(status.imports, IMPORTS_MAX, &all);
+
+	if (all > count)
+		writing->head.flags |= CN_REPORT_TRUNCATED;
+	for (unsigned i = 0; i < count; i++) {
+		const struct cn_import_facts *facts = &status.imports[i];
+		struct cn_report_import body = {
+			.pool = facts->pool_id,
+			.flags = facts->orphaned ? CN_REPORT_ORPHANED : 0,
+			.held_count = facts->held_count,
+			.held_bytes = facts->held_bytes,
+			.since_ns = facts->joined_ns,
+		};
+		put(writing, CN_STATUS_IMPORT, &body);
+	}
+}
+
+static void put_opened(struct writing *writing, enum cn_handle_kind kind)
+{
+	struct cn_port_opening_sum opened;
+
+	cn_port_opened_sum(kind, &opened);
+	struct cn_report_import body = {
+		.kind = kind, .held_count = opened.count, .held_bytes = opened.bytes, .since_ns = opened.since_ns};
+	if (opened.count)
+		put(writing, CN_STATUS_IMPORT, &body);
+}
+
 /* ---- A writing ---- */
 
 static void fill_head(struct cn_status_head *head)
@@ -274,6 +309,9 @@ uint64_t cn_status_write(void)
 		put_pool(&writing, export);
 	put_handles(&writing, CN_HANDLE_MEMORY);
 	put_handles(&writing, CN_HANDLE_EVENT);
+	put_imports(&writing);
+	put_opened(&writing, CN_HANDLE_MEMORY);
+	put_opened(&writing, CN_HANDLE_EVENT);
 	flush(&writing);
 	fill_head(&writing.head);
 	bool written = !writing.failed &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The status file: what a process shares, for all who may read its runtime directory.
+ * The status file: what a process shares and holds, for all who may read its runtime directory.
  *
  * It is the lock file of the process's port, NAME.lock: who cannot take its lock knows that the writer lives. Only that
  * process writes it, on its service thread. Readers use pread() alone: they map nothing, take no lock for long, and the
@@ -19,7 +19,7 @@
  * the half.
  *
  * Records come in the order in which they are shown: a pool, then its importers; what was given out by handles of a
- * kind, then its openers.
+ * kind, then its openers; and what the process has from others.
  *
  * Times are CLOCK_MONOTONIC of the writer, so an age grows also while the writer is stopped. A reader in another time
  * namespace has another such clock: for that reader the head has the time of day, too.
@@ -45,6 +45,7 @@ enum cn_status_kind {
 	CN_STATUS_IMPORTER, /* struct cn_report_importer, of the pool before it */
 	CN_STATUS_HANDLES,  /* struct cn_report_handles */
 	CN_STATUS_OPENER,   /* struct cn_report_importer, of the handles before it */
+	CN_STATUS_IMPORT,   /* struct cn_report_import */
 };
 
 struct cn_status_head {

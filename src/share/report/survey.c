@@ -73,6 +73,11 @@ static struct cn_survey_process describe(const struct walk *walk, const struct c
 	return process;
 }
 
+static bool is_handle_kind(uint64_t kind)
+{
+	return kind == CN_HANDLE_EVENT || kind == CN_HANDLE_MEMORY;
+}
+
 /*
  * Records whose owner has not come, or that are of no known kind, are left out; and so are handles of a kind that has
  * come already: a viewer may have room for one of each.
@@ -85,6 +90,7 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 	struct cn_report_handles handles;
 	struct cn_report_importer importer;
 	bool has_come[CN_HANDLE_KINDS] = {false};
+	struct cn_report_import import;
 
 	walk->tell(&found, walk->data);
 	for (uint32_t i = 0; call->has_status && i < call->status.head.record_count; i++) {
@@ -94,20 +100,24 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 			found = (struct cn_survey_found){.process = &process, .pool = pool.id ? &pool : NULL};
 		} else if (record->kind == CN_STATUS_HANDLES) {
 			memcpy(&handles, record->body, sizeof handles);
-			bool known = (handles.kind == CN_HANDLE_EVENT || handles.kind == CN_HANDLE_MEMORY) &&
-				     !has_come[handles.kind];
+			bool known = is_handle_kind(handles.kind) && !has_come[handles.kind];
 			if (known)
 				has_come[handles.kind] = true;
 			found = (struct cn_survey_found){.process = &process, .handles = known ? &handles : NULL};
+		} else if (record->kind == CN_STATUS_IMPORT) {
+			memcpy(&import, record->body, sizeof import);
+			bool known = !import.kind || is_handle_kind(import.kind);
+			found = (struct cn_survey_found){.process = &process, .import = known ? &import : NULL};
 		} else if (record->kind == (found.pool ? CN_STATUS_IMPORTER : CN_STATUS_OPENER)) {
 			memcpy(&importer, record->body, sizeof importer);
 			found.importer = &importer;
+			found.import = NULL;
 			found.holder_pid = call->pids ? call->pids[i].here : 0;
 			found.holder_pid_there = call->pids ? call->pids[i].there : 0;
 		} else {
 			continue;
 		}
-		if (found.pool || found.handles)
+		if (found.pool || found.handles || found.import)
 			walk->tell(&found, walk->data);
 	}
 }
@@ -162,32 +172,54 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 	return error ? refuse(path, strerror(error)) : CUDA_SUCCESS;
 }
 
-/* What is wrong with another user's directory is that user's affair, and must not make root's survey fail. */
-static void walk_other(const char *path, void *data)
+static CUresult walk_one(const char *path, void *data)
 {
 	struct walk *walk = data;
-	char kept[CN_SENTENCE_BYTES];
 
-	memcpy(kept, cn_last_error(), sizeof kept);
-	if (!walk->drawn && walk_directory(walk, path))
-		cn_error_forget(kept);
+	return walk->drawn ? CUDA_SUCCESS : walk_directory(walk, path);
 }
 
 /* The runtime directories are enough: a process that exports by fabric handles has a port there, too. */
 static CUresult walk_all(struct walk *walk)
 {
+	walk->calls = calloc(CN_SURVEY_CALLS_MAX, sizeof *walk->calls);
+	if (!walk->calls)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to ask other processes");
+	CUresult result = cn_survey_directories(walk_one, walk);
+	free(walk->calls);
+	return result;
+}
+
+/* ---- Directories ---- */
+
+struct directories {
+	CUresult (*look)(const char *path, void *data);
+	void *data;
+};
+
+/* What is wrong with another user's directory is that user's affair, and must not make root's survey fail. */
+static void look_at_other(const char *path, void *data)
+{
+	const struct directories *directories = data;
+	char kept[CN_SENTENCE_BYTES];
+
+	memcpy(kept, cn_last_error(), sizeof kept);
+	if (directories->look(path, directories->data))
+		cn_error_forget(kept);
+}
+
+CUresult cn_survey_directories(CUresult (*look)(const char *path, void *data), void *data)
+{
+	struct directories directories = {look, data};
 	char paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX], kept[CN_SENTENCE_BYTES];
 	unsigned count;
 	CUresult result = cn_directory_paths(paths, &count);
 
-	memcpy(kept, cn_last_error(), sizeof kept);
 	if (result)
 		return result;
-	walk->calls = calloc(CN_SURVEY_CALLS_MAX, sizeof *walk->calls);
-	if (!walk->calls)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to ask other processes");
+	memcpy(kept, cn_last_error(), sizeof kept);
 	for (unsigned i = 1; i < count; i++) {
-		CUresult this_one = walk_directory(walk, paths[i]);
+		CUresult this_one = look(paths[i], data);
 		if (this_one && !result) {
 			result = this_one;
 			memcpy(kept, cn_last_error(), sizeof kept);
@@ -195,8 +227,7 @@ static CUresult walk_all(struct walk *walk)
 		cn_error_forget(kept); /* drop later sentences: keep the first failure's, if any */
 	}
 	if (geteuid() == 0 && count == CN_DIRECTORIES_MAX) /* no directory was named */
-		cn_look_users(walk_other, walk);
-	free(walk->calls);
+		cn_look_users(look_at_other, &directories);
 	return result;
 }
 

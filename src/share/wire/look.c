@@ -3,6 +3,7 @@
  * Looking into a directory of ports that may be another user's; see look.h.
  */
 #include "share/wire/look.h"
+#include "base/account.h"
 #include "base/descriptor.h"
 #include "share/wire/wire.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-enum { ENTRIES_MAX = 65536, USERS_MAX = 4096 };
+enum { ENTRIES_MAX = 65536, USERS_MAX = 4096, ACCOUNTS_MAX = 64 };
 
 static const char lock_suffix[] = ".lock";
 
@@ -88,18 +89,26 @@ static int find(const struct cn_look *look, const char *file, mode_t type)
 	return -1;
 }
 
-int cn_look_lock(const struct cn_look *look, const char *name)
+/* Open a regular file of the owner's for reading; -1: it is none. */
+static int open_file(const struct cn_look *look, const char *file)
 {
-	char file[CN_SOCKET_NAME_CHARS + sizeof lock_suffix], path[32];
-
-	snprintf(file, sizeof file, "%.*s%s", CN_SOCKET_NAME_CHARS, name, lock_suffix);
+	char path[32];
 	int place = find(look, file, S_IFREG);
+
 	if (place < 0)
 		return -1;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", place);
 	int fd = cn_descriptor_raise(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 	close(place);
 	return fd;
+}
+
+int cn_look_lock(const struct cn_look *look, const char *name)
+{
+	char file[CN_SOCKET_NAME_CHARS + sizeof lock_suffix];
+
+	snprintf(file, sizeof file, "%.*s%s", CN_SOCKET_NAME_CHARS, name, lock_suffix);
+	return open_file(look, file);
 }
 
 int cn_look_socket(const struct cn_look *look, const char *name)
@@ -124,7 +133,8 @@ static bool is_live(const struct cn_look *look, const char *name)
 	return live;
 }
 
-int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data)
+/* Call `visit` with the name of each file in a directory until it returns false. 0, or errno; E2BIG: too many. */
+static int visit_files(const struct cn_look *look, bool (*visit)(const char *file, void *data), void *data)
 {
 	int fd = openat(look->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *entries = fd < 0 ? NULL : fdopendir(fd);
@@ -137,17 +147,61 @@ int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data)
 			close(fd);
 		return error;
 	}
-	for (; looks < ENTRIES_MAX && (entry = readdir(entries)); looks++) {
-		char name[CN_SOCKET_NAME_CHARS + 1];
-		if (!is_lock_name(entry->d_name))
-			continue;
-		memcpy(name, entry->d_name, CN_SOCKET_NAME_CHARS);
-		name[CN_SOCKET_NAME_CHARS] = '\0';
-		if (is_live(look, name) && !found(name, data))
-			break;
-	}
+	while (looks < ENTRIES_MAX && (entry = readdir(entries)) && visit(entry->d_name, data))
+		looks++;
 	closedir(entries);
 	return looks == ENTRIES_MAX ? E2BIG : 0;
+}
+
+struct names {
+	const struct cn_look *look;
+	cn_look_found *found;
+	void *data;
+};
+
+static bool visit_name(const char *file, void *data)
+{
+	const struct names *names = data;
+	char name[CN_SOCKET_NAME_CHARS + 1];
+
+	if (!is_lock_name(file))
+		return true;
+	memcpy(name, file, CN_SOCKET_NAME_CHARS);
+	name[CN_SOCKET_NAME_CHARS] = '\0';
+	return !is_live(names->look, name) || names->found(name, names->data);
+}
+
+int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data)
+{
+	struct names names = {look, found, data};
+
+	return visit_files(look, visit_name, &names);
+}
+
+struct accounts {
+	const struct cn_look *look;
+	void (*found)(const char *file, int fd, void *data);
+	void *data;
+	unsigned count;
+};
+
+static bool visit_account(const char *file, void *data)
+{
+	struct accounts *accounts = data;
+
+	if (!cn_account_is_name(file))
+		return true;
+	int fd = open_file(accounts->look, file);
+	if (fd >= 0)
+		accounts->found(file, fd, accounts->data);
+	return ++accounts->count < ACCOUNTS_MAX;
+}
+
+int cn_look_accounts(const struct cn_look *look, void (*found)(const char *file, int fd, void *data), void *data)
+{
+	struct accounts accounts = {.look = look, .found = found, .data = data};
+
+	return visit_files(look, visit_account, &accounts);
 }
 
 /* ---- Other users ---- */

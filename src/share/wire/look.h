@@ -38,6 +38,9 @@ int cn_look_names(const struct cn_look *look, cn_look_found *found, void *data);
  */
 void cn_look_users(void (*found)(const char *path, void *data), void *data);
 
+/* Is called for each account of devices' memory (base/account.h), with a descriptor for reading, to be closed. */
+int cn_look_accounts(const struct cn_look *look, void (*found)(const char *file, int fd, void *data), void *data);
+
 /* Open the lock file of a name for reading; -1: it is not a file of the owner's. */
 int cn_look_lock(const struct cn_look *look, const char *name);
 /* Open the socket of a name (O_PATH); -1: it is not a socket of the owner's. */
