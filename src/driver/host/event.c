@@ -253,7 +253,7 @@ CUresult host_cuEventQuery(CUevent handle)
 	if (result)
 		return result;
 	struct cn_shared_event *shared = event->shared ? cn_shared_event_take(event->shared) : NULL;
-	bool reached = cn_host_point_happened(event->point);
+	bool reached = cn_point_reached(event->point) || cn_host_point_happened(event->point);
 	cn_unlock(&event->stamp.lock);
 	if (shared)
 		return cn_ipc_event_query(shared);
