@@ -481,7 +481,8 @@ typedef struct cenote_shared {
  * Their answers are not of one moment: what comes and goes meanwhile may be reported or not. A process that does not
  * answer is reported with what it wrote last, at most 16 seconds before it was stopped; `written_ns` says when. One
  * that the system shows as stopped is not waited for; others of a user delay the survey by two seconds, however many
- * they are. Of another user, for root, up to 1024 processes are reported.
+ * they are. Of another user, for root, up to 1024 processes are reported, with 65,536 pools, handles and holders
+ * together.
  * This process's own pools are reported like all others. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     flags is not 0, or found is NULL

@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import sys
 from pathlib import Path
 
@@ -323,6 +324,48 @@ def root_and_a_hostile_directory(test):
     place.unlink()
 
 
+def check_of(data):
+    """src/base/check.h"""
+    check = 0x9e3779b97f4a7c15
+    for word, in struct.iter_unpack("<Q", data):
+        check = (check ^ word) * 0xff51afd7ed558ccd % (1 << 64)
+        check ^= check >> 32
+    return struct.pack("<Q", check)
+
+
+def status_of_very_much(count):
+    """A status file with one pool and very many importers (src/share/report/status.h)."""
+    sequence, pool, importer, page_bytes, record_bytes = 2, 1, 2, 4096, 128
+    head = struct.pack("<QIIQ216x", 0x73757461747324ce, 1, count, sequence)
+    first, other = (struct.pack("<QIIQ96x", sequence, kind, 0, 77) for kind in (pool, importer))
+    first, other = (record + check_of(record) for record in (first, other))
+    data = bytearray(page_bytes) + bytearray(2 * page_bytes * (count * record_bytes // page_bytes))
+    data[:256] = head + check_of(head)
+    for i in range(count):
+        page, place = divmod(i * record_bytes, page_bytes)
+        at = (1 + 2 * page) * page_bytes + place
+        data[at:at + record_bytes] = other if i else first
+    return data
+
+
+def root_and_very_much_of_one_user(test):
+    """One user cannot fill the memory of root's command."""
+    user, each = 65000000 + 2 * os.getpid(), 16384
+    place = Elsewhere(test, user).path
+    place.mkdir(0o700)
+    status = status_of_very_much(each)
+    for number in range(6):
+        path = place / lock_name(number)
+        path.write_bytes(status)
+        os.chown(path, user, user)
+        fcntl.flock(test.things.enter_context(open(path, "rb+")), fcntl.LOCK_EX)
+    os.chown(place, user, user)
+    told = json.loads(test.run("ps", "--json", "--user", user)[0])["processes"]
+    shown = [sum(len(pool["importers"]) for pool in process["pools"]) for process in told]
+    assert sorted(shown) == [0, 0] + [each - 1] * 4, shown
+    assert [process["truncated"] for process in told].count(True) == 2, shown
+
+
 def read_metrics(text, openmetrics=False):
     """What a page of metrics says: the types and units of families, and each sample's value by name and labels."""
     types, units, samples = {}, {}, {}
@@ -442,8 +485,9 @@ def one_that_only_imports_and_is_stopped(test):
     os.kill(stopped.pid, signal.SIGCONT)
 
 
-TESTS = (one_that_only_imports_and_is_stopped, across_containers, on_an_older_kernel, memory_that_is_not_shared, parts_of_it, numbers_for_a_monitor,
-         containers_by_their_names, other_users_and_root, root_sees_all_users, root_and_a_hostile_directory)
+TESTS = (one_that_only_imports_and_is_stopped, across_containers, on_an_older_kernel, memory_that_is_not_shared,
+         parts_of_it, numbers_for_a_monitor, containers_by_their_names, other_users_and_root, root_sees_all_users,
+         root_and_a_hostile_directory, root_and_very_much_of_one_user)
 
 
 if __name__ == "__main__":

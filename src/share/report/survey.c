@@ -17,7 +17,8 @@ enum {
 	ALL_ANSWERS_MS = 2000, /* for all processes of a directory together */
 	ANSWER_MS = 2000,
 	CONVERSATION_MS = 10000,
-	OTHERS_MAX = 1024, /* processes of another user that are looked at */
+	OTHERS_MAX = 1024,          /* processes of another user that are looked at, */
+	OTHERS_RECORDS_MAX = 65536, /* and what all of them share */
 };
 
 /* What is done with each process of a directory. */
@@ -27,8 +28,9 @@ struct walk {
 	void (*visit)(struct walk *walk, struct cn_survey_call *call);
 	struct cn_survey_call *calls;
 	unsigned call_count;
-	unsigned name_count; /* in this directory, so far */
-	uint64_t end_ns;     /* until when its processes are waited for */
+	unsigned name_count;   /* in this directory, so far */
+	uint32_t record_count; /* that were told of it */
+	uint64_t end_ns;       /* until when its processes are waited for */
 	cn_survey_tell *tell;
 	void *data;
 	/* for a picture */
@@ -78,6 +80,20 @@ static bool is_handle_kind(uint64_t kind)
 	return kind == CN_HANDLE_EVENT || kind == CN_HANDLE_MEMORY;
 }
 
+static bool is_other_user(const struct walk *walk)
+{
+	return walk->look.owner != geteuid();
+}
+
+/* How many records of a process are told. */
+static uint32_t count_told(const struct walk *walk, const struct cn_survey_call *call)
+{
+	uint32_t count = call->has_status ? call->status.head.record_count : 0;
+	uint32_t left = OTHERS_RECORDS_MAX - walk->record_count;
+
+	return is_other_user(walk) && left < count ? left : count;
+}
+
 /*
  * Records whose owner has not come, or that are of no known kind, are left out; and so are handles of a kind that has
  * come already: a viewer may have room for one of each.
@@ -91,9 +107,12 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 	struct cn_report_importer importer;
 	bool has_come[CN_HANDLE_KINDS] = {false};
 	struct cn_report_import import;
+	uint32_t count = count_told(walk, call);
 
+	process.truncated |= call->has_status && count < call->status.head.record_count;
+	walk->record_count += is_other_user(walk) ? count : 0;
 	walk->tell(&found, walk->data);
-	for (uint32_t i = 0; call->has_status && i < call->status.head.record_count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const struct cn_status_record *record = &call->status.records[i];
 		if (record->kind == CN_STATUS_POOL) {
 			memcpy(&pool, record->body, sizeof pool);
@@ -145,7 +164,7 @@ static bool take_name(const char *name, void *data)
 	memcpy(call->name, name, sizeof call->name);
 	if (walk->call_count == CN_SURVEY_CALLS_MAX)
 		ask_some(walk);
-	return !walk->drawn && (++walk->name_count < OTHERS_MAX || walk->look.owner == geteuid());
+	return !walk->drawn && (++walk->name_count < OTHERS_MAX || !is_other_user(walk));
 }
 
 static CUresult refuse(const char *path, const char *why)
@@ -162,7 +181,7 @@ static CUresult walk_directory(struct walk *walk, const char *path)
 	if (walk->look.fd < 0) /* a missing directory has no ports in it */
 		return CUDA_SUCCESS;
 	walk->directory = path;
-	walk->name_count = 0;
+	walk->name_count = walk->record_count = 0;
 	walk->end_ns = cn_clock_ns() + ALL_ANSWERS_MS * CN_MILLISECOND_NS;
 	int error = cn_look_names(&walk->look, take_name, walk);
 	ask_some(walk);
