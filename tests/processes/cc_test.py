@@ -31,13 +31,14 @@ esac
 if [ -n "$STARTED" ]; then
 	exec 9>"$STARTED" # a pipe: its reader knows that this runs, and when it ends
 	echo $$ >&9
-	trap 'rm -f "$out"; exit 1' TERM INT HUP
+	trap 'exit 1' TERM INT HUP # what it has written stays, under another name than -o says, too
 fi
 while [ $# -gt 0 ]; do
 	[ "$1" != -o ] || out=$2
 	shift
 done
 printf '//\n.version 7.5\n.target sm_75\n%s\n' "$EXTRA" >"$out"
+[ -z "$STARTED" ] || : >"$out-77.tmp"
 [ -z "$STARTED" ] || while :; do sleep 1; done
 """
 

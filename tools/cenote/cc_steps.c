@@ -2,12 +2,14 @@
 /*
  * cenote cc: the programs that it runs, and the files that it leaves in between.
  *
- * Temporary files are in a folder of their own. A signal that ends us is handed to the program that runs, which then
- * removes what it has half written; after that we remove the folder, and die by the same signal. So the handler does
- * nothing but that: the rest happens where no signal interrupts.
+ * Temporary files are in a folder of their own. A signal that ends us is handed to the program that runs; after that we
+ * remove the folder with all that is in it, and die by the same signal. So the handler does nothing but that: the rest
+ * happens where no signal interrupts. (clang writes beside its output, under another name, and does not always remove
+ * that when a signal ends it.)
  */
 #include "cc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIGNALLED = 128 };
+enum { SIGNALLED = 128, REMOVES_MAX = 16 };
 
 /* ---- Words ------------------------------------------------------------------------------------------------------- */
 
@@ -105,7 +107,7 @@ static void block_signals(sigset_t *ret_old)
 /* ---- Temporary files --------------------------------------------------------------------------------------------- */
 
 static char folder[PATH_MAX];
-static struct words files;
+static size_t file_count; /* that were named */
 
 const char *cc_temporary(const char *source, const char *ending)
 {
@@ -128,19 +130,29 @@ const char *cc_temporary(const char *source, const char *ending)
 	}
 	base = base ? base + 1 : source;
 	/* Two sources in different folders may have one name. */
-	const char *path = words_format("%s/%zu-%s.%s", folder, files.count, base, ending);
-	words_add(&files, path);
-	return path;
+	return words_format("%s/%zu-%s.%s", folder, file_count++, base, ending);
+}
+
+static void remove_files(void)
+{
+	DIR *entries = opendir(folder);
+	const struct dirent *entry;
+
+	while (entries && (entry = readdir(entries)))
+		(void)unlinkat(dirfd(entries), entry->d_name, 0); /* not itself, nor its parent: those are folders */
+	if (entries)
+		closedir(entries);
 }
 
 void cc_clean_up(void)
 {
-	for (size_t i = 0; i < files.count; i++)
-		(void)unlink(files.at[i]);
-	if (*folder)
-		(void)rmdir(folder);
+	/* A process that the compiler started may still be writing, for a moment. */
+	for (int i = 0; *folder && i < REMOVES_MAX; i++) {
+		remove_files();
+		if (!rmdir(folder) || errno != ENOTEMPTY)
+			break;
+	}
 	*folder = 0;
-	files.count = 0;
 	if (caught) {
 		signal(caught, SIG_DFL);
 		raise(caught);
