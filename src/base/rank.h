@@ -29,6 +29,7 @@
 	RANK(PORT_SOCKET,     slow_lock,   NEVER,   "a port, while it begins to listen") \
 	RANK(IMPORT_ASKING,   slow_lock,   NEVER,   "an import's channel and view: one request or change at a time") \
 	RANK(PEER_TURN,       slow_lock,   NEVER,   "another process that is asked: one question at a time") \
+	RANK(POOL_GIVING,     slow_lock,   NEVER,   "memory of a pool that goes back to the device") \
 	RANK(FORK_START,      slow_lock,   NEVER,   "the first hook of fork()") \
 	RANK(FORK_GATE,       slow_lock,   SHARED,  "no lock but a gate: forks wait while a descriptor is in no list") \
 	RANK(CUDA_VIEW,       slow_lock,   NEVER,   "an importer's mappings of a pool's chunks") \

@@ -201,7 +201,7 @@ static bool has_attention(const struct cn_pool *pool)
 	return atomic_load_explicit(&pool->returned, memory_order_relaxed) ||
 	       atomic_load_explicit(&pool->deferred_count, memory_order_relaxed) ||
 	       atomic_load_explicit(&pool->release_due, memory_order_relaxed) ||
-	       atomic_load_explicit(&pool->releasing, memory_order_relaxed);
+	       atomic_load_explicit(&pool->releasing_bytes, memory_order_relaxed);
 }
 
 void cn_pool_watch(struct cn_pool *pool)

@@ -69,7 +69,8 @@ struct cn_pool {
 	bool listed;  /* it is in the list of all, and does not end while it has a reference */
 	bool watched; /* each settling looks at it: see cn_pools_settle() */
 	struct cn_record record;
-	_Alignas(64) CN_LOCK(POOL) lock; /* of the heap, the list of caches, and what is counted below */
+	CN_SLOW_LOCK(POOL_GIVING) giving; /* held while memory goes back to the device */
+	_Alignas(64) CN_LOCK(POOL) lock;  /* of the heap, the list of caches, and what is counted below */
 	/* Apart from the lock: every allocation reads these. */
 	_Alignas(64) char *_Atomic base;
 	void *_Atomic owner;
@@ -84,11 +85,11 @@ struct cn_pool {
 	_Atomic uint32_t deferred_count;      /* blocks that may be returned any time */
 	void (*_Atomic recall)(void *object); /* see cn_pool_set_recall() */
 	void *_Atomic recall_object;
-	_Atomic bool release_due;        /* some were, and no thread has checked whether that freed a chunk */
-	_Atomic uint64_t reserved_bytes; /* atomic for readers without the lock */
-	_Atomic uint32_t releasing;      /* free chunks that wait for their tickets, linked by `next`: see release.c */
-	uint64_t releasing_bytes;        /* of reserved_bytes: of those, and of others that a thread is giving back */
-	uint64_t end_ticket;             /* guarded by `pools.lock`; 0: the pool has not ended */
+	_Atomic bool release_due;         /* some were, and no thread has checked whether that freed a chunk */
+	_Atomic uint64_t reserved_bytes;  /* atomic for readers without the lock */
+	_Atomic uint32_t releasing;       /* free chunks that wait for their tickets, linked by `next`: see release.c */
+	_Atomic uint64_t releasing_bytes; /* of reserved_bytes: of those, and of others that a thread is giving back */
+	uint64_t end_ticket;              /* guarded by `pools.lock`; 0: the pool has not ended */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
 	uint64_t grown;
@@ -317,7 +318,7 @@ bool cn_pool_fill_spares(struct cn_pool_cache *cache);
  * (`at_least`), or until there is no more than that. What cannot go yet follows with a later call. No lock is held.
  */
 void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least);
-/* Give back what was waiting and can go now. */
+/* Give back what was waiting and can go now; when it returns, what another thread was giving back has gone, too. */
 void cn_pool_finish_release(struct cn_pool *pool);
 /* A block of this many units out of memory that waits to go back. 0: there is none. */
 uint32_t cn_pool_take_releasing(struct cn_pool *pool, uint32_t units);

@@ -7,6 +7,9 @@
  * which still touches it. So a chunk leaves the heap with a ticket (device/grace.h), and its memory goes once the
  * ticket has passed: at once if nothing was under way, otherwise with a later call. Until then it counts as reserved,
  * and an allocation that finds nothing else takes it back.
+ *
+ * One thread at a time gives back a pool's memory. Others wait for it: who has waited for a stream finds no memory
+ * reserved that could go, whichever thread has taken it to give it back.
  */
 #include "pool/pool_internal.h"
 
@@ -102,10 +105,17 @@ static uint32_t take_passed(struct cn_pool *pool, uint64_t passed)
 	return taken;
 }
 
+static void give_passed(struct cn_pool *pool, uint64_t passed)
+{
+	cn_slow_lock(&pool->giving);
+	decommit(pool, take_passed(pool, passed));
+	cn_slow_unlock(&pool->giving);
+}
+
 void cn_pool_finish_release(struct cn_pool *pool)
 {
-	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
-		decommit(pool, take_passed(pool, cn_grace_passed()));
+	if (atomic_load_explicit(&pool->releasing_bytes, memory_order_relaxed))
+		give_passed(pool, cn_grace_passed());
 }
 
 void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
@@ -114,8 +124,8 @@ void cn_pool_release(struct cn_pool *pool, uint64_t keep_bytes, bool at_least)
 	uint64_t ticket = index ? cn_grace_ticket() : 0;
 
 	put_off(pool, index, ticket);
-	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
-		decommit(pool, take_passed(pool, cn_grace_passed_soon(ticket)));
+	if (atomic_load_explicit(&pool->releasing_bytes, memory_order_relaxed))
+		give_passed(pool, cn_grace_passed_soon(ticket));
 	if (atomic_load_explicit(&pool->releasing, memory_order_relaxed))
 		cn_pool_watch(pool);
 }

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 
+#include "asleep.h"
 #include "cuda_stream.h"
 #include "device/cuda/cuda_internal.h"
 
@@ -180,18 +181,6 @@ struct slow_note {
 	pid_t waiter;
 	_Atomic bool begun, done;
 };
-
-static bool is_asleep(pid_t thread)
-{
-	char path[64], text[512];
-	snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
-	FILE *file = fopen(path, "r");
-
-	ASSERT(file);
-	text[fread(text, 1, sizeof text - 1, file)] = 0;
-	fclose(file);
-	return strrchr(text, ')')[2] == 'S';
-}
 
 /* It takes until the thread that waits for it is asleep. */
 static void be_slow(void *object, uint64_t number)

@@ -7,8 +7,12 @@
  * another thread, and two threads share a stream.
  */
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
+#include "asleep.h"
 #include "cenote/cenote.h"
+#include "device/device.h"
 #include "gate.h"
 #include "whole_pool.h"
 
@@ -184,5 +188,61 @@ TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
 	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 777, pool, workers[2].stream));
 	ASSERT_EQ(777u, attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH));
 	ASSERT_OK(cuMemFreeAsync(block, workers[2].stream));
+	end_pool();
+}
+
+/* ---- Memory that goes back -------------------------------------------------------------------------------------- */
+
+enum { LARGE = 64 << 20 };
+
+static struct {
+	const struct cn_device_ops *real;
+	_Atomic bool begun, read, gone; /* the memory goes back; the reader has its number; it has gone */
+	_Atomic pid_t reader;           /* 0: it has not begun */
+	cuuint64_t reserved;
+} slow;
+
+/* It takes until the reader is asleep, or has read. */
+static void decommit_slowly(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	atomic_store(&slow.begun, true);
+	while (!atomic_load(&slow.read) && !(atomic_load(&slow.reader) && is_asleep(atomic_load(&slow.reader))))
+		sched_yield();
+	slow.real->arena_decommit(arena, offset, bytes);
+	atomic_store(&slow.gone, true);
+}
+
+static void *read_reserved(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&slow.begun))
+		sched_yield();
+	atomic_store(&slow.reader, gettid());
+	slow.reserved = attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+	atomic_store(&slow.read, true);
+	while (!atomic_load(&slow.gone)) /* its number must not become another thread's */
+		sched_yield();
+	return NULL;
+}
+
+/* Goal: memory that a thread is giving back is no other thread's to count: that one waits until it has gone. */
+TEST(memory_on_its_way_back_is_waited_for)
+{
+	static struct cn_device_ops ops;
+	CUdeviceptr block;
+	pthread_t thread;
+
+	make_pool();
+	slow.real = cn_device_ops;
+	ops = *cn_device_ops;
+	ops.arena_decommit = decommit_slowly;
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, read_reserved, NULL));
+	cn_device_ops = &ops;
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	cn_device_ops = slow.real;
+	ASSERT_EQ(0u, slow.reserved);
 	end_pool();
 }
