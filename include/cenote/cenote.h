@@ -681,6 +681,7 @@ typedef struct cenote_kept_event {
  *   CUDA_ERROR_INVALID_VALUE   part_count is 0 or more than CENOTE_KEPT_PARTS_MAX, a part has 0 bytes, a label does not
  *                              end, the blob is too large, flags or mode are unknown
  *   CUDA_ERROR_INVALID_DEVICE  there is no such device
+ *   CUDA_ERROR_INVALID_CONTEXT on a GPU: no context is current
  *   CUDA_ERROR_NOT_READY       another process, or another thread, is writing an object of this name
  *   CUDA_ERROR_NOT_PERMITTED   the name is another user's
  */

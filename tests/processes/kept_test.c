@@ -4,7 +4,9 @@
  */
 #include "../kept.h"
 
-#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <sys/stat.h>
 
 enum { BYTES = 3 * KEPT_MIB + 64, READERS = 3, SWAPS = 5 };
 
@@ -110,6 +112,8 @@ TEST(readers_cannot_write)
 	unsigned char byte = 1;
 	cenote_kept kept;
 
+	if (test_has_gpu())
+		SKIP("a GPU may have no mappings that can only be read");
 	kept_start(&daemon_of_test);
 	cenote_kept made = kept_make("a", BYTES, 3, 0);
 	ASSERT_OK(cenote_kept_open("a", 0, 0, &kept));
@@ -215,6 +219,8 @@ TEST(changeable_memory_has_one_writer)
 	cenote_kept reader, writer, other;
 	int watch;
 
+	if (test_has_gpu())
+		SKIP("a GPU may have no mappings that can only be read");
 	kept_start(&daemon_of_test);
 	cenote_kept made = kept_make("cache", BYTES, 1, CENOTE_KEPT_CHANGEABLE);
 	ASSERT_OK(cenote_kept_watch("cache", &watch));
@@ -396,5 +402,138 @@ TEST(a_stopped_daemon_leaves_stale_holders)
 	ASSERT_CONTAINS("stale", cenote_last_error());
 	ASSERT(kept_has(kept_address(kept), BYTES, 1));
 	ASSERT_OK(cenote_kept_release(kept));
+	kept_stop(&daemon_of_test);
+}
+
+/* ---- Users ------------------------------------------------------------------------------------------------------- */
+
+enum { GROUP = 65502, CONNECTIONS_MAX = 128 };
+
+/* Become another user, and do what the test says: open a name for reading or writing, retire it, make it. */
+ROLE(another_user)
+{
+	gid_t group = GROUP;
+	char word[64], name[64];
+	cenote_kept kept;
+
+	ASSERT_SYS(setgroups(!strcmp(argv[1], "member"), &group));
+	ASSERT_SYS(setresgid(65534, 65534, 65534));
+	uid_t user = (uid_t)strtoul(argv[0], NULL, 10);
+	ASSERT_SYS(setresuid(user, user, user));
+	for (;;) {
+		CUresult result;
+		peer_receive_bytes(parent, word, sizeof word);
+		peer_receive_bytes(parent, name, sizeof name);
+		if (!strcmp(word, "end"))
+			return;
+		kept = NULL;
+		if (!strcmp(word, "retire")) {
+			result = cenote_kept_retire(name, 0);
+		} else if (!strcmp(word, "make")) {
+			cenote_kept_part part = {.bytes = 1};
+			cenote_kept_options options = {.mode = 0644};
+			result = cenote_kept_create(name, &part, 1, &options, &kept);
+			result = result ? result : cenote_kept_commit(kept);
+		} else if (!strcmp(word, "count")) {
+			result = (CUresult)kept_count("");
+		} else {
+			result = cenote_kept_open(name, 0, strcmp(word, "write") ? 0 : CENOTE_KEPT_WRITE, &kept);
+		}
+		if (kept && !result)
+			result = cenote_kept_release(kept);
+		peer_send_bytes(parent, &result, sizeof result);
+	}
+}
+
+static CUresult ask_user(struct peer *user, const char *word, const char *name)
+{
+	char words[2][64] = {"", ""};
+	CUresult result;
+
+	strcpy(words[0], word);
+	strcpy(words[1], name);
+	peer_send_bytes(user, words[0], sizeof words[0]);
+	peer_send_bytes(user, words[1], sizeof words[1]);
+	if (strcmp(word, "end") == 0)
+		return CUDA_SUCCESS;
+	peer_receive_bytes(user, &result, sizeof result);
+	return result;
+}
+
+static void make_with_mode(const char *name, unsigned mode)
+{
+	cenote_kept_options options = {.mode = mode, .flags = CENOTE_KEPT_CHANGEABLE};
+	cenote_kept_part part = {.bytes = 1};
+	cenote_kept kept;
+
+	ASSERT_OK(cenote_kept_create(name, &part, 1, &options, &kept));
+	ASSERT_OK(cenote_kept_commit(kept));
+	ASSERT_OK(cenote_kept_release(kept));
+}
+
+/* Goal: mode bits say who may open an object; its owner alone replaces and retires it; others do not see it. */
+TEST(mode_bits_keep_others_out)
+{
+	if (geteuid() != 0)
+		SKIP("only root can be several users");
+	if (test_on_gpu())
+		SKIP("users are the same on every device");
+	ASSERT_SYS(chmod(test_directory(), 0711));
+	kept_start(&daemon_of_test);
+	ASSERT_SYS(setegid(GROUP));
+	make_with_mode("nobodys", 0600);
+	make_with_mode("groups", 0640);
+	make_with_mode("groups_to_write", 0660);
+	make_with_mode("all", 0644);
+	ASSERT_SYS(setegid(0));
+	struct peer *other = peer_start("another_user", "65500", "stranger");
+	struct peer *member = peer_start("another_user", "65501", "member");
+
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(other, "read", "nobodys"));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(other, "read", "groups"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(other, "read", "all"));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(other, "write", "all"));
+	ASSERT_EQ(1, ask_user(other, "count", ""));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(member, "read", "nobodys"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(member, "read", "groups"));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(member, "write", "groups"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(member, "write", "groups_to_write"));
+	ASSERT_EQ(3, ask_user(member, "count", ""));
+	ASSERT_EQ(CUDA_ERROR_NOT_FOUND, ask_user(other, "retire", "nobodys"));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(member, "retire", "groups_to_write"));
+	ASSERT_EQ(CUDA_ERROR_NOT_PERMITTED, ask_user(member, "make", "all"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(other, "make", "others"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(member, "read", "others"));
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(other, "retire", "others"));
+	ASSERT_EQ(4, kept_count(""));
+	ask_user(other, "end", "");
+	ask_user(member, "end", "");
+	peer_wait(other);
+	peer_wait(member);
+	kept_stop(&daemon_of_test);
+}
+
+/* Goal: one user's connections, however many, leave the others theirs. */
+TEST(connections_are_counted_by_user)
+{
+	int watches[CONNECTIONS_MAX];
+
+	if (geteuid() != 0)
+		SKIP("only root can be several users");
+	ASSERT_SYS(chmod(test_directory(), 0711));
+	kept_start(&daemon_of_test);
+	make_with_mode("all", 0644);
+	struct peer *other = peer_start("another_user", "65500", "stranger");
+	for (int i = 0; i < CONNECTIONS_MAX; i++)
+		ASSERT_OK(cenote_kept_watch("", &watches[i]));
+	ASSERT_ERROR(CUDA_ERROR_OPERATING_SYSTEM, cenote_kept_list("", 0, kept_count_found, &(unsigned){0}));
+	ASSERT_CONTAINS("too many connections", cenote_last_error());
+	ASSERT_EQ(CUDA_SUCCESS, ask_user(other, "read", "all"));
+	for (int i = 0; i < CONNECTIONS_MAX; i++)
+		close(watches[i]);
+	while (cenote_kept_list("", 0, kept_count_found, &(unsigned){0}))
+		sched_yield();
+	ask_user(other, "end", "");
+	peer_wait(other);
 	kept_stop(&daemon_of_test);
 }

@@ -132,32 +132,37 @@ void cn_opening_close(struct cn_opening *opening)
 
 /* ---- Making and sealing ---- */
 
-CUresult cn_opening_make(struct cn_opening *opening, struct cn_kept_parcel *request)
+/* One part: its memory, mapped, and the descriptor by which the daemon keeps it. */
+static CUresult make_part(struct cn_opening *opening, unsigned part, struct cn_kept_parcel *request)
 {
 	const CUmemAllocationProp properties = {
 		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
 		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
 		.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = opening->device},
 	};
+	CUmemGenericAllocationHandle handle;
+	int fd = -1;
+	CUresult result = cuMemCreate(&handle, mapped_bytes(opening, part), &properties, 0);
 
-	for (unsigned i = 0; i < opening->facts.part_count; i++) {
-		CUmemGenericAllocationHandle handle;
-		int fd = -1;
-		CUresult result = cuMemCreate(&handle, mapped_bytes(opening, i), &properties, 0);
-		if (result)
-			return result;
-		result = map_handle(opening, i, handle, true);
-		if (!result)
-			result = cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-		cuMemRelease(handle);
-		if (!result)
-			result = cuMemsetD8(opening->addresses[i], 0, mapped_bytes(opening, i));
-		if (fd >= 0)
-			request->descriptors[request->descriptor_count++] = fd;
-		if (result)
-			return result;
-	}
-	return CUDA_SUCCESS;
+	if (result)
+		return result;
+	result = map_handle(opening, part, handle, true);
+	if (!result)
+		result = cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	cuMemRelease(handle);
+	if (fd >= 0)
+		request->descriptors[request->descriptor_count++] = fd;
+	return result ? result : cuMemsetD8(opening->addresses[part], 0, mapped_bytes(opening, part));
+}
+
+CUresult cn_opening_make(struct cn_opening *opening, struct cn_kept_parcel *request)
+{
+	CUresult result = CUDA_SUCCESS;
+
+	for (unsigned i = 0; i < opening->facts.part_count && !result; i++)
+		result = make_part(opening, i, request);
+	CUresult filled = cuCtxSynchronize(); /* in any case: what is being filled must not be unmapped */
+	return result ? result : filled;
 }
 
 /* It may take long where pages are pinned, which is why the writer does it and not the daemon. */
