@@ -24,8 +24,8 @@ TITLE = "what CUDA leaves to its users"
 # The chapters, as the header's first comment has them, begin with these.
 CHAPTERS = (("cenote_last_error", "Errors"), ("cenote_send_descriptor", "Descriptors"),
             ("CENOTE_POOL_IMPORTERS_MAX", "Sharing"), ("cenote_pool_statistics", "Pools"),
-            ("cenote_name", "Housekeeping"), ("cenote_process", "Surveys"), ("cenote_device_kind", "This process"),
-            ("cenote_label", "Checking"), ("cenote_dim", "Kernels"))
+            ("cenote_name", "Housekeeping"), ("cenote_process", "Surveys"), ("cenote_kept_st", "Kept memory"),
+            ("cenote_device_kind", "This process"), ("cenote_label", "Checking"), ("cenote_dim", "Kernels"))
 
 
 def escape(text):

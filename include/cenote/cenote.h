@@ -574,11 +574,11 @@ CENOTE_API CUresult cenote_survey_picture(unsigned long long pool, cenote_cell *
  * on any number of programs open it by its name, now or after its maker is gone. A commit of a name that exists makes
  * a new generation: those that have the older one open keep it until they release it, and openers get the newer one.
  *
- *	cenote_kept_part part = {.bytes = bytes, .label = "weights"};
- *	cenote_kept kept;
- *	cenote_kept_create("models/llama/rank0", &part, 1, NULL, &kept);
- *	cuMemcpyHtoD(part.address, weights, bytes);
- *	cenote_kept_commit(kept);
+ *     cenote_kept_part part = {.bytes = bytes, .label = "weights"};
+ *     cenote_kept kept;
+ *     cenote_kept_create("models/llama/rank0", &part, 1, NULL, &kept);
+ *     cuMemcpyHtoD(part.address, weights, bytes);
+ *     cenote_kept_commit(kept);
  *
  * An object is *writing* until it is committed; it is gone if its writer ends before. *Committed* objects can be
  * opened, and stay until they are retired. A *retired* object cannot be opened any more, and is gone with the last

@@ -98,7 +98,7 @@ _cenote_map()
 
 _cenote()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info smi ps top map metrics trace check imex gc bench"
+	local word=${COMP_WORDS[COMP_CWORD]} commands="demo run cc info smi ps top map kept metrics trace check imex gc bench"
 
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -131,6 +131,7 @@ _cenote()
 	bench) mapfile -t COMPREPLY < <(compgen -W "--json --seconds --help" -- "$word") ;;
 	info) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
 	smi) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$word") ;;
+	kept) mapfile -t COMPREPLY < <(compgen -W "--json --retire --help" -- "$word") ;;
 	gc) mapfile -t COMPREPLY < <(compgen -W "--dry-run --json --help" -- "$word") ;;
 	demo)
 		if [ "${COMP_WORDS[COMP_CWORD - 1]}" = --svg ]; then

@@ -61,9 +61,9 @@ void survey_find_physical(struct survey *survey)
 
 /* ---- Instead of main.c ---- */
 
-static const struct command *const commands[] = {&command_demo, &command_gc,  &command_imex,
-						 &command_info, &command_map, &command_metrics,
-						 &command_ps,   &command_run, &command_top};
+static const struct command *const commands[] = {&command_demo, &command_gc,  &command_imex,    &command_info,
+						 &command_kept, &command_map, &command_metrics, &command_ps,
+						 &command_run,  &command_top};
 
 int usage_error(const char *command, const char *format, ...)
 {

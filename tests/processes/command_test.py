@@ -34,7 +34,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HEADERS = ROOT / "include" / "cenote"
 EXAMPLE = "shareable_allocation"
-COMMANDS = ("demo", "run", "cc", "info", "smi", "ps", "top", "map", "metrics", "trace", "check", "imex", "gc",
+COMMANDS = ("demo", "run", "cc", "info", "smi", "ps", "top", "map", "kept", "metrics", "trace", "check", "imex", "gc",
             "bench")
 
 

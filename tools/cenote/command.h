@@ -27,6 +27,7 @@ extern const struct command command_demo;
 extern const struct command command_gc;
 extern const struct command command_imex;
 extern const struct command command_info;
+extern const struct command command_kept;
 extern const struct command command_map;
 extern const struct command command_metrics;
 extern const struct command command_ps;

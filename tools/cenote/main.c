@@ -12,8 +12,9 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&command_demo, &command_run,     &command_cc,    &command_info,  &command_smi,  &command_ps, &command_top,
-	&command_map,  &command_metrics, &command_trace, &command_check, &command_imex, &command_gc, &command_bench,
+	&command_demo,  &command_run,   &command_cc,   &command_info, &command_smi,
+	&command_ps,    &command_top,   &command_map,  &command_kept, &command_metrics,
+	&command_trace, &command_check, &command_imex, &command_gc,   &command_bench,
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -5,6 +5,7 @@
  * The text is that of Prometheus, version 0.0.4, or OpenMetrics 1.0. A metric is a row of the table below: its samples
  * are those of all things of its level, and their labels say which thing it is. docs/metrics.md has the same rows.
  */
+#include "kept.h"
 #include "survey.h"
 
 #include <errno.h>
@@ -25,9 +26,10 @@ struct thing {
 	const struct private_memory *memory;
 	const struct device_memory *device;
 	const struct device_user *user;
+	const struct kept_object *kept;
 };
 
-enum level { SURVEY, PROCESS, POOL, HANDLES, HOLDER, IMPORT, PRIVATE, DEVICE, USER };
+enum level { SURVEY, PROCESS, POOL, HANDLES, HOLDER, IMPORT, PRIVATE, DEVICE, USER, KEPT };
 
 struct metric {
 	const char *name; /* without "cenote_" */
@@ -39,6 +41,7 @@ struct metric {
 
 struct page {
 	FILE *to;
+	const struct kept_list *kept;
 	bool openmetrics;
 };
 
@@ -86,6 +89,10 @@ VALUE(device_used, thing->device->device.used_bytes)
 VALUE(device_orphaned, thing->device->device.orphaned_bytes)
 VALUE(device_processes, thing->device->device.process_count)
 VALUE(device_process, thing->user->bytes)
+VALUE(kept_bytes, thing->kept->object.bytes)
+VALUE(kept_parts, thing->kept->object.part_count)
+VALUE(kept_openings, thing->kept->object.holder_count)
+VALUE(kept_seconds, kept_age(&thing->kept->object))
 
 static const struct metric metrics[] = {
 	{"survey_complete", "", SURVEY, survey_complete, "1: all runtime directories could be read"},
@@ -128,6 +135,10 @@ static const struct metric metrics[] = {
 	 "Bytes of these whose maker is gone, or has given them up"},
 	{"device_processes", "", DEVICE, device_processes, "Processes that have made some of it"},
 	{"device_process_bytes", "bytes", USER, device_process, "Memory of it that a process has made"},
+	{"kept_bytes", "bytes", KEPT, kept_bytes, "Bytes of an object that cenoted keeps"},
+	{"kept_parts", "", KEPT, kept_parts, "Parts of the object"},
+	{"kept_openings", "", KEPT, kept_openings, "How often processes have it open"},
+	{"kept_age_seconds", "seconds", KEPT, kept_seconds, "Time since it was committed, or else created"},
 };
 
 /* ---- Samples ---- */
@@ -176,6 +187,14 @@ static void print_labels(FILE *to, const struct thing *thing)
 	if (thing->memory) {
 		fprintf(to, "device=\"%s\"", thing->memory->on_gpu ? "gpu" : "host");
 		print_process(to, "", thing->memory->pid, thing->memory->uid, &thing->memory->identity);
+		return;
+	}
+	if (thing->kept) {
+		char user[USER_CHARS];
+		print_label(to, "name", thing->kept->name, true);
+		fprintf(to, ",generation=\"%llu\"", thing->kept->object.generation);
+		print_label(to, "state", kept_state_text(thing->kept->object.state), false);
+		print_label(to, "user", user_text(thing->kept->object.user, user), false);
 		return;
 	}
 	print_label(to, "port", thing->sharer->name, true);
@@ -287,6 +306,11 @@ static void print_metric(const struct page *page, const struct metric *metric, c
 		thing.device = &survey->devices[i];
 		print_of_device(page, metric, thing);
 	}
+	thing.device = NULL;
+	for (size_t i = 0; i < page->kept->count && metric->level == KEPT; i++) {
+		thing.kept = &page->kept->objects[i];
+		print_sample(page, metric, &thing);
+	}
 }
 
 static void print_page(const struct page *page, const struct survey *survey)
@@ -333,7 +357,8 @@ static int write_file(const char *path, struct page *page, const struct survey *
 
 static int run_metrics(int argument_count, char **arguments)
 {
-	struct page page = {.to = stdout};
+	struct kept_list kept;
+	struct page page = {.to = stdout, .kept = &kept};
 	const char *path = NULL;
 	struct survey survey;
 	int status = EXIT_SUCCESS;
@@ -350,10 +375,12 @@ static int run_metrics(int argument_count, char **arguments)
 			return refuse_word("metrics", arguments[i]);
 	}
 	bool complete = survey_take_all("metrics", &survey);
+	kept_take("", &kept); /* where there is no daemon, nothing is kept */
 	if (path && strcmp(path, "-") != 0)
 		status = write_file(path, &page, &survey);
 	else
 		print_page(&page, &survey);
+	kept_free(&kept);
 	survey_free(&survey);
 	return complete ? status : EXIT_FAILURE;
 }

@@ -60,23 +60,23 @@ static int reach_path(int sock, const char *path)
 /* This user's daemon, else the system's. */
 static int reach_default(int sock)
 {
-	char kept[CN_SENTENCE_BYTES];
+	char paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX];
+	unsigned count = 0;
 	int fd, error = ENOENT;
 
-	snprintf(kept, sizeof kept, "%s", cn_last_error());
-	cn_error_hush(true);
-	if (cn_directory_runtime(&fd)) {
-		cn_error_forget(kept);
-	} else {
+	if (cn_directory_paths(paths, &count))
+		return EINVAL;
+	for (unsigned i = 1; i < count && (error == ENOENT || error == ECONNREFUSED); i++) { /* the first is not it */
+		if (cn_directory_open(paths[i], &fd) || fd < 0)
+			continue; /* none, or not this user's */
+		fd = cn_descriptor_raise(fd);
 		error = reach(sock, fd, socket_name);
 		close(fd);
 	}
-	cn_error_hush(false);
 	if (error != ENOENT && error != ECONNREFUSED)
 		return error;
-	char path[sizeof system_directory + sizeof socket_name];
-	snprintf(path, sizeof path, "%s/%s", system_directory, socket_name);
-	int other = reach_path(sock, path);
+	snprintf(paths[0], sizeof paths[0], "%s/%s", system_directory, socket_name);
+	int other = reach_path(sock, paths[0]);
 	return other == ENOENT ? error : other;
 }
 
