@@ -197,6 +197,10 @@ static inline uint64_t cn_keeper_key(enum cn_keeper_source source, uint64_t numb
 
 /* Tell the watchers of a name that its object has come to a state. */
 void cn_keeper_tell(struct cn_keeper *keeper, uint32_t object, uint32_t state);
+/* Block the signals that end it, and let epoll report them and callers. */
+bool cn_keeper_begin(struct cn_keeper *keeper);
+/* Do what epoll reports, for which it waits so long: how much that was, or -1. */
+int cn_keeper_turn(struct cn_keeper *keeper, int timeout_ms);
 /* Serve until a signal asks to end. False: it could not begin. */
 bool cn_keeper_serve(struct cn_keeper *keeper);
 

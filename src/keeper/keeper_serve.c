@@ -174,7 +174,7 @@ static bool add(const struct cn_keeper *keeper, int fd, enum cn_keeper_source so
 	return !epoll_ctl(keeper->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static bool begin(struct cn_keeper *keeper)
+bool cn_keeper_begin(struct cn_keeper *keeper)
 {
 	sigset_t ends;
 
@@ -186,25 +186,32 @@ static bool begin(struct cn_keeper *keeper)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is a refusal, not the end */
 	keeper->signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
-	return keeper->signal_fd >= 0 && add(keeper, keeper->signal_fd, CN_KEEPER_SIGNALS) &&
-	       add(keeper, keeper->listen_fd, CN_KEEPER_LISTENS);
+	if (keeper->signal_fd >= 0 && add(keeper, keeper->signal_fd, CN_KEEPER_SIGNALS) &&
+	    add(keeper, keeper->listen_fd, CN_KEEPER_LISTENS))
+		return true;
+	cn_daemon_log("cannot begin: %s", strerror(errno));
+	return false;
+}
+
+int cn_keeper_turn(struct cn_keeper *keeper, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	int count = epoll_wait(keeper->epoll_fd, events, EVENTS_MAX, timeout_ms);
+
+	for (int i = 0; i < count; i++)
+		handle(keeper, events[i].data.u64);
+	end_silent(keeper);
+	return count;
 }
 
 bool cn_keeper_serve(struct cn_keeper *keeper)
 {
-	struct epoll_event events[EVENTS_MAX];
-
-	if (!begin(keeper)) {
-		cn_daemon_log("cannot begin: %s", strerror(errno));
+	if (!cn_keeper_begin(keeper))
 		return false;
-	}
 	cn_daemon_notify("READY=1");
 	while (!keeper->is_ending) {
 		bool idle = !keeper->connection_count && !cn_wire_has_unclosed();
-		int count = epoll_wait(keeper->epoll_fd, events, EVENTS_MAX, idle ? -1 : LOOK_MS_MAX);
-		for (int i = 0; i < count; i++)
-			handle(keeper, events[i].data.u64);
-		end_silent(keeper);
+		cn_keeper_turn(keeper, idle ? -1 : LOOK_MS_MAX);
 	}
 	return true;
 }
