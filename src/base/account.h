@@ -143,6 +143,9 @@ unsigned cn_account_user_count(const struct cn_account *account, unsigned device
  */
 typedef void cn_account_user(int pid, uint64_t made_bytes, void *data);
 bool cn_account_users(struct cn_account *account, unsigned device, cn_account_user *found, void *data);
+/* The same of all devices, with one look at each process. */
+typedef void cn_account_user_of(int pid, unsigned device, uint64_t made_bytes, void *data);
+bool cn_account_users_of_all(struct cn_account *account, cn_account_user_of *found, void *data);
 
 /* ---- Sweeping ---- */
 

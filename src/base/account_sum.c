@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum {
-	READ_TRIES_MAX = 64,  /* of a header that is being written */
+	READ_TRIES_MAX = 64,  /* of headers that are being written, with one reading of all */
 	EXACT_TRIES_MAX = 64, /* sums, until nothing changes meanwhile */
 	OUTSIDE_TRIES_MAX = 4,
 	GATHERED_MAX = 65536, /* entries of all slots that are looked at */
@@ -57,17 +57,18 @@ static bool is_empty(const struct cn_account_halves *halves)
 	return !memcmp(halves, &empty, sizeof empty);
 }
 
-/* A slot's header, or one of zeros. */
-static void choose_header(struct cn_account *account, unsigned index)
+/* A slot's header, or one of zeros. What others have damaged must not take long, however many they are. */
+static void choose_header(struct cn_account *account, unsigned index, unsigned *tries_left)
 {
 	struct cn_account_halves *halves = &account->read[index];
 
 	account->headers[index] = (struct cn_account_header){0};
 	if (is_empty(halves))
 		return;
-	for (unsigned tries = 0; !cn_account_pick(halves, index, &account->headers[index]); tries++) {
-		if (tries == READ_TRIES_MAX)
+	while (!cn_account_pick(halves, index, &account->headers[index])) {
+		if (!*tries_left)
 			return;
+		--*tries_left;
 		sched_yield();
 		if (pread(account->fd, halves, sizeof *halves, cn_account_halves_at(index)) != sizeof *halves)
 			return;
@@ -117,6 +118,7 @@ static unsigned count_slots(off_t bytes)
 
 bool cn_account_read_headers(struct cn_account *account, bool ask_who_lives)
 {
+	unsigned tries_left = READ_TRIES_MAX;
 	off_t bytes;
 
 	if (!cn_account_look(account, &bytes))
@@ -129,7 +131,7 @@ bool cn_account_read_headers(struct cn_account *account, bool ask_who_lives)
 		if (i < account->read_count && !memcmp(&account->read[i], &account->again[i], sizeof account->read[i]))
 			continue; /* it has not changed: its header is chosen */
 		account->read[i] = account->again[i];
-		choose_header(account, i);
+		choose_header(account, i, &tries_left);
 	}
 	account->read_count = account->header_count;
 	insert_own_headers(account);

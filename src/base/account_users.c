@@ -98,10 +98,15 @@ static bool describe(const struct cn_account *account, struct subject *ret_subje
 	return true;
 }
 
-/* Locks that touch are printed as one. True: among them is the lock of a slot of the device. */
-static bool add_slots(const struct cn_account *account, unsigned device, const struct lock_line *lock, uint64_t *bytes)
+/* What a process has made of each device. */
+struct made {
+	bool takes_part[CN_ACCOUNT_DEVICES];
+	uint64_t bytes[CN_ACCOUNT_DEVICES];
+};
+
+/* Locks that touch are printed as one: those of slots of several devices. */
+static void add_slots(const struct cn_account *account, const struct lock_line *lock, struct made *made)
 {
-	bool any = false;
 	unsigned long long base = CN_ACCOUNT_LOCK_BASE, first = lock->first > base ? lock->first : base;
 
 	for (unsigned step = 0; step < CN_ACCOUNT_DEVICES && first + step <= lock->last; step++) {
@@ -110,13 +115,11 @@ static bool add_slots(const struct cn_account *account, unsigned device, const s
 		if (index >= account->header_count)
 			break;
 		const struct cn_account_header *header = &account->headers[index];
-		if (header->magic != CN_ACCOUNT_MAGIC || header->device != device ||
-		    header->life % CN_ACCOUNT_LIVES != life)
+		if (header->magic != CN_ACCOUNT_MAGIC || header->life % CN_ACCOUNT_LIVES != life)
 			continue;
-		*bytes = cn_account_add(*bytes, header->made_bytes);
-		any = true;
+		made->bytes[header->device] = cn_account_add(made->bytes[header->device], header->made_bytes);
+		made->takes_part[header->device] = true;
 	}
-	return any;
 }
 
 static DIR *list(int directory_fd, const char *path)
@@ -129,19 +132,18 @@ static DIR *list(int directory_fd, const char *path)
 	return entries;
 }
 
-/* A process's slots of the device, through all its descriptors of the file. */
-static bool look_at_process(const struct cn_account *account, unsigned device, const struct subject *subject,
-			    int process_fd, uint64_t *ret_bytes)
+/* A process's slots, through all its descriptors of the file. */
+static void look_at_process(const struct cn_account *account, const struct subject *subject, int process_fd,
+			    struct made *ret_made)
 {
 	char name[NAME_MAX + 1], path[NAME_MAX + 16], text[INFO_BYTES];
 	struct lock_line lock;
 	const struct dirent *entry;
-	bool any = false;
 	DIR *entries = list(process_fd, "fd");
 
+	*ret_made = (struct made){0};
 	if (!entries)
-		return false;
-	*ret_bytes = 0;
+		return;
 	while ((entry = readdir(entries))) {
 		if (!name_of(dirfd(entries), entry->d_name, name) || strcmp(name, subject->name) != 0)
 			continue;
@@ -150,17 +152,16 @@ static bool look_at_process(const struct cn_account *account, unsigned device, c
 			continue;
 		for (const char *at = text; (at = next_lock(at, &lock));)
 			if (strcmp(lock.numbers, subject->numbers) == 0)
-				any |= add_slots(account, device, &lock, ret_bytes);
+				add_slots(account, &lock, ret_made);
 	}
 	closedir(entries);
-	return any;
 }
 
-bool cn_account_users(struct cn_account *account, unsigned device, cn_account_user *found, void *data)
+bool cn_account_users_of_all(struct cn_account *account, cn_account_user_of *found, void *data)
 {
 	struct subject subject;
 	const struct dirent *entry;
-	uint64_t bytes;
+	struct made made;
 
 	if ((!account->is_viewer && !cn_account_read_headers(account, false)) || !describe(account, &subject))
 		return false;
@@ -173,10 +174,33 @@ bool cn_account_users(struct cn_account *account, unsigned device, cn_account_us
 		int process_fd = openat(dirfd(processes), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (process_fd < 0)
 			continue;
-		if (look_at_process(account, device, &subject, process_fd, &bytes))
-			found(atoi(entry->d_name), bytes, data);
+		look_at_process(account, &subject, process_fd, &made);
+		for (unsigned device = 0; device < CN_ACCOUNT_DEVICES; device++)
+			if (made.takes_part[device])
+				found(atoi(entry->d_name), device, made.bytes[device], data);
 		close(process_fd);
 	}
 	closedir(processes);
 	return true;
+}
+
+struct users_of_one {
+	unsigned device;
+	cn_account_user *found;
+	void *data;
+};
+
+static void pass_on(int pid, unsigned device, uint64_t made_bytes, void *data)
+{
+	const struct users_of_one *users = data;
+
+	if (device == users->device)
+		users->found(pid, made_bytes, users->data);
+}
+
+bool cn_account_users(struct cn_account *account, unsigned device, cn_account_user *found, void *data)
+{
+	struct users_of_one users = {device, found, data};
+
+	return cn_account_users_of_all(account, pass_on, &users);
 }

@@ -123,6 +123,15 @@ static void add_user(int pid, uint64_t bytes, void *data)
 	seen[1] += bytes;
 }
 
+static void add_user_of(int pid, unsigned device, uint64_t bytes, void *data)
+{
+	uint64_t *seen = data;
+
+	ASSERT_EQ(getpid(), pid);
+	ASSERT_LT(device, 2);
+	seen[device] += 1000 + bytes;
+}
+
 /* Goal: a process is listed once for a device, with all that it has there; one that has no slot is not. */
 TEST(users_are_listed_by_their_locks)
 {
@@ -139,6 +148,10 @@ TEST(users_are_listed_by_their_locks)
 	ASSERT_EQ(2, seen[0]);
 	ASSERT_EQ(120, seen[1]);
 	ASSERT(cn_account_users(looker, 2, add_user, seen));
+	uint64_t all[2] = {0};
+	ASSERT(cn_account_users_of_all(looker, add_user_of, all));
+	ASSERT_EQ(1120, all[0]);
+	ASSERT_EQ(1000, all[1]);
 	cn_account_close(first);
 	cn_account_close(second);
 	ASSERT(cn_account_users(looker, 0, add_user, seen));

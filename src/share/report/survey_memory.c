@@ -3,28 +3,43 @@
  * Who has which memory of a device: the accounts (base/account.h) in all runtime directories; see survey.h.
  *
  * A slot does not say which process has it; the kernel does, where this process may look into that one. What the
- * others have is told as one sum.
+ * others have is told as one sum. All processes are looked at once for each account, however many devices its user says
+ * that it has.
  */
 #include "base/account.h"
 #include "share/report/survey.h"
 #include "share/wire/look.h"
 
+struct user {
+	int pid;
+	unsigned device;
+	uint64_t bytes;
+};
+
 struct memory_survey {
 	cn_survey_tell_memory *tell;
 	void *data;
+	struct user users[CN_ACCOUNT_SLOTS]; /* of an account */
+	unsigned user_count;
 	struct cn_look look;
 	struct cn_survey_device device; /* that is told of */
 	uint64_t known_bytes;           /* of it, by processes that were told of */
 };
 
-static void tell_user(int pid, uint64_t bytes, void *data)
+static void keep_user(int pid, unsigned device, uint64_t bytes, void *data)
 {
 	struct memory_survey *survey = data;
 
-	if (!bytes || bytes > survey->device.used_bytes - survey->known_bytes) /* an account that lies */
+	if (bytes && survey->user_count < CN_ACCOUNT_SLOTS) /* several processes may have one slot's descriptor */
+		survey->users[survey->user_count++] = (struct user){pid, device, bytes};
+}
+
+static void tell_user(struct memory_survey *survey, const struct user *user)
+{
+	if (user->bytes > survey->device.used_bytes - survey->known_bytes) /* an account that lies */
 		return;
-	survey->known_bytes += bytes;
-	survey->tell(&survey->device, pid, bytes, survey->data);
+	survey->known_bytes += user->bytes;
+	survey->tell(&survey->device, user->pid, user->bytes, survey->data);
 }
 
 static void tell_device(struct memory_survey *survey, struct cn_account *account, unsigned number)
@@ -41,8 +56,9 @@ static void tell_device(struct memory_survey *survey, struct cn_account *account
 	if (!survey->device.used_bytes)
 		return;
 	survey->tell(&survey->device, 0, 0, survey->data);
-	if (sum.made)
-		cn_account_users(account, number, tell_user, survey);
+	for (unsigned i = 0; i < survey->user_count; i++)
+		if (survey->users[i].device == number)
+			tell_user(survey, &survey->users[i]);
 	if (survey->known_bytes < sum.made)
 		survey->tell(&survey->device, 0, sum.made - survey->known_bytes, survey->data);
 }
@@ -56,6 +72,8 @@ static void look_at_account(const char *file, int fd, void *data)
 		return;
 	survey->device.total_bytes = cn_account_capacity(file);
 	survey->device.on_gpu = survey->device.total_bytes == CN_ACCOUNT_OF_GPUS;
+	survey->user_count = 0;
+	cn_account_users_of_all(account, keep_user, survey);
 	for (unsigned number = 0; number < CN_ACCOUNT_DEVICES; number++)
 		tell_device(survey, account, number);
 	cn_account_close(account);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-enum { ENTRIES_MAX = 65536, USERS_MAX = 4096, ACCOUNTS_MAX = 64 };
+enum { ENTRIES_MAX = 65536, USERS_MAX = 4096, ACCOUNTS_MAX = 16 };
 
 static const char lock_suffix[] = ".lock";
 
