@@ -69,6 +69,8 @@ def main(kind, library, api_list, *others):
         extra = sorted(shown - expected)
     else:
         expected = set(generate_api.read_names(others[0], kind)) | set(generate_api.all_symbols(functions, kind))
+        if kind == "runtime12":
+            expected = set(generate_api.read_names12(others[0]))
         _, absent = found_and_unfound(library, sorted(expected), VERSION[kind])
         extra = sorted(name for name in shown - expected if not name.startswith("cenote_"))
         if kind == "driver":

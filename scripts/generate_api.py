@@ -27,7 +27,7 @@ Makes from src/api.list what the build needs of it, so that a function is named 
     generate_api.py cuda12-map NAMES OUT                      version script of the drop-in libcudart.so.12
     generate_api.py forwards driver NAMES API_LIST OUT        C: the same as a table, beside
     generate_api.py forward-jumps driver NAMES API_LIST OUT   assembler: the functions that lead to the real driver
-    generate_api.py redirect-names runtime NAMES OUT          C: the runtime's functions that programs call, sorted
+    generate_api.py redirect-names NAMES OUT                  C: the runtimes' functions that programs call, sorted
     generate_api.py answers-test API_LIST HEADER_DIR OUT      C: a test that calls every function with zeros
 
 HEADER_DIR is the directory of cuda.h and cuda_runtime_api.h; their prototypes are read as text. NAMES is
@@ -138,6 +138,11 @@ def read_names(path, library):
     """The names of nvidia_names.txt that belong to a library."""
     pairs = (line.split() for _, line in significant_lines(path))
     return [name for owner, name in pairs if owner == library]
+
+
+def read_names12(path):
+    """What the runtime of the last CUDA 12 exports."""
+    return read_names(path, "runtime12") + read_names(path, "later12")
 
 
 def symbols(function):
@@ -316,11 +321,14 @@ def forward_jumps(names):
     return "".join(f"\tFORWARD\t{n}\n" for n in names)
 
 
-def redirect_names(names):
-    """The table cn_redirect_names of tools/redirect/redirect.h."""
-    rows = "".join(f'\t"{n}",\n' for n in sorted(names))
-    return c_file(f"const char *const cn_redirect_names[] = {{\n{rows}}};\n"
-                  "const size_t cn_redirect_name_count = sizeof cn_redirect_names / sizeof cn_redirect_names[0];",
+def redirect_names(path):
+    """The table cn_redirect_lists of tools/redirect/redirect.h: the newest runtime first."""
+    text, rows = "", ""
+    for owner, node, first in (("runtime", CUDART_NODE, 13000), ("runtime12", CUDART12_NODE, 12040)):
+        names = "".join(f'\t"{n}",\n' for n in sorted(read_names(path, owner)))
+        text += f"static const char *const names_{owner}[] = {{\n{names}}};\n"
+        rows += f'\t{{{first}, "{node}", names_{owner}, sizeof names_{owner} / sizeof names_{owner}[0]}},\n'
+    return c_file(f"{text}const struct cn_redirect_list cn_redirect_lists[CN_REDIRECT_LISTS] = {{\n{rows}}};",
                   '"redirect.h"')
 
 
@@ -374,7 +382,7 @@ def run(arguments):
     elif command == "versions":
         text = versions(read_list(rest[0]))
     elif command == "redirect-names":
-        text = redirect_names(read_names(rest[1], rest[0]))
+        text = redirect_names(rest[0])
     elif command == "stub":
         text = stub(all_symbols(read_list(rest[2]), rest[0]) + read_names(rest[1], rest[0]))
     elif command == "missing-nvml":
@@ -383,11 +391,11 @@ def run(arguments):
         # NVIDIA's libnvidia-ml.so.1 has no symbol versions either.
         text = version_script("", read_names(rest[0], "nvml"))
     elif command == "cuda12-map":
-        text = version_script(CUDART12_NODE, read_names(rest[0], "runtime12") + ["cenote_*"])
+        text = version_script(CUDART12_NODE, read_names12(rest[0]) + ["cenote_*"])
     elif command == "cuda12-jumps":
-        text = cuda12_jumps(split_cuda12(read_names(rest[0], "runtime12"), read_list(rest[1]))[0])
+        text = cuda12_jumps(split_cuda12(read_names12(rest[0]), read_list(rest[1]))[0])
     elif command == "missing-cuda12":
-        text = missing(split_cuda12(read_names(rest[0], "runtime12"), read_list(rest[1]))[1])
+        text = missing(split_cuda12(read_names12(rest[0]), read_list(rest[1]))[1])
     elif command in MISSING:
         text = MISSING[command](missing_names(read_names(rest[1], rest[0]), read_list(rest[2])))
     elif command == "answers-test":

@@ -7,7 +7,7 @@ Prints scripts/nvidia_names.txt: the names that NVIDIA's libraries export, read 
 
 LIBCUDA is a driver's libcuda.so.1 or the toolkit's stub of it (lib64/stubs/libcuda.so), LIBCUDART the toolkit's
 libcudart.so.13, LIBNVML a driver's libnvidia-ml.so.1, of whatever version, NVML_H the header nvml.h of CUDA 13: its
-names are those of a younger library. LIBCUDART12 is the libcudart.so.12 of a CUDA 12.
+names are those of a younger library. LIBCUDART12 is the libcudart.so.12 of CUDA 12.4.
 """
 
 import re
@@ -42,11 +42,11 @@ def main():
     if len(sys.argv) != 6:
         sys.exit(__doc__)
     print("# What NVIDIA's libcuda.so.1 (driver) and libcudart.so.13 (runtime) of CUDA 13.0 export, libnvidia-ml.so.1"
-          " (nvml), and\n# libcudart.so.12 (runtime12). Made by scripts/nvidia_names.py LIBCUDA LIBCUDART LIBNVML"
-          " NVML_H LIBCUDART12.")
+          " (nvml), and\n# libcudart.so.12 (runtime12: of CUDA 12.4; later12). Made by scripts/nvidia_names.py LIBCUDA"
+          " LIBCUDART LIBNVML NVML_H\n# LIBCUDART12.")
     libraries = {"driver": exported(sys.argv[1]), "runtime": exported(sys.argv[2]),
                  "nvml": sorted({*exported(sys.argv[3]), *declared(sys.argv[4])}),
-                 "runtime12": sorted({*exported(sys.argv[5]), *AFTER_12_4})}
+                 "runtime12": exported(sys.argv[5]), "later12": AFTER_12_4}
     for owner, names in libraries.items():
         for name in names:
             print(owner, name)

@@ -29,7 +29,7 @@ static void check_runtime(const struct cn_object *object, const struct cn_runtim
 	enum { JUMP_BYTES = 5 };
 	size_t bytes = 0;
 
-	FUZZ_CHECK(runtime->count >= cn_redirect_name_count);
+	FUZZ_CHECK(runtime->list && runtime->count >= runtime->list->count);
 	for (size_t i = 0; i < runtime->count; i++)
 		FUZZ_CHECK(cn_object_code(object, runtime->functions[i].address, &bytes) && bytes >= JUMP_BYTES);
 	free(runtime->functions);

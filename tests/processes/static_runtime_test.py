@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
 from tap import Skip, by_name, run_tests  # pylint: disable=wrong-import-position
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NAMES = [line.split()[1] for line in (ROOT / "scripts/nvidia_names.txt").read_text().splitlines()
-         if line.startswith("runtime ")]
+NAMES = {major: [line.split()[1] for line in (ROOT / "scripts/nvidia_names.txt").read_text().splitlines()
+                 if line.startswith(owner)] for major, owner in ((13, "runtime "), (12, "runtime12 "))}
 REFUSED = 126
 
 # As short as NVIDIA's; the others have ten bytes or more.
@@ -129,7 +129,8 @@ def run(*command, status=0, forbid=None, **variables):
 
 def runtime_source(version):
     """The runtime, in assembler."""
-    functions = {name: "\tpush %rbp\n\tmov %rsp, %rbp\n\tmov $36, %eax\n\tpop %rbp\n\tret\n" for name in NAMES}
+    names = NAMES.get(version // 1000, NAMES[13])
+    functions = {name: "\tpush %rbp\n\tmov %rsp, %rbp\n\tmov $36, %eax\n\tpop %rbp\n\tret\n" for name in names}
     functions[SHORT] = "\txor %eax, %eax\n\tret\n"
     functions["cudaRuntimeGetVersion"] = VERSION
     functions["cudaGetExportTable"] = "\tsub $8, %rsp\n\tcall dlsym@PLT\n\tadd $8, %rsp\n\tret\n"
@@ -251,15 +252,21 @@ class Programs:
         self.refuse("without the names of 1 of its functions", command=(half,))
 
     def refuses_another_version(self):
-        """The runtimes of CUDA 12 and 14, in the program and in a library of its."""
-        for version, name in ((12080, "12.8"), (14010, "14.1")):
+        """The runtimes of an early CUDA 12 and of CUDA 14, in the program and in a library of its."""
+        for version, name in ((12030, "12.3"), (14010, "14.1")):
             runtime = self.make_runtime(f"runtime-{version}", version)
             program = self.make(f"program-{version}", PROGRAM, "-DSUBJECT=main", runtime)
             self.refuse(f"{program} has the runtime of CUDA {name} inside", "CUDA 13", command=(program,))
-        library = self.make_library("libother.so", self.folder / "runtime-12080.o")
+        library = self.make_library("libother.so", self.folder / "runtime-12030.o")
         program = self.make("linked-other", "int subject(void);\nint main(void) { return subject(); }\n", library,
                             f"-Wl,-rpath,{self.folder}")
-        self.refuse("libother.so has the runtime of CUDA 12.8 inside", command=(program,))
+        self.refuse("libother.so has the runtime of CUDA 12.3 inside", command=(program,))
+
+    def serves_cuda_12(self):
+        """A program with the runtime of CUDA 12 inside has Cenote's of CUDA 12."""
+        runtime = self.make_runtime("runtime-12080", 12080)
+        program = self.make("program-12080", PROGRAM, "-DSUBJECT=main", runtime)
+        self.expect(EXPECTED.replace("version 13000", "version 12090"), program)
 
     def refuses_where_memory_is_protected(self):
         """A system that makes no memory executable."""
@@ -302,7 +309,7 @@ def main():
             programs.alone_it_fails, programs.serves_an_executable, programs.names_what_is_missing,
             programs.serves_a_linked_library, programs.serves_an_opened_library, programs.serves_two_at_once,
             programs.leaves_other_programs_alone, programs.refuses_a_stripped_one, programs.refuses_half_of_it,
-            programs.refuses_another_version, programs.refuses_where_memory_is_protected,
+            programs.refuses_another_version, programs.serves_cuda_12, programs.refuses_where_memory_is_protected,
             programs.refuses_one_that_changes_its_user, programs.stays_out_on_a_gpu))
 
 

@@ -291,7 +291,7 @@ const struct command command_run = {
 		"Runs a program that was built for NVIDIA's libraries with Cenote in front of them, and its children\n"
 		"too. On a GPU the program keeps NVIDIA's driver and runtime, and gets Cenote's pools (LD_PRELOAD).\n"
 		"Without a GPU, Cenote is its libcuda.so.1, libcudart.so.13 or .12, and libnvidia-ml.so.1\n"
-		"(LD_LIBRARY_PATH), also if nvcc has linked the runtime of CUDA 13 into it (LD_AUDIT). If that cannot\n"
+		"(LD_LIBRARY_PATH), also if nvcc has linked the runtime into it (LD_AUDIT). If that cannot\n"
 		"work for this program, a line on standard error says why and what to do.\n"
 		"\n"
 		"Options:\n"

@@ -16,12 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OUR_RUNTIME "libcudart.so.13"
-
 typedef int report_function(const char *name);
 
-static char runtime_path[PATH_MAX];
-static _Atomic(void *) runtime;
+static char folder[PATH_MAX];
+static _Atomic(void *) runtimes[CN_REDIRECT_LISTS];
 
 void cn_redirect_say(const char *format, ...)
 {
@@ -36,35 +34,38 @@ void cn_redirect_say(const char *format, ...)
 
 bool cn_redirect_find_libraries(void)
 {
-	char self[PATH_MAX];
+	char path[PATH_MAX + 32];
 	Dl_info info;
 
-	if (!dladdr(cn_redirect_names, &info) || !realpath(info.dli_fname, self))
+	if (!dladdr(cn_redirect_lists, &info) || !realpath(info.dli_fname, folder))
 		return false;
-	*strrchr(self, '/') = 0;
-	return (size_t)snprintf(runtime_path, sizeof runtime_path, "%s/%s", self, OUR_RUNTIME) < sizeof runtime_path &&
-	       access(runtime_path, R_OK) == 0;
+	*strrchr(folder, '/') = 0;
+	snprintf(path, sizeof path, "%s/%s", folder, cn_redirect_lists[0].library);
+	return access(path, R_OK) == 0;
 }
 
 /* Our runtime, loaded beside the program. A program that has it already has the same one. */
-static void *load_runtime(void)
+static void *load_runtime(const struct cn_redirect_list *list)
 {
-	void *loaded = atomic_load(&runtime);
+	_Atomic(void *) *runtime = &runtimes[list - cn_redirect_lists];
+	void *loaded = atomic_load(runtime);
+	char path[PATH_MAX + 32];
 
 	if (loaded)
 		return loaded;
-	loaded = dlmopen(LM_ID_BASE, runtime_path, RTLD_NOW);
+	snprintf(path, sizeof path, "%s/%s", folder, list->library);
+	loaded = dlmopen(LM_ID_BASE, path, RTLD_NOW);
 	if (!loaded) {
 		cn_redirect_say("%s", dlerror());
 		_exit(CN_REDIRECT_EXIT);
 	}
-	atomic_store(&runtime, loaded);
+	atomic_store(runtime, loaded);
 	return loaded;
 }
 
 struct cn_redirect_target cn_redirect_resolve(struct cn_jumps *jumps, size_t index)
 {
-	void *library = load_runtime();
+	void *library = load_runtime(jumps->list);
 	void *function = dlsym(library, jumps->names[index]);
 
 	if (function) {

@@ -198,6 +198,7 @@ static struct cn_jumps *make_jumps(const struct cn_runtime *runtime)
 	struct cn_jumps *jumps = calloc(1, sizeof *jumps);
 
 	if (jumps) {
+		jumps->list = runtime->list;
 		jumps->count = runtime->count;
 		jumps->names = calloc(runtime->count, sizeof *jumps->names);
 	}

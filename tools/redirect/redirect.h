@@ -2,12 +2,13 @@
 /*
  * libcenote-redirect.so: what its files share.
  *
- * nvcc links NVIDIA's runtime into a program by default, and such a program never asks for a libcudart.so.13. On the
- * host device `cenote run` names this library in LD_AUDIT. The dynamic linker calls it when it has mapped objects and
- * before it runs their constructors, at the start and for each dlopen() (redirect.c). It reads the object's file
- * (object.c), finds the runtime's functions in the symbol table, where they are local names (runtime.c), and writes a
- * jump over the start of each (jumps.c). The jumps lead to our libcudart.so.13, which is loaded at the first call
- * (enter.S, enter.c); so a process without such a program pays for a look at its files and no more.
+ * nvcc links NVIDIA's runtime into a program by default, and such a program never asks for a libcudart.so.13 (or .12).
+ * On the host device `cenote run` names this library in LD_AUDIT. The dynamic linker calls it when it has mapped
+ * objects and before it runs their constructors, at the start and for each dlopen() (redirect.c). It reads the
+ * object's file (object.c), finds the runtime's functions in the symbol table, where they are local names (runtime.c),
+ * and writes a jump over the start of each (jumps.c). The jumps lead to our runtime of the same number, which is
+ * loaded at the first call (enter.S, enter.c); so a process without such a program pays for a look at its files and no
+ * more.
  *
  * All or nothing: a runtime of which a function cannot be found or reached stays as it is. Half of it and half of ours
  * would have two ideas of every stream.
@@ -54,6 +55,17 @@ const unsigned char *cn_object_code(const struct cn_object *object, uint64_t add
 
 /* ---- A runtime inside (runtime.c) -------------------------------------------------------------------------------- */
 
+/* Made by scripts/generate_api.py: the runtimes that we have a library for, the newest first. */
+enum { CN_REDIRECT_LISTS = 2 };
+struct cn_redirect_list {
+	unsigned
+		first_version; /* 13000: of this and all later releases of the same number; they have all these names */
+	const char *library;   /* "libcudart.so.13", beside this one */
+	const char *const *names; /* of the functions, sorted */
+	size_t count;
+};
+extern const struct cn_redirect_list cn_redirect_lists[CN_REDIRECT_LISTS];
+
 struct cn_runtime_function {
 	uint64_t address; /* as the file gives it */
 	const char *name; /* in the file, or in our list */
@@ -61,6 +73,7 @@ struct cn_runtime_function {
 };
 
 struct cn_runtime {
+	const struct cn_redirect_list *list;
 	struct cn_runtime_function *functions; /* by address; each has room for a jump */
 	size_t count;
 };
@@ -76,14 +89,11 @@ enum { CN_WHY_BYTES = 256 };
 enum cn_runtime_kind cn_runtime_find(const struct cn_object *object, struct cn_runtime *ret_runtime,
 				     char why[CN_WHY_BYTES]);
 
-/* Made by scripts/generate_api.py: the names of the runtime's functions, sorted. */
-extern const char *const cn_redirect_names[];
-extern const size_t cn_redirect_name_count;
-
 /* ---- Jumps (jumps.c) --------------------------------------------------------------------------------------------- */
 
 /* What stands between an object's functions and ours. */
 struct cn_jumps {
+	const struct cn_redirect_list *list;
 	size_t count;
 	const char **names; /* copies, if not in our list */
 	void **slots;       /* where each leads */
@@ -113,7 +123,7 @@ struct cn_redirect_target {
 /* Called by cn_redirect_enter: where a function leads from now on. */
 struct cn_redirect_target cn_redirect_resolve(struct cn_jumps *jumps, size_t index);
 
-/* Note where our libcudart.so.13 is: beside this library. */
+/* Note where our runtimes are: beside this library. */
 bool cn_redirect_find_libraries(void);
 
 /* Print "cenote run: …". */

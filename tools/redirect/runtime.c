@@ -17,7 +17,6 @@
 
 enum {
 	JUMP_BYTES = 5,
-	MAJOR = 13,
 	CALLED_BYTES = 64, /* of a function that cudaRuntimeGetVersion() calls: where the constant is looked for */
 	FUNCTIONS_MAX = 4096,
 	SHORT_MAX = 16, /* functions that are shorter than a jump: for each, all symbols are looked at */
@@ -76,11 +75,10 @@ static bool has_prefix(const char *name)
 	return strncmp(name, "cuda", 4) == 0 || strncmp(name, "__cuda", 6) == 0;
 }
 
-static const char *find_in_list(const char *name)
+static const char *find_in_list(const struct cn_redirect_list *list, const char *name)
 {
-	const char *const *found = has_prefix(name) ? bsearch(name, cn_redirect_names, cn_redirect_name_count,
-							      sizeof *cn_redirect_names, compare_names)
-						    : NULL;
+	const char *const *found =
+		has_prefix(name) ? bsearch(name, list->names, list->count, sizeof *list->names, compare_names) : NULL;
 
 	return found ? *found : NULL;
 }
@@ -164,7 +162,7 @@ static size_t take_listed(const struct symbols *symbols, struct cn_runtime *runt
 
 	for (size_t i = 0; i < symbols->count && count < FUNCTIONS_MAX; i++) {
 		const ElfW(Sym) *row = &symbols->rows[i];
-		const char *name = is_function(row) ? find_in_list(name_of(symbols, row)) : NULL;
+		const char *name = is_function(row) ? find_in_list(runtime->list, name_of(symbols, row)) : NULL;
 		if (name)
 			runtime->functions[count++] = (struct cn_runtime_function){row->st_value, name, row->st_size};
 	}
@@ -180,7 +178,7 @@ static void take_others(const struct symbols *symbols, struct cn_runtime *runtim
 		const ElfW(Sym) *row = &symbols->rows[i];
 		const char *name = name_of(symbols, row);
 		if (is_function(row) && row->st_value > first && row->st_value < last && has_prefix(name) &&
-		    !find_in_list(name))
+		    !find_in_list(runtime->list, name))
 			runtime->functions[runtime->count++] =
 				(struct cn_runtime_function){row->st_value, name, row->st_size};
 	}
@@ -233,10 +231,21 @@ static bool check_functions(const struct cn_object *object, const struct symbols
 	return true;
 }
 
+/* The list of a release; NULL: there is none. */
+static const struct cn_redirect_list *find_list(unsigned version)
+{
+	for (size_t i = 0; i < CN_REDIRECT_LISTS; i++)
+		if (version / 1000 == cn_redirect_lists[i].first_version / 1000 &&
+		    version >= cn_redirect_lists[i].first_version)
+			return &cn_redirect_lists[i];
+	return NULL;
+}
+
 /* It has the names. */
 static enum cn_runtime_kind read_runtime(const struct cn_object *object, const struct symbols *symbols,
 					 struct cn_runtime *runtime, char why[CN_WHY_BYTES])
 {
+	runtime->list = &cn_redirect_lists[0];
 	runtime->count = take_listed(symbols, runtime);
 	const struct cn_runtime_function *teller = find_function(runtime, "cudaRuntimeGetVersion");
 	/* Programs and tools define some of these themselves; only the runtime has all three. */
@@ -248,17 +257,19 @@ static enum cn_runtime_kind read_runtime(const struct cn_object *object, const s
 		snprintf(why, CN_WHY_BYTES, "has a CUDA runtime inside whose version cannot be read; " ADVICE);
 		return CN_RUNTIME_REFUSED;
 	}
-	if (version / 1000 != MAJOR) {
+	runtime->list = find_list(version);
+	if (!runtime->list) {
 		snprintf(why, CN_WHY_BYTES,
-			 "has the runtime of CUDA %u.%u inside, and without a GPU Cenote stands for that of %d alone; "
-			 "build it with CUDA %d",
-			 version / 1000, version % 1000 / 10, MAJOR, MAJOR);
+			 "has the runtime of CUDA %u.%u inside, and without a GPU Cenote stands for those of 13 and "
+			 "of 12.4 and later alone; build it with CUDA 13",
+			 version / 1000, version % 1000 / 10);
 		return CN_RUNTIME_REFUSED;
 	}
-	if (runtime->count < cn_redirect_name_count) {
+	runtime->count = take_listed(symbols, runtime);
+	if (runtime->count < runtime->list->count) {
 		snprintf(why, CN_WHY_BYTES,
 			 "has a CUDA runtime inside without the names of %zu of its functions; " ADVICE,
-			 cn_redirect_name_count - runtime->count);
+			 runtime->list->count - runtime->count);
 		return CN_RUNTIME_REFUSED;
 	}
 	qsort(runtime->functions, runtime->count, sizeof *runtime->functions, compare_functions);
