@@ -11,6 +11,8 @@
 #   make soak        the randomised tests for SOAK_SECONDS each (60), and the models within larger bounds
 #   make fuzz        each fuzz target for FUZZ_SECONDS (60), with clang; TARGETS="handles segments" for some of them
 #   make install     PREFIX (/usr/local), LIBDIR below it (lib), DESTDIR; PYTHON=1: the Python package, too
+#   make dist        build/dist/: the sources as one archive, and what is in it (SPDX)
+#   make deb         build/dist/: Debian packages (packaging/debian)
 #   make format      lay the sources out with clang-format 14
 #   make abi-table   write the table of the binary interface anew, from our headers
 #   make errors-page write the page of all error sentences anew, from the sources
@@ -33,8 +35,8 @@ PARTS ?=
 QUICK ?=
 PYTHON ?=
 
-.PHONY: build demo check test bench coverage soak fuzz install install-rights format clean abi-table errors-page gpu-golden \
-	gpu-test packages packages-test packages-fuzz packages-bench packages-python
+.PHONY: build demo check test bench coverage soak fuzz dist deb install install-rights format clean abi-table errors-page gpu-golden \
+	gpu-test packages packages-test packages-fuzz packages-bench packages-python packages-deb
 
 build: packages $(BUILD)/build.ninja
 	@ninja -C $(BUILD) product
@@ -54,6 +56,9 @@ packages-fuzz:
 
 packages-python:
 	@scripts/install_packages.sh python
+
+packages-deb:
+	@scripts/install_packages.sh deb
 
 packages-bench:
 	@scripts/install_packages.sh bench
@@ -94,6 +99,12 @@ install: install-rights build $(if $(filter-out 0,$(PYTHON)),packages-python)
 
 install-rights:
 	@scripts/check_install.sh $(LIBDIR) $(DESTDIR)$(abspath $(PREFIX))
+
+dist:
+	@scripts/make_dist.sh $(BUILD)/dist
+
+deb: packages-deb
+	@scripts/make_deb.sh $(BUILD)/dist
 
 format: packages-test
 	@scripts/format.py

@@ -6,6 +6,7 @@
 #     install_packages.sh build     a compiler and Meson
 #     install_packages.sh test      and what `make test` uses beyond these
 #     install_packages.sh python    what `make install PYTHON=1` builds with beyond a compiler and Meson
+#     install_packages.sh deb       what `make deb` uses
 #     install_packages.sh fuzz      what `make fuzz` uses beyond what builds
 #     install_packages.sh bench     and what `make bench` compares with: without it, it compares with less
 #
@@ -71,6 +72,16 @@ check_python()
 os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null || want python3-dev
 }
 
+# The tools of Debian's own packages, and one that looks at the result.
+check_deb()
+{
+	check_python
+	have dh || want debhelper
+	[ -e /usr/share/perl5/Debian/Debhelper/Sequence/python3.pm ] || want dh-python
+	dpkg -s libpython3-dev >/dev/null 2>&1 || want libpython3-dev
+	have lintian || want lintian
+}
+
 # UCX is found when the programs are built, the allocators when they run.
 check_bench()
 {
@@ -115,6 +126,7 @@ check_build
 case $level in
 test) check_test ;;
 python) check_python ;;
+deb) check_deb ;;
 fuzz) check_fuzz ;;
 bench)
 	# What it takes to build must be there; of the rest, what can be had.

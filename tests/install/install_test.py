@@ -7,6 +7,7 @@ CMake, and by the command. Prints TAP.
     install_test.py BUILD_DIRECTORY C_COMPILER... [-- C++_COMPILER...]
 """
 
+import json
 import os
 import re
 import shutil
@@ -306,6 +307,37 @@ class Tree:
         expect(run("sh", source / "scripts/check_install.sh", "lib", self.directory / "new" / "prefix"), "")
         assert "\ninstall: install-rights build" in (source / "Makefile").read_text()
 
+    def archives_are_the_same(self):
+        """Two archives of one commit have the same bytes, and so have their documents, which name every file."""
+        need("git")
+        source = HERE.parent.parent
+        if subprocess.run(["git", "-C", source, "rev-parse", "HEAD"], capture_output=True, check=False).returncode:
+            raise Skip("these sources are no clone")
+        folders = [self.directory / name for name in ("dist-1", "dist-2")]
+        for folder in folders:
+            run(source / "scripts/make_dist.sh", folder)
+        names = sorted(file.name for file in folders[0].iterdir())
+        assert [Path(name).suffix for name in names] == [".json", ".gz"], names
+        for name in names:
+            assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+        document = json.loads((folders[0] / names[0]).read_text())
+        files = {file["fileName"] for file in document["files"]}
+        assert {"./README.md", "./include/cenote/nvml.h", "./action.yml"} <= files, len(files)
+        expect(document["packages"][0]["licenseDeclared"], "MIT")
+
+    def workflow_is_the_pages(self):
+        """The ten lines of docs/ci.md are the workflow that scripts/try_action.py runs; the action has what it calls."""
+        source = HERE.parent.parent
+        page, example = (source / "docs/ci.md").read_text(), source / "packaging/action/example"
+        expect(re.search(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1], (example / "workflow.yml").read_text())
+        expect(len((example / "workflow.yml").read_text().splitlines()), 10)
+        script = re.search(r"GITHUB_ACTION_PATH/([\w./]+)", (source / "action.yml").read_text())[1]
+        assert os.access(source / script, os.X_OK), script
+        run("cmake", "-S", example, "-B", self.directory / "example", CC=" ".join(self.compiler), CUDA_PATH="",
+            PATH=path_without("nvcc"), CUDAToolkit_ROOT=str(self.libraries / "cenote-cuda"))
+        run("cmake", "--build", self.directory / "example")
+        expect(run(self.directory / "example/share", CENOTE_DEVICE="host"), "the child reads 42\n")
+
     def packages_come_before_meson(self):
         """In a fresh clone `make -j2` sets the build up only when the packages are there, of which Meson is one."""
         need("make")
@@ -335,7 +367,8 @@ def main(build, *compilers):
                                  tree.cmake_works, tree.toolkit_is_found,
                                  tree.cuda_language_says_what_to_set, tree.cpp_page_works, tree.cuda_page_works,
                                  tree.dropin_works,
-                                 tree.no_right_is_one_sentence, tree.packages_come_before_meson))
+                                 tree.no_right_is_one_sentence, tree.archives_are_the_same,
+                                 tree.workflow_is_the_pages, tree.packages_come_before_meson))
 
 
 if __name__ == "__main__":
