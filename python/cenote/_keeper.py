@@ -87,10 +87,16 @@ def connect(port):
     """A connection to another process's port. ConnectionError: it has ended, or this process cannot see it."""
     folder = runtime_directory()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    seconds, rest = divmod(ANSWER_SECONDS, 1)
     try:
-        sock.settimeout(ANSWER_SECONDS)
+        # The system waits for a place in the queue of those that connect; with Python's timeout it would not.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(seconds), int(rest * 1e6)))
         sock.connect(path_in(folder, PREFIX + port.hex()))
+        sock.settimeout(ANSWER_SECONDS)
         return sock
+    except BlockingIOError:
+        sock.close()
+        raise TimeoutError("the process that sent this does not answer") from None
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         raise ConnectionError("the process that sent this has ended, or its runtime directory is another one") from None

@@ -413,6 +413,31 @@ def test_a_process_that_hangs_holds_up_no_other():
         assert isinstance(got[0], ConnectionError), got
 
 
+def test_many_that_ask_at_the_same_time():
+    """One that finds the port's queue full waits for its turn."""
+    with Port() as port, contextlib.ExitStack() as others:
+        port.listener.listen(1)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                other = others.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                other.setblocking(False)
+                other.connect(port.path)
+        count = len(os.listdir("/proc/self/fd"))
+        thread, got = port.ask()
+        while len(os.listdir("/proc/self/fd")) < count + 2 and thread.is_alive():  # until it has a folder and a socket
+            time.sleep(0)
+        came, asker = [port.listener], None
+        while asker is None and not got:
+            ready = select.select(came, [], [], PATIENCE_S)[0]
+            asker = next((each for each in ready if each is not port.listener), None)
+            if asker is None:
+                came.append(others.enter_context(port.listener.accept()[0]))
+        assert not got, got
+        asker.send(b"Eno")
+        thread.join(PATIENCE_S)
+        assert isinstance(got[0], ConnectionError) and str(got[0]) == "no", got
+
+
 def test_clients_have_a_bound(pool, monkeypatch):
     """Of too many the one that was silent for longest goes; it may come again."""
     name = _record.read(pool.allocate(8).name())
