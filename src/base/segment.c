@@ -96,19 +96,12 @@ bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals)
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || !has_ordinary_pages(fd, &status))
+	if (seals < 0 || /* in this order: fstat() of an untrusted file may wait */
+	    fstat(fd, &status) || !S_ISREG(status.st_mode) || !has_ordinary_pages(fd, &status))
 		return false;
 	*ret_bytes = (size_t)status.st_size;
 	*ret_seals = seals;
 	return true;
-}
-
-bool cn_file_is_memory(int fd)
-{
-	size_t bytes;
-	int seals;
-
-	return cn_file_look(fd, &bytes, &seals);
 }
 
 /* A memory file of that size that has these seals? */

@@ -35,10 +35,8 @@ CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segmen
 
 /*
  * Is it a memory file of ordinary pages? One of huge pages can be sealed as well, but where the system has none left, a
- * process that touches it is killed.
+ * process that touches it is killed. The outputs are set if it is.
  */
-bool cn_file_is_memory(int fd);
-/* The same, and what it is: with as few system calls as possible. */
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
 /*

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -102,10 +101,10 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 	static const char prefix[] = "/memfd:", suffix[] = " (deleted)";
 	char link[64], target[sizeof prefix + NAME_BYTES_MAX + sizeof suffix], again[NAME_BYTES_MAX];
 	struct cn_physical_facts facts;
-	struct stat status;
+	size_t bytes;
+	int seals;
 
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (!cn_file_is_memory(fd) || fstat(fd, &status)) { /* in this order: fstat() of an untrusted file may wait */
+	if (!cn_file_look(fd, &bytes, &seals)) {
 		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
@@ -137,7 +136,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 		*ret_why = "is not sealed: its size could change";
 		return false;
 	}
-	facts.bytes = (size_t)status.st_size;
+	facts.bytes = bytes;
 	*ret_facts = facts;
 	return true;
 }
