@@ -57,7 +57,7 @@ static inline void kept_start_with(struct kept_daemon *daemon, const char *const
 	snprintf(socket_path, sizeof socket_path, "%s/kept", test_directory());
 	snprintf(daemon->notify_path, sizeof daemon->notify_path, "%s/ready", test_directory());
 	ASSERT_LT(strlen(daemon->notify_path), sizeof address.sun_path);
-	strcpy(address.sun_path, daemon->notify_path);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", daemon->notify_path);
 	ASSERT_SYS(daemon->notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	ASSERT_SYS(bind(daemon->notify, (const struct sockaddr *)&address, sizeof address));
 	setenv("NOTIFY_SOCKET", daemon->notify_path, 1);

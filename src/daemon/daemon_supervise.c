@@ -153,45 +153,26 @@ static void hear_all(void)
 
 /* ---- Starting ---- */
 
-static char *make_variable(const char *name, const char *value)
+static bool set_number(const char *name, unsigned number)
 {
-	char *text;
+	char text[16];
 
-	return asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text;
+	snprintf(text, sizeof text, "%u", number);
+	return !setenv(name, text, 1);
 }
 
-static bool is_managers(const char *variable)
+/* In the new process: what it will know of its manager. */
+static bool set_environment(const char *notify_path)
 {
-	return !strncmp(variable, "LISTEN_", 7) || !strncmp(variable, "NOTIFY_SOCKET=", 14);
-}
+	static char names[sizeof "socket" + (size_t)STORED_MAX * CN_DAEMON_NAME_BYTES];
+	char *at = stpcpy(names, "socket");
 
-/* In the new process, which has one thread and ends by exec or exit: what is allocated is not freed. */
-static char **make_environment(const char *notify_path)
-{
-	char number[16], *names = malloc((size_t)(parent.stored_count + 1) * CN_DAEMON_NAME_BYTES), *at = names;
-	size_t count = 0;
-
-	while (environ[count])
-		count++;
-	char **environment = calloc(count + 5, sizeof *environment);
-	if (!names || !environment)
-		return NULL;
-	at = stpcpy(at, "socket");
 	for (unsigned i = 0; i < parent.stored_count; i++) {
 		*at++ = ':';
 		at = stpcpy(at, parent.stored[i].name);
 	}
-	size_t kept = 0;
-	for (size_t i = 0; i < count; i++)
-		if (!is_managers(environ[i]))
-			environment[kept++] = environ[i];
-	snprintf(number, sizeof number, "%d", (int)getpid());
-	environment[kept++] = make_variable("LISTEN_PID", number);
-	snprintf(number, sizeof number, "%u", parent.stored_count + 1);
-	environment[kept++] = make_variable("LISTEN_FDS", number);
-	environment[kept++] = make_variable("LISTEN_FDNAMES", names);
-	environment[kept++] = make_variable("NOTIFY_SOCKET", notify_path);
-	return environment;
+	return set_number("LISTEN_PID", (unsigned)getpid()) && set_number("LISTEN_FDS", parent.stored_count + 1) &&
+	       !setenv("LISTEN_FDNAMES", names, 1) && !setenv("NOTIFY_SOCKET", notify_path, 1);
 }
 
 /*
@@ -236,7 +217,10 @@ static bool line_up(void)
 		highest = fds[i] > highest ? fds[i] : highest;
 	}
 	int *owner = calloc((size_t)highest + 1, sizeof *owner); /* which of them has a number, plus 1 */
-	return owner && line_up_in(fds, count, owner, highest + 1);
+	bool done = owner && line_up_in(fds, count, owner, highest + 1);
+	free(owner);
+	free(fds);
+	return done;
 }
 
 static void start(const char *notify_path, char **arguments)
@@ -251,9 +235,8 @@ static void start(const char *notify_path, char **arguments)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	char **environment = getppid() == parent_pid ? make_environment(notify_path) : NULL;
-	if (environment && line_up())
-		execve("/proc/self/exe", arguments, environment);
+	if (getppid() == parent_pid && set_environment(notify_path) && line_up())
+		execv("/proc/self/exe", arguments);
 	_exit(EXIT_FAILURE);
 }
 
@@ -343,7 +326,7 @@ static const char *prepare(const char *notify_path)
 		return "no descriptor is left";
 	if (strlen(notify_path) >= sizeof address.sun_path)
 		return "the path of the socket is too long";
-	strcpy(address.sun_path, notify_path);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", notify_path);
 	unlink(notify_path);
 	mode_t mask = umask(0177); /* this user alone */
 	bool bound = !bind(parent.notify_fd, (const struct sockaddr *)&address, sizeof address) &&

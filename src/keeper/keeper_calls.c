@@ -352,7 +352,7 @@ static void fill_record(struct call *call, struct cn_keeper_object *object)
 	object->has_description = message->has_description != 0;
 	memcpy(object->uuid, message->uuid, sizeof object->uuid);
 	memset(object->name, 0, sizeof object->name);
-	strcpy(object->name, message->name);
+	snprintf(object->name, sizeof object->name, "%s", message->name);
 	memcpy(object->part_bytes, message->part_bytes, sizeof object->part_bytes);
 }
 

@@ -276,12 +276,11 @@ static void settle(struct cn_keeper *keeper)
 	for (uint32_t i = 0; i < keeper->free_objects.used; i++) {
 		struct cn_keeper_object *object = &keeper->state->objects[i];
 		uint32_t state = cn_keeper_state_of(object);
-		if (state == CN_KEPT_WRITING && keeper->writers[i] == CN_KEEPER_NONE)
+		if ((state == CN_KEPT_WRITING && keeper->writers[i] == CN_KEEPER_NONE) ||
+		    (state == CN_KEPT_RETIRED && !keeper->holder_counts[i]))
 			cn_keeper_object_drop(keeper, i);
-		else if (state == CN_KEPT_COMMITTED && cn_keeper_find(keeper, object->name, 0, CN_KEPT_COMMITTED) != i)
+		else if (state == CN_KEPT_COMMITTED && cn_keeper_find(keeper, object->name, 0, state) != i)
 			cn_keeper_object_retire(keeper, i);
-		else if (state == CN_KEPT_RETIRED && !keeper->holder_counts[i])
-			cn_keeper_object_drop(keeper, i);
 		object_count += cn_keeper_state_of(object) != CN_KEPT_NONE;
 	}
 	cn_daemon_log("started again with %u objects", object_count);

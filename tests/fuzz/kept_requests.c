@@ -36,7 +36,7 @@ void fuzz_prepare(void)
 	unsetenv("NOTIFY_SOCKET");
 	snprintf(path, sizeof path, "%s/kept", fuzz_directory());
 	FUZZ_CHECK(strlen(path) < sizeof address.sun_path);
-	strcpy(address.sun_path, path);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
 	keeper.limits = (struct cn_keeper_limits){
 		.bytes = (uint64_t)64 << 20,
 		.objects = OBJECTS_MAX,
@@ -92,7 +92,7 @@ static void fill_request(struct fuzz_input *input, struct cn_kept_parcel *ret_re
 	message = &ret_request->message;
 	message->kind = 1 + fuzz_below(input, CN_KEPT_KIND_COUNT);
 	message->hold = 1 + fuzz_below(input, HOLDS);
-	strcpy(message->name, names[fuzz_below(input, sizeof names / sizeof *names)]);
+	snprintf(message->name, sizeof message->name, "%s", names[fuzz_below(input, sizeof names / sizeof *names)]);
 	message->part_count = 1 + fuzz_below(input, 3);
 	for (unsigned i = 0; i < message->part_count; i++)
 		message->part_bytes[i] = 1 + (uint64_t)fuzz_byte(input) * 4096;

@@ -450,8 +450,8 @@ static CUresult ask_user(struct peer *user, const char *word, const char *name)
 	char words[2][64] = {"", ""};
 	CUresult result;
 
-	strcpy(words[0], word);
-	strcpy(words[1], name);
+	snprintf(words[0], sizeof words[0], "%s", word);
+	snprintf(words[1], sizeof words[1], "%s", name);
 	peer_send_bytes(user, words[0], sizeof words[0]);
 	peer_send_bytes(user, words[1], sizeof words[1]);
 	if (strcmp(word, "end") == 0)

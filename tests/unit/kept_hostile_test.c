@@ -29,7 +29,7 @@ static int raw_connect(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	strncpy(address.sun_path, getenv("CENOTE_KEPT_SOCKET"), sizeof address.sun_path - 1);
+	snprintf(address.sun_path, sizeof address.sun_path, "%s/kept", test_directory());
 	ASSERT_SYS(sock);
 	ASSERT_SYS(connect(sock, (const struct sockaddr *)&address, sizeof address));
 	return sock;

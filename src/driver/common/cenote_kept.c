@@ -148,7 +148,7 @@ static CUresult make_description(struct cn_opening *opening, const cenote_kept_p
 	};
 
 	for (unsigned i = 0; i < opening->facts.part_count; i++)
-		strcpy(head.labels[i], parts[i].label);
+		snprintf(head.labels[i], sizeof head.labels[i], "%s", parts[i].label);
 	int fd = cn_descriptor_raise(memfd_create("cenote-kept-description", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd < 0 || pwrite(fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
 	    pwrite(fd, options->blob, options->blob_bytes, sizeof head) != (ssize_t)options->blob_bytes ||
@@ -193,7 +193,7 @@ static CUresult fill_facts(struct cn_opening *opening, const char *name, const c
 	facts->part_count = count;
 	facts->device = on_gpu ? CN_KEPT_ON_GPU : CN_KEPT_ON_HOST;
 	facts->location = (uint32_t)device->physical;
-	strcpy(facts->name, name);
+	snprintf(facts->name, sizeof facts->name, "%s", name);
 	for (unsigned i = 0; i < count; i++)
 		facts->part_bytes[i] = parts[i].bytes;
 	opening->device = options->device;
@@ -430,7 +430,7 @@ CENOTE_API CUresult cenote_kept_open(const char *name, unsigned long long genera
 	result = result ? result : draw_number(&request.message.hold);
 	if (result)
 		return result;
-	strcpy(request.message.name, name);
+	snprintf(request.message.name, sizeof request.message.name, "%s", name);
 	struct cn_opening *opening = take_opening();
 	if (!opening)
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -473,7 +473,7 @@ CENOTE_API CUresult cenote_kept_parts(cenote_kept kept, cenote_kept_part *ret_pa
 		ret_parts[i] = (cenote_kept_part){.address = opening->is_mapped[i] ? opening->addresses[i] : 0,
 						  .bytes = (size_t)opening->facts.part_bytes[i]};
 		if (opening->description)
-			strcpy(ret_parts[i].label, opening->description->labels[i]);
+			snprintf(ret_parts[i].label, sizeof ret_parts[i].label, "%s", opening->description->labels[i]);
 	}
 	if (!result)
 		*ret_count = count;

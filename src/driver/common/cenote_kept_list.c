@@ -11,6 +11,7 @@
 #include "cenote/cenote.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ static CUresult tell_all(const struct listing *listing, const char *prefix)
 	struct cn_kept_parcel reply, request = {.message = {.kind = CN_KEPT_LIST}};
 	cenote_kept_object object;
 
-	strcpy(request.message.name, prefix);
+	snprintf(request.message.name, sizeof request.message.name, "%s", prefix);
 	for (;;) {
 		int error = ask(listing, &request, &reply);
 		if (error)
@@ -149,7 +150,7 @@ CENOTE_API CUresult cenote_kept_retire(const char *name, unsigned long long gene
 		result = cn_error(CUDA_ERROR_INVALID_VALUE, "\"%.40s\" is not the name of an object", name);
 	if (result)
 		return result;
-	strcpy(request.message.name, name);
+	snprintf(request.message.name, sizeof request.message.name, "%s", name);
 	result = cn_kept_ask(&request, &reply);
 	if (!result)
 		cn_kept_discard(&reply);
@@ -172,7 +173,7 @@ CENOTE_API CUresult cenote_kept_watch(const char *prefix, int *ret_descriptor)
 		result = cn_kept_connect(&sock);
 	if (result)
 		return result;
-	strcpy(request.message.name, prefix);
+	snprintf(request.message.name, sizeof request.message.name, "%s", prefix);
 	int error = cn_kept_ask_over(sock, cn_clock_ns() + CN_KEPT_TIMEOUT_MS * CN_MILLISECOND_NS, &request, &reply);
 	result = error ? cn_kept_failed(error) : cn_kept_refused(&request.message, &reply.message);
 	if (!error)

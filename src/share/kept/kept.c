@@ -161,7 +161,7 @@ int cn_kept_receive(int sock, struct cn_kept_parcel *ret_parcel)
 	else if (got != sizeof ret_parcel->message || message.msg_flags & MSG_TRUNC ||
 		 !is_sound(&ret_parcel->message) || came != ret_parcel->message.descriptor_count)
 		error = EPROTO;
-	else if (!raise_all(ret_parcel))
+	if (!error && !raise_all(ret_parcel))
 		error = EMFILE;
 	if (error)
 		cn_kept_discard(ret_parcel);
