@@ -73,6 +73,7 @@ class Kept:
             assert rows[3][:6] == ["models/b", "2", "committed", "1.0M", "1", "0"], text
             contains(text, "2 objects, 3.0M\n")
             assert "models/a" not in run(self.cenote, "kept", "models/b", **here)[0]
+            contains(run(self.cenote, "ps", **here)[0], "kept: cenoted has 2 objects, 3.0M, open 1 times")
             metrics, _ = run(self.cenote, "metrics", **here)
             contains(metrics, 'cenote_kept_bytes{name="models/a",generation="1",state="committed",user="', '"} 2097152\n',
                      'cenote_kept_openings{name="models/b",generation="2"')
