@@ -135,6 +135,7 @@ struct check_use {
 	struct check_mapping *mapping;
 	struct check_shape shape;
 	int mode;
+	bool by_kernel; /* somewhere in the shape */
 };
 enum { CHECK_USES_MAX = 24 };
 
@@ -231,6 +232,7 @@ struct check_access {
 	int mode;
 	struct check_epoch epoch;
 	bool by_import; /* in a process that has imported the block */
+	bool by_kernel; /* somewhere in the shape */
 };
 
 struct check_pool {

@@ -7,7 +7,9 @@
  * use is compared with them: the two must not touch the same bytes, or both only read them, or be ordered.
  *
  * An allocation and a free are uses of the whole block. What a kernel does with a block is not known from its
- * arguments: it may read or write, so it is compared with what is known to write.
+ * arguments: it may read or write, so it is compared with what is known to write. And it may do so anywhere: programs
+ * let several streams work on parts of one block. So it is compared with uses of the whole block alone, unless what is
+ * not certain is wanted, too.
  *
  * What is kept is bounded. A use that is ordered before a later write of all its bytes is not needed any more: who is
  * ordered after the write is ordered after both. Nor is a use by a stream that has used the same bytes in the same way
@@ -154,6 +156,8 @@ struct check_mapping *check_map_find(const struct check *check, int process, uin
 
 static void unlist(struct check_map *map, int first, int end)
 {
+	if (first == end)
+		return;
 	for (int i = first; i < end; i++) {
 		map->list[i]->is_gone = true;
 		map->list[i]->is_listed = false;
@@ -223,6 +227,19 @@ void check_map_clear(struct check *check, int process)
 }
 
 /* ---- Uses -------------------------------------------------------------------------------------------------------- */
+
+/* Do the two have a byte in common? Somewhere in a block is a byte of the whole block, but perhaps of no part of it. */
+static bool meet(const struct check_access *before, const struct check_use *use)
+{
+	const struct check_block *block = use->mapping->block;
+	const struct check_shape whole = {.row_bytes = block->bytes, .rows = 1, .slices = 1};
+
+	if (!block->check->options.is_strict &&
+	    ((before->by_kernel && !covers(&use->shape, &whole)) ||
+	     (use->by_kernel && !covers(&before->shape, &whole)) || (before->by_kernel && use->by_kernel)))
+		return false;
+	return check_shapes_meet(&before->shape, &use->shape);
+}
 
 /* Is it a mistake if two uses of the same bytes are not ordered? */
 static bool conflicts(const struct check_access *before, int mode)
@@ -326,8 +343,7 @@ static bool compare(const struct check_clock *clock, const struct check_site *si
 		} else if (!conflicts(before, use->mode)) {
 			continue;
 		}
-		if (before->epoch.lane == CHECK_NONE || check_clock_has(clock, before->epoch) ||
-		    !check_shapes_meet(&before->shape, &use->shape))
+		if (before->epoch.lane == CHECK_NONE || check_clock_has(clock, before->epoch) || !meet(before, use))
 			continue;
 		if (before->mode == CHECK_ALLOCATE || before->mode == CHECK_RELEASE) {
 			lesser = before;
@@ -345,7 +361,7 @@ static bool compare(const struct check_clock *clock, const struct check_site *si
 static bool is_needless(const struct check_access *before, const struct check_clock *clock,
 			const struct check_access *now)
 {
-	if (before->mode == CHECK_FREE || !covers(&now->shape, &before->shape))
+	if (before->mode == CHECK_FREE || !covers(&now->shape, &before->shape) || before->by_kernel != now->by_kernel)
 		return false;
 	if (before->epoch.lane == now->epoch.lane && before->mode == now->mode &&
 	    before->site.process == now->site.process)
@@ -391,6 +407,7 @@ void check_use(const struct check_clock *clock, struct check_epoch epoch, const 
 		.mode = use->mode,
 		.epoch = epoch,
 		.by_import = use->mapping->is_import,
+		.by_kernel = use->by_kernel,
 	};
 
 	if (is_after_free(block, site, use))

@@ -24,6 +24,10 @@ enum {
 	PART_RECORDS = PART_BYTES / CN_TRACE_RECORD_BYTES,
 	WORDS_MAX = 4096, /* of a call */
 	RECENT = 64,
+	/* Records that are read at a time; how far behind a call what belongs to it can stand; times in one look. */
+	SCAN_MAX = 16384,
+	BEHIND_MAX = 1024,
+	TURNS_MAX = 32,
 };
 
 /* A call that is not over. */
@@ -47,6 +51,9 @@ struct source {
 	const struct cn_trace_record **parts;
 	uint64_t part_count, first_part; /* those before it were given back */
 	uint64_t next;                   /* record to be looked at */
+	bool has_fresh;                  /* some were not looked at again */
+	bool is_behind;                  /* there are more than were read, */
+	uint64_t reached_ns;             /* and those that were began until then */
 	struct pending *pending;         /* by number */
 	struct pending **tail;
 	struct pending *recent[RECENT]; /* those that words may belong to, by number */
@@ -284,17 +291,23 @@ static bool look_at_call(struct check *check, struct source *source, struct pend
 	return true;
 }
 
-/* New records, up to those that are taken now. */
+/* New records, up to those that are taken now, but not all at once. */
 static void scan(struct check *check, struct source *source)
 {
 	uint64_t limit = atomic_load(&source->header->next);
 
+	source->is_behind = limit > source->next + SCAN_MAX;
+	limit = source->is_behind ? source->next + SCAN_MAX : limit;
 	for (; source->next < limit; source->next++) {
 		const struct cn_trace_record *record = find_record(source, source->next);
-		if (!record)
+		if (!record) {
+			source->is_behind = false;
 			break;
+		}
 		if (read_other(check, source, record))
 			continue;
+		if (atomic_load_explicit(&record->state, memory_order_acquire) != CN_TRACE_UNUSED)
+			source->reached_ns = record->begin_ns;
 		struct pending *call = check_allocate(sizeof *call);
 		call->number = source->next;
 		*source->tail = call;
@@ -307,13 +320,15 @@ static void read_source(struct check *check, struct source *source)
 {
 	scan(check, source);
 	for (struct pending *call = source->pending; call; call = call->next)
-		call->is_over = look_at_call(check, source, call);
-	/* What belongs to a call that is over was visible before its end: now it has been read. */
+		call->is_over = call->is_over || look_at_call(check, source, call);
+	/* What belongs to a call that is over was visible before its end: now it has been read, or stands further on. */
+	uint64_t before = source->next;
 	scan(check, source);
+	source->has_fresh = source->next != before;
 	source->tail = &source->pending;
 	for (struct pending **at = &source->pending; *at;) {
 		struct pending *call = *at;
-		if (!call->is_over) {
+		if (!call->is_over || (source->is_behind && call->number + BEHIND_MAX > source->next)) {
 			at = source->tail = &call->next;
 			continue;
 		}
@@ -342,9 +357,8 @@ static uint64_t last_seen(const struct source *source)
 	return latest;
 }
 
-static void look_for_end(struct source *source, bool is_dead)
+static void look_for_end(struct source *source, enum cn_trace_end end, bool is_dead)
 {
-	enum cn_trace_end end = (enum cn_trace_end)atomic_load(&source->header->end);
 	uint64_t ended_ns = atomic_load(&source->header->ended_ns), seen_ns = last_seen(source);
 
 	if (source->has_ended || (end == CN_TRACE_RUNS && !is_dead))
@@ -412,21 +426,45 @@ static void feed_until(struct check *check, uint64_t until_ns)
 	free(all);
 }
 
-void check_read(struct check *check, const char *directory, uint64_t until_ns, bool (*is_dead)(pid_t pid))
+/* Read some of all files, and feed what is certain to come before the rest. False: there is more to feed. */
+static bool read_some(struct check *check, uint64_t limit_ns, bool (*is_dead)(pid_t pid))
 {
-	open_sources(check, directory);
+	const uint64_t late_ns = 10000000; /* records of two threads may be out of order, by not so much */
+	uint64_t until_ns = limit_ns;
+	bool all = true;
+
 	for (int i = 0; i < reader.source_count; i++) {
 		struct source *source = reader.sources[i];
 		if (source->is_over)
 			continue;
 		/* Asked first: what is read afterwards is all that there will be. */
 		bool dead = is_dead(source->header->pid);
+		if (source->is_behind && source->reached_ns > limit_ns)
+			continue; /* the next look goes on there */
+		enum cn_trace_end end = (enum cn_trace_end)atomic_load(&source->header->end);
 		read_source(check, source);
-		look_for_end(source, dead);
+		if (!source->is_behind) {
+			if (!source->has_fresh)
+				look_for_end(source, end, dead);
+			all = all && (!source->has_fresh || (end == CN_TRACE_RUNS && !dead));
+			continue;
+		}
+		uint64_t certain_ns = source->reached_ns > late_ns ? source->reached_ns - late_ns : 0;
+		until_ns = until_ns < certain_ns ? until_ns : certain_ns;
+		all = all && certain_ns >= limit_ns;
 	}
 	feed_until(check, until_ns);
 	for (int i = 0; i < reader.source_count; i++)
 		give_back(reader.sources[i]);
+	return all;
+}
+
+void check_read(struct check *check, const char *directory, uint64_t until_ns, bool (*is_dead)(pid_t pid))
+{
+	open_sources(check, directory);
+	for (int turn = 0; turn < TURNS_MAX || until_ns == UINT64_MAX; turn++)
+		if (read_some(check, until_ns, is_dead))
+			return;
 }
 
 void check_read_free(void)

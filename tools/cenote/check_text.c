@@ -27,7 +27,8 @@ void check_name_process(const struct check *check, int process, char name[CHECK_
 
 void check_name_stream(const struct check *check, const struct check_site *site, char name[CHECK_NAME_BYTES])
 {
-	const struct check_stream *stream = site->stream >= 0 ? check->streams[site->stream] : NULL;
+	const struct check_stream *stream =
+		site->stream >= 0 && site->stream < check->stream_count ? check->streams[site->stream] : NULL;
 
 	if (!stream)
 		snprintf(name, CHECK_NAME_BYTES, "its own thread");
@@ -233,6 +234,10 @@ void check_sentence(const struct check *check, const struct check_finding *findi
 {
 	struct names n;
 
+	if (finding->text) {
+		snprintf(text, bytes, "%s", finding->text);
+		return;
+	}
 	find_names(check, finding, &n);
 	switch ((int)finding->kind) {
 	case CHECK_KIND_RACE:
@@ -250,8 +255,6 @@ void check_sentence(const struct check *check, const struct check_finding *findi
 		snprintf(text, bytes, "%s calls CUDA%s after its parent, which had called CUDA, forked it.", n.second,
 			 n.second_place);
 		break;
-	case CHECK_KIND_CYCLE:
-	case CHECK_KIND_HANG: snprintf(text, bytes, "%s", finding->text ? finding->text : ""); break;
 	default: say_life(&n, finding->kind, text, bytes); break;
 	}
 }
@@ -260,6 +263,9 @@ void check_remedy(const struct check *check, const struct check_finding *finding
 {
 	struct names n;
 
+	*text = 0;
+	if (finding->text)
+		return;
 	find_names(check, finding, &n);
 	switch ((int)finding->kind) {
 	case CHECK_KIND_RACE:
@@ -302,7 +308,7 @@ void check_remedy(const struct check *check, const struct check_finding *finding
 		snprintf(text, bytes, "What counts its holders, must hear of its death; the block itself comes back.");
 		break;
 	case CHECK_KIND_AFTER_FORK: snprintf(text, bytes, "Fork before the first call, or execute a program."); break;
-	default: *text = 0; break;
+	default: break;
 	}
 }
 

@@ -15,7 +15,7 @@ static void add_use(struct check_operation *operation, struct check_mapping *map
 	if (operation->use_count == CHECK_USES_MAX)
 		return;
 	operation->uses = check_grow(operation->uses, operation->use_count, sizeof *operation->uses);
-	operation->uses[operation->use_count++] = (struct check_use){mapping, shape, mode};
+	operation->uses[operation->use_count++] = (struct check_use){.mapping = mapping, .shape = shape, .mode = mode};
 	mapping->references++;
 }
 
@@ -140,6 +140,8 @@ static void launch(struct check_call *call)
 		struct check_mapping *mapping = check_map_find(call->check, call->process, address);
 		if (mapping && !has_block(operation, mapping->block))
 			add_use(operation, mapping, whole(mapping->block), CHECK_EITHER);
+		if (operation->use_count)
+			operation->uses[operation->use_count - 1].by_kernel = true;
 	}
 	check_submit(stream, call->agent, operation);
 }
@@ -269,7 +271,7 @@ static void free_in_stream(struct check_call *call)
 /* By the calling thread. */
 static void free_now(struct check_call *call, struct check_mapping *mapping, int mode)
 {
-	const struct check_use use = {mapping, whole(mapping->block), mode};
+	const struct check_use use = {.mapping = mapping, .shape = whole(mapping->block), .mode = mode};
 
 	check_use(&call->agent->clock, (struct check_epoch){CHECK_NONE, 0}, &call->site, &use);
 }
