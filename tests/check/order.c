@@ -396,6 +396,47 @@ static void kernel_second(void)
 	tell(0);
 }
 
+/* ---- A kernel in PTX, whose code says that it writes, and a copy that does not wait for it ---- */
+
+static const char writer[] = ".version 7.0\n"
+			     ".target sm_70\n"
+			     ".address_size 64\n"
+			     ".visible .entry writer(.param .u64 bytes)\n"
+			     "{\n"
+			     "	.reg .u64 %rd<4>;\n"
+			     "	.reg .u32 %r<2>;\n"
+			     "	ld.param.u64 %rd1, [bytes];\n"
+			     "	cvta.to.global.u64 %rd2, %rd1;\n"
+			     "	mov.u32 %r1, %tid.x;\n"
+			     "	cvt.u64.u32 %rd3, %r1;\n"
+			     "	add.u64 %rd2, %rd2, %rd3;\n"
+			     "	st.global.u8 [%rd2], %r1;\n"
+			     "	ret;\n"
+			     "}\n";
+
+static void ptx_first(void)
+{
+	CUfunction function;
+	CUmodule module;
+
+	begin();
+	CUmemoryPool pool = send_pool(0);
+	CUevent ready = make_event();
+	CUdeviceptr block = allocate(pool);
+	void *arguments[] = {&block};
+
+	MUST(cuModuleLoadData(&module, writer));
+	MUST(cuModuleGetFunction(&function, module, "writer"));
+	send_event(0, ready);
+	send_block(0, block);
+	MUST(cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, me.stream, arguments, NULL));
+	MUST(cuEventRecord(ready, me.stream));
+	tell(0);
+	be_told(0);
+	MUST(cuMemFreeAsync(block, me.stream));
+	finish(me.stream);
+}
+
 /* ---- A stream that waits for the default stream, or one that does not ---- */
 
 static void default_first(void)
@@ -592,6 +633,7 @@ const struct program order_programs[] = {
 	{"value_too_early", "race", {value_first, value_second}},
 	{"host_function_too_early", "race", {host_first, host_second}},
 	{"kernel", "race", {fill_first, kernel_second}},
+	{"kernel_in_ptx", "race", {ptx_first, fill_second}},
 	{"default_stream", "race", {default_first, record_second}},
 	{"query", "race", {query_first, host_second}},
 	{"ring", "race", {ring_first, ring_second}},

@@ -2,8 +2,8 @@
 /*
  * Records: what `cenote check` reads of the files that processes write, and what it makes of it.
  *
- * The script writes the files of three processes: any states, calls, handles and words, most of them from few numbers, so
- * that calls are about the same things. What is said of it is text, and all memory is given back.
+ * The script writes the files of three processes: any states, calls, handles and words, most of them from few numbers,
+ * so that calls are about the same things. What is said of it is text, and all memory is given back.
  */
 #include "fuzz.h"
 

@@ -189,7 +189,7 @@ TEST(a_later_record_is_another)
 	end();
 }
 
-/* Goal: work behind a wait for a value comes after what is written before the value, also if that is submitted later. */
+/* Goal: work behind a wait for a value comes after what is done before the write, also if that is submitted later. */
 TEST(values_order_what_is_submitted_later)
 {
 	share(false);

@@ -321,7 +321,7 @@ static void read_source(struct check *check, struct source *source)
 	scan(check, source);
 	for (struct pending *call = source->pending; call; call = call->next)
 		call->is_over = call->is_over || look_at_call(check, source, call);
-	/* What belongs to a call that is over was visible before its end: now it has been read, or stands further on. */
+	/* What belongs to a call that is over was visible before its end: it is read now, or stands further on. */
 	uint64_t before = source->next;
 	scan(check, source);
 	source->has_fresh = source->next != before;

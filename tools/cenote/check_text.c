@@ -83,6 +83,13 @@ static void name_act(const struct check *check, const struct check_site *site, i
 	const char *kernel = check_table_get(&check->processes[site->process]->functions, site->object, 0);
 
 	name_bytes(site->bytes, bytes);
+	if (check_call_is(site->call, CN_ACT_launch) && mode <= CHECK_EITHER) {
+		static const char *const verbs[] = {"reads in", "writes in", "runs"};
+		static const char *const prepositions[] = {"from", "to", "on"};
+		snprintf(name, CHECK_NAME_BYTES, "%s kernel %.40s %s", verbs[mode], kernel ? kernel : "(unnamed)",
+			 prepositions[mode]);
+		return;
+	}
 	switch (mode) {
 	case CHECK_READ: snprintf(name, CHECK_NAME_BYTES, "reads %.30s of", bytes); break;
 	case CHECK_WRITE:
@@ -98,13 +105,15 @@ static void name_act(const struct check *check, const struct check_site *site, i
 		snprintf(name, CHECK_NAME_BYTES,
 			 check_call_is(site->call, CN_ACT_unmap) ? "unmaps" : "lets its import go of");
 		break;
-	default: snprintf(name, CHECK_NAME_BYTES, "runs kernel %.40s on", kernel ? kernel : "(unnamed)"); break;
+	default: snprintf(name, CHECK_NAME_BYTES, "uses"); break;
 	}
 }
 
 /* The same as a noun: "fill". */
 static const char *noun_of(const struct check_site *site, int mode)
 {
+	if (check_call_is(site->call, CN_ACT_launch))
+		return "kernel";
 	switch (mode) {
 	case CHECK_READ: return "read";
 	case CHECK_WRITE:

@@ -120,28 +120,37 @@ static void move_bytes(struct check_call *call)
 
 /* ---- Kernels ----------------------------------------------------------------------------------------------------- */
 
-static bool has_block(const struct check_operation *operation, const struct check_block *block)
+static struct check_use *find_use(struct check_operation *operation, const struct check_block *block)
 {
 	for (int i = 0; i < operation->use_count; i++)
 		if (operation->uses[i].mapping->block == block)
-			return true;
-	return false;
+			return &operation->uses[i];
+	return NULL;
 }
 
-/* An argument that is an address of a block: the kernel may do anything with all of it. */
+/* An argument that is an address of a block: the kernel uses it somewhere, in the way that its code says. */
 static void launch(struct check_call *call)
 {
+	static const int modes[] = {
+		[CN_TRACE_MAY_USE] = CHECK_EITHER, [CN_TRACE_READS] = CHECK_READ, [CN_TRACE_WRITES] = CHECK_WRITE};
 	struct check_stream *stream = check_stream_of(call->check, call->process, call->record);
 	struct check_operation *operation = check_operation_new(call, CHECK_ACCESSES);
 
 	operation->site.stream = stream->index;
 	for (size_t i = 0; i < call->word_count; i++) {
-		uint64_t address = call->words[i] & ((1ull << CN_TRACE_PARAMETER_SHIFT) - 1);
+		uint64_t address = call->words[i] & ((1ull << CN_TRACE_USE_SHIFT) - 1);
+		uint64_t use = call->words[i] >> CN_TRACE_USE_SHIFT;
 		struct check_mapping *mapping = check_map_find(call->check, call->process, address);
-		if (mapping && !has_block(operation, mapping->block))
-			add_use(operation, mapping, whole(mapping->block), CHECK_EITHER);
-		if (operation->use_count)
-			operation->uses[operation->use_count - 1].by_kernel = true;
+		if (!mapping || use >= CN_TRACE_DOES_NOTHING || operation->use_count == CHECK_USES_MAX)
+			continue;
+		struct check_use *before = find_use(operation, mapping->block);
+		if (before) {
+			before->mode =
+				before->mode == modes[use] || before->mode == CHECK_WRITE ? before->mode : modes[use];
+			continue;
+		}
+		add_use(operation, mapping, whole(mapping->block), modes[use]);
+		operation->uses[operation->use_count - 1].by_kernel = true;
 	}
 	check_submit(stream, call->agent, operation);
 }

@@ -6,7 +6,7 @@
  *
  *	shapes      to, its pitch, its slice; from, its pitch, its slice; bytes of a row, rows, slices
  *	batches     of each operation its kind, address, value, flags
- *	kernels     the words of the parameters that are large enough for a pointer, with the parameter's number
+ *	kernels     the words of the parameters that are large enough for a pointer, with what the code can do there
  */
 #include "trace.h"
 
@@ -141,6 +141,7 @@ struct layout {
 	int count;
 	struct {
 		size_t offset, bytes;
+		int use; /* enum cn_trace_use */
 	} parameters[PARAMETERS_MAX];
 };
 
@@ -160,10 +161,16 @@ static void find_calls(void)
 
 static void read_layout(struct layout *layout, CUfunction function)
 {
+	enum { NAME_BYTES = 64 };
+	char name[NAME_BYTES];
+
+	cn_trace_name_of(layout->function, name, sizeof name);
 	while (layouts.ask && layout->count < PARAMETERS_MAX &&
 	       layouts.ask(function, (size_t)layout->count, &layout->parameters[layout->count].offset,
-			   &layout->parameters[layout->count].bytes) == CUDA_SUCCESS)
+			   &layout->parameters[layout->count].bytes) == CUDA_SUCCESS) {
+		layout->parameters[layout->count].use = cn_trace_kernel_does(name, layout->count);
 		layout->count++;
+	}
 }
 
 /* NULL: not known. Functions are found by the number by which they are launched. */
@@ -179,23 +186,23 @@ static const struct layout *find_layout(uint64_t key, const void *symbol)
 		layout = calloc(1, sizeof *layout); /* what stood there before may be in use by another thread */
 		bool known = layout && (!symbol ||
 					(layouts.resolve && layouts.resolve((cudaFunction_t *)&function, symbol) == 0));
-		if (known)
-			read_layout(layout, function);
 		if (layout)
 			layout->function = key;
+		if (known)
+			read_layout(layout, function);
 		*place = layout;
 	}
 	pthread_mutex_unlock(&layouts.lock);
 	return layout;
 }
 
-static void add_words(uint64_t words[ARGUMENT_WORDS_MAX], size_t *count, int parameter, const void *from, size_t bytes)
+static void add_words(uint64_t words[ARGUMENT_WORDS_MAX], size_t *count, int use, const void *from, size_t bytes)
 {
 	for (size_t at = 0; at + sizeof(uint64_t) <= bytes && *count < ARGUMENT_WORDS_MAX; at += sizeof(uint64_t)) {
 		uint64_t value;
 		memcpy(&value, (const char *)from + at, sizeof value);
-		if (value && !(value >> CN_TRACE_PARAMETER_SHIFT))
-			words[(*count)++] = value | (uint64_t)parameter << CN_TRACE_PARAMETER_SHIFT;
+		if (value && !(value >> CN_TRACE_USE_SHIFT))
+			words[(*count)++] = value | (uint64_t)use << CN_TRACE_USE_SHIFT;
 	}
 }
 
@@ -207,10 +214,11 @@ static void write_arguments(const struct cn_trace_call *call, const struct layou
 
 	for (int i = 0; layout && i < layout->count; i++) {
 		size_t offset = layout->parameters[i].offset, bytes = layout->parameters[i].bytes;
+		int use = layout->parameters[i].use;
 		if (parameters)
-			add_words(words, &count, i, parameters[i], bytes);
+			add_words(words, &count, use, parameters[i], bytes);
 		else if (buffer && offset <= buffer_bytes && bytes <= buffer_bytes - offset)
-			add_words(words, &count, i, buffer + offset, bytes);
+			add_words(words, &count, use, buffer + offset, bytes);
 	}
 	if (count)
 		cn_trace_words(call, words, count);

@@ -446,6 +446,7 @@ static void be_forked(void)
 	atomic_fetch_add(&recorder.generation, 1);
 	cn_trace_forget_notes();
 	cn_trace_forget_stacks();
+	cn_trace_forget_kernels();
 }
 
 /* This process has executed a program and has left the file of the program before: say so there. */

@@ -100,6 +100,13 @@ void cn_trace_batch(const struct cn_trace_call *call, unsigned int count, const 
 void cn_trace_arguments(const struct cn_trace_call *call, CUfunction function, void **parameters, void **extra);
 void cn_trace_runtime_arguments(const struct cn_trace_call *call, const void *symbol, void **parameters);
 
+/* What a module's PTX lets its kernels do: text that was loaded, or a file of it (ptx.c). */
+void cn_trace_image(const struct cn_trace_call *call, const void *image);
+void cn_trace_file(const struct cn_trace_call *call, const char *path);
+/* enum cn_trace_use */
+int cn_trace_kernel_does(const char *name, int parameter);
+void cn_trace_forget_kernels(void);
+
 /* What runs in place of a host function, and notes when; NULL: the caller's own must. */
 void *cn_trace_host_wrap(struct cn_trace_call *call, void *function, void *data);
 void CUDA_CB cn_trace_host_run(void *wrapped);
@@ -138,6 +145,8 @@ void cn_trace_file_at(const struct cn_trace_call *call, const void *address);
 void cn_trace_name_number(uint64_t function, const char *name);
 #define cn_trace_name(function, name) cn_trace_name_number(CN_NUMBER(function), name)
 void cn_trace_note_name(uint64_t function);
+/* "": it has none. */
+void cn_trace_name_of(uint64_t function, char *ret_text, size_t bytes);
 /* After a fork the names must be recorded anew. */
 void cn_trace_forget_notes(void);
 
