@@ -129,10 +129,11 @@ static void finish(void)
 {
 	bool is_left = !recording.all_have_ended;
 
+	run.check->is_interrupted = is_left;
 	check_read(run.check, recording.directory, is_left ? recording_now_ns() : UINT64_MAX, recording_is_dead);
 	if (!is_left)
 		return;
-	check_hangs(run.check);
+	check_hangs(run.check, run.timed_out);
 	recording_kill();
 }
 

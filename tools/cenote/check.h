@@ -391,7 +391,7 @@ struct check {
 	struct check_export **exported; /* the same, in the order of time: the oldest is forgotten */
 	uint64_t export_count;
 	uint64_t finding_count;
-	bool is_ending;
+	bool is_interrupted; /* the user ends the program: what its processes leave is no mistake of theirs */
 };
 
 struct check *check_new(const struct check_options *options);
@@ -409,8 +409,8 @@ void check_host_begins(struct check *check, int process, const struct cn_trace_r
 void check_host_ends(struct check *check, int process, const struct cn_trace_record *record);
 /* CN_TRACE_RUNS: it was killed. */
 void check_process_ends(struct check *check, int process, enum cn_trace_end end);
-/* Everything has ended, or the program has been given up. */
-void check_hangs(struct check *check);
+/* The program is to be ended: who waits for whom? With `any` also if that is not for ever. */
+void check_hangs(struct check *check, bool any);
 
 /* The agent of a thread. */
 struct check_agent *check_agent_of(struct check *check, int process, uint32_t thread);

@@ -234,7 +234,7 @@ static void find_nodes(struct search *search)
 			add_node(search, check->streams[i], NULL);
 }
 
-void check_hangs(struct check *check)
+void check_hangs(struct check *check, bool any)
 {
 	struct search search = {.check = check};
 	struct check_finding finding = {
@@ -264,7 +264,8 @@ void check_hangs(struct check *check)
 	}
 	fclose(to);
 	finding.text = text;
-	check_found(check, &finding);
+	if (any || begin != CHECK_NONE)
+		check_found(check, &finding);
 	free(text);
 	free(search.nodes);
 }

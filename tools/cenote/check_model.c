@@ -435,7 +435,7 @@ void check_process_ends(struct check *check, int index, enum cn_trace_end end)
 	}
 	check_learn(check, &check->host, &process->remains);
 	process->was_killed = end == CN_TRACE_RUNS;
-	for (int i = 0; i < process->map.count && end != CN_TRACE_EXECUTED; i++)
+	for (int i = 0; i < process->map.count && end != CN_TRACE_EXECUTED && !check->is_interrupted; i++)
 		tell_left(check, process->map.list[i], end);
 	check_map_clear(check, index);
 	process->has_ended = true;

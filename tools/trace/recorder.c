@@ -370,6 +370,9 @@ void cn_trace_end(struct cn_trace_call *call, enum cn_trace_act act)
 	if (!record)
 		return;
 	bool submits = cn_trace_submits(act);
+	/* A runtime's first call makes its context current. */
+	if (cn_trace_checks && !record->context)
+		record->context = cn_trace_context();
 	if (record->result)
 		note_error(call);
 	else if (submits && cn_trace_checks)
