@@ -349,11 +349,14 @@ static void host_first(void)
 	fill(block, me.stream);
 	if (!me.bad)
 		MUST(cuLaunchHostFunc(me.stream, tell_second, NULL));
-	be_told(0);
+	be_told(0); /* the read is submitted */
 	finish(me.stream);
+	tell(0);
+	be_told(0);
 	MUST(cuMemFreeAsync(block, me.stream));
 }
 
+/* It is not done with its read before the host function has returned, however long that takes. */
 static void host_second(void)
 {
 	begin();
@@ -362,6 +365,8 @@ static void host_second(void)
 
 	be_told(0);
 	read_back(block, me.stream);
+	tell(0);
+	be_told(0);
 	MUST(cuMemFreeAsync(block, me.stream));
 	finish(me.stream);
 	tell(0);
@@ -477,6 +482,19 @@ static void query_first(void)
 	tell(0);
 	be_told(0);
 	MUST(cuMemFreeAsync(block, me.stream));
+}
+
+static void query_second(void)
+{
+	begin();
+	CUmemoryPool pool = receive_pool();
+	CUdeviceptr block = receive_block(pool);
+
+	be_told(0);
+	read_back(block, me.stream);
+	MUST(cuMemFreeAsync(block, me.stream));
+	finish(me.stream);
+	tell(0);
 }
 
 /* ---- A ring of two blocks, whose reader waits for the other one's event ---- */
@@ -635,7 +653,7 @@ const struct program order_programs[] = {
 	{"kernel", "race", {fill_first, kernel_second}},
 	{"kernel_in_ptx", "race", {ptx_first, fill_second}},
 	{"default_stream", "race", {default_first, record_second}},
-	{"query", "race", {query_first, host_second}},
+	{"query", "race", {query_first, query_second}},
 	{"ring", "race", {ring_first, ring_second}},
 	{"three_processes", "race", {chain_first, chain_second, chain_third}},
 	{"own_channel", "strict", {channel_first, channel_second}},

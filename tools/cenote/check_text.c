@@ -51,7 +51,7 @@ static void name_bytes(uint64_t bytes, char name[CHECK_NAME_BYTES])
 		bytes /= 1024;
 		unit++;
 	}
-	snprintf(name, CHECK_NAME_BYTES, "%" PRIu64 " %s", bytes, units[unit]);
+	snprintf(name, CHECK_NAME_BYTES, "%" PRIu64 " %s", bytes, bytes == 1 && !unit ? "byte" : units[unit]);
 }
 
 static void name_block(const struct check *check, const struct check_block *block, char name[2 * CHECK_NAME_BYTES])
