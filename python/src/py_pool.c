@@ -274,7 +274,7 @@ static PyObject *pool_allocate(PyObject *object, PyObject *const *values, Py_ssi
 
 /* ---- Between processes: what cenote._share is made of ---- */
 
-static PyObject *pool_export(PyObject *object, PyObject *Py_UNUSED(unused))
+static PyObject *new_descriptor(PyObject *object, CUresult (*function)(CUmemoryPool, int *))
 {
 	struct py_pool *self = (struct py_pool *)object;
 	int descriptor;
@@ -283,10 +283,20 @@ static PyObject *pool_export(PyObject *object, PyObject *Py_UNUSED(unused))
 	if (!py_pool_check(self))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
-	result = py_cu.cuMemPoolExportToShareableHandle(&descriptor, self->handle,
-							CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	result = function(self->handle, &descriptor);
 	Py_END_ALLOW_THREADS
 	return result ? py_raise(result) : PyLong_FromLong(descriptor);
+}
+
+static CUresult export_pool(CUmemoryPool handle, int *ret_descriptor)
+{
+	return py_cu.cuMemPoolExportToShareableHandle(ret_descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+						      0);
+}
+
+static PyObject *pool_export(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+	return new_descriptor(self, export_pool);
 }
 
 static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
@@ -387,18 +397,9 @@ static PyObject *pool_watch(PyObject *object, PyObject *Py_UNUSED(unused))
 	return py_delegate("pool_watch", object, NULL);
 }
 
-static PyObject *pool_watch_descriptor(PyObject *object, PyObject *Py_UNUSED(unused))
+static PyObject *pool_watch_descriptor(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-	struct py_pool *self = (struct py_pool *)object;
-	int descriptor;
-	CUresult result;
-
-	if (!py_pool_check(self))
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	result = py_cu.cenote_pool_watch(self->handle, &descriptor);
-	Py_END_ALLOW_THREADS
-	return result ? py_raise(result) : PyLong_FromLong(descriptor);
+	return new_descriptor(self, py_cu.cenote_pool_watch);
 }
 
 /* A call with a number of bytes; where reading the number has failed, nothing. */
