@@ -333,8 +333,8 @@ class Tree:
         expect(len((example / "workflow.yml").read_text().splitlines()), 10)
         script = re.search(r"GITHUB_ACTION_PATH/([\w./]+)", (source / "action.yml").read_text())[1]
         assert os.access(source / script, os.X_OK), script
-        run("cmake", "-S", example, "-B", self.directory / "example", CC=" ".join(self.compiler), CUDA_PATH="",
-            PATH=path_without("nvcc"), CUDAToolkit_ROOT=str(self.libraries / "cenote-cuda"))
+        run("cmake", "-S", example, "-B", self.directory / "example", "-DCUDAToolkit_ROOT="
+            + str(self.libraries / "cenote-cuda"), CC=" ".join(self.compiler), CUDA_PATH="", PATH=path_without("nvcc"))
         run("cmake", "--build", self.directory / "example")
         expect(run(self.directory / "example/share", CENOTE_DEVICE="host"), "the child reads 42\n")
 
