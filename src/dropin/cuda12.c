@@ -138,8 +138,10 @@ cudaError_t cn_cuda12_pointer_attributes(struct cn_cuda12_pointer *ret_attribute
 
 static struct cudaMemLocation location_of(int device)
 {
-	return device == cudaCpuDeviceId ? (struct cudaMemLocation){.type = cudaMemLocationTypeHost}
-					 : (struct cudaMemLocation){.type = cudaMemLocationTypeDevice, .id = device};
+	bool host = device == cudaCpuDeviceId;
+
+	return (struct cudaMemLocation){.type = host ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice,
+					.id = host ? 0 : device};
 }
 
 cudaError_t cn_cuda12_advise(const void *address, size_t bytes, enum cudaMemoryAdvise advice, int device)
