@@ -18,8 +18,9 @@ PAGE = Path("docs/error_sentences.md")
 REMEDIES = Path("docs/errors.md")
 AREAS = {
     "base": "the system", "daemon": "daemons", "device": "devices", "device/cuda": "a GPU",
-    "device/host": "the host device", "driver": "driver calls", "dropin": "drop-in libraries", "keeper": "cenoted",
-    "nvml": "NVML", "pool": "pools", "runtime": "runtime calls", "ptx": "PTX", "share": "sharing",
+    "device/host": "the host device", "driver": "driver calls", "dropin": "drop-in libraries",
+    "imexd": "cenote-imexd", "keeper": "cenoted", "nvml": "NVML", "pool": "pools", "runtime": "runtime calls",
+    "ptx": "PTX", "share": "sharing",
 }
 HEAD = """\
 # All sentences

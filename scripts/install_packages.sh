@@ -58,6 +58,8 @@ check_test()
 	have spin || want spin
 	have mandoc || want mandoc
 	have zsh || want zsh
+	pkg-config --exists gnutls 2>/dev/null || want libgnutls28-dev # for cenote-imexd
+	have ip || want iproute2                                       # for nodes on one machine
 	have ccache || want ccache # Meson uses it by itself
 	check_python
 	for module in numpy pytest; do

@@ -12,6 +12,7 @@
  *   Pools        cenote_pool_stats(): a memory pool's statistics; cenote_pool_importers(), cenote_pool_watch(),
  *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
  *   Kept memory  cenote_kept_create(), cenote_kept_open() and related calls: memory that outlives its maker, by name
+ *   Machines     cenote_imex_look(): which nodes of a domain are up, and how much is open between them
  *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it;
  *                cenote_survey_memory(): which processes have how much memory of a device
  *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
@@ -795,6 +796,28 @@ CENOTE_API CUresult cenote_kept_watch(const char *prefix, int *ret_descriptor);
  *                                and watch again
  */
 CENOTE_API CUresult cenote_kept_next(int descriptor, cenote_kept_event *ret_event);
+
+/*
+ * A node of the domain that cenote-imexd leads to (docs/machines.md). What counts is memory that was imported from
+ * another node: each import once.
+ */
+typedef struct cenote_imex_node {
+	unsigned int number;     /* its place in the list of nodes, from 1 */
+	unsigned int node_count; /* how many nodes the domain has */
+	int is_self;
+	int is_up;                       /* connected to this one; 1 for this one itself */
+	unsigned long long import_count; /* that programs of this node have open there */
+	unsigned long long served_count; /* that its programs have open here */
+} cenote_imex_node;
+
+/*
+ * Look at a node, by its number; 0 is this one. Asks the daemon, for 20 seconds at most. Needs no cuInit().
+ * Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     no node has this number; ret_node is NULL or cannot be written
+ *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer: cenote_last_error() says which
+ */
+CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_node);
 
 /* Which kind of device this process uses: "host" or "cuda"; "" before cuInit() has chosen. Thread-safe. */
 CENOTE_API const char *cenote_device_kind(void);

@@ -27,6 +27,7 @@
 	RANK(MEMPOOLS,        slow_lock,   NEVER,   "which pools a location has, and which devices may use them") \
 	RANK(EVENT_PUBLISH,   slow_lock,   NEVER,   "an event, while it gets its handle") \
 	RANK(PORT_SOCKET,     slow_lock,   NEVER,   "a port, while it begins to listen") \
+	RANK(NODE_ASKING,     slow_lock,   NEVER,   "the session with cenote-imexd: one question at a time") \
 	RANK(IMPORT_ASKING,   slow_lock,   NEVER,   "an import's channel and view: one request or change at a time") \
 	RANK(PEER_TURN,       slow_lock,   NEVER,   "another process that is asked: one question at a time") \
 	RANK(POOL_GIVING,     slow_lock,   NEVER,   "memory of a pool that goes back to the device") \
@@ -88,6 +89,8 @@
 	RANK(CUDA_CONTEXT_EVENTS, lock,        NEVER,      "events of a context, for marks to come") \
 	RANK(HOST_SIGNAL,     lock,        NEVER,   "our own latest record in a signal between processes") \
 	RANK(HOST_POLLER,     lock,        NEVER,   "queues that wait for a word of memory or a signal") \
+	RANK(HOST_REMOTE,     lock,        NEVER,   "how many use the record of another machine's memory") \
+	RANK(NODE,            lock,        NEVER,   "connections to cenote-imexd that no thread uses") \
 	RANK(HOST_EXECUTORS,  lock,        NEVER,   "queues that can go on, and the threads that run them") \
 	RANK(HOST_TEAM,       lock,        NEVER,   "launches whose blocks the cores take") \
 	RANK(HOST_GRID,       lock,        NEVER,   "the resident blocks of a launch of PTX") \

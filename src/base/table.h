@@ -35,6 +35,7 @@ enum cn_kind {
 	CN_KIND_KERNEL,
 	CN_KIND_POOL_ON_GPU, /* so that these differ from the driver's pools, where the driver is a Cenote (in tests) */
 	CN_KIND_KEPT,
+	CN_KIND_REMOTE, /* memory of another machine; not seen by programs */
 };
 
 enum {

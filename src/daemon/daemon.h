@@ -14,6 +14,7 @@
 #ifndef CN_DAEMON_DAEMON_H
 #define CN_DAEMON_DAEMON_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -41,6 +42,8 @@ struct cn_daemon_given {
 /* 0, or errno. Takes the variables out of the environment. None given: a count of 0. */
 int cn_daemon_take_given(struct cn_daemon_given *ret_given);
 void cn_daemon_free_given(struct cn_daemon_given *given);
+/* The listening socket among what a manager handed over; -1: there is none. */
+int cn_daemon_find_socket(const struct cn_daemon_given *given);
 
 /* ---- What the manager is told ---- */
 
@@ -60,6 +63,8 @@ bool cn_daemon_forget(const char *name);
  */
 const char *cn_daemon_listen(const char *path, int *ret_listen_fd, int *ret_lock_fd);
 void cn_daemon_unlisten(const char *path, int listen_fd, int lock_fd);
+/* The path of a socket in this user's runtime directory. False: there is no such directory, which is logged. */
+bool cn_daemon_default_path(const char *name, char ret_path[PATH_MAX]);
 
 /*
  * When a process started, in the kernel's ticks: with its PID it names the process for ever. 0: there is no such
@@ -77,5 +82,7 @@ unsigned long cn_daemon_raise_limit(void);
  * gets SIGTERM or SIGINT and the daemon has ended: the exit status.
  */
 int cn_daemon_supervise(const char *socket_path, char **arguments);
+/* Take an option out of these arguments: a parent does not hand --supervise on. */
+void cn_daemon_drop_option(char **arguments, const char *option);
 
 #endif

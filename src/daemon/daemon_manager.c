@@ -65,6 +65,16 @@ void cn_daemon_free_given(struct cn_daemon_given *given)
 	given->count = 0;
 }
 
+int cn_daemon_find_socket(const struct cn_daemon_given *given)
+{
+	for (unsigned i = 0; i < given->count; i++) {
+		int fd = given->first_fd + (int)i, listens = 0;
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){sizeof listens}) && listens)
+			return fd;
+	}
+	return -1;
+}
+
 /* ---- Telling ---- */
 
 static int manager = -1;

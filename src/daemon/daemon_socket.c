@@ -3,6 +3,7 @@
  * Where a daemon listens, who calls, and what it says on standard error.
  */
 #include "base/descriptor.h"
+#include "base/directory.h"
 #include "daemon/daemon.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ void cn_daemon_log(const char *format, ...)
 	char line[LINE_BYTES];
 	va_list arguments;
 
-	int start = snprintf(line, sizeof line, "cenoted[%d]: ", (int)getpid());
+	int start = snprintf(line, sizeof line, "%s[%d]: ", program_invocation_short_name, (int)getpid());
 	va_start(arguments, format);
 	int length = vsnprintf(line + start, sizeof line - (size_t)start - 1, format, arguments);
 	va_end(arguments);
@@ -126,6 +127,23 @@ void cn_daemon_unlisten(const char *path, int listen_fd, int lock_fd)
 	if (snprintf(lock_path, sizeof lock_path, "%s.lock", path) < (int)sizeof lock_path)
 		unlink(lock_path);
 	close(lock_fd);
+}
+
+bool cn_daemon_default_path(const char *name, char ret_path[PATH_MAX])
+{
+	char link[64], directory[PATH_MAX];
+	int fd;
+
+	if (cn_directory_runtime(&fd)) {
+		cn_daemon_log("%s", cn_last_error());
+		return false;
+	}
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t length = readlink(link, directory, sizeof directory - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	return snprintf(ret_path, PATH_MAX, "%.*s/%s", (int)length, directory, name) < PATH_MAX;
 }
 
 /* ---- Callers ---- */

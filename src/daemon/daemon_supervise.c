@@ -363,3 +363,13 @@ int cn_daemon_supervise(const char *path, char **arguments)
 	cn_daemon_unlisten(path, parent.listen_fd, lock_fd);
 	return status;
 }
+
+void cn_daemon_drop_option(char **arguments, const char *option)
+{
+	char **to = arguments;
+
+	for (char **from = arguments; *from; from++)
+		if (strcmp(*from, option) != 0)
+			*to++ = *from;
+	*to = NULL;
+}

@@ -3,7 +3,6 @@
  * cenoted: the program. Options, and where the listening socket comes from: a manager, or the path that is given.
  */
 #include "base/descriptor.h"
-#include "base/directory.h"
 #include "daemon/daemon.h"
 #include "keeper/keeper.h"
 #include "share/wire/closing.h"
@@ -126,35 +125,7 @@ static int read_options(int argument_count, char **arguments, struct settings *s
 	return EXIT_USAGE;
 }
 
-/* ---- The socket ---- */
-
-static bool default_path(char ret_path[PATH_MAX])
-{
-	char link[64], directory[PATH_MAX];
-	int fd;
-
-	if (cn_directory_runtime(&fd)) {
-		cn_daemon_log("%s", cn_last_error());
-		return false;
-	}
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t length = readlink(link, directory, sizeof directory - 1);
-	close(fd);
-	if (length <= 0)
-		return false;
-	return snprintf(ret_path, PATH_MAX, "%.*s/kept", (int)length, directory) < PATH_MAX;
-}
-
-/* The listening socket among what a manager handed over; -1: there is none. */
-static int find_socket(const struct cn_daemon_given *given)
-{
-	for (unsigned i = 0; i < given->count; i++) {
-		int fd = given->first_fd + (int)i, listens = 0;
-		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &(socklen_t){sizeof listens}) && listens)
-			return fd;
-	}
-	return -1;
-}
+/* ---- The program ---- */
 
 static int serve(struct cn_keeper *keeper, const struct cn_daemon_given *given)
 {
@@ -167,17 +138,6 @@ static int serve(struct cn_keeper *keeper, const struct cn_daemon_given *given)
 		return EXIT_FAILURE;
 	cn_daemon_log("ends as asked");
 	return EXIT_SUCCESS;
-}
-
-/* Without --supervise: a parent takes it out of what it starts. */
-static void drop_supervise(char **arguments)
-{
-	char **to = arguments;
-
-	for (char **from = arguments; *from; from++)
-		if (strcmp(*from, "--supervise") != 0)
-			*to++ = *from;
-	*to = NULL;
 }
 
 int main(int argument_count, char **arguments)
@@ -201,10 +161,10 @@ int main(int argument_count, char **arguments)
 		return status;
 	if (settings.socket_path)
 		snprintf(path, sizeof path, "%s", settings.socket_path);
-	else if (!default_path(path))
+	else if (!cn_daemon_default_path("kept", path))
 		return EXIT_FAILURE;
 	if (settings.supervise) {
-		drop_supervise(arguments);
+		cn_daemon_drop_option(arguments, "--supervise");
 		return cn_daemon_supervise(path, arguments);
 	}
 	int error = cn_daemon_take_given(&given);
@@ -214,7 +174,7 @@ int main(int argument_count, char **arguments)
 	}
 	cn_daemon_raise_limit();
 	keeper.limits = settings.limits;
-	keeper.listen_fd = find_socket(&given);
+	keeper.listen_fd = cn_daemon_find_socket(&given);
 	bool listens = keeper.listen_fd < 0;
 	const char *why = listens ? cn_daemon_listen(path, &keeper.listen_fd, &lock_fd) : NULL;
 	if (why) {

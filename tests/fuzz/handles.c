@@ -54,7 +54,7 @@ static void change(struct cn_handle *handle, struct fuzz_input *input)
 		((unsigned char *)handle)[at % sizeof *handle] ^= (unsigned char)(1 << how / 32);
 		break;
 	case 2: handle->number = fuzz_number(input); break;
-	case 3: handle->generation = (uint32_t)fuzz_number(input); break;
+	case 3: handle->node = (uint32_t)fuzz_number(input); break;
 	case 4: handle->channel = (int32_t)fuzz_number(input); break;
 	case 5: handle->kind = (uint16_t)fuzz_below(input, 8); break;
 	case 6: fuzz_bytes(input, how & 8 ? handle->port : handle->secret, sizeof handle->port); break;

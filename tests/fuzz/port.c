@@ -170,11 +170,8 @@ void fuzz_handle_seal(struct cn_handle *handle)
 
 struct cn_handle fuzz_handle(enum cn_handle_kind kind, uint64_t number)
 {
-	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
-				   .version = CN_HANDLE_VERSION,
-				   .kind = (uint16_t)kind,
-				   .number = number,
-				   .generation = CN_PORT_OBJECT_GENERATION};
+	struct cn_handle handle = {
+		.magic = CN_HANDLE_MAGIC, .version = CN_HANDLE_VERSION, .kind = (uint16_t)kind, .number = number};
 
 	memcpy(handle.port, cn_handle_is_fabric(kind) ? fabric_name : port_name, sizeof handle.port);
 	memcpy(handle.secret, "a fuzzed secret", sizeof handle.secret);

@@ -217,14 +217,14 @@ static void call(unsigned at, bool fabric)
 static void ask_for(const struct cn_handle *handle, struct cn_message *message)
 {
 	message->words[0] = handle->number;
-	message->words[1] = handle->generation;
+	message->words[1] = handle->node;
 	message->words[2] = handle->kind;
 	memcpy(message->bytes, handle->secret, sizeof handle->secret);
 }
 
 static bool has_secret(const struct cn_message *sent, const struct cn_handle *handle)
 {
-	return sent->words[0] == handle->number && sent->words[1] == handle->generation &&
+	return sent->words[0] == handle->number && sent->words[1] == handle->node &&
 	       !memcmp(sent->bytes, handle->secret, sizeof handle->secret);
 }
 

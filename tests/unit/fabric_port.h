@@ -115,9 +115,7 @@ static inline struct cn_parcel request_for(const unsigned char handle[CN_HANDLE_
 {
 	struct cn_handle parts = parts_of(handle);
 	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_FABRIC,
-			    .request = 5,
-			    .words = {parts.number, parts.generation, parts.kind}},
+		.message = {.kind = CN_MESSAGE_FABRIC, .request = 5, .words = {parts.number, parts.node, parts.kind}},
 		.descriptors = {channel},
 		.descriptor_count = 1,
 	};

@@ -107,7 +107,7 @@ TEST(forged_handles_are_refused)
 		expect_refusal(bytes, CUDA_ERROR_NOT_SUPPORTED, "or never did");
 	}
 	bad = good;
-	bad.generation++;
+	bad.node++;
 	forge(bad, bytes);
 	expect_refusal(bytes, CUDA_ERROR_NOT_SUPPORTED, "or never did");
 	bad = good;

@@ -70,7 +70,7 @@ static int call_port(const struct cn_handle *handle)
 static struct cn_parcel request_for(const struct cn_handle *handle)
 {
 	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_MEMORY, .request = 5, .words = {handle->number, handle->generation}}};
+		.message = {.kind = CN_MESSAGE_MEMORY, .request = 5, .words = {handle->number, handle->node}}};
 
 	memcpy(request.message.bytes, handle->secret, sizeof handle->secret);
 	return request;
@@ -123,7 +123,7 @@ TEST(a_wrong_caller_is_sent_away)
 		expect_closed(sock);
 		wrong = handle;
 	}
-	wrong.generation++;
+	wrong.node++;
 	int sock = call_port(&handle);
 	ask(sock, &wrong, CUDA_ERROR_NOT_PERMITTED);
 	expect_closed(sock);
@@ -418,11 +418,8 @@ static void forge(struct cn_handle handle, unsigned char ret_bytes[CN_HANDLE_BYT
 static void receive_handle(struct peer *peer, unsigned char ret_bytes[CN_HANDLE_BYTES])
 {
 	char name[CN_SOCKET_NAME_CHARS + 1];
-	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
-				   .version = CN_HANDLE_VERSION,
-				   .kind = CN_HANDLE_MEMORY,
-				   .number = 1,
-				   .generation = 1};
+	struct cn_handle handle = {
+		.magic = CN_HANDLE_MAGIC, .version = CN_HANDLE_VERSION, .kind = CN_HANDLE_MEMORY, .number = 1};
 
 	peer_receive_bytes(peer, name, sizeof name);
 	for (int i = 0; i < CN_PORT_NAME_BYTES; i++) {

@@ -119,7 +119,7 @@ TEST(forged_handles_are_refused)
 		expect_refusal(bytes, cn_handle_refused(CN_HANDLE_EVENT), "never gave out this handle");
 	}
 	bad = good;
-	bad.generation++;
+	bad.node++;
 	forge(bad, bytes);
 	expect_refusal(bytes, cn_handle_refused(CN_HANDLE_EVENT), "never gave out this handle");
 	bad = good;
@@ -161,7 +161,7 @@ static struct cn_parcel request_for(const unsigned char handle[CN_HANDLE_BYTES])
 {
 	struct cn_handle parts = parts_of(handle);
 	struct cn_parcel request = {
-		.message = {.kind = CN_MESSAGE_EVENT, .request = 5, .words = {parts.number, parts.generation}}};
+		.message = {.kind = CN_MESSAGE_EVENT, .request = 5, .words = {parts.number, parts.node}}};
 
 	memcpy(request.message.bytes, parts.secret, sizeof parts.secret);
 	return request;
@@ -529,11 +529,8 @@ static void *open_in_vain(void *handle)
 TEST(an_answer_without_its_descriptor_is_given_back)
 {
 	struct peer *peer = peer_start("slow_reader");
-	struct cn_handle handle = {.magic = CN_HANDLE_MAGIC,
-				   .version = CN_HANDLE_VERSION,
-				   .kind = CN_HANDLE_EVENT,
-				   .number = 5,
-				   .generation = 1};
+	struct cn_handle handle = {
+		.magic = CN_HANDLE_MAGIC, .version = CN_HANDLE_VERSION, .kind = CN_HANDLE_EVENT, .number = 5};
 	struct cn_message filler = {.magic = CN_WIRE_MAGIC, .version = CN_WIRE_VERSION, .kind = CN_MESSAGE_EVENT};
 	unsigned char bytes[CN_HANDLE_BYTES];
 	char name[CN_SOCKET_NAME_CHARS + 1];

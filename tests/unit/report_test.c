@@ -164,7 +164,7 @@ static void open_by_hand(int sock, const void *bytes, uint32_t message_kind)
 
 	memcpy(&handle, bytes, sizeof handle);
 	request.message.words[0] = handle.number;
-	request.message.words[1] = handle.generation;
+	request.message.words[1] = handle.node;
 	memcpy(request.message.bytes, handle.secret, sizeof handle.secret);
 	ASSERT_OK(ask_peer(sock, &request, &reply));
 	ASSERT_EQ(0, reply.message.result);

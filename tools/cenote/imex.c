@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote imex: the channels of the host device.
+ * cenote imex: the channels of the host device, and the nodes of its domain.
  *
  * An IMEX channel is a file: processes that can open it for reading may share memory by fabric handles with each other.
  * The host device's channels are files channelN in CENOTE_IMEX_DIR. Their content does not matter; their readers do, so
@@ -8,6 +8,7 @@
  */
 #include "command.h"
 
+#include <cenote/cenote.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -247,6 +248,40 @@ static int list(const struct request *request)
 	return EXIT_SUCCESS;
 }
 
+/* ---- status ------------------------------------------------------------------------------------------------------ */
+
+static void print_node(const cenote_imex_node *node, bool json)
+{
+	const char *state = node->is_self ? "this node" : node->is_up ? "up" : "not connected";
+
+	if (json)
+		printf("%s\n    {\"number\": %u, \"self\": %s, \"up\": %s, \"imports\": %llu, \"served\": %llu}",
+		       node->number > 1 ? "," : "", node->number, node->is_self ? "true" : "false",
+		       node->is_up ? "true" : "false", node->import_count, node->served_count);
+	else
+		printf("%-6u  %-13s  %10llu  %10llu\n", node->number, state, node->import_count, node->served_count);
+}
+
+static int show_status(const struct request *request)
+{
+	cenote_imex_node self, node;
+
+	if (cenote_imex_look(0, &self))
+		return fail("%s", cenote_last_error());
+	if (request->json)
+		printf("{\n  \"node\": %u,\n  \"nodes\": [", self.number);
+	else
+		printf("%-6s  %-13s  %10s  %10s\n", "NODE", "STATE", "IMPORTED", "SERVED");
+	for (unsigned number = 1; number <= self.node_count; number++) {
+		if (cenote_imex_look(number, &node))
+			return fail("%s", cenote_last_error());
+		print_node(&node, request->json);
+	}
+	if (request->json)
+		puts("\n  ]\n}");
+	return EXIT_SUCCESS;
+}
+
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static const struct action {
@@ -257,6 +292,7 @@ static const struct action {
 	{"create", true, true, false, create},
 	{"list", false, false, true, list},
 	{"remove", true, false, false, remove_channel},
+	{"status", false, false, true, show_status},
 };
 
 static int read_arguments(const struct action *action, int argument_count, char **arguments, struct request *request)
@@ -289,22 +325,23 @@ static int imex(int argument_count, char **arguments)
 	struct request request = {0};
 
 	if (argument_count < 2)
-		return usage_error("imex", "missing action: create, list or remove");
+		return usage_error("imex", "missing action: create, list, remove or status");
 	for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
 		if (strcmp(arguments[1], actions[i].name) != 0)
 			continue;
 		int status = read_arguments(&actions[i], argument_count - 2, arguments + 2, &request);
 		return status ? status : actions[i].run(&request);
 	}
-	return usage_error("imex", "unknown action '%s': use create, list or remove", arguments[1]);
+	return usage_error("imex", "unknown action '%s': use create, list, remove or status", arguments[1]);
 }
 
 const struct command command_imex = {
 	.name = "imex",
-	.summary = "create, list and remove the IMEX channels that fabric handles need",
+	.summary = "the IMEX channels that fabric handles need, and the nodes of the domain",
 	.help = "Usage: cenote imex create N [--mode MODE]\n"
 		"       cenote imex list [--json]\n"
 		"       cenote imex remove N\n"
+		"       cenote imex status [--json]\n"
 		"\n"
 		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between processes that can read "
 		"the same IMEX\n"
@@ -315,6 +352,8 @@ const struct command command_imex = {
 		"             it, as far as the umask allows; with 0600 only this user, with 0640 its group too.\n"
 		"  list       list the channels, and whether this user can use them\n"
 		"  remove N   remove channel N. Processes that use it keep it until they end.\n"
+		"  status     show which nodes of the domain are up, as cenote-imexd here sees it, how much programs\n"
+		"             here have imported from each, and how much its programs have imported from here\n"
 		"\n"
 		"An exporter uses the lowest channel that it can read; an importer must be able to read the same one.\n"
 		"\n"
@@ -323,7 +362,7 @@ const struct command command_imex = {
 		"\n"
 		"Exit status: 1 if the directory is not set or cannot be used, the channel to create "
 		"exists, or the one\n"
-		"to remove does not; a sentence says which.\n"
+		"to remove does not, or no cenote-imexd answers; a sentence says which.\n"
 		"\n"
 		"Example: export CENOTE_IMEX_DIR=$HOME/channels; cenote imex create 0\n",
 	.run = imex,

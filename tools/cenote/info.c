@@ -28,6 +28,7 @@ const struct variable info_variables[VARIABLE_COUNT] = {
 	{"CENOTE_HOST_MEMORY", "memory of each, with K, M, G or T"},
 	{"CENOTE_HOST_WITHOUT", "capabilities to take away, with commas between"},
 	{"CENOTE_IMEX_DIR", "where the host device's IMEX channels are"},
+	{"CENOTE_IMEX_SOCKET", "where cenote-imexd listens, which leads to other machines"},
 	{"CENOTE_KEPT_SOCKET", "where cenoted listens, which keeps memory by name"},
 	{"CENOTE_LABEL", "what cenote ps calls this process"},
 	{"CENOTE_LIBCUDA", "NVIDIA's libcuda.so.1, if it is not where it usually is"},

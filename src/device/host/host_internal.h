@@ -11,6 +11,7 @@
 #include "device/host/host_look.h"
 #include "device/host/host_memory.h"
 #include "device/host/host_queue.h"
+#include "device/host/host_remote.h"
 #include "device/host/host_signal.h"
 
 /* A callback for when a queue has reached a number. Called once, without any lock. */
@@ -68,6 +69,14 @@ bool cn_host_is_short(const struct cn_operation *operation);
 /* Do an operation that does not have to wait. `failure` is that of the operations before it. */
 CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *operation, void *payload,
 		     CUresult failure);
+
+/* Touch this machine's memory for a copy, a fill or a value. It may have gone since the operation was accepted. */
+CUresult cn_host_touch(const struct cn_operation *operation);
+
+/* host_remote.c */
+CUresult cn_host_remote_make(const struct cn_host_remote_ops *ops, void *memory, uint64_t *ret_number);
+void cn_host_remote_end(uint64_t number);
+CUresult cn_host_remote_run(const struct cn_host_remote_work *work);
 
 /* host_follow.c */
 bool cn_host_queue_follows(struct cn_queue *queue, struct cn_point point, struct cn_point *ret_relied_on);

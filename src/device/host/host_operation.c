@@ -30,7 +30,8 @@ bool cn_host_is_short(const struct cn_operation *operation)
 	case CN_OPERATION_WAIT_SIGNAL: return true;
 	case CN_OPERATION_HOST_CALL:
 	case CN_OPERATION_CALLBACK:
-	case CN_OPERATION_LAUNCH: return false;
+	case CN_OPERATION_LAUNCH:
+	case CN_OPERATION_REMOTE: return false;
 	}
 	return false;
 }
@@ -93,14 +94,34 @@ static void touch_guarded(void *data)
 		(void)cn_host_read_value(touch->operation);
 }
 
-/* Memory may have gone since the operation was accepted. */
-static CUresult touch(const struct cn_operation *operation)
+CUresult cn_host_touch(const struct cn_operation *operation)
 {
 	struct touch touch = {operation, CUDA_SUCCESS};
 
 	if (!cn_guard_run(touch_guarded, &touch))
 		return cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation used memory that is no longer mapped");
 	return touch.result;
+}
+
+/* Free what a copy took along, and hand its result to the thread that waits for it. */
+static CUresult end_copy(const struct cn_operation *operation, CUresult failure, CUresult result)
+{
+	free(operation->copy.staging);
+	free(operation->copy.layers);
+	if (!operation->copy.result)
+		return result;
+	*operation->copy.result = failure ? failure : result;
+	return CUDA_SUCCESS;
+}
+
+static CUresult run_remote(struct cn_host_remote_work *work, CUresult failure)
+{
+	CUresult result = failure ? CUDA_SUCCESS : cn_host_remote_run(work);
+
+	if (work->operation.kind == CN_OPERATION_COPY)
+		result = end_copy(&work->operation, failure, result);
+	free(work);
+	return result;
 }
 
 CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *operation, void *payload, CUresult failure)
@@ -113,22 +134,16 @@ CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *ope
 		operation->note.function(operation->note.object, operation->note.number);
 	else if (operation->kind == CN_OPERATION_MARK_SIGNAL || operation->kind == CN_OPERATION_WAIT_SIGNAL)
 		result = cn_host_signal_run(operation, failure);
+	else if (operation->kind == CN_OPERATION_REMOTE)
+		result = run_remote(operation->remote, failure);
 	else if (failure)
 		; /* what follows a failure does not run */
 	else if (operation->kind == CN_OPERATION_LAUNCH)
 		result = cn_host_launch(&operation->launch.launch, payload);
 	else if (touches_memory(operation))
-		result = touch(operation);
+		result = cn_host_touch(operation);
 	else if (operation->kind == CN_OPERATION_TIMESTAMP)
 		write_timestamp(operation);
 
-	if (operation->kind == CN_OPERATION_COPY) {
-		free(operation->copy.staging);
-		free(operation->copy.layers);
-		if (operation->copy.result) {
-			*operation->copy.result = failure ? failure : result;
-			result = CUDA_SUCCESS;
-		}
-	}
-	return result;
+	return operation->kind == CN_OPERATION_COPY ? end_copy(operation, failure, result) : result;
 }

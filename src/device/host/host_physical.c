@@ -41,7 +41,8 @@ struct cn_physical {
 	struct cn_host_bytes counted; /* if this process made it */
 	struct cn_host_hold held;     /* if another did */
 	struct cn_physical_facts facts;
-	int fd;
+	int fd;          /* -1: it is on another machine */
+	uint64_t remote; /* its number then; else 0 */
 };
 
 CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physical_facts *facts,
@@ -75,9 +76,34 @@ err_free:
 	return result;
 }
 
+CUresult cn_host_physical_remote(const struct cn_physical_facts *facts, const struct cn_host_remote_ops *ops,
+				 void *memory, struct cn_physical **ret_physical)
+{
+	struct cn_physical *physical = calloc(1, sizeof *physical);
+
+	if (!physical)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of physical memory");
+	CUresult result = cn_host_remote_make(ops, memory, &physical->remote);
+	if (result) {
+		free(physical);
+		return result;
+	}
+	physical->facts = *facts;
+	physical->fd = -1;
+	*ret_physical = physical;
+	return CUDA_SUCCESS;
+}
+
+uint64_t cn_host_physical_number(const struct cn_physical *physical)
+{
+	return physical->remote;
+}
+
 void cn_host_physical_free(struct cn_physical *physical)
 {
-	close(physical->fd);
+	if (physical->fd >= 0)
+		close(physical->fd);
+	cn_host_remote_end(physical->remote);
 	cn_host_account_end(&physical->counted);
 	cn_host_account_release(&physical->held);
 	free(physical);
@@ -253,6 +279,8 @@ void cn_host_place(int node, void *address, size_t bytes)
 
 CUresult cn_host_range_map(void *address, const struct cn_physical *physical)
 {
+	if (physical->remote) /* the addresses stay without pages */
+		return CUDA_SUCCESS;
 	if (mmap(address, physical->facts.bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, physical->fd, 0) ==
 	    MAP_FAILED)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes could not be mapped: %s", physical->facts.bytes,

@@ -82,19 +82,12 @@ static void look_guarded(void *data)
 
 bool cn_host_value_reached(const struct cn_operation *operation)
 {
-	bool wide = operation->wait_value.bytes == 8;
-	uint64_t wanted = operation->wait_value.value, mask = wide ? UINT64_MAX : UINT32_MAX;
 	struct look look = {operation, 0};
 
 	if (!cn_guard_run(look_guarded, &look))
 		return true; /* the queue finds out when it continues */
-	switch (operation->wait_value.flags & 3) {
-	case CU_STREAM_WAIT_VALUE_GEQ: /* modulo 2^n: the difference is not negative */
-		return wide ? (int64_t)(look.found - wanted) >= 0 : (int32_t)(uint32_t)(look.found - wanted) >= 0;
-	case CU_STREAM_WAIT_VALUE_EQ: return look.found == (wanted & mask);
-	case CU_STREAM_WAIT_VALUE_AND: return (look.found & wanted) != 0;
-	default: /* CU_STREAM_WAIT_VALUE_NOR */ return (~(look.found | wanted) & mask) != 0;
-	}
+	return cn_host_remote_compare(look.found, operation->wait_value.value, operation->wait_value.bytes,
+				      operation->wait_value.flags);
 }
 
 /* Move the items that need not wait any more from a list to another. */

@@ -52,9 +52,11 @@ enum cn_operation_kind {
 	CN_OPERATION_NOTE, /* a short function of the library, which neither waits nor calls the program; always */
 	CN_OPERATION_WAIT_SIGNAL, /* nothing, once a record of a signal is done; a failure, once it never can be */
 	CN_OPERATION_MARK_SIGNAL, /* a record of a signal is done; after a failure it never can be */
+	CN_OPERATION_REMOTE,      /* a copy, a fill or a value, with memory of another machine */
 };
 
-struct cn_signal; /* host_signal.h */
+struct cn_signal;           /* host_signal.h */
+struct cn_host_remote_work; /* host_remote.h */
 
 /* Where a timestamp goes: taken at `serial`, so that a later record of the same event is not overwritten by it. */
 struct cn_stamp {
@@ -123,7 +125,8 @@ struct cn_operation {
 		struct {
 			struct cn_signal *signal;
 			uint64_t record;
-		} wait_signal; /* CN_OPERATION_MARK_SIGNAL's, too */
+		} wait_signal;                      /* CN_OPERATION_MARK_SIGNAL's, too */
+		struct cn_host_remote_work *remote; /* freed afterwards */
 	};
 };
 

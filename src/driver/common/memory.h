@@ -40,6 +40,7 @@ struct cn_memory {
 	uint64_t allocation;        /* CUmemGenericAllocationHandle */
 	uint64_t reservation_start; /* the range it is mapped into */
 	size_t reservation_bytes;
+	uint64_t remote; /* the number of memory on another machine (host_remote.h), which has no pages here; or 0 */
 
 	bool managed; /* of a pool, or a variable */
 

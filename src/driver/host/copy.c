@@ -14,6 +14,7 @@
 #include "driver/host/copy.h"
 
 #include "device/host/host_ptx.h"
+#include "device/host/host_remote.h"
 
 #include "base/foreign.h"
 
@@ -181,6 +182,25 @@ static CUresult make_layers(const struct cn_copy *copy, struct cn_layers **ret_l
 	return CUDA_SUCCESS;
 }
 
+/* Submit a copy, which is another operation where a side is another machine's. On failure it stays as it was. */
+static CUresult hand_over(const struct cn_place *place, const struct sides *sides, const struct cn_operation *copy,
+			  struct cn_point *ret_point)
+{
+	const struct cn_host_remote_side to = {sides->to.remote, sides->to.start},
+					 from = {sides->from.remote, sides->from.start};
+	struct cn_operation operation = *copy;
+
+	if (__builtin_expect(!to.number && !from.number, 1))
+		return cn_stream_submit(place, copy, ret_point);
+	CUresult result = cn_host_remote_wrap(&operation, &to, &from);
+	if (result)
+		return result;
+	result = cn_stream_submit(place, &operation, ret_point);
+	if (result)
+		free(operation.remote);
+	return result;
+}
+
 static CUresult submit(const struct cn_place *place, const struct cn_copy *copy, const struct sides *sides,
 		       enum cn_manner manner, struct cn_point *ret_point)
 {
@@ -205,7 +225,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 	if (must_wait(place, copy, sides, manner)) {
 		struct cn_point point;
 		operation.copy.result = &outcome;
-		result = cn_stream_submit(place, &operation, &point);
+		result = hand_over(place, sides, &operation, &point);
 		if (result) {
 			free(operation.copy.layers);
 			return result;
@@ -222,7 +242,7 @@ static CUresult submit(const struct cn_place *place, const struct cn_copy *copy,
 	if (sides->from.kind == CN_MEMORY_FOREIGN)
 		result = stage(copy, &operation);
 	if (!result)
-		result = cn_stream_submit(place, &operation, ret_point);
+		result = hand_over(place, sides, &operation, ret_point);
 	if (result) {
 		free(operation.copy.staging);
 		free(operation.copy.layers);

@@ -7,7 +7,10 @@
  */
 #include "driver/host/copy.h"
 
+#include "device/host/host_remote.h"
+
 #include <inttypes.h>
+#include <stdlib.h>
 
 /* Rows are not empty. */
 static CUresult check_shape(const struct cn_fill *fill, size_t *ret_bytes)
@@ -73,7 +76,14 @@ static CUresult fill_memory(const struct cn_fill *fill, CUstream handle, enum cn
 		if (result)
 			return result;
 	}
+	if (memory.remote)
+		result = cn_host_remote_wrap(&operation, &(struct cn_host_remote_side){memory.remote, memory.start},
+					     NULL);
+	if (result)
+		return result;
 	result = cn_stream_submit(&place, &operation, &point);
+	if (result && memory.remote)
+		free(operation.remote);
 	bool wait = !cn_memory_is_device(&memory) || memory.sync_memops ||
 		    atomic_load(&place.context->flags) & CU_CTX_SYNC_MEMOPS;
 	if (!result && manner == CN_MANNER_NOW && wait)

@@ -9,6 +9,8 @@
 #include "base/guard.h"
 #include "cenote/cudaProfiler.h"
 #include "device/host/host_ptx.h"
+#include "device/host/host_remote.h"
+#include "driver/host/registry.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -140,6 +142,26 @@ static CUresult check_arguments(const struct cn_kernel *kernel, void *const *arg
 	return CUDA_SUCCESS;
 }
 
+/* A kernel cannot touch another machine's memory. What looks like a pointer to it is taken for one. */
+static CUresult refuse_remote(const struct cn_kernel *kernel, void *const *arguments)
+{
+	struct cn_memory memory;
+	uint64_t address;
+
+	for (unsigned int i = 0; i < kernel->parameter_count; i++) {
+		if (kernel->parameter_bytes[i] != sizeof address)
+			continue;
+		memcpy(&address, arguments[i], sizeof address);
+		if (cn_registry_find(address, &memory) && memory.remote)
+			return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+					"argument %u of kernel %s, 0x%" PRIx64
+					", is memory of another machine: copy it "
+					"first",
+					i, kernel->name, address);
+	}
+	return CUDA_SUCCESS;
+}
+
 static CUresult find_arguments(const struct cn_kernel *kernel, void **params, void **extra, void **arguments)
 {
 	char *buffer = NULL;
@@ -193,6 +215,8 @@ static CUresult submit_with(struct cn_function *function, struct cn_launch *laun
 
 	if (!result)
 		result = check_arguments(&function->kernel, arguments);
+	if (!result && cn_host_remote_exists())
+		result = refuse_remote(&function->kernel, arguments);
 	if (result)
 		return result;
 	launch->kernel = &function->kernel;

@@ -350,8 +350,9 @@ static void extend_mapping(struct cn_memory *memory, uint64_t end)
 {
 	struct cn_memory next;
 
-	while (memory->start + memory->bytes < end && cn_registry_find(memory->start + memory->bytes, &next) &&
-	       next.kind == CN_MEMORY_MAPPED) {
+	while (!memory->remote && memory->start + memory->bytes < end &&
+	       cn_registry_find(memory->start + memory->bytes, &next) && next.kind == CN_MEMORY_MAPPED &&
+	       !next.remote) {
 		memory->bytes += next.bytes;
 		memory->readers &= next.readers;
 		memory->writers &= next.writers;

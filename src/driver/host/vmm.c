@@ -15,6 +15,7 @@
 #include "base/container.h"
 
 #include "base/map.h"
+#include "device/host/host_remote.h"
 #include "driver/host/registry.h"
 #include "share/port/fabric.h"
 
@@ -459,6 +460,7 @@ static CUresult map_locked(CUdeviceptr address, size_t bytes, struct cn_allocati
 		.reservation_bytes = range->bytes,
 		.on_host = allocation->properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE,
 		.handle_types = allocation->properties.requestedHandleTypes,
+		.remote = cn_host_physical_number(allocation->physical),
 	};
 	CUresult result = cn_registry_add_mapping(&facts);
 	if (result)
@@ -607,9 +609,13 @@ static CUresult new_rights(const struct cn_memory *memory, const CUmemAccessDesc
 
 static CUresult protect(const struct cn_memory *memory, const struct rights *rights)
 {
+	/* Memory of another machine has no pages that could be touched, whatever its rights. */
 	CUresult result =
-		cn_host_range_protect((void *)(uintptr_t)memory->start, memory->bytes, rights->readers || rights->host,
-				      rights->writers || rights->host == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+		memory->remote
+			? CUDA_SUCCESS
+			: cn_host_range_protect((void *)(uintptr_t)memory->start, memory->bytes,
+						rights->readers || rights->host,
+						rights->writers || rights->host == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 	if (!result)
 		cn_registry_set_rights(memory->start, rights->readers, rights->writers, rights->host);

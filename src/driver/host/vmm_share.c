@@ -11,6 +11,7 @@
 
 #include "base/descriptor.h"
 #include "driver/host/registry.h"
+#include "share/node/node.h"
 #include "share/peer/peer.h"
 #include "share/port/fabric.h"
 
@@ -107,8 +108,26 @@ static CUresult import_descriptor(const void *shareable, struct cn_physical **re
 	return result;
 }
 
+/* Of another machine: it has no location here that a program could name. */
+static CUresult import_elsewhere(const void *shareable, struct cn_physical **ret_physical)
+{
+	struct cn_physical_facts facts = {.location_type = CU_MEM_LOCATION_TYPE_DEVICE,
+					  .location_id = CU_DEVICE_INVALID};
+	struct cn_node_memory *memory;
+	CUresult result = cn_fabric_open_elsewhere(shareable, &memory, &facts.bytes);
+
+	if (result)
+		return result;
+	result = cn_host_physical_remote(&facts, cn_node_ops(), memory, ret_physical);
+	if (result)
+		cn_node_ops()->free(memory);
+	return result;
+}
+
 static CUresult import_fabric(const void *shareable, struct cn_physical **ret_physical)
 {
+	if (cn_fabric_is_elsewhere(shareable))
+		return import_elsewhere(shareable, ret_physical);
 	int fd;
 	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_MEMORY, &fd);
 

@@ -5,80 +5,20 @@
 #include "share/kept/kept_ask.h"
 
 #include "base/clock.h"
-#include "base/descriptor.h"
-#include "base/directory.h"
 #include "base/lock.h"
 #include "share/wire/wire.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
+#include <unistd.h>
 
-static const char socket_name[] = "kept", system_directory[] = "/run/cenote";
 enum { PAUSE_MS = 5 }; /* before a daemon that has just ended is asked again */
 
 /* ---- Connecting ---- */
-
-/* Connect to a name in a directory: 0, or errno. The wait is for a full queue, and has an end. */
-static int reach(int sock, int directory_fd, const char *name)
-{
-	const struct timeval timeout = {.tv_sec = CN_KEPT_TIMEOUT_MS / 1000};
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	int length = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory_fd, name);
-
-	if (length >= (int)sizeof address.sun_path)
-		return ENAMETOOLONG;
-	cn_might_wait();
-	if (setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) ||
-	    connect(sock, (const struct sockaddr *)&address, sizeof address))
-		return errno;
-	return 0;
-}
-
-static int reach_path(int sock, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char directory[PATH_MAX];
-
-	if (path[0] != '/' || slash - path >= PATH_MAX)
-		return ENAMETOOLONG;
-	snprintf(directory, sizeof directory, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-	int fd = cn_descriptor_raise(open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC));
-	if (fd < 0)
-		return errno;
-	int error = reach(sock, fd, slash + 1);
-	close(fd);
-	return error;
-}
-
-/* This user's daemon, else the system's. */
-static int reach_default(int sock)
-{
-	char paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHARS_MAX];
-	unsigned count = 0;
-	int fd, error = ENOENT;
-
-	if (cn_directory_paths(paths, &count))
-		return EINVAL;
-	for (unsigned i = 1; i < count && (error == ENOENT || error == ECONNREFUSED); i++) { /* the first is not it */
-		if (cn_directory_open(paths[i], &fd) || fd < 0)
-			continue; /* none, or not this user's */
-		fd = cn_descriptor_raise(fd);
-		error = reach(sock, fd, socket_name);
-		close(fd);
-	}
-	if (error != ENOENT && error != ECONNREFUSED)
-		return error;
-	snprintf(paths[0], sizeof paths[0], "%s/%s", system_directory, socket_name);
-	int other = reach_path(sock, paths[0]);
-	return other == ENOENT ? error : other;
-}
 
 CUresult cn_kept_connect(int *ret_sock)
 {
@@ -90,7 +30,7 @@ CUresult cn_kept_connect(int *ret_sock)
 		return result;
 	if (named && !*named)
 		named = NULL;
-	int error = named ? reach_path(sock, named) : reach_default(sock);
+	int error = cn_wire_reach_daemon(sock, named, "kept");
 	if (!error) {
 		*ret_sock = sock;
 		return CUDA_SUCCESS;

@@ -17,6 +17,7 @@
 #include "base/container.h"
 #include "base/descriptor.h"
 #include "base/thread.h"
+#include "share/node/node.h"
 #include "share/peer/peer.h"
 #include "share/port/imex.h"
 #include "share/port/port_internal.h"
@@ -33,8 +34,8 @@
 
 enum { CLIENTS_MAX = 256, CLIENTS_OF_USER_MAX = 128, OFFSET_RANDOM_BITS = 30 };
 
-/* CN_MESSAGE_FABRIC: number and generation as in any other question, and the kind of handle. */
-enum { WORD_NUMBER, WORD_GENERATION, WORD_KIND };
+/* CN_MESSAGE_FABRIC: number and node as in any other question, and the kind of handle. */
+enum { WORD_NUMBER, WORD_NODE, WORD_KIND };
 
 struct cn_fabric {
 	struct cn_port_object object;
@@ -422,7 +423,7 @@ static int ask(struct cn_peer *peer, const struct cn_handle *handle, const struc
 	struct cn_peer_question question = {
 		.request = {.message = {.kind = CN_MESSAGE_FABRIC,
 					.words = {[WORD_NUMBER] = handle->number,
-						  [WORD_GENERATION] = handle->generation,
+						  [WORD_NODE] = handle->node,
 						  [WORD_KIND] = handle->kind}},
 			    .descriptors = {channel->fd},
 			    .descriptor_count = 1},
@@ -470,4 +471,30 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 		break;
 	}
 	return result;
+}
+
+/* ---- Other machines ---- */
+
+bool cn_fabric_is_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES])
+{
+	struct cn_handle handle;
+
+	memcpy(&handle, bytes, sizeof handle);
+	if (handle.magic != CN_HANDLE_MAGIC || handle.version != CN_HANDLE_VERSION || !handle.node ||
+	    handle.kind != CN_HANDLE_FABRIC_MEMORY)
+		return false;
+	uint32_t own = cn_node_number(); /* without a daemon it can only be this machine's */
+	return own && own != handle.node;
+}
+
+CUresult cn_fabric_open_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], struct cn_node_memory **ret_memory,
+				  size_t *ret_bytes)
+{
+	const struct cn_imex *channel;
+	struct cn_handle handle;
+	CUresult result = cn_handle_read(bytes, CN_HANDLE_FABRIC_MEMORY, &handle);
+
+	if (!result)
+		result = cn_imex_find(handle.channel, &channel);
+	return result ? result : cn_node_open(bytes, handle.node, channel->fd, ret_memory, ret_bytes);
 }

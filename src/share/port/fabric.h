@@ -12,7 +12,8 @@
  *      descriptor of the memory, or one that leads to the pool's export.
  *
  * A connection is for one question; nothing of it stays. A handle keeps nothing alive either: when the memory, the pool
- * or its process is gone, the handle names nothing. What was imported stays. Fabric handles work within one machine.
+ * or its process is gone, the handle names nothing. What was imported stays. This is how they work within one machine;
+ * between machines, the exporter's daemon is the client, and the importer asks its own daemon (node.h).
  */
 #ifndef CN_SHARE_PORT_FABRIC_H
 #define CN_SHARE_PORT_FABRIC_H
@@ -20,6 +21,8 @@
 #include "share/port/port.h"
 
 enum cn_fabric_kind { CN_FABRIC_MEMORY, CN_FABRIC_POOL };
+
+struct cn_node_memory; /* node.h */
 
 /* Something that has a fabric handle. */
 struct cn_fabric;
@@ -42,5 +45,12 @@ void cn_fabric_free(struct cn_fabric *fabric); /* NULL does nothing */
  *   CUDA_ERROR_OPERATING_SYSTEM  the exporter does not answer
  */
 CUresult cn_fabric_fetch(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd);
+/*
+ * Is the handle of another machine, and memory? Then it cannot be fetched: cn_fabric_open_elsewhere() opens it through
+ * cenote-imexd. Returns as cn_node_open() does, and what cn_imex_find() does.
+ */
+bool cn_fabric_is_elsewhere(const unsigned char handle[CN_HANDLE_BYTES]);
+CUresult cn_fabric_open_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], struct cn_node_memory **ret_memory,
+				  size_t *ret_bytes);
 
 #endif

@@ -20,7 +20,7 @@
 
 enum {
 	CN_HANDLE_MAGIC = 0x656c74ce,
-	CN_HANDLE_VERSION = 1,
+	CN_HANDLE_VERSION = 2,
 	CN_PORT_NAME_BYTES = CN_SOCKET_NAME_CHARS / 2,
 	CN_HANDLE_SECRET_BYTES = 16,
 	CN_PORT_OPENINGS_MAX = 65536, /* for each client */
@@ -55,10 +55,10 @@ struct cn_handle {
 	uint16_t version, kind;
 	unsigned char port[CN_PORT_NAME_BYTES];
 	unsigned char secret[CN_HANDLE_SECRET_BYTES];
-	uint64_t number;     /* of the object */
-	uint32_t generation; /* always 1: no number is used twice */
-	int32_t channel;     /* the number of the exporter's IMEX channel; 0 where none is needed */
-	uint64_t check;      /* over all fields above: see base/check.h */
+	uint64_t number; /* of the object */
+	uint32_t node;   /* of a fabric handle: the exporter's machine in its domain, from 1; 0: in no domain */
+	int32_t channel; /* the number of the exporter's IMEX channel; 0 where none is needed */
+	uint64_t check;  /* over all fields above: see base/check.h */
 };
 _Static_assert(sizeof(struct cn_handle) == CN_HANDLE_BYTES, "the same in every process");
 
@@ -161,6 +161,7 @@ struct cn_port_object {
 	struct cn_port_object *next;
 	const struct cn_port_object_ops *ops;
 	enum cn_handle_kind kind;
+	uint32_t node; /* of a fabric handle: this machine's number when it was published */
 	uint64_t number;
 	unsigned char secret[CN_HANDLE_SECRET_BYTES];
 	uint64_t bytes; /* for reports: of memory, else 0. Set before the object is published */
@@ -185,7 +186,6 @@ void cn_port_object_bury(void);
 /* Publish it, with a number and a secret. */
 CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_kind kind,
 				const struct cn_port_object_ops *ops);
-enum { CN_PORT_OBJECT_GENERATION = 1 };
 void cn_port_object_write(const struct cn_port_object *object, unsigned char ret_bytes[CN_HANDLE_BYTES]);
 /* It cannot be opened any more. True: no process has it open; it is forgotten, and the caller frees it. */
 bool cn_port_object_withdraw(struct cn_port_object *object);

@@ -8,6 +8,7 @@
  *
  * A client owns its openings and the list of them. Only the service thread uses a client, or the fabric port's thread.
  */
+#include "share/node/node.h"
 #include "share/port/port_internal.h"
 
 #include <errno.h>
@@ -56,6 +57,7 @@ CUresult cn_port_object_publish(struct cn_port_object *object, enum cn_handle_ki
 	if (getrandom(object->secret, sizeof object->secret, 0) != sizeof object->secret)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the system has no random numbers: %s", strerror(errno));
 	object->kind = kind;
+	object->node = cn_handle_is_fabric(kind) ? cn_node_number() : 0;
 	object->ops = ops;
 	uint64_t now_ns = cn_clock_ns();
 	cn_lock(&objects.lock);
@@ -78,7 +80,7 @@ void cn_port_object_write(const struct cn_port_object *object, unsigned char ret
 	struct cn_handle handle = {
 		.kind = (uint16_t)object->kind,
 		.number = object->number,
-		.generation = CN_PORT_OBJECT_GENERATION,
+		.node = object->node,
 		.channel = cn_handle_is_fabric(object->kind) ? cn_fabric_port_channel() : 0,
 	};
 
@@ -131,7 +133,7 @@ static CUresult take_locked(enum cn_handle_kind kind, const struct cn_message *r
 
 	if (!object || object->withdrawn)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (object->kind != kind || request->words[1] != CN_PORT_OBJECT_GENERATION ||
+	if (object->kind != kind || request->words[1] != object->node ||
 	    memcmp(object->secret, request->bytes, sizeof object->secret) != 0)
 		return CUDA_ERROR_NOT_PERMITTED;
 	object->opening_count++;

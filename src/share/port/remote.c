@@ -209,7 +209,7 @@ static int ask(struct cn_peer *peer, const struct cn_handle *handle, const struc
 {
 	struct cn_message *message = &question->request.message;
 
-	*message = (struct cn_message){.kind = kind->open, .words = {handle->number, handle->generation}};
+	*message = (struct cn_message){.kind = kind->open, .words = {handle->number, handle->node}};
 	memcpy(message->bytes, handle->secret, sizeof handle->secret);
 	int error = cn_peer_ask(peer, question, ret_reply);
 	if (error)

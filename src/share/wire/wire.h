@@ -41,6 +41,12 @@ enum cn_message_kind {
 	/* at a port */
 	CN_MESSAGE_REPORT, /* a process asks what is shared here: see report.h */
 	CN_MESSAGE_DEATH,  /* the port, to openers of events: one of them has died */
+	/* to cenote-imexd, and its answers: see node.h */
+	CN_MESSAGE_NODE_HELLO,   /* a session, or, with memory, a lane of one */
+	CN_MESSAGE_NODE_OPEN,    /* memory by its handle, with the channel */
+	CN_MESSAGE_NODE_CLOSE,   /* not answered */
+	CN_MESSAGE_NODE_REQUEST, /* an operation on memory */
+	CN_MESSAGE_NODE_STATUS,  /* about a node */
 };
 
 /* The words of a JOIN, and of a WELCOME. */
@@ -134,5 +140,10 @@ int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
+/*
+ * Connect to a daemon: at a path, if that is not NULL or empty; else by its name in the runtime directory, else in the
+ * system's. 0, or errno (ENOENT, ECONNREFUSED: none is there). The wait for a full queue has an end.
+ */
+int cn_wire_reach_daemon(int sock, const char *path, const char *name);
 
 #endif

@@ -1,0 +1,137 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+#
+# Makes several nodes of a domain on one machine: to try fabric handles between hosts, and to test them.
+#
+#     nodes.sh start COUNT [DIRECTORY]     make them, with a daemon in each (build/bin/cenote-imexd, or in PATH)
+#     nodes.sh run N COMMAND...            run a command as a program of node N
+#     nodes.sh cut N | mend N              take the link of node N down, and up again
+#     nodes.sh stop                        end all of it
+#
+# A node is a network, a mount and a PID namespace; all are connected by a bridge in a namespace of its own, so nothing
+# of this machine's network is touched. Node N has the address 10.77.0.N and directories of its own. Works as root; else
+# it says why not. DIRECTORY (NODES_DIRECTORY, /tmp/cenote-nodes) has the list of nodes, the key, the channels and the
+# logs.
+set -eu
+
+directory=${NODES_DIRECTORY:-/tmp/cenote-nodes}
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+fail()
+{
+	echo "nodes.sh: $*" >&2
+	exit 1
+}
+
+check_rights()
+{
+	[ "$(id -u)" = 0 ] || fail "namespaces with links between them need root"
+	command -v ip >/dev/null || fail "the command ip is missing (package iproute2)"
+	unshare --net --mount --pid --fork true 2>/dev/null || fail "this system does not allow namespaces"
+}
+
+find_daemon()
+{
+	for candidate in "${NODES_DAEMON:-}" "$here/build/src/cenote-imexd" "$(command -v cenote-imexd || true)"; do
+		[ -z "$candidate" ] || [ ! -x "$candidate" ] || { echo "$candidate"; return; }
+	done
+	fail "cenote-imexd was not built: it needs GnuTLS (libgnutls28-dev)"
+}
+
+# A process that does nothing and has the namespaces: run in the background, its PID in a file.
+hold()
+{
+	# /proc is that of this machine until it is mounted anew, and has the PID by which we know the process.
+	# shellcheck disable=SC2016 # for the inner shell
+	setsid unshare "$@" --fork --kill-child bash -c 'read -r pid _ </proc/self/stat
+		[ "$1" = bridge ] || mount -t proc proc /proc
+		echo $pid >"$0.new"; mv "$0.new" "$0"; exec sleep infinity' "$directory/$name.pid" "$name" \
+		</dev/null >/dev/null 2>&1 &
+	until [ -s "$directory/$name.pid" ]; do
+		kill -0 $! 2>/dev/null || fail "no namespace could be made for $name"
+		sleep 0.02
+	done
+	echo $! >"$directory/$name.parent"
+}
+
+enter()
+{
+	nsenter -t "$(cat "$directory/$1.pid")" "${@:2}"
+}
+
+environment()
+{
+	echo "CENOTE_IMEX_DIR=$directory/channels CENOTE_RUNTIME_DIR=$directory/node$1/run" \
+		"CENOTE_FABRIC_DIR=$directory/node$1/fabric CENOTE_IMEX_SOCKET=$directory/node$1/run/imex"
+}
+
+start_node()
+{
+	name=node$1
+	mkdir -p "$directory/$name/run" "$directory/$name/fabric"
+	chmod 0700 "$directory/$name/run"
+	chmod 1777 "$directory/$name/fabric"
+	hold --net --mount --pid
+	ip link add "cenote$1" netns "$(cat "$directory/bridge.pid")" \
+		type veth peer name eth0 netns "$(cat "$directory/$name.pid")"
+	enter bridge --net ip link set "cenote$1" master nodes up
+	enter "$name" --net ip address add "10.77.0.$1/24" dev eth0
+	enter "$name" --net ip link set eth0 up
+	enter "$name" --net ip link set lo up
+	# shellcheck disable=SC2046 # a list of variables
+	(exec nsenter -t "$(cat "$directory/$name.pid")" --net --mount --pid env $(environment "$1") \
+		setsid "$daemon" --nodes "$directory/nodes_config.cfg" --key "$directory/key") \
+		</dev/null >/dev/null 2>"$directory/$name.log" &
+}
+
+start()
+{
+	case ${1:-} in
+	[1-9] | [1-5][0-9] | 6[0-4]) ;;
+	*) fail "start COUNT: from 1 to 64" ;;
+	esac
+	check_rights
+	daemon=$(find_daemon)
+	[ ! -e "$directory/bridge.pid" ] || fail "$directory is in use: nodes.sh stop"
+	mkdir -p "$directory/channels"
+	: >"$directory/channels/channel0"
+	for ((i = 1; i <= $1; i++)); do
+		echo "10.77.0.$i"
+	done >"$directory/nodes_config.cfg"
+	(umask 077; od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >"$directory/key")
+	name=bridge
+	hold --net
+	enter bridge --net ip link add nodes type bridge
+	enter bridge --net ip link set nodes up
+	for ((i = 1; i <= $1; i++)); do
+		start_node "$i"
+	done
+}
+
+run()
+{
+	[ -e "$directory/node$1.pid" ] || fail "there is no node $1"
+	# shellcheck disable=SC2046 # a list of variables
+	exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env $(environment "$1") "${@:2}"
+}
+
+stop()
+{
+	for file in "$directory"/*.parent; do
+		# What is in the namespaces ends with it.
+		[ ! -e "$file" ] || kill -KILL "$(cat "$file")" 2>/dev/null || true
+	done
+	rm -rf "$directory"
+}
+
+case ${1:-} in
+start)
+	directory=${3:-$directory}
+	start "${2:-}"
+	;;
+run) run "$2" "${@:3}" ;;
+cut) enter bridge --net ip link set "cenote$2" down ;;
+mend) enter bridge --net ip link set "cenote$2" up ;;
+stop) stop ;;
+*) sed -n '4,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac

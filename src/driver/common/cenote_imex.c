@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Cenote's own call about other machines: which of them are up (share/node/node.h).
+ */
+#include "cenote/cenote.h"
+
+#include "base/guard.h"
+#include "share/node/node.h"
+
+CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_node)
+{
+	struct cn_node_status status;
+
+	if (!cn_guard_check_write(ret_node, sizeof *ret_node, "ret_node"))
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = cn_node_look(number, &status);
+	if (result)
+		return result;
+	*ret_node = (cenote_imex_node){
+		.number = status.number,
+		.node_count = status.count,
+		.is_self = status.is_self,
+		.is_up = status.is_up,
+		.import_count = status.import_count,
+		.served_count = status.served_count,
+	};
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote-imexd: memory of this machine for programs of other machines, and theirs for the programs here.
+ *
+ * One daemon a node. All nodes of a domain have the same list of addresses and the same key. Each pair of nodes has one
+ * connection, made by the one with the lower number, over which both ask. Programs call at a Unix socket (share/node).
+ *
+ *	program ── lanes ──► imexd ══ TLS ══► imexd ── maps ──► memory of the exporter
+ *
+ * One thread serves all of it and never waits: sockets do not block, and what a program or a node asks for has bounds.
+ * To fetch an exporter's memory may take seconds, so threads of their own do that (imexd_serve.c).
+ *
+ * A node has REQUESTS_MAX operations under way at another node, and WATCHES_MAX waits for values; further ones wait at
+ * home. So a daemon can always read: it has room for the answer to each request that another node may send, and neither
+ * of two daemons that answer each other at full speed has to stop reading. A node that exceeds its bounds is cut off.
+ *
+ * A frame is FRAME_BYTES, little-endian, and the bytes that it announces. A node that is silent for SILENCE_MS is gone:
+ * what was asked of it has failed, and what it had open here is closed. docs/machines.md has it all.
+ */
+#ifndef CN_IMEXD_IMEXD_H
+#define CN_IMEXD_IMEXD_H
+
+#include "base/clock.h"
+#include "share/node/node.h"
+#include "share/wire/wire.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+	CN_IMEXD_NODES_MAX = 1024,
+	CN_IMEXD_PORT = 50100,
+	CN_IMEXD_KEY_BYTES_MIN = 16,
+	CN_IMEXD_KEY_BYTES_MAX = 64,
+	CN_IMEXD_MAGIC = 0x656d6963,
+	CN_IMEXD_VERSION = 1,
+	CN_IMEXD_REQUESTS_MAX = 64,
+	CN_IMEXD_WATCHES_MAX = 256,
+	CN_IMEXD_MEMORY_MAX = 65536, /* open at one node */
+	CN_IMEXD_CONNECTIONS_MAX = 512,
+	CN_IMEXD_STRANGERS_MAX = 64, /* connections that have not shown the key yet */
+	CN_IMEXD_STRANGERS_OF_NODE_MAX = 4,
+	CN_IMEXD_RECORD_BYTES = 16384,
+	CN_IMEXD_SILENCE_MS = 4000,
+	CN_IMEXD_PING_MS = 1000,
+	CN_IMEXD_SHAKE_MS = 4000, /* to connect, and to show the key */
+	CN_IMEXD_AGAIN_MS = 500,  /* between two tries to connect */
+};
+
+/* ---- Between daemons ---- */
+
+enum cn_imexd_kind {
+	CN_IMEXD_HELLO = 1, /* memory: the sender's number; value: the check of the list of nodes; count: its epoch */
+	CN_IMEXD_PING,
+	CN_IMEXD_OPEN,  /* with a handle */
+	CN_IMEXD_CLOSE, /* not answered */
+	CN_IMEXD_PUT,   /* with `bytes` bytes */
+	CN_IMEXD_GET,   /* count: bytes */
+	CN_IMEXD_FILL,  /* count: bytes; flags: bytes of an element */
+	CN_IMEXD_WRITE, /* flags: bytes of the word */
+	CN_IMEXD_WAIT,  /* flags: bytes of the word; CU_STREAM_WAIT_VALUE_… from bit 8 on */
+	CN_IMEXD_DONE,  /* the answer to any; of an OPEN: memory, and its bytes in `count`. Of a GET with bytes */
+	CN_IMEXD_KIND_COUNT,
+};
+
+struct cn_imexd_frame {
+	uint32_t magic;
+	uint16_t kind;
+	uint16_t outcome; /* of an answer: enum cn_node_outcome */
+	uint32_t bytes;   /* that follow */
+	uint32_t flags;
+	uint64_t request;
+	uint64_t memory;
+	uint64_t offset;
+	uint64_t count;
+	uint64_t value;
+};
+_Static_assert(sizeof(struct cn_imexd_frame) == 56, "the same on every machine");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian, as all machines with a GPU are");
+
+/* A frame to send. What it points to stays until `sent` was called, which may free it. */
+struct cn_imexd_send {
+	struct cn_imexd_send *next;
+	struct cn_imexd_frame frame;
+	const char *payload;
+	void (*sent)(struct cn_imexd_send *send, bool lost); /* `lost`: the connection has ended before */
+};
+
+/* ---- Transports ---- */
+
+struct cn_imexd_settings {
+	const char *socket_path, *nodes_path, *key_path;
+	uint32_t node; /* 0: found by this machine's addresses */
+	bool supervise;
+};
+
+/* How bytes go to another node, over a connected socket that does not block. */
+struct cn_imexd_transport {
+	const char *name;
+	/* NULL, or why it cannot be used. */
+	const char *(*begin)(const struct cn_imexd_settings *settings);
+	void *(*open)(int fd, bool connects); /* NULL: no memory */
+	int (*shake)(void *channel);          /* 0: the other side has shown the key; EAGAIN; or errno */
+	bool (*shake_sends)(void *channel);   /* what shake() waits for */
+	/* The number of bytes, or -errno. After -EAGAIN the same must be sent again. */
+	ssize_t (*send)(void *channel, const void *bytes, size_t count);
+	ssize_t (*receive)(void *channel, void *ret_bytes, size_t room); /* 0: the end */
+	void (*close)(void *channel);
+};
+
+extern const struct cn_imexd_transport cn_imexd_tls;
+
+/* ---- Records ---- */
+
+struct cn_imexd_link;
+struct cn_imexd_lane;
+struct cn_imexd_job;
+struct cn_imexd_served;
+struct cn_imexd_watch;
+
+/* What epoll reports. First in its record. */
+struct cn_imexd_source {
+	void (*ready)(struct cn_imexd_source *source, uint32_t events);
+	void (*free)(struct cn_imexd_source *source);
+	struct cn_imexd_source *next_dead;
+};
+
+struct cn_imexd_address {
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	};
+	socklen_t bytes;
+};
+
+/* Jobs in the order in which they came. */
+struct cn_imexd_jobs {
+	struct cn_imexd_job *first, *last;
+};
+
+struct cn_imexd_node {
+	struct cn_imexd_address address;
+	uint32_t number;
+	struct cn_imexd_link *link; /* connected, or being connected; NULL: none */
+	bool is_up;
+	uint64_t life;    /* counts connections: what was opened in another one is lost */
+	uint64_t next_ns; /* when to connect again */
+	unsigned stranger_count;
+	struct { /* what programs here ask of it */
+		unsigned count, max;
+		struct cn_imexd_jobs waiting;
+	} requests, watches;
+	struct cn_imexd_job *asked[CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX]; /* by the frame's `request` */
+	uint64_t import_count;
+	/* What its programs have open here. */
+	struct cn_imexd_served **served;
+	uint32_t served_room, served_count;
+	unsigned serving_count;          /* requests of its that are not answered */
+	struct cn_imexd_watch *watching; /* waits for values */
+};
+
+struct cn_imexd {
+	int epoll_fd, signal_fd, event_fd;
+	uint32_t self, node_count;
+	struct cn_imexd_node *nodes; /* by number, from 1 */
+	uint64_t list_check, epoch;
+	const struct cn_imexd_transport *transport;
+	unsigned stranger_count, lane_count;
+	unsigned watch_count; /* waits for values at this node */
+	struct cn_imexd_source *dead;
+	bool is_ending;
+};
+
+extern struct cn_imexd cn_imexd;
+
+/* ---- imexd_config.c ---- */
+
+/* Read the list of nodes, and find which this is. NULL, or a sentence. */
+const char *cn_imexd_read_nodes(const struct cn_imexd_settings *settings);
+/* Read the domain's key: hexadecimal digits. NULL, or a sentence. */
+const char *cn_imexd_read_key(const char *path, unsigned char ret_key[CN_IMEXD_KEY_BYTES_MAX], size_t *ret_bytes);
+bool cn_imexd_is_address(const struct cn_imexd_address *one, const struct cn_imexd_address *other);
+
+/* ---- imexd_loop.c ---- */
+
+/* Watch a descriptor; `events` of epoll. */
+bool cn_imexd_watch(int fd, struct cn_imexd_source *source, uint32_t events);
+void cn_imexd_rewatch(int fd, struct cn_imexd_source *source, uint32_t events);
+/* Before a descriptor is closed: epoll would go on with a file that is open elsewhere, or is closed later. */
+void cn_imexd_unwatch(int fd);
+/* Free a record when what epoll has reported is done with. Its descriptor is closed before. */
+void cn_imexd_bury(struct cn_imexd_source *source);
+/* Serve until a signal asks to end. False: it could not begin. */
+bool cn_imexd_run(int listen_fd, int network_fd);
+
+/* ---- imexd_link.c: connections between nodes ---- */
+
+const char *cn_imexd_link_listen(int *ret_fd);
+void cn_imexd_link_accept(int network_fd);
+/* Connect where there is none, and end what has been silent too long. Returns when to look again. */
+uint64_t cn_imexd_link_tend(uint64_t now_ns);
+/* Send a frame to a node that is up. */
+void cn_imexd_link_send(struct cn_imexd_node *node, struct cn_imexd_send *send);
+/* Send a frame that has no bytes and is not told of its end. False: no memory. */
+bool cn_imexd_link_tell(struct cn_imexd_node *node, const struct cn_imexd_frame *frame);
+/* A node breaks the protocol, or is gone. */
+void cn_imexd_link_cut(struct cn_imexd_node *node, const char *why);
+
+/* ---- imexd_serve.c: what other nodes ask ---- */
+
+bool cn_imexd_serve_begin(void);
+/* A request has come. For a PUT: where its bytes go, NULL: nowhere. False: the node breaks the protocol. */
+bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into);
+/* Its bytes have come. */
+bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes);
+void cn_imexd_serve_fetched(void);
+/* The connection has ended: close all that the node has open. */
+void cn_imexd_serve_lost(struct cn_imexd_node *node);
+/* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */
+uint64_t cn_imexd_serve_look(uint64_t now_ns);
+
+/* ---- imexd_program.c: what programs here ask ---- */
+
+void cn_imexd_program_accept(int listen_fd);
+/* Look for programs that never said what they want. */
+void cn_imexd_program_tend(uint64_t now_ns);
+/* An answer has come. For a GET: where its bytes go. False: it answers nothing. */
+bool cn_imexd_program_answer(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into);
+bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd_frame *frame);
+/* The connection to a node has ended: what was asked of it has failed. */
+void cn_imexd_program_lost(struct cn_imexd_node *node);
+
+#endif

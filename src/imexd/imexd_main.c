@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cenote-imexd: the program. Options, the list of nodes and the key.
+ */
+#include "base/descriptor.h"
+#include "daemon/daemon.h"
+#include "imexd/imexd.h"
+
+#include "cenote/cenote.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { EXIT_USAGE = 2 };
+
+static const char help[] =
+	"Usage: cenote-imexd --nodes FILE --key FILE [OPTION...]\n"
+	"\n"
+	"Leads fabric handles to other machines: one daemon a machine, all with the same list of nodes and\n"
+	"the same key. `cenote imex status` shows which nodes are up.\n"
+	"\n"
+	"Options:\n"
+	"  --nodes FILE   addresses of all nodes, one a line (nodes_config.cfg)\n"
+	"  --key FILE     the domain's key: 32 to 128 hexadecimal digits, in a file of mode 0600\n"
+	"  --node N       which node this is, from 1; else the one that has an address of this machine\n"
+	"  --socket PATH  listen there for programs; unless a manager such as systemd hands the socket over\n"
+	"  --supervise    start the daemon as a child, and start it again if it ends\n"
+	"  --help, --version\n"
+	"\n"
+	"Without --socket it listens at `imex` in the runtime directory, CENOTE_RUNTIME_DIR. Channels are\n"
+	"looked for in CENOTE_IMEX_DIR.\n";
+
+static bool read_option(int option, const char *value, struct cn_imexd_settings *settings)
+{
+	char *end;
+
+	switch (option) {
+	case 's': settings->socket_path = value; return value[0] == '/';
+	case 'l': settings->nodes_path = value; return true;
+	case 'k': settings->key_path = value; return true;
+	case 'S': settings->supervise = true; return true;
+	case 'n': {
+		unsigned long number = strtoul(value, &end, 10);
+		settings->node = (uint32_t)number;
+		return *value && !*end && number && number <= CN_IMEXD_NODES_MAX;
+	}
+	default: return false;
+	}
+}
+
+/* Returns -1, or the exit status: nothing is to be done. */
+static int read_options(int argument_count, char **arguments, struct cn_imexd_settings *settings)
+{
+	static const struct option options[] = {
+		{"socket", required_argument, NULL, 's'}, {"nodes", required_argument, NULL, 'l'},
+		{"key", required_argument, NULL, 'k'},    {"node", required_argument, NULL, 'n'},
+		{"supervise", no_argument, NULL, 'S'},    {"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'v'},      {NULL, 0, NULL, 0},
+	};
+	int option, index = 0;
+
+	while ((option = getopt_long(argument_count, arguments, "", options, &index)) != -1) {
+		if (option == 'h')
+			fputs(help, stdout);
+		if (option == 'v')
+			printf("cenote-imexd %d.%d.%d\n", CENOTE_VERSION_MAJOR, CENOTE_VERSION_MINOR,
+			       CENOTE_VERSION_PATCH);
+		if (option == 'h' || option == 'v')
+			return EXIT_SUCCESS;
+		if (option == '?' || !read_option(option, optarg, settings)) {
+			if (option != '?')
+				fprintf(stderr, "cenote-imexd: --%s: '%s' cannot be used\n", options[index].name,
+					optarg);
+			fputs("Try: cenote-imexd --help\n", stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind == argument_count && settings->nodes_path && settings->key_path)
+		return -1;
+	fprintf(stderr, "cenote-imexd: %s\nTry: cenote-imexd --help\n",
+		optind < argument_count ? "unexpected argument" : "--nodes and --key are needed");
+	return EXIT_USAGE;
+}
+
+static const char *prepare(const struct cn_imexd_settings *settings, int *ret_network_fd)
+{
+	const char *why = cn_imexd_read_nodes(settings);
+
+	cn_imexd.transport = &cn_imexd_tls;
+	if (!why)
+		why = cn_imexd.transport->begin(settings);
+	if (!why && getrandom(&cn_imexd.epoch, sizeof cn_imexd.epoch, 0) != sizeof cn_imexd.epoch)
+		why = "no random number";
+	return why ? why : cn_imexd_link_listen(ret_network_fd);
+}
+
+static int serve(const struct cn_imexd_settings *settings, const char *path)
+{
+	struct cn_daemon_given given;
+	int listen_fd, lock_fd = -1, network_fd = -1;
+
+	if (cn_daemon_take_given(&given)) {
+		cn_daemon_log("what the manager handed over cannot be used");
+		return EXIT_FAILURE;
+	}
+	const char *why = prepare(settings, &network_fd);
+	listen_fd = cn_daemon_find_socket(&given);
+	bool listens = !why && listen_fd < 0;
+	if (listens)
+		why = cn_daemon_listen(path, &listen_fd, &lock_fd);
+	cn_daemon_free_given(&given);
+	if (!why && fcntl(listen_fd, F_SETFL, O_RDWR | O_NONBLOCK))
+		why = "its socket cannot be used";
+	if (why) {
+		cn_daemon_log("%s", why);
+		return EXIT_FAILURE;
+	}
+	cn_daemon_raise_limit();
+	bool served = cn_imexd_run(listen_fd, network_fd);
+	if (listens)
+		cn_daemon_unlisten(path, listen_fd, lock_fd);
+	if (served)
+		cn_daemon_log("ends as asked");
+	return served ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argument_count, char **arguments)
+{
+	struct cn_imexd_settings settings = {.node = 0};
+	char path[PATH_MAX];
+	int status = read_options(argument_count, arguments, &settings);
+
+	if (status >= 0)
+		return status;
+	if (settings.socket_path)
+		snprintf(path, sizeof path, "%s", settings.socket_path);
+	else if (!cn_daemon_default_path("imex", path))
+		return EXIT_FAILURE;
+	if (settings.supervise) {
+		cn_daemon_drop_option(arguments, "--supervise");
+		return cn_daemon_supervise(path, arguments);
+	}
+	return serve(&settings, path);
+}

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What other nodes ask: memory of exporters here, mapped, read and written for them.
+ *
+ * To its exporter the daemon is an importer as any other: it asks at the exporter's fabric port, with the channel, and
+ * gets a descriptor. That may take seconds, so each such question has a thread of its own; there are at most a few, and
+ * what they have found comes back over a pipe. The exporter is not asked again, and is woken for nothing: the memory is
+ * the daemon's to touch, until the other node closes it or is gone. All touching is done by the daemon's one thread, so
+ * once a node's connection has ended nothing of it can write any more.
+ *
+ * A wait for a value is looked at in each round of the loop, at first every LOOK_NS_MIN and, the longer it takes, less
+ * often, down to every LOOK_NS_MAX.
+ */
+#include "daemon/daemon.h"
+#include "imexd/imexd.h"
+
+#include "base/container.h"
+#include "base/descriptor.h"
+#include "base/segment.h"
+#include "base/thread.h"
+#include "share/port/fabric.h"
+#include "share/wire/closing.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+	FETCHES_MAX = 8,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+	LOOK_NS_MIN = 20000,
+	LOOK_NS_MAX = 1000000,
+	LOOK_SHARE = 8, /* of the time that it has waited */
+	SERVED_ROOM_FIRST = 64,
+	SERIAL_SHIFT = 32,
+};
+
+/* Memory that another node has open. */
+struct cn_imexd_served {
+	char *address;
+	size_t bytes;
+	uint64_t number;
+	unsigned references; /* while it is open, and of each answer and wait */
+};
+
+struct answer {
+	struct cn_imexd_send send;
+	struct cn_imexd_node *node;
+	struct cn_imexd_served *served;
+};
+
+struct cn_imexd_watch {
+	struct cn_imexd_watch *next;
+	struct cn_imexd_served *served;
+	struct cn_imexd_frame frame;
+	uint64_t since_ns, look_ns;
+};
+
+struct fetch {
+	struct fetch *next;
+	struct cn_imexd_node *node;
+	uint64_t life, request;
+	unsigned char handle[CN_HANDLE_BYTES];
+	enum cn_node_outcome outcome;
+	struct cn_imexd_served *served;
+};
+
+static struct {
+	int write_fd; /* of the pipe; the loop has the other end */
+	unsigned running_count;
+	struct fetch *first, *last; /* that wait for a thread */
+	uint64_t serial;
+} fetches;
+
+/* ---- Memory ---- */
+
+static void drop(struct cn_imexd_served *served)
+{
+	if (!served || --served->references)
+		return;
+	munmap(served->address, served->bytes);
+	free(served);
+}
+
+static struct cn_imexd_served **slot_of(struct cn_imexd_node *node, uint64_t number)
+{
+	uint32_t index = (uint32_t)number;
+
+	if (index >= node->served_room || !node->served[index] || node->served[index]->number != number)
+		return NULL;
+	return &node->served[index];
+}
+
+/* The memory of a request, if it has so many bytes there. */
+static struct cn_imexd_served *find(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, uint64_t bytes)
+{
+	struct cn_imexd_served **slot = slot_of(node, frame->memory);
+
+	if (!slot || frame->offset > (*slot)->bytes || bytes > (*slot)->bytes - frame->offset)
+		return NULL;
+	return *slot;
+}
+
+/* Give it a number. False: the node has too much open. */
+static bool enter(struct cn_imexd_node *node, struct cn_imexd_served *served)
+{
+	uint32_t index = 0;
+
+	while (index < node->served_room && node->served[index])
+		index++;
+	if (index == CN_IMEXD_MEMORY_MAX)
+		return false;
+	if (index == node->served_room) {
+		uint32_t room = index ? 2 * index : SERVED_ROOM_FIRST;
+		struct cn_imexd_served **more = realloc(node->served, room * sizeof *more);
+		if (!more)
+			return false;
+		memset(more + index, 0, (room - index) * sizeof *more);
+		node->served = more;
+		node->served_room = room;
+	}
+	served->number = ++fetches.serial << SERIAL_SHIFT | index;
+	node->served[index] = served;
+	node->served_count++;
+	return true;
+}
+
+/* ---- Answers ---- */
+
+static void answer_sent(struct cn_imexd_send *send, bool lost)
+{
+	struct answer *answer = cn_container_of(send, struct answer, send);
+
+	if (!lost)
+		answer->node->serving_count--;
+	drop(answer->served);
+	free(answer);
+}
+
+/* Answer a request that is counted. With memory, its bytes follow. False: no memory. */
+static bool answer_with(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, struct cn_imexd_served *served)
+{
+	struct answer *answer = calloc(1, sizeof *answer);
+
+	if (!answer)
+		return false;
+	answer->send.frame = *frame;
+	answer->send.frame.kind = CN_IMEXD_DONE;
+	answer->send.sent = answer_sent;
+	answer->node = node;
+	if (served) {
+		served->references++;
+		answer->served = served;
+		answer->send.payload = served->address + frame->offset;
+	}
+	cn_imexd_link_send(node, &answer->send);
+	return true;
+}
+
+static bool answer(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome)
+{
+	return answer_with(node, &(struct cn_imexd_frame){.request = request, .outcome = (uint16_t)outcome}, NULL);
+}
+
+/* ---- Fetching what an exporter here has ---- */
+
+static enum cn_node_outcome outcome_of(CUresult result)
+{
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return CN_NODE_FORBIDDEN;
+	return CN_NODE_GONE;
+}
+
+static enum cn_node_outcome map(int fd, struct cn_imexd_served **ret_served)
+{
+	struct cn_imexd_served *served = calloc(1, sizeof *served);
+	size_t bytes = 0;
+	int seals = 0;
+
+	if (!served)
+		return CN_NODE_FULL;
+	void *address = MAP_FAILED;
+	if (cn_file_look(fd, &bytes, &seals) && (seals & SEALS) == SEALS && bytes)
+		address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (address == MAP_FAILED) {
+		free(served);
+		return CN_NODE_GONE;
+	}
+	*served = (struct cn_imexd_served){.address = address, .bytes = bytes, .references = 1};
+	*ret_served = served;
+	return CN_NODE_DONE;
+}
+
+/* In a thread of its own. */
+static void *fetch_memory(void *data)
+{
+	struct fetch *fetch = data;
+	int fd;
+	CUresult result = cn_fabric_fetch(fetch->handle, CN_FABRIC_MEMORY, &fd);
+
+	fetch->outcome = result ? outcome_of(result) : map(fd, &fetch->served);
+	if (!result)
+		cn_wire_discard(fd);
+	while (write(fetches.write_fd, &fetch, sizeof fetch) < 0 && errno == EINTR)
+		;
+	return NULL;
+}
+
+static void start_fetches(void)
+{
+	while (fetches.first && fetches.running_count < FETCHES_MAX) {
+		struct fetch *fetch = fetches.first;
+		if (!cn_thread_start(fetch_memory, fetch))
+			return; /* again when one has ended, or the next comes */
+		fetches.running_count++;
+		fetches.first = fetch->next;
+		if (!fetches.first)
+			fetches.last = NULL;
+	}
+}
+
+static void finish_fetch(struct fetch *fetch)
+{
+	struct cn_imexd_node *node = fetch->node;
+	struct cn_imexd_frame frame = {.request = fetch->request};
+
+	if (node->life != fetch->life || !node->is_up) {
+		drop(fetch->served);
+		return;
+	}
+	if (fetch->served && !enter(node, fetch->served)) {
+		drop(fetch->served);
+		fetch->served = NULL;
+		fetch->outcome = CN_NODE_FULL;
+	}
+	frame.outcome = (uint16_t)fetch->outcome;
+	if (fetch->served) {
+		frame.memory = fetch->served->number;
+		frame.count = fetch->served->bytes;
+	}
+	if (!answer_with(node, &frame, NULL))
+		cn_imexd_link_cut(node, "no memory");
+}
+
+void cn_imexd_serve_fetched(void)
+{
+	struct fetch *fetch;
+
+	while (read(cn_imexd.event_fd, &fetch, sizeof fetch) == sizeof fetch) {
+		fetches.running_count--;
+		finish_fetch(fetch);
+		free(fetch);
+	}
+	start_fetches();
+}
+
+bool cn_imexd_serve_begin(void)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC))
+		return false;
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK))
+		return false;
+	cn_imexd.event_fd = ends[0];
+	fetches.write_fd = ends[1];
+	return true;
+}
+
+static bool begin_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
+{
+	struct fetch *fetch = calloc(1, sizeof *fetch);
+
+	if (!fetch)
+		return false;
+	fetch->node = node;
+	fetch->life = node->life;
+	fetch->request = frame->request;
+	memcpy(fetch->handle, bytes, sizeof fetch->handle);
+	*(fetches.last ? &fetches.last->next : &fetches.first) = fetch;
+	fetches.last = fetch;
+	start_fetches();
+	return true;
+}
+
+/* ---- Words ---- */
+
+static uint64_t read_word(const char *address, unsigned bytes)
+{
+	if (bytes == sizeof(uint64_t))
+		return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)address, memory_order_acquire);
+	return atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)address, memory_order_acquire);
+}
+
+static void write_word(char *address, unsigned bytes, uint64_t value)
+{
+	if (bytes == sizeof(uint64_t))
+		atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)address, value, memory_order_release);
+	else
+		atomic_store_explicit((_Atomic uint32_t *)(uintptr_t)address, (uint32_t)value, memory_order_release);
+}
+
+static bool word_reached(const struct cn_imexd_watch *watch)
+{
+	unsigned bytes = watch->frame.flags & 0xff, flags = watch->frame.flags >> 8;
+
+	return cn_host_remote_compare(read_word(watch->served->address + watch->frame.offset, bytes),
+				      watch->frame.value, bytes, flags);
+}
+
+static void end_watch(struct cn_imexd_watch *watch)
+{
+	cn_imexd.watch_count--;
+	drop(watch->served);
+	free(watch);
+}
+
+static bool begin_watch(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, struct cn_imexd_served *served)
+{
+	struct cn_imexd_watch *watch = calloc(1, sizeof *watch);
+
+	if (!watch)
+		return false;
+	served->references++;
+	watch->served = served;
+	watch->frame = *frame;
+	watch->since_ns = cn_clock_ns();
+	watch->next = node->watching;
+	node->watching = watch;
+	cn_imexd.watch_count++;
+	return true;
+}
+
+/* When to look again; 0: it is over. */
+static uint64_t look_at(struct cn_imexd_node *node, struct cn_imexd_watch *watch, uint64_t now_ns)
+{
+	uint64_t waited_ns = now_ns - watch->since_ns, pause_ns = waited_ns / LOOK_SHARE;
+	bool reached = word_reached(watch), over = waited_ns >= CN_NODE_WAIT_MS * CN_MILLISECOND_NS;
+
+	if (!reached && !over) {
+		pause_ns = pause_ns > LOOK_NS_MIN ? pause_ns : LOOK_NS_MIN;
+		return now_ns + (pause_ns < LOOK_NS_MAX ? pause_ns : LOOK_NS_MAX);
+	}
+	if (!answer(node, watch->frame.request, reached ? CN_NODE_DONE : CN_NODE_NOT_YET))
+		return now_ns + LOOK_NS_MAX; /* no memory: try again */
+	return 0;
+}
+
+uint64_t cn_imexd_serve_look(uint64_t now_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	for (uint32_t i = 1; i <= cn_imexd.node_count && cn_imexd.watch_count; i++) {
+		struct cn_imexd_node *node = &cn_imexd.nodes[i];
+		for (struct cn_imexd_watch **at = &node->watching; *at;) {
+			struct cn_imexd_watch *watch = *at;
+			uint64_t due_ns = look_at(node, watch, now_ns);
+			if (due_ns) {
+				next_ns = due_ns < next_ns ? due_ns : next_ns;
+				at = &watch->next;
+				continue;
+			}
+			*at = watch->next;
+			end_watch(watch);
+		}
+	}
+	return next_ns;
+}
+
+/* ---- Requests ---- */
+
+static void close_memory(struct cn_imexd_node *node, uint64_t number)
+{
+	struct cn_imexd_served **slot = slot_of(node, number), *served;
+
+	if (!slot)
+		return;
+	served = *slot;
+	*slot = NULL;
+	node->served_count--;
+	drop(served);
+}
+
+static void fill(char *to, const struct cn_imexd_frame *frame)
+{
+	uint32_t value = (uint32_t)frame->value;
+
+	if (frame->flags == 1) {
+		memset(to, (int)value, frame->count);
+		return;
+	}
+	for (uint64_t at = 0; at < frame->count; at += frame->flags)
+		memcpy(to + at, &value, frame->flags);
+}
+
+static bool is_element(const struct cn_imexd_frame *frame)
+{
+	return (frame->flags == 1 || frame->flags == 2 || frame->flags == 4) && !(frame->count % frame->flags) &&
+	       frame->count <= CN_HOST_REMOTE_FILL_BYTES;
+}
+
+static bool is_word(const struct cn_imexd_frame *frame)
+{
+	unsigned bytes = frame->flags & 0xff;
+
+	return (bytes == 4 || bytes == 8) && !(frame->offset % bytes);
+}
+
+/* A request without bytes. */
+static bool serve(struct cn_imexd_node *node, const struct cn_imexd_frame *frame)
+{
+	struct cn_imexd_served *served = NULL;
+
+	switch ((enum cn_imexd_kind)frame->kind) {
+	case CN_IMEXD_GET:
+		served = frame->count <= CN_HOST_REMOTE_SLOT_BYTES ? find(node, frame, frame->count) : NULL;
+		if (served)
+			return answer_with(node,
+					   &(struct cn_imexd_frame){.request = frame->request,
+								    .bytes = (uint32_t)frame->count,
+								    .offset = frame->offset},
+					   served);
+		break;
+	case CN_IMEXD_FILL:
+		served = is_element(frame) ? find(node, frame, frame->count) : NULL;
+		if (served)
+			fill(served->address + frame->offset, frame);
+		break;
+	case CN_IMEXD_WRITE:
+		served = is_word(frame) ? find(node, frame, frame->flags & 0xff) : NULL;
+		if (served)
+			write_word(served->address + frame->offset, frame->flags & 0xff, frame->value);
+		break;
+	case CN_IMEXD_WAIT:
+		served = is_word(frame) ? find(node, frame, frame->flags & 0xff) : NULL;
+		if (served)
+			return begin_watch(node, frame, served);
+		break;
+	default: return false;
+	}
+	return answer(node, frame->request, served ? CN_NODE_DONE : CN_NODE_MALFORMED);
+}
+
+bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into)
+{
+	if (frame->kind == CN_IMEXD_CLOSE) {
+		close_memory(node, frame->memory);
+		return !frame->bytes;
+	}
+	if (++node->serving_count > CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX)
+		return false;
+	if (frame->kind == CN_IMEXD_OPEN)
+		return frame->bytes == CN_HANDLE_BYTES;
+	if (frame->kind == CN_IMEXD_PUT) {
+		struct cn_imexd_served *served = find(node, frame, frame->bytes);
+		*ret_into = served ? served->address + frame->offset : NULL;
+		return true;
+	}
+	return !frame->bytes && serve(node, frame);
+}
+
+bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
+{
+	if (frame->kind == CN_IMEXD_OPEN)
+		return begin_fetch(node, frame, bytes);
+	return answer(node, frame->request, bytes ? CN_NODE_DONE : CN_NODE_MALFORMED);
+}
+
+void cn_imexd_serve_lost(struct cn_imexd_node *node)
+{
+	while (node->watching) {
+		struct cn_imexd_watch *watch = node->watching;
+		node->watching = watch->next;
+		end_watch(watch);
+	}
+	for (uint32_t i = 0; i < node->served_room; i++)
+		drop(node->served[i]);
+	free(node->served);
+	node->served = NULL;
+	node->served_room = node->served_count = 0;
+	node->serving_count = 0;
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program's side of cenote-imexd: see node.h.
+ *
+ * The session's connection answers one question at a time: a thread that opens memory, or asks about nodes, has the
+ * lock NODE_ASKING until the answer has come. Lanes are used by one thread each and kept for the next one. Each has the
+ * number of its session's *life*; with another session comes another life, and what belongs to an older one is lost.
+ */
+#include "share/node/node.h"
+
+#include "base/clock.h"
+#include "base/container.h"
+#include "base/descriptor.h"
+#include "base/lock.h"
+#include "base/segment.h"
+#include "share/peer/service.h"
+#include "share/wire/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1 };
+
+struct cn_node_memory {
+	uint64_t life, number;
+	uint32_t node;
+	struct cn_node_memory *next; /* of those that are still to be closed */
+};
+
+struct lane {
+	struct cn_host_remote_lane base; /* first */
+	struct cn_watch channel;
+	uint64_t life;
+	uint32_t node[CN_HOST_REMOTE_SLOTS]; /* for sentences */
+	int outcome[CN_HOST_REMOTE_SLOTS];   /* enum cn_node_outcome, or PENDING */
+	struct lane *next;
+};
+
+static struct {
+	CN_SLOW_LOCK(NODE_ASKING) asking; /* guards what follows, but for changes, which take both locks */
+	CN_LOCK(NODE) lock;
+	struct cn_watch session; /* fd -1: none */
+	bool has_session;
+	uint64_t life, request;
+	uint32_t number, count;
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	/* Under `lock` alone. */
+	struct lane *lanes; /* that no thread uses */
+	unsigned lane_count;
+	struct cn_node_memory *unclosed;
+	_Atomic uint32_t returned; /* counts lanes that were given back */
+} client;
+
+/* ---- Connections ---- */
+
+static int left_ms(uint64_t deadline_ns)
+{
+	uint64_t now_ns = cn_clock_ns();
+
+	return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / CN_MILLISECOND_NS) + 1;
+}
+
+/* Wait for a message until a deadline: 0, or errno. */
+static int receive(int sock, uint64_t deadline_ns, struct cn_message *ret_message)
+{
+	struct pollfd polled = {.fd = sock, .events = POLLIN};
+
+	cn_might_wait();
+	for (;;) {
+		int error = cn_wire_receive_message(sock, ret_message);
+		if (error != EAGAIN)
+			return error;
+		int wait_ms = left_ms(deadline_ns);
+		if (!wait_ms)
+			return ETIMEDOUT;
+		if (poll(&polled, 1, wait_ms) < 0 && errno != EINTR)
+			return errno;
+	}
+}
+
+static CUresult no_daemon(int error)
+{
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cenote-imexd, which leads to other machines, cannot be asked: %s",
+			error == ENOENT || error == ECONNREFUSED
+				? "it does not run here; start it, or set CENOTE_IMEX_SOCKET"
+				: cn_wire_explain(error));
+}
+
+/* A connection to the daemon that no forked child has: 0, or errno. */
+static int reach(struct cn_watch *channel)
+{
+	cn_fork_hold();
+	bool opened = !cn_wire_open(&channel->fd);
+	if (opened)
+		cn_service_keep(channel);
+	cn_fork_allow();
+	if (!opened)
+		return EMFILE;
+	int error = cn_wire_reach_daemon(channel->fd, secure_getenv("CENOTE_IMEX_SOCKET"), "imex");
+	if (error)
+		cn_service_unwatch(channel);
+	return error;
+}
+
+/* Say hello over a new connection: 0 and the answer, or errno. */
+static int greet(int sock, const unsigned char *key, int memory_fd, struct cn_message *ret_answer)
+{
+	struct cn_parcel hello = {.message = {.kind = CN_MESSAGE_NODE_HELLO, .request = 1},
+				  .descriptors = {memory_fd},
+				  .descriptor_count = memory_fd >= 0};
+
+	if (key)
+		memcpy(hello.message.bytes, key, CN_NODE_SESSION_BYTES);
+	int error = cn_wire_send(sock, &hello);
+	if (!error)
+		error = receive(sock, cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS, ret_answer);
+	if (!error && (ret_answer->kind != CN_MESSAGE_NODE_HELLO || ret_answer->request != 1 || ret_answer->result))
+		error = EPROTO;
+	return error;
+}
+
+/* ---- The session ---- */
+
+static bool session_lives(void)
+{
+	struct pollfd polled = {.fd = client.session.fd, .events = POLLIN};
+
+	return client.has_session && !poll(&polled, 1, 0); /* the daemon says nothing unasked */
+}
+
+static void end_session_asking(void)
+{
+	if (!client.has_session)
+		return;
+	cn_lock(&client.lock);
+	client.has_session = false;
+	client.life++;
+	while (client.unclosed) {
+		struct cn_node_memory *memory = client.unclosed;
+		client.unclosed = memory->next;
+		free(memory);
+	}
+	cn_unlock(&client.lock);
+	cn_service_unwatch(&client.session);
+}
+
+/* A session, this one or a new one: 0, or errno. */
+static int enter_asking(void)
+{
+	struct cn_message answer;
+
+	if (session_lives())
+		return 0;
+	end_session_asking();
+	int error = reach(&client.session);
+	if (error)
+		return error;
+	error = greet(client.session.fd, NULL, -1, &answer);
+	if (error) {
+		cn_service_unwatch(&client.session);
+		return error;
+	}
+	cn_lock(&client.lock);
+	client.number = (uint32_t)answer.words[CN_NODE_HELLO_NODE];
+	client.count = (uint32_t)answer.words[CN_NODE_HELLO_COUNT];
+	memcpy(client.key, answer.bytes, sizeof client.key);
+	client.has_session = true;
+	client.life++;
+	cn_unlock(&client.lock);
+	return 0;
+}
+
+/* One question over the session: 0 and the answer, or errno. */
+static int ask_asking(struct cn_parcel *question, struct cn_message *ret_answer)
+{
+	int error = enter_asking();
+
+	if (error)
+		return error;
+	question->message.request = ++client.request;
+	error = cn_wire_send(client.session.fd, question);
+	if (!error)
+		error = receive(client.session.fd, cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS, ret_answer);
+	if (!error && (ret_answer->kind != question->message.kind || ret_answer->request != question->message.request))
+		error = EPROTO;
+	if (error)
+		end_session_asking();
+	return error;
+}
+
+uint32_t cn_node_number(void)
+{
+	cn_slow_lock(&client.asking);
+	uint32_t number = enter_asking() ? 0 : client.number;
+	cn_slow_unlock(&client.asking);
+	return number;
+}
+
+CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status)
+{
+	struct cn_parcel question = {.message = {.kind = CN_MESSAGE_NODE_STATUS, .words = {number}}};
+	struct cn_message answer;
+
+	cn_slow_lock(&client.asking);
+	int error = ask_asking(&question, &answer);
+	uint32_t self = client.number, count = client.count;
+	cn_slow_unlock(&client.asking);
+	if (error)
+		return no_daemon(error);
+	if (answer.result)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "no node has the number %u", number);
+	*ret_status = (struct cn_node_status){
+		.number = (uint32_t)answer.words[CN_NODE_STATUS_NODE],
+		.count = count,
+		.is_self = answer.words[CN_NODE_STATUS_NODE] == self,
+		.is_up = answer.words[CN_NODE_STATUS_UP],
+		.import_count = answer.words[CN_NODE_STATUS_IMPORTS],
+		.served_count = answer.words[CN_NODE_STATUS_SERVED],
+	};
+	return CUDA_SUCCESS;
+}
+
+/* ---- Memory ---- */
+
+static CUresult refused(int outcome, uint32_t node)
+{
+	switch (outcome) {
+	case CN_NODE_UNKNOWN:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle is of node %u, which this domain has not",
+				node);
+	case CN_NODE_DOWN:
+	case CN_NODE_LOST:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle is of node %u, which is not connected",
+				node);
+	case CN_NODE_NO_CHANNEL:
+		return cn_error(CUDA_ERROR_NOT_PERMITTED,
+				"cenote-imexd does not take this process's IMEX channel for its own of that number");
+	case CN_NODE_FORBIDDEN:
+		return cn_error(CUDA_ERROR_NOT_PERMITTED, "cenote-imexd of node %u has not the exporter's IMEX channel",
+				node);
+	case CN_NODE_GONE:
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the exporter on node %u is gone, or what it exported is",
+				node);
+	case CN_NODE_FULL:
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "cenote-imexd here or on node %u has no room left", node);
+	default: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "cenote-imexd refused the fabric handle as malformed");
+	}
+}
+
+CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t node, int channel_fd,
+		      struct cn_node_memory **ret_memory, size_t *ret_bytes)
+{
+	struct cn_parcel question = {
+		.message = {.kind = CN_MESSAGE_NODE_OPEN}, .descriptors = {channel_fd}, .descriptor_count = 1};
+	struct cn_node_memory *memory = calloc(1, sizeof *memory);
+	struct cn_message answer;
+
+	if (!memory)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of another machine's memory");
+	memcpy(question.message.words, handle, CN_NODE_HANDLE_BYTES);
+	cn_slow_lock(&client.asking);
+	int error = ask_asking(&question, &answer);
+	memory->life = client.life;
+	cn_slow_unlock(&client.asking);
+	if (error || answer.result) {
+		free(memory);
+		return error ? no_daemon(error) : refused(answer.result, node);
+	}
+	memory->node = node;
+	memory->number = answer.words[CN_NODE_OPEN_MEMORY];
+	*ret_bytes = answer.words[CN_NODE_OPEN_BYTES];
+	*ret_memory = memory;
+	return CUDA_SUCCESS;
+}
+
+/* Tell the daemon, as far as it reads. */
+static void close_locked(void)
+{
+	while (client.unclosed) {
+		struct cn_node_memory *memory = client.unclosed;
+		struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_NODE_CLOSE, .words = {memory->number}}};
+		if (client.has_session && memory->life == client.life &&
+		    cn_wire_send(client.session.fd, &parcel) == EAGAIN)
+			return;
+		client.unclosed = memory->next;
+		free(memory);
+	}
+}
+
+static void close_memory(void *object)
+{
+	struct cn_node_memory *memory = object;
+
+	cn_lock(&client.lock);
+	memory->next = client.unclosed;
+	client.unclosed = memory;
+	close_locked();
+	cn_unlock(&client.lock);
+}
+
+/* ---- Lanes ---- */
+
+static void free_lane(struct lane *lane)
+{
+	if (lane->base.slots)
+		munmap(lane->base.slots, CN_NODE_LANE_BYTES);
+	if (lane->channel.fd >= 0)
+		cn_service_unwatch(&lane->channel);
+	free(lane);
+	cn_lock(&client.lock);
+	client.lane_count--;
+	cn_unlock(&client.lock);
+	atomic_fetch_add(&client.returned, 1);
+	cn_futex_wake(&client.returned, 1);
+}
+
+/* Memory that the daemon can map as well, and nobody can shrink: 0 and a descriptor, or errno. */
+static int make_slots(char **ret_slots, int *ret_fd)
+{
+	int fd = cn_descriptor_raise(memfd_create("cenote-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING)), error = 0;
+	void *slots = MAP_FAILED;
+
+	if (fd < 0)
+		return errno;
+	if (cn_file_grow(fd, CN_NODE_LANE_BYTES))
+		error = ENOMEM;
+	else if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		error = errno;
+	else
+		slots = mmap(NULL, CN_NODE_LANE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (!error && slots == MAP_FAILED)
+		error = errno;
+	if (!error && madvise(slots, CN_NODE_LANE_BYTES, MADV_DONTFORK))
+		error = errno;
+	if (error) {
+		if (slots != MAP_FAILED)
+			munmap(slots, CN_NODE_LANE_BYTES);
+		close(fd);
+		return error;
+	}
+	*ret_slots = slots;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* A new lane, which is counted already. */
+static CUresult make_lane(uint64_t life, const unsigned char *key, struct lane **ret_lane)
+{
+	struct lane *lane = calloc(1, sizeof *lane);
+	struct cn_message answer;
+	int memory_fd = -1;
+
+	if (!lane) {
+		cn_lock(&client.lock);
+		client.lane_count--;
+		cn_unlock(&client.lock);
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a connection to cenote-imexd");
+	}
+	lane->channel.fd = -1;
+	lane->life = life;
+	int error = make_slots(&lane->base.slots, &memory_fd);
+	if (!error)
+		error = reach(&lane->channel);
+	if (!error)
+		error = greet(lane->channel.fd, key, memory_fd, &answer);
+	if (memory_fd >= 0)
+		close(memory_fd);
+	if (error) {
+		free_lane(lane);
+		return no_daemon(error);
+	}
+	*ret_lane = lane;
+	return CUDA_SUCCESS;
+}
+
+static CUresult lost(uint32_t node)
+{
+	return cn_error(
+		CUDA_ERROR_EXTERNAL_DEVICE,
+		"node %u, or cenote-imexd here or there, has gone since the memory was imported: import it again",
+		node);
+}
+
+/* A lane of this life; NULL: one is to be made, and is counted, or *ret_wait: all are in use. */
+static struct lane *take_lane_locked(bool *ret_wait)
+{
+	struct lane *lane = client.lanes;
+
+	*ret_wait = false;
+	if (lane) {
+		client.lanes = lane->next;
+		return lane;
+	}
+	if (client.lane_count >= LANES_MAX)
+		*ret_wait = true;
+	else
+		client.lane_count++;
+	return NULL;
+}
+
+static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
+{
+	const struct cn_node_memory *memory = object;
+	uint64_t deadline_ns = cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS;
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	for (;;) {
+		uint32_t returned = atomic_load(&client.returned);
+		bool wait;
+		cn_lock(&client.lock);
+		bool lives = client.has_session && client.life == memory->life;
+		struct lane *lane = lives ? take_lane_locked(&wait) : NULL;
+		memcpy(key, client.key, sizeof key);
+		cn_unlock(&client.lock);
+		if (!lives)
+			return lost(memory->node);
+		if (lane && lane->life != memory->life) {
+			free_lane(lane);
+			continue;
+		}
+		if (lane) {
+			*ret_lane = &lane->base;
+			return CUDA_SUCCESS;
+		}
+		if (!wait) {
+			CUresult result = make_lane(memory->life, key, &lane);
+			if (!result)
+				*ret_lane = &lane->base;
+			return result == CUDA_ERROR_OPERATING_SYSTEM ? lost(memory->node) : result;
+		}
+		if (!left_ms(deadline_ns))
+			return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
+					"%d operations on other machines' memory are under way, and none ends",
+					LANES_MAX);
+		cn_futex_wait(&client.returned, returned, (int64_t)left_ms(deadline_ns) * (int64_t)CN_MILLISECOND_NS);
+	}
+}
+
+static void end_lane(struct cn_host_remote_lane *base, bool broken)
+{
+	struct lane *lane = cn_container_of(base, struct lane, base);
+
+	if (broken) {
+		free_lane(lane);
+		return;
+	}
+	cn_lock(&client.lock);
+	lane->next = client.lanes;
+	client.lanes = lane;
+	cn_unlock(&client.lock);
+	atomic_fetch_add(&client.returned, 1);
+	cn_futex_wake(&client.returned, 1);
+}
+
+static CUresult daemon_failed(int error)
+{
+	return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
+			"an operation on another machine's memory failed in cenote-imexd: %s", cn_wire_explain(error));
+}
+
+static CUresult post(struct cn_host_remote_lane *base, void *object, const struct cn_host_remote_request *request)
+{
+	struct lane *lane = cn_container_of(base, struct lane, base);
+	const struct cn_node_memory *memory = object;
+	struct cn_parcel parcel = {
+		.message = {.kind = CN_MESSAGE_NODE_REQUEST,
+			    .request = request->slot,
+			    .words = {[CN_NODE_REQUEST_MEMORY] = memory->number,
+				      [CN_NODE_REQUEST_OPERATION] = request->kind,
+				      [CN_NODE_REQUEST_SLOT] = request->slot,
+				      [CN_NODE_REQUEST_OFFSET] = request->offset,
+				      [CN_NODE_REQUEST_BYTES] = request->bytes,
+				      [CN_NODE_REQUEST_VALUE] = request->value,
+				      [CN_NODE_REQUEST_FLAGS] = request->flags}},
+	};
+
+	if (memory->life != lane->life)
+		return lost(memory->node);
+	lane->node[request->slot] = memory->node;
+	lane->outcome[request->slot] = PENDING;
+	int error = cn_wire_send(lane->channel.fd, &parcel);
+	return error ? daemon_failed(error) : CUDA_SUCCESS;
+}
+
+static CUresult finish(struct cn_host_remote_lane *base, unsigned slot, bool *ret_again)
+{
+	struct lane *lane = cn_container_of(base, struct lane, base);
+	uint64_t deadline_ns = cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS;
+
+	*ret_again = false;
+	while (lane->outcome[slot] == PENDING) {
+		struct cn_message answer;
+		int error = receive(lane->channel.fd, deadline_ns, &answer);
+		if (!error && (answer.kind != CN_MESSAGE_NODE_REQUEST || answer.request >= CN_HOST_REMOTE_SLOTS ||
+			       lane->outcome[answer.request] != PENDING || answer.result < 0))
+			error = EPROTO;
+		if (error)
+			return daemon_failed(error);
+		lane->outcome[answer.request] = answer.result;
+	}
+	switch (lane->outcome[slot]) {
+	case CN_NODE_DONE: return CUDA_SUCCESS;
+	case CN_NODE_NOT_YET: *ret_again = true; return CUDA_SUCCESS;
+	case CN_NODE_LOST: return lost(lane->node[slot]);
+	default:
+		return cn_error(CUDA_ERROR_EXTERNAL_DEVICE, "node %u refused an operation on its memory (%d)",
+				lane->node[slot], lane->outcome[slot]);
+	}
+}
+
+const struct cn_host_remote_ops *cn_node_ops(void)
+{
+	static const struct cn_host_remote_ops ops = {
+		.begin = begin_lane,
+		.end = end_lane,
+		.post = post,
+		.finish = finish,
+		.free = close_memory,
+	};
+
+	return &ops;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of other machines: what a program and cenote-imexd, the daemon of its node, say to each other.
+ *
+ * The daemon alone talks to the network. A program opens memory by its fabric handle through the daemon, and then asks
+ * for operations on it, over *lanes*. A lane is a connection of its own with a piece of memory that program and daemon
+ * both write: slots, one for each operation under way. The thread that runs a stream takes a lane for the time of one
+ * operation, so no thread reads for another.
+ *
+ * A program's first connection is its session. It carries no operations: its end tells the daemon that the program is
+ * gone, and the daemon closes all that the session had open. When the daemon ends, all that was open is lost, and
+ * operations on it fail; what is opened later uses a new session.
+ *
+ * Messages are those of wire.h. The daemon checks each field; a program that breaks the protocol is hung up on. The
+ * daemon answers each request within seconds, whatever becomes of the other node, and a program waits for an answer
+ * with a deadline.
+ */
+#ifndef CN_SHARE_NODE_NODE_H
+#define CN_SHARE_NODE_NODE_H
+
+#include "base/error.h"
+#include "device/host/host_remote.h"
+
+#include <stdint.h>
+
+enum {
+	CN_NODE_HANDLE_BYTES = 64,
+	CN_NODE_SESSION_BYTES = 16,
+	CN_NODE_LANE_BYTES = CN_HOST_REMOTE_SLOTS * CN_HOST_REMOTE_SLOT_BYTES,
+	CN_NODE_WAIT_MS = 2000,    /* a wait for a value that takes longer is answered with "not yet" */
+	CN_NODE_ANSWER_MS = 20000, /* for an answer: longer than the daemon needs to find that a node is gone */
+	CN_NODE_CONNECTIONS = 32,  /* of one program: the session, and lanes */
+};
+
+/* A HELLO. Its bytes: nothing, for a session; else the session to which the lane belongs. */
+enum cn_node_hello_word { CN_NODE_HELLO_NODE, CN_NODE_HELLO_COUNT };
+/* The answer to an OPEN, whose words are the handle. It has the channel beside it. */
+enum cn_node_open_word { CN_NODE_OPEN_MEMORY, CN_NODE_OPEN_BYTES };
+enum cn_node_request_word {
+	CN_NODE_REQUEST_MEMORY,
+	CN_NODE_REQUEST_OPERATION, /* enum cn_host_remote_kind */
+	CN_NODE_REQUEST_SLOT,
+	CN_NODE_REQUEST_OFFSET,
+	CN_NODE_REQUEST_BYTES, /* of a value: 4 or 8 */
+	CN_NODE_REQUEST_VALUE,
+	CN_NODE_REQUEST_FLAGS, /* of a fill: bytes of an element. Of a wait: CU_STREAM_WAIT_VALUE_… */
+};
+
+/* A STATUS, and its answer. Node 0 is the one that is asked. */
+enum cn_node_status_word { CN_NODE_STATUS_NODE, CN_NODE_STATUS_UP, CN_NODE_STATUS_IMPORTS, CN_NODE_STATUS_SERVED };
+
+/* What the daemon answers: node.c has the sentences. */
+enum cn_node_outcome {
+	CN_NODE_DONE,
+	CN_NODE_NOT_YET,    /* of a wait */
+	CN_NODE_MALFORMED,  /* no such memory, or not so many bytes */
+	CN_NODE_UNKNOWN,    /* no node has this number */
+	CN_NODE_DOWN,       /* the node is not connected */
+	CN_NODE_LOST,       /* the connection to the node ended meanwhile, or the memory was opened before it did */
+	CN_NODE_NO_CHANNEL, /* the caller has not shown the handle's IMEX channel */
+	CN_NODE_GONE,       /* the exporter, or what it exported, is not there */
+	CN_NODE_FORBIDDEN,  /* the exporter's node refuses: it has not the channel */
+	CN_NODE_FULL,       /* a table of the daemon's is full */
+	CN_NODE_OUTCOME_COUNT,
+};
+
+/* ---- A program's side ---- */
+
+struct cn_node_memory;
+
+/* The number of this machine in its domain; 0: no daemon can be asked. */
+uint32_t cn_node_number(void);
+
+/*
+ * Open memory of another node. `channel_fd` is the IMEX channel of the handle, opened.
+ *
+ *   CUDA_ERROR_NOT_SUPPORTED     the node, the exporter or the memory is not there
+ *   CUDA_ERROR_NOT_PERMITTED     the channel is not the exporter's
+ *   CUDA_ERROR_OPERATING_SYSTEM  the daemon does not answer
+ */
+CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t node, int channel_fd,
+		      struct cn_node_memory **ret_memory, size_t *ret_bytes);
+/* What the host device's queues need of it; its memory is a struct cn_node_memory, which they free. */
+const struct cn_host_remote_ops *cn_node_ops(void);
+
+struct cn_node_status {
+	uint32_t number, count; /* of all nodes */
+	bool is_self, is_up;
+	uint64_t import_count, served_count;
+};
+/* About a node; 0 is this one. CUDA_ERROR_INVALID_VALUE: no such node; CUDA_ERROR_OPERATING_SYSTEM: no daemon. */
+CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status);
+
+#endif

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory between machines: an exporter on one node, an importer on another, and everything that can go wrong between.
+ *
+ * The nodes are on this machine (nodes.h): each has a daemon, and the daemons talk over the loopback network as they
+ * would over any other. nodes_link_test.py has the same in network namespaces, with links that are cut.
+ */
+#include "../nodes.h"
+#include "../vmm.h"
+#include "cenote/cuda_runtime_api.h"
+
+#define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
+
+enum { MEMORY = 4 * VMM_GRAIN, WORDS = MEMORY / 8 };
+
+/* ---- Programs ---------------------------------------------------------------------------------------------------- */
+
+static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t bytes)
+{
+	return vmm_map(handle, bytes, VMM_WRITE);
+}
+
+static void unmap(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle)
+{
+	vmm_unmap(address, bytes);
+	ASSERT_OK(cuMemRelease(handle));
+}
+
+/* The channel, the connection to the daemon and its lanes stay open for as long as the process lives. */
+static void start(void)
+{
+	leaks_watch(LEAK_DEFAULT & ~(unsigned)(LEAK_DESCRIPTORS | LEAK_MAPPINGS));
+	vmm_start(0);
+}
+
+static uint64_t pattern(uint64_t seed, size_t i)
+{
+	return (seed + i) * 0x9e3779b97f4a7c15;
+}
+
+static uint64_t *make_words(size_t count, uint64_t seed)
+{
+	uint64_t *words = malloc(count * sizeof *words);
+
+	ASSERT(words);
+	for (size_t i = 0; i < count; i++)
+		words[i] = pattern(seed, i);
+	return words;
+}
+
+static void check_words(const uint64_t *words, size_t count, uint64_t seed)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] != pattern(seed, i))
+			FAIL("word %zu of %zu is 0x%llx", i, count, (unsigned long long)words[i]);
+}
+
+/* Exports memory that begins with a pattern, and says what it finds there when asked. */
+ROLE(exporter)
+{
+	CUmemAllocationProp properties = vmm_properties(CU_MEM_LOCATION_TYPE_DEVICE, 0, FABRIC);
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+
+	start();
+	ASSERT_OK(cuMemCreate(&handle, MEMORY, &properties, 0));
+	CUdeviceptr address = map(handle, MEMORY);
+	uint64_t *words = make_words(WORDS, 1);
+	ASSERT_OK(cuMemcpyHtoD(address, words, MEMORY));
+	ASSERT_OK(cuMemExportToShareableHandle(&name, handle, FABRIC, 0));
+	peer_send_bytes(parent, &name, sizeof name);
+	for (;;) {
+		uint64_t seed;
+		peer_receive_bytes(parent, &seed, sizeof seed); /* of the pattern that it should find; 0: end */
+		if (!seed)
+			break;
+		ASSERT_OK(cuMemcpyDtoH(words, address, MEMORY));
+		check_words(words, WORDS, seed);
+		peer_send(parent, "as expected");
+	}
+	free(words);
+	unmap(address, MEMORY, handle);
+}
+
+static void expect_there(struct peer *exporter, uint64_t seed)
+{
+	peer_send_bytes(exporter, &seed, sizeof seed);
+	peer_expect(exporter, "as expected");
+}
+
+static void end_exporter(struct peer *exporter)
+{
+	uint64_t none = 0;
+
+	peer_send_bytes(exporter, &none, sizeof none);
+	peer_wait(exporter);
+}
+
+static struct peer *start_exporter(unsigned node, CUmemFabricHandle *ret_name)
+{
+	nodes_enter(node);
+	struct peer *exporter = peer_start("exporter");
+	peer_receive_bytes(exporter, ret_name, sizeof *ret_name);
+	return exporter;
+}
+
+static struct peer *start_importer(unsigned node, const char *role, const CUmemFabricHandle *name)
+{
+	nodes_enter(node);
+	struct peer *importer = peer_start(role);
+	peer_send_bytes(importer, name, sizeof *name);
+	return importer;
+}
+
+static CUmemGenericAllocationHandle import(struct peer *parent)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+
+	peer_receive_bytes(parent, &name, sizeof name);
+	start();
+	ASSERT_OK(cuMemImportFromShareableHandle(&handle, &name, FABRIC));
+	return handle;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------------------ */
+
+ROLE(copier)
+{
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY), near;
+	CUstream stream;
+	uint64_t *words = calloc(WORDS, sizeof *words);
+
+	ASSERT(words);
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuMemAlloc(&near, MEMORY));
+	/* From there: to the program's memory, and to the device's. */
+	ASSERT_OK(cuMemcpyDtoH(words, far, MEMORY));
+	check_words(words, WORDS, 1);
+	ASSERT_OK(cuMemcpyDtoDAsync(near, far, MEMORY, stream));
+	memset(words, 0, MEMORY);
+	ASSERT_OK(cuMemcpyDtoHAsync(words, near, MEMORY, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	check_words(words, WORDS, 1);
+	/* To there, in stream order: the second overwrites the first. */
+	free(words);
+	words = make_words(WORDS, 2);
+	ASSERT_OK(cuMemcpyHtoDAsync(near, words, MEMORY, stream));
+	ASSERT_OK(cuMemsetD8Async(far, 0x5a, MEMORY, stream));
+	ASSERT_OK(cuMemcpyDtoDAsync(far, near, MEMORY, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	peer_send(parent, "written");
+	peer_expect(parent, "go on");
+	/* Pieces that begin and end anywhere. */
+	for (size_t i = 0; i < 200; i++) {
+		size_t from = i * 40961 % (MEMORY - 70000), bytes = 1 + i * 331 % 69999;
+		unsigned char *part = malloc(bytes);
+		ASSERT(part);
+		ASSERT_OK(cuMemcpyDtoH(part, far + from, bytes));
+		ASSERT_MEMEQ((const char *)words + from, part, bytes);
+		memset(part, (int)i, bytes);
+		ASSERT_OK(cuMemcpyHtoD(far + from, part, bytes));
+		memset(part, 0, bytes);
+		ASSERT_OK(cuMemcpyDtoH(part, far + from, bytes));
+		for (size_t at = 0; at < bytes; at++)
+			ASSERT_EQ((unsigned char)i, part[at]);
+		ASSERT_OK(cuMemcpyHtoD(far + from, (const char *)words + from, bytes));
+		free(part);
+	}
+	/* Past the end there is nothing. */
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemcpyDtoH(words, far + 8, MEMORY));
+	ASSERT_OK(cuMemFree(near));
+	ASSERT_OK(cuStreamDestroy(stream));
+	free(words);
+	unmap(far, MEMORY, handle);
+}
+
+TEST(memory_of_another_node_is_read_and_written)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name), *importer = start_importer(2, "copier", &name);
+	peer_expect(importer, "written");
+	expect_there(exporter, 2);
+	peer_send(importer, "go on");
+	peer_wait(importer);
+	expect_there(exporter, 2);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* The handle of this node's memory leads to the memory itself, as it does without a daemon. */
+ROLE(neighbour)
+{
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr address = map(handle, MEMORY);
+
+	check_words((const uint64_t *)(uintptr_t)address, WORDS, 1); /* it has pages */
+	unmap(address, MEMORY, handle);
+}
+
+TEST(an_importer_on_the_same_node_maps_the_memory)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(2, &name);
+	peer_wait(start_importer(2, "neighbour", &name));
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* ---- Fills, values, rows ----------------------------------------------------------------------------------------- */
+
+ROLE(filler)
+{
+	enum { PITCH = 1000, WIDTH = 700, ROWS = 900 };
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY);
+	unsigned char *bytes = malloc(MEMORY), *rows = malloc((size_t)WIDTH * ROWS);
+	CUstream stream;
+
+	ASSERT(bytes && rows);
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuMemsetD32Async(far, 0x01020304, MEMORY / 4, stream));
+	ASSERT_OK(cuMemsetD16Async(far + 2, 0x0506, 1, stream));
+	ASSERT_OK(cuMemsetD2D8Async(far + 4096, PITCH, 7, WIDTH, ROWS, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	ASSERT_OK(cuMemcpyDtoH(bytes, far, MEMORY));
+	for (size_t i = 0; i < MEMORY; i++) {
+		size_t row = (i - 4096) / PITCH, column = (i - 4096) % PITCH;
+		unsigned expected = i == 2 ? 6 : i == 3 ? 5 : 4 - i % 4;
+		if (i >= 4096 && row < ROWS && column < WIDTH)
+			expected = 7;
+		if (bytes[i] != expected)
+			FAIL("byte %zu is %u and not %u", i, bytes[i], expected);
+	}
+	/* Rows, from there and back. */
+	CUDA_MEMCPY2D box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+			     .srcDevice = far + 4096,
+			     .srcPitch = PITCH,
+			     .dstMemoryType = CU_MEMORYTYPE_HOST,
+			     .dstHost = rows,
+			     .dstPitch = WIDTH,
+			     .WidthInBytes = WIDTH,
+			     .Height = ROWS};
+	ASSERT_OK(cuMemcpy2D(&box));
+	for (size_t i = 0; i < (size_t)WIDTH * ROWS; i++)
+		ASSERT_EQ(7, rows[i]);
+	free(bytes);
+	free(rows);
+	ASSERT_OK(cuStreamDestroy(stream));
+	unmap(far, MEMORY, handle);
+}
+
+TEST(fills_and_rows_of_another_node)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(2, &name); /* the other way round: node 1 has connected */
+	peer_wait(start_importer(1, "filler", &name));
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+enum { TURNS = 200 / HARNESS_SLOWDOWN, MAIL_BYTES = 4096 };
+
+/*
+ * Takes turns with the exporter: each message is bytes and then a word. The words are one after the other at the end of
+ * the memory: the importer's, then the exporter's.
+ */
+ROLE(turn_taker)
+{
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY), words = far + MEMORY - 16;
+	unsigned char mail[MAIL_BYTES];
+	CUstream stream;
+
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	for (unsigned turn = 1; turn <= TURNS; turn++) {
+		memset(mail, (int)turn, sizeof mail);
+		ASSERT_OK(cuMemcpyHtoDAsync(far, mail, sizeof mail, stream));
+		ASSERT_OK(cuStreamWriteValue32(stream, words, turn, 0));
+		ASSERT_OK(cuStreamWaitValue64(stream, words + 8, turn, CU_STREAM_WAIT_VALUE_GEQ));
+		memset(mail, 0, sizeof mail);
+		ASSERT_OK(cuMemcpyDtoHAsync(mail, far + MAIL_BYTES, sizeof mail, stream));
+		ASSERT_OK(cuStreamSynchronize(stream));
+		for (size_t i = 0; i < sizeof mail; i++)
+			ASSERT_EQ((unsigned char)(turn + 1), mail[i]);
+	}
+	ASSERT_OK(cuStreamDestroy(stream));
+	unmap(far, MEMORY, handle);
+}
+
+ROLE(turn_giver)
+{
+	CUmemAllocationProp properties = vmm_properties(CU_MEM_LOCATION_TYPE_DEVICE, 0, FABRIC);
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+	unsigned char mail[MAIL_BYTES];
+	CUstream stream;
+
+	start();
+	ASSERT_OK(cuMemCreate(&handle, MEMORY, &properties, 0));
+	CUdeviceptr near = map(handle, MEMORY), words = near + MEMORY - 16;
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	ASSERT_OK(cuMemExportToShareableHandle(&name, handle, FABRIC, 0));
+	peer_send_bytes(parent, &name, sizeof name);
+	for (unsigned turn = 1; turn <= TURNS; turn++) {
+		ASSERT_OK(cuStreamWaitValue32(stream, words, turn, CU_STREAM_WAIT_VALUE_GEQ));
+		ASSERT_OK(cuMemcpyDtoHAsync(mail, near, sizeof mail, stream));
+		ASSERT_OK(cuStreamSynchronize(stream));
+		for (size_t i = 0; i < sizeof mail; i++)
+			ASSERT_EQ((unsigned char)turn, mail[i]);
+		ASSERT_OK(cuMemsetD8Async(near + MAIL_BYTES, (unsigned char)(turn + 1), MAIL_BYTES, stream));
+		ASSERT_OK(cuStreamWriteValue64(stream, words + 8, turn, 0));
+		ASSERT_OK(cuStreamSynchronize(stream));
+	}
+	peer_expect(parent, "end");
+	ASSERT_OK(cuStreamDestroy(stream));
+	unmap(near, MEMORY, handle);
+}
+
+TEST(two_nodes_take_turns_by_values)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	nodes_enter(1);
+	struct peer *giver = peer_start("turn_giver");
+	peer_receive_bytes(giver, &name, sizeof name);
+	peer_wait(start_importer(2, "turn_taker", &name));
+	peer_end(giver);
+	nodes_pair_end(nodes);
+}
+
+/* ---- What is refused --------------------------------------------------------------------------------------------- */
+
+static void take_pointer(const cenote_thread *at, void **args)
+{
+	(void)at;
+	(void)args;
+}
+CENOTE_KERNEL(take_pointer, CUdeviceptr);
+
+ROLE(launcher)
+{
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY), inside = far + 4096, near;
+	void *arguments[] = {&inside};
+	const dim3 one = {1, 1, 1};
+
+	ASSERT_ERROR(cudaErrorNotSupported,
+		     cudaLaunchKernel((const void *)(uintptr_t)take_pointer, one, one, arguments, 0, NULL));
+	ASSERT_CONTAINS("is memory of another machine", cenote_last_error());
+	ASSERT_OK(cuMemAlloc(&near, 4096));
+	arguments[0] = &near;
+	ASSERT_OK(cudaLaunchKernel((const void *)(uintptr_t)take_pointer, one, one, arguments, 0, NULL));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuMemFree(near));
+	unmap(far, MEMORY, handle);
+}
+
+TEST(a_kernel_cannot_have_memory_of_another_node)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	peer_wait(start_importer(2, "launcher", &name));
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+ROLE(refused)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+	CUresult expected;
+
+	peer_receive_bytes(parent, &name, sizeof name);
+	peer_receive_bytes(parent, &expected, sizeof expected);
+	start();
+	ASSERT_ERROR(expected, cuMemImportFromShareableHandle(&handle, &name, FABRIC));
+	printf("%s\n", cenote_last_error());
+}
+
+static void expect_refused(unsigned node, const CUmemFabricHandle *name, CUresult expected)
+{
+	struct peer *importer = start_importer(node, "refused", name);
+
+	peer_send_bytes(importer, &expected, sizeof expected);
+	peer_wait(importer);
+}
+
+TEST(a_changed_handle_opens_nothing)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name, changed;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	for (size_t at = 0; at < sizeof name; at += 9) {
+		changed = name;
+		changed.data[at] ^= 0x10;
+		expect_refused(2, &changed, CUDA_ERROR_NOT_SUPPORTED);
+	}
+	end_exporter(exporter);
+	expect_refused(2, &name, CUDA_ERROR_NOT_SUPPORTED); /* the exporter is gone */
+	nodes_pair_end(nodes);
+}
+
+TEST(without_the_channel_nothing_is_opened)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	ASSERT_SYS(mkdir(nodes_path(0, "other"), 0700));
+	nodes_write(nodes_path(0, "other/channel0"), ""); /* the same number, another file */
+	nodes_enter(2);
+	setenv("CENOTE_IMEX_DIR", nodes_path(0, "other"), 1);
+	CUresult expected = CUDA_ERROR_NOT_PERMITTED;
+	struct peer *importer = peer_start("refused");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_send_bytes(importer, &expected, sizeof expected);
+	peer_wait(importer);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+TEST(a_node_with_another_key_does_not_come_up)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_prepare(2);
+	nodes_write(nodes_path(0, "other"), "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n");
+	nodes_start(1, &nodes[0]);
+	nodes_start_with(2, nodes_path(0, "nodes.cfg"), nodes_path(0, "other"), &nodes[1]);
+	nodes_await(&nodes[0], "not the same key");
+	struct peer *exporter = start_exporter(1, &name);
+	expect_refused(2, &name, CUDA_ERROR_NOT_SUPPORTED);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+TEST(a_node_with_another_list_does_not_come_up)
+{
+	struct nodes_one nodes[2];
+	char list[128], first[32], second[32], third[32];
+
+	nodes_prepare(2);
+	nodes_address(1, first);
+	nodes_address(2, second);
+	nodes_address(3, third);
+	snprintf(list, sizeof list, "%s\n%s\n%s\n", first, second, third);
+	nodes_write(nodes_path(0, "other.cfg"), list);
+	nodes_start(1, &nodes[0]);
+	nodes_start_with(2, nodes_path(0, "other.cfg"), nodes_path(0, "key"), &nodes[1]);
+	nodes_await(&nodes[1], "another list");
+	nodes_pair_end(nodes);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs that break cenote-imexd's protocol, or try to: each is hung up on or refused, and others are served.
+ */
+#include "../nodes.h"
+
+#include "share/node/node.h"
+#include "share/wire/wire.h"
+
+#include <sys/mman.h>
+
+/* Connect as a program of node 1. */
+static int reach(void)
+{
+	int sock;
+
+	ASSERT_OK(cn_wire_open(&sock));
+	ASSERT_EQ(0, cn_wire_reach_daemon(sock, nodes_path(1, "run/imex"), "imex"));
+	return sock;
+}
+
+/* The next message of the daemon; 0, or errno. */
+static int receive(int sock, struct cn_message *ret_message)
+{
+	struct pollfd polled = {.fd = sock, .events = POLLIN};
+	int error;
+
+	while ((error = cn_wire_receive_message(sock, ret_message)) == EAGAIN)
+		if (poll(&polled, 1, NODES_WAIT_MS) != 1)
+			FAIL("the daemon does not answer");
+	return error;
+}
+
+static void send_message(int sock, struct cn_message message, int descriptor)
+{
+	struct cn_parcel parcel = {
+		.message = message, .descriptors = {descriptor}, .descriptor_count = descriptor >= 0};
+
+	ASSERT_EQ(0, cn_wire_send(sock, &parcel));
+}
+
+static void expect_hung_up(int sock)
+{
+	struct cn_message message;
+
+	ASSERT_EQ(EPIPE, receive(sock, &message));
+	close(sock);
+}
+
+static int greet(unsigned char ret_key[CN_NODE_SESSION_BYTES])
+{
+	struct cn_message answer;
+	int sock = reach();
+
+	send_message(sock, (struct cn_message){.kind = CN_MESSAGE_NODE_HELLO, .request = 7}, -1);
+	ASSERT_EQ(0, receive(sock, &answer));
+	ASSERT_EQ(CN_MESSAGE_NODE_HELLO, answer.kind);
+	ASSERT_EQ(7, answer.request);
+	ASSERT_EQ(1, answer.words[CN_NODE_HELLO_NODE]);
+	ASSERT_EQ(2, answer.words[CN_NODE_HELLO_COUNT]);
+	memcpy(ret_key, answer.bytes, CN_NODE_SESSION_BYTES);
+	return sock;
+}
+
+static int make_memory(size_t bytes, unsigned seals)
+{
+	int fd = memfd_create("lane", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ASSERT_SYS(fd);
+	ASSERT_SYS(ftruncate(fd, (off_t)bytes));
+	ASSERT_SYS(fcntl(fd, F_ADD_SEALS, (int)seals));
+	return fd;
+}
+
+static int offer_lane(const unsigned char key[CN_NODE_SESSION_BYTES], size_t bytes, unsigned seals)
+{
+	struct cn_message hello = {.kind = CN_MESSAGE_NODE_HELLO, .request = 1};
+	int sock = reach(), memory = make_memory(bytes, seals);
+
+	memcpy(hello.bytes, key, CN_NODE_SESSION_BYTES);
+	send_message(sock, hello, memory);
+	close(memory);
+	return sock;
+}
+
+static int open_lane(const unsigned char key[CN_NODE_SESSION_BYTES])
+{
+	struct cn_message answer;
+	int sock = offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW);
+
+	ASSERT_EQ(0, receive(sock, &answer));
+	return sock;
+}
+
+TEST(what_is_no_greeting_is_hung_up_on)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	nodes_pair(nodes); /* the first is attacked */
+	for (uint32_t kind = 1; kind <= CN_MESSAGE_NODE_REQUEST + 2; kind++) {
+		int sock = reach();
+		if (kind == CN_MESSAGE_NODE_HELLO)
+			send_message(sock, (struct cn_message){.kind = kind, .bytes = {1}}, 0); /* stdin is no memory */
+		else
+			send_message(sock, (struct cn_message){.kind = kind, .words = {1, 2, 3}}, -1);
+		expect_hung_up(sock);
+	}
+	close(greet(key));
+	nodes_pair_end(nodes);
+}
+
+TEST(a_lane_needs_its_session_and_memory_that_stays)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES], other[CN_NODE_SESSION_BYTES];
+
+	nodes_pair(nodes); /* the first is attacked */
+	int session = greet(key);
+	memcpy(other, key, sizeof other);
+	other[0] ^= 1;
+	expect_hung_up(offer_lane(other, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW));
+	expect_hung_up(offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_GROW));
+	expect_hung_up(offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK));
+	expect_hung_up(offer_lane(key, CN_NODE_LANE_BYTES - 4096, F_SEAL_SHRINK | F_SEAL_GROW));
+	int lanes[CN_NODE_CONNECTIONS - 1];
+	for (int i = 0; i < CN_NODE_CONNECTIONS - 1; i++)
+		lanes[i] = open_lane(key);
+	expect_hung_up(offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW)); /* one too many */
+	close(session);
+	for (int i = 0; i < CN_NODE_CONNECTIONS - 1; i++)
+		expect_hung_up(lanes[i]); /* with their session */
+	expect_hung_up(offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW));
+	nodes_pair_end(nodes);
+}
+
+TEST(requests_that_make_no_sense_are_refused)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+	struct test_random generator = test_random_start(1);
+	struct cn_message answer, request = {.kind = CN_MESSAGE_NODE_REQUEST};
+
+	nodes_pair(nodes); /* the first is attacked */
+	int session = greet(key), lane = open_lane(key);
+	for (int round = 0; round < 300; round++) {
+		request.request = (uint64_t)round;
+		for (int i = 0; i < 9; i++)
+			request.words[i] = test_random_next(&generator) >> test_random_below(&generator, 64);
+		request.words[CN_NODE_REQUEST_SLOT] %= CN_HOST_REMOTE_SLOTS;
+		send_message(lane, request, -1);
+		ASSERT_EQ(0, receive(lane, &answer));
+		ASSERT_EQ(round, answer.request);
+		ASSERT_EQ(CN_NODE_MALFORMED, answer.result);
+	}
+	/* Not the sort of message that a lane takes, a slot that is none, a descriptor. */
+	send_message(lane, (struct cn_message){.kind = CN_MESSAGE_NODE_OPEN}, -1);
+	expect_hung_up(lane);
+	lane = open_lane(key);
+	request.words[CN_NODE_REQUEST_SLOT] = CN_HOST_REMOTE_SLOTS;
+	send_message(lane, request, -1);
+	expect_hung_up(lane);
+	lane = open_lane(key);
+	request.words[CN_NODE_REQUEST_SLOT] = 0;
+	send_message(lane, request, lane);
+	expect_hung_up(lane);
+	/* The session lives, and refuses handles that are none. */
+	for (int round = 0; round < 100; round++) {
+		struct cn_message open = {.kind = CN_MESSAGE_NODE_OPEN, .request = 9};
+		for (int i = 0; i < 8; i++)
+			open.words[i] = test_random_next(&generator);
+		send_message(session, open, round % 2 ? STDIN_FILENO : -1);
+		ASSERT_EQ(0, receive(session, &answer));
+		ASSERT_EQ(CN_NODE_MALFORMED, answer.result);
+	}
+	close(session);
+	nodes_pair_end(nodes);
+}
+
+/* Goal: a program that never says what it wants is sent away, and one that floods delays no other for ever. */
+TEST(silent_and_loud_programs_keep_nobody_out, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	nodes_pair(nodes); /* the first is attacked */
+	int silent = reach(), session = greet(key), loud = open_lane(key);
+	const struct cn_message request = {.kind = CN_MESSAGE_NODE_REQUEST};
+	struct cn_parcel parcel = {.message = request};
+	for (int sent = 0; sent < 2000; sent++) {
+		int error = cn_wire_send(loud, &parcel); /* never reads an answer */
+		if (error == EPIPE)
+			break;
+	}
+	close(greet(key));
+	expect_hung_up(silent);
+	close(loud);
+	close(session);
+	nodes_pair_end(nodes);
+}
