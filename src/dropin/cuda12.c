@@ -6,6 +6,7 @@
  */
 #include "dropin/cuda12.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
