@@ -25,7 +25,7 @@
 enum {
 	READ_TRIES_MAX = 64,  /* of headers that are being written, with one reading of all */
 	EXACT_TRIES_MAX = 64, /* sums, until nothing changes meanwhile */
-	OUTSIDE_TRIES_MAX = 4,
+	OUTSIDE_TRIES_MAX = 2,
 	GATHERED_MAX = 65536, /* entries of all slots that are looked at */
 };
 

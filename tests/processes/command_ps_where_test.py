@@ -74,10 +74,11 @@ def on_an_older_kernel(test):
     apart = ("unshare", "--pid", "--fork", "--kill-child")
     test.need("no PID namespace can be made here", *apart, "true")
     old = ("env", f"LD_PRELOAD={test.library.parent.parent / 'tests' / 'libold_kernel.so'}")
-    exporter, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=(*apart, *old), importer_prefix=apart)
+    old_apart = (*apart, *old)  # nothing else that Cenote calls is newer than Linux 6.1
+    exporter, [importer] = test.exporter_and_importers(1, 1, exporter_prefix=old_apart, importer_prefix=old_apart)
     importer.give(0)
     left, right = test.pair()
-    owner, opener = test.start(left, prefix=(*apart, *old)), test.start(right, prefix=apart)
+    owner, opener = test.start(left, prefix=old_apart), test.start(right, prefix=old_apart)
     owner.tell("allocate_legacy", left.fileno(), MIB)
     opener.tell("open_legacy", right.fileno())
     told = {parent(process["pid"]): process for process in test.ask()}
@@ -301,6 +302,14 @@ def root_and_a_hostile_directory(test):
     os.truncate(place / lock_name(6), 1 << 40)
     (place / lock_name(7)).write_bytes(b"\377" * 65536)
     (place / lock_name(8)).write_bytes(b"")
+    (place / "account-1001").symlink_to(secret)
+    os.mkfifo(place / "account-1002")
+    (place / "account-1003").mkdir()
+    (place / "account-1004").write_bytes(os.urandom(1 << 18))
+    (place / "account-1005").touch()
+    for number in (1004, 1005):
+        os.chown(place / f"account-{number}", user, user)
+    os.truncate(place / "account-1005", 1 << 40)
     (place / f"{9:032x}").symlink_to(place / real.stem)  # a socket by a link
     os.mkfifo(place / f"{10:032x}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf:  # of root, and nobody answers there
@@ -312,6 +321,7 @@ def root_and_a_hostile_directory(test):
         with contextlib.suppress(BlockingIOError):
             deaf.accept()
             raise AssertionError("root called at a socket that is not the user's")
+    assert not re.search('total="100[1-5]"', test.run("metrics")[0])
     told = {process["name"]: process for process in json.loads(text)["processes"]}
     assert told[real.stem]["answers"] and told[real.stem]["pid"] == player.pid, told
     assert all(process["uid"] == user for process in told.values()), told
@@ -398,6 +408,8 @@ def numbers_for_a_monitor(test):
     owner, opener = test.start(left), test.start(right)
     owner.tell("allocate_legacy", left.fileno(), MIB)
     opener.tell("open_legacy", right.fileno())
+    while len(json.loads(test.run("ps", "--json")[0])["importers"]) != 3:  # soon
+        pass
     types, _, samples = read_metrics(test.run("metrics")[0])
     assert set(types.values()) == {"gauge"}, types
 
@@ -454,8 +466,9 @@ def one_that_only_imports_and_is_stopped(test):
     def ask(*words):
         told = json.loads(test.run("ps", "--json", *words)[0])
         return {process["pid"]: process for process in told["importers"]}, told["processes"]
+    while set(ask()[0]) != {stopped.pid, other.pid, opener.pid}:  # each has a name soon after its first import
+        pass
     importers, processes = ask()
-    assert set(importers) == {stopped.pid, other.pid, opener.pid}, importers
     assert {process["pid"] for process in processes} == {exporter.pid, owner.pid}, processes
     [pool] = [pool for process in processes for pool in process["pools"]]
     [held] = importers[stopped.pid]["imports"]

@@ -81,7 +81,7 @@ static enum outcome conclude(const struct request *request, enum outcome outcome
 static enum outcome take_now(struct request *request)
 {
 	struct cn_account *account = cn_device_account_join(request->physical);
-	struct cn_account_sum sum;
+	struct cn_account_sum sum = {0};
 
 	if (!account)
 		return take_alone(request);
@@ -146,7 +146,7 @@ static void bid_in_turn(const struct request *request)
 /* Locked. */
 static enum outcome decide_in_turn(struct request *request)
 {
-	struct cn_account_sum sum;
+	struct cn_account_sum sum = {0};
 
 	if (cn_device_account() && !cn_account_sum(cn_device_account(), request->physical, true, &sum))
 		cn_device_account_expect(false);
@@ -266,7 +266,7 @@ void cn_host_account_release(struct cn_host_hold *hold)
 size_t cn_host_used_bytes(const struct cn_device *device)
 {
 	unsigned physical = (unsigned)device->physical;
-	struct cn_account_sum sum;
+	struct cn_account_sum sum = {0};
 
 	cn_device_account_lock(false);
 	uint64_t used = counting.used[physical];

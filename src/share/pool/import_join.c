@@ -256,7 +256,7 @@ CUresult cn_import_join(struct cn_import *import, const struct cn_export_data *w
 	cn_slow_unlock(&import->asking);
 	atomic_fetch_sub(&cn_imports_waiting, 1);
 	if (!joined && !result) {
-		cn_port_try_open(); /* so that this process is seen also while it is stopped, or its exporter gone */
+		cn_port_open_soon(); /* so that this process is seen also while it is stopped, or its exporter gone */
 		cn_port_changed();
 	}
 	return result;

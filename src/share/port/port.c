@@ -21,6 +21,7 @@
 #include "share/report/report.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -518,4 +519,55 @@ void cn_port_try_open(void)
 	memcpy(kept, cn_last_error(), sizeof kept);
 	if (cn_port_open())
 		cn_error_forget(kept);
+}
+
+/* A port that the service thread makes: it takes longer than an import does. */
+static struct {
+	_Atomic bool wanted;
+	struct cn_job job;
+	pid_t pid;  /* of the process that wants it; set with the first wish */
+	bool ended; /* with the port's lock: the process is ending, and makes no name any more */
+} later;
+
+/* The service thread has the gate of forks, and does not wait for a thread that opens the port itself. */
+static void open_now(struct cn_job *job)
+{
+	(void)job;
+	if (!cn_slow_try_lock(&port.socket.opening))
+		return;
+	if (!later.ended && !atomic_load(&port.socket.open)) {
+		bool made = !make_port();
+		atomic_store(&port.socket.open, made);
+		atomic_store(&later.wanted, made);
+	}
+	cn_slow_unlock(&port.socket.opening);
+}
+
+static void end_later(void)
+{
+	if (getpid() != later.pid)
+		return;
+	cn_slow_lock(&port.socket.opening);
+	later.ended = true;
+	bool open = atomic_load(&port.socket.open);
+	cn_slow_unlock(&port.socket.opening);
+	if (open)
+		forget_name();
+}
+
+static void prepare_later(void)
+{
+	later.job.run = open_now;
+	later.pid = getpid();
+	atexit(end_later); /* if this fails, another process sweeps the name, as that of a killed one */
+}
+
+void cn_port_open_soon(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (cn_port_socket_is_open(&port.socket) || atomic_exchange(&later.wanted, true))
+		return;
+	pthread_once(&once, prepare_later);
+	cn_service_post(&later.job);
 }

@@ -21,6 +21,8 @@ enum { CN_HANDLE_BYTES = 64 };
  * shared (report.h). If that fails, no error is reported, and the next call tries again.
  */
 void cn_port_try_open(void);
+/* The same, soon, on the service thread, which runs: for an import of a pool, which is faster than this. */
+void cn_port_open_soon(void);
 /*
  * What is shared, or which process holds it, has changed: the status file (report.h) is written soon. From any thread,
  * under any lock that allows cn_service_post(); does not wait.

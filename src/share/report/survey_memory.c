@@ -7,8 +7,13 @@
  * that it has.
  */
 #include "base/account.h"
+#include "base/clock.h"
 #include "share/report/survey.h"
 #include "share/wire/look.h"
+
+#include <unistd.h>
+
+enum { ALL_ACCOUNTS_MS = 2000 }; /* another user may have made some that take long to read: no further one then */
 
 struct user {
 	int pid;
@@ -21,6 +26,7 @@ struct memory_survey {
 	void *data;
 	struct user users[CN_ACCOUNT_SLOTS]; /* of an account */
 	unsigned user_count;
+	uint64_t end_ns;
 	struct cn_look look;
 	struct cn_survey_device device; /* that is told of */
 	uint64_t known_bytes;           /* of it, by processes that were told of */
@@ -68,6 +74,10 @@ static void look_at_account(const char *file, int fd, void *data)
 	struct memory_survey *survey = data;
 	struct cn_account *account;
 
+	if (cn_clock_ns() >= survey->end_ns) {
+		close(fd);
+		return;
+	}
 	if (!cn_account_look_into(fd, &account))
 		return;
 	survey->device.total_bytes = cn_account_capacity(file);
@@ -98,7 +108,8 @@ static CUresult look_into(const char *path, void *data)
 
 CUresult cn_survey_memory(cn_survey_tell_memory *tell, void *data)
 {
-	struct memory_survey survey = {.tell = tell, .data = data};
+	uint64_t end_ns = cn_clock_ns() + ALL_ACCOUNTS_MS * CN_MILLISECOND_NS;
+	struct memory_survey survey = {.tell = tell, .data = data, .end_ns = end_ns};
 
 	return cn_survey_directories(look_into, &survey);
 }
