@@ -128,10 +128,12 @@ CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *ope
 {
 	CUresult result = CUDA_SUCCESS;
 
+	if (operation->kind == CN_OPERATION_NOTE) { /* first: frees of shared blocks are notes */
+		operation->note.function(operation->note.object, operation->note.number);
+		return CUDA_SUCCESS;
+	}
 	if (operation->kind == CN_OPERATION_CALLBACK || operation->kind == CN_OPERATION_HOST_CALL)
 		call_program(queue, operation, failure);
-	else if (operation->kind == CN_OPERATION_NOTE)
-		operation->note.function(operation->note.object, operation->note.number);
 	else if (operation->kind == CN_OPERATION_MARK_SIGNAL || operation->kind == CN_OPERATION_WAIT_SIGNAL)
 		result = cn_host_signal_run(operation, failure);
 	else if (operation->kind == CN_OPERATION_REMOTE)
