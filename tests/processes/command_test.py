@@ -450,7 +450,7 @@ class Command:
         assert set(complete("help", "")) == set(COMMANDS)
         for name in ("demo", "run", "cc", "info", "ps", "top", "map", "trace", "check", "gc"):
             assert self.options(name) <= set(complete(name, "--")), name
-        assert complete("imex", "") == ["create", "list", "remove", "--help"]
+        assert complete("imex", "") == ["create", "list", "remove", "status", "--help"]
         assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]
         assert complete("run", "--device", "") == ["host", "cuda", "auto"]
         folder = self.folder / "to-complete"
