@@ -51,7 +51,7 @@ extern "C" {
 #endif
 
 /* What the first member of a structure with versions must be. */
-#define NVML_STRUCT_VERSION(data, ver)    (unsigned int)(sizeof(nvml##data##_v##ver##_t) | (ver << 24U))
+#define NVML_STRUCT_VERSION(data, ver)    (unsigned int)(sizeof(nvml##data##_v##ver##_t) | ((ver) << 24U))
 #define NVML_VALUE_NOT_AVAILABLE          (-1)
 #define NVML_CUDA_DRIVER_VERSION_MAJOR(v) ((v) / 1000)
 #define NVML_CUDA_DRIVER_VERSION_MINOR(v) (((v) % 1000) / 10)
