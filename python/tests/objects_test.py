@@ -350,12 +350,17 @@ def check_ends(*programs):
         assert (done.returncode, done.stderr) == (0, "")
 
 
+not_under_asan = pytest.mark.skipif(
+    "asan" in os.environ.get("LD_PRELOAD", ""),
+    reason="AddressSanitizer does not know that Python ends a thread in the middle of a call")
+
+
+@not_under_asan
 def test_the_interpreter_ends_with_everything_alive():
     check_ends(AT_THE_END, AT_THE_END + "gate.set()\n", AT_THE_END + "import sys; sys.modules.clear()\n")
 
 
-@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""),
-                    reason="AddressSanitizer does not know that Python ends a thread in the middle of a call")
+@not_under_asan
 def test_the_interpreter_ends_while_a_thread_waits():
     check_ends(WITH_A_THREAD, WITH_A_THREAD + "gate.set()\n")
 

@@ -603,7 +603,7 @@ ROLE(on_a_file_system)
 	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", in_directory("apart"), 1));
 	tour_make(&tour);
 	check_place(&tour, argv[1]);
-	ASSERT_SYS(umount(in_directory("apart")));
+	/* It stays mounted: the service thread may just try to make a name there. It goes with this process. */
 	ASSERT_SYS(setenv("CENOTE_RUNTIME_DIR", good, 1));
 	tour_must(&tour);
 	tour_end(&tour);
