@@ -10,35 +10,27 @@
 
 static void owner(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	be_told_and_free(begin_filled(2).block);
+}
 
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
-	send_block(0, block);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
+/* Reads what the other process says until it is gone; returns how often it said something. */
+static int listen_to_the_end(void)
+{
+	char byte;
+	int count = 0;
+
+	while (read(me.socks[0], &byte, 1) > 0)
+		count++;
+	return count;
 }
 
 /* The owner waits until the other process is gone before it frees. */
 static void patient_owner(void)
 {
-	char byte;
+	struct shared it = begin_filled(2);
 
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
-
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
-	send_block(0, block);
-	while (read(me.socks[0], &byte, 1) > 0)
-		;
-	MUST(cuMemFreeAsync(block, me.stream));
+	listen_to_the_end();
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 }
 
@@ -46,12 +38,11 @@ static void patient_owner(void)
 
 static void twice_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool), again = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
+	CUdeviceptr again = receive_block(it.pool);
 
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	read_back(it.block, me.stream);
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	if (!me.bad)
 		MUST(cuMemFreeAsync(again, me.stream));
 	finish(me.stream);
@@ -61,16 +52,15 @@ static void twice_second(void)
 
 static void too_often_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool), again = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
+	CUdeviceptr again = receive_block(it.pool);
 
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	read_back(it.block, me.stream);
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	MUST(cuMemFreeAsync(again, me.stream));
 	finish(me.stream);
 	if (me.bad)
-		(void)cuMemFreeAsync(block, me.stream);
+		(void)cuMemFreeAsync(it.block, me.stream);
 	tell(0);
 }
 
@@ -78,74 +68,33 @@ static void too_often_second(void)
 
 static void leak_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_filled(1);
 
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
 	be_told(0);
 	if (!me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
-}
-
-static void leak_second(void)
-{
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
-
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
 }
 
 /* ---- The owner frees before the other has closed ---- */
 
-static void close_first(void)
-{
-	CUdeviceptr memory;
-
-	begin();
-	MUST(cuMemAlloc(&memory, BYTES));
-	MUST(cuMemsetD8(memory, 1, BYTES));
-	send_legacy(0, memory);
-	be_told(0);
-	MUST(cuMemFree(memory));
-	tell(0);
-}
-
 static void close_second(void)
 {
-	begin();
-	CUdeviceptr memory = receive_legacy();
-
-	read_back(memory, me.stream);
-	finish(me.stream);
-	if (!me.bad)
-		MUST(cuIpcCloseMemHandle(memory));
-	tell(0);
-	be_told(0);
-	if (me.bad)
-		MUST(cuIpcCloseMemHandle(memory));
+	close_legacy(true);
 }
 
 /* ---- A receiver that dies with what it holds ---- */
 
 static void die_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool), again = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
+	CUdeviceptr again = receive_block(it.pool);
 
-	read_back(block, me.stream);
+	read_back(it.block, me.stream);
 	finish(me.stream);
 	if (me.bad)
 		kill(getpid(), SIGKILL);
-	MUST(cuMemFreeAsync(block, me.stream));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	MUST(cuMemFreeAsync(again, me.stream));
 	finish(me.stream);
 }
@@ -154,21 +103,13 @@ static void die_second(void)
 
 static void count_first(void)
 {
-	char byte;
-	int holders = 1; /* the other process */
+	struct shared it = begin_filled(1);
+	int holders = 1 - listen_to_the_end(); /* the other process has said that it is done, */
 
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
-	while (read(me.socks[0], &byte, 1) > 0)
-		holders--; /* it has said that it is done, */
 	if (me.bad)
 		holders--; /* and is gone: counted again */
 	for (; holders <= 0; holders++)
-		(void)cuMemFreeAsync(block, me.stream);
+		(void)cuMemFreeAsync(it.block, me.stream);
 	finish(me.stream);
 }
 
@@ -192,28 +133,15 @@ static void in_use_second(void)
 
 static void unmap_first(void)
 {
-	const CUmemAllocationProp properties = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
-	};
-	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr memory;
-	size_t bytes = 2 << 20;
-
 	begin();
-	MUST(cuMemCreate(&handle, bytes, &properties, 0));
-	MUST(cuMemAddressReserve(&memory, bytes, 0, 0, 0));
-	MUST(cuMemMap(memory, bytes, 0, handle, 0));
-	MUST(cuMemSetAccess(memory, bytes, &access, 1));
-	read_back(memory, me.stream);
+	struct physical memory = make_physical();
+
+	read_back(memory.address, me.stream);
 	if (!me.bad)
 		finish(me.stream);
-	MUST(cuMemUnmap(memory, bytes));
+	MUST(cuMemUnmap(memory.address, PHYSICAL_BYTES));
 	finish(me.stream);
-	MUST(cuMemAddressFree(memory, bytes));
-	MUST(cuMemRelease(handle));
+	free_physical(&memory);
 	tell(0);
 }
 
@@ -249,51 +177,44 @@ static void fork_first(void)
 
 static void destroy_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	send_event(0, ready);
-	send_block(0, block);
-	fill(block, me.stream);
-	MUST(cuEventRecord(ready, me.stream));
+	send_block(0, it.block);
+	fill(it.block, me.stream);
+	MUST(cuEventRecord(it.event, me.stream));
 	finish(me.stream);
 	be_told(0);
 	if (me.bad)
-		MUST(cuEventDestroy(ready));
+		MUST(cuEventDestroy(it.event));
 	tell(0);
 	be_told(0);
 	if (!me.bad)
-		MUST(cuEventDestroy(ready));
-	MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuEventDestroy(it.event));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 }
 
 static void destroy_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
 	tell(0);
 	be_told(0);
-	(void)cuStreamWaitEvent(me.stream, ready, 0);
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	(void)cuStreamWaitEvent(me.stream, it.event, 0);
+	read_back(it.block, me.stream);
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
-	MUST(cuEventDestroy(ready));
+	MUST(cuEventDestroy(it.event));
 	tell(0);
 }
 
 const struct program balance_programs[] = {
 	{"imported_twice", "import-not-closed", {patient_owner, twice_second}},
 	{"freed_too_often", "freed-twice", {owner, too_often_second}},
-	{"leak", "leak", {leak_first, leak_second}},
-	{"free_before_close", "free-before-close", {close_first, close_second}},
+	{"leak", "leak", {leak_first, plain_reader}},
+	{"free_before_close", "free-before-close", {legacy_owner, close_second}},
 	{"receiver_dies", "holder-died", {patient_owner, die_second}},
-	{"count_below_zero", "freed-twice", {count_first, leak_second}},
-	{"closed_in_use", "closed-in-use", {close_first, in_use_second}},
+	{"count_below_zero", "freed-twice", {count_first, plain_reader}},
+	{"closed_in_use", "closed-in-use", {legacy_owner, in_use_second}},
 	{"unmapped_in_use", "closed-in-use", {unmap_first, nothing}},
 	{"after_fork", "use-after-fork", {fork_first, nothing}},
 	{"event_destroyed", "event-destroyed", {destroy_first, destroy_second}},

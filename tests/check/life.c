@@ -23,17 +23,12 @@ static void early_first(void)
 
 static void early_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent there = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
 	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, there, 0));
-	fill(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+		MUST(cuStreamWaitEvent(me.stream, it.event, 0));
+	fill(it.block, me.stream);
+	let_go(it.block);
 }
 
 /* The same in one process that hands the block on afterwards. */
@@ -54,46 +49,18 @@ static void own_early_first(void)
 	MUST(cuMemFreeAsync(block, me.stream));
 }
 
-static void plain_second(void)
-{
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
-
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
-}
-
 /* ---- An import that is used after it was freed ---- */
-
-static void plain_first(void)
-{
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
-
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-}
 
 static void released_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
 	/* A copy to an address that is no longer mapped may fail: the mistake is the program's all the same. */
 	if (me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
-	(void)cuMemcpyDtoHAsync(me.host, block, BYTES, me.stream);
+		MUST(cuMemFreeAsync(it.block, me.stream));
+	(void)cuMemcpyDtoHAsync(me.host, it.block, BYTES, me.stream);
 	if (!me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 	tell(0);
 }
@@ -102,46 +69,35 @@ static void released_second(void)
 
 static void owner_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(NO_EVENT);
 
-	send_block(0, block);
+	send_block(0, it.block);
 	be_told(0); /* it has imported the block */
 	if (me.bad) {
-		MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuMemFreeAsync(it.block, me.stream));
 		finish(me.stream);
 	}
 	tell(0);
 	be_told(0);
 	if (!me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuMemFreeAsync(it.block, me.stream));
 }
 
 static void owner_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
 	tell(0);
 	be_told(0);
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	read_and_let_go(it.block);
 }
 
 /* A block that the owner's own other stream uses after the free. */
 static void own_late_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool), kept = allocate(pool);
+	struct shared it = begin_filled(1);
+	CUdeviceptr block = allocate(it.pool);
 
-	fill(kept, me.stream);
-	finish(me.stream);
-	send_block(0, kept);
 	be_told(0);
 	if (me.bad)
 		MUST(cuMemFreeAsync(block, me.stream));
@@ -150,25 +106,22 @@ static void own_late_first(void)
 	finish(me.another);
 	if (!me.bad)
 		MUST(cuMemFreeAsync(block, me.stream));
-	MUST(cuMemFreeAsync(kept, me.stream));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 }
 
 /* ---- A free that is not ordered after the last use ---- */
 
 static void other_stream_second(void)
 {
+	struct shared it = begin_opener(NO_EVENT);
 	CUevent done;
 
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
-
 	MUST(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
-	read_back(block, me.stream);
+	read_back(it.block, me.stream);
 	MUST(cuEventRecord(done, me.stream));
 	if (!me.bad)
 		MUST(cuStreamWaitEvent(me.another, done, 0));
-	MUST(cuMemFreeAsync(block, me.another));
+	MUST(cuMemFreeAsync(it.block, me.another));
 	finish(me.stream);
 	finish(me.another);
 	tell(0);
@@ -177,66 +130,30 @@ static void other_stream_second(void)
 /* The reader says that it is done when its read has only been submitted. */
 static void submitted_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
-
-	fill(block, me.stream);
-	finish(me.stream);
-	send_block(0, block);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
+	plain_owner();
 	tell(0);
 }
 
 static void submitted_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
-	read_back(block, me.stream);
-	if (!me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
-	if (!me.bad)
+	read_back(it.block, me.stream);
+	if (!me.bad) {
+		MUST(cuMemFreeAsync(it.block, me.stream));
 		finish(me.stream);
+	}
 	tell(0);
 	be_told(0);
 	if (me.bad)
-		MUST(cuMemFreeAsync(block, me.stream));
+		MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 }
 
 /* The same with memory of cuMemAlloc. */
-static void legacy_free_first(void)
-{
-	CUdeviceptr memory;
-
-	begin();
-	MUST(cuMemAlloc(&memory, BYTES));
-	MUST(cuMemsetD8(memory, 1, BYTES));
-	send_legacy(0, memory);
-	be_told(0);
-	MUST(cuMemFree(memory));
-	tell(0);
-}
-
 static void legacy_free_second(void)
 {
-	begin();
-	CUdeviceptr memory = receive_legacy();
-
-	read_back(memory, me.stream);
-	if (!me.bad) {
-		finish(me.stream);
-		MUST(cuIpcCloseMemHandle(memory));
-	}
-	tell(0);
-	be_told(0);
-	finish(me.stream);
-	if (me.bad)
-		MUST(cuIpcCloseMemHandle(memory));
+	close_legacy(!me.bad);
 }
 
 /*
@@ -245,33 +162,24 @@ static void legacy_free_second(void)
  */
 static void collector_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent done = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	fill(block, me.stream);
+	fill(it.block, me.stream);
 	finish(me.stream);
-	send_event(0, done);
-	send_block(0, block);
-	be_told(0); /* it has submitted its read, and its free */
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, done, 0));
-	MUST(cuMemFreeAsync(block, me.stream));
+	send_block(0, it.block);
+	be_told_of(it.event, !me.bad); /* it has submitted its read, and its free */
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 	tell(0);
 }
 
 static void collector_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent done = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	MUST(cuEventRecord(done, me.stream));
+	read_back(it.block, me.stream);
+	MUST(cuMemFreeAsync(it.block, me.stream));
+	MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
 	be_told(0);
 	finish(me.stream);
@@ -279,13 +187,13 @@ static void collector_second(void)
 
 const struct program life_programs[] = {
 	{"use_before_allocation", "use-before-allocation", {early_first, early_second}},
-	{"own_use_before_allocation", "use-before-allocation", {own_early_first, plain_second}},
-	{"use_after_release", "use-after-free", {plain_first, released_second}},
+	{"own_use_before_allocation", "use-before-allocation", {own_early_first, plain_reader}},
+	{"use_after_release", "use-after-free", {plain_owner, released_second}},
 	{"use_after_owners_free", "use-after-exporters-free", {owner_first, owner_second}},
-	{"own_use_after_free", "use-after-free", {own_late_first, plain_second}},
-	{"free_in_another_stream", "free-without-order", {plain_first, other_stream_second}},
+	{"own_use_after_free", "use-after-free", {own_late_first, plain_reader}},
+	{"free_in_another_stream", "free-without-order", {plain_owner, other_stream_second}},
 	{"free_when_submitted", "free-without-order", {submitted_first, submitted_second}},
-	{"legacy_free_when_submitted", "free-without-order", {legacy_free_first, legacy_free_second}},
+	{"legacy_free_when_submitted", "free-without-order", {legacy_owner, legacy_free_second}},
 	{"collector", "free-without-order", {collector_first, collector_second}},
 	{NULL, NULL, {NULL}},
 };

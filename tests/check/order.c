@@ -6,81 +6,54 @@
 
 #include <cenote/cuda_runtime_api.h>
 
-#include <sys/socket.h>
-#include <unistd.h>
+#include <sched.h>
 
 /* ---- A reader that does not wait for the writer's event ---- */
 
 static void fill_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	send_event(0, ready);
-	send_block(0, block);
-	fill(block, me.stream);
-	MUST(cuEventRecord(ready, me.stream));
+	send_block(0, it.block);
+	fill(it.block, me.stream);
+	MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
+	be_told_and_free(it.block);
 }
 
 static void fill_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
-	be_told(0);
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, ready, 0));
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	be_told_of(it.event, !me.bad);
+	read_and_let_go(it.block);
 }
 
 /* ---- A writer that does not wait until its reader is done with the frame before ---- */
 
 static void overwrite_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent read = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	send_event(0, read);
-	fill(block, me.stream);
+	fill(it.block, me.stream);
 	finish(me.stream);
-	send_block(0, block);
-	be_told(0); /* the read is submitted and recorded */
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, read, 0));
-	fill(block, me.stream);
+	send_block(0, it.block);
+	be_told_of(it.event, !me.bad); /* the read is submitted and recorded */
+	fill(it.block, me.stream);
 	finish(me.stream);
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 static void overwrite_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent read = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
-	read_back(block, me.stream);
-	MUST(cuEventRecord(read, me.stream));
+	read_back(it.block, me.stream);
+	MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
 	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 /* ---- The same with memory of cuMemAlloc ---- */
@@ -107,9 +80,7 @@ static void legacy_second(void)
 	CUdeviceptr memory = receive_legacy();
 	CUevent ready = receive_event();
 
-	be_told(0);
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, ready, 0));
+	be_told_of(ready, !me.bad);
 	read_back(memory, me.stream);
 	finish(me.stream);
 	MUST(cuIpcCloseMemHandle(memory));
@@ -118,69 +89,34 @@ static void legacy_second(void)
 
 /* ---- The same with physical memory ---- */
 
-static size_t map_memory(CUmemGenericAllocationHandle handle, size_t bytes, CUdeviceptr *ret_memory)
-{
-	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-	MUST(cuMemAddressReserve(ret_memory, bytes, 0, 0, 0));
-	MUST(cuMemMap(*ret_memory, bytes, 0, handle, 0));
-	MUST(cuMemSetAccess(*ret_memory, bytes, &access, 1));
-	return bytes;
-}
-
-static void unmap_memory(CUmemGenericAllocationHandle handle, size_t bytes, CUdeviceptr memory)
-{
-	MUST(cuMemUnmap(memory, bytes));
-	MUST(cuMemAddressFree(memory, bytes));
-	MUST(cuMemRelease(handle));
-}
-
 static void physical_first(void)
 {
-	const CUmemAllocationProp properties = {
-		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
-	};
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr memory;
-	size_t bytes = 2 << 20;
-	int descriptor;
-
 	begin();
 	CUevent ready = make_event();
-	MUST(cuMemCreate(&handle, bytes, &properties, 0));
-	map_memory(handle, bytes, &memory);
-	MUST(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-	MUST(cenote_send_descriptor(me.socks[0], descriptor));
+	struct physical memory = make_physical();
+
+	send_physical(0, &memory);
 	send_event(0, ready);
-	fill(memory, me.stream);
+	fill(memory.address, me.stream);
 	MUST(cuEventRecord(ready, me.stream));
 	tell(0);
 	be_told(0);
 	finish(me.stream);
-	unmap_memory(handle, bytes, memory);
+	MUST(cuMemUnmap(memory.address, PHYSICAL_BYTES));
+	free_physical(&memory);
 }
 
 static void physical_second(void)
 {
-	CUmemGenericAllocationHandle handle;
-	CUdeviceptr memory;
-	size_t bytes = 2 << 20;
-	int descriptor;
-
 	begin();
-	MUST(cenote_recv_descriptor(me.socks[0], &descriptor));
+	struct physical memory = receive_physical();
 	CUevent ready = receive_event();
-	MUST(cuMemImportFromShareableHandle(&handle, (void *)(size_t)descriptor,
-					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-	map_memory(handle, bytes, &memory);
-	be_told(0);
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, ready, 0));
-	read_back(memory, me.stream);
+
+	be_told_of(ready, !me.bad);
+	read_back(memory.address, me.stream);
 	finish(me.stream);
-	unmap_memory(handle, bytes, memory);
+	MUST(cuMemUnmap(memory.address, PHYSICAL_BYTES));
+	free_physical(&memory);
 	tell(0);
 }
 
@@ -188,42 +124,32 @@ static void physical_second(void)
 
 static void streams_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event(), filled;
-	CUdeviceptr block = allocate(pool), from = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
+	CUdeviceptr from = allocate(it.pool);
+	CUevent filled;
 
 	MUST(cuEventCreate(&filled, CU_EVENT_DISABLE_TIMING));
 	fill(from, me.another);
 	finish(me.another);
-	send_event(0, ready);
-	send_block(0, block);
-	fill(block, me.stream);
+	send_block(0, it.block);
+	fill(it.block, me.stream);
 	MUST(cuEventRecord(filled, me.stream));
 	if (!me.bad)
 		MUST(cuStreamWaitEvent(me.another, filled, 0));
-	MUST(cuMemcpyDtoDAsync(block, from, BYTES, me.another));
-	MUST(cuEventRecord(ready, me.another));
+	MUST(cuMemcpyDtoDAsync(it.block, from, BYTES, me.another));
+	MUST(cuEventRecord(it.event, me.another));
 	tell(0);
-	be_told(0);
-	finish(me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 	MUST(cuMemFreeAsync(from, me.stream));
 }
 
 static void streams_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
-	be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, ready, 0));
+	be_told_of(it.event, true);
 	finish(me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 /* ---- Columns of a picture: two processes that fill halves of it, or more than that ---- */
@@ -232,101 +158,67 @@ enum { PITCH = 1024, ROWS = 32 };
 
 static void columns_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(NO_EVENT);
 
-	send_block(0, block);
-	MUST(cuMemsetD2D8Async(block, PITCH, 1, PITCH / 2, ROWS, me.stream));
+	send_block(0, it.block);
+	MUST(cuMemsetD2D8Async(it.block, PITCH, 1, PITCH / 2, ROWS, me.stream));
 	tell(0);
-	be_told(0);
-	finish(me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 static void columns_second(void)
 {
 	size_t first = me.bad ? PITCH / 2 - 1 : PITCH / 2;
+	struct shared it = begin_opener(NO_EVENT);
 
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
 	be_told(0);
-	MUST(cuMemsetD2D8Async(block + first, PITCH, 2, PITCH / 2, ROWS, me.stream));
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	MUST(cuMemsetD2D8Async(it.block + first, PITCH, 2, PITCH / 2, ROWS, me.stream));
+	let_go(it.block);
 }
 
 /* ---- An event that is recorded before the work it is to stand for ---- */
 
 static void record_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	send_event(0, ready);
-	send_block(0, block);
+	send_block(0, it.block);
 	if (me.bad)
-		MUST(cuEventRecord(ready, me.stream));
-	fill(block, me.stream);
+		MUST(cuEventRecord(it.event, me.stream));
+	fill(it.block, me.stream);
 	if (!me.bad)
-		MUST(cuEventRecord(ready, me.stream));
+		MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-}
-
-static void record_second(void)
-{
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
-
-	be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, ready, 0));
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	be_told_and_free(it.block);
 }
 
 /* ---- A value that says too early that the block is full ---- */
 
 static void value_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr flag = send_words(0), block = allocate(pool);
+	struct shared it = begin_owner(NO_EVENT);
 
-	send_block(0, block);
+	send_block(0, it.block);
+	CUdeviceptr flag = send_words(0);
 	be_told(0); /* it waits for the value by now */
 	if (me.bad)
 		MUST(cuStreamWriteValue32(me.stream, flag, 1, 0));
-	fill(block, me.stream);
+	fill(it.block, me.stream);
 	if (!me.bad)
 		MUST(cuStreamWriteValue32(me.stream, flag, 1, 0));
-	be_told(0);
-	finish(me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 static void value_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr flag = receive_words(), block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
+	CUdeviceptr flag = receive_words();
 
 	MUST(cuStreamWaitValue32(me.stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
-	read_back(block, me.stream);
+	read_back(it.block, me.stream);
 	tell(0);
 	finish(me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 /* ---- A host function that tells too early ---- */
@@ -339,37 +231,30 @@ static void CUDA_CB tell_second(void *unused)
 
 static void host_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(NO_EVENT);
 
-	send_block(0, block);
+	send_block(0, it.block);
 	if (me.bad)
 		MUST(cuLaunchHostFunc(me.stream, tell_second, NULL));
-	fill(block, me.stream);
+	fill(it.block, me.stream);
 	if (!me.bad)
 		MUST(cuLaunchHostFunc(me.stream, tell_second, NULL));
 	be_told(0); /* the read is submitted */
 	finish(me.stream);
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 /* It is not done with its read before the host function has returned, however long that takes. */
 static void host_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
 	be_told(0);
-	read_back(block, me.stream);
+	read_back(it.block, me.stream);
 	tell(0);
 	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 /* ---- A kernel, and a copy that does not wait for it ---- */
@@ -385,20 +270,12 @@ CENOTE_KERNEL(increment, unsigned char *);
 static void kernel_second(void)
 {
 	const dim3 one = {1, 1, 1}, threads = {64, 1, 1};
+	struct shared it = begin_opener(AN_EVENT);
+	void *arguments[] = {&it.block};
 
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
-	void *arguments[] = {&block};
-
-	be_told(0);
-	if (!me.bad)
-		MUST(cuStreamWaitEvent(me.stream, ready, 0));
+	be_told_of(it.event, !me.bad);
 	must(cudaLaunchKernel((const void *)increment, one, threads, arguments, 0, me.stream) == cudaSuccess, "launch");
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 /* ---- A kernel in PTX, whose code says that it writes, and a copy that does not wait for it ---- */
@@ -421,127 +298,72 @@ static const char writer[] = ".version 7.0\n"
 
 static void ptx_first(void)
 {
+	struct shared it = begin_owner(AN_EVENT);
+	void *arguments[] = {&it.block};
 	CUfunction function;
 	CUmodule module;
 
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
-	void *arguments[] = {&block};
-
 	MUST(cuModuleLoadData(&module, writer));
 	MUST(cuModuleGetFunction(&function, module, "writer"));
-	send_event(0, ready);
-	send_block(0, block);
+	send_block(0, it.block);
 	MUST(cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, me.stream, arguments, NULL));
-	MUST(cuEventRecord(ready, me.stream));
+	MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
+	be_told_and_free(it.block);
 }
 
 /* ---- A stream that waits for the default stream, or one that does not ---- */
 
 static void default_first(void)
 {
+	struct shared it = begin_owner(AN_EVENT);
 	CUstream stream;
 
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
-
 	MUST(cuStreamCreate(&stream, me.bad ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
-	send_event(0, ready);
-	send_block(0, block);
-	fill(block, NULL);
-	MUST(cuMemsetD8Async(block, 2, BYTES / 2, stream));
-	MUST(cuEventRecord(ready, stream));
+	send_block(0, it.block);
+	fill(it.block, NULL);
+	MUST(cuMemsetD8Async(it.block, 2, BYTES / 2, stream));
+	MUST(cuEventRecord(it.event, stream));
 	tell(0);
 	be_told(0);
 	MUST(cuCtxSynchronize());
-	MUST(cuMemFreeAsync(block, me.stream));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 }
 
 /* ---- A writer that asks whether the work is done, or only believes it ---- */
 
 static void query_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
+	struct shared it = begin_owner(NO_EVENT);
 	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
 
-	send_block(0, block);
-	fill(block, me.stream);
+	send_block(0, it.block);
+	fill(it.block, me.stream);
 	MUST(cuEventRecord(ready, me.stream));
 	while (!me.bad && cuEventQuery(ready) == CUDA_ERROR_NOT_READY)
-		usleep(100);
+		sched_yield(); /* to ask is what the program is about */
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 static void query_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
 	be_told(0);
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	read_and_let_go(it.block);
 }
 
 /* ---- A ring of two blocks, whose reader waits for the other one's event ---- */
 
 static void ring_first(void)
 {
-	CUevent ready[2];
-	CUdeviceptr blocks[2];
-
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	for (int i = 0; i < 2; i++) {
-		ready[i] = make_event();
-		blocks[i] = allocate(pool);
-		send_event(0, ready[i]);
-		send_block(0, blocks[i]);
-	}
-	fill(blocks[0], me.stream);
-	MUST(cuEventRecord(ready[0], me.stream));
-	fill(blocks[1], me.another);
-	MUST(cuEventRecord(ready[1], me.another));
-	tell(0);
-	be_told(0);
-	finish(me.another);
-	for (int i = 0; i < 2; i++)
-		MUST(cuMemFreeAsync(blocks[i], me.stream));
+	own_two(false);
 }
 
 static void ring_second(void)
 {
-	CUevent ready[2];
-	CUdeviceptr blocks[2];
-
-	begin();
-	CUmemoryPool pool = receive_pool();
-	for (int i = 0; i < 2; i++) {
-		ready[i] = receive_event();
-		blocks[i] = receive_block(pool);
-	}
-	be_told(0);
-	for (int i = 0; i < 2; i++) {
-		MUST(cuStreamWaitEvent(me.stream, ready[me.bad ? 0 : i], 0));
-		read_back(blocks[i], me.stream);
-		MUST(cuMemFreeAsync(blocks[i], me.stream));
-	}
-	finish(me.stream);
-	tell(0);
+	read_two(me.bad);
 }
 
 /* ---- Three processes: the last one waits for the first, and not for the second, which writes after it ---- */
@@ -556,8 +378,8 @@ static void chain_first(void)
 
 	for (int i = 0; i < 2; i++) {
 		send_event(i, filled);
-		send_event(i, changed);
 		send_block(i, block);
+		send_event(i, changed);
 	}
 	fill(block, me.stream);
 	MUST(cuEventRecord(filled, me.stream));
@@ -566,41 +388,29 @@ static void chain_first(void)
 	tell(1);
 	be_told(1);
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(block);
 }
 
 static void chain_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent filled = receive_event(), changed = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
+	CUevent changed = receive_event();
 
-	be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, filled, 0));
-	fill(block, me.stream);
+	be_told_of(it.event, true);
+	fill(it.block, me.stream);
 	MUST(cuEventRecord(changed, me.stream));
 	tell(0);
 	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	let_go(it.block);
 }
 
 static void chain_third(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent filled = receive_event(), changed = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
+	CUevent changed = receive_event();
 
-	be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, me.bad ? filled : changed, 0));
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	be_told_of(me.bad ? it.event : changed, true);
+	read_and_let_go(it.block);
 }
 
 /* ---- An order by a message alone, which --strict does not assume: the bad one does not tell of it ---- */
@@ -609,32 +419,28 @@ enum { READY = 1, DONE = 2 };
 
 static void channel_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(NO_EVENT);
 
-	send_block(0, block);
-	fill(block, me.stream);
+	send_block(0, it.block);
+	fill(it.block, me.stream);
 	finish(me.stream);
 	if (!me.bad)
 		MUST(cenote_order_sent(READY));
 	tell(0);
 	be_told(0);
 	MUST(cenote_order_received(DONE));
-	MUST(cuMemFreeAsync(block, me.stream));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 }
 
 static void channel_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(NO_EVENT);
 
 	be_told(0);
 	MUST(cenote_order_received(READY));
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
+	read_back(it.block, me.stream);
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
 	MUST(cenote_order_sent(DONE));
 	tell(0);
@@ -647,12 +453,12 @@ const struct program order_programs[] = {
 	{"physical_memory", "race", {physical_first, physical_second}},
 	{"two_streams", "race", {streams_first, streams_second}},
 	{"columns", "race", {columns_first, columns_second}},
-	{"record_too_early", "race", {record_first, record_second}},
+	{"record_too_early", "race", {record_first, waiting_reader}},
 	{"value_too_early", "race", {value_first, value_second}},
 	{"host_function_too_early", "race", {host_first, host_second}},
 	{"kernel", "race", {fill_first, kernel_second}},
 	{"kernel_in_ptx", "race", {ptx_first, fill_second}},
-	{"default_stream", "race", {default_first, record_second}},
+	{"default_stream", "race", {default_first, waiting_reader}},
 	{"query", "race", {query_first, query_second}},
 	{"ring", "race", {ring_first, ring_second}},
 	{"three_processes", "race", {chain_first, chain_second, chain_third}},

@@ -160,6 +160,57 @@ CUdeviceptr receive_legacy(void)
 	return memory;
 }
 
+static CUdeviceptr map_physical(CUmemGenericAllocationHandle handle)
+{
+	const CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUdeviceptr address;
+
+	MUST(cuMemAddressReserve(&address, PHYSICAL_BYTES, 0, 0, 0));
+	MUST(cuMemMap(address, PHYSICAL_BYTES, 0, handle, 0));
+	MUST(cuMemSetAccess(address, PHYSICAL_BYTES, &access, 1));
+	return address;
+}
+
+struct physical make_physical(void)
+{
+	const CUmemAllocationProp properties = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+		.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+	};
+	CUmemGenericAllocationHandle handle;
+
+	MUST(cuMemCreate(&handle, PHYSICAL_BYTES, &properties, 0));
+	return (struct physical){handle, map_physical(handle)};
+}
+
+void send_physical(int other, const struct physical *memory)
+{
+	int descriptor;
+
+	MUST(cuMemExportToShareableHandle(&descriptor, memory->handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	MUST(cenote_send_descriptor(me.socks[other], descriptor));
+	close(descriptor);
+}
+
+struct physical receive_physical(void)
+{
+	CUmemGenericAllocationHandle handle;
+	int descriptor;
+
+	MUST(cenote_recv_descriptor(me.socks[0], &descriptor));
+	MUST(cuMemImportFromShareableHandle(&handle, (void *)(size_t)descriptor,
+					    CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	close(descriptor);
+	return (struct physical){handle, map_physical(handle)};
+}
+
+void free_physical(const struct physical *memory)
+{
+	MUST(cuMemAddressFree(memory->address, PHYSICAL_BYTES));
+	MUST(cuMemRelease(memory->handle));
+}
+
 static CUdeviceptr map_words(int descriptor)
 {
 	CUdeviceptr address;
@@ -204,6 +255,166 @@ void read_back(CUdeviceptr block, CUstream stream)
 void finish(CUstream stream)
 {
 	MUST(cuStreamSynchronize(stream));
+}
+
+/* ---- What most programs begin and end with ---- */
+
+struct shared begin_owner(enum shared_event event)
+{
+	struct shared it = {NULL};
+
+	begin();
+	it.pool = send_pool(0);
+	if (event) {
+		it.event = make_event();
+		send_event(0, it.event);
+	}
+	it.block = allocate(it.pool);
+	return it;
+}
+
+struct shared begin_filled(int times)
+{
+	struct shared it = begin_owner(NO_EVENT);
+
+	fill(it.block, me.stream);
+	finish(me.stream);
+	for (int i = 0; i < times; i++)
+		send_block(0, it.block);
+	return it;
+}
+
+struct shared begin_opener(enum shared_event event)
+{
+	struct shared it = {NULL};
+
+	begin();
+	it.pool = receive_pool();
+	if (event)
+		it.event = receive_event();
+	it.block = receive_block(it.pool);
+	return it;
+}
+
+void be_told_and_free(CUdeviceptr block)
+{
+	be_told(0);
+	MUST(cuMemFreeAsync(block, me.stream));
+	finish(me.stream);
+}
+
+void be_told_of(CUevent event, bool waits)
+{
+	be_told(0);
+	if (waits)
+		MUST(cuStreamWaitEvent(me.stream, event, 0));
+}
+
+void let_go(CUdeviceptr block)
+{
+	MUST(cuMemFreeAsync(block, me.stream));
+	finish(me.stream);
+	tell(0);
+}
+
+void read_and_let_go(CUdeviceptr block)
+{
+	read_back(block, me.stream);
+	let_go(block);
+}
+
+/* ---- Roles ---- */
+
+void plain_owner(void)
+{
+	be_told_and_free(begin_filled(1).block);
+}
+
+void plain_reader(void)
+{
+	read_and_let_go(begin_opener(NO_EVENT).block);
+}
+
+void waiting_reader(void)
+{
+	struct shared it = begin_opener(AN_EVENT);
+
+	be_told_of(it.event, true);
+	read_and_let_go(it.block);
+}
+
+void legacy_owner(void)
+{
+	CUdeviceptr memory;
+
+	begin();
+	MUST(cuMemAlloc(&memory, BYTES));
+	MUST(cuMemsetD8(memory, 1, BYTES));
+	send_legacy(0, memory);
+	be_told(0);
+	MUST(cuMemFree(memory));
+	tell(0);
+}
+
+void own_two(bool one_event)
+{
+	begin();
+	CUmemoryPool pool = send_pool(0);
+	CUevent events[2] = {make_event(), make_event()};
+	CUdeviceptr blocks[2] = {allocate(pool), allocate(pool)};
+
+	for (int i = 0; i < 2; i++) {
+		CUstream stream = i ? me.another : me.stream;
+		CUevent event = events[one_event ? 0 : i];
+		send_event(0, event);
+		send_block(0, blocks[i]);
+		fill(blocks[i], stream);
+		MUST(cuEventRecord(event, stream));
+	}
+	tell(0);
+	be_told(0);
+	finish(me.another);
+	for (int i = 0; i < 2; i++)
+		MUST(cuMemFreeAsync(blocks[i], me.stream));
+	finish(me.stream);
+}
+
+void read_two(bool by_first_event)
+{
+	CUevent events[2];
+	CUdeviceptr blocks[2];
+
+	begin();
+	CUmemoryPool pool = receive_pool();
+	for (int i = 0; i < 2; i++) {
+		events[i] = receive_event();
+		blocks[i] = receive_block(pool);
+	}
+	be_told(0);
+	for (int i = 0; i < 2; i++) {
+		MUST(cuStreamWaitEvent(me.stream, events[by_first_event ? 0 : i], 0));
+		read_back(blocks[i], me.stream);
+		MUST(cuMemFreeAsync(blocks[i], me.stream));
+	}
+	finish(me.stream);
+	tell(0);
+}
+
+void close_legacy(bool finishes_first)
+{
+	begin();
+	CUdeviceptr memory = receive_legacy();
+
+	read_back(memory, me.stream);
+	if (finishes_first)
+		finish(me.stream);
+	if (!me.bad)
+		MUST(cuIpcCloseMemHandle(memory));
+	tell(0);
+	be_told(0);
+	finish(me.stream);
+	if (me.bad)
+		MUST(cuIpcCloseMemHandle(memory));
 }
 
 /* ---- Processes ---- */

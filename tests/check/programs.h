@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { BYTES = 1 << 16, OTHERS_MAX = 2 };
+enum { BYTES = 1 << 16, PHYSICAL_BYTES = 2 << 20, OTHERS_MAX = 2 };
 
 /* This process. */
 extern struct process {
@@ -57,6 +57,16 @@ CUevent receive_event(void);
 void send_legacy(int other, CUdeviceptr memory);
 CUdeviceptr receive_legacy(void);
 
+/* Physical memory, as a descriptor shares it. */
+struct physical {
+	CUmemGenericAllocationHandle handle;
+	CUdeviceptr address; /* where PHYSICAL_BYTES of it are mapped */
+};
+struct physical make_physical(void);
+void send_physical(int other, const struct physical *memory);
+struct physical receive_physical(void);
+void free_physical(const struct physical *memory); /* it is not mapped any more */
+
 /* Words of shared memory of the host, all 0, that streams of both processes can write and wait for. */
 CUdeviceptr send_words(int other);
 CUdeviceptr receive_words(void);
@@ -64,5 +74,43 @@ CUdeviceptr receive_words(void);
 void fill(CUdeviceptr block, CUstream stream);
 void read_back(CUdeviceptr block, CUstream stream);
 void finish(CUstream stream); /* wait for it */
+
+/* ---- What most programs begin and end with ---- */
+
+/* One block of a pool, and with it an event. */
+struct shared {
+	CUmemoryPool pool;
+	CUevent event;
+	CUdeviceptr block;
+};
+enum shared_event { NO_EVENT, AN_EVENT };
+
+/* The first process: the pool and the event are sent, the block is not. */
+struct shared begin_owner(enum shared_event event);
+/* The same with a block that is full, and sent so many times. */
+struct shared begin_filled(int times);
+/* Another process: it has all of them. */
+struct shared begin_opener(enum shared_event event);
+
+void be_told_and_free(CUdeviceptr block);   /* the first process */
+void be_told_of(CUevent event, bool waits); /* the stream waits for the event, or it does not */
+void let_go(CUdeviceptr block);             /* another process: free it, and tell when that is done */
+void read_and_let_go(CUdeviceptr block);
+
+/* ---- Roles without a mistake of their own ---- */
+
+void plain_owner(void);
+void plain_reader(void);
+void waiting_reader(void); /* is told of an event, and waits for it */
+void legacy_owner(void);   /* frees when it is told, and tells */
+
+/* ---- Roles of several programs ---- */
+
+/* Two blocks, filled in two streams, each with an event of its own, or both with the same. */
+void own_two(bool one_event);
+/* Their reader waits for the event of each, or for that of the first alone. */
+void read_two(bool by_first_event);
+/* Memory of cuMemAlloc(): the bad one closes it after its owner has freed it. */
+void close_legacy(bool finishes_first);
 
 #endif

@@ -41,139 +41,73 @@ static void gone_second(void)
 		MUST(cuStreamWaitEvent(me.stream, ready, 0));
 		MUST(cuEventDestroy(ready));
 	}
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	read_and_let_go(block);
 }
 
 /* ---- An event that is recorded again, for something else, before the wait that meant the record before ---- */
 
 static void again_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool), next = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
+	CUdeviceptr next = allocate(it.pool);
 
-	send_event(0, ready);
-	send_block(0, block);
-	fill(block, me.stream);
-	MUST(cuEventRecord(ready, me.stream));
+	send_block(0, it.block);
+	fill(it.block, me.stream);
+	MUST(cuEventRecord(it.event, me.stream));
 	if (!me.bad) {
 		tell(0);
 		be_told(0);
 	}
 	fill(next, me.another);
-	MUST(cuEventRecord(ready, me.another));
+	MUST(cuEventRecord(it.event, me.another));
 	if (me.bad) {
 		tell(0);
 		be_told(0);
 	}
 	finish(me.stream);
 	finish(me.another);
-	MUST(cuMemFreeAsync(block, me.stream));
+	MUST(cuMemFreeAsync(it.block, me.stream));
 	MUST(cuMemFreeAsync(next, me.stream));
-}
-
-static void again_second(void)
-{
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
-
-	be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, ready, 0));
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
 }
 
 /* A pool of events, from which one is taken again while its last hand-over is under way. */
 static void reuse_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent events[2] = {make_event(), make_event()};
-	CUdeviceptr blocks[2] = {allocate(pool), allocate(pool)};
-
-	for (int i = 0; i < 2; i++) {
-		CUstream stream = i ? me.another : me.stream;
-		CUevent event = events[me.bad ? 0 : i];
-		send_event(0, event);
-		send_block(0, blocks[i]);
-		fill(blocks[i], stream);
-		MUST(cuEventRecord(event, stream));
-	}
-	tell(0);
-	be_told(0);
-	finish(me.another);
-	finish(me.stream);
-	for (int i = 0; i < 2; i++)
-		MUST(cuMemFreeAsync(blocks[i], me.stream));
+	own_two(me.bad);
 }
 
 static void reuse_second(void)
 {
-	CUevent events[2];
-	CUdeviceptr blocks[2];
-
-	begin();
-	CUmemoryPool pool = receive_pool();
-	for (int i = 0; i < 2; i++) {
-		events[i] = receive_event();
-		blocks[i] = receive_block(pool);
-	}
-	be_told(0);
-	for (int i = 0; i < 2; i++) {
-		MUST(cuStreamWaitEvent(me.stream, events[i], 0));
-		read_back(blocks[i], me.stream);
-		MUST(cuMemFreeAsync(blocks[i], me.stream));
-	}
-	finish(me.stream);
-	tell(0);
+	read_two(false);
 }
 
 /* ---- A wait before the event is recorded ---- */
 
 static void unrecorded_first(void)
 {
-	begin();
-	CUmemoryPool pool = send_pool(0);
-	CUevent ready = make_event();
-	CUdeviceptr block = allocate(pool);
+	struct shared it = begin_owner(AN_EVENT);
 
-	send_event(0, ready);
-	send_block(0, block);
+	send_block(0, it.block);
 	if (me.bad)
 		be_told(0); /* it has waited */
-	fill(block, me.stream);
-	MUST(cuEventRecord(ready, me.stream));
+	fill(it.block, me.stream);
+	MUST(cuEventRecord(it.event, me.stream));
 	tell(0);
-	be_told(0);
-	MUST(cuMemFreeAsync(block, me.stream));
+	be_told_and_free(it.block);
 }
 
 static void unrecorded_second(void)
 {
-	begin();
-	CUmemoryPool pool = receive_pool();
-	CUevent ready = receive_event();
-	CUdeviceptr block = receive_block(pool);
+	struct shared it = begin_opener(AN_EVENT);
 
 	if (!me.bad)
 		be_told(0);
-	MUST(cuStreamWaitEvent(me.stream, ready, 0));
+	MUST(cuStreamWaitEvent(me.stream, it.event, 0));
 	if (me.bad) {
 		tell(0);
 		be_told(0);
 	}
-	read_back(block, me.stream);
-	MUST(cuMemFreeAsync(block, me.stream));
-	finish(me.stream);
-	tell(0);
+	read_and_let_go(it.block);
 }
 
 /* ---- Two streams that each wait for the other one's value ---- */
@@ -264,7 +198,7 @@ static void behind_second(void)
 
 const struct program wait_programs[] = {
 	{"event_gone", "event-gone", {gone_first, gone_second}},
-	{"recorded_again", "event-recorded-again", {again_first, again_second}},
+	{"recorded_again", "event-recorded-again", {again_first, waiting_reader}},
 	{"event_reused", "event-recorded-again", {reuse_first, reuse_second}},
 	{"wait_before_record", "event-not-recorded", {unrecorded_first, unrecorded_second}},
 	{"cycle_of_values", "cycle", {cycle_first, cycle_second}},
