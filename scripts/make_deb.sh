@@ -10,14 +10,13 @@
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
-mkdir -p "$1"
-folder=$(cd "$1" && pwd)
+archive=$("$root/scripts/make_dist.sh" "$1")
+folder=$(dirname "$archive")
 cd "$root"
 version=$(scripts/version.sh)
-scripts/make_dist.sh "$folder" >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$folder/cenote-$version.tar.gz" "$work/cenote_$version.orig.tar.gz"
+cp "$archive" "$work/cenote_$version.orig.tar.gz"
 tar -xzf "$work/cenote_$version.orig.tar.gz" -C "$work"
 cp -R "$work/cenote-$version/packaging/debian" "$work/cenote-$version/debian"
 maintainer=$(sed -n 's/^Maintainer: //p' packaging/debian/control)

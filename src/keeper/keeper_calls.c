@@ -591,8 +591,6 @@ void cn_keeper_answer(struct cn_keeper *keeper, struct cn_keeper_connection *con
 		cn_keeper_process_end(keeper, call.process);
 	if (!reply->message.refusal)
 		return;
-	for (unsigned i = 0; i < reply->descriptor_count; i++)
-		close(reply->descriptors[i]);
-	reply->descriptor_count = 0;
+	cn_kept_discard(reply);
 	reply->message.part_count = 0;
 }

@@ -103,8 +103,7 @@ static void serve_one(struct cn_keeper *keeper, struct cn_keeper_connection *con
 	cn_keeper_answer(keeper, connection, &request, &reply);
 	cn_kept_discard(&request);
 	error = cn_kept_send(connection->fd, &reply);
-	for (unsigned i = 0; i < reply.descriptor_count; i++)
-		cn_wire_discard(reply.descriptors[i]);
+	cn_kept_discard(&reply);
 	if (error)
 		end(keeper, connection);
 }

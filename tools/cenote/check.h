@@ -7,9 +7,9 @@
  *
  *	check_model.c    what each call means: which streams, events and blocks it is about
  *	check_order.c    what comes after what: clocks, streams that wait, events, values
- *	check_memory.c   blocks, who has them where, and who has used them
+ *	check_memory.c   blocks, which processes have them where, and which have used them
  *	check_find.c     findings: each once, without what the user does not want to see
- *	check_hang.c     who waits for whom, when the program does not end
+ *	check_hang.c     which thread or stream waits for which, when the program does not end
  *
  * The analysis reads and writes no files and asks no clock: it is fed, and tells what it finds. check_text.c makes
  * sentences of that, check_page.c a page, check_symbols.c lines of source.
@@ -219,6 +219,8 @@ void check_force(struct check_stream *stream, uint64_t sequence);
 void check_force_record(struct check_record *record);
 /* A thread learns what the stream has done. */
 void check_learn(struct check *check, struct check_agent *agent, const struct check_clock *clock);
+/* The agent has waited for all that a process had submitted, also to streams that are gone. */
+void check_learn_all(struct check *check, struct check_agent *agent, int process);
 /* Do what can be done now. */
 void check_settle(struct check *check);
 void check_host_free(struct check *check, struct check_host *host);
@@ -409,7 +411,7 @@ void check_host_begins(struct check *check, int process, const struct cn_trace_r
 void check_host_ends(struct check *check, int process, const struct cn_trace_record *record);
 /* CN_TRACE_RUNS: it was killed. */
 void check_process_ends(struct check *check, int process, enum cn_trace_end end);
-/* The program is to be ended: who waits for whom? With `any` also if that is not for ever. */
+/* The program is to be ended: which thread or stream waits for which? With `any` also if that is not for ever. */
 void check_hangs(struct check *check, bool any);
 
 /* The agent of a thread. */

@@ -16,21 +16,6 @@ enum { STREAM_NON_BLOCKING = 1, EXPORTS_MAX = 1 << 16 };
 
 /* ---- Streams ----------------------------------------------------------------------------------------------------- */
 
-/* The program has waited for everything that a process had submitted. */
-static void synchronize_process(struct check_call *call)
-{
-	struct check *check = call->check;
-
-	for (int i = 0; i < check->stream_count; i++) {
-		struct check_stream *stream = check->streams[i];
-		if (stream->process != call->process)
-			continue;
-		check_force(stream, stream->submitted);
-		check_learn(check, call->agent, &stream->clock);
-	}
-	check_learn(check, call->agent, &check->processes[call->process]->remains);
-}
-
 static void create_stream(struct check_call *call)
 {
 	const struct cn_trace_record *record = call->record;
@@ -76,7 +61,7 @@ void check_call_streams(struct check_call *call)
 		check_force(stream, call->open ? call->open->until : stream->submitted);
 		check_learn(check, call->agent, &stream->clock);
 		break;
-	case CN_ACT_sync_all: synchronize_process(call); break;
+	case CN_ACT_sync_all: check_learn_all(check, call->agent, call->process); break;
 	case CN_ACT_host: launch_host_function(call); break;
 	default: break;
 	}

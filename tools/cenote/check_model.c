@@ -426,14 +426,7 @@ void check_process_ends(struct check *check, int index, enum cn_trace_end end)
 	if (process->has_ended)
 		return;
 	/* What it had given to its streams has been done, or never will be. */
-	for (int i = 0; i < check->stream_count; i++) {
-		struct check_stream *stream = check->streams[i];
-		if (stream->process != index)
-			continue;
-		check_force(stream, stream->submitted);
-		check_learn(check, &check->host, &stream->clock);
-	}
-	check_learn(check, &check->host, &process->remains);
+	check_learn_all(check, &check->host, index);
 	process->was_killed = end == CN_TRACE_RUNS;
 	for (int i = 0; i < process->map.count && end != CN_TRACE_EXECUTED && !check->is_interrupted; i++)
 		tell_left(check, process->map.list[i], end);

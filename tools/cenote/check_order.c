@@ -152,7 +152,7 @@ static bool is_beside(const struct check_stream *legacy, const struct check_stre
 	       stream != legacy;
 }
 
-/* A destroyed stream has done all its work: what it did stays known to those who come after it. */
+/* A destroyed stream has done all its work: what it did stays known to what comes after it. */
 static void bury(struct check_stream *stream)
 {
 	struct check_process *process = stream->check->processes[stream->process];
@@ -453,4 +453,16 @@ void check_force(struct check_stream *stream, uint64_t sequence)
 	stream->is_forced = false;
 	if (stream->check->waiting)
 		check_settle(stream->check);
+}
+
+void check_learn_all(struct check *check, struct check_agent *agent, int process)
+{
+	for (int i = 0; i < check->stream_count; i++) {
+		struct check_stream *stream = check->streams[i];
+		if (stream->process != process)
+			continue;
+		check_force(stream, stream->submitted);
+		check_learn(check, agent, &stream->clock);
+	}
+	check_learn(check, agent, &check->processes[process]->remains);
 }

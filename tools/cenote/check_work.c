@@ -289,15 +289,8 @@ static void free_now(struct check_call *call, struct check_mapping *mapping, int
 static void free_waiting(struct check_call *call)
 {
 	struct check_mapping *mapping = check_map_find(call->check, call->process, call->record->address);
-	struct check *check = call->check;
 
-	for (int i = 0; i < check->stream_count; i++) {
-		struct check_stream *stream = check->streams[i];
-		if (stream->process != call->process)
-			continue;
-		check_force(stream, stream->submitted);
-		check_learn(check, call->agent, &stream->clock);
-	}
+	check_learn_all(call->check, call->agent, call->process);
 	if (end_mapping(call, mapping))
 		free_now(call, mapping, mapping->is_import ? CHECK_RELEASE : CHECK_FREE);
 }

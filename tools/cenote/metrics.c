@@ -173,6 +173,15 @@ static void print_process(FILE *to, const char *before, int pid, unsigned int ui
 	}
 }
 
+/* A pool, or what was given out by handles of a kind. */
+static void print_what(FILE *to, int kind, unsigned long long pool)
+{
+	if (kind)
+		fprintf(to, ",what=\"%s\"", kind == CENOTE_HANDLES_MEMORY ? "memory" : "events");
+	else
+		fprintf(to, ",what=\"pool\",pool=\"%016llx\"", pool);
+}
+
 /* Which thing it is. The first label is one that no other thing of its level has in a survey. */
 static void print_labels(FILE *to, const struct thing *thing)
 {
@@ -201,14 +210,11 @@ static void print_labels(FILE *to, const struct thing *thing)
 	print_process(to, "", thing->sharer->process.pid, thing->sharer->process.uid, &thing->sharer->identity);
 	print_label(to, "label", thing->sharer->label, false);
 	if (thing->pool)
-		fprintf(to, ",what=\"pool\",pool=\"%016llx\"", thing->pool->pool.id);
+		print_what(to, 0, thing->pool->pool.id);
 	if (thing->handles)
-		fprintf(to, ",what=\"%s\"",
-			thing->handles->handles.kind == CENOTE_HANDLES_MEMORY ? "memory" : "events");
-	if (thing->import && thing->import->kind)
-		fprintf(to, ",what=\"%s\"", thing->import->kind == CENOTE_HANDLES_MEMORY ? "memory" : "events");
-	else if (thing->import)
-		fprintf(to, ",what=\"pool\",pool=\"%016llx\"", thing->import->pool);
+		print_what(to, thing->handles->handles.kind, 0);
+	if (thing->import)
+		print_what(to, thing->import->kind, thing->import->pool);
 	if (thing->holder) {
 		fprintf(to, ",holder=\"%llu\"", thing->holder->importer.id);
 		print_process(to, "holder_", thing->holder->importer.pid, thing->holder->importer.uid,

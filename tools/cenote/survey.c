@@ -298,6 +298,22 @@ bool survey_take_all(const char *command, struct survey *ret_survey)
 	return complete;
 }
 
+struct private_memory *survey_private(struct survey *survey, int pid, unsigned int uid, bool on_gpu)
+{
+	for (size_t i = 0; i < survey->private_count; i++)
+		if (survey->privates[i].pid == pid && survey->privates[i].on_gpu == on_gpu)
+			return &survey->privates[i];
+	struct private_memory *privates = one_more(survey->privates, survey->private_count, sizeof *privates);
+	if (!privates)
+		return NULL;
+	survey->privates = privates;
+	struct private_memory *memory = &privates[survey->private_count++];
+	*memory = (struct private_memory){.pid = pid, .on_gpu = on_gpu};
+	find_identity(pid, &memory->identity);
+	memory->uid = memory->identity.uid_known ? memory->identity.uid : uid;
+	return memory;
+}
+
 static void visit_holders(const struct holder *holders, size_t count,
 			  void (*visit)(const struct identity *identity, void *data), void *data)
 {

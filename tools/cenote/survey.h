@@ -134,6 +134,8 @@ bool survey_take_all(const char *command, struct survey *ret_survey);
 void survey_find_physical(struct survey *survey);
 /* Which processes have how much memory of a host device; and of GPUs, as private memory. */
 void survey_find_memory(struct survey *survey);
+/* The record of a process's private memory, a new one if there is none; NULL: no memory. `uid` if /proc tells none. */
+struct private_memory *survey_private(struct survey *survey, int pid, unsigned int uid, bool on_gpu);
 
 void sharer_free(struct sharer *sharer);
 /* Is this process shown as a holder of something? */

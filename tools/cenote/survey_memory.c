@@ -22,11 +22,6 @@ static bool add_device(struct survey *survey, const cenote_memory_device *device
 	return true;
 }
 
-static unsigned int user_of(const cenote_memory_device *device, const struct identity *identity)
-{
-	return identity->uid_known ? identity->uid : device->uid;
-}
-
 static bool add_user(struct device_memory *memory, const cenote_memory_process *process)
 {
 	size_t i = 0;
@@ -38,9 +33,10 @@ static bool add_user(struct device_memory *memory, const cenote_memory_process *
 		if (!users)
 			return false;
 		memory->users = users;
-		users[memory->user_count++] = (struct device_user){.pid = process->pid};
-		find_identity(process->pid, &users[i].identity);
-		users[i].uid = user_of(&memory->device, &users[i].identity);
+		struct device_user *user = &users[memory->user_count++];
+		*user = (struct device_user){.pid = process->pid};
+		find_identity(process->pid, &user->identity);
+		user->uid = user->identity.uid_known ? user->identity.uid : memory->device.uid;
 	}
 	memory->users[i].bytes += process->used_bytes;
 	return true;
@@ -49,21 +45,11 @@ static bool add_user(struct device_memory *memory, const cenote_memory_process *
 /* On a GPU it is memory that no other process has. */
 static bool add_private(struct survey *survey, const cenote_memory_device *device, const cenote_memory_process *process)
 {
-	size_t i = 0;
+	struct private_memory *memory = survey_private(survey, process->pid, device->uid, true);
 
-	while (i < survey->private_count && !(survey->privates[i].on_gpu && survey->privates[i].pid == process->pid))
-		i++;
-	if (i == survey->private_count) {
-		struct private_memory *privates = one_more(survey->privates, i, sizeof *privates);
-		if (!privates)
-			return false;
-		survey->privates = privates;
-		privates[survey->private_count++] = (struct private_memory){.pid = process->pid, .on_gpu = true};
-		find_identity(process->pid, &privates[i].identity);
-		privates[i].uid = user_of(device, &privates[i].identity);
-	}
-	survey->privates[i].bytes += process->used_bytes;
-	return true;
+	if (memory)
+		memory->bytes += process->used_bytes;
+	return memory;
 }
 
 static void keep(const cenote_memory_device *device, const cenote_memory_process *process, void *data)

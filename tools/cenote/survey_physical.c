@@ -80,21 +80,13 @@ static bool add_physicals(struct survey *survey, struct file *files, size_t coun
 
 static bool add_private(struct survey *survey, const struct sighting *seen)
 {
-	size_t i = 0;
+	struct private_memory *memory = survey_private(survey, seen->pid, seen->process_uid, false);
 
-	while (i < survey->private_count && survey->privates[i].pid != seen->pid)
-		i++;
-	if (i == survey->private_count) {
-		struct private_memory *privates = one_more(survey->privates, i, sizeof *privates);
-		if (!privates)
-			return false;
-		survey->privates = privates;
-		privates[survey->private_count++] = (struct private_memory){.pid = seen->pid, .uid = seen->process_uid};
-		find_identity(seen->pid, &privates[i].identity);
+	if (memory) {
+		memory->count++;
+		memory->bytes += seen->used_bytes;
 	}
-	survey->privates[i].count++;
-	survey->privates[i].bytes += seen->used_bytes;
-	return true;
+	return memory;
 }
 
 /* ---- Importers ---- */

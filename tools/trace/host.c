@@ -37,34 +37,43 @@ void *cn_trace_host_wrap(struct cn_trace_call *call, void *function, void *data)
 	return host;
 }
 
-void CUDA_CB cn_trace_host_run(void *wrapped)
+/* The program's function is about to run: what was kept for it. */
+static struct host begin(void *wrapped)
 {
 	struct host host = *(struct host *)wrapped;
 
 	free(wrapped);
 	cn_trace_put_host(CN_TRACE_HOST_BEGUN, host.number, host.generation);
+	return host;
+}
+
+static void end(const struct host *host)
+{
+	cn_trace_put_host(CN_TRACE_HOST_ENDED, host->number, host->generation);
+}
+
+void CUDA_CB cn_trace_host_run(void *wrapped)
+{
+	struct host host = begin(wrapped);
+
 	((void(CUDA_CB *)(void *))host.function)(host.data);
-	cn_trace_put_host(CN_TRACE_HOST_ENDED, host.number, host.generation);
+	end(&host);
 }
 
 void CUDA_CB cn_trace_callback_run(CUstream stream, CUresult status, void *wrapped)
 {
-	struct host host = *(struct host *)wrapped;
+	struct host host = begin(wrapped);
 
-	free(wrapped);
-	cn_trace_put_host(CN_TRACE_HOST_BEGUN, host.number, host.generation);
 	((CUstreamCallback)host.function)(stream, status, host.data);
-	cn_trace_put_host(CN_TRACE_HOST_ENDED, host.number, host.generation);
+	end(&host);
 }
 
 void CUDART_CB cn_trace_runtime_callback_run(cudaStream_t stream, cudaError_t status, void *wrapped)
 {
-	struct host host = *(struct host *)wrapped;
+	struct host host = begin(wrapped);
 
-	free(wrapped);
-	cn_trace_put_host(CN_TRACE_HOST_BEGUN, host.number, host.generation);
 	((cudaStreamCallback_t)host.function)(stream, status, host.data);
-	cn_trace_put_host(CN_TRACE_HOST_ENDED, host.number, host.generation);
+	end(&host);
 }
 
 /* ---- Pauses ------------------------------------------------------------------------------------------------------ */
