@@ -497,7 +497,7 @@ CENOTE_API CUresult cenote_survey(unsigned int flags, void (*found)(const cenote
 /* A device, as the processes share it that have the runtime directory and CENOTE_HOST_MEMORY in common. */
 typedef struct cenote_memory_device {
 	const char *directory; /* the path of the runtime directory; valid during the call */
-	unsigned int uid;      /* to whom it belongs */
+	unsigned int uid;      /* the user that it belongs to */
 	int on_gpu;            /* 1: all GPUs together, and only memory of pools that no other process has; of the rest
 				  the driver knows which process has it */
 	int number;            /* as the machine counts devices; 0 on a GPU */

@@ -282,7 +282,7 @@ static PyMethodDef event_methods[] = {
 	 "since($self, earlier, /)\n--\n\nSeconds between two events that were made with timing=True."},
 	{"open", event_open, METH_VARARGS | METH_CLASS,
 	 "open($type, name, device=0, /)\n--\n\nOpen another process's event by its name."},
-	{"close", event_close, METH_NOARGS, "close()\n--\n\nDestroy the event. Who waits for it goes on waiting."},
+	{"close", event_close, METH_NOARGS, "close()\n--\n\nDestroy the event. Waits for it go on."},
 	{"__enter__", event_enter, METH_NOARGS, NULL},
 	{"__exit__", event_close, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

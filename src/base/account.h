@@ -27,7 +27,7 @@
  *
  * What another process wrote is not believed: lengths have bounds, numbers are added without overflow, and a header has
  * a check. A process that lies makes the sum larger or smaller, and no more. One that shortens the file, under the feet
- * of those that have it mapped, hurts nobody either: see cn_account_prepare().
+ * of those that have it mapped, hurts no process either: see cn_account_prepare().
  *
  * One thread at a time may use an account. Where a call fails for want of the file (it returns false), the account is
  * of no use any more.
@@ -128,7 +128,7 @@ bool cn_account_give_up(struct cn_account *account, unsigned device, unsigned nu
 /* The capacity that a name says; 0: it is the account of GPUs, or no name of an account. */
 uint64_t cn_account_capacity(const char *file);
 /*
- * Read an account of a user who may have put anything there, once; the descriptor may be for reading only, and is the
+ * Read an account of another user, which may contain anything, once; the descriptor may be for reading only, and is the
  * account's, or closed. For cn_account_sum() and what follows alone, which speak of that moment; to close it
  * changes nothing in the directory. False: it cannot be read, or there is no memory.
  */

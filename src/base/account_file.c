@@ -46,7 +46,7 @@ uint64_t cn_account_check(const struct cn_account_header *header, unsigned index
 	return cn_account_mix(hash, header->held_count);
 }
 
-/* Times are not asked for: where they are known to somebody, the next store has to write them. */
+/* Times are not asked for: once a process has asked, the next store has to write them. */
 bool cn_account_look(const struct cn_account *account, off_t *ret_bytes)
 {
 	struct statx status;

@@ -96,7 +96,7 @@ struct cn_account {
 	bool live[CN_ACCOUNT_SLOTS];
 	bool own[CN_ACCOUNT_SLOTS];
 	bool changing;                         /* some slot's entries are */
-	bool somebody_died;                    /* who was not known to be dead before */
+	bool somebody_died;                    /* a process that was not known to be dead before */
 	uint64_t ended_life[CN_ACCOUNT_SLOTS]; /* of each slot the last that is known to have ended; 0: none */
 	struct cn_account_halves again[CN_ACCOUNT_SLOTS];
 	struct cn_account_gathered *gathered;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What daemons share: where they listen, who calls, what they say to the manager that started them, log lines, and a
- * parent that starts them again.
+ * What daemons share: where they listen, which process calls, what they say to the manager that started them, log
+ * lines, and a parent that starts them again.
  *
  * The manager is systemd, or the parent that --supervise makes; both speak systemd's protocol, which is a few lines and
  * needs no library. The manager hands the listening socket over (LISTEN_FDS), is told when the daemon is ready

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a daemon listens, who calls, and what it says on standard error.
+ * Where a daemon listens, which process calls, and what it says on standard error.
  */
 #include "base/descriptor.h"
 #include "base/directory.h"
@@ -69,7 +69,7 @@ static const char *fill_address(const char *path, struct sockaddr_un *ret_addres
 	return NULL;
 }
 
-/* The lock says that the daemon lives: whoever has it may replace the socket. */
+/* The lock says that the daemon lives: the process that has it may replace the socket. */
 static int take_lock(const char *path)
 {
 	char lock_path[PATH_MAX];
@@ -101,7 +101,7 @@ const char *cn_daemon_listen(const char *path, int *ret_listen_fd, int *ret_lock
 		why = "no socket could be made";
 	} else {
 		unlink(address.sun_path);
-		/* Whoever reaches the directory may call: the daemon asks who it is. */
+		/* Any process that reaches the directory may call: the daemon asks the system for its user. */
 		if (bind(fd, (const struct sockaddr *)&address, sizeof address) || chmod(address.sun_path, 0666) ||
 		    listen(fd, CN_DAEMON_BACKLOG))
 			why = "no socket could be made there";

@@ -3,9 +3,9 @@
  * The account in which this process counts the memory of its devices, as others do (base/account.h): one, whichever
  * kind of device the process uses.
  *
- * On the host device it decides what a process may have (device/host/host_account.h). On a GPU the driver does, and the
- * account only says who has what: the memory of pools that no other process has, of all GPUs together, in the slot of
- * device 0. Where there is no account to be had, a process counts alone.
+ * On the host device it decides what a process may have (device/host/host_account.h). On a GPU the driver does, and
+ * the account only says which process has what: the memory of pools that no other process has, of all GPUs together,
+ * in the slot of device 0. Where there is no account to be had, a process counts alone.
  */
 #ifndef CN_DEVICE_DEVICE_ACCOUNT_H
 #define CN_DEVICE_DEVICE_ACCOUNT_H

@@ -125,7 +125,7 @@ static const char *read_line(char *line, unsigned number)
 	if (cn_imexd.node_count == CN_IMEXD_NODES_MAX)
 		return "the list has too many nodes";
 	if (!read_address(start, &node->address)) {
-		snprintf(sentence, sizeof sentence, "line %u of the list is no address", number);
+		snprintf(sentence, sizeof sentence, "line %u of the list is not an address", number);
 		return sentence;
 	}
 	node->number = ++cn_imexd.node_count;

@@ -653,7 +653,7 @@ static void lane_ready(struct cn_imexd_source *source, uint32_t events)
 {
 	struct cn_imexd_lane *lane = cn_container_of(source, struct cn_imexd_lane, source);
 	struct cn_parcel parcel;
-	/* Only who has none yet may send descriptors: what a stranger sends must not keep a lane from being read. */
+	/* A lane may send descriptors only until it has memory: a stranger's must not keep it from being read. */
 	int error =
 		lane->memory ? cn_wire_receive_message(lane->fd, &parcel.message) : cn_wire_receive(lane->fd, &parcel);
 

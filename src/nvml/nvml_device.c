@@ -102,7 +102,7 @@ CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t *uuid, n
 	if (uuid->type == NVML_UUID_TYPE_BINARY)
 		return find(has_uuid_bytes, uuid->value.bytes, device);
 	if (uuid->type != NVML_UUID_TYPE_ASCII)
-		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "%u is no type of a UUID", uuid->type));
+		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "%u is not a UUID type", uuid->type));
 	snprintf(text, sizeof text, "%.*s", NVML_DEVICE_UUID_ASCII_LEN, uuid->value.str);
 	return find(has_uuid_text, text, device);
 }

@@ -138,8 +138,7 @@ nvmlReturn_t cn_nvml_check(nvmlDevice_t device, const void *const places[], unsi
 	for (int i = 0; i < all->count; i++)
 		known |= device == &all->list[i];
 	if (!known)
-		return cn_nvml_result(
-			cn_error(CUDA_ERROR_INVALID_VALUE, "%p is no handle of a device", (void *)device));
+		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "%p is not a device handle", (void *)device));
 	for (unsigned i = 0; i < count; i++)
 		if (!places[i])
 			return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "a pointer for the answer is NULL"));
@@ -160,7 +159,7 @@ nvmlReturn_t cn_nvml_text(const char *text, char *buffer, unsigned length)
 
 nvmlReturn_t cn_nvml_refuse_version(unsigned version)
 {
-	(void)cn_error(CUDA_ERROR_INVALID_VALUE, "0x%x is no version of this structure", version);
+	(void)cn_error(CUDA_ERROR_INVALID_VALUE, "0x%x is not a known version of this structure", version);
 	return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
 }
 

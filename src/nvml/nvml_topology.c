@@ -54,7 +54,7 @@ static nvmlReturn_t list_devices(nvmlDevice_t but, unsigned *count, nvmlDevice_t
 	if (!count)
 		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "a pointer for the answer is NULL"));
 	needed = (unsigned)all->count - !!but;
-	/* NVIDIA's library has it so: who asks with 0 asks for the number, and that is no error. */
+	/* As in NVIDIA's library: a count of 0 asks for the number of devices, and is not an error. */
 	if (!*count || !ret_list) {
 		*count = needed;
 		return NVML_SUCCESS;

@@ -8,8 +8,8 @@
  * ticket has passed: at once if nothing was under way, otherwise with a later call. Until then it counts as reserved,
  * and an allocation that finds nothing else takes it back.
  *
- * One thread at a time gives back a pool's memory. Others wait for it: who has waited for a stream finds no memory
- * reserved that could go, whichever thread has taken it to give it back.
+ * One thread at a time gives back a pool's memory. Others wait for it: after a wait for a stream, no memory that could
+ * go counts as reserved, whichever thread gives it back.
  */
 #include "pool/pool_internal.h"
 

@@ -240,7 +240,7 @@ uint64_t *fuzz_ring(size_t *ret_bytes)
 	return (uint64_t *)ring;
 }
 
-/* Words, as those who wait read them. */
+/* Words, as waiters read them. */
 void fuzz_ring_reset(void)
 {
 	for (size_t i = 0; i < ring_bytes / sizeof(uint64_t); i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests at this process's port and at its fabric port, from anybody who gets there.
+ * Requests at this process's port and at its fabric port, from any process that reaches them.
  *
  * Several callers at a time ask for events, memory and reports, give back what they have or have not, and hang up, by
  * the script. Memory that a caller has opened is held as long as its process lives, whatever becomes of its connection:
@@ -35,9 +35,9 @@ enum {
 	ORDER_BYTES = CN_SOCKET_NAME_CHARS + 1
 };
 
-/* ---- Those who only connect ---- */
+/* ---- Processes that only connect ---- */
 
-static int mother = -1; /* the socket to her */
+static int mother = -1; /* the socket to it */
 static pid_t mother_pid;
 
 static void send_descriptor(int sock, int fd)
@@ -119,7 +119,7 @@ static void start_mother(void)
 	FUZZ_CHECK(!atexit(end_mother));
 }
 
-/* What she answers; -1: nothing beside it. */
+/* What it answers; -1: nothing beside it. */
 static int ask_mother(const char name[ORDER_BYTES])
 {
 	struct cn_parcel reply;
@@ -130,7 +130,7 @@ static int ask_mother(const char name[ORDER_BYTES])
 		FUZZ_CHECK(errno == EINTR);
 	int error = cn_wire_receive(mother, &reply);
 	if (error)
-		fuzz_fail(__FILE__, __LINE__, "those who connect do not answer: %s", strerror(error));
+		fuzz_fail(__FILE__, __LINE__, "the processes that connect do not answer: %s", strerror(error));
 	return reply.descriptor_count ? reply.descriptors[0] : -1;
 }
 
@@ -228,7 +228,7 @@ static bool has_secret(const struct cn_message *sent, const struct cn_handle *ha
 	       !memcmp(sent->bytes, handle->secret, sizeof handle->secret);
 }
 
-/* May one be given something who asks so? */
+/* May a process that asks so be given something? */
 static bool is_entitled(const struct cn_message *sent)
 {
 	switch (sent->kind) {

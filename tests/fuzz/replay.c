@@ -37,7 +37,7 @@ static void replay(const char *directory, const char *name)
 	ssize_t size = read(file, bytes, sizeof bytes);
 	ASSERT_SYS(size);
 	close(file);
-	/* Of its own size on the heap, where a sanitizer sees who reads beyond it. */
+	/* Of its own size on the heap, where a sanitizer sees reads beyond it. */
 	uint8_t *copy = malloc((size_t)size);
 	ASSERT(copy || !size);
 	memcpy(copy, bytes, (size_t)size);

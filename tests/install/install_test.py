@@ -312,7 +312,7 @@ class Tree:
         need("git")
         source = HERE.parent.parent
         if subprocess.run(["git", "-C", source, "rev-parse", "HEAD"], capture_output=True, check=False).returncode:
-            raise Skip("these sources are no clone")
+            raise Skip("these sources are not a git clone")
         folders = [self.directory / name for name in ("dist-1", "dist-2")]
         for folder in folders:
             run(source / "scripts/make_dist.sh", folder)

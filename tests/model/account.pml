@@ -2,17 +2,17 @@
 /*
  * One account for one device: how processes take bytes of it (src/base/account.h, src/device/host/host_account.c).
  *
- * A step is one system call, or the store of a header's check, or something that nobody else can see: a header is
+ * A step is one system call, or the store of a header's check, or something that no other process can see: a header is
  * written at one instant, and read at one, since a reader whose check fails takes the header before it. A sum in which
- * nothing changed meanwhile, and nobody was found to have died, is one instant, too. Wherever a process stands it can
- * be killed there (`provided`); what it had counts no more, and its turn ends.
+ * nothing changed meanwhile, and no process was found to have died, is one instant, too. Wherever a process stands it
+ * can be killed there (`provided`); what it had no longer counts, and its turn ends.
  *
  * Process 0 has made a file of one unit, which process 1 may hold. They and process 2
  * take one or two units of three, so many times, and give back what they have.
  *
- * Not here: slots and who gets them; a process that is stopped, for which the others do not wait for ever: that they
- * count what it has bid, and refuse what may be there, is no harm to what is promised; files in messages, which no
- * process holds while their maker dies.
+ * Not here: slots and which process gets them; a process that is stopped, for which the others do not wait for ever:
+ * that they count what it has bid, and refuse what may be there, is no harm to what is promised; files in messages,
+ * which no process holds while their maker dies.
  *
  * Safety: what live processes have made, and the file while a live one holds it, is never more than there is; and a
  * process is refused only if what it wants was not there at some instant. Liveness, under weak fairness: every process
@@ -34,7 +34,7 @@ byte troubles; /* a process killed */
  * wrong 2 safety: in turn, a process does not wait for bids that were there before
  * wrong 3 safety TAKES_OF_MAKER=1 TROUBLES=0: in turn, a process notes the others' bids before it bids
  * wrong 4 liveness: a turn does not end with its process
- * wrong 5 safety: who sees too many bids is refused, and does not try again in turn
+ * wrong 5 safety: a process that sees too many bids is refused, and does not try again in turn
  * wrong 6 safety: entries are read before headers
  */
 hidden byte wrong;

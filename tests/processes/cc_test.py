@@ -320,7 +320,7 @@ class Compiler:
             os.mkfifo(tells)
             variables = {**self.fake(), "TMPDIR": str(self.temporary), "STARTED": str(tells)}
             command = [self.cenote, "cc", source, "-o", self.folder / "slow"]
-            # Whoever runs the tests may have these signals ignored, and the command would leave them so.
+            # The process that runs the tests may ignore these signals, and the command would leave them so.
             with subprocess.Popen(command, env=environment(variables),
                                   preexec_fn=lambda number=number: signal.signal(number, signal.SIG_DFL)) as process:
                 with open(tells, encoding="ascii") as started:

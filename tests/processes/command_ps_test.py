@@ -28,7 +28,7 @@ def nobody_shares(test):
     assert test.ask() == []
     contains(test.run("top", "--once")[0], "no process of this user")
     contains(test.run("map", status=1)[1], "no process of this user shares a pool")
-    assert not test.runtime.exists()  # who looks makes nothing
+    assert not test.runtime.exists()  # looking makes nothing
 
 
 def no_verdict_after_an_error(test):
@@ -44,7 +44,7 @@ def no_verdict_after_an_error(test):
 
 
 def says_who_holds_what(test):
-    """Two importers of one pool: what each holds, what is freed and waits, and for whom."""
+    """Two importers of one pool: what each holds, what is freed and waits, and for which of them."""
     exporter, (first, second) = test.exporter_and_importers(2, 4)
     first.give(0)
     first.give(1)
@@ -88,7 +88,7 @@ def says_who_holds_what(test):
     assert test.ask() == []
     first.end()
     test.run("gc")  # one was killed
-    assert not list(test.runtime.iterdir())  # who ends takes its name along
+    assert not list(test.runtime.iterdir())  # a process that ends removes its name
 
 
 def says_who_has_opened_memory_and_events(test):
@@ -233,7 +233,7 @@ def finds_what_is_shared_by_fabric(test):
 
 
 def fits_the_terminal(test):
-    """Where there is little room the columns stay that say who keeps what; no line is longer than the terminal."""
+    """Where there is little room the columns that say which process keeps what stay; no line exceeds the terminal."""
     left, right = test.pair()
     exporter, [importer] = test.exporter_and_importers(1, 1)
     owner, opener = test.start(left), test.start(right)
@@ -354,7 +354,7 @@ def draws_a_pool(test):
 
 
 def draws_small_blocks(test):
-    """A part of the picture is free only if nothing is in it; who holds something of it comes first."""
+    """A part of the picture is free only if nothing is in it; a holder of something in it comes first."""
     exporter, [importer] = test.exporter_and_importers(1, 0)
     def cells():
         return json.loads(test.run("map", "--json")[0])["cells"]
@@ -371,7 +371,7 @@ def draws_small_blocks(test):
 
 
 def draws_what_is_held(test):
-    """Of several exported blocks in a part, one that somebody holds is seen, however small it is."""
+    """Of several exported blocks in a part, one that a process holds is seen, however small it is."""
     exporter, [first, second] = test.exporter_and_importers(2, 0)
     def cells():
         picture = json.loads(test.run("map", "--json")[0])

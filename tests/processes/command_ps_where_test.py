@@ -70,7 +70,7 @@ def across_containers(test):
 
 
 def on_an_older_kernel(test):
-    """Before Linux 6.5 an exporter cannot say who an importer beside it is; the ledger that the importer maps does."""
+    """Before Linux 6.5 an exporter cannot identify an importer beside it; the ledger that the importer maps does."""
     apart = ("unshare", "--pid", "--fork", "--kill-child")
     test.need("no PID namespace can be made here", *apart, "true")
     old = ("env", f"LD_PRELOAD={test.library.parent.parent / 'tests' / 'libold_kernel.so'}")
@@ -84,7 +84,7 @@ def on_an_older_kernel(test):
     told = {parent(process["pid"]): process for process in test.ask()}
     [holder] = told[exporter.pid]["pools"][0]["importers"]
     assert parent(holder["pid"]) == importer.pid and holder["pid_there"] == 1, holder
-    [holder] = told[owner.pid]["memory"]["openers"]  # who has opened memory has no ledger
+    [holder] = told[owner.pid]["memory"]["openers"]  # a process that only opened memory has no ledger
     assert (holder["pid"], holder["program"], holder["held_bytes"]) == (0, "", MIB), holder
     contains(test.run("ps")[0], "\n  ?  ")
 
@@ -118,7 +118,7 @@ def parts_of_it(test):
     def ask(*words, status=0):
         return json.loads(test.run("ps", "--json", *words, status=status)[0])["processes"]
     assert [process["pid"] for process in ask("--pid", other.pid)] == [other.pid]
-    [process] = ask("--pid", first.pid)  # who holds something is shown with what it holds
+    [process] = ask("--pid", first.pid)  # a holder is shown with what it holds
     assert process["pid"] == exporter.pid, process
     assert [holder["pid"] for holder in process["pools"][0]["importers"]] == [first.pid], process
     [process] = ask("--deferred")
@@ -490,7 +490,7 @@ def one_that_only_imports_and_is_stopped(test):
     owner.kill()
     importers, processes = ask()
     assert processes == [] and set(importers) == {stopped.pid, other.pid, opener.pid}, importers
-    assert importers[stopped.pid]["imports"][0]["held_bytes"] == 6 * MIB, importers  # nobody else knows of it now
+    assert importers[stopped.pid]["imports"][0]["held_bytes"] == 6 * MIB, importers  # no other process knows of it now
     while not ask()[0][other.pid]["imports"][0]["orphaned"]:  # it notices that in its time
         pass
     assert re.search(fr"^{other.pid} .* orphaned +1 +3\.0M +\d+s$", test.run("ps")[0], flags=re.M)

@@ -219,7 +219,7 @@ class OnGpu:
             contains(text, "events, legacy memory and memory of cuMemCreate are the driver's")
             assert all(private_on_gpu(test, player) == [] for player in players)
             players[0].tell("allocate")
-            [memory] = private_on_gpu(test, players[0])  # a chunk that nobody else has
+            [memory] = private_on_gpu(test, players[0])  # a chunk that no other process has
             assert (memory["bytes"], memory["pid_there"]) == (32 << 20, players[0].pid), memory
             contains(test.run("ps", "--pid", players[0].pid)[0], " private  ")
             contains(test.run("metrics")[0], f'cenote_private_bytes{{device="gpu",pid="{players[0].pid}",')

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kept memory: objects by name that outlive their makers, who may open them, and when they are gone.
+ * Kept memory: objects by name that outlive their makers, which users may open them, and when they are gone.
  */
 #include "../kept.h"
 
@@ -189,7 +189,7 @@ TEST(a_model_is_swapped_under_its_readers)
 	kept_stop(&daemon_of_test);
 }
 
-/* Goal: a retired object cannot be opened, is there for those who have it, and is gone with the last of them. */
+/* Goal: a retired object cannot be opened, stays for the processes that have it, and is gone with the last of them. */
 TEST(retired_memory_is_gone_with_its_last_holder)
 {
 	cenote_kept first, second;
@@ -471,7 +471,7 @@ static void make_with_mode(const char *name, unsigned mode)
 	ASSERT_OK(cenote_kept_release(kept));
 }
 
-/* Goal: mode bits say who may open an object; its owner alone replaces and retires it; others do not see it. */
+/* Goal: mode bits say which users may open an object; its owner alone replaces and retires it; others do not see it. */
 TEST(mode_bits_keep_others_out)
 {
 	if (geteuid() != 0)

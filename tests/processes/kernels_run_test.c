@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Running kernels in PTX: whom they may wait for, and what becomes of those that fail.
+ * Running kernels in PTX: what they may wait for, and what becomes of those that fail.
  */
 #include "kernels.h"
 

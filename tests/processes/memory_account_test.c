@@ -187,7 +187,7 @@ static void pass(int pipe_end, bool writes)
 
 enum { GIB = 1 << 30 };
 
-/* Take two GiB of each device; or look whether somebody has. */
+/* Take two GiB of each device; or look whether another process has. */
 static void use_both(CUdeviceptr pieces[2], bool takes)
 {
 	size_t free_bytes, total_bytes;

@@ -231,7 +231,7 @@ TEST(wrong_arguments_are_refused)
 	ASSERT_EQ(NVML_ERROR_INVALID_ARGUMENT, nvmlDeviceGetIndex((nvmlDevice_t)&index, &index));
 	ASSERT_EQ(NVML_ERROR_INVALID_ARGUMENT, nvmlDeviceGetIndex(NULL, &index));
 	ASSERT_EQ(7, index);
-	ASSERT_CONTAINS("no handle", cenote_last_error());
+	ASSERT_CONTAINS("not a device handle", cenote_last_error());
 	ASSERT_EQ(NVML_ERROR_INVALID_ARGUMENT, nvmlDeviceGetIndex(device, NULL));
 	ASSERT_EQ(NVML_ERROR_INSUFFICIENT_SIZE, nvmlDeviceGetName(device, text, sizeof text));
 	ASSERT_STREQ("before", text);

@@ -452,7 +452,7 @@ TEST(exporter_killed_at_random, .timeout_ms = 120000, .soak = true)
 		close(ends[0]);
 		await_things(before);
 	}
-	/* What was killed while it had a name in the runtime directory is swept by the next who needs one. */
+	/* What was killed while it had a name in the runtime directory is swept by the next process that needs one. */
 	CUmemoryPool pool = share_pool(POOL);
 	close(share_export(pool));
 	ASSERT_OK(cuMemPoolDestroy(pool));

@@ -239,7 +239,7 @@ class Role:  # pylint: disable=too-many-public-methods
         """Is another user from now on."""
         os.setresgid(int(user), int(user), int(user))
         os.setresuid(int(user), int(user), int(user))
-        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: who changes its user may not look into its own /proc
+        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: a change of user clears it, and with it /proc/self
 
 
 def play(library, user):

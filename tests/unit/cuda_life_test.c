@@ -376,7 +376,7 @@ TEST(each_thread_has_its_own_stream)
 	run_worker(&worker);
 	ASSERT_NE(own.queue, worker.place.queue);
 	ASSERT_EQ(own.queue, find(CU_STREAM_PER_THREAD).queue);
-	/* The thread is gone: such a driver cannot be asked about its stream, but who waits for the context knows. */
+	/* The thread is gone: such a driver cannot be asked about its stream, but a wait for the context covers it. */
 	ASSERT(!seen_reached(worker.point));
 	driver_gate_open(worker.gate);
 	ASSERT_OK(cn_cuda.cuCtxSynchronize());
@@ -461,7 +461,7 @@ static void have_wide_marks(struct driver_gate gate)
 		driver_record_all_by(record_whole);
 }
 
-/* Goal: who looks how far another thread's stream is puts nothing between the streams of the program. */
+/* Goal: a look at how far another thread's stream is puts nothing between the streams of the program. */
 TEST(a_look_at_another_threads_stream_stops_nobody)
 {
 	static _Atomic uint64_t done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fabric handles from inside: which handles and callers a port refuses, and whom an importer does not trust. Both are
- * written by hand where they are hostile. Who only wants to be in the way is in fabric_strangers_test.c; what programs
- * see is in processes/fabric_test.c.
+ * Fabric handles from inside: which handles and callers a port refuses, and which exporters an importer does not
+ * trust. Both are written by hand where they are hostile. Callers that are only in the way are in
+ * fabric_strangers_test.c; what programs see is in processes/fabric_test.c.
  */
 #include "../ask.h"
 #include "fabric_port.h"
@@ -150,7 +150,7 @@ TEST(a_handle_ends_with_what_it_names)
 		expect_refusal(handle, CUDA_ERROR_NOT_SUPPORTED, "the exporter is gone");
 		expect_number(41, fd);
 	}
-	peer_wait(peer_start("bystander")); /* clears the name of who was killed */
+	peer_wait(peer_start("bystander")); /* clears the name of the killed process */
 }
 
 /* ---- Callers ---- */
@@ -212,7 +212,7 @@ TEST(a_caller_who_talks_nonsense_is_sent_away)
 		sock = call_port(handle);
 		ASSERT_EQ(0, cn_wire_send(sock, &request));
 		if (kind == CN_MESSAGE_FABRIC)
-			ASSERT_SYS(close(sock)); /* nor is one waited for who does not read */
+			ASSERT_SYS(close(sock)); /* nor is a caller waited for that does not read */
 		else
 			expect_closed(sock);
 	}
@@ -316,7 +316,7 @@ static void end_false(struct false_port *port)
 	end_named(&port->socket);
 }
 
-/* Somebody has called, and gone without a word. */
+/* A process has called, and gone without a word. */
 static void expect_silent_caller(int listen_fd)
 {
 	int sock = cn_wire_accept(listen_fd);
@@ -359,7 +359,7 @@ ROLE(squatter)
 	ASSERT_SYS(unlink(argv[0]));
 }
 
-/* Goal: who owns the directory can put himself in another's place, and hears nothing there though the mark is real. */
+/* Goal: the directory's owner can take another port's place, and hears nothing there though the mark is real. */
 TEST(another_user_in_the_place_of_a_port_is_told_nothing)
 {
 	unsigned char handle[CN_HANDLE_BYTES];
@@ -451,7 +451,7 @@ TEST(answers_of_a_liar_are_errors_and_leave_nothing)
 	peer_end(peer);
 }
 
-/* Goal: what comes back is a stranger's: neither memory nor a pool because somebody says so. */
+/* Goal: what comes back is a stranger's: neither memory nor a pool because its sender says so. */
 TEST(what_is_neither_memory_nor_a_pool_is_not_imported)
 {
 	unsigned char memory[CN_HANDLE_BYTES], pool[CN_HANDLE_BYTES];

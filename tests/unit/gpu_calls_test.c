@@ -457,7 +457,7 @@ static void *by_name(const char *name, int version, bool per_thread)
 	return function;
 }
 
-/* Goal: every call that is seen is seen also by those who ask for it by name, in each of its forms. */
+/* Goal: every call that is seen is seen also if a program asks for it by name, in each of its forms. */
 TEST(calls_by_name_pass_through_us)
 {
 	for (size_t i = 0; i < cn_slot_count; i++) {
@@ -476,7 +476,8 @@ TEST(calls_by_name_pass_through_us)
 /* Goal: the forms of a program whose default stream is the thread's own use that stream. */
 struct own_stream {
 	CUcontext context;
-	struct gate gate; /* made and freed by who starts the threads: a driver may wait for all work then, of both */
+	struct gate
+		gate; /* made and freed by the starter of the threads: a driver may wait for all work then, of both */
 };
 
 static void *use_own_stream(void *data)

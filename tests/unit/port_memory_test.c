@@ -109,7 +109,7 @@ static void await_quiet(unsigned descriptors)
 		sched_yield();
 }
 
-/* Goal: who does not know the secret, or takes memory for an event, is told nothing and sent away. */
+/* Goal: a caller that does not know the secret, or takes memory for an event, is told nothing and sent away. */
 TEST(a_wrong_caller_is_sent_away)
 {
 	unsigned descriptors = test_descriptor_count();
@@ -227,7 +227,7 @@ TEST(openings_have_a_bound, .timeout_ms = 120000)
 	for (int i = 0; i < CN_PORT_OPENINGS_MAX; i++)
 		ask(sock, &handle, CUDA_SUCCESS);
 	ask(sock, &handle, CUDA_ERROR_OUT_OF_MEMORY);
-	int other = call_port(&handle);    /* only now: who calls and says nothing for long is sent away */
+	int other = call_port(&handle);    /* only now: a caller that is silent for long is sent away */
 	ask(other, &handle, CUDA_SUCCESS); /* and takes nothing from others */
 	say_closed(sock, handle.number);
 	ask(sock, &handle, CUDA_SUCCESS);
@@ -454,7 +454,7 @@ TEST(lenders_that_answer_wrongly)
 		sched_yield();
 }
 
-/* Goal: who closes memory waits for nobody, and the lender hears of it when it reads again. */
+/* Goal: a process that closes memory does not wait, and the lender hears of it when it reads again. */
 TEST(a_lender_that_does_not_read_is_not_waited_for)
 {
 	struct peer *peer = peer_start("slow_lender");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The port of a process: what it refuses, whom it sends away, and when its name goes. The wrong callers are written by
- * hand.
+ * The port of a process: what it refuses, which callers it sends away, and when its name goes. The wrong callers are
+ * written by hand.
  */
 #include "../ask.h"
 #include "named_socket.h"
@@ -187,7 +187,7 @@ TEST(a_caller_gets_what_it_asks_for_and_a_number)
 	ASSERT_SYS(close(other));
 	other = call_port(handle);
 	ASSERT_OK(ask_peer(other, &request, &reply));
-	ASSERT_EQ(3, reply.message.words[0]); /* never one that was somebody's */
+	ASSERT_EQ(3, reply.message.words[0]); /* never one that was in use */
 	cn_wire_close(&reply);
 	ASSERT_SYS(close(other));
 	ASSERT_SYS(close(one));

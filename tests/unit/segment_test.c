@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Segments: who may write, who may read, and when a borrower has let go of one.
+ * Segments: which process may write, which may read, and when a borrower has let go of one.
  */
 #include "../sockets.h"
 #include "base/segment.h"
@@ -86,7 +86,7 @@ static struct cn_segment lend(struct cn_segment *ret_borrowed)
 	return segment;
 }
 
-/* Goal: what the borrower writes its maker reads, who is told when the borrower has let go, and not before. */
+/* Goal: its maker reads what the borrower writes, and is told when the borrower has let go, not before. */
 TEST(returned_when_the_borrower_has_let_go)
 {
 	struct cn_segment borrowed, segment = lend(&borrowed);

@@ -279,7 +279,7 @@ const struct command command_check = {
 		"Options:\n"
 		"  --strict           assume no order that is not seen: not that a call which returned before another\n"
 		"                     one began in another thread or process led to it\n"
-		"  --timeout SECONDS  end the program then, and say who waits for whom; so does Ctrl-C\n"
+		"  --timeout SECONDS  end the program then, and say which process waits for which; so does Ctrl-C\n"
 		"  --delay[=SEED]     let streams pause at random: an order that only happened to be is missing then\n"
 		"  --json             write the findings to standard output, when the program has ended\n"
 		"  --html FILE        write a page with them\n"

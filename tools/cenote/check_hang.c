@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote check: who waits for whom, in a program that does not go on.
+ * cenote check: which thread or stream waits for which, in a program that hangs.
  *
  * What waits is a thread in a call that has not returned, or a stream with an operation that cannot be done. A thread
- * waits for streams. A stream waits for another one, in which a record or the write of a value stands; for a value that
- * nobody has submitted yet, it waits for the threads of those processes that have the memory and wait themselves; or it
- * waits for a host function, which is the program's own code. Where that leads back to where it began, nothing will
- * ever go on.
+ * waits for streams. A stream waits for another one, in which a record or the write of a value stands; for a value
+ * that no process has submitted yet, it waits for the threads of those processes that have the memory and wait
+ * themselves; or it waits for a host function, which is the program's own code. Where that leads back to where it
+ * began, nothing will ever go on.
  */
 #include "check.h"
 

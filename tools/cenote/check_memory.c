@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote check: blocks, and who has used them.
+ * cenote check: blocks, and which streams have used them.
  *
  * A block is memory that was allocated once. Processes have it at addresses of their own: the one that allocated it,
  * and those that have imported it. What was done to it is kept: which bytes, how, by which stream at which point. A new
@@ -11,7 +11,7 @@
  * let several streams work on parts of one block. So it is compared with uses of the whole block alone, unless what is
  * not certain is wanted, too.
  *
- * What is kept is bounded. A use that is ordered before a later write of all its bytes is not needed any more: who is
+ * What is kept is bounded. A use that is ordered before a later write of all its bytes is not needed any more: what is
  * ordered after the write is ordered after both. Nor is a use by a stream that has used the same bytes in the same way
  * since.
  */
@@ -352,7 +352,7 @@ static bool compare(const struct check_clock *clock, const struct check_site *si
 		tell(before, site, use->mode, block);
 		told = true;
 	}
-	/* Who waits for the writer, waits for the allocation before it; who waits for a reader, for its close. */
+	/* A wait for the writer covers the allocation before it, and a wait for a reader covers its close. */
 	if (lesser && !told)
 		tell(lesser, site, use->mode, block);
 	return told || lesser;

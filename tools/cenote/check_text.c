@@ -136,7 +136,7 @@ struct names {
 	char first_place[CHECK_NAME_BYTES], second_place[CHECK_NAME_BYTES], third_place[CHECK_NAME_BYTES];
 	char block[2 * CHECK_NAME_BYTES];
 	const char *first_noun, *second_noun;
-	const char *who; /* that did the first thing, as the second names it */
+	const char *who; /* did the first thing, as the sentence about the second names it */
 };
 
 /* " (file.c:3)", or "" */

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 struct recording {
-	const char *command; /* in whose name is complained */
+	const char *command; /* the name at the beginning of each complaint */
 	char directory[PATH_MAX];
 	pid_t program;
 	int status; /* of the program, when it has ended */

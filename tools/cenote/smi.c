@@ -308,7 +308,7 @@ const struct command command_smi = {
 		"\n"
 		"A device's memory is one for all processes of a user that have the same runtime directory and the\n"
 		"same CENOTE_HOST_MEMORY. Processes in PID namespaces above or beside this one are not listed; what\n"
-		"they have counts. cenote ps says who shares what with whom.\n"
+		"they have counts. cenote ps says which processes share what.\n"
 		"\n"
 		"Options:\n"
 		"  --json   print it for a program\n"

@@ -158,7 +158,7 @@ static void print_imports_json(const struct sharer *sharer)
 	putchar(']');
 }
 
-/* Who it is, and whether it answers. */
+/* Which process it is, and whether it answers. */
 static void print_process_json(const struct sharer *sharer)
 {
 	printf("\n    {\"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", sharer->process.pid, sharer->process.pid_there,

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Who is wanted ---- */
+/* ---- Which processes are wanted ---- */
 
 static bool wants(const struct selection *selection, int pid, unsigned int uid, const struct identity *identity)
 {

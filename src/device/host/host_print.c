@@ -167,7 +167,7 @@ static void write_pieces(struct piece *piece, FILE *file, int fd, bool ending)
 
 enum occasion {
 	WAITING, /* a call of the program's: waits for the FILE */
-	CALLING, /* before a callback: whoever holds the FILE may wait for the callback; what is kept stays */
+	CALLING, /* before a callback: the FILE's holder may wait for the callback; what is kept stays */
 	ENDING,  /* the process ends: a thread that has the FILE may never give it back; what is kept goes past it */
 };
 

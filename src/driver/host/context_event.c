@@ -4,7 +4,7 @@
  *
  * An event keeps one point. So a stream of our own waits for what is pending in all others, the event is recorded in
  * it, and it is destroyed: it ends once its waits are over, and no other code ever sees it. The event has happened when
- * what the stream waits for has: whoever has waited for that work need not wait for the thread that drives the stream.
+ * what the stream waits for has: a caller that has waited for that work need not wait for the thread that drives it.
  */
 #include "driver/host/objects.h"
 

@@ -88,7 +88,7 @@ CUresult cn_kept_failed(int error)
 	if (error == ETIMEDOUT)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cenoted did not answer within %d seconds",
 				CN_KEPT_TIMEOUT_MS / 1000);
-	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cenoted was asked in vain: %s", cn_wire_explain(error));
+	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the request to cenoted failed: %s", cn_wire_explain(error));
 }
 
 CUresult cn_kept_ask(struct cn_kept_parcel *request, struct cn_kept_parcel *ret_reply)

@@ -230,8 +230,8 @@ static CUresult refused(int outcome, uint32_t node)
 {
 	switch (outcome) {
 	case CN_NODE_UNKNOWN:
-		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle is of node %u, which this domain has not",
-				node);
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle is of node %u, which is not in this domain", node);
 	case CN_NODE_DOWN:
 	case CN_NODE_LOST:
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the fabric handle is of node %u, which is not connected",
@@ -240,8 +240,8 @@ static CUresult refused(int outcome, uint32_t node)
 		return cn_error(CUDA_ERROR_NOT_PERMITTED,
 				"cenote-imexd does not take this process's IMEX channel for its own of that number");
 	case CN_NODE_FORBIDDEN:
-		return cn_error(CUDA_ERROR_NOT_PERMITTED, "cenote-imexd of node %u has not the exporter's IMEX channel",
-				node);
+		return cn_error(CUDA_ERROR_NOT_PERMITTED,
+				"cenote-imexd of node %u does not have the exporter's IMEX channel", node);
 	case CN_NODE_GONE:
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the exporter on node %u is gone, or what it exported is",
 				node);

@@ -59,7 +59,7 @@ enum cn_node_outcome {
 	CN_NODE_LOST,       /* the connection to the node ended meanwhile, or the memory was opened before it did */
 	CN_NODE_NO_CHANNEL, /* the caller has not shown the handle's IMEX channel */
 	CN_NODE_GONE,       /* the exporter, or what it exported, is not there */
-	CN_NODE_FORBIDDEN,  /* the exporter's node refuses: it has not the channel */
+	CN_NODE_FORBIDDEN,  /* the exporter's node refuses: it does not have the channel */
 	CN_NODE_FULL,       /* a table of the daemon's is full */
 	CN_NODE_OUTCOME_COUNT,
 };

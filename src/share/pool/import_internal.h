@@ -53,7 +53,7 @@ struct cn_import {
 	ino_t socket_inode;
 	struct cn_export_facts facts;
 	bool located;          /* the descriptor said where the pool is, and the exporter was not asked */
-	struct cn_users users; /* who may use the view, under `asking`, */
+	struct cn_users users; /* what may use the view, under `asking`, */
 	bool allowed;          /* if set */
 	char *base;            /* NULL: not joined yet, or the record is free */
 	uint64_t bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The status file: what a process shares and holds, for all who may read its runtime directory.
+ * The status file: what a process shares and holds, for every process that may read its runtime directory.
  *
- * It is the lock file of the process's port, NAME.lock: who cannot take its lock knows that the writer lives. Only that
+ * It is the lock file of the process's port, NAME.lock: if a reader cannot take its lock, the writer lives. Only that
  * process writes it, on its service thread. Readers use pread() alone: they map nothing, take no lock for long, and the
  * writer never waits for them.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who has which memory of a device: the accounts (base/account.h) in all runtime directories; see survey.h.
+ * Which process has which memory of a device: the accounts (base/account.h) in all runtime directories; see survey.h.
  *
  * A slot does not say which process has it; the kernel does, where this process may look into that one. What the
  * others have is told as one sum. All processes are looked at once for each account, however many devices its user says

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looking into a directory of ports that may be another user's, who may have put anything there.
+ * Looking into a directory of ports that may belong to another user, and may contain anything.
  *
  * The viewer may be root. So no link is followed, nothing is opened before it is known to be what it should be, and
  * nothing is used that lies in another mount than the directory, or in a file system that a process serves: the user
