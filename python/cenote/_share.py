@@ -74,6 +74,8 @@ def describe(thing, ready=True):
     if isinstance(thing, Event):
         return _record.Record(_record.EVENT, port=keeper.port, device=thing.device.uuid, ready=thing.name)
     pool = thing if isinstance(thing, Pool) else thing.pool
+    if pool is None:
+        raise TypeError("kept memory is not sent: send its object's name, and open it in the other process")
     record = _record.Record(_record.POOL, _record.ON_HOST * pool.on_host, keeper.port, exports.number_of(pool),
                             pool.device.uuid)
     if thing is pool:

@@ -6,10 +6,12 @@ For asyncio: waiting without holding up the loop.
     await cenote.aio.send(sock, block)             # sockets that do not block, of any type
     block = await cenote.aio.recv(sock)
     async for importers in cenote.aio.importers(pool): ...
+    async for event in cenote.aio.kept_events("models/"): ...
 """
 
 import asyncio
 
+from . import kept as _kept
 from ._socket import recv as _recv
 from ._socket import send as _send
 
@@ -62,4 +64,16 @@ async def importers(pool):
                 await _until(loop.add_reader, loop.remove_reader, watch.fileno())
 
 
-__all__ = ["importers", "recv", "send", "synchronize"]
+async def kept_events(prefix=""):
+    """What happens to kept objects whose names begin so: cenote.kept.watch(), without waiting in the loop."""
+    loop = asyncio.get_running_loop()
+    with _kept.watch(prefix) as watch:
+        while True:
+            event = watch.read()
+            if event is None:
+                await _until(loop.add_reader, loop.remove_reader, watch.fileno())
+            else:
+                yield event
+
+
+__all__ = ["importers", "kept_events", "recv", "send", "synchronize"]

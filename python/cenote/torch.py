@@ -22,6 +22,7 @@ of its own, where that is the default stream: what another stream does to a tens
 put(). PyTorch's own way has the same rule.
 """
 
+import json
 import math
 import threading
 from multiprocessing.reduction import ForkingPickler
@@ -31,17 +32,18 @@ import torch.multiprocessing  # installs PyTorch's own reducers
 from torch.multiprocessing import reductions
 from torch.utils.dlpack import from_dlpack as from_capsule
 
-from . import _pickling
+from . import _pickling, kept
 from ._cenote import Block, Pool, View, device_kind, devices
 
-__all__ = ["block", "default_pool", "empty", "is_shareable", "register", "share", "share_module", "tensor",
-           "unregister"]
+__all__ = ["block", "default_pool", "empty", "is_shareable", "keep", "load", "register", "share", "share_module",
+           "tensor", "unregister"]
 
 CUDA, CUDA_HOST = 2, 3  # of DLPack's devices
 # The types that PyTorch of any version takes by DLPack, by their names here. The others are set on bytes.
 PLAIN = {getattr(torch, name): name for name in ("uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
                                                  "float32", "float64", "complex64", "complex128")}
 SIZES = {}       # of element types
+LAYOUT, ALIGN = "cenote.torch 1", 256  # of what keep() writes
 _lock = threading.Lock()
 _pools = {}      # PyTorch's device -> the Pool for what share() and empty() make
 _copies = False  # what register() was told about other tensors
@@ -161,7 +163,7 @@ def tensor(memory, shape=None, dtype=None):
 
 def _make(block_, offset, shape, dtype):
     """A contiguous tensor of a block's memory, from an offset in bytes on. It fits."""
-    if dtype in PLAIN and not (block_.pool.on_host and not _is_host()):
+    if dtype in PLAIN and block_.__dlpack_device__()[0] != CUDA_HOST:
         return _view(block_.view(shape, PLAIN[dtype], offset), block_)
     return _place(_view(block_.view(offset=offset), block_), 0, shape, _rows(shape), dtype)
 
@@ -232,6 +234,57 @@ def is_shareable(source):
         return False
     found = _find_block(source)
     return found is not None and not found.imported
+
+
+# ---- Kept memory ----
+
+
+def keep(name, tensors, **options):
+    """
+    Keep a copy of tensors under a name, after this process: load() has them in any other. Returns the generation.
+
+    tensors: a mapping of names to tensors, as module.state_dict() is, on the processor or on one GPU. They are copied
+    once, into memory of that device. options: as of cenote.kept.create().
+    """
+    places, end = {}, 0
+    for key, each in tensors.items():
+        places[key] = [str(each.dtype)[6:], [*each.shape], end]
+        end += -(-each.numel() * each.element_size() // ALIGN) * ALIGN
+    index = next((each.device.index for each in tensors.values() if each.is_cuda), None)
+    if not _is_host():
+        options.setdefault("device", torch.cuda.current_device() if index is None else index)
+    blob = json.dumps({"layout": LAYOUT, "tensors": places}, separators=(",", ":")).encode()
+    with kept.create(name, {"tensors": max(end, 1)}, blob=blob, **options) as made:
+        for key, each in _lay_out(made).items():
+            each.copy_(tensors[key].detach())
+            del each
+        return made.generation
+
+
+def load(name, **options):
+    """
+    The tensors that keep() was given, by their names, without a copy: module.load_state_dict(load(name), assign=True).
+
+    The memory is open until the last of them goes, whatever becomes of the name, and can only be read: PyTorch has no
+    read-only tensors, and a program that writes to one ends, with an error of the device or by a signal. options: as of
+    cenote.kept.open().
+    """
+    return _lay_out(kept.open(name, **options))
+
+
+def _lay_out(opened):
+    """The tensors of an object that keep() has made. Its creator is not trusted: they lie in its memory."""
+    layout, part = json.loads(opened.blob or b"{}"), opened[0]
+    if layout.get("layout") != LAYOUT:
+        raise ValueError(f"{opened.name} was not made by cenote.torch.keep()")
+    flat, made = _view(part.view(), part), {}
+    for key, (dtype, shape, offset) in layout["tensors"].items():
+        dtype = getattr(torch, dtype)
+        size = _item_bytes(dtype)
+        if min((offset, *shape)) < 0 or offset % size or offset + math.prod(shape) * size > part.nbytes:
+            raise ValueError(f"the layout of {opened.name} is damaged")
+        made[key] = _place(flat, offset // size, shape, _rows(shape), dtype)
+    return made
 
 
 # ---- torch.multiprocessing ----

@@ -13,13 +13,16 @@
  *   py_layout.c   element types and shapes, and View
  *   py_exchange.c the buffer protocol and the two array interfaces
  *   py_dlpack.c   DLPack, both ways
+ *   py_kept.c     Kept: an object that cenoted keeps by name
+ *   py_kept_list.c what is kept, and what happens to it
  *   py_module.c   the module
  *
  * Only the limited API of Python 3.11 is used, so that one binary serves 3.11 and all later versions.
  *
  * The global interpreter lock (GIL) protects all fields of the objects. It is released around every call that can wait
  * for a stream, a process or the system. A finaliser raises nothing: an error there has no reader. It waits for no
- * stream and no process; what may take long is done without the GIL.
+ * stream and no process, but for that of a kept object, whose addresses cannot go before the work on them is done; what
+ * may take long is done without the GIL.
  *
  * In a forked child each call fails with the library's own sentence, and finalisers do nothing.
  */
@@ -87,7 +90,17 @@
 	X(cenote_pool_importers)              \
 	X(cenote_pool_watch)                  \
 	X(cenote_pool_limit)                  \
-	X(cenote_pool_evict)
+	X(cenote_pool_evict)                  \
+	X(cenote_kept_create)                 \
+	X(cenote_kept_open)                   \
+	X(cenote_kept_commit)                 \
+	X(cenote_kept_release)                \
+	X(cenote_kept_parts)                  \
+	X(cenote_kept_look)                   \
+	X(cenote_kept_retire)                 \
+	X(cenote_kept_list)                   \
+	X(cenote_kept_watch)                  \
+	X(cenote_kept_next)
 
 struct py_calls {
 #define PY_CALL_FIELD(name) __typeof__(&(name)) name; /* NOLINT(bugprone-macro-parentheses) */
@@ -188,12 +201,16 @@ struct py_pool {
 
 struct py_block {
 	PyObject_HEAD
-	struct py_pool *pool;
+	struct py_pool *pool; /* NULL: a part of a kept object */
+	int device;
+	bool on_host;             /* the processor can read its memory */
+	bool read_only;           /* the memory cannot be written */
+	bool committing;          /* its object is being committed: the memory is not there for a moment */
 	struct py_stream *stream; /* in which its work is, and its free will be */
 	CUdeviceptr base;         /* where the block begins; differs from ptr in a part of one */
 	CUdeviceptr ptr;
 	size_t nbytes;
-	PyObject *lender;    /* the block is this object's (of DLPack, a capsule), and goes back to it; else NULL */
+	PyObject *lender; /* whose memory it is, if not the pool's: a capsule of DLPack's, a kept object; else NULL */
 	size_t export_count; /* views, buffers and capsules that are alive */
 	bool freed;
 	PyObject *weak_references;
@@ -206,6 +223,7 @@ int py_pool_setup(PyObject *module);
 int py_report_setup(PyObject *module);
 int py_block_setup(PyObject *module);
 int py_layout_setup(PyObject *module);
+int py_kept_setup(PyObject *module);
 
 /* A device's number from an int or a Device; -1 with an exception set. Initializes the library. */
 int py_device_from(PyObject *object);
@@ -229,6 +247,10 @@ int py_stream_wait(const struct py_stream *stream);
 /* A block of `pool`, with new references to both; NULL with an exception set: nothing was taken over. */
 PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr,
 		       size_t nbytes);
+/* A part of a kept object, in the order of the device's default stream. The object counts it (py_kept_block_gone). */
+struct py_block *py_block_of_kept(PyObject *kept, int device, CUdeviceptr ptr, size_t nbytes, bool read_only);
+/* Give the memory back, in the order of the block's stream. Waits for nothing. */
+CUresult py_block_give_back(struct py_block *block);
 /* Is it live, and may it be used now? If not, an exception is set. */
 bool py_block_check(const struct py_block *block);
 /* A pool's Block object has gone. An imported pool that was closed goes with the last of them. */
@@ -239,6 +261,18 @@ bool py_pool_check(const struct py_pool *pool);
 
 PyObject *py_pool_stats(PyObject *self, void *closure);
 PyObject *py_pool_importers(PyObject *self, PyObject *unused);
+
+/* A Block of a kept object has gone. */
+void py_kept_block_gone(PyObject *kept, const struct py_block *block);
+PyObject *py_kept_create(PyObject *module, PyObject *arguments);
+PyObject *py_kept_open(PyObject *module, PyObject *arguments);
+PyObject *py_kept_retire(PyObject *module, PyObject *arguments);
+PyObject *py_kept_list(PyObject *module, PyObject *arguments);
+PyObject *py_kept_watch(PyObject *module, PyObject *prefix);
+PyObject *py_kept_next(PyObject *module, PyObject *descriptor);
+int py_kept_list_setup(PyObject *module);
+/* What is known of an object, as a KeptInfo. `holders` is taken over; NULL: it was not asked for. */
+PyObject *py_kept_info(const cenote_kept_object *object, PyObject *holders);
 
 /* Call a function of cenote._share with `self` first: what is better said in Python. */
 PyObject *py_delegate(const char *function, PyObject *self, PyObject *argument);

@@ -6,7 +6,8 @@
  * operation of that stream. A Block that goes away is freed there, without waiting. While something counts on the
  * memory (a View, a buffer, a DLPack capsule) free() raises BufferError; each of those keeps the Block alive.
  *
- * A part of a block that another library owns (Block.from_dlpack) is not freed here: its capsule goes back instead.
+ * A part of a block that another library owns (Block.from_dlpack) is not freed here: its capsule goes back instead. So
+ * it is with a part of a kept object, which has no pool.
  */
 #include "py.h"
 
@@ -16,48 +17,80 @@ bool py_block_check(const struct py_block *block)
 {
 	if (block->freed)
 		PyErr_SetString(PyExc_ValueError, "the block has been freed");
-	return !block->freed;
+	else if (block->committing)
+		PyErr_SetString(PyExc_ValueError, "the object is being committed");
+	return !block->freed && !block->committing;
 }
 
-PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr, size_t nbytes)
+static struct py_block *make(struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr, size_t nbytes)
 {
 	struct py_block *self = PyObject_New(struct py_block, py_block_type);
 
 	if (!self)
 		return NULL;
-	Py_INCREF((PyObject *)pool);
 	Py_INCREF((PyObject *)stream);
 	py_stream_use(stream);
-	self->pool = pool;
+	self->pool = NULL;
 	self->stream = stream;
 	self->base = base;
 	self->ptr = ptr;
 	self->nbytes = nbytes;
 	self->lender = NULL;
 	self->export_count = 0;
-	self->freed = false;
+	self->freed = self->read_only = self->committing = false;
 	self->weak_references = NULL;
+	return self;
+}
+
+PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr, size_t nbytes)
+{
+	struct py_block *self = make(stream, base, ptr, nbytes);
+
+	if (!self)
+		return NULL;
+	Py_INCREF((PyObject *)pool);
+	self->pool = pool;
+	self->device = pool->device;
+	self->on_host = pool->on_host;
 	pool->live_count++;
 	return (PyObject *)self;
 }
 
-/* Give the memory back, in the order of the block's stream. Waits for nothing. */
-static CUresult give_back(struct py_block *self)
+struct py_block *py_block_of_kept(PyObject *kept, int device, CUdeviceptr ptr, size_t nbytes, bool read_only)
+{
+	struct py_stream *stream = py_stream_from(Py_None, device);
+	struct py_block *self = stream ? make(stream, ptr, ptr, nbytes) : NULL;
+
+	Py_XDECREF((PyObject *)stream);
+	if (!self)
+		return NULL;
+	Py_INCREF(kept);
+	self->lender = kept;
+	self->device = device;
+	self->on_host = py_driver_is_host();
+	self->read_only = read_only;
+	return self;
+}
+
+CUresult py_block_give_back(struct py_block *self)
 {
 	struct py_context context;
 	CUresult result = CUDA_SUCCESS;
 
 	self->freed = true;
+	if (self->lender && !self->pool)
+		py_kept_block_gone(self->lender, self);
 	if (self->lender)
 		Py_CLEAR(self->lender);
 	else if (self->base) { /* a block of 0 bytes is nowhere */
-		result = py_context_enter(self->pool->device, &context);
+		result = py_context_enter(self->device, &context);
 		if (!result) {
 			result = py_cu.cuMemFreeAsync(self->base, self->stream->handle);
 			py_context_leave(&context);
 		}
 	}
-	py_pool_block_gone(self->pool);
+	if (self->pool)
+		py_pool_block_gone(self->pool);
 	py_stream_unuse(self->stream);
 	return result;
 }
@@ -70,8 +103,8 @@ static void block_free(PyObject *object)
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
 	if (!self->freed)
-		give_back(self);
-	Py_DECREF((PyObject *)self->pool);
+		py_block_give_back(self);
+	Py_XDECREF((PyObject *)self->pool);
 	Py_DECREF((PyObject *)self->stream);
 	PyObject_Free(object);
 	Py_DECREF(type);
@@ -80,12 +113,12 @@ static void block_free(PyObject *object)
 /* From now on the block's work is in `stream`, behind what it has now. */
 static int move_to(struct py_block *self, PyObject *stream_object)
 {
-	struct py_stream *stream = py_stream_from(stream_object, self->pool->device);
+	struct py_stream *stream = py_stream_from(stream_object, self->device);
 	CUresult result;
 
 	if (!stream)
 		return -1;
-	result = py_stream_follow(stream->handle, self->stream->handle, self->pool->device);
+	result = py_stream_follow(stream->handle, self->stream->handle, self->device);
 	if (result) {
 		Py_DECREF((PyObject *)stream);
 		py_raise(result);
@@ -116,7 +149,7 @@ static PyObject *method_free(PyObject *object, PyObject *const *values, Py_ssize
 	}
 	if (count == 1 && values[0] != Py_None && values[0] != (PyObject *)self->stream && move_to(self, values[0]))
 		return NULL;
-	result = give_back(self);
+	result = py_block_give_back(self);
 	return py_none_or_raise(result);
 }
 
@@ -137,10 +170,10 @@ static PyObject *method_join(PyObject *object, PyObject *stream_object)
 
 	if (!py_block_check(self))
 		return NULL;
-	stream = py_stream_from(stream_object, self->pool->device);
+	stream = py_stream_from(stream_object, self->device);
 	if (!stream)
 		return NULL;
-	result = py_stream_follow(self->stream->handle, stream->handle, self->pool->device);
+	result = py_stream_follow(self->stream->handle, stream->handle, self->device);
 	Py_DECREF((PyObject *)stream);
 	return py_none_or_raise(result);
 }
@@ -151,7 +184,7 @@ static PyObject *method_join(PyObject *object, PyObject *stream_object)
 static CUresult copy(const struct py_block *self, CUdeviceptr to, CUdeviceptr from, size_t nbytes)
 {
 	struct py_context context;
-	CUresult result = py_context_enter(self->pool->device, &context);
+	CUresult result = py_context_enter(self->device, &context);
 
 	if (result)
 		return result;
@@ -294,6 +327,7 @@ static PyObject *get_pool(PyObject *self, void *Py_UNUSED(closure))
 {
 	PyObject *pool = (PyObject *)((struct py_block *)self)->pool;
 
+	pool = pool ? pool : Py_None;
 	Py_INCREF(pool);
 	return pool;
 }
@@ -308,7 +342,7 @@ static PyObject *get_stream(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure))
 {
-	return py_device_new(((struct py_block *)self)->pool->device);
+	return py_device_new(((struct py_block *)self)->device);
 }
 
 static PyObject *get_freed(PyObject *self, void *Py_UNUSED(closure))
@@ -318,7 +352,14 @@ static PyObject *get_freed(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *get_imported(PyObject *self, void *Py_UNUSED(closure))
 {
-	return PyBool_FromLong(((struct py_block *)self)->pool->imported);
+	const struct py_pool *pool = ((struct py_block *)self)->pool;
+
+	return PyBool_FromLong(!pool || pool->imported);
+}
+
+static PyObject *get_read_only(PyObject *self, void *Py_UNUSED(closure))
+{
+	return PyBool_FromLong(((struct py_block *)self)->read_only);
 }
 
 static PyObject *block_repr(PyObject *object)
@@ -328,7 +369,10 @@ static PyObject *block_repr(PyObject *object)
 	if (self->freed)
 		return PyUnicode_FromFormat("<cenote.Block of %zu bytes, freed>", self->nbytes);
 	return PyUnicode_FromFormat("<cenote.Block of %zu bytes at %p on device %d%s>", self->nbytes, (void *)self->ptr,
-				    self->pool->device, self->pool->imported ? ", another process's" : "");
+				    self->device,
+				    !self->pool            ? ", kept"
+				    : self->pool->imported ? ", another process's"
+							   : "");
 }
 
 static PyObject *block_compare(PyObject *object, PyObject *other_object, int operation)
@@ -351,11 +395,13 @@ static Py_hash_t block_hash(PyObject *self)
 static PyGetSetDef block_fields[] = {
 	{"ptr", get_ptr, NULL, "The address of its first byte.", NULL},
 	{"nbytes", get_nbytes, NULL, "Its size.", NULL},
-	{"pool", get_pool, NULL, "The Pool that it is of.", NULL},
+	{"pool", get_pool, NULL, "The Pool that it is of; None: it is a part of a kept object.", NULL},
 	{"stream", get_stream, NULL, "The Stream in which its work is, and in which it is freed.", NULL},
 	{"device", get_device, NULL, "Its Device.", NULL},
 	{"freed", get_freed, NULL, "Whether free() was called.", NULL},
-	{"imported", get_imported, NULL, "Whether it is another process's.", NULL},
+	{"imported", get_imported, NULL, "Whether it is another process's, or kept: this process cannot send it.",
+	 NULL},
+	{"read_only", get_read_only, NULL, "Whether the memory can only be read.", NULL},
 	{"__array_interface__", py_array_interface, NULL, py_array_interface_doc, NULL},
 	{"__cuda_array_interface__", py_cuda_array_interface, NULL, py_cuda_array_interface_doc, NULL},
 	{NULL, NULL, NULL, NULL, NULL},
@@ -411,7 +457,9 @@ static PyMemberDef block_members[] = {
 };
 
 static PyType_Slot block_slots[] = {
-	{Py_tp_doc, (void *)"Memory of a pool: Pool.allocate() makes one. It is freed with the object, or by free()."},
+	{Py_tp_doc,
+	 (void *)"Memory of a pool, which Pool.allocate() makes, or a part of a kept object. It is freed with the "
+		 "object, or by free()."},
 	{Py_tp_dealloc, block_free},
 	{Py_tp_repr, block_repr},
 	{Py_tp_richcompare, block_compare},

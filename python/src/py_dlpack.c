@@ -6,6 +6,9 @@
  * consumer's stream waits for the block's. When the capsule comes back, the block's stream waits for the consumer's, if
  * that is a default stream; another one may have been destroyed by then, and its user calls Block.join() before.
  *
+ * Read-only memory is marked in capsules of version 1. Older ones cannot say it, and are given out all the same: for
+ * PyTorch, which has no read-only tensors. A write through them fails as any write to that memory does.
+ *
  * In: Block.from_dlpack() takes memory that lies in a pool of this process, so that it can be sent to others.
  */
 #include "py.h"
@@ -21,7 +24,7 @@ const char py_dlpack_device_doc[] = "The kind and the number of the memory's dev
 
 enum { DEVICE_CPU = 1, DEVICE_CUDA = 2, DEVICE_CUDA_HOST = 3 };
 enum { STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };
-enum { VERSION_MAJOR = 1, VERSION_MINOR = 0 };
+enum { VERSION_MAJOR = 1, VERSION_MINOR = 0, FLAG_READ_ONLY = 1 };
 
 /* The structures of dlpack.h. */
 struct dl_device {
@@ -79,7 +82,7 @@ static void end_loan(struct loan *loan)
 		return; /* the process ends, and the memory with it */
 	state = PyGILState_Ensure();
 	if (loan->has_stream && !loan->block->freed)
-		py_stream_follow(loan->block->stream->handle, loan->stream, loan->block->pool->device);
+		py_stream_follow(loan->block->stream->handle, loan->stream, loan->block->device);
 	loan->block->export_count--;
 	Py_DECREF(loan->holder);
 	PyGILState_Release(state);
@@ -110,8 +113,8 @@ static void free_capsule(PyObject *capsule)
 
 static struct dl_device device_of(const struct py_block *block)
 {
-	if (!block->pool->on_host)
-		return (struct dl_device){DEVICE_CUDA, block->pool->device};
+	if (!block->on_host)
+		return (struct dl_device){DEVICE_CUDA, block->device};
 	return (struct dl_device){py_driver_is_host() ? DEVICE_CPU : DEVICE_CUDA_HOST, 0};
 }
 
@@ -148,7 +151,7 @@ static PyObject *make_capsule(PyObject *self, const struct py_layout *layout, bo
 		loan->managed.versioned.minor = VERSION_MINOR;
 		loan->managed.versioned.context = loan;
 		loan->managed.versioned.deleter = delete_versioned;
-		loan->managed.versioned.flags = 0;
+		loan->managed.versioned.flags = layout->block->read_only ? FLAG_READ_ONLY : 0;
 	} else {
 		loan->managed.plain.context = loan;
 		loan->managed.plain.deleter = delete_plain;
@@ -176,7 +179,7 @@ static int order_consumer(const struct py_layout *layout, PyObject *stream, stru
 		return 0;
 	loan->stream = number == STREAM_LEGACY ? NULL : (CUstream)(uintptr_t)number;
 	loan->has_stream = number == STREAM_LEGACY || number == STREAM_PER_THREAD;
-	result = py_stream_follow(loan->stream, block->stream->handle, block->pool->device);
+	result = py_stream_follow(loan->stream, block->stream->handle, block->device);
 	if (result)
 		py_raise(result);
 	return result ? -1 : 0;
@@ -222,8 +225,7 @@ PyObject *py_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 	if (!loan)
 		return PyErr_NoMemory();
 	layout.block->export_count++; /* nobody frees it meanwhile */
-	failed = layout.block->pool->on_host ? py_stream_wait(layout.block->stream)
-					     : order_consumer(&layout, stream, loan);
+	failed = layout.block->on_host ? py_stream_wait(layout.block->stream) : order_consumer(&layout, stream, loan);
 	if (!failed)
 		capsule = make_capsule(self, &layout, major >= VERSION_MAJOR, loan);
 	layout.block->export_count--;

@@ -30,9 +30,11 @@ static int check_buffer(const struct py_layout *layout, int flags)
 {
 	if (!py_block_check(layout->block))
 		return -1;
-	if (!layout->block->pool->on_host)
+	if (!layout->block->on_host)
 		PyErr_SetString(PyExc_BufferError, "the memory is a GPU's: use DLPack, __cuda_array_interface__ or "
 						   "tobytes()");
+	else if (layout->block->read_only && flags & PyBUF_WRITABLE)
+		PyErr_SetString(PyExc_BufferError, "the memory can only be read");
 	else if (!layout->kind->format)
 		PyErr_Format(PyExc_BufferError, "the buffer protocol has no %s", layout->kind->name);
 	else if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && layout->dimension_count > 1)
@@ -65,7 +67,7 @@ int py_buffer_get(PyObject *self, Py_buffer *buffer, int flags)
 	buffer->buf = (void *)(uintptr_t)layout.ptr;
 	buffer->len = py_layout_bytes(&layout);
 	buffer->itemsize = py_layout_item_bytes(&layout);
-	buffer->readonly = 0;
+	buffer->readonly = layout.block->read_only;
 	buffer->format = (flags & PyBUF_FORMAT) ? (char *)layout.kind->format : NULL;
 	buffer->ndim = layout.dimension_count;
 	buffer->shape = (flags & PyBUF_ND) ? numbers : NULL;
@@ -97,7 +99,8 @@ static PyObject *interface(const struct py_layout *layout, PyObject *stream)
 		return NULL;
 	}
 	interface = Py_BuildValue("{s:N,s:s,s:(KO),s:i,s:O}", "shape", shape, "typestr", layout->kind->typestr, "data",
-				  (unsigned long long)layout->ptr, Py_False, "version", 3, "strides", Py_None);
+				  (unsigned long long)layout->ptr, layout->block->read_only ? Py_True : Py_False,
+				  "version", 3, "strides", Py_None);
 	if (interface && stream != Py_None && PyDict_SetItemString(interface, "stream", stream))
 		Py_CLEAR(interface);
 	Py_DECREF(stream);
@@ -108,7 +111,7 @@ static bool check_interface(const struct py_layout *layout, bool wants_host)
 {
 	if (!py_block_check(layout->block))
 		return false;
-	if (layout->block->pool->on_host != wants_host)
+	if (layout->block->on_host != wants_host)
 		PyErr_SetString(PyExc_AttributeError, wants_host
 							      ? "__array_interface__: the memory is a GPU's"
 							      : "__cuda_array_interface__: the memory is not a GPU's");

@@ -29,6 +29,13 @@ static PyMethodDef methods[] = {
 	 "device_kind()\n--\n\n'cuda': the devices are GPUs; 'host': this machine's memory."},
 	{"set_errors", py_error_set, METH_VARARGS, "set_errors(base, classes): for cenote._errors."},
 	{"error_name", py_error_name, METH_O, "error_name(code) -> CUDA's name of it, or None."},
+	{"kept_create", py_kept_create, METH_VARARGS,
+	 "kept_create(name, [(label, nbytes), ...], flags, mode, blob, device) -> Kept: for cenote.kept."},
+	{"kept_open", py_kept_open, METH_VARARGS, "kept_open(name, generation, write) -> Kept: for cenote.kept."},
+	{"kept_retire", py_kept_retire, METH_VARARGS, "kept_retire(name, generation): for cenote.kept."},
+	{"kept_list", py_kept_list, METH_VARARGS, "kept_list(prefix, holders) -> [KeptInfo, ...]: for cenote.kept."},
+	{"kept_watch", py_kept_watch, METH_O, "kept_watch(prefix) -> a descriptor: for cenote.kept."},
+	{"kept_next", py_kept_next, METH_O, "kept_next(descriptor) -> KeptEvent, or None: for cenote.kept."},
 	{NULL, NULL, 0, NULL},
 };
 
@@ -41,8 +48,8 @@ PyMODINIT_FUNC PyInit__cenote(void);
 PyMODINIT_FUNC PyInit__cenote(void)
 {
 	static int (*const setups[])(PyObject *) = {
-		py_device_setup, py_event_setup, py_stream_setup, py_pool_setup,
-		py_report_setup, py_block_setup, py_layout_setup,
+		py_device_setup, py_event_setup,  py_stream_setup, py_pool_setup,      py_report_setup,
+		py_block_setup,  py_layout_setup, py_kept_setup,   py_kept_list_setup,
 	};
 	PyObject *module;
 
