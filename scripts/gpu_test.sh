@@ -155,8 +155,17 @@ part_late-work()
 
 part_bench()
 {
+	local status=0 program
 	timeout 300 "$build/bench/bench-gpu_pool" --cenote "$cenote" --rounds "${ROUNDS:-31}" \
-		--json "$results/gpu_pool.json"
+		--json "$results/gpu_pool.json" || status=1
+	for program in gpu_import gpu_threads; do
+		echo
+		echo "-- $program: over the driver alone, under cenote run, on the host device"
+		timeout 60 "$build/bench/bench-$program" || status=1
+		timeout 60 "$cenote" run "$build/bench/bench-$program" || status=1
+		CENOTE_DEVICE=host timeout 60 "$cenote" run "$build/bench/bench-$program" || status=1
+	done
+	return $status
 }
 
 part_torch()
