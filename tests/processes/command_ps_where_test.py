@@ -276,7 +276,8 @@ def root_and_a_hostile_directory(test):
     player = test.start_as(user)
     player.tell("create")
     player.tell("watch")
-    secret = test.folder / "secret"
+    secret = place.parent / f"secret-{user}"  # in its file system, so that it can be linked to
+    test.things.callback(secret.unlink, missing_ok=True)
     secret.write_text("what only root may read\n")
     secret.chmod(0o600)
     locked = []
