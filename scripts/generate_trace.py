@@ -20,10 +20,12 @@ from pathlib import Path
 
 import generate_api as api
 
-Call = namedtuple("Call", "name parameters act before after wraps")
+Call = namedtuple("Call", "name parameters act before after learns wraps")
 Symbol = namedtuple("Symbol", "symbol call prototype per_thread")
 
 FIELDS = ("stream", "pool", "event", "address", "source", "bytes", "object", "handle")
+# What is learnt from a call, also from one that is not recorded.
+LEARNS = ("name(", "image(", "file(")
 # What is put into a stream, and may be delayed.
 SUBMIT = ("copy", "fill", "launch", "record", "allocate", "free")
 # Older forms of these, which the headers do not declare, take the same arguments.
@@ -55,7 +57,7 @@ def read_calls(path):
     for number, line in api.significant_lines(path):
         name, act, *values = line.split()
         name, parameters = re.fullmatch(r"(\w+)(?:\((.*)\))?", name).groups()
-        before, after, words, wraps = [], [], [], []
+        before, after, learns, words, wraps = [], [], [], [], []
         for value in values:
             if value.startswith("+") and "(" in value:
                 after.append(f"cn_trace_{value[1:].replace('(', '(&call, ', 1)};")
@@ -67,8 +69,8 @@ def read_calls(path):
                 wraps = wrap(*value[5:-1].split(","))
                 continue
             field, _, expression = value.partition("=")
-            if not expression and field.startswith("name("):
-                after.append(f"cn_trace_{field};")
+            if not expression and field.startswith(LEARNS):
+                learns.append(f"cn_trace_{field};")
                 continue
             if field not in FIELDS or not expression:
                 raise api.Wrong(f"{path}:{number}: {value}")
@@ -77,7 +79,7 @@ def read_calls(path):
             (after if late else before).append(f"call.record->{field} = CN_NUMBER({expression});")
         if words:
             after.append(f"cn_trace_words(&call, (uint64_t[]){{{', '.join(words)}}}, {len(words)});")
-        calls.append(Call(name, parameters, act, before, after, wraps))
+        calls.append(Call(name, parameters, act, before, after, learns, wraps))
     return calls
 
 
@@ -121,6 +123,12 @@ def symbols(calls, functions, prototypes):
     return found
 
 
+def learn(call, result, arguments):
+    """The lines of a call that is not recorded, and that something is learnt from."""
+    return [f"\t\t{result} result = next({arguments});", "\t\tif (!result) {",
+            *(f"\t\t\t{statement}" for statement in call.learns), "\t\t}", "\t\treturn result;", "\t}"]
+
+
 def function(symbol):
     """One function that stands in front of another."""
     call, parameters = symbol.call, ", ".join(symbol.prototype.parameters) or "void"
@@ -132,12 +140,13 @@ def function(symbol):
              "\tstruct cn_trace_call call;",
              f"\t__typeof__(front_{symbol.symbol}) *next = cn_trace_next(SYMBOL_{symbol.symbol});", "",
              "\tif (!next)", f"\t\treturn ({result})CN_TRACE_NOTHING_BEHIND;", *delay(call, symbol.per_thread),
-             f"\tif (!cn_trace_begin(&call, CN_CALL_{call.name}, {flags}))", f"\t\treturn next({arguments});"]
+             f"\tif (!cn_trace_begin(&call, CN_CALL_{call.name}, {flags}))" + (" {" if call.learns else "")]
+    lines += learn(call, result, arguments) if call.learns else [f"\t\treturn next({arguments});"]
     lines += [f"\t{statement}" for statement in call.before + call.wraps]
     lines += ["\tcn_trace_call_begins(&call);", f"\t{result} result = next({arguments});"]
-    if call.after:
+    if call.after or call.learns:
         lines += ["\tif (cn_trace_call_ends(&call, (int)result) && !result) {",
-                  *(f"\t\t{statement}" for statement in call.after), "\t}"]
+                  *(f"\t\t{statement}" for statement in call.after + call.learns), "\t}"]
     else:
         lines += ["\tcn_trace_call_ends(&call, (int)result);"]
     lines += [f"\tcn_trace_end(&call, CN_ACT_{call.act});", "\treturn result;", "}"]

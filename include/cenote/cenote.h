@@ -906,6 +906,31 @@ typedef struct cenote_kernel {
 CENOTE_API void cenote_kernel_register(const cenote_kernel *kernel) __attribute__((weak));
 CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel) __attribute__((weak));
 
+/*
+ * What a kernel does with the memory that its parameters lead to, for `cenote check`; no-ops otherwise.
+ *
+ *     CENOTE_KERNEL(scale, float *, const float *, float);
+ *     CENOTE_KERNEL_USES(scale, CENOTE_WRITES, CENOTE_READS, CENOTE_NO_USE);
+ *
+ * One for each parameter, in their order. Nothing can be concluded from a parameter that is not declared, or from a
+ * kernel without a declaration: it may read or write, and `cenote check` compares it with known writes, allocations and
+ * frees alone. CENOTE_WRITES is also for what is read and written.
+ */
+typedef enum cenote_use { CENOTE_MAY_USE = 0, CENOTE_READS = 1, CENOTE_WRITES = 2, CENOTE_NO_USE = 3 } cenote_use;
+
+/* Called by CENOTE_KERNEL_USES when a program or a shared object is loaded. */
+CENOTE_API void cenote_kernel_declare(const cenote_kernel *kernel, const unsigned char *uses, unsigned int count)
+	__attribute__((weak));
+
+#define CENOTE_KERNEL_USES(name_, ...)                                                                    \
+	__attribute__((constructor)) static void cenote_declare_##name_(void)                             \
+	{                                                                                                 \
+		static const unsigned char uses[] = {__VA_ARGS__};                                        \
+		if (cenote_kernel_declare)                                                                \
+			cenote_kernel_declare(&cenote_kernel_##name_, uses, (unsigned int)(sizeof uses)); \
+	}                                                                                                 \
+	struct cenote_semicolon_after_uses_of_##name_
+
 #define CENOTE_KERNEL(name_, ...)                                                                                 \
 	static const unsigned int cenote_bytes_of_##name_[] = {CENOTE_MAP_(sizeof, ##__VA_ARGS__) 0};             \
 	static const unsigned int cenote_alignment_of_##name_[] = {CENOTE_MAP_(CENOTE_ALIGNOF, ##__VA_ARGS__) 0}; \

@@ -9,12 +9,14 @@
  * An entry's header may go on with options, text for the driver's compiler: at options_at there is a cn_fatbin_options,
  * which says where in the header the text is.
  *
- * This is the layout alone, and no function: a reader checks what it reads. The command, which writes fat binaries and
- * is not a part of the library, includes it as well.
+ * Readers of PTX need fatbin.c: the library that runs it, and the recorder of `cenote check`, which is no part of the
+ * library, as the command is not, which writes fat binaries and needs the layout alone.
  */
 #ifndef CN_BASE_FATBIN_H
 #define CN_BASE_FATBIN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CN_FATBIN_MAGIC         0xBA55ED50u
@@ -54,6 +56,33 @@ struct cn_fatbin_entry {
 struct cn_fatbin_options {
 	uint32_t at, bytes; /* in the entry's header */
 };
+
+enum cn_fatbin_result {
+	CN_FATBIN_OK,
+	CN_FATBIN_INVALID,
+	CN_FATBIN_UNSUPPORTED, /* compressed, and the library for that is not there */
+	CN_FATBIN_NO_PTX,
+	CN_FATBIN_NO_MEMORY,
+};
+
+enum { CN_FATBIN_SENTENCE_BYTES = 192 };
+
+struct cn_fatbin_text {
+	const char *text; /* not ended by a zero byte */
+	size_t bytes;
+	char *owned; /* to be freed; NULL: the text lies in the fat binary */
+};
+
+/*
+ * The PTX of a fat binary of `bytes` (SIZE_MAX / 2: its header alone says how long it is): of several entries the one
+ * for the highest architecture not above `target` (90 is sm_90), and of those the newest. Each length in it is checked
+ * against what is left. LZ4 and zstd are the system's libraries, opened when an entry needs them.
+ *
+ * On failure the sentence says why, and nothing else is written.
+ */
+enum cn_fatbin_result cn_fatbin_read(const void *image, size_t bytes, unsigned target,
+				     char sentence[CN_FATBIN_SENTENCE_BYTES], struct cn_fatbin_text *ret_text);
+
 _Static_assert(sizeof(struct cn_fatbin_header) == 16 && sizeof(struct cn_fatbin_entry) == 64,
 	       "as compilers write them");
 

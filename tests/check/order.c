@@ -4,30 +4,7 @@
  */
 #include "programs.h"
 
-#include <cenote/cuda_runtime_api.h>
-
 #include <sched.h>
-
-/* ---- A reader that does not wait for the writer's event ---- */
-
-static void fill_first(void)
-{
-	struct shared it = begin_owner(AN_EVENT);
-
-	send_block(0, it.block);
-	fill(it.block, me.stream);
-	MUST(cuEventRecord(it.event, me.stream));
-	tell(0);
-	be_told_and_free(it.block);
-}
-
-static void fill_second(void)
-{
-	struct shared it = begin_opener(AN_EVENT);
-
-	be_told_of(it.event, !me.bad);
-	read_and_let_go(it.block);
-}
 
 /* ---- A writer that does not wait until its reader is done with the frame before ---- */
 
@@ -257,61 +234,6 @@ static void host_second(void)
 	let_go(it.block);
 }
 
-/* ---- A kernel, and a copy that does not wait for it ---- */
-
-static void increment(const cenote_thread *at, void **arguments)
-{
-	unsigned char *bytes = *(unsigned char **)arguments[0];
-
-	bytes[at->blockIdx.x * at->blockDim.x + at->threadIdx.x]++;
-}
-CENOTE_KERNEL(increment, unsigned char *);
-
-static void kernel_second(void)
-{
-	const dim3 one = {1, 1, 1}, threads = {64, 1, 1};
-	struct shared it = begin_opener(AN_EVENT);
-	void *arguments[] = {&it.block};
-
-	be_told_of(it.event, !me.bad);
-	must(cudaLaunchKernel((const void *)increment, one, threads, arguments, 0, me.stream) == cudaSuccess, "launch");
-	let_go(it.block);
-}
-
-/* ---- A kernel in PTX, whose code says that it writes, and a copy that does not wait for it ---- */
-
-static const char writer[] = ".version 7.0\n"
-			     ".target sm_70\n"
-			     ".address_size 64\n"
-			     ".visible .entry writer(.param .u64 bytes)\n"
-			     "{\n"
-			     "	.reg .u64 %rd<4>;\n"
-			     "	.reg .u32 %r<2>;\n"
-			     "	ld.param.u64 %rd1, [bytes];\n"
-			     "	cvta.to.global.u64 %rd2, %rd1;\n"
-			     "	mov.u32 %r1, %tid.x;\n"
-			     "	cvt.u64.u32 %rd3, %r1;\n"
-			     "	add.u64 %rd2, %rd2, %rd3;\n"
-			     "	st.global.u8 [%rd2], %r1;\n"
-			     "	ret;\n"
-			     "}\n";
-
-static void ptx_first(void)
-{
-	struct shared it = begin_owner(AN_EVENT);
-	void *arguments[] = {&it.block};
-	CUfunction function;
-	CUmodule module;
-
-	MUST(cuModuleLoadData(&module, writer));
-	MUST(cuModuleGetFunction(&function, module, "writer"));
-	send_block(0, it.block);
-	MUST(cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, me.stream, arguments, NULL));
-	MUST(cuEventRecord(it.event, me.stream));
-	tell(0);
-	be_told_and_free(it.block);
-}
-
 /* ---- A stream that waits for the default stream, or one that does not ---- */
 
 static void default_first(void)
@@ -447,7 +369,7 @@ static void channel_second(void)
 }
 
 const struct program order_programs[] = {
-	{"fill_and_read", "race", {fill_first, fill_second}},
+	{"fill_and_read", "race", {filling_owner, hasty_reader}},
 	{"read_and_overwrite", "race", {overwrite_first, overwrite_second}},
 	{"legacy_memory", "race", {legacy_first, legacy_second}},
 	{"physical_memory", "race", {physical_first, physical_second}},
@@ -456,8 +378,6 @@ const struct program order_programs[] = {
 	{"record_too_early", "race", {record_first, waiting_reader}},
 	{"value_too_early", "race", {value_first, value_second}},
 	{"host_function_too_early", "race", {host_first, host_second}},
-	{"kernel", "race", {fill_first, kernel_second}},
-	{"kernel_in_ptx", "race", {ptx_first, fill_second}},
 	{"default_stream", "race", {default_first, waiting_reader}},
 	{"query", "race", {query_first, query_second}},
 	{"ring", "race", {ring_first, ring_second}},

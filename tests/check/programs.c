@@ -303,6 +303,13 @@ void be_told_and_free(CUdeviceptr block)
 	finish(me.stream);
 }
 
+void record_and_free(const struct shared *it)
+{
+	MUST(cuEventRecord(it->event, me.stream));
+	tell(0);
+	be_told_and_free(it->block);
+}
+
 void be_told_of(CUevent event, bool waits)
 {
 	be_told(0);
@@ -333,6 +340,23 @@ void plain_owner(void)
 void plain_reader(void)
 {
 	read_and_let_go(begin_opener(NO_EVENT).block);
+}
+
+void filling_owner(void)
+{
+	struct shared it = begin_owner(AN_EVENT);
+
+	send_block(0, it.block);
+	fill(it.block, me.stream);
+	record_and_free(&it);
+}
+
+void hasty_reader(void)
+{
+	struct shared it = begin_opener(AN_EVENT);
+
+	be_told_of(it.event, !me.bad);
+	read_and_let_go(it.block);
 }
 
 void waiting_reader(void)
@@ -421,7 +445,8 @@ void close_legacy(bool finishes_first)
 
 static const struct program *find(const char *name)
 {
-	const struct program *const lists[] = {order_programs, life_programs, balance_programs, wait_programs};
+	const struct program *const lists[] = {order_programs, kernel_programs, life_programs, balance_programs,
+					       wait_programs};
 
 	for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
 		for (const struct program *program = lists[i]; program->name; program++)

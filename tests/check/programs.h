@@ -31,7 +31,7 @@ struct program {
 	void (*roles[OTHERS_MAX + 1])(void);
 };
 
-extern const struct program order_programs[], life_programs[], balance_programs[], wait_programs[];
+extern const struct program order_programs[], kernel_programs[], life_programs[], balance_programs[], wait_programs[];
 
 void must(bool holds, const char *what);
 #define MUST(call) must((call) == CUDA_SUCCESS, #call)
@@ -92,19 +92,24 @@ struct shared begin_filled(int times);
 /* Another process: it has all of them. */
 struct shared begin_opener(enum shared_event event);
 
-void be_told_and_free(CUdeviceptr block);   /* the first process */
-void be_told_of(CUevent event, bool waits); /* the stream waits for the event, or it does not */
-void let_go(CUdeviceptr block);             /* another process: free it, and tell when that is done */
+void be_told_and_free(CUdeviceptr block);      /* the first process */
+void record_and_free(const struct shared *it); /* the same, and before that its work is recorded and told of */
+void be_told_of(CUevent event, bool waits);    /* the stream waits for the event, or it does not */
+void let_go(CUdeviceptr block);                /* another process: free it, and tell when that is done */
 void read_and_let_go(CUdeviceptr block);
 
 /* ---- Roles without a mistake of their own ---- */
 
 void plain_owner(void);
 void plain_reader(void);
+void filling_owner(void);
 void waiting_reader(void); /* is told of an event, and waits for it */
 void legacy_owner(void);   /* frees when it is told, and tells */
 
 /* ---- Roles of several programs ---- */
+
+/* Does not wait for the writer's event. */
+void hasty_reader(void);
 
 /* Two blocks, filled in two streams, each with an event of its own, or both with the same. */
 void own_two(bool one_event);

@@ -136,6 +136,7 @@ struct check_use {
 	struct check_shape shape;
 	int mode;
 	bool by_kernel; /* somewhere in the shape */
+	bool is_loose;  /* by a kernel that may order itself with others */
 };
 enum { CHECK_USES_MAX = 24 };
 
@@ -235,6 +236,7 @@ struct check_access {
 	struct check_epoch epoch;
 	bool by_import; /* in a process that has imported the block */
 	bool by_kernel; /* somewhere in the shape */
+	bool is_loose;  /* by a kernel that may order itself with others */
 };
 
 struct check_pool {

@@ -9,7 +9,8 @@
  * An allocation and a free are uses of the whole block. What a kernel does with a block is not known from its
  * arguments: it may read or write, so it is compared with what is known to write. And it may do so anywhere: programs
  * let several streams work on parts of one block. So it is compared with uses of the whole block alone, unless what is
- * not certain is wanted, too.
+ * not certain is wanted, too. A kernel that may order itself with others while they run is compared with allocations
+ * and frees.
  *
  * What is kept is bounded. A use that is ordered before a later write of all its bytes is not needed any more: what is
  * ordered after the write is ordered after both. Nor is a use by a stream that has used the same bytes in the same way
@@ -234,6 +235,10 @@ static bool meet(const struct check_access *before, const struct check_use *use)
 	const struct check_block *block = use->mapping->block;
 	const struct check_shape whole = {.row_bytes = block->bytes, .rows = 1, .slices = 1};
 
+	/* Unless the memory is not there: what a kernel waits for while it runs is not seen. */
+	if (!block->check->options.is_strict && (before->is_loose || use->is_loose) && before->mode < CHECK_ALLOCATE &&
+	    use->mode < CHECK_ALLOCATE)
+		return false;
 	if (!block->check->options.is_strict &&
 	    ((before->by_kernel && !covers(&use->shape, &whole)) ||
 	     (use->by_kernel && !covers(&before->shape, &whole)) || (before->by_kernel && use->by_kernel)))
@@ -361,7 +366,8 @@ static bool compare(const struct check_clock *clock, const struct check_site *si
 static bool is_needless(const struct check_access *before, const struct check_clock *clock,
 			const struct check_access *now)
 {
-	if (before->mode == CHECK_FREE || !covers(&now->shape, &before->shape) || before->by_kernel != now->by_kernel)
+	if (before->mode == CHECK_FREE || !covers(&now->shape, &before->shape) || before->by_kernel != now->by_kernel ||
+	    before->is_loose != now->is_loose)
 		return false;
 	if (before->epoch.lane == now->epoch.lane && before->mode == now->mode &&
 	    before->site.process == now->site.process)
@@ -408,6 +414,7 @@ void check_use(const struct check_clock *clock, struct check_epoch epoch, const 
 		.epoch = epoch,
 		.by_import = use->mapping->is_import,
 		.by_kernel = use->by_kernel,
+		.is_loose = use->is_loose,
 	};
 
 	if (is_after_free(block, site, use))

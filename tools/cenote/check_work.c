@@ -139,9 +139,10 @@ static void launch(struct check_call *call)
 	operation->site.stream = stream->index;
 	for (size_t i = 0; i < call->word_count; i++) {
 		uint64_t address = call->words[i] & ((1ull << CN_TRACE_USE_SHIFT) - 1);
-		uint64_t use = call->words[i] >> CN_TRACE_USE_SHIFT;
+		uint64_t bits = call->words[i] >> CN_TRACE_USE_SHIFT, use = bits & (CN_TRACE_ORDERS_ITSELF - 1);
+		bool is_loose = bits & CN_TRACE_ORDERS_ITSELF;
 		struct check_mapping *mapping = check_map_find(call->check, call->process, address);
-		if (!mapping || use >= CN_TRACE_DOES_NOTHING || operation->use_count == CHECK_USES_MAX)
+		if (!mapping || use == CN_TRACE_DOES_NOTHING || operation->use_count == CHECK_USES_MAX)
 			continue;
 		struct check_use *before = find_use(operation, mapping->block);
 		if (before) {
@@ -151,6 +152,7 @@ static void launch(struct check_call *call)
 		}
 		add_use(operation, mapping, whole(mapping->block), modes[use]);
 		operation->uses[operation->use_count - 1].by_kernel = true;
+		operation->uses[operation->use_count - 1].is_loose = is_loose;
 	}
 	check_submit(stream, call->agent, operation);
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_MAX = 256, BATCH_WORDS = 4, PARAMETERS_MAX = 64, ARGUMENT_WORDS_MAX = 96, FUNCTIONS_MAX = 1024 };
+enum { BATCH_MAX = 256, BATCH_WORDS = 4, ARGUMENT_WORDS_MAX = 96, FUNCTIONS_MAX = 1024 };
 
 void cn_trace_words(const struct cn_trace_call *call, const uint64_t *words, size_t count)
 {
@@ -142,13 +142,14 @@ struct layout {
 	struct {
 		size_t offset, bytes;
 		int use; /* enum cn_trace_use */
-	} parameters[PARAMETERS_MAX];
+	} parameters[CN_TRACE_PARAMETERS_MAX];
 };
 
 static struct {
 	pthread_mutex_t lock;
 	pthread_once_t once;
 	__typeof__(cuFuncGetParamInfo) *ask;
+	__typeof__(cuFuncGetName) *name;
 	__typeof__(cudaGetFuncBySymbol) *resolve;
 	struct layout *list[FUNCTIONS_MAX];
 } layouts = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
@@ -156,16 +157,19 @@ static struct {
 static void find_calls(void)
 {
 	layouts.ask = (__typeof__(layouts.ask))cn_trace_find("cuFuncGetParamInfo");
+	layouts.name = (__typeof__(layouts.name))cn_trace_find("cuFuncGetName");
 	layouts.resolve = (__typeof__(layouts.resolve))cn_trace_find("cudaGetFuncBySymbol");
 }
 
 static void read_layout(struct layout *layout, CUfunction function)
 {
-	enum { NAME_BYTES = 64 };
-	char name[NAME_BYTES];
+	const char *name = NULL;
 
-	cn_trace_name_of(layout->function, name, sizeof name);
-	while (layouts.ask && layout->count < PARAMETERS_MAX &&
+	if (!layouts.name || layouts.name(&name, function) || !name)
+		name = "";
+	if (*name)
+		cn_trace_name_number(layout->function, name);
+	while (layouts.ask && layout->count < CN_TRACE_PARAMETERS_MAX &&
 	       layouts.ask(function, (size_t)layout->count, &layout->parameters[layout->count].offset,
 			   &layout->parameters[layout->count].bytes) == CUDA_SUCCESS) {
 		layout->parameters[layout->count].use = cn_trace_kernel_does(name, layout->count);

@@ -36,8 +36,14 @@ enum { CN_TRACE_WORDS_MAX = CN_TRACE_TEXT_BYTES / 8, CN_TRACE_FRAMES = 10 };
 /* A frame is the number of a file and an offset in it; an argument is what is done with it, and its value. */
 enum { CN_TRACE_NUMBER_SHIFT = 48, CN_TRACE_USE_SHIFT = 56 };
 
-/* What a kernel can do with the memory that an argument leads to. */
-enum cn_trace_use { CN_TRACE_MAY_USE, CN_TRACE_READS, CN_TRACE_WRITES, CN_TRACE_DOES_NOTHING };
+/* What a kernel can do with the memory that an argument leads to; and whether it may order itself with others. */
+enum cn_trace_use {
+	CN_TRACE_MAY_USE,
+	CN_TRACE_READS,
+	CN_TRACE_WRITES,
+	CN_TRACE_DOES_NOTHING,
+	CN_TRACE_ORDERS_ITSELF = 4, /* one of the others, and this */
+};
 
 /* How a process ended. */
 enum cn_trace_end { CN_TRACE_RUNS, CN_TRACE_EXITED, CN_TRACE_EXECUTED };

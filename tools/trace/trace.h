@@ -100,12 +100,24 @@ void cn_trace_batch(const struct cn_trace_call *call, unsigned int count, const 
 void cn_trace_arguments(const struct cn_trace_call *call, CUfunction function, void **parameters, void **extra);
 void cn_trace_runtime_arguments(const struct cn_trace_call *call, const void *symbol, void **parameters);
 
-/* What a module's PTX lets its kernels do: text that was loaded, or a file of it (ptx.c). */
-void cn_trace_image(const struct cn_trace_call *call, const void *image);
-void cn_trace_file(const struct cn_trace_call *call, const char *path);
+/* Kernels and what their code does (images.c): an image that was loaded, or a file of it. */
+void cn_trace_image(const void *image);
+void cn_trace_file(const char *path);
 /* enum cn_trace_use */
 int cn_trace_kernel_does(const char *name, int parameter);
 void cn_trace_forget_kernels(void);
+/* A number for a name; never 0. */
+uint64_t cn_trace_digest_text(const char *text, size_t length);
+
+enum { CN_TRACE_PARAMETERS_MAX = 64 };
+
+struct cn_trace_kernel {
+	int parameter_count;
+	unsigned char uses[CN_TRACE_PARAMETERS_MAX]; /* enum cn_trace_use */
+};
+
+/* Read the text that follows an .entry; false: it is not understood (ptx.c). */
+bool cn_trace_read_kernel(const char *text, struct cn_trace_kernel *ret_kernel);
 
 /* What runs in place of a host function, and notes when; NULL: the caller's own must. */
 void *cn_trace_host_wrap(struct cn_trace_call *call, void *function, void *data);
@@ -145,8 +157,6 @@ void cn_trace_file_at(const struct cn_trace_call *call, const void *address);
 void cn_trace_name_number(uint64_t function, const char *name);
 #define cn_trace_name(function, name) cn_trace_name_number(CN_NUMBER(function), name)
 void cn_trace_note_name(uint64_t function);
-/* "": it has none. */
-void cn_trace_name_of(uint64_t function, char *ret_text, size_t bytes);
 /* After a fork the names must be recorded anew. */
 void cn_trace_forget_notes(void);
 

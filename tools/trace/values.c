@@ -159,14 +159,6 @@ void cn_trace_name_number(uint64_t function, const char *text)
 	pthread_mutex_unlock(&names.lock);
 }
 
-void cn_trace_name_of(uint64_t function, char *ret_text, size_t bytes)
-{
-	pthread_mutex_lock(&names.lock);
-	const struct name *name = find_name(function);
-	snprintf(ret_text, bytes, "%s", name ? name->text : "");
-	pthread_mutex_unlock(&names.lock);
-}
-
 void cn_trace_note_name(uint64_t function)
 {
 	char text[NAME_BYTES] = "";

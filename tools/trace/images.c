@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Kernels that the program has loaded, by name: where their PTX is, and what it says; for `cenote check`.
+ *
+ * A module is text, or a fat binary that has some, as nvcc and `cenote cc` make them; of machine code nothing is known.
+ * The text is kept, and a kernel is read when it is first launched: a library has thousands, and a program launches a
+ * few. Kernels in C are named when their program declares them (cenote.h).
+ *
+ * A name may come more than once: a template's kernel is in each file that uses it. If the codes differ, so that one
+ * writes where another reads, nothing is said of the name.
+ */
+#include "trace.h"
+
+#include "base/fatbin.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	KERNELS_MAX = 1 << 16,
+	ROWS = 4096,
+	LIST_MAX = 4096, /* fat binaries of one image */
+	TARGET = 1000,   /* any architecture */
+	FILE_BYTES_MAX = 64 << 20,
+};
+
+/* Of all texts that are kept. */
+static const size_t bytes_max = 256 << 20;
+
+struct kernel {
+	struct kernel *next; /* of its row */
+	uint64_t name;
+	const char *text; /* behind .entry; NULL: it is known */
+	struct cn_trace_kernel does;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	int count;
+	size_t bytes;
+	struct kernel *rows[ROWS];
+} kernels = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- Names ------------------------------------------------------------------------------------------------------- */
+
+uint64_t cn_trace_digest_text(const char *text, size_t length)
+{
+	uint64_t digest = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < length; i++)
+		digest = (digest ^ (unsigned char)text[i]) * 0x100000001b3u;
+	return digest ? digest : 1;
+}
+
+/* With the lock held. */
+static struct kernel *add_kernel(uint64_t name, const char *text)
+{
+	struct kernel *kernel = kernels.count < KERNELS_MAX ? calloc(1, sizeof *kernel) : NULL;
+
+	if (!kernel)
+		return NULL;
+	*kernel = (struct kernel){.next = kernels.rows[name % ROWS], .name = name, .text = text};
+	kernels.rows[name % ROWS] = kernel;
+	kernels.count++;
+	return kernel;
+}
+
+/* ---- Images ------------------------------------------------------------------------------------------------------ */
+
+/* What is kept of a text: its kernels' places in a copy of it. */
+static void add_text(const char *from, size_t bytes)
+{
+	static const char entry[] = ".entry";
+	const char *text = NULL;
+
+	pthread_mutex_lock(&kernels.lock);
+	if (bytes <= bytes_max - kernels.bytes)
+		text = strndup(from, bytes);
+	if (text)
+		kernels.bytes += bytes;
+	bool is_used = false;
+	for (const char *at = text; at && (at = strstr(at, entry));) {
+		at += strlen(entry);
+		at += strspn(at, " \t\r\n");
+		size_t length = strcspn(at, "({; \t\r\n");
+		is_used |= add_kernel(cn_trace_digest_text(at, length), at) != NULL;
+	}
+	if (text && !is_used) {
+		kernels.bytes -= bytes;
+		free((void *)(uintptr_t)text);
+	}
+	pthread_mutex_unlock(&kernels.lock);
+}
+
+static void add_fat_binary(const void *image, size_t bytes)
+{
+	char sentence[CN_FATBIN_SENTENCE_BYTES];
+	struct cn_fatbin_text text;
+
+	if (cn_fatbin_read(image, bytes, TARGET, sentence, &text))
+		return;
+	add_text(text.text, strnlen(text.text, text.bytes));
+	free(text.owned);
+}
+
+static void add_wrapper(const struct cn_fatbin_wrapper *wrapper)
+{
+	if (wrapper->version == 1 && wrapper->data)
+		add_fat_binary(wrapper->data, SIZE_MAX / 2);
+	for (int i = 0; wrapper->version == 2 && wrapper->list && i < LIST_MAX && wrapper->list[i]; i++)
+		add_fat_binary(wrapper->list[i], SIZE_MAX / 2);
+}
+
+static bool is_text(const char *image)
+{
+	return *image == '/' || *image == '.' || isspace((unsigned char)*image);
+}
+
+void cn_trace_image(const void *image)
+{
+	uint32_t magic;
+
+	if (!cn_trace_checks || !image)
+		return;
+	if (is_text(image)) {
+		add_text(image, strlen(image));
+		return;
+	}
+	memcpy(&magic, image, sizeof magic);
+	if (magic == CN_FATBIN_MAGIC) {
+		add_fat_binary(image, SIZE_MAX / 2);
+	} else if (magic == CN_FATBIN_WRAPPER_MAGIC) {
+		struct cn_fatbin_wrapper wrapper;
+		memcpy(&wrapper, image, sizeof wrapper);
+		add_wrapper(&wrapper);
+	}
+}
+
+void cn_trace_file(const char *path)
+{
+	FILE *file = cn_trace_checks && path ? fopen(path, "re") : NULL;
+	char *bytes = file ? malloc(FILE_BYTES_MAX + 1) : NULL;
+
+	if (bytes) {
+		size_t count = fread(bytes, 1, FILE_BYTES_MAX, file);
+		bytes[count] = 0;
+		if (count && is_text(bytes))
+			add_text(bytes, strlen(bytes));
+		else
+			add_fat_binary(bytes, count);
+	}
+	free(bytes);
+	if (file)
+		fclose(file);
+}
+
+/* ---- What they do ------------------------------------------------------------------------------------------------ */
+
+/* A kernel in C says what it does. */
+CN_SHOWN void cenote_kernel_declare(const cenote_kernel *kernel, const unsigned char *uses, unsigned int count)
+{
+	void (*next)(const cenote_kernel *, const unsigned char *, unsigned int) = (void (*)(
+		const cenote_kernel *, const unsigned char *, unsigned int))cn_trace_find("cenote_kernel_declare");
+
+	if (kernel->version == CENOTE_KERNEL_VERSION && kernel->name && uses) {
+		pthread_mutex_lock(&kernels.lock);
+		struct kernel *added = add_kernel(cn_trace_digest_text(kernel->name, strlen(kernel->name)), NULL);
+		for (unsigned int i = 0; added && i < kernel->parameter_count && i < CN_TRACE_PARAMETERS_MAX; i++) {
+			added->does.uses[i] = i < count && uses[i] <= CENOTE_NO_USE ? uses[i] : CENOTE_MAY_USE;
+			added->does.parameter_count++;
+		}
+		pthread_mutex_unlock(&kernels.lock);
+	}
+	if (next)
+		next(kernel, uses, count);
+}
+
+int cn_trace_kernel_does(const char *name, int parameter)
+{
+	uint64_t digest = cn_trace_digest_text(name, strlen(name));
+	int does = -1;
+
+	pthread_mutex_lock(&kernels.lock);
+	for (struct kernel *kernel = kernels.rows[digest % ROWS]; kernel; kernel = kernel->next) {
+		if (kernel->name != digest)
+			continue;
+		if (kernel->text)
+			cn_trace_read_kernel(kernel->text, &kernel->does);
+		kernel->text = NULL;
+		int now = parameter < kernel->does.parameter_count ? kernel->does.uses[parameter] : CN_TRACE_MAY_USE;
+		if (does >= 0 && does != now)
+			now = CN_TRACE_MAY_USE | ((does | now) & CN_TRACE_ORDERS_ITSELF);
+		does = now;
+	}
+	pthread_mutex_unlock(&kernels.lock);
+	return does < 0 ? CN_TRACE_MAY_USE : does;
+}
+
+void cn_trace_forget_kernels(void)
+{
+	/* A child has what its parent had read; the lock may have been somebody's. */
+	pthread_mutex_init(&kernels.lock, NULL);
+}
