@@ -14,7 +14,7 @@
 #   make dist        build/dist/: the sources as one archive, and what is in it (SPDX)
 #   make deb         build/dist/: Debian packages (packaging/debian)
 #   make format      lay the sources out with clang-format 14
-#   make abi-table   write the table of the binary interface anew, from our headers
+#   make abi-table   write the tables of the binary interface and cudaTypedefs.h anew, from our headers
 #   make errors-page write the page of all error sentences anew, from the sources
 #   make gpu-golden  ask a real driver the conformance questions, and keep its answers
 #   make gpu-test    the tests that need a GPU, and what shows Cenote on one (PARTS="suites bench"; docs/gpu.md)
@@ -112,6 +112,7 @@ format: packages-test
 abi-table: packages
 	@scripts/abi_table.py include/cenote tests/abi/table.inc
 	@scripts/abi_table.py include/cenote tests/abi/nvml_table.inc nvml.h
+	@scripts/generate_typedefs.py . include/cenote/cudaTypedefs.h && clang-format-14 -i include/cenote/cudaTypedefs.h
 
 errors-page:
 	@scripts/error_sentences.py write

@@ -21,8 +21,10 @@ from pathlib import Path
 import abi_table
 import c_headers
 import generate_api
+import generate_typedefs
 
 CUDA_VERSION = 13000
+TYPEDEFS = "cudaTypedefs.h"
 
 
 class Skip(Exception):
@@ -76,6 +78,28 @@ class Checks:
         if not stale and committed != fresh:
             stale = ["the order of the rows has changed"]
         return stale + (["make abi-table writes it anew"] if stale else [])
+
+    def typedefs_are_current(self):
+        """cudaTypedefs.h is what api.list and cuda.h say now"""
+        # clang-format has broken the lines.
+        texts = ((self.headers / TYPEDEFS).read_text(), generate_typedefs.make_header(self.root))
+        committed, fresh = ("".join(text.split()) for text in texts)
+        return [] if committed == fresh else ["make abi-table writes it anew"]
+
+    def typedefs_are_nvidias(self):
+        """every type of cudaTypedefs.h is NVIDIA's of that name"""
+        include = self.toolkit()
+        text = re.sub(r"\s+", " ", generate_api.header_text(self.headers / TYPEDEFS))
+        types = re.findall(r"typedef [^;]*;", text)
+        lines = [f"#include <{include / 'cudaTypedefs.h'}>"]
+        lines += [re.sub(r"\bPFN_", "OUR_", line) for line in types]
+        names = sorted(set(re.findall(r"\bPFN_\w+", " ".join(types))))
+        lines += [f'_Static_assert(__builtin_types_compatible_p({name}, {name.replace("PFN_", "OUR_")}), "{name}");'
+                  for name in names]
+        done = subprocess.run([*self.cc, "-x", "c", "-std=gnu11", "-w", "-fsyntax-only", "-isystem", str(include), "-"],
+                              input="\n".join(lines), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              check=False)
+        return done.stdout.splitlines()[:60] if done.returncode else []
 
     def functions_are_in_table(self):
         """every function of api.list is in the table, with its symbols, and no other"""
@@ -185,6 +209,7 @@ def main(root):
     """Runs all points; True when none failed."""
     checks = Checks(root)
     points = [checks.table_is_current, checks.nvml_table_is_current, checks.nvml_table_holds_for_nvidia,
+              checks.typedefs_are_current, checks.typedefs_are_nvidias,
               checks.functions_are_in_table, checks.symbols_are_nvidias,
               checks.table_holds_for_nvidia, checks.table_holds_for_nvidia_per_thread, checks.enums_are_complete,
               checks.records_are_complete, checks.overloads_are_nvidias]

@@ -13,6 +13,7 @@
  *   Identity  name, UUID, index, minor number, brand, architecture, compute capability, PCI info
  *   State     memory, processes, utilization; persistence, compute, display and MIG mode
  *   Topology  P2P status, common ancestor, nearest devices, CPU affinity, NVLink, fabric
+ *   Fields    nvmlDeviceGetFieldValues(): how many links there are
  *
  * The devices are those of CENOTE_HOST_DEVICES and CENOTE_HOST_MEMORY. CUDA_VISIBLE_DEVICES hides none, as with
  * NVIDIA's library. No call here starts CUDA: no thread, descriptor or lock remains after a call, a forked child may
@@ -48,6 +49,7 @@ extern "C" {
 #define nvmlDeviceGetComputeRunningProcesses    nvmlDeviceGetComputeRunningProcesses_v3
 #define nvmlDeviceGetGraphicsRunningProcesses   nvmlDeviceGetGraphicsRunningProcesses_v3
 #define nvmlDeviceGetMPSComputeRunningProcesses nvmlDeviceGetMPSComputeRunningProcesses_v3
+#define nvmlDeviceGetNvLinkRemotePciInfo        nvmlDeviceGetNvLinkRemotePciInfo_v2
 #endif
 
 /* What the first member of a structure with versions must be. */
@@ -347,6 +349,8 @@ nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned int cpuNumber, unsigned int *c
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned int cpuSetSize, unsigned long *cpuSet);
 /* NVML_FEATURE_DISABLED, for each of the links that a device could have. */
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *isActive);
+/* NVML_ERROR_NOT_SUPPORTED, for the same links: none leads to another device. */
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci);
 
 #define NVML_GPU_FABRIC_UUID_LEN                     16
 #define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED          0
@@ -394,6 +398,47 @@ typedef nvmlGpuFabricInfo_v3_t nvmlGpuFabricInfoV_t;
 nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *gpuFabricInfo);
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *gpuFabricInfo);
 
+/* ---- Fields: many values in one call ---- */
+
+typedef enum nvmlValueType_enum {
+	NVML_VALUE_TYPE_DOUBLE = 0,
+	NVML_VALUE_TYPE_UNSIGNED_INT = 1,
+	NVML_VALUE_TYPE_UNSIGNED_LONG = 2,
+	NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3,
+	NVML_VALUE_TYPE_SIGNED_LONG_LONG = 4,
+	NVML_VALUE_TYPE_SIGNED_INT = 5,
+	NVML_VALUE_TYPE_UNSIGNED_SHORT = 6,
+} nvmlValueType_t;
+
+typedef union nvmlValue_st {
+	double dVal;
+	int siVal;
+	unsigned int uiVal;
+	unsigned long ulVal;
+	unsigned long long ullVal;
+	signed long long sllVal;
+	unsigned short usVal;
+} nvmlValue_t;
+
+#define NVML_FI_DEV_NVLINK_LINK_COUNT 91
+#define NVML_FI_DEV_C2C_LINK_COUNT    170
+
+typedef struct nvmlFieldValue_st {
+	unsigned int fieldId; /* the program sets this and the next, which say what is asked */
+	unsigned int scopeId;
+	long long timestamp;   /* microseconds since 1970 */
+	long long latencyUsec; /* 0 */
+	nvmlValueType_t valueType;
+	nvmlReturn_t nvmlReturn; /* whether there is a value; without one, the two beside it are as they were */
+	nvmlValue_t value;
+} nvmlFieldValue_t;
+
+/*
+ * Each value has a result of its own: the two above are 0, as unsigned int, and every other field answers
+ * NVML_ERROR_NOT_SUPPORTED there. The call fails only for a handle that is none, no values, or a count below 1.
+ */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values);
+
 /* ---- The older forms, which programs compiled long ago still call ---- */
 
 #ifdef NVML_NO_UNVERSIONED_FUNC_DEFS
@@ -415,6 +460,7 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsign
 						     nvmlProcessInfo_v1_t *infos);
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *infoCount,
 							nvmlProcessInfo_v2_t *infos);
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci);
 #endif
 
 #ifdef __cplusplus

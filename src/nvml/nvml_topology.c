@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NVML: how devices lie to each other, to processors, and in the fabric.
+ * NVML: how devices lie to each other, to processors, and in the fabric; and fields, of which links are all it knows.
  *
  * All host devices are the same memory and the same cores, so each is as near to the others as can be.
  */
@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Two devices ---- */
@@ -111,13 +112,62 @@ CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsign
 
 /* ---- NVLink and the fabric ---- */
 
+static nvmlReturn_t check_link(unsigned link)
+{
+	if (link < NVML_NVLINK_MAX_LINKS)
+		return NVML_SUCCESS;
+	return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "a device has no link %u", link));
+}
+
 CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
 						     nvmlEnableState_t *isActive)
 {
 	CN_NVML_ENTER(device, isActive);
-	if (link >= NVML_NVLINK_MAX_LINKS)
-		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "a device has no link %u", link));
-	*isActive = NVML_FEATURE_DISABLED;
+	nvmlReturn_t result = check_link(link);
+	if (result == NVML_SUCCESS)
+		*isActive = NVML_FEATURE_DISABLED;
+	return result;
+}
+
+CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
+								nvmlPciInfo_t *pci)
+{
+	CN_NVML_ENTER(device, pci);
+	nvmlReturn_t result = check_link(link);
+	if (result == NVML_SUCCESS)
+		result = cn_nvml_result(
+			cn_error(CUDA_ERROR_NOT_SUPPORTED, "link %u of a host device leads nowhere", link));
+	return result;
+}
+
+CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo(nvmlDevice_t device, unsigned int link, nvmlPciInfo_t *pci)
+{
+	return nvmlDeviceGetNvLinkRemotePciInfo_v2(device, link, pci);
+}
+
+CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values)
+{
+	struct timespec now = {0};
+
+	CN_NVML_ENTER(device, values);
+	if (valuesCount < 1)
+		return cn_nvml_result(cn_error(CUDA_ERROR_INVALID_VALUE, "valuesCount is %d", valuesCount));
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (int i = 0; i < valuesCount; i++) {
+		nvmlFieldValue_t *value = &values[i];
+
+		value->timestamp = now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+		value->latencyUsec = 0;
+		switch (value->fieldId) {
+		case NVML_FI_DEV_NVLINK_LINK_COUNT:
+		case NVML_FI_DEV_C2C_LINK_COUNT:
+			value->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+			value->value = (nvmlValue_t){.uiVal = 0};
+			value->nvmlReturn = NVML_SUCCESS;
+			break;
+		default: value->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+		}
+	}
 	return NVML_SUCCESS;
 }
 

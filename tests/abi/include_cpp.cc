@@ -7,6 +7,7 @@
  */
 #include <cuda.h>
 #include <cudaProfiler.h>
+#include <cudaTypedefs.h>
 #include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <cuda_runtime_api.h>
@@ -17,6 +18,8 @@ static_assert(std::is_same<CUstream, cudaStream_t>::value, "one stream for both 
 static_assert(std::is_same<CUevent, cudaEvent_t>::value, "one event for both interfaces");
 static_assert(std::is_same<CUmemoryPool, cudaMemPool_t>::value, "one pool for both interfaces");
 static_assert(std::is_same<CUuuid, cudaUUID_t>::value, "one UUID for both interfaces");
+static_assert(std::is_same<PFN_cuMemAllocAsync_v11020, decltype(&cuMemAllocAsync)>::value, "a type for each function");
+static_assert(std::is_same<PFN_cuMemcpy_v7000_ptds, decltype(&cuMemcpy)>::value, "also for the thread's own stream");
 static_assert(sizeof(CUipcMemHandle) == sizeof(cudaIpcMemHandle_t), "one size of handles for both interfaces");
 
 namespace

@@ -74,6 +74,16 @@ class Tree:
                      "bash-completion/completions/cenote", "zsh/site-functions/_cenote"):
             assert (self.prefix / "share" / name).exists(), name
 
+    def product_is_what_is_installed(self):
+        """`make build` and the action build `product` and install without building again: it has all that is installed."""
+        need("ninja")
+        made = [line.strip(" |") for question in ("query", "inputs")  # what it names, and what that is made of
+                for line in run("ninja", "-C", self.build, "-t", question, "product").splitlines()]
+        installed = json.loads(run("meson", "introspect", "--installed", self.build))
+        targets = json.loads(run("meson", "introspect", "--targets", self.build))
+        names = {name for target in targets for name in target["filename"]} & set(installed)
+        expect(sorted(names - {str(Path(self.build, name)) for name in made}), [])
+
     def command_runs(self):
         """The command finds its library by itself."""
         assert run(self.prefix / "bin/cenote", "info")
@@ -362,7 +372,7 @@ def main(build, *compilers):
     with tempfile.TemporaryDirectory(prefix="cenote-install-") as directory:
         os.chmod(directory, 0o755)  # another user is to look into it
         tree = Tree(directory, build, compilers[:end], compilers[end + 1:])
-        return run_tests(by_name(tree.all_is_in_place, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
+        return run_tests(by_name(tree.all_is_in_place, tree.product_is_what_is_installed, tree.command_runs, tree.dropins_are_found, tree.pkg_config_works,
                                  tree.linker_flag_works, tree.readme_works, tree.readme_is_cpp, tree.guide_works,
                                  tree.cmake_works, tree.toolkit_is_found,
                                  tree.cuda_language_says_what_to_set, tree.cpp_page_works, tree.cuda_page_works,

@@ -424,3 +424,35 @@ TEST(topology_is_that_of_cuda)
 	ASSERT_EQ(NVML_SUCCESS, nvmlDeviceGetGpuFabricInfo(one, &fabric));
 	ASSERT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, fabric.state);
 }
+
+/* Goal: of several fields, those that are known have a value and the others a result of their own; links lead nowhere. */
+TEST(fields_answer_each_for_itself)
+{
+	enum { LINKS, TEMPERATURE, CHIP_LINKS, COUNT };
+	nvmlFieldValue_t values[COUNT] = {
+		[LINKS] = {.fieldId = NVML_FI_DEV_NVLINK_LINK_COUNT, .value.uiVal = 7},
+		[TEMPERATURE] = {.fieldId = 82, .value.uiVal = 7},
+		[CHIP_LINKS] = {.fieldId = NVML_FI_DEV_C2C_LINK_COUNT, .value.uiVal = 7},
+	};
+	nvmlPciInfo_t pci = {.bus = 7};
+
+	ASSERT_EQ(NVML_ERROR_UNINITIALIZED, nvmlDeviceGetFieldValues(NULL, COUNT, values));
+	start();
+	nvmlDevice_t device = device_at(0);
+	ASSERT_EQ(NVML_ERROR_INVALID_ARGUMENT, nvmlDeviceGetFieldValues(device, 0, values));
+	ASSERT_EQ(7, values[LINKS].value.uiVal);
+	ASSERT_EQ(NVML_SUCCESS, nvmlDeviceGetFieldValues(device, COUNT, values));
+	for (int i = 0; i < COUNT; i += CHIP_LINKS) {
+		ASSERT_EQ(NVML_SUCCESS, values[i].nvmlReturn);
+		ASSERT_EQ(NVML_VALUE_TYPE_UNSIGNED_INT, values[i].valueType);
+		ASSERT_EQ(0, values[i].value.uiVal);
+		ASSERT(values[i].timestamp > 1000000LL * 86400 * 365);
+	}
+	ASSERT_EQ(NVML_ERROR_NOT_SUPPORTED, values[TEMPERATURE].nvmlReturn);
+	ASSERT_EQ(7, values[TEMPERATURE].value.uiVal);
+	ASSERT_EQ(NVML_ERROR_NOT_SUPPORTED, nvmlDeviceGetNvLinkRemotePciInfo_v2(device, 0, &pci));
+	ASSERT_EQ(NVML_ERROR_NOT_SUPPORTED, nvmlDeviceGetNvLinkRemotePciInfo(device, 0, &pci));
+	ASSERT_EQ(NVML_ERROR_INVALID_ARGUMENT,
+		  nvmlDeviceGetNvLinkRemotePciInfo_v2(device, NVML_NVLINK_MAX_LINKS, &pci));
+	ASSERT_EQ(7, pci.bus);
+}
