@@ -218,7 +218,15 @@ static double repeat(const struct bench_contestant *contestant, unsigned long co
 	return each;
 }
 
-/* Also finds how often a body must run to last long enough. */
+static bool lasts(const struct bench_contestant *contestant, unsigned long count)
+{
+	return time_body(contestant, count) >= REPETITION_NS / 2;
+}
+
+/*
+ * Also finds how often a body must run to last long enough. Each count must do so twice: the first call makes a pool or
+ * a thread, and any call may lose its processor for a while; once is then enough, but not for a measurement.
+ */
 static unsigned long warm_up(const struct bench_contestant *contestant)
 {
 	unsigned long count = 1;
@@ -227,7 +235,7 @@ static unsigned long warm_up(const struct bench_contestant *contestant)
 		repeat(contestant, 1, 1);
 		return 1;
 	}
-	while (time_body(contestant, count) < REPETITION_NS / 2)
+	while (!lasts(contestant, count) || !lasts(contestant, count))
 		count *= 2;
 	if (contestant->check)
 		contestant->check(contestant->data);

@@ -158,12 +158,13 @@ TEST(numbers_stand_below_each_other)
 struct slow {
 	unsigned long calls, operations;
 	uint64_t least_ns;
+	uint64_t first_ns; /* what the first call takes in addition */
 };
 
 static void slow_body(void *data, unsigned long count)
 {
 	struct slow *slow = data;
-	uint64_t end_ns = bench_now_ns() + count * slow->least_ns;
+	uint64_t end_ns = bench_now_ns() + count * slow->least_ns + (slow->calls ? 0 : slow->first_ns);
 
 	while (bench_now_ns() < end_ns)
 		;
@@ -182,6 +183,18 @@ TEST(bodies_are_repeated_until_they_last)
 	ASSERT_EQ(0, bench_finish());
 	ASSERT_GT(slow.operations, slow.calls);
 	ASSERT(contestant.result.minimum >= 100); /* a tenth of what the body takes at least */
+}
+
+/* Goal: a first call that takes long, since it makes what the others use, does not pass for a body that lasts. */
+TEST(a_slow_first_call_does_not_end_the_search)
+{
+	struct slow slow = {.least_ns = 1000, .first_ns = 20000000};
+	struct bench_contestant contestant = {.name = "cenote", .body = slow_body, .data = &slow};
+
+	start();
+	bench_contest(&(struct bench_contest){.group = "A group", .name = "a row", .repetitions = 3}, &contestant, 1);
+	ASSERT_EQ(0, bench_finish());
+	ASSERT_GT(slow.operations, 16 * slow.calls);
 }
 
 TEST(only_what_is_wanted_is_measured)
