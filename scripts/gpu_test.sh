@@ -19,6 +19,7 @@
 #   frameworks   JAX, CuPy and Triton under Cenote, where they are installed: results as without it, bit by bit; and
 #                what programs of theirs and PyTorch's take and hold, beside the driver's pools and their own allocators
 #   python       the package cenote: frameworks that share a block, killed consumers, times beside PyTorch's and CuPy's
+#   kept         memory that outlives its maker: 8 GiB, a swapped model, wrong descriptors, a PyTorch model's weights
 #   cuda-core    NVIDIA's tests of cuda.core in CUDA_CORE_TESTS, a checkout of NVIDIA/cuda-python; without it, skipped
 #
 # Needs a GPU with its driver, a CUDA toolkit (CUDA_PATH, or nvcc's), gcc, Meson and ninja; it installs nothing. BUILD
@@ -33,7 +34,7 @@ cenote=$build/bin/cenote
 read -ra chapters <<<"${CHAPTERS:-}"
 read -ra programs <<<"${PROGRAMS:-}"
 all_parts=(answers suites conformance dropin examples sanitizer cases early-free late-work bench torch
-	frameworks python cuda-core)
+	frameworks python kept cuda-core)
 parts=("$@")
 [ $# -gt 0 ] || parts=("${all_parts[@]}")
 for part in "${parts[@]}"; do
@@ -198,6 +199,12 @@ part_python()
 	PYTHONPATH=$package timeout 400 python3 "$scripts/gpu_python.py" --json "$results/gpu_python.json" || status=1
 	PYTHONPATH=$package timeout 100 python3 "$root/examples/python/weights.py" || status=1
 	return $status
+}
+
+part_kept()
+{
+	[ -e "$build/python/staged" ] || { echo "skipped: no headers of Python's, so no package was built"; return 0; }
+	PYTHONPATH=$build/python timeout 300 python3 "$scripts/gpu_kept.py" "$build" --json "$results/gpu_kept.json"
 }
 
 part_cuda-core()

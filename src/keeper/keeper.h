@@ -59,7 +59,8 @@ struct cn_keeper_process {
 
 struct cn_keeper_hold {
 	_Atomic uint32_t state; /* 1: it counts */
-	uint32_t process, object, writes;
+	uint32_t process, object;
+	_Atomic uint32_t writes;
 	uint64_t number; /* drawn by the program */
 };
 

@@ -267,7 +267,7 @@ static int make_part(uint64_t bytes, uint32_t location)
 {
 	char name[NAME_MAX_BYTES];
 
-	snprintf(name, sizeof name, CN_FILE_PHYSICAL_NAME, 1, (int)location, 1u, 0u);
+	snprintf(name, sizeof name, CN_FILE_KEPT_PREFIX CN_FILE_PHYSICAL_FACTS, 1, (int)location, 1u, 0u);
 	int fd = cn_descriptor_raise(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (fd >= 0 && (fchmod(fd, 0600) || ftruncate(fd, (off_t)cn_kept_round(bytes)) ||
 			fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))) {

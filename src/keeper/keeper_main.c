@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 
 enum {
 	EXIT_USAGE = 2,
@@ -167,6 +168,7 @@ int main(int argument_count, char **arguments)
 		cn_daemon_drop_option(arguments, "--supervise");
 		return cn_daemon_supervise(path, arguments);
 	}
+	prctl(PR_SET_NAME, program_invocation_short_name); /* the parent of --supervise starts /proc/self/exe */
 	int error = cn_daemon_take_given(&given);
 	if (error) {
 		cn_daemon_log("what the manager handed over cannot be used: %s", strerror(error));

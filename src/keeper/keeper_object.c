@@ -140,11 +140,14 @@ void cn_keeper_object_commit(struct cn_keeper *keeper, uint32_t number)
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	object->committed_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	/* The writer is a reader from now on. */
-	if (keeper->writers[number] != CN_KEEPER_NONE)
-		keeper->state->holds[keeper->writers[number]].writes = 0;
-	keeper->writers[number] = CN_KEEPER_NONE;
+	/*
+	 * The writer is a reader from now on. In this order: a daemon that ended in between leaves a committed object
+	 * with a writer, which commits it again. The other way round its successor would find none, and drop it.
+	 */
 	atomic_store(&object->state, CN_KEPT_COMMITTED);
+	if (keeper->writers[number] != CN_KEEPER_NONE)
+		atomic_store(&keeper->state->holds[keeper->writers[number]].writes, 0);
+	keeper->writers[number] = CN_KEEPER_NONE;
 	if (older != CN_KEEPER_NONE && older != number) /* the same: it was changed in place */
 		cn_keeper_object_retire(keeper, older);
 	log_object(object, "committed");

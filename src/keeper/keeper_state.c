@@ -9,6 +9,7 @@
  *	WRITING without a writer          the record came before its opening: drop it
  *	two COMMITTED of a name           the older one was to be retired: retire it
  *	a process that is gone            its openings end
+ *	a process without openings        its first one was not made: forget it
  */
 #include "base/descriptor.h"
 #include "daemon/daemon.h"
@@ -271,7 +272,8 @@ static void settle(struct cn_keeper *keeper)
 
 	for (uint32_t i = 0; i < used; i++)
 		if (atomic_load(&keeper->state->processes[i].pid) &&
-		    !cn_keeper_process_watch(keeper, i, keeper->pidfds[i]))
+		    (keeper->first_holds[i] == CN_KEEPER_NONE ||
+		     !cn_keeper_process_watch(keeper, i, keeper->pidfds[i])))
 			cn_keeper_process_end(keeper, i);
 	for (uint32_t i = 0; i < keeper->free_objects.used; i++) {
 		struct cn_keeper_object *object = &keeper->state->objects[i];

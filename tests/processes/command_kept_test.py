@@ -73,7 +73,7 @@ class Kept:
             assert rows[3][:6] == ["models/b", "2", "committed", "1.0M", "1", "0"], text
             contains(text, "2 objects, 3.0M\n")
             assert "models/a" not in run(self.cenote, "kept", "models/b", **here)[0]
-            contains(run(self.cenote, "ps", **here)[0], "kept: cenoted has 2 objects, 3.0M, open 1 times")
+            self.check_ps(here)
             metrics, _ = run(self.cenote, "metrics", **here)
             contains(metrics, 'cenote_kept_bytes{name="models/a",generation="1",state="committed",user="', '"} 2097152\n',
                      'cenote_kept_openings{name="models/b",generation="2"')
@@ -91,6 +91,22 @@ class Kept:
             contains(log, "committed models/a generation 1: 4194304 bytes", "gone models/b generation 2", "ends as asked")
             contains(run(self.cenote, "kept", status=1, **here)[1], "no cenoted listens at")
             assert not [name for name in os.listdir(folder) if name.startswith("kept")]
+
+    def check_ps(self, here):
+        """ps has the same objects as rows and as JSON, and shows their memory once; --pid selects what it has open."""
+        text, _ = run(self.cenote, "ps", **here)
+        contains(text, "kept by cenoted:\nNAME", "2 objects, 3.0M\n")
+        assert [line.split()[0] for line in text.splitlines() if line.startswith("models/")] == ["models/a", "models/b"]
+        assert not [line for line in text.splitlines() if "physical" in line and str(os.getpid()) in line], text
+        assert "cenoted " not in text, text
+        data = json.loads(run(self.cenote, "ps", "--json", **here)[0])
+        assert [each["name"] for each in data["kept"]] == ["models/a", "models/b"], data
+        assert data["kept"][0].keys() == json.loads(run(self.cenote, "kept", "--json", **here)[0])["objects"][0].keys()
+        assert [each["pid"] for each in data["kept"][0]["holders"]] == [os.getpid()], data
+        for words, names in ((["--pid", str(os.getpid())], ["models/a"]), (["--pid", "1"], []), (["--deferred"], []),
+                             (["--user", str(os.getuid())], ["models/a", "models/b"]), (["--user", "54321"], [])):
+            data = json.loads(run(self.cenote, "ps", "--json", *words, **here)[0])
+            assert [each["name"] for each in data["kept"]] == names, (words, data)
 
     def two_daemons_do_not_share_a_socket(self):
         """cenoted: a second daemon at the same path is refused, and a killed one's socket is replaced."""

@@ -2,13 +2,21 @@
 /*
  * The daemon that keeps memory is killed, and started again by its parent: nothing that was committed or is held is
  * lost, and nothing is left over. Programs notice nothing.
+ *
+ * With CENOTE_SOAK_SECONDS and --verbose the first test goes on for so long and says how often it has killed what.
  */
 #include "../kept.h"
 
 #include <fcntl.h>
 #include <sched.h>
 
-enum { WORKERS = 2, NAMES = 4, BYTES = 64 * 1024, ROUNDS = 20, PAUSE_MAX = 4000 };
+enum { WORKERS = 2, NAMES = 4, BYTES = 64 * 1024, ROUNDS = 20, PAUSE_MAX = 4000, VICTIM_ROUNDS = 4 };
+
+/* What a worker has done, and what each of its names has: 0 is nothing. */
+struct work {
+	uint64_t seeds[NAMES];
+	unsigned long commit_count, open_count, retire_count;
+};
 
 static struct kept_daemon daemon_of_test;
 
@@ -30,9 +38,10 @@ static void name_of(char ret_name[64], unsigned worker, unsigned number)
 	snprintf(ret_name, 64, "worker%u/object%u", worker, number);
 }
 
-/* One random thing that a program does with kept memory; `seeds` is what each name has, 0: nothing. */
-static void work_once(struct test_random *random, unsigned worker, uint64_t seeds[NAMES])
+/* One random thing that a program does with kept memory. */
+static void work_once(struct test_random *random, unsigned worker, struct work *work)
 {
+	uint64_t *seeds = work->seeds;
 	unsigned number = (unsigned)test_random_below(random, NAMES);
 	uint64_t seed = test_random_next(random) | 1;
 	char name[64];
@@ -46,8 +55,10 @@ static void work_once(struct test_random *random, unsigned worker, uint64_t seed
 		ASSERT(kept_has(kept_address(kept), BYTES, seed));
 		ASSERT_OK(cenote_kept_release(kept));
 		seeds[number] = seed;
+		work->commit_count++;
 		return;
 	case 2:
+		work->open_count++;
 		if (!seeds[number]) {
 			ASSERT_ERROR(CUDA_ERROR_NOT_FOUND, cenote_kept_open(name, 0, 0, &kept));
 			return;
@@ -59,6 +70,7 @@ static void work_once(struct test_random *random, unsigned worker, uint64_t seed
 	default:
 		if (seeds[number])
 			ASSERT_OK(cenote_kept_retire(name, 0));
+		work->retire_count += seeds[number] != 0;
 		seeds[number] = 0;
 	}
 }
@@ -67,11 +79,83 @@ ROLE(worker)
 {
 	unsigned worker = (unsigned)strtoul(argv[0], NULL, 10);
 	struct test_random random = test_random_start(worker);
-	uint64_t seeds[NAMES] = {0};
+	struct work work = {.commit_count = 0};
 
 	while (access(argv[1], F_OK)) /* until the test says so */
-		work_once(&random, worker, seeds);
-	peer_send_bytes(parent, seeds, sizeof seeds);
+		work_once(&random, worker, &work);
+	peer_send_bytes(parent, &work, sizeof work);
+}
+
+/* Commits one generation after the other and notes each in a file, until it is killed. */
+ROLE(victim)
+{
+	int notes = open(argv[0], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	uint64_t seed = strtoull(argv[1], NULL, 10);
+
+	ASSERT_SYS(notes);
+	for (;;) {
+		cenote_kept kept = kept_make("victim", BYTES, ++seed, 0);
+		ASSERT_EQ((ssize_t)sizeof seed, pwrite(notes, &seed, sizeof seed, 0));
+		ASSERT_OK(cenote_kept_release(kept));
+	}
+}
+
+/* The victim was killed: what it had committed is there, and nothing that it had begun. Returns what there is. */
+static uint64_t check_victim(const char *notes_path, uint64_t seed_before)
+{
+	int notes = open(notes_path, O_RDONLY | O_CLOEXEC);
+	uint64_t seed = seed_before;
+	cenote_kept kept;
+
+	if (notes >= 0 && pread(notes, &seed, sizeof seed, 0) == 0)
+		seed = seed_before;
+	if (notes >= 0)
+		close(notes);
+	unlink(notes_path);
+	CUresult result = cenote_kept_open("victim", 0, 0, &kept);
+	if (result == CUDA_ERROR_NOT_FOUND && !seed)
+		return 0;
+	ASSERT_OK(result);
+	/* It may have been killed between the commit and the note. */
+	seed += kept_has(kept_address(kept), BYTES, seed + 1);
+	ASSERT(kept_has(kept_address(kept), BYTES, seed));
+	ASSERT_OK(cenote_kept_release(kept));
+	return seed;
+}
+
+/* Kill the daemon, and wait for the next one. */
+static bool kill_daemon(struct test_random *random)
+{
+	for (uint64_t i = test_random_below(random, PAUSE_MAX); i; i--)
+		sched_yield();
+	pid_t child = kept_child(&daemon_of_test);
+	if (!child)
+		return false;
+	ASSERT_SYS(kill(child, SIGKILL));
+	kept_await_ready(&daemon_of_test);
+	return true;
+}
+
+/* Daemons and a client are killed for the time of the test; `held` is always there. How often. */
+static void kill_all_the_time(struct test_random *random, cenote_kept held, unsigned long *ret_daemons,
+			      unsigned long *ret_clients)
+{
+	const char *notes = test_path("notes");
+	uint64_t seed = 0;
+	char text[32];
+
+	*ret_daemons = *ret_clients = 0;
+	for (unsigned long round = 0; soak_goes_on(round, ROUNDS / VICTIM_ROUNDS); round++) {
+		snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+		struct peer *victim = peer_start("victim", notes, text);
+		for (int i = 0; i < VICTIM_ROUNDS; i++)
+			*ret_daemons += kill_daemon(random);
+		peer_kill(victim);
+		++*ret_clients;
+		seed = check_victim(notes, seed);
+		ASSERT(kept_has(kept_address(held), BYTES, 77));
+		ASSERT_EQ(CENOTE_KEPT_RETIRED, kept_look(held).state);
+	}
 }
 
 /* Goal: killed at any instant, the daemon loses nothing and leaks nothing, and its programs' calls all succeed. */
@@ -79,7 +163,8 @@ TEST(a_killed_daemon_loses_nothing, .timeout_ms = 120000, .soak = true)
 {
 	struct test_random random = test_random_start(WORKERS);
 	struct peer *workers[WORKERS];
-	uint64_t seeds[NAMES];
+	struct work work, sum = {.commit_count = 0};
+	unsigned long daemon_count, client_count;
 	const char *stop = test_path("stop");
 
 	kept_start(&daemon_of_test);
@@ -90,32 +175,27 @@ TEST(a_killed_daemon_loses_nothing, .timeout_ms = 120000, .soak = true)
 
 	cenote_kept held = kept_make("held", BYTES, 77, 0); /* and one that is retired, which only this process keeps */
 	ASSERT_OK(cenote_kept_retire("held", 0));
-	for (unsigned long round = 0; soak_goes_on(round, ROUNDS); round++) {
-		for (uint64_t i = test_random_below(&random, PAUSE_MAX); i; i--)
-			sched_yield();
-		child = kept_child(&daemon_of_test);
-		if (!child)
-			continue;
-		ASSERT_SYS(kill(child, SIGKILL));
-		kept_await_ready(&daemon_of_test);
-	}
+	kill_all_the_time(&random, held, &daemon_count, &client_count);
 	close(open(stop, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	ASSERT_EQ(CENOTE_KEPT_RETIRED, kept_look(held).state);
 	ASSERT_OK(cenote_kept_release(held));
+	cenote_kept_retire("victim", 0);
 
 	unsigned expected = 0;
 	for (unsigned i = 0; i < WORKERS; i++) {
-		peer_receive_bytes(workers[i], seeds, sizeof seeds);
+		peer_receive_bytes(workers[i], &work, sizeof work);
 		peer_wait(workers[i]);
+		sum.commit_count += work.commit_count;
+		sum.open_count += work.open_count;
+		sum.retire_count += work.retire_count;
 		for (unsigned number = 0; number < NAMES; number++) {
 			cenote_kept kept;
 			char name[64];
 			name_of(name, i, number);
-			if (!seeds[number])
+			if (!work.seeds[number])
 				continue;
 			expected++;
 			ASSERT_OK(cenote_kept_open(name, 0, 0, &kept));
-			ASSERT(kept_has(kept_address(kept), BYTES, seeds[number]));
+			ASSERT(kept_has(kept_address(kept), BYTES, work.seeds[number]));
 			ASSERT_OK(cenote_kept_release(kept));
 		}
 	}
@@ -132,6 +212,8 @@ TEST(a_killed_daemon_loses_nothing, .timeout_ms = 120000, .soak = true)
 	while (descriptors_of(daemon_of_test.parent) > parent_descriptors)
 		sched_yield();
 	kept_stop(&daemon_of_test);
+	printf("# killed: %lu daemons and %lu clients; meanwhile %lu commits, %lu openings and %lu objects retired\n",
+	       daemon_count, client_count, sum.commit_count, sum.open_count, sum.retire_count);
 }
 
 /* Writes an object, and waits. */

@@ -301,6 +301,24 @@ TEST(a_block_is_kept_as_a_copy)
 
 /* ---- Limits ------------------------------------------------------------------------------------------------------ */
 
+/* Goal: kept memory is the daemon's: it takes nothing of what processes have of the host device, open or not. */
+TEST(kept_memory_is_not_in_the_account)
+{
+	size_t before, open, after, total;
+
+	if (strcmp(cenote_device_kind(), "host") != 0)
+		SKIP("a GPU's driver counts it");
+	kept_start(&daemon_of_test);
+	ASSERT_OK(cuMemGetInfo(&before, &total));
+	cenote_kept kept = kept_make("a", 8 * KEPT_MIB, 1, 0);
+	ASSERT_OK(cuMemGetInfo(&open, &total));
+	ASSERT_OK(cenote_kept_release(kept));
+	ASSERT_OK(cuMemGetInfo(&after, &total));
+	ASSERT_EQ(before, open);
+	ASSERT_EQ(before, after);
+	kept_stop(&daemon_of_test);
+}
+
 /* Goal: a user cannot have more than its limits, and is told which one it was. */
 TEST(limits_are_refused_with_a_sentence)
 {

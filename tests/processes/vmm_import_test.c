@@ -132,6 +132,9 @@ TEST(forged_memory_is_refused)
 	static const char good[] = "cenote-memory-1 location 1 0 handles 1 flags 0";
 	static const char *const names[] = {
 		"cenote-memory-1 location 1 0 handles 1 flags 0 ",
+		"cenote-memory-1 cenote-kept-1 location 1 0 handles 1 flags 0",
+		"cenote-kept-1 location 1 0 handles 1",
+		"location 1 0 handles 1 flags 0",
 		"cenote-memory-1 location 1 0 handles 1 flags 00",
 		"cenote-memory-1 location 1 0 handles 1 flags",
 		"cenote-memory-1 location 1 0 handles -1 flags 0",

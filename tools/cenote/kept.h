@@ -28,8 +28,13 @@ struct kept_list {
 /* All objects whose names begin so, with their holders. Not CUDA_SUCCESS: what was found until then is there. */
 CUresult kept_take(const char *prefix, struct kept_list *ret_list);
 void kept_free(struct kept_list *list);
+/* Remove what is not wanted: an object stays if its owner's user is meant, or a process that has it open. */
+void kept_select(struct kept_list *list, const struct selection *selection);
 /* "committed", "writing", "retired". */
 const char *kept_state_text(unsigned int state);
+/* Rows with a heading and a sum, of at least one object; and a list of JSON, indented for an outermost field. */
+void kept_print_table(const struct kept_list *list);
+void kept_print_json_objects(const struct kept_list *list);
 /* Time since it was committed; if it was not, since it was created. In nanoseconds. */
 unsigned long long kept_age(const cenote_kept_object *object);
 

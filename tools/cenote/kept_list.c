@@ -61,6 +61,33 @@ CUresult kept_take(const char *prefix, struct kept_list *ret_list)
 	return result;
 }
 
+static bool wants(const struct selection *selection, const struct kept_object *object)
+{
+	bool any = !selection->pid && !selection->container;
+
+	if (any && (!selection->has_user || selection->uid == object->object.user))
+		return true;
+	for (size_t i = 0; i < object->holder_count; i++) {
+		const struct kept_holder *holder = &object->holders[i];
+		if (selection_wants(selection, holder->holder.pid, holder->holder.user, &holder->identity))
+			return true;
+	}
+	return false;
+}
+
+void kept_select(struct kept_list *list, const struct selection *selection)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (!selection->deferred && wants(selection, &list->objects[i]))
+			list->objects[kept++] = list->objects[i];
+		else
+			free(list->objects[i].holders);
+	}
+	list->count = kept;
+}
+
 void kept_free(struct kept_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)

@@ -8,27 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What cenoted keeps, in a line: `cenote kept` has the rows. Nothing where there is no daemon. */
-static void print_kept(void)
-{
-	struct kept_list list;
-	unsigned long long bytes = 0, openings = 0;
-	char amount[AMOUNT_CHARS];
-
-	if (!kept_take("", &list) && list.count) {
-		for (size_t i = 0; i < list.count; i++) {
-			bytes += list.objects[i].object.bytes;
-			openings += list.objects[i].holder_count;
-		}
-		printf("kept: cenoted has %zu %s, %s, open %llu times; cenote kept lists them\n", list.count,
-		       list.count == 1 ? "object" : "objects", amount_text(bytes, amount), openings);
-	}
-	kept_free(&list);
-}
-
 static int ps(int argument_count, char **arguments)
 {
 	struct selection selection = {.pid = 0};
+	struct kept_list kept;
 	struct survey survey;
 	bool json = false;
 
@@ -42,12 +25,17 @@ static int ps(int argument_count, char **arguments)
 	}
 	bool complete = survey_take_all("ps", &survey);
 	selection_apply(&selection, &survey);
+	kept_take("", &kept); /* where there is no daemon, nothing is kept */
+	kept_select(&kept, &selection);
 	if (json)
-		survey_print_json(&survey);
+		survey_print_json(&survey, &kept);
 	else
 		survey_print_table(stdout, &survey, output_columns());
-	if (!json)
-		print_kept();
+	if (!json && kept.count) {
+		puts("\nkept by cenoted:");
+		kept_print_table(&kept);
+	}
+	kept_free(&kept);
 	bool holds = selection_holds(&selection, "ps", &survey);
 	survey_free(&survey);
 	if (!complete)
@@ -82,8 +70,8 @@ const struct command command_ps = {
 		"\n"
 		"A terminal of fewer than 98 columns shows fewer: RESERVED goes first, then USER, USED, SINCE.\n"
 		"\n"
-		"A process that does not answer is shown as it last wrote. Below the table a line says what cenoted\n"
-		"keeps, if there is one: see cenote help kept.\n"
+		"A process that does not answer is shown as it last wrote. A second table has what cenoted keeps, if\n"
+		"there is one: see cenote help kept. --pid and --container select what such a process has open.\n"
 		"\n"
 		"Physical and private memory is looked for in /proc, in all processes that the command may look into,\n"
 		"on the host device. It cannot tell which process made physical memory, or since when others have it,\n"

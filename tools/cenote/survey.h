@@ -166,7 +166,8 @@ void place_text(const cenote_shared_pool *pool, char *ret_text, size_t room);
  */
 void survey_print_table(FILE *to, const struct survey *survey, int columns);
 /* survey_json.c */
-void survey_print_json(const struct survey *survey);
+struct kept_list;
+void survey_print_json(const struct survey *survey, const struct kept_list *kept);
 
 /* ---- Parts of a survey (survey_select.c) ---- */
 
@@ -192,6 +193,8 @@ enum { EXIT_CONDITION = 3 }; /* exit status of a condition that holds */
  * these; 0: it is none; -1: it is, and was refused with a sentence.
  */
 int selection_read(struct selection *selection, const char *command, int argument_count, char **arguments, int *index);
+/* Is this process wanted? */
+bool selection_wants(const struct selection *selection, int pid, unsigned int uid, const struct identity *identity);
 /* Remove from a survey what is not wanted, and put the rest in order. */
 void selection_apply(const struct selection *selection, struct survey *survey);
 /* Does the condition hold for what is left? Then says so on standard error. */

@@ -2,7 +2,7 @@
 /*
  * Which processes share what, as JSON for programs.
  */
-#include "survey.h"
+#include "kept.h"
 
 #include <string.h>
 
@@ -202,7 +202,7 @@ static void print_importer_json(const struct sharer *importer)
 	putchar('}');
 }
 
-void survey_print_json(const struct survey *survey)
+void survey_print_json(const struct survey *survey, const struct kept_list *kept)
 {
 	fputs("{\n  \"processes\": [", stdout);
 	for (size_t i = 0; i < survey->sharer_count; i++) {
@@ -219,6 +219,8 @@ void survey_print_json(const struct survey *survey)
 	putchar(']');
 	print_physicals_json(survey);
 	print_privates_json(survey);
+	fputs(",\n  \"kept\": ", stdout);
+	kept_print_json_objects(kept);
 	printf(",\n  \"other_users\": %u", survey->other_users);
 	fputs(",\n  \"error\": ", stdout);
 	if (*survey->error)

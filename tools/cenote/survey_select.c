@@ -15,7 +15,7 @@
 
 /* ---- Which processes are wanted ---- */
 
-static bool wants(const struct selection *selection, int pid, unsigned int uid, const struct identity *identity)
+bool selection_wants(const struct selection *selection, int pid, unsigned int uid, const struct identity *identity)
 {
 	return (!selection->pid || selection->pid == pid) && (!selection->has_user || selection->uid == uid) &&
 	       (!selection->container || container_is(&identity->container, selection->container));
@@ -23,7 +23,7 @@ static bool wants(const struct selection *selection, int pid, unsigned int uid, 
 
 static bool wants_sharer(const struct selection *selection, const struct sharer *sharer)
 {
-	return wants(selection, sharer->process.pid, sharer->process.uid, &sharer->identity);
+	return selection_wants(selection, sharer->process.pid, sharer->process.uid, &sharer->identity);
 }
 
 /* Keep the wanted holders of something; all of them, if its owner is wanted. */
@@ -33,7 +33,7 @@ static void select_holders(const struct selection *selection, bool owner, struct
 
 	for (size_t i = 0; i < *count; i++) {
 		const cenote_importer *importer = &holders[i].importer;
-		if ((owner || wants(selection, importer->pid, importer->uid, &holders[i].identity)) &&
+		if ((owner || selection_wants(selection, importer->pid, importer->uid, &holders[i].identity)) &&
 		    (!selection->deferred || importer->deferred_block_count))
 			holders[kept++] = holders[i];
 	}
@@ -105,8 +105,8 @@ static void select_found(const struct selection *selection, struct survey *surve
 		struct physical *physical = &survey->physicals[i];
 		bool wanted = false;
 		for (size_t j = 0; j < physical->holder_count && !selection->deferred; j++)
-			wanted |= wants(selection, physical->holders[j].pid, physical->holders[j].uid,
-					&physical->holders[j].identity);
+			wanted |= selection_wants(selection, physical->holders[j].pid, physical->holders[j].uid,
+						  &physical->holders[j].identity);
 		if (wanted)
 			survey->physicals[kept++] = *physical;
 		else
@@ -116,7 +116,7 @@ static void select_found(const struct selection *selection, struct survey *surve
 	kept = 0;
 	for (size_t i = 0; i < survey->private_count; i++) {
 		const struct private_memory *memory = &survey->privates[i];
-		if (!selection->deferred && wants(selection, memory->pid, memory->uid, &memory->identity))
+		if (!selection->deferred && selection_wants(selection, memory->pid, memory->uid, &memory->identity))
 			survey->privates[kept++] = *memory;
 	}
 	survey->private_count = kept;

@@ -35,7 +35,7 @@ enum {
 
 #define SLACK_BYTES ((size_t)1 << 40)
 
-static const char name_format[] = CN_FILE_PHYSICAL_NAME;
+static const char facts_format[] = CN_FILE_PHYSICAL_FACTS;
 
 struct cn_physical {
 	struct cn_host_bytes counted; /* if this process made it */
@@ -56,8 +56,8 @@ CUresult cn_host_physical_create(struct cn_device *device, const struct cn_physi
 	CUresult result = device ? cn_host_account_take(&physical->counted, device, facts->bytes) : CUDA_SUCCESS;
 	if (result)
 		goto err_free;
-	snprintf(name, sizeof name, name_format, facts->location_type, facts->location_id, facts->handle_types,
-		 facts->flags);
+	snprintf(name, sizeof name, CN_FILE_PHYSICAL_PREFIX CN_FILE_PHYSICAL_FACTS, facts->location_type,
+		 facts->location_id, facts->handle_types, facts->flags);
 	result = cn_host_make_file(name, facts->bytes, &physical->fd);
 	if (!result && physical->fd < 0)
 		result =
@@ -121,6 +121,17 @@ CUresult cn_host_physical_export(struct cn_physical *physical, int *ret_fd)
 	return CUDA_SUCCESS;
 }
 
+/* A name without the word that says whose memory it is; "": of no memory. */
+static const char *after_prefix(const char *name)
+{
+	static const char *const prefixes[] = {CN_FILE_PHYSICAL_PREFIX, CN_FILE_KEPT_PREFIX};
+
+	for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return name + strlen(prefixes[i]);
+	return "";
+}
+
 /* What a file says of itself. False: it is not physical memory of Cenote's, or not whole. */
 static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char **ret_why)
 {
@@ -148,11 +159,11 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 		return false;
 	}
 	target[end] = 0;
-	const char *name = target + sizeof prefix - 1;
+	const char *name = after_prefix(target + sizeof prefix - 1);
 	/* Parse it, print it again: what is not exactly ours does not come out the same. */
-	if (sscanf(name, name_format, &facts.location_type, &facts.location_id, &facts.handle_types, &facts.flags) !=
+	if (sscanf(name, facts_format, &facts.location_type, &facts.location_id, &facts.handle_types, &facts.flags) !=
 		    4 ||
-	    snprintf(again, sizeof again, name_format, facts.location_type, facts.location_id, facts.handle_types,
+	    snprintf(again, sizeof again, facts_format, facts.location_type, facts.location_id, facts.handle_types,
 		     facts.flags) >= (int)sizeof again ||
 	    strcmp(name, again)) {
 		*ret_why = "does not lead to memory of cuMemCreate()";
