@@ -140,6 +140,7 @@ def function(symbol):
              "\tstruct cn_trace_call call;",
              f"\t__typeof__(front_{symbol.symbol}) *next = cn_trace_next(SYMBOL_{symbol.symbol});", "",
              "\tif (!next)", f"\t\treturn ({result})CN_TRACE_NOTHING_BEHIND;", *delay(call, symbol.per_thread),
+             *(["\tcn_trace_watch();"] if call.act == "launch" else []),
              f"\tif (!cn_trace_begin(&call, CN_CALL_{call.name}, {flags}))" + (" {" if call.learns else "")]
     lines += learn(call, result, arguments) if call.learns else [f"\t\treturn next({arguments});"]
     lines += [f"\t{statement}" for statement in call.before + call.wraps]

@@ -931,6 +931,33 @@ CENOTE_API void cenote_kernel_declare(const cenote_kernel *kernel, const unsigne
 	}                                                                                                 \
 	struct cenote_semicolon_after_uses_of_##name_
 
+/*
+ * What kernels in PTX read and write on the host device, while they run: for tools such as `cenote check --exact`.
+ *
+ * launched() is called by the thread that launches a kernel, within its call. What it returns stands for the launch; 0:
+ * this one is not of interest. begins() is called before the kernel runs, and what it returns is passed on; NULL: the
+ * same. touched() is told of runs of bytes before they are used, by any number of threads at once: CENOTE_READS,
+ * CENOTE_WRITES, or CENOTE_MAY_USE for atomics and for volatile, acquiring and releasing accesses. ends() is called
+ * when the kernel has ended, also by a failure, and before anything that waits for it goes on. None of them may call
+ * CUDA, or wait for a thread that does.
+ *
+ * The watcher must stay where it is. NULL: nobody watches from now on; kernels that are watched still are. Kernels are
+ * slower while they are watched, and as fast as ever otherwise. On a GPU none is watched. Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE   the watcher is of another version
+ */
+typedef struct cenote_kernel_watcher {
+	unsigned int version; /* CENOTE_KERNEL_WATCHER_VERSION */
+	unsigned long long (*launched)(void);
+	void *(*begins)(unsigned long long launch);
+	void (*touched)(void *data, unsigned long long address, size_t bytes, cenote_use use);
+	void (*ends)(void *data);
+} cenote_kernel_watcher;
+
+#define CENOTE_KERNEL_WATCHER_VERSION 0x43455701u
+
+CENOTE_API CUresult cenote_kernel_watch(const cenote_kernel_watcher *watcher);
+
 #define CENOTE_KERNEL(name_, ...)                                                                                 \
 	static const unsigned int cenote_bytes_of_##name_[] = {CENOTE_MAP_(sizeof, ##__VA_ARGS__) 0};             \
 	static const unsigned int cenote_alignment_of_##name_[] = {CENOTE_MAP_(CENOTE_ALIGNOF, ##__VA_ARGS__) 0}; \

@@ -116,7 +116,7 @@ _cenote()
 		fi
 		;;
 	trace) _cenote_run "$word" "-o --output --html --marks" ;;
-	check) _cenote_run "$word" "--strict --timeout --delay --json --html --suppress" ;;
+	check) _cenote_run "$word" "--strict --exact --timeout --delay --json --html --suppress" ;;
 	imex) _cenote_imex "$word" ;;
 	map) _cenote_map "$word" ;;
 	ps) _cenote_ps "$word" ;;

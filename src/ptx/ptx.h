@@ -42,7 +42,7 @@ struct cn_ptx_module;
 struct cn_ptx_block;
 
 enum {
-	CN_PTX_CALLS_VERSION = 6,
+	CN_PTX_CALLS_VERSION = 7,
 	CN_PTX_SENTENCE_BYTES = 384,
 	CN_PTX_THREADS_MAX = 1024,           /* of a block */
 	CN_PTX_SHARED_BYTES_MAX = 227 << 10, /* of a block, static and dynamic */
@@ -104,6 +104,13 @@ struct cn_ptx_contents {
 
 /* ---- Launches ---------------------------------------------------------------------------------------------------- */
 
+/* How a kernel uses memory. */
+enum cn_ptx_touch {
+	CN_PTX_READS,
+	CN_PTX_WRITES,
+	CN_PTX_COMMUNICATES, /* atomics, volatile, acquire and release: others may be meant to see it */
+};
+
 struct cn_ptx_launch {
 	struct cn_ptx_module *module;
 	void *memory;    /* of the variables, as place() left it; NULL: the module has none */
@@ -118,6 +125,11 @@ struct cn_ptx_launch {
 	void (*print)(void *data, const char *text, size_t bytes);
 	/* The same of an assertion that fails; NULL: print(). */
 	void (*complain)(void *data, const char *text, size_t bytes);
+	/*
+	 * What the kernel is about to use of memory that is not its block's own, in runs of bytes: called on the
+	 * thread that runs the block. NULL: it costs nothing.
+	 */
+	void (*touch)(void *data, uint64_t address, size_t bytes, enum cn_ptx_touch how);
 	void *data;
 	/* Call body(data); false: it used memory that is not mapped. NULL: such memory ends the process. */
 	bool (*guard)(void (*body)(void *data), void *data);

@@ -48,6 +48,36 @@ bool cn_ptx_find_addresses(struct cn_ptx_block *block, const struct cn_ptx_inst 
 	return find_addresses_of(block, inst, 1, inst->offset, inst->space == CN_PTX_SHARED, bytes);
 }
 
+/* Tell of what the lanes are about to use; their addresses are found. What lies in one row is one run. */
+static void touch_lanes(const struct cn_ptx_block *block, uint64_t bytes, enum cn_ptx_touch how)
+{
+	uint64_t begin = 0, end = 0, own = (uint64_t)(uintptr_t)block->memory;
+
+	CN_PTX_EACH(&block->active, i)
+	{
+		uint64_t address = block->addresses[i];
+
+		if (address - own < block->memory_bytes)
+			continue;
+		if (address < begin || address > end) {
+			if (end > begin)
+				block->launch.touch(block->launch.data, begin, end - begin, how);
+			begin = address;
+			end = address;
+		}
+		end = address + bytes > end ? address + bytes : end;
+	}
+	if (end > begin)
+		block->launch.touch(block->launch.data, begin, end - begin, how);
+}
+
+static void touch(const struct cn_ptx_block *block, const struct cn_ptx_inst *inst, uint64_t bytes,
+		  enum cn_ptx_touch how)
+{
+	if (block->launch.touch && inst->space != CN_PTX_SHARED)
+		touch_lanes(block, bytes, how);
+}
+
 /*
  * Volatile, relaxed, acquire and release: each lane's access is one access of the processor's. What orders more than
  * that is a fence. Of shared memory none has to be ordered: the block's lanes alone use it, in one thread.
@@ -146,6 +176,7 @@ bool cn_ptx_run_load(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 
 	if (!cn_ptx_find_addresses(block, inst, bytes * inst->count))
 		return false;
+	touch(block, inst, (uint64_t)bytes * inst->count, is_ordered(inst) ? CN_PTX_COMMUNICATES : CN_PTX_READS);
 	if (inst->operand[0] != CN_PTX_NONE)
 		load_part(block, inst, inst->operand[0], inst->width[0], 0);
 	else
@@ -224,6 +255,7 @@ bool cn_ptx_run_store(struct cn_ptx_block *block, const struct cn_ptx_inst *inst
 
 	if (!cn_ptx_find_addresses(block, inst, bytes * inst->count))
 		return false;
+	touch(block, inst, (uint64_t)bytes * inst->count, is_ordered(inst) ? CN_PTX_COMMUNICATES : CN_PTX_WRITES);
 	if (inst->operand[0] != CN_PTX_NONE)
 		store_part(block, inst, inst->operand[0], inst->width[0], 0);
 	else
@@ -246,6 +278,9 @@ bool cn_ptx_run_copy(struct cn_ptx_block *block, const struct cn_ptx_inst *inst)
 			inst->operand[3] == CN_PTX_NONE ? bytes : cn_ptx_lane_value(block, inst->operand[3], 4, i);
 
 		memset(kept, 0, CN_PTX_SCRATCH_BYTES);
+		if (count && block->launch.touch)
+			block->launch.touch(block->launch.data, block->addresses[i], count < bytes ? count : bytes,
+					    CN_PTX_READS);
 		if (count)
 			memcpy(kept, (const void *)(uintptr_t)block->addresses[i], count < bytes ? count : bytes);
 	}
@@ -270,6 +305,7 @@ bool cn_ptx_run_atomic(struct cn_ptx_block *block, const struct cn_ptx_inst *ins
 
 	if (!cn_ptx_find_addresses(block, inst, bytes))
 		return false;
+	touch(block, inst, bytes, CN_PTX_COMMUNICATES);
 	CN_PTX_EACH(&block->active, i)
 	{
 		uint64_t b = cn_ptx_lane_value(block, inst->operand[2], bytes, i);

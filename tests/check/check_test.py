@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "harness"))
 from tap import by_name, run_tests  # pylint: disable=wrong-import-position
 
 LIMIT_S = 60
+# Kinds of programs that need an option.
+OPTIONS = ("strict", "exact")
 
 
 class Page(HTMLParser):
@@ -102,7 +104,7 @@ class Test:
 
     def tests(self):
         """One for each program."""
-        named = [name for name in self.kinds if self.kinds[name] != "strict"]
+        named = [name for name in self.kinds if self.kinds[name] not in OPTIONS]
         return ([(f"{name}_is_found", lambda name=name: self.bad(name)) for name in named]
                 + [(f"{name}_without_it", lambda name=name: self.good(name)) for name in named])
 
@@ -124,6 +126,17 @@ class Test:
         assert not self.check("own_channel", "good", "--strict")
         kinds = {finding["kind"] for finding in self.check("own_channel", "bad", "--strict")}
         assert kinds & {"race", "use-before-allocation"}, kinds
+
+    def exact_compares_the_bytes_that_kernels_use(self):
+        """Two kernels on parts of a block are a finding if the parts meet; without the option it is not known."""
+        assert not self.check("kernels_on_parts", "bad")
+        assert [finding["kind"] for finding in self.check("kernels_on_parts", "bad", "--exact")] == ["race"]
+        assert not self.check("kernels_on_parts", "good", "--exact", "--delay=1")
+        # By what it may do the first would be a mistake of the second kind.
+        assert self.check("kernels_on_parts", "good", "--strict")
+        for name in ("kernel_in_ptx", "kernel_in_fat_binary", "kernel_without_a_flag"):
+            assert [finding["kind"] for finding in self.check(name, "bad", "--exact")] == ["race"], name
+            assert not self.check(name, "good", "--exact"), name
 
     def a_report_says_where_and_how_to_mend_it(self):
         """In plain words, on standard error."""
@@ -181,10 +194,11 @@ def main(build, programs, *rest):
     with tempfile.TemporaryDirectory(prefix="cenote-check-") as folder:
         test = Test(build, programs, folder)
         if rest[:1] == ("--twins",):
-            named = [name for name in test.kinds if test.kinds[name] != "strict"]
+            named = [name for name in test.kinds if test.kinds[name] not in OPTIONS]
             return run_tests([(name, lambda name=name: test.twins(name, int(rest[1]))) for name in named])
         return run_tests(test.tests() + by_name(
-            test.there_are_enough, test.a_message_is_an_order_unless_strict, test.a_report_says_where_and_how_to_mend_it,
+            test.there_are_enough, test.a_message_is_an_order_unless_strict,
+            test.exact_compares_the_bytes_that_kernels_use, test.a_report_says_where_and_how_to_mend_it,
             test.a_page_draws_them, test.findings_can_be_suppressed, test.ctrl_c_says_who_waits,
             test.usage_and_statuses, test.delays_can_be_repeated))
 

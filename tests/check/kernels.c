@@ -216,11 +216,25 @@ static void flag_second(void)
 	let_go(it.block);
 }
 
+/* ---- Two kernels on one block, each on a part of it: --exact sees whether the parts meet ---- */
+
+static void part_second(void)
+{
+	struct shared it = begin_opener(AN_EVENT);
+	CUdeviceptr part = it.block + (me.bad ? 32 : BYTES / 2); /* the first one's has 64 bytes */
+	void *arguments[] = {&part};
+
+	be_told(0);
+	launch(load(writer, "writer"), 64, arguments);
+	let_go(it.block);
+}
+
 const struct program kernel_programs[] = {
 	{"kernel", "race", {filling_owner, kernel_second}},
 	{"kernel_declared", "race", {declared_first, declared_second}},
 	{"kernel_in_ptx", "race", {ptx_first, hasty_reader}},
 	{"kernel_in_fat_binary", "race", {fat_binary_first, hasty_reader}},
+	{"kernels_on_parts", "exact", {ptx_first, part_second}},
 	{"kernel_without_a_flag", "race", {flag_first, flag_second}},
 	{NULL, NULL, {NULL}},
 };

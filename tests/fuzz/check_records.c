@@ -61,7 +61,7 @@ static void draw_record(struct fuzz_input *input, struct cn_trace_record *record
 	*record = (struct cn_trace_record){
 		.call = (uint16_t)fuzz_below(input, CN_CALL_COUNT),
 		.result = fuzz_below(input, 8) ? 0 : (int32_t)fuzz_byte(input),
-		.flags = (uint16_t)fuzz_below(input, 4) % 2,
+		.flags = (uint16_t)(fuzz_below(input, 4) % 2 + CN_TRACE_WATCHED * (fuzz_below(input, 4) == 3)),
 		.thread = 1 + fuzz_below(input, 2),
 		.begin_ns = now_ns,
 		.end_ns = now_ns + fuzz_below(input, 4),
@@ -82,10 +82,11 @@ static void draw_record(struct fuzz_input *input, struct cn_trace_record *record
 	}
 	/* Of stacks nothing is looked up here: that would start programs. */
 	static const enum cn_trace_state states[] = {
-		CN_TRACE_ENDED,      CN_TRACE_ENDED,      CN_TRACE_BEGUN,  CN_TRACE_WORDS,
-		CN_TRACE_ENDED,      CN_TRACE_HOST_BEGUN, CN_TRACE_ENDED,  CN_TRACE_WORDS,
-		CN_TRACE_HOST_ENDED, CN_TRACE_ENDED,      CN_TRACE_UNUSED, CN_TRACE_LABEL,
-		CN_TRACE_ERROR_TEXT, CN_TRACE_ENDED,      CN_TRACE_ENDED,  CN_TRACE_MODULE};
+		CN_TRACE_ENDED,      CN_TRACE_ENDED, CN_TRACE_BEGUN,      CN_TRACE_WORDS,       CN_TRACE_ENDED,
+		CN_TRACE_HOST_BEGUN, CN_TRACE_ENDED, CN_TRACE_WORDS,      CN_TRACE_HOST_ENDED,  CN_TRACE_ENDED,
+		CN_TRACE_UNUSED,     CN_TRACE_LABEL, CN_TRACE_ERROR_TEXT, CN_TRACE_ENDED,       CN_TRACE_ENDED,
+		CN_TRACE_MODULE,     CN_TRACE_ENDED, CN_TRACE_ENDED,      CN_TRACE_ENDED,       CN_TRACE_RANGES,
+		CN_TRACE_ENDED,      CN_TRACE_ENDED, CN_TRACE_ENDED,      CN_TRACE_KERNEL_ENDED};
 	atomic_store(&record->state, states[state % (sizeof states / sizeof states[0])]);
 }
 

@@ -122,6 +122,29 @@ static void share(bool is_strict)
 	ASSERT_EQ(0, world.count);
 }
 
+/* A kernel on a block, which may write anywhere in it, and is watched. */
+static uint64_t launch(int process, uint64_t stream, uint64_t address)
+{
+	uint64_t number = call_begins(process, CALL(cuLaunchKernel, .stream = stream));
+	const uint64_t words[] = {address | (uint64_t)CN_TRACE_WRITES << CN_TRACE_USE_SHIFT};
+
+	call_ends(process, number, CALL(cuLaunchKernel, .stream = stream, .flags = CN_TRACE_WATCHED), words, 1);
+	return number;
+}
+
+/* It has written so many bytes, or as many as it wants: that was not all. */
+static void kernel_ends(int process, uint64_t number, uint64_t address, uint64_t bytes, bool is_all)
+{
+	struct cn_trace_record record = {.of = number, .result = 3};
+
+	record.words[0] = ++world.now_ns;
+	record.words[1] = address | (uint64_t)CN_TRACE_WRITES << CN_TRACE_USE_SHIFT;
+	record.words[2] = bytes;
+	check_kernel_touches(world.check, process, &record);
+	record.words[1] = is_all;
+	check_kernel_ends(world.check, process, &record);
+}
+
 /* ---- Order ---- */
 
 /* Goal: an event orders two processes; without it there is a finding, once. */
@@ -137,6 +160,50 @@ TEST(events_order_processes)
 		fill(IMPORTER, OTHER, THERE);
 	ASSERT_EQ(1, world.found[CHECK_KIND_RACE]);
 	ASSERT_EQ(1, world.count);
+	end();
+}
+
+/* Goal: of kernels that are watched the bytes count that they have used, whenever that becomes known. */
+TEST(watched_kernels_meet_or_not)
+{
+	share(false);
+	uint64_t first = launch(EXPORTER, STREAM, HERE), second = launch(IMPORTER, STREAM, THERE + SIZE / 2);
+	ASSERT_EQ(0, world.count);
+	kernel_ends(IMPORTER, second, THERE + SIZE / 2, SIZE / 2, true);
+	kernel_ends(EXPORTER, first, HERE, SIZE / 2, true);
+	ASSERT_EQ(0, world.count);
+	uint64_t third = launch(IMPORTER, OTHER, THERE);
+	kernel_ends(IMPORTER, third, THERE, 4, true);
+	ASSERT_EQ(1, world.found[CHECK_KIND_RACE]);
+	end();
+}
+
+/* Goal: a kernel whose bytes are not all known is one that was not watched: it may have used any. */
+TEST(kernels_that_are_not_wholly_known)
+{
+	share(false);
+	uint64_t first = launch(EXPORTER, STREAM, HERE);
+	kernel_ends(EXPORTER, first, HERE, 4, false);
+	kernel_ends(IMPORTER, launch(IMPORTER, STREAM, THERE), THERE, 4, true);
+	ASSERT_EQ(0, world.count);
+	fill(IMPORTER, OTHER, THERE);
+	ASSERT_EQ(1, world.found[CHECK_KIND_RACE]); /* both were in its way; the places are the same */
+	end();
+}
+
+/* Goal: a kernel that never ends holds its stream up, and is done for whatever knows that the stream is. */
+TEST(kernels_that_do_not_end)
+{
+	share(false);
+	launch(EXPORTER, STREAM, HERE);
+	record_event(EXPORTER, STREAM);
+	wait_event(IMPORTER, STREAM);
+	fill(IMPORTER, STREAM, THERE);
+	ASSERT_EQ(0, world.count);
+	ASSERT_EQ(2, world.check->waiting);
+	synchronize(IMPORTER, STREAM);
+	ASSERT_EQ(0, world.check->waiting);
+	ASSERT_EQ(0, world.count);
 	end();
 }
 

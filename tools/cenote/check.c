@@ -190,6 +190,8 @@ static int read_option(int argument_count, char **arguments, int *index)
 
 	if (strcmp(option, "--strict") == 0)
 		return run.analysis.is_strict = true, 1;
+	if (strcmp(option, "--exact") == 0)
+		return setenv(CN_TRACE_EXACT_VARIABLE, "1", 1), 1;
 	if (strcmp(option, "--json") == 0)
 		return run.wants_json = true, 1;
 	int delays = run_take_delay("check", option);
@@ -279,6 +281,7 @@ const struct command command_check = {
 		"Options:\n"
 		"  --strict           assume no order that is not seen: not that a call which returned before another\n"
 		"                     one began in another thread or process led to it\n"
+		"  --exact            watch kernels in PTX on the host device, and compare the bytes that they use\n"
 		"  --timeout SECONDS  end the program then, and say which process waits for which; so does Ctrl-C\n"
 		"  --delay[=SEED]     let streams pause at random: an order that only happened to be is missing then\n"
 		"  --json             write the findings to standard output, when the program has ended\n"

@@ -155,12 +155,12 @@ struct check_operation {
 	uint64_t operand;
 	unsigned int flags;
 	bool is_wide, is_satisfied;
-	struct check_host *host;
+	struct check_host *host; /* also a kernel that is watched */
 	struct check_use *uses;
 	int use_count;
 };
 
-/* A host function, from its launch until it has returned. */
+/* A host function, from its launch until it has returned; or a kernel that is watched. */
 struct check_host {
 	struct check_operation *operation; /* NULL: not submitted yet, or done */
 	int process;
@@ -168,6 +168,9 @@ struct check_host {
 	bool has_begun, has_ended, is_over;
 	struct check_clock known; /* when it returned */
 	uint32_t thread;
+	bool is_exact;    /* a kernel: what follows is all that it did */
+	uint64_t *ranges; /* as in the record: pairs of words */
+	size_t range_words, range_room;
 };
 
 /* A word that streams write and wait for. */
@@ -225,6 +228,10 @@ void check_learn_all(struct check *check, struct check_agent *agent, int process
 /* Do what can be done now. */
 void check_settle(struct check *check);
 void check_host_free(struct check *check, struct check_host *host);
+/* That of a call; it is made if there is none. */
+struct check_host *check_host_of(struct check *check, int process, uint64_t number);
+/* What a kernel did in place of what it may do. */
+void check_make_exact(struct check_operation *operation);
 void check_operation_free(struct check_operation *operation);
 
 /* ---- Memory (check_memory.c) ---- */
@@ -411,6 +418,8 @@ void check_call_ends(struct check *check, int process, uint64_t number, const st
 		     const uint64_t *words, size_t word_count, const char *label);
 void check_host_begins(struct check *check, int process, const struct cn_trace_record *record);
 void check_host_ends(struct check *check, int process, const struct cn_trace_record *record);
+void check_kernel_touches(struct check *check, int process, const struct cn_trace_record *record);
+void check_kernel_ends(struct check *check, int process, const struct cn_trace_record *record);
 /* CN_TRACE_RUNS: it was killed. */
 void check_process_ends(struct check *check, int process, enum cn_trace_end end);
 /* The program is to be ended: which thread or stream waits for which? With `any` also if that is not for ever. */

@@ -30,16 +30,9 @@ static void launch_host_function(struct check_call *call)
 {
 	struct check_stream *stream = check_stream_of(call->check, call->process, call->record);
 	struct check_operation *operation = check_operation_new(call, CHECK_HOST_FUNCTION);
-	struct check_process *process = call->check->processes[call->process];
 
 	operation->site.stream = stream->index;
-	operation->host = check_table_get(&process->hosts, call->number, 0);
-	if (!operation->host) {
-		operation->host = check_allocate(sizeof *operation->host);
-		operation->host->process = call->process;
-		operation->host->number = call->number;
-		check_table_put(&process->hosts, call->number, 0, operation->host);
-	}
+	operation->host = check_host_of(call->check, call->process, call->number);
 	check_submit(stream, call->agent, operation);
 }
 

@@ -176,6 +176,8 @@ static void say_stream(const struct search *search, const struct check_stream *s
 	} else if (first->kind == CHECK_HOST_FUNCTION) {
 		fputs(first->host && first->host->has_begun ? "its host function, which runs" : "its host function",
 		      to);
+	} else if (first->host) {
+		fputs("its kernel, which has not ended", to);
 	} else {
 		const struct check_stream *other = first->record ? first->record->stream : NULL;
 		other = first->after_count ? first->after[0].stream : other;

@@ -85,6 +85,7 @@ static void end_open(void *open)
 static void end_host(void *host)
 {
 	check_clock_free(&((struct check_host *)host)->known);
+	free(((struct check_host *)host)->ranges);
 	free(host);
 }
 
@@ -346,7 +347,7 @@ void check_call_ends(struct check *check, int process, uint64_t number, const st
 
 /* ---- Host functions ---------------------------------------------------------------------------------------------- */
 
-static struct check_host *host_of(struct check *check, int process, uint64_t number)
+struct check_host *check_host_of(struct check *check, int process, uint64_t number)
 {
 	struct check_host *host = check_table_get(&check->processes[process]->hosts, number, 0);
 
@@ -362,7 +363,7 @@ static struct check_host *host_of(struct check *check, int process, uint64_t num
 /* What its stream has done before it, the program can know from now on. */
 void check_host_begins(struct check *check, int process, const struct cn_trace_record *record)
 {
-	struct check_host *host = host_of(check, process, record->object);
+	struct check_host *host = check_host_of(check, process, record->object);
 	const struct check_open *open = check_table_get(&check->processes[process]->open, record->object, 0);
 	struct check_stream *stream = NULL;
 	uint64_t until = 0;
@@ -384,7 +385,7 @@ void check_host_begins(struct check *check, int process, const struct cn_trace_r
 
 void check_host_ends(struct check *check, int process, const struct cn_trace_record *record)
 {
-	struct check_host *host = host_of(check, process, record->object);
+	struct check_host *host = check_host_of(check, process, record->object);
 
 	host->has_ended = true;
 	if (host->is_over) {
@@ -393,6 +394,39 @@ void check_host_ends(struct check *check, int process, const struct cn_trace_rec
 	}
 	check_clock_join(&host->known, &check_agent_of(check, process, record->thread)->clock);
 	check_settle(check);
+}
+
+void check_kernel_touches(struct check *check, int process, const struct cn_trace_record *record)
+{
+	enum { RANGE_WORDS_MAX = 1 << 15 };
+	struct check_host *kernel = check_host_of(check, process, record->of);
+	size_t count = record->result > 1 && record->result <= CN_TRACE_WORDS_MAX ? (size_t)record->result - 1 : 0;
+
+	if (kernel->is_over || kernel->range_words + count > RANGE_WORDS_MAX)
+		return;
+	if (kernel->range_words + count > kernel->range_room) {
+		size_t room = 2 * (kernel->range_words + count);
+		uint64_t *larger = check_allocate(room * sizeof *larger);
+		if (kernel->range_words)
+			memcpy(larger, kernel->ranges, kernel->range_words * sizeof *larger);
+		free(kernel->ranges);
+		kernel->ranges = larger;
+		kernel->range_room = room;
+	}
+	memcpy(kernel->ranges + kernel->range_words, record->words + 1, count * sizeof *kernel->ranges);
+	kernel->range_words += count;
+}
+
+void check_kernel_ends(struct check *check, int process, const struct cn_trace_record *record)
+{
+	struct check_host *kernel = check_host_of(check, process, record->of);
+
+	kernel->has_ended = true;
+	kernel->is_exact = record->words[1] != 0;
+	if (kernel->is_over)
+		check_host_free(check, kernel);
+	else
+		check_settle(check);
 }
 
 /* ---- The end of a process ---------------------------------------------------------------------------------------- */

@@ -184,6 +184,7 @@ void check_host_free(struct check *check, struct check_host *host)
 {
 	check_table_remove(&check->processes[host->process]->hosts, host->number, 0);
 	check_clock_free(&host->known);
+	free(host->ranges);
 	free(host);
 }
 
@@ -244,6 +245,7 @@ static bool is_ready(const struct check_operation *operation)
 	switch (operation->kind) {
 	case CHECK_WAITS: return !operation->record || operation->record->is_done;
 	case CHECK_WAITS_VALUE: return value_is_there(operation);
+	case CHECK_ACCESSES:
 	case CHECK_HOST_FUNCTION: return !operation->host || operation->host->has_ended;
 	default: return true;
 	}
@@ -303,6 +305,8 @@ static void execute(struct check_stream *stream, struct check_operation *operati
 	stream->clock.at[stream->lane] = epoch.number;
 	switch (operation->kind) {
 	case CHECK_ACCESSES:
+		if (operation->host && operation->host->is_exact)
+			check_make_exact(operation);
 		for (int i = 0; i < operation->use_count; i++)
 			check_use(&stream->clock, epoch, &operation->site, &operation->uses[i]);
 		break;

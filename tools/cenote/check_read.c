@@ -59,7 +59,7 @@ struct source {
 	struct pending *recent[RECENT]; /* those that words may belong to, by number */
 };
 
-enum event_kind { CALL_BEGINS, CALL_ENDS, HOST_BEGINS, HOST_ENDS, PROCESS_ENDS };
+enum event_kind { CALL_BEGINS, CALL_ENDS, HOST_BEGINS, HOST_ENDS, KERNEL_TOUCHES, KERNEL_ENDS, PROCESS_ENDS };
 
 struct event {
 	uint64_t time_ns;
@@ -238,12 +238,14 @@ static void add_label(const struct source *source, const struct cn_trace_record 
 	memcpy(call->label, record->text, CN_TRACE_TEXT_BYTES);
 }
 
-static void add_host(struct source *source, const struct cn_trace_record *record, enum event_kind kind)
+/* Something that a stream does when its time has come: a host function, a kernel. */
+static void add_work(struct source *source, const struct cn_trace_record *record, enum event_kind kind,
+		     uint64_t time_ns)
 {
-	struct pending *host = check_allocate(sizeof *host);
+	struct pending *work = check_allocate(sizeof *work);
 
-	host->record = *record;
-	add_event((struct event){.time_ns = record->begin_ns, .kind = kind, .source = source, .call = host});
+	work->record = *record;
+	add_event((struct event){.time_ns = time_ns, .kind = kind, .source = source, .call = work});
 }
 
 /* True: it is more than a call's. */
@@ -255,8 +257,10 @@ static bool read_other(struct check *check, struct source *source, const struct 
 	case CN_TRACE_ENDED: return false;
 	case CN_TRACE_WORDS: add_words(source, record); break;
 	case CN_TRACE_LABEL: add_label(source, record); break;
-	case CN_TRACE_HOST_BEGUN: add_host(source, record, HOST_BEGINS); break;
-	case CN_TRACE_HOST_ENDED: add_host(source, record, HOST_ENDS); break;
+	case CN_TRACE_HOST_BEGUN: add_work(source, record, HOST_BEGINS, record->begin_ns); break;
+	case CN_TRACE_HOST_ENDED: add_work(source, record, HOST_ENDS, record->begin_ns); break;
+	case CN_TRACE_RANGES: add_work(source, record, KERNEL_TOUCHES, record->words[0]); break;
+	case CN_TRACE_KERNEL_ENDED: add_work(source, record, KERNEL_ENDS, record->words[0]); break;
 	default: check_note(check, source->process, record); break;
 	}
 	return true;
@@ -396,6 +400,8 @@ static void feed(struct check *check, const struct event *event)
 		break;
 	case HOST_BEGINS: check_host_begins(check, process, &call->record); break;
 	case HOST_ENDS: check_host_ends(check, process, &call->record); break;
+	case KERNEL_TOUCHES: check_kernel_touches(check, process, &call->record); break;
+	case KERNEL_ENDS: check_kernel_ends(check, process, &call->record); break;
 	case PROCESS_ENDS:
 		/* What comes after it is of a thread that was too late to matter. */
 		if (event->source->is_over)

@@ -154,7 +154,84 @@ static void launch(struct check_call *call)
 		operation->uses[operation->use_count - 1].by_kernel = true;
 		operation->uses[operation->use_count - 1].is_loose = is_loose;
 	}
+	if (call->record->flags & CN_TRACE_WATCHED)
+		operation->host = check_host_of(call->check, call->process, call->number);
 	check_submit(stream, call->agent, operation);
+}
+
+/* Where a range lies: in a block of the arguments, or in one whose address the kernel has found in memory. */
+static struct check_mapping *find_touched(const struct check_operation *operation, uint64_t address)
+{
+	const struct check_stream *stream = operation->stream;
+
+	for (int i = 0; i < operation->use_count; i++) {
+		struct check_mapping *mapping = operation->uses[i].mapping;
+		if (address - mapping->address < mapping->bytes)
+			return mapping;
+	}
+	struct check_mapping *mapping = check_map_find(stream->check, stream->process, address);
+	/* Another one may be there by now. */
+	return mapping && mapping->made.time_ns < operation->site.time_ns ? mapping : NULL;
+}
+
+/* Ranges of one length at one distance are rows of one shape. True: it is one of them. */
+static bool add_row(struct check_use *before, const struct check_use *now)
+{
+	struct check_shape *shape = &before->shape;
+	uint64_t last = shape->begin + (shape->rows - 1) * shape->pitch;
+
+	if (before->mapping != now->mapping || before->mode != now->mode || shape->row_bytes != now->shape.row_bytes ||
+	    now->shape.begin <= last || (shape->rows > 1 && now->shape.begin - last != shape->pitch))
+		return false;
+	shape->pitch = now->shape.begin - last;
+	shape->rows++;
+	return true;
+}
+
+void check_make_exact(struct check_operation *operation)
+{
+	enum { EXACT_MAX = 256 };
+	static const int modes[] = {
+		[CN_TRACE_MAY_USE] = CHECK_EITHER, [CN_TRACE_READS] = CHECK_READ, [CN_TRACE_WRITES] = CHECK_WRITE};
+	const struct check_host *kernel = operation->host;
+	struct check_use *uses = check_allocate(EXACT_MAX * sizeof *uses);
+	bool is_loose = operation->use_count && operation->uses[0].is_loose;
+	int count = 0;
+
+	for (size_t i = 0; i + 2 <= kernel->range_words; i += 2) {
+		uint64_t address = kernel->ranges[i] & ((1ull << CN_TRACE_USE_SHIFT) - 1),
+			 bytes = kernel->ranges[i + 1];
+		uint64_t how = kernel->ranges[i] >> CN_TRACE_USE_SHIFT;
+		for (struct check_mapping *mapping; bytes && how <= CN_TRACE_WRITES;) {
+			mapping = find_touched(operation, address);
+			if (!mapping)
+				break;
+			uint64_t inside = address - mapping->address, left = mapping->bytes - inside;
+			uint64_t now = bytes < left ? bytes : left;
+			const struct check_use use = {
+				.mapping = mapping,
+				.mode = modes[how],
+				.shape = {.begin = mapping->offset + inside, .row_bytes = now, .rows = 1, .slices = 1},
+				.is_loose = is_loose || how == CN_TRACE_MAY_USE,
+			};
+			address += now;
+			bytes -= now;
+			if (count && add_row(&uses[count - 1], &use))
+				continue;
+			if (count == EXACT_MAX) { /* too many to compare: as if it had not been watched */
+				free(uses);
+				return;
+			}
+			uses[count++] = use;
+		}
+	}
+	for (int i = 0; i < count; i++)
+		uses[i].mapping->references++;
+	for (int i = 0; i < operation->use_count; i++)
+		check_mapping_release(operation->uses[i].mapping);
+	free(operation->uses);
+	operation->uses = uses;
+	operation->use_count = count;
 }
 
 /* ---- Values ------------------------------------------------------------------------------------------------------ */

@@ -27,6 +27,8 @@
 #define CN_TRACE_DIRECTORY_VARIABLE "CENOTE_TRACE_DIR"
 #define CN_TRACE_MARKS_VARIABLE     "CENOTE_TRACE_MARKS"
 #define CN_TRACE_CHECK_VARIABLE     "CENOTE_TRACE_CHECK"
+/* If it is "1": kernels are watched while they run. */
+#define CN_TRACE_EXACT_VARIABLE     "CENOTE_TRACE_EXACT"
 /* A number: streams pause at random, as it says. */
 #define CN_TRACE_DELAY_VARIABLE     "CENOTE_TRACE_DELAY"
 
@@ -75,12 +77,19 @@ enum cn_trace_state {
 	CN_TRACE_MODULE,        /* the file `of` that frames lead to */
 	CN_TRACE_HOST_BEGUN,    /* at begin_ns the host function runs that the call of record `object` has launched */
 	CN_TRACE_HOST_ENDED,    /* it has returned */
+	/*
+	 * The kernel that the call of record `of` has launched: at words[0] it has ended, after what it did was
+	 * written. Pairs of words: where a range begins, with enum cn_trace_use, and its bytes.
+	 */
+	CN_TRACE_RANGES,
+	CN_TRACE_KERNEL_ENDED, /* words[1]: these were all */
 };
 
 enum cn_trace_flags {
 	CN_TRACE_PER_THREAD = 1, /* the default stream is the thread's own */
 	CN_TRACE_OPEN = 2,       /* what is called within the call is noted, too */
 	CN_TRACE_CAPTURED = 4,   /* the stream is being captured: nothing is done */
+	CN_TRACE_WATCHED = 8,    /* a kernel, which is watched: its end is written */
 };
 
 /* Stands for `reached_ns` when a mark is on its way. */

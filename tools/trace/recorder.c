@@ -47,7 +47,8 @@ static struct {
 static _Thread_local struct {
 	unsigned int generation; /* for which the rest is true: the process's, plus 1 */
 	uint32_t thread;
-	bool closed; /* within a call */
+	bool closed;                      /* within a call */
+	const struct cn_trace_call *call; /* the last that began */
 } here;
 
 uint64_t cn_trace_now_ns(void)
@@ -324,9 +325,18 @@ bool cn_trace_begin(struct cn_trace_call *call, enum cn_trace_call_id id, unsign
 	return true;
 }
 
+uint64_t cn_trace_launches(void)
+{
+	if (!here.closed)
+		return 0;
+	here.call->record->flags |= CN_TRACE_WATCHED;
+	return here.call->number + 1;
+}
+
 void cn_trace_call_begins(struct cn_trace_call *call)
 {
 	here.closed = call->closes;
+	here.call = call;
 	call->record->begin_ns = cn_trace_now_ns();
 	atomic_store_explicit(&call->record->state, CN_TRACE_BEGUN, memory_order_release);
 }

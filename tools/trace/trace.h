@@ -135,6 +135,11 @@ uint32_t cn_trace_context(void);
 /* Is the stream being captured? */
 bool cn_trace_is_captured(const struct cn_trace_record *record);
 
+/* A kernel is to be launched: have it watched, if that is wanted (exact.c). */
+void cn_trace_watch(void);
+/* The calling thread launches a kernel that is watched: the number of its record, and 1; 0: none is written. */
+uint64_t cn_trace_launches(void);
+
 /* ---- When a stream gets there (reach.c) ---- */
 
 /* A call has put something into a stream: find out when it is reached. */

@@ -13,6 +13,9 @@
  * for may need it.
  *
  * A block that fails ends the grid: its other blocks are given up where they are.
+ *
+ * A program may have installed a watcher (cenote.h), which is told what kernels read and write. Which launch it is, is
+ * asked on the thread that launches, and kept behind the parameters.
  */
 #include "base/guard.h"
 #include "device/host/host_internal.h"
@@ -37,7 +40,9 @@ struct resident {
 };
 
 struct grid {
-	struct cn_host_job base; /* first */
+	struct cn_host_job base;              /* first */
+	const cenote_kernel_watcher *watcher; /* NULL: none for this launch */
+	void *watched;
 	const struct cn_ptx_calls *calls;
 	const struct cn_launch *launch;
 	struct cn_ptx_launch ptx;
@@ -64,17 +69,65 @@ struct grid {
 
 static const char *const no_block = "no host memory for a block";
 
+/* ---- Watchers ---------------------------------------------------------------------------------------------------- */
+
+static _Atomic(const cenote_kernel_watcher *) installed;
+
+void cn_host_watch_kernels(const cenote_kernel_watcher *watcher)
+{
+	atomic_store(&installed, watcher);
+}
+
+static void touch(void *data, uint64_t address, size_t bytes, enum cn_ptx_touch how)
+{
+	static const cenote_use uses[] = {
+		[CN_PTX_READS] = CENOTE_READS,
+		[CN_PTX_WRITES] = CENOTE_WRITES,
+		[CN_PTX_COMMUNICATES] = CENOTE_MAY_USE,
+	};
+	const struct grid *grid = data;
+
+	grid->watcher->touched(grid->watched, address, bytes, uses[how]);
+}
+
+/* Where a payload has the number of its launch. */
+static size_t number_offset(const struct cn_ptx_kernel *ptx)
+{
+	return ((size_t)ptx->parameter_bytes + sizeof(uint64_t)) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
+static void begin_watch(struct grid *grid, const char *payload)
+{
+	unsigned long long number;
+
+	memcpy(&number, payload + number_offset(grid->launch->kernel->ptx), sizeof number);
+	grid->watcher = number ? atomic_load(&installed) : NULL;
+	if (!grid->watcher)
+		return;
+	grid->watched = grid->watcher->begins(number);
+	if (!grid->watched)
+		grid->watcher = NULL;
+	else
+		grid->ptx.touch = touch;
+	grid->ptx.data = grid;
+}
+
 /* ---- Parameters -------------------------------------------------------------------------------------------------- */
 
 CUresult cn_host_grid_prepare(const struct cn_kernel *kernel, void *const *arguments, void **ret_payload)
 {
 	const struct cn_ptx_kernel *ptx = kernel->ptx;
-	char *payload = calloc(1, (size_t)ptx->parameter_bytes + 1);
+	const cenote_kernel_watcher *watcher = atomic_load_explicit(&installed, memory_order_acquire);
+	char *payload = calloc(1, number_offset(ptx) + sizeof(unsigned long long));
 
 	if (!payload)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the arguments of a kernel");
 	for (unsigned i = 0; i < ptx->parameter_count; i++)
 		memcpy(payload + ptx->parameters[i].offset_bytes, arguments[i], ptx->parameters[i].bytes);
+	if (watcher) {
+		unsigned long long number = watcher->launched();
+		memcpy(payload + number_offset(ptx), &number, sizeof number);
+	}
 	*ret_payload = payload;
 	return CUDA_SUCCESS;
 }
@@ -382,6 +435,7 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 		.resident_max = launch->resident_max,
 	};
 
+	begin_watch(&grid, payload);
 	if (launch->cooperative)
 		set_workspace(&grid);
 	cn_guard_arm(); /* the program may have a handler of its own by now; before others help */
@@ -396,5 +450,7 @@ CUresult cn_host_grid_run(const struct cn_launch *launch, void *payload)
 		free(grid.all);
 		grid.all = next;
 	}
+	if (grid.watcher)
+		grid.watcher->ends(grid.watched);
 	return grid.result ? explain(&grid) : CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #ifndef CN_DEVICE_HOST_HOST_PTX_H
 #define CN_DEVICE_HOST_HOST_PTX_H
 
+#include "cenote/cenote.h"
 #include "device/device.h"
 #include "ptx/ptx.h"
 
@@ -15,6 +16,9 @@
 CUresult cn_host_ptx_open(const struct cn_ptx_calls **ret_calls);
 /* The calls of the library that is open; there is an image of PTX, so it is. */
 const struct cn_ptx_calls *cn_host_ptx(void);
+
+/* Tell of what kernels read and write from now on; see cenote.h. */
+void cn_host_watch_kernels(const cenote_kernel_watcher *watcher);
 
 /* Write out what kernels have printed. For calls that wait for kernels, launch them or load code, with no lock held. */
 void cn_host_print_flush(void);

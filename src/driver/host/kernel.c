@@ -9,7 +9,9 @@
 #include "driver/host/kernel.h"
 
 #include "base/container.h"
+#include "base/guard.h"
 #include "base/map.h"
+#include "device/host/host_ptx.h"
 
 #include <stdlib.h>
 
@@ -124,6 +126,17 @@ CENOTE_API void cenote_kernel_register(const cenote_kernel *kernel)
 CENOTE_API void cenote_kernel_declare(const cenote_kernel *kernel, const unsigned char *uses, unsigned int count)
 {
 	(void)kernel, (void)uses, (void)count;
+}
+
+CENOTE_API CUresult cenote_kernel_watch(const cenote_kernel_watcher *watcher)
+{
+	if (!cn_guard_check_read(watcher, sizeof *watcher, "watcher"))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (watcher && watcher->version != CENOTE_KERNEL_WATCHER_VERSION)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "a watcher of kernels of version 0x%x; this is 0x%x",
+				watcher->version, CENOTE_KERNEL_WATCHER_VERSION);
+	cn_host_watch_kernels(watcher);
+	return CUDA_SUCCESS;
 }
 
 CENOTE_API void cenote_kernel_unregister(const cenote_kernel *kernel)
