@@ -6,7 +6,7 @@ A block that its owner frees stays with the processes that have imported it; the
 on its way is not imported yet: it must not be freed before it arrives. So what is sent is kept here, by number (a
 token) or by descriptor, and let go when the first of these happens:
 
-- the receiver has it: it writes the token to our port;
+- the receiver has it: it writes the token to our port, perhaps with others (py_tell.c);
 - nobody can receive it any more: the other end of the pipe or socket it was written to is closed;
 - the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no
   receiver.
@@ -34,6 +34,8 @@ from collections import OrderedDict
 from contextlib import suppress
 from itertools import count
 
+from ._cenote import tell_flush
+
 LINGER_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
@@ -49,11 +51,16 @@ HUNG_UP = select.EPOLLHUP | select.EPOLLERR
 # ---- The directory ----
 
 
-def runtime_directory():
-    """A descriptor of the library's runtime directory, made if it is missing; the same rules as the library's."""
+def runtime_path():
+    """The library's runtime directory; the same rules as the library's."""
     user = os.getuid()
-    path = os.environ.get("CENOTE_RUNTIME_DIR", "").rstrip("/") or (
+    return os.environ.get("CENOTE_RUNTIME_DIR", "").rstrip("/") or (
         f"/run/user/{user}/cenote" if os.path.isdir(f"/run/user/{user}") else f"/tmp/cenote-{user}")
+
+
+def runtime_directory():
+    """A descriptor of the runtime directory, which is made if it is missing."""
+    user, path = os.getuid(), runtime_path()
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
     folder = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -163,14 +170,16 @@ class Keeper:
 
     # ---- What others call ----
 
-    def keep(self, thing, channel=None):
-        """Keep an object until it is received, or `channel`, a descriptor, has no other end. Returns its token."""
+    def new_token(self):
+        """A number for what is to be kept."""
+        return next(self._numbers)
+
+    def keep(self, thing, token, channel=None):
+        """Keep an object until its token is received, or `channel`, a descriptor, has no other end."""
         self._start(True)
         with self._lock:
-            token = next(self._numbers)
             self._kept[token] = (thing, None if channel is None else self._watch_channel(channel, token))
             self._empty.clear()
-        return token
 
     def keep_travelling(self, thing):
         """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
@@ -207,7 +216,8 @@ class Keeper:
         self.__init__(self._find_pool)
 
     def stop(self):
-        """The process ends: what is on its way may arrive first."""
+        """The process ends: senders are told of what has arrived, and what is on its way may arrive first."""
+        tell_flush()
         if self._epoll is None or self._stopping:
             return
         self._empty.wait(LINGER_SECONDS)
@@ -334,8 +344,8 @@ class Keeper:
             message = b""
         kind, rest = message[:1], message[1:]
         self._clients.move_to_end(client.fileno())
-        if kind == HAVE and len(rest) == 8:
-            self._forget([int.from_bytes(rest, "little")])
+        if kind == HAVE and rest and len(rest) % 8 == 0:
+            self._forget(struct.unpack(f"<{len(rest) // 8}Q", rest))
         elif kind == ASK_POOL and len(rest) == ID_BYTES:
             self._send_pool(client, rest)
         else:
@@ -364,7 +374,7 @@ class Keeper:
         """Let go of what is kept; returns it. Its finalisers run when the caller drops it, without the lock."""
         things = {}
         with self._lock:
-            for token in list(tokens):
+            for token in tokens:
                 thing, channel = self._kept.pop(token, (None, None))
                 things[token] = thing
                 if channel is not None:

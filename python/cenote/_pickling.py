@@ -15,7 +15,7 @@ import sys
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
-from . import _record, _share
+from . import _share
 from ._cenote import Block, Event, Pool, View
 
 FRAMES_MAX = 16
@@ -43,19 +43,16 @@ def _channel():
 
 def pack(thing):
     """The record of an object that is being pickled. The object is kept."""
-    _share.keeper.open_port()
-    record = _share.describe(thing)
-    token = _share.keeper.keep(thing, _channel())
-    return _record.write(record, token)
-
-
-def restore(data):
-    """The object of a record."""
-    return _share.rebuild(_record.read(data))
+    keeper = _share.keeper
+    keeper.open_port()
+    token = keeper.new_token()
+    data = _share.describe(thing, token)
+    keeper.keep(thing, token, _channel())
+    return data
 
 
 def _reduce(thing):
-    return restore, (pack(thing),)
+    return _share.restore, (pack(thing),)
 
 
 for kind in (Pool, Block, View, Event):

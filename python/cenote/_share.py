@@ -2,12 +2,13 @@
 """
 Objects in other processes: records of them, and objects made from records.
 
-The sender's side writes a record (describe), the receiver's makes an object of it (rebuild). How a record travels is
-another matter: over a socket with descriptors (_socket.py), in a pickle (_pickling.py), or by hand (block.name()).
+The sender's side writes a record (describe), the receiver's makes an object of it (restore, rebuild). How a record
+travels is another matter: over a socket with descriptors (_socket.py), in a pickle (_pickling.py), or by hand
+(block.name()).
 
 A receiver needs the pool once. It comes as a descriptor with the record, or is asked for at the sender's port.
 Imported pools and opened events are remembered, the latest of them: the next block of the same pool is only a few
-calls.
+calls, which the extension makes.
 """
 
 import math
@@ -15,10 +16,9 @@ import os
 import re
 import threading
 import weakref
-from collections import OrderedDict
 from contextlib import suppress
 
-from . import _keeper, _record
+from . import _cenote, _keeper, _record
 from ._cenote import Event, Pool, View, devices
 
 ARRAY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}  # a typestr's letter
@@ -41,8 +41,8 @@ class _Exports:
         self.pools = weakref.WeakValueDictionary()  # number -> Pool
         self.streams = weakref.WeakValueDictionary()  # an event's 64 bytes -> Stream
 
-    def number_of(self, pool):
-        """A pool's number. The pool is exported with the first question, as CUDA wants it before any block."""
+    def give_number(self, pool):
+        """Let a pool's object have its number. With a new one the pool is exported: CUDA wants it before any block."""
         with self.lock:
             number = self.numbers.get(pool)
             if number is None:
@@ -50,7 +50,7 @@ class _Exports:
                 number = os.urandom(_keeper.ID_BYTES)
                 self.numbers[pool] = number
                 self.pools[number] = pool
-            return number
+            pool._set_number(number)
 
     def descriptor_of(self, number):
         """A new descriptor of the pool with this number; None: there is none any more."""
@@ -63,65 +63,30 @@ keeper = _keeper.Keeper(exports.descriptor_of)
 _keeper.stop_at_end(keeper)
 
 
-def describe(thing, ready=True):
+def describe(thing, token=0, ready=True):
     """
-    The record of an object. With `ready`, an event says when a block's memory is; else the caller has waited. A
-    stream that has nothing to do needs no event.
+    The record of an object, in bytes. With `ready`, an event says when a block's memory is; else the caller has
+    waited. A stream that has nothing to do needs no event.
     """
-    if isinstance(thing, View):
-        record = describe(thing.block, ready)
-        return record._replace(kind=_record.VIEW, dtype=thing.dtype, view_offset=thing.offset, shape=thing.shape)
-    if isinstance(thing, Event):
-        return _record.Record(_record.EVENT, port=keeper.port, device=thing.device.uuid, ready=thing.name)
-    pool = thing if isinstance(thing, Pool) else thing.pool
-    if pool is None:
-        raise TypeError("kept memory is not sent: send its object's name, and open it in the other process")
-    record = _record.Record(_record.POOL, _record.ON_HOST * pool.on_host, keeper.port, exports.number_of(pool),
-                            pool.device.uuid)
-    if thing is pool:
-        return record
-    pointer, offset = thing._export()
-    flags, name = record.flags, _record.NO_BYTES
-    if ready and not thing.stream._idle:
-        name = thing.stream._ready()
-        if name not in exports.streams:
-            exports.streams[name] = thing.stream
-        flags |= _record.HAS_READY
-    return _record.Record(_record.BLOCK, flags, record.port, record.pool, record.device, pointer, offset, thing.nbytes,
-                          name)
+    data = _cenote.write_record(thing, keeper.port, token, ready)
+    if data is None:
+        exports.give_number(thing if isinstance(thing, Pool) else getattr(thing, "block", thing).pool)
+        data = _cenote.write_record(thing, keeper.port, token, ready)
+    return data
+
+
+def remember_stream(stream, name):
+    """The extension has made the event that says when what is sent from this stream is ready."""
+    exports.streams[name] = stream
 
 
 def block_name(block):
     """Block.name()"""
     keeper.open_port()
-    return _record.write(describe(block))
+    return describe(block)
 
 
 # ---- The receiver ----
-
-
-class _Peer:
-    """A process that has sent something, and is told that it has arrived. One that hangs holds up no other's."""
-
-    def __init__(self, port):
-        self.port = port
-        self.lock = threading.Lock()
-        self.connection = None
-
-    def tell(self, message):
-        """Send a message, which has no answer. If the process has ended, nothing is lost."""
-        with self.lock:
-            for _ in range(2):  # the first connection may have ended
-                try:
-                    if self.connection is None:
-                        self.connection = _keeper.connect(self.port)
-                    self.connection.send(message)
-                    return
-                except OSError:
-                    connection, self.connection = self.connection, None
-                    if connection is None:
-                        return
-                    connection.close()
 
 
 class _Imports:
@@ -133,10 +98,9 @@ class _Imports:
 
     def reset(self):
         """In a forked child nothing is imported."""
-        self.pools = OrderedDict()   # number -> Pool, the latest last
-        self.events = OrderedDict()  # an event's 64 bytes -> Event
-        self.peers = {}              # port -> _Peer
-        self.devices = {}            # uuid -> Device
+        self.pools = {}    # number -> Pool, the latest last
+        self.events = {}   # an event's 64 bytes -> Event
+        self.devices = {}  # uuid -> Device
 
     def device_of(self, uuid):
         """The device in this process."""
@@ -152,7 +116,6 @@ class _Imports:
         with self.lock:
             pool = self.pools.get(record.pool)
             if pool is not None and not pool.closed:
-                self.pools.move_to_end(record.pool)
                 return pool
         device = self.device_of(record.device)
         asked = self._ask_for_pool(record) if descriptor is None else descriptor
@@ -162,10 +125,16 @@ class _Imports:
             if descriptor is None:
                 os.close(asked)
         with self.lock:
-            self.pools[record.pool] = pool
-            dropped = self.pools.popitem(last=False) if len(self.pools) > POOLS_KEPT else None
+            dropped = self._remember(self.pools, record.pool, pool, POOLS_KEPT)
         del dropped  # its finaliser runs without the lock
         return pool
+
+    @staticmethod
+    def _remember(things, key, thing, limit):
+        """Under the lock. Returns what is forgotten for it, the oldest."""
+        replaced = things.pop(key, None)
+        things[key] = thing
+        return things.pop(next(iter(things))) if len(things) > limit else replaced
 
     def _ask_for_pool(self, record):
         if record.port == keeper.port:
@@ -182,33 +151,23 @@ class _Imports:
             raise ConnectionError("the pool is gone")
         return descriptor
 
-    def tell(self, record):
-        """Tell the sender that we have what it kept for us. If it has ended, it keeps nothing."""
+    def ready_of(self, record, device):
+        """What the memory is ready after: an Event, or a Stream of this process, whose events CUDA does not open."""
         with self.lock:
-            peer = self.peers.setdefault(record.port, _Peer(record.port))
-        peer.tell(_keeper.HAVE + record.token.to_bytes(8, "little"))
-
-    def wait_ready(self, block, record):
-        """Let the block's stream come after the sender's work."""
-        stream = exports.streams.get(record.ready)
-        if stream is not None:  # this process's own event, which CUDA does not let us open
-            block.stream.wait(stream)
-            return
-        with self.lock:
-            event = self.events.get(record.ready)
-        if event is None:
-            event = Event.open(record.ready, block.device)
+            ready = exports.streams.get(record.ready) or self.events.get(record.ready)
+        if ready is None:
+            ready = Event.open(record.ready, device)
             with self.lock:
-                self.events[record.ready] = event
-                if len(self.events) > EVENTS_KEPT:
-                    self.events.popitem(last=False)
-        block.stream.wait(event)
+                dropped = self._remember(self.events, record.ready, ready, EVENTS_KEPT)
+            del dropped
+        return ready
 
 
 imports = _Imports()
 
 
 def _reset():
+    _cenote.tell_reset()
     exports.__init__()
     imports.__init__()
     keeper.reset()
@@ -217,31 +176,45 @@ def _reset():
 os.register_at_fork(after_in_child=_reset)
 
 
-def rebuild(record, descriptor=None, stream=None):
-    """The object of a record. `descriptor`: of its pool, if one came with it."""
-    if record.token and record.port == keeper.port:
-        thing = keeper.take(record.token)  # it never left this process
+def _tell(record):
+    """Tell the sender that we have what it kept for us. If it has ended, it keeps nothing."""
+    if not _cenote.tell(record.port, record.token):
+        _cenote.tell_open(_keeper.runtime_path())
+        _cenote.tell(record.port, record.token)
+
+
+def restore(data):
+    """The object of a record whose sender keeps it until then."""
+    thing = _cenote.restore(data, keeper.port, imports.pools, imports.events, None)
+    return rebuild(data) if thing is None else thing
+
+
+def rebuild(data, descriptor=None, stream=None, tells=True):
+    """The same, whatever it needs. `descriptor`: of its pool, if one came with it. `tells`: the token counts."""
+    record = _record.read(data)
+    token = record.token if tells else 0
+    if token and record.port == keeper.port:
+        thing = keeper.take(token)  # it never left this process
         if thing is not None:
             return thing
     try:
-        return _rebuild(record, descriptor, stream)
+        return _rebuild(data, record, descriptor, stream)
     finally:
-        if record.token:
-            imports.tell(record)  # also if it cannot be had: it will not be read again
+        if token:
+            _tell(record)  # also if it cannot be had: it will not be read again
 
 
-def _rebuild(record, descriptor, stream):
+def _rebuild(data, record, descriptor, stream):
     if record.kind == _record.EVENT:
         return Event.open(record.ready, imports.device_of(record.device))
     pool = imports.pool_of(record, descriptor)
     if record.kind == _record.POOL:
         return pool
-    block = pool._import_block(record.pointer, record.offset, record.nbytes, stream)
-    if record.flags & _record.HAS_READY:
-        imports.wait_ready(block, record)
-    if record.kind == _record.BLOCK:
-        return block
-    return block.view(record.shape, record.dtype, record.view_offset)
+    events = {record.ready: imports.ready_of(record, pool.device)} if record.flags & _record.HAS_READY else {}
+    thing = _cenote.restore(data, None, {record.pool: pool}, events, stream)
+    if thing is None:
+        raise ValueError("the pool is closed")
+    return thing
 
 
 def attach(name, stream=None):
@@ -253,7 +226,7 @@ def attach(name, stream=None):
     record = _record.read(name)
     if record.kind != _record.BLOCK or record.token:
         raise ValueError("these bytes are not the name of a block")
-    return rebuild(record, stream=stream)
+    return rebuild(bytes(name), stream=stream)
 
 
 def in_flight():

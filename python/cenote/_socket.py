@@ -93,7 +93,7 @@ def send(channel, thing):
         ready = _is_same_user(sock)
         if not ready and isinstance(thing, (Block, View)):
             (thing.block if isinstance(thing, View) else thing).stream.synchronize()
-        data = _record.write(_share.describe(thing, ready))
+        data = _share.describe(thing, ready=ready)
         descriptors = [_share.keeper.keep_travelling(thing)]
         try:
             if not isinstance(thing, Event):
@@ -133,9 +133,9 @@ def recv(channel, stream=None):
                 raise EOFError("the other side has closed the socket")
             record = _read_message(sock, data, flags)
             pool = descriptors[1] if len(descriptors) > 1 else None
-            if record.kind != _record.EVENT and pool is None:
+            if pool is None and _record.read(record).kind != _record.EVENT:
                 raise ValueError("the message came without a pool's descriptor")
-            return _share.rebuild(record._replace(token=0), pool, stream)
+            return _share.rebuild(record, pool, stream, tells=False)
         finally:
             for descriptor in descriptors:
                 with suppress(OSError):
@@ -143,6 +143,7 @@ def recv(channel, stream=None):
 
 
 def _read_message(sock, data, flags):
+    """The bytes of a record."""
     deadline = time.monotonic() + REST_SECONDS
     if len(data) < HEAD.size and _is_stream(sock):
         data += _read_all(sock, HEAD.size - len(data), deadline)
@@ -153,7 +154,7 @@ def _read_message(sock, data, flags):
         raise ValueError("what came is not a message of cenote.send()")
     if _is_stream(sock):
         data += _read_all(sock, length, deadline)
-    return _record.read(data[HEAD.size:])
+    return data[HEAD.size:]
 
 
 def _read_all(sock, length, deadline):

@@ -32,7 +32,7 @@ import torch.multiprocessing  # installs PyTorch's own reducers
 from torch.multiprocessing import reductions
 from torch.utils.dlpack import from_dlpack as from_capsule
 
-from . import _pickling, kept
+from . import _pickling, _share, kept
 from ._cenote import Block, Pool, View, device_kind, devices
 
 __all__ = ["block", "default_pool", "empty", "is_shareable", "keep", "load", "register", "share", "share_module",
@@ -292,7 +292,7 @@ def _lay_out(opened):
 
 def _rebuild(record, offset, shape, stride, dtype, requires_grad, is_parameter):
     """In the receiver: the tensor over a Block that has come."""
-    memory, dtype = _pickling.restore(record), getattr(torch, dtype)
+    memory, dtype = _share.restore(record), getattr(torch, dtype)
     if stride == _rows(shape):
         made = _make(memory, offset * _item_bytes(dtype), shape, dtype)
     else:

@@ -15,6 +15,8 @@
  *   py_dlpack.c   DLPack, both ways
  *   py_kept.c     Kept: an object that cenoted keeps by name
  *   py_kept_list.c what is kept, and what happens to it
+ *   py_record.c   what travels for an object to another process
+ *   py_tell.c     senders are told that what they keep has arrived
  *   py_module.c   the module
  *
  * Only the limited API of Python 3.11 is used, so that one binary serves 3.11 and all later versions.
@@ -109,7 +111,7 @@ struct py_calls {
 };
 extern struct py_calls py_cu;
 
-enum { PY_DEVICES_MAX = 64 };
+enum { PY_DEVICES_MAX = 64, PY_ID_BYTES = 16 /* of a process's port, or a pool's number */ };
 
 /* Find the functions. Returns 0, or -1 with ImportError set. */
 int py_driver_open(void);
@@ -192,9 +194,11 @@ struct py_pool {
 	CUmemoryPool handle;
 	int device;
 	bool owned, imported, shareable;
-	bool closed;       /* by the program: nothing more is allocated */
-	bool destroyed;    /* `handle` is not ours any more */
-	bool on_host;      /* the processor can read its memory */
+	bool closed;     /* by the program: nothing more is allocated */
+	bool destroyed;  /* `handle` is not ours any more */
+	bool on_host;    /* the processor can read its memory */
+	bool has_number; /* it was exported, and other processes know it by `number` */
+	unsigned char number[PY_ID_BYTES];
 	size_t live_count; /* of Block objects */
 	PyObject *weak_references;
 };
@@ -243,6 +247,14 @@ void py_stream_use(struct py_stream *stream);
 void py_stream_unuse(struct py_stream *stream);
 /* Wait for a stream, without the GIL. Returns 0, or -1 with an exception set. */
 int py_stream_wait(const struct py_stream *stream);
+/* Let what comes in the stream follow an Event's latest record, or a Stream. Returns 0, or -1 with an exception set. */
+int py_stream_come_after(const struct py_stream *stream, PyObject *other);
+/* Whether the stream has nothing to do; of a closed stream, too. */
+bool py_stream_is_idle(const struct py_stream *stream);
+/* Record the stream's event for what is sent, and get its name. May leave an exception set if it fails. */
+CUresult py_stream_ready(struct py_stream *stream, CUipcEventHandle *ret_name);
+/* An event's name. Returns 0, or -1 with an exception set. */
+int py_event_name(const struct py_event *event, CUipcEventHandle *ret_name);
 
 /* A block of `pool`, with new references to both; NULL with an exception set: nothing was taken over. */
 PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr,
@@ -258,6 +270,25 @@ void py_pool_block_gone(struct py_pool *pool);
 /* The Pool of a handle that the library returned; a new reference. NULL with an exception set. */
 struct py_pool *py_pool_of_handle(CUmemoryPool handle, int device);
 bool py_pool_check(const struct py_pool *pool);
+/*
+ * A part of a block of an imported pool, in the order of a stream (an argument, as for py_stream_from). The name comes
+ * from another process: what it says of sizes is compared with the block. NULL with an exception set.
+ */
+PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportData *name, uint64_t offset,
+			       uint64_t nbytes, PyObject *stream);
+
+/* ---- Between processes (py_record.c, py_tell.c) ---- */
+
+PyObject *py_record_write(PyObject *module, PyObject *const *values, Py_ssize_t count);
+PyObject *py_record_read(PyObject *module, PyObject *data);
+PyObject *py_record_restore(PyObject *module, PyObject *const *values, Py_ssize_t count);
+
+/* Note that the sender with this port is to be told of a token. False: tell_open() has not said where ports are. */
+bool py_tell(const unsigned char *port, uint64_t token);
+PyObject *py_tell_method(PyObject *module, PyObject *arguments);
+PyObject *py_tell_open(PyObject *module, PyObject *arguments);
+PyObject *py_tell_flush(PyObject *module, PyObject *unused);
+PyObject *py_tell_reset(PyObject *module, PyObject *unused);
 
 PyObject *py_pool_stats(PyObject *self, void *closure);
 PyObject *py_pool_importers(PyObject *self, PyObject *unused);

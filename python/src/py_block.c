@@ -276,21 +276,6 @@ static PyObject *method_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
 
 /* ---- Between processes ---- */
 
-static PyObject *block_export(PyObject *object, PyObject *Py_UNUSED(unused))
-{
-	struct py_block *self = (struct py_block *)object;
-	CUmemPoolPtrExportData name;
-	CUresult result;
-
-	if (!py_block_check(self))
-		return NULL;
-	result = py_cu.cuMemPoolExportPointer(&name, self->base);
-	if (result)
-		return py_raise(result);
-	return Py_BuildValue("(y#K)", (const char *)&name, (Py_ssize_t)sizeof name,
-			     (unsigned long long)(self->ptr - self->base));
-}
-
 static PyObject *block_name(PyObject *object, PyObject *Py_UNUSED(unused))
 {
 	return py_delegate("block_name", object, NULL);
@@ -445,7 +430,6 @@ static PyMethodDef block_methods[] = {
 	{"__dlpack_device__", py_dlpack_device, METH_NOARGS, py_dlpack_device_doc},
 	{"_lent", py_block_lent, METH_VARARGS | METH_CLASS,
 	 "_lent(address, nbytes, lender, stream): memory of another object, which is kept; None: it lies in no pool."},
-	{"_export", block_export, METH_NOARGS, "The 64 bytes of the block's name, and the offset in it."},
 	{"__enter__", block_enter, METH_NOARGS, NULL},
 	{"__exit__", block_exit, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

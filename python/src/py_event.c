@@ -149,21 +149,30 @@ static PyObject *get_done(PyObject *object, void *Py_UNUSED(closure))
 	return PyBool_FromLong(!result);
 }
 
-static PyObject *get_name(PyObject *object, void *Py_UNUSED(closure))
+int py_event_name(const struct py_event *event, CUipcEventHandle *ret_name)
 {
-	struct py_event *self = live_event(object);
 	struct py_context context;
-	CUipcEventHandle name;
 	CUresult result;
 
-	if (!self)
-		return NULL;
-	result = py_context_enter(self->device, &context);
+	if (!live_event((PyObject *)event))
+		return -1;
+	result = py_context_enter(event->device, &context);
 	if (!result) {
-		result = py_cu.cuIpcGetEventHandle(&name, self->handle);
+		result = py_cu.cuIpcGetEventHandle(ret_name, event->handle);
 		py_context_leave(&context);
 	}
-	return result ? py_raise(result) : PyBytes_FromStringAndSize((const char *)&name, sizeof name);
+	if (result)
+		py_raise(result);
+	return result ? -1 : 0;
+}
+
+static PyObject *get_name(PyObject *object, void *Py_UNUSED(closure))
+{
+	CUipcEventHandle name;
+
+	if (py_event_name((const struct py_event *)object, &name))
+		return NULL;
+	return PyBytes_FromStringAndSize((const char *)&name, sizeof name);
 }
 
 static PyObject *event_open(PyObject *Py_UNUSED(type), PyObject *arguments)

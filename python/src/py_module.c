@@ -36,6 +36,18 @@ static PyMethodDef methods[] = {
 	{"kept_list", py_kept_list, METH_VARARGS, "kept_list(prefix, holders) -> [KeptInfo, ...]: for cenote.kept."},
 	{"kept_watch", py_kept_watch, METH_O, "kept_watch(prefix) -> a descriptor: for cenote.kept."},
 	{"kept_next", py_kept_next, METH_O, "kept_next(descriptor) -> KeptEvent, or None: for cenote.kept."},
+	{"write_record", (PyCFunction)(void (*)(void))py_record_write, METH_FASTCALL,
+	 "write_record(thing, port, token, ready): bytes; None: the pool has no number yet."},
+	{"read_record", py_record_read, METH_O, "read_record(data): the fields of cenote._record.Record."},
+	{"restore", (PyCFunction)(void (*)(void))py_record_restore, METH_FASTCALL,
+	 "restore(data, own_port, pools, events, stream): the Block or View of a record; None: it is something else, or "
+	 "this process's own, or its pool or event is not in the dictionaries. Tells the sender, if own_port is not "
+	 "None."},
+	{"tell", py_tell_method, METH_VARARGS,
+	 "tell(port, token): tell a sender, soon, that what it kept has arrived. False: tell_open() comes first."},
+	{"tell_open", py_tell_open, METH_VARARGS, "tell_open(path): where the ports of senders are."},
+	{"tell_flush", py_tell_flush, METH_NOARGS, "tell_flush(): tell now what is to be told."},
+	{"tell_reset", py_tell_reset, METH_NOARGS, "tell_reset(): in a forked child, nothing is to be told."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -330,16 +330,17 @@ static PyObject *pool_import(PyObject *Py_UNUSED(type), PyObject *arguments)
 	return (PyObject *)self;
 }
 
-/* The name comes from another process: what it says of sizes is compared with the block that was imported. */
-static CUresult import_block(struct py_pool *self, CUmemPoolPtrExportData *name, size_t end, CUdeviceptr *ret_base)
+static CUresult import_block(struct py_pool *self, const CUmemPoolPtrExportData *name, size_t end,
+			     CUdeviceptr *ret_base)
 {
+	CUmemPoolPtrExportData copy = *name;
 	struct py_context context;
 	size_t room = 0;
 	CUresult result = py_context_enter(self->device, &context);
 
 	if (result)
 		return result;
-	result = py_cu.cuMemPoolImportPointer(ret_base, self->handle, name);
+	result = py_cu.cuMemPoolImportPointer(ret_base, self->handle, &copy);
 	if (!result) {
 		result = py_cu.cuPointerGetAttribute(&room, CU_POINTER_ATTRIBUTE_RANGE_SIZE, *ret_base);
 		if (!result && room < end)
@@ -351,43 +352,52 @@ static CUresult import_block(struct py_pool *self, CUmemPoolPtrExportData *name,
 	return result;
 }
 
-static PyObject *pool_import_block(PyObject *object, PyObject *arguments)
+PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportData *name, uint64_t offset,
+			       uint64_t nbytes, PyObject *stream_object)
 {
-	struct py_pool *self = (struct py_pool *)object;
-	Py_ssize_t name_bytes, offset, nbytes;
-	CUmemPoolPtrExportData name;
-	PyObject *stream_object, *block = NULL;
 	struct py_stream *stream;
-	const char *bytes;
+	PyObject *block = NULL;
 	CUdeviceptr base;
 	CUresult result;
 
-	if (!PyArg_ParseTuple(arguments, "y#nnO:_import_block", &bytes, &name_bytes, &offset, &nbytes,
-			      &stream_object) ||
-	    !py_pool_check(self))
-		return NULL;
-	if (name_bytes != sizeof name || offset < 0 || nbytes < 0 || offset > PY_SSIZE_T_MAX - nbytes) {
+	if (offset > (uint64_t)PY_SSIZE_T_MAX || nbytes > (uint64_t)PY_SSIZE_T_MAX - offset) {
 		PyErr_SetString(PyExc_ValueError, "this is not the name of a block");
 		return NULL;
 	}
-	memcpy(&name, bytes, sizeof name);
-	stream = py_stream_from(stream_object, self->device);
+	stream = py_stream_from(stream_object, pool->device);
 	if (!stream)
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
-	result = import_block(self, &name, (size_t)(offset + nbytes), &base);
+	result = import_block(pool, name, offset + nbytes, &base);
 	Py_END_ALLOW_THREADS
 	if (result == CUDA_ERROR_INVALID_HANDLE)
 		py_raise_sentence(result, "the name says that the block is longer than it is");
 	else if (result)
 		py_raise(result);
 	else {
-		block = py_block_new(self, stream, base, base + (size_t)offset, (size_t)nbytes);
+		block = py_block_new(pool, stream, base, base + offset, nbytes);
 		if (!block)
 			py_cu.cuMemFreeAsync(base, stream->handle);
 	}
 	Py_DECREF((PyObject *)stream);
 	return block;
+}
+
+static PyObject *pool_number(PyObject *object, PyObject *number)
+{
+	struct py_pool *self = (struct py_pool *)object;
+	Py_ssize_t length;
+	char *bytes;
+
+	if (PyBytes_AsStringAndSize(number, &bytes, &length))
+		return NULL;
+	if (length != sizeof self->number) {
+		PyErr_SetString(PyExc_ValueError, "a pool's number has 16 bytes");
+		return NULL;
+	}
+	memcpy(self->number, bytes, sizeof self->number);
+	self->has_number = true;
+	Py_RETURN_NONE;
 }
 
 /* ---- What an exporter may do ---- */
@@ -588,7 +598,7 @@ static PyMethodDef pool_methods[] = {
 	 "close()\n--\n\nAllocate nothing more. The pool goes when its last block has been freed."},
 	{"_export", pool_export, METH_NOARGS, "A new descriptor of the pool."},
 	{"_import", pool_import, METH_VARARGS | METH_CLASS, "_import(descriptor, device, on_host)"},
-	{"_import_block", pool_import_block, METH_VARARGS, "_import_block(name, offset, nbytes, stream)"},
+	{"_set_number", pool_number, METH_O, "_set_number(number): 16 bytes, by which other processes know it"},
 	{"_watch", pool_watch_descriptor, METH_NOARGS, "A new descriptor of an eventfd."},
 	{"__enter__", pool_enter, METH_NOARGS, NULL},
 	{"__exit__", pool_close, METH_VARARGS, NULL},

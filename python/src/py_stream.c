@@ -241,33 +241,39 @@ static PyObject *stream_of(PyObject *object, int device)
 	return object;
 }
 
-static PyObject *stream_wait(PyObject *object, PyObject *other)
+int py_stream_come_after(const struct py_stream *stream, PyObject *other)
 {
-	struct py_stream *self = (struct py_stream *)object;
 	struct py_context context;
 	CUresult result;
 
-	if (!stream_check(self))
-		return NULL;
 	if (PyObject_TypeCheck(other, py_event_type)) {
 		CUevent event = ((struct py_event *)other)->handle;
 		if (!event) {
 			PyErr_SetString(PyExc_ValueError, "the event is closed");
-			return NULL;
+			return -1;
 		}
-		result = py_context_enter(self->device, &context);
+		result = py_context_enter(stream->device, &context);
 		if (!result) {
-			result = py_cu.cuStreamWaitEvent(self->handle, event, 0);
+			result = py_cu.cuStreamWaitEvent(stream->handle, event, 0);
 			py_context_leave(&context);
 		}
 	} else {
-		PyObject *earlier = stream_of(other, self->device);
+		PyObject *earlier = stream_of(other, stream->device);
 		if (!earlier)
-			return NULL;
-		result = py_stream_follow(self->handle, ((struct py_stream *)earlier)->handle, self->device);
+			return -1;
+		result = py_stream_follow(stream->handle, ((struct py_stream *)earlier)->handle, stream->device);
 		Py_DECREF(earlier);
 	}
-	return py_none_or_raise(result);
+	if (result)
+		py_raise(result);
+	return result ? -1 : 0;
+}
+
+static PyObject *stream_wait(PyObject *self, PyObject *other)
+{
+	if (!stream_check((struct py_stream *)self) || py_stream_come_after((struct py_stream *)self, other))
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 static PyObject *stream_record(PyObject *self, PyObject *arguments)
@@ -339,60 +345,80 @@ static PyObject *set_ending(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(unuse
 
 /* ---- What is sent is ready ---- */
 
+/* The stream's event, made with the first use. Python remembers whose it is, for what comes back to this process. */
 static CUresult make_ready(struct py_stream *self)
 {
-	CUresult result = CUDA_SUCCESS;
+	CUipcEventHandle name;
+	CUevent event;
+	CUresult result = py_cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
 
-	if (!self->ready) {
-		CUevent event;
-		result = py_cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
-		if (result)
-			return result;
-		result = py_cu.cuIpcGetEventHandle(&self->ready_name, event);
-		if (result || self->ready) /* or another thread was faster */
-			py_cu.cuEventDestroy(event);
-		else
-			self->ready = event;
-	}
-	return result ? result : py_cu.cuEventRecord(self->ready, self->handle);
-}
-
-static PyObject *stream_ready(PyObject *object, PyObject *Py_UNUSED(unused))
-{
-	struct py_stream *self = (struct py_stream *)object;
-	struct py_context context;
-	CUresult result;
-
-	if (self->destroyed) {
-		stream_check(self);
-		return NULL;
-	}
-	result = py_context_enter(self->device, &context);
-	if (!result) {
-		result = make_ready(self);
-		py_context_leave(&context);
-	}
 	if (result)
-		return py_raise(result);
-	return PyBytes_FromStringAndSize((const char *)&self->ready_name, sizeof self->ready_name);
+		return result;
+	result = py_cu.cuIpcGetEventHandle(&name, event);
+	if (!result) {
+		PyObject *bytes = PyBytes_FromStringAndSize((const char *)&name, sizeof name);
+		PyObject *done = bytes ? py_delegate("remember_stream", (PyObject *)self, bytes) : NULL;
+		result = done ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN; /* Python's exception says more */
+		Py_XDECREF(bytes);
+		Py_XDECREF(done);
+	}
+	if (result || self->ready || self->destroyed) { /* another thread was faster */
+		py_cu.cuEventDestroy(event);
+		return result || self->ready ? result : CUDA_ERROR_INVALID_HANDLE;
+	}
+	self->ready = event;
+	self->ready_name = name;
+	return CUDA_SUCCESS;
 }
 
-/* ---- The rest ---- */
-
-/* With a closure: of a closed stream, too, as long as it has blocks. */
-static PyObject *get_done(PyObject *object, void *closure)
+CUresult py_stream_ready(struct py_stream *stream, CUipcEventHandle *ret_name)
 {
-	struct py_stream *self = (struct py_stream *)object;
 	struct py_context context;
 	CUresult result;
 
-	if (closure ? self->destroyed : !stream_check(self))
-		return closure ? PyBool_FromLong(0) : NULL;
-	result = py_context_enter(self->device, &context);
+	if (stream->destroyed) {
+		stream_check(stream);
+		return CUDA_ERROR_INVALID_HANDLE;
+	}
+	result = py_context_enter(stream->device, &context);
+	if (result)
+		return result;
+	if (!stream->ready)
+		result = make_ready(stream);
+	if (!result)
+		result = py_cu.cuEventRecord(stream->ready, stream->handle);
+	py_context_leave(&context);
+	*ret_name = stream->ready_name;
+	return result;
+}
+
+static CUresult query(const struct py_stream *self)
+{
+	struct py_context context;
+	CUresult result = py_context_enter(self->device, &context);
+
 	if (!result) {
 		result = py_cu.cuStreamQuery(self->handle);
 		py_context_leave(&context);
 	}
+	return result;
+}
+
+bool py_stream_is_idle(const struct py_stream *stream)
+{
+	return !stream->destroyed && query(stream) == CUDA_SUCCESS;
+}
+
+/* ---- The rest ---- */
+
+static PyObject *get_done(PyObject *object, void *Py_UNUSED(closure))
+{
+	struct py_stream *self = (struct py_stream *)object;
+	CUresult result;
+
+	if (!stream_check(self))
+		return NULL;
+	result = query(self);
 	if (result && result != CUDA_ERROR_NOT_READY)
 		return py_raise(result);
 	return PyBool_FromLong(!result);
@@ -470,7 +496,6 @@ static PyGetSetDef stream_fields[] = {
 	{"device", get_device, NULL, "The stream's device.", NULL},
 	{"done", get_done, NULL, "Whether all work so far is done. Does not wait.", NULL},
 	{"closed", get_closed, NULL, "Whether it was closed.", NULL},
-	{"_idle", get_done, NULL, "The same as done, of a closed stream, too.", (void *)"closed"},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -487,7 +512,6 @@ static PyMethodDef stream_methods[] = {
 	{"close", method_close, METH_NOARGS,
 	 "close()\n--\n\nBegin nothing more in the stream. It goes when its work is done and its blocks are freed. "
 	 "Does nothing to another library's stream."},
-	{"_ready", stream_ready, METH_NOARGS, "Record the event for what is sent, and return its 64 bytes."},
 	{"__cuda_stream__", cuda_stream, METH_NOARGS, "The version of the protocol, and the handle."},
 	{"__enter__", method_enter, METH_NOARGS, NULL},
 	{"__exit__", method_close, METH_VARARGS, NULL},

@@ -21,8 +21,9 @@ PYTHON = shutil.which("python3-dbg")
 HEADERS = Path(sysconfig.get_path("include") + "d")
 
 COUNT = """
-import gc, os, sys
+import gc, os, sys, threading
 import cenote
+from cenote import _cenote, _share
 
 pool, stream, event = cenote.Pool(), cenote.Stream(), cenote.Event()
 block, freed = pool.allocate(64), pool.allocate(1)
@@ -30,7 +31,13 @@ freed.free()
 descriptor = pool._export()
 imported = cenote.Pool._import(descriptor, 0, True)
 os.close(descriptor)
-name = block._export()[0]
+record, of_view = _share.describe(block), _share.describe(block.view((2, 2)))
+pools = {_cenote.read_record(record)[3]: imported}
+busy, gate = cenote.Stream(), threading.Event()  # what is sent from a busy stream has an event
+busy.call(gate.wait)
+waiting = pool.allocate(8, busy)
+of_waiting = _share.describe(waiting)
+events = {_cenote.read_record(of_waiting)[8]: event}
 
 class Array:
     def __dlpack__(self, **wishes):
@@ -45,17 +52,25 @@ stream.record()|stream.record(event)|stream.wait(event)|stream.wait(block)|strea
 block.view((2, 2), "uint8")|repr(block.view((2, 2)))|block.view(4).shape|block.__dlpack__()|block.__array_interface__
 block.__dlpack__(max_version=(1, 0))|memoryview(block)|block.copy_from(b"x")|block.tobytes()|block.device|block.pool
 repr((block, pool, stream, event, block.device))|pool.stats|pool.importers()|pool.watch().close()|block == freed
-block.use(None)|block.join(stream)|block._export()|stream._ready()|stream._idle
-imported._import_block(name, 0, 64, None)
+block.use(None)|block.join(stream)|_cenote.write_record(block, bytes(16), 5, True)
+_cenote.write_record(waiting, bytes(16), 5, True)|_cenote.write_record(event, bytes(16), 0, True)
+_cenote.write_record(pool, bytes(16), 0, True)|_cenote.write_record(block.view(3), bytes(16), 0, False)
+_cenote.read_record(of_view)|_cenote.restore(record, None, pools, {}, None)|_cenote.restore(of_view, None, pools, {}, stream)
+_cenote.restore(of_waiting, None, pools, events, None)|_cenote.restore(of_waiting, None, pools, {}, None)
+_cenote.restore(record, None, {}, {}, None)|_cenote.restore(record, bytes(16), pools, {}, None)|_cenote.tell_flush()
 cenote.Block.from_dlpack(Array())|cenote.Pool()|cenote.devices()|cenote.Device(0)|block.device.uuid|pool.picture()
 stream.call(int)|stream.synchronize()|hash((block, pool, stream, event))|block.view(2, "int16").dtype
 '''
 BAD = '''
 pool.allocate("x")|pool.allocate(1, 2, 3)|pool.allocate(1, x=2)|cenote.Stream("x")|cenote.Pool(location="x")
 cenote.Event(timing=True)|cenote.Block.from_dlpack(5)|freed.ptr|freed.free()|pool.allocate(1 << 60)|cenote.attach(b"x")
-pool.evict(5)|block.view(5000)|block.view(1, "x")|imported._import_block(b"x" * 64, 0, 1, None)|memoryview(freed)
+pool.evict(5)|block.view(5000)|block.view(1, "x")|_cenote.restore(record[:64] + bytes(56) + record[120:], None, pools, {}, None)|memoryview(freed)
 cenote.Event.open(bytes(64))|block.copy_from(5)|block.copy_from(bytes(100))|cenote.Device(1000)|stream.wait("x")
 block.__dlpack__(copy=True)|block.view([1] * 40)|stream.call(5)|pool.limit("x")|imported.stats
+_cenote.restore(b"x", None, pools, {}, None)|_cenote.restore(record, None, 5, {}, None)|_cenote.restore(record, 5, {}, {}, 5)
+_cenote.restore(record, None, pools, {}, "x")|_cenote.write_record(freed, bytes(16), 0, True)
+_cenote.write_record(5, bytes(16), 0, True)|_cenote.write_record(block, b"x", 0, True)|_cenote.write_record(block, bytes(16), -1, True)
+_cenote.restore(of_waiting, None, pools, dict.fromkeys(events, 5.5), None)|_cenote.read_record(5)|_cenote.tell(b"x", 1)
 '''
 CALLS, ROUNDS = 50, 4
 

@@ -9,11 +9,12 @@ import sys
 import threading
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from multiprocessing.reduction import ForkingPickler
 
 import cenote
 import numpy
 import pytest
-from cenote import _share
+from cenote import _keeper, _share
 
 SPAWN = multiprocessing.get_context("spawn")
 PATIENCE_S = 30
@@ -420,6 +421,84 @@ def hold_or_say(conn):
             return
         except cenote.CudaError as error:
             conn.send(type(error).__name__)
+
+
+# ---- Senders are told ----
+
+
+def hand_out(conn, count=1, clients_max=None):
+    """Sends blocks, and says on request that nothing is on its way any more."""
+    if clients_max is not None:
+        _keeper.CLIENTS_MAX = clients_max
+    with cenote.Pool() as pool:
+        for _ in range(count):
+            conn.send(pool.allocate(8))
+        while True:
+            try:
+                wish = conn.recv()
+            except EOFError:
+                return
+            if wish == "another":
+                conn.send(pool.allocate(8))
+            else:
+                wait_empty()
+                conn.send((cenote.in_flight(), pool.stats.live_blocks))
+
+
+def test_a_sender_that_hangs_holds_up_nobody():
+    """It is told when it goes on; another one at once."""
+    with peer(hand_out, 20) as (conn, process), peer(hand_out) as (other, _):
+        held = [conn.recv()]
+        messages = [conn.recv_bytes() for _ in range(19)]
+        os.kill(process.pid, signal.SIGSTOP)
+        held += [ForkingPickler.loads(message) for message in messages]
+        held.append(other.recv())
+        other.send("are you told?")
+        assert other.recv() == ([], 0)
+        os.kill(process.pid, signal.SIGCONT)
+        conn.send("are you told?")
+        assert conn.recv() == ([], 0)
+
+
+def test_a_sender_that_has_closed_the_connection_is_told_over_another():
+    """It serves one receiver at a time, so that each one that comes drives out the other."""
+    with peer(hand_out, 1, 1) as (conn, _), peer(pass_on, conn) as (other, _):
+        for _ in range(3):
+            held = conn.recv()
+            conn.send("are you told?")
+            assert conn.recv() == ([], 0)
+            assert not held.freed
+            conn.send("another")
+            other.send("you now")
+            assert other.recv() == ([], 0)
+            conn.send("another")
+        conn.recv()
+
+
+def pass_on(conn, sender):
+    """Takes what a sender has for another, and has it told."""
+    while True:
+        try:
+            conn.recv()
+        except EOFError:
+            return
+        held = sender.recv()
+        sender.send("are you told?")
+        conn.send(sender.recv())
+        del held
+
+
+def test_senders_that_have_ended_leave_no_socket():
+    before = None
+    for _ in range(4):
+        with peer(hand_out) as (conn, _):
+            conn.recv()
+            conn.send("are you told?")
+            assert conn.recv() == ([], 0)
+        _share.imports.reset()  # the pools of others, which have descriptors
+        if before is None:
+            before = len(os.listdir("/proc/self/fd"))
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 # ---- Names ----

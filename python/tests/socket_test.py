@@ -177,7 +177,7 @@ def good_message(pool):
 
 def message_of(block):
     """The bytes of a message."""
-    data = _record.write(_share.describe(block, False))
+    data = _share.describe(block, ready=False)
     return _socket.HEAD.pack(_socket.MAGIC, len(data)) + data
 
 
@@ -290,12 +290,12 @@ def test_a_trickle_has_a_deadline(pool, monkeypatch):
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
     block = pool.allocate(8)
     block.copy_from(b"original")
-    data = _record.write(_share.describe(block, False))
+    data = _share.describe(block, ready=False)
     for at in range(len(data)):
         damaged = bytearray(data)
         damaged[at] ^= 0xff
         try:
-            thing = _share.rebuild(_record.read(bytes(damaged))._replace(token=0))
+            thing = _share.rebuild(bytes(damaged), tells=False)
         except (ValueError, ConnectionError, OverflowError, TypeError, cenote.CudaError):
             continue
         assert thing.imported
@@ -303,10 +303,20 @@ def test_any_damaged_byte_is_an_error_or_harmless(pool):
             assert thing.nbytes <= 8
 
 
-def test_a_record_is_what_was_written():
-    record = _record.Record(_record.VIEW, 3, b"p" * 16, b"o" * 16, b"d" * 16, b"n" * 64, 5, 6, b"e" * 64, 7, "float32",
-                            8, (2, 3))
-    assert _record.read(_record.write(record)) == record
+def test_a_record_is_what_was_written(pool):
+    array = numpy.asarray(pool.allocate(64))
+    part = cenote.Block.from_dlpack(array[16:60])
+    port = _share.keeper.open_port()
+    record = _record.read(_share.describe(part.view((2, 3), "float32", 8), token=7))
+    assert record[:3] == (_record.VIEW, _record.ON_HOST, port) and len(record.pool) == 16
+    assert record[4] == part.device.uuid and len(record.pointer) == 64
+    assert record[6:] == (16, 44, bytes(64), 7, "float32", 8, (2, 3))
+    event = cenote.Event()
+    assert _record.read(_share.describe(event))[:10] == (_record.EVENT, 0, port, bytes(16), event.device.uuid,
+                                                          bytes(64), 0, 0, event.name, 0)
+    assert _record.read(_share.describe(pool)).kind == _record.POOL
+    with pytest.raises(TypeError):
+        _share.describe(5)
 
 
 def test_the_port_answers_only_what_it_knows(pool):
@@ -366,7 +376,7 @@ class Port:
         got = []
         def ask():
             try:
-                got.append(_share.imports._ask_for_pool(_record.Record(_record.POOL, port=self.number)))
+                got.append(_share.imports._ask_for_pool(SimpleNamespace(port=self.number, pool=bytes(16))))
             except OSError as error:
                 got.append(error)
         thread = threading.Thread(target=ask)
@@ -477,7 +487,8 @@ def test_an_end_that_was_another_descriptors(pool):
     """What epoll said of a number that has been closed since, and is another's now, lets nothing go."""
     block = pool.allocate(8)
     reader, writer = os.pipe()
-    token = _share.keeper.keep(block, writer)
+    token = _share.keeper.new_token()
+    _share.keeper.keep(block, token, writer)
     [own] = _share.keeper._ends
     _share.keeper._handle(own, select.EPOLLHUP)
     _share.keeper._handle(reader, select.EPOLLHUP)  # not one of the keeper's

@@ -214,6 +214,7 @@ def test_a_receiver_that_dies_before_it_reads_leaves_nothing(pool, registered):
     with peer(keep) as (conn, process):
         conn.send(cenote.torch.share(torch.ones(4), pool))
         assert conn.recv() == 1
+        wait_empty()
         os.kill(process.pid, 19)  # SIGSTOP: it reads nothing more
         conn.send(cenote.torch.share(torch.ones(1 << 10), pool))
         gc.collect()
