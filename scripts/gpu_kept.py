@@ -3,7 +3,7 @@
 """
 Kept memory on a GPU: what the tests cannot show on the host device.
 
-    PYTHONPATH=BUILD/python gpu_kept.py BUILD [--bytes N] [--json FILE] [outlive] [swap] [hostile] [torch]
+    PYTHONPATH=BUILD/python gpu_kept.py BUILD [--bytes N] [--json FILE] [outlive] [swap] [hostile] [torch] [room]
 
 outlive  A process commits an object of N bytes (8 GiB) and is killed; when no process has a context, others open it:
          in how many milliseconds, and is every byte right? The daemon is killed in between. Beside it, the time that
@@ -13,6 +13,7 @@ hostile  Descriptors that are no memory of a GPU, handed to cenoted as if they w
          a program that opens such an object.
 torch    The weights of a PyTorch model are kept once; the next process uses them without a copy. The outputs must be
          the same, bit by bit. Time to the first result beside a fresh load from a file.
+room     Caches of an eighth of the GPU's free memory each, twelve of them: the oldest must give way.
 
 Needs PyTorch. Without a GPU all of it runs on the host device, with tensors of the processor: use less --bytes.
 """
@@ -233,6 +234,19 @@ def role_model(way, path, started, width):
         weights_bytes=sum(each.numel() * each.element_size() for each in model.state_dict().values()))
 
 
+def role_room():
+    """Twelve caches where eight have room."""
+    _, cenote, _ = ready()
+    size, times, counts = cenote.devices()[0].free_bytes // 8 >> 21 << 21, [], []
+    for number in range(12):
+        begin = time.perf_counter()
+        cenote.kept.create(f"room/{number}", size, cache=True).__exit__(None, None, None)
+        times.append(round((time.perf_counter() - begin) * 1e3, 1))
+        counts.append(len(cenote.kept.list("room/")))
+    say(bytes=size, create_commit_release_ms=times, there=counts,
+        left=sorted(int(each.name[5:]) for each in cenote.kept.list("room/")))
+
+
 # ---- What is shown ----
 
 
@@ -382,6 +396,17 @@ class Show:
             self.tell("torch", way=way, **min(runs, key=lambda run: run["first_result_ms"]))
         assert len({run["sha256"] for runs in said.values() for run in runs}) == 1, "the outputs differ"
 
+    def room(self):
+        """See above."""
+        import cenote  # pylint: disable=import-outside-toplevel
+        cenote.devices()
+        if cenote.device_kind() == "host":
+            self.tell("room", skipped="the host device has the daemon's limits alone")
+            return
+        said = self.run("room")
+        self.tell("room", **said)
+        assert said["left"] == [*range(12 - len(said["left"]), 12)], "another than the oldest was retired"
+
     def end(self):
         """Stop the daemon, and with it all that it keeps."""
         self.daemon.terminate()
@@ -398,7 +423,7 @@ def main():
     parser.add_argument("build", type=Path)
     parser.add_argument("--bytes", type=int, default=8 << 30)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("parts", nargs="*", default=["outlive", "swap", "hostile", "torch"])
+    parser.add_argument("parts", nargs="*", default=["outlive", "swap", "hostile", "torch", "room"])
     options = parser.parse_args()
     failed = []
     with tempfile.TemporaryDirectory() as folder:

@@ -201,8 +201,8 @@ static enum cn_kept_refusal check_creation(const struct call *call)
 	return CN_KEPT_GRANTED;
 }
 
-/* The oldest committed object of a user that is a cache; `held`: that some process holds. */
-static uint32_t oldest_cache(struct cn_keeper *keeper, uint32_t user, bool held)
+/* The oldest committed object of a user that is a cache; `held`: that some process holds; of this GPU, or of any. */
+static uint32_t oldest_cache(struct cn_keeper *keeper, uint32_t user, bool held, const unsigned char *uuid)
 {
 	uint32_t oldest = CN_KEEPER_NONE;
 
@@ -210,6 +210,7 @@ static uint32_t oldest_cache(struct cn_keeper *keeper, uint32_t user, bool held)
 		const struct cn_keeper_object *object = &keeper->state->objects[i];
 		if (cn_keeper_state_of(object) == CN_KEPT_COMMITTED && object->flags & CN_KEPT_CACHE &&
 		    object->user == user && (keeper->holder_counts[i] != 0) == held &&
+		    (!uuid || (object->device == CN_KEPT_ON_GPU && !memcmp(object->uuid, uuid, sizeof object->uuid))) &&
 		    (oldest == CN_KEEPER_NONE || object->committed_ns < keeper->state->objects[oldest].committed_ns))
 			oldest = i;
 	}
@@ -235,7 +236,9 @@ static enum cn_kept_refusal over_limit(const struct call *call, const struct cn_
 		reply->numbers[1] = user->bytes;
 		return CN_KEPT_TOO_MANY_BYTES;
 	}
-	return CN_KEPT_GRANTED;
+	const struct cn_keeper_free *slots = &call->keeper->free_slots;
+	return slots->count + slots->room - slots->used < cn_keeper_descriptors(wanted) ? CN_KEPT_FULL
+											: CN_KEPT_GRANTED;
 }
 
 /*
@@ -250,16 +253,42 @@ static enum cn_kept_refusal make_room(struct call *call, const struct cn_keeper_
 	enum cn_kept_refusal refusal;
 	uint32_t cache;
 
+	if (cn_keeper_bytes(wanted) > keeper->limits.bytes ||
+	    cn_keeper_descriptors(wanted) > keeper->limits.descriptors)
+		return over_limit(call, user, wanted); /* no cache can help */
 	while ((refusal = over_limit(call, user, wanted))) {
-		cache = oldest_cache(keeper, user->user, false);
+		cache = oldest_cache(keeper, user->user, false, NULL);
 		if (cache == CN_KEEPER_NONE)
 			break;
 		cn_keeper_object_retire(keeper, cache);
 	}
-	cache = refusal ? oldest_cache(keeper, user->user, true) : CN_KEEPER_NONE;
+	cache = refusal ? oldest_cache(keeper, user->user, true, NULL) : CN_KEEPER_NONE;
 	if (cache != CN_KEEPER_NONE)
 		cn_keeper_object_retire(keeper, cache);
 	return refusal;
+}
+
+/*
+ * A writer has no memory left on a GPU, which only its driver knows: caches there give way in the same order, until so
+ * many bytes come free as are asked for.
+ */
+static enum cn_kept_refusal give_room(struct call *call)
+{
+	struct cn_keeper *keeper = call->keeper;
+	const struct cn_kept_message *message = &call->request->message;
+	uint32_t user = call->connection->user, cache;
+	uint64_t freed = 0;
+
+	while (freed < message->numbers[0] &&
+	       (cache = oldest_cache(keeper, user, false, message->uuid)) != CN_KEEPER_NONE) {
+		freed += cn_keeper_bytes(&keeper->state->objects[cache]);
+		cn_keeper_object_retire(keeper, cache);
+	}
+	cache = freed < message->numbers[0] ? oldest_cache(keeper, user, true, message->uuid) : CN_KEEPER_NONE;
+	if (cache != CN_KEEPER_NONE)
+		cn_keeper_object_retire(keeper, cache);
+	call->reply->message.numbers[0] = freed;
+	return CN_KEPT_GRANTED;
 }
 
 /* A memory file for a part: the daemon's, of fixed size, with the name by which a host device knows its memory. */
@@ -356,6 +385,21 @@ static void fill_record(struct call *call, struct cn_keeper_object *object)
 	memcpy(object->part_bytes, message->part_bytes, sizeof object->part_bytes);
 }
 
+/* A number for a new object; if all are taken, the user's oldest cache gives way. */
+static uint32_t take_object(const struct call *call)
+{
+	struct cn_keeper *keeper = call->keeper;
+	uint32_t number = cn_keeper_take_number(&keeper->free_objects), cache;
+
+	if (number != CN_KEEPER_NONE)
+		return number;
+	cache = oldest_cache(keeper, call->connection->user, false, NULL);
+	if (cache == CN_KEEPER_NONE)
+		return CN_KEEPER_NONE;
+	cn_keeper_object_retire(keeper, cache);
+	return cn_keeper_take_number(&keeper->free_objects);
+}
+
 static enum cn_kept_refusal create(struct call *call)
 {
 	struct cn_keeper *keeper = call->keeper;
@@ -368,7 +412,7 @@ static enum cn_kept_refusal create(struct call *call)
 	if (hold != CN_KEEPER_NONE)
 		return create_again(call, hold);
 	refusal = check_name(call);
-	uint32_t number = refusal ? CN_KEEPER_NONE : cn_keeper_take_number(&keeper->free_objects);
+	uint32_t number = refusal ? CN_KEEPER_NONE : take_object(call);
 	if (refusal || number == CN_KEEPER_NONE)
 		return refusal ? refusal : CN_KEPT_FULL;
 	struct cn_keeper_object *object = &keeper->state->objects[number];
@@ -573,6 +617,7 @@ static enum cn_kept_refusal (*const kinds[CN_KEPT_KIND_COUNT])(struct call *call
 	[CN_KEPT_CREATE] = create,   [CN_KEPT_COMMIT] = commit,   [CN_KEPT_OPEN] = open_object,
 	[CN_KEPT_RELEASE] = release, [CN_KEPT_RETIRE] = retire,   [CN_KEPT_LOOK] = look,
 	[CN_KEPT_LIST] = list,       [CN_KEPT_HOLDERS] = holders, [CN_KEPT_WATCH] = watch,
+	[CN_KEPT_ROOM] = give_room,
 };
 
 void cn_keeper_answer(struct cn_keeper *keeper, struct cn_keeper_connection *connection, struct cn_kept_parcel *request,

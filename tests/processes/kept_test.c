@@ -340,6 +340,26 @@ TEST(limits_are_refused_with_a_sentence)
 	kept_stop(&daemon_of_test);
 }
 
+/* Goal: memory that a GPU does not have is refused with a sentence, and no cache goes for it in vain. */
+TEST(more_than_a_gpu_has_is_refused)
+{
+	cenote_kept_part part;
+	cenote_kept kept;
+	size_t available;
+
+	if (!strcmp(cenote_device_kind(), "host"))
+		SKIP("on the host device the daemon's limits refuse it");
+	kept_start(&daemon_of_test, "--bytes-max", "1024T");
+	ASSERT_OK(cenote_kept_release(kept_make("cache", 1 << 20, 1, CENOTE_KEPT_CACHE)));
+	ASSERT_OK(cuMemGetInfo(&available, &part.bytes));
+	part.bytes *= 2;
+	part.label[0] = 0;
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cenote_kept_create("a", &part, 1, NULL, &kept));
+	ASSERT_CONTAINS("no cache of this user's", cenote_last_error());
+	ASSERT_EQ(1, kept_count(""));
+	kept_stop(&daemon_of_test);
+}
+
 /* Goal: caches give way to a new object, the oldest first; one that is held is retired, and its holder told. */
 TEST(caches_give_way)
 {

@@ -237,6 +237,67 @@ TEST(wrong_descriptors_are_refused)
 	kept_stop(&daemon_of_test);
 }
 
+/* ---- What a GPU's memory needs ---------------------------------------------------------------------------------- */
+
+/* A cache on the GPU with this number, committed; it is held if its opening is not released. */
+static void raw_cache(const char *name, uint64_t hold, unsigned char gpu, bool held)
+{
+	struct cn_kept_parcel reply, request = raw_request(CN_KEPT_CREATE, hold, name);
+	int memory = memfd_create("memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	ASSERT_SYS(memory);
+	ASSERT_SYS(ftruncate(memory, CN_KEPT_GRAIN_BYTES));
+	ASSERT_SYS(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW));
+	request.message.device = CN_KEPT_ON_GPU;
+	request.message.flags = CN_KEPT_CACHE;
+	request.message.uuid[0] = gpu;
+	request.descriptors[request.descriptor_count++] = memory;
+	ASSERT_EQ(CN_KEPT_GRANTED, raw_ask(&request, &reply));
+	cn_kept_discard(&reply);
+	for (int i = 0; i < 2 - held; i++) {
+		request = raw_request(i ? CN_KEPT_RELEASE : CN_KEPT_COMMIT, hold, name);
+		ASSERT_EQ(CN_KEPT_GRANTED, raw_ask(&request, &reply));
+		cn_kept_discard(&reply);
+	}
+}
+
+static uint64_t raw_room(unsigned char gpu, uint64_t bytes)
+{
+	struct cn_kept_parcel reply, request = raw_request(CN_KEPT_ROOM, 0, "");
+
+	request.message.uuid[0] = gpu;
+	request.message.numbers[0] = bytes;
+	ASSERT_EQ(CN_KEPT_GRANTED, raw_ask(&request, &reply));
+	return reply.message.numbers[0];
+}
+
+/* Goal: when a GPU's memory is used up, caches on that GPU give way, the oldest first, and holders are told. */
+TEST(caches_of_one_gpu_give_way)
+{
+	const uint64_t grain = CN_KEPT_GRAIN_BYTES;
+	int watch;
+
+	kept_start(&daemon_of_test);
+	raw_cache("old", 1, 1, false);
+	raw_cache("other", 2, 2, false);
+	raw_cache("held", 3, 1, true);
+	raw_cache("young", 4, 1, false);
+	ASSERT_OK(cenote_kept_watch("", &watch));
+	ASSERT_EQ(0, raw_room(1, 0));
+	ASSERT_EQ(4, kept_count(""));
+	ASSERT_EQ(grain, raw_room(1, 1));
+	kept_await(watch, "old", CENOTE_KEPT_GONE);
+	ASSERT_EQ(3, kept_count(""));
+	ASSERT_EQ(grain, raw_room(1, 2 * grain));
+	kept_await(watch, "young", CENOTE_KEPT_GONE);
+	kept_await(watch, "held", CENOTE_KEPT_RETIRED);
+	ASSERT_EQ(0, raw_room(1, UINT64_MAX));
+	ASSERT_EQ(0, raw_room(3, UINT64_MAX));
+	ASSERT_EQ(1, kept_count("other"));
+	close(watch);
+	kept_stop(&daemon_of_test);
+}
+
 /* ---- What others may not do -------------------------------------------------------------------------------------- */
 
 /* Goal: a reader's descriptor of immutable memory cannot be made to write, with whatever means. */

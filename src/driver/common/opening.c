@@ -6,11 +6,16 @@
  */
 #include "driver/common/opening.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { ROOM_MS_MAX = 2000, PAUSE_MS = 5 }; /* for memory of caches that were retired */
 
 _Static_assert(CN_KEPT_GRAIN_BYTES % CN_GRANULARITY_BYTES == 0, "a part is whole granules");
 
@@ -132,6 +137,48 @@ void cn_opening_close(struct cn_opening *opening)
 
 /* ---- Making and sealing ---- */
 
+/* Have the daemon retire this user's caches on the GPU. Returns how many bytes come free, soon; 0: none. */
+static uint64_t ask_for_room(const struct cn_opening *opening, size_t bytes)
+{
+	struct cn_kept_parcel reply, request = {.message = {.kind = CN_KEPT_ROOM, .numbers = {bytes}}};
+
+	memcpy(request.message.uuid, opening->facts.uuid, sizeof request.message.uuid);
+	cn_error_hush(true);
+	CUresult result = cn_kept_ask(&request, &reply);
+	cn_error_hush(false);
+	if (result)
+		return 0;
+	cn_kept_discard(&reply);
+	return reply.message.numbers[0];
+}
+
+/*
+ * cuMemCreate(). If the GPU's memory is used up, the user's caches give way. What was retired is free when the daemon,
+ * and the manager that keeps its descriptors, have closed it: a moment later.
+ */
+static CUresult create_memory(const struct cn_opening *opening, size_t bytes, const CUmemAllocationProp *properties,
+			      CUmemGenericAllocationHandle *ret_handle)
+{
+	CUresult result = cuMemCreate(ret_handle, bytes, properties, 0);
+
+	if (result != CUDA_ERROR_OUT_OF_MEMORY)
+		return result;
+	size_t total = 0;
+	cuDeviceTotalMem(&total, opening->device);
+	bool comes = bytes <= total && ask_for_room(opening, bytes);
+	uint64_t deadline_ns = cn_clock_ns() + ROOM_MS_MAX * CN_MILLISECOND_NS;
+	while (comes && result == CUDA_ERROR_OUT_OF_MEMORY && cn_clock_ns() < deadline_ns) {
+		poll(NULL, 0, PAUSE_MS);
+		result = cuMemCreate(ret_handle, bytes, properties, 0);
+	}
+	return result == CUDA_ERROR_OUT_OF_MEMORY
+		       ? cn_error(result,
+				  "the GPU has no %zu bytes left for the object %s, and no cache of this user's "
+				  "that can give way",
+				  bytes, opening->facts.name)
+		       : result;
+}
+
 /* One part: its memory, mapped, and the descriptor by which the daemon keeps it. */
 static CUresult make_part(struct cn_opening *opening, unsigned part, struct cn_kept_parcel *request)
 {
@@ -142,7 +189,7 @@ static CUresult make_part(struct cn_opening *opening, unsigned part, struct cn_k
 	};
 	CUmemGenericAllocationHandle handle;
 	int fd = -1;
-	CUresult result = cuMemCreate(&handle, mapped_bytes(opening, part), &properties, 0);
+	CUresult result = create_memory(opening, mapped_bytes(opening, part), &properties, &handle);
 
 	if (result)
 		return result;

@@ -43,6 +43,7 @@ enum cn_kept_kind {
 	CN_KEPT_HOLDERS,    /* which processes hold the object at a cursor */
 	CN_KEPT_WATCH,      /* from now on an EVENT for each change of names that begin so */
 	CN_KEPT_EVENT,      /* from the daemon, unasked */
+	CN_KEPT_ROOM,       /* a GPU's memory is used up: this user's caches there are to give way */
 	CN_KEPT_KIND_COUNT,
 };
 
