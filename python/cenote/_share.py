@@ -11,15 +11,21 @@ Imported pools and opened events are remembered, the latest of them: the next bl
 calls, which the extension makes.
 """
 
+from __future__ import annotations
+
 import math
 import os
 import re
 import threading
 import weakref
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from . import _cenote, _keeper, _record
-from ._cenote import Event, Pool, View, devices
+from ._cenote import Block, Event, Pool, View, devices
+
+if TYPE_CHECKING:
+    from ._cenote import StreamLike
 
 ARRAY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}  # a typestr's letter
 POOLS_KEPT, EVENTS_KEPT = 64, 256
@@ -217,7 +223,7 @@ def _rebuild(data, record, descriptor, stream):
     return thing
 
 
-def attach(name, stream=None):
+def attach(name: bytes | bytearray | memoryview, stream: StreamLike = None) -> Block:
     """
     Get a block by the bytes that block.name() gave in another process of the same user.
 
@@ -229,7 +235,7 @@ def attach(name, stream=None):
     return rebuild(bytes(name), stream=stream)
 
 
-def in_flight():
+def in_flight() -> list[Pool | Block | View | Event]:
     """What was sent by this process, and has not arrived yet."""
     return keeper.kept()
 
@@ -244,30 +250,30 @@ class Watch:
     All watches of one pool share one count: only one reader should read it.
     """
 
-    def __init__(self, descriptor):
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def fileno(self):
+    def fileno(self) -> int:
         """The descriptor; -1 when it is closed."""
         return self._descriptor
 
-    def read(self):
+    def read(self) -> int:
         """How many importers have come or gone since the last read; 0: none. Does not wait."""
         try:
             return int.from_bytes(os.read(self._descriptor, 8), "little")
         except BlockingIOError:
             return 0
 
-    def close(self):
+    def close(self) -> None:
         """Close the descriptor."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    def __enter__(self):
+    def __enter__(self) -> Watch:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self):
@@ -319,7 +325,7 @@ def _describe_array(array):
     return interface["shape"], kind if kind == "bool" else f"{kind}{int(size) * 8}"
 
 
-def share(array, pool=None, stream=None):
+def share(array: Any, pool: Pool | None = None, stream: StreamLike = None) -> View:
     """
     Copy an array into a block of a shareable pool, and return a View of the same shape and type.
 

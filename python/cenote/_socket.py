@@ -9,6 +9,8 @@ a descriptor that may take long to close, as one of a file system that the sende
 its own.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import socket
@@ -16,14 +18,25 @@ import struct
 import threading
 import time
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
 
 from . import _keeper, _record, _share
 from ._cenote import Block, Event, Pool, View
+
+if TYPE_CHECKING:
+    from ._cenote import StreamLike
 
 HEAD = struct.Struct("<8sQ")
 MAGIC = b"\xcenotepy1"
 DESCRIPTORS_MAX = 2
 REST_SECONDS = 5
+
+
+class HasDescriptor(Protocol):
+    """A socket, or a Connection."""
+
+    def fileno(self) -> int:
+        """Its number."""
 
 
 @contextmanager
@@ -77,7 +90,7 @@ def _is_stream(sock):
     return sock.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
 
 
-def send(channel, thing):
+def send(channel: HasDescriptor | int, thing: Pool | Block | View | Event) -> None:
     """
     Send a Pool, Block, View or Event over a connected Unix socket: a socket, its number, or a duplex Connection.
 
@@ -118,7 +131,7 @@ def _write_all(sock, data):
                 raise TimeoutError("the socket is full in the middle of a message") from None
 
 
-def recv(channel, stream=None):
+def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Block | View | Event:
     """
     Receive what send() sent in another process. Waits until a message comes.
 

@@ -9,14 +9,23 @@ For asyncio: waiting without holding up the loop.
     async for event in cenote.aio.kept_events("models/"): ...
 """
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING, AsyncIterator
 
 from . import kept as _kept
+from ._cenote import Block, Event, Importer, KeptEvent, Pool, Stream, View
 from ._socket import recv as _recv
 from ._socket import send as _send
 
+if TYPE_CHECKING:
+    import socket
 
-async def synchronize(thing):
+    from ._cenote import StreamLike
+
+
+async def synchronize(thing: Stream | Event | Block | View) -> None:
     """Wait for all work of a Stream, of a Block's or View's stream, or for an Event."""
     thing = getattr(thing, "block", thing)
     waits = getattr(thing, "stream", thing)
@@ -42,19 +51,19 @@ async def _retry(call, add, remove, sock):
             await _until(add, remove, sock.fileno())
 
 
-async def send(sock, thing):
+async def send(sock: socket.socket, thing: Pool | Block | View | Event) -> None:
     """cenote.send(), without waiting in the loop while the socket is full."""
     loop = asyncio.get_running_loop()
     return await _retry(lambda: _send(sock, thing), loop.add_writer, loop.remove_writer, sock)
 
 
-async def recv(sock, stream=None):
+async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block | View | Event:
     """cenote.recv(), without waiting in the loop until a message comes."""
     loop = asyncio.get_running_loop()
     return await _retry(lambda: _recv(sock, stream), loop.add_reader, loop.remove_reader, sock)
 
 
-async def importers(pool):
+async def importers(pool: Pool) -> AsyncIterator[list[Importer]]:
     """Pool.importers(), now and each time that a process imports the pool or leaves it."""
     loop = asyncio.get_running_loop()
     with pool.watch() as watch:
@@ -64,7 +73,7 @@ async def importers(pool):
                 await _until(loop.add_reader, loop.remove_reader, watch.fileno())
 
 
-async def kept_events(prefix=""):
+async def kept_events(prefix: str = "") -> AsyncIterator[KeptEvent]:
     """What happens to kept objects whose names begin so: cenote.kept.watch(), without waiting in the loop."""
     loop = asyncio.get_running_loop()
     with _kept.watch(prefix) as watch:

@@ -22,10 +22,13 @@ of its own, where that is the default stream: what another stream does to a tens
 put(). PyTorch's own way has the same rule.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import threading
 from multiprocessing.reduction import ForkingPickler
+from typing import Any, Mapping, Sequence
 
 import torch
 import torch.multiprocessing  # installs PyTorch's own reducers
@@ -81,7 +84,7 @@ def _raw_stream(index):
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)  # a tenth of the time
 
 
-def default_pool(device=None):
+def default_pool(device: torch.device | str | int | None = None) -> Pool:
     """
     The Pool in which share() and empty() allocate if they are given none: one for each device.
 
@@ -138,7 +141,8 @@ def _item_bytes(dtype):
     return size
 
 
-def tensor(memory, shape=None, dtype=None):
+def tensor(memory: Block | View, shape: int | Sequence[int] | None = None,
+           dtype: torch.dtype | None = None) -> torch.Tensor:
     """
     A tensor over a Block or a View, without a copy.
 
@@ -168,7 +172,8 @@ def _make(block_, offset, shape, dtype):
     return _place(_view(block_.view(offset=offset), block_), 0, shape, _rows(shape), dtype)
 
 
-def empty(*shape, dtype=None, device=None, pool=None):
+def empty(*shape: int | Sequence[int], dtype: torch.dtype | None = None,
+          device: torch.device | str | int | None = None, pool: Pool | None = None) -> torch.Tensor:
     """A new tensor in memory that can be shared, as torch.empty() makes one: not zeroed."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     dtype = dtype or torch.get_default_dtype()
@@ -180,7 +185,7 @@ def empty(*shape, dtype=None, device=None, pool=None):
     return _make(pool.allocate(nbytes, _stream(device)), 0, shape, dtype)
 
 
-def share(source, pool=None):
+def share(source: torch.Tensor, pool: Pool | None = None) -> torch.Tensor:
     """
     A tensor's copy in memory that can be shared; a tensor that lies there already is returned as it is.
 
@@ -193,7 +198,7 @@ def share(source, pool=None):
     return made.requires_grad_(source.requires_grad)
 
 
-def share_module(module, pool=None):
+def share_module(module: torch.nn.Module, pool: Pool | None = None) -> torch.nn.Module:
     """
     Move a module's parameters and buffers into memory that can be shared, and return the module.
 
@@ -216,7 +221,7 @@ def _find_block(source):
     return Block._lent(storage.data_ptr(), nbytes, storage, _stream(source.device)) if nbytes else None
 
 
-def block(source):
+def block(source: torch.Tensor) -> Block:
     """
     The Block in which a tensor lies: all of its storage. ValueError: it lies in no pool of this process.
 
@@ -228,7 +233,7 @@ def block(source):
     return found
 
 
-def is_shareable(source):
+def is_shareable(source: torch.Tensor) -> bool:
     """Whether a tensor lies in memory of this process that can be shared, so that sending it makes no copy."""
     if source.layout != torch.strided or source.device.type not in ("cpu", "cuda"):
         return False
@@ -239,7 +244,7 @@ def is_shareable(source):
 # ---- Kept memory ----
 
 
-def keep(name, tensors, **options):
+def keep(name: str, tensors: Mapping[str, torch.Tensor], **options: Any) -> int:
     """
     Keep a copy of tensors under a name, after this process: load() has them in any other. Returns the generation.
 
@@ -261,7 +266,7 @@ def keep(name, tensors, **options):
         return made.generation
 
 
-def load(name, **options):
+def load(name: str, **options: Any) -> dict[str, torch.Tensor]:
     """
     The tensors that keep() was given, by their names, without a copy: module.load_state_dict(load(name), assign=True).
 
@@ -328,7 +333,7 @@ def _reduce(source):
                       str(sent.dtype)[6:], source.requires_grad, type(source) is torch.nn.Parameter)
 
 
-def register(copy=False):
+def register(copy: bool = False) -> None:
     """
     From now on torch.multiprocessing, and multiprocessing, pass tensors of this process over Cenote.
 
@@ -345,7 +350,7 @@ def register(copy=False):
         ForkingPickler.register(each, _reduce)
 
 
-def unregister():
+def unregister() -> None:
     """PyTorch's own way again, for all tensors."""
     for each in CLASSES:
         ForkingPickler.register(each, reductions.reduce_tensor)

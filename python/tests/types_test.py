@@ -2,10 +2,12 @@
 """The type files say what is there, and nothing else."""
 
 import ast
+import importlib.util
 import inspect
 from pathlib import Path
 
 import cenote
+import cenote.aio
 from cenote import _cenote, _errors
 
 PACKAGE = Path(cenote.__file__).parent
@@ -48,3 +50,25 @@ def test_everything_public_has_a_docstring():
         if inspect.isclass(thing) and not issubclass(thing, (Exception, tuple)):
             for own, value in vars(thing).items():
                 assert own.startswith("_") or value.__doc__, f"{name}.{own}"
+
+
+def public_functions():
+    """The functions that are written in Python, of the package and of its modules."""
+    modules = [cenote, cenote.aio]
+    if importlib.util.find_spec("torch"):
+        modules.append(importlib.import_module("cenote.torch"))
+    for module in modules:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing):
+                yield f"{module.__name__}.{name}", thing
+    yield from inspect.getmembers(cenote.Watch, lambda each: inspect.isfunction(each) and each.__name__[0] != "_")
+
+
+def test_every_public_function_has_types():
+    for name, function in public_functions():
+        signature = inspect.signature(function)
+        assert signature.return_annotation is not signature.empty, name
+        untyped = [each.name for each in signature.parameters.values()
+                   if each.annotation is each.empty and each.name != "self"]
+        assert not untyped, f"{name}: {untyped}"
