@@ -3,9 +3,9 @@
  * Telling senders that what they keep has arrived.
  *
  * A sender keeps a block until the receiver has it (cenote/_keeper.py). To say so takes a system call, and wakes a
- * thread of the sender, which then wants the sender's GIL: more than everything else that receiving takes. So a receiver
- * only notes the block's token here. A thread, which runs no Python and never takes the GIL, sends what was noted: a
- * first token at once, later ones together, GATHER_NS after that.
+ * thread of the sender, which then wants the sender's GIL, often just when the sender's program gets an answer: more
+ * than everything else that receiving takes. So a receiver only notes the block's token here. A thread, which runs no
+ * Python and never takes the GIL, sends what was noted, all of it together, GATHER_NS after the first.
  *
  * Senders are strangers, and nothing here waits for one: the sockets do not block, and what a sender does not take is
  * sent later. A sender that has ended needs no word. For each sender at most TOKENS_MAX are noted; of more than
@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum { TOKENS_FIRST = 16, TOKENS_MAX = 1 << 16, MESSAGE_TOKENS_MAX = 256, SENDERS_MAX = 256, PATH_BYTES = 4096 };
-static const long GATHER_NS = 150 * 1000, RETRY_MAX_NS = 100 * 1000 * 1000;
+static const long GATHER_NS = 300 * 1000, RETRY_MAX_NS = 100 * 1000 * 1000;
 
 struct sender {
 	struct sender *next;
@@ -274,9 +274,9 @@ static void *run(void *Py_UNUSED(unused))
 
 	for (;;) {
 		wait_for_notes(left, retry_ns);
+		nanosleep(&gather, NULL);
 		left = deliver();
 		retry_ns = !left ? GATHER_NS : retry_ns < RETRY_MAX_NS / 2 ? 2 * retry_ns : RETRY_MAX_NS;
-		nanosleep(&gather, NULL);
 	}
 	return NULL;
 }
