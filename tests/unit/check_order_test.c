@@ -7,6 +7,9 @@
 
 #include "check.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 enum { EXPORTER, IMPORTER, STREAM = 0x1000, OTHER = 0x2000, EVENT = 0x3000, HERE = 0x10000, THERE = 0x90000 };
 enum { SIZE = 4096, HANDLE = 77, CONTEXT = 5 };
 
@@ -449,4 +452,74 @@ TEST(what_is_kept_is_bounded)
 	ASSERT_LE(world.check->exports.count, 1 << 16);
 	ASSERT_EQ(0, world.count);
 	end();
+}
+
+/* ---- Files ---- */
+
+enum { MANY = 20000 }; /* more than are read at a time */
+
+static void write_records(const char *folder, int pid, const struct cn_trace_record *records, size_t count)
+{
+	struct cn_trace_header header = {.pid = pid};
+	char path[256];
+
+	memcpy(header.magic, CN_TRACE_MAGIC, sizeof header.magic);
+	atomic_store(&header.next, count);
+	atomic_store(&header.end, CN_TRACE_EXITED);
+	atomic_store(&header.ended_ns, 1000000000);
+	snprintf(path, sizeof path, "%s/%d.0", folder, pid);
+	FILE *file = fopen(path, "w");
+	ASSERT(file);
+	ASSERT_EQ(1, fwrite(&header, sizeof header, 1, file));
+	ASSERT_EQ(0, fseek(file, CN_TRACE_HEADER_BYTES, SEEK_SET));
+	ASSERT_EQ(count, fwrite(records, sizeof *records, count, file));
+	ASSERT_EQ(0, ftruncate(fileno(file), CN_TRACE_HEADER_BYTES + (4 << 20)));
+	fclose(file);
+}
+
+static bool is_dead(pid_t pid)
+{
+	(void)pid;
+	return true;
+}
+
+static struct cn_trace_record at(uint64_t time_ns, struct cn_trace_record record)
+{
+	record.begin_ns = time_ns;
+	record.end_ns = time_ns + 1;
+	record.context = CONTEXT;
+	record.thread = 1;
+	atomic_store(&record.state, CN_TRACE_ENDED);
+	return record;
+}
+
+/* Goal: a process that has written more than is read at a time holds up what others did after it. */
+TEST(long_files_are_fed_in_the_order_of_time)
+{
+	struct cn_trace_record *records = calloc(MANY, sizeof *records);
+	const char *folder = test_path("records");
+
+	ASSERT(records);
+	begin(false);
+	ASSERT_EQ(0, mkdir(folder, 0700));
+	for (uint64_t i = 0; i < MANY; i++)
+		records[i] = at(10 * i, CALL(cuStreamQuery, .stream = STREAM));
+	/* Among the last, which are read when the first have been: the block is exported, and filled. */
+	uint64_t late = MANY - 100;
+	records[late] = at(10 * late, CALL(cuMemAlloc, .address = HERE, .bytes = SIZE));
+	records[late + 1] = at(10 * late + 10, CALL(cuIpcGetMemHandle, .address = HERE, .handle = HANDLE));
+	records[late + 3] = at(10 * late + 30, CALL(cuMemsetD8Async, .stream = STREAM, .address = HERE, .bytes = SIZE));
+	for (uint64_t i = late + 4; i < MANY; i++)
+		records[i] = at(10 * i, CALL(cuStreamQuery, .stream = OTHER));
+	write_records(folder, 1001, records, MANY);
+	struct cn_trace_record others[] = {
+		at(10 * late + 20, CALL(cuIpcOpenMemHandle, .address = THERE, .handle = HANDLE)),
+		at(10 * late + 40, CALL(cuMemsetD8Async, .stream = STREAM, .address = THERE, .bytes = SIZE)),
+	};
+	write_records(folder, 1002, others, 2);
+	check_read(world.check, folder, UINT64_MAX, is_dead);
+	ASSERT_EQ(1, world.found[CHECK_KIND_RACE]);
+	check_read_free();
+	end();
+	free(records);
 }

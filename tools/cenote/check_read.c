@@ -323,17 +323,25 @@ static void scan(struct check *check, struct source *source)
 static void read_source(struct check *check, struct source *source)
 {
 	scan(check, source);
+	bool is_behind = source->is_behind;
+	uint64_t before = source->next, reached_ns = source->reached_ns;
 	for (struct pending *call = source->pending; call; call = call->next)
 		call->is_over = call->is_over || look_at_call(check, source, call);
 	/* What belongs to a call that is over was visible before its end: it is read now, or stands further on. */
-	uint64_t before = source->next;
 	scan(check, source);
 	source->has_fresh = source->next != before;
+	/* Calls that this has read are old if not all could be read at first, and they have not been looked at. */
+	source->is_behind |= is_behind;
+	if (is_behind)
+		source->reached_ns = reached_ns;
 	source->tail = &source->pending;
 	for (struct pending **at = &source->pending; *at;) {
 		struct pending *call = *at;
 		if (!call->is_over || (source->is_behind && call->number + BEHIND_MAX > source->next)) {
 			at = source->tail = &call->next;
+			/* What others did after it waits with it. */
+			if (call->is_over && call->has_begun && call->record.end_ns < source->reached_ns)
+				source->reached_ns = call->record.end_ns;
 			continue;
 		}
 		*at = call->next;
