@@ -25,6 +25,7 @@ static const struct buffer_size {
 
 enum {
 	BUFFER = 'b', /* other buffers, known from now on */
+	FORGET = 'f', /* they are about to be freed */
 	EVENT = 'e',  /* its writing is recorded; the importer waits already */
 	NAME = 'n',   /* recorded, and the buffer named over a socket */
 	HAND = 'h',   /* in shared memory, and a word says so */
@@ -88,19 +89,15 @@ static void check_buffer(const struct buffer *buffer, const struct order *order)
 
 static void forget_buffer(struct buffer *buffer)
 {
-	if (!buffer->bytes)
-		return;
 	BENCH_MUST(cuMemFree(buffer->known));
 	BENCH_MUST(munmap(buffer->hand, buffer->bytes));
 	free(buffer->own);
-	buffer->bytes = 0;
 }
 
 static void know_buffer(const struct peer *peer, size_t bytes, struct buffer *buffer)
 {
 	int descriptor;
 
-	forget_buffer(buffer);
 	get(peer->bytes_fd, &block_name, sizeof block_name);
 	BENCH_MUST(cuMemPoolImportPointer(&buffer->known, pair_pool, &block_name));
 	BENCH_MUST(cenote_recv_descriptor(peer->sock, &descriptor));
@@ -182,6 +179,11 @@ static void take_buffers(const struct peer *peer)
 			know_buffer(peer, order.bytes, &buffer);
 			continue;
 		}
+		if (order.way == FORGET) {
+			forget_buffer(&buffer);
+			say(peer, FORGET);
+			continue;
+		}
 		BENCH_MUST(order.bytes != buffer.bytes);
 		uint64_t ready_ns = take_buffer(peer, &order, &buffer);
 		put(peer->out, &ready_ns, sizeof ready_ns);
@@ -191,7 +193,6 @@ static void take_buffers(const struct peer *peer)
 		empty_caches();
 		say(peer, order.way);
 	}
-	forget_buffer(&buffer);
 	if (!ucx_absent(peer))
 		ucx_close(peer);
 	BENCH_MUST(cuEventDestroy(event));
@@ -327,6 +328,8 @@ static void give_size(const struct peer *peer, const struct buffer_size *size, b
 					      .x = (double)size->bytes,
 					      .x_name = "bytes"},
 		      contestants, sizeof contestants / sizeof *contestants);
+	put(peer->out, &(struct order){.way = FORGET}, sizeof(struct order));
+	BENCH_MUST(hear(peer) != FORGET);
 	BENCH_MUST(cuMemFreeAsync(buffer.known, pair_stream));
 	BENCH_MUST(munmap(buffer.hand, buffer.bytes));
 	free(buffer.own);
