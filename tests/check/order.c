@@ -183,9 +183,11 @@ static void value_first(void)
 	fill(it.block, me.stream);
 	if (!me.bad)
 		MUST(cuStreamWriteValue32(me.stream, flag, 1, 0));
+	tell(0);
 	be_told_and_free(it.block);
 }
 
+/* It does not ask whether its read is done before the fill is submitted, however fast the value is there. */
 static void value_second(void)
 {
 	struct shared it = begin_opener(NO_EVENT);
@@ -194,6 +196,7 @@ static void value_second(void)
 	MUST(cuStreamWaitValue32(me.stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
 	read_back(it.block, me.stream);
 	tell(0);
+	be_told(0);
 	finish(me.stream);
 	let_go(it.block);
 }

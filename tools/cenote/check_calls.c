@@ -235,6 +235,22 @@ static void export_event(struct check_call *call)
 	event->is_shared = true;
 }
 
+static void tell_event_gone(const struct check_call *call)
+{
+	const struct check_export *export = check_export_find(call->check, CN_ACT_export_event, call->record->handle);
+
+	if (!export || !export->event || !export->event->is_destroyed)
+		return;
+	const struct check_finding finding = {
+		.kind = CHECK_KIND_EVENT_GONE,
+		.first = export->event->destroyed,
+		.second = call->site,
+		.event = export->event,
+		.count = 1,
+	};
+	check_found(call->check, &finding);
+}
+
 /* A thread that has imported something comes after the one that exported it. */
 static struct check_export *import_of(struct check_call *call, enum cn_trace_act act)
 {
@@ -253,6 +269,11 @@ static void import_event(struct check_call *call)
 	check_event_release(check_table_remove(&check->event_table, (uint64_t)call->process, call->record->event));
 	if (!export || !export->event)
 		return;
+	/* A driver may open it all the same. */
+	if (export->event->is_destroyed && export->event->destroyed.time_ns < call->record->begin_ns) {
+		tell_event_gone(call);
+		return;
+	}
 	export->event->references++;
 	check_table_put(&check->event_table, (uint64_t)call->process, call->record->event, export->event);
 }
@@ -382,22 +403,6 @@ static void tell_freed_twice(const struct check_call *call)
 		.first = mapping->released,
 		.second = call->site,
 		.block = mapping->block,
-		.count = 1,
-	};
-	check_found(call->check, &finding);
-}
-
-static void tell_event_gone(const struct check_call *call)
-{
-	const struct check_export *export = check_export_find(call->check, CN_ACT_export_event, call->record->handle);
-
-	if (!export || !export->event || !export->event->is_destroyed)
-		return;
-	const struct check_finding finding = {
-		.kind = CHECK_KIND_EVENT_GONE,
-		.first = export->event->destroyed,
-		.second = call->site,
-		.event = export->event,
 		.count = 1,
 	};
 	check_found(call->check, &finding);

@@ -335,6 +335,21 @@ static void allocate_host(struct check_call *call)
 		call->site;
 }
 
+/* The device may have memory of the host at another address. */
+static void find_host(struct check_call *call)
+{
+	uint64_t address = call->record->address, source = call->record->source;
+	struct check_mapping *mapping = check_map_find(call->check, call->process, source);
+
+	if (!mapping || !mapping->block->is_host || !address || address == source ||
+	    check_map_find(call->check, call->process, address))
+		return;
+	uint64_t inside = source - mapping->address;
+	check_map_add(call->check, call->process, mapping->block, address, mapping->bytes - inside,
+		      mapping->offset + inside)
+		->made = call->site;
+}
+
 /* A free, or the end of an import; false: the import is still counted. */
 static bool end_mapping(const struct check_call *call, struct check_mapping *mapping)
 {
@@ -449,6 +464,7 @@ void check_call_memory(struct check_call *call)
 	case CN_ACT_allocate: allocate(call); break;
 	case CN_ACT_allocate_now: allocate_now(call); break;
 	case CN_ACT_host_memory: allocate_host(call); break;
+	case CN_ACT_host_pointer: find_host(call); break;
 	case CN_ACT_free: free_in_stream(call); break;
 	case CN_ACT_free_now: free_waiting(call); break;
 	case CN_ACT_host_memory_end: check_map_remove(call->check, call->process, record->address, 1); break;

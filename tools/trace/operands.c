@@ -150,6 +150,8 @@ static struct {
 	pthread_once_t once;
 	__typeof__(cuFuncGetParamInfo) *ask;
 	__typeof__(cuFuncGetName) *name;
+	__typeof__(cuKernelGetParamInfo) *ask_kernel;
+	__typeof__(cuKernelGetName) *kernel_name;
 	__typeof__(cudaGetFuncBySymbol) *resolve;
 	struct layout *list[FUNCTIONS_MAX];
 } layouts = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
@@ -158,20 +160,39 @@ static void find_calls(void)
 {
 	layouts.ask = (__typeof__(layouts.ask))cn_trace_find("cuFuncGetParamInfo");
 	layouts.name = (__typeof__(layouts.name))cn_trace_find("cuFuncGetName");
+	layouts.ask_kernel = (__typeof__(layouts.ask_kernel))cn_trace_find("cuKernelGetParamInfo");
+	layouts.kernel_name = (__typeof__(layouts.kernel_name))cn_trace_find("cuKernelGetName");
 	layouts.resolve = (__typeof__(layouts.resolve))cn_trace_find("cudaGetFuncBySymbol");
+}
+
+/* A launch takes a kernel of a library for a function, as NVIDIA's runtime does. */
+static const char *name_of(CUfunction function)
+{
+	const char *name = NULL;
+
+	if (layouts.name && layouts.name(&name, function) == CUDA_SUCCESS && name)
+		return name;
+	if (layouts.kernel_name && layouts.kernel_name(&name, (CUkernel)function) == CUDA_SUCCESS && name)
+		return name;
+	return "";
+}
+
+static bool ask_parameter(CUfunction function, int index, size_t *ret_offset, size_t *ret_bytes)
+{
+	return (layouts.ask && layouts.ask(function, (size_t)index, ret_offset, ret_bytes) == CUDA_SUCCESS) ||
+	       (layouts.ask_kernel &&
+		layouts.ask_kernel((CUkernel)function, (size_t)index, ret_offset, ret_bytes) == CUDA_SUCCESS);
 }
 
 static void read_layout(struct layout *layout, CUfunction function)
 {
-	const char *name = NULL;
+	const char *name = name_of(function);
 
-	if (!layouts.name || layouts.name(&name, function) || !name)
-		name = "";
 	if (*name)
 		cn_trace_name_number(layout->function, name);
-	while (layouts.ask && layout->count < CN_TRACE_PARAMETERS_MAX &&
-	       layouts.ask(function, (size_t)layout->count, &layout->parameters[layout->count].offset,
-			   &layout->parameters[layout->count].bytes) == CUDA_SUCCESS) {
+	while (layout->count < CN_TRACE_PARAMETERS_MAX &&
+	       ask_parameter(function, layout->count, &layout->parameters[layout->count].offset,
+			     &layout->parameters[layout->count].bytes)) {
 		layout->parameters[layout->count].use = cn_trace_kernel_does(name, layout->count);
 		layout->count++;
 	}
