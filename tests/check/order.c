@@ -356,6 +356,7 @@ static void channel_first(void)
 	MUST(cenote_order_received(DONE));
 	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
+	MUST(cuMemPoolDestroy(it.pool));
 }
 
 static void channel_second(void)
@@ -367,6 +368,7 @@ static void channel_second(void)
 	read_back(it.block, me.stream);
 	MUST(cuMemFreeAsync(it.block, me.stream));
 	finish(me.stream);
+	MUST(cuMemPoolDestroy(it.pool));
 	MUST(cenote_order_sent(DONE));
 	tell(0);
 }

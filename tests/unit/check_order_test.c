@@ -454,6 +454,25 @@ TEST(what_is_kept_is_bounded)
 	end();
 }
 
+/* Goal: a pool that was shared, and that its process has not destroyed, is told of with --strict alone. */
+TEST(pools_that_are_left)
+{
+	for (int is_strict = 0; is_strict < 2; is_strict++) {
+		begin(is_strict);
+		for (uint64_t pool = 1; pool <= 3; pool++)
+			call(EXPORTER, CALL(cuMemPoolCreate, .pool = pool));
+		for (uint64_t pool = 2; pool <= 3; pool++)
+			call(EXPORTER, CALL(cuMemPoolExportToShareableHandle, .pool = pool, .handle = pool));
+		call(IMPORTER, CALL(cuMemPoolImportFromShareableHandle, .pool = 9, .handle = 2));
+		call(EXPORTER, CALL(cuMemPoolDestroy, .pool = 2));
+		check_process_ends(world.check, EXPORTER, CN_TRACE_EXITED);
+		ASSERT_EQ(is_strict, world.found[CHECK_KIND_LEAKED]);
+		check_process_ends(world.check, IMPORTER, CN_TRACE_RUNS); /* killed */
+		ASSERT_EQ(is_strict, world.count);
+		end();
+	}
+}
+
 /* ---- Files ---- */
 
 enum { MANY = 20000 }; /* more than are read at a time */

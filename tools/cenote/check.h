@@ -246,10 +246,9 @@ struct check_access {
 	bool is_loose;  /* by a kernel that may order itself with others */
 };
 
+/* A pool that a process has made or imported. */
 struct check_pool {
-	int references;
-	int process, number;
-	bool is_exported, is_destroyed;
+	bool is_shared;
 	struct check_site made;
 };
 
@@ -260,7 +259,6 @@ struct check_block {
 	int process;
 	uint64_t bytes;
 	bool is_host, is_physical, is_shared, is_freed;
-	struct check_pool *pool;
 	struct check_site allocated;
 	char label[CHECK_LABEL_BYTES];
 	struct check_access *accesses;
@@ -301,7 +299,6 @@ void check_map_clear(struct check *check, int process);
 void check_use(const struct check_clock *clock, struct check_epoch epoch, const struct check_site *site,
 	       const struct check_use *use);
 bool check_shapes_meet(const struct check_shape *left, const struct check_shape *right);
-void check_pool_release(struct check_pool *pool);
 
 /* ---- Findings (check_find.c) ---- */
 
@@ -356,11 +353,12 @@ struct check_process {
 	int pid, parent;
 	char command[CN_TRACE_TEXT_BYTES];
 	bool has_ended, was_killed, is_forked, said_fork;
-	int streams, events, pools; /* how many were made */
-	int *lanes;                 /* of streams that are gone, for the next ones */
+	int streams, events; /* how many were made */
+	int *lanes;          /* of streams that are gone, for the next ones */
 	int lane_count;
 	struct check_clock remains; /* what these have done */
 	struct check_map map;
+	struct check_table pools;     /* handle: struct check_pool */
 	struct check_table stacks;    /* number: struct check_stack */
 	struct check_table modules;   /* number: path */
 	struct check_table functions; /* function: name */
@@ -395,7 +393,7 @@ struct check {
 	struct check_agent host;
 	uint64_t versions;         /* of agents' clocks */
 	struct check_table agents; /* with is_strict: process and thread */
-	struct check_table stream_table, event_table, memory_table, pool_table;
+	struct check_table stream_table, event_table, memory_table;
 	struct check_table exports;     /* kind and handle: what was exported */
 	struct check_table sent;        /* with is_strict: what was known when something was sent */
 	struct check_table said;        /* findings that were told */
@@ -463,7 +461,6 @@ struct check_export {
 	uint64_t handle;
 	struct check_event *event;
 	struct check_block *block;
-	struct check_pool *pool;
 	struct check_clock known;
 };
 struct check_export *check_export_find(const struct check *check, enum cn_trace_act act, uint64_t handle);

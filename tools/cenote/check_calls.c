@@ -181,7 +181,6 @@ void check_export_free(struct check_export *export)
 {
 	check_event_release(export->event);
 	check_block_release(export->block);
-	check_pool_release(export->pool);
 	check_clock_free(&export->known);
 	free(export);
 }
@@ -313,6 +312,24 @@ static void import_memory(struct check_call *call)
 	check_table_put(&call->check->memory_table, (uint64_t)call->process, object, block);
 }
 
+static void add_pool(struct check_call *call)
+{
+	struct check_table *pools = &call->check->processes[call->process]->pools;
+	struct check_pool *pool = check_allocate(sizeof *pool);
+
+	pool->made = call->site;
+	free(check_table_remove(pools, call->record->pool, 0));
+	check_table_put(pools, call->record->pool, 0, pool);
+}
+
+static void share_pool(struct check_call *call)
+{
+	struct check_pool *pool = check_table_get(&call->check->processes[call->process]->pools, call->record->pool, 0);
+
+	if (pool)
+		pool->is_shared = true;
+}
+
 /* A program's own way to tell another that something is done. */
 static void order_sent(struct check_call *call)
 {
@@ -353,6 +370,8 @@ void check_call_sharing(struct check_call *call)
 	case CN_ACT_export_memory: export_block(call, block_of_object(call)); break;
 	case CN_ACT_export_event: export_event(call); break;
 	case CN_ACT_export_pool:
+		share_pool(call);
+		/* fallthrough */
 	case CN_ACT_send:
 		if (call->record->handle)
 			check_export_add(call);
@@ -361,7 +380,15 @@ void check_call_sharing(struct check_call *call)
 	case CN_ACT_import_legacy: import_block(call, CN_ACT_export_legacy); break;
 	case CN_ACT_import_memory: import_memory(call); break;
 	case CN_ACT_import_event: import_event(call); break;
-	case CN_ACT_import_pool: import_of(call, CN_ACT_export_pool); break;
+	case CN_ACT_import_pool:
+		import_of(call, CN_ACT_export_pool);
+		add_pool(call);
+		share_pool(call);
+		break;
+	case CN_ACT_pool_create: add_pool(call); break;
+	case CN_ACT_pool_destroy:
+		free(check_table_remove(&call->check->processes[call->process]->pools, call->record->pool, 0));
+		break;
 	case CN_ACT_receive: import_of(call, CN_ACT_send); break;
 	case CN_ACT_order_sent: order_sent(call); break;
 	case CN_ACT_order_received: order_received(call); break;

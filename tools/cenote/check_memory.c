@@ -101,18 +101,11 @@ static void free_value(void *value)
 	free(of);
 }
 
-void check_pool_release(struct check_pool *pool)
-{
-	if (pool && !--pool->references)
-		free(pool);
-}
-
 void check_block_release(struct check_block *block)
 {
 	if (!block || --block->references)
 		return;
 	check_table_clear(&block->values, free_value);
-	check_pool_release(block->pool);
 	free(block->accesses);
 	free(block);
 }

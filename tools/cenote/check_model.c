@@ -63,11 +63,6 @@ static void end_block(void *block)
 	check_block_release(block);
 }
 
-static void end_pool(void *pool)
-{
-	check_pool_release(pool);
-}
-
 static void end_export(void *export)
 {
 	check_export_free(export);
@@ -94,6 +89,7 @@ static void free_process(struct check *check, int index)
 	struct check_process *process = check->processes[index];
 
 	check_map_clear(check, index);
+	check_table_clear(&process->pools, free);
 	check_table_clear(&process->stacks, free);
 	check_table_clear(&process->modules, free);
 	check_table_clear(&process->functions, free);
@@ -129,7 +125,6 @@ void check_free(struct check *check)
 	check_table_clear(&check->stream_table, NULL);
 	check_table_clear(&check->event_table, end_event);
 	check_table_clear(&check->memory_table, end_block);
-	check_table_clear(&check->pool_table, end_pool);
 	check_table_clear(&check->exports, end_export);
 	check_table_clear(&check->sent, end_clock);
 	check_table_clear(&check->said, NULL);
@@ -453,6 +448,24 @@ static void tell_left(struct check *check, const struct check_mapping *mapping, 
 	check_found(check, &finding);
 }
 
+/* Pools that others have had a part in. They end with their process, too: so this is not certain to be a mistake. */
+static void tell_pools(struct check *check, int index)
+{
+	const struct check_table *pools = &check->processes[index]->pools;
+
+	for (size_t row = 0; row < pools->room; row++) {
+		for (const struct check_row *at = pools->rows[row]; at; at = at->next) {
+			const struct check_pool *pool = at->value;
+			const struct check_finding finding = {.kind = CHECK_KIND_LEAKED,
+							      .first = pool->made,
+							      .second = {.call = CN_CALL_COUNT, .process = index},
+							      .count = 1};
+			if (pool->is_shared)
+				check_found(check, &finding);
+		}
+	}
+}
+
 void check_process_ends(struct check *check, int index, enum cn_trace_end end)
 {
 	struct check_process *process = check->processes[index];
@@ -464,6 +477,8 @@ void check_process_ends(struct check *check, int index, enum cn_trace_end end)
 	process->was_killed = end == CN_TRACE_RUNS;
 	for (int i = 0; i < process->map.count && end != CN_TRACE_EXECUTED && !check->is_interrupted; i++)
 		tell_left(check, process->map.list[i], end);
+	if (check->options.is_strict && end == CN_TRACE_EXITED && !check->is_interrupted)
+		tell_pools(check, index);
 	check_map_clear(check, index);
 	process->has_ended = true;
 	for (int i = 0; i < check->stream_count; i++)

@@ -191,9 +191,9 @@ static void say_order(const struct names *n, enum check_kind kind, char *text, s
 		 n->second_stream, n->who, n->first_act, n->first_stream, why, more);
 }
 
-static void say_life(const struct names *n, enum check_kind kind, char *text, size_t bytes)
+static void say_life(const struct names *n, const struct check_finding *finding, char *text, size_t bytes)
 {
-	switch ((int)kind) {
+	switch ((int)finding->kind) {
 	case CHECK_KIND_BEFORE_ALLOCATED:
 		snprintf(text, bytes, "%s %s %s in %s; nothing orders that after its allocation by %s in %s.",
 			 n->second, n->second_act, n->block, n->second_stream, n->who, n->first_stream);
@@ -231,7 +231,8 @@ static void say_life(const struct names *n, enum check_kind kind, char *text, si
 			 n->first_place);
 		break;
 	case CHECK_KIND_LEAKED:
-		snprintf(text, bytes, "%s has ended with %s shared and not freed.", n->first, n->block);
+		snprintf(text, bytes, "%s has ended with %s shared and not %s.", n->first,
+			 finding->block ? n->block : "a pool", finding->block ? "freed" : "destroyed");
 		break;
 	default:
 		snprintf(text, bytes, "%s was killed while it had %s imported%s.", n->first, n->block, n->first_place);
@@ -264,7 +265,7 @@ void check_sentence(const struct check *check, const struct check_finding *findi
 		snprintf(text, bytes, "%s calls CUDA%s after its parent, which had called CUDA, forked it.", n.second,
 			 n.second_place);
 		break;
-	default: say_life(&n, finding->kind, text, bytes); break;
+	default: say_life(&n, finding, text, bytes); break;
 	}
 }
 
@@ -312,7 +313,9 @@ void check_remedy(const struct check *check, const struct check_finding *finding
 	case CHECK_KIND_NOT_CLOSED:
 		snprintf(text, bytes, "Free or close it once for each import before the process ends.");
 		break;
-	case CHECK_KIND_LEAKED: snprintf(text, bytes, "Free it before the process ends."); break;
+	case CHECK_KIND_LEAKED:
+		snprintf(text, bytes, "%s it before the process ends.", finding->block ? "Free" : "Destroy");
+		break;
 	case CHECK_KIND_HOLDER_DIED:
 		snprintf(text, bytes, "What counts its holders, must hear of its death; the block itself comes back.");
 		break;

@@ -111,6 +111,15 @@ void cn_trace_runtime_copy_3d(const struct cn_trace_call *call, const struct cud
 	cn_trace_words(call, words, sizeof words / sizeof words[0]);
 }
 
+void cn_trace_fill_3d(const struct cn_trace_call *call, struct cudaPitchedPtr memory, struct cudaExtent extent)
+{
+	const uint64_t words[] = {
+		CN_NUMBER(memory.ptr), memory.pitch, memory.pitch * memory.ysize, 0, 0, 0, extent.width,
+		extent.height,         extent.depth};
+
+	cn_trace_words(call, words, sizeof words / sizeof words[0]);
+}
+
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 void cn_trace_batch(const struct cn_trace_call *call, unsigned int count, const CUstreamBatchMemOpParams *list)

@@ -95,6 +95,7 @@ void cn_trace_shape(const struct cn_trace_call *call, uint64_t to, uint64_t to_p
 void cn_trace_copy_2d(const struct cn_trace_call *call, const CUDA_MEMCPY2D *copy);
 void cn_trace_copy_3d(const struct cn_trace_call *call, const CUDA_MEMCPY3D *copy);
 void cn_trace_runtime_copy_3d(const struct cn_trace_call *call, const struct cudaMemcpy3DParms *copy);
+void cn_trace_fill_3d(const struct cn_trace_call *call, struct cudaPitchedPtr memory, struct cudaExtent extent);
 void cn_trace_batch(const struct cn_trace_call *call, unsigned int count, const CUstreamBatchMemOpParams *list);
 /* What a kernel gets. A runtime's function is the symbol that stands for it. */
 void cn_trace_arguments(const struct cn_trace_call *call, CUfunction function, void **parameters, void **extra);
