@@ -182,11 +182,11 @@ def _reset():
 os.register_at_fork(after_in_child=_reset)
 
 
-def _tell(record):
-    """Tell the sender that we have what it kept for us. If it has ended, it keeps nothing."""
-    if not _cenote.tell(record.port, record.token):
+def tell(port, token):
+    """Tell a sender that we have what it kept for us. If it has ended, it keeps nothing."""
+    if not _cenote.tell(port, token):
         _cenote.tell_open(_keeper.runtime_path())
-        _cenote.tell(record.port, record.token)
+        _cenote.tell(port, token)
 
 
 def restore(data):
@@ -207,7 +207,7 @@ def rebuild(data, descriptor=None, stream=None, tells=True):
         return _rebuild(data, record, descriptor, stream)
     finally:
         if token:
-            _tell(record)  # also if it cannot be had: it will not be read again
+            tell(record.port, token)  # also if it cannot be had: it will not be read again
 
 
 def _rebuild(data, record, descriptor, stream):

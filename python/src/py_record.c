@@ -241,12 +241,52 @@ static PyObject *block_of(const struct record *record, struct py_pool *pool, PyO
 	return thing;
 }
 
+/* Tell the sender that its block has arrived. Where ports are Python says, once. An exception may be set, and stays. */
+static void tell(const struct record *record)
+{
+	PyObject *type, *value, *trace, *port, *token, *done;
+
+	if (!record->token || py_tell(record->port, record->token))
+		return;
+	PyErr_Fetch(&type, &value, &trace);
+	port = PyBytes_FromStringAndSize((const char *)record->port, sizeof record->port);
+	token = port ? PyLong_FromUnsignedLongLong(record->token) : NULL;
+	done = token ? py_delegate("tell", port, token) : NULL;
+	if (!done)
+		PyErr_WriteUnraisable(NULL); /* the block is here all the same */
+	Py_XDECREF(port);
+	Py_XDECREF(token);
+	Py_XDECREF(done);
+	PyErr_Restore(type, value, trace);
+}
+
+/* What the dictionaries suffice for; None: they do not. */
+static PyObject *restore(const struct record *record, PyObject *pools, PyObject *events, PyObject *stream)
+{
+	PyObject *pool = look_up(pools, record->pool, sizeof record->pool), *ready = NULL, *thing = NULL;
+	bool is_known = pool && PyObject_TypeCheck(pool, py_pool_type) && !((struct py_pool *)pool)->closed;
+
+	if (is_known && (record->flags & HAS_READY)) {
+		ready = look_up(events, &record->ready, sizeof record->ready);
+		is_known = ready != NULL;
+	}
+	if (is_known)
+		thing = block_of(record, (struct py_pool *)pool, ready, stream);
+	else if (!PyErr_Occurred()) {
+		Py_INCREF(Py_None);
+		thing = Py_None;
+	}
+	Py_XDECREF(pool);
+	Py_XDECREF(ready);
+	return thing;
+}
+
 /* restore(data, own_port, pools, events, stream) */
 PyObject *py_record_restore(PyObject *Py_UNUSED(module), PyObject *const *values, Py_ssize_t count)
 {
-	PyObject *pool, *ready = NULL, *thing = NULL;
 	struct record record;
 	const char *own_port;
+	PyObject *thing;
 
 	if (count != 5 || !PyDict_Check(values[2]) || !PyDict_Check(values[3])) {
 		PyErr_SetString(PyExc_TypeError, "restore(data, own_port, pools, events, stream)");
@@ -257,21 +297,13 @@ PyObject *py_record_restore(PyObject *Py_UNUSED(module), PyObject *const *values
 	own_port = values[1] == Py_None ? NULL : PyBytes_AsString(values[1]);
 	if (PyErr_Occurred())
 		return NULL;
+	if (own_port && PyBytes_Size(values[1]) != PY_ID_BYTES)
+		return PyErr_Format(PyExc_ValueError, "a port's number has 16 bytes");
 	if ((record.kind != KIND_BLOCK && record.kind != KIND_VIEW) ||
 	    (own_port && memcmp(own_port, record.port, sizeof record.port) == 0))
 		Py_RETURN_NONE;
-	pool = look_up(values[2], record.pool, sizeof record.pool);
-	if (pool && (record.flags & HAS_READY))
-		ready = look_up(values[3], &record.ready, sizeof record.ready);
-	if (pool && !((struct py_pool *)pool)->closed && (ready || !(record.flags & HAS_READY))) {
-		thing = block_of(&record, (struct py_pool *)pool, ready, values[4]);
-		if (own_port && record.token)
-			py_tell(record.port, record.token); /* also if it failed: nobody reads it again */
-	} else if (!PyErr_Occurred()) {
-		Py_INCREF(Py_None);
-		thing = Py_None;
-	}
-	Py_XDECREF(pool);
-	Py_XDECREF(ready);
+	thing = restore(&record, values[2], values[3], values[4]);
+	if (own_port && thing != Py_None)
+		tell(&record); /* also if it failed: nobody reads it again */
 	return thing;
 }

@@ -488,6 +488,37 @@ def pass_on(conn, sender):
         del held
 
 
+SOCKET_FIRST = """
+import multiprocessing, sys
+import cenote
+sys.path.insert(0, {folder!r})
+from share_test import SPAWN, peer, send_both_ways
+if __name__ == "__main__":
+    with peer(send_both_ways) as (conn, _):
+        held = [cenote.recv(conn), conn.recv()]
+        conn.send("are you told?")
+        print(conn.recv())
+"""
+
+
+def send_both_ways(conn):
+    """A block over the socket, and one as multiprocessing does."""
+    with cenote.Pool() as pool:
+        cenote.send(conn, pool.allocate(8))
+        conn.send(pool.allocate(8))
+        conn.recv()
+        wait_empty()
+        conn.send(pool.stats.live_blocks)
+
+
+def test_a_sender_is_told_whose_pool_came_by_another_way(tmp_path):
+    """The pool is known when the first block comes that is to be told of. In a new process: nobody was told there."""
+    program = tmp_path / "program.py"
+    program.write_text(SOCKET_FIRST.format(folder=os.path.dirname(__file__)))
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=PATIENCE_S * 2)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
 def test_senders_that_have_ended_leave_no_socket():
     before = None
     for _ in range(4):
