@@ -80,7 +80,10 @@ check_deb()
 	check_python
 	have dh || want debhelper
 	[ -e /usr/share/perl5/Debian/Debhelper/Sequence/python3.pm ] || want dh-python
-	dpkg -s libpython3-dev >/dev/null 2>&1 || want libpython3-dev
+	for package in libgnutls28-dev libpython3-dev; do
+		dpkg -s $package >/dev/null 2>&1 || want $package
+	done
+	have pkg-config || want pkg-config
 	have lintian || want lintian
 }
 

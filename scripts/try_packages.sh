@@ -27,7 +27,7 @@ set -eu
 mount -t proc proc /proc
 export DEBIAN_FRONTEND=noninteractive
 apt-get install -y -q --no-install-recommends /packages/*.deb >/packages/log 2>&1 || { cat /packages/log; exit 1; }
-ours='cenote cenoted cenote-dropin libcenote1 libcenote-dev python3-cenote'
+ours='cenote cenoted cenote-imexd cenote-dropin libcenote1 libcenote-dev python3-cenote'
 echo "installed: \$(dpkg-query -W -f '\${Package} ' \$ours)"
 apt-get install -y -q --no-install-recommends $needed >/packages/log 2>&1 || { cat /packages/log; exit 1; }
 runuser -u nobody -- env HOME=/tmp sh /packages/installed

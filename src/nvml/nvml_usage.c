@@ -46,6 +46,18 @@ CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvml
 	return result;
 }
 
+CN_NVML_EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t *bar1Memory)
+{
+	nvmlMemory_t found = {0};
+
+	CN_NVML_ENTER(device, bar1Memory);
+	nvmlReturn_t result = look_at_memory(device, &found);
+	if (result == NVML_SUCCESS)
+		*bar1Memory =
+			(nvmlBAR1Memory_t){.bar1Total = found.total, .bar1Free = found.free, .bar1Used = found.used};
+	return result;
+}
+
 /* ---- Processes ---- */
 
 /* What has been found, and where it goes: one of the two. */

@@ -39,6 +39,7 @@ static unsigned long long used_mib(nvmlDevice_t device)
 {
 	nvmlMemory_t memory;
 	nvmlMemory_v2_t same = {.version = nvmlMemory_v2};
+	nvmlBAR1Memory_t reached;
 
 	ASSERT_EQ(NVML_SUCCESS, nvmlDeviceGetMemoryInfo(device, &memory));
 	ASSERT_EQ(256ull * MIB, memory.total);
@@ -46,6 +47,10 @@ static unsigned long long used_mib(nvmlDevice_t device)
 	ASSERT_EQ(NVML_SUCCESS, nvmlDeviceGetMemoryInfo_v2(device, &same));
 	ASSERT_EQ(memory.total, same.total);
 	ASSERT_EQ(memory.used, same.used);
+	ASSERT_EQ(NVML_SUCCESS, nvmlDeviceGetBAR1MemoryInfo(device, &reached));
+	ASSERT_EQ(memory.total, reached.bar1Total);
+	ASSERT_EQ(memory.used, reached.bar1Used);
+	ASSERT_EQ(memory.free, reached.bar1Free);
 	return memory.used / MIB;
 }
 
