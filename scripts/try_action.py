@@ -4,12 +4,17 @@
 Runs the example workflow of packaging/action/example as GitHub's runner would: the steps of action.yml and then those
 of the workflow, each in a shell of its own, with the files by which steps tell the next ones of variables and paths.
 
-    try_action.py [FOLDER]
+    try_action.py [--built BUILD] [FOLDER]
 
 FOLDER, a temporary one if none is given, holds the project and what is installed. It needs make, a compiler, CMake and
 Meson; in a bare system, `apt-get install` of these comes first, as on GitHub's runners.
+
+With --built nothing is compiled: the Meson and the ninja that the action finds are stand-ins, which install what BUILD
+has. The options that the action gives to Meson must be options of BUILD.
 """
 
+import argparse
+import json
 import os
 import re
 import shutil
@@ -20,6 +25,40 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "packaging" / "action" / "example"
+
+
+def stand_in(build, folder, *words):
+    """What a stand-in for Meson or ninja does when it is called with these words."""
+    meson, prefix = (folder / "meson").read_text(), folder / "prefix"
+    if words[0] == "setup":
+        said = subprocess.run([meson, "introspect", "--buildoptions", build], check=True, capture_output=True, text=True)
+        options = {option["name"]: option["value"] for option in json.loads(said.stdout)}
+        given = dict(word[2:].split("=", 1) for word in words if word.startswith("-D"))
+        assert set(given) <= set(options), f"not options of Cenote's: {set(given) - set(options)}"
+        prefix.write_text(json.dumps([given["prefix"], options["prefix"], options["libdir"]]))
+    elif words[0] == "install":
+        wanted, built, libraries = json.loads(prefix.read_text())
+        subprocess.run([meson, "install", "-C", build, "--quiet", "--no-rebuild", "--destdir", folder / "tree"],
+                       check=True)
+        shutil.move(folder / "tree" / built.lstrip("/"), wanted)
+        # The action asks for the folder lib.
+        for path in Path(wanted, libraries).iterdir():
+            there = Path(wanted, "lib", path.name)
+            if not there.exists():
+                there.symlink_to(path)
+    else:
+        assert words[-1] == "product", words
+
+
+def make_stand_ins(build, folder):
+    """A meson and a ninja for the path; returns their folder."""
+    tools = folder / "tools"
+    tools.mkdir()
+    (folder / "meson").write_text(shutil.which("meson"))
+    for name in ("meson", "ninja"):
+        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" --stand-in "{build}" "{folder}" "$@"\n')
+        (tools / name).chmod(0o755)
+    return tools
 
 
 def step(command, folder, files, **variables):
@@ -37,8 +76,10 @@ def inputs(action):
     return dict(re.findall(r'^  (\w+):\n    description: .*\n    default: "?([^"\n]*)"?$', action, re.M))
 
 
-def run_workflow(folder):
+def run_workflow(folder, build=None):
     """The project's own copy, and all steps."""
+    if build:
+        os.environ["PATH"] = f"{make_stand_ins(build, folder)}{os.pathsep}{os.environ['PATH']}"
     project = folder / "project"
     shutil.copytree(EXAMPLE, project)
     files = {name: folder / name.lower() for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT")}
@@ -60,9 +101,22 @@ def run_workflow(folder):
     print("the workflow has passed")
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        run_workflow(Path(sys.argv[1]).resolve())
+def main():
+    """The command line."""
+    if sys.argv[1:2] == ["--stand-in"]:
+        stand_in(sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--built", type=Path)
+    options = parser.parse_args()
+    build = options.built and options.built.resolve()
+    if options.folder:
+        run_workflow(options.folder.resolve(), build)
     else:
         with tempfile.TemporaryDirectory() as temporary:
-            run_workflow(Path(temporary))
+            run_workflow(Path(temporary), build)
+
+
+if __name__ == "__main__":
+    main()

@@ -348,6 +348,15 @@ class Tree:
         run("cmake", "--build", self.directory / "example")
         expect(run(self.directory / "example/share", CENOTE_DEVICE="host"), "the child reads 42\n")
 
+    def workflow_runs(self):
+        """The steps of the action and of the example workflow, as GitHub's runner would run them, over this build."""
+        need("cmake")
+        folder = self.directory / "runner"
+        folder.mkdir()
+        said = run(HERE.parent.parent / "scripts/try_action.py", "--built", self.build, folder,
+                   CC=" ".join(self.compiler), CUDA_PATH="", PATH=path_without("nvcc"), CMAKE_PREFIX_PATH="")
+        assert "100% tests passed" in said and said.endswith("the workflow has passed\n"), said
+
     def packages_come_before_meson(self):
         """In a fresh clone `make -j2` sets the build up only when the packages are there, of which Meson is one."""
         need("make")
@@ -378,7 +387,8 @@ def main(build, *compilers):
                                  tree.cuda_language_says_what_to_set, tree.cpp_page_works, tree.cuda_page_works,
                                  tree.dropin_works,
                                  tree.no_right_is_one_sentence, tree.archives_are_the_same,
-                                 tree.workflow_is_the_pages, tree.packages_come_before_meson))
+                                 tree.workflow_is_the_pages, tree.workflow_runs,
+                                 tree.packages_come_before_meson))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void expect_entry(const char *name, int version, cuuint64_t flags, const void *expected)
 {
@@ -106,3 +108,59 @@ TEST(two_devices)
 {
 	peer_wait(peer_start("two_devices"));
 }
+
+/* ---- Hooks ---- */
+
+#if defined(__x86_64__) && !(defined(__CET__) && (__CET__ & 1))
+enum { HOOK_BYTES = 5, MOVE_TO_EAX = 0xb8 };
+
+static CUresult (*version_behind)(int *ret_version);
+static int hook_calls;
+
+static CUresult version_hook(int *ret_version)
+{
+	hook_calls++;
+	return version_behind(ret_version);
+}
+
+/* jmp *0(%rip), and where to. */
+static void write_jump(unsigned char *at, uintptr_t target)
+{
+	memcpy(at, (unsigned char[]){0xff, 0x25, 0, 0, 0, 0}, 6);
+	memcpy(at + 6, &target, sizeof target);
+}
+
+/*
+ * Goal: a library can put itself before a function as UCX does: five bytes of a jump over its beginning, where there is
+ * one instruction that works elsewhere too.
+ */
+TEST(a_function_can_be_hooked)
+{
+	unsigned char *function = (unsigned char *)(uintptr_t)cuDriverGetVersion;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned char *start = (unsigned char *)((uintptr_t)function / page * page);
+	int version = 0, again = 0;
+
+	ASSERT_OK(cuDriverGetVersion(&version));
+	ASSERT_EQ(MOVE_TO_EAX, function[0]);
+	/* Within a jump's reach of the function: what was there, a jump back, and a jump to the hook. */
+	unsigned char *near = MAP_FAILED;
+	for (size_t away = 1; near == MAP_FAILED && away < 1024; away++)
+		near = mmap(start - away * page * 256, page, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ASSERT(near != MAP_FAILED);
+	memcpy(near, function, HOOK_BYTES);
+	write_jump(near + HOOK_BYTES, (uintptr_t)function + HOOK_BYTES);
+	write_jump(near + 64, (uintptr_t)version_hook);
+	version_behind = (CUresult(*)(int *))(uintptr_t)near;
+
+	int32_t distance = (int32_t)(near + 64 - (function + HOOK_BYTES));
+	ASSERT_EQ(0, mprotect(start, 2 * page, PROT_READ | PROT_WRITE | PROT_EXEC));
+	function[0] = 0xe9;
+	memcpy(function + 1, &distance, sizeof distance);
+	ASSERT_OK(cuDriverGetVersion(&again));
+	ASSERT_EQ(1, hook_calls);
+	ASSERT_EQ(version, again);
+	ASSERT_EQ(0, munmap(near, page));
+}
+#endif
