@@ -6,7 +6,8 @@ cuGetProcAddress().
 
     generate_typedefs.py ROOT OUT
 
-The types are named after the function and the CUDA version that brought it (src/api.list). ROOT is the sources' folder.
+The types are named after the function and the CUDA version that brought it (src/api.list). ROOT is the sources'
+folder.
 """
 
 import sys
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from generate_api import meant_by_headers, read_list, read_prototypes
 
-# Parameters of the forms that cuda.h does not declare, as far as NVIDIA's file shows them to programs. The one for green
-# contexts is left out.
+# Parameters of the forms that cuda.h does not declare, as far as NVIDIA's file shows them to programs. The one for
+# green contexts is left out.
 WAIT = "CUstream stream, CUdeviceptr addr, cuuint{}_t value, unsigned int flags"
 FORMS = {
     ("cuGetProcAddress", 11030): "const char *symbol, void **pfn, int driverVersion, cuuint64_t flags",

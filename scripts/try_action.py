@@ -31,7 +31,8 @@ def stand_in(build, folder, *words):
     """What a stand-in for Meson or ninja does when it is called with these words."""
     meson, prefix = (folder / "meson").read_text(), folder / "prefix"
     if words[0] == "setup":
-        said = subprocess.run([meson, "introspect", "--buildoptions", build], check=True, capture_output=True, text=True)
+        said = subprocess.run([meson, "introspect", "--buildoptions", build], check=True, text=True,
+                              stdout=subprocess.PIPE)
         options = {option["name"]: option["value"] for option in json.loads(said.stdout)}
         given = dict(word[2:].split("=", 1) for word in words if word.startswith("-D"))
         assert set(given) <= set(options), f"not options of Cenote's: {set(given) - set(options)}"
@@ -55,8 +56,9 @@ def make_stand_ins(build, folder):
     tools = folder / "tools"
     tools.mkdir()
     (folder / "meson").write_text(shutil.which("meson"))
+    again = f'"{sys.executable}" "{__file__}" --stand-in "{build}" "{folder}"'
     for name in ("meson", "ninja"):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" --stand-in "{build}" "{folder}" "$@"\n')
+        (tools / name).write_text(f'#!/bin/sh\nexec {again} "$@"\n')
         (tools / name).chmod(0o755)
     return tools
 

@@ -26,9 +26,9 @@
 #include <cet.h>
 #endif
 	/*
-	 * Libraries that watch a program's memory, UCX's for one, write a jump of five bytes over a function's beginning and
-	 * move what was there elsewhere. They know a few instructions that can be moved; a move to a register that no callee
-	 * reads is one, and has five bytes. The jump behind it they could not move.
+	 * Libraries that watch a program's memory, UCX's for one, write a jump of five bytes over a function's
+	 * beginning and move what was there elsewhere. They know a few instructions that can be moved; a constant
+	 * to a register that no callee reads is one, and has five bytes. The jump behind it they could not move.
 	 */
 	.macro LANDING
 #if defined(__CET__) && (__CET__ & 1)

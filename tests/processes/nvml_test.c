@@ -430,7 +430,7 @@ TEST(topology_is_that_of_cuda)
 	ASSERT_EQ(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED, fabric.state);
 }
 
-/* Goal: of several fields, those that are known have a value and the others a result of their own; links lead nowhere. */
+/* Goal: of several fields, those that are known have a value, the others a result of their own; links lead nowhere. */
 TEST(fields_answer_each_for_itself)
 {
 	enum { LINKS, TEMPERATURE, CHIP_LINKS, COUNT };
