@@ -22,14 +22,18 @@ size_t cn_bits_bytes(uint64_t count)
 
 void cn_bits_open(struct cn_bits *bits, void *memory, uint64_t count)
 {
-	uint64_t *at = memory;
+	uint64_t counts[CN_BITS_LEVELS_MAX], *at = memory;
 
 	bits->level_count = 0;
 	do {
 		count = words(count);
-		bits->levels[bits->level_count++] = at;
-		at += count;
+		counts[bits->level_count++] = count;
 	} while (count > 1 && bits->level_count < CN_BITS_LEVELS_MAX);
+	/* The smallest first: they share a page. */
+	for (unsigned level = bits->level_count; level--;) {
+		bits->levels[level] = at;
+		at += counts[level];
+	}
 }
 
 void cn_bits_set(struct cn_bits *bits, uint64_t number)

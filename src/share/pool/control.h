@@ -63,7 +63,7 @@ struct cn_control {
 struct cn_ledger {
 	_Atomic uint64_t held_count, held_bytes; /* what the importer says of itself: to be shown, not relied on */
 	_Atomic uint64_t parts_seen;             /* the number of the last CN_MESSAGE_PARTS that was handled */
-	unsigned char rest_of_page[4096 - 3 * sizeof(uint64_t)];
+	unsigned char rest_of_line[64 - 3 * sizeof(uint64_t)];
 	_Atomic uint64_t held[CN_EXPORT_SLOTS / CN_LEDGER_WORD_SLOTS]; /* a bit for each slot */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the importer's side share with each other: import.c has the channel and the life of an import,
- * import_join.c how it joins and asks the exporter, import_parts.c its memory, import_pointer.c its blocks.
+ * import_join.c how it joins and asks the exporter, import_tables.c its tables, import_parts.c its memory,
+ * import_pointer.c its blocks.
  *
  * What is known of a slot is in an array by slot. A table by offset, and a set of the offsets at which imported blocks
  * begin, lead from an address to its slot. All of it is memory that exists only where it is used. Each import has one
@@ -32,12 +33,23 @@ struct cn_held {
 	uint32_t pending_count; /* freed, but the stream has not reached the free */
 };
 
-/* A part of the exporter's memory that is mapped here, in a table by the index at which it begins. */
+/* By CN_PART_BYTES: `at`; the rest is of a part of the exporter's memory that is mapped here, where that begins. */
 struct cn_mapped {
 	uint64_t serial;
 	uint32_t end; /* index */
 	uint32_t hold_count;
 	uint64_t ticket; /* it is unmapped when this has passed (device/grace.h); 0: it stays */
+	uint32_t at;     /* 1 + the index at which the mapped part around this one begins; 0: none */
+};
+
+struct cn_import_tables {
+	void *memory; /* holds the arrays that follow; NULL: there are none */
+	size_t memory_bytes;
+	struct cn_held *held; /* by slot */
+	uint32_t *slot_at;    /* by unit */
+	struct cn_bits starts;
+	struct cn_mapped *mapped;
+	uint32_t mapped_count; /* behind these, none was ever mapped */
 };
 
 enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
@@ -59,17 +71,10 @@ struct cn_import {
 	uint64_t bytes;
 	struct cn_view *view;
 	struct cn_segment control, ledger;
-	void *memory; /* holds the arrays that follow */
-	size_t memory_bytes;
-	struct cn_held *held;
-	uint32_t *slot_at; /* by unit */
-	struct cn_bits starts;
+	struct cn_import_tables tables;
 	uint64_t joined_ns;
 	uint64_t held_count, held_bytes;
 	uint64_t live_count; /* of the held blocks: those with pointers that were not freed */
-	struct cn_mapped *mapped;
-	uint32_t *mapped_at; /* by CN_PART_BYTES: 1 + the index at which the mapped part around it begins; 0: none */
-	uint32_t part_count; /* in the range */
 	enum cn_import_state state;
 	bool closed, ending;
 	unsigned busy_count; /* threads that need it to stay */
@@ -94,6 +99,12 @@ static inline struct cn_ledger *cn_import_ledger(const struct cn_import *import)
 {
 	return import->ledger.address;
 }
+
+/* import_tables.c: tables for a view of so many bytes. */
+CUresult cn_import_make_tables(uint64_t bytes, struct cn_import_tables *ret_tables);
+void cn_import_free_tables(struct cn_import_tables *tables);
+/* Have the pages that an import's first pointer needs: the first of each array, and that of its slot. */
+void cn_import_touch_tables(const struct cn_import_tables *tables, uint64_t slot);
 
 extern _Atomic unsigned cn_imports_waiting; /* threads that wait for an exporter's memory */
 /* import.c: the import whose view holds an address; NULL: none. Not locked: the record may be another import by now. */

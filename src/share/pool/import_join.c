@@ -16,7 +16,6 @@
 #include "share/port/port.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 /* What an import is made of before the exporter has answered, or after. */
 struct joining {
@@ -26,57 +25,14 @@ struct joining {
 	CUresult result;
 };
 
-/* The arrays: by slot, by part, by unit, and the set of starts. */
-static CUresult make_memory(struct cn_import *import)
-{
-	uint64_t units = import->bytes / CN_IMPORT_UNIT_BYTES;
-	size_t held_bytes = CN_EXPORT_SLOTS * sizeof *import->held;
-	size_t slot_bytes = (units * sizeof *import->slot_at + 7) / 8 * 8;
-	uint32_t parts = (uint32_t)(import->bytes / CN_PART_BYTES);
-	size_t part_bytes = (parts * (sizeof *import->mapped + sizeof *import->mapped_at) + 7) / 8 * 8;
-
-	import->memory_bytes = held_bytes + part_bytes + slot_bytes + cn_bits_bytes(units);
-	char *memory = mmap(NULL, import->memory_bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (memory == MAP_FAILED)
-		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for what is imported: %s", strerror(errno));
-	import->memory = memory;
-	import->held = (struct cn_held *)memory;
-	memory += held_bytes;
-	import->mapped = (struct cn_mapped *)memory;
-	import->mapped_at = (uint32_t *)(import->mapped + parts);
-	import->part_count = parts;
-	memory += part_bytes;
-	import->slot_at = (uint32_t *)memory;
-	cn_bits_open(&import->starts, memory + slot_bytes, units);
-	return CUDA_SUCCESS;
-}
-
 void cn_import_give_memory(struct cn_import *import)
 {
 	if (import->view)
 		cn_device_ops->view_free(import->view);
 	cn_segment_close(&import->control);
 	cn_segment_close(&import->ledger); /* last: with it the exporter may get the memory back */
-	if (import->memory)
-		munmap(import->memory, import->memory_bytes);
+	cn_import_free_tables(&import->tables);
 	import->view = NULL;
-	import->memory = NULL;
-	import->part_count = 0;
-}
-
-/*
- * The first use of a page takes a while, too: have the pages that the first pointer needs. Where its block is, the
- * exporter has yet to say; most first blocks are at the beginning.
- */
-static void touch(const struct cn_import *import, const struct cn_export_data *wanted)
-{
-	*(volatile uint32_t *)&import->held[wanted->slot].import_count = 0;
-	*(volatile uint64_t *)&import->mapped->serial = 0;
-	*(volatile uint32_t *)import->mapped_at = 0;
-	*(volatile uint32_t *)import->slot_at = 0;
-	for (unsigned level = 0; level < import->starts.level_count; level++)
-		*(volatile uint64_t *)import->starts.levels[level] = 0;
 }
 
 /* A range of addresses of so many bytes, and the tables for it. The caller undoes what fails. `asking` is held. */
@@ -86,7 +42,7 @@ static CUresult make_range(struct joining *joining, uint64_t bytes)
 	void *base;
 
 	import->bytes = bytes;
-	CUresult result = make_memory(import);
+	CUresult result = cn_import_make_tables(bytes, &import->tables);
 	if (!result)
 		result = cn_device_ops->view_create(bytes, CN_PART_BYTES, &import->view, &base);
 	if (!result && import->allowed)
@@ -103,7 +59,7 @@ static void make_range_early(void *object)
 
 	joining->result = make_range(joining, joining->import->facts.range_bytes);
 	if (!joining->result)
-		touch(joining->import, joining->wanted);
+		cn_import_touch_tables(&joining->import->tables, joining->wanted->slot);
 }
 
 static CUresult connect_exporter(struct cn_import *import)

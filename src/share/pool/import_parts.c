@@ -33,20 +33,20 @@ static uint64_t shown_serial(const struct cn_import *import, uint32_t index)
 /* `asking` is held. */
 static bool is_mapped(const struct cn_import *import, uint32_t index)
 {
-	uint32_t at = import->mapped_at[index];
+	uint32_t at = import->tables.mapped[index].at;
 
-	return at && import->mapped[at - 1].serial == shown_serial(import, index);
+	return at && import->tables.mapped[at - 1].serial == shown_serial(import, index);
 }
 
 /* Forget and unmap the part that begins at an index. False: something in it is held. `asking` is held. */
 static bool unmap(struct cn_import *import, uint32_t begin)
 {
-	uint32_t end = import->mapped[begin].end;
+	uint32_t end = import->tables.mapped[begin].end;
 
 	cn_lock(&import->lock);
-	bool held = import->mapped[begin].hold_count != 0;
+	bool held = import->tables.mapped[begin].hold_count != 0;
 	for (uint32_t index = begin; index < end && !held; index++)
-		import->mapped_at[index] = 0;
+		import->tables.mapped[index].at = 0;
 	cn_unlock(&import->lock);
 	if (!held)
 		cn_device_ops->view_unmap(import->view, (size_t)begin * CN_PART_BYTES,
@@ -74,9 +74,9 @@ static void await_grace(struct cn_import *import, uint32_t index)
 	uint64_t deadline_ns = cn_clock_ns() + GRACE_NS_MAX;
 	static _Atomic uint32_t never;
 
-	if (!import->mapped_at[index])
+	if (!import->tables.mapped[index].at)
 		return;
-	while (!has_passed(&import->mapped[import->mapped_at[index] - 1]) && cn_clock_ns() < deadline_ns)
+	while (!has_passed(&import->tables.mapped[import->tables.mapped[index].at - 1]) && cn_clock_ns() < deadline_ns)
 		cn_futex_wait(&never, 0, GRACE_LOOK_NS);
 }
 
@@ -114,16 +114,18 @@ static CUresult map(struct cn_import *import, const struct cn_arena_part *part, 
 
 	/* The old part has lost its memory, so nothing of it is held. */
 	for (uint32_t index = begin; index < end; index++)
-		if (import->mapped_at[index] && !unmap(import, import->mapped_at[index] - 1))
+		if (import->tables.mapped[index].at && !unmap(import, import->tables.mapped[index].at - 1))
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
 					"the pool's exporter replaced memory that this process still holds");
 	CUresult result = cn_device_ops->view_map(import->view, part);
 	if (result)
 		return result;
 	cn_lock(&import->lock);
-	import->mapped[begin] = (struct cn_mapped){.serial = part->serial, .end = end};
+	import->tables.mapped[begin] = (struct cn_mapped){.serial = part->serial, .end = end};
 	for (uint32_t index = begin; index < end; index++)
-		import->mapped_at[index] = begin + 1;
+		import->tables.mapped[index].at = begin + 1;
+	if (import->tables.mapped_count < end)
+		import->tables.mapped_count = end;
 	cn_unlock(&import->lock);
 	close(*descriptor);
 	*descriptor = -1;
@@ -210,15 +212,15 @@ static bool is_useless(const struct cn_import *import, uint32_t begin)
 
 	if (import->state != CN_IMPORT_ALIVE) /* changed by this thread, or with `asking` */
 		return true;
-	for (uint32_t index = begin; index < import->mapped[begin].end && !shown; index++)
-		shown = import->mapped[begin].serial == shown_serial(import, index);
+	for (uint32_t index = begin; index < import->tables.mapped[begin].end && !shown; index++)
+		shown = import->tables.mapped[begin].serial == shown_serial(import, index);
 	return !shown;
 }
 
 /* Unmap a part that is not needed. True: it waits for a grace period, and must be checked again. `asking` is held. */
 static bool drop(struct cn_import *import, uint32_t begin)
 {
-	struct cn_mapped *part = &import->mapped[begin];
+	struct cn_mapped *part = &import->tables.mapped[begin];
 
 	cn_lock(&import->lock);
 	bool needed = part->hold_count || !is_useless(import, begin);
@@ -247,9 +249,9 @@ void cn_import_drop_parts(struct cn_job *job)
 	if (!free)
 		return;
 	bool waits = false;
-	for (uint32_t index = 0, next; index < import->part_count; index = next) {
-		uint32_t at = import->mapped_at[index];
-		next = at ? import->mapped[at - 1].end : index + 1;
+	for (uint32_t index = 0, next; index < import->tables.mapped_count; index = next) {
+		uint32_t at = import->tables.mapped[index].at;
+		next = at ? import->tables.mapped[at - 1].end : index + 1;
 		if (at)
 			waits |= drop(import, at - 1);
 	}

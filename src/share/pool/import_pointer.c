@@ -80,12 +80,12 @@ static bool has_parts(const struct cn_import *import, uint64_t offset, uint64_t 
 
 	while (index <= last) {
 		uint64_t shown = atomic_load_explicit(&cn_import_control(import)->serials[index], memory_order_relaxed);
-		uint32_t at = import->mapped_at[index];
-		if (!at || import->mapped[at - 1].serial != shown) {
+		uint32_t at = import->tables.mapped[index].at;
+		if (!at || import->tables.mapped[at - 1].serial != shown) {
 			*ret_missing = index * CN_PART_BYTES;
 			return false;
 		}
-		index = import->mapped[at - 1].end;
+		index = import->tables.mapped[at - 1].end;
 	}
 	return true;
 }
@@ -97,7 +97,7 @@ static void hold_parts(struct cn_import *import, uint64_t offset, uint64_t bytes
 	struct cn_mapped *part;
 
 	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
-		part = &import->mapped[import->mapped_at[index] - 1];
+		part = &import->tables.mapped[import->tables.mapped[index].at - 1];
 		part->hold_count++;
 	}
 }
@@ -108,7 +108,7 @@ static void leave_parts(struct cn_import *import, uint64_t offset, uint64_t byte
 	struct cn_mapped *part;
 
 	for (uint64_t index = offset / CN_PART_BYTES; index <= last; index = part->end) {
-		part = &import->mapped[import->mapped_at[index] - 1];
+		part = &import->tables.mapped[import->tables.mapped[index].at - 1];
 		if (!--part->hold_count && import->state != CN_IMPORT_ALIVE)
 			cn_import_want_drop_locked(import);
 	}
@@ -119,7 +119,7 @@ static void leave_parts(struct cn_import *import, uint64_t offset, uint64_t byte
 /* We do not need the slot any more. Import locked. */
 static void let_go(struct cn_import *import, uint32_t slot)
 {
-	const struct cn_held *held = &import->held[slot];
+	const struct cn_held *held = &import->tables.held[slot];
 
 	leave_parts(import, held->offset, held->bytes);
 	count_held(import, -1, held->bytes);
@@ -141,22 +141,22 @@ static bool read_extent(const struct cn_import *import, uint32_t slot, uint64_t 
 /* The block can be found by its addresses from now on. False: another block begins there. Import locked. */
 static bool enter_start(struct cn_import *import, uint32_t slot)
 {
-	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+	uint64_t unit = import->tables.held[slot].offset / CN_IMPORT_UNIT_BYTES;
 
-	if (import->slot_at[unit])
+	if (import->tables.slot_at[unit])
 		return false;
-	import->slot_at[unit] = slot;
-	cn_bits_set(&import->starts, unit);
+	import->tables.slot_at[unit] = slot;
+	cn_bits_set(&import->tables.starts, unit);
 	import->live_count++;
 	return true;
 }
 
 static void leave_start(struct cn_import *import, uint32_t slot)
 {
-	uint64_t unit = import->held[slot].offset / CN_IMPORT_UNIT_BYTES;
+	uint64_t unit = import->tables.held[slot].offset / CN_IMPORT_UNIT_BYTES;
 
-	import->slot_at[unit] = 0;
-	cn_bits_clear(&import->starts, unit);
+	import->tables.slot_at[unit] = 0;
+	cn_bits_clear(&import->tables.starts, unit);
 	import->live_count--;
 }
 
@@ -186,7 +186,7 @@ static enum outcome hold(struct cn_import *import, uint32_t slot, uint64_t gener
 		return outcome;
 	}
 	hold_parts(import, offset, bytes);
-	import->held[slot] = (struct cn_held){
+	import->tables.held[slot] = (struct cn_held){
 		.generation = generation,
 		.offset = offset,
 		.bytes = bytes,
@@ -209,7 +209,7 @@ static enum outcome import_locked(struct cn_import *import, const struct cn_expo
 	if (memcmp(data->pool, import->name, sizeof data->pool) != 0)
 		return refuse(attempt,
 			      cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool"));
-	struct cn_held *held = &import->held[slot];
+	struct cn_held *held = &import->tables.held[slot];
 	if (held->import_count && held->generation == data->generation) {
 		if (held->import_count == UINT32_MAX)
 			return refuse(attempt, cn_error(CUDA_ERROR_OUT_OF_MEMORY,
@@ -281,7 +281,7 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 	if (!result && (outcome = import_locked(import, &copy, &attempt)))
 		result = outcome == REFUSED ? attempt.refusal : import_mapping(import, &copy, &attempt);
 	if (!result)
-		*ret_address = import->base + import->held[copy.slot].offset;
+		*ret_address = import->base + import->tables.held[copy.slot].offset;
 	cn_unlock(&import->lock);
 	return result;
 }
@@ -292,7 +292,7 @@ static void release_reached(void *object, uint64_t slot)
 	struct cn_import *import = object;
 
 	cn_lock(&import->lock);
-	struct cn_held *held = &import->held[slot];
+	struct cn_held *held = &import->tables.held[slot];
 	if (!--held->pending_count && !held->import_count)
 		let_go(import, (uint32_t)slot);
 	cn_import_end_locked(import);
@@ -304,13 +304,13 @@ static CUresult begin_free(struct cn_import *import, const void *address, uint32
 {
 	uint64_t offset;
 	uint32_t slot = offset_of(import, address, &offset) && offset % CN_IMPORT_UNIT_BYTES == 0
-				? import->slot_at[offset / CN_IMPORT_UNIT_BYTES]
+				? import->tables.slot_at[offset / CN_IMPORT_UNIT_BYTES]
 				: 0;
 
 	if (!slot)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"no imported block begins at %p: it was already freed, or never imported", address);
-	struct cn_held *held = &import->held[slot];
+	struct cn_held *held = &import->tables.held[slot];
 	*ret_slot = slot;
 	*ret_last = held->import_count == 1;
 	if (*ret_last) {
@@ -338,8 +338,8 @@ CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
 	if (!result)
 		return CUDA_SUCCESS;
 	cn_lock(&import->lock); /* as it was, unless it has been imported again meanwhile */
-	import->held[slot].pending_count--;
-	if (!import->held[slot].import_count++)
+	import->tables.held[slot].pending_count--;
+	if (!import->tables.held[slot].import_count++)
 		enter_start(import, slot);
 	cn_unlock(&import->lock);
 	return result;
@@ -359,8 +359,8 @@ bool cn_import_find(const void *address, struct cn_import_block *ret_block)
 		return false;
 	cn_lock(&import->lock);
 	if (offset_of(import, address, &offset))
-		unit = cn_bits_last(&import->starts, offset / CN_IMPORT_UNIT_BYTES);
-	const struct cn_held *held = unit == CN_BITS_NONE ? NULL : &import->held[import->slot_at[unit]];
+		unit = cn_bits_last(&import->tables.starts, offset / CN_IMPORT_UNIT_BYTES);
+	const struct cn_held *held = unit == CN_BITS_NONE ? NULL : &import->tables.held[import->tables.slot_at[unit]];
 	bool found = held && offset - held->offset < held->bytes;
 	if (found)
 		*ret_block = (struct cn_import_block){

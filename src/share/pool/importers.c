@@ -352,12 +352,10 @@ static void discard_ledger(struct lent *lent)
 	free(lent);
 }
 
-/* The importer's first pointer writes the counts and, most likely, the first words. Without memory now, it waits. */
-static void have_first_pages(const struct lent *lent)
+/* The importer's first pointer writes the counts and, most likely, one of the first words. Without memory, it waits then. */
+static void have_first_page(const struct lent *lent)
 {
-	size_t bytes = offsetof(struct cn_ledger, held) + LEDGER_PAGE_BYTES;
-
-	if (fallocate(lent->fd, 0, 0, (off_t)bytes))
+	if (fallocate(lent->fd, 0, 0, LEDGER_PAGE_BYTES))
 		return;
 }
 
@@ -370,7 +368,7 @@ void cn_importers_prepare(void)
 		made = NULL;
 	}
 	if (made)
-		have_first_pages(made);
+		have_first_page(made);
 	if (made && !atomic_compare_exchange_strong(&spare, &none, made))
 		discard_ledger(made);
 }
