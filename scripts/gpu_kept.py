@@ -424,7 +424,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=8 << 30)
     parser.add_argument("--json", type=Path)
     parser.add_argument("parts", nargs="*", default=["outlive", "swap", "hostile", "torch", "room"])
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     failed = []
     with tempfile.TemporaryDirectory() as folder:
         show = Show(options.build.resolve(), folder, options.bytes)

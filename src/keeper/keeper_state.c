@@ -17,6 +17,7 @@
 #include "share/wire/closing.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -170,8 +171,42 @@ static bool make_tables(struct cn_keeper *keeper)
 
 /* ---- Reading it again ---- */
 
+/* How many records of each table may be in use. Those behind were never written, and reading them would take memory. */
+struct bounds {
+	uint32_t objects, processes, holds;
+};
+
+static uint32_t find_bound(int fd, size_t begin, size_t record_bytes, uint32_t count)
+{
+	off_t at = (off_t)begin, end = (off_t)(begin + record_bytes * count), last = at;
+
+	while (at < end) {
+		off_t data = lseek(fd, at, SEEK_DATA);
+		if (data >= end || (data < 0 && errno == ENXIO)) /* there is none behind */
+			break;
+		at = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+		if (at < 0)
+			return count;
+		last = at;
+	}
+	size_t used = ((size_t)last - begin + record_bytes - 1) / record_bytes;
+	return used < count ? (uint32_t)used : count;
+}
+
+static void find_bounds(int fd, struct bounds *ret_bounds)
+{
+	const struct cn_keeper_state *state = NULL;
+
+	ret_bounds->objects = find_bound(fd, offsetof(struct cn_keeper_state, objects), sizeof *state->objects,
+					 CN_KEEPER_OBJECTS_MAX);
+	ret_bounds->processes = find_bound(fd, offsetof(struct cn_keeper_state, processes), sizeof *state->processes,
+					   CN_KEEPER_PROCESSES_MAX);
+	ret_bounds->holds =
+		find_bound(fd, offsetof(struct cn_keeper_state, holds), sizeof *state->holds, CN_KEEPER_HOLDS_MAX);
+}
+
 /* Take what the manager kept into the slots; the state is mapped. False: there is a state, and it is not ours. */
-static bool take_kept(struct cn_keeper *keeper, const struct cn_daemon_given *given)
+static bool take_kept(struct cn_keeper *keeper, const struct cn_daemon_given *given, struct bounds *ret_bounds)
 {
 	for (unsigned i = 0; i < given->count; i++) {
 		int fd = given->first_fd + (int)i;
@@ -187,6 +222,7 @@ static bool take_kept(struct cn_keeper *keeper, const struct cn_daemon_given *gi
 					      "to give it up, or start that version again");
 				return false;
 			}
+			find_bounds(fd, ret_bounds);
 			close(fd);
 		} else if (name_to_slot(given->name[i], &slot) && keeper->slot_fds[slot] < 0) {
 			keeper->slot_fds[slot] = fd;
@@ -212,9 +248,9 @@ static bool claim_slots(const struct cn_keeper *keeper, const struct cn_keeper_o
 	return true;
 }
 
-static void restore_objects(struct cn_keeper *keeper, bool *claimed)
+static void restore_objects(struct cn_keeper *keeper, uint32_t bound, bool *claimed)
 {
-	for (uint32_t i = CN_KEEPER_OBJECTS_MAX; i--;) {
+	for (uint32_t i = bound; i--;) {
 		struct cn_keeper_object *object = &keeper->state->objects[i];
 		uint32_t state = cn_keeper_state_of(object);
 		bool sound = state && state <= CN_KEPT_RETIRED && cn_kept_is_name(object->name) &&
@@ -234,9 +270,9 @@ static void restore_objects(struct cn_keeper *keeper, bool *claimed)
 	}
 }
 
-static void restore_processes(struct cn_keeper *keeper)
+static void restore_processes(struct cn_keeper *keeper, uint32_t bound)
 {
-	for (uint32_t i = CN_KEEPER_PROCESSES_MAX; i--;) {
+	for (uint32_t i = bound; i--;) {
 		struct cn_keeper_process *process = &keeper->state->processes[i];
 		uint32_t pid = atomic_load(&process->pid);
 		int pidfd = pid ? cn_descriptor_raise((int)syscall(SYS_pidfd_open, pid, 0)) : -1;
@@ -249,9 +285,9 @@ static void restore_processes(struct cn_keeper *keeper)
 	}
 }
 
-static void restore_holds(struct cn_keeper *keeper)
+static void restore_holds(struct cn_keeper *keeper, uint32_t bound)
 {
-	for (uint32_t i = CN_KEEPER_HOLDS_MAX; i--;) {
+	for (uint32_t i = bound; i--;) {
 		struct cn_keeper_hold *hold = &keeper->state->holds[i];
 		bool sound = atomic_load(&hold->state) && hold->process < CN_KEEPER_PROCESSES_MAX &&
 			     hold->object < CN_KEEPER_OBJECTS_MAX &&
@@ -288,26 +324,28 @@ static void settle(struct cn_keeper *keeper)
 	cn_daemon_log("started again with %u objects", object_count);
 }
 
-static bool restore(struct cn_keeper *keeper)
+static bool restore(struct cn_keeper *keeper, const struct bounds *bounds)
 {
 	bool *claimed = calloc(CN_KEEPER_SLOTS_MAX, sizeof *claimed);
 
 	if (!claimed)
 		return false;
-	restore_objects(keeper, claimed);
+	restore_objects(keeper, bounds->objects, claimed);
 	free(claimed);
-	restore_processes(keeper);
-	restore_holds(keeper);
+	restore_processes(keeper, bounds->processes);
+	restore_holds(keeper, bounds->holds);
 	settle(keeper);
 	return true;
 }
 
 bool cn_keeper_start(struct cn_keeper *keeper, const struct cn_daemon_given *given)
 {
-	if (!make_tables(keeper) || !take_kept(keeper, given))
+	struct bounds bounds = {0};
+
+	if (!make_tables(keeper) || !take_kept(keeper, given, &bounds))
 		return false;
 	if (keeper->state)
-		return restore(keeper);
+		return restore(keeper, &bounds);
 	for (uint32_t slot = 0; slot < CN_KEEPER_SLOTS_MAX; slot++)
 		if (keeper->slot_fds[slot] >= 0) { /* without the state nothing says what they are */
 			cn_wire_discard(keeper->slot_fds[slot]);

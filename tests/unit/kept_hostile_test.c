@@ -9,10 +9,12 @@
 #include "share/wire/closing.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
-enum { SILENT = 100, BYTES = 64 * 1024, FLOOD_MAX = 100000 };
+enum { SILENT = 100, BYTES = 64 * 1024, FLOOD_MAX = 100000, STRANGER = 65500, OBJECTS_MAX = 16 };
 
 static struct kept_daemon daemon_of_test;
 
@@ -381,6 +383,88 @@ TEST(openings_belong_to_their_process)
 	ASSERT_EQ(CN_KEPT_GRANTED, raw_ask(&request, &reply)); /* which releases nothing */
 	peer_send(holder, "look");
 	peer_wait(holder);
+	kept_stop(&daemon_of_test);
+}
+
+/* Another user, which tries all it can, then fills what it may have and stays. */
+ROLE(attacker)
+{
+	struct cn_kept_parcel request, reply;
+	uint64_t generation = strtoull(argv[0], NULL, 10);
+	unsigned granted = 0;
+	int watch;
+
+	ASSERT_SYS(setgroups(0, NULL));
+	ASSERT_SYS(setresgid(STRANGER, STRANGER, STRANGER));
+	ASSERT_SYS(setresuid(STRANGER, STRANGER, STRANGER));
+	ASSERT_OK(cenote_kept_watch("", &watch));
+	for (uint64_t hold = 1; hold < 8; hold++) { /* the owner's numbers */
+		assert_refused(CN_KEPT_NOT_HELD, raw_request(CN_KEPT_COMMIT, hold, ""));
+		assert_refused(CN_KEPT_NOT_HELD, raw_request(CN_KEPT_LOOK, hold, ""));
+		request = raw_request(CN_KEPT_RELEASE, hold, "");
+		ASSERT_EQ(CN_KEPT_GRANTED, raw_ask(&request, &reply)); /* which releases nothing */
+	}
+	for (uint64_t cursor = 0; cursor < 8; cursor++) {
+		request = raw_request(CN_KEPT_HOLDERS, 0, "");
+		request.message.cursor = cursor;
+		request.message.generation = generation;
+		assert_refused(CN_KEPT_UNKNOWN, request);
+	}
+	assert_refused(CN_KEPT_END, raw_request(CN_KEPT_LIST, 0, ""));
+	assert_refused(CN_KEPT_FORBIDDEN, raw_request(CN_KEPT_OPEN, 1, "secret"));
+	assert_refused(CN_KEPT_FORBIDDEN, raw_request(CN_KEPT_CREATE, 1, "secret"));
+	assert_refused(CN_KEPT_BEING_WRITTEN, raw_request(CN_KEPT_CREATE, 1, "writing"));
+	assert_refused(CN_KEPT_UNKNOWN, raw_request(CN_KEPT_RETIRE, 0, "secret"));
+	assert_refused(CN_KEPT_UNKNOWN, raw_request(CN_KEPT_RETIRE, 0, "writing"));
+	ASSERT_EQ(0, raw_room(1, UINT64_MAX));
+	ASSERT_ERROR(CUDA_ERROR_NOT_READY, cenote_kept_next(watch, &(cenote_kept_event){.state = 0}));
+	close(watch);
+	for (unsigned i = 1;; i++) { /* as many objects as it may have */
+		char name[32];
+		snprintf(name, sizeof name, "attack/%u", i);
+		request = raw_request(CN_KEPT_CREATE, i + 100, name);
+		if (raw_ask(&request, &reply))
+			break;
+		cn_kept_discard(&reply);
+		granted++;
+	}
+	ASSERT_EQ(CN_KEPT_TOO_MANY_OBJECTS, reply.message.refusal);
+	ASSERT_EQ(OBJECTS_MAX, granted);
+	for (int i = 0; i < SILENT; i++)
+		raw_connect(); /* and as many connections, which stay */
+	peer_send(parent, "attacked");
+	peer_expect(parent, "end");
+}
+
+/* Goal: another user gets at nothing that is not its own, learns nothing of it, and holds nobody up. */
+TEST(another_user_gets_nothing)
+{
+	char text[32];
+
+	if (geteuid() != 0)
+		SKIP("only root can be several users");
+	ASSERT_SYS(chmod(test_directory(), 0711));
+	kept_start(&daemon_of_test, "--objects-max", "16");
+	cenote_kept secret = kept_make("secret", BYTES, 9, 0);
+	cenote_kept_part part = {.bytes = BYTES};
+	cenote_kept writing;
+	ASSERT_OK(cenote_kept_create("writing", &part, 1, NULL, &writing));
+	raw_cache("cache", 3, 1, false);
+	snprintf(text, sizeof text, "%llu", kept_look(secret).generation);
+	struct peer *attacker = peer_start("attacker", text);
+	peer_expect(attacker, "attacked");
+
+	ASSERT_OK(cenote_kept_commit(writing));
+	ASSERT(kept_has(kept_address(secret), BYTES, 9));
+	ASSERT_EQ(CENOTE_KEPT_COMMITTED, kept_look(secret).state);
+	ASSERT_EQ(1, kept_look(secret).holder_count);
+	ASSERT_EQ(1, kept_count("cache"));
+	ASSERT_OK(cenote_kept_release(kept_make("more", BYTES, 1, 0)));
+	peer_kill(attacker);
+	while (kept_count("attack/")) /* which were not committed */
+		sched_yield();
+	ASSERT_OK(cenote_kept_release(secret));
+	ASSERT_OK(cenote_kept_release(writing));
 	kept_stop(&daemon_of_test);
 }
 
