@@ -50,6 +50,15 @@ CUresult cn_opening_find_device(struct cn_opening *opening)
 
 /* ---- Mapping ---- */
 
+/* A GPU's driver has no sentences: say what it would not do. */
+static CUresult explain(const struct cn_opening *opening, unsigned part, const char *what, CUresult result)
+{
+	if (!result || !is_on_gpu(opening))
+		return result;
+	return cn_error(result, "the GPU's driver does not %s part %u of the object %s", what, part,
+			opening->facts.name);
+}
+
 static size_t mapped_bytes(const struct cn_opening *opening, unsigned part)
 {
 	return (size_t)cn_kept_round(opening->facts.part_bytes[part]);
@@ -93,8 +102,9 @@ CUresult cn_opening_map(struct cn_opening *opening, const int *fds, bool writabl
 		CUmemGenericAllocationHandle handle;
 		CUresult result = cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fds[i],
 								 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+		result = explain(opening, i, "take for memory", result);
 		if (!result) {
-			result = map_handle(opening, i, handle, writable);
+			result = explain(opening, i, "map", map_handle(opening, i, handle, writable));
 			cuMemRelease(handle); /* the mapping keeps it */
 		}
 		if (result) {
@@ -193,9 +203,11 @@ static CUresult make_part(struct cn_opening *opening, unsigned part, struct cn_k
 
 	if (result)
 		return result;
-	result = map_handle(opening, part, handle, true);
+	result = explain(opening, part, "map", map_handle(opening, part, handle, true));
 	if (!result)
-		result = cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+		result =
+			explain(opening, part, "export",
+				cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 	cuMemRelease(handle);
 	if (fd >= 0)
 		request->descriptors[request->descriptor_count++] = fd;
