@@ -256,6 +256,15 @@ def role_room():
 # ---- What is shown ----
 
 
+def ask_gpu(question):
+    """What nvidia-smi says."""
+    try:
+        return subprocess.run(["nvidia-smi", question, "--format=csv,noheader"], capture_output=True, text=True,
+                              check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
 def sealed_file():
     """A memory file whose size is fixed: what the tests' stand-in for a driver hands out as memory of a GPU."""
     descriptor = os.memfd_create("hostile", os.MFD_ALLOW_SEALING)
@@ -310,13 +319,12 @@ class Show:
         self.tell("outlive", bytes=self.size, **self.hear(writer))
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
+        for _ in range(100):  # until no process has a context
+            if not ask_gpu("--query-compute-apps=pid"):
+                break
+            time.sleep(0.1)
         for question in ("--query-gpu=name,driver_version,persistence_mode,memory.used", "--query-compute-apps=pid"):
-            try:
-                said = subprocess.run(["nvidia-smi", question, "--format=csv,noheader"], capture_output=True,
-                                      text=True, check=False).stdout.strip()
-            except OSError as error:
-                said = str(error)
-            self.tell("outlive", without_the_writer=question, nvidia_smi=said)
+            self.tell("outlive", without_the_writer=question, nvidia_smi=ask_gpu(question))
         self.tell("outlive", **self.run("reader", "big", self.size))
         child = int(Path(f"/proc/{self.daemon.pid}/task/{self.daemon.pid}/children").read_text().split()[0])
         os.kill(child, signal.SIGKILL)
