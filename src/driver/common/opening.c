@@ -203,11 +203,11 @@ static CUresult make_part(struct cn_opening *opening, unsigned part, struct cn_k
 
 	if (result)
 		return result;
-	result = explain(opening, part, "map", map_handle(opening, part, handle, true));
+	result = map_handle(opening, part, handle, true);
 	if (!result)
-		result =
-			explain(opening, part, "export",
-				cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+		result = cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+	if (fd < 0)
+		result = explain(opening, part, "map and export", result);
 	cuMemRelease(handle);
 	if (fd >= 0)
 		request->descriptors[request->descriptor_count++] = fd;
