@@ -26,6 +26,7 @@ enum {
 	SPAN_UNITS = 2048,      /* of the first one, 1 MiB; */
 	SMALL_SPAN_UNITS = 256, /* of the first for small blocks; */
 	GROWTH_SHIFT = 1,       /* others are this part of what the cache has in spans, */
+	SPAN_UNITS_MAX = 4096,  /* 2 MiB: one small block keeps a span from being whole, and so from the heap; */
 	FAIR_SHIFT = 3,         /* and at most this part of what is free in the heap */
 	VISITS_MAX = 512,       /* blocks that one allocation looks at to join some; */
 	JOINED_SHIFT = 3,       /* that pays off if this part of them can be joined */
@@ -138,6 +139,7 @@ static uint32_t span_units(const struct cn_pool_cache *cache, uint32_t units)
 	uint64_t wanted = cache->spans->sets[set].units >> GROWTH_SHIFT, least = (uint64_t)units * BLOCKS_OF_SPAN;
 
 	wanted = wanted > first ? wanted : first;
+	wanted = wanted < SPAN_UNITS_MAX ? wanted : SPAN_UNITS_MAX;
 	wanted = wanted > least ? wanted : least;
 	wanted = wanted < fair ? wanted : fair;
 	wanted -= wanted % CN_SPAN_UNITS_MIN; /* so that what is left between spans is no less */
