@@ -46,15 +46,6 @@ static struct {
 
 /* ---- Names ------------------------------------------------------------------------------------------------------- */
 
-uint64_t cn_trace_digest_text(const char *text, size_t length)
-{
-	uint64_t digest = 0xcbf29ce484222325u;
-
-	for (size_t i = 0; i < length; i++)
-		digest = (digest ^ (unsigned char)text[i]) * 0x100000001b3u;
-	return digest ? digest : 1;
-}
-
 /* With the lock held. */
 static struct kernel *add_kernel(uint64_t name, const char *text)
 {

@@ -81,6 +81,15 @@ static void split(char *text, struct statement *statement)
 	}
 }
 
+uint64_t cn_trace_digest_text(const char *text, size_t length)
+{
+	uint64_t digest = 0xcbf29ce484222325u;
+
+	for (size_t i = 0; i < length; i++)
+		digest = (digest ^ (unsigned char)text[i]) * 0x100000001b3u;
+	return digest ? digest : 1;
+}
+
 static struct reg *find_register(struct reading *reading, const char *text)
 {
 	uint64_t name = *text == '%' ? cn_trace_digest_text(text, strlen(text)) : 0;

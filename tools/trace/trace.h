@@ -107,9 +107,6 @@ void cn_trace_file(const char *path);
 /* enum cn_trace_use */
 int cn_trace_kernel_does(const char *name, int parameter);
 void cn_trace_forget_kernels(void);
-/* A number for a name; never 0. */
-uint64_t cn_trace_digest_text(const char *text, size_t length);
-
 enum { CN_TRACE_PARAMETERS_MAX = 64 };
 
 struct cn_trace_kernel {
@@ -117,6 +114,8 @@ struct cn_trace_kernel {
 	unsigned char uses[CN_TRACE_PARAMETERS_MAX]; /* enum cn_trace_use */
 };
 
+/* A number for a name; never 0 (ptx.c). */
+uint64_t cn_trace_digest_text(const char *text, size_t length);
 /* Read the text that follows an .entry; false: it is not understood (ptx.c). */
 bool cn_trace_read_kernel(const char *text, struct cn_trace_kernel *ret_kernel);
 
