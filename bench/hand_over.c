@@ -89,9 +89,12 @@ static void check_buffer(const struct buffer *buffer, const struct order *order)
 
 static void forget_buffer(struct buffer *buffer)
 {
+	if (!buffer->bytes)
+		return;
 	BENCH_MUST(cuMemFree(buffer->known));
 	BENCH_MUST(munmap(buffer->hand, buffer->bytes));
 	free(buffer->own);
+	*buffer = (struct buffer){0};
 }
 
 static void know_buffer(const struct peer *peer, size_t bytes, struct buffer *buffer)
@@ -193,6 +196,7 @@ static void take_buffers(const struct peer *peer)
 		empty_caches();
 		say(peer, order.way);
 	}
+	forget_buffer(&buffer);
 	if (!ucx_absent(peer))
 		ucx_close(peer);
 	BENCH_MUST(cuEventDestroy(event));

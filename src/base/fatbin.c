@@ -7,7 +7,6 @@
 #include "base/fatbin.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +21,9 @@ struct choice {
 	bool found, has_machine_code;
 };
 
-__attribute__((format(printf, 3, 4))) static enum cn_fatbin_result refuse(char sentence[CN_FATBIN_SENTENCE_BYTES],
-									  enum cn_fatbin_result result,
-									  const char *format, ...)
+static enum cn_fatbin_result refuse(char *sentence, enum cn_fatbin_result result, const char *why)
 {
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(sentence, CN_FATBIN_SENTENCE_BYTES, format, arguments);
-	va_end(arguments);
+	snprintf(sentence, CN_FATBIN_SENTENCE_BYTES, "%s", why);
 	return result;
 }
 
@@ -44,8 +37,9 @@ static enum cn_fatbin_result open_library(const char *file, const char *function
 	*ret = library ? dlsym(library, function) : NULL;
 	if (*ret)
 		return CN_FATBIN_OK; /* kept open */
-	return refuse(sentence, CN_FATBIN_UNSUPPORTED,
-		      "the PTX is compressed with %s: install %s, or compile with nvcc --no-compress", what, file);
+	snprintf(sentence, CN_FATBIN_SENTENCE_BYTES,
+		 "the PTX is compressed with %s: install %s, or compile with nvcc --no-compress", what, file);
+	return CN_FATBIN_UNSUPPORTED;
 }
 
 static enum cn_fatbin_result decompress(const struct choice *choice, char *sentence, struct cn_fatbin_text *ret_text)
@@ -66,8 +60,10 @@ static enum cn_fatbin_result decompress(const struct choice *choice, char *sente
 	if (result)
 		return result;
 	text = malloc(room + 1);
-	if (!text)
-		return refuse(sentence, CN_FATBIN_NO_MEMORY, "no memory for %zu bytes of PTX", room);
+	if (!text) {
+		snprintf(sentence, CN_FATBIN_SENTENCE_BYTES, "no memory for %zu bytes of PTX", room);
+		return CN_FATBIN_NO_MEMORY;
+	}
 	if (entry->flags & CN_FATBIN_ZSTD) {
 		size_t (*zstd)(void *, size_t, const void *, size_t);
 

@@ -104,7 +104,7 @@ static enum cn_ptx_error_code read_wrapper(const void *image, size_t bytes, unsi
 enum cn_ptx_error_code cn_ptx_image_text(const void *image, size_t bytes, unsigned target, struct cn_ptx_error *error,
 					 const char **ret_text, size_t *ret_bytes, char **ret_owned)
 {
-	struct cn_fatbin_text one = {0};
+	struct cn_fatbin_text one = {.text = ""};
 	enum cn_ptx_error_code code;
 	uint32_t magic = 0;
 

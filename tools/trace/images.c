@@ -37,9 +37,15 @@ struct kernel {
 	struct cn_trace_kernel does;
 };
 
+struct text {
+	struct text *next;
+	char bytes[]; /* and a zero byte */
+};
+
 static struct {
 	pthread_mutex_t lock;
 	int count;
+	struct text *texts;
 	size_t bytes;
 	struct kernel *rows[ROWS];
 } kernels = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -61,29 +67,41 @@ static struct kernel *add_kernel(uint64_t name, const char *text)
 
 /* ---- Images ------------------------------------------------------------------------------------------------------ */
 
+/* With the lock held. True: there are some. */
+static bool add_kernels(const char *text)
+{
+	static const char entry[] = ".entry";
+	bool has_some = false;
+
+	while ((text = strstr(text, entry))) {
+		text += strlen(entry);
+		text += strspn(text, " \t\r\n");
+		size_t length = strcspn(text, "({; \t\r\n");
+		has_some |= add_kernel(cn_trace_digest_text(text, length), text) != NULL;
+	}
+	return has_some;
+}
+
 /* What is kept of a text: its kernels' places in a copy of it. */
 static void add_text(const char *from, size_t bytes)
 {
-	static const char entry[] = ".entry";
-	const char *text = NULL;
+	struct text *text = NULL;
 
 	pthread_mutex_lock(&kernels.lock);
 	if (bytes <= bytes_max - kernels.bytes)
-		text = strndup(from, bytes);
-	if (text)
-		kernels.bytes += bytes;
-	bool is_used = false;
-	for (const char *at = text; at && (at = strstr(at, entry));) {
-		at += strlen(entry);
-		at += strspn(at, " \t\r\n");
-		size_t length = strcspn(at, "({; \t\r\n");
-		is_used |= add_kernel(cn_trace_digest_text(at, length), at) != NULL;
+		text = malloc(sizeof *text + bytes + 1);
+	if (text) {
+		memcpy(text->bytes, from, bytes);
+		text->bytes[bytes] = 0;
 	}
-	if (text && !is_used) {
-		kernels.bytes -= bytes;
-		free((void *)(uintptr_t)text);
+	if (text && add_kernels(text->bytes)) {
+		text->next = kernels.texts;
+		kernels.texts = text;
+		kernels.bytes += bytes;
+		text = NULL;
 	}
 	pthread_mutex_unlock(&kernels.lock);
+	free(text);
 }
 
 static void add_fat_binary(const void *image, size_t bytes)
