@@ -352,7 +352,7 @@ static void discard_ledger(struct lent *lent)
 	free(lent);
 }
 
-/* The importer's first pointer writes the counts and, most likely, one of the first words. Without memory, it waits then. */
+/* The importer's first pointer writes the counts and, most likely, one of the first words. If it fails, that waits. */
 static void have_first_page(const struct lent *lent)
 {
 	if (fallocate(lent->fd, 0, 0, LEDGER_PAGE_BYTES))
