@@ -159,9 +159,9 @@ class Keeper:
         self._wake = -1
         self._listener = None
         self._clients = OrderedDict() # descriptor -> socket; the one that was silent for longest first
-        self._kept = {}               # token -> object, channel's inode or None
-        self._channels = {}           # inode of a channel -> descriptor of ours, tokens
-        self._ends = {}               # descriptor of ours -> inode of its channel
+        self._kept = {}               # token -> object, channel or None
+        self._channels = {}           # channel, by identity -> descriptor of ours, tokens
+        self._ends = {}               # descriptor of ours -> its channel
         self._travelling = {}         # descriptor of a pipe -> object
         self._numbers = count(1)      # of tokens
         self._empty = threading.Event()
@@ -175,11 +175,11 @@ class Keeper:
         return next(self._numbers)
 
     def keep(self, thing, token, channel=None):
-        """Keep an object until its token is received, or `channel`, a descriptor, has no other end."""
-        self._start(True)
+        """Keep an object until its token is received, or `channel`, a Connection, has no other end."""
         with self._lock:
             self._kept[token] = (thing, None if channel is None else self._watch_channel(channel, token))
-            self._empty.clear()
+            if self._empty.is_set():
+                self._empty.clear()
 
     def keep_travelling(self, thing):
         """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
@@ -202,7 +202,8 @@ class Keeper:
 
     def open_port(self):
         """The number at which other processes find this one."""
-        self._start(True)
+        if self._listener is None:
+            self._start(True)
         return self.port
 
     def reset(self):
@@ -264,23 +265,23 @@ class Keeper:
 
     def _watch_channel(self, channel, token):
         """
-        Under the lock. Returns the channel's inode; None: it has no other end.
+        Under the lock. Returns the channel; None: it has no other end.
 
         The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a
         reader sees no end of the channel; and it reads the message before the end.
         """
-        inode = os.fstat(channel).st_ino
-        if inode not in self._channels:
-            own = os.dup(channel)
+        known = self._channels.get(channel)
+        if known is None:
+            own = os.dup(channel.fileno())
             try:
                 self._epoll.register(own, 0)
             except PermissionError:  # a plain file
                 os.close(own)
                 return None
-            self._channels[inode] = (own, set())
-            self._ends[own] = inode
-        self._channels[inode][1].add(token)
-        return inode
+            known = self._channels[channel] = (own, set())
+            self._ends[own] = channel
+        known[1].add(token)
+        return channel
 
     # ---- The thread ----
 
@@ -382,12 +383,12 @@ class Keeper:
             self._check_empty()
         return things
 
-    def _leave_channel(self, inode, token):
+    def _leave_channel(self, channel, token):
         """Under the lock. With its last message, the channel goes."""
-        own, tokens = self._channels[inode]
+        own, tokens = self._channels[channel]
         tokens.discard(token)
         if not tokens:
-            del self._channels[inode], self._ends[own]
+            del self._channels[channel], self._ends[own]
             self._epoll.unregister(own)
             os.close(own)
 

@@ -22,7 +22,7 @@ FRAMES_MAX = 16
 
 
 def _channel():
-    """The descriptor that the pickle in the making is written to; None: it is not known."""
+    """The Connection that the pickle in the making is written to; None: it is not known."""
     frame = sys._getframe(2)
     for _ in range(FRAMES_MAX):
         if frame is None:
@@ -36,7 +36,7 @@ def _channel():
                 variables.clear()  # a copy, up to Python 3.12: the frame keeps it, and the object with it
             connection = getattr(caller, "__self__", caller)
             if isinstance(connection, Connection) and not connection.closed:
-                return connection.fileno()
+                return connection
         frame = frame.f_back
     return None
 

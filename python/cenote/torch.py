@@ -24,6 +24,7 @@ put(). PyTorch's own way has the same rule.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import threading
@@ -56,9 +57,10 @@ CLASSES = (torch.Tensor, torch.nn.Parameter)  # of what is sent; subclasses are 
 # ---- Devices and streams ----
 
 
+@functools.cache
 def _is_host():
     """Is Cenote's device this machine's memory?"""
-    devices()  # the library chooses with its first use
+    devices()  # the library chooses with its first use, for good
     return device_kind() == "host"
 
 
@@ -117,7 +119,10 @@ def _view(memory, block_):
 
 def _untyped(tensor_):
     """A tensor's storage, without its type."""
-    return tensor_.untyped_storage() if hasattr(tensor_, "untyped_storage") else tensor_.storage().untyped()
+    return tensor_.storage().untyped()
+
+
+_untyped = getattr(torch.Tensor, "untyped_storage", _untyped)  # PyTorch 2
 
 
 def _place(flat, offset, shape, stride, dtype):
@@ -218,7 +223,8 @@ def _find_block(source):
     """The Block of a tensor's whole storage, in the order of PyTorch's current stream; None: it lies in no pool."""
     storage = _untyped(source)
     nbytes = storage.nbytes()
-    return Block._lent(storage.data_ptr(), nbytes, storage, _stream(source.device)) if nbytes else None
+    stream = _raw_stream(source.get_device()) if source.is_cuda else None  # source.device would take longer
+    return Block._lent(storage.data_ptr(), nbytes, storage, stream) if nbytes else None
 
 
 def block(source: torch.Tensor) -> Block:
@@ -295,8 +301,14 @@ def _lay_out(opened):
 # ---- torch.multiprocessing ----
 
 
+def _rebuild_view(record):
+    """In the receiver: the tensor over a View that has come, which most are."""
+    memory = _share.restore(record)
+    return _view(memory, memory.block)
+
+
 def _rebuild(record, offset, shape, stride, dtype, requires_grad, is_parameter):
-    """In the receiver: the tensor over a Block that has come."""
+    """In the receiver: any other tensor, over a Block that has come."""
     memory, dtype = _share.restore(record), getattr(torch, dtype)
     if stride == _rows(shape):
         made = _make(memory, offset * _item_bytes(dtype), shape, dtype)
@@ -309,7 +321,7 @@ def _rebuild(record, offset, shape, stride, dtype, requires_grad, is_parameter):
 
 def _is_plain(source):
     """Whether shape, strides and bytes say all about a tensor."""
-    return (type(source) in CLASSES and source.layout == torch.strided and source.device.type in ("cpu", "cuda")
+    return (type(source) in CLASSES and source.layout == torch.strided and (source.is_cuda or source.is_cpu)
             and not source.is_quantized and not source.is_conj() and not source.is_neg()
             and not source.has_names() and (source.is_leaf or not source.requires_grad))
 
@@ -327,7 +339,12 @@ def _reduce(source):
     if found.imported:
         raise RuntimeError("the tensor is another process's memory, which only that process can send: send a copy, "
                            "made by cenote.torch.share(), or let register(copy=True) make it")
-    torch.utils.hooks.warn_if_has_hooks(source)
+    name = PLAIN.get(source.dtype)
+    if source.requires_grad:
+        torch.utils.hooks.warn_if_has_hooks(source)
+    elif name and type(source) is torch.Tensor and sent.is_contiguous() and (source.is_cuda or _is_host()):
+        view = found.view(tuple(sent.shape), name, sent.storage_offset() * sent.element_size())
+        return _rebuild_view, (_pickling.pack(view),)
     # Numbers and words, and no classes: what a pickle looks up by name costs more than all else here.
     return _rebuild, (_pickling.pack(found), sent.storage_offset(), tuple(sent.shape), sent.stride(),
                       str(sent.dtype)[6:], source.requires_grad, type(source) is torch.nn.Parameter)

@@ -40,9 +40,9 @@ static PyMethodDef methods[] = {
 	 "write_record(thing, port, token, ready): bytes; None: the pool has no number yet."},
 	{"read_record", py_record_read, METH_O, "read_record(data): the fields of cenote._record.Record."},
 	{"restore", (PyCFunction)(void (*)(void))py_record_restore, METH_FASTCALL,
-	 "restore(data, own_port, pools, events, stream): the Block or View of a record; None: it is something else, or "
-	 "this process's own, or its pool or event is not in the dictionaries. Tells the sender, if own_port is not "
-	 "None."},
+	 "restore(data, own_port, pools, events, stream): the Block or View of a record; None: it is something else, "
+	 "or this process's own, or its pool or event is not in the dictionaries. Tells the sender, if own_port is "
+	 "not None."},
 	{"tell", py_tell_method, METH_VARARGS,
 	 "tell(port, token): tell a sender, soon, that what it kept has arrived. False: tell_open() comes first."},
 	{"tell_open", py_tell_open, METH_VARARGS, "tell_open(path): where the ports of senders are."},

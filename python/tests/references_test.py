@@ -55,7 +55,8 @@ repr((block, pool, stream, event, block.device))|pool.stats|pool.importers()|poo
 block.use(None)|block.join(stream)|_cenote.write_record(block, bytes(16), 5, True)
 _cenote.write_record(waiting, bytes(16), 5, True)|_cenote.write_record(event, bytes(16), 0, True)
 _cenote.write_record(pool, bytes(16), 0, True)|_cenote.write_record(block.view(3), bytes(16), 0, False)
-_cenote.read_record(of_view)|_cenote.restore(record, None, pools, {}, None)|_cenote.restore(of_view, None, pools, {}, stream)
+_cenote.read_record(of_view)|_cenote.restore(record, None, pools, {}, None)
+_cenote.restore(of_view, None, pools, {}, stream)
 _cenote.restore(of_waiting, None, pools, events, None)|_cenote.restore(of_waiting, None, pools, {}, None)
 _cenote.restore(record, None, {}, {}, None)|_cenote.restore(record, bytes(16), pools, {}, None)|_cenote.tell_flush()
 cenote.Block.from_dlpack(Array())|cenote.Pool()|cenote.devices()|cenote.Device(0)|block.device.uuid|pool.picture()
@@ -64,12 +65,14 @@ stream.call(int)|stream.synchronize()|hash((block, pool, stream, event))|block.v
 BAD = '''
 pool.allocate("x")|pool.allocate(1, 2, 3)|pool.allocate(1, x=2)|cenote.Stream("x")|cenote.Pool(location="x")
 cenote.Event(timing=True)|cenote.Block.from_dlpack(5)|freed.ptr|freed.free()|pool.allocate(1 << 60)|cenote.attach(b"x")
-pool.evict(5)|block.view(5000)|block.view(1, "x")|_cenote.restore(record[:64] + bytes(56) + record[120:], None, pools, {}, None)|memoryview(freed)
+pool.evict(5)|block.view(5000)|block.view(1, "x")|_cenote.read_record(record[:-1])|memoryview(freed)
 cenote.Event.open(bytes(64))|block.copy_from(5)|block.copy_from(bytes(100))|cenote.Device(1000)|stream.wait("x")
 block.__dlpack__(copy=True)|block.view([1] * 40)|stream.call(5)|pool.limit("x")|imported.stats
-_cenote.restore(b"x", None, pools, {}, None)|_cenote.restore(record, None, 5, {}, None)|_cenote.restore(record, 5, {}, {}, 5)
+_cenote.restore(b"x", None, pools, {}, None)|_cenote.restore(record, None, 5, {}, None)
+_cenote.restore(record, 5, {}, {}, 5)|_cenote.restore(record[:64] + bytes(56) + record[120:], None, pools, {}, None)
 _cenote.restore(record, None, pools, {}, "x")|_cenote.write_record(freed, bytes(16), 0, True)
-_cenote.write_record(5, bytes(16), 0, True)|_cenote.write_record(block, b"x", 0, True)|_cenote.write_record(block, bytes(16), -1, True)
+_cenote.write_record(5, bytes(16), 0, True)|_cenote.write_record(block, b"x", 0, True)
+_cenote.write_record(block, bytes(16), -1, True)
 _cenote.restore(of_waiting, None, pools, dict.fromkeys(events, 5.5), None)|_cenote.read_record(5)|_cenote.tell(b"x", 1)
 '''
 CALLS, ROUNDS = 50, 4

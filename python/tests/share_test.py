@@ -515,7 +515,7 @@ def test_a_sender_is_told_whose_pool_came_by_another_way(tmp_path):
     """The pool is known when the first block comes that is to be told of. In a new process: nobody was told there."""
     program = tmp_path / "program.py"
     program.write_text(SOCKET_FIRST.format(folder=os.path.dirname(__file__)))
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=PATIENCE_S * 2)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 

@@ -14,6 +14,7 @@ import sys
 import termios
 import threading
 import time
+from multiprocessing.connection import Connection
 from types import SimpleNamespace
 
 import cenote
@@ -488,7 +489,8 @@ def test_an_end_that_was_another_descriptors(pool):
     block = pool.allocate(8)
     reader, writer = os.pipe()
     token = _share.keeper.new_token()
-    _share.keeper.keep(block, token, writer)
+    _share.keeper.open_port()
+    _share.keeper.keep(block, token, Connection(os.dup(writer), readable=False))
     [own] = _share.keeper._ends
     _share.keeper._handle(own, select.EPOLLHUP)
     _share.keeper._handle(reader, select.EPOLLHUP)  # not one of the keeper's
