@@ -111,7 +111,8 @@ TEST(two_devices)
 
 /* ---- Hooks ---- */
 
-#if defined(__x86_64__) && !(defined(__CET__) && (__CET__ & 1))
+/* ThreadSanitizer cannot follow writes to code. */
+#if defined(__x86_64__) && !(defined(__CET__) && (__CET__ & 1)) && !defined(__SANITIZE_THREAD__)
 enum { HOOK_BYTES = 5, MOVE_TO_EAX = 0xb8 };
 
 static CUresult (*version_behind)(int *ret_version);
