@@ -35,7 +35,7 @@ extern "C" {
 #define CENOTE_API __attribute__((visibility("default")))
 
 #define CENOTE_VERSION_MAJOR 0
-#define CENOTE_VERSION_MINOR 2
+#define CENOTE_VERSION_MINOR 3
 #define CENOTE_VERSION_PATCH 0
 
 /*
