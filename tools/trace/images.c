@@ -128,12 +128,10 @@ static bool is_text(const char *image)
 	return *image == '/' || *image == '.' || isspace((unsigned char)*image);
 }
 
-void cn_trace_image(const void *image)
+static void add_image(const void *image)
 {
 	uint32_t magic;
 
-	if (!cn_trace_checks || !image)
-		return;
 	if (is_text(image)) {
 		add_text(image, strlen(image));
 		return;
@@ -146,6 +144,27 @@ void cn_trace_image(const void *image)
 		memcpy(&wrapper, image, sizeof wrapper);
 		add_wrapper(&wrapper);
 	}
+}
+
+void cn_trace_image(const void *image)
+{
+	if (cn_trace_checks && image)
+		add_image(image);
+}
+
+/*
+ * Programs that nvcc has compiled tell their runtime of their kernels, some before this library has begun. NVIDIA's
+ * runtime may load them by ways of its own.
+ */
+void **__cudaRegisterFatBinary(void *binary);
+CN_SHOWN void **__cudaRegisterFatBinary(void *binary)
+{
+	void **(*next)(void *) = (void **(*)(void *))cn_trace_find("__cudaRegisterFatBinary");
+	const char *checks = getenv(CN_TRACE_CHECK_VARIABLE);
+
+	if (checks && strcmp(checks, "1") == 0 && binary)
+		add_image(binary);
+	return next ? next(binary) : NULL;
 }
 
 void cn_trace_file(const char *path)
