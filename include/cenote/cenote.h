@@ -260,7 +260,8 @@ typedef struct cenote_importer {
 	unsigned int uid;
 	int leaving; /* 1: its connection has ended, by its death, its cuMemPoolDestroy() or cenote_pool_evict(), and it
 			is not yet known to have released what it held */
-	int unused;
+	int node; /* the machine for which it holds, by its number in the domain: then it is cenote-imexd, once for each
+		     process there that has imported the pool. 0: it holds for itself */
 	unsigned long long held_block_count, held_bytes;         /* imported and not freed, each block once */
 	unsigned long long deferred_block_count, deferred_bytes; /* of those, freed by the exporter: they wait for it */
 	unsigned long long joined_ns;        /* when it imported the pool: CLOCK_MONOTONIC, in nanoseconds */
@@ -440,6 +441,8 @@ typedef struct cenote_import {
 	unsigned long long pool; /* the pool's id; 0: it is not about a pool */
 	unsigned long long held_count, held_bytes;
 	unsigned long long age_ns; /* since it joined, or has had something open without a break */
+	unsigned int node;         /* of a pool: the machine that has it, by its number in the domain; 0: this one */
+	int unused;
 } cenote_import;
 
 /* Something that a survey has found. All that it points to is valid only during the call. */

@@ -8,7 +8,7 @@
  *	program ── lanes ──► imexd ══ TLS ══► imexd ── maps ──► memory of the exporter
  *
  * One thread serves all of it and never waits: sockets do not block, and what a program or a node asks for has bounds.
- * To fetch an exporter's memory may take seconds, so threads of their own do that (imexd_serve.c).
+ * To fetch an exporter's memory may take seconds, so threads of their own do that (imexd_fetch.c).
  *
  * A node has REQUESTS_MAX operations under way at another node, and WATCHES_MAX waits for values; further ones wait at
  * home. So a daemon can always read: it has room for the answer to each request that another node may send, and neither
@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "share/node/node.h"
+#include "share/port/port_internal.h"
 #include "share/wire/wire.h"
 
 #include <netinet/in.h>
@@ -35,7 +36,7 @@ enum {
 	CN_IMEXD_KEY_BYTES_MIN = 16,
 	CN_IMEXD_KEY_BYTES_MAX = 64,
 	CN_IMEXD_MAGIC = 0x656d6963,
-	CN_IMEXD_VERSION = 1,
+	CN_IMEXD_VERSION = 2,
 	CN_IMEXD_REQUESTS_MAX = 64,
 	CN_IMEXD_WATCHES_MAX = 256,
 	CN_IMEXD_MEMORY_MAX = 65536, /* open at one node */
@@ -45,8 +46,9 @@ enum {
 	CN_IMEXD_RECORD_BYTES = 16384,
 	CN_IMEXD_SILENCE_MS = 4000,
 	CN_IMEXD_PING_MS = 1000,
-	CN_IMEXD_SHAKE_MS = 4000, /* to connect, and to show the key */
-	CN_IMEXD_AGAIN_MS = 500,  /* between two tries to connect */
+	CN_IMEXD_SHAKE_MS = 4000,  /* to connect, and to show the key */
+	CN_IMEXD_AGAIN_MS = 500,   /* between two tries to connect */
+	CN_IMEXD_FETCH_MS = 12000, /* for an exporter here to hand over memory; less than CN_NODE_ANSWER_MS */
 };
 
 /* ---- Between daemons ---- */
@@ -54,14 +56,19 @@ enum {
 enum cn_imexd_kind {
 	CN_IMEXD_HELLO = 1, /* memory: the sender's number; value: the check of the list of nodes; count: its epoch */
 	CN_IMEXD_PING,
-	CN_IMEXD_OPEN,  /* with a handle */
+	CN_IMEXD_OPEN,  /* with a handle, of memory or a pool */
+	CN_IMEXD_BLOCK, /* with the 64 bytes of an exported pointer; memory: the pool */
 	CN_IMEXD_CLOSE, /* not answered */
 	CN_IMEXD_PUT,   /* with `bytes` bytes */
 	CN_IMEXD_GET,   /* count: bytes */
 	CN_IMEXD_FILL,  /* count: bytes; flags: bytes of an element */
 	CN_IMEXD_WRITE, /* flags: bytes of the word */
 	CN_IMEXD_WAIT,  /* flags: bytes of the word; CU_STREAM_WAIT_VALUE_… from bit 8 on */
-	CN_IMEXD_DONE,  /* the answer to any; of an OPEN: memory, and its bytes in `count`. Of a GET with bytes */
+	/*
+	 * The answer to any. Of a GET with bytes. Of an OPEN or BLOCK: memory, and its bytes in `count`; of a block its
+	 * `offset`; of a pool its id in `value`, and where it is in `flags` (CN_NODE_OPEN_LOCATION).
+	 */
+	CN_IMEXD_DONE,
 	CN_IMEXD_KIND_COUNT,
 };
 
@@ -117,8 +124,8 @@ extern const struct cn_imexd_transport cn_imexd_tls;
 struct cn_imexd_link;
 struct cn_imexd_lane;
 struct cn_imexd_job;
-struct cn_imexd_served;
 struct cn_imexd_watch;
+struct cn_import;
 
 /* What epoll reports. First in its record. */
 struct cn_imexd_source {
@@ -134,6 +141,20 @@ struct cn_imexd_address {
 		struct sockaddr_in6 v6;
 	};
 	socklen_t bytes;
+};
+
+/* What another node has open here: memory, a pool, or a block of one. Only the loop's thread touches the records. */
+struct cn_imexd_served {
+	char *address; /* of a pool NULL */
+	uint64_t bytes;
+	uint64_t number;
+	unsigned references;          /* while it is open, of each answer and wait, and of a pool's blocks */
+	struct cn_import *import;     /* a pool: the daemon is an importer of it, for one importer of the other node */
+	struct cn_imexd_served *pool; /* of a block */
+	/* For the answer to the OPEN: see CN_IMEXD_DONE. */
+	uint64_t offset, id;
+	uint32_t location;
+	unsigned char exporter[CN_PORT_NAME_BYTES]; /* its port */
 };
 
 /* Jobs in the order in which they came. */
@@ -209,14 +230,28 @@ bool cn_imexd_link_tell(struct cn_imexd_node *node, const struct cn_imexd_frame 
 /* A node breaks the protocol, or is gone. */
 void cn_imexd_link_cut(struct cn_imexd_node *node, const char *why);
 
+/* ---- imexd_fetch.c: what exporters here have ---- */
+
+bool cn_imexd_fetch_begin(void);
+/* Fetch what an OPEN or BLOCK names, and answer. False: no memory. */
+bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes);
+/* Threads have ended. */
+void cn_imexd_fetched(void);
+/* Answer for those that take too long. */
+void cn_imexd_fetch_tend(uint64_t now_ns);
+
 /* ---- imexd_serve.c: what other nodes ask ---- */
 
-bool cn_imexd_serve_begin(void);
+void cn_imexd_drop(struct cn_imexd_served *served); /* NULL does nothing */
+/* What a number names, if it is open. */
+struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t number);
+/* The answer to an OPEN or BLOCK: what is served is the node's from now on. False: no memory. */
+bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome,
+			   struct cn_imexd_served *served);
 /* A request has come. For a PUT: where its bytes go, NULL: nowhere. False: the node breaks the protocol. */
 bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into);
 /* Its bytes have come. */
 bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes);
-void cn_imexd_serve_fetched(void);
 /* The connection has ended: close all that the node has open. */
 void cn_imexd_serve_lost(struct cn_imexd_node *node);
 /* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */

@@ -272,7 +272,7 @@ static bool begin_frame(struct cn_imexd_link *link)
 		return !frame->bytes;
 	if (frame->kind == CN_IMEXD_HELLO)
 		return false;
-	if (frame->kind == CN_IMEXD_OPEN)
+	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
 		link->into = link->small;
 	return cn_imexd_serve_frame(link->node, frame, &link->into);
 }
@@ -283,7 +283,7 @@ static bool end_frame(struct cn_imexd_link *link)
 
 	if (frame->kind == CN_IMEXD_DONE)
 		return cn_imexd_program_answered(link->node, frame);
-	if (frame->kind == CN_IMEXD_PUT || frame->kind == CN_IMEXD_OPEN)
+	if (frame->kind == CN_IMEXD_PUT || frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
 		return cn_imexd_serve_bytes(link->node, frame, link->into);
 	return true;
 }

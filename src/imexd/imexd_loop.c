@@ -77,7 +77,7 @@ static void memory_comes(struct cn_imexd_source *source, uint32_t events)
 {
 	(void)source;
 	(void)events;
-	cn_imexd_serve_fetched();
+	cn_imexd_fetched();
 }
 
 static void signal_comes(struct cn_imexd_source *source, uint32_t events)
@@ -105,7 +105,7 @@ static bool begin(void)
 	signal(SIGPIPE, SIG_IGN);
 	cn_imexd.signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
 	cn_imexd.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_serve_begin() &&
+	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_fetch_begin() &&
 	       cn_imexd_watch(cn_imexd.signal_fd, &signals, EPOLLIN) &&
 	       cn_imexd_watch(cn_imexd.event_fd, &memory, EPOLLIN) &&
 	       cn_imexd_watch(listen_fd_kept, &programs, EPOLLIN) && cn_imexd_watch(network_fd_kept, &network, EPOLLIN);
@@ -146,6 +146,7 @@ bool cn_imexd_run(int listen_fd, int network_fd)
 				source->ready(source, events[i].events);
 		}
 		cn_imexd_program_tend(cn_clock_ns());
+		cn_imexd_fetch_tend(cn_clock_ns());
 		free_dead();
 	}
 	for (uint32_t i = 1; i <= cn_imexd.node_count; i++)

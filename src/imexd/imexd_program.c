@@ -14,7 +14,6 @@
 #include "base/descriptor.h"
 #include "base/segment.h"
 #include "share/port/imex.h"
-#include "share/port/port_internal.h"
 #include "share/wire/closing.h"
 #include "share/wire/identity.h"
 
@@ -35,13 +34,15 @@ enum {
 };
 #define BYTES_MAX ((uint64_t)1 << 46) /* of memory, as another node says */
 
-/* Memory of another node that a program has open. */
+/* What a program has open of another node: memory, a pool, or a block of one. */
 struct import {
 	struct import *next, *previous; /* of its session */
 	struct session *session;        /* NULL: the program is gone, or has closed it */
 	struct cn_imexd_node *node;
 	uint64_t life; /* of the node */
-	uint64_t number, remote, bytes;
+	enum { MEMORY, POOL, BLOCK } kind;
+	uint64_t number, bytes;
+	uint64_t remote; /* its number there; of a block that is not open yet, the pool's */
 	bool is_open;
 };
 
@@ -234,13 +235,22 @@ static void end_session(struct session *session)
 	free(session);
 }
 
+/* `opened`: the answer of another node, if something was opened there. */
 static void reply(struct cn_imexd_lane *lane, const struct cn_message *request, enum cn_node_outcome outcome,
-		  uint64_t first, uint64_t second)
+		  const struct import *import, const struct cn_imexd_frame *opened)
 {
-	struct cn_parcel parcel = {.message = {.kind = request->kind,
-					       .request = request->request,
-					       .result = (int32_t)outcome,
-					       .words = {first, second}}};
+	struct cn_parcel parcel = {
+		.message = {.kind = request->kind, .request = request->request, .result = (int32_t)outcome}};
+	uint64_t *words = parcel.message.words;
+
+	if (opened) {
+		words[CN_NODE_OPEN_MEMORY] = import->number;
+		words[CN_NODE_OPEN_BYTES] = opened->count;
+		words[CN_NODE_OPEN_LIFE] = import->life;
+		words[CN_NODE_OPEN_OFFSET] = opened->offset;
+		words[CN_NODE_OPEN_ID] = opened->value;
+		words[CN_NODE_OPEN_LOCATION] = opened->flags;
+	}
 
 	/* A program has few requests under way, so there is room; one that does not read is hung up on. */
 	if (cn_wire_send(lane->fd, &parcel))
@@ -250,8 +260,9 @@ static void reply(struct cn_imexd_lane *lane, const struct cn_message *request, 
 /* ---- Jobs ---- */
 
 /* A job has ended; its node may do another. */
-static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, uint64_t first, uint64_t second)
+static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const struct cn_imexd_frame *opened)
 {
+	const struct import *import = job->import;
 	struct cn_imexd_node *node = job->node;
 	struct cn_imexd_lane *lane = job->lane;
 
@@ -263,7 +274,7 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, uint6
 	job->import = NULL;
 	lane->busy_count--;
 	if (lane->fd >= 0)
-		reply(lane, &job->message, outcome, first, second);
+		reply(lane, &job->message, outcome, import, opened);
 	else if (!lane->busy_count)
 		cn_imexd_bury(&lane->source);
 }
@@ -287,7 +298,8 @@ static void make_frame(struct cn_imexd_job *job)
 	*frame = (struct cn_imexd_frame){.request = (uint64_t)job->index};
 	job->send.payload = NULL;
 	if (job->import) {
-		frame->kind = CN_IMEXD_OPEN;
+		frame->kind = job->import->kind == BLOCK ? CN_IMEXD_BLOCK : CN_IMEXD_OPEN;
+		frame->memory = job->import->remote;
 		frame->bytes = sizeof job->handle;
 		job->send.payload = (const char *)job->handle;
 		return;
@@ -337,7 +349,7 @@ static void start_of(struct cn_imexd_node *node, bool is_watch)
 			of->waiting.last = NULL;
 		if (!is_wanted(job)) {
 			struct import *import = job->import;
-			finish(job, CN_NODE_MALFORMED, 0, 0);
+			finish(job, CN_NODE_MALFORMED, NULL);
 			if (import)
 				forget_import(import);
 			continue;
@@ -412,9 +424,9 @@ static bool opened(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
 	if (good && (!frame->count || frame->count > BYTES_MAX))
 		return false;
 	import->remote = frame->memory;
-	import->bytes = frame->count;
+	import->bytes = import->kind == POOL ? 0 : frame->count; /* a pool's own range cannot be touched */
 	/* The session may end in here, and then has the import no more. */
-	finish(job, (enum cn_node_outcome)frame->outcome, import->number, import->bytes);
+	finish(job, (enum cn_node_outcome)frame->outcome, good ? frame : NULL);
 	import->is_open = good;
 	if (good && import->session)
 		return true;
@@ -435,7 +447,7 @@ bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd
 		if (!opened(job, frame))
 			return false;
 	} else {
-		finish(job, (enum cn_node_outcome)frame->outcome, 0, 0);
+		finish(job, (enum cn_node_outcome)frame->outcome, NULL);
 	}
 	if (node->is_up)
 		start_jobs(node);
@@ -446,7 +458,7 @@ static void lose(struct cn_imexd_job *job)
 {
 	struct import *import = job->import;
 
-	finish(job, CN_NODE_LOST, 0, 0);
+	finish(job, CN_NODE_LOST, NULL);
 	if (!import)
 		return;
 	leave_session(import);
@@ -546,7 +558,8 @@ static void open_memory(struct cn_imexd_lane *lane, const struct cn_parcel *parc
 	struct cn_handle handle;
 
 	memcpy(job->handle, parcel->message.words, sizeof job->handle);
-	if (cn_handle_read(job->handle, CN_HANDLE_FABRIC_MEMORY, &handle))
+	if (cn_handle_read(job->handle, CN_HANDLE_FABRIC_MEMORY, &handle) &&
+	    cn_handle_read(job->handle, CN_HANDLE_FABRIC_POOL, &handle))
 		outcome = CN_NODE_MALFORMED;
 	else if (!handle.node || handle.node > cn_imexd.node_count || handle.node == cn_imexd.self)
 		outcome = CN_NODE_UNKNOWN;
@@ -556,10 +569,34 @@ static void open_memory(struct cn_imexd_lane *lane, const struct cn_parcel *parc
 		outcome = CN_NODE_DOWN;
 	else if (!(job->import = make_import(lane->session, node)))
 		outcome = CN_NODE_FULL;
+	if (!outcome)
+		job->import->kind = handle.kind == CN_HANDLE_FABRIC_POOL ? POOL : MEMORY;
 	if (outcome)
-		reply(lane, &parcel->message, outcome, 0, 0);
+		reply(lane, &parcel->message, outcome, NULL, NULL);
 	else
 		begin_job(job, lane, node, &parcel->message, false);
+}
+
+static void open_block(struct cn_imexd_lane *lane, const struct cn_message *message)
+{
+	struct cn_imexd_job *job = &lane->jobs[OPEN_JOB];
+	const struct import *pool = find_import(lane->session, message->words[CN_NODE_BLOCK_POOL]);
+	enum cn_node_outcome outcome = CN_NODE_DONE;
+
+	memcpy(job->handle, message->words, sizeof job->handle);
+	if (!pool || pool->kind != POOL)
+		outcome = CN_NODE_MALFORMED;
+	else if (!pool->node->is_up || pool->life != pool->node->life)
+		outcome = CN_NODE_LOST;
+	else if (!(job->import = make_import(lane->session, pool->node)))
+		outcome = CN_NODE_FULL;
+	if (outcome) {
+		reply(lane, message, outcome, NULL, NULL);
+		return;
+	}
+	job->import->kind = BLOCK;
+	job->import->remote = pool->remote;
+	begin_job(job, lane, pool->node, message, false);
 }
 
 /* Is it an operation on memory that the program has open? */
@@ -592,9 +629,9 @@ static bool operate(struct cn_imexd_lane *lane, const struct cn_message *message
 		return false;
 	struct import *import = find_import(lane->session, words[CN_NODE_REQUEST_MEMORY]);
 	if (!is_operation(words, import))
-		reply(lane, message, CN_NODE_MALFORMED, 0, 0);
+		reply(lane, message, CN_NODE_MALFORMED, NULL, NULL);
 	else if (!import->node->is_up || import->life != import->node->life)
-		reply(lane, message, CN_NODE_LOST, 0, 0);
+		reply(lane, message, CN_NODE_LOST, NULL, NULL);
 	else
 		begin_job(&lane->jobs[slot], lane, import->node, message,
 			  words[CN_NODE_REQUEST_OPERATION] == CN_HOST_REMOTE_WAIT);
@@ -635,6 +672,11 @@ static bool serve(struct cn_imexd_lane *lane, const struct cn_parcel *parcel)
 		if (lane->jobs[OPEN_JOB].node)
 			return false;
 		open_memory(lane, parcel);
+		return true;
+	case CN_MESSAGE_NODE_BLOCK:
+		if (lane->jobs[OPEN_JOB].node)
+			return false;
+		open_block(lane, message);
 		return true;
 	case CN_MESSAGE_NODE_CLOSE:
 		import = find_import(lane->session, message->words[0]);

@@ -2,47 +2,30 @@
 /*
  * What other nodes ask: memory of exporters here, mapped, read and written for them.
  *
- * To its exporter the daemon is an importer as any other: it asks at the exporter's fabric port, with the channel, and
- * gets a descriptor. That may take seconds, so each such question has a thread of its own; there are at most a few, and
- * what they have found comes back over a pipe. The exporter is not asked again, and is woken for nothing: the memory is
- * the daemon's to touch, until the other node closes it or is gone. All touching is done by the daemon's one thread, so
- * once a node's connection has ended nothing of it can write any more.
+ * What was fetched (imexd_fetch.c) is the daemon's to touch, until the other node closes it or is gone: the exporter is
+ * not asked again, and is woken for nothing. All touching is done by the daemon's one thread, so once a node's
+ * connection has ended nothing of it can write any more. Only then, and after a CLOSE, a block's bit in the pool's
+ * ledger is taken out, and the exporter may use it for something else.
  *
  * A wait for a value is looked at in each round of the loop, at first every LOOK_NS_MIN and, the longer it takes, less
  * often, down to every LOOK_NS_MAX.
  */
-#include "daemon/daemon.h"
 #include "imexd/imexd.h"
 
 #include "base/container.h"
-#include "base/descriptor.h"
-#include "base/segment.h"
-#include "base/thread.h"
-#include "share/port/fabric.h"
-#include "share/wire/closing.h"
+#include "share/pool/import.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 enum {
-	FETCHES_MAX = 8,
-	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 	LOOK_NS_MIN = 20000,
 	LOOK_NS_MAX = 1000000,
 	LOOK_SHARE = 8, /* of the time that it has waited */
 	SERVED_ROOM_FIRST = 64,
 	SERIAL_SHIFT = 32,
-};
-
-/* Memory that another node has open. */
-struct cn_imexd_served {
-	char *address;
-	size_t bytes;
-	uint64_t number;
-	unsigned references; /* while it is open, and of each answer and wait */
 };
 
 struct answer {
@@ -58,29 +41,22 @@ struct cn_imexd_watch {
 	uint64_t since_ns, look_ns;
 };
 
-struct fetch {
-	struct fetch *next;
-	struct cn_imexd_node *node;
-	uint64_t life, request;
-	unsigned char handle[CN_HANDLE_BYTES];
-	enum cn_node_outcome outcome;
-	struct cn_imexd_served *served;
-};
-
-static struct {
-	int write_fd; /* of the pipe; the loop has the other end */
-	unsigned running_count;
-	struct fetch *first, *last; /* that wait for a thread */
-	uint64_t serial;
-} fetches;
+static uint64_t serial;
 
 /* ---- Memory ---- */
 
-static void drop(struct cn_imexd_served *served)
+void cn_imexd_drop(struct cn_imexd_served *served)
 {
 	if (!served || --served->references)
 		return;
-	munmap(served->address, served->bytes);
+	if (served->pool) {
+		cn_import_release(served->pool->import, served->address);
+		cn_imexd_drop(served->pool);
+	} else if (served->import) {
+		cn_import_close(served->import);
+	} else {
+		munmap(served->address, served->bytes);
+	}
 	free(served);
 }
 
@@ -98,9 +74,16 @@ static struct cn_imexd_served *find(struct cn_imexd_node *node, const struct cn_
 {
 	struct cn_imexd_served **slot = slot_of(node, frame->memory);
 
-	if (!slot || frame->offset > (*slot)->bytes || bytes > (*slot)->bytes - frame->offset)
+	if (!slot || !(*slot)->address || frame->offset > (*slot)->bytes || bytes > (*slot)->bytes - frame->offset)
 		return NULL;
 	return *slot;
+}
+
+struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t number)
+{
+	struct cn_imexd_served **slot = slot_of(node, number);
+
+	return slot ? *slot : NULL;
 }
 
 /* Give it a number. False: the node has too much open. */
@@ -121,7 +104,7 @@ static bool enter(struct cn_imexd_node *node, struct cn_imexd_served *served)
 		node->served = more;
 		node->served_room = room;
 	}
-	served->number = ++fetches.serial << SERIAL_SHIFT | index;
+	served->number = ++serial << SERIAL_SHIFT | index;
 	node->served[index] = served;
 	node->served_count++;
 	return true;
@@ -135,7 +118,7 @@ static void answer_sent(struct cn_imexd_send *send, bool lost)
 
 	if (!lost)
 		answer->node->serving_count--;
-	drop(answer->served);
+	cn_imexd_drop(answer->served);
 	free(answer);
 }
 
@@ -164,125 +147,25 @@ static bool answer(struct cn_imexd_node *node, uint64_t request, enum cn_node_ou
 	return answer_with(node, &(struct cn_imexd_frame){.request = request, .outcome = (uint16_t)outcome}, NULL);
 }
 
-/* ---- Fetching what an exporter here has ---- */
-
-static enum cn_node_outcome outcome_of(CUresult result)
+bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome,
+			   struct cn_imexd_served *served)
 {
-	if (result == CUDA_ERROR_NOT_PERMITTED)
-		return CN_NODE_FORBIDDEN;
-	return CN_NODE_GONE;
-}
+	struct cn_imexd_frame frame = {.request = request};
 
-static enum cn_node_outcome map(int fd, struct cn_imexd_served **ret_served)
-{
-	struct cn_imexd_served *served = calloc(1, sizeof *served);
-	size_t bytes = 0;
-	int seals = 0;
-
-	if (!served)
-		return CN_NODE_FULL;
-	void *address = MAP_FAILED;
-	if (cn_file_look(fd, &bytes, &seals) && (seals & SEALS) == SEALS && bytes)
-		address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	if (address == MAP_FAILED) {
-		free(served);
-		return CN_NODE_GONE;
+	if (served && !enter(node, served)) {
+		cn_imexd_drop(served);
+		served = NULL;
+		outcome = CN_NODE_FULL;
 	}
-	*served = (struct cn_imexd_served){.address = address, .bytes = bytes, .references = 1};
-	*ret_served = served;
-	return CN_NODE_DONE;
-}
-
-/* In a thread of its own. */
-static void *fetch_memory(void *data)
-{
-	struct fetch *fetch = data;
-	int fd;
-	CUresult result = cn_fabric_fetch(fetch->handle, CN_FABRIC_MEMORY, &fd);
-
-	fetch->outcome = result ? outcome_of(result) : map(fd, &fetch->served);
-	if (!result)
-		cn_wire_discard(fd);
-	while (write(fetches.write_fd, &fetch, sizeof fetch) < 0 && errno == EINTR)
-		;
-	return NULL;
-}
-
-static void start_fetches(void)
-{
-	while (fetches.first && fetches.running_count < FETCHES_MAX) {
-		struct fetch *fetch = fetches.first;
-		if (!cn_thread_start(fetch_memory, fetch))
-			return; /* again when one has ended, or the next comes */
-		fetches.running_count++;
-		fetches.first = fetch->next;
-		if (!fetches.first)
-			fetches.last = NULL;
+	frame.outcome = (uint16_t)outcome;
+	if (served) {
+		frame.memory = served->number;
+		frame.count = served->bytes;
+		frame.offset = served->offset;
+		frame.value = served->id;
+		frame.flags = served->location;
 	}
-}
-
-static void finish_fetch(struct fetch *fetch)
-{
-	struct cn_imexd_node *node = fetch->node;
-	struct cn_imexd_frame frame = {.request = fetch->request};
-
-	if (node->life != fetch->life || !node->is_up) {
-		drop(fetch->served);
-		return;
-	}
-	if (fetch->served && !enter(node, fetch->served)) {
-		drop(fetch->served);
-		fetch->served = NULL;
-		fetch->outcome = CN_NODE_FULL;
-	}
-	frame.outcome = (uint16_t)fetch->outcome;
-	if (fetch->served) {
-		frame.memory = fetch->served->number;
-		frame.count = fetch->served->bytes;
-	}
-	if (!answer_with(node, &frame, NULL))
-		cn_imexd_link_cut(node, "no memory");
-}
-
-void cn_imexd_serve_fetched(void)
-{
-	struct fetch *fetch;
-
-	while (read(cn_imexd.event_fd, &fetch, sizeof fetch) == sizeof fetch) {
-		fetches.running_count--;
-		finish_fetch(fetch);
-		free(fetch);
-	}
-	start_fetches();
-}
-
-bool cn_imexd_serve_begin(void)
-{
-	int ends[2];
-
-	if (pipe2(ends, O_CLOEXEC))
-		return false;
-	if (fcntl(ends[0], F_SETFL, O_NONBLOCK))
-		return false;
-	cn_imexd.event_fd = ends[0];
-	fetches.write_fd = ends[1];
-	return true;
-}
-
-static bool begin_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
-{
-	struct fetch *fetch = calloc(1, sizeof *fetch);
-
-	if (!fetch)
-		return false;
-	fetch->node = node;
-	fetch->life = node->life;
-	fetch->request = frame->request;
-	memcpy(fetch->handle, bytes, sizeof fetch->handle);
-	*(fetches.last ? &fetches.last->next : &fetches.first) = fetch;
-	fetches.last = fetch;
-	start_fetches();
-	return true;
+	return answer_with(node, &frame, NULL);
 }
 
 /* ---- Words ---- */
@@ -313,7 +196,7 @@ static bool word_reached(const struct cn_imexd_watch *watch)
 static void end_watch(struct cn_imexd_watch *watch)
 {
 	cn_imexd.watch_count--;
-	drop(watch->served);
+	cn_imexd_drop(watch->served);
 	free(watch);
 }
 
@@ -380,7 +263,7 @@ static void close_memory(struct cn_imexd_node *node, uint64_t number)
 	served = *slot;
 	*slot = NULL;
 	node->served_count--;
-	drop(served);
+	cn_imexd_drop(served);
 }
 
 static void fill(char *to, const struct cn_imexd_frame *frame)
@@ -451,7 +334,7 @@ bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_fram
 	}
 	if (++node->serving_count > CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX)
 		return false;
-	if (frame->kind == CN_IMEXD_OPEN)
+	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
 		return frame->bytes == CN_HANDLE_BYTES;
 	if (frame->kind == CN_IMEXD_PUT) {
 		struct cn_imexd_served *served = find(node, frame, frame->bytes);
@@ -463,8 +346,8 @@ bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_fram
 
 bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
 {
-	if (frame->kind == CN_IMEXD_OPEN)
-		return begin_fetch(node, frame, bytes);
+	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
+		return cn_imexd_fetch(node, frame, bytes);
 	return answer(node, frame->request, bytes ? CN_NODE_DONE : CN_NODE_MALFORMED);
 }
 
@@ -476,7 +359,7 @@ void cn_imexd_serve_lost(struct cn_imexd_node *node)
 		end_watch(watch);
 	}
 	for (uint32_t i = 0; i < node->served_room; i++)
-		drop(node->served[i]);
+		cn_imexd_drop(node->served[i]);
 	free(node->served);
 	node->served = NULL;
 	node->served_room = node->served_count = 0;

@@ -63,7 +63,9 @@ void map_holder_name(const struct holder *holder, char *ret_text, size_t room)
 {
 	char user[USER_CHARS];
 
-	if (holder->importer.pid)
+	if (holder->importer.node)
+		snprintf(ret_text, room, "a process of node %d", holder->importer.node);
+	else if (holder->importer.pid)
 		snprintf(ret_text, room, "%d %s", holder->importer.pid, holder->identity.program);
 	else
 		snprintf(ret_text, room, "a process of %s that cannot be seen from here",

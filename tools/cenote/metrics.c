@@ -219,6 +219,8 @@ static void print_labels(FILE *to, const struct thing *thing)
 		fprintf(to, ",holder=\"%llu\"", thing->holder->importer.id);
 		print_process(to, "holder_", thing->holder->importer.pid, thing->holder->importer.uid,
 			      &thing->holder->identity);
+		if (thing->holder->importer.node)
+			fprintf(to, ",holder_node=\"%d\"", thing->holder->importer.node);
 	}
 }
 

@@ -52,6 +52,7 @@ const struct command command_ps = {
 		"is something that a process shares; the rows below it are its holders.\n"
 		"\n"
 		"  WHAT       a pool, by the name that cenote map takes, and the holders of its blocks\n"
+		"             node N: cenote-imexd holds it for a process of node N, or the process has it from there\n"
 		"             memory: all memory with a handle of cuIpcGetMemHandle, and the processes that opened it\n"
 		"             events: all events with a handle of cuIpcGetEventHandle, and the processes "
 		"that opened them\n"

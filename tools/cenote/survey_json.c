@@ -33,6 +33,15 @@ static void print_identity_json(const struct identity *identity)
 	putchar('}');
 }
 
+/* A machine of the domain; null: this one. */
+static void print_node_json(unsigned node)
+{
+	if (node)
+		printf(", \"node\": %u", node);
+	else
+		fputs(", \"node\": null", stdout);
+}
+
 static void print_holder_json(const struct holder *holder)
 {
 	const cenote_importer *importer = &holder->importer;
@@ -40,6 +49,7 @@ static void print_holder_json(const struct holder *holder)
 	printf("{\"id\": %llu, \"pid\": %d, \"pid_there\": %d, \"uid\": %u, ", importer->id, importer->pid,
 	       holder->identity.pid_there, importer->uid);
 	print_identity_json(&holder->identity);
+	print_node_json((unsigned)importer->node);
 	printf(", \"leaving\": %s, \"held_blocks\": %llu, \"held_bytes\": %llu, \"deferred_blocks\": %llu, "
 	       "\"deferred_bytes\": %llu, \"deferred_at_least\": %s, \"age_ns\": %llu, \"waiting_ns\": %llu}",
 	       importer->leaving ? "true" : "false", importer->held_block_count, importer->held_bytes,
@@ -152,6 +162,7 @@ static void print_imports_json(const struct sharer *sharer)
 			fputs("null", stdout);
 		else
 			printf("\"%016llx\"", import->pool);
+		print_node_json(import->node);
 		printf(", \"orphaned\": %s, \"held\": %llu, \"held_bytes\": %llu, \"age_ns\": %llu}",
 		       import->orphaned ? "true" : "false", import->held_count, import->held_bytes, import->age_ns);
 	}

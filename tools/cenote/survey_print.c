@@ -162,6 +162,12 @@ static void set_age(struct row *row, enum column column, unsigned long long age_
 
 /* ---- Rows ---- */
 
+/* On whose behalf, or from where: a machine of the domain. */
+static void set_node(struct row *row, unsigned node)
+{
+	snprintf(row->cells[WHAT], CELL_CHARS, node < 1000 ? "node %u" : "node%u", node);
+}
+
 static void print_holder(const struct table *table, const struct holder *holder, const char *has, bool has_bytes)
 {
 	const cenote_importer *importer = &holder->importer;
@@ -170,6 +176,8 @@ static void print_holder(const struct table *table, const struct holder *holder,
 
 	set_who(&row, true, importer->pid, importer->uid, &holder->identity);
 	snprintf(row.cells[WHAT], CELL_CHARS, "%s", importer->leaving ? "leaving" : has);
+	if (importer->node && !importer->leaving)
+		set_node(&row, (unsigned)importer->node);
 	set_amount(&row, SHARED, importer->held_block_count, has_bytes, importer->held_bytes);
 	set_amount(&row, DEFERRED, importer->deferred_block_count, has_bytes, importer->deferred_bytes);
 	set_age(&row, SINCE, age_of(importer->joined_ns));
@@ -283,6 +291,8 @@ static void print_imports(const struct table *table, const struct sharer *sharer
 		const char *what = import->kind ? "opened" : "imported";
 		set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
 		snprintf(row.cells[WHAT], CELL_CHARS, "%s", import->orphaned ? "orphaned" : what);
+		if (import->node)
+			set_node(&row, import->node);
 		set_amount(&row, SHARED, import->held_count, import->kind != CENOTE_HANDLES_EVENTS, import->held_bytes);
 		set_age(&row, SINCE, import->age_ns);
 		print_row(table, &row);

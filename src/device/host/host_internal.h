@@ -74,8 +74,6 @@ CUresult cn_host_run(struct cn_host_queue *queue, const struct cn_operation *ope
 CUresult cn_host_touch(const struct cn_operation *operation);
 
 /* host_remote.c */
-CUresult cn_host_remote_make(const struct cn_host_remote_ops *ops, void *memory, uint64_t *ret_number);
-void cn_host_remote_end(uint64_t number);
 CUresult cn_host_remote_run(const struct cn_host_remote_work *work);
 
 /* host_follow.c */

@@ -50,6 +50,11 @@ struct cn_host_remote_ops {
 	void (*free)(void *memory);
 };
 
+/* Memory on another machine: a number for operations, never used again. On success `memory` is freed with it. */
+CUresult cn_host_remote_make(const struct cn_host_remote_ops *ops, void *memory, uint64_t *ret_number);
+/* Operations that are under way go on; `memory` is freed after them. 0 does nothing. */
+void cn_host_remote_end(uint64_t number);
+
 /* Physical memory that is on another machine. On success `memory` is freed with it. */
 CUresult cn_host_physical_remote(const struct cn_physical_facts *facts, const struct cn_host_remote_ops *ops,
 				 void *memory, struct cn_physical **ret_physical);

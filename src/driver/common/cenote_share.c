@@ -16,6 +16,7 @@
 #include "share/peer/peer.h"
 #include "share/wire/letter.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -171,6 +172,7 @@ static cenote_importer describe(const struct cn_importer_facts *facts)
 		.pid = facts->pid,
 		.uid = facts->uid,
 		.leaving = facts->leaving,
+		.node = (int)(facts->node & INT_MAX),
 		.held_block_count = facts->held_count,
 		.held_bytes = facts->held_bytes,
 		.deferred_block_count = facts->deferred_count,

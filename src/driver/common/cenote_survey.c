@@ -9,6 +9,7 @@
 #include "share/port/port_internal.h"
 #include "share/report/survey.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 _Static_assert(CENOTE_CELLS_MAX == CN_REPORT_CELLS_MAX, "as the header says");
@@ -98,6 +99,7 @@ static cenote_importer describe_importer(const struct cn_survey_found *found)
 		.pid = found->holder_pid,
 		.uid = importer->uid,
 		.leaving = !!(importer->flags & CN_REPORT_LEAVING),
+		.node = (int)(importer->node & INT_MAX),
 		.held_block_count = importer->held_count,
 		.held_bytes = importer->held_bytes,
 		.deferred_block_count = importer->deferred_count,
@@ -117,6 +119,7 @@ static cenote_import describe_import(const struct cn_survey_process *process, co
 		.held_count = import->held_count,
 		.held_bytes = import->held_bytes,
 		.age_ns = age_of(process, import->since_ns),
+		.node = (unsigned)import->node,
 	};
 }
 

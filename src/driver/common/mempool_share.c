@@ -172,10 +172,30 @@ static CUresult explain_import(CUresult result, const void *shareable)
 			"descriptor %d leads to memory of cuMemCreate(): use cuMemImportFromShareableHandle()", fd);
 }
 
+/*
+ * Of another machine: it is shown as memory of this process's first device, since copies need rights of a device here.
+ */
+static CUresult import_elsewhere(const void *shareable, struct cn_mempool *pool, struct cn_import **ret_import,
+				 struct cn_export_facts *ret_facts)
+{
+	if (cn_device_ops != &cn_host_device_ops)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle is of another machine's pool, which a GPU cannot use");
+	CUresult result = cn_import_create_elsewhere(shareable, pool, ret_import, ret_facts);
+	if (result)
+		return result;
+	ret_facts->location_type = CU_MEM_LOCATION_TYPE_DEVICE;
+	ret_facts->location_id = cn_devices[0].physical;
+	return CUDA_SUCCESS;
+}
+
 static CUresult import_fabric(const void *shareable, struct cn_mempool *pool, struct cn_import **ret_import,
 			      struct cn_export_facts *ret_facts)
 {
 	int fd;
+
+	if (cn_fabric_is_elsewhere(shareable, CN_FABRIC_POOL))
+		return import_elsewhere(shareable, pool, ret_import, ret_facts);
 	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_POOL, &fd);
 
 	if (result)

@@ -58,6 +58,7 @@ bool cn_mempool_find_memory(uint64_t address, struct cn_memory *ret_memory)
 	if (!cn_import_find((const void *)(uintptr_t)address, &imported))
 		return false;
 	*ret_memory = describe(imported.owner, imported.start, imported.bytes, imported.id | IMPORT_ID);
+	ret_memory->remote = imported.remote;
 	return true;
 }
 

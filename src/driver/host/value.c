@@ -28,7 +28,7 @@ static CUresult check_word(const struct cn_place *place, CUdeviceptr address, un
 	if (memory.kind == CN_MEMORY_FOREIGN)
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "0x%llx is not in memory that was allocated or registered",
 				address);
-	if (memory.imported)
+	if (memory.imported && !memory.remote)
 		return cn_error(CUDA_ERROR_INVALID_VALUE,
 				"0x%llx is memory of another process: a stream cannot wait for its values", address);
 	if (!cn_memory_allows(&memory, place->context->device, write))

@@ -114,10 +114,12 @@ static CUresult import_elsewhere(const void *shareable, struct cn_physical **ret
 	struct cn_physical_facts facts = {.location_type = CU_MEM_LOCATION_TYPE_DEVICE,
 					  .location_id = CU_DEVICE_INVALID};
 	struct cn_node_memory *memory;
-	CUresult result = cn_fabric_open_elsewhere(shareable, &memory, &facts.bytes);
+	struct cn_node_facts said;
+	CUresult result = cn_fabric_open_elsewhere(shareable, CN_FABRIC_MEMORY, &memory, &said);
 
 	if (result)
 		return result;
+	facts.bytes = said.bytes;
 	result = cn_host_physical_remote(&facts, cn_node_ops(), memory, ret_physical);
 	if (result)
 		cn_node_ops()->free(memory);
@@ -126,7 +128,7 @@ static CUresult import_elsewhere(const void *shareable, struct cn_physical **ret
 
 static CUresult import_fabric(const void *shareable, struct cn_physical **ret_physical)
 {
-	if (cn_fabric_is_elsewhere(shareable))
+	if (cn_fabric_is_elsewhere(shareable, CN_FABRIC_MEMORY))
 		return import_elsewhere(shareable, ret_physical);
 	int fd;
 	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_MEMORY, &fd);

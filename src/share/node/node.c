@@ -26,6 +26,7 @@ enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1 };
 
 struct cn_node_memory {
 	uint64_t life, number;
+	uint64_t node_life; /* of the connection between the daemons */
 	uint32_t node;
 	struct cn_node_memory *next; /* of those that are still to be closed */
 };
@@ -226,6 +227,14 @@ CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status)
 
 /* ---- Memory ---- */
 
+static CUresult lost(uint32_t node)
+{
+	return cn_error(
+		CUDA_ERROR_EXTERNAL_DEVICE,
+		"node %u, or cenote-imexd here or there, has gone since the memory was imported: import it again",
+		node);
+}
+
 static CUresult refused(int outcome, uint32_t node)
 {
 	switch (outcome) {
@@ -245,36 +254,77 @@ static CUresult refused(int outcome, uint32_t node)
 	case CN_NODE_GONE:
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED, "the exporter on node %u is gone, or what it exported is",
 				node);
+	case CN_NODE_FREED: return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block");
 	case CN_NODE_FULL:
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "cenote-imexd here or on node %u has no room left", node);
 	default: return cn_error(CUDA_ERROR_NOT_SUPPORTED, "cenote-imexd refused the fabric handle as malformed");
 	}
 }
 
-CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t node, int channel_fd,
-		      struct cn_node_memory **ret_memory, size_t *ret_bytes)
+/* Ask for memory, a pool or a block. `life`: of the session to which the question belongs; 0: any. */
+static CUresult open_by(struct cn_parcel *question, uint32_t node, uint64_t life, struct cn_node_memory **ret_memory,
+			struct cn_node_facts *ret_facts)
 {
-	struct cn_parcel question = {
-		.message = {.kind = CN_MESSAGE_NODE_OPEN}, .descriptors = {channel_fd}, .descriptor_count = 1};
 	struct cn_node_memory *memory = calloc(1, sizeof *memory);
 	struct cn_message answer;
+	const uint64_t *words = answer.words;
 
 	if (!memory)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of another machine's memory");
-	memcpy(question.message.words, handle, CN_NODE_HANDLE_BYTES);
 	cn_slow_lock(&client.asking);
-	int error = ask_asking(&question, &answer);
+	int error = enter_asking();
+	bool lives = !life || client.life == life;
+	if (!error && lives)
+		error = ask_asking(question, &answer);
+	lives = lives && (!life || client.life == life || error);
 	memory->life = client.life;
 	cn_slow_unlock(&client.asking);
-	if (error || answer.result) {
+	if (error || !lives || answer.result) {
 		free(memory);
-		return error ? no_daemon(error) : refused(answer.result, node);
+		return error ? no_daemon(error) : lives ? refused(answer.result, node) : lost(node);
 	}
 	memory->node = node;
-	memory->number = answer.words[CN_NODE_OPEN_MEMORY];
-	*ret_bytes = answer.words[CN_NODE_OPEN_BYTES];
+	memory->number = words[CN_NODE_OPEN_MEMORY];
+	memory->node_life = words[CN_NODE_OPEN_LIFE];
+	*ret_facts = (struct cn_node_facts){
+		.bytes = words[CN_NODE_OPEN_BYTES],
+		.offset = words[CN_NODE_OPEN_OFFSET],
+		.id = words[CN_NODE_OPEN_ID],
+		.location_type = (int)(words[CN_NODE_OPEN_LOCATION] >> CN_NODE_LOCATION_ID_BITS & 0xff),
+		.location_id = (int)(words[CN_NODE_OPEN_LOCATION] & ((1 << CN_NODE_LOCATION_ID_BITS) - 1)),
+	};
 	*ret_memory = memory;
 	return CUDA_SUCCESS;
+}
+
+CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t node, int channel_fd,
+		      struct cn_node_memory **ret_memory, struct cn_node_facts *ret_facts)
+{
+	struct cn_parcel question = {
+		.message = {.kind = CN_MESSAGE_NODE_OPEN}, .descriptors = {channel_fd}, .descriptor_count = 1};
+
+	memcpy(question.message.words, handle, CN_NODE_HANDLE_BYTES);
+	return open_by(&question, node, 0, ret_memory, ret_facts);
+}
+
+CUresult cn_node_open_block(const struct cn_node_memory *pool, const void *data, struct cn_node_memory **ret_memory,
+			    struct cn_node_facts *ret_facts)
+{
+	struct cn_parcel question = {.message = {.kind = CN_MESSAGE_NODE_BLOCK}};
+
+	memcpy(question.message.words, data, CN_NODE_HANDLE_BYTES);
+	question.message.words[CN_NODE_BLOCK_POOL] = pool->number;
+	return open_by(&question, pool->node, pool->life, ret_memory, ret_facts);
+}
+
+uint32_t cn_node_of(const struct cn_node_memory *memory)
+{
+	return memory->node;
+}
+
+bool cn_node_is_same_life(const struct cn_node_memory *one, const struct cn_node_memory *other)
+{
+	return one->life == other->life && one->node_life == other->node_life;
 }
 
 /* Tell the daemon, as far as it reads. */
@@ -375,14 +425,6 @@ static CUresult make_lane(uint64_t life, const unsigned char *key, struct lane *
 	}
 	*ret_lane = lane;
 	return CUDA_SUCCESS;
-}
-
-static CUresult lost(uint32_t node)
-{
-	return cn_error(
-		CUDA_ERROR_EXTERNAL_DEVICE,
-		"node %u, or cenote-imexd here or there, has gone since the memory was imported: import it again",
-		node);
 }
 
 /* A lane of this life; NULL: one is to be made, and is counted, or *ret_wait: all are in use. */

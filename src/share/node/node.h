@@ -2,10 +2,11 @@
 /*
  * Memory of other machines: what a program and cenote-imexd, the daemon of its node, say to each other.
  *
- * The daemon alone talks to the network. A program opens memory by its fabric handle through the daemon, and then asks
- * for operations on it, over *lanes*. A lane is a connection of its own with a piece of memory that program and daemon
- * both write: slots, one for each operation under way. The thread that runs a stream takes a lane for the time of one
- * operation, so no thread reads for another.
+ * The daemon alone talks to the network. A program opens memory by its fabric handle through the daemon, or a pool and
+ * then blocks of it by what cuMemPoolExportPointer() wrote. It asks for operations on memory and blocks over *lanes*. A
+ * lane is a connection of its own with a piece of memory that program and daemon both write: slots, one for each
+ * operation under way. The thread that runs a stream takes a lane for the time of one operation, so no thread reads for
+ * another.
  *
  * A program's first connection is its session. It carries no operations: its end tells the daemon that the program is
  * gone, and the daemon closes all that the session had open. When the daemon ends, all that was open is lost, and
@@ -34,8 +35,19 @@ enum {
 
 /* A HELLO. Its bytes: nothing, for a session; else the session to which the lane belongs. */
 enum cn_node_hello_word { CN_NODE_HELLO_NODE, CN_NODE_HELLO_COUNT };
-/* The answer to an OPEN, whose words are the handle. It has the channel beside it. */
-enum cn_node_open_word { CN_NODE_OPEN_MEMORY, CN_NODE_OPEN_BYTES };
+/*
+ * The answer to an OPEN, whose words are the handle, with the channel beside it; and to a BLOCK, whose words are the
+ * 64 bytes of an exported pointer, and the pool. LIFE counts connections to the node. A pool's bytes are its range.
+ */
+enum { CN_NODE_BLOCK_POOL = CN_NODE_HANDLE_BYTES / 8 };
+enum cn_node_open_word {
+	CN_NODE_OPEN_MEMORY,
+	CN_NODE_OPEN_BYTES,
+	CN_NODE_OPEN_LIFE,
+	CN_NODE_OPEN_OFFSET,   /* of a block, in the pool's range */
+	CN_NODE_OPEN_ID,       /* of a pool, as its exporter reports it, */
+	CN_NODE_OPEN_LOCATION, /* and where it is: cn_node_location() */
+};
 enum cn_node_request_word {
 	CN_NODE_REQUEST_MEMORY,
 	CN_NODE_REQUEST_OPERATION, /* enum cn_host_remote_kind */
@@ -61,25 +73,43 @@ enum cn_node_outcome {
 	CN_NODE_GONE,       /* the exporter, or what it exported, is not there */
 	CN_NODE_FORBIDDEN,  /* the exporter's node refuses: it does not have the channel */
 	CN_NODE_FULL,       /* a table of the daemon's is full */
+	CN_NODE_FREED,      /* the block's exporter has freed it, or never had it */
 	CN_NODE_OUTCOME_COUNT,
 };
 
 /* ---- A program's side ---- */
 
+/* Memory, a pool, or a block of one. */
 struct cn_node_memory;
+
+/* What the daemons say of it. It is not trusted. */
+struct cn_node_facts {
+	uint64_t bytes;
+	uint64_t offset, id;
+	int location_type, location_id;
+};
+
+enum { CN_NODE_LOCATION_ID_BITS = 24 };
 
 /* The number of this machine in its domain; 0: no daemon can be asked. */
 uint32_t cn_node_number(void);
 
 /*
- * Open memory of another node. `channel_fd` is the IMEX channel of the handle, opened.
+ * Open memory or a pool of another node. `channel_fd` is the IMEX channel of the handle, opened.
  *
  *   CUDA_ERROR_NOT_SUPPORTED     the node, the exporter or the memory is not there
  *   CUDA_ERROR_NOT_PERMITTED     the channel is not the exporter's
  *   CUDA_ERROR_OPERATING_SYSTEM  the daemon does not answer
  */
 CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t node, int channel_fd,
-		      struct cn_node_memory **ret_memory, size_t *ret_bytes);
+		      struct cn_node_memory **ret_memory, struct cn_node_facts *ret_facts);
+/* Open a block of a pool: `data` is the 64 bytes of an exported pointer. CUDA_ERROR_INVALID_VALUE: it was freed. */
+CUresult cn_node_open_block(const struct cn_node_memory *pool, const void *data, struct cn_node_memory **ret_memory,
+			    struct cn_node_facts *ret_facts);
+/* The number of the node that has it. */
+uint32_t cn_node_of(const struct cn_node_memory *memory);
+/* Were both opened over the same connections: is one lost if the other is? */
+bool cn_node_is_same_life(const struct cn_node_memory *one, const struct cn_node_memory *other);
 /* What the host device's queues need of it; its memory is a struct cn_node_memory, which they free. */
 const struct cn_host_remote_ops *cn_node_ops(void);
 

@@ -31,7 +31,8 @@ struct cn_importer_facts {
 	uint64_t id; /* never used twice in a process */
 	int pid;     /* 0: not visible from here */
 	unsigned uid;
-	bool leaving; /* its channel has ended, and it may still hold blocks */
+	uint32_t node; /* the machine for which it holds, as it says; 0: this one */
+	bool leaving;  /* its channel has ended, and it may still hold blocks */
 	uint64_t held_count, held_bytes;
 	uint64_t deferred_count, deferred_bytes; /* freed here, and waiting for this importer */
 	uint64_t joined_ns, waiting_since_ns;    /* CLOCK_MONOTONIC; since when the oldest of those waits, 0: none */

@@ -23,6 +23,7 @@ static bool describe(const struct cn_export *export, const struct cn_importer *i
 		.id = importer->id,
 		.pid = importer->pid,
 		.uid = importer->uid,
+		.node = importer->node,
 		.leaving = importer->leaving,
 		.joined_ns = importer->joined_ns,
 	};

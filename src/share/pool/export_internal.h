@@ -66,7 +66,8 @@ struct cn_importer {
 	uint64_t id, joined_ns, ask_again_ns;
 	int pid;
 	unsigned uid;
-	bool silent; /* it has not joined, and is in the list from the oldest to the newest */
+	uint32_t node; /* the machine for which it holds, as it says; 0: this one */
+	bool silent;   /* it has not joined, and is in the list from the oldest to the newest */
 	struct cn_importer *silent_before, *silent_after;
 };
 

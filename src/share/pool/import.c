@@ -148,7 +148,8 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	for (struct cn_import *import = imports.first; import; import = import->next) {
-		close(import->path_fd);
+		if (import->path_fd >= 0)
+			close(import->path_fd);
 		if (import->control.fd >= 0)
 			close(import->control.fd);
 	}
@@ -185,7 +186,9 @@ static void take_apart(struct cn_import *import)
 	if (import->peer)
 		cn_peer_end(import->peer);
 	import->peer = NULL;
-	close(import->path_fd);
+	if (import->path_fd >= 0)
+		close(import->path_fd);
+	cn_import_leave_elsewhere(import);
 	cn_port_changed();
 	cn_lock(&imports.lock);
 	import->next = imports.ended;
@@ -273,10 +276,11 @@ static bool describe(struct cn_import *import, struct cn_import_facts *ret_facts
 	cn_lock(&import->lock);
 	bool joined = import->base;
 	struct cn_import_facts facts = {
-		.orphaned = import->state != CN_IMPORT_ALIVE,
+		.orphaned = import->state == CN_IMPORT_EVICTED || import->state == CN_IMPORT_ORPHANED,
 		.held_count = import->held_count,
 		.held_bytes = import->held_bytes,
 		.joined_ns = import->joined_ns,
+		.node = import->elsewhere ? cn_node_of(import->elsewhere) : 0,
 	};
 	memcpy(&facts.pool_id, import->name, sizeof facts.pool_id);
 	cn_unlock(&import->lock);
@@ -330,6 +334,9 @@ bool cn_import_is_used(struct cn_import *import)
 
 bool cn_import_is_same(struct cn_import *import, const struct cn_import *other)
 {
+	if (other->elsewhere)
+		return import->elsewhere && !memcmp(import->handle, other->handle, sizeof import->handle) &&
+		       cn_node_is_same_life(import->elsewhere, other->elsewhere);
 	cn_lock(&import->lock);
 	/* The socket is the pool itself. Both hold a descriptor of it, so no other file can have its inode. */
 	bool same = import->socket_device == other->socket_device && import->socket_inode == other->socket_inode &&
@@ -348,6 +355,9 @@ static void prepare_record(struct cn_import *import)
 	import->later_ns = import->end_ticket = 0;
 	atomic_store(&import->release_posted, false);
 	import->allowed = false;
+	import->reached = cn_import_reached;
+	import->elsewhere = NULL;
+	import->remotes = NULL;
 	cn_lock(&import->lock);
 	import->held_count = import->held_bytes = import->live_count = 0;
 	import->busy_count = 1; /* it is being made */
@@ -358,13 +368,38 @@ static void prepare_record(struct cn_import *import)
 	cn_unlock(&import->lock);
 }
 
-static struct cn_import *new_record(void)
+struct cn_import *cn_import_new_record(void)
 {
+	cn_fork_watch(&hook);
 	struct cn_import *import = cn_records_take(&records);
 
 	if (import)
 		prepare_record(import);
 	return import;
+}
+
+void cn_import_give_record(struct cn_import *import)
+{
+	cn_records_give(&records, import);
+}
+
+void cn_import_list(struct cn_import *import)
+{
+	cn_lock(&imports.lock);
+	import->next = imports.first;
+	import->previous = NULL;
+	if (import->next)
+		import->next->previous = import;
+	imports.first = import;
+	cn_unlock(&imports.lock);
+}
+
+void cn_import_begin(struct cn_import *import)
+{
+	cn_lock(&import->lock);
+	import->closed = false;
+	cn_import_unbusy_locked(import);
+	cn_unlock(&import->lock);
 }
 
 void cn_import_enter(struct cn_import *import)
@@ -394,13 +429,7 @@ static CUresult keep_path(struct cn_import *import, int fd)
 		result = cn_error(CUDA_ERROR_OPERATING_SYSTEM, "no descriptor could be made for an imported pool: %s",
 				  strerror(errno));
 	} else {
-		cn_lock(&imports.lock);
-		import->next = imports.first;
-		import->previous = NULL;
-		if (import->next)
-			import->next->previous = import;
-		imports.first = import;
-		cn_unlock(&imports.lock);
+		cn_import_list(import);
 	}
 	cn_fork_allow();
 	return result;
@@ -416,18 +445,19 @@ static void discard(struct cn_import *import)
 	cn_records_give(&records, import);
 }
 
-CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts)
+static CUresult create(int fd, void *owner, uint32_t for_node, struct cn_import **ret_import,
+		       struct cn_export_facts *ret_facts)
 {
 	struct statx status = {0};
 	CUresult result = cn_service_start();
 
 	if (result)
 		return result;
-	cn_fork_watch(&hook);
-	struct cn_import *import = new_record();
+	struct cn_import *import = cn_import_new_record();
 	if (!import)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for an imported pool's record");
 	import->owner = owner;
+	import->for_node = for_node;
 	result = keep_path(import, fd);
 	if (result) {
 		cn_records_give(&records, import);
@@ -437,17 +467,33 @@ CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, st
 			  !cn_descriptor_is_served(&status) && cn_wire_is_there(import->path_fd);
 	import->socket_device = makedev(status.stx_dev_major, status.stx_dev_minor);
 	import->socket_inode = status.stx_ino;
-	if (!import->located) /* then the exporter must say where its pool is, or the system why it cannot be reached */
+	/* If not, the exporter must say where its pool is, or the system why it cannot be reached. */
+	if (!import->located || for_node)
 		result = cn_import_join(import, NULL);
 	if (result) {
 		discard(import);
 		return result;
 	}
-	cn_lock(&import->lock);
-	import->closed = false;
-	cn_import_unbusy_locked(import);
-	cn_unlock(&import->lock);
+	cn_import_begin(import);
 	*ret_import = import;
 	*ret_facts = import->facts;
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts)
+{
+	return create(fd, owner, 0, ret_import, ret_facts);
+}
+
+CUresult cn_import_create_for(int fd, void *owner, uint32_t node, struct cn_import **ret_import,
+			      struct cn_export_facts *ret_facts, uint64_t *ret_pool_id)
+{
+	struct cn_import_facts facts;
+	CUresult result = create(fd, owner, node, ret_import, ret_facts);
+
+	if (result)
+		return result;
+	describe(*ret_import, &facts);
+	*ret_pool_id = facts.pool_id;
 	return CUDA_SUCCESS;
 }

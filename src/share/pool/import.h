@@ -11,11 +11,16 @@
  *
  * Channel, segments and view come with the first pointer (import_join.c). Until then an import is a descriptor, and the
  * exporter does not know of it. If it cannot join, the import of the pointer says why.
+ *
+ * A pool of another machine (import_elsewhere.c) has none of this here: the exporter's daemon has it, and holds each
+ * block for us. Here are addresses without pages, and the same counts. When a stream reaches the last free of a block,
+ * the daemon is told, and lets go of it.
  */
 #ifndef CN_SHARE_POOL_IMPORT_H
 #define CN_SHARE_POOL_IMPORT_H
 
 #include "device/device.h"
+#include "share/node/node.h"
 #include "share/pool/control.h"
 #include "share/pool/export.h"
 
@@ -27,7 +32,8 @@ struct cn_import_block {
 	void *owner;
 	void *start;
 	size_t bytes;
-	uint64_t id; /* of the import: never used twice in a process */
+	uint64_t id;     /* of the import: never used twice in a process */
+	uint64_t remote; /* the number of memory on another machine (host_remote.h); 0: it is on this one */
 };
 
 /* Are the two imports of one pool, whose exporter can still be asked? */
@@ -42,6 +48,15 @@ extern _Atomic bool cn_imports_exist;
  * to be known; the others may be 0.
  */
 CUresult cn_import_create(int fd, void *owner, struct cn_import **ret_import, struct cn_export_facts *ret_facts);
+/*
+ * The same for another machine, whose number the exporter shows beside our holds. The exporter has been joined then,
+ * all facts are known, and the pool's id as it reports it.
+ */
+CUresult cn_import_create_for(int fd, void *owner, uint32_t node, struct cn_import **ret_import,
+			      struct cn_export_facts *ret_facts, uint64_t *ret_pool_id);
+/* Import the pool of another machine that a fabric handle names. Returns as cn_fabric_open_elsewhere() does. */
+CUresult cn_import_create_elsewhere(const unsigned char handle[CN_NODE_HANDLE_BYTES], void *owner,
+				    struct cn_import **ret_import, struct cn_export_facts *ret_facts);
 /* No more imports; the import ends with its last block, whose free its stream may not have reached yet. */
 void cn_import_close(struct cn_import *import);
 /* Set the users of the imported memory; before the first call there are none. */
@@ -57,6 +72,7 @@ struct cn_import_facts {
 	bool orphaned;    /* nothing more can be imported */
 	uint64_t held_count, held_bytes;
 	uint64_t joined_ns;
+	uint32_t node; /* the machine that has the pool; 0: this one */
 };
 /* Returns how many were described; *ret_all: how many there are. */
 unsigned cn_imports_describe(struct cn_import_facts ret_facts[], unsigned most, unsigned *ret_all);
@@ -68,6 +84,22 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
  * block begins there.
  */
 CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle);
+
+/* For a process without queues, which holds blocks for others: where a block is. */
+struct cn_import_extent {
+	char *address;
+	uint64_t offset; /* in the pool's range */
+	uint64_t bytes;
+};
+/* cn_import_pointer(). */
+CUresult cn_import_hold(struct cn_import *import, const struct cn_export_data *data,
+			struct cn_import_extent *ret_extent);
+/* The same without waiting. False: the exporter must be asked first, so cn_import_hold() is to be called. */
+bool cn_import_hold_now(struct cn_import *import, const struct cn_export_data *data, CUresult *ret_result,
+			struct cn_import_extent *ret_extent);
+/* Release, once, a block that was held: at once, and without waiting. */
+void cn_import_release(struct cn_import *import, const void *address);
+
 /* Is an address in the range of an imported pool, whatever is there? */
 bool cn_import_has(const void *address);
 /* The imported block that holds an address. False: none. */

@@ -2,7 +2,7 @@
 /*
  * What the files of the importer's side share with each other: import.c has the channel and the life of an import,
  * import_join.c how it joins and asks the exporter, import_tables.c its tables, import_parts.c its memory,
- * import_pointer.c its blocks.
+ * import_pointer.c its blocks; import_elsewhere.c has pools of other machines.
  *
  * What is known of a slot is in an array by slot. A table by offset, and a set of the offsets at which imported blocks
  * begin, lead from an address to its slot. All of it is memory that exists only where it is used. Each import has one
@@ -52,7 +52,7 @@ struct cn_import_tables {
 	uint32_t mapped_count; /* behind these, none was ever mapped */
 };
 
-enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED };
+enum cn_import_state { CN_IMPORT_ALIVE, CN_IMPORT_EVICTED, CN_IMPORT_ORPHANED, CN_IMPORT_ELSEWHERE };
 
 struct cn_import {
 	CN_LOCK(IMPORT) lock; /* guards what follows, if nothing else is said */
@@ -87,6 +87,12 @@ struct cn_import {
 	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; its holder is busy */
 	struct cn_import *next;             /* in the list of all, or of the ended ones */
 	struct cn_import *previous;         /* in the list of all */
+	uint32_t for_node;                  /* the machine for which it holds; 0: this one */
+	void (*reached)(void *import, uint64_t slot); /* a stream has reached the free of a block */
+	struct cn_node_memory *elsewhere;             /* the pool, on another machine; NULL: it is on this one */
+	uint64_t *remotes; /* then, by slot, the number of the block's memory; NULL: it is on this machine */
+	size_t remotes_bytes;
+	unsigned char handle[CN_NODE_HANDLE_BYTES];
 	struct cn_record record;
 };
 
@@ -113,6 +119,13 @@ struct cn_import *cn_import_at(const void *address);
 void cn_import_enter(struct cn_import *import);
 /* Why nothing more can be imported. Import locked. */
 CUresult cn_import_explain_locked(const struct cn_import *import);
+/* A record for an import, which is being made and has no owner yet; NULL: no memory. */
+struct cn_import *cn_import_new_record(void);
+void cn_import_give_record(struct cn_import *import);
+/* From now on a forked child gives up what the import has. No fork at the same time. */
+void cn_import_list(struct cn_import *import);
+/* The import is made: other threads may use it. */
+void cn_import_begin(struct cn_import *import);
 /* The caller does not need the import to stay any more. Import locked. */
 void cn_import_unbusy_locked(struct cn_import *import);
 /* The exporter waits for something that was released: tell it. Import locked. */
@@ -132,6 +145,12 @@ void cn_import_give_memory(struct cn_import *import);
 
 /* On the service thread: check again later what waits for a grace period; each time after a longer while. */
 void cn_import_retry_later(struct cn_import *import);
+
+/* import_pointer.c: a stream has reached the free of a block, of a pool here or of one on another machine. */
+void cn_import_reached(void *import, uint64_t slot);
+void cn_import_reached_elsewhere(void *import, uint64_t slot);
+/* import_elsewhere.c: the other machine is told that the pool is not used any more. */
+void cn_import_leave_elsewhere(struct cn_import *import);
 
 /* import_parts.c: map the part that came with a welcome; a wrong one is ignored. `asking` is held. */
 void cn_import_take_first(struct cn_import *import, struct cn_parcel *welcome);

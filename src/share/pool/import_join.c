@@ -95,6 +95,7 @@ static CUresult introduce(struct joining *joining, struct cn_parcel *ret_welcome
 	struct cn_peer_question question = {.request.message.kind = CN_MESSAGE_JOIN};
 	uint64_t *words = question.request.message.words;
 
+	words[CN_JOIN_NODE] = import->for_node;
 	if (joining->wanted) {
 		words[CN_JOIN_SLOT] = joining->wanted->slot;
 		words[CN_JOIN_GENERATION] = joining->wanted->generation;

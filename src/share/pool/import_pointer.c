@@ -12,8 +12,11 @@ enum { VAIN_MAX = 8 };
 
 #define NOT_JOINED UINT64_MAX /* all of it is missing */
 
-/* The outcome of an attempt to import a block: why it was refused, or which of its memory is not mapped. */
-enum outcome { IMPORTED, REFUSED, INCOMPLETE };
+/*
+ * The outcome of an attempt to import a block: why it was refused, or which of its memory is not mapped; or it is on
+ * another machine.
+ */
+enum outcome { IMPORTED, REFUSED, INCOMPLETE, ELSEWHERE };
 struct attempt {
 	CUresult refusal;
 	uint64_t missing; /* an offset, or NOT_JOINED */
@@ -34,7 +37,7 @@ static bool offset_of(const struct cn_import *import, const void *address, uint6
 }
 
 /* Is it a valid name of an export? */
-static CUresult check_data(const struct cn_export_data *data)
+static inline __attribute__((always_inline)) CUresult check_data(const struct cn_export_data *data)
 {
 	if (data->magic != CN_EXPORT_DATA_MAGIC || data->version != CN_EXPORT_DATA_VERSION ||
 	    data->check != cn_export_data_check(data) || !data->slot || data->slot >= CN_EXPORT_SLOTS ||
@@ -139,7 +142,7 @@ static bool read_extent(const struct cn_import *import, uint32_t slot, uint64_t 
 }
 
 /* The block can be found by its addresses from now on. False: another block begins there. Import locked. */
-static bool enter_start(struct cn_import *import, uint32_t slot)
+static inline __attribute__((always_inline)) bool enter_start(struct cn_import *import, uint32_t slot)
 {
 	uint64_t unit = import->tables.held[slot].offset / CN_IMPORT_UNIT_BYTES;
 
@@ -196,12 +199,26 @@ static enum outcome hold(struct cn_import *import, uint32_t slot, uint64_t gener
 	return IMPORTED;
 }
 
+static CUresult count_again(struct cn_held *held)
+{
+	if (held->import_count == UINT32_MAX)
+		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "the pointer was imported too often to be counted");
+	held->import_count++;
+	return CUDA_SUCCESS;
+}
+
+static CUresult overlaps(void)
+{
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block overlaps another that is imported");
+}
+
 static enum outcome import_locked(struct cn_import *import, const struct cn_export_data *data, struct attempt *attempt)
 {
 	uint32_t slot = (uint32_t)data->slot;
 
 	if (import->closed || import->state != CN_IMPORT_ALIVE)
-		return refuse(attempt, cn_import_explain_locked(import));
+		return import->closed || !import->elsewhere ? refuse(attempt, cn_import_explain_locked(import))
+							    : ELSEWHERE;
 	if (__builtin_expect(!import->base, 0)) {
 		attempt->missing = NOT_JOINED;
 		return INCOMPLETE;
@@ -211,11 +228,8 @@ static enum outcome import_locked(struct cn_import *import, const struct cn_expo
 			      cn_error(CUDA_ERROR_INVALID_VALUE, "the pointer was exported from another pool"));
 	struct cn_held *held = &import->tables.held[slot];
 	if (held->import_count && held->generation == data->generation) {
-		if (held->import_count == UINT32_MAX)
-			return refuse(attempt, cn_error(CUDA_ERROR_OUT_OF_MEMORY,
-							"the pointer was imported too often to be counted"));
-		held->import_count++;
-		return IMPORTED;
+		CUresult counted = count_again(held);
+		return counted ? refuse(attempt, counted) : IMPORTED;
 	}
 	if (held->import_count) /* an older life, whose slot the exporter cannot have reused while we hold it */
 		return refuse_stale(attempt);
@@ -232,11 +246,18 @@ static enum outcome import_locked(struct cn_import *import, const struct cn_expo
 	if (!enter_start(import, slot)) {
 		if (!held->pending_count)
 			let_go(import, slot);
-		return refuse(attempt, cn_error(CUDA_ERROR_INVALID_VALUE,
-						"the exported block overlaps another that is imported"));
+		return refuse(attempt, overlaps());
 	}
 	held->import_count = 1;
 	return IMPORTED;
+}
+
+/* import_locked() for those that can wait: so it is a part of cn_import_pointer(), and of nothing else. */
+static __attribute__((noinline, cold)) enum outcome try_locked(struct cn_import *import,
+							       const struct cn_export_data *data,
+							       struct attempt *attempt)
+{
+	return import_locked(import, data, attempt);
 }
 
 /*
@@ -254,7 +275,7 @@ static CUresult import_mapping(struct cn_import *import, const struct cn_export_
 		wanted = attempt->missing;
 		CUresult mapped = wanted == NOT_JOINED ? cn_import_join(import, data) : cn_import_map(import, wanted);
 		cn_lock(&import->lock);
-		enum outcome outcome = import_locked(import, data, attempt);
+		enum outcome outcome = try_locked(import, data, attempt);
 		cn_import_unbusy_locked(import);
 		if (outcome != INCOMPLETE)
 			return outcome == IMPORTED ? CUDA_SUCCESS : attempt->refusal;
@@ -265,6 +286,100 @@ static CUresult import_mapping(struct cn_import *import, const struct cn_export_
 			return cn_error(CUDA_ERROR_INVALID_VALUE,
 					"the pool's exporter did not hand over the memory of the block");
 	}
+}
+
+/* ---- Blocks of another machine's pool ---- */
+
+/* Ask the other machine to hold a block for us. Import locked, but not all the time. */
+static CUresult hold_elsewhere(struct cn_import *import, const struct cn_export_data *data)
+{
+	struct cn_held *held = &import->tables.held[data->slot];
+	struct cn_node_memory *memory;
+	struct cn_node_facts facts;
+
+	import->busy_count++;
+	cn_unlock(&import->lock);
+	CUresult result = cn_node_open_block(import->elsewhere, data, &memory, &facts);
+	uint64_t number = 0;
+	if (!result) {
+		result = cn_host_remote_make(cn_node_ops(), memory, &number);
+		if (result)
+			cn_node_ops()->free(memory);
+	}
+	cn_lock(&import->lock);
+	cn_import_unbusy_locked(import);
+	if (result)
+		return result;
+	if (held->import_count || held->pending_count || import->closed) { /* another thread has it, or has closed */
+		cn_host_remote_end(number);
+		return import->closed ? cn_import_explain_locked(import) : CUDA_SUCCESS;
+	}
+	if (!facts.bytes || facts.offset % CN_IMPORT_UNIT_BYTES || facts.offset >= import->bytes ||
+	    facts.bytes > import->bytes - facts.offset) {
+		cn_host_remote_end(number);
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exported block lies outside its pool");
+	}
+	*held = (struct cn_held){.generation = data->generation, .offset = facts.offset, .bytes = facts.bytes};
+	import->remotes[data->slot] = number;
+	import->held_count++;
+	import->held_bytes += facts.bytes;
+	return CUDA_SUCCESS;
+}
+
+static void let_go_elsewhere(struct cn_import *import, uint32_t slot)
+{
+	cn_host_remote_end(import->remotes[slot]);
+	import->remotes[slot] = 0;
+	import->held_count--;
+	import->held_bytes -= import->tables.held[slot].bytes;
+}
+
+static __attribute__((noinline, cold)) CUresult import_elsewhere(struct cn_import *import,
+								 const struct cn_export_data *data)
+{
+	uint32_t slot = (uint32_t)data->slot;
+	struct cn_held *held = &import->tables.held[slot];
+	CUresult result = CUDA_SUCCESS;
+
+	if (!held->import_count && !held->pending_count)
+		result = hold_elsewhere(import, data);
+	if (result)
+		return result;
+	if (held->generation != data->generation) /* a slot has no other life while one of it is held */
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter has freed the block");
+	if (held->import_count)
+		return count_again(held);
+	if (!enter_start(import, slot)) {
+		if (!held->pending_count)
+			let_go_elsewhere(import, slot);
+		return overlaps();
+	}
+	held->id = next_id();
+	held->import_count = 1;
+	return CUDA_SUCCESS;
+}
+
+void cn_import_reached_elsewhere(void *object, uint64_t slot)
+{
+	struct cn_import *import = object;
+
+	cn_lock(&import->lock);
+	struct cn_held *held = &import->tables.held[slot];
+	if (!--held->pending_count && !held->import_count)
+		let_go_elsewhere(import, (uint32_t)slot);
+	cn_import_end_locked(import);
+	cn_unlock(&import->lock);
+}
+
+/* ---- Importing and freeing ---- */
+
+/* It was not imported at once. Import locked, but not all the time. */
+static CUresult import_otherwise(struct cn_import *import, const struct cn_export_data *data, enum outcome outcome,
+				 struct attempt *attempt)
+{
+	if (outcome == ELSEWHERE)
+		return import_elsewhere(import, data);
+	return outcome == REFUSED ? attempt->refusal : import_mapping(import, data, attempt);
 }
 
 CUresult cn_import_pointer(struct cn_import *import, const void *data, void **ret_address)
@@ -279,7 +394,7 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 	cn_lock(&import->lock);
 	CUresult result = check_data(&copy);
 	if (!result && (outcome = import_locked(import, &copy, &attempt)))
-		result = outcome == REFUSED ? attempt.refusal : import_mapping(import, &copy, &attempt);
+		result = import_otherwise(import, &copy, outcome, &attempt);
 	if (!result)
 		*ret_address = import->base + import->tables.held[copy.slot].offset;
 	cn_unlock(&import->lock);
@@ -287,7 +402,7 @@ CUresult cn_import_pointer(struct cn_import *import, const void *data, void **re
 }
 
 /* The stream has reached the free of the block. */
-static void release_reached(void *object, uint64_t slot)
+void cn_import_reached(void *object, uint64_t slot)
 {
 	struct cn_import *import = object;
 
@@ -300,7 +415,8 @@ static void release_reached(void *object, uint64_t slot)
 }
 
 /* Count a free at `address`; *ret_last: it was the last, and takes effect in stream order. Import locked. */
-static CUresult begin_free(struct cn_import *import, const void *address, uint32_t *ret_slot, bool *ret_last)
+static inline __attribute__((always_inline)) CUresult begin_free(struct cn_import *import, const void *address,
+								 uint32_t *ret_slot, bool *ret_last)
 {
 	uint64_t offset;
 	uint32_t slot = offset_of(import, address, &offset) && offset % CN_IMPORT_UNIT_BYTES == 0
@@ -334,7 +450,7 @@ CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
 	cn_unlock(&import->lock);
 	if (result || !last)
 		return result;
-	result = cn_device_ops->queue_note(queue, handle, release_reached, import, slot);
+	result = cn_device_ops->queue_note(queue, handle, import->reached, import, slot);
 	if (!result)
 		return CUDA_SUCCESS;
 	cn_lock(&import->lock); /* as it was, unless it has been imported again meanwhile */
@@ -344,6 +460,61 @@ CUresult cn_import_free(void *address, struct cn_queue *queue, uint64_t handle)
 	cn_unlock(&import->lock);
 	return result;
 }
+
+/* ---- For a process without queues ---- */
+
+static struct cn_import_extent extent_locked(const struct cn_import *import, uint64_t slot)
+{
+	const struct cn_held *held = &import->tables.held[slot];
+
+	return (struct cn_import_extent){
+		.address = import->base + held->offset, .offset = held->offset, .bytes = held->bytes};
+}
+
+CUresult cn_import_hold(struct cn_import *import, const struct cn_export_data *data,
+			struct cn_import_extent *ret_extent)
+{
+	void *address;
+	CUresult result = cn_import_pointer(import, data, &address);
+
+	if (result)
+		return result;
+	cn_lock(&import->lock);
+	*ret_extent = extent_locked(import, data->slot);
+	cn_unlock(&import->lock);
+	return CUDA_SUCCESS;
+}
+
+bool cn_import_hold_now(struct cn_import *import, const struct cn_export_data *data, CUresult *ret_result,
+			struct cn_import_extent *ret_extent)
+{
+	struct attempt attempt = {0};
+	enum outcome outcome = IMPORTED;
+
+	cn_lock(&import->lock);
+	CUresult result = check_data(data);
+	if (!result && (outcome = try_locked(import, data, &attempt)) == REFUSED)
+		result = attempt.refusal;
+	if (!result && outcome == IMPORTED)
+		*ret_extent = extent_locked(import, data->slot);
+	cn_unlock(&import->lock);
+	*ret_result = result;
+	return outcome != INCOMPLETE;
+}
+
+void cn_import_release(struct cn_import *import, const void *address)
+{
+	uint32_t slot;
+	bool last;
+
+	cn_lock(&import->lock);
+	CUresult result = begin_free(import, address, &slot, &last);
+	cn_unlock(&import->lock);
+	if (!result && last)
+		cn_import_reached(import, slot);
+}
+
+/* ---- Looking ---- */
 
 bool cn_import_has(const void *address)
 {
@@ -369,6 +540,7 @@ bool cn_import_find(const void *address, struct cn_import_block *ret_block)
 			.start = import->base + held->offset,
 			.bytes = held->bytes,
 			.id = held->id,
+			.remote = import->remotes ? import->remotes[import->tables.slot_at[unit]] : 0,
 		};
 	cn_unlock(&import->lock);
 	return found;

@@ -407,6 +407,7 @@ static bool join(struct cn_importer *importer, const struct cn_message *request)
 	importer->joined = true;
 	importer->id = atomic_fetch_add(&last_id, 1) + 1;
 	importer->joined_ns = cn_clock_ns();
+	importer->node = (uint32_t)request->words[CN_JOIN_NODE];
 	cn_unlock(&export->lock);
 	importer->channel.due_ns = 0;
 	int error = welcome(importer, request, lent.fd);

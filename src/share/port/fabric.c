@@ -475,26 +475,26 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 
 /* ---- Other machines ---- */
 
-bool cn_fabric_is_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES])
+bool cn_fabric_is_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind)
 {
 	struct cn_handle handle;
 
 	memcpy(&handle, bytes, sizeof handle);
 	if (handle.magic != CN_HANDLE_MAGIC || handle.version != CN_HANDLE_VERSION || !handle.node ||
-	    handle.kind != CN_HANDLE_FABRIC_MEMORY)
+	    handle.kind != handle_kind(kind))
 		return false;
 	uint32_t own = cn_node_number(); /* without a daemon it can only be this machine's */
 	return own && own != handle.node;
 }
 
-CUresult cn_fabric_open_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], struct cn_node_memory **ret_memory,
-				  size_t *ret_bytes)
+CUresult cn_fabric_open_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind,
+				  struct cn_node_memory **ret_memory, struct cn_node_facts *ret_facts)
 {
 	const struct cn_imex *channel;
 	struct cn_handle handle;
-	CUresult result = cn_handle_read(bytes, CN_HANDLE_FABRIC_MEMORY, &handle);
+	CUresult result = cn_handle_read(bytes, handle_kind(kind), &handle);
 
 	if (!result)
 		result = cn_imex_find(handle.channel, &channel);
-	return result ? result : cn_node_open(bytes, handle.node, channel->fd, ret_memory, ret_bytes);
+	return result ? result : cn_node_open(bytes, handle.node, channel->fd, ret_memory, ret_facts);
 }

@@ -22,7 +22,8 @@
 
 enum cn_fabric_kind { CN_FABRIC_MEMORY, CN_FABRIC_POOL };
 
-struct cn_node_memory; /* node.h */
+struct cn_node_memory;
+struct cn_node_facts; /* node.h */
 
 /* Something that has a fabric handle. */
 struct cn_fabric;
@@ -46,11 +47,11 @@ void cn_fabric_free(struct cn_fabric *fabric); /* NULL does nothing */
  */
 CUresult cn_fabric_fetch(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd);
 /*
- * Is the handle of another machine, and memory? Then it cannot be fetched: cn_fabric_open_elsewhere() opens it through
+ * Is the handle of another machine? Then what it names cannot be fetched: cn_fabric_open_elsewhere() opens it through
  * cenote-imexd. Returns as cn_node_open() does, and what cn_imex_find() does.
  */
-bool cn_fabric_is_elsewhere(const unsigned char handle[CN_HANDLE_BYTES]);
-CUresult cn_fabric_open_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], struct cn_node_memory **ret_memory,
-				  size_t *ret_bytes);
+bool cn_fabric_is_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind);
+CUresult cn_fabric_open_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind,
+				  struct cn_node_memory **ret_memory, struct cn_node_facts *ret_facts);
 
 #endif

@@ -61,7 +61,8 @@ struct cn_report_importer {
 	uint64_t since_ns;         /* when it joined, or since when it has had something open without a break */
 	uint64_t waiting_since_ns; /* since when the oldest deferred block has waited; 0: none does */
 	uint64_t ledger_inode;     /* of its ledger, which it has mapped: /proc/PID/maps shows it; 0: it has none */
-	uint64_t unused[3];
+	uint64_t node;             /* the machine for which it holds, in its domain; 0: this one */
+	uint64_t unused[2];
 };
 
 struct cn_report_handles {
@@ -82,7 +83,8 @@ struct cn_report_import {
 	uint64_t flags;
 	uint64_t held_count, held_bytes;
 	uint64_t since_ns; /* when it joined, or since when it has had something open without a break */
-	uint64_t unused[7];
+	uint64_t node;     /* of a pool: the machine that has it, in the domain; 0: this one */
+	uint64_t unused[6];
 };
 
 #define CN_REPORT_SEVERAL UINT64_MAX

@@ -152,6 +152,7 @@ static void put_importer(struct writing *writing, struct cn_export *export, cons
 		.deferred_bytes = facts.deferred_bytes,
 		.since_ns = facts.joined_ns,
 		.waiting_since_ns = facts.waiting_since_ns,
+		.node = facts.node,
 		.ledger_inode = importer->ledger.bytes && !fstat(importer->ledger.fd, &ledger) ? ledger.st_ino : 0,
 	};
 	put(writing, CN_STATUS_IMPORTER, &body);
@@ -243,6 +244,7 @@ static void put_imports(struct writing *writing)
 			.held_count = facts->held_count,
 			.held_bytes = facts->held_bytes,
 			.since_ns = facts->joined_ns,
+			.node = facts->node,
 		};
 		put(writing, CN_STATUS_IMPORT, &body);
 	}

@@ -47,10 +47,15 @@ enum cn_message_kind {
 	CN_MESSAGE_NODE_CLOSE,   /* not answered */
 	CN_MESSAGE_NODE_REQUEST, /* an operation on memory */
 	CN_MESSAGE_NODE_STATUS,  /* about a node */
+	CN_MESSAGE_NODE_BLOCK,   /* a pool's block, by what its exporter has written */
 };
 
 /* The words of a JOIN, and of a WELCOME. */
-enum cn_join_word { CN_JOIN_SLOT, CN_JOIN_GENERATION };
+enum cn_join_word {
+	CN_JOIN_SLOT,
+	CN_JOIN_GENERATION,
+	CN_JOIN_NODE /* the machine for which the importer holds, by its number in the domain; 0: this one */
+};
 enum cn_welcome_word {
 	CN_WELCOME_BYTES,
 	CN_WELCOME_LOCATION_TYPE,

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What exporters here have, fetched for other nodes.
+ *
+ * To its exporter the daemon is an importer as any other. Memory it asks for at the exporter's fabric port, with the
+ * channel, and gets a descriptor. A pool it imports, once for each importer on another node: so the exporter sees them
+ * apart, each with what it holds, and one of them can be evicted. A block is held in the ledger by a bit, as for a
+ * program here.
+ *
+ * To ask an exporter may take seconds, so it is done by threads: FETCHES_MAX in all and FETCHES_OF_EXPORTER_MAX for one
+ * exporter, so that one that hangs does not hold up what others have. What they have found comes back over a pipe.
+ * After CN_IMEXD_FETCH_MS the other node has its answer, whatever the thread does. Most blocks need no thread: once a
+ * pool's memory is mapped, a bit and a look at the control segment are enough, and the loop does that at once.
+ */
+#include "imexd/imexd.h"
+
+#include "base/descriptor.h"
+#include "base/segment.h"
+#include "base/thread.h"
+#include "device/device.h"
+#include "share/pool/import.h"
+#include "share/port/fabric.h"
+#include "share/wire/closing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { FETCHES_MAX = 16, FETCHES_OF_EXPORTER_MAX = 2, SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+
+struct fetch {
+	struct fetch *next;
+	struct cn_imexd_node *node;
+	uint64_t life, request, deadline_ns;
+	bool is_running, is_answered;
+	struct cn_imexd_served *pool;               /* of a block, with a reference; NULL: a handle is opened */
+	unsigned char bytes[CN_HANDLE_BYTES];       /* the handle, or the exported pointer */
+	unsigned char exporter[CN_PORT_NAME_BYTES]; /* its port */
+	/* Found by the thread. */
+	enum cn_node_outcome outcome;
+	struct cn_imexd_served *served;
+};
+
+static struct {
+	int write_fd;        /* of the pipe; the loop has the other end */
+	struct fetch *first; /* all of them, the oldest first */
+	unsigned running_count;
+} fetches;
+
+/* ---- In a thread ---- */
+
+static enum cn_node_outcome outcome_of(CUresult result)
+{
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return CN_NODE_FORBIDDEN;
+	return result == CUDA_ERROR_OUT_OF_MEMORY ? CN_NODE_FULL : CN_NODE_GONE;
+}
+
+static enum cn_node_outcome outcome_of_block(CUresult result)
+{
+	return result == CUDA_ERROR_INVALID_VALUE ? CN_NODE_FREED : outcome_of(result);
+}
+
+static enum cn_node_outcome map(int fd, struct cn_imexd_served *served)
+{
+	size_t bytes = 0;
+	int seals = 0;
+	void *address = MAP_FAILED;
+
+	if (cn_file_look(fd, &bytes, &seals) && (seals & SEALS) == SEALS && bytes)
+		address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (address == MAP_FAILED)
+		return CN_NODE_GONE;
+	served->address = address;
+	served->bytes = bytes;
+	return CN_NODE_DONE;
+}
+
+static enum cn_node_outcome join(int fd, uint32_t node, struct cn_imexd_served *served)
+{
+	struct cn_export_facts facts;
+	CUresult result = cn_import_create_for(fd, served, node, &served->import, &facts, &served->id);
+
+	if (result)
+		return outcome_of(result);
+	served->bytes = facts.range_bytes;
+	served->location = (uint32_t)facts.location_type << CN_NODE_LOCATION_ID_BITS | (uint32_t)facts.location_id;
+	return CN_NODE_DONE;
+}
+
+static enum cn_node_outcome open_handle(const struct fetch *fetch, struct cn_imexd_served *served)
+{
+	bool is_pool = ((const struct cn_handle *)fetch->bytes)->kind == CN_HANDLE_FABRIC_POOL;
+	enum cn_node_outcome outcome;
+	int fd;
+	CUresult result = cn_fabric_fetch(fetch->bytes, is_pool ? CN_FABRIC_POOL : CN_FABRIC_MEMORY, &fd);
+
+	if (result)
+		return outcome_of(result);
+	memcpy(served->exporter, fetch->exporter, sizeof served->exporter);
+	outcome = is_pool ? join(fd, fetch->node->number, served) : map(fd, served);
+	cn_wire_discard(fd);
+	return outcome;
+}
+
+static void take_extent(struct cn_imexd_served *served, const struct cn_import_extent *extent)
+{
+	served->address = extent->address;
+	served->bytes = extent->bytes;
+	served->offset = extent->offset;
+}
+
+static enum cn_node_outcome open_block(const struct fetch *fetch, struct cn_imexd_served *served)
+{
+	struct cn_import_extent extent;
+	struct cn_export_data data;
+
+	memcpy(&data, fetch->bytes, sizeof data);
+	CUresult result = cn_import_hold(fetch->pool->import, &data, &extent);
+	if (result)
+		return outcome_of_block(result);
+	take_extent(served, &extent);
+	return CN_NODE_DONE;
+}
+
+static void *run_fetch(void *data)
+{
+	struct fetch *fetch = data;
+	struct cn_imexd_served *served = calloc(1, sizeof *served);
+
+	fetch->outcome = CN_NODE_FULL;
+	if (served)
+		fetch->outcome = fetch->pool ? open_block(fetch, served) : open_handle(fetch, served);
+	if (fetch->outcome) {
+		free(served);
+		served = NULL;
+	}
+	fetch->served = served;
+	while (write(fetches.write_fd, &fetch, sizeof fetch) < 0 && errno == EINTR)
+		;
+	return NULL;
+}
+
+/* ---- In the loop ---- */
+
+static void start_fetches(void)
+{
+	for (struct fetch *fetch = fetches.first; fetch && fetches.running_count < FETCHES_MAX; fetch = fetch->next) {
+		unsigned of_exporter = 0;
+		if (fetch->is_running || fetch->is_answered)
+			continue;
+		for (const struct fetch *other = fetches.first; other; other = other->next)
+			of_exporter +=
+				other->is_running && !memcmp(other->exporter, fetch->exporter, sizeof other->exporter);
+		if (of_exporter >= FETCHES_OF_EXPORTER_MAX)
+			continue;
+		if (!cn_thread_start(run_fetch, fetch))
+			return; /* again when one has ended, or the next comes */
+		fetch->is_running = true;
+		fetches.running_count++;
+	}
+}
+
+static void free_fetch(struct fetch *fetch)
+{
+	struct fetch **at = &fetches.first;
+
+	while (*at != fetch)
+		at = &(*at)->next;
+	*at = fetch->next;
+	cn_imexd_drop(fetch->pool);
+	free(fetch);
+}
+
+/* Answer, unless the node is gone, or has its answer. What was found is the node's then, or dropped. */
+static void answer(struct fetch *fetch, enum cn_node_outcome outcome, struct cn_imexd_served *served)
+{
+	struct cn_imexd_node *node = fetch->node;
+
+	if (fetch->is_answered || node->life != fetch->life || !node->is_up)
+		cn_imexd_drop(served);
+	else if (!cn_imexd_serve_opened(node, fetch->request, outcome, served))
+		cn_imexd_link_cut(node, "no memory");
+	fetch->is_answered = true;
+}
+
+void cn_imexd_fetched(void)
+{
+	struct fetch *fetch;
+
+	while (read(cn_imexd.event_fd, &fetch, sizeof fetch) == sizeof fetch) {
+		fetches.running_count--;
+		if (fetch->served) {
+			fetch->served->references = 1;
+			fetch->served->pool = fetch->pool; /* with the reference */
+			fetch->pool = NULL;
+		}
+		answer(fetch, fetch->outcome, fetch->served);
+		free_fetch(fetch);
+	}
+	start_fetches();
+	while (cn_import_take_ended()) /* records of pools that were closed */
+		;
+}
+
+void cn_imexd_fetch_tend(uint64_t now_ns)
+{
+	for (struct fetch *fetch = fetches.first, *next; fetch; fetch = next) {
+		next = fetch->next;
+		if (now_ns < fetch->deadline_ns)
+			continue;
+		answer(fetch, CN_NODE_GONE, NULL);
+		if (!fetch->is_running)
+			free_fetch(fetch);
+	}
+}
+
+bool cn_imexd_fetch_begin(void)
+{
+	int ends[2];
+
+	cn_device_ops = &cn_host_device_ops; /* whose memory is served */
+	if (pipe2(ends, O_CLOEXEC))
+		return false;
+	if (fcntl(ends[0], F_SETFL, O_NONBLOCK))
+		return false;
+	cn_imexd.event_fd = ends[0];
+	fetches.write_fd = ends[1];
+	return true;
+}
+
+/* Hold a block without a thread. False: the exporter must be asked, or there is no memory. */
+static bool fetch_now(struct cn_imexd_node *node, uint64_t request, struct cn_imexd_served *pool, const char *bytes,
+		      bool *ret_good)
+{
+	struct cn_imexd_served *served = calloc(1, sizeof *served);
+	struct cn_import_extent extent;
+	struct cn_export_data data;
+	CUresult result;
+
+	memcpy(&data, bytes, sizeof data);
+	if (!served || !cn_import_hold_now(pool->import, &data, &result, &extent)) {
+		free(served);
+		return false;
+	}
+	if (result) {
+		free(served);
+		*ret_good = cn_imexd_serve_opened(node, request, outcome_of_block(result), NULL);
+		return true;
+	}
+	served->references = 1;
+	served->pool = pool;
+	pool->references++;
+	take_extent(served, &extent);
+	*ret_good = cn_imexd_serve_opened(node, request, CN_NODE_DONE, served);
+	return true;
+}
+
+bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
+{
+	struct cn_imexd_served *pool = NULL;
+	bool good;
+
+	if (frame->kind == CN_IMEXD_BLOCK) {
+		pool = cn_imexd_serve_find(node, frame->memory);
+		if (!pool || !pool->import)
+			return cn_imexd_serve_opened(node, frame->request, CN_NODE_MALFORMED, NULL);
+		if (fetch_now(node, frame->request, pool, bytes, &good))
+			return good;
+	}
+	struct fetch *fetch = calloc(1, sizeof *fetch);
+	if (!fetch)
+		return false;
+	*fetch = (struct fetch){.node = node,
+				.life = node->life,
+				.request = frame->request,
+				.deadline_ns = cn_clock_ns() + CN_IMEXD_FETCH_MS * CN_MILLISECOND_NS,
+				.pool = pool};
+	memcpy(fetch->bytes, bytes, sizeof fetch->bytes);
+	memcpy(fetch->exporter, pool ? pool->exporter : ((const struct cn_handle *)fetch->bytes)->port,
+	       sizeof fetch->exporter);
+	if (pool)
+		pool->references++;
+	struct fetch **at = &fetches.first;
+	while (*at)
+		at = &(*at)->next;
+	*at = fetch;
+	start_fetches();
+	return true;
+}
