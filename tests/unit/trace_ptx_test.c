@@ -80,11 +80,11 @@ TEST(long_names)
 
 	memset(name, 'N', LENGTH);
 	name[LENGTH] = 0;
-	snprintf(
-		text, sizeof text,
-		" %s(.param .u64 %s_param_0, .param .u64 %s_param_1)\n{\n"
-		"ld.param.u64 %%a, [%s_param_0]; ld.param.u64 %%b, [%s_param_1]; ld.u32 %%r1, [%%a]; st.u32 [%%b], 1;\n}\n",
-		name, name, name, name, name);
+	snprintf(text, sizeof text,
+		 " %s(.param .u64 %s_param_0, .param .u64 %s_param_1)\n{\n"
+		 "ld.param.u64 %%a, [%s_param_0]; ld.param.u64 %%b, [%s_param_1];\n"
+		 "ld.u32 %%r1, [%%a]; st.u32 [%%b], 1;\n}\n",
+		 name, name, name, name, name);
 	expect(text, CN_TRACE_READS, CN_TRACE_WRITES);
 }
 
