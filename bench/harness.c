@@ -219,8 +219,8 @@ static double repeat(const struct bench_contestant *contestant, unsigned long co
 }
 
 /*
- * Does a body that runs so often last long enough? It must do so twice: the first call makes a pool or a thread, and any
- * call may lose its processor for a while, which once makes up for a count that is too small.
+ * Does a body that runs so often last long enough? It must do so twice: the first call makes a pool or a thread, and
+ * any call may lose its processor for a while, which once makes up for a count that is too small.
  */
 static bool lasts(const struct bench_contestant *contestant, unsigned long count)
 {
