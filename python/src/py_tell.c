@@ -2,14 +2,14 @@
 /*
  * Telling senders that what they keep has arrived.
  *
- * A sender keeps a block until the receiver has it (cenote/_keeper.py). To say so takes a system call, and wakes a
- * thread of the sender, which then wants the sender's GIL, often just when the sender's program gets an answer: more
- * than everything else that receiving takes. So a receiver only notes the block's token here. A thread, which runs no
- * Python and never takes the GIL, sends what was noted, all of it together, GATHER_NS after the first.
+ * A sender keeps a block until the receiver has it (cenote/_keeper.py). The receiver says so before its program gets the
+ * block: what is said is in the system's hands, and stays said if the receiver is killed. The sender looks at it a moment
+ * later, at several together; in that moment a word wakes nobody, and costs little.
  *
- * Senders are strangers, and nothing here waits for one: the sockets do not block, and what a sender does not take is
- * sent later. A sender that has ended needs no word. For each sender at most TOKENS_MAX are noted; of more than
- * SENDERS_MAX senders the oldest are forgotten. A block whose token is dropped stays until its channel has no reader.
+ * Senders are strangers, and nothing here waits for one: the sockets do not block. What a sender does not take is sent
+ * later, by a thread that runs no Python. A sender that has ended needs no word. For each sender at most TOKENS_MAX are
+ * noted; of more than SENDERS_MAX senders the oldest are forgotten. A block whose token is dropped stays until its
+ * channel has no reader.
  *
  * `lock` protects the list, and is held for some instructions only. `delivery` is held by the thread that sends, and by
  * it alone senders are removed; it is taken first. In a forked child all begins anew.
@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum { TOKENS_FIRST = 16, TOKENS_MAX = 1 << 16, MESSAGE_TOKENS_MAX = 256, SENDERS_MAX = 256, PATH_BYTES = 4096 };
-static const long GATHER_NS = 300 * 1000, RETRY_MAX_NS = 100 * 1000 * 1000;
+static const long RETRY_NS = 300 * 1000, RETRY_MAX_NS = 100 * 1000 * 1000;
 
 struct sender {
 	struct sender *next;
@@ -48,7 +48,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, delivery = PTHREAD_MUTE
 static pthread_cond_t noted = PTHREAD_COND_INITIALIZER;
 static struct sender *senders;  /* new ones first */
 static size_t pending_count;    /* tokens of all of them */
-static bool started, sleeping;  /* the thread; it waits for `noted` */
+static bool started, is_left;   /* the thread; it waits for `noted`, until something is left for it */
 static char folder[PATH_BYTES]; /* the library's runtime directory, where ports are; empty: not known */
 
 /* ---- Sending ---- */
@@ -224,98 +224,98 @@ static struct sender *find(const unsigned char *port)
 	return sender;
 }
 
-/* Under the lock. */
-static void note(const unsigned char *port, uint64_t token)
+/* Under the lock. Returns the sender; NULL: the token is dropped. */
+static struct sender *note(const unsigned char *port, uint64_t token)
 {
 	struct sender *sender = find(port);
 
 	if (!sender || sender->token_count == TOKENS_MAX)
-		return;
+		return NULL;
 	if (sender->token_count == sender->token_room) {
 		size_t room = sender->token_room ? 2 * sender->token_room : TOKENS_FIRST;
 		uint64_t *tokens = realloc(sender->tokens, room * sizeof *tokens);
 		if (!tokens)
-			return;
+			return NULL;
 		sender->tokens = tokens;
 		sender->token_room = room;
 	}
 	sender->tokens[sender->token_count++] = token;
 	sender->gone = false;
 	pending_count++;
+	return sender;
 }
 
 /* ---- The thread ---- */
 
-/* Until something is noted; or, if something is left, until it is to be tried again. */
+/* Until something is left for later; or, if something is left, until it is to be tried again. */
 static void wait_for_notes(bool left, long retry_ns)
 {
-	struct timespec until;
+	const struct timespec rest = {.tv_nsec = retry_ns};
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += retry_ns;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
+	if (left) {
+		nanosleep(&rest, NULL);
+		return;
+	}
 	pthread_mutex_lock(&lock);
-	sleeping = true;
-	if (left)
-		pthread_cond_timedwait(&noted, &lock, &until);
-	else
-		while (!pending_count)
-			pthread_cond_wait(&noted, &lock);
-	sleeping = false;
+	while (!is_left)
+		pthread_cond_wait(&noted, &lock);
+	is_left = false;
 	pthread_mutex_unlock(&lock);
 }
 
 static void *run(void *Py_UNUSED(unused))
 {
-	const struct timespec gather = {.tv_nsec = GATHER_NS};
-	long retry_ns = GATHER_NS;
+	long retry_ns = RETRY_NS;
 	bool left = false;
 
 	for (;;) {
 		wait_for_notes(left, retry_ns);
-		nanosleep(&gather, NULL);
 		left = deliver();
-		retry_ns = !left ? GATHER_NS : retry_ns < RETRY_MAX_NS / 2 ? 2 * retry_ns : RETRY_MAX_NS;
+		retry_ns = !left ? RETRY_NS : retry_ns < RETRY_MAX_NS / 2 ? 2 * retry_ns : RETRY_MAX_NS;
 	}
 	return NULL;
 }
 
-/* Under the lock. Without a thread, the caller delivers. */
-static bool start(void)
+/* Have the thread send what is left. If there can be none, the next token that is told sends it. */
+static void leave_to_thread(void)
 {
 	sigset_t all, before;
 	pthread_t thread;
 
-	if (started)
-		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = pthread_create(&thread, NULL, run, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (started) {
-		pthread_detach(thread);
-		pthread_setname_np(thread, "cenote-teller");
+	pthread_mutex_lock(&lock);
+	is_left = true;
+	if (!started) {
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		started = pthread_create(&thread, NULL, run, NULL) == 0;
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		if (started) {
+			pthread_detach(thread);
+			pthread_setname_np(thread, "cenote-teller");
+		}
 	}
-	return started;
+	pthread_cond_signal(&noted);
+	pthread_mutex_unlock(&lock);
 }
 
 bool py_tell(const unsigned char *port, uint64_t token)
 {
-	bool wakes, delivers;
+	struct sender *sender;
+	bool is_new, left;
 
 	if (!*folder)
 		return false;
+	pthread_mutex_lock(&delivery);
 	pthread_mutex_lock(&lock);
-	note(port, token);
-	delivers = !start();
-	wakes = sleeping;
-	sleeping = false;
+	sender = note(port, token);
+	is_new = sender && sender->sock < 0;
 	pthread_mutex_unlock(&lock);
-	if (wakes)
-		pthread_cond_signal(&noted);
-	if (delivers)
-		deliver();
+	left = sender && deliver_to(sender);
+	if (is_new)
+		sweep();
+	pthread_mutex_unlock(&delivery);
+	if (left)
+		leave_to_thread();
 	return true;
 }
 
@@ -374,6 +374,6 @@ PyObject *py_tell_reset(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
 		senders = next;
 	}
 	pending_count = 0;
-	started = sleeping = false;
+	started = is_left = false;
 	Py_RETURN_NONE;
 }

@@ -345,6 +345,28 @@ def test_a_queue_keeps_what_may_still_be_read(pool):
     queue.join_thread()
 
 
+def test_a_reader_of_a_queue_that_dies_with_a_block_leaves_nothing(pool):
+    """The sender was told before the reader had the block: others could still read the queue."""
+    queue = SPAWN.Queue()
+    process = SPAWN.Process(target=read_and_die, args=(queue,))
+    process.start()
+    for _ in range(3):
+        queue.put(pool.allocate(1000))
+    process.join(PATIENCE_S)
+    assert process.exitcode == -signal.SIGKILL
+    wait_empty()
+    wait_back(pool)
+    queue.close()
+    queue.join_thread()
+
+
+def read_and_die(queue):
+    """Holds three blocks for no time at all."""
+    held = [queue.get() for _ in range(3)]
+    os.kill(os.getpid(), signal.SIGKILL)
+    del held
+
+
 def read_queue(queue):
     """Reads once."""
     assert queue.get().tobytes() == b"later"
