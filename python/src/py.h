@@ -283,7 +283,7 @@ PyObject *py_record_write(PyObject *module, PyObject *const *values, Py_ssize_t 
 PyObject *py_record_read(PyObject *module, PyObject *data);
 PyObject *py_record_restore(PyObject *module, PyObject *const *values, Py_ssize_t count);
 
-/* Note that the sender with this port is to be told of a token. False: tell_open() has not said where ports are. */
+/* Tell the sender with this port of a token. False: tell_open() has not said where ports are. */
 bool py_tell(const unsigned char *port, uint64_t token);
 PyObject *py_tell_method(PyObject *module, PyObject *arguments);
 PyObject *py_tell_open(PyObject *module, PyObject *arguments);

@@ -44,9 +44,9 @@ static PyMethodDef methods[] = {
 	 "or this process's own, or its pool or event is not in the dictionaries. Tells the sender, if own_port is "
 	 "not None."},
 	{"tell", py_tell_method, METH_VARARGS,
-	 "tell(port, token): tell a sender, soon, that what it kept has arrived. False: tell_open() comes first."},
+	 "tell(port, token): tell a sender that what it kept has arrived. False: tell_open() comes first."},
 	{"tell_open", py_tell_open, METH_VARARGS, "tell_open(path): where the ports of senders are."},
-	{"tell_flush", py_tell_flush, METH_NOARGS, "tell_flush(): tell now what is to be told."},
+	{"tell_flush", py_tell_flush, METH_NOARGS, "tell_flush(): tell again what senders did not take."},
 	{"tell_reset", py_tell_reset, METH_NOARGS, "tell_reset(): in a forked child, nothing is to be told."},
 	{NULL, NULL, 0, NULL},
 };
