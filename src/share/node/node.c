@@ -266,7 +266,7 @@ static CUresult open_by(struct cn_parcel *question, uint32_t node, uint64_t life
 			struct cn_node_facts *ret_facts)
 {
 	struct cn_node_memory *memory = calloc(1, sizeof *memory);
-	struct cn_message answer;
+	struct cn_message answer = {0};
 	const uint64_t *words = answer.words;
 
 	if (!memory)
