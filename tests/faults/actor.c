@@ -188,6 +188,26 @@ static CUresult start(void)
 	return CUDA_SUCCESS;
 }
 
+/*
+ * Note what this process has, once it has a port, which stays: the service thread of an importer makes one only if the
+ * import lasts long enough.
+ */
+static CUresult remember(void)
+{
+	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+				     .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+				     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+	CUmemoryPool pool;
+	int descriptor;
+
+	CALL(cuMemPoolCreate(&pool, &properties));
+	CALL(cuMemPoolExportToShareableHandle(&descriptor, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	close(descriptor);
+	CALL(cuMemPoolDestroy(pool));
+	audit_remember(self.board);
+	return CUDA_SUCCESS;
+}
+
 /* Other processes and the service thread give blocks back; nothing tells a program when, so it looks again. */
 static CUresult await_idle_pool(void)
 {
@@ -639,7 +659,7 @@ static CUresult obey(struct order *order, int descriptor)
 	case ACTION_CLEAN: return clean();
 	case ACTION_SURVEY: return survey();
 	case ACTION_SWEEP: CALL(cenote_sweep(0, NULL, NULL)); return CUDA_SUCCESS;
-	case ACTION_REMEMBER: audit_remember(self.board); return CUDA_SUCCESS;
+	case ACTION_REMEMBER: return remember();
 	case ACTION_AUDIT: audit(self.board); return CUDA_SUCCESS;
 	default: return CUDA_SUCCESS;
 	}

@@ -77,8 +77,7 @@ struct cn_import {
 	uint64_t live_count; /* of the held blocks: those with pointers that were not freed */
 	enum cn_import_state state;
 	bool closed, ending;
-	unsigned busy_count; /* threads that need it to stay */
-	_Atomic bool release_posted;
+	unsigned busy_count;           /* threads that need it to stay */
 	bool drop_wanted, drop_posted; /* a pass for parts that are not needed */
 	struct cn_job release_job, drop_job, end_job;
 	struct cn_watch later;              /* a time, for what waits for a grace period; the service thread's */
@@ -87,6 +86,7 @@ struct cn_import {
 	CN_SLOW_LOCK(IMPORT_ASKING) asking; /* one request, or change of the view, at a time; its holder is busy */
 	struct cn_import *next;             /* in the list of all, or of the ended ones */
 	struct cn_import *previous;         /* in the list of all */
+	_Atomic bool release_posted;        /* apart from what the lock is for: compilers read neighbours together */
 	uint32_t for_node;                  /* the machine for which it holds; 0: this one */
 	void (*reached)(void *import, uint64_t slot); /* a stream has reached the free of a block */
 	struct cn_node_memory *elsewhere;             /* the pool, on another machine; NULL: it is on this one */
