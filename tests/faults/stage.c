@@ -3,6 +3,7 @@
  * The stage: see stage.h.
  */
 #include "stage.h"
+#include "audit.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -542,21 +543,35 @@ static bool is_live_account(int folder, const char *name)
 	return live;
 }
 
-/* Every name belongs to a live process. */
+/* The first name that belongs to no live process. */
+static bool find_dead_name(const char *folder, char ret_name[256])
+{
+	DIR *entries = opendir(folder);
+	struct dirent *entry;
+	bool found = false;
+
+	while (entries && !found && (entry = readdir(entries))) {
+		found = entry->d_name[0] != '.' && !is_locked(dirfd(entries), entry->d_name) &&
+			!is_live_account(dirfd(entries), entry->d_name);
+		if (found)
+			snprintf(ret_name, 256, "%s", entry->d_name);
+	}
+	if (entries)
+		closedir(entries);
+	return found;
+}
+
+/* Every name belongs to a live process, of which a thread may be making its port just now, and lock it a bit later. */
 static void check_names(struct stage *stage, const char *folder)
 {
-	DIR *entries = folder ? opendir(folder) : NULL;
-	struct dirent *entry;
+	uint64_t end_ms = audit_now_ms() + AUDIT_SETTLE_MS;
+	char name[256];
+	bool found;
 
-	if (!entries)
-		return;
-	while ((entry = readdir(entries))) {
-		if (entry->d_name[0] == '.' || is_locked(dirfd(entries), entry->d_name) ||
-		    is_live_account(dirfd(entries), entry->d_name))
-			continue;
-		STAGE_FAIL(stage, EXPORTER, ACTION_SWEEP, "left behind in %s: %s", folder, entry->d_name);
-	}
-	closedir(entries);
+	while (folder && (found = find_dead_name(folder, name)) && audit_now_ms() < end_ms)
+		poll(NULL, 0, 1);
+	if (folder && found)
+		STAGE_FAIL(stage, EXPORTER, ACTION_SWEEP, "left behind in %s: %s", folder, name);
 }
 
 static void check_all_names(struct stage *stage)

@@ -280,7 +280,7 @@ static bool describe(struct cn_import *import, struct cn_import_facts *ret_facts
 		.held_count = import->held_count,
 		.held_bytes = import->held_bytes,
 		.joined_ns = import->joined_ns,
-		.node = import->elsewhere ? cn_node_of(import->elsewhere) : 0,
+		.node = joined && import->elsewhere ? cn_node_of(import->elsewhere) : 0,
 	};
 	memcpy(&facts.pool_id, import->name, sizeof facts.pool_id);
 	cn_unlock(&import->lock);

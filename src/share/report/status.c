@@ -43,6 +43,7 @@ static struct {
 	dev_t file_system; /* of the file, and its inode: see is_ours() */
 	ino_t inode;
 	struct cn_watch timer; /* for the service thread, as all that follows */
+	bool begun;            /* before this is set, another thread may still fill in the rest */
 	uint64_t sequence;     /* of the last writing */
 	uint64_t digest;       /* of what was written then */
 	uint64_t written_ns, took_ns, interval_ns;
@@ -302,6 +303,8 @@ uint64_t cn_status_write(void)
 	struct writing writing = {.head.sequence = status.sequence + 1, .looks_left = DEFERRED_LOOKS_ALL_MAX};
 	uint64_t began_ns = cn_clock_ns();
 
+	if (!status.begun)
+		return 0;
 	if (!is_ours()) {
 		status.fd = -1;
 		return 0;
@@ -328,6 +331,7 @@ uint64_t cn_status_write(void)
 static void timer_due(struct cn_watch *timer)
 {
 	(void)timer;
+	status.begun = true;
 	cn_port_refreshed(cn_status_write());
 }
 
@@ -336,7 +340,7 @@ bool cn_report_may_refresh(void)
 	uint64_t rest_ns = ASKED_REST * status.took_ns;
 	uint64_t due_ns = status.written_ns + (rest_ns < REST_NS ? rest_ns : REST_NS);
 
-	if (cn_clock_ns() >= due_ns)
+	if (!status.begun || cn_clock_ns() >= due_ns)
 		return true;
 	if (!status.timer.due_ns || due_ns < status.timer.due_ns)
 		status.timer.due_ns = due_ns;
@@ -347,6 +351,8 @@ void cn_report_changed(void)
 {
 	uint64_t due_ns = status.written_ns + CHANGED_NS, rest_ns = SHARE_OF_TIME * status.took_ns;
 
+	if (!status.begun) /* the first time is set */
+		return;
 	if (rest_ns > CHANGED_NS)
 		due_ns = status.written_ns + rest_ns;
 	if (!status.timer.due_ns || due_ns < status.timer.due_ns)
