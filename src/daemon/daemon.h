@@ -72,6 +72,12 @@ bool cn_daemon_default_path(const char *name, char ret_path[PATH_MAX]);
  */
 uint64_t cn_daemon_process_start(pid_t pid);
 
+/*
+ * A descriptor that can be read when the daemon is asked to end (SIGTERM, SIGINT); -1: errno. From now on a closed
+ * connection or a limit on the size of files is an error of the call, not the end of the daemon.
+ */
+int cn_daemon_signals(void);
+
 /* Let this process have as many descriptors as the system allows; returns how many. */
 unsigned long cn_daemon_raise_limit(void);
 

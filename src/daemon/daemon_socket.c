@@ -9,12 +9,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/un.h>
 
 enum { LINE_BYTES = 512, STAT_BYTES = 1024, STAT_START_FIELD = 22 };
@@ -166,6 +168,20 @@ uint64_t cn_daemon_process_start(pid_t pid)
 	for (int field = 3; at && field <= STAT_START_FIELD; field++)
 		at = strchr(at + 1, ' ');
 	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+int cn_daemon_signals(void)
+{
+	sigset_t ends;
+
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &ends, NULL))
+		return -1;
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	return signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 unsigned long cn_daemon_raise_limit(void)

@@ -8,7 +8,6 @@
 #include "imexd/imexd.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -95,15 +94,7 @@ static struct cn_imexd_source programs = {.ready = program_comes}, network = {.r
 
 static bool begin(void)
 {
-	sigset_t ends;
-
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &ends, NULL))
-		return false;
-	signal(SIGPIPE, SIG_IGN);
-	cn_imexd.signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	cn_imexd.signal_fd = cn_daemon_signals();
 	cn_imexd.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_fetch_begin() &&
 	       cn_imexd_watch(cn_imexd.signal_fd, &signals, EPOLLIN) &&

@@ -15,11 +15,11 @@
 #include "share/wire/wire.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 enum { EVENTS_MAX = 64, ACCEPTS_MAX = 16, LOOK_MS_MAX = 1000 };
 
@@ -175,16 +175,7 @@ static bool add(const struct cn_keeper *keeper, int fd, enum cn_keeper_source so
 
 bool cn_keeper_begin(struct cn_keeper *keeper)
 {
-	sigset_t ends;
-
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGTERM);
-	sigaddset(&ends, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &ends, NULL))
-		return false;
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is a refusal, not the end */
-	keeper->signal_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	keeper->signal_fd = cn_daemon_signals();
 	if (keeper->signal_fd >= 0 && add(keeper, keeper->signal_fd, CN_KEEPER_SIGNALS) &&
 	    add(keeper, keeper->listen_fd, CN_KEEPER_LISTENS))
 		return true;

@@ -112,6 +112,19 @@ static struct peer *start_importer(unsigned node, const char *role, const CUmemF
 	return importer;
 }
 
+/* Two nodes, an exporter on one, and an importer that plays its role to the end. */
+static void import_once(unsigned exporter_node, unsigned importer_node, const char *role)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(exporter_node, &name);
+	peer_wait(start_importer(importer_node, role, &name));
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
 static CUmemGenericAllocationHandle import(struct peer *parent)
 {
 	CUmemGenericAllocationHandle handle;
@@ -204,14 +217,7 @@ ROLE(neighbour)
 
 TEST(an_importer_on_the_same_node_maps_the_memory)
 {
-	struct nodes_one nodes[2];
-	CUmemFabricHandle name;
-
-	nodes_pair(nodes);
-	struct peer *exporter = start_exporter(2, &name);
-	peer_wait(start_importer(2, "neighbour", &name));
-	end_exporter(exporter);
-	nodes_pair_end(nodes);
+	import_once(2, 2, "neighbour");
 }
 
 /* ---- Fills, values, rows ----------------------------------------------------------------------------------------- */
@@ -259,14 +265,7 @@ ROLE(filler)
 
 TEST(fills_and_rows_of_another_node)
 {
-	struct nodes_one nodes[2];
-	CUmemFabricHandle name;
-
-	nodes_pair(nodes);
-	struct peer *exporter = start_exporter(2, &name); /* the other way round: node 1 has connected */
-	peer_wait(start_importer(1, "filler", &name));
-	end_exporter(exporter);
-	nodes_pair_end(nodes);
+	import_once(2, 1, "filler"); /* the other way round: node 1 has connected */
 }
 
 enum { TURNS = 200 / HARNESS_SLOWDOWN, MAIL_BYTES = 4096 };
@@ -370,14 +369,7 @@ ROLE(launcher)
 
 TEST(a_kernel_cannot_have_memory_of_another_node)
 {
-	struct nodes_one nodes[2];
-	CUmemFabricHandle name;
-
-	nodes_pair(nodes);
-	struct peer *exporter = start_exporter(1, &name);
-	peer_wait(start_importer(2, "launcher", &name));
-	end_exporter(exporter);
-	nodes_pair_end(nodes);
+	import_once(1, 2, "launcher");
 }
 
 ROLE(refused)
