@@ -944,8 +944,8 @@ CENOTE_API void cenote_kernel_declare(const cenote_kernel *kernel, const unsigne
  * when the kernel has ended, also by a failure, and before anything that waits for it goes on. None of them may call
  * CUDA, or wait for a thread that does.
  *
- * The watcher must stay where it is. NULL: nobody watches from now on; kernels that are watched still are. Kernels are
- * slower while they are watched, and as fast as ever otherwise. On a GPU none is watched. Thread-safe.
+ * The watcher must stay where it is. NULL: none from now on; kernels that are watched still are. Watching slows kernels
+ * down. On a GPU no kernel is watched. Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE   the watcher is of another version
  */

@@ -11,7 +11,7 @@ Memory that outlives its maker, by name.
         array = numpy.asarray(model["weights"].view(shape, "float32"))
 
 cenoted, a daemon, keeps the objects. Their parts are Blocks: of the host device's memory, or of a GPU's. A commit of a
-name that exists makes a new generation; those who have the older one open keep it until they release it.
+name that exists makes a new generation; processes that have the older one open keep it until they release it.
 """
 
 import os
@@ -76,12 +76,12 @@ def open(name, *, generation=0, write=False):
 
 
 def retire(name, *, generation=0):
-    """Let nobody open it any more; it is gone with the last process that has it open. For its owner."""
+    """No process can open it any more; it is gone with the last process that has it open. For its owner."""
     kept_retire(name, generation)
 
 
 def list(prefix="", *, holders=False):
-    """What is kept under names that begin so, as KeptInfos by name; with `holders`, also who has it open."""
+    """What is kept under names that begin so, as KeptInfos by name; with `holders`, also the processes that have it open."""
     return sorted(kept_list(prefix, holders), key=lambda info: (info.name, info.generation))
 
 

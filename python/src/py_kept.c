@@ -342,7 +342,7 @@ static PyObject *method_look(PyObject *object, PyObject *Py_UNUSED(unused))
 
 	if (!check(self))
 		return NULL;
-	self->busy = true; /* nobody releases it meanwhile */
+	self->busy = true; /* no other thread releases it meanwhile */
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_kept_look(self->handle, &facts, sizeof facts);
 	Py_END_ALLOW_THREADS

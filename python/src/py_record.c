@@ -304,6 +304,6 @@ PyObject *py_record_restore(PyObject *Py_UNUSED(module), PyObject *const *values
 		Py_RETURN_NONE;
 	thing = restore(&record, values[2], values[3], values[4]);
 	if (own_port && thing != Py_None)
-		tell(&record); /* also if it failed: nobody reads it again */
+		tell(&record); /* also if it failed: it is not read again */
 	return thing;
 }

@@ -4,7 +4,7 @@
  *
  * A sender keeps a block until the receiver has it (cenote/_keeper.py). The receiver says so before its program gets
  * the block: what is said is in the system's hands, and stays said if the receiver is killed. The sender looks at it a
- * moment later, at several together; in that moment a word wakes nobody, and costs little.
+ * moment later, at several together; in that moment a word wakes no thread, and costs little.
  *
  * Senders are strangers, and nothing here waits for one: the sockets do not block. What a sender does not take is sent
  * later, by a thread that runs no Python. A sender that has ended needs no word. For each sender at most TOKENS_MAX are

@@ -41,8 +41,8 @@ bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
 
 /*
  * The name of a memory file that is physical memory of the host device: type and number of its location, handle types
- * and flags. It says all that an importer must know (host_physical.c). What cenoted keeps has a name of its own, so
- * that whoever searches /proc can tell whose it is.
+ * and flags. It says all that an importer must know (host_physical.c). What cenoted keeps has a name of its own, by
+ * which `cenote ps` knows it in /proc.
  */
 #define CN_FILE_PHYSICAL_PREFIX "cenote-memory-1 "
 #define CN_FILE_KEPT_PREFIX     "cenote-kept-1 "

@@ -368,7 +368,7 @@ static void free_lane(struct lane *lane)
 	cn_futex_wake(&client.returned, 1);
 }
 
-/* Memory that the daemon can map as well, and nobody can shrink: 0 and a descriptor, or errno. */
+/* Memory that the daemon can map as well, and no process can shrink: 0 and a descriptor, or errno. */
 static int make_slots(char **ret_slots, int *ret_fd)
 {
 	int fd = cn_descriptor_raise(memfd_create("cenote-lane", MFD_CLOEXEC | MFD_ALLOW_SEALING)), error = 0;
