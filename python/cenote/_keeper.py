@@ -290,7 +290,7 @@ class Keeper:
     def _run(self, epoll):
         while not self._stopping:
             epoll.poll()
-            time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program may have its answer first
+            time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program has its answer first
             for descriptor, events in epoll.poll(0):
                 if self._stopping or self._epoll is not epoll:
                     return

@@ -81,7 +81,7 @@ def retire(name, *, generation=0):
 
 
 def list(prefix="", *, holders=False):
-    """What is kept under names that begin so, as KeptInfos by name; with `holders`, also the processes that have it open."""
+    """What is kept under names that begin so, as KeptInfos by name; with `holders`, also its holders."""
     return sorted(kept_list(prefix, holders), key=lambda info: (info.name, info.generation))
 
 
