@@ -189,8 +189,8 @@ static bool word_reached(const struct cn_imexd_watch *watch)
 {
 	unsigned bytes = watch->frame.flags & 0xff, flags = watch->frame.flags >> 8;
 
-	return cn_host_remote_compare(read_word(watch->served->address + watch->frame.offset, bytes),
-				      watch->frame.value, bytes, flags);
+	return cn_host_value_compare(read_word(watch->served->address + watch->frame.offset, bytes), watch->frame.value,
+				     bytes, flags);
 }
 
 static void end_watch(struct cn_imexd_watch *watch)

@@ -86,8 +86,8 @@ bool cn_host_value_reached(const struct cn_operation *operation)
 
 	if (!cn_guard_run(look_guarded, &look))
 		return true; /* the queue finds out when it continues */
-	return cn_host_remote_compare(look.found, operation->wait_value.value, operation->wait_value.bytes,
-				      operation->wait_value.flags);
+	return cn_host_value_compare(look.found, operation->wait_value.value, operation->wait_value.bytes,
+				     operation->wait_value.flags);
 }
 
 /* Move the items that need not wait any more from a list to another. */

@@ -84,7 +84,7 @@ CUresult cn_host_remote_wrap(struct cn_operation *operation, const struct cn_hos
 bool cn_host_remote_exists(void);
 
 /* Does a word compare true, as CU_STREAM_WAIT_VALUE_… says? */
-static inline bool cn_host_remote_compare(uint64_t found, uint64_t wanted, unsigned bytes, unsigned flags)
+static inline bool cn_host_value_compare(uint64_t found, uint64_t wanted, unsigned bytes, unsigned flags)
 {
 	bool wide = bytes == sizeof(uint64_t);
 	uint64_t mask = wide ? UINT64_MAX : UINT32_MAX;

@@ -533,8 +533,10 @@ static struct {
 static void open_now(struct cn_job *job)
 {
 	(void)job;
-	if (!cn_slow_try_lock(&port.socket.opening))
+	if (!cn_slow_try_lock(&port.socket.opening)) {
+		atomic_store(&later.wanted, false); /* if that thread fails, the next import asks again */
 		return;
+	}
 	if (!later.ended && !atomic_load(&port.socket.open)) {
 		bool made = !make_port();
 		atomic_store(&port.socket.open, made);
