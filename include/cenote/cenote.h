@@ -12,7 +12,8 @@
  *   Pools        cenote_pool_stats(): a memory pool's statistics; cenote_pool_importers(), cenote_pool_watch(),
  *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
  *   Kept memory  cenote_kept_create(), cenote_kept_open() and related calls: memory that outlives its maker, by name
- *   Machines     cenote_imex_look(): which nodes of a domain are up, and how much is open between them
+ *   Machines     cenote_imex_look(): which nodes of a domain are up, and how much is open between them;
+ *                cenote_imex_daemon(): which process serves them
  *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it;
  *                cenote_survey_memory(): which processes have how much memory of a device
  *   Housekeeping cenote_sweep(): names that ended processes left behind; cenote_device_kind(),
@@ -821,6 +822,17 @@ typedef struct cenote_imex_node {
  *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer: cenote_last_error() says which
  */
 CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_node);
+
+/*
+ * Which process listens for programs that look for cenote-imexd: the daemon, its parent (--supervise), or a manager.
+ *
+ * *ret_pid is 0 if the process is not visible from this PID namespace. The process is not asked, so one that hangs is
+ * found as well. Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     ret_pid is NULL or cannot be written
+ *   CUDA_ERROR_OPERATING_SYSTEM  no process listens there
+ */
+CENOTE_API CUresult cenote_imex_daemon(int *ret_pid);
 
 /* Which kind of device this process uses: "host" or "cuda"; "" before cuInit() has chosen. Thread-safe. */
 CENOTE_API const char *cenote_device_kind(void);

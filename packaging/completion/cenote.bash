@@ -55,13 +55,17 @@ _cenote_imex()
 	local word=$1 action=${COMP_WORDS[2]}
 
 	if [ "$COMP_CWORD" -eq 2 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "create list remove status --help" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "create list remove start status stop --help" -- "$word")
 	elif [ "$action" = create ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --mode ]; then
 		mapfile -t COMPREPLY < <(compgen -W "0600 0640 0644 0666" -- "$word")
 	elif [ "$action" = create ]; then
 		mapfile -t COMPREPLY < <(compgen -W "--mode" -- "$word")
 	elif [ "$action" = list ] || [ "$action" = status ]; then
 		mapfile -t COMPREPLY < <(compgen -W "--json" -- "$word")
+	elif [ "$action" = start ] && [[ ${COMP_WORDS[COMP_CWORD - 1]} == --@(nodes|key|log) ]]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	elif [ "$action" = start ]; then
+		mapfile -t COMPREPLY < <(compgen -W "--nodes --key --node --log" -- "$word")
 	elif [ "$action" = remove ] && [ "$COMP_CWORD" -eq 3 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_cenote_channels)" -- "$word")
 	fi

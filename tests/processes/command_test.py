@@ -450,8 +450,9 @@ class Command:
         assert set(complete("help", "")) == set(COMMANDS)
         for name in ("demo", "run", "cc", "info", "ps", "top", "map", "trace", "check", "gc"):
             assert self.options(name) <= set(complete(name, "--")), name
-        assert complete("imex", "") == ["create", "list", "remove", "status", "--help"]
+        assert complete("imex", "") == ["create", "list", "remove", "start", "status", "stop", "--help"]
         assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]
+        assert complete("imex", "start", "--") == ["--nodes", "--key", "--node", "--log"]
         assert complete("run", "--device", "") == ["host", "cuda", "auto"]
         folder = self.folder / "to-complete"
         run(self.cenote, "imex", "create", "12", CENOTE_IMEX_DIR=str(folder))
@@ -466,7 +467,7 @@ class Command:
     def completes_words_in_zsh(self, channels):
         """The same, by a zsh at a terminal of its own; programs that are run are completed as if they stood alone."""
         wanted = {"cenote ": {*COMMANDS, "help"}, "cenote help ": set(COMMANDS), "cenote de": {"demo"},
-                  "cenote imex ": {"create", "list", "remove"}, "cenote imex list -": {"--json"},
+                  "cenote imex ": {"create", "list", "remove", "start", "stop"}, "cenote imex list -": {"--json"},
                   "cenote imex create 0 --": {"--mode"}, "cenote imex remove ": {"12"},
                   "cenote run --device ": {"host", "cuda", "auto"}}
         wanted.update({f"cenote {name} --": self.options(name) for name in COMMANDS if name != "imex"})

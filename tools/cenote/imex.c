@@ -6,6 +6,8 @@
  * The host device's channels are files channelN in CENOTE_IMEX_DIR. Their content does not matter; their readers do, so
  * the file system's own permissions control them, and this command only saves the user from knowing the names.
  */
+#include "imex.h"
+
 #include "command.h"
 
 #include <cenote/cenote.h>
@@ -30,13 +32,7 @@ struct channel {
 	bool readable; /* by this user */
 };
 
-/* What was asked for on the command line. */
-struct request {
-	const char *number, *mode;
-	bool json;
-};
-
-__attribute__((format(printf, 1, 2))) static int fail(const char *format, ...)
+int imex_fail(const char *format, ...)
 {
 	va_list arguments;
 
@@ -82,25 +78,25 @@ static int open_directory(bool make, const char **ret_path)
 	const char *path = getenv("CENOTE_IMEX_DIR");
 
 	if (!path || !*path) {
-		fail("CENOTE_IMEX_DIR is not set; set it to the directory that has the channels,\n"
-		     "for all processes that share: export CENOTE_IMEX_DIR=/path/of/a/directory");
+		imex_fail("CENOTE_IMEX_DIR is not set; set it to the directory that has the channels,\n"
+			  "for all processes that share: export CENOTE_IMEX_DIR=/path/of/a/directory");
 		return -1;
 	}
 	if (make && mkdir(path, 0755) && errno != EEXIST) {
-		fail("CENOTE_IMEX_DIR: %s cannot be made: %s", path, strerror(errno));
+		imex_fail("CENOTE_IMEX_DIR: %s cannot be made: %s", path, strerror(errno));
 		return -1;
 	}
 	int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (directory < 0)
-		fail("CENOTE_IMEX_DIR: %s: %s%s", path, strerror(errno),
-		     errno == ENOENT ? "; `cenote imex create` makes it" : "");
+		imex_fail("CENOTE_IMEX_DIR: %s: %s%s", path, strerror(errno),
+			  errno == ENOENT ? "; `cenote imex create` makes it" : "");
 	*ret_path = path;
 	return directory;
 }
 
 /* ---- create and remove ------------------------------------------------------------------------------------------- */
 
-static int create(const struct request *request)
+static int create(const struct imex_request *request)
 {
 	mode_t mode = 0444; /* sharing needs only reading; a writer could lock it against all others */
 	char name[NAME_BYTES];
@@ -126,15 +122,15 @@ static int create(const struct request *request)
 	}
 	close(directory);
 	if (file < 0 && error == EEXIST)
-		return fail("channel %d is already there (%s/%s)", number, path, name);
+		return imex_fail("channel %d is already there (%s/%s)", number, path, name);
 	if (file < 0)
-		return fail("%s/%s cannot be made: %s", path, name, strerror(error));
+		return imex_fail("%s/%s cannot be made: %s", path, name, strerror(error));
 	close(file);
 	printf("created %s/%s\n", path, name);
 	return EXIT_SUCCESS;
 }
 
-static int remove_channel(const struct request *request)
+static int remove_channel(const struct imex_request *request)
 {
 	char name[NAME_BYTES];
 	const char *path;
@@ -149,9 +145,9 @@ static int remove_channel(const struct request *request)
 	int error = unlinkat(directory, name, 0) ? errno : 0;
 	close(directory);
 	if (error == ENOENT)
-		return fail("there is no channel %d in %s", number, path);
+		return imex_fail("there is no channel %d in %s", number, path);
 	if (error)
-		return fail("%s/%s cannot be removed: %s", path, name, strerror(error));
+		return imex_fail("%s/%s cannot be removed: %s", path, name, strerror(error));
 	printf("removed %s/%s\n", path, name);
 	return EXIT_SUCCESS;
 }
@@ -223,7 +219,7 @@ static void print_channels_json(const char *path, const struct channel *channels
 	printf("%s]\n}\n", count ? "\n  " : "");
 }
 
-static int list(const struct request *request)
+static int list(const struct imex_request *request)
 {
 	struct channel *channels = NULL;
 	const char *path;
@@ -234,12 +230,12 @@ static int list(const struct request *request)
 	DIR *entries = fdopendir(directory);
 	if (!entries) {
 		close(directory);
-		return fail("%s: %s", path, strerror(errno));
+		return imex_fail("%s: %s", path, strerror(errno));
 	}
 	int count = read_channels(entries, &channels);
 	closedir(entries);
 	if (count < 0)
-		return fail("no memory for the list");
+		return imex_fail("no memory for the list");
 	if (request->json)
 		print_channels_json(path, channels, count);
 	else
@@ -262,19 +258,19 @@ static void print_node(const cenote_imex_node *node, bool json)
 		printf("%-6u  %-13s  %10llu  %10llu\n", node->number, state, node->import_count, node->served_count);
 }
 
-static int show_status(const struct request *request)
+static int show_status(const struct imex_request *request)
 {
 	cenote_imex_node self, node;
 
 	if (cenote_imex_look(0, &self))
-		return fail("%s", cenote_last_error());
+		return imex_fail("%s", cenote_last_error());
 	if (request->json)
 		printf("{\n  \"node\": %u,\n  \"nodes\": [", self.number);
 	else
 		printf("%-6s  %-13s  %10s  %10s\n", "NODE", "STATE", "IMPORTED", "SERVED");
 	for (unsigned number = 1; number <= self.node_count; number++) {
 		if (cenote_imex_look(number, &node))
-			return fail("%s", cenote_last_error());
+			return imex_fail("%s", cenote_last_error());
 		print_node(&node, request->json);
 	}
 	if (request->json)
@@ -287,18 +283,39 @@ static int show_status(const struct request *request)
 static const struct action {
 	const char *name;
 	bool takes_number, takes_mode, takes_json;
-	int (*run)(const struct request *request);
+	int (*run)(const struct imex_request *request);
 } actions[] = {
-	{"create", true, true, false, create},
-	{"list", false, false, true, list},
-	{"remove", true, false, false, remove_channel},
-	{"status", false, false, true, show_status},
+	{"create", true, true, false, create},          {"list", false, false, true, list},
+	{"remove", true, false, false, remove_channel}, {"start", false, false, false, imex_start},
+	{"status", false, false, true, show_status},    {"stop", false, false, false, imex_stop},
 };
 
-static int read_arguments(const struct action *action, int argument_count, char **arguments, struct request *request)
+/* The options of start. True: this is one, and *i is behind it. */
+static bool read_start_option(struct imex_request *request, int argument_count, char **arguments, int *i)
+{
+	const struct {
+		const char *name;
+		const char **value;
+	} options[] = {{"--nodes", &request->nodes},
+		       {"--key", &request->key},
+		       {"--node", &request->node},
+		       {"--log", &request->log}};
+
+	for (size_t at = 0; at < sizeof options / sizeof options[0]; at++)
+		if (strcmp(arguments[*i], options[at].name) == 0 && *i + 1 < argument_count) {
+			*options[at].value = arguments[++*i];
+			return true;
+		}
+	return false;
+}
+
+static int read_arguments(const struct action *action, int argument_count, char **arguments,
+			  struct imex_request *request)
 {
 	for (int i = 0; i < argument_count; i++) {
 		const char *argument = arguments[i];
+		if (action->run == imex_start && read_start_option(request, argument_count, arguments, &i))
+			continue;
 		if (action->takes_json && strcmp(argument, "--json") == 0) {
 			request->json = true;
 		} else if (action->takes_mode && strncmp(argument, "--mode=", 7) == 0) {
@@ -322,17 +339,18 @@ static int read_arguments(const struct action *action, int argument_count, char 
 
 static int imex(int argument_count, char **arguments)
 {
-	struct request request = {0};
+	struct imex_request request = {0};
 
 	if (argument_count < 2)
-		return usage_error("imex", "missing action: create, list, remove or status");
+		return usage_error("imex", "missing action: create, list, remove, start, status or stop");
 	for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++) {
 		if (strcmp(arguments[1], actions[i].name) != 0)
 			continue;
 		int status = read_arguments(&actions[i], argument_count - 2, arguments + 2, &request);
 		return status ? status : actions[i].run(&request);
 	}
-	return usage_error("imex", "unknown action '%s': use create, list, remove or status", arguments[1]);
+	return usage_error("imex", "unknown action '%s': use create, list, remove, start, status or stop",
+			   arguments[1]);
 }
 
 const struct command command_imex = {
@@ -341,7 +359,9 @@ const struct command command_imex = {
 	.help = "Usage: cenote imex create N [--mode MODE]\n"
 		"       cenote imex list [--json]\n"
 		"       cenote imex remove N\n"
+		"       cenote imex start --nodes FILE --key FILE [--node N] [--log FILE]\n"
 		"       cenote imex status [--json]\n"
+		"       cenote imex stop\n"
 		"\n"
 		"Fabric handles (CU_MEM_HANDLE_TYPE_FABRIC) share memory between processes that can read "
 		"the same IMEX\n"
@@ -352,8 +372,11 @@ const struct command command_imex = {
 		"             it, as far as the umask allows; with 0600 only this user, with 0640 its group too.\n"
 		"  list       list the channels, and whether this user can use them\n"
 		"  remove N   remove channel N. Processes that use it keep it until they end.\n"
+		"  start      start cenote-imexd in the background, with the list of nodes and the domain's key; it\n"
+		"             is started again when it ends by itself. --log: where it says which nodes come and go\n"
 		"  status     show which nodes of the domain are up, as cenote-imexd here sees it, how much programs\n"
 		"             here have imported from each, and how much its programs have imported from here\n"
+		"  stop       end cenote-imexd of this machine. What programs imported through it is lost\n"
 		"\n"
 		"An exporter uses the lowest channel that it can read; an importer must be able to read the same one.\n"
 		"\n"
@@ -362,7 +385,7 @@ const struct command command_imex = {
 		"\n"
 		"Exit status: 1 if the directory is not set or cannot be used, the channel to create "
 		"exists, or the one\n"
-		"to remove does not, or no cenote-imexd answers; a sentence says which.\n"
+		"to remove does not, or cenote-imexd does not answer, start or end; a sentence says which.\n"
 		"\n"
 		"Example: export CENOTE_IMEX_DIR=$HOME/channels; cenote imex create 0\n",
 	.run = imex,

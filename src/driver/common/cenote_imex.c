@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cenote's own call about other machines: which of them are up (share/node/node.h).
+ * Cenote's own calls about other machines: which of them are up, and which process leads there (share/node/node.h).
  */
 #include "cenote/cenote.h"
 
@@ -25,4 +25,10 @@ CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_
 		.served_count = status.served_count,
 	};
 	return CUDA_SUCCESS;
+}
+
+CENOTE_API CUresult cenote_imex_daemon(int *ret_pid)
+{
+	return cn_guard_check_write(ret_pid, sizeof *ret_pid, "ret_pid") ? cn_node_find_daemon(ret_pid)
+									 : CUDA_ERROR_INVALID_VALUE;
 }

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "base/segment.h"
 #include "share/peer/service.h"
+#include "share/wire/identity.h"
 #include "share/wire/wire.h"
 
 #include <errno.h>
@@ -222,6 +223,19 @@ CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status)
 		.import_count = answer.words[CN_NODE_STATUS_IMPORTS],
 		.served_count = answer.words[CN_NODE_STATUS_SERVED],
 	};
+	return CUDA_SUCCESS;
+}
+
+CUresult cn_node_find_daemon(int *ret_pid)
+{
+	struct cn_watch channel = {.fd = -1};
+	struct ucred who;
+	int error = reach(&channel);
+
+	if (error)
+		return no_daemon(error);
+	*ret_pid = cn_wire_identify(channel.fd, &who) ? who.pid : 0;
+	cn_service_unwatch(&channel);
 	return CUDA_SUCCESS;
 }
 

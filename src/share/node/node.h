@@ -120,5 +120,7 @@ struct cn_node_status {
 };
 /* About a node; 0 is this one. CUDA_ERROR_INVALID_VALUE: no such node; CUDA_ERROR_OPERATING_SYSTEM: no daemon. */
 CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status);
+/* The process that listens for programs, which is not asked; 0: not visible. CUDA_ERROR_OPERATING_SYSTEM: none does. */
+CUresult cn_node_find_daemon(int *ret_pid);
 
 #endif
