@@ -51,6 +51,10 @@ enum {
 	CN_IMEXD_FETCH_MS = 12000, /* for an exporter here to hand over memory; less than CN_NODE_ANSWER_MS */
 };
 
+struct cn_imexd_link;
+struct cn_imexd_served;
+struct cn_imexd_address;
+
 /* ---- Between daemons ---- */
 
 enum cn_imexd_kind {
@@ -95,6 +99,14 @@ struct cn_imexd_send {
 	void (*sent)(struct cn_imexd_send *send, bool lost); /* `lost`: the connection has ended before */
 };
 
+/* A frame that has come, until its bytes have. A transport may have several of a connection at a time. */
+struct cn_imexd_receive {
+	struct cn_imexd_frame frame;
+	char *into;                     /* where its bytes go; NULL: nowhere */
+	struct cn_imexd_served *served; /* in which that is: it stays as long; or NULL */
+	char small[CN_NODE_HANDLE_BYTES];
+};
+
 /* ---- Transports ---- */
 
 struct cn_imexd_settings {
@@ -103,25 +115,37 @@ struct cn_imexd_settings {
 	bool supervise;
 };
 
-/* How bytes go to another node, over a connected socket that does not block. */
+/*
+ * How frames and their bytes go to other nodes. The rest of the daemon does not know which transport runs.
+ *
+ * A transport has a *channel* for each connection, and tells of it by the functions of imexd_link.c: from the loop, or
+ * from flush(). A channel's functions are not called again after close().
+ */
+struct cn_imexd_channel;
+
 struct cn_imexd_transport {
 	const char *name;
-	/* NULL, or why it cannot be used. */
+	/* Listen at this node's address. NULL, or why it cannot be used. */
 	const char *(*begin)(const struct cn_imexd_settings *settings);
-	void *(*open)(int fd, bool connects); /* NULL: no memory */
-	int (*shake)(void *channel);          /* 0: the other side has shown the key; EAGAIN; or errno */
-	bool (*shake_sends)(void *channel);   /* what shake() waits for */
-	/* The number of bytes, or -errno. After -EAGAIN the same must be sent again. */
-	ssize_t (*send)(void *channel, const void *bytes, size_t count);
-	ssize_t (*receive)(void *channel, void *ret_bytes, size_t room); /* 0: the end */
-	void (*close)(void *channel);
+	/* The loop has begun: watch what is listened at. */
+	bool (*start)(void);
+	/* Begin to connect, from the address by which the others know this node: they refuse another. NULL: not now. */
+	struct cn_imexd_channel *(*connect)(struct cn_imexd_link *link, const struct cn_imexd_address *to);
+	/* Send a frame after those before it; its bytes are read from where they lie. */
+	void (*send)(struct cn_imexd_channel *channel, struct cn_imexd_send *send);
+	/* A round of the loop has ended: send what was gathered. True: call again without sleeping. */
+	bool (*flush)(struct cn_imexd_channel *channel);
+	/*
+	 * End it. When this returns, nothing that came over it is written any more, neither by this process nor by a
+	 * device; what was not sent is `lost`, and what has not come whole was dropped (cn_imexd_link_drop).
+	 */
+	void (*close)(struct cn_imexd_channel *channel);
 };
 
 extern const struct cn_imexd_transport cn_imexd_tls;
 
 /* ---- Records ---- */
 
-struct cn_imexd_link;
 struct cn_imexd_lane;
 struct cn_imexd_job;
 struct cn_imexd_watch;
@@ -215,13 +239,11 @@ void cn_imexd_unwatch(int fd);
 /* Free a record when what epoll has reported is done with. Its descriptor is closed before. */
 void cn_imexd_bury(struct cn_imexd_source *source);
 /* Serve until a signal asks to end. False: it could not begin. */
-bool cn_imexd_run(int listen_fd, int network_fd);
+bool cn_imexd_run(int listen_fd);
 
 /* ---- imexd_link.c: connections between nodes ---- */
 
-const char *cn_imexd_link_listen(int *ret_fd);
-void cn_imexd_link_accept(int network_fd);
-/* Connect where there is none, and end what has been silent too long. Returns when to look again. */
+/* Connect where there is none, and end what has been silent too long. Returns when to look again; 0: at once. */
 uint64_t cn_imexd_link_tend(uint64_t now_ns);
 /* Send a frame to a node that is up. */
 void cn_imexd_link_send(struct cn_imexd_node *node, struct cn_imexd_send *send);
@@ -229,6 +251,30 @@ void cn_imexd_link_send(struct cn_imexd_node *node, struct cn_imexd_send *send);
 bool cn_imexd_link_tell(struct cn_imexd_node *node, const struct cn_imexd_frame *frame);
 /* A node breaks the protocol, or is gone. */
 void cn_imexd_link_cut(struct cn_imexd_node *node, const char *why);
+
+/*
+ * For transports. A caller from this address: which node may it be? NULL: hang up; it is not listed, or there are too
+ * many like it.
+ */
+struct cn_imexd_node *cn_imexd_link_admit(const struct cn_imexd_address *from);
+/* It was admitted, and has a channel. NULL: no memory. */
+struct cn_imexd_link *cn_imexd_link_called(struct cn_imexd_node *node, struct cn_imexd_channel *channel);
+/* The other side has shown what the transport asks for: frames can go. */
+void cn_imexd_link_open(struct cn_imexd_link *link);
+/* The other side lives. */
+void cn_imexd_link_heard(struct cn_imexd_link *link);
+/*
+ * A frame has come, which says where its bytes go; then its bytes have, too. False: the link has ended, and its channel
+ * was closed; the frame is not dropped by that.
+ */
+bool cn_imexd_link_begin(struct cn_imexd_link *link, struct cn_imexd_receive *receive);
+bool cn_imexd_link_finish(struct cn_imexd_link *link, struct cn_imexd_receive *receive);
+/* The bytes of a frame that began do not come. */
+void cn_imexd_link_drop(struct cn_imexd_receive *receive);
+/* The connection has failed: its channel is closed. */
+void cn_imexd_link_fail(struct cn_imexd_link *link, const char *why);
+/* Another than a node of this domain: say so in the log. */
+void cn_imexd_link_refuse(struct cn_imexd_link *link, const char *why);
 
 /* ---- imexd_fetch.c: what exporters here have ---- */
 
@@ -248,10 +294,10 @@ struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t
 /* The answer to an OPEN or BLOCK: what is served is the node's from now on. False: no memory. */
 bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome,
 			   struct cn_imexd_served *served);
-/* A request has come. For a PUT: where its bytes go, NULL: nowhere. False: the node breaks the protocol. */
-bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into);
-/* Its bytes have come. */
-bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes);
+/* A request has come. Says where its bytes go. False: the node breaks the protocol. */
+bool cn_imexd_serve_frame(struct cn_imexd_node *node, struct cn_imexd_receive *receive);
+/* Its bytes have come. False: no memory. */
+bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_receive *receive);
 /* The connection has ended: close all that the node has open. */
 void cn_imexd_serve_lost(struct cn_imexd_node *node);
 /* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */

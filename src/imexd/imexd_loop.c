@@ -56,20 +56,13 @@ static void free_dead(void)
 
 /* ---- What is always there ---- */
 
-static int listen_fd_kept, network_fd_kept;
+static int listen_fd_kept;
 
 static void program_comes(struct cn_imexd_source *source, uint32_t events)
 {
 	(void)source;
 	(void)events;
 	cn_imexd_program_accept(listen_fd_kept);
-}
-
-static void node_comes(struct cn_imexd_source *source, uint32_t events)
-{
-	(void)source;
-	(void)events;
-	cn_imexd_link_accept(network_fd_kept);
 }
 
 static void memory_comes(struct cn_imexd_source *source, uint32_t events)
@@ -89,8 +82,8 @@ static void signal_comes(struct cn_imexd_source *source, uint32_t events)
 		cn_imexd.is_ending = true;
 }
 
-static struct cn_imexd_source programs = {.ready = program_comes}, network = {.ready = node_comes},
-			      memory = {.ready = memory_comes}, signals = {.ready = signal_comes};
+static struct cn_imexd_source programs = {.ready = program_comes}, memory = {.ready = memory_comes},
+			      signals = {.ready = signal_comes};
 
 static bool begin(void)
 {
@@ -99,7 +92,7 @@ static bool begin(void)
 	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_fetch_begin() &&
 	       cn_imexd_watch(cn_imexd.signal_fd, &signals, EPOLLIN) &&
 	       cn_imexd_watch(cn_imexd.event_fd, &memory, EPOLLIN) &&
-	       cn_imexd_watch(listen_fd_kept, &programs, EPOLLIN) && cn_imexd_watch(network_fd_kept, &network, EPOLLIN);
+	       cn_imexd_watch(listen_fd_kept, &programs, EPOLLIN) && cn_imexd.transport->start();
 }
 
 static int sleep_until(uint64_t due_ns, struct epoll_event *events)
@@ -115,12 +108,11 @@ static int sleep_until(uint64_t due_ns, struct epoll_event *events)
 	return count;
 }
 
-bool cn_imexd_run(int listen_fd, int network_fd)
+bool cn_imexd_run(int listen_fd)
 {
 	struct epoll_event events[EVENTS_MAX];
 
 	listen_fd_kept = listen_fd;
-	network_fd_kept = network_fd;
 	if (!begin()) {
 		cn_daemon_log("cannot begin: %s", strerror(errno));
 		return false;

@@ -86,7 +86,7 @@ static int read_options(int argument_count, char **arguments, struct cn_imexd_se
 	return EXIT_USAGE;
 }
 
-static const char *prepare(const struct cn_imexd_settings *settings, int *ret_network_fd)
+static const char *prepare(const struct cn_imexd_settings *settings)
 {
 	const char *why = cn_imexd_read_nodes(settings);
 
@@ -95,19 +95,19 @@ static const char *prepare(const struct cn_imexd_settings *settings, int *ret_ne
 		why = cn_imexd.transport->begin(settings);
 	if (!why && getrandom(&cn_imexd.epoch, sizeof cn_imexd.epoch, 0) != sizeof cn_imexd.epoch)
 		why = "no random number";
-	return why ? why : cn_imexd_link_listen(ret_network_fd);
+	return why;
 }
 
 static int serve(const struct cn_imexd_settings *settings, const char *path)
 {
 	struct cn_daemon_given given;
-	int listen_fd, lock_fd = -1, network_fd = -1;
+	int listen_fd, lock_fd = -1;
 
 	if (cn_daemon_take_given(&given)) {
 		cn_daemon_log("what the manager handed over cannot be used");
 		return EXIT_FAILURE;
 	}
-	const char *why = prepare(settings, &network_fd);
+	const char *why = prepare(settings);
 	listen_fd = cn_daemon_find_socket(&given);
 	bool listens = !why && listen_fd < 0;
 	if (listens)
@@ -120,7 +120,7 @@ static int serve(const struct cn_imexd_settings *settings, const char *path)
 		return EXIT_FAILURE;
 	}
 	cn_daemon_raise_limit();
-	bool served = cn_imexd_run(listen_fd, network_fd);
+	bool served = cn_imexd_run(listen_fd);
 	if (listens)
 		cn_daemon_unlisten(path, listen_fd, lock_fd);
 	if (served)

@@ -326,29 +326,39 @@ static bool serve(struct cn_imexd_node *node, const struct cn_imexd_frame *frame
 	return answer(node, frame->request, served ? CN_NODE_DONE : CN_NODE_MALFORMED);
 }
 
-bool cn_imexd_serve_frame(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into)
+bool cn_imexd_serve_frame(struct cn_imexd_node *node, struct cn_imexd_receive *receive)
 {
+	const struct cn_imexd_frame *frame = &receive->frame;
+
 	if (frame->kind == CN_IMEXD_CLOSE) {
 		close_memory(node, frame->memory);
 		return !frame->bytes;
 	}
 	if (++node->serving_count > CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX)
 		return false;
-	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
-		return frame->bytes == CN_HANDLE_BYTES;
+	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK) {
+		receive->into = receive->small;
+		return frame->bytes == sizeof receive->small;
+	}
 	if (frame->kind == CN_IMEXD_PUT) {
 		struct cn_imexd_served *served = find(node, frame, frame->bytes);
-		*ret_into = served ? served->address + frame->offset : NULL;
+		if (served) {
+			served->references++; /* a CLOSE may come before all of the bytes */
+			receive->served = served;
+			receive->into = served->address + frame->offset;
+		}
 		return true;
 	}
 	return !frame->bytes && serve(node, frame);
 }
 
-bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, const char *bytes)
+bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_receive *receive)
 {
+	const struct cn_imexd_frame *frame = &receive->frame;
+
 	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK)
-		return cn_imexd_fetch(node, frame, bytes);
-	return answer(node, frame->request, bytes ? CN_NODE_DONE : CN_NODE_MALFORMED);
+		return cn_imexd_fetch(node, frame, receive->small);
+	return answer(node, frame->request, receive->into ? CN_NODE_DONE : CN_NODE_MALFORMED);
 }
 
 void cn_imexd_serve_lost(struct cn_imexd_node *node)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The transport *tls*: TLS 1.3 with the domain's key, by GnuTLS.
+ * TLS 1.3 with the domain's key, by GnuTLS.
  *
  * Both sides show that they have the key, and each connection has keys of its own (ECDHE), so one that is recorded
  * cannot be read with the domain's key later. There are no certificates, no tickets, and no other version or cipher.
  */
-#include "imexd/imexd.h"
+#include "imexd/imexd_tls.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -37,7 +37,7 @@ static int give_key(gnutls_session_t session, const char *name, gnutls_datum_t *
 	return 0;
 }
 
-static const char *begin(const struct cn_imexd_settings *settings)
+const char *cn_imexd_tls_begin(const struct cn_imexd_settings *settings)
 {
 	size_t bytes;
 	const char *why = cn_imexd_read_key(settings->key_path, tls.key_bytes, &bytes);
@@ -54,7 +54,7 @@ static const char *begin(const struct cn_imexd_settings *settings)
 	return NULL;
 }
 
-static void *open_session(int fd, bool connects)
+void *cn_imexd_tls_open(int fd, bool connects)
 {
 	gnutls_session_t session;
 	unsigned flags =
@@ -71,9 +71,9 @@ static void *open_session(int fd, bool connects)
 	return session;
 }
 
-static int shake(void *channel)
+int cn_imexd_tls_shake(void *session)
 {
-	int result = gnutls_handshake(channel);
+	int result = gnutls_handshake(session);
 
 	if (!result)
 		return 0;
@@ -81,9 +81,9 @@ static int shake(void *channel)
 													    : EPROTO;
 }
 
-static bool shake_sends(void *channel)
+bool cn_imexd_tls_shake_sends(void *session)
 {
-	return gnutls_record_get_direction(channel) == 1;
+	return gnutls_record_get_direction(session) == 1;
 }
 
 static ssize_t error_of(ssize_t result)
@@ -91,32 +91,21 @@ static ssize_t error_of(ssize_t result)
 	return result == GNUTLS_E_AGAIN || result == GNUTLS_E_INTERRUPTED ? -EAGAIN : -EPROTO;
 }
 
-static ssize_t send_bytes(void *channel, const void *bytes, size_t count)
+ssize_t cn_imexd_tls_send(void *session, const void *bytes, size_t count)
 {
-	ssize_t result = gnutls_record_send(channel, bytes, count);
+	ssize_t result = gnutls_record_send(session, bytes, count);
 
 	return result >= 0 ? result : error_of(result);
 }
 
-static ssize_t receive_bytes(void *channel, void *ret_bytes, size_t room)
+ssize_t cn_imexd_tls_receive(void *session, void *ret_bytes, size_t room)
 {
-	ssize_t result = gnutls_record_recv(channel, ret_bytes, room);
+	ssize_t result = gnutls_record_recv(session, ret_bytes, room);
 
 	return result >= 0 ? result : error_of(result);
 }
 
-static void close_session(void *channel)
+void cn_imexd_tls_close(void *session)
 {
-	gnutls_deinit(channel);
+	gnutls_deinit(session);
 }
-
-const struct cn_imexd_transport cn_imexd_tls = {
-	.name = "tls",
-	.begin = begin,
-	.open = open_session,
-	.shake = shake,
-	.shake_sends = shake_sends,
-	.send = send_bytes,
-	.receive = receive_bytes,
-	.close = close_session,
-};
