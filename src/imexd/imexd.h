@@ -181,6 +181,13 @@ struct cn_imexd_served {
 	unsigned char exporter[CN_PORT_NAME_BYTES]; /* its port */
 };
 
+/* Records by number: imexd_table.c. All zero is an empty one. */
+struct cn_imexd_table {
+	struct cn_imexd_slot *slots;
+	uint32_t room, used, count;
+	uint32_t first_free; /* plus 1 */
+};
+
 /* Jobs in the order in which they came. */
 struct cn_imexd_jobs {
 	struct cn_imexd_job *first, *last;
@@ -199,10 +206,10 @@ struct cn_imexd_node {
 		struct cn_imexd_jobs waiting;
 	} requests, watches;
 	struct cn_imexd_job *asked[CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX]; /* by the frame's `request` */
+	uint64_t asked_bits[(CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX) / 64]; /* which of them there are */
 	uint64_t import_count;
 	/* What its programs have open here. */
-	struct cn_imexd_served **served;
-	uint32_t served_room, served_count;
+	struct cn_imexd_table served;
 	unsigned serving_count;          /* requests of its that are not answered */
 	struct cn_imexd_watch *watching; /* waits for values */
 };
@@ -228,6 +235,17 @@ const char *cn_imexd_read_nodes(const struct cn_imexd_settings *settings);
 /* Read the domain's key: hexadecimal digits. NULL, or a sentence. */
 const char *cn_imexd_read_key(const char *path, unsigned char ret_key[CN_IMEXD_KEY_BYTES_MAX], size_t *ret_bytes);
 bool cn_imexd_is_address(const struct cn_imexd_address *one, const struct cn_imexd_address *other);
+
+/* ---- imexd_table.c ---- */
+
+/* Enter a record; its number, or 0: there is no memory, or the table has `max` records. */
+uint64_t cn_imexd_table_enter(struct cn_imexd_table *table, void *record, uint32_t max);
+/* The record that has this number; NULL: none has it. */
+void *cn_imexd_table_find(const struct cn_imexd_table *table, uint64_t number);
+/* A record that is in the table leaves it. */
+void cn_imexd_table_leave(struct cn_imexd_table *table, uint64_t number);
+/* Take records out until NULL comes, and the table is empty. Nothing is entered in between. */
+void *cn_imexd_table_take(struct cn_imexd_table *table);
 
 /* ---- imexd_loop.c ---- */
 

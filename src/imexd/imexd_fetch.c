@@ -33,7 +33,7 @@ struct fetch {
 	struct fetch *next;
 	struct cn_imexd_node *node;
 	uint64_t life, request, deadline_ns;
-	bool is_running, is_answered;
+	bool is_answered;
 	struct cn_imexd_served *pool;               /* of a block, with a reference; NULL: a handle is opened */
 	unsigned char bytes[CN_HANDLE_BYTES];       /* the handle, or the exported pointer */
 	unsigned char exporter[CN_PORT_NAME_BYTES]; /* its port */
@@ -43,8 +43,9 @@ struct fetch {
 };
 
 static struct {
-	int write_fd;        /* of the pipe; the loop has the other end */
-	struct fetch *first; /* all of them, the oldest first */
+	int write_fd;                       /* of the pipe; the loop has the other end */
+	struct fetch *first, *last;         /* those that wait, the oldest first */
+	struct fetch *running[FETCHES_MAX]; /* in a thread; the first running_count of them */
 	unsigned running_count;
 } fetches;
 
@@ -144,33 +145,56 @@ static void *run_fetch(void *data)
 
 /* ---- In the loop ---- */
 
+static bool may_start(const struct fetch *fetch)
+{
+	unsigned of_exporter = 0;
+
+	for (unsigned i = 0; i < fetches.running_count; i++)
+		of_exporter += !memcmp(fetches.running[i]->exporter, fetch->exporter, sizeof fetch->exporter);
+	return of_exporter < FETCHES_OF_EXPORTER_MAX;
+}
+
+/* `at` is the link to it; `previous` the one before it. */
+static void leave_waiting(struct fetch **at, struct fetch *previous)
+{
+	struct fetch *fetch = *at;
+
+	*at = fetch->next;
+	if (fetches.last == fetch)
+		fetches.last = previous;
+}
+
 static void start_fetches(void)
 {
-	for (struct fetch *fetch = fetches.first; fetch && fetches.running_count < FETCHES_MAX; fetch = fetch->next) {
-		unsigned of_exporter = 0;
-		if (fetch->is_running || fetch->is_answered)
+	struct fetch **at = &fetches.first, *previous = NULL;
+
+	while (*at && fetches.running_count < FETCHES_MAX) {
+		struct fetch *fetch = *at;
+		if (!may_start(fetch)) {
+			previous = fetch;
+			at = &fetch->next;
 			continue;
-		for (const struct fetch *other = fetches.first; other; other = other->next)
-			of_exporter +=
-				other->is_running && !memcmp(other->exporter, fetch->exporter, sizeof other->exporter);
-		if (of_exporter >= FETCHES_OF_EXPORTER_MAX)
-			continue;
+		}
 		if (!cn_thread_start(run_fetch, fetch))
 			return; /* again when one has ended, or the next comes */
-		fetch->is_running = true;
-		fetches.running_count++;
+		leave_waiting(at, previous);
+		fetches.running[fetches.running_count++] = fetch;
 	}
 }
 
 static void free_fetch(struct fetch *fetch)
 {
-	struct fetch **at = &fetches.first;
-
-	while (*at != fetch)
-		at = &(*at)->next;
-	*at = fetch->next;
 	cn_imexd_drop(fetch->pool);
 	free(fetch);
+}
+
+static void leave_running(const struct fetch *fetch)
+{
+	unsigned i = 0;
+
+	while (fetches.running[i] != fetch)
+		i++;
+	fetches.running[i] = fetches.running[--fetches.running_count];
 }
 
 /* Answer, unless the node is gone, or has its answer. What was found is the node's then, or dropped. */
@@ -190,7 +214,7 @@ void cn_imexd_fetched(void)
 	struct fetch *fetch;
 
 	while (read(cn_imexd.event_fd, &fetch, sizeof fetch) == sizeof fetch) {
-		fetches.running_count--;
+		leave_running(fetch);
 		if (fetch->served) {
 			fetch->served->references = 1;
 			fetch->served->pool = fetch->pool; /* with the reference */
@@ -206,13 +230,13 @@ void cn_imexd_fetched(void)
 
 void cn_imexd_fetch_tend(uint64_t now_ns)
 {
-	for (struct fetch *fetch = fetches.first, *next; fetch; fetch = next) {
-		next = fetch->next;
-		if (now_ns < fetch->deadline_ns)
-			continue;
+	for (unsigned i = 0; i < fetches.running_count; i++)
+		if (now_ns >= fetches.running[i]->deadline_ns)
+			answer(fetches.running[i], CN_NODE_GONE, NULL);
+	for (struct fetch *fetch; (fetch = fetches.first) && now_ns >= fetch->deadline_ns;) {
+		leave_waiting(&fetches.first, NULL);
 		answer(fetch, CN_NODE_GONE, NULL);
-		if (!fetch->is_running)
-			free_fetch(fetch);
+		free_fetch(fetch);
 	}
 }
 
@@ -282,10 +306,8 @@ bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *fra
 	       sizeof fetch->exporter);
 	if (pool)
 		pool->references++;
-	struct fetch **at = &fetches.first;
-	while (*at)
-		at = &(*at)->next;
-	*at = fetch;
+	*(fetches.last ? &fetches.last->next : &fetches.first) = fetch;
+	fetches.last = fetch;
 	start_fetches();
 	return true;
 }

@@ -29,7 +29,6 @@ enum {
 	OPEN_JOB = CN_HOST_REMOTE_SLOTS, /* the job that opens */
 	JOBS = OPEN_JOB + 1,
 	IMPORTS_MAX = 1 << 18,
-	IMPORT_INDEX_BITS = 20,
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
 };
 #define BYTES_MAX ((uint64_t)1 << 46) /* of memory, as another node says */
@@ -81,9 +80,7 @@ struct cn_imexd_lane {
 
 static struct {
 	struct cn_imexd_lane *lanes;
-	struct import **imports;
-	uint32_t import_room;
-	uint64_t serial;
+	struct cn_imexd_table imports;
 	bool has_muted;
 } programs;
 
@@ -91,52 +88,36 @@ static struct {
 
 static struct import *find_import(const struct session *session, uint64_t number)
 {
-	uint32_t index = (uint32_t)number & ((1u << IMPORT_INDEX_BITS) - 1);
-	struct import *import = index < programs.import_room ? programs.imports[index] : NULL;
+	struct import *import = cn_imexd_table_find(&programs.imports, number);
 
-	return import && import->number == number && import->session == session && import->is_open ? import : NULL;
+	return import && import->session == session && import->is_open ? import : NULL;
 }
 
 static struct import *make_import(struct session *session, struct cn_imexd_node *node)
 {
-	static uint32_t hint;
 	struct import *import = calloc(1, sizeof *import);
-	uint32_t index = hint, looked = 0;
 
-	while (looked < programs.import_room && programs.imports[index % programs.import_room])
-		index++, looked++;
-	if (import && looked == programs.import_room) {
-		uint32_t room = programs.import_room ? 2 * programs.import_room : 256;
-		struct import **more = room > IMPORTS_MAX ? NULL : realloc(programs.imports, room * sizeof *more);
-		if (!more) {
-			free(import);
-			return NULL;
-		}
-		memset(more + programs.import_room, 0, (room - programs.import_room) * sizeof *more);
-		index = programs.import_room;
-		programs.imports = more;
-		programs.import_room = room;
-	}
 	if (!import)
 		return NULL;
-	index %= programs.import_room;
-	hint = index + 1;
+	import->number = cn_imexd_table_enter(&programs.imports, import, IMPORTS_MAX);
+	if (!import->number) {
+		free(import);
+		return NULL;
+	}
 	import->session = session;
 	import->node = node;
 	import->life = node->life;
-	import->number = ++programs.serial << IMPORT_INDEX_BITS | index;
 	import->next = session->imports;
 	if (import->next)
 		import->next->previous = import;
 	session->imports = import;
-	programs.imports[index] = import;
 	node->import_count++;
 	return import;
 }
 
 static void forget_import(struct import *import)
 {
-	programs.imports[import->number & ((1u << IMPORT_INDEX_BITS) - 1)] = NULL;
+	cn_imexd_table_leave(&programs.imports, import->number);
 	import->node->import_count--;
 	free(import);
 }
@@ -268,6 +249,7 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 
 	if (job->index >= 0) {
 		node->asked[job->index] = NULL;
+		node->asked_bits[job->index / 64] &= ~((uint64_t)1 << job->index % 64);
 		*(job->is_watch ? &node->watches.count : &node->requests.count) -= 1;
 	}
 	job->node = NULL;
@@ -321,13 +303,16 @@ static void make_frame(struct cn_imexd_job *job)
 	}
 }
 
-static int free_index(const struct cn_imexd_node *node, bool is_watch)
+/* One is free: there are fewer jobs than the node may do. */
+static int take_index(struct cn_imexd_node *node, bool is_watch)
 {
-	int index = is_watch ? CN_IMEXD_REQUESTS_MAX : 0;
+	int word = is_watch ? CN_IMEXD_REQUESTS_MAX / 64 : 0;
 
-	while (node->asked[index])
-		index++;
-	return index;
+	while (!~node->asked_bits[word])
+		word++;
+	int bit = __builtin_ctzll(~node->asked_bits[word]);
+	node->asked_bits[word] |= (uint64_t)1 << bit;
+	return word * 64 + bit;
 }
 
 /* A job may have waited while its program, or its import, has gone. */
@@ -354,7 +339,7 @@ static void start_of(struct cn_imexd_node *node, bool is_watch)
 				forget_import(import);
 			continue;
 		}
-		job->index = free_index(node, is_watch);
+		job->index = take_index(node, is_watch);
 		node->asked[job->index] = job;
 		of->count++;
 		make_frame(job);
@@ -649,7 +634,7 @@ static void tell_status(struct cn_imexd_lane *lane, const struct cn_message *mes
 					       .words = {[CN_NODE_STATUS_NODE] = number,
 							 [CN_NODE_STATUS_UP] = node->is_up || number == cn_imexd.self,
 							 [CN_NODE_STATUS_IMPORTS] = node->import_count,
-							 [CN_NODE_STATUS_SERVED] = node->served_count}}};
+							 [CN_NODE_STATUS_SERVED] = node->served.count}}};
 
 	if (cn_wire_send(lane->fd, &answer))
 		hang_up(lane);

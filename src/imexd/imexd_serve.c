@@ -24,8 +24,6 @@ enum {
 	LOOK_NS_MIN = 20000,
 	LOOK_NS_MAX = 1000000,
 	LOOK_SHARE = 8, /* of the time that it has waited */
-	SERVED_ROOM_FIRST = 64,
-	SERIAL_SHIFT = 32,
 };
 
 struct answer {
@@ -40,8 +38,6 @@ struct cn_imexd_watch {
 	struct cn_imexd_frame frame;
 	uint64_t since_ns, look_ns;
 };
-
-static uint64_t serial;
 
 /* ---- Memory ---- */
 
@@ -60,54 +56,19 @@ void cn_imexd_drop(struct cn_imexd_served *served)
 	free(served);
 }
 
-static struct cn_imexd_served **slot_of(struct cn_imexd_node *node, uint64_t number)
+struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t number)
 {
-	uint32_t index = (uint32_t)number;
-
-	if (index >= node->served_room || !node->served[index] || node->served[index]->number != number)
-		return NULL;
-	return &node->served[index];
+	return cn_imexd_table_find(&node->served, number);
 }
 
 /* The memory of a request, if it has so many bytes there. */
 static struct cn_imexd_served *find(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, uint64_t bytes)
 {
-	struct cn_imexd_served **slot = slot_of(node, frame->memory);
+	struct cn_imexd_served *served = cn_imexd_serve_find(node, frame->memory);
 
-	if (!slot || !(*slot)->address || frame->offset > (*slot)->bytes || bytes > (*slot)->bytes - frame->offset)
+	if (!served || !served->address || frame->offset > served->bytes || bytes > served->bytes - frame->offset)
 		return NULL;
-	return *slot;
-}
-
-struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t number)
-{
-	struct cn_imexd_served **slot = slot_of(node, number);
-
-	return slot ? *slot : NULL;
-}
-
-/* Give it a number. False: the node has too much open. */
-static bool enter(struct cn_imexd_node *node, struct cn_imexd_served *served)
-{
-	uint32_t index = 0;
-
-	while (index < node->served_room && node->served[index])
-		index++;
-	if (index == CN_IMEXD_MEMORY_MAX)
-		return false;
-	if (index == node->served_room) {
-		uint32_t room = index ? 2 * index : SERVED_ROOM_FIRST;
-		struct cn_imexd_served **more = realloc(node->served, room * sizeof *more);
-		if (!more)
-			return false;
-		memset(more + index, 0, (room - index) * sizeof *more);
-		node->served = more;
-		node->served_room = room;
-	}
-	served->number = ++serial << SERIAL_SHIFT | index;
-	node->served[index] = served;
-	node->served_count++;
-	return true;
+	return served;
 }
 
 /* ---- Answers ---- */
@@ -152,7 +113,9 @@ bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn
 {
 	struct cn_imexd_frame frame = {.request = request};
 
-	if (served && !enter(node, served)) {
+	if (served)
+		served->number = cn_imexd_table_enter(&node->served, served, CN_IMEXD_MEMORY_MAX);
+	if (served && !served->number) {
 		cn_imexd_drop(served);
 		served = NULL;
 		outcome = CN_NODE_FULL;
@@ -256,13 +219,11 @@ uint64_t cn_imexd_serve_look(uint64_t now_ns)
 
 static void close_memory(struct cn_imexd_node *node, uint64_t number)
 {
-	struct cn_imexd_served **slot = slot_of(node, number), *served;
+	struct cn_imexd_served *served = cn_imexd_serve_find(node, number);
 
-	if (!slot)
+	if (!served)
 		return;
-	served = *slot;
-	*slot = NULL;
-	node->served_count--;
+	cn_imexd_table_leave(&node->served, number);
 	cn_imexd_drop(served);
 }
 
@@ -368,10 +329,7 @@ void cn_imexd_serve_lost(struct cn_imexd_node *node)
 		node->watching = watch->next;
 		end_watch(watch);
 	}
-	for (uint32_t i = 0; i < node->served_room; i++)
-		cn_imexd_drop(node->served[i]);
-	free(node->served);
-	node->served = NULL;
-	node->served_room = node->served_count = 0;
+	for (struct cn_imexd_served *served; (served = cn_imexd_table_take(&node->served));)
+		cn_imexd_drop(served);
 	node->serving_count = 0;
 }
