@@ -65,6 +65,7 @@
 	RANK(STAMP,           lock,        NEVER,   "an event's latest record") \
 	RANK(MEMORY,          lock,        NEVER,   "which allocation is at an address") \
 	RANK(HOST_MEMORY,     lock,        NEVER,   "chunks of the host device's memory") \
+	RANK(HOST_MAPPED,     lock,        NEVER,   "memory files that are mapped, and where") \
 	RANK(GPU_EVENTS,      quick_lock,  NEVER,   "events of a GPU: what their latest record covers") \
 	RANK(GPU_CAPTURES,    lock,        NEVER,   "captures under way") \
 	RANK(CUDA_ARENA_WATCH, lock,        NEVER,   "functions to call when a chunk is released") \

@@ -36,7 +36,7 @@ enum {
 	CN_IMEXD_KEY_BYTES_MIN = 16,
 	CN_IMEXD_KEY_BYTES_MAX = 64,
 	CN_IMEXD_MAGIC = 0x656d6963,
-	CN_IMEXD_VERSION = 2,
+	CN_IMEXD_VERSION = 3,
 	CN_IMEXD_REQUESTS_MAX = 64,
 	CN_IMEXD_WATCHES_MAX = 256,
 	CN_IMEXD_MEMORY_MAX = 65536, /* open at one node */
@@ -320,6 +320,25 @@ bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_rece
 void cn_imexd_serve_lost(struct cn_imexd_node *node);
 /* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */
 uint64_t cn_imexd_serve_look(uint64_t now_ns);
+
+/* ---- imexd_operand.c: operands of programs' requests, and the memory files that they have lent ---- */
+
+struct cn_imexd_lent;
+struct cn_imexd_lent_table {
+	struct cn_imexd_lent *places[CN_NODE_LENT_MAX];
+	uint64_t bytes;
+};
+/* Is a request an operation on memory of so many bytes? */
+bool cn_imexd_is_operation(const uint64_t *words, uint64_t memory_bytes);
+/* A LEND has come: map its file. */
+enum cn_node_outcome cn_imexd_lend(struct cn_imexd_lent_table *table, const struct cn_parcel *parcel);
+/* The file at a place is wanted back; nothing, if there is none. */
+void cn_imexd_lent_return(struct cn_imexd_lent_table *table, uint64_t place);
+void cn_imexd_lent_end(struct cn_imexd_lent_table *table);
+/* The bytes that a request names in a file, which stays until it is dropped. NULL: it names none. */
+char *cn_imexd_lent_find(const struct cn_imexd_lent_table *table, const uint64_t *words,
+			 struct cn_imexd_lent **ret_lent);
+void cn_imexd_lent_drop(struct cn_imexd_lent *lent); /* NULL does nothing */
 
 /* ---- imexd_program.c: what programs here ask ---- */
 

@@ -194,7 +194,7 @@ static bool begin_frame(struct cn_imexd_link *link, struct cn_imexd_receive *rec
 	const struct cn_imexd_frame *frame = &receive->frame;
 
 	if (frame->magic != CN_IMEXD_MAGIC || !frame->kind || frame->kind >= CN_IMEXD_KIND_COUNT ||
-	    frame->bytes > CN_HOST_REMOTE_SLOT_BYTES || link->state == CONNECTING)
+	    frame->bytes > CN_HOST_REMOTE_PIECE_BYTES || link->state == CONNECTING)
 		return false;
 	if (link->state == GREETING)
 		return greeted(link, frame);

@@ -5,7 +5,8 @@
  * A lane has a job for each of its slots, and one for what has no slot. A job goes to the node it is for, waits there
  * if the node has enough to do, and ends with the answer, or with the connection. A lane whose program is gone stays
  * until its jobs have ended: their bytes are in its memory. So does what they use, for the other node is told to close
- * memory after it was asked to write it.
+ * memory after it was asked to write it. Its socket is closed after that, too: the end of the connection tells a
+ * program that nothing is written into its memory any more.
  */
 #include "daemon/daemon.h"
 #include "imexd/imexd.h"
@@ -49,6 +50,7 @@ struct session {
 	unsigned char key[CN_NODE_SESSION_BYTES];
 	struct cn_imexd_lane *first; /* the connection that is the session; the lanes after it */
 	struct import *imports;
+	struct cn_imexd_lent_table lent;
 	unsigned connection_count;
 };
 
@@ -60,13 +62,16 @@ struct cn_imexd_job {
 	struct cn_message message;
 	int index; /* in node->asked; -1: it waits */
 	bool is_watch, is_sending;
+	char *local;                /* where its bytes are: in its slot, or */
+	struct cn_imexd_lent *lent; /* in this file; else NULL */
 	struct cn_imexd_send send;
 	unsigned char handle[CN_HANDLE_BYTES];
 };
 
 struct cn_imexd_lane {
 	struct cn_imexd_source source;
-	int fd; /* -1: the program is gone */
+	int fd;      /* -1: the program is gone */
+	int late_fd; /* then: to close after its last job */
 	uid_t user;
 	struct session *session; /* NULL: it has not said HELLO */
 	struct cn_imexd_lane *next_in_session;
@@ -171,7 +176,10 @@ static void hang_up(struct cn_imexd_lane *lane)
 	if (lane->fd < 0)
 		return;
 	cn_imexd_unwatch(lane->fd); /* it may be closed later, by another thread */
-	cn_wire_hang_up(lane->fd);
+	if (lane->busy_count)
+		lane->late_fd = lane->fd;
+	else
+		cn_wire_hang_up(lane->fd);
 	lane->fd = -1;
 	lane->session = NULL;
 	if (lane->next)
@@ -212,6 +220,7 @@ static void end_session(struct session *session)
 		lane->session = NULL;
 		hang_up(lane);
 	}
+	cn_imexd_lent_end(&session->lent);
 	explicit_bzero(session->key, sizeof session->key);
 	free(session);
 }
@@ -254,11 +263,15 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 	}
 	job->node = NULL;
 	job->import = NULL;
+	cn_imexd_lent_drop(job->lent);
+	job->lent = NULL;
 	lane->busy_count--;
-	if (lane->fd >= 0)
+	if (lane->fd >= 0) {
 		reply(lane, &job->message, outcome, import, opened);
-	else if (!lane->busy_count)
+	} else if (!lane->busy_count) {
+		cn_wire_hang_up(lane->late_fd);
 		cn_imexd_bury(&lane->source);
+	}
 }
 
 static void job_sent(struct cn_imexd_send *send, bool lost)
@@ -299,7 +312,7 @@ static void make_frame(struct cn_imexd_job *job)
 		frame->flags = (uint32_t)(frame->count | frame->flags << 8);
 	if (operation == CN_HOST_REMOTE_PUT) {
 		frame->bytes = (uint32_t)frame->count;
-		job->send.payload = job->lane->memory + words[CN_NODE_REQUEST_SLOT] * CN_HOST_REMOTE_SLOT_BYTES;
+		job->send.payload = job->local;
 	}
 }
 
@@ -397,7 +410,7 @@ bool cn_imexd_program_answer(struct cn_imexd_node *node, const struct cn_imexd_f
 		return false;
 	if (!is_get(job) || frame->outcome)
 		return !frame->bytes;
-	*ret_into = job->lane->memory + job->message.words[CN_NODE_REQUEST_SLOT] * CN_HOST_REMOTE_SLOT_BYTES;
+	*ret_into = job->local;
 	return frame->bytes == job->message.words[CN_NODE_REQUEST_BYTES];
 }
 
@@ -584,26 +597,6 @@ static void open_block(struct cn_imexd_lane *lane, const struct cn_message *mess
 	begin_job(job, lane, pool->node, message, false);
 }
 
-/* Is it an operation on memory that the program has open? */
-static bool is_operation(const uint64_t *words, const struct import *import)
-{
-	uint64_t bytes = words[CN_NODE_REQUEST_BYTES], offset = words[CN_NODE_REQUEST_OFFSET],
-		 flags = words[CN_NODE_REQUEST_FLAGS];
-
-	if (!import || !bytes || offset > import->bytes || bytes > import->bytes - offset)
-		return false;
-	switch (words[CN_NODE_REQUEST_OPERATION]) {
-	case CN_HOST_REMOTE_PUT:
-	case CN_HOST_REMOTE_GET: return bytes <= CN_HOST_REMOTE_SLOT_BYTES;
-	case CN_HOST_REMOTE_FILL:
-		return bytes <= CN_HOST_REMOTE_FILL_BYTES && (flags == 1 || flags == 2 || flags == 4) &&
-		       !(bytes % flags);
-	case CN_HOST_REMOTE_WRITE:
-	case CN_HOST_REMOTE_WAIT: return (bytes == 4 || bytes == 8) && !(offset % bytes) && flags <= 3;
-	default: return false;
-	}
-}
-
 /* False: hang up. */
 static bool operate(struct cn_imexd_lane *lane, const struct cn_message *message)
 {
@@ -613,13 +606,21 @@ static bool operate(struct cn_imexd_lane *lane, const struct cn_message *message
 	if (slot >= CN_HOST_REMOTE_SLOTS || lane->jobs[slot].node)
 		return false;
 	struct import *import = find_import(lane->session, words[CN_NODE_REQUEST_MEMORY]);
-	if (!is_operation(words, import))
+	struct cn_imexd_job *job = &lane->jobs[slot];
+	if (!import || !cn_imexd_is_operation(words, import->bytes)) {
 		reply(lane, message, CN_NODE_MALFORMED, NULL, NULL);
-	else if (!import->node->is_up || import->life != import->node->life)
+		return true;
+	}
+	if (!import->node->is_up || import->life != import->node->life) {
 		reply(lane, message, CN_NODE_LOST, NULL, NULL);
+		return true;
+	}
+	job->local = words[CN_NODE_REQUEST_LENT] ? cn_imexd_lent_find(&lane->session->lent, words, &job->lent)
+						 : lane->memory + slot * CN_HOST_REMOTE_SLOT_BYTES;
+	if (!job->local)
+		reply(lane, message, CN_NODE_MALFORMED, NULL, NULL);
 	else
-		begin_job(&lane->jobs[slot], lane, import->node, message,
-			  words[CN_NODE_REQUEST_OPERATION] == CN_HOST_REMOTE_WAIT);
+		begin_job(job, lane, import->node, message, words[CN_NODE_REQUEST_OPERATION] == CN_HOST_REMOTE_WAIT);
 	return true;
 }
 
@@ -669,6 +670,12 @@ static bool serve(struct cn_imexd_lane *lane, const struct cn_parcel *parcel)
 			close_import(import);
 		return true;
 	case CN_MESSAGE_NODE_STATUS: tell_status(lane, message); return true;
+	case CN_MESSAGE_NODE_LEND:
+		reply(lane, message, cn_imexd_lend(&lane->session->lent, parcel), NULL, NULL);
+		return true;
+	case CN_MESSAGE_NODE_RETURN:
+		cn_imexd_lent_return(&lane->session->lent, message->words[CN_NODE_LEND_PLACE]);
+		return true;
 	default: return false;
 	}
 }

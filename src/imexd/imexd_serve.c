@@ -259,7 +259,7 @@ static bool serve(struct cn_imexd_node *node, const struct cn_imexd_frame *frame
 
 	switch ((enum cn_imexd_kind)frame->kind) {
 	case CN_IMEXD_GET:
-		served = frame->count <= CN_HOST_REMOTE_SLOT_BYTES ? find(node, frame, frame->count) : NULL;
+		served = frame->count <= CN_HOST_REMOTE_PIECE_BYTES ? find(node, frame, frame->count) : NULL;
 		if (served)
 			return answer_with(node,
 					   &(struct cn_imexd_frame){.request = frame->request,

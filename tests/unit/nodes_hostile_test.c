@@ -177,6 +177,70 @@ TEST(requests_that_make_no_sense_are_refused)
 	nodes_pair_end(nodes);
 }
 
+/* Offer a file to lend: the daemon's outcome. */
+static int offer_file(int session, uint64_t place, size_t bytes, int fd)
+{
+	struct cn_message answer, lend = {.kind = CN_MESSAGE_NODE_LEND,
+					  .request = 3,
+					  .words = {[CN_NODE_LEND_PLACE] = place, [CN_NODE_LEND_BYTES] = bytes}};
+
+	send_message(session, lend, fd);
+	ASSERT_EQ(0, receive(session, &answer));
+	ASSERT_EQ(CN_MESSAGE_NODE_LEND, answer.kind);
+	ASSERT_EQ(3, answer.request);
+	return answer.result;
+}
+
+static int offer_memory(int session, uint64_t place, size_t bytes, unsigned seals)
+{
+	int fd = make_memory(bytes, seals), outcome = offer_file(session, place, bytes, fd);
+
+	close(fd);
+	return outcome;
+}
+
+/* Goal: nothing that could end or hold up the daemon is mapped by it. */
+TEST(only_memory_that_stays_can_be_lent)
+{
+	const size_t huge = (size_t)1 << 41, bytes = 1 << 20;
+	const unsigned seals = F_SEAL_SHRINK | F_SEAL_GROW;
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+	int pipes[2];
+
+	nodes_pair(nodes); /* the first is attacked */
+	int session = greet(key), fd = make_memory(bytes, seals);
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, bytes, -1));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, bytes + 4096, fd));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, bytes - 4096, fd));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, CN_NODE_LENT_MAX, bytes, fd));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_memory(session, 0, bytes, 0));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_memory(session, 0, bytes, F_SEAL_GROW));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_memory(session, 0, bytes, F_SEAL_SHRINK));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_memory(session, 0, 0, seals));
+	ASSERT_EQ(CN_NODE_FULL, offer_memory(session, 0, bytes, seals | F_SEAL_WRITE)); /* it cannot be mapped */
+	ASSERT_SYS(pipe2(pipes, O_CLOEXEC));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, bytes, pipes[0]));
+	int file = open(nodes_path(0, "key"), O_RDWR | O_CLOEXEC);
+	ASSERT_SYS(file);
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, 65, file));
+	ASSERT_EQ(CN_NODE_DONE, offer_file(session, 0, bytes, fd));
+	ASSERT_EQ(CN_NODE_MALFORMED, offer_file(session, 0, bytes, fd)); /* the place is taken */
+	for (uint64_t place = 0; place < 2 * CN_NODE_LENT_MAX; place++)  /* also where nothing is */
+		send_message(session, (struct cn_message){.kind = CN_MESSAGE_NODE_RETURN, .words = {place}}, -1);
+	ASSERT_EQ(CN_NODE_DONE, offer_file(session, 0, bytes, fd));
+	/* Addresses have an end: a session has its share. */
+	ASSERT_EQ(CN_NODE_DONE, offer_memory(session, 1, huge, seals));
+	ASSERT_EQ(CN_NODE_FULL, offer_memory(session, 2, huge, seals));
+	close(file);
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(session);
+	close(greet(key));
+	nodes_pair_end(nodes);
+}
+
 /* Goal: a program that never says what it wants is sent away, and one that floods delays no other for ever. */
 TEST(silent_and_loud_programs_keep_nobody_out, .timeout_ms = 60000)
 {

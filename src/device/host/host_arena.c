@@ -38,6 +38,7 @@ enum {
 struct cn_arena {
 	struct cn_device *device; /* the device whose bytes are counted; NULL: the machine's */
 	struct cn_host_bytes counted;
+	struct cn_host_mapped mapped;
 	int fd;
 	char *base;
 	size_t bytes;
@@ -81,6 +82,7 @@ CUresult cn_host_arena_create(struct cn_device *device, int node, size_t bytes, 
 	arena->base = base;
 	arena->bytes = bytes;
 	arena->committed = committed;
+	cn_host_mapped_enter(&arena->mapped, base, bytes, arena->fd, true);
 	*ret_arena = arena;
 	*ret_base = base;
 	return CUDA_SUCCESS;
@@ -97,6 +99,7 @@ err_free:
 
 void cn_host_arena_free(struct cn_arena *arena)
 {
+	cn_host_mapped_leave(&arena->mapped);
 	cn_host_range_free(arena->base, arena->bytes);
 	close(arena->fd);
 	cn_host_account_end(&arena->counted);

@@ -9,6 +9,7 @@
 #include "base/container.h"
 #include "device/host/host_account.h"
 #include "device/host/host_look.h"
+#include "device/host/host_mapped.h"
 #include "device/host/host_memory.h"
 #include "device/host/host_queue.h"
 #include "device/host/host_remote.h"

@@ -34,6 +34,7 @@ enum {
 struct chunk {
 	struct cn_map_node node;
 	struct cn_host_bytes counted;
+	struct cn_host_mapped mapped;
 	uint64_t number;
 	int fd; /* -1: none was available */
 	bool small;
@@ -144,6 +145,7 @@ static CUresult make_chunk(struct cn_device *device, size_t bytes, bool small, s
 		madvise(address, bytes, MADV_HUGEPAGE);
 	chunk->small = small;
 	chunk->free_units = CHUNK_UNITS;
+	cn_host_mapped_enter(&chunk->mapped, address, bytes, chunk->fd, true);
 	cn_lock(&heap.lock);
 	chunk->number = ++heap.number_last;
 	cn_map_insert(&heap.chunks, &chunk->node, (uintptr_t)address, bytes);
@@ -249,6 +251,7 @@ void cn_host_memory_free(void *address)
 	if (!empty)
 		return;
 
+	cn_host_mapped_leave(&chunk->mapped);
 	munmap((void *)(uintptr_t)chunk->node.start, chunk->node.bytes);
 	if (chunk->fd >= 0)
 		close(chunk->fd);

@@ -298,11 +298,13 @@ CUresult cn_host_range_map(void *address, const struct cn_physical *physical)
 				strerror(errno));
 	if (physical->facts.location_type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
 		cn_host_place(physical->facts.location_id, address, physical->facts.bytes);
+	cn_host_mapped_add(address, physical->facts.bytes, physical->fd);
 	return CUDA_SUCCESS;
 }
 
 CUresult cn_host_range_unmap(void *address, size_t bytes)
 {
+	cn_host_mapped_remove(address);
 	if (mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) ==
 	    MAP_FAILED)
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%zu bytes could not be unmapped: %s", bytes,
@@ -317,5 +319,6 @@ CUresult cn_host_range_protect(void *address, size_t bytes, bool readable, bool 
 	if (mprotect(address, bytes, protection))
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "the rights of %zu bytes could not be changed: %s", bytes,
 				strerror(errno));
+	cn_host_mapped_allow(address, readable && writable);
 	return CUDA_SUCCESS;
 }

@@ -2,10 +2,10 @@
 /*
  * Operations on memory of another machine: see host_remote.h.
  *
- * An operation is cut into pieces that fit into slots, and as many pieces are under way as the lane has slots. This
- * machine's bytes are touched as in any other operation: under the guard, or by the kernel where they are the program's
- * own. The record of remote memory is counted, and an operation finds it by its number when it runs: memory that was
- * unmapped and released meanwhile fails the stream, as it does on this machine.
+ * An operation is cut into pieces, and as many are under way as the lane has slots. This machine's bytes are in a file
+ * that the daemon was lent, or are copied from or to the slot, as in any other operation: under the guard, or by the
+ * kernel where they are the program's own. The record of remote memory is counted, and an operation finds it by its
+ * number when it runs: memory that was unmapped and released meanwhile fails the stream, as it does on this machine.
  */
 #include "device/host/host_remote.h"
 
@@ -92,9 +92,18 @@ struct transfer {
 	enum cn_host_remote_kind kind;
 	unsigned next, under_way; /* the slot for the next piece; the oldest are under_way slots before */
 	struct {
-		char *local;
+		char *local; /* NULL: the daemon touches it */
 		size_t bytes;
 	} pieces[CN_HOST_REMOTE_SLOTS];
+	uint64_t file; /* the last that was to be lent, */
+	unsigned lent; /* and its name for the daemon; 0: it was not */
+};
+
+/* Where the bytes of this machine are, of one run or piece. */
+struct local {
+	char *address;
+	unsigned lent; /* 0: they go through a slot */
+	uint64_t lent_offset;
 };
 
 static char *slot_of(const struct transfer *transfer, unsigned slot)
@@ -132,36 +141,62 @@ static CUresult end_oldest(struct transfer *transfer)
 	if (result)
 		return result;
 	transfer->under_way--;
-	return transfer->kind == CN_HOST_REMOTE_GET ? touch(transfer, slot) : CUDA_SUCCESS;
+	bool copies = transfer->kind == CN_HOST_REMOTE_GET && transfer->pieces[slot].local;
+	return copies ? touch(transfer, slot) : CUDA_SUCCESS;
 }
 
-static CUresult begin_piece(struct transfer *transfer, char *local, uint64_t offset, size_t bytes)
+static CUresult begin_piece(struct transfer *transfer, struct local local, uint64_t offset, size_t bytes)
 {
 	unsigned slot = transfer->next;
 	CUresult result = transfer->under_way == CN_HOST_REMOTE_SLOTS ? end_oldest(transfer) : CUDA_SUCCESS;
 
-	transfer->pieces[slot].local = local;
+	transfer->pieces[slot].local = local.lent ? NULL : local.address;
 	transfer->pieces[slot].bytes = bytes;
-	if (!result && transfer->kind == CN_HOST_REMOTE_PUT)
+	if (!result && transfer->kind == CN_HOST_REMOTE_PUT && !local.lent)
 		result = touch(transfer, slot);
 	if (result)
 		return result;
 	transfer->next = (slot + 1) % CN_HOST_REMOTE_SLOTS;
 	transfer->under_way++;
-	return transfer->remote->ops->post(
-		transfer->lane, transfer->remote->memory,
-		&(struct cn_host_remote_request){
-			.kind = transfer->kind, .slot = slot, .offset = offset, .bytes = bytes});
+	return transfer->remote->ops->post(transfer->lane, transfer->remote->memory,
+					   &(struct cn_host_remote_request){.kind = transfer->kind,
+									    .slot = slot,
+									    .offset = offset,
+									    .bytes = bytes,
+									    .lent = local.lent,
+									    .lent_offset = local.lent_offset});
+}
+
+/* Lend the file in which a run of bytes lies, if it lies in one. */
+static struct local find_local(struct transfer *transfer, char *address, size_t bytes)
+{
+	bool is_foreign = transfer->copy->copy.to_foreign || transfer->copy->copy.from_foreign;
+	struct local local = {.address = address};
+	size_t offset;
+	uint64_t file;
+
+	if (bytes < CN_HOST_REMOTE_LEND_BYTES || is_foreign || !cn_host_mapped_find(address, bytes, &file, &offset))
+		return local;
+	if (file != transfer->file) {
+		transfer->file = file;
+		transfer->lent = transfer->remote->ops->lend(
+			transfer->lane, &(struct cn_host_remote_file){.number = file, .address = (uintptr_t)address});
+	}
+	local.lent = transfer->lent;
+	local.lent_offset = offset;
+	return local;
 }
 
 /* One run of bytes. */
-static CUresult move_run(struct transfer *transfer, char *local, uint64_t offset, size_t bytes)
+static CUresult move_run(struct transfer *transfer, char *address, uint64_t offset, size_t bytes)
 {
+	const struct local local = find_local(transfer, address, bytes);
+	size_t most = local.lent ? CN_HOST_REMOTE_PIECE_BYTES : CN_HOST_REMOTE_SLOT_BYTES;
 	CUresult result = CUDA_SUCCESS;
 
-	for (size_t at = 0; at < bytes && !result; at += CN_HOST_REMOTE_SLOT_BYTES) {
-		size_t part = bytes - at < CN_HOST_REMOTE_SLOT_BYTES ? bytes - at : CN_HOST_REMOTE_SLOT_BYTES;
-		result = begin_piece(transfer, local + at, offset + at, part);
+	for (size_t at = 0; at < bytes && !result; at += most) {
+		struct local part = {local.address + at, local.lent, local.lent_offset + at};
+		result = begin_piece(transfer, part, offset + at, bytes - at < most ? bytes - at : most);
 	}
 	return result;
 }

@@ -18,10 +18,12 @@
 #include "share/wire/wire.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 
 enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1 };
 
@@ -38,7 +40,18 @@ struct lane {
 	uint64_t life;
 	uint32_t node[CN_HOST_REMOTE_SLOTS]; /* for sentences */
 	int outcome[CN_HOST_REMOTE_SLOTS];   /* enum cn_node_outcome, or PENDING */
+	uint32_t touched;                    /* slots whose request names a file, and is not answered */
+	uint32_t lent;                       /* places of client.lent that are used */
 	struct lane *next;
+};
+
+/* A file that the daemon is lent, or being lent. */
+struct lent {
+	uint64_t file;    /* 0: the place is free */
+	unsigned uses;    /* of lanes */
+	bool is_known;    /* the daemon has it */
+	bool is_unwanted; /* its memory is gone: give it back after the last use */
+	uint64_t used;    /* when, as a count */
 };
 
 static struct {
@@ -54,6 +67,8 @@ static struct {
 	struct lane *lanes; /* that no thread uses */
 	unsigned lane_count;
 	struct cn_node_memory *unclosed;
+	struct lent lent[CN_NODE_LENT_MAX];
+	uint64_t lend_count;
 	_Atomic uint32_t returned; /* counts lanes that were given back */
 } client;
 
@@ -61,9 +76,9 @@ static struct {
 
 static int left_ms(uint64_t deadline_ns)
 {
-	uint64_t now_ns = cn_clock_ns();
+	uint64_t now_ns = cn_clock_ns(), left = now_ns >= deadline_ns ? 0 : (deadline_ns - now_ns) / CN_MILLISECOND_NS;
 
-	return now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / CN_MILLISECOND_NS) + 1;
+	return now_ns >= deadline_ns ? 0 : left < INT_MAX ? (int)left + 1 : INT_MAX;
 }
 
 /* Wait for a message until a deadline: 0, or errno. */
@@ -146,6 +161,7 @@ static void end_session_asking(void)
 		client.unclosed = memory->next;
 		free(memory);
 	}
+	memset(client.lent, 0, sizeof client.lent);
 	cn_unlock(&client.lock);
 	cn_service_unwatch(&client.session);
 }
@@ -176,15 +192,11 @@ static int enter_asking(void)
 	return 0;
 }
 
-/* One question over the session: 0 and the answer, or errno. */
-static int ask_asking(struct cn_parcel *question, struct cn_message *ret_answer)
+/* One question over the session that is there: 0 and the answer, or errno, and it has ended. */
+static int ask_here_asking(struct cn_parcel *question, struct cn_message *ret_answer)
 {
-	int error = enter_asking();
-
-	if (error)
-		return error;
 	question->message.request = ++client.request;
-	error = cn_wire_send(client.session.fd, question);
+	int error = cn_wire_send(client.session.fd, question);
 	if (!error)
 		error = receive(client.session.fd, cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS, ret_answer);
 	if (!error && (ret_answer->kind != question->message.kind || ret_answer->request != question->message.request))
@@ -192,6 +204,14 @@ static int ask_asking(struct cn_parcel *question, struct cn_message *ret_answer)
 	if (error)
 		end_session_asking();
 	return error;
+}
+
+/* The same over any session. */
+static int ask_asking(struct cn_parcel *question, struct cn_message *ret_answer)
+{
+	int error = enter_asking();
+
+	return error ? error : ask_here_asking(question, ret_answer);
 }
 
 uint32_t cn_node_number(void)
@@ -366,6 +386,133 @@ static void close_memory(void *object)
 	cn_unlock(&client.lock);
 }
 
+/* ---- Files ---- */
+
+/* Give back what is used no more. False: the daemon does not read, and has it still. */
+static bool give_back_locked(struct lent *lent)
+{
+	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_NODE_RETURN,
+					       .words = {[CN_NODE_LEND_PLACE] = (uint64_t)(lent - client.lent)}}};
+
+	if (client.has_session && cn_wire_send(client.session.fd, &parcel) == EAGAIN)
+		return false;
+	*lent = (struct lent){.file = 0};
+	return true;
+}
+
+static void give_back_unwanted_locked(void)
+{
+	for (struct lent *lent = client.lent; lent < client.lent + CN_NODE_LENT_MAX; lent++)
+		if (lent->is_unwanted && lent->is_known && !lent->uses)
+			give_back_locked(lent);
+}
+
+/* The memory of a file is gone. */
+static void forget_file(uint64_t file)
+{
+	cn_lock(&client.lock);
+	for (struct lent *lent = client.lent; lent < client.lent + CN_NODE_LENT_MAX; lent++)
+		if (lent->file == file)
+			lent->is_unwanted = true;
+	give_back_unwanted_locked();
+	cn_unlock(&client.lock);
+}
+
+/* A lane uses a place no more. */
+static void release_locked(const struct lane *lane)
+{
+	if (lane->life != client.life)
+		return;
+	for (unsigned place = 0; place < CN_NODE_LENT_MAX; place++)
+		client.lent[place].uses -= lane->lent >> place & 1;
+	give_back_unwanted_locked();
+}
+
+/* The place of a file that the daemon has, now used by the lane; -1: it has not. */
+static int find_lent_locked(struct lane *lane, uint64_t file)
+{
+	for (int place = 0; place < CN_NODE_LENT_MAX && lane->life == client.life; place++) {
+		struct lent *lent = &client.lent[place];
+		if (lent->file != file || !lent->is_known || lent->is_unwanted)
+			continue;
+		lent->uses += !(lane->lent >> place & 1);
+		lent->used = ++client.lend_count;
+		lane->lent |= 1u << place;
+		return place;
+	}
+	return -1;
+}
+
+/* A place for one more file: a free one, or that which was not used for the longest time. -1: all are in use. */
+static int take_place_locked(const struct lane *lane)
+{
+	int oldest = -1;
+
+	if (!client.has_session || lane->life != client.life)
+		return -1;
+	for (int place = 0; place < CN_NODE_LENT_MAX; place++) {
+		const struct lent *lent = &client.lent[place];
+		if (!lent->file)
+			return place;
+		if (lent->is_known && !lent->uses && (oldest < 0 || lent->used < client.lent[oldest].used))
+			oldest = place;
+	}
+	return oldest >= 0 && give_back_locked(&client.lent[oldest]) ? oldest : -1;
+}
+
+/* Lend a file that the daemon has not: its place, used by the lane, or -1. */
+static int lend_asking(struct lane *lane, const struct cn_host_remote_file *file)
+{
+	struct cn_parcel question = {.message = {.kind = CN_MESSAGE_NODE_LEND}};
+	struct cn_message answer = {.result = CN_NODE_FULL};
+	size_t bytes = 0;
+
+	cn_lock(&client.lock);
+	int place = find_lent_locked(lane, file->number); /* another thread may have */
+	bool is_known = place >= 0;
+	if (!is_known)
+		place = take_place_locked(lane);
+	if (!is_known && place >= 0)
+		client.lent[place] = (struct lent){.file = file->number, .uses = 1, .used = ++client.lend_count};
+	cn_unlock(&client.lock);
+	if (is_known || place < 0)
+		return place;
+	int fd = cn_host_remote_lend(file, forget_file, &bytes);
+	if (fd >= 0) {
+		question.descriptors[question.descriptor_count++] = fd;
+		question.message.words[CN_NODE_LEND_PLACE] = (uint64_t)place;
+		question.message.words[CN_NODE_LEND_BYTES] = bytes;
+		if (ask_here_asking(&question, &answer))
+			answer.result = CN_NODE_LOST;
+		close(fd);
+	}
+	cn_lock(&client.lock);
+	bool lives = lane->life == client.life;
+	if (lives && answer.result == CN_NODE_DONE) {
+		client.lent[place].is_known = true;
+		lane->lent |= 1u << place;
+	} else if (lives) {
+		client.lent[place] = (struct lent){.file = 0};
+	}
+	cn_unlock(&client.lock);
+	return lives && answer.result == CN_NODE_DONE ? place : -1;
+}
+
+static unsigned lend(struct cn_host_remote_lane *base, const struct cn_host_remote_file *file)
+{
+	struct lane *lane = cn_container_of(base, struct lane, base);
+
+	cn_lock(&client.lock);
+	int place = find_lent_locked(lane, file->number);
+	cn_unlock(&client.lock);
+	/* A question that takes long must not hold up the stream: the slots will do. */
+	if (place < 0 && cn_slow_try_lock(&client.asking)) {
+		place = lend_asking(lane, file);
+		cn_slow_unlock(&client.asking);
+	}
+	return (unsigned)(place + 1);
+}
+
 /* ---- Lanes ---- */
 
 static void free_lane(struct lane *lane)
@@ -496,18 +643,54 @@ static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 	}
 }
 
+/* Read the next answer: 0, or errno. */
+static int take_answer(struct lane *lane, uint64_t deadline_ns)
+{
+	struct cn_message answer;
+	int error = receive(lane->channel.fd, deadline_ns, &answer);
+
+	if (error)
+		return error;
+	if (answer.kind != CN_MESSAGE_NODE_REQUEST || answer.request >= CN_HOST_REMOTE_SLOTS ||
+	    lane->outcome[answer.request] != PENDING || answer.result < 0)
+		return EPROTO;
+	lane->outcome[answer.request] = answer.result;
+	lane->touched &= ~(1u << answer.request);
+	return 0;
+}
+
+/* Wait until the daemon touches no operand of the lane's any more: it has answered, or ended the connection. */
+static void settle(struct lane *lane)
+{
+	struct pollfd polled = {.fd = lane->channel.fd};
+	int error = 0;
+
+	while (lane->touched && !error)
+		error = take_answer(lane, UINT64_MAX);
+	if (!lane->touched || error == EPIPE || error == ECONNRESET)
+		return;
+	shutdown(lane->channel.fd, SHUT_WR); /* what it says makes no sense: it is asked to hang up */
+	while (poll(&polled, 1, -1) < 0)
+		;
+}
+
 static void end_lane(struct cn_host_remote_lane *base, bool broken)
 {
 	struct lane *lane = cn_container_of(base, struct lane, base);
 
+	settle(lane);
+	cn_lock(&client.lock);
+	release_locked(lane);
+	lane->lent = 0;
+	if (!broken) {
+		lane->next = client.lanes;
+		client.lanes = lane;
+	}
+	cn_unlock(&client.lock);
 	if (broken) {
 		free_lane(lane);
 		return;
 	}
-	cn_lock(&client.lock);
-	lane->next = client.lanes;
-	client.lanes = lane;
-	cn_unlock(&client.lock);
 	atomic_fetch_add(&client.returned, 1);
 	cn_futex_wake(&client.returned, 1);
 }
@@ -531,7 +714,9 @@ static CUresult post(struct cn_host_remote_lane *base, void *object, const struc
 				      [CN_NODE_REQUEST_OFFSET] = request->offset,
 				      [CN_NODE_REQUEST_BYTES] = request->bytes,
 				      [CN_NODE_REQUEST_VALUE] = request->value,
-				      [CN_NODE_REQUEST_FLAGS] = request->flags}},
+				      [CN_NODE_REQUEST_FLAGS] = request->flags,
+				      [CN_NODE_REQUEST_LENT] = request->lent,
+				      [CN_NODE_REQUEST_LENT_OFFSET] = request->lent_offset}},
 	};
 
 	if (memory->life != lane->life)
@@ -539,7 +724,10 @@ static CUresult post(struct cn_host_remote_lane *base, void *object, const struc
 	lane->node[request->slot] = memory->node;
 	lane->outcome[request->slot] = PENDING;
 	int error = cn_wire_send(lane->channel.fd, &parcel);
-	return error ? daemon_failed(error) : CUDA_SUCCESS;
+	if (error)
+		return daemon_failed(error);
+	lane->touched |= (uint32_t)(request->lent != 0) << request->slot;
+	return CUDA_SUCCESS;
 }
 
 static CUresult finish(struct cn_host_remote_lane *base, unsigned slot, bool *ret_again)
@@ -549,14 +737,9 @@ static CUresult finish(struct cn_host_remote_lane *base, unsigned slot, bool *re
 
 	*ret_again = false;
 	while (lane->outcome[slot] == PENDING) {
-		struct cn_message answer;
-		int error = receive(lane->channel.fd, deadline_ns, &answer);
-		if (!error && (answer.kind != CN_MESSAGE_NODE_REQUEST || answer.request >= CN_HOST_REMOTE_SLOTS ||
-			       lane->outcome[answer.request] != PENDING || answer.result < 0))
-			error = EPROTO;
+		int error = take_answer(lane, lane->touched >> slot & 1 ? UINT64_MAX : deadline_ns);
 		if (error)
 			return daemon_failed(error);
-		lane->outcome[answer.request] = answer.result;
 	}
 	switch (lane->outcome[slot]) {
 	case CN_NODE_DONE: return CUDA_SUCCESS;
@@ -573,6 +756,7 @@ const struct cn_host_remote_ops *cn_node_ops(void)
 	static const struct cn_host_remote_ops ops = {
 		.begin = begin_lane,
 		.end = end_lane,
+		.lend = lend,
 		.post = post,
 		.finish = finish,
 		.free = close_memory,

@@ -8,6 +8,12 @@
  * operation under way. The thread that runs a stream takes a lane for the time of one operation, so no thread reads for
  * another.
  *
+ * A program lends the daemon memory files in which operands lie (host_remote.h has the rules). The session has a table
+ * of CN_NODE_LENT_MAX of them. A request names a file by its place there, and the daemon touches the operand in the
+ * file; what lies in no such file goes through the slot. The program gives a file back when its memory is freed or
+ * unmapped and when the table is full, never while a request names it. The daemon accepts a memory file that is sealed
+ * against shrinking and growing, and nothing else: it can neither fault nor wait there.
+ *
  * A program's first connection is its session. It carries no operations: its end tells the daemon that the program is
  * gone, and the daemon closes all that the session had open. When the daemon ends, all that was open is lost, and
  * operations on it fail; what is opened later uses a new session.
@@ -31,6 +37,7 @@ enum {
 	CN_NODE_WAIT_MS = 2000,    /* a wait for a value that takes longer is answered with "not yet" */
 	CN_NODE_ANSWER_MS = 20000, /* for an answer: longer than the daemon needs to find that a node is gone */
 	CN_NODE_CONNECTIONS = 32,  /* of one program: the session, and lanes */
+	CN_NODE_LENT_MAX = 32,     /* files of one program */
 };
 
 /* A HELLO. Its bytes: nothing, for a session; else the session to which the lane belongs. */
@@ -56,7 +63,11 @@ enum cn_node_request_word {
 	CN_NODE_REQUEST_BYTES, /* of a value: 4 or 8 */
 	CN_NODE_REQUEST_VALUE,
 	CN_NODE_REQUEST_FLAGS, /* of a fill: bytes of an element. Of a wait: CU_STREAM_WAIT_VALUE_… */
+	CN_NODE_REQUEST_LENT,  /* of a PUT or GET: 1 + the place of the file in which the bytes are; 0: the slot */
+	CN_NODE_REQUEST_LENT_OFFSET,
 };
+/* A LEND, whose answer is an outcome; and a RETURN, which has the first word alone. */
+enum cn_node_lend_word { CN_NODE_LEND_PLACE, CN_NODE_LEND_BYTES };
 
 /* A STATUS, and its answer. Node 0 is the one that is asked. */
 enum cn_node_status_word { CN_NODE_STATUS_NODE, CN_NODE_STATUS_UP, CN_NODE_STATUS_IMPORTS, CN_NODE_STATUS_SERVED };

@@ -48,6 +48,8 @@ enum cn_message_kind {
 	CN_MESSAGE_NODE_REQUEST, /* an operation on memory */
 	CN_MESSAGE_NODE_STATUS,  /* about a node */
 	CN_MESSAGE_NODE_BLOCK,   /* a pool's block, by what its exporter has written */
+	CN_MESSAGE_NODE_LEND,    /* a memory file of the program's, to read and write operands in */
+	CN_MESSAGE_NODE_RETURN,  /* it is wanted back; not answered */
 };
 
 /* The words of a JOIN, and of a WELCOME. */
