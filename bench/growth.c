@@ -285,7 +285,7 @@ static double next_join(void *data)
 
 static void measure_importers(void)
 {
-	static const unsigned crowds[] = {8, 64, 256, IMPORTERS_MAX};
+	static const unsigned crowds[] = {8, 64, 256, 1000, IMPORTERS_MAX};
 	static struct importer importers[IMPORTERS_MAX];
 	static double joins[IMPORTERS_MAX];
 	unsigned most = bench_quick() ? 64 : IMPORTERS_MAX, joined = 0;

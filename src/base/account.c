@@ -5,12 +5,18 @@
  * The order that must not change: a bid is written before the others' headers are read, with a full barrier between.
  */
 #include "base/account_internal.h"
+#include "base/clock.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+enum {
+	ASKED_MAX = 16,        /* slots of each sort that a process asks for before it takes a new one */
+	ASKED_EVERY_NS = 4096, /* so often other slots are asked for */
+};
 
 /* ---- Slots ---- */
 
@@ -24,16 +30,23 @@ static bool is_not_needed(struct cn_account *account, unsigned index, const stru
 	return true;
 }
 
-/* May a slot without an owner have a new one? The headers have been read. */
-static bool is_reusable(struct cn_account *account, unsigned index)
+/*
+ * May a slot without an owner have a new one? The headers have been read. What live processes hold is gathered with the
+ * first slot that makes it necessary, for all that follow.
+ */
+static bool is_reusable(struct cn_account *account, unsigned index, bool *has_gathered)
 {
-	if (!account->headers[index].entry_count)
+	const struct cn_account_header *header = &account->headers[index];
+
+	if (header->entry_count == header->held_count) /* it has made nothing that others could hold */
 		return true;
-	account->gathered_count = 0;
-	for (unsigned i = 0; i < account->header_count; i++)
+	if (!*has_gathered)
+		account->gathered_count = 0;
+	for (unsigned i = 0; i < account->header_count && !*has_gathered; i++)
 		if (account->live[i] && account->headers[i].held_count &&
 		    !cn_account_visit(account, i, cn_account_gather, NULL))
 			return false;
+	*has_gathered = true;
 	return cn_account_visit(account, index, is_not_needed, NULL);
 }
 
@@ -46,24 +59,12 @@ static bool publish(struct cn_account *account, struct cn_account_slot *slot)
 	return cn_account_store_header(account, slot->index, &slot->header);
 }
 
-/* Make a slot ours whose lock we have got. The file must be as long as its entries are: others look there for slots. */
-static bool begin_life(struct cn_account *account, unsigned index, unsigned device, uint64_t life, uint64_t sequence)
-{
-	struct cn_account_slot *slot = &account->slots[device];
-
-	if (!cn_account_grow(account, index))
-		return false;
-	*slot = (struct cn_account_slot){
-		.index = index,
-		.header = {.magic = CN_ACCOUNT_MAGIC, .version = CN_ACCOUNT_VERSION, .life = life, .device = device},
-	};
-	slot->header.sequence = sequence / 2 * 2;
-	slot->joined = account->own[index] = publish(account, slot);
-	return slot->joined;
-}
-
-/* Try to take one slot. False: another process has it, or needs what is in it. */
-static bool take_slot(struct cn_account *account, unsigned index, unsigned device)
+/*
+ * Begin a life of a slot that has no owner. The file must be as long as its entries are: others look there for slots.
+ * False: another process has it, or needs what is in it.
+ */
+static bool claim(struct cn_account *account, unsigned index, unsigned device, bool *has_gathered,
+		  struct cn_account_slot *ret_slot)
 {
 	static const struct cn_account_header none;
 	const struct cn_account_header *header = index < account->header_count ? &account->headers[index] : &none;
@@ -72,30 +73,106 @@ static bool take_slot(struct cn_account *account, unsigned index, unsigned devic
 	uint64_t life = header->life + 1;
 
 	if (account->own[index] || cn_account_is_locked(account, cn_account_slot_lock(index), CN_ACCOUNT_LIVES) ||
-	    (header->magic && !is_reusable(account, index)))
+	    (header->magic && !is_reusable(account, index, has_gathered)))
 		return false;
 	if (cn_account_lock(account->fd, F_WRLCK, cn_account_life_lock(index, life), 1))
 		return false;
+	*ret_slot = (struct cn_account_slot){
+		.index = index,
+		.header = {.magic = CN_ACCOUNT_MAGIC, .version = CN_ACCOUNT_VERSION, .life = life, .device = device},
+	};
 	/* Another process may have had it meanwhile, and ended; and the last one may have written until it did. */
 	if (pread(account->fd, &halves, sizeof halves, cn_account_halves_at(index)) < 0 ||
-	    (cn_account_pick(&halves, index, &now) && now.life != life - 1) ||
-	    !begin_life(account, index, device, life, now.sequence)) {
-		cn_account_lock(account->fd, F_UNLCK, cn_account_life_lock(index, life), 1);
+	    (cn_account_pick(&halves, index, &now) && now.life != life - 1) || !cn_account_grow(account, index))
+		goto err_unlock;
+	ret_slot->header.sequence = now.sequence / 2 * 2;
+	if (publish(account, ret_slot))
+		return true;
+
+err_unlock:
+	cn_account_lock(account->fd, F_UNLCK, cn_account_life_lock(index, life), 1);
+	return false;
+}
+
+static bool take_slot(struct cn_account *account, unsigned index, unsigned device, bool *has_gathered)
+{
+	struct cn_account_slot slot;
+
+	if (!claim(account, index, device, has_gathered, &slot))
 		return false;
-	}
+	account->slots[device] = slot;
+	account->slots[device].joined = account->own[index] = true;
 	return true;
 }
 
-bool cn_account_join(struct cn_account *account, unsigned device)
+/* What a killed process has left is the next one's to find: a slot that has nothing. */
+static void empty_slot(struct cn_account *account, unsigned index, bool *has_gathered)
 {
-	if (account->slots[device].joined)
-		return true;
-	if (!cn_account_read_headers(account, true))
-		return false;
-	for (unsigned i = 0; i < CN_ACCOUNT_SLOTS; i++)
-		if (take_slot(account, i, device))
+	struct cn_account_slot slot;
+
+	if (claim(account, index, account->headers[index].device, has_gathered, &slot))
+		cn_account_lock(account->fd, F_UNLCK, cn_account_life_lock(index, slot.header.life), 1);
+}
+
+static bool is_empty(const struct cn_account_header *header)
+{
+	return !header->made_bytes && !header->bid_bytes && !header->entry_count;
+}
+
+/*
+ * Ask for slots that had an owner: so many at most of those that have nothing, and as many of the others, whose owners
+ * may have been killed. The place to begin at changes, and what killed owners have left there is emptied: so it comes
+ * back, however many slots there are.
+ */
+static bool take_used(struct cn_account *account, unsigned device, unsigned most, bool *has_gathered)
+{
+	unsigned count = account->header_count, empty_count = 0, full_count = 0;
+	unsigned first = count > most ? (unsigned)(cn_clock_ns() / ASKED_EVERY_NS) % count : 0;
+	bool taken = false;
+
+	for (unsigned i = 0; i < count && !(taken && (count <= most || full_count == most)); i++) {
+		unsigned index = (first + i) % count;
+		bool empty = is_empty(&account->headers[index]);
+		unsigned *asked = empty ? &empty_count : &full_count;
+		if (account->own[index] || *asked == most || (taken && empty))
+			continue;
+		++*asked;
+		if (taken)
+			empty_slot(account, index, has_gathered);
+		else
+			taken = take_slot(account, index, device, has_gathered);
+	}
+	return taken;
+}
+
+/* One that no process has had; another process may be quicker. */
+static bool take_new(struct cn_account *account, unsigned device, bool *has_gathered)
+{
+	unsigned count = account->header_count;
+
+	for (unsigned i = count; i < CN_ACCOUNT_SLOTS && i < count + ASKED_MAX; i++)
+		if (take_slot(account, i, device, has_gathered))
 			return true;
 	return false;
+}
+
+/*
+ * To ask whose a slot is, the kernel goes through the locks of all. So few are asked for before a new one is taken, and
+ * all of them only where there is none.
+ */
+bool cn_account_join(struct cn_account *account, unsigned device)
+{
+	bool has_gathered = false;
+
+	if (account->slots[device].joined)
+		return true;
+	if (!cn_account_read_headers(account, false))
+		return false;
+	if (take_used(account, device, ASKED_MAX, &has_gathered) || take_new(account, device, &has_gathered) ||
+	    take_used(account, device, CN_ACCOUNT_SLOTS / 2, &has_gathered))
+		return true;
+	has_gathered = false; /* of what processes hold that have died */
+	return cn_account_read_headers(account, true) && take_used(account, device, CN_ACCOUNT_SLOTS, &has_gathered);
 }
 
 bool cn_account_bid(struct cn_account *account, unsigned device, uint64_t bytes)

@@ -35,9 +35,8 @@ struct cn_records {
 
 /* A spare record, or a new one. NULL: no memory. */
 void *cn_records_take(struct cn_records *records);
-/* The same, but the spare record with the least cost; UINT64_MAX: not this one. Called with a lock held. */
-void *cn_records_take_best(struct cn_records *records, uint64_t (*cost)(const void *record, uint64_t wanted),
-			   uint64_t wanted);
+/* A spare record. NULL: there is none. */
+void *cn_records_take_spare(struct cn_records *records);
 void cn_records_give(struct cn_records *records, void *record);
 
 #endif

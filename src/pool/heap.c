@@ -196,7 +196,7 @@ static bool map_tables(struct cn_heap *heap, uint32_t unit_count)
 
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count)
 {
-	if (!heap->starts && !map_tables(heap, unit_count))
+	if (!heap->starts && !map_tables(heap, (uint32_t)1 << cn_heap_room(unit_count)))
 		return false;
 	heap->unit_count = unit_count;
 	heap->record_count = 1; /* 0 is no record */

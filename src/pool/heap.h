@@ -71,7 +71,7 @@ struct cn_heap {
 	struct cn_block *records; /* addresses for all there can be, and memory for `record_limit` of them */
 	_Atomic uint32_t *starts; /* for each unit: the record of the block that begins there, or 0 */
 	_Atomic uint32_t *covers; /* for each stretch: a record that may cover its first unit; a hint, to be checked */
-	uint32_t room_units;      /* of the largest range there is room for */
+	uint32_t room_units;      /* of the largest range there is room for: see cn_heap_room() */
 	uint32_t record_count_max;
 	_Atomic uint32_t unit_count; /* of the range: changes when it is opened for another one */
 	/* These do: apart from the others, so that a thread which only looks up a block is not disturbed. */
@@ -150,6 +150,13 @@ static inline unsigned cn_bins_push(const struct cn_heap *heap, struct cn_bins *
 void cn_bins_remove(const struct cn_heap *heap, struct cn_bins *bins, uint32_t index);
 /* A block of at least this many units; 0: there is none. */
 uint32_t cn_bins_fit(const struct cn_heap *heap, const struct cn_bins *bins, uint32_t units);
+
+enum { CN_HEAP_ROOMS = 33 };
+/* Tables have room for 2 to the power of n units; this is the least n for so many. */
+static inline unsigned cn_heap_room(uint32_t unit_count)
+{
+	return unit_count > 1 ? 32 - (unsigned)__builtin_clz(unit_count - 1) : 0;
+}
 
 /* A heap of zero bytes, or one that was emptied and has the room. False: no memory; it is unchanged. */
 bool cn_heap_open(struct cn_heap *heap, uint32_t unit_count);

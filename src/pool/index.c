@@ -87,7 +87,7 @@ struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct c
 	if (!cache)
 		take_woken_locked(queue);
 	struct cn_pool_cache *next = cache ? cache->next_of_queue : queue->pool_caches;
-	while (next && !next->pool->listed) /* it is just being ended */
+	while (next && !next->pool->lives) /* it is just being ended */
 		next = next->next_of_queue;
 	cn_unlock(&of_queues_lock);
 	return next;

@@ -26,9 +26,9 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
-	struct cn_pool *first, *watched, *ended;
+	struct cn_pool *dying, *watched, *ended;
 	_Atomic uint64_t last_id;
-	_Atomic unsigned dying_count;  /* destroyed pools in the list: usually none, and then nobody looks */
+	_Atomic unsigned dying_count;  /* destroyed pools: usually none, and then no thread looks */
 	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
 } pools;
 
@@ -207,7 +207,7 @@ static bool has_attention(const struct cn_pool *pool)
 void cn_pool_watch(struct cn_pool *pool)
 {
 	cn_driver_lock(&pools.lock);
-	if (pool->listed && !pool->watched) {
+	if (pool->lives && !pool->watched) {
 		pool->watched = true;
 		pool->next_watched = pools.watched;
 		pools.watched = pool;
@@ -321,22 +321,25 @@ static size_t machine_bytes(void)
 	return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static struct cn_records records = CN_RECORDS(struct cn_pool, record);
+/*
+ * Spare records, by the room that their heaps have. Any of a list is as good as the others, so that none is looked for.
+ * The first list is for those without room yet; no pool is so small.
+ */
+static struct cn_records records[CN_HEAP_ROOMS] = {[0 ... CN_HEAP_ROOMS - 1] = CN_RECORDS(struct cn_pool, record)};
 
-/* A record whose heap has room for so many units, or has no room yet; of those the smallest. */
-static uint64_t cost_of(const void *record, uint64_t unit_count)
+static void give_record(struct cn_pool *pool)
 {
-	const struct cn_heap *heap = &((const struct cn_pool *)record)->heap;
-
-	if (!heap->starts)
-		return UINT64_MAX - 1;
-	return heap->room_units >= unit_count ? heap->room_units : UINT64_MAX;
+	cn_records_give(&records[pool->heap.starts ? cn_heap_room(pool->heap.room_units) : 0], pool);
 }
 
 static struct cn_pool *new_record(uint32_t unit_count)
 {
-	struct cn_pool *pool = cn_records_take_best(&records, cost_of, unit_count);
+	struct cn_pool *pool = NULL;
 
+	for (unsigned room = cn_heap_room(unit_count); !pool && room < CN_HEAP_ROOMS; room++)
+		pool = cn_records_take_spare(&records[room]);
+	if (!pool)
+		pool = cn_records_take(&records[0]);
 	if (!pool)
 		return NULL;
 	if (!pool->ended) { /* never used before */
@@ -387,9 +390,7 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	cn_unlock(&pool->lock);
 	enter_table(pool, pool);
 	cn_driver_lock(&pools.lock);
-	pool->next = pools.first;
-	pools.first = pool;
-	pool->listed = true;
+	pool->lives = true;
 	atomic_store(&pool->dying, false); /* from now on threads allocate, also those that still know an older pool */
 	cn_driver_unlock(&pools.lock);
 	*ret_pool = pool;
@@ -400,7 +401,7 @@ err_arena:
 err_close:
 	cn_heap_empty(&pool->heap);
 err_free:
-	cn_records_give(&records, pool);
+	give_record(pool);
 	return result;
 }
 
@@ -467,16 +468,16 @@ void *cn_pool_take_ended(void)
 	cn_driver_unlock(&pools.lock);
 	void *owner = pool ? pool->owner : NULL;
 	if (pool)
-		cn_records_give(&records, pool);
+		give_record(pool);
 	return owner;
 }
 
-/* It is in the list of all no more, and ends. Pools locked. */
-static void unlist_locked(struct cn_pool *pool)
+/* It ends. Pools locked. */
+static void forget_locked(struct cn_pool *pool)
 {
 	struct cn_pool **link = &pools.watched;
 
-	pool->listed = false;
+	pool->lives = false;
 	if (!pool->watched)
 		return;
 	while (*link != pool)
@@ -491,11 +492,11 @@ void cn_pools_reap(void)
 	if (!atomic_load(&pools.dying_count))
 		return;
 	cn_driver_lock(&pools.lock);
-	for (struct cn_pool **link = &pools.first; *link;) {
+	for (struct cn_pool **link = &pools.dying; *link;) {
 		struct cn_pool *pool = *link;
-		if (atomic_load(&pool->dying) && !atomic_load(&pool->reference_count) && is_over(pool)) {
+		if (!atomic_load(&pool->reference_count) && is_over(pool)) {
 			*link = pool->next;
-			unlist_locked(pool);
+			forget_locked(pool);
 			pool->next = ended;
 			ended = pool;
 			pools.dying_count--;
@@ -517,8 +518,8 @@ bool cn_pools_are_ending(void)
 {
 	cn_driver_lock(&pools.lock);
 	bool found = pools.ending_count != 0;
-	for (const struct cn_pool *pool = pools.first; pool && !found; pool = pool->next)
-		found = atomic_load(&pool->dying) && !cn_pool_used(pool);
+	for (const struct cn_pool *pool = pools.dying; pool && !found; pool = pool->next)
+		found = !cn_pool_used(pool);
 	cn_driver_unlock(&pools.lock);
 	if (found)
 		cn_pools_reap();
@@ -527,8 +528,12 @@ bool cn_pools_are_ending(void)
 
 void cn_pool_destroy(struct cn_pool *pool)
 {
+	cn_driver_lock(&pools.lock);
 	atomic_fetch_add(&pools.dying_count, 1); /* first: no thread sees the pool dying and does not look */
+	pool->next = pools.dying;
+	pools.dying = pool;
 	atomic_store(&pool->dying, true);
+	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
 }
 

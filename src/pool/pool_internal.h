@@ -64,9 +64,9 @@ struct cn_pool {
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
 	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
-	struct cn_pool *next; /* of all pools; `pools.lock` guards this and what follows */
+	struct cn_pool *next; /* of destroyed or ended pools; `pools.lock` guards this and what follows */
 	struct cn_pool *next_watched;
-	bool listed;  /* it is in the list of all, and does not end while it has a reference */
+	bool lives;   /* until it ends, which it does not while it has a reference */
 	bool watched; /* each settling looks at it: see cn_pools_settle() */
 	struct cn_record record;
 	CN_SLOW_LOCK(POOL_GIVING) giving; /* held while memory goes back to the device */
@@ -154,11 +154,11 @@ bool cn_pools_are_ending(void);
 /* The cache of a queue in a pool; NULL: it has none there. */
 struct cn_pool_cache *cn_pool_cache_of(const struct cn_pool *pool, const struct cn_queue *queue);
 /*
- * The caches of a queue, in all pools that are listed: the first, or the one that follows another, whose pool has a
+ * The caches of a queue, in all pools that live: the first, or the one that follows another, whose pool has a
  * reference; NULL: there is none. `pools.lock` is held.
  */
 struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct cn_pool_cache *cache);
-/* If nothing is in a cache of a listed pool, leave it out of that list, until something is. `pools.lock` is held. */
+/* If nothing is in a cache of a live pool, leave it out of that list, until something is. `pools.lock` is held. */
 void cn_pool_cache_rest(struct cn_pool_cache *cache);
 
 /* The caches that a thread used last. */

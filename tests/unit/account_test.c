@@ -297,6 +297,26 @@ TEST(slots_are_used_again)
 	cn_account_close(watcher);
 }
 
+/* Goal: so are they beside many that live, of which a process does not ask for all; so the file stops growing. */
+TEST(slots_are_used_again_beside_many)
+{
+	enum { LIVE = CN_ACCOUNT_DEVICES, DEAD = 500 };
+	struct cn_account *live = open_account();
+
+	for (unsigned device = 0; device < LIVE; device++) {
+		ASSERT(cn_account_join(live, device));
+		ASSERT(cn_account_count(live, device, 1));
+	}
+	for (int i = 0; i < DEAD; i++) {
+		struct cn_account *account = join_account();
+		take(account, 5);
+		cn_account_close(account);
+		ASSERT_EQ(1, used(live));
+	}
+	ASSERT(slot_count() < LIVE + DEAD / 4);
+	cn_account_close(live);
+}
+
 /* Goal: where all slots are taken there is an answer, and a slot again when one is free. */
 TEST(slots_have_a_bound)
 {
