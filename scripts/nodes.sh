@@ -87,8 +87,8 @@ start_node()
 start()
 {
 	case ${1:-} in
-	[1-9] | [1-5][0-9] | 6[0-4]) ;;
-	*) fail "start COUNT: from 1 to 64" ;;
+	[1-9] | [1-2][0-9] | 3[0-2]) ;;
+	*) fail "start COUNT: from 1 to 32 (more would fill the system's table of neighbours, net.ipv4.neigh)" ;;
 	esac
 	check_rights
 	daemon=$(find_daemon)

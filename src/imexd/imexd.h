@@ -221,7 +221,8 @@ struct cn_imexd {
 	uint64_t list_check, epoch;
 	const struct cn_imexd_transport *transport;
 	unsigned stranger_count, lane_count;
-	unsigned watch_count; /* waits for values at this node */
+	unsigned watch_count;                /* waits for values at this node */
+	unsigned mapping_count, mapping_max; /* of exporters' memory */
 	struct cn_imexd_source *dead;
 	bool is_ending;
 };
@@ -307,6 +308,8 @@ void cn_imexd_fetch_tend(uint64_t now_ns);
 /* ---- imexd_serve.c: what other nodes ask ---- */
 
 void cn_imexd_drop(struct cn_imexd_served *served); /* NULL does nothing */
+/* How many mappings it counts for. */
+unsigned cn_imexd_mappings(const struct cn_imexd_served *served);
 /* What a number names, if it is open. */
 struct cn_imexd_served *cn_imexd_serve_find(struct cn_imexd_node *node, uint64_t number);
 /* The answer to an OPEN or BLOCK: what is served is the node's from now on. False: no memory. */

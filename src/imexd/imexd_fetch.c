@@ -11,6 +11,9 @@
  * exporter, so that one that hangs does not hold up what others have. What they have found comes back over a pipe.
  * After CN_IMEXD_FETCH_MS the other node has its answer, whatever the thread does. Most blocks need no thread: once a
  * pool's memory is mapped, a bit and a look at the control segment are enough, and the loop does that at once.
+ *
+ * The system bounds how many mappings a process has (vm.max_map_count). What is refused for that is refused with some
+ * left: a thread, a lane or the C library's memory may need one.
  */
 #include "imexd/imexd.h"
 
@@ -23,11 +26,18 @@
 #include "share/wire/closing.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { FETCHES_MAX = 16, FETCHES_OF_EXPORTER_MAX = 2, SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+enum {
+	FETCHES_MAX = 16,
+	FETCHES_OF_EXPORTER_MAX = 2,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW,
+	MAPPINGS_USUAL = 65530,
+	MAPPINGS_KEPT = 4096, /* for all else; a pool with many chunks has more mappings than are counted here */
+};
 
 struct fetch {
 	struct fetch *next;
@@ -69,10 +79,11 @@ static enum cn_node_outcome map(int fd, struct cn_imexd_served *served)
 	int seals = 0;
 	void *address = MAP_FAILED;
 
+	errno = 0;
 	if (cn_file_look(fd, &bytes, &seals) && (seals & SEALS) == SEALS && bytes)
 		address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (address == MAP_FAILED)
-		return CN_NODE_GONE;
+		return errno == ENOMEM ? CN_NODE_FULL : CN_NODE_GONE;
 	served->address = address;
 	served->bytes = bytes;
 	return CN_NODE_DONE;
@@ -164,24 +175,6 @@ static void leave_waiting(struct fetch **at, struct fetch *previous)
 		fetches.last = previous;
 }
 
-static void start_fetches(void)
-{
-	struct fetch **at = &fetches.first, *previous = NULL;
-
-	while (*at && fetches.running_count < FETCHES_MAX) {
-		struct fetch *fetch = *at;
-		if (!may_start(fetch)) {
-			previous = fetch;
-			at = &fetch->next;
-			continue;
-		}
-		if (!cn_thread_start(run_fetch, fetch))
-			return; /* again when one has ended, or the next comes */
-		leave_waiting(at, previous);
-		fetches.running[fetches.running_count++] = fetch;
-	}
-}
-
 static void free_fetch(struct fetch *fetch)
 {
 	cn_imexd_drop(fetch->pool);
@@ -209,6 +202,30 @@ static void answer(struct fetch *fetch, enum cn_node_outcome outcome, struct cn_
 	fetch->is_answered = true;
 }
 
+static void start_fetches(void)
+{
+	struct fetch **at = &fetches.first, *previous = NULL;
+
+	while (*at && fetches.running_count < FETCHES_MAX) {
+		struct fetch *fetch = *at;
+		if (!may_start(fetch)) {
+			previous = fetch;
+			at = &fetch->next;
+			continue;
+		}
+		if (cn_thread_start(run_fetch, fetch)) {
+			leave_waiting(at, previous);
+			fetches.running[fetches.running_count++] = fetch;
+		} else if (fetches.running_count) {
+			return; /* again when one has ended */
+		} else {
+			leave_waiting(at, previous);
+			answer(fetch, CN_NODE_FULL, NULL);
+			free_fetch(fetch);
+		}
+	}
+}
+
 void cn_imexd_fetched(void)
 {
 	struct fetch *fetch;
@@ -219,6 +236,7 @@ void cn_imexd_fetched(void)
 			fetch->served->references = 1;
 			fetch->served->pool = fetch->pool; /* with the reference */
 			fetch->pool = NULL;
+			cn_imexd.mapping_count += cn_imexd_mappings(fetch->served);
 		}
 		answer(fetch, fetch->outcome, fetch->served);
 		free_fetch(fetch);
@@ -240,10 +258,23 @@ void cn_imexd_fetch_tend(uint64_t now_ns)
 	}
 }
 
+static unsigned read_mapping_max(void)
+{
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned count = MAPPINGS_USUAL;
+
+	if (file && fscanf(file, "%u", &count) != 1)
+		count = MAPPINGS_USUAL;
+	if (file)
+		fclose(file);
+	return count > 2 * MAPPINGS_KEPT ? count - MAPPINGS_KEPT : count / 2;
+}
+
 bool cn_imexd_fetch_begin(void)
 {
 	int ends[2];
 
+	cn_imexd.mapping_max = read_mapping_max();
 	cn_device_ops = &cn_host_device_ops; /* whose memory is served */
 	if (pipe2(ends, O_CLOEXEC))
 		return false;
@@ -292,6 +323,8 @@ bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *fra
 			return cn_imexd_serve_opened(node, frame->request, CN_NODE_MALFORMED, NULL);
 		if (fetch_now(node, frame->request, pool, bytes, &good))
 			return good;
+	} else if (cn_imexd.mapping_count + fetches.running_count >= cn_imexd.mapping_max) {
+		return cn_imexd_serve_opened(node, frame->request, CN_NODE_FULL, NULL);
 	}
 	struct fetch *fetch = calloc(1, sizeof *fetch);
 	if (!fetch)

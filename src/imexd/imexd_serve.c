@@ -23,7 +23,8 @@
 enum {
 	LOOK_NS_MIN = 20000,
 	LOOK_NS_MAX = 1000000,
-	LOOK_SHARE = 8, /* of the time that it has waited */
+	LOOK_SHARE = 8,       /* of the time that it has waited */
+	MAPPINGS_OF_POOL = 8, /* its segments and a few chunks */
 };
 
 struct answer {
@@ -41,10 +42,16 @@ struct cn_imexd_watch {
 
 /* ---- Memory ---- */
 
+unsigned cn_imexd_mappings(const struct cn_imexd_served *served)
+{
+	return served->pool ? 0 : served->import ? MAPPINGS_OF_POOL : 1;
+}
+
 void cn_imexd_drop(struct cn_imexd_served *served)
 {
 	if (!served || --served->references)
 		return;
+	cn_imexd.mapping_count -= cn_imexd_mappings(served);
 	if (served->pool) {
 		cn_import_release(served->pool->import, served->address);
 		cn_imexd_drop(served->pool);
