@@ -6,8 +6,8 @@
  *	nodes_growth import COUNT        reads them; imports COUNT of them, the same ones again if there are fewer
  *	nodes_growth copy COUNT          reads one, and copies 64 bytes of it COUNT times
  *
- * Kinds: *memory* is one piece of 2 MiB, *memories* are COUNT of them, *blocks* are COUNT blocks of 4 KiB of a pool. The
- * importer stops at each power of ten and at the end, prints how long the imports since the last stop took in
+ * Kinds: *memory* is one piece of 2 MiB, *memories* are COUNT of them, *blocks* are COUNT blocks of 4 KiB of a pool.
+ * The importer stops at each power of ten and at the end, prints how long the imports since the last stop took in
  * nanoseconds, median and slowest, and goes on when it reads a line. One that is refused is the last one: it says why.
  */
 #include <cenote.h>

@@ -173,6 +173,7 @@ ROLE(lender)
 	/* Not if only the device may read it: nothing writes there. */
 	mapped = vmm_map(handle, VMM_GRAIN, VMM_READ);
 	ASSERT_OK(cuMemcpyDtoD(own.far, mapped, VMM_GRAIN));
+	ASSERT_OK(cuCtxSynchronize());
 	ASSERT_EQ(0, lent_count("memfd:cenote-memory-1"));
 	vmm_unmap(mapped, VMM_GRAIN);
 	ASSERT_OK(cuMemRelease(handle));
@@ -280,7 +281,8 @@ static void copy_while_stopped(struct peer *parent, bool is_killed)
 	ASSERT_OK(cuMemAllocAsync(&block, MEMORY, own.stream));
 	ASSERT_OK(cuMemcpyDtoDAsync(block, own.far, MEMORY, own.stream)); /* from now on the daemon has the file */
 	ASSERT_OK(cuStreamSynchronize(own.stream));
-	ASSERT_OK(cuMemsetD8(block, 0, MEMORY));
+	ASSERT_OK(cuMemsetD8Async(block, 0, MEMORY, own.stream));
+	ASSERT_OK(cuStreamSynchronize(own.stream));
 	peer_send(parent, "stop it");
 	peer_expect(parent, "stopped");
 	ASSERT_OK(cuMemcpyDtoDAsync(block, own.far, MEMORY, own.stream));
@@ -337,6 +339,7 @@ static void stop_daemon_of(const char *role, bool is_killed)
 	if (is_killed) {
 		nodes_end(&nodes[1], SIGKILL);
 		nodes_start(2, &nodes[1]);
+		nodes_await(&nodes[1], "node 1 is up"); /* it can be asked to end */
 	} else {
 		ASSERT_SYS(kill(nodes[1].daemon, SIGCONT));
 	}
