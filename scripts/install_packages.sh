@@ -59,6 +59,7 @@ check_test()
 	have mandoc || want mandoc
 	have zsh || want zsh
 	pkg-config --exists gnutls 2>/dev/null || want libgnutls28-dev # for cenote-imexd
+	pkg-config --exists ucx 2>/dev/null || want libucx-dev         # for cenote-imexd-ucx
 	have ip || want iproute2                                       # for nodes on one machine
 	have ccache || want ccache # Meson uses it by itself
 	check_python

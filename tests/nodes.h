@@ -4,6 +4,8 @@
  *
  * A node is a daemon with directories of its own and an address of the loopback network that no other test has. Its
  * programs are peers that were started with the node's environment. What the daemon logs tells which nodes it sees.
+ *
+ * Each test runs over each transport: CENOTE_TEST_TRANSPORT says which (ucx; else tls).
  */
 #ifndef CENOTE_TESTS_NODES_H
 #define CENOTE_TESTS_NODES_H
@@ -29,12 +31,22 @@ struct nodes_one {
 	size_t line_bytes;
 };
 
-/* An address that is this test's alone as long as it runs. */
+static inline bool nodes_are_ucx(void)
+{
+	const char *transport = getenv("CENOTE_TEST_TRANSPORT");
+
+	return transport && !strcmp(transport, "ucx");
+}
+
+/* An address that is this test's alone as long as it runs. UCX wants one that an interface has, so the port differs. */
 static inline void nodes_address(unsigned number, char ret_text[32])
 {
 	unsigned pid = (unsigned)getpid();
 
-	snprintf(ret_text, 32, "127.%u.%u.%u", 1 + (pid >> 14) % 250, pid >> 6 & 255, (pid & 63) * 4 + number);
+	if (nodes_are_ucx())
+		snprintf(ret_text, 32, "127.0.0.1:%u", 20000 + (pid * 4 + number) % 12000);
+	else
+		snprintf(ret_text, 32, "127.%u.%u.%u", 1 + (pid >> 14) % 250, pid >> 6 & 255, (pid & 63) * 4 + number);
 }
 
 static inline void nodes_write(const char *path, const char *text)
@@ -60,12 +72,20 @@ static inline const char *nodes_path(unsigned node, const char *name)
 	return path;
 }
 
+static inline void nodes_daemon(char ret_program[NODES_PATH_BYTES])
+{
+	snprintf(ret_program, NODES_PATH_BYTES, "%s/src/cenote-imexd%s", getenv("CENOTE_TEST_BUILD"),
+		 nodes_are_ucx() ? "-ucx" : "");
+}
+
 /* Lists of nodes, a key and a channel. Skips where the daemon was not built. */
 static inline void nodes_prepare(unsigned count)
 {
 	char program[NODES_PATH_BYTES], list[256] = "# the nodes of a test\n", address[32];
 
-	snprintf(program, sizeof program, "%s/src/cenote-imexd", getenv("CENOTE_TEST_BUILD"));
+	nodes_daemon(program);
+	if (access(program, X_OK) && nodes_are_ucx())
+		SKIP("cenote-imexd-ucx was not built: UCX has no headers here (libucx-dev)");
 	if (access(program, X_OK))
 		SKIP("cenote-imexd was not built: GnuTLS has no headers here (libgnutls28-dev)");
 	for (unsigned i = 1; i <= count; i++) {
@@ -123,17 +143,17 @@ static inline void nodes_start_with(unsigned node, const char *list, const char 
 	char *arguments[] = {program,
 			     (char *)"--nodes",
 			     (char *)(uintptr_t)list,
-			     (char *)"--key",
-			     (char *)(uintptr_t)key,
 			     (char *)"--node",
 			     number,
+			     nodes_are_ucx() ? NULL : (char *)"--key",
+			     (char *)(uintptr_t)key,
 			     NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none;
 	int log[2];
 
-	snprintf(program, sizeof program, "%s/src/cenote-imexd", getenv("CENOTE_TEST_BUILD"));
+	nodes_daemon(program);
 	snprintf(number, sizeof number, "%u", node);
 	*ret_one = (struct nodes_one){.daemon = 0};
 	ASSERT_SYS(pipe2(log, O_CLOEXEC));

@@ -48,12 +48,14 @@ enum {
 	CN_IMEXD_PING_MS = 1000,
 	CN_IMEXD_SHAKE_MS = 4000,  /* to connect, and to show the key */
 	CN_IMEXD_AGAIN_MS = 500,   /* between two tries to connect */
+	CN_IMEXD_TEND_MS = 250,    /* between two looks at the times of all connections */
 	CN_IMEXD_FETCH_MS = 12000, /* for an exporter here to hand over memory; less than CN_NODE_ANSWER_MS */
 };
 
+struct cn_imexd_address;
+struct cn_imexd_channel;
 struct cn_imexd_link;
 struct cn_imexd_served;
-struct cn_imexd_address;
 
 /* ---- Between daemons ---- */
 
@@ -94,6 +96,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-end
 /* A frame to send. What it points to stays until `sent` was called, which may free it. */
 struct cn_imexd_send {
 	struct cn_imexd_send *next;
+	struct cn_imexd_channel *channel; /* the transport's; so is `next` */
 	struct cn_imexd_frame frame;
 	const char *payload;
 	void (*sent)(struct cn_imexd_send *send, bool lost); /* `lost`: the connection has ended before */
@@ -116,25 +119,26 @@ struct cn_imexd_settings {
 };
 
 /*
- * How frames and their bytes go to other nodes. The rest of the daemon does not know which transport runs.
+ * How frames and their bytes go to other nodes. The rest of the daemon does not know which transport runs: each program
+ * has one (imexd_stream.c, imexd_ucx.c).
  *
- * A transport has a *channel* for each connection, and tells of it by the functions of imexd_link.c: from the loop, or
- * from flush(). A channel's functions are not called again after close().
+ * A transport has a *channel* for each connection, and tells of it by the functions of imexd_link.c: from what epoll
+ * reports, or from flush(). A channel's functions are not called again after close(). Frames without bytes, and those
+ * with few, arrive in the order in which they were sent; one with many may be passed by later ones.
  */
-struct cn_imexd_channel;
-
 struct cn_imexd_transport {
-	const char *name;
+	const char *name, *program;
+	bool has_key; /* it reads --key; else all of the network is trusted */
 	/* Listen at this node's address. NULL, or why it cannot be used. */
 	const char *(*begin)(const struct cn_imexd_settings *settings);
 	/* The loop has begun: watch what is listened at. */
 	bool (*start)(void);
 	/* Begin to connect, from the address by which the others know this node: they refuse another. NULL: not now. */
 	struct cn_imexd_channel *(*connect)(struct cn_imexd_link *link, const struct cn_imexd_address *to);
-	/* Send a frame after those before it; its bytes are read from where they lie. */
+	/* Send a frame; its bytes are read from where they lie. `sent` may be called at once. */
 	void (*send)(struct cn_imexd_channel *channel, struct cn_imexd_send *send);
-	/* A round of the loop has ended: send what was gathered. True: call again without sleeping. */
-	bool (*flush)(struct cn_imexd_channel *channel);
+	/* A round of the loop has ended: send what was gathered. True: the next one begins without sleeping. */
+	bool (*flush)(void);
 	/*
 	 * End it. When this returns, nothing that came over it is written any more, neither by this process nor by a
 	 * device; what was not sent is `lost`, and what has not come whole was dropped (cn_imexd_link_drop).
@@ -142,7 +146,7 @@ struct cn_imexd_transport {
 	void (*close)(struct cn_imexd_channel *channel);
 };
 
-extern const struct cn_imexd_transport cn_imexd_tls;
+extern const struct cn_imexd_transport cn_imexd_transport;
 
 /* ---- Records ---- */
 
@@ -210,7 +214,7 @@ struct cn_imexd_node {
 	uint64_t import_count;
 	/* What its programs have open here. */
 	struct cn_imexd_table served;
-	unsigned serving_count;          /* requests of its that are not answered */
+	unsigned serving_count;          /* requests of its whose answers were not sent */
 	struct cn_imexd_watch *watching; /* waits for values */
 };
 
@@ -219,7 +223,6 @@ struct cn_imexd {
 	uint32_t self, node_count;
 	struct cn_imexd_node *nodes; /* by number, from 1 */
 	uint64_t list_check, epoch;
-	const struct cn_imexd_transport *transport;
 	unsigned stranger_count, lane_count;
 	unsigned watch_count;                /* waits for values at this node */
 	unsigned mapping_count, mapping_max; /* of exporters' memory */
@@ -236,6 +239,8 @@ const char *cn_imexd_read_nodes(const struct cn_imexd_settings *settings);
 /* Read the domain's key: hexadecimal digits. NULL, or a sentence. */
 const char *cn_imexd_read_key(const char *path, unsigned char ret_key[CN_IMEXD_KEY_BYTES_MAX], size_t *ret_bytes);
 bool cn_imexd_is_address(const struct cn_imexd_address *one, const struct cn_imexd_address *other);
+/* Let the system choose the port. */
+void cn_imexd_address_any_port(struct cn_imexd_address *address);
 
 /* ---- imexd_table.c ---- */
 
@@ -262,7 +267,7 @@ bool cn_imexd_run(int listen_fd);
 
 /* ---- imexd_link.c: connections between nodes ---- */
 
-/* Connect where there is none, and end what has been silent too long. Returns when to look again; 0: at once. */
+/* Connect where there is none, and end what has been silent too long. Returns when to look again. */
 uint64_t cn_imexd_link_tend(uint64_t now_ns);
 /* Send a frame to a node that is up. */
 void cn_imexd_link_send(struct cn_imexd_node *node, struct cn_imexd_send *send);

@@ -75,6 +75,14 @@ bool cn_imexd_is_address(const struct cn_imexd_address *one, const struct cn_ime
 	return !memcmp(&one->v6.sin6_addr, &other->v6.sin6_addr, sizeof one->v6.sin6_addr);
 }
 
+void cn_imexd_address_any_port(struct cn_imexd_address *address)
+{
+	if (address->any.sa_family == AF_INET)
+		address->v4.sin_port = 0;
+	else
+		address->v6.sin6_port = 0;
+}
+
 static bool is_own(const struct ifaddrs *interfaces, const struct cn_imexd_address *address)
 {
 	for (const struct ifaddrs *one = interfaces; one; one = one->ifa_next) {

@@ -59,7 +59,7 @@ static void end(struct cn_imexd_link *link, const char *why)
 		link->next->previous = link->previous;
 	*(link->previous ? &link->previous->next : &links) = link->next;
 	if (link->channel)
-		cn_imexd.transport->close(link->channel);
+		cn_imexd_transport.close(link->channel);
 	link->channel = NULL;
 	if (node->link == link) {
 		bool was_up = node->is_up;
@@ -115,7 +115,7 @@ static void send_over(struct cn_imexd_link *link, struct cn_imexd_send *send)
 {
 	send->frame.magic = CN_IMEXD_MAGIC;
 	link->said_ns = cn_clock_ns();
-	cn_imexd.transport->send(link->channel, send);
+	cn_imexd_transport.send(link->channel, send);
 }
 
 void cn_imexd_link_send(struct cn_imexd_node *node, struct cn_imexd_send *send)
@@ -283,7 +283,7 @@ static void connect_to(struct cn_imexd_node *node)
 	if (!link)
 		return;
 	node->link = link;
-	link->channel = cn_imexd.transport->connect(link, &node->address);
+	link->channel = cn_imexd_transport.connect(link, &node->address);
 	if (!link->channel)
 		end(link, NULL);
 }
@@ -315,8 +315,7 @@ struct cn_imexd_link *cn_imexd_link_called(struct cn_imexd_node *node, struct cn
 
 /* ---- Time ---- */
 
-/* When to look again; 0: at once. */
-static uint64_t tend(struct cn_imexd_link *link, uint64_t now_ns)
+static void tend(struct cn_imexd_link *link, uint64_t now_ns)
 {
 	const uint64_t silence_ns = CN_IMEXD_SILENCE_MS * CN_MILLISECOND_NS,
 		       ping_ns = CN_IMEXD_PING_MS * CN_MILLISECOND_NS;
@@ -327,29 +326,27 @@ static uint64_t tend(struct cn_imexd_link *link, uint64_t now_ns)
 		end(link, "nothing was heard of it");
 	else if (link->state == UP && now_ns >= link->said_ns + ping_ns)
 		tell(link, &(struct cn_imexd_frame){.kind = CN_IMEXD_PING});
-	bool more = !link->ended && cn_imexd.transport->flush(link->channel);
-	if (link->ended)
-		return UINT64_MAX;
-	return more ? 0 : link->state == UP ? now_ns + ping_ns / 2 : link->deadline_ns;
 }
 
 uint64_t cn_imexd_link_tend(uint64_t now_ns)
 {
-	uint64_t next_ns = UINT64_MAX, due_ns;
+	static uint64_t next_ns;
 	struct cn_imexd_link *next;
 
+	/* All times here are longer than this. So a round costs the same, however many nodes there are. */
+	if (now_ns < next_ns)
+		return next_ns;
+	next_ns = now_ns + CN_IMEXD_TEND_MS * CN_MILLISECOND_NS;
 	for (uint32_t i = cn_imexd.self + 1; i <= cn_imexd.node_count; i++) {
 		struct cn_imexd_node *node = &cn_imexd.nodes[i];
 		if (!node->link && now_ns >= node->next_ns)
 			connect_to(node);
-		if (!node->link && node->next_ns < next_ns)
-			next_ns = node->next_ns;
 	}
 	/* One that ends meanwhile, with another's, is in memory until the round has ended. */
 	for (struct cn_imexd_link *link = links; link; link = next) {
 		next = link->next;
-		due_ns = link->ended ? UINT64_MAX : tend(link, now_ns);
-		next_ns = due_ns < next_ns ? due_ns : next_ns;
+		if (!link->ended)
+			tend(link, now_ns);
 	}
 	return next_ns;
 }

@@ -92,7 +92,7 @@ static bool begin(void)
 	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_fetch_begin() &&
 	       cn_imexd_watch(cn_imexd.signal_fd, &signals, EPOLLIN) &&
 	       cn_imexd_watch(cn_imexd.event_fd, &memory, EPOLLIN) &&
-	       cn_imexd_watch(listen_fd_kept, &programs, EPOLLIN) && cn_imexd.transport->start();
+	       cn_imexd_watch(listen_fd_kept, &programs, EPOLLIN) && cn_imexd_transport.start();
 }
 
 static int sleep_until(uint64_t due_ns, struct epoll_event *events)
@@ -117,12 +117,12 @@ bool cn_imexd_run(int listen_fd)
 		cn_daemon_log("cannot begin: %s", strerror(errno));
 		return false;
 	}
-	cn_daemon_log("node %u of %u, transport %s", cn_imexd.self, cn_imexd.node_count, cn_imexd.transport->name);
+	cn_daemon_log("node %u of %u, transport %s", cn_imexd.self, cn_imexd.node_count, cn_imexd_transport.name);
 	cn_daemon_notify("READY=1");
 	while (!cn_imexd.is_ending) {
 		uint64_t now_ns = cn_clock_ns(), look_ns = cn_imexd_serve_look(now_ns);
-		uint64_t tend_ns = cn_imexd_link_tend(now_ns);
-		int count = sleep_until(look_ns < tend_ns ? look_ns : tend_ns, events);
+		uint64_t tend_ns = cn_imexd_link_tend(now_ns), due_ns = look_ns < tend_ns ? look_ns : tend_ns;
+		int count = sleep_until(cn_imexd_transport.flush() ? 0 : due_ns, events);
 		for (int i = 0; i < count; i++) {
 			struct cn_imexd_source *source = events[i].data.ptr;
 			if (source->ready)

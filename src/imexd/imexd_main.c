@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cenote-imexd: the program. Options, the list of nodes and the key.
+ * cenote-imexd and cenote-imexd-ucx: the program. Options, the list of nodes and the key.
  */
 #include "base/descriptor.h"
 #include "daemon/daemon.h"
@@ -17,15 +17,17 @@
 
 enum { EXIT_USAGE = 2 };
 
-static const char help[] =
-	"Usage: cenote-imexd --nodes FILE --key FILE [OPTION...]\n"
+static const char purpose[] =
+	"Leads fabric handles to other machines: one daemon a machine, all with the same list of nodes%s.\n"
+	"`cenote imex status` shows which nodes are up.\n";
+static const char trust[] =
 	"\n"
-	"Leads fabric handles to other machines: one daemon a machine, all with the same list of nodes and\n"
-	"the same key. `cenote imex status` shows which nodes are up.\n"
-	"\n"
-	"Options:\n"
-	"  --nodes FILE   addresses of all nodes, one a line (nodes_config.cfg)\n"
-	"  --key FILE     the domain's key: 32 to 128 hexadecimal digits, in a file of mode 0600\n"
+	"It moves data with UCX, which authenticates nobody: who reaches its ports can read and write all that\n"
+	"it serves. It is for a network that is trusted. cenote-imexd is safe on any network.\n";
+static const char option_of_nodes[] = "  --nodes FILE   addresses of all nodes, one a line (nodes_config.cfg)\n";
+static const char option_of_key[] =
+	"  --key FILE     the domain's key: 32 to 128 hexadecimal digits, in a file of mode 0600\n";
+static const char options_of_all[] =
 	"  --node N       which node this is, from 1; else the one that has an address of this machine\n"
 	"  --socket PATH  listen there for programs; unless a manager such as systemd hands the socket over\n"
 	"  --supervise    start the daemon as a child, and start it again if it ends\n"
@@ -34,6 +36,16 @@ static const char help[] =
 	"Without --socket it listens at `imex` in the runtime directory, CENOTE_RUNTIME_DIR. Channels are\n"
 	"looked for in CENOTE_IMEX_DIR.\n";
 
+static void show_help(void)
+{
+	bool has_key = cn_imexd_transport.has_key;
+
+	printf("Usage: %s --nodes FILE %s[OPTION...]\n\n", cn_imexd_transport.program, has_key ? "--key FILE " : "");
+	printf(purpose, has_key ? "\nand the same key" : "");
+	printf("%s\nOptions:\n%s%s%s", has_key ? "" : trust, option_of_nodes, has_key ? option_of_key : "",
+	       options_of_all);
+}
+
 static bool read_option(int option, const char *value, struct cn_imexd_settings *settings)
 {
 	char *end;
@@ -41,7 +53,7 @@ static bool read_option(int option, const char *value, struct cn_imexd_settings 
 	switch (option) {
 	case 's': settings->socket_path = value; return value[0] == '/';
 	case 'l': settings->nodes_path = value; return true;
-	case 'k': settings->key_path = value; return true;
+	case 'k': settings->key_path = value; return cn_imexd_transport.has_key;
 	case 'S': settings->supervise = true; return true;
 	case 'n': {
 		unsigned long number = strtoul(value, &end, 10);
@@ -50,6 +62,12 @@ static bool read_option(int option, const char *value, struct cn_imexd_settings 
 	}
 	default: return false;
 	}
+}
+
+static int try_help(void)
+{
+	fprintf(stderr, "Try: %s --help\n", cn_imexd_transport.program);
+	return EXIT_USAGE;
 }
 
 /* Returns -1, or the exit status: nothing is to be done. */
@@ -65,34 +83,35 @@ static int read_options(int argument_count, char **arguments, struct cn_imexd_se
 
 	while ((option = getopt_long(argument_count, arguments, "", options, &index)) != -1) {
 		if (option == 'h')
-			fputs(help, stdout);
+			show_help();
 		if (option == 'v')
-			printf("cenote-imexd %d.%d.%d\n", CENOTE_VERSION_MAJOR, CENOTE_VERSION_MINOR,
+			printf("%s %d.%d.%d\n", cn_imexd_transport.program, CENOTE_VERSION_MAJOR, CENOTE_VERSION_MINOR,
 			       CENOTE_VERSION_PATCH);
 		if (option == 'h' || option == 'v')
 			return EXIT_SUCCESS;
 		if (option == '?' || !read_option(option, optarg, settings)) {
 			if (option != '?')
-				fprintf(stderr, "cenote-imexd: --%s: '%s' cannot be used\n", options[index].name,
-					optarg);
-			fputs("Try: cenote-imexd --help\n", stderr);
-			return EXIT_USAGE;
+				fprintf(stderr, "%s: --%s: '%s' cannot be used\n", cn_imexd_transport.program,
+					options[index].name, optarg);
+			return try_help();
 		}
 	}
-	if (optind == argument_count && settings->nodes_path && settings->key_path)
+	bool has_key = cn_imexd_transport.has_key;
+	if (optind == argument_count && settings->nodes_path && (settings->key_path || !has_key))
 		return -1;
-	fprintf(stderr, "cenote-imexd: %s\nTry: cenote-imexd --help\n",
-		optind < argument_count ? "unexpected argument" : "--nodes and --key are needed");
-	return EXIT_USAGE;
+	fprintf(stderr, "%s: %s\n", cn_imexd_transport.program,
+		optind < argument_count ? "unexpected argument"
+		: has_key               ? "--nodes and --key are needed"
+					: "--nodes is needed");
+	return try_help();
 }
 
 static const char *prepare(const struct cn_imexd_settings *settings)
 {
 	const char *why = cn_imexd_read_nodes(settings);
 
-	cn_imexd.transport = &cn_imexd_tls;
 	if (!why)
-		why = cn_imexd.transport->begin(settings);
+		why = cn_imexd_transport.begin(settings);
 	if (!why && getrandom(&cn_imexd.epoch, sizeof cn_imexd.epoch, 0) != sizeof cn_imexd.epoch)
 		why = "no random number";
 	return why;

@@ -62,8 +62,9 @@ struct cn_imexd_job {
 	struct cn_message message;
 	int index; /* in node->asked; -1: it waits */
 	bool is_watch, is_sending;
-	char *local;                /* where its bytes are: in its slot, or */
-	struct cn_imexd_lent *lent; /* in this file; else NULL */
+	struct cn_imexd_frame answer; /* that came while it is sending; kind 0: none */
+	char *local;                  /* where its bytes are: in its slot, or */
+	struct cn_imexd_lent *lent;   /* in this file; else NULL */
 	struct cn_imexd_send send;
 	unsigned char handle[CN_HANDLE_BYTES];
 };
@@ -263,6 +264,7 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 	}
 	job->node = NULL;
 	job->import = NULL;
+	job->answer.kind = 0;
 	cn_imexd_lent_drop(job->lent);
 	job->lent = NULL;
 	lane->busy_count--;
@@ -274,10 +276,17 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 	}
 }
 
+static bool end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame);
+
+/* With some transports the other node has all of it, and answers, before this is known here. */
 static void job_sent(struct cn_imexd_send *send, bool lost)
 {
-	(void)lost; /* cn_imexd_program_lost() ends the job */
-	cn_container_of(send, struct cn_imexd_job, send)->is_sending = false;
+	struct cn_imexd_job *job = cn_container_of(send, struct cn_imexd_job, send);
+	const struct cn_imexd_frame frame = job->answer;
+
+	job->is_sending = false;
+	if (!lost && frame.kind && !end_job(job, &frame)) /* one that is lost, cn_imexd_program_lost() ends */
+		cn_imexd_link_cut(job->node, "it broke the protocol");
 }
 
 static void make_frame(struct cn_imexd_job *job)
@@ -392,7 +401,7 @@ static struct cn_imexd_job *find_job(struct cn_imexd_node *node, const struct cn
 	struct cn_imexd_job *job =
 		frame->request < CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX ? node->asked[frame->request] : NULL;
 
-	if (!job || job->is_sending || frame->outcome >= CN_NODE_OUTCOME_COUNT)
+	if (!job || job->answer.kind || frame->outcome >= CN_NODE_OUTCOME_COUNT)
 		return NULL;
 	return frame->outcome == CN_NODE_NOT_YET && !job->is_watch ? NULL : job;
 }
@@ -435,12 +444,10 @@ static bool opened(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
 	return true;
 }
 
-bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd_frame *frame)
+static bool end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
 {
-	struct cn_imexd_job *job = find_job(node, frame);
+	struct cn_imexd_node *node = job->node;
 
-	if (!job)
-		return false;
 	if (job->import) {
 		if (!opened(job, frame))
 			return false;
@@ -449,6 +456,18 @@ bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd
 	}
 	if (node->is_up)
 		start_jobs(node);
+	return true;
+}
+
+bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd_frame *frame)
+{
+	struct cn_imexd_job *job = find_job(node, frame);
+
+	if (!job)
+		return false;
+	if (!job->is_sending)
+		return end_job(job, frame);
+	job->answer = *frame;
 	return true;
 }
 

@@ -29,6 +29,8 @@ struct cn_imexd_channel {
 	struct cn_imexd_receive in;
 	size_t in_bytes, in_payload;
 
+	struct cn_imexd_channel *next_gathered; /* of those that flush() looks at */
+	bool is_gathered;
 	struct cn_imexd_send *first, *last;
 	size_t first_at; /* so much of the first one is in the record */
 	size_t record_bytes;
@@ -36,6 +38,7 @@ struct cn_imexd_channel {
 };
 
 static int network_fd = -1;
+static struct cn_imexd_channel *gathered; /* that have something to send */
 
 /* ---- Life ---- */
 
@@ -65,7 +68,13 @@ static struct cn_imexd_channel *make(int fd, bool connects)
 
 static void close_channel(struct cn_imexd_channel *channel)
 {
+	struct cn_imexd_channel **at = &gathered;
+
 	channel->closed = true;
+	while (*at && *at != channel)
+		at = &(*at)->next_gathered;
+	if (*at)
+		*at = channel->next_gathered;
 	if (channel->session)
 		cn_imexd_tls_close(channel->session);
 	cn_imexd_unwatch(channel->fd);
@@ -141,12 +150,22 @@ static void send_frame(struct cn_imexd_channel *channel, struct cn_imexd_send *s
 	send->next = NULL;
 	*(channel->last ? &channel->last->next : &channel->first) = send;
 	channel->last = send;
+	if (channel->is_gathered)
+		return;
+	channel->is_gathered = true;
+	channel->next_gathered = gathered;
+	gathered = channel;
 }
 
-static bool flush(struct cn_imexd_channel *channel)
+static bool flush(void)
 {
-	if (channel->state == OPEN && channel->first && !channel->waits_to_send)
-		pump(channel);
+	while (gathered) {
+		struct cn_imexd_channel *channel = gathered;
+		gathered = channel->next_gathered;
+		channel->is_gathered = false;
+		if (channel->state == OPEN && !channel->waits_to_send)
+			pump(channel);
+	}
 	return false;
 }
 
@@ -269,10 +288,7 @@ static struct cn_imexd_channel *connect_channel(struct cn_imexd_link *link, cons
 
 	if (fd < 0)
 		return NULL;
-	if (own.any.sa_family == AF_INET)
-		own.v4.sin_port = 0;
-	else
-		own.v6.sin6_port = 0;
+	cn_imexd_address_any_port(&own);
 	if ((own.any.sa_family == to->any.sa_family && bind(fd, &own.any, own.bytes)) ||
 	    (connect(fd, &to->any, to->bytes) && errno != EINPROGRESS)) {
 		close(fd);
@@ -344,8 +360,10 @@ static bool start(void)
 	return cn_imexd_watch(network_fd, &network, EPOLLIN);
 }
 
-const struct cn_imexd_transport cn_imexd_tls = {
+const struct cn_imexd_transport cn_imexd_transport = {
 	.name = "tls",
+	.program = "cenote-imexd",
+	.has_key = true,
 	.begin = begin,
 	.start = start,
 	.connect = connect_channel,
