@@ -64,8 +64,10 @@ _cenote_imex()
 		mapfile -t COMPREPLY < <(compgen -W "--json" -- "$word")
 	elif [ "$action" = start ] && [[ ${COMP_WORDS[COMP_CWORD - 1]} == --@(nodes|key|log) ]]; then
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	elif [ "$action" = start ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --transport ]; then
+		mapfile -t COMPREPLY < <(compgen -W "tls ucx" -- "$word")
 	elif [ "$action" = start ]; then
-		mapfile -t COMPREPLY < <(compgen -W "--nodes --key --node --log" -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "--nodes --key --node --log --transport" -- "$word")
 	elif [ "$action" = remove ] && [ "$COMP_CWORD" -eq 3 ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$(_cenote_channels)" -- "$word")
 	fi

@@ -22,8 +22,8 @@ static const char purpose[] =
 	"`cenote imex status` shows which nodes are up.\n";
 static const char trust[] =
 	"\n"
-	"It moves data with UCX, which authenticates nobody: who reaches its ports can read and write all that\n"
-	"it serves. It is for a network that is trusted. cenote-imexd is safe on any network.\n";
+	"It moves data with UCX, which does not authenticate: a stranger that reaches its ports can read and\n"
+	"write all that it serves. It is for networks that are trusted. cenote-imexd is safe on any network.\n";
 static const char option_of_nodes[] = "  --nodes FILE   addresses of all nodes, one a line (nodes_config.cfg)\n";
 static const char option_of_key[] =
 	"  --key FILE     the domain's key: 32 to 128 hexadecimal digits, in a file of mode 0600\n";

@@ -120,9 +120,25 @@ class Imex:
                 contains(complaint, "the key must be 32 to 128 hexadecimal digits", "has not begun to serve")
                 assert not node.left(), node.left()
             contains(node.run("start", "--nodes", "x", status=2)[1], "--nodes FILE and --key FILE")
+            contains(node.run("start", *node.options, "--transport", "x", status=2)[1], "unknown transport 'x'")
+            contains(node.run("start", *node.options, "--transport", "ucx", status=2)[1], "ucx has no key")
             contains(node.run("start", *node.options, "--log", node.folder / "no" / "log", status=1)[1], "No such file")
             node.here["PATH"] = "/nowhere"
             contains(node.run("start", *node.options, status=1)[1], "cenote-imexd cannot be executed: No such file")
+
+    def starts_the_other_transport(self):
+        """start --transport ucx: another program, without a key; stop ends it, too."""
+        if not (self.build / "src" / "cenote-imexd-ucx").exists():
+            raise Skip("cenote-imexd-ucx was not built: UCX has no headers here (libucx-dev)")
+        with tempfile.TemporaryDirectory() as folder:
+            node = Node(folder, self.build)
+            port = 20000 + os.getpid() * 4 % 12000
+            (node.folder / "nodes").write_text(f"127.0.0.1:{port}\n127.0.0.1:{port + 1}\n")
+            node.options = ["--nodes", node.folder / "nodes", "--transport", "ucx", "--node", "1"]
+            pid = node.start("--log", node.folder / "log")
+            contains((node.folder / "log").read_text(), "node 1 of 2, transport ucx")
+            assert node.run("stop")[0] == f"stopped process {pid}\n"
+            assert not node.left(), node.left()
 
     def stops_what_hangs(self):
         """stop: a daemon that does not answer is found, and killed by its parent."""
@@ -164,7 +180,7 @@ def main(build):
         return True
     imex = Imex(build)
     return run_tests(by_name(imex.starts_and_stops, imex.starts_again_what_was_killed, imex.says_why_it_does_not_start,
-                             imex.stops_what_hangs, imex.ends_no_other_process))
+                             imex.starts_the_other_transport, imex.stops_what_hangs, imex.ends_no_other_process))
 
 
 if __name__ == "__main__":

@@ -299,7 +299,8 @@ static bool read_start_option(struct imex_request *request, int argument_count, 
 	} options[] = {{"--nodes", &request->nodes},
 		       {"--key", &request->key},
 		       {"--node", &request->node},
-		       {"--log", &request->log}};
+		       {"--log", &request->log},
+		       {"--transport", &request->transport}};
 
 	for (size_t at = 0; at < sizeof options / sizeof options[0]; at++)
 		if (strcmp(arguments[*i], options[at].name) == 0 && *i + 1 < argument_count) {
@@ -360,6 +361,7 @@ const struct command command_imex = {
 		"       cenote imex list [--json]\n"
 		"       cenote imex remove N\n"
 		"       cenote imex start --nodes FILE --key FILE [--node N] [--log FILE]\n"
+		"       cenote imex start --nodes FILE --transport ucx [--node N] [--log FILE]\n"
 		"       cenote imex status [--json]\n"
 		"       cenote imex stop\n"
 		"\n"
@@ -373,7 +375,8 @@ const struct command command_imex = {
 		"  list       list the channels, and whether this user can use them\n"
 		"  remove N   remove channel N. Processes that use it keep it until they end.\n"
 		"  start      start cenote-imexd in the background, with the list of nodes and the domain's key; it\n"
-		"             is started again when it ends by itself. --log: where it says which nodes come and go\n"
+		"             is started again when it ends by itself. --log: where it says which nodes come and go.\n"
+		"             --transport ucx: cenote-imexd-ucx, without a key, for networks that are trusted\n"
 		"  status     show which nodes of the domain are up, as cenote-imexd here sees it, how much programs\n"
 		"             here have imported from each, and how much its programs have imported from here\n"
 		"  stop       end cenote-imexd of this machine. What programs imported through it is lost\n"

@@ -11,7 +11,7 @@
 struct imex_request {
 	const char *number, *mode;
 	bool json;
-	const char *nodes, *key, *node, *log; /* of start */
+	const char *nodes, *key, *node, *log, *transport; /* of start */
 };
 
 /* Print a sentence; returns EXIT_FAILURE. */

@@ -31,7 +31,7 @@
 
 #define PROGRAM "cenote-imexd"
 
-enum { WAIT_MS = 10000, LOG_BYTES = 4096, ARGUMENTS_MAX = 11 };
+enum { WAIT_MS = 10000, LOG_BYTES = 4096, ARGUMENTS_MAX = 11, NAME_BYTES = 32 };
 
 static int64_t now_ms(void)
 {
@@ -56,10 +56,10 @@ static bool end_process(int process)
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-/* The daemon beside this command, or the one in PATH. */
-static void find_daemon(char ret_path[PATH_MAX])
+/* The daemon of this name beside this command, or the one in PATH. */
+static void find_daemon(const char *name, char ret_path[PATH_MAX])
 {
-	ssize_t length = readlink("/proc/self/exe", ret_path, PATH_MAX - sizeof PROGRAM - 1);
+	ssize_t length = readlink("/proc/self/exe", ret_path, PATH_MAX - NAME_BYTES);
 	char *slash = NULL;
 
 	if (length > 0) {
@@ -67,9 +67,9 @@ static void find_daemon(char ret_path[PATH_MAX])
 		slash = strrchr(ret_path, '/');
 	}
 	if (slash)
-		memcpy(slash + 1, PROGRAM, sizeof PROGRAM);
+		snprintf(slash + 1, NAME_BYTES, "%s", name);
 	if (!slash || access(ret_path, X_OK))
-		memcpy(ret_path, PROGRAM, sizeof PROGRAM);
+		snprintf(ret_path, PATH_MAX, "%s", name);
 }
 
 /* A socket at which the daemon says that it is ready; its name is in the environment from now on. -1: none. */
@@ -92,9 +92,15 @@ static int listen_for_ready(void)
 	return setenv("NOTIFY_SOCKET", name, 1) ? -1 : sock;
 }
 
+static bool is_ucx(const struct imex_request *request)
+{
+	return request->transport && !strcmp(request->transport, "ucx");
+}
+
 static _Noreturn void become_daemon(const struct imex_request *request, int log)
 {
-	const char *path_of_socket = getenv("CENOTE_IMEX_SOCKET"), *arguments[ARGUMENTS_MAX] = {PROGRAM};
+	const char *name = is_ucx(request) ? PROGRAM "-ucx" : PROGRAM;
+	const char *path_of_socket = getenv("CENOTE_IMEX_SOCKET"), *arguments[ARGUMENTS_MAX] = {name};
 	const struct {
 		const char *name, *value;
 	} options[] = {
@@ -112,7 +118,7 @@ static _Noreturn void become_daemon(const struct imex_request *request, int log)
 			arguments[count++] = options[i].name;
 			arguments[count++] = options[i].value;
 		}
-	find_daemon(path);
+	find_daemon(name, path);
 	setsid();
 	signal(SIGPIPE, SIG_IGN); /* this command will not read the log for ever */
 	dup2(null, STDIN_FILENO);
@@ -205,7 +211,11 @@ int imex_start(const struct imex_request *request)
 {
 	int log[2], pid;
 
-	if (!request->nodes || !request->key)
+	if (request->transport && !is_ucx(request) && strcmp(request->transport, "tls") != 0)
+		return usage_error("imex", "unknown transport '%s': use tls or ucx", request->transport);
+	if (is_ucx(request) && request->key)
+		return usage_error("imex", "ucx has no key: it is for networks that are trusted");
+	if (!request->nodes || (!request->key && !is_ucx(request)))
 		return usage_error("imex", "start takes --nodes FILE and --key FILE");
 	if (!cenote_imex_daemon(&pid))
 		return imex_fail(PROGRAM " runs here already: process %d", pid);
@@ -235,7 +245,7 @@ static bool is_service(int pid)
 	FILE *file = fopen(path, "re");
 	bool found = false;
 	while (file && !found && fgets(line, sizeof line, file))
-		found = strstr(line, "/" PROGRAM ".service");
+		found = strstr(line, "/" PROGRAM ".service") || strstr(line, "/" PROGRAM "-ucx.service");
 	if (file)
 		fclose(file);
 	return found;
@@ -260,7 +270,7 @@ static int find_process(int *ret_pid)
 		return -1;
 	}
 	find_identity(*ret_pid, &identity); /* after the descriptor is there: this process, not a later one */
-	if (!strcmp(identity.program, PROGRAM) && !is_service(*ret_pid))
+	if (!strncmp(identity.program, PROGRAM, strlen(PROGRAM)) && !is_service(*ret_pid))
 		return process;
 	imex_fail("process %d is a service of a manager: systemctl stop " PROGRAM, *ret_pid);
 	close(process);
