@@ -44,6 +44,7 @@ SETUPS = [
     Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=0 WAITS=1 LIES=2 TROUBLES=0"),
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=1", ("safety",)),
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=0", ("liveness",)),
+    Setup("node", "", "LIVES=2 OPENS=2 OPERATIONS=1 CONNECTIONS=2 SESSIONS=2 TROUBLES=1"),
 ]
 SOAK_SETUPS = [
     Setup("hold", "IMPORTERS=2", "LIVES=1 IMPORTS=1 TROUBLES=1"),
