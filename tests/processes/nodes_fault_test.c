@@ -10,7 +10,7 @@
 
 #define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
 
-enum { MEMORY = VMM_GRAIN, BYTE = 0x3c, OF_NODE_MAX = 4 };
+enum { MEMORY = VMM_GRAIN, BYTE = 0x3c, OF_NODE_MAX = 4, CLOSES = 600 };
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------- */
 
@@ -184,6 +184,47 @@ static void expect_open(unsigned on_node, const char *number, const char *count)
 {
 	nodes_enter(on_node);
 	peer_wait(peer_start("watcher", number, count));
+}
+
+/* Closes more at once than its connection to the daemon has room for, and then calls nothing. */
+ROLE(leaver)
+{
+	static CUmemGenericAllocationHandle handles[CLOSES];
+	CUmemFabricHandle name;
+
+	peer_receive_bytes(parent, &name, sizeof name);
+	start();
+	for (int i = 0; i < CLOSES; i++)
+		handles[i] = import(&name);
+	peer_send(parent, "open");
+	peer_expect(parent, "stopped");
+	for (int i = 0; i < CLOSES; i++)
+		ASSERT_OK(cuMemRelease(handles[i]));
+	peer_send(parent, "closed");
+	peer_expect(parent, "end");
+}
+
+/* Goal: what a program has released is closed on the other node, though its daemon did not read for a while. */
+TEST(a_daemon_that_is_slow_to_read_closes_all, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	nodes_enter(2);
+	struct peer *importer = peer_start("leaver");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_expect(importer, "open");
+	ASSERT_SYS(kill(nodes[1].daemon, SIGSTOP));
+	peer_send(importer, "stopped");
+	peer_expect(importer, "closed");
+	ASSERT_SYS(kill(nodes[1].daemon, SIGCONT));
+	expect_open(2, "1", "0");
+	expect_open(1, "2", "0");
+	peer_end(importer);
+	peer_end(exporter);
+	nodes_pair_end(nodes);
 }
 
 TEST(a_killed_program_leaves_nothing, .timeout_ms = 60000)

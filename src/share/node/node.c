@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 
 enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1 };
+#define TELL_AGAIN_NS (10 * CN_MILLISECOND_NS)
 
 struct cn_node_memory {
 	uint64_t life, number;
@@ -69,7 +70,8 @@ static struct {
 	struct cn_node_memory *unclosed;
 	struct lent lent[CN_NODE_LENT_MAX];
 	uint64_t lend_count;
-	_Atomic uint32_t returned; /* counts lanes that were given back */
+	bool is_served, tells_later; /* the service thread runs; it tells the daemon what it had no room for */
+	_Atomic uint32_t returned;   /* counts lanes that were given back */
 } client;
 
 /* ---- Connections ---- */
@@ -305,7 +307,11 @@ static CUresult open_by(struct cn_parcel *question, uint32_t node, uint64_t life
 
 	if (!memory)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of another machine's memory");
+	bool is_served = !cn_service_start(); /* in a forked child it does not run */
 	cn_slow_lock(&client.asking);
+	cn_lock(&client.lock);
+	client.is_served = is_served;
+	cn_unlock(&client.lock);
 	int error = enter_asking();
 	bool lives = !life || client.life == life;
 	if (!error && lives)
@@ -361,32 +367,7 @@ bool cn_node_is_same_life(const struct cn_node_memory *one, const struct cn_node
 	return one->life == other->life && one->node_life == other->node_life;
 }
 
-/* Tell the daemon, as far as it reads. */
-static void close_locked(void)
-{
-	while (client.unclosed) {
-		struct cn_node_memory *memory = client.unclosed;
-		struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_NODE_CLOSE, .words = {memory->number}}};
-		if (client.has_session && memory->life == client.life &&
-		    cn_wire_send(client.session.fd, &parcel) == EAGAIN)
-			return;
-		client.unclosed = memory->next;
-		free(memory);
-	}
-}
-
-static void close_memory(void *object)
-{
-	struct cn_node_memory *memory = object;
-
-	cn_lock(&client.lock);
-	memory->next = client.unclosed;
-	client.unclosed = memory;
-	close_locked();
-	cn_unlock(&client.lock);
-}
-
-/* ---- Files ---- */
+/* ---- Files, and what is closed ---- */
 
 /* Give back what is used no more. False: the daemon does not read, and has it still. */
 static bool give_back_locked(struct lent *lent)
@@ -400,11 +381,76 @@ static bool give_back_locked(struct lent *lent)
 	return true;
 }
 
-static void give_back_unwanted_locked(void)
+/* False: the daemon does not read. */
+static bool give_back_unwanted_locked(void)
 {
 	for (struct lent *lent = client.lent; lent < client.lent + CN_NODE_LENT_MAX; lent++)
-		if (lent->is_unwanted && lent->is_known && !lent->uses)
-			give_back_locked(lent);
+		if (lent->is_unwanted && lent->is_known && !lent->uses && !give_back_locked(lent))
+			return false;
+	return true;
+}
+
+/* False: the daemon does not read. */
+static bool close_locked(void)
+{
+	while (client.unclosed) {
+		struct cn_node_memory *memory = client.unclosed;
+		struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_NODE_CLOSE, .words = {memory->number}}};
+		if (client.has_session && memory->life == client.life &&
+		    cn_wire_send(client.session.fd, &parcel) == EAGAIN)
+			return false;
+		client.unclosed = memory->next;
+		free(memory);
+	}
+	return true;
+}
+
+static void tell_due(struct cn_watch *watch);
+static struct cn_watch tell_time = {.fd = -1, .due = tell_due}; /* the service thread's */
+
+/* On the service thread: the daemon has not read all that it is to be told. Try again until it has. */
+static void tell_due(struct cn_watch *watch)
+{
+	cn_lock(&client.lock);
+	bool done = close_locked() && give_back_unwanted_locked();
+	client.tells_later = !done;
+	cn_unlock(&client.lock);
+	if (done)
+		return;
+	watch->due_ns = cn_clock_ns() + TELL_AGAIN_NS;
+	if (!watch->watched)
+		cn_service_watch(watch); /* only a time: this does not fail */
+}
+
+static void tell_posted(struct cn_job *job)
+{
+	(void)job;
+	tell_due(&tell_time);
+}
+
+/*
+ * Tell the daemon what it is to close and to give back: now, as far as it reads, and the rest later. Otherwise blocks
+ * that were freed here would stay held on the other node until this program frees one more.
+ */
+static void tell_locked(void)
+{
+	static struct cn_job job = {.run = tell_posted};
+
+	if ((close_locked() && give_back_unwanted_locked()) || !client.is_served || client.tells_later)
+		return;
+	client.tells_later = true;
+	cn_service_post(&job);
+}
+
+static void close_memory(void *object)
+{
+	struct cn_node_memory *memory = object;
+
+	cn_lock(&client.lock);
+	memory->next = client.unclosed;
+	client.unclosed = memory;
+	tell_locked();
+	cn_unlock(&client.lock);
 }
 
 /* The memory of a file is gone. */
@@ -414,7 +460,7 @@ static void forget_file(uint64_t file)
 	for (struct lent *lent = client.lent; lent < client.lent + CN_NODE_LENT_MAX; lent++)
 		if (lent->file == file)
 			lent->is_unwanted = true;
-	give_back_unwanted_locked();
+	tell_locked();
 	cn_unlock(&client.lock);
 }
 
@@ -425,7 +471,7 @@ static void release_locked(const struct lane *lane)
 		return;
 	for (unsigned place = 0; place < CN_NODE_LENT_MAX; place++)
 		client.lent[place].uses -= lane->lent >> place & 1;
-	give_back_unwanted_locked();
+	tell_locked();
 }
 
 /* The place of a file that the daemon has, now used by the lane; -1: it has not. */
