@@ -695,11 +695,13 @@ static int take_answer(struct lane *lane, uint64_t deadline_ns)
 	struct cn_message answer;
 	int error = receive(lane->channel.fd, deadline_ns, &answer);
 
+	if (!error && (answer.kind != CN_MESSAGE_NODE_REQUEST || answer.request >= CN_HOST_REMOTE_SLOTS ||
+		       lane->outcome[answer.request] != PENDING || answer.result < 0))
+		error = EPROTO;
+	if (error == EPROTO) /* it makes no sense, and may have been the last: the daemon is asked to hang up */
+		shutdown(lane->channel.fd, SHUT_WR);
 	if (error)
 		return error;
-	if (answer.kind != CN_MESSAGE_NODE_REQUEST || answer.request >= CN_HOST_REMOTE_SLOTS ||
-	    lane->outcome[answer.request] != PENDING || answer.result < 0)
-		return EPROTO;
 	lane->outcome[answer.request] = answer.result;
 	lane->touched &= ~(1u << answer.request);
 	return 0;
@@ -715,7 +717,7 @@ static void settle(struct lane *lane)
 		error = take_answer(lane, UINT64_MAX);
 	if (!lane->touched || error == EPIPE || error == ECONNRESET)
 		return;
-	shutdown(lane->channel.fd, SHUT_WR); /* what it says makes no sense: it is asked to hang up */
+	shutdown(lane->channel.fd, SHUT_WR);
 	while (poll(&polled, 1, -1) < 0)
 		;
 }
