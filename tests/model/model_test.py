@@ -56,6 +56,9 @@ SOAK_SETUPS = [
     Setup("event", "", "RECORDS_OF_0=1 RECORDS_OF_1=1 AT_ONCE=0 CUTS=3 WAITS=1 LIES=0 TROUBLES=1", ("safety",)),
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=1", ("liveness",)),
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=1 TROUBLES=1", ("safety",)),
+    Setup("node", "", "LIVES=2 OPENS=2 OPERATIONS=1 CONNECTIONS=2 SESSIONS=2 TROUBLES=2"),
+    Setup("node", "", "LIVES=2 OPENS=1 OPERATIONS=1 CONNECTIONS=3 SESSIONS=1 TROUBLES=2"),
+    Setup("node", "", "LIVES=2 OPENS=3 OPERATIONS=2 CONNECTIONS=2 SESSIONS=2 TROUBLES=1"),
 ]
 
 

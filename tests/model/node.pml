@@ -35,7 +35,7 @@
 #define SESSIONS_MAX 2
 #define OPENS_MAX 3
 hidden byte lives, connections_max, sessions_max;
-byte troubles; /* a process killed, a connection ill, an answer that takes longer than a deadline */
+byte troubles; /* a process killed, a connection ill, an answer after its deadline, a message for which is no room */
 
 /*
  * What can be made wrong, to see that it is noticed:
@@ -58,7 +58,8 @@ byte troubles; /* a process killed, a connection ill, an answer that takes longe
  * wrong 17 liveness: the importer's daemon does not notice silence
  * wrong 18 liveness OPENS=1 SESSIONS=1: the bit of a daemon that is gone counts
  * wrong 19 liveness OPENS=1 SESSIONS=1: a lane with a job under way is not closed after it
- * wrong 20 liveness SESSIONS=2 TROUBLES=2: with a connection what is under way ends, but not what waits
+ * wrong 20 liveness TROUBLES=2: with a connection what is under way ends, but not what waits
+ * wrong 21 liveness OPENS=1 SESSIONS=1: a close for which there was no room is not sent again
  */
 hidden byte wrong;
 
@@ -128,6 +129,7 @@ mtype request[SESSIONS_MAX], reply[SESSIONS_MAX], opening_reply[SESSIONS_MAX]; /
 mtype doing;           /* OPEN, PUT or GET, for which it waits; 0: none */
 byte session, import;  /* the session; that to which the import belongs; 0: none */
 byte opens, operations;
+bool unclosed; /* there was no room for a CLOSE */
 bool rests;
 bool killed[SESSIONS_MAX]; /* what is true: the memory of the program that has this session is nobody's */
 
@@ -644,7 +646,19 @@ inline leave_session()
 {
 	at(session_near, session) = false;
 	at(opening_reply, session) = 0;
-	session = 0
+	session = 0;
+	unclosed = false
+}
+
+/* close_locked() */
+inline tell()
+{
+	if
+	:: at(session_far, session) ->
+		assert(nfull(at(said, session)));
+		at(said, session)!CLOSE, 0
+	:: else
+	fi
 }
 
 proctype Program()
@@ -659,7 +673,7 @@ proctype Program()
 		at(lane_far, session) = true;
 		at(lane_read, session) = true
 	   }
-	:: atomic { !rests && session && at(session_far, session) && !doing && !import && opens && life ->
+	:: atomic { !rests && session && at(session_far, session) && !doing && !import && !unclosed && opens && life ->
 		opens--; /* cn_node_open_block() */
 		doing = OPEN;
 		assert(nfull(at(said, session)));
@@ -719,12 +733,15 @@ proctype Program()
 	   }
 	:: atomic { !rests && !doing && import -> /* close_memory() */
 		if
-		:: import == session && at(session_far, session) ->
-			assert(nfull(at(said, session)));
-			at(said, session)!CLOSE, 0
+		:: import == session && at(session_far, session) -> tell()
+		:: import == session && troubles -> troubles--; unclosed = true
 		:: else
 		fi;
 		import = 0
+	   }
+	:: atomic { unclosed && wrong != 21 -> /* tell_due() */
+		tell();
+		unclosed = false
 	   }
 	:: atomic { !rests && !doing -> rests = true } /* it keeps what it has */
 	od
@@ -801,6 +818,7 @@ inline kill_program()
 	doing = 0;
 	session = 0;
 	import = 0;
+	unclosed = false;
 	i = 0
 }
 
