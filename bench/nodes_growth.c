@@ -10,60 +10,40 @@
  * The importer stops at each power of ten and at the end, prints how long the imports since the last stop took in
  * nanoseconds, median and slowest, and goes on when it reads a line. One that is refused is the last one: it says why.
  */
-#include <cenote.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "nodes.h"
 
-#define CHECK(call) ((call) ? (fprintf(stderr, "%s: %s\n", #call, cenote_last_error()), exit(1)) : (void)0)
-#define FABRIC      CU_MEM_HANDLE_TYPE_FABRIC
-
-enum { MEMORY_BYTES = 2 << 20, BLOCK_BYTES = 4096, NAME_BYTES = 64, LINE_BYTES = 256, COUNT_MAX = 1 << 20 };
+enum { MEMORY_BYTES = 2 << 20, BLOCK_BYTES = 4096, COUNT_MAX = 1 << 20 };
 
 /* ---- The exporter ---- */
 
-static void print_name(const void *name)
+static void put_name(const void *name)
 {
-	const unsigned char *bytes = name;
-
-	for (int i = 0; i < NAME_BYTES; i++)
-		printf("%02x", bytes[i]);
+	print_name(name);
 	putchar('\n');
 }
 
 static void export_memory(void)
 {
-	CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-					  .requestedHandleTypes = FABRIC,
-					  .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-	CUmemGenericAllocationHandle memory;
 	CUmemFabricHandle name;
 
-	CHECK(cuMemCreate(&memory, MEMORY_BYTES, &properties, 0));
-	CHECK(cuMemExportToShareableHandle(&name, memory, FABRIC, 0));
-	print_name(&name);
+	make_memory(MEMORY_BYTES, &name);
+	put_name(&name);
 }
 
 /* The pool's name first. */
 static void export_blocks(int count)
 {
-	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-				     .handleTypes = FABRIC,
-				     .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
 	CUmemPoolPtrExportData data;
 	CUmemFabricHandle name;
-	CUmemoryPool pool;
+	CUmemoryPool pool = make_pool(&name);
 	CUdeviceptr block;
 
-	CHECK(cuMemPoolCreate(&pool, &properties));
-	CHECK(cuMemPoolExportToShareableHandle(&name, pool, FABRIC, 0));
 	puts("pool");
-	print_name(&name);
+	put_name(&name);
 	for (int i = 0; i < count; i++) {
 		CHECK(cuMemAllocFromPoolAsync(&block, BLOCK_BYTES, pool, NULL));
 		CHECK(cuMemPoolExportPointer(&data, block));
-		print_name(&data);
+		put_name(&data);
 	}
 }
 
@@ -97,20 +77,11 @@ static int read_names(int *ret_pool)
 			*ret_pool = 1;
 			continue;
 		}
-		for (int i = 0; i < NAME_BYTES; i++)
-			if (count == COUNT_MAX || sscanf(line + 2 * i, "%2hhx", &names[count][i]) != 1)
-				exit(2);
-		count++;
+		if (count == COUNT_MAX)
+			exit(2);
+		read_name(line, names[count++]);
 	}
 	return count;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static CUresult import_one(CUmemoryPool pool, void *name)
@@ -122,16 +93,9 @@ static CUresult import_one(CUmemoryPool pool, void *name)
 		    : cuMemImportFromShareableHandle(&memory, name, FABRIC);
 }
 
-static int compare(const void *one, const void *other)
-{
-	uint64_t left = *(const uint64_t *)one, right = *(const uint64_t *)other;
-
-	return left < right ? -1 : left > right;
-}
-
 static void stop_at(int count, int since)
 {
-	qsort(took_ns + since, (size_t)(count - since), sizeof *took_ns, compare);
+	qsort(took_ns + since, (size_t)(count - since), sizeof *took_ns, compare_ns);
 	printf("%d %llu %llu\n", count, (unsigned long long)took_ns[since + (count - since) / 2],
 	       (unsigned long long)took_ns[count - 1]);
 	fflush(stdout);
@@ -168,18 +132,13 @@ static void import(int count)
 
 static void copy(int count)
 {
-	CUmemAccessDesc access = {.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
-				  .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
 	CUmemGenericAllocationHandle memory;
-	CUdeviceptr address;
 	char bytes[64];
 	int pool;
 
 	read_names(&pool);
 	CHECK(cuMemImportFromShareableHandle(&memory, names[0], FABRIC));
-	CHECK(cuMemAddressReserve(&address, MEMORY_BYTES, 0, 0, 0));
-	CHECK(cuMemMap(address, MEMORY_BYTES, 0, memory, 0));
-	CHECK(cuMemSetAccess(address, MEMORY_BYTES, &access, 1));
+	CUdeviceptr address = map_memory(memory, MEMORY_BYTES);
 	for (int i = 0; i < count; i++) {
 		uint64_t begin_ns = now_ns();
 		CHECK(cuMemcpyDtoH(bytes, address, sizeof bytes));
@@ -190,14 +149,11 @@ static void copy(int count)
 
 int main(int argument_count, char **arguments)
 {
-	CUcontext context;
 	int count = argument_count > 2 ? atoi(arguments[argument_count - 1]) : 0;
 
 	if (count < 1 || count > COUNT_MAX)
 		return 2;
-	CHECK(cuInit(0));
-	CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-	CHECK(cuCtxSetCurrent(context));
+	start_cuda();
 	if (!strcmp(arguments[1], "export") && argument_count == 4)
 		export(arguments[2], count);
 	else if (!strcmp(arguments[1], "copy"))

@@ -6,15 +6,18 @@
 #     nodes.sh start COUNT [DIRECTORY]     make them, with a daemon in each (build/bin/cenote-imexd, or in PATH)
 #     nodes.sh run N COMMAND...            run a command as a program of node N
 #     nodes.sh cut N | mend N              take the link of node N down, and up again
+#     nodes.sh kill N | boot N             kill all programs of node N, its daemon included; start its daemon again
+#     nodes.sh wire N [OPTION...]          lead the link of node N through nodes_wire.py, until its input ends
 #     nodes.sh stop                        end all of it
 #
 # A node is a network, a mount and a PID namespace; all are connected by a bridge in a namespace of its own, so nothing
 # of this machine's network is touched. Node N has the address 10.77.0.N and directories of its own. Works as root; else
 # it says why not. DIRECTORY (NODES_DIRECTORY, /tmp/cenote-nodes) has the list of nodes, the key, the channels and the
-# logs.
+# logs. NODES_TRANSPORT=ucx starts cenote-imexd-ucx in place of cenote-imexd; NODES_DAEMON is the path of the latter.
 set -eu
 
 directory=${NODES_DIRECTORY:-/tmp/cenote-nodes}
+transport=${NODES_TRANSPORT:-tls}
 here=$(cd "$(dirname "$0")/.." && pwd)
 
 fail()
@@ -32,10 +35,16 @@ check_rights()
 
 find_daemon()
 {
+	local suffix needs
+	case $transport in
+	tls) suffix='' needs='GnuTLS (libgnutls28-dev)' ;;
+	ucx) suffix=-ucx needs='UCX (libucx-dev)' ;;
+	*) fail "NODES_TRANSPORT is tls or ucx" ;;
+	esac
 	for candidate in "${NODES_DAEMON:-}" "$here/build/src/cenote-imexd" "$(command -v cenote-imexd || true)"; do
-		[ -z "$candidate" ] || [ ! -x "$candidate" ] || { echo "$candidate"; return; }
+		[ -z "$candidate" ] || [ ! -x "$candidate$suffix" ] || { realpath "$candidate$suffix"; return; }
 	done
-	fail "cenote-imexd was not built: it needs GnuTLS (libgnutls28-dev)"
+	fail "cenote-imexd$suffix was not built: it needs $needs"
 }
 
 # A process that does nothing and has the namespaces: run in the background, its PID in a file.
@@ -45,6 +54,7 @@ hold()
 	# shellcheck disable=SC2016 # for the inner shell
 	setsid unshare "$@" --fork --kill-child bash -c 'read -r pid _ </proc/self/stat
 		[ "$1" = bridge ] || mount -t proc proc /proc
+		trap "" CHLD # what dies in the node leaves no zombie
 		echo $pid >"$0.new"; mv "$0.new" "$0"; exec sleep infinity' "$directory/$name.pid" "$name" \
 		</dev/null >/dev/null 2>&1 &
 	until [ -s "$directory/$name.pid" ]; do
@@ -78,10 +88,40 @@ start_node()
 	enter "$name" --net ip address add "10.77.0.$1/24" dev eth0
 	enter "$name" --net ip link set eth0 up
 	enter "$name" --net ip link set lo up
+	boot "$1"
+}
+
+# Its log grows.
+boot()
+{
+	local daemon arguments=(--nodes "$directory/nodes_config.cfg")
+	daemon=$(cat "$directory/daemon")
+	[ "${daemon%-ucx}" != "$daemon" ] || arguments+=(--key "$directory/key")
 	# shellcheck disable=SC2046 # a list of variables
-	(exec nsenter -t "$(cat "$directory/$name.pid")" --net --mount --pid env $(environment "$1") \
-		setsid "$daemon" --nodes "$directory/nodes_config.cfg" --key "$directory/key") \
-		</dev/null >/dev/null 2>"$directory/$name.log" &
+	(exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env $(environment "$1") \
+		setsid "$daemon" "${arguments[@]}") </dev/null >/dev/null 2>>"$directory/node$1.log" &
+}
+
+# All but the process that has the namespaces. Returns when they are gone, and with them their sockets and locks.
+kill_node()
+{
+	# shellcheck disable=SC2016 # for the inner shell
+	enter "node$1" --mount --pid bash -c 'kill -KILL -1 2>/dev/null
+		gone() { for entry in /proc/[0-9]*; do case ${entry#/proc/} in 1 | $$) ;; *) return 1 ;; esac; done; }
+		until gone; do sleep 0.01; done'
+}
+
+# Between node N and the bridge come two more ends of links, and frames go from one to the other through a program.
+wire()
+{
+	local name="cenote$1"
+	if ! enter bridge --net ip link show "wire$1" >/dev/null 2>&1; then
+		enter bridge --net ip link add name "wire$1" type veth peer name "port$1"
+		enter bridge --net ip link set "$name" nomaster promisc on
+		enter bridge --net ip link set "wire$1" promisc on up
+		enter bridge --net ip link set "port$1" master nodes up
+	fi
+	exec nsenter -t "$(cat "$directory/bridge.pid")" --net python3 "$here/scripts/nodes_wire.py" "$name" "wire$1" "${@:2}"
 }
 
 start()
@@ -94,6 +134,7 @@ start()
 	daemon=$(find_daemon)
 	[ ! -e "$directory/bridge.pid" ] || fail "$directory is in use: nodes.sh stop"
 	mkdir -p "$directory/channels"
+	echo "$daemon" >"$directory/daemon"
 	: >"$directory/channels/channel0"
 	for ((i = 1; i <= $1; i++)); do
 		echo "10.77.0.$i"
@@ -132,6 +173,9 @@ start)
 run) run "$2" "${@:3}" ;;
 cut) enter bridge --net ip link set "cenote$2" down ;;
 mend) enter bridge --net ip link set "cenote$2" up ;;
+kill) kill_node "$2" ;;
+boot) boot "$2" ;;
+wire) wire "${@:2}" ;;
 stop) stop ;;
-*) sed -n '4,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+*) sed -n '4,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
