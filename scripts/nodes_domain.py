@@ -234,9 +234,8 @@ def cpu_s(pid):
 
 
 def cpu_ns(pid):
-    """The same, finer, of its threads that live."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(path.read_text(encoding="ascii").split()[0]) for path in threads)
+    """The same, finer: the clock that clock_getcpuclockid() would name."""
+    return time.clock_gettime_ns(~pid << 3 | 2)
 
 
 def size_of(pid):
