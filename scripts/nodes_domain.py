@@ -138,7 +138,9 @@ class Nodes:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, *_):
+        if kind:
+            self.show_logs()
         self.shell("stop")
         for tail in self.tails:
             tail.kill()

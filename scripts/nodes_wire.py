@@ -7,8 +7,8 @@ A slow wire between two network interfaces: takes each frame from one to the oth
 
 Each way, frames leave at --rate bytes a second (0: as they come) and take --delay-ms longer; what is more than --queue
 bytes ahead is dropped, as a switch would. It says *ready*, and then obeys lines of its input, with *done* for each:
-`rate BYTES`, `delay MS`, `stall` (drop everything, without a word to either end), `go`, `count` (frames and bytes that
-it has carried, and those dropped). It ends with its input. Kernels without netem can do this, too; nodes.sh uses it.
+`rate BYTES`, `delay MS`, `stall` (drop everything, without a word to either end; `stall left`: what comes from there),
+`go`, `count` (each way: frames and bytes that it has carried, and frames that it has dropped). It ends with its input. Kernels without netem can do this, too; nodes.sh uses it.
 """
 
 import argparse
@@ -44,6 +44,7 @@ class Way:
         self.frames = collections.deque()  # when due, and the frame
         self.queued_bytes = self.carried = self.carried_bytes = self.dropped = 0
         self.free_s = 0.0  # when the last frame has left
+        self.stalled = False
 
     def take(self):
         """Take in what has come."""
@@ -54,7 +55,7 @@ class Way:
                 return
             if address[2] == PACKET_OUTGOING:
                 continue  # this machine's own
-            if self.settings.stalled or self.queued_bytes + len(frame) > self.settings.queue:
+            if self.stalled or self.queued_bytes + len(frame) > self.settings.queue:
                 self.dropped += 1
                 continue
             self.free_s = max(self.free_s, time.monotonic())
@@ -76,8 +77,9 @@ class Way:
                 self.dropped += 1  # the interface is down, or full
         return self.frames[0][0] if self.frames else None
 
-    def drop_all(self):
-        """What is on the wire is lost."""
+    def stall(self):
+        """What is on the wire is lost, and what comes."""
+        self.stalled = True
         self.dropped += len(self.frames)
         self.frames.clear()
         self.queued_bytes = 0
@@ -90,10 +92,12 @@ def obey(line, settings, ways):
         settings.rate = float(words[1])
     elif words[0] == "delay":
         settings.delay_ms = float(words[1])
-    elif words[0] in ("stall", "go"):
-        settings.stalled = words[0] == "stall"
-        for way in ways if settings.stalled else ():
-            way.drop_all()
+    elif words[0] == "stall":
+        for way in ways[:1] if words[1:] == ["left"] else ways[1:] if words[1:] == ["right"] else ways:
+            way.stall()
+    elif words[0] == "go":
+        for way in ways:
+            way.stalled = False
     elif words[0] == "count":
         return " ".join(f"{way.carried} {way.carried_bytes} {way.dropped}" for way in ways)
     else:
@@ -110,7 +114,6 @@ def main():
     parser.add_argument("--delay-ms", type=float, default=0)
     parser.add_argument("--queue", type=int, default=1 << 20)
     settings = parser.parse_args()
-    settings.stalled = False
     left, right = open_end(settings.left), open_end(settings.right)
     ways = Way(left, right, settings), Way(right, left, settings)
     selector = selectors.DefaultSelector()
