@@ -40,15 +40,16 @@ struct cn_imexd_channel {
 	ucp_ep_h endpoint;
 	struct cn_imexd_channel *next, *previous;
 	unsigned under_way; /* requests that UCX has */
-	bool is_open, has_failed;
+	bool is_open;
+	const char *failure; /* why it has failed; NULL: it has not */
 };
 
 /* A frame that has come: first without its bytes, and then, the same record again, with them. */
 struct arrival {
 	struct arrival *next;
 	struct cn_imexd_channel *channel;
-	void *data; /* UCX's, to receive the bytes with; NULL: there are none, or they are asked for */
-	bool has_begun;
+	void *data; /* UCX's: the bytes, or what they are asked for with; NULL: there are none, or they were asked for */
+	bool is_rendezvous, has_begun;
 	struct cn_imexd_receive receive;
 };
 
@@ -72,16 +73,17 @@ static struct {
 
 /* ---- Called by UCX ---- */
 
-static void fail(struct cn_imexd_channel *channel)
+static void fail(struct cn_imexd_channel *channel, const char *why)
 {
-	channel->has_failed = ucx.is_changed = true;
+	if (!channel->failure)
+		channel->failure = why;
+	ucx.is_changed = true;
 }
 
 static void on_error(void *object, ucp_ep_h endpoint, ucs_status_t status)
 {
 	(void)endpoint;
-	(void)status;
-	fail(object);
+	fail(object, ucs_status_string(status));
 }
 
 static void on_call(ucp_conn_request_h request, void *object)
@@ -113,7 +115,7 @@ static void on_sent(void *request, ucs_status_t status, void *object)
 	ucp_request_free(request);
 	send->channel->under_way--;
 	if (status)
-		fail(send->channel);
+		fail(send->channel, ucs_status_string(status));
 	queue_sent(send);
 }
 
@@ -132,7 +134,7 @@ static void on_bytes(void *request, ucs_status_t status, size_t count, void *obj
 	ucp_request_free(request);
 	arrival->channel->under_way--;
 	if (status)
-		fail(arrival->channel);
+		fail(arrival->channel, ucs_status_string(status));
 	queue_arrival(arrival);
 }
 
@@ -171,19 +173,20 @@ static ucs_status_t on_frame(void *object, const void *header, size_t header_byt
 			     const ucp_am_recv_param_t *about)
 {
 	struct cn_imexd_channel *channel = find_channel(about);
-	struct arrival *arrival = channel && !channel->has_failed ? calloc(1, sizeof *arrival) : NULL;
+	struct arrival *arrival = channel && !channel->failure ? calloc(1, sizeof *arrival) : NULL;
 
 	(void)object;
 	if (!arrival || header_bytes != sizeof arrival->receive.frame ||
 	    ((const struct cn_imexd_frame *)header)->bytes != bytes) {
-		free(arrival);
 		if (channel)
-			fail(channel);
+			fail(channel, arrival ? "it broke the protocol" : "no memory");
+		free(arrival);
 		return UCS_OK;
 	}
 	arrival->channel = channel;
 	arrival->receive.frame = *(const struct cn_imexd_frame *)header;
 	arrival->data = bytes ? data : NULL;
+	arrival->is_rendezvous = about->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
 	queue_arrival(arrival);
 	return bytes ? UCS_INPROGRESS : UCS_OK;
 }
@@ -323,7 +326,7 @@ static void send_frame(struct cn_imexd_channel *channel, struct cn_imexd_send *s
 	};
 
 	send->channel = channel;
-	ucs_status_ptr_t request = channel->has_failed
+	ucs_status_ptr_t request = channel->failure
 					   ? UCS_STATUS_PTR(UCS_ERR_CANCELED)
 					   : ucp_am_send_nbx(channel->endpoint, MESSAGE_ID, &send->frame,
 							     sizeof send->frame, send->payload, bytes, &parameters);
@@ -332,12 +335,12 @@ static void send_frame(struct cn_imexd_channel *channel, struct cn_imexd_send *s
 		return;
 	}
 	if (UCS_PTR_IS_ERR(request))
-		fail(channel);
+		fail(channel, ucs_status_string(UCS_PTR_STATUS(request)));
 	queue_sent(send);
 }
 
-/* Its bytes go where they belong; then the record comes again. */
-static void receive_bytes(struct arrival *arrival)
+/* Have its bytes written to where they belong; then the record comes again. */
+static void ask_for_bytes(struct arrival *arrival)
 {
 	const ucp_request_param_t parameters = {
 		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -354,7 +357,7 @@ static void receive_bytes(struct arrival *arrival)
 		return;
 	}
 	if (UCS_PTR_IS_ERR(request))
-		fail(arrival->channel);
+		fail(arrival->channel, ucs_status_string(UCS_PTR_STATUS(request)));
 	queue_arrival(arrival);
 }
 
@@ -363,7 +366,7 @@ static void handle_arrival(struct arrival *arrival)
 {
 	struct cn_imexd_channel *channel = arrival->channel;
 
-	if (channel->has_failed) {
+	if (channel->failure) {
 		forget(arrival);
 		return;
 	}
@@ -374,10 +377,12 @@ static void handle_arrival(struct arrival *arrival)
 			forget(arrival);
 			return;
 		}
-		if (arrival->data && arrival->receive.into) {
-			receive_bytes(arrival);
+		if (arrival->data && arrival->receive.into && arrival->is_rendezvous) {
+			ask_for_bytes(arrival);
 			return;
 		}
+		if (arrival->data && arrival->receive.into)
+			memcpy(arrival->receive.into, arrival->data, arrival->receive.frame.bytes);
 	}
 	cn_imexd_link_finish(channel->link, &arrival->receive);
 	forget(arrival);
@@ -414,13 +419,13 @@ static void look_at_channels(void)
 	ucx.is_changed = false;
 	for (struct cn_imexd_channel *channel = ucx.channels; channel;) {
 		bool is_open = channel->is_open;
-		if (is_open && !channel->has_failed) {
+		if (is_open && !channel->failure) {
 			channel = channel->next;
 			continue;
 		}
 		channel->is_open = true;
-		if (channel->has_failed)
-			cn_imexd_link_fail(channel->link, "the connection has ended");
+		if (channel->failure)
+			cn_imexd_link_fail(channel->link, channel->failure);
 		else
 			cn_imexd_link_open(channel->link);
 		channel = ucx.channels; /* others may have ended with it */
@@ -448,7 +453,7 @@ static bool handle(void)
 		ucx.first_sent = send->next;
 		if (!ucx.first_sent)
 			ucx.last_sent = &ucx.first_sent;
-		send->sent(send, send->channel->has_failed);
+		send->sent(send, send->channel->failure);
 	}
 	while (ucx.first_arrival) {
 		struct arrival *arrival = ucx.first_arrival;
