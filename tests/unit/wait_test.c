@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "gate.h"
 
@@ -176,4 +178,104 @@ TEST(a_cancelled_waiter_leaves_no_stream_behind)
 		ASSERT_EQ(round, atomic_load(&calls));
 		ASSERT_EQ(0, pthread_join(thread, NULL));
 	}
+}
+
+/* Launch and wait, so often that an executor stands by. */
+static void launch_and_wait(CUstream in)
+{
+	_Atomic unsigned calls = 0;
+
+	for (unsigned round = 1; round <= ROUNDS; round++) {
+		ASSERT_OK(cuLaunchHostFunc(in, count_call, &calls));
+		ASSERT_OK(cuStreamSynchronize(in));
+		ASSERT_EQ(round, atomic_load(&calls));
+	}
+}
+
+/* Submit a function and call the library no more until it has run. */
+static void run_unattended(CUstream in)
+{
+	_Atomic unsigned calls = 0;
+
+	ASSERT_OK(cuLaunchHostFunc(in, count_call, &calls));
+	while (!atomic_load(&calls))
+		sched_yield();
+}
+
+/* Goal: work that no thread waits for runs, also in a stream that was always waited for. */
+TEST(unattended_work_runs_after_many_waits)
+{
+	for (unsigned round = 0; round < 50; round++) {
+		launch_and_wait(stream);
+		run_unattended(stream);
+		run_unattended(stream);
+		run_unattended(other);
+	}
+}
+
+static void use_one_cpu(void)
+{
+	cpu_set_t allowed, one;
+	unsigned cpu = 0;
+
+	ASSERT_EQ(0, sched_getaffinity(0, sizeof allowed, &allowed));
+	while (!CPU_ISSET(cpu, &allowed))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ASSERT_EQ(0, sched_setaffinity(0, sizeof one, &one)); /* before the library starts a thread */
+}
+
+/* Goal: the same where all threads have one CPU. */
+TEST(unattended_work_runs_on_one_cpu)
+{
+	use_one_cpu();
+	for (unsigned round = 0; round < 20; round++) {
+		launch_and_wait(stream);
+		run_unattended(stream);
+		run_unattended(other);
+	}
+}
+
+static _Atomic bool enough;
+
+static void *keep_waiting(void *unused)
+{
+	(void)unused;
+	while (!atomic_load(&enough))
+		launch_and_wait(stream);
+	return NULL;
+}
+
+/* Goal: beside a thread that launches and waits, another stream's work runs without a wait. */
+TEST(unattended_work_runs_beside_a_waiting_thread)
+{
+	pthread_t thread;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, keep_waiting, NULL));
+	for (unsigned round = 0; round < ROUNDS; round++)
+		run_unattended(other);
+	atomic_store(&enough, true);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
+static long switch_count(void)
+{
+	struct rusage usage;
+
+	ASSERT_EQ(0, getrusage(RUSAGE_SELF, &usage));
+	return usage.ru_nvcsw;
+}
+
+/* Goal: a program that launches nothing more is at rest: no thread of the library wakes up. */
+TEST(a_program_at_rest_wakes_no_thread)
+{
+	enum { SWITCHES_MAX = 50 }; /* the last executors go to sleep; one that keeps looking has thousands */
+	const struct timespec rest = {.tv_nsec = 300000000};
+
+	launch_and_wait(stream);
+	launch_and_wait(other);
+	long before = switch_count();
+	ASSERT_EQ(0, nanosleep(&rest, NULL));
+	ASSERT_LT(switch_count() - before, SWITCHES_MAX);
 }

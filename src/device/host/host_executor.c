@@ -12,16 +12,34 @@
  * executor that was woken for it is on its way (cn_host_executor_take()). That executor is then free for the next
  * queue, and no other is woken for it: `coming_count` executors have been woken or started and have not looked at the
  * list yet, and each listed queue has one of them.
+ *
+ * An executor that finds nothing to do, because waiters have taken several queues meanwhile, stands by: it sleeps for
+ * STANDBY_NS at most, looks again, and counts as coming until then. So a program that launches and waits, again and
+ * again, wakes no thread. Standing by goes on as long as waiters take queues, and costs no more wake-ups than it saves:
+ * one that saw fewer than STANDBY_PAYS of them taken goes to sleep. It serves queues that are `patient`: the last time
+ * the queue was listed, a waiter took it. For any other queue, which may have no waiter, those that stand by are called
+ * at once.
  */
 #include "base/thread.h"
 #include "device/host/host_internal.h"
 
-enum { IDLE_NS = 2000000000 };
+#include <limits.h>
+#include <sys/prctl.h>
+
+enum {
+	IDLE_NS = 2000000000,
+	STANDBY_NS = 40000, /* what it takes at most to wake a thread */
+	STANDBY_SLACK_NS = STANDBY_NS / 16,
+	STANDBY_PAYS = 2,
+};
 
 static struct {
 	CN_LOCK(HOST_EXECUTORS) lock;
 	struct cn_host_queue *first, *last;
 	unsigned listed_count, coming_count, thread_count, sleeper_count;
+	unsigned standby_count;  /* of those that are coming */
+	unsigned taken_count;    /* queues that waiters have taken since an executor last found nothing to do */
+	_Atomic uint32_t calls;  /* counts calls for those that stand by */
 	_Atomic uint32_t tokens; /* one for each sleeper that should wake up */
 	_Atomic bool missing;    /* there was work and no thread could be started for it */
 } executors;
@@ -73,30 +91,40 @@ static struct cn_host_queue *take_queue_locked(void)
 {
 	struct cn_host_queue *queue = executors.first;
 
-	if (queue)
+	if (queue) {
 		unlist_locked(queue);
+		queue->run.patient = false;
+	}
 	return queue;
 }
 
 static void *executor(void *unused)
 {
-	bool came = true; /* it is one of those that were coming */
+	bool came = true, stood_by = false; /* it is counted in coming_count, in standby_count */
 
 	(void)unused;
+	prctl(PR_SET_TIMERSLACK, (unsigned long)STANDBY_SLACK_NS); /* else the system adds 50 µs to a standby */
 	for (;;) {
 		cn_lock(&executors.lock);
 		struct cn_host_queue *queue = take_queue_locked();
-		if (came)
-			executors.coming_count--;
+		bool stands_by = !queue && executors.taken_count >= STANDBY_PAYS;
+		bool sleeps = !queue && !stands_by;
+		executors.coming_count += (unsigned)stands_by - (unsigned)came;
+		executors.standby_count += (unsigned)stands_by - (unsigned)stood_by;
+		executors.sleeper_count += sleeps;
 		if (!queue)
-			executors.sleeper_count++;
+			executors.taken_count = 0;
+		uint32_t calls = atomic_load_explicit(&executors.calls, memory_order_relaxed);
 		cn_unlock(&executors.lock);
 
 		if (queue)
 			cn_host_queue_drive(queue);
+		else if (stands_by)
+			cn_futex_wait(&executors.calls, calls, STANDBY_NS);
 		else if (!sleep_for_token())
 			return NULL;
 		came = !queue;
+		stood_by = stands_by;
 	}
 }
 
@@ -131,7 +159,9 @@ void cn_host_executor_push(struct cn_host_queue *queue)
 	executors.last = queue;
 	atomic_store_explicit(&queue->run.listed, true, memory_order_relaxed);
 
+	unsigned awake_count = executors.coming_count - executors.standby_count;
 	bool enough = ++executors.listed_count <= executors.coming_count;
+	bool call = !queue->run.patient && executors.standby_count && executors.listed_count > awake_count;
 	bool wake = executors.sleeper_count > 0;
 	if (!enough) {
 		executors.coming_count++;
@@ -140,8 +170,12 @@ void cn_host_executor_push(struct cn_host_queue *queue)
 		else
 			executors.thread_count++;
 	}
+	if (call)
+		atomic_fetch_add_explicit(&executors.calls, 1, memory_order_relaxed);
 	cn_unlock(&executors.lock);
 
+	if (call)
+		cn_futex_wake(&executors.calls, INT_MAX);
 	if (enough)
 		return;
 	if (wake) {
@@ -158,8 +192,11 @@ bool cn_host_executor_take(struct cn_host_queue *queue)
 		return false;
 	cn_lock(&executors.lock);
 	bool listed = atomic_load_explicit(&queue->run.listed, memory_order_relaxed);
-	if (listed)
+	if (listed) {
 		unlist_locked(queue);
+		queue->run.patient = true;
+		executors.taken_count++;
+	}
 	cn_unlock(&executors.lock);
 	return listed;
 }

@@ -115,6 +115,8 @@ void cn_host_queue_resume(struct cn_host_queue *queue)
 {
 	cn_lock(&queue->lock);
 	queue->state = DRIVEN;
+	if (queue->waiters)
+		queue->run.patient = false; /* they sleep, and do not take it */
 	cn_unlock(&queue->lock);
 	cn_host_executor_push(queue);
 }
@@ -254,6 +256,8 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 		}
 		uint64_t completed = atomic_load_explicit(&queue->base.completed, memory_order_relaxed);
 		if (!within(effort, &item->operation, completed, until)) {
+			if (effort == NEEDED)
+				queue->run.patient = false; /* its waiter has what it wanted */
 			cn_unlock(&queue->lock);
 			cn_host_executor_push(queue);
 			return;

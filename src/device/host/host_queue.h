@@ -153,6 +153,7 @@ struct cn_host_queue {
 	struct {                   /* host_executor.c's: the list of queues that can go on */
 		struct cn_host_queue *next, *previous;
 		_Atomic bool listed;
+		bool patient; /* a waiter took it last time; of the thread that drives it, or under the list's lock */
 	} run;
 	_Atomic bool gathers;     /* it has nothing but waits: see cn_host_queue_gather() */
 	_Atomic int cpu;          /* where an executor drives it, or did last */
