@@ -40,6 +40,7 @@ struct passed {
 
 static CN_LOCK(GUARD) arming;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Atomic bool installed; /* so that a guard calls nothing to find that out */
 
 /* ---- The handler ------------------------------------------------------------------------------------------------- */
 
@@ -156,6 +157,7 @@ static void install(void)
 {
 	put_in_front(SIGSEGV, &found_segv);
 	put_in_front(SIGBUS, &found_bus);
+	atomic_store_explicit(&installed, true, memory_order_release);
 }
 
 void cn_guard_arm(void)
@@ -173,7 +175,8 @@ void cn_guard_arm(void)
 
 void cn_guard_install(void)
 {
-	pthread_once(&once, install);
+	if (__builtin_expect(!atomic_load_explicit(&installed, memory_order_acquire), 0))
+		pthread_once(&once, install);
 }
 
 bool cn_guard_works(int signal)
@@ -321,21 +324,20 @@ bool cn_guard_copy(void *to, const void *from, size_t bytes)
 
 /* ---- Checking ---------------------------------------------------------------------------------------------------- */
 
-/* A byte of each page from the first byte to the last. */
-static bool check(uintptr_t first, size_t bytes, bool writes)
+/* The first byte, and one of each further page up to the last byte. */
+static inline bool check(uintptr_t first, size_t bytes, bool writes)
 {
-	uintptr_t last = first + bytes - 1;
+	uintptr_t at = first, last = first + bytes - 1;
 
 	cn_guard_install();
 	if (last < first)
 		return false;
-	for (uintptr_t at = first;;) {
-		if (writes ? !touch_to_write((void *)at) : !touch((const void *)at))
-			return false;
+	while (writes ? touch_to_write((void *)at) : touch((const void *)at)) {
 		if (at / PAGE_BYTES == last / PAGE_BYTES)
 			return true;
 		at = (at / PAGE_BYTES + 1) * PAGE_BYTES;
 	}
+	return false;
 }
 
 static __attribute__((noinline, cold)) bool refuse(const void *at, const char *name, const char *what)

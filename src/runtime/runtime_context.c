@@ -39,6 +39,7 @@ static _Thread_local struct {
 	bool chosen;       /* by cudaSetDevice, or at the first use of a device */
 	int device;        /* if chosen */
 	CUcontext context; /* what the runtime made current */
+	bool entered;      /* it has had a context that worked */
 } thread __attribute__((tls_model("initial-exec")));
 
 /* ---- The start -------------------------------------------------------------------------------------------------- */
@@ -245,7 +246,13 @@ static CUresult make_context(void)
 	return first_failure;
 }
 
-CUresult cn_runtime_context(void)
+/* On a GPU, a context that is gone still says which device it was of, but does not answer this call. */
+static bool context_works(void)
+{
+	return !cuCtxGetStreamPriorityRange(NULL, NULL);
+}
+
+static CUresult find_context(void)
 {
 	CUcontext current;
 	CUdevice device;
@@ -259,8 +266,16 @@ CUresult cn_runtime_context(void)
 		return make_context();
 	if (current != thread.context)
 		return cuCtxGetDevice(&device);
-	/* On a GPU, a context that is gone still says which device it was of, but does not answer this call. */
-	return cuCtxGetStreamPriorityRange(NULL, NULL) ? make_context() : CUDA_SUCCESS;
+	return context_works() ? CUDA_SUCCESS : make_context();
+}
+
+CUresult cn_runtime_context(void)
+{
+	if (thread.entered && context_works()) /* nearly always: one call */
+		return CUDA_SUCCESS;
+	CUresult result = find_context();
+	thread.entered = !result;
+	return result;
 }
 
 CUresult cn_runtime_device(int *ret_device)

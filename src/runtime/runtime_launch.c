@@ -71,29 +71,35 @@ static bool fits(unsigned value, CUdevice_attribute limit, CUdevice device)
 }
 
 /* Can the device of the current context run such a grid of such blocks? */
-static bool configuration_fits(const CUlaunchConfig *config)
+static bool configuration_fits(dim3 grid, dim3 block)
 {
-	unsigned long long thread_count =
-		(unsigned long long)config->blockDimX * config->blockDimY * (unsigned long long)config->blockDimZ;
+	unsigned long long thread_count = (unsigned long long)block.x * block.y * (unsigned long long)block.z;
 	CUdevice device;
 
 	if (cuCtxGetDevice(&device) || thread_count > UINT_MAX)
 		return false;
-	return fits(config->gridDimX, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, device) &&
-	       fits(config->gridDimY, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, device) &&
-	       fits(config->gridDimZ, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, device) &&
-	       fits(config->blockDimX, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, device) &&
-	       fits(config->blockDimY, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, device) &&
-	       fits(config->blockDimZ, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, device) &&
+	return fits(grid.x, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, device) &&
+	       fits(grid.y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, device) &&
+	       fits(grid.z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, device) &&
+	       fits(block.x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, device) &&
+	       fits(block.y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, device) &&
+	       fits(block.z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, device) &&
 	       fits((unsigned)thread_count, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
 }
 
 /* Answer with the result of a launch. The limits are checked only when it failed. */
-static cudaError_t launch_result(CUresult result, const CUlaunchConfig *config)
+static cudaError_t launch_result(CUresult result, dim3 grid, dim3 block)
 {
-	if (result == CUDA_ERROR_INVALID_VALUE && !configuration_fits(config))
+	if (result == CUDA_ERROR_INVALID_VALUE && !configuration_fits(grid, block))
 		return cn_runtime_error(cudaErrorInvalidConfiguration);
 	return cn_runtime_result(result);
+}
+
+static cudaError_t check_shared_bytes(size_t bytes)
+{
+	if (bytes > UINT_MAX)
+		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory", bytes);
+	return cudaSuccess;
 }
 
 _Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "attributes of one size");
@@ -114,9 +120,9 @@ cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 	if (config->numAttrs > LAUNCH_ATTRIBUTES_MAX)
 		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "a launch with %u attributes: the limit is %d",
 					 config->numAttrs, LAUNCH_ATTRIBUTES_MAX);
-	if (config->dynamicSmemBytes > UINT_MAX)
-		return CN_RUNTIME_REFUSE(cudaErrorInvalidValue, "a launch with %zu bytes of shared memory",
-					 config->dynamicSmemBytes);
+	error = check_shared_bytes(config->dynamicSmemBytes);
+	if (error)
+		return error;
 	converted = (CUlaunchConfig){
 		.gridDimX = config->gridDim.x,
 		.gridDimY = config->gridDim.y,
@@ -133,7 +139,7 @@ cudaError_t runtime_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const 
 		return cn_runtime_error(cudaErrorInvalidValue);
 	if (config->numAttrs > 0)
 		memcpy(attributes, config->attrs, config->numAttrs * sizeof attributes[0]);
-	return launch_result(cuLaunchKernelEx(&converted, function, args, NULL), &converted);
+	return launch_result(cuLaunchKernelEx(&converted, function, args, NULL), config->gridDim, config->blockDim);
 }
 
 cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const void *func, void **args)
@@ -150,14 +156,17 @@ cudaError_t runtime_cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, c
 cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
 			     cudaStream_t stream)
 {
-	cudaLaunchConfig_t config = {
-		.gridDim = gridDim,
-		.blockDim = blockDim,
-		.dynamicSmemBytes = sharedMem,
-		.stream = stream,
-	};
+	CUfunction function = NULL;
+	CUkernel kernel = NULL;
+	cudaError_t error = find_launched(func, &function, &kernel);
 
-	return runtime_cudaLaunchKernelExC(&config, func, args);
+	if (!error)
+		error = check_shared_bytes(sharedMem);
+	if (error)
+		return error;
+	CUresult result = cuLaunchKernel(function, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z,
+					 (unsigned)sharedMem, stream, args, NULL);
+	return result ? launch_result(result, gridDim, blockDim) : cudaSuccess;
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,

@@ -4,6 +4,7 @@
  */
 #include "harness.h"
 
+#include "device/host/host_internal.h"
 #include "driver/host/kernel.h"
 
 #include <dlfcn.h>
@@ -190,6 +191,74 @@ TEST(arguments_are_copied)
 	ASSERT_EQ('x', result.a);
 	ASSERT_EQ(2.5, result.b);
 	ASSERT_EQ(-7, result.c);
+	close(gate[0]);
+	close(gate[1]);
+	ASSERT_OK(cuCtxDestroy(context));
+}
+
+/* With the pointers to them: arguments that just fit in the room for small ones, that just do not, and large ones. */
+struct fitting {
+	unsigned char bytes[CN_HOST_ITEM_ROOM_BYTES - 32];
+};
+struct beyond {
+	unsigned char bytes[CN_HOST_ITEM_ROOM_BYTES - 31];
+};
+struct large {
+	_Alignas(64) unsigned char bytes[4096];
+};
+
+#define STORES(name, type)                                         \
+	static void name(const cenote_thread *at, void **args)     \
+	{                                                          \
+		(void)at;                                          \
+		ASSERT_EQ(0, (uintptr_t)args[1] % _Alignof(type)); \
+		memcpy(*(void **)args[0], args[1], sizeof(type));  \
+	}                                                          \
+	CENOTE_KERNEL(name, unsigned char *, type)
+STORES(store_fitting, struct fitting);
+STORES(store_beyond, struct beyond);
+STORES(store_large, struct large);
+
+static void launch_store(cenote_kernel_function kernel, unsigned char *to, void *argument)
+{
+	void *params[] = {&to, argument};
+
+	ASSERT_OK(cuLaunchKernel(function_of(kernel), 1, 1, 1, 1, 1, 1, 0, stream, params, NULL));
+}
+
+/* Goal: arguments of any size wait in the queue, side by side, as they were given. */
+TEST(arguments_of_all_sizes_are_copied)
+{
+	enum { ROUNDS = 100, BYTES = 2 * CN_HOST_ITEM_ROOM_BYTES + 4096 };
+	unsigned char expected[BYTES];
+	int gate[2];
+
+	make_context();
+	ASSERT_SYS(pipe(gate));
+	unsigned char *out = (unsigned char *)(uintptr_t)make_memory((size_t)ROUNDS * BYTES);
+	ASSERT_OK(cuLaunchHostFunc(stream, wait_for_byte, &gate[0]));
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned char *to = out + (size_t)round * BYTES;
+		struct fitting fitting;
+		struct beyond beyond;
+		struct large large;
+
+		memset(&fitting, (int)round, sizeof fitting);
+		memset(&beyond, (int)round + 1, sizeof beyond);
+		memset(&large, (int)round + 2, sizeof large);
+		launch_store(store_fitting, to, &fitting);
+		launch_store(store_beyond, to + CN_HOST_ITEM_ROOM_BYTES, &beyond);
+		launch_store(store_large, to + 2 * CN_HOST_ITEM_ROOM_BYTES, &large);
+	}
+	ASSERT_EQ(1, write(gate[1], "", 1));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		memset(expected, 0, sizeof expected);
+		memset(expected, (int)round, sizeof(struct fitting));
+		memset(expected + CN_HOST_ITEM_ROOM_BYTES, (int)round + 1, sizeof(struct beyond));
+		memset(expected + 2 * CN_HOST_ITEM_ROOM_BYTES, (int)round + 2, sizeof(struct large));
+		ASSERT_MEMEQ(expected, out + (size_t)round * BYTES, sizeof expected);
+	}
 	close(gate[0]);
 	close(gate[1]);
 	ASSERT_OK(cuCtxDestroy(context));

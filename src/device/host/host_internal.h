@@ -23,15 +23,33 @@ struct cn_waiter {
 };
 
 /* host_queue.c: one operation that a queue has accepted and not yet finished. */
+enum { CN_HOST_ITEM_ROOM_BYTES = 128 };
 struct cn_host_item {
 	struct cn_waiter
 		waiter; /* first: while the item waits for a point of another queue, it stands in that one's list */
 	struct cn_host_queue *queue;
 	struct cn_host_item *next;
 	struct cn_operation operation;
-	void *payload; /* a kernel's arguments; freed with the operation */
+	void *payload; /* a kernel's arguments: `room`, or memory that is freed with the operation; NULL: none */
+	void *room;    /* for small arguments; NULL until a launch needs it, and then kept with the item */
 	bool runs;     /* it has nothing to wait for any more */
 };
+
+/* host_item.c: an empty one; NULL: no memory. */
+struct cn_host_item *cn_host_item_make(void);
+/* Make an item, if there is none, and its room, if it has none and needs it. NULL: no memory, and no item is left. */
+struct cn_host_item *cn_host_item_complete(struct cn_host_item *item, bool room);
+/* `payload` NULL: there is none, or it is small, and goes into the item's room. */
+void cn_host_item_set(struct cn_host_item *item, const struct cn_operation *operation, void *payload);
+/* A list of items that are in no queue. */
+void cn_host_items_free(struct cn_host_item *item);
+static inline void cn_host_item_free(struct cn_host_item *item)
+{
+	if (__builtin_expect(item != NULL, 0)) {
+		item->next = NULL;
+		cn_host_items_free(item);
+	}
+}
 
 CUresult cn_host_point_now(struct cn_queue *queue, uint64_t owner, struct cn_point *ret_point);
 CUresult cn_host_queue_wait(struct cn_queue *queue, uint64_t owner, struct cn_point point);
@@ -186,6 +204,9 @@ void cn_host_complain(void *unused, const char *text, size_t bytes);
 /* host_copy.c, host_kernel.c: do it, now, in this thread. */
 CUresult cn_host_copy(const struct cn_operation *operation);
 void cn_host_fill(const struct cn_operation *operation);
+/* A kernel's arguments: do they fit in the room of an item? Copy them there, or to memory of their own. */
+bool cn_host_launch_is_small(const struct cn_operation *operation);
+void cn_host_launch_copy(const struct cn_operation *operation, void *payload);
 CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret_payload);
 CUresult cn_host_launch(const struct cn_launch *launch, void *payload);
 

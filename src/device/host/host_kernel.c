@@ -27,28 +27,52 @@ static size_t round_up(size_t value, size_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* Copy the parameters: [pointers][values, each aligned]; for PTX the values alone. */
+/* How the arguments of a kernel in C lie: [pointers][values, each aligned]. */
+static size_t values_offset(const struct cn_kernel *kernel)
+{
+	return round_up(kernel->parameter_count * sizeof(void *), 16);
+}
+
+static size_t arguments_bytes(const struct cn_kernel *kernel)
+{
+	size_t bytes = values_offset(kernel);
+
+	for (unsigned i = 0; i < kernel->parameter_count; i++)
+		bytes = round_up(bytes, kernel->parameter_alignment[i]) + kernel->parameter_bytes[i];
+	return bytes;
+}
+
+bool cn_host_launch_is_small(const struct cn_operation *operation)
+{
+	const struct cn_kernel *kernel = operation->launch.launch.kernel;
+
+	return !kernel->ptx && arguments_bytes(kernel) <= CN_HOST_ITEM_ROOM_BYTES;
+}
+
+void cn_host_launch_copy(const struct cn_operation *operation, void *payload)
+{
+	const struct cn_kernel *kernel = operation->launch.launch.kernel;
+	size_t offset = values_offset(kernel);
+	void **pointers = payload;
+
+	for (unsigned i = 0; i < kernel->parameter_count; i++) {
+		offset = round_up(offset, kernel->parameter_alignment[i]);
+		pointers[i] = (char *)payload + offset;
+		memcpy(pointers[i], operation->launch.arguments[i], kernel->parameter_bytes[i]);
+		offset += kernel->parameter_bytes[i];
+	}
+}
+
 CUresult cn_host_launch_prepare(const struct cn_operation *operation, void **ret_payload)
 {
 	const struct cn_kernel *kernel = operation->launch.launch.kernel;
 
 	if (kernel->ptx)
 		return cn_host_grid_prepare(kernel, operation->launch.arguments, ret_payload);
-	size_t bytes = round_up(kernel->parameter_count * sizeof(void *), 16);
-	size_t offset = bytes;
-
-	for (unsigned i = 0; i < kernel->parameter_count; i++)
-		bytes = round_up(bytes, kernel->parameter_alignment[i]) + kernel->parameter_bytes[i];
-	char *payload = aligned_alloc(64, round_up(bytes + 1, 64));
+	void *payload = aligned_alloc(64, round_up(arguments_bytes(kernel), 64));
 	if (!payload)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the arguments of a kernel");
-	void **pointers = (void **)(void *)payload;
-	for (unsigned i = 0; i < kernel->parameter_count; i++) {
-		offset = round_up(offset, kernel->parameter_alignment[i]);
-		pointers[i] = payload + offset;
-		memcpy(pointers[i], operation->launch.arguments[i], kernel->parameter_bytes[i]);
-		offset += kernel->parameter_bytes[i];
-	}
+	cn_host_launch_copy(operation, payload);
 	*ret_payload = payload;
 	return CUDA_SUCCESS;
 }
@@ -60,11 +84,13 @@ static void run_block(const struct job *job, uint64_t index, void *shared)
 	cenote_thread at = {
 		.gridDim = {launch->grid[0], launch->grid[1], launch->grid[2]},
 		.blockDim = {launch->block[0], launch->block[1], launch->block[2]},
-		.blockIdx = {(unsigned)(index % launch->grid[0]), (unsigned)(index / launch->grid[0] % launch->grid[1]),
-			     (unsigned)(index / launch->grid[0] / launch->grid[1])},
 		.shared = shared,
 	};
 
+	if (index) /* most launches have one block: no division */
+		at.blockIdx = (cenote_dim){(unsigned)(index % launch->grid[0]),
+					   (unsigned)(index / launch->grid[0] % launch->grid[1]),
+					   (unsigned)(index / launch->grid[0] / launch->grid[1])};
 	memcpy(&function, &launch->kernel->code, sizeof function);
 	for (unsigned z = 0; z < at.blockDim.z; z++)
 		for (unsigned y = 0; y < at.blockDim.y; y++)
@@ -91,6 +117,14 @@ static void take_blocks(void *data)
 	}
 }
 
+/* Of a launch that has no other: nobody else takes it. */
+static void run_only_block(void *data)
+{
+	struct share *share = data;
+
+	run_block(share->job, 0, share->shared);
+}
+
 /* Take blocks until there are none, or one has touched memory that is not mapped. */
 static void work(struct job *job)
 {
@@ -100,7 +134,7 @@ static void work(struct job *job)
 
 	if (shared_bytes && !share.shared)
 		result = CUDA_ERROR_OUT_OF_MEMORY;
-	else if (!cn_guard_run(take_blocks, &share))
+	else if (!cn_guard_run(job->block_count == 1 ? run_only_block : take_blocks, &share))
 		result = CUDA_ERROR_ILLEGAL_ADDRESS;
 	if (result) {
 		atomic_store(&job->result, result);

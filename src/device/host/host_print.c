@@ -185,17 +185,23 @@ static void write_out(struct printed *printed, FILE *file, int usual_fd, enum oc
 		funlockfile(file);
 }
 
-static void flush(enum occasion occasion)
+static __attribute__((noinline)) void write_kept(enum occasion occasion)
 {
 	int before, saved = errno;
 
-	if (!atomic_load_explicit(&kept.filled, memory_order_acquire) || kept.owner != getpid())
+	if (kept.owner != getpid())
 		return;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	write_out(&kept.output, stdout, STDOUT_FILENO, occasion);
 	write_out(&kept.complaints, stderr, STDERR_FILENO, occasion);
 	pthread_setcancelstate(before, NULL);
 	errno = saved;
+}
+
+static void flush(enum occasion occasion)
+{
+	if (__builtin_expect(atomic_load_explicit(&kept.filled, memory_order_acquire), 0))
+		write_kept(occasion);
 }
 
 void cn_host_print_flush(void)

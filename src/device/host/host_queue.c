@@ -169,13 +169,14 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 
 static void free_item_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 {
-	free(item->payload);
+	if (item->payload != item->room)
+		free(item->payload);
 	item->next = queue->spare;
 	queue->spare = item;
 	queue->spare_count++;
 }
 
-/* Items beyond those that an idle queue keeps, for free_items() once it is unlocked; a busy one keeps all. */
+/* Items beyond those that an idle queue keeps, for cn_host_items_free() once it is unlocked; a busy one keeps all. */
 static struct cn_host_item *take_excess_locked(struct cn_host_queue *queue)
 {
 	struct cn_host_item *excess = NULL;
@@ -188,15 +189,6 @@ static struct cn_host_item *take_excess_locked(struct cn_host_queue *queue)
 		excess = item;
 	}
 	return excess;
-}
-
-static void free_items(struct cn_host_item *item)
-{
-	while (item) {
-		struct cn_host_item *next = item->next;
-		free(item);
-		item = next;
-	}
 }
 
 /* Count operations that have just run as done and call their waiters. Queue locked, unlocked in between. */
@@ -251,7 +243,7 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 			queue->state = IDLE;
 			struct cn_host_item *excess = take_excess_locked(queue);
 			cn_unlock(&queue->lock);
-			free_items(excess);
+			cn_host_items_free(excess);
 			return;
 		}
 		uint64_t completed = atomic_load_explicit(&queue->base.completed, memory_order_relaxed);
@@ -329,26 +321,11 @@ static struct cn_host_item *take_spare_locked(struct cn_host_queue *queue)
 	return item;
 }
 
-static struct cn_host_item *make_item(void)
-{
-	struct cn_host_item *item = calloc(1, sizeof *item);
-
-	if (!item)
-		cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory to queue an operation");
-	return item;
-}
-
-static void set_item(struct cn_host_item *item, const struct cn_operation *operation, void *payload)
-{
-	item->operation = *operation;
-	item->payload = payload;
-	item->runs = false;
-}
-
 static void set_wait(struct cn_host_item *item, struct cn_host_queue *queue, uint64_t number)
 {
-	set_item(item, &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = {&queue->base, number}},
-		 NULL);
+	cn_host_item_set(item,
+			 &(struct cn_operation){.kind = CN_OPERATION_WAIT_POINT, .wait_point = {&queue->base, number}},
+			 NULL);
 }
 
 /*
@@ -381,7 +358,7 @@ static CUresult admit_blocking(struct cn_host_queue *queue, struct cn_host_group
 	}
 	cn_unlock(&queue->lock);
 
-	struct cn_host_item *item = make_item();
+	struct cn_host_item *item = cn_host_item_make();
 	if (!item)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cn_lock(&group->lock);
@@ -396,7 +373,7 @@ static CUresult admit_blocking(struct cn_host_queue *queue, struct cn_host_group
 	}
 	follow_legacy_locked(queue, legacy);
 	cn_unlock(&group->lock);
-	free(item);
+	cn_host_item_free(item);
 	return CUDA_SUCCESS;
 }
 
@@ -424,7 +401,7 @@ static CUresult admit_legacy(struct cn_host_queue *legacy, struct cn_host_group 
 		}
 		if (!wait)
 			continue;
-		struct cn_host_item *item = make_item();
+		struct cn_host_item *item = cn_host_item_make();
 		if (!item) {
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 			break;
@@ -528,6 +505,12 @@ static uint64_t run_here(struct cn_host_queue *queue, const struct cn_operation 
 	return number;
 }
 
+/* Are its arguments to lie in the item? */
+static bool needs_room(const struct cn_operation *operation, const void *payload)
+{
+	return operation->kind == CN_OPERATION_LAUNCH && !payload;
+}
+
 /*
  * Accept an operation that cannot be left out. The thread that runs it may go on with what follows it, as far as
  * `effort` allows. After a failure the payload is still the caller's.
@@ -542,24 +525,24 @@ static CUresult enqueue(struct cn_host_queue *queue, uint64_t owner, const struc
 	for (;;) {
 		CUresult result = admit(queue, owner);
 		if (result) {
-			free(item);
+			cn_host_item_free(item);
 			return result;
 		}
 		if (!waits && is_idle_locked(queue) && cn_host_is_short(operation)) {
 			number = run_here(queue, operation);
-			free(item);
+			cn_host_item_free(item);
 			break;
 		}
 		if (!item)
 			item = take_spare_locked(queue);
-		if (item) {
-			set_item(item, operation, payload);
+		if (item && (item->room || !needs_room(operation, payload))) {
+			cn_host_item_set(item, operation, payload);
 			number = append_locked(queue, item);
 			leave(queue, effort);
 			break;
 		}
 		leave(queue, effort); /* no lock is held during allocation */
-		item = make_item();
+		item = cn_host_item_complete(item, needs_room(operation, payload));
 		if (!item)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -594,14 +577,14 @@ void cn_host_queue_follow(struct cn_queue *base, uint64_t owner, struct cn_point
 			pass_locked(queue);
 			behind = false;
 		} else if (behind && (item || (item = take_spare_locked(queue)))) {
-			set_item(item, &nothing, NULL);
+			cn_host_item_set(item, &nothing, NULL);
 			append_locked(queue, item);
 			item = NULL;
 			behind = false;
 		}
 		cn_unlock(&queue->lock);
-	} while (behind && (item = make_item()));
-	free(item);
+	} while (behind && (item = cn_host_item_make()));
+	cn_host_item_free(item);
 }
 
 CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const struct cn_operation *operation,
@@ -617,7 +600,7 @@ CUresult cn_host_queue_submit(struct cn_host_queue *queue, uint64_t owner, const
 			return cn_host_point_now(&queue->base, owner, ret_point);
 		}
 	}
-	if (operation->kind == CN_OPERATION_LAUNCH) {
+	if (operation->kind == CN_OPERATION_LAUNCH && !cn_host_launch_is_small(operation)) {
 		result = cn_host_launch_prepare(operation, &payload);
 		if (result)
 			return result;
@@ -787,6 +770,6 @@ bool cn_host_queue_drained(struct cn_host_queue *queue)
 
 	if (queue->group && queue->group->legacy != queue)
 		leave_list(queue->group, queue);
-	free_items(spare);
+	cn_host_items_free(spare);
 	return true;
 }

@@ -13,6 +13,17 @@
 
 enum { CN_KERNEL_PARAMETERS_MAX = 64 };
 
+/* The largest launch. Attributes of the device say the same. */
+enum {
+	CN_HOST_GRID_X_MAX = 0x7fffffff,
+	CN_HOST_GRID_Y_MAX = 65535,
+	CN_HOST_GRID_Z_MAX = 65535,
+	CN_HOST_BLOCK_X_MAX = 1024,
+	CN_HOST_BLOCK_Y_MAX = 1024,
+	CN_HOST_BLOCK_Z_MAX = 64,
+	CN_HOST_BLOCK_THREADS_MAX = 1024,
+};
+
 struct cn_ptx_module;
 struct cn_ptx_kernel;
 

@@ -16,17 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static CUresult check_limit(const struct cn_device *device, CUdevice_attribute limit, uint64_t value, const char *what)
+static bool is_within(uint64_t value, int maximum, const char *what)
 {
-	int maximum = 0;
-	CUresult result = cn_device_ops->attribute(device, limit, &maximum);
-
-	if (result)
-		return result;
-	if (value == 0 || value > (uint64_t)maximum)
-		return cn_error(CUDA_ERROR_INVALID_VALUE, "a launch with %s of %" PRIu64 "; it can be 1 to %d", what,
-				value, maximum);
-	return CUDA_SUCCESS;
+	if (value && value <= (uint64_t)maximum)
+		return true;
+	(void)cn_error(CUDA_ERROR_INVALID_VALUE, "a launch with %s of %" PRIu64 "; it can be 1 to %d", what, value,
+		       maximum);
+	return false;
 }
 
 /* What PTX itself says of its blocks. */
@@ -48,30 +44,19 @@ static CUresult check_bounds(const struct cn_function *function, struct cn_launc
 	return CUDA_SUCCESS;
 }
 
-static CUresult check_shape(const struct cn_function *function, const struct cn_device *device,
-			    struct cn_launch *launch)
+static CUresult check_shape(const struct cn_function *function, struct cn_launch *launch)
 {
-	const struct {
-		CUdevice_attribute limit;
-		uint64_t value;
-		const char *what;
-	} checks[] = {
-		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, launch->grid[0], "a grid x"},
-		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, launch->grid[1], "a grid y"},
-		{CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, launch->grid[2], "a grid z"},
-		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, launch->block[0], "a block x"},
-		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, launch->block[1], "a block y"},
-		{CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, launch->block[2], "a block z"},
-		{CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-		 (uint64_t)launch->block[0] * launch->block[1] * launch->block[2], "a block"},
-	};
-	CUresult result = CUDA_SUCCESS;
+	const unsigned *grid = launch->grid, *block = launch->block;
 
-	for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !result; i++)
-		result = check_limit(device, checks[i].limit, checks[i].value, checks[i].what);
-	if (result)
-		return result;
-	result = check_bounds(function, launch);
+	if (!is_within(grid[0], CN_HOST_GRID_X_MAX, "a grid x") ||
+	    !is_within(grid[1], CN_HOST_GRID_Y_MAX, "a grid y") ||
+	    !is_within(grid[2], CN_HOST_GRID_Z_MAX, "a grid z") ||
+	    !is_within(block[0], CN_HOST_BLOCK_X_MAX, "a block x") ||
+	    !is_within(block[1], CN_HOST_BLOCK_Y_MAX, "a block y") ||
+	    !is_within(block[2], CN_HOST_BLOCK_Z_MAX, "a block z") ||
+	    !is_within((uint64_t)block[0] * block[1] * block[2], CN_HOST_BLOCK_THREADS_MAX, "a block"))
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult result = check_bounds(function, launch);
 	if (result)
 		return result;
 	int allowed = atomic_load(&function->max_dynamic_shared_bytes);
@@ -207,10 +192,9 @@ static CUresult check_cooperative(const struct cn_function *function, const stru
 }
 
 /* Submit a launch whose shape is right. The function's module is locked. */
-static CUresult submit_with(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
-			    void **params, void **extra, void **arguments)
+static CUresult submit_with(const struct cn_function *function, struct cn_operation *operation,
+			    const struct cn_place *place, void **params, void **extra, void **arguments)
 {
-	struct cn_operation operation = {.kind = CN_OPERATION_LAUNCH};
 	CUresult result = find_arguments(&function->kernel, params, extra, arguments);
 
 	if (!result)
@@ -219,16 +203,17 @@ static CUresult submit_with(struct cn_function *function, struct cn_launch *laun
 		result = refuse_remote(&function->kernel, arguments);
 	if (result)
 		return result;
-	launch->kernel = &function->kernel;
-	operation.launch.launch = *launch;
-	operation.launch.arguments = arguments;
-	return cn_stream_submit(place, &operation, NULL);
+	operation->kind = CN_OPERATION_LAUNCH;
+	operation->launch.launch.kernel = &function->kernel;
+	operation->launch.arguments = arguments;
+	return cn_stream_submit(place, operation, NULL);
 }
 
 /* Check everything, and submit it to the stream. The function's module is locked. */
-static CUresult submit(struct cn_function *function, struct cn_launch *launch, const struct cn_place *place,
+static CUresult submit(struct cn_function *function, struct cn_operation *operation, const struct cn_place *place,
 		       void **params, void **extra)
 {
+	struct cn_launch *launch = &operation->launch.launch;
 	void *few[CN_KERNEL_PARAMETERS_MAX], **many = NULL;
 	struct cn_module *module = function->module;
 	unsigned count = function->kernel.parameter_count;
@@ -236,7 +221,7 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 	if (module && module->home.context != place->context)
 		return cn_error(CUDA_ERROR_INVALID_HANDLE, "kernel %s was loaded in another context than the stream's",
 				function->kernel.name);
-	CUresult result = check_shape(function, place->context->device, launch);
+	CUresult result = check_shape(function, launch);
 	if (!result && function->kernel.ptx)
 		result = cn_function_occupy(function, place->context->device, launch);
 	if (!result && launch->cooperative)
@@ -245,12 +230,14 @@ static CUresult submit(struct cn_function *function, struct cn_launch *launch, c
 		return result;
 	if (count > CN_KERNEL_PARAMETERS_MAX && !(many = malloc(count * sizeof *many)))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the arguments of a kernel");
-	result = submit_with(function, launch, place, params, extra, many ? many : few);
+	result = submit_with(function, operation, place, params, extra, many ? many : few);
 	free(many);
 	return result;
 }
 
-static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream stream_handle, void **params, void **extra)
+/* `operation` has the shape of the launch. */
+static CUresult launch(CUfunction handle, struct cn_operation *operation, CUstream stream_handle, void **params,
+		       void **extra)
 {
 	struct cn_function *function;
 	struct cn_module *module;
@@ -264,7 +251,7 @@ static CUresult launch(CUfunction handle, struct cn_launch *launch, CUstream str
 		result = cn_function_lock(handle, place.context, &function, &module);
 	if (result)
 		return result;
-	result = submit(function, launch, &place, params, extra);
+	result = submit(function, operation, &place, params, extra);
 	if (module)
 		cn_unlock(&module->lock);
 	return result;
@@ -274,27 +261,29 @@ CUresult host_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned 
 			     unsigned int block_x, unsigned int block_y, unsigned int block_z,
 			     unsigned int shared_bytes, CUstream stream, void **params, void **extra)
 {
-	struct cn_launch shape = {
+	struct cn_operation operation;
+
+	operation.launch.launch = (struct cn_launch){
 		.grid = {grid_x, grid_y, grid_z},
 		.block = {block_x, block_y, block_z},
 		.shared_bytes = shared_bytes,
 	};
-
-	return launch(function, &shape, stream, params, extra);
+	return launch(function, &operation, stream, params, extra);
 }
 
 CUresult host_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
 					unsigned int grid_z, unsigned int block_x, unsigned int block_y,
 					unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params)
 {
-	struct cn_launch shape = {
+	struct cn_operation operation;
+
+	operation.launch.launch = (struct cn_launch){
 		.grid = {grid_x, grid_y, grid_z},
 		.block = {block_x, block_y, block_z},
 		.shared_bytes = shared_bytes,
 		.cooperative = true,
 	};
-
-	return launch(function, &shape, stream, params, NULL);
+	return launch(function, &operation, stream, params, NULL);
 }
 
 /* What an attribute asks for is done anyway, is only a hint, or cannot be done. */
@@ -330,6 +319,7 @@ static CUresult check_attribute(const CUlaunchAttribute *attribute, struct cn_la
 
 CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
+	struct cn_operation operation;
 	CUresult result = cn_enter();
 
 	if (result)
@@ -338,14 +328,14 @@ CUresult host_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "%s is NULL", config ? "config->attrs" : "config");
 	if (!cn_guard_check_array(config->attrs, config->numAttrs, sizeof *config->attrs, "attrs"))
 		return CUDA_ERROR_INVALID_VALUE;
-	struct cn_launch shape = {
+	operation.launch.launch = (struct cn_launch){
 		.grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
 		.block = {config->blockDimX, config->blockDimY, config->blockDimZ},
 		.shared_bytes = config->sharedMemBytes,
 	};
 	for (unsigned int i = 0; i < config->numAttrs && !result; i++)
-		result = check_attribute(&config->attrs[i], &shape);
-	return result ? result : launch(function, &shape, config->hStream, params, extra);
+		result = check_attribute(&config->attrs[i], &operation.launch.launch);
+	return result ? result : launch(function, &operation, config->hStream, params, extra);
 }
 
 CUresult host_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)

@@ -298,12 +298,10 @@ CUresult cn_stream_wait_point(struct cn_point point)
 }
 
 /* A stream's failure as a sentence for this thread: it was another thread, or another call, that failed. */
-static CUresult explain_failure(struct cn_host_queue *queue, CUresult failure)
+static __attribute__((noinline)) CUresult explain_failure(struct cn_host_queue *queue, CUresult failure)
 {
 	char sentence[CN_SENTENCE_BYTES];
 
-	if (!failure)
-		return CUDA_SUCCESS;
 	if (failure == CUDA_ERROR_EXTERNAL_DEVICE)
 		return cn_error(failure, "the stream waited for an event whose process died, or whose stream "
 					 "failed, before the event completed");
@@ -317,7 +315,9 @@ static CUresult outcome(const struct cn_place *place)
 {
 	CUresult failure = atomic_load_explicit(&place->stream->queue.failure, memory_order_acquire);
 
-	return cn_place_stands(place) ? explain_failure(&place->stream->queue, failure) : cn_place_is_gone(place);
+	if (!cn_place_stands(place))
+		return cn_place_is_gone(place);
+	return failure ? explain_failure(&place->stream->queue, failure) : CUDA_SUCCESS;
 }
 
 /*
@@ -378,7 +378,9 @@ CUresult cn_context_wait(const struct cn_home *home)
 		failure = atomic_load(&failed->failure);
 	}
 	CUresult result = cn_home_check(home);
-	return result ? result : explain_failure(failed, failure);
+	if (result || !failure)
+		return result;
+	return explain_failure(failed, failure);
 }
 
 /* The program has waited for a context, or for its legacy stream, which stands for the blocking ones. */
