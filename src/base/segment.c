@@ -93,6 +93,13 @@ static bool has_ordinary_pages(int fd, const struct stat *status)
 
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals)
 {
+	uint64_t file;
+
+	return cn_file_identify(fd, ret_bytes, ret_seals, &file);
+}
+
+bool cn_file_identify(int fd, size_t *ret_bytes, int *ret_seals, uint64_t *ret_file)
+{
 	struct stat status;
 	int seals = fcntl(fd, F_GET_SEALS);
 
@@ -101,6 +108,7 @@ bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals)
 		return false;
 	*ret_bytes = (size_t)status.st_size;
 	*ret_seals = seals;
+	*ret_file = status.st_ino;
 	return true;
 }
 

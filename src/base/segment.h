@@ -38,6 +38,8 @@ CUresult cn_segment_map(int fd, size_t bytes, const char *what, struct cn_segmen
  * process that touches it is killed. The outputs are set if it is.
  */
 bool cn_file_look(int fd, size_t *ret_bytes, int *ret_seals);
+/* The same, with the number by which the system knows the file. */
+bool cn_file_identify(int fd, size_t *ret_bytes, int *ret_seals, uint64_t *ret_file);
 
 /*
  * The name of a memory file that is physical memory of the host device: type and number of its location, handle types

@@ -222,9 +222,10 @@ static void end_locked(const struct cn_host_bytes *file)
 
 void cn_host_account_end(struct cn_host_bytes *file)
 {
+	if (!file->device) /* an importer's: no system call for it */
+		return;
 	cn_device_account_lock(true);
-	if (file->device)
-		end_locked(file);
+	end_locked(file);
 	*file = (struct cn_host_bytes){0};
 	cn_device_account_unlock();
 }
@@ -240,14 +241,13 @@ void cn_host_account_share(struct cn_host_bytes *file, int fd)
 	cn_device_account_unlock();
 }
 
-void cn_host_account_hold(int fd, struct cn_host_hold *ret_hold)
+void cn_host_account_hold(uint64_t file, struct cn_host_hold *ret_hold)
 {
 	struct cn_host_hold hold = {0};
-	struct stat status;
 
 	cn_device_account_lock(true);
-	if (cn_device_account() && !fstat(fd, &status))
-		hold.entry = cn_account_enter_held(cn_device_account(), status.st_ino, &hold.physical);
+	if (cn_device_account())
+		hold.entry = cn_account_enter_held(cn_device_account(), file, &hold.physical);
 	cn_device_account_unlock();
 	*ret_hold = hold;
 }

@@ -32,8 +32,8 @@ void cn_host_account_share(struct cn_host_bytes *file, int fd);
 /* This process has the file no longer: give back all. */
 void cn_host_account_end(struct cn_host_bytes *file);
 
-/* This process is about to hold a file that another one made; before it maps it. */
-void cn_host_account_hold(int fd, struct cn_host_hold *ret_hold);
+/* This process is about to hold a file that another one made, known by its inode; before it maps it. */
+void cn_host_account_hold(uint64_t file, struct cn_host_hold *ret_hold);
 void cn_host_account_release(struct cn_host_hold *hold);
 
 #endif

@@ -240,23 +240,24 @@ CUresult cn_host_view_create(size_t bytes, size_t alignment, struct cn_view **re
 }
 
 /* A file that no process can shorten, long enough, and not something else. */
-static bool is_arena_file(int fd, size_t bytes)
+static bool is_arena_file(int fd, size_t bytes, uint64_t *ret_file)
 {
 	int seals, wanted = F_SEAL_SHRINK | F_SEAL_GROW;
 	size_t found_bytes;
 
-	return cn_file_look(fd, &found_bytes, &seals) && (seals & wanted) == wanted && found_bytes >= bytes;
+	return cn_file_identify(fd, &found_bytes, &seals, ret_file) && (seals & wanted) == wanted &&
+	       found_bytes >= bytes;
 }
 
 /* Its exporter may die: from before it is mapped on, this process is one that holds it. */
-static CUresult hold_part(struct cn_view *view, const struct cn_arena_part *part)
+static CUresult hold_part(struct cn_view *view, const struct cn_arena_part *part, uint64_t file)
 {
 	struct mapped *mapped = calloc(1, sizeof *mapped);
 
 	if (!mapped)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the record of a mapped part");
 	mapped->offset = part->offset;
-	cn_host_account_hold(part->fd, &mapped->held);
+	cn_host_account_hold(file, &mapped->held);
 	mapped->next = view->mapped;
 	view->mapped = mapped;
 	return CUDA_SUCCESS;
@@ -274,12 +275,14 @@ static void release_part(struct mapped **link)
 
 CUresult cn_host_view_map(struct cn_view *view, const struct cn_arena_part *part)
 {
+	uint64_t file;
+
 	if (part->offset % CN_GRANULARITY_BYTES || !part->bytes || part->bytes % CN_GRANULARITY_BYTES ||
 	    part->offset > view->bytes || part->bytes > view->bytes - part->offset ||
-	    !is_arena_file(part->fd, part->bytes))
+	    !is_arena_file(part->fd, part->bytes, &file))
 		return cn_error(CUDA_ERROR_INVALID_VALUE, "the descriptor received is not a part of a pool's memory");
 	char *address = view->base + part->offset;
-	CUresult result = hold_part(view, part);
+	CUresult result = hold_part(view, part, file);
 	if (result)
 		return result;
 	if (mmap(address, part->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, part->fd, 0) ==

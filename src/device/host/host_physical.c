@@ -35,8 +35,6 @@ enum {
 
 #define SLACK_BYTES ((size_t)1 << 40)
 
-static const char facts_format[] = CN_FILE_PHYSICAL_FACTS;
-
 struct cn_physical {
 	struct cn_host_bytes counted; /* if this process made it */
 	struct cn_host_hold held;     /* if another did */
@@ -132,16 +130,49 @@ static const char *after_prefix(const char *name)
 	return "";
 }
 
+/* The number behind `before`, and where it ends; NULL: `before` is not there. */
+static const char *read_number(const char *at, const char *before, int base, unsigned long *ret_number)
+{
+	size_t length = strlen(before);
+	char *end;
+
+	if (!at || strncmp(at, before, length))
+		return NULL;
+	*ret_number = strtoul(at + length, &end, base);
+	return end;
+}
+
+/* The facts in a name. Printed again they must be the same name: what is not exactly ours does not come out so. */
+static bool parse_facts(const char *name, struct cn_physical_facts *ret_facts)
+{
+	unsigned long type, id, handles, flags;
+	char again[NAME_BYTES_MAX];
+	const char *at = read_number(name, "location ", 10, &type); /* not sscanf(), which takes 3,000 instructions */
+
+	at = read_number(at, " ", 10, &id);
+	at = read_number(at, " handles ", 16, &handles);
+	at = read_number(at, " flags ", 16, &flags);
+	if (!at)
+		return false;
+	*ret_facts = (struct cn_physical_facts){.location_type = (int)type,
+						.location_id = (int)id,
+						.handle_types = (unsigned)handles,
+						.flags = (unsigned)flags};
+	return snprintf(again, sizeof again, CN_FILE_PHYSICAL_FACTS, ret_facts->location_type, ret_facts->location_id,
+			ret_facts->handle_types, ret_facts->flags) < (int)sizeof again &&
+	       !strcmp(name, again);
+}
+
 /* What a file says of itself. False: it is not physical memory of Cenote's, or not whole. */
-static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char **ret_why)
+static bool read_facts(int fd, struct cn_physical_facts *ret_facts, uint64_t *ret_file, const char **ret_why)
 {
 	static const char prefix[] = "/memfd:", suffix[] = " (deleted)";
-	char link[64], target[sizeof prefix + NAME_BYTES_MAX + sizeof suffix], again[NAME_BYTES_MAX];
+	char link[64], target[sizeof prefix + NAME_BYTES_MAX + sizeof suffix];
 	struct cn_physical_facts facts;
 	size_t bytes;
 	int seals;
 
-	if (!cn_file_look(fd, &bytes, &seals)) {
+	if (!cn_file_identify(fd, &bytes, &seals, ret_file)) {
 		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
@@ -159,13 +190,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 		return false;
 	}
 	target[end] = 0;
-	const char *name = after_prefix(target + sizeof prefix - 1);
-	/* Parse it, print it again: what is not exactly ours does not come out the same. */
-	if (sscanf(name, facts_format, &facts.location_type, &facts.location_id, &facts.handle_types, &facts.flags) !=
-		    4 ||
-	    snprintf(again, sizeof again, facts_format, facts.location_type, facts.location_id, facts.handle_types,
-		     facts.flags) >= (int)sizeof again ||
-	    strcmp(name, again)) {
+	if (!parse_facts(after_prefix(target + sizeof prefix - 1), &facts)) {
 		*ret_why = "does not lead to memory of cuMemCreate()";
 		return false;
 	}
@@ -181,6 +206,7 @@ static bool read_facts(int fd, struct cn_physical_facts *ret_facts, const char *
 CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
 {
 	const char *why = "";
+	uint64_t file;
 	struct cn_physical *physical = calloc(1, sizeof *physical);
 
 	if (!physical)
@@ -194,13 +220,13 @@ CUresult cn_host_physical_import(int fd, struct cn_physical **ret_physical)
 		free(physical);
 		return result;
 	}
-	if (!read_facts(physical->fd, &physical->facts, &why)) {
+	if (!read_facts(physical->fd, &physical->facts, &file, &why)) {
 		close(physical->fd);
 		free(physical);
 		return cn_error(CUDA_ERROR_UNKNOWN, "descriptor %d %s", fd, why);
 	}
 	if (physical->facts.location_type == CU_MEM_LOCATION_TYPE_DEVICE)
-		cn_host_account_hold(physical->fd, &physical->held);
+		cn_host_account_hold(file, &physical->held);
 	*ret_physical = physical;
 	return CUDA_SUCCESS;
 }
@@ -209,8 +235,9 @@ bool cn_host_descriptor_is_memory(int fd)
 {
 	struct cn_physical_facts facts;
 	const char *why;
+	uint64_t file;
 	int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* as in an import */
-	bool is_memory = own_fd >= 0 && read_facts(own_fd, &facts, &why);
+	bool is_memory = own_fd >= 0 && read_facts(own_fd, &facts, &file, &why);
 
 	if (own_fd >= 0)
 		close(own_fd);
