@@ -120,8 +120,12 @@ wire()
 		enter bridge --net ip link set "$name" nomaster promisc on
 		enter bridge --net ip link set "wire$1" promisc on up
 		enter bridge --net ip link set "port$1" master nodes up
+		# Frames as long as on a real wire, where one of 64 KiB would hold up all others.
+		enter bridge --net ip link set "port$1" gso_max_size 1500 gso_max_segs 1
+		enter "node$1" --net ip link set eth0 gso_max_size 1500 gso_max_segs 1
 	fi
-	exec nsenter -t "$(cat "$directory/bridge.pid")" --net python3 "$here/scripts/nodes_wire.py" "$name" "wire$1" "${@:2}"
+	exec nsenter -t "$(cat "$directory/bridge.pid")" --net \
+		python3 "$here/scripts/nodes_wire.py" "$name" "wire$1" "${@:2}"
 }
 
 start()

@@ -99,7 +99,7 @@ class Bench:
                 self.ucx(size, count)
 
     def ucx(self, size, count):
-        """ucx_perftest; its latency is that of one way, so it is doubled. Its bandwidth is of several messages at once."""
+        """ucx_perftest. Its latency is of one way, so it is doubled; its bandwidth is of several messages at once."""
         if not shutil.which("ucx_perftest"):
             return
         for rank in (50, 99) if size < 1 << 16 else (50,):
@@ -223,7 +223,8 @@ def main():
             seconds = time.monotonic() - begin_s
     except NoNodes as why:
         sys.exit(str(why))
-    show_copies(bench.figures, *(("ucx", "ucx_perftest") if options.transport == "ucx" else ("tls", "its cipher alone")))
+    others = {"tls": "its cipher alone", "ucx": "ucx_perftest"}
+    show_copies(bench.figures, options.transport, others[options.transport])
     show_waits(bench.figures)
     print(f"\nCPU time of the exporting program in these {seconds:.0f} s: {exporter_ns / 1e6:.2f} ms.")
     if exporter_ns > EXPORTER_NS_MAX:

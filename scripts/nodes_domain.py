@@ -139,13 +139,13 @@ class Nodes:
         return self
 
     def __exit__(self, kind=None, *_):
-        if kind:
-            self.show_logs()
         self.shell("stop")
         for tail in self.tails:
             tail.kill()
             tail.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if kind:
+            self.show_logs()
 
     def shell(self, *arguments):
         """Run nodes.sh and wait for it; returns its status and what it said."""

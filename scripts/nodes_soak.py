@@ -10,9 +10,9 @@ data over in turns, each way, in blocks of a pool and in memory of cuMemCreate()
 
 - hand-overs: every byte is right, and every block comes back to its pool.
 - kills: a node dies at a random moment, its daemon with all its programs; sometimes its link goes with it, as if it had
-  lost power. Whatever the others had asked of it ends within LOST_S_MAX, done or CUDA_ERROR_EXTERNAL_DEVICE; blocks that
-  it held come back; pairs of other nodes go on; the node comes back and works; and the surviving daemons have after
-  all rounds the descriptors, mappings and memory that they had at first.
+  lost power. Whatever the others had asked of it ends within LOST_S_MAX, done or CUDA_ERROR_EXTERNAL_DEVICE; blocks
+  that it held come back; pairs of other nodes go on; the node comes back and works; and the surviving daemons have
+  after all rounds the descriptors, mappings and memory that they had at first.
 - cuts: the same for a link. A cut that is short harms nobody.
 - strangers: wrong keys, addresses that are not listed, bytes that make no sense at every port of a daemon, and handles
   with one bit changed get nothing, and pairs go on.
@@ -34,7 +34,7 @@ UNLISTED = "10.77.0.200"
 LOST_S_MAX = 8  # a node is gone after 4 s of silence; the rest is for a machine that is busy
 DELAY_S_MAX = 0.5
 SHORT_CUT_S_MAX = 0.3
-# KiB, mappings, descriptors, between the first quarter of the rounds and the last. Programs use more of their heap at first.
+# KiB, mappings, descriptors, between the first quarter of the rounds and the last. Programs take more heap at first.
 GROWTH_MAX = {"daemon": (160, 4, 2), "program": (1024, 6, 2)}
 
 

@@ -8,7 +8,8 @@ A slow wire between two network interfaces: takes each frame from one to the oth
 Each way, frames leave at --rate bytes a second (0: as they come) and take --delay-ms longer; what is more than --queue
 bytes ahead is dropped, as a switch would. It says *ready*, and then obeys lines of its input, with *done* for each:
 `rate BYTES`, `delay MS`, `stall` (drop everything, without a word to either end; `stall left`: what comes from there),
-`go`, `count` (each way: frames and bytes that it has carried, and frames that it has dropped). It ends with its input. Kernels without netem can do this, too; nodes.sh uses it.
+`go`, `count` (each way: frames and bytes that it has carried, and frames that it has dropped). It ends with its input.
+Kernels without netem can do this, too; nodes.sh uses it.
 """
 
 import argparse

@@ -7,7 +7,7 @@
  *	    stop            end in order, behind the present turn
  *	    abandon         the importer is gone: say *abandoned* TURNS when all blocks have come back to the pool
  *	nodes_soak_subject import SEED      obeys:
- *	    take MEMORY POOL    import both, and take part until *ended* TURNS, or *lost* TURNS if the other node is gone
+ *	    take MEMORY POOL    import both, and take part until *ended* TURNS, or *lost* TURNS: the node is gone
  *	    flip MEMORY POOL    import each with each of its bits changed, and say how many were *refused*
  *
  * A turn: the exporter writes data into a block of the pool or into the memory, a header, and then a word; the importer
@@ -279,6 +279,18 @@ static bool answer(struct importer *importer, const struct header *header, CUdev
 	return true;
 }
 
+/* An import says NOT_SUPPORTED where an operation of a stream says EXTERNAL_DEVICE. */
+static bool import_block(struct importer *importer, struct header *header)
+{
+	void *data = header->block;
+	CUresult result = cuMemPoolImportPointer(&importer->block, importer->pool, data);
+
+	if (result)
+		importer->block = 0;
+	TRY(result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_EXTERNAL_DEVICE : result);
+	return true;
+}
+
 /* One turn; false: the other node is gone. */
 static bool take_turn(struct importer *importer)
 {
@@ -293,9 +305,8 @@ static bool take_turn(struct importer *importer)
 	if (header.turn != turn)
 		fail("the header of another turn", turn);
 	importer->stops = header.kind == STOP;
-	if (header.kind == IN_BLOCK)
-		TRY(cuMemPoolImportPointer(&importer->block, importer->pool,
-					   (CUmemPoolPtrExportData *)(void *)header.block));
+	if (header.kind == IN_BLOCK && !import_block(importer, &header))
+		return false;
 	if (!importer->stops && !answer(importer, &header, importer->block ? importer->block : importer->far + DATA))
 		return false;
 	CUdeviceptr block = importer->block;
