@@ -778,6 +778,14 @@ static CUresult post(struct cn_host_remote_lane *base, void *object, const struc
 	return CUDA_SUCCESS;
 }
 
+/* An answer is late. Is it the link that is slow: does the daemon answer at all, and is the node connected? */
+static bool is_slow(uint32_t node)
+{
+	struct cn_node_status status;
+
+	return !cn_node_look(node, &status) && status.is_up;
+}
+
 static CUresult finish(struct cn_host_remote_lane *base, unsigned slot, bool *ret_again)
 {
 	struct lane *lane = cn_container_of(base, struct lane, base);
@@ -786,7 +794,9 @@ static CUresult finish(struct cn_host_remote_lane *base, unsigned slot, bool *re
 	*ret_again = false;
 	while (lane->outcome[slot] == PENDING) {
 		int error = take_answer(lane, lane->touched >> slot & 1 ? UINT64_MAX : deadline_ns);
-		if (error)
+		if (error == ETIMEDOUT && is_slow(lane->node[slot]))
+			deadline_ns = cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS;
+		else if (error)
 			return daemon_failed(error);
 	}
 	switch (lane->outcome[slot]) {

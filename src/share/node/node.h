@@ -19,8 +19,8 @@
  * operations on it fail; what is opened later uses a new session.
  *
  * Messages are those of wire.h. The daemon checks each field; a program that breaks the protocol is hung up on. The
- * daemon answers each request within seconds, whatever becomes of the other node, and a program waits for an answer
- * with a deadline.
+ * daemon answers each request within seconds when the other node is gone, and a program waits for an answer with a
+ * deadline, which it extends while the daemon answers and the node is connected.
  */
 #ifndef CN_SHARE_NODE_NODE_H
 #define CN_SHARE_NODE_NODE_H
@@ -34,10 +34,15 @@ enum {
 	CN_NODE_HANDLE_BYTES = 64,
 	CN_NODE_SESSION_BYTES = 16,
 	CN_NODE_LANE_BYTES = CN_HOST_REMOTE_SLOTS * CN_HOST_REMOTE_SLOT_BYTES,
-	CN_NODE_WAIT_MS = 2000,    /* a wait for a value that takes longer is answered with "not yet" */
-	CN_NODE_ANSWER_MS = 20000, /* for an answer: longer than the daemon needs to find that a node is gone */
-	CN_NODE_CONNECTIONS = 32,  /* of one program: the session, and lanes */
-	CN_NODE_LENT_MAX = 32,     /* files of one program */
+	CN_NODE_WAIT_MS = 2000, /* a wait for a value that takes longer is answered with "not yet" */
+	/*
+	 * For an answer: longer than the daemon needs to find that a node is gone. When it is over, the program asks the
+	 * daemon whether the node is connected, and waits as long again if it is: the link may be slow, and others' bytes
+	 * go before.
+	 */
+	CN_NODE_ANSWER_MS = 20000,
+	CN_NODE_CONNECTIONS = 32, /* of one program: the session, and lanes */
+	CN_NODE_LENT_MAX = 32,    /* files of one program */
 };
 
 /* A HELLO. Its bytes: nothing, for a session; else the session to which the lane belongs. */
