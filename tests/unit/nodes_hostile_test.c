@@ -3,6 +3,7 @@
  * Programs that break cenote-imexd's protocol, or try to: each is hung up on or refused, and others are served.
  */
 #include "../nodes.h"
+#include "../vmm.h"
 
 #include "share/node/node.h"
 #include "share/wire/wire.h"
@@ -244,6 +245,89 @@ TEST(only_memory_that_stays_can_be_lent)
 }
 
 /* Goal: a program that never says what it wants is sent away, and one that floods delays no other for ever. */
+ROLE(exporter)
+{
+	CUmemAllocationProp properties = vmm_properties(CU_MEM_LOCATION_TYPE_DEVICE, 0, CU_MEM_HANDLE_TYPE_FABRIC);
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+
+	leaks_watch(LEAK_DEFAULT & ~(unsigned)(LEAK_DESCRIPTORS | LEAK_MAPPINGS));
+	vmm_start(0);
+	ASSERT_OK(cuMemCreate(&handle, VMM_GRAIN, &properties, 0));
+	ASSERT_OK(cuMemExportToShareableHandle(&name, handle, CU_MEM_HANDLE_TYPE_FABRIC, 0));
+	peer_send_bytes(parent, &name, sizeof name);
+	peer_expect(parent, "end");
+	ASSERT_OK(cuMemRelease(handle));
+}
+
+/* Imports, and copies when it is told. */
+ROLE(importer)
+{
+	CUmemGenericAllocationHandle handle;
+	CUmemFabricHandle name;
+	CUstream stream;
+	char bytes[64];
+
+	peer_receive_bytes(parent, &name, sizeof name);
+	leaks_watch(LEAK_DEFAULT & ~(unsigned)(LEAK_DESCRIPTORS | LEAK_MAPPINGS));
+	vmm_start(0);
+	ASSERT_OK(cuMemImportFromShareableHandle(&handle, &name, CU_MEM_HANDLE_TYPE_FABRIC));
+	CUdeviceptr far = vmm_map(handle, VMM_GRAIN, VMM_WRITE);
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+	peer_send(parent, "imported");
+	peer_expect(parent, "copy");
+	peer_send(parent, "copies");
+	ASSERT_OK(cuMemcpyDtoHAsync(bytes, far, sizeof bytes, stream));
+	ASSERT_OK(cuStreamSynchronize(stream));
+	ASSERT_OK(cuStreamDestroy(stream));
+	vmm_unmap(far, VMM_GRAIN);
+	ASSERT_OK(cuMemRelease(handle));
+}
+
+/* Is there room for one more connection? It is closed again, or *ret_sock has it. */
+static bool has_room(int *ret_sock)
+{
+	struct cn_message answer;
+
+	*ret_sock = reach();
+	struct cn_parcel parcel = {.message = {.kind = CN_MESSAGE_NODE_HELLO, .request = 7}};
+	if (!cn_wire_send(*ret_sock, &parcel) && !receive(*ret_sock, &answer))
+		return true;
+	close(*ret_sock);
+	return false;
+}
+
+/* A user's connections are all in use: a program that wants one more waits until there is one. */
+TEST(a_program_waits_for_room_at_its_daemon, .timeout_ms = 60000)
+{
+	enum { CONNECTIONS_MAX = 600, TRIES = 50 };
+	static int socks[CONNECTIONS_MAX];
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+	int count = 0, sock;
+
+	nodes_pair(nodes);
+	nodes_enter(2);
+	struct peer *exporter = peer_start("exporter");
+	peer_receive_bytes(exporter, &name, sizeof name);
+	nodes_enter(1);
+	struct peer *importer = peer_start("importer");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_expect(importer, "imported"); /* it has its session, and no lane yet */
+	while (count < CONNECTIONS_MAX && has_room(&socks[count]))
+		count++;
+	ASSERT(count > 100 && count < CONNECTIONS_MAX);
+	peer_send(importer, "copy");
+	peer_expect(importer, "copies");
+	for (int i = 0; i < TRIES; i++)
+		ASSERT(!has_room(&sock)); /* meanwhile it tries, too */
+	while (count)
+		close(socks[--count]);
+	peer_wait(importer);
+	peer_end(exporter);
+	nodes_pair_end(nodes);
+}
+
 TEST(silent_and_loud_programs_keep_nobody_out, .timeout_ms = 60000)
 {
 	struct nodes_one nodes[2];

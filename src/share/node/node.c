@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1 };
+enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, PENDING = -1, ROOM_MS = 20 };
 #define TELL_AGAIN_NS (10 * CN_MILLISECOND_NS)
 
 struct cn_node_memory {
@@ -651,6 +651,15 @@ static struct lane *take_lane_locked(bool *ret_wait)
 	return NULL;
 }
 
+/* A lane was refused. Has the daemon ended, or has it no room for one more connection of this user? */
+static bool has_no_room(uint64_t life)
+{
+	cn_slow_lock(&client.asking);
+	bool lives = session_lives() && client.life == life;
+	cn_slow_unlock(&client.asking);
+	return lives;
+}
+
 static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 {
 	const struct cn_node_memory *memory = object;
@@ -679,13 +688,22 @@ static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 			CUresult result = make_lane(memory->life, key, &lane);
 			if (!result)
 				*ret_lane = &lane->base;
-			return result == CUDA_ERROR_OPERATING_SYSTEM ? lost(memory->node) : result;
+			if (result != CUDA_ERROR_OPERATING_SYSTEM)
+				return result;
+			if (!has_no_room(memory->life))
+				return lost(memory->node);
 		}
-		if (!left_ms(deadline_ns))
+		int left = left_ms(deadline_ns);
+		if (!left && wait)
 			return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
 					"%d operations on other machines' memory are under way, and none ends",
 					LANES_MAX);
-		cn_futex_wait(&client.returned, returned, (int64_t)left_ms(deadline_ns) * (int64_t)CN_MILLISECOND_NS);
+		if (!left)
+			return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
+					"cenote-imexd has no room for another connection of this user's programs");
+		if (!wait && left > ROOM_MS)
+			left = ROOM_MS; /* nobody tells when another program gives a connection back */
+		cn_futex_wait(&client.returned, returned, (int64_t)left * (int64_t)CN_MILLISECOND_NS);
 	}
 }
 
