@@ -7,7 +7,9 @@ Nothing is waited for by the clock: programs and logs are read line by line, eac
 
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -47,8 +49,8 @@ class Lines:
         with self.changed:
             return len(self.lines)
 
-    def find(self, text, since=0, limit_s=LIMIT_S):
-        """Wait for a line from `since` on that has this in it; returns the line."""
+    def find(self, text, since=0, limit_s=LIMIT_S, beside=None):
+        """Wait for a line from `since` on that has this in it; returns the line. `beside` must not end before."""
         deadline = time.monotonic() + limit_s
         with self.changed:
             while True:
@@ -60,7 +62,9 @@ class Lines:
                 if self.ended or left_s <= 0:
                     why = "has ended without" if self.ended else f"has not said within {limit_s} s"
                     raise AssertionError(f"{self.name} {why}: {text}; last: {self.lines[-3:]}")
-                self.changed.wait(left_s)
+                if beside and beside.ended:
+                    raise AssertionError(f"{beside.name} has ended; last: {beside.lines[-3:]}")
+                self.changed.wait(min(left_s, 1) if beside else left_s)
 
     def next(self, limit_s=LIMIT_S):
         """Wait for the next line that was not taken; None: there will be none."""
@@ -122,6 +126,7 @@ class Nodes:
         self.logs, self.tails = {}, []
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended as asked"))  # and not without __exit__()
         try:
             status, said = self.shell("start", self.count)
             if status:

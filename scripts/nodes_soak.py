@@ -75,13 +75,13 @@ class Pair:
 
     def await_progress(self):
         """Both have gone on since the mark."""
-        self.exporter.find("at ", self.marks[0])
-        self.importer.find("at ", self.marks[1])
+        self.exporter.find("at ", self.marks[0], beside=self.importer)
+        self.importer.find("at ", self.marks[1], beside=self.exporter)
 
     def await_end(self, limit_s):
         """It was in order; returns the number of turns."""
-        turns = {int(program.find("ended ", mark, limit_s).split()[1])
-                 for program, mark in zip((self.exporter, self.importer), self.marks)}
+        turns = {int(program.find("ended ", mark, limit_s, beside=other).split()[1]) for program, other, mark in
+                 zip((self.exporter, self.importer), (self.importer, self.exporter), self.marks)}
         assert len(turns) == 1, f"{self}: {turns} turns"
         return turns.pop()
 
