@@ -34,8 +34,9 @@ UNLISTED = "10.77.0.200"
 LOST_S_MAX = 8  # a node is gone after 4 s of silence; the rest is for a machine that is busy
 DELAY_S_MAX = 0.5
 SHORT_CUT_S_MAX = 0.3
-# KiB, mappings, descriptors, between the first quarter of the rounds and the last. Programs take more heap at first.
+# KiB, mappings, descriptors, between the first quarter of the rounds and the last. At first all take more heap.
 GROWTH_MAX = {"daemon": (160, 4, 2), "program": (1024, 6, 2)}
+GROWTH_FIRST_MAX, FIRST_ROUNDS = {"daemon": (512, 4, 2), "program": (2048, 6, 2)}, 20
 
 
 class Pair:
@@ -136,7 +137,8 @@ class Sizes:
             last = [min(values) for values in zip(*rounds[-quarter:])]
             text = (f"{name} {first[0]} to {last[0]} KiB, {first[1]} to {last[1]} mappings, "
                     f"{first[2]} to {last[2]} descriptors")
-            for one, other, most in zip(first, last, GROWTH_MAX[name.split()[0]]):
+            limits = GROWTH_MAX if len(rounds) >= FIRST_ROUNDS else GROWTH_FIRST_MAX
+            for one, other, most in zip(first, last, limits[name.split()[0]]):
                 assert other <= one + most, f"{text} in {len(rounds)} rounds"
             texts.append(text)
         return "; ".join(texts)

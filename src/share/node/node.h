@@ -36,9 +36,9 @@ enum {
 	CN_NODE_LANE_BYTES = CN_HOST_REMOTE_SLOTS * CN_HOST_REMOTE_SLOT_BYTES,
 	CN_NODE_WAIT_MS = 2000, /* a wait for a value that takes longer is answered with "not yet" */
 	/*
-	 * For an answer: longer than the daemon needs to find that a node is gone. When it is over, the program asks the
-	 * daemon whether the node is connected, and waits as long again if it is: the link may be slow, and others' bytes
-	 * go before.
+	 * For an answer: longer than the daemon needs to find that a node is gone. When it is over, the program asks
+	 * the daemon whether the node is connected, and waits as long again if it is: the link may be slow, and others'
+	 * bytes go before.
 	 */
 	CN_NODE_ANSWER_MS = 20000,
 	CN_NODE_CONNECTIONS = 32, /* of one program: the session, and lanes */
