@@ -302,7 +302,7 @@ bool cn_imexd_serve_frame(struct cn_imexd_node *node, struct cn_imexd_receive *r
 		close_memory(node, frame->memory);
 		return !frame->bytes;
 	}
-	/* Twice what it may have under way: it may know an answer, and ask again, before this side knows that it was sent. */
+	/* Twice what it may have under way: it may have an answer, and ask again, before it is known here. */
 	if (++node->serving_count > 2 * (CN_IMEXD_REQUESTS_MAX + CN_IMEXD_WATCHES_MAX))
 		return false;
 	if (frame->kind == CN_IMEXD_OPEN || frame->kind == CN_IMEXD_BLOCK) {
