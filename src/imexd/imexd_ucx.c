@@ -48,7 +48,7 @@ struct cn_imexd_channel {
 struct arrival {
 	struct arrival *next;
 	struct cn_imexd_channel *channel;
-	void *data; /* UCX's: the bytes, or what they are asked for with; NULL: there are none, or they were asked for */
+	void *data; /* UCX's: the bytes, or to ask for them with; NULL: there are none, or they were asked for */
 	bool is_rendezvous, has_begun;
 	struct cn_imexd_receive receive;
 };
@@ -176,15 +176,15 @@ static ucs_status_t on_frame(void *object, const void *header, size_t header_byt
 	struct arrival *arrival = channel && !channel->failure ? calloc(1, sizeof *arrival) : NULL;
 
 	(void)object;
-	if (!arrival || header_bytes != sizeof arrival->receive.frame ||
-	    ((const struct cn_imexd_frame *)header)->bytes != bytes) {
+	if (arrival && header_bytes == sizeof arrival->receive.frame)
+		memcpy(&arrival->receive.frame, header, header_bytes); /* which may lie at any address */
+	if (!arrival || header_bytes != sizeof arrival->receive.frame || arrival->receive.frame.bytes != bytes) {
 		if (channel)
 			fail(channel, arrival ? "it broke the protocol" : "no memory");
 		free(arrival);
 		return UCS_OK;
 	}
 	arrival->channel = channel;
-	arrival->receive.frame = *(const struct cn_imexd_frame *)header;
 	arrival->data = bytes ? data : NULL;
 	arrival->is_rendezvous = about->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
 	queue_arrival(arrival);
@@ -339,7 +339,7 @@ static void send_frame(struct cn_imexd_channel *channel, struct cn_imexd_send *s
 	queue_sent(send);
 }
 
-/* Have its bytes written to where they belong; then the record comes again. */
+/* Have its bytes, which are on the other node, written to where they belong; then the record comes again. */
 static void ask_for_bytes(struct arrival *arrival)
 {
 	const ucp_request_param_t parameters = {
@@ -377,11 +377,13 @@ static void handle_arrival(struct arrival *arrival)
 			forget(arrival);
 			return;
 		}
-		if (arrival->data && arrival->receive.into && arrival->is_rendezvous) {
+		bool is_wanted = arrival->data && arrival->receive.into;
+		if (is_wanted && arrival->is_rendezvous) {
 			ask_for_bytes(arrival);
 			return;
 		}
-		if (arrival->data && arrival->receive.into)
+		/* Not by ucp_am_recv_data_nbx(): after the callback it does not free bytes that are here. */
+		if (is_wanted)
 			memcpy(arrival->receive.into, arrival->data, arrival->receive.frame.bytes);
 	}
 	cn_imexd_link_finish(channel->link, &arrival->receive);
