@@ -109,7 +109,10 @@ ROLE(exporter)
 			ASSERT_OK(cuMemcpyDtoH(words, block, BYTES));
 			check(words, order[1]);
 			break;
-		case 'f': ASSERT_OK(cuMemFreeAsync(block, stream)); break;
+		case 'f': /* reached by its stream: from then on it is counted as waiting for importers, or is back */
+			ASSERT_OK(cuMemFreeAsync(block, stream));
+			ASSERT_OK(cuStreamSynchronize(stream));
+			break;
 		case 'h': /* it is held by another process */ ASSERT(!is_back(pool, block, stream)); break;
 		default: /* 'b': all have released it */ await_released(pool); ASSERT(is_back(pool, block, stream));
 		}
