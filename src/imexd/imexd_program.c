@@ -276,7 +276,7 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 	}
 }
 
-static bool end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame);
+static void end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame);
 
 /* With some transports the other node has all of it, and answers, before this is known here. */
 static void job_sent(struct cn_imexd_send *send, bool lost)
@@ -285,8 +285,8 @@ static void job_sent(struct cn_imexd_send *send, bool lost)
 	const struct cn_imexd_frame frame = job->answer;
 
 	job->is_sending = false;
-	if (!lost && frame.kind && !end_job(job, &frame)) /* one that is lost, cn_imexd_program_lost() ends */
-		cn_imexd_link_cut(job->node, "it broke the protocol");
+	if (!lost && frame.kind) /* one that is lost, cn_imexd_program_lost() ends */
+		end_job(job, &frame);
 }
 
 static void make_frame(struct cn_imexd_job *job)
@@ -411,11 +411,12 @@ static bool is_get(const struct cn_imexd_job *job)
 	return !job->import && job->message.words[CN_NODE_REQUEST_OPERATION] == CN_HOST_REMOTE_GET;
 }
 
+/* All that can be wrong with an answer is found here: it may be used later, in the middle of sending. */
 bool cn_imexd_program_answer(struct cn_imexd_node *node, const struct cn_imexd_frame *frame, char **ret_into)
 {
 	struct cn_imexd_job *job = find_job(node, frame);
 
-	if (!job)
+	if (!job || (job->import && !frame->outcome && (!frame->count || frame->count > BYTES_MAX)))
 		return false;
 	if (!is_get(job) || frame->outcome)
 		return !frame->bytes;
@@ -423,40 +424,34 @@ bool cn_imexd_program_answer(struct cn_imexd_node *node, const struct cn_imexd_f
 	return frame->bytes == job->message.words[CN_NODE_REQUEST_BYTES];
 }
 
-static bool opened(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
+static void opened(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
 {
 	struct import *import = job->import;
 	bool good = !frame->outcome;
 
-	if (good && (!frame->count || frame->count > BYTES_MAX))
-		return false;
 	import->remote = frame->memory;
 	import->bytes = import->kind == POOL ? 0 : frame->count; /* a pool's own range cannot be touched */
 	/* The session may end in here, and then has the import no more. */
 	finish(job, (enum cn_node_outcome)frame->outcome, good ? frame : NULL);
 	import->is_open = good;
 	if (good && import->session)
-		return true;
+		return;
 	if (good)
 		tell_closed(import);
 	leave_session(import);
 	forget_import(import);
-	return true;
 }
 
-static bool end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
+static void end_job(struct cn_imexd_job *job, const struct cn_imexd_frame *frame)
 {
 	struct cn_imexd_node *node = job->node;
 
-	if (job->import) {
-		if (!opened(job, frame))
-			return false;
-	} else {
+	if (job->import)
+		opened(job, frame);
+	else
 		finish(job, (enum cn_node_outcome)frame->outcome, NULL);
-	}
 	if (node->is_up)
 		start_jobs(node);
-	return true;
 }
 
 bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd_frame *frame)
@@ -465,9 +460,10 @@ bool cn_imexd_program_answered(struct cn_imexd_node *node, const struct cn_imexd
 
 	if (!job)
 		return false;
-	if (!job->is_sending)
-		return end_job(job, frame);
-	job->answer = *frame;
+	if (job->is_sending)
+		job->answer = *frame;
+	else
+		end_job(job, frame);
 	return true;
 }
 

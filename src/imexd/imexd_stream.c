@@ -127,6 +127,8 @@ static void pump(struct cn_imexd_channel *channel)
 	for (int round = 0; round < ROUNDS_MAX; round++) {
 		if (!channel->record_bytes)
 			fill_record(channel);
+		if (channel->closed) /* by one that was told of what it has sent */
+			return;
 		if (!channel->record_bytes) {
 			want(channel, false);
 			return;
