@@ -434,37 +434,55 @@ static void look_at_channels(void)
 	}
 }
 
-/* Handle what callbacks have queued. True: there was something. */
-static bool handle(void)
+static void admit_next(void)
 {
-	bool has_any = ucx.is_changed || ucx.first_caller || ucx.first_sent || ucx.first_arrival;
+	struct caller *caller = ucx.first_caller;
 
+	ucx.first_caller = caller->next;
+	if (!ucx.first_caller)
+		ucx.last_caller = &ucx.first_caller;
+	ucx.caller_count--;
+	admit(caller->request);
+	free(caller);
+}
+
+static void tell_next_sent(void)
+{
+	struct cn_imexd_send *send = ucx.first_sent;
+
+	ucx.first_sent = send->next;
+	if (!ucx.first_sent)
+		ucx.last_sent = &ucx.first_sent;
+	send->sent(send, send->channel->failure);
+}
+
+static void handle_next_arrival(void)
+{
+	struct arrival *arrival = ucx.first_arrival;
+
+	ucx.first_arrival = arrival->next;
+	if (!ucx.first_arrival)
+		ucx.last_arrival = &ucx.first_arrival;
+	handle_arrival(arrival);
+}
+
+/*
+ * Handle one of what callbacks have queued; false: there is nothing. Each may close a channel, which lets UCX go on, and
+ * so a channel that is new may have a frame at once: it is opened before that.
+ */
+static bool handle_next(void)
+{
 	if (ucx.is_changed)
 		look_at_channels();
-	while (ucx.first_caller) {
-		struct caller *caller = ucx.first_caller;
-		ucx.first_caller = caller->next;
-		if (!ucx.first_caller)
-			ucx.last_caller = &ucx.first_caller;
-		ucx.caller_count--;
-		admit(caller->request);
-		free(caller);
-	}
-	while (ucx.first_sent) {
-		struct cn_imexd_send *send = ucx.first_sent;
-		ucx.first_sent = send->next;
-		if (!ucx.first_sent)
-			ucx.last_sent = &ucx.first_sent;
-		send->sent(send, send->channel->failure);
-	}
-	while (ucx.first_arrival) {
-		struct arrival *arrival = ucx.first_arrival;
-		ucx.first_arrival = arrival->next;
-		if (!ucx.first_arrival)
-			ucx.last_arrival = &ucx.first_arrival;
-		handle_arrival(arrival);
-	}
-	return has_any;
+	else if (ucx.first_caller)
+		admit_next();
+	else if (ucx.first_sent)
+		tell_next_sent();
+	else if (ucx.first_arrival)
+		handle_next_arrival();
+	else
+		return false;
+	return true;
 }
 
 static bool flush(void)
@@ -473,7 +491,8 @@ static bool flush(void)
 
 	for (int round = 0; works && round < ROUNDS_MAX; round++) {
 		works = ucp_worker_progress(ucx.worker);
-		works = handle() || works;
+		while (handle_next())
+			works = true;
 		has_worked = has_worked || works;
 	}
 	/* What it has done may have made something due. Else UCX says when to come again, or that it is due now. */
