@@ -90,7 +90,9 @@ static int read_options(int argument_count, char **arguments, struct cn_imexd_se
 		if (option == 'h' || option == 'v')
 			return EXIT_SUCCESS;
 		if (option == '?' || !read_option(option, optarg, settings)) {
-			if (option != '?')
+			if (option == 'k') /* of a transport that has none */
+				fprintf(stderr, "%s: unknown option '--key'\n", cn_imexd_transport.program);
+			else if (option != '?')
 				fprintf(stderr, "%s: --%s: '%s' cannot be used\n", cn_imexd_transport.program,
 					options[index].name, optarg);
 			return try_help();

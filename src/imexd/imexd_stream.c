@@ -236,7 +236,7 @@ static void shake(struct cn_imexd_channel *channel)
 	} else if (error == EAGAIN) {
 		want(channel, cn_imexd_tls_shake_sends(channel->session));
 	} else {
-		cn_imexd_link_refuse(channel->link, "not the same key, or no node");
+		cn_imexd_link_refuse(channel->link, "not the same key or transport, or no node");
 	}
 }
 

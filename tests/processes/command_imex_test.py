@@ -122,6 +122,10 @@ class Imex:
             contains(node.run("start", "--nodes", "x", status=2)[1], "--nodes FILE and --key FILE")
             contains(node.run("start", *node.options, "--transport", "x", status=2)[1], "unknown transport 'x'")
             contains(node.run("start", *node.options, "--transport", "ucx", status=2)[1], "ucx has no key")
+            complaint = node.run("start", "--transport", "ucx", status=2)[1]
+            contains(complaint, "start takes --nodes FILE\n")
+            complaint = node.run("status", "--transport", "ucx", status=2)[1]
+            contains(complaint, "unknown option '--transport'\n")
             contains(node.run("start", *node.options, "--log", node.folder / "no" / "log", status=1)[1], "No such file")
             node.here["PATH"] = "/nowhere"
             contains(node.run("start", *node.options, status=1)[1], "cenote-imexd cannot be executed: No such file")
@@ -134,6 +138,8 @@ class Imex:
             node = Node(folder, self.build)
             port = 20000 + os.getpid() * 4 % 12000
             (node.folder / "nodes").write_text(f"127.0.0.1:{port}\n127.0.0.1:{port + 1}\n")
+            complaint = node.run("start", "--nodes", node.folder / "none", "--transport", "ucx", status=1)[1]
+            contains(complaint, "none cannot be read", "cenote-imexd-ucx has not begun to serve")
             node.options = ["--nodes", node.folder / "nodes", "--transport", "ucx", "--node", "1"]
             pid = node.start("--log", node.folder / "log")
             contains((node.folder / "log").read_text(), "node 1 of 2, transport ucx")

@@ -29,7 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PROGRAM "cenote-imexd"
+#define PROGRAM     "cenote-imexd"
+#define PROGRAM_UCX PROGRAM "-ucx"
 
 enum { WAIT_MS = 10000, LOG_BYTES = 4096, ARGUMENTS_MAX = 11, NAME_BYTES = 32 };
 
@@ -97,9 +98,14 @@ static bool is_ucx(const struct imex_request *request)
 	return request->transport && !strcmp(request->transport, "ucx");
 }
 
+static const char *name_of(const struct imex_request *request)
+{
+	return is_ucx(request) ? PROGRAM_UCX : PROGRAM;
+}
+
 static _Noreturn void become_daemon(const struct imex_request *request, int log)
 {
-	const char *name = is_ucx(request) ? PROGRAM "-ucx" : PROGRAM;
+	const char *name = name_of(request);
 	const char *path_of_socket = getenv("CENOTE_IMEX_SOCKET"), *arguments[ARGUMENTS_MAX] = {name};
 	const struct {
 		const char *name, *value;
@@ -187,7 +193,7 @@ static bool await_ready(int sock, pid_t daemon, int process)
 }
 
 /* The process has been started: wait, and say how it went. */
-static int await_start(int sock, pid_t daemon, int log)
+static int await_start(const char *name, int sock, pid_t daemon, int log)
 {
 	int process = open_process(daemon);
 	bool ready = process >= 0 && await_ready(sock, daemon, process);
@@ -204,7 +210,9 @@ static int await_start(int sock, pid_t daemon, int log)
 	if (process >= 0)
 		close(process);
 	show_log(log);
-	return imex_fail("%s", ready ? cenote_last_error() : PROGRAM " has not begun to serve");
+	if (ready)
+		return imex_fail("%s", cenote_last_error());
+	return imex_fail("%s has not begun to serve", name);
 }
 
 int imex_start(const struct imex_request *request)
@@ -216,7 +224,7 @@ int imex_start(const struct imex_request *request)
 	if (is_ucx(request) && request->key)
 		return usage_error("imex", "ucx has no key: it is for networks that are trusted");
 	if (!request->nodes || (!request->key && !is_ucx(request)))
-		return usage_error("imex", "start takes --nodes FILE and --key FILE");
+		return usage_error("imex", "start takes --nodes FILE%s", is_ucx(request) ? "" : " and --key FILE");
 	if (!cenote_imex_daemon(&pid))
 		return imex_fail(PROGRAM " runs here already: process %d", pid);
 	if (open_log(request, log))
@@ -228,7 +236,7 @@ int imex_start(const struct imex_request *request)
 	if (!daemon)
 		become_daemon(request, log[1]);
 	close(log[1]);
-	int status = await_start(sock, daemon, log[0]);
+	int status = await_start(name_of(request), sock, daemon, log[0]);
 	close(log[0]);
 	close(sock);
 	return status;
@@ -236,16 +244,18 @@ int imex_start(const struct imex_request *request)
 
 /* ---- stop -------------------------------------------------------------------------------------------------------- */
 
-/* Would systemd start it again? */
-static bool is_service(int pid)
+/* The service that it is: systemd would start it again. NULL: none. */
+static const char *find_service(int pid)
 {
 	char path[64], line[PATH_MAX] = "";
+	const char *found = NULL;
 
 	snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
 	FILE *file = fopen(path, "re");
-	bool found = false;
 	while (file && !found && fgets(line, sizeof line, file))
-		found = strstr(line, "/" PROGRAM ".service") || strstr(line, "/" PROGRAM "-ucx.service");
+		found = strstr(line, "/" PROGRAM ".service")       ? PROGRAM
+			: strstr(line, "/" PROGRAM_UCX ".service") ? PROGRAM_UCX
+								   : NULL;
 	if (file)
 		fclose(file);
 	return found;
@@ -270,9 +280,10 @@ static int find_process(int *ret_pid)
 		return -1;
 	}
 	find_identity(*ret_pid, &identity); /* after the descriptor is there: this process, not a later one */
-	if (!strncmp(identity.program, PROGRAM, strlen(PROGRAM)) && !is_service(*ret_pid))
+	const char *service = find_service(*ret_pid);
+	if (!strncmp(identity.program, PROGRAM, strlen(PROGRAM)) && !service)
 		return process;
-	imex_fail("process %d is a service of a manager: systemctl stop " PROGRAM, *ret_pid);
+	imex_fail("process %d is a service of a manager: systemctl stop %s", *ret_pid, service ? service : PROGRAM);
 	close(process);
 	return -1;
 }

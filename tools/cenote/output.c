@@ -21,7 +21,7 @@ int refuse_word(const char *command, const char *word)
 	if (*word != '-')
 		return usage_error(command, "unexpected argument '%s'", word);
 	guess_option(&guess, command_help(command));
-	if (guess.found)
+	if (guess.found && (strlen(word) != guess.bytes || strncmp(word, guess.found, guess.bytes) != 0))
 		return usage_error(command, "unknown option '%s'; did you mean '%.*s'?", word, (int)guess.bytes,
 				   guess.found);
 	return usage_error(command, "unknown option '%s'", word);
