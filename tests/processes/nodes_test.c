@@ -11,7 +11,7 @@
 
 #define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
 
-enum { MEMORY = 4 * VMM_GRAIN, WORDS = MEMORY / 8 };
+enum { MEMORY = 4 * VMM_GRAIN, WORDS = MEMORY / 8, SMALL = 30000, SMALL_COPIES = 2000, GROWTH_KIB_MAX = 16384 };
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------- */
 
@@ -201,6 +201,56 @@ TEST(memory_of_another_node_is_read_and_written)
 	peer_send(importer, "go on");
 	peer_wait(importer);
 	expect_there(exporter, 2);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* Copies less than a rendezvous takes, from there and to there. */
+ROLE(copier_of_small)
+{
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY);
+	char bytes[SMALL];
+
+	for (int i = 0; i < SMALL_COPIES; i++) {
+		ASSERT_OK(cuMemcpyDtoH(bytes, far, SMALL));
+		ASSERT_OK(cuMemcpyHtoD(far, bytes, SMALL));
+	}
+	unmap(far, MEMORY, handle);
+}
+
+/* Memory of a process that no other has. */
+static unsigned long private_kib(pid_t process)
+{
+	char path[64], line[256];
+	unsigned long kib = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/status", process);
+	FILE *file = fopen(path, "re");
+	ASSERT(file);
+	while (fgets(line, sizeof line, file) && sscanf(line, "RssAnon: %lu", &kib) != 1)
+		;
+	fclose(file);
+	ASSERT(kib);
+	return kib;
+}
+
+/* Goal: neither daemon keeps what it has passed on. */
+TEST(copies_leave_no_memory_in_the_daemons, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+	unsigned long before[2];
+
+	if (HARNESS_SLOWDOWN > 1)
+		SKIP("a sanitizer keeps memory that was freed");
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	for (int i = 0; i < 2; i++)
+		before[i] = private_kib(nodes[i].daemon);
+	peer_wait(start_importer(2, "copier_of_small", &name));
+	for (int i = 0; i < 2; i++)
+		ASSERT(private_kib(nodes[i].daemon) < before[i] + GROWTH_KIB_MAX);
 	end_exporter(exporter);
 	nodes_pair_end(nodes);
 }
