@@ -239,6 +239,8 @@ const char *cn_imexd_read_nodes(const struct cn_imexd_settings *settings);
 /* Read the domain's key: hexadecimal digits. NULL, or a sentence. */
 const char *cn_imexd_read_key(const char *path, unsigned char ret_key[CN_IMEXD_KEY_BYTES_MAX], size_t *ret_bytes);
 bool cn_imexd_is_address(const struct cn_imexd_address *one, const struct cn_imexd_address *other);
+/* An interface of this machine has the address, and does not run. */
+bool cn_imexd_is_device_down(const struct cn_imexd_address *address);
 /* Let the system choose the port. */
 void cn_imexd_address_any_port(struct cn_imexd_address *address);
 

@@ -14,6 +14,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,8 @@ void cn_imexd_address_any_port(struct cn_imexd_address *address)
 		address->v6.sin6_port = 0;
 }
 
-static bool is_own(const struct ifaddrs *interfaces, const struct cn_imexd_address *address)
+/* NULL: no interface has this address. */
+static const struct ifaddrs *find_interface(const struct ifaddrs *interfaces, const struct cn_imexd_address *address)
 {
 	for (const struct ifaddrs *one = interfaces; one; one = one->ifa_next) {
 		struct cn_imexd_address own = {.bytes = 0};
@@ -91,9 +93,21 @@ static bool is_own(const struct ifaddrs *interfaces, const struct cn_imexd_addre
 			continue;
 		memcpy(&own.any, one->ifa_addr, address->bytes);
 		if (cn_imexd_is_address(&own, address))
-			return true;
+			return one;
 	}
-	return false;
+	return NULL;
+}
+
+bool cn_imexd_is_device_down(const struct cn_imexd_address *address)
+{
+	struct ifaddrs *interfaces;
+
+	if (getifaddrs(&interfaces))
+		return false;
+	const struct ifaddrs *one = find_interface(interfaces, address);
+	bool is_down = one && !(one->ifa_flags & IFF_RUNNING);
+	freeifaddrs(interfaces);
+	return is_down;
 }
 
 /* ---- The list ---- */
@@ -110,7 +124,7 @@ static const char *find_self(const struct cn_imexd_settings *settings)
 	if (getifaddrs(&interfaces))
 		return "this machine's addresses cannot be read: use --node";
 	for (uint32_t i = 1; i <= cn_imexd.node_count && !cn_imexd.self; i++)
-		if (is_own(interfaces, &cn_imexd.nodes[i].address))
+		if (find_interface(interfaces, &cn_imexd.nodes[i].address))
 			cn_imexd.self = i;
 	freeifaddrs(interfaces);
 	return cn_imexd.self ? NULL : "none of the nodes has an address of this machine: use --node";

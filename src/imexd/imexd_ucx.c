@@ -565,6 +565,9 @@ static const char *begin(const struct cn_imexd_settings *settings)
 	sigset_t all, before;
 
 	(void)settings;
+	/* UCX looks for devices once: one that comes up later is refused, and this node would never be connected. */
+	if (cn_imexd_is_device_down(&cn_imexd.nodes[cn_imexd.self].address))
+		return "the network device of this node's address is not up";
 	ucx.last_caller = &ucx.first_caller;
 	ucx.last_arrival = &ucx.first_arrival;
 	ucx.last_sent = &ucx.first_sent;
