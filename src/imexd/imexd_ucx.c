@@ -31,6 +31,7 @@ enum {
 	ROUNDS_MAX = 64,
 	CALLERS_MAX = 64,
 	RENDEZVOUS_BYTES = 32768, /* from so many on; fewer are copied */
+	RECEIVES_MAX = 4,         /* of a channel, by rendezvous; further ones wait */
 	CLOSE_MS = 2000,
 };
 
@@ -40,6 +41,12 @@ struct cn_imexd_channel {
 	ucp_ep_h endpoint;
 	struct cn_imexd_channel *next, *previous;
 	unsigned under_way; /* requests that UCX has */
+	/*
+	 * Frames whose bytes are received, and those that wait for that, the oldest first. All at once would share a slow
+	 * network, none would end for seconds, and a ping is behind all of them: the other node would seem to be silent.
+	 */
+	unsigned receiving;
+	struct arrival *first_waiting, **last_waiting;
 	bool is_open;
 	const char *failure; /* why it has failed; NULL: it has not */
 };
@@ -206,6 +213,7 @@ static struct cn_imexd_channel *make(ucp_ep_params_t *parameters)
 	if (!channel)
 		return NULL;
 	channel->source.free = free_channel;
+	channel->last_waiting = &channel->first_waiting;
 	parameters->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 	parameters->err_mode = UCP_ERR_HANDLING_MODE_PEER;
 	parameters->err_handler = (ucp_err_handler_t){.cb = on_error, .arg = channel};
@@ -267,6 +275,15 @@ static void forget_arrivals(const struct cn_imexd_channel *channel)
 	ucx.last_arrival = at;
 }
 
+static void forget_waiting(struct cn_imexd_channel *channel)
+{
+	while (channel->first_waiting) {
+		struct arrival *arrival = channel->first_waiting;
+		channel->first_waiting = arrival->next;
+		forget(arrival);
+	}
+}
+
 static void lose_sent(const struct cn_imexd_channel *channel)
 {
 	struct cn_imexd_send **at = &ucx.first_sent, *lost = NULL;
@@ -308,6 +325,7 @@ static void close_channel(struct cn_imexd_channel *channel)
 		ucp_request_free(closing);
 	delist(channel);
 	forget_arrivals(channel);
+	forget_waiting(channel);
 	lose_sent(channel);
 	cn_imexd_bury(&channel->source);
 }
@@ -350,6 +368,7 @@ static void ask_for_bytes(struct arrival *arrival)
 	void *data = arrival->data;
 
 	arrival->data = NULL;
+	arrival->channel->receiving++;
 	ucs_status_ptr_t request = ucp_am_recv_data_nbx(ucx.worker, data, arrival->receive.into,
 							arrival->receive.frame.bytes, &parameters);
 	if (UCS_PTR_IS_PTR(request)) {
@@ -359,6 +378,33 @@ static void ask_for_bytes(struct arrival *arrival)
 	if (UCS_PTR_IS_ERR(request))
 		fail(arrival->channel, ucs_status_string(UCS_PTR_STATUS(request)));
 	queue_arrival(arrival);
+}
+
+/* The bytes of one are here: another that waits may receive its own. */
+static void receive_next(struct cn_imexd_channel *channel)
+{
+	struct arrival *arrival = channel->first_waiting;
+
+	channel->receiving--;
+	if (!arrival)
+		return;
+	channel->first_waiting = arrival->next;
+	if (!channel->first_waiting)
+		channel->last_waiting = &channel->first_waiting;
+	ask_for_bytes(arrival);
+}
+
+static void receive_or_wait(struct arrival *arrival)
+{
+	struct cn_imexd_channel *channel = arrival->channel;
+
+	if (channel->receiving < RECEIVES_MAX) {
+		ask_for_bytes(arrival);
+		return;
+	}
+	arrival->next = NULL;
+	*channel->last_waiting = arrival;
+	channel->last_waiting = &arrival->next;
 }
 
 /* A record of the queue, which it has left. */
@@ -371,7 +417,9 @@ static void handle_arrival(struct arrival *arrival)
 		return;
 	}
 	cn_imexd_link_heard(channel->link);
-	if (!arrival->has_begun) {
+	if (arrival->has_begun) {
+		receive_next(channel);
+	} else {
 		arrival->has_begun = true;
 		if (!cn_imexd_link_begin(channel->link, &arrival->receive)) {
 			forget(arrival);
@@ -379,7 +427,7 @@ static void handle_arrival(struct arrival *arrival)
 		}
 		bool is_wanted = arrival->data && arrival->receive.into;
 		if (is_wanted && arrival->is_rendezvous) {
-			ask_for_bytes(arrival);
+			receive_or_wait(arrival);
 			return;
 		}
 		/* Not by ucp_am_recv_data_nbx(): after the callback it does not free bytes that are here. */
