@@ -42,8 +42,9 @@ struct cn_imexd_channel {
 	struct cn_imexd_channel *next, *previous;
 	unsigned under_way; /* requests that UCX has */
 	/*
-	 * Frames whose bytes are received, and those that wait for that, the oldest first. All at once would share a slow
-	 * network, none would end for seconds, and a ping is behind all of them: the other node would seem to be silent.
+	 * Frames whose bytes are received, and those that wait for that, the oldest first. All at once would share a
+	 * slow network, none would end for seconds, and a ping is behind all of them: the other node would seem to be
+	 * silent.
 	 */
 	unsigned receiving;
 	struct arrival *first_waiting, **last_waiting;
@@ -515,8 +516,8 @@ static void handle_next_arrival(void)
 }
 
 /*
- * Handle one of what callbacks have queued; false: there is nothing. Each may close a channel, which lets UCX go on, and
- * so a channel that is new may have a frame at once: it is opened before that.
+ * Handle one of what callbacks have queued; false: there is nothing. Each may close a channel, which lets UCX go on,
+ * and so a channel that is new may have a frame at once: it is opened before that.
  */
 static bool handle_next(void)
 {
