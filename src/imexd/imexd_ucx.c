@@ -12,8 +12,8 @@
  * UCX calls back in the middle of its work, where nothing can be closed. So a callback puts a record into a queue, and
  * flush() does the rest.
  *
- * Close a channel: UCX ends what is under way, and until it has, a device may write. That is awaited. If it takes longer
- * than CLOSE_MS, the daemon ends itself, and with it all that it had under way; its parent starts it again.
+ * To close a channel, UCX ends what is under way, and until it has, a device may write: that is awaited. If it takes
+ * longer than CLOSE_MS, the daemon ends itself, and with it all that it had under way; its parent starts it again.
  */
 #include "daemon/daemon.h"
 #include "imexd/imexd.h"
@@ -571,8 +571,8 @@ static bool make_context(void)
 	ucp_config_t *config;
 
 	/*
-	 * UCX is set by its own variables; these are what we want unless the user has set them. Nodes are other machines,
-	 * so shared memory reaches none. The address can be listened at again right after a daemon has ended.
+	 * UCX is set by its own variables; these are what we want unless the user has set them. Nodes are other
+	 * machines, so shared memory reaches none. An address can be listened at again right after a daemon has ended.
 	 */
 	setenv("UCX_TLS", "^shm", 0);
 	setenv("UCX_CM_REUSEADDR", "y", 0);
