@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a daemon listens, which process calls, and what it says on standard error.
+ * Where a daemon listens, and which process calls.
  */
 #include "base/descriptor.h"
 #include "base/directory.h"
@@ -8,9 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,30 +17,7 @@
 #include <sys/signalfd.h>
 #include <sys/un.h>
 
-enum { LINE_BYTES = 512, STAT_BYTES = 1024, STAT_START_FIELD = 22 };
-
-/* ---- Log lines ---- */
-
-void cn_daemon_log(const char *format, ...)
-{
-	static unsigned long dropped_count;
-	struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-	char line[LINE_BYTES];
-	va_list arguments;
-
-	int start = snprintf(line, sizeof line, "%s[%d]: ", program_invocation_short_name, (int)getpid());
-	va_start(arguments, format);
-	int length = vsnprintf(line + start, sizeof line - (size_t)start - 1, format, arguments);
-	va_end(arguments);
-	if (length < 0)
-		return;
-	length += start;
-	length = length < LINE_BYTES - 2 ? length : LINE_BYTES - 2;
-	line[length] = '\n';
-	/* A pipe that can be written has room for PIPE_BUF bytes, which is more than a line. */
-	if (poll(&out, 1, 0) != 1 || !(out.revents & POLLOUT) || write(STDERR_FILENO, line, (size_t)length + 1) < 0)
-		dropped_count++;
-}
+enum { STAT_BYTES = 1024, STAT_START_FIELD = 22 };
 
 /* ---- Sockets ---- */
 

@@ -226,6 +226,8 @@ struct cn_imexd {
 	unsigned stranger_count, lane_count;
 	unsigned watch_count;                /* waits for values at this node */
 	unsigned mapping_count, mapping_max; /* of exporters' memory */
+	unsigned fetch_count;                /* for which an exporter is asked, or will be */
+	uint64_t lent_bytes;                 /* of all programs' files */
 	struct cn_imexd_source *dead;
 	bool is_ending;
 };
@@ -264,7 +266,11 @@ void cn_imexd_rewatch(int fd, struct cn_imexd_source *source, uint32_t events);
 void cn_imexd_unwatch(int fd);
 /* Free a record when what epoll has reported is done with. Its descriptor is closed before. */
 void cn_imexd_bury(struct cn_imexd_source *source);
-/* Serve until a signal asks to end. False: it could not begin. */
+/* Watch what is always there. False: errno says why it cannot. */
+bool cn_imexd_begin(int listen_fd);
+/* A round: sleep until something is ready or due, and serve that. Returns how many descriptors were ready. */
+int cn_imexd_turn(void);
+/* Begin, and serve until a signal asks to end. False: it could not begin. */
 bool cn_imexd_run(int listen_fd);
 
 /* ---- imexd_link.c: connections between nodes ---- */

@@ -177,6 +177,7 @@ static void leave_waiting(struct fetch **at, struct fetch *previous)
 
 static void free_fetch(struct fetch *fetch)
 {
+	cn_imexd.fetch_count--;
 	cn_imexd_drop(fetch->pool);
 	free(fetch);
 }
@@ -341,6 +342,7 @@ bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *fra
 		pool->references++;
 	*(fetches.last ? &fetches.last->next : &fetches.first) = fetch;
 	fetches.last = fetch;
+	cn_imexd.fetch_count++;
 	start_fetches();
 	return true;
 }

@@ -85,8 +85,9 @@ static void signal_comes(struct cn_imexd_source *source, uint32_t events)
 static struct cn_imexd_source programs = {.ready = program_comes}, memory = {.ready = memory_comes},
 			      signals = {.ready = signal_comes};
 
-static bool begin(void)
+bool cn_imexd_begin(int listen_fd)
 {
+	listen_fd_kept = listen_fd;
 	cn_imexd.signal_fd = cn_daemon_signals();
 	cn_imexd.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	return cn_imexd.signal_fd >= 0 && cn_imexd.epoll_fd >= 0 && cn_imexd_fetch_begin() &&
@@ -108,30 +109,34 @@ static int sleep_until(uint64_t due_ns, struct epoll_event *events)
 	return count;
 }
 
-bool cn_imexd_run(int listen_fd)
+int cn_imexd_turn(void)
 {
 	struct epoll_event events[EVENTS_MAX];
+	uint64_t now_ns = cn_clock_ns(), look_ns = cn_imexd_serve_look(now_ns);
+	uint64_t tend_ns = cn_imexd_link_tend(now_ns), due_ns = look_ns < tend_ns ? look_ns : tend_ns;
+	int count = sleep_until(cn_imexd_transport.flush() ? 0 : due_ns, events);
 
-	listen_fd_kept = listen_fd;
-	if (!begin()) {
+	for (int i = 0; i < count; i++) {
+		struct cn_imexd_source *source = events[i].data.ptr;
+		if (source->ready)
+			source->ready(source, events[i].events);
+	}
+	cn_imexd_program_tend(cn_clock_ns());
+	cn_imexd_fetch_tend(cn_clock_ns());
+	free_dead();
+	return count;
+}
+
+bool cn_imexd_run(int listen_fd)
+{
+	if (!cn_imexd_begin(listen_fd)) {
 		cn_daemon_log("cannot begin: %s", strerror(errno));
 		return false;
 	}
 	cn_daemon_log("node %u of %u, transport %s", cn_imexd.self, cn_imexd.node_count, cn_imexd_transport.name);
 	cn_daemon_notify("READY=1");
-	while (!cn_imexd.is_ending) {
-		uint64_t now_ns = cn_clock_ns(), look_ns = cn_imexd_serve_look(now_ns);
-		uint64_t tend_ns = cn_imexd_link_tend(now_ns), due_ns = look_ns < tend_ns ? look_ns : tend_ns;
-		int count = sleep_until(cn_imexd_transport.flush() ? 0 : due_ns, events);
-		for (int i = 0; i < count; i++) {
-			struct cn_imexd_source *source = events[i].data.ptr;
-			if (source->ready)
-				source->ready(source, events[i].events);
-		}
-		cn_imexd_program_tend(cn_clock_ns());
-		cn_imexd_fetch_tend(cn_clock_ns());
-		free_dead();
-	}
+	while (!cn_imexd.is_ending)
+		cn_imexd_turn();
 	for (uint32_t i = 1; i <= cn_imexd.node_count; i++)
 		cn_imexd_link_cut(&cn_imexd.nodes[i], NULL);
 	free_dead();

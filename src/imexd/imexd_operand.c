@@ -32,7 +32,6 @@ struct cn_imexd_lent {
 	unsigned references;
 };
 
-static uint64_t all_bytes;
 static _Atomic int unmapper_count;
 
 /* ---- Checks ---- */
@@ -73,7 +72,7 @@ void cn_imexd_lent_drop(struct cn_imexd_lent *lent)
 {
 	if (!lent || --lent->references)
 		return;
-	all_bytes -= lent->bytes;
+	cn_imexd.lent_bytes -= lent->bytes;
 	if (lent->bytes >= LARGE_BYTES && atomic_load(&unmapper_count) < UNMAPPERS_MAX) {
 		atomic_fetch_add(&unmapper_count, 1);
 		if (cn_thread_start(unmap_body, lent))
@@ -107,7 +106,7 @@ static enum cn_node_outcome map(const struct cn_imexd_lent_table *table, int fd,
 
 	if (!cn_file_look(fd, &found_bytes, &seals) || (seals & SEALS) != SEALS || found_bytes != bytes || !bytes)
 		return CN_NODE_MALFORMED;
-	if (bytes > BYTES_MAX - all_bytes || bytes > BYTES_OF_SESSION_MAX - table->bytes)
+	if (bytes > BYTES_MAX - cn_imexd.lent_bytes || bytes > BYTES_OF_SESSION_MAX - table->bytes)
 		return CN_NODE_FULL;
 	struct cn_imexd_lent *lent = calloc(1, sizeof *lent);
 	void *address =
@@ -134,7 +133,7 @@ enum cn_node_outcome cn_imexd_lend(struct cn_imexd_lent_table *table, const stru
 		return outcome;
 	table->places[place] = lent;
 	table->bytes += lent->bytes;
-	all_bytes += lent->bytes;
+	cn_imexd.lent_bytes += lent->bytes;
 	return CN_NODE_DONE;
 }
 
