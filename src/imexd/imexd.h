@@ -93,7 +93,7 @@ struct cn_imexd_frame {
 _Static_assert(sizeof(struct cn_imexd_frame) == 56, "the same on every machine");
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian, as all machines with a GPU are");
 
-/* A frame to send. What it points to stays until `sent` was called, which may free it. */
+/* A frame to send. What it points to stays until `sent` was called, which may free it, and may close the channel. */
 struct cn_imexd_send {
 	struct cn_imexd_send *next;
 	struct cn_imexd_channel *channel; /* the transport's; so is `next` */
