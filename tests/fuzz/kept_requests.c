@@ -34,7 +34,8 @@ void fuzz_prepare(void)
 
 	fuzz_start();
 	unsetenv("NOTIFY_SOCKET");
-	snprintf(path, sizeof path, "%s/kept", fuzz_directory());
+	/* To minimise the inputs takes two processes. */
+	snprintf(path, sizeof path, "%s/kept-%d", fuzz_directory(), (int)getpid());
 	FUZZ_CHECK(strlen(path) < sizeof address.sun_path);
 	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
 	keeper.limits = (struct cn_keeper_limits){

@@ -15,8 +15,8 @@
 
 enum {
 	NODE_CHANNELS_MAX = 10,
-	NODE_FRAMES_MAX = 6,     /* of a channel, whose bytes come at the same time */
-	NODE_QUESTIONS_MAX = 64, /* of a channel, each way */
+	NODE_FRAMES_MAX = 6,      /* of a channel, whose bytes come at the same time */
+	NODE_QUESTIONS_MAX = 700, /* of a channel, each way: more than the daemon allows */
 };
 
 /* ---- node_program.c: the daemon, and programs that call it ---- */

@@ -17,7 +17,13 @@
 
 #include <string.h>
 
-enum { SELF = 2, STEPS_MAX = 40, FAR_BYTES = 1 << 20 /* of what other nodes have */ };
+enum {
+	SELF = 2,
+	STEPS_MAX = 40,
+	REQUESTS_MAX = 3,
+	WATCHES_MAX = 2,
+	FAR_BYTES = 1 << 20, /* of what other nodes have */
+};
 
 void fuzz_prepare(void)
 {
@@ -26,6 +32,10 @@ void fuzz_prepare(void)
 	fuzz_start();
 	const struct cn_imexd_settings settings = {.node = SELF, .nodes_path = node_list(nodes)};
 	node_prepare(&settings);
+	for (uint32_t i = 1; i <= cn_imexd.node_count; i++) { /* so that scripts reach them */
+		cn_imexd.nodes[i].requests.max = REQUESTS_MAX;
+		cn_imexd.nodes[i].watches.max = WATCHES_MAX;
+	}
 }
 
 /* ---- Nodes ---- */
@@ -50,6 +60,14 @@ static struct cn_imexd_channel *channel_of(uint32_t node)
 		if (node_channels[i] && node_channels[i]->node == node)
 			found = node_channels[i];
 	return found;
+}
+
+static bool channel_lives(const struct cn_imexd_channel *channel)
+{
+	for (unsigned i = 0; i < NODE_CHANNELS_MAX; i++)
+		if (node_channels[i] == channel)
+			return true;
+	return false;
 }
 
 static void change(struct fuzz_input *input, struct cn_imexd_frame *frame)
@@ -83,10 +101,8 @@ static void come(struct fuzz_input *input, struct cn_imexd_channel *channel, str
 	node_begin(channel, frame, payload);
 	if (how & 4)
 		return;
-	for (unsigned i = 0; i < NODE_FRAMES_MAX; i++)
-		for (unsigned place = 0; place < NODE_CHANNELS_MAX; place++) /* it may be gone */
-			if (node_channels[place] == channel)
-				node_deliver(channel, i, SIZE_MAX);
+	for (unsigned i = 0; i < NODE_FRAMES_MAX && channel_lives(channel); i++)
+		node_deliver(channel, i, SIZE_MAX);
 }
 
 static struct cn_imexd_frame hello_of(uint32_t node)
@@ -179,6 +195,17 @@ static void ask(struct fuzz_input *input)
 	come(input, channel, &frame, NULL);
 }
 
+/* More waits than a node may have. */
+static void flood(struct fuzz_input *input)
+{
+	struct cn_imexd_channel *channel = any_channel(input);
+
+	for (unsigned i = 0; channel && i < NODE_QUESTIONS_MAX && channel_lives(channel); i++) {
+		struct cn_imexd_frame wait = ask_for(channel, CN_IMEXD_WAIT, 0);
+		node_begin(channel, &wait, NULL);
+	}
+}
+
 /* The answer that one should give to what the daemon asks. */
 static struct cn_imexd_frame answer_to(const struct cn_imexd_frame *asked)
 {
@@ -244,7 +271,11 @@ static void disturb(struct fuzz_input *input)
 	case 3: node_free_block(NODE_BLOCKS + (int)(how / 8) % NODE_BLOCK_COUNT); break;
 	case 4: node_evict(); break;
 	case 5: node_sends_at_once = how & 8; break;
-	case 6: node_refuses = how & 8; break;
+	case 6:
+		if (how == 6 + 8 * 31)
+			flood(input);
+		node_refuses = how & 8;
+		break;
 	default: node_await_fetches(); break;
 	}
 }

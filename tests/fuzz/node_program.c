@@ -282,14 +282,15 @@ void node_prepare(const struct cn_imexd_settings *settings)
 	snprintf(path, sizeof path, "%s/imex/channel0", fuzz_directory());
 	channel_fd = open(path, O_RDONLY | O_CLOEXEC);
 	FUZZ_CHECK(channel_fd >= 0);
-	node_memory_prepare();
-	snprintf(path, sizeof path, "%s/nodes.socket", fuzz_directory());
+	/* To minimise the inputs takes two processes. */
+	snprintf(path, sizeof path, "%s/imex-%d", fuzz_directory(), (int)getpid());
 	FUZZ_CHECK(strlen(path) < sizeof address.sun_path);
 	snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
 	FUZZ_CHECK(!cn_daemon_listen(path, &listen_fd, &lock_fd));
 	FUZZ_CHECK(!fcntl(listen_fd, F_SETFL, O_RDWR | O_NONBLOCK));
 	FUZZ_CHECK(!cn_imexd_read_nodes(settings) && cn_imexd.self == settings->node);
 	FUZZ_CHECK(!cn_imexd_transport.begin(settings) && cn_imexd_begin(listen_fd));
+	node_memory_prepare(); /* threads of the library begin with it */
 	for (int i = 0; i < PROGRAMS; i++)
 		programs[i].sock = -1;
 	fuzz_offer(channel_fd);

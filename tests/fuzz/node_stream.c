@@ -416,9 +416,6 @@ static void open_import(struct peer *peer)
 
 static void begin(unsigned how)
 {
-	part_bytes = 0;
-	is_stuck = false;
-	shake_error = 0;
 	node_skip(CN_IMEXD_AGAIN_MS + 2 * CN_IMEXD_TEND_MS);
 	node_turn();
 	accept_peer(&peers[1]); /* the daemon calls node 3 */
@@ -444,6 +441,7 @@ static void end(void)
 
 	is_stuck = false;
 	part_bytes = 0;
+	shake_error = 0;
 	do {
 		for (int i = 0; i < PEERS; i++)
 			end_peer(&peers[i]);
