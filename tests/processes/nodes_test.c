@@ -376,6 +376,45 @@ ROLE(turn_giver)
 	unmap(near, MEMORY, handle);
 }
 
+/* More waits than a program has lanes, each ended by a write that needs one. */
+ROLE(waiter_of_many)
+{
+	enum { STREAMS = 40 };
+	CUmemGenericAllocationHandle handle = import(parent);
+	CUdeviceptr far = map(handle, MEMORY);
+	CUstream waiting[STREAMS], writing;
+
+	ASSERT_OK(cuMemsetD8(far, 0, VMM_GRAIN));
+	ASSERT_OK(cuCtxSynchronize());
+	ASSERT_OK(cuStreamCreate(&writing, CU_STREAM_NON_BLOCKING));
+	for (unsigned i = 0; i < STREAMS; i++) {
+		ASSERT_OK(cuStreamCreate(&waiting[i], CU_STREAM_NON_BLOCKING));
+		ASSERT_OK(cuStreamWaitValue32(waiting[i], far + 4 * i, 1, CU_STREAM_WAIT_VALUE_EQ));
+	}
+	for (unsigned i = STREAMS; i-- > 0;)
+		ASSERT_OK(cuStreamWriteValue32(writing, far + 4 * i, 1, 0));
+	ASSERT_OK(cuStreamSynchronize(writing));
+	for (unsigned i = 0; i < STREAMS; i++) {
+		ASSERT_OK(cuStreamSynchronize(waiting[i]));
+		ASSERT_OK(cuStreamDestroy(waiting[i]));
+	}
+	ASSERT_OK(cuStreamDestroy(writing));
+	unmap(far, MEMORY, handle);
+}
+
+/* Goal: what ends a wait has a lane, however many waits there are. */
+TEST(many_waits_leave_a_lane_for_the_write_that_ends_them)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	peer_wait(start_importer(2, "waiter_of_many", &name));
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
 TEST(two_nodes_take_turns_by_values)
 {
 	struct nodes_one nodes[2];

@@ -349,7 +349,7 @@ CUresult cn_host_remote_run(const struct cn_host_remote_work *work)
 	if (!any || (work->to && !to) || (work->from && !from)) {
 		result = cn_error(CUDA_ERROR_ILLEGAL_ADDRESS, "an operation used memory that is no longer mapped");
 	} else {
-		result = any->ops->begin(any->memory, &lane);
+		result = any->ops->begin(any->memory, work->operation.kind == CN_OPERATION_WAIT_VALUE, &lane);
 		if (!result) {
 			result = run_in(work, to, from, lane);
 			any->ops->end(lane, result != CUDA_SUCCESS);

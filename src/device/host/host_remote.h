@@ -74,7 +74,8 @@ struct cn_host_remote_lane {
 
 /* The client. All but `free` may wait, with deadlines of their own. */
 struct cn_host_remote_ops {
-	CUresult (*begin)(void *memory, struct cn_host_remote_lane **ret_lane);
+	/* `waits`: for a value, so it may take for ever. Some lanes are kept for operations that do not. */
+	CUresult (*begin)(void *memory, bool waits, struct cn_host_remote_lane **ret_lane);
 	/*
 	 * `broken`: a request may still be under way; the lane is not used again. Waits, without a deadline, until no
 	 * request that names a file is.

@@ -21,6 +21,7 @@ struct cn_node_lane {
 	struct cn_host_remote_lane base; /* first */
 	struct cn_watch channel;
 	uint64_t life;
+	bool waits;                          /* for a value */
 	uint32_t node[CN_HOST_REMOTE_SLOTS]; /* for sentences */
 	int outcome[CN_HOST_REMOTE_SLOTS];   /* enum cn_node_outcome, or -1: not yet */
 	uint32_t touched;                    /* slots whose request names a file, and is not answered */
@@ -47,8 +48,8 @@ struct cn_node_client {
 	unsigned char key[CN_NODE_SESSION_BYTES];
 
 	/* Under `lock` alone. */
-	struct cn_node_lane *lanes; /* that no thread uses */
-	unsigned lane_count;
+	struct cn_node_lane *lanes;         /* that no thread uses */
+	unsigned lane_count, waiting_count; /* all; those that wait for values */
 	struct cn_node_memory *unclosed;
 	struct cn_node_lent lent[CN_NODE_LENT_MAX];
 	uint64_t lend_count;

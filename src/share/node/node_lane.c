@@ -3,7 +3,8 @@
  * Lanes: how a stream's operations go to cenote-imexd.
  *
  * A lane is a connection and memory that both sides share. It is used by one thread at a time, for one operation, and
- * kept for the next one. A program has LANES_MAX of them; further operations wait until one is given back.
+ * kept for the next one. A program has LANES_MAX of them; further operations wait until one is given back. Waits for
+ * values, which may take for ever, have WAITING_MAX at most: the write that ends such a wait may need a lane, too.
  */
 #include "share/node/node_internal.h"
 
@@ -14,13 +15,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, ROOM_MS = 20, PENDING = -1 };
+enum { LANES_MAX = CN_NODE_CONNECTIONS - 1, WAITING_MAX = LANES_MAX - 4, ROOM_MS = 20, PENDING = -1 };
 
 static void free_lane(struct cn_node_lane *lane)
 {
@@ -28,12 +30,13 @@ static void free_lane(struct cn_node_lane *lane)
 		munmap(lane->base.slots, CN_NODE_LANE_BYTES);
 	if (lane->channel.fd >= 0)
 		cn_service_unwatch(&lane->channel);
-	free(lane);
 	cn_lock(&cn_node_client.lock);
 	cn_node_client.lane_count--;
+	cn_node_client.waiting_count -= lane->waits;
 	cn_unlock(&cn_node_client.lock);
+	free(lane);
 	atomic_fetch_add(&cn_node_client.returned, 1);
-	cn_futex_wake(&cn_node_client.returned, 1);
+	cn_futex_wake(&cn_node_client.returned, INT_MAX); /* one that waits for a value may not go on */
 }
 
 /* Memory that the daemon can map as well, and no process can shrink: 0 and a descriptor, or errno. */
@@ -66,7 +69,7 @@ static int make_slots(char **ret_slots, int *ret_fd)
 }
 
 /* A new lane, which is counted already. */
-static CUresult make_lane(uint64_t life, const unsigned char *key, struct cn_node_lane **ret_lane)
+static CUresult make_lane(uint64_t life, const unsigned char *key, bool waits, struct cn_node_lane **ret_lane)
 {
 	struct cn_node_lane *lane = calloc(1, sizeof *lane);
 	struct cn_message answer;
@@ -75,10 +78,12 @@ static CUresult make_lane(uint64_t life, const unsigned char *key, struct cn_nod
 	if (!lane) {
 		cn_lock(&cn_node_client.lock);
 		cn_node_client.lane_count--;
+		cn_node_client.waiting_count -= waits;
 		cn_unlock(&cn_node_client.lock);
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a connection to cenote-imexd");
 	}
 	lane->channel.fd = -1;
+	lane->waits = waits;
 	lane->life = life;
 	int error = make_slots(&lane->base.slots, &memory_fd);
 	if (!error)
@@ -96,20 +101,22 @@ static CUresult make_lane(uint64_t life, const unsigned char *key, struct cn_nod
 }
 
 /* A lane of this life; NULL: one is to be made, and is counted, or *ret_wait: all are in use. */
-static struct cn_node_lane *take_lane_locked(bool *ret_wait)
+static struct cn_node_lane *take_lane_locked(bool waits, bool *ret_wait)
 {
 	struct cn_node_lane *lane = cn_node_client.lanes;
 
-	*ret_wait = false;
-	if (lane) {
-		cn_node_client.lanes = lane->next;
-		return lane;
-	}
-	if (cn_node_client.lane_count >= LANES_MAX)
-		*ret_wait = true;
-	else
+	*ret_wait = (waits && cn_node_client.waiting_count >= WAITING_MAX) ||
+		    (!lane && cn_node_client.lane_count >= LANES_MAX);
+	if (*ret_wait)
+		return NULL;
+	cn_node_client.waiting_count += waits;
+	if (!lane) {
 		cn_node_client.lane_count++;
-	return NULL;
+		return NULL;
+	}
+	cn_node_client.lanes = lane->next;
+	lane->waits = waits;
+	return lane;
 }
 
 /* A lane was refused. Has the daemon ended, or has it no room for one more connection of this user? */
@@ -121,7 +128,7 @@ static bool has_no_room(uint64_t life)
 	return lives;
 }
 
-static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
+static CUresult begin_lane(void *object, bool waits, struct cn_host_remote_lane **ret_lane)
 {
 	const struct cn_node_memory *memory = object;
 	uint64_t deadline_ns = cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS;
@@ -132,7 +139,7 @@ static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 		bool wait;
 		cn_lock(&cn_node_client.lock);
 		bool lives = cn_node_client.has_session && cn_node_client.life == memory->life;
-		struct cn_node_lane *lane = lives ? take_lane_locked(&wait) : NULL;
+		struct cn_node_lane *lane = lives ? take_lane_locked(waits, &wait) : NULL;
 		memcpy(key, cn_node_client.key, sizeof key);
 		cn_unlock(&cn_node_client.lock);
 		if (!lives)
@@ -146,7 +153,7 @@ static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 			return CUDA_SUCCESS;
 		}
 		if (!wait) {
-			CUresult result = make_lane(memory->life, key, &lane);
+			CUresult result = make_lane(memory->life, key, waits, &lane);
 			if (!result)
 				*ret_lane = &lane->base;
 			if (result != CUDA_ERROR_OPERATING_SYSTEM)
@@ -154,7 +161,7 @@ static CUresult begin_lane(void *object, struct cn_host_remote_lane **ret_lane)
 			if (!has_no_room(memory->life))
 				return cn_node_lost(memory->node);
 		}
-		int left = cn_node_left_ms(deadline_ns);
+		int left = wait && waits ? CN_NODE_ANSWER_MS : cn_node_left_ms(deadline_ns);
 		if (!left && wait)
 			return cn_error(CUDA_ERROR_EXTERNAL_DEVICE,
 					"%d operations on other machines' memory are under way, and none ends",
@@ -210,6 +217,8 @@ static void end_lane(struct cn_host_remote_lane *base, bool broken)
 	cn_node_release_locked(lane);
 	lane->lent = 0;
 	if (!broken) {
+		cn_node_client.waiting_count -= lane->waits;
+		lane->waits = false;
 		lane->next = cn_node_client.lanes;
 		cn_node_client.lanes = lane;
 	}
@@ -219,7 +228,7 @@ static void end_lane(struct cn_host_remote_lane *base, bool broken)
 		return;
 	}
 	atomic_fetch_add(&cn_node_client.returned, 1);
-	cn_futex_wake(&cn_node_client.returned, 1);
+	cn_futex_wake(&cn_node_client.returned, INT_MAX); /* one that waits for a value may not go on */
 }
 
 static CUresult daemon_failed(int error)
