@@ -26,7 +26,7 @@ enum {
 	HELD_WORDS = DATA_BYTES + 4096, /* those that are not */
 	MEMORY_BYTES = DATA_BYTES + (2 << 20),
 	COUNT_MAX = 1 << 20,
-	HELD_MAX = 31,    /* a program has 32 connections to its daemon, one of them its session */
+	HELD_MAX = 27,    /* so many waits of a program are under way at a time */
 	AWAKE_NS = 60000, /* before its time the writer does not sleep any more */
 };
 

@@ -27,7 +27,7 @@ PORTS = {"plain": 50301, "tls": 50302}
 COPIES = {64: 2000, 4096: 2000, 2 << 20: 60, 64 << 20: 4}  # bytes: how many a round
 WAITS = {100: 400, 1000: 200, 10000: 60, 100000: 12}  # microseconds pending: how many a round
 HOPS = 2000
-HOLDERS, HELD_EACH = 8, 29  # a user has 256 connections to a daemon; a program takes two more than it holds
+HOLDERS, HELD_EACH = 8, 27  # so many waits of a program are under way at a time
 EXPORTER_NS_MAX = 1_000_000
 
 
