@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the targets node_frames and node_stream are made of: cenote-imexd's parts, programs that call it (node_program.c)
- * and memory that is watched (node_memory.c); for node_frames also a transport whose other end is the script
- * (node_channel.c).
+ * What the targets node_frames and node_stream are made of: cenote-imexd's parts, programs that call it
+ * (node_program.c) and memory that is watched (node_memory.c); for node_frames also a transport whose other end is the
+ * script (node_channel.c).
  *
  * The exporter is this process, with the library's own fabric port; so are all other nodes and the programs.
  */
@@ -80,8 +80,11 @@ extern bool node_sends_at_once, node_refuses;
 /* A stranger calls from an address; does nothing where it is not admitted. */
 void node_call(const struct cn_imexd_address *from, uint32_t node);
 void node_open(struct cn_imexd_channel *channel);
-/* A frame comes, with `payload`, or with a pattern where that is NULL. Its bytes come with node_deliver(). */
-void node_begin(struct cn_imexd_channel *channel, const struct cn_imexd_frame *frame, const unsigned char *payload);
+/*
+ * A frame comes, with `payload`, or with a pattern where that is NULL. Its bytes come with node_deliver(): returns its
+ * index for that; -1: it has none, or the connection has ended.
+ */
+int node_begin(struct cn_imexd_channel *channel, const struct cn_imexd_frame *frame, const unsigned char *payload);
 /* So many of the bytes of a frame that has begun come; with the last one it is finished. */
 void node_deliver(struct cn_imexd_channel *channel, unsigned index, size_t bytes);
 /* Of the sends that are under way, one has been sent. */

@@ -54,9 +54,20 @@ static struct cn_imexd_channel **place_of(const struct cn_imexd_channel *channel
 	return NULL;
 }
 
-static void lose(struct cn_imexd_send *send)
+/* So many more of the bytes of a frame come. */
+static void write_bytes(struct node_frame *frame, size_t bytes)
 {
-	send->sent(send, true);
+	const struct cn_imexd_receive *receive = &frame->receive;
+	size_t left = receive->frame.bytes - frame->come_bytes;
+
+	bytes = bytes < left ? bytes : left;
+	if (receive->into && frame->has_payload) {
+		for (size_t at = frame->come_bytes; at < frame->come_bytes + bytes; at++)
+			receive->into[at] = (char)frame->payload[at % sizeof frame->payload];
+	} else if (receive->into) {
+		memset(receive->into + frame->come_bytes, PATTERN, bytes);
+	}
+	frame->come_bytes += bytes;
 }
 
 static void close_channel(struct cn_imexd_channel *channel)
@@ -69,13 +80,15 @@ static void close_channel(struct cn_imexd_channel *channel)
 	for (unsigned i = 0; i < NODE_FRAMES_MAX; i++) {
 		struct node_frame *frame = channel->frames[i];
 		channel->frames[i] = NULL;
-		if (frame)
-			cn_imexd_link_drop(&frame->receive);
+		if (!frame)
+			continue;
+		write_bytes(frame, SIZE_MAX); /* until close() has returned, a device may write */
+		cn_imexd_link_drop(&frame->receive);
 		free(frame);
 	}
 	for (struct cn_imexd_send *send; (send = channel->sends);) {
 		channel->sends = send->next;
-		lose(send);
+		send->sent(send, true);
 	}
 	cn_imexd_bury(&channel->source);
 }
@@ -153,14 +166,14 @@ static void finish(struct cn_imexd_channel *channel, struct node_frame *frame)
 	free(frame);
 }
 
-void node_begin(struct cn_imexd_channel *channel, const struct cn_imexd_frame *from, const unsigned char *payload)
+int node_begin(struct cn_imexd_channel *channel, const struct cn_imexd_frame *from, const unsigned char *payload)
 {
 	unsigned index = 0;
 
 	while (index < NODE_FRAMES_MAX && channel->frames[index])
 		index++;
 	if (index == NODE_FRAMES_MAX || channel->question_count == NODE_QUESTIONS_MAX)
-		return;
+		return -1;
 	struct node_frame *frame = calloc(1, sizeof *frame);
 	FUZZ_CHECK(frame);
 	frame->receive.frame = *from;
@@ -174,13 +187,15 @@ void node_begin(struct cn_imexd_channel *channel, const struct cn_imexd_frame *f
 	if (!cn_imexd_link_begin(channel->link, &frame->receive)) {
 		FUZZ_CHECK(!place_of(channel) && !frame->receive.served);
 		free(frame);
-		return;
+		return -1;
 	}
 	FUZZ_CHECK(place_of(channel));
-	if (from->bytes)
-		channel->frames[index] = frame;
-	else
+	if (!from->bytes) {
 		finish(channel, frame);
+		return -1;
+	}
+	channel->frames[index] = frame;
+	return (int)index;
 }
 
 void node_deliver(struct cn_imexd_channel *channel, unsigned index, size_t bytes)
@@ -189,18 +204,9 @@ void node_deliver(struct cn_imexd_channel *channel, unsigned index, size_t bytes
 
 	if (!frame)
 		return;
-	struct cn_imexd_receive *receive = &frame->receive;
-	size_t left = receive->frame.bytes - frame->come_bytes;
-	bytes = bytes < left ? bytes : left;
-	if (receive->into && frame->has_payload) {
-		for (size_t at = frame->come_bytes; at < frame->come_bytes + bytes; at++)
-			receive->into[at] = (char)frame->payload[at % sizeof frame->payload];
-	} else if (receive->into) {
-		memset(receive->into + frame->come_bytes, PATTERN, bytes);
-	}
-	frame->come_bytes += bytes;
+	write_bytes(frame, bytes);
 	cn_imexd_link_heard(channel->link);
-	if (frame->come_bytes < receive->frame.bytes)
+	if (frame->come_bytes < frame->receive.frame.bytes)
 		return;
 	channel->frames[index] = NULL;
 	finish(channel, frame);
@@ -220,12 +226,21 @@ static void read_payload(const struct cn_imexd_send *send)
 		(void)*(volatile const char *)(send->payload + bytes - 1);
 }
 
+/* A word that may be read or written in two parts. */
+static bool is_torn(const struct cn_imexd_frame *frame)
+{
+	unsigned bytes = frame->flags & 0xff;
+
+	return (frame->kind == CN_IMEXD_WRITE || frame->kind == CN_IMEXD_WAIT) && (!bytes || frame->offset % bytes);
+}
+
 /* Each answer is to something that was asked, and what was opened is what was named. */
 static void note_answer(struct cn_imexd_channel *channel, const struct cn_imexd_frame *answer)
 {
 	struct node_question *question = find_question(channel, answer->request);
 
 	FUZZ_CHECK(question && answer->outcome < CN_NODE_OUTCOME_COUNT);
+	FUZZ_CHECK(answer->outcome || !is_torn(&question->frame));
 	if (answer->memory) {
 		FUZZ_CHECK(!answer->outcome && node_is(question->object, answer->count));
 		node_opened(channel, answer->memory, question->object);

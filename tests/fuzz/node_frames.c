@@ -2,11 +2,11 @@
 /*
  * Other nodes at cenote-imexd, and programs of its own node: whatever reaches it.
  *
- * The daemon's parts run here, as node 2 of 4, with a transport of their own (node_channel.c). Nodes call or are called,
- * ask for what this process exports, answer what programs ask or what nobody asked, with any frame and any fields; their
- * bytes come in parts, what is sent to them takes its time, connections end and come again. Programs send any message
- * with any descriptors, lend memory, and leave. The exporter frees blocks and shuts importers out. Time passes when the
- * script says so.
+ * The daemon's parts run here, as node 2 of 4, with a transport of their own (node_channel.c). Nodes call or are
+ * called, ask for what this process exports, answer what programs ask or what nobody asked, with any frame and any
+ * fields; their bytes come in parts, what is sent to them takes its time, connections end and come again. Programs send
+ * any message with any descriptors, lend memory, and leave. The exporter frees blocks and shuts importers out. Time
+ * passes when the script says so.
  *
  * After each input all have ended: then nothing is held, every frame was sent or lost once, and no memory was written
  * but what frames and requests have named (node_memory.c).
@@ -98,11 +98,9 @@ static void come(struct fuzz_input *input, struct cn_imexd_channel *channel, str
 
 	for (unsigned edits = how & 3; edits; edits--)
 		change(input, frame);
-	node_begin(channel, frame, payload);
-	if (how & 4)
-		return;
-	for (unsigned i = 0; i < NODE_FRAMES_MAX && channel_lives(channel); i++)
-		node_deliver(channel, i, SIZE_MAX);
+	int index = node_begin(channel, frame, payload);
+	if (index >= 0 && !(how & 4))
+		node_deliver(channel, (unsigned)index, SIZE_MAX);
 }
 
 static struct cn_imexd_frame hello_of(uint32_t node)
