@@ -209,6 +209,11 @@ static void start_fetches(void)
 
 	while (*at && fetches.running_count < FETCHES_MAX) {
 		struct fetch *fetch = *at;
+		if (fetch->node->life != fetch->life || !fetch->node->is_up) { /* it asks no more */
+			leave_waiting(at, previous);
+			free_fetch(fetch);
+			continue;
+		}
 		if (!may_start(fetch)) {
 			previous = fetch;
 			at = &fetch->next;
