@@ -100,7 +100,7 @@ enum {
 	NODE_BLOCKS,
 	NODE_BLOCK_COUNT = 2,
 	NODE_OBJECTS = NODE_BLOCKS + NODE_BLOCK_COUNT,
-	NODE_FREED, /* a block that was freed in this input: who has it may have it again */
+	NODE_FREED, /* a block that was freed in this input; one that holds it may open it again */
 };
 
 void node_memory_prepare(void);

@@ -324,7 +324,7 @@ static bool take_turn(struct importer *importer)
 	return true;
 }
 
-/* What is lost can be released as ever. */
+/* What is lost can still be released. */
 static void take(CUmemFabricHandle *memory_name, CUmemFabricHandle *pool_name)
 {
 	CUmemGenericAllocationHandle memory;
