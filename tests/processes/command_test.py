@@ -452,7 +452,8 @@ class Command:
             assert self.options(name) <= set(complete(name, "--")), name
         assert complete("imex", "") == ["create", "list", "remove", "start", "status", "stop", "--help"]
         assert complete("imex", "create", "0", "-") == ["--mode"] and complete("imex", "list", "") == ["--json"]
-        assert complete("imex", "start", "--") == ["--nodes", "--key", "--node", "--log"]
+        assert complete("imex", "start", "--") == ["--nodes", "--key", "--node", "--log", "--transport"]
+        assert complete("imex", "start", "--transport", "") == ["tls", "ucx"]
         assert complete("run", "--device", "") == ["host", "cuda", "auto"]
         folder = self.folder / "to-complete"
         run(self.cenote, "imex", "create", "12", CENOTE_IMEX_DIR=str(folder))
