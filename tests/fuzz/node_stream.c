@@ -476,7 +476,7 @@ static void always_ready(struct cn_imexd_source *source, uint32_t events)
 
 static unsigned port_of(int sock)
 {
-	struct sockaddr_in found;
+	struct sockaddr_in found = {.sin_port = 0};
 
 	FUZZ_CHECK(!getsockname(sock, (struct sockaddr *)&found, &(socklen_t){sizeof found}));
 	return ntohs(found.sin_port);

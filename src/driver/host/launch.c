@@ -231,6 +231,7 @@ static CUresult submit(struct cn_function *function, struct cn_operation *operat
 	if (count > CN_KERNEL_PARAMETERS_MAX && !(many = malloc(count * sizeof *many)))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for the arguments of a kernel");
 	result = submit_with(function, operation, place, params, extra, many ? many : few);
+	operation->launch.arguments = NULL; /* the stream has its own copy */
 	free(many);
 	return result;
 }
