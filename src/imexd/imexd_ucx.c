@@ -469,8 +469,7 @@ static void look_at_channels(void)
 {
 	ucx.is_changed = false;
 	for (struct cn_imexd_channel *channel = ucx.channels; channel;) {
-		bool is_open = channel->is_open;
-		if (is_open && !channel->failure) {
+		if (channel->is_open && !channel->failure) {
 			channel = channel->next;
 			continue;
 		}
