@@ -20,10 +20,15 @@ enum {
 
 /* ---- Slots ---- */
 
-/* Is a live process holding what this entry's dead owner has made? The entries that are held have been gathered. */
+/*
+ * Is a live process holding what this entry's dead owner has made, or this one about to? The entries that are held have
+ * been gathered.
+ */
 static bool is_not_needed(struct cn_account *account, unsigned index, const struct cn_account_entry *entry, void *data)
 {
 	(void)index, (void)data;
+	if (entry->bytes & CN_ACCOUNT_MADE && entry->file == account->entering)
+		return false;
 	for (size_t i = 0; entry->bytes & CN_ACCOUNT_MADE && i < account->gathered_count; i++)
 		if (account->gathered[i].file == entry->file && account->gathered[i].kind == CN_ACCOUNT_HELD_FILE)
 			return false;
@@ -83,7 +88,8 @@ static bool claim(struct cn_account *account, unsigned index, unsigned device, b
 	};
 	/* Another process may have had it meanwhile, and ended; and the last one may have written until it did. */
 	if (pread(account->fd, &halves, sizeof halves, cn_account_halves_at(index)) < 0 ||
-	    (cn_account_pick(&halves, index, &now) && now.life != life - 1) || !cn_account_grow(account, index))
+	    (cn_account_pick(&halves, index, &now) && (now.life != life - 1 || now.sequence != header->sequence)) ||
+	    !cn_account_grow(account, index))
 		goto err_unlock;
 	ret_slot->header.sequence = now.sequence / 2 * 2;
 	if (publish(account, ret_slot))
@@ -345,7 +351,7 @@ unsigned cn_account_enter_made(struct cn_account *account, unsigned device, uint
 struct search {
 	uint64_t file;
 	bool found;
-	unsigned device;
+	unsigned index, device;
 	uint64_t bytes;
 };
 
@@ -356,9 +362,16 @@ static bool search_made(struct cn_account *account, unsigned index, const struct
 	if (entry->file != search->file || !(entry->bytes & CN_ACCOUNT_MADE))
 		return true;
 	search->found = true;
+	search->index = index;
 	search->device = account->headers[index].device;
 	search->bytes = entry->bytes & ~(CN_ACCOUNT_MADE | CN_ACCOUNT_GONE);
 	return false;
+}
+
+static void search_slot(struct cn_account *account, unsigned index, struct search *search)
+{
+	if (index < account->header_count && account->headers[index].entry_count)
+		cn_account_visit(account, index, search_made, search);
 }
 
 unsigned cn_account_enter_held(struct cn_account *account, uint64_t file, unsigned *ret_device)
@@ -367,11 +380,15 @@ unsigned cn_account_enter_held(struct cn_account *account, uint64_t file, unsign
 
 	if (!cn_account_read_headers(account, false))
 		return 0;
+	search_slot(account, account->last_maker, &search); /* mostly it is that again */
 	for (unsigned i = 0; i < account->header_count && !search.found; i++)
-		if (account->headers[i].entry_count)
-			cn_account_visit(account, i, search_made, &search);
-	if (!search.found || !cn_account_join(account, search.device))
+		search_slot(account, i, &search);
+	account->entering = file;
+	bool joined = search.found && cn_account_join(account, search.device);
+	account->entering = 0;
+	if (!joined)
 		return 0;
+	account->last_maker = search.index;
 	*ret_device = search.device;
 	return enter(account, search.device, (struct cn_account_entry){.file = file, .bytes = search.bytes});
 }

@@ -19,7 +19,8 @@
  *
  * so a file counts until its last holder is gone, and once, however many they are. How large it was at last, the slot
  * of its dead maker says, which is not used again while a live process holds something of it. A file that only a
- * message or a program's descriptor has does not count; it does again once a process enters it.
+ * message or a program's descriptor has does not count; it does again once a process enters it, if the maker's slot is
+ * still there: another process may have it by then, and if no process was left, the whole account is a new one.
  *
  * To take bytes: cn_account_bid(), cn_account_sum(). If it all fits, cn_account_settle(); else cn_account_retract().
  * Of two that bid at the same time at least one sees the other, so the capacity is never exceeded; but both may

@@ -9,7 +9,8 @@
  *	1 TiB - 1             no bytes from here on, only locks (F_OFD_SETLK): the turn
  *	1 TiB + n · 64 KiB    of slot n, one for each life, modulo 65536
  *
- * Each process that has the file open has a shared flock() on it; one that removes the file has an exclusive one. (The
+ * Each process that has the file open has a shared flock() on it; one that removes the file, because it is the last or
+ * because all others were killed, has an exclusive one. (The
  * kernel looks for a lock of a byte in one list of all: presence would make it twice as long.)
  *
  * A header is written in two halves by turns, chosen by its sequence, and the check last. So a process that is stopped
@@ -101,6 +102,8 @@ struct cn_account {
 	struct cn_account_halves again[CN_ACCOUNT_SLOTS];
 	struct cn_account_gathered *gathered;
 	size_t gathered_count, gathered_room;
+	uint64_t entering;   /* a file that is about to be held; 0: none */
+	unsigned last_maker; /* the slot of the last file that was entered as held */
 	bool noted[CN_ACCOUNT_SLOTS];
 	uint64_t noted_sequences[CN_ACCOUNT_SLOTS];
 };

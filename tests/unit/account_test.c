@@ -11,7 +11,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -317,6 +319,29 @@ TEST(slots_are_used_again_beside_many)
 	cn_account_close(live);
 }
 
+/* Goal: a process that is about to hold a file does not take its dead maker's slot for itself. */
+TEST(the_makers_slot_is_left_to_those_who_need_it)
+{
+	enum { TIMES = 50 };
+	struct cn_account *watcher = open_account();
+	unsigned device;
+
+	for (uint64_t file = FILE_NAME; file < FILE_NAME + TIMES; file++) {
+		struct cn_account *maker = join_account(), *holders[2] = {open_account(), open_account()};
+		take(maker, 5);
+		ASSERT_NE(0, cn_account_enter_made(maker, 0, file, 5));
+		cn_account_close(maker);
+		for (int i = 0; i < 2; i++) {
+			ASSERT_NE(0, cn_account_enter_held(holders[i], file, &device));
+			ASSERT_EQ(5, used(watcher));
+		}
+		cn_account_close(holders[0]);
+		cn_account_close(holders[1]);
+		ASSERT_EQ(0, used(watcher));
+	}
+	cn_account_close(watcher);
+}
+
 /* Goal: where all slots are taken there is an answer, and a slot again when one is free. */
 TEST(slots_have_a_bound)
 {
@@ -341,6 +366,49 @@ TEST(slots_have_a_bound)
 }
 
 /* ---- The file ---- */
+
+/* Goal: what processes have left that were all killed is gone with the next one, and not while one of them lives. */
+TEST(a_file_of_the_dead_is_removed)
+{
+	int fd = open(account_path(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	ASSERT_SYS(fd);
+	ASSERT_SYS(ftruncate(fd, HEADERS_BYTES + 3 * REGION_BYTES));
+	ASSERT_SYS(flock(fd, LOCK_SH));
+	struct cn_account *first = join_account();
+	ASSERT(slot_count() >= 3);
+	cn_account_close(first);
+	close(fd);
+	first = join_account();
+	struct cn_account *second = join_account();
+	ASSERT_EQ(2, slot_count());
+	cn_account_close(first);
+	cn_account_close(second);
+}
+
+static void *unlock_later(void *data)
+{
+	int fd = *(int *)data;
+
+	for (int i = 0; i < 50000; i++) /* longer than the quick tries take */
+		sched_yield();
+	close(fd);
+	return NULL;
+}
+
+/* Goal: a process that removes the file and has to wait for a CPU is waited for. */
+TEST(one_that_is_slow_to_remove_is_waited_for)
+{
+	int fd = open(account_path(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	pthread_t thread;
+
+	ASSERT_SYS(fd);
+	ASSERT_SYS(flock(fd, LOCK_EX));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, unlock_later, &fd));
+	struct cn_account *account = join_account();
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	cn_account_close(account);
+}
 
 /* Goal: the last that has it open removes the file; nobody else does. */
 TEST(the_last_removes_the_file)
