@@ -292,6 +292,56 @@ TEST(every_waiter_is_told)
 	close_and_drain(&queue);
 }
 
+/* A pipe: so a test hears that a host function has run, though it does not wait for its queue. */
+static int heard[2];
+
+static void tell(void *data)
+{
+	(void)data;
+	ASSERT_EQ(1, write(heard[1], "", 1));
+}
+
+/* As long as a message to another machine takes. */
+static void work_for_long(void *data)
+{
+	enum { WORK_NS = 100000 };
+	uint64_t end_ns = cn_clock_ns() + WORK_NS;
+
+	(void)data;
+	while (cn_clock_ns() < end_ns)
+		cn_cpu_relax();
+}
+
+/*
+ * Goal: work that nobody waits for runs, though the rounds before it were all run by a thread that waited and the
+ * executors stand by; beside operations that take long, too, for which they stand by longer.
+ */
+TEST(work_without_a_waiter_runs_after_rounds_that_had_one)
+{
+	enum { ROUNDS = 20, TIMES = 50 };
+	struct cn_operation quick = host_call(nothing, NULL), long_ = host_call(work_for_long, NULL),
+			    telling = host_call(tell, NULL);
+	char byte;
+
+	ASSERT_SYS(pipe(heard));
+	cn_host_queue_open(&queue, NULL, OWNER);
+	for (int slow = 0; slow < 2; slow++) {
+		if (slow)
+			cn_host_executor_begin_slow();
+		for (int i = 0; i < TIMES; i++) {
+			for (int round = 0; round < ROUNDS; round++)
+				cn_host_point_wait(submit(&queue, slow ? &long_ : &quick));
+			submit(&queue, &telling);
+			ASSERT_EQ(1, read(heard[0], &byte, 1));
+		}
+		if (slow)
+			cn_host_executor_end_slow();
+	}
+	close_and_drain(&queue);
+	close(heard[0]);
+	close(heard[1]);
+}
+
 enum { RING = 8, LAPS = 200 };
 static struct cn_host_queue ring[RING];
 

@@ -16,32 +16,35 @@
  * An executor that finds nothing to do, because waiters have taken several queues meanwhile, stands by: it sleeps for
  * STANDBY_NS at most, looks again, and counts as coming until then. So a program that launches and waits, again and
  * again, wakes no thread. Standing by goes on as long as waiters take queues, and costs no more wake-ups than it saves:
- * one that saw fewer than STANDBY_PAYS of them taken goes to sleep. It serves queues that are `patient`: the last time
- * the queue was listed, a waiter took it. For any other queue, which may have no waiter, those that stand by are called
- * at once.
+ * one that saw fewer than STANDBY_PAYS of them taken goes to sleep. If an operation is under way that takes long, it
+ * sleeps twice as long instead, up to STANDBY_MAX_NS: so for rounds of 100 µs none is woken either. It serves queues
+ * that are `patient`: the last time the queue was listed, a waiter took it. For any other queue, which may have no
+ * waiter, those that stand by are called at once.
  */
 #include "base/thread.h"
 #include "device/host/host_internal.h"
 
-#include <limits.h>
 #include <sys/prctl.h>
 
 enum {
 	IDLE_NS = 2000000000,
 	STANDBY_NS = 40000, /* what it takes at most to wake a thread */
+	STANDBY_MAX_NS = 16 * STANDBY_NS,
 	STANDBY_SLACK_NS = STANDBY_NS / 16,
 	STANDBY_PAYS = 2,
+	STANDBY_MANY = 8 * STANDBY_PAYS, /* so many are taken: it need not sleep longer than STANDBY_NS */
 };
 
 static struct {
 	CN_LOCK(HOST_EXECUTORS) lock;
 	struct cn_host_queue *first, *last;
 	unsigned listed_count, coming_count, thread_count, sleeper_count;
-	unsigned standby_count;  /* of those that are coming */
-	unsigned taken_count;    /* queues that waiters have taken since an executor last found nothing to do */
-	_Atomic uint32_t calls;  /* counts calls for those that stand by */
-	_Atomic uint32_t tokens; /* one for each sleeper that should wake up */
-	_Atomic bool missing;    /* there was work and no thread could be started for it */
+	unsigned standby_count;      /* of those that are coming */
+	unsigned taken_count;        /* queues that waiters have taken since an executor last found nothing to do */
+	_Atomic unsigned slow_count; /* operations under way that take long */
+	_Atomic uint32_t calls;      /* counts calls for those that stand by */
+	_Atomic uint32_t tokens;     /* one for each sleeper that should wake up */
+	_Atomic bool missing;        /* there was work and no thread could be started for it */
 } executors;
 
 static bool take_token(void)
@@ -98,20 +101,42 @@ static struct cn_host_queue *take_queue_locked(void)
 	return queue;
 }
 
+void cn_host_executor_begin_slow(void)
+{
+	atomic_fetch_add_explicit(&executors.slow_count, 1, memory_order_relaxed);
+}
+
+void cn_host_executor_end_slow(void)
+{
+	atomic_fetch_sub_explicit(&executors.slow_count, 1, memory_order_relaxed);
+}
+
+/* For how long to stand by, after so long; 0: not. Executors locked. */
+static int64_t next_standby_locked(int64_t last_ns)
+{
+	if (executors.taken_count >= STANDBY_PAYS)
+		return last_ns && executors.taken_count < STANDBY_MANY ? last_ns : STANDBY_NS;
+	unsigned others = executors.standby_count - (last_ns != 0);
+	if (others >= atomic_load_explicit(&executors.slow_count, memory_order_relaxed) || last_ns == STANDBY_MAX_NS)
+		return 0;
+	return last_ns ? 2 * last_ns : STANDBY_NS;
+}
+
 static void *executor(void *unused)
 {
-	bool came = true, stood_by = false; /* it is counted in coming_count, in standby_count */
+	bool came = true;       /* it is counted in coming_count, */
+	int64_t standby_ns = 0; /* in standby_count */
 
 	(void)unused;
 	prctl(PR_SET_TIMERSLACK, (unsigned long)STANDBY_SLACK_NS); /* else the system adds 50 µs to a standby */
 	for (;;) {
 		cn_lock(&executors.lock);
 		struct cn_host_queue *queue = take_queue_locked();
-		bool stands_by = !queue && executors.taken_count >= STANDBY_PAYS;
-		bool sleeps = !queue && !stands_by;
-		executors.coming_count += (unsigned)stands_by - (unsigned)came;
-		executors.standby_count += (unsigned)stands_by - (unsigned)stood_by;
-		executors.sleeper_count += sleeps;
+		bool stood_by = standby_ns;
+		standby_ns = queue ? 0 : next_standby_locked(standby_ns);
+		executors.coming_count += (unsigned)(standby_ns != 0) - (unsigned)came;
+		executors.standby_count += (unsigned)(standby_ns != 0) - (unsigned)stood_by;
+		executors.sleeper_count += !queue && !standby_ns;
 		if (!queue)
 			executors.taken_count = 0;
 		uint32_t calls = atomic_load_explicit(&executors.calls, memory_order_relaxed);
@@ -119,12 +144,11 @@ static void *executor(void *unused)
 
 		if (queue)
 			cn_host_queue_drive(queue);
-		else if (stands_by)
-			cn_futex_wait(&executors.calls, calls, STANDBY_NS);
+		else if (standby_ns)
+			cn_futex_wait(&executors.calls, calls, standby_ns);
 		else if (!sleep_for_token())
 			return NULL;
 		came = !queue;
-		stood_by = stands_by;
 	}
 }
 
@@ -162,6 +186,7 @@ void cn_host_executor_push(struct cn_host_queue *queue)
 	unsigned awake_count = executors.coming_count - executors.standby_count;
 	bool enough = ++executors.listed_count <= executors.coming_count;
 	bool call = !queue->run.patient && executors.standby_count && executors.listed_count > awake_count;
+	int called_count = (int)(executors.listed_count - awake_count); /* one of them may take an older queue */
 	bool wake = executors.sleeper_count > 0;
 	if (!enough) {
 		executors.coming_count++;
@@ -175,7 +200,7 @@ void cn_host_executor_push(struct cn_host_queue *queue)
 	cn_unlock(&executors.lock);
 
 	if (call)
-		cn_futex_wake(&executors.calls, INT_MAX);
+		cn_futex_wake(&executors.calls, called_count);
 	if (enough)
 		return;
 	if (wake) {

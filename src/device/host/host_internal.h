@@ -124,6 +124,9 @@ void cn_host_executor_push(struct cn_host_queue *queue);
 bool cn_host_executor_take(struct cn_host_queue *queue);
 /* Where no thread could be started: try again, or else do some of the waiting work. False: nothing done. */
 bool cn_host_executor_stand_in(void);
+/* An operation begins that takes as long as a message does; it has ended. */
+void cn_host_executor_begin_slow(void);
+void cn_host_executor_end_slow(void);
 
 /* host_poller.c: resume the item's queue, whose first item it is, when the value it waits for compares true. */
 bool cn_host_value_reached(const struct cn_operation *operation); /* also true when the word is not mapped */

@@ -351,7 +351,13 @@ CUresult cn_host_remote_run(const struct cn_host_remote_work *work)
 	} else {
 		result = any->ops->begin(any->memory, work->operation.kind == CN_OPERATION_WAIT_VALUE, &lane);
 		if (!result) {
+			/* A wait for a value may take for ever. */
+			bool slow = work->operation.kind != CN_OPERATION_WAIT_VALUE;
+			if (slow)
+				cn_host_executor_begin_slow();
 			result = run_in(work, to, from, lane);
+			if (slow)
+				cn_host_executor_end_slow();
 			any->ops->end(lane, result != CUDA_SUCCESS);
 		}
 	}
