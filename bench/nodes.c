@@ -6,7 +6,7 @@
  *	nodes write NAME ASKED TOLD     a program of the exporter's node, which writes values when asked
  *	nodes use NAME ASKED TOLD       a program of another node; it does what lines of its input say:
  *
- *	copy from|to lent|heap BYTES COUNT   copies, each waited for
+ *	copy from|to lent|heap BYTES COUNT   copies, each waited for, after a few that do not count
  *	wait PENDING_US COUNT                waits for a value that is written when the wait has been pending so long
  *	hold COUNT                           begins so many waits for values that nobody writes
  *	hop COUNT                            asks its own daemon, over the same socket: the hop to it and back alone
@@ -113,7 +113,7 @@ static void copy(CUdeviceptr far, CUstream stream, const char *direction, const 
 	static CUdeviceptr near;
 	static void *heap;
 	int from = !strcmp(direction, "from"), lent = !strcmp(operand, "lent");
-	uint64_t begin_ns;
+	uint64_t begin_ns = 0;
 
 	if (!near) {
 		heap = calloc(1, DATA_BYTES);
@@ -121,9 +121,10 @@ static void copy(CUdeviceptr far, CUstream stream, const char *direction, const 
 		CHECK(cuMemAlloc(&near, DATA_BYTES));
 		CHECK(cuMemsetD8(near, 1, DATA_BYTES));
 	}
-	begin_ns = now_ns();
-	for (int i = 0; i < count; i++) {
+	for (int i = -WARM_UP; i < count; i++) {
 		uint64_t since_ns = now_ns();
+		if (i == 0)
+			begin_ns = since_ns;
 		if (lent)
 			CHECK(cuMemcpyDtoDAsync(from ? near : far, from ? far : near, bytes, stream));
 		else if (from)
@@ -131,7 +132,8 @@ static void copy(CUdeviceptr far, CUstream stream, const char *direction, const 
 		else
 			CHECK(cuMemcpyHtoDAsync(far, heap, bytes, stream));
 		CHECK(cuStreamSynchronize(stream));
-		took_ns[i] = now_ns() - since_ns;
+		if (i >= 0)
+			took_ns[i] = now_ns() - since_ns;
 	}
 	print_times(count, now_ns() - begin_ns);
 }

@@ -15,7 +15,7 @@
 #define CHECK(call) ((call) ? (printf("%s: %s\n", #call, cenote_last_error()), fflush(stdout), exit(1)) : (void)0)
 #define FABRIC      CU_MEM_HANDLE_TYPE_FABRIC
 
-enum { NAME_BYTES = 64, LINE_BYTES = 512 };
+enum { NAME_BYTES = 64, LINE_BYTES = 512, WARM_UP = 2 };
 
 static inline uint64_t now_ns(void)
 {

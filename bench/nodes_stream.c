@@ -141,13 +141,17 @@ static void send_messages(const struct sockaddr_in *address, int tls, uint64_t b
 	if (tls)
 		start_tls(&stream, 1);
 	send_all(&stream, (const char *)&bytes, sizeof bytes);
-	uint64_t begin_ns = now_ns();
-	for (int i = 0; i < count; i++) {
+	uint64_t begin_ns = 0;
+
+	for (int i = -WARM_UP; i < count; i++) {
 		uint64_t since_ns = now_ns();
+		if (i == 0)
+			begin_ns = since_ns;
 		send_all(&stream, message, bytes);
 		if (!receive_all(&stream, answer, sizeof answer))
 			fail("no answer");
-		took_ns[i] = now_ns() - since_ns;
+		if (i >= 0)
+			took_ns[i] = now_ns() - since_ns;
 	}
 	uint64_t all_ns = now_ns() - begin_ns;
 	qsort(took_ns, (size_t)count, sizeof *took_ns, compare_ns);

@@ -11,9 +11,11 @@
 #     nodes.sh stop                        end all of it
 #
 # A node is a network, a mount and a PID namespace; all are connected by a bridge in a namespace of its own, so nothing
-# of this machine's network is touched. Node N has the address 10.77.0.N and directories of its own. Works as root; else
-# it says why not. DIRECTORY (NODES_DIRECTORY, /tmp/cenote-nodes) has the list of nodes, the key, the channels and the
-# logs. NODES_TRANSPORT=ucx starts cenote-imexd-ucx in place of cenote-imexd; NODES_DAEMON is the path of the latter.
+# of this machine's network is touched. Node N has the address 10.77.0.N and directories of its own; its programs use
+# the host device unless CENOTE_DEVICE says otherwise. Works as root; else it says why not. DIRECTORY (NODES_DIRECTORY,
+# /tmp/cenote-nodes) has the list of nodes, the key, the channels and the logs. NODES_TRANSPORT=ucx starts
+# cenote-imexd-ucx in place of cenote-imexd; NODES_DAEMON is the path of the latter. NODES_APART=1: node N has the CPU
+# N - 1 alone, if there are as many.
 set -eu
 
 directory=${NODES_DIRECTORY:-/tmp/cenote-nodes}
@@ -41,7 +43,7 @@ find_daemon()
 	ucx) suffix=-ucx needs='UCX (libucx-dev)' ;;
 	*) fail "NODES_TRANSPORT is tls or ucx" ;;
 	esac
-	for candidate in "${NODES_DAEMON:-}" "$here/build/src/cenote-imexd" "$(command -v cenote-imexd || true)"; do
+	for candidate in "${NODES_DAEMON:-}" "$here/build/bin/cenote-imexd" "$(command -v cenote-imexd || true)"; do
 		[ -z "$candidate" ] || [ ! -x "$candidate$suffix" ] || { realpath "$candidate$suffix"; return; }
 	done
 	fail "cenote-imexd$suffix was not built: it needs $needs"
@@ -69,9 +71,18 @@ enter()
 	nsenter -t "$(cat "$directory/$1.pid")" "${@:2}"
 }
 
+# What a command of a node begins with.
+place()
+{
+	local cpus
+	cpus=$(nproc --all)
+	[ -z "${NODES_APART:-}" ] || echo "taskset -c $((($1 - 1) % cpus))"
+}
+
 environment()
 {
-	echo "CENOTE_IMEX_DIR=$directory/channels CENOTE_RUNTIME_DIR=$directory/node$1/run" \
+	echo "CENOTE_DEVICE=${CENOTE_DEVICE:-host}" \
+		"CENOTE_IMEX_DIR=$directory/channels CENOTE_RUNTIME_DIR=$directory/node$1/run" \
 		"CENOTE_FABRIC_DIR=$directory/node$1/fabric CENOTE_IMEX_SOCKET=$directory/node$1/run/imex"
 }
 
@@ -99,7 +110,7 @@ boot()
 	[ "${daemon%-ucx}" != "$daemon" ] || arguments+=(--key "$directory/key")
 	# shellcheck disable=SC2046 # a list of variables
 	(exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env $(environment "$1") \
-		setsid "$daemon" "${arguments[@]}") </dev/null >/dev/null 2>>"$directory/node$1.log" &
+		setsid $(place "$1") "$daemon" "${arguments[@]}") </dev/null >/dev/null 2>>"$directory/node$1.log" &
 }
 
 # All but the process that has the namespaces. Returns when they are gone, and with them their sockets and locks.
@@ -155,9 +166,10 @@ start()
 
 run()
 {
-	[ -e "$directory/node$1.pid" ] || fail "there is no node $1"
+	[ $# -gt 1 ] || fail "run N COMMAND...: which command?"
 	# shellcheck disable=SC2046 # a list of variables
-	exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env $(environment "$1") "${@:2}"
+	exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env -C "$PWD" $(environment "$1") \
+		$(place "$1") "${@:2}"
 }
 
 stop()
@@ -170,9 +182,13 @@ stop()
 }
 
 case ${1:-} in
+run | cut | mend | kill | boot | wire) [ -e "$directory/node${2:-}.pid" ] || fail "there is no node '${2:-}'" ;;
+esac
+case ${1:-} in
 start)
 	directory=${3:-$directory}
 	start "${2:-}"
+	echo "$2 nodes. Their list, key and logs: $directory"
 	;;
 run) run "$2" "${@:3}" ;;
 cut) enter bridge --net ip link set "cenote$2" down ;;

@@ -90,9 +90,9 @@ class Lines:
 class Program(Lines):
     """A program of a node. It ends when its input does, if it is one of ours."""
 
-    def __init__(self, command, environment, name):
+    def __init__(self, command, environment, name, folder=None):
         self.process = subprocess.Popen(list(map(str, command)), env=environment, text=True, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder)
         super().__init__(self.process.stdout, name)
 
     def tell(self, *words):
@@ -184,9 +184,9 @@ class Nodes:
 
     def run(self, node, program, *arguments):
         """Start a program of the build, or of this system, on a node."""
-        own = self.build / program
-        return Program([SCRIPT, "run", node, own if own.exists() else program, *arguments], self.environment,
-                       f"{Path(program).name} on node {node}")
+        own = f"./{program}" if (self.build / program).exists() else program  # as a user in that folder would
+        return Program([SCRIPT, "run", node, own, *arguments], self.environment, f"{Path(program).name} on node {node}",
+                       self.build)
 
     def wire(self, node, *options):
         """Lead the link of a node through nodes_wire.py."""
