@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,8 +34,7 @@ class Node:
         address = f"127.{1 + (pid >> 14) % 250}.{pid >> 6 & 255}"
         (self.folder / "nodes").write_text(f"{address}.{(pid & 63) * 4 + 1}\n{address}.{(pid & 63) * 4 + 2}\n")
         self.write_key("5a" * 32)
-        self.path = f"{build / 'src'}:{os.environ['PATH']}"
-        self.here = {"CENOTE_RUNTIME_DIR": str(self.folder / "run"), "PATH": self.path}
+        self.here = {"CENOTE_RUNTIME_DIR": str(self.folder / "run")}
         self.options = ["--nodes", self.folder / "nodes", "--key", self.folder / "key", "--node", "1"]
 
     def write_key(self, digits):
@@ -127,7 +127,8 @@ class Imex:
             complaint = node.run("status", "--transport", "ucx", status=2)[1]
             contains(complaint, "unknown option '--transport'\n")
             contains(node.run("start", *node.options, "--log", node.folder / "no" / "log", status=1)[1], "No such file")
-            node.here["PATH"] = "/nowhere"
+            node.cenote = shutil.copy(node.cenote, node.folder)  # without the daemon beside it
+            node.here |= {"PATH": "/nowhere", "LD_LIBRARY_PATH": str(self.build / "lib")}
             contains(node.run("start", *node.options, status=1)[1], "cenote-imexd cannot be executed: No such file")
 
     def starts_the_other_transport(self):
