@@ -29,6 +29,8 @@ struct nodes_one {
 	int log; /* what it writes */
 	char line[4096];
 	size_t line_bytes;
+	const char *counted; /* lines with this in them are counted, as they are read */
+	unsigned count;
 };
 
 static inline bool nodes_are_ucx(void)
@@ -111,6 +113,12 @@ static inline void nodes_enter(unsigned node)
 	setenv("CENOTE_IMEX_SOCKET", nodes_path(node, "run/imex"), 1);
 }
 
+static inline void nodes_count(struct nodes_one *one, const char *text)
+{
+	one->counted = text;
+	one->count = 0;
+}
+
 /* Read the log until a line has this in it. */
 static inline void nodes_await(struct nodes_one *one, const char *text)
 {
@@ -121,6 +129,7 @@ static inline void nodes_await(struct nodes_one *one, const char *text)
 		if (end) {
 			*end = 0;
 			bool found = strstr(one->line, text);
+			one->count += one->counted && strstr(one->line, one->counted);
 			printf("%s\n", one->line);
 			one->line_bytes -= (size_t)(end + 1 - one->line);
 			memmove(one->line, end + 1, one->line_bytes);
@@ -203,6 +212,24 @@ static inline void nodes_pair_end(struct nodes_one nodes[2])
 {
 	nodes_end(&nodes[1], SIGTERM);
 	nodes_end(&nodes[0], SIGTERM);
+}
+
+/* Until cenote ps shows this text on the node that was entered, or no longer; the test's time limit ends it. */
+static inline void nodes_await_shown(const char *arguments, bool shown, const char *text)
+{
+	char command[NODES_PATH_BYTES];
+	static char said[1 << 20];
+	size_t count;
+
+	snprintf(command, sizeof command, "%s/tools/cenote/cenote ps %s", getenv("CENOTE_TEST_BUILD"), arguments);
+	do {
+		FILE *output = popen(command, "re");
+		ASSERT(output);
+		count = fread(said, 1, sizeof said - 1, output);
+		ASSERT_EQ(0, pclose(output));
+		said[count] = 0;
+	} while (!strstr(said, text) == shown);
+	printf("%s", said);
 }
 
 #endif

@@ -13,6 +13,7 @@
  *                cenote_pool_limit(), cenote_pool_evict(): which processes have imported it, and what they may hold
  *   Kept memory  cenote_kept_create(), cenote_kept_open() and related calls: memory that outlives its maker, by name
  *   Machines     cenote_imex_look(): which nodes of a domain are up, and how much is open between them;
+ *                cenote_imex_survey(): which memory is held for which node;
  *                cenote_imex_daemon(): which process serves them
  *   Surveys      cenote_survey(), cenote_survey_picture(): which processes share what, and which hold it;
  *                cenote_survey_memory(): which processes have how much memory of a device
@@ -417,10 +418,12 @@ typedef struct cenote_shared_pool {
 
 /*
  * What a process has given out by handles of 64 bytes, all of one kind together: memory of cuMemAlloc() by
- * cuIpcGetMemHandle(), or events by cuIpcGetEventHandle(). Events have no bytes to count.
+ * cuIpcGetMemHandle(), or events by cuIpcGetEventHandle(). Events have no bytes to count. PHYSICAL is memory of
+ * cuMemCreate() by fabric handles, and of a cenote_import alone: nobody counts what was given out.
  */
-#define CENOTE_HANDLES_EVENTS 1
-#define CENOTE_HANDLES_MEMORY 2
+#define CENOTE_HANDLES_EVENTS   1
+#define CENOTE_HANDLES_MEMORY   2
+#define CENOTE_HANDLES_PHYSICAL 3
 
 typedef struct cenote_shared_handles {
 	int kind; /* CENOTE_HANDLES_… */
@@ -433,7 +436,8 @@ typedef struct cenote_shared_handles {
 
 /*
  * What a process has from another, by its own word: a pool that it has imported, or all that it has opened by handles
- * of a kind. The process from which it has that reports the same as `importer`, if it is still there.
+ * of a kind; or all memory of cuMemCreate() that it has from one other machine. The process from which it has that
+ * reports the same as `importer`, if it is still there and on this machine.
  */
 typedef struct cenote_import {
 	int kind;     /* 0: a pool; else CENOTE_HANDLES_… */
@@ -442,7 +446,7 @@ typedef struct cenote_import {
 	unsigned long long pool; /* the pool's id; 0: it is not about a pool */
 	unsigned long long held_count, held_bytes;
 	unsigned long long age_ns; /* since it joined, or has had something open without a break */
-	unsigned int node;         /* of a pool: the machine that has it, by its number in the domain; 0: this one */
+	unsigned int node;         /* the machine that has it, by its number in the domain; 0: this one */
 	int unused;
 } cenote_import;
 
@@ -822,6 +826,28 @@ typedef struct cenote_imex_node {
  *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer: cenote_last_error() says which
  */
 CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_node);
+
+/*
+ * A memory file of cuMemCreate() on this machine that cenote-imexd holds for another node: a program there has imported
+ * its fabric handle. Holders of pools are in cenote_survey(): the exporter knows them.
+ */
+typedef struct cenote_imex_held {
+	unsigned int node; /* for which it is held, by its number in the domain */
+	int unused;
+	unsigned long long inode; /* of the memory file, as /proc/PID/maps and fstat() show it */
+	unsigned long long bytes; /* of the file */
+} cenote_imex_held;
+
+/*
+ * Ask the daemon which memory of cuMemCreate() it holds for which nodes. `found` is called once for each import. flags
+ * must be 0. Takes 20 seconds at most, unless `found` takes longer. Needs no cuInit(). Thread-safe.
+ *
+ *   CUDA_ERROR_INVALID_VALUE     found is NULL, or flags are unknown
+ *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer, or not in time: what was found before
+ *                                counts
+ */
+CENOTE_API CUresult cenote_imex_survey(unsigned int flags, void (*found)(const cenote_imex_held *held, void *data),
+				       void *data);
 
 /*
  * Which process listens for programs that look for cenote-imexd: the daemon, its parent (--supervise), or a manager.

@@ -217,8 +217,8 @@ CUresult cn_directory_fabric_of(unsigned user, int *ret_fd)
 	snprintf(folder, sizeof folder, "%s/%u", path, user);
 	int fd = cn_descriptor_raise(open(folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	if (fd < 0 && errno == ENOENT)
-		return cn_error(CUDA_ERROR_INVALID_VALUE,
-				"the exporter is gone, or uses another fabric directory than %s", path);
+		return cn_error(CUDA_ERROR_NOT_FOUND, "the exporter is gone, or uses another fabric directory than %s",
+				path);
 	if (fd < 0)
 		return refuse(folder, errno);
 	*ret_fd = fd;

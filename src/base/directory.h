@@ -29,7 +29,7 @@ CUresult cn_directory_paths(char ret_paths[CN_DIRECTORIES_MAX][CN_DIRECTORY_CHAR
  */
 const char *cn_directory_open(const char *path, int *ret_fd);
 /*
- * Open another user's folder (O_PATH), to call there. CUDA_ERROR_INVALID_VALUE: there is none. Its owner is not
+ * Open another user's folder (O_PATH), to call there. CUDA_ERROR_NOT_FOUND: there is none. Its owner is not
  * checked.
  */
 CUresult cn_directory_fabric_of(unsigned user, int *ret_fd);

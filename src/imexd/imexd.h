@@ -36,7 +36,7 @@ enum {
 	CN_IMEXD_KEY_BYTES_MIN = 16,
 	CN_IMEXD_KEY_BYTES_MAX = 64,
 	CN_IMEXD_MAGIC = 0x656d6963,
-	CN_IMEXD_VERSION = 3,
+	CN_IMEXD_VERSION = 4,
 	CN_IMEXD_REQUESTS_MAX = 64,
 	CN_IMEXD_WATCHES_MAX = 256,
 	CN_IMEXD_MEMORY_MAX = 65536, /* open at one node */
@@ -46,10 +46,11 @@ enum {
 	CN_IMEXD_RECORD_BYTES = 16384,
 	CN_IMEXD_SILENCE_MS = 4000,
 	CN_IMEXD_PING_MS = 1000,
-	CN_IMEXD_SHAKE_MS = 4000,  /* to connect, and to show the key */
-	CN_IMEXD_AGAIN_MS = 500,   /* between two tries to connect */
-	CN_IMEXD_TEND_MS = 250,    /* between two looks at the times of all connections */
-	CN_IMEXD_FETCH_MS = 12000, /* for an exporter here to hand over memory; less than CN_NODE_ANSWER_MS */
+	CN_IMEXD_SHAKE_MS = 4000,   /* to connect, and to show the key */
+	CN_IMEXD_AGAIN_MS = 500,    /* between two tries to connect */
+	CN_IMEXD_FORGET_MS = 12000, /* after which the log says again why a connection fails: longer than a try takes */
+	CN_IMEXD_TEND_MS = 250,     /* between two looks at the times of all connections */
+	CN_IMEXD_FETCH_MS = 12000,  /* for an exporter here to hand over memory; less than CN_NODE_ANSWER_MS */
 };
 
 struct cn_imexd_address;
@@ -60,7 +61,7 @@ struct cn_imexd_served;
 /* ---- Between daemons ---- */
 
 enum cn_imexd_kind {
-	CN_IMEXD_HELLO = 1, /* memory: the sender's number; value: the check of the list of nodes; count: its epoch */
+	CN_IMEXD_HELLO = 1, /* flags: the version; memory: the sender's number; value: the check of the list of nodes */
 	CN_IMEXD_PING,
 	CN_IMEXD_OPEN,  /* with a handle, of memory or a pool */
 	CN_IMEXD_BLOCK, /* with the 64 bytes of an exported pointer; memory: the pool */
@@ -175,6 +176,7 @@ struct cn_imexd_address {
 struct cn_imexd_served {
 	char *address; /* of a pool NULL */
 	uint64_t bytes;
+	uint64_t file; /* the inode of the memory file; of a pool and a block 0 */
 	uint64_t number;
 	unsigned references;          /* while it is open, of each answer and wait, and of a pool's blocks */
 	struct cn_import *import;     /* a pool: the daemon is an importer of it, for one importer of the other node */
@@ -197,13 +199,21 @@ struct cn_imexd_jobs {
 	struct cn_imexd_job *first, *last;
 };
 
+/* Why connections fail that are tried again and again, as the log has said. All zero: it has not. */
+struct cn_imexd_failure {
+	const char *why;
+	uint64_t last_ns;
+};
+
 struct cn_imexd_node {
 	struct cn_imexd_address address;
 	uint32_t number;
 	struct cn_imexd_link *link; /* connected, or being connected; NULL: none */
 	bool is_up;
-	uint64_t life;    /* counts connections: what was opened in another one is lost */
-	uint64_t next_ns; /* when to connect again */
+	uint64_t life;                       /* counts connections: what was opened in another one is lost */
+	uint64_t next_ns;                    /* when to connect again */
+	uint64_t tried_ns;                   /* since when it is tried to connect; 0: it is not, or was up since then */
+	struct cn_imexd_failure failures[2]; /* of connections from its address, and to it */
 	unsigned stranger_count;
 	struct { /* what programs here ask of it */
 		unsigned count, max;
@@ -222,7 +232,7 @@ struct cn_imexd {
 	int epoll_fd, signal_fd, event_fd;
 	uint32_t self, node_count;
 	struct cn_imexd_node *nodes; /* by number, from 1 */
-	uint64_t list_check, epoch;
+	uint64_t list_check;
 	unsigned stranger_count, lane_count;
 	unsigned watch_count;                /* waits for values at this node */
 	unsigned mapping_count, mapping_max; /* of exporters' memory */
@@ -254,6 +264,8 @@ uint64_t cn_imexd_table_enter(struct cn_imexd_table *table, void *record, uint32
 void *cn_imexd_table_find(const struct cn_imexd_table *table, uint64_t number);
 /* A record that is in the table leaves it. */
 void cn_imexd_table_leave(struct cn_imexd_table *table, uint64_t number);
+/* The record at a place, from 0 to `used`; NULL: it is free. */
+void *cn_imexd_table_at(const struct cn_imexd_table *table, uint32_t place);
 /* Take records out until NULL comes, and the table is empty. Nothing is entered in between. */
 void *cn_imexd_table_take(struct cn_imexd_table *table);
 
@@ -291,6 +303,8 @@ void cn_imexd_link_cut(struct cn_imexd_node *node, const char *why);
 struct cn_imexd_node *cn_imexd_link_admit(const struct cn_imexd_address *from);
 /* It was admitted, and has a channel. NULL: no memory. */
 struct cn_imexd_link *cn_imexd_link_called(struct cn_imexd_node *node, struct cn_imexd_channel *channel);
+/* Something listens at the other end. If it then shows nothing, the log says so. */
+void cn_imexd_link_reached(struct cn_imexd_link *link);
 /* The other side has shown what the transport asks for: frames can go. */
 void cn_imexd_link_open(struct cn_imexd_link *link);
 /* The other side lives. */
@@ -303,9 +317,9 @@ bool cn_imexd_link_begin(struct cn_imexd_link *link, struct cn_imexd_receive *re
 bool cn_imexd_link_finish(struct cn_imexd_link *link, struct cn_imexd_receive *receive);
 /* The bytes of a frame that began do not come. */
 void cn_imexd_link_drop(struct cn_imexd_receive *receive);
-/* The connection has failed: its channel is closed. */
+/* The connection has failed: its channel is closed. `why` stays, and NULL is nothing for the log. */
 void cn_imexd_link_fail(struct cn_imexd_link *link, const char *why);
-/* Another than a node of this domain: say so in the log. */
+/* Another than a node of this domain: say so in the log, once. `why` stays. */
 void cn_imexd_link_refuse(struct cn_imexd_link *link, const char *why);
 
 /* ---- imexd_fetch.c: what exporters here have ---- */
@@ -334,6 +348,8 @@ bool cn_imexd_serve_frame(struct cn_imexd_node *node, struct cn_imexd_receive *r
 bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_receive *receive);
 /* The connection has ended: close all that the node has open. */
 void cn_imexd_serve_lost(struct cn_imexd_node *node);
+/* Answer a program's HELD over its socket: 0, or errno. */
+int cn_imexd_serve_tell(int sock, const struct cn_message *question);
 /* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */
 uint64_t cn_imexd_serve_look(uint64_t now_ns);
 

@@ -80,7 +80,7 @@ static enum cn_node_outcome map(int fd, struct cn_imexd_served *served)
 	void *address = MAP_FAILED;
 
 	errno = 0;
-	if (cn_file_look(fd, &bytes, &seals) && (seals & SEALS) == SEALS && bytes)
+	if (cn_file_identify(fd, &bytes, &seals, &served->file) && (seals & SEALS) == SEALS && bytes)
 		address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (address == MAP_FAILED)
 		return errno == ENOMEM ? CN_NODE_FULL : CN_NODE_GONE;

@@ -17,12 +17,13 @@
 #include "base/container.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct cn_imexd_link {
 	struct cn_imexd_source source; /* for its burial alone */
 	struct cn_imexd_channel *channel;
 	enum { CONNECTING, GREETING, UP } state;
-	bool connects, ended;
+	bool connects, is_reached, ended;
 	struct cn_imexd_node *node; /* of a stranger: one that has its address */
 	struct cn_imexd_link *next, *previous;
 	uint64_t deadline_ns, heard_ns, said_ns;
@@ -80,15 +81,43 @@ void cn_imexd_link_cut(struct cn_imexd_node *node, const char *why)
 		end(node->link, why);
 }
 
+/* Nodes try again each half second: the log has the same reason once, until it is another, or the node was away. */
+static bool is_news(struct cn_imexd_failure *failure, const char *why)
+{
+	uint64_t now_ns = cn_clock_ns(), last_ns = failure->last_ns;
+	bool is_same = failure->why && !strcmp(failure->why, why);
+
+	failure->why = why;
+	failure->last_ns = now_ns;
+	return !is_same || now_ns > last_ns + CN_IMEXD_FORGET_MS * CN_MILLISECOND_NS;
+}
+
+static void log_failure(const struct cn_imexd_link *link, const char *why)
+{
+	if (is_news(&link->node->failures[link->connects], why))
+		cn_daemon_log("a connection %s node %u failed: %s", link->connects ? "to" : "from the address of",
+			      link->node->number, why);
+}
+
+/* It may be that the node does not run yet. So this is for the log after a while, if that knows no better reason. */
+static void log_late(const struct cn_imexd_link *link, const char *why)
+{
+	const char *said = link->node->failures[true].why;
+
+	if (cn_clock_ns() >= link->node->tried_ns + CN_IMEXD_SHAKE_MS * CN_MILLISECOND_NS)
+		log_failure(link, said ? said : why);
+}
+
 void cn_imexd_link_fail(struct cn_imexd_link *link, const char *why)
 {
+	if (why && link->connects && link->state != UP)
+		log_late(link, why);
 	end(link, why);
 }
 
 void cn_imexd_link_refuse(struct cn_imexd_link *link, const char *why)
 {
-	cn_daemon_log("a connection %s node %u failed: %s", link->connects ? "to" : "from the address of",
-		      link->node->number, why);
+	log_failure(link, why);
 	end(link, NULL);
 }
 
@@ -153,14 +182,18 @@ static bool greeted(struct cn_imexd_link *link, const struct cn_imexd_frame *fra
 {
 	uint64_t number = frame->memory;
 
-	if (frame->kind != CN_IMEXD_HELLO || frame->bytes || frame->flags != CN_IMEXD_VERSION || !number ||
-	    number > cn_imexd.node_count || number == cn_imexd.self)
+	if (frame->kind != CN_IMEXD_HELLO || frame->bytes || !number || number > cn_imexd.node_count ||
+	    number == cn_imexd.self)
 		return false;
 	struct cn_imexd_node *node = &cn_imexd.nodes[number];
-	if (frame->value != cn_imexd.list_check) {
-		cn_daemon_log("node %u has another list of nodes", node->number);
+	if (frame->flags != CN_IMEXD_VERSION || frame->value != cn_imexd.list_check) {
+		const char *what = frame->flags != CN_IMEXD_VERSION ? "version of the daemon" : "list of nodes";
+		if (is_news(&node->failures[link->connects], what))
+			cn_daemon_log("node %u has another %s", node->number, what);
 		return false;
 	}
+	if (frame->outcome || frame->request || frame->offset || frame->count) /* kept free for later versions */
+		return false;
 	if (link->connects ? node != link->node
 			   : number > cn_imexd.self || !cn_imexd_is_address(&node->address, &link->node->address))
 		return false;
@@ -175,6 +208,8 @@ static bool greeted(struct cn_imexd_link *link, const struct cn_imexd_frame *fra
 	node->link = link;
 	node->is_up = true;
 	node->life++;
+	node->tried_ns = 0;
+	memset(node->failures, 0, sizeof node->failures);
 	cn_daemon_log("node %u is up", node->number);
 	return true;
 }
@@ -266,7 +301,6 @@ void cn_imexd_link_open(struct cn_imexd_link *link)
 		.flags = CN_IMEXD_VERSION,
 		.memory = cn_imexd.self,
 		.value = cn_imexd.list_check,
-		.count = cn_imexd.epoch,
 	};
 
 	link->state = GREETING;
@@ -280,6 +314,8 @@ static void connect_to(struct cn_imexd_node *node)
 	struct cn_imexd_link *link = make(node, true);
 
 	node->next_ns = cn_clock_ns() + CN_IMEXD_AGAIN_MS * CN_MILLISECOND_NS;
+	if (!node->tried_ns)
+		node->tried_ns = cn_clock_ns();
 	if (!link)
 		return;
 	node->link = link;
@@ -301,6 +337,11 @@ struct cn_imexd_node *cn_imexd_link_admit(const struct cn_imexd_address *from)
 	return NULL;
 }
 
+void cn_imexd_link_reached(struct cn_imexd_link *link)
+{
+	link->is_reached = true;
+}
+
 struct cn_imexd_link *cn_imexd_link_called(struct cn_imexd_node *node, struct cn_imexd_channel *channel)
 {
 	struct cn_imexd_link *link = make(node, false);
@@ -320,7 +361,11 @@ static void tend(struct cn_imexd_link *link, uint64_t now_ns)
 	const uint64_t silence_ns = CN_IMEXD_SILENCE_MS * CN_MILLISECOND_NS,
 		       ping_ns = CN_IMEXD_PING_MS * CN_MILLISECOND_NS;
 
-	if (link->state != UP && now_ns >= link->deadline_ns)
+	if (link->state != UP && now_ns >= link->deadline_ns && link->connects)
+		cn_imexd_link_refuse(link, link->is_reached
+						   ? "what listens there is silent: another transport, or no node"
+						   : "no answer: another transport, no node, or a firewall");
+	else if (link->state != UP && now_ns >= link->deadline_ns)
 		end(link, NULL);
 	else if (link->state == UP && now_ns > link->heard_ns + silence_ns)
 		end(link, "nothing was heard of it");

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { EXIT_USAGE = 2 };
 
@@ -112,11 +111,7 @@ static const char *prepare(const struct cn_imexd_settings *settings)
 {
 	const char *why = cn_imexd_read_nodes(settings);
 
-	if (!why)
-		why = cn_imexd_transport.begin(settings);
-	if (!why && getrandom(&cn_imexd.epoch, sizeof cn_imexd.epoch, 0) != sizeof cn_imexd.epoch)
-		why = "no random number";
-	return why;
+	return why ? why : cn_imexd_transport.begin(settings);
 }
 
 static int serve(const struct cn_imexd_settings *settings, const char *path)

@@ -16,6 +16,7 @@
 #include "share/pool/import.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@ enum {
 	LOOK_NS_MAX = 1000000,
 	LOOK_SHARE = 8,       /* of the time that it has waited */
 	MAPPINGS_OF_POOL = 8, /* its segments and a few chunks */
+	HELD_LOOKS_MAX = 256,
 };
 
 struct answer {
@@ -136,6 +138,45 @@ bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn
 		frame.flags = served->location;
 	}
 	return answer_with(node, &frame, NULL);
+}
+
+/* ---- Who holds what, for programs here ---- */
+
+/*
+ * A cursor is a node's number and a place in its table: the next to look at. Only so many are looked at for one answer,
+ * so a program that asks again and again delays the others by no more than that each time.
+ */
+static uint64_t list_held(uint64_t cursor, struct cn_node_held held[CN_NODE_HELD_EACH])
+{
+	uint64_t number = cursor >> 32;
+	uint32_t place = (uint32_t)cursor;
+	unsigned found = 0;
+
+	number = number ? number : 1;
+	for (unsigned looks = 0; number <= cn_imexd.node_count; looks++) {
+		const struct cn_imexd_table *table = &cn_imexd.nodes[number].served;
+		if (found == CN_NODE_HELD_EACH || looks == HELD_LOOKS_MAX)
+			return number << 32 | place;
+		if (place >= table->used) {
+			number++;
+			place = 0;
+			continue;
+		}
+		const struct cn_imexd_served *served = cn_imexd_table_at(table, place++);
+		if (served && served->file)
+			held[found++] = (struct cn_node_held){number, served->file, served->bytes};
+	}
+	return 0;
+}
+
+int cn_imexd_serve_tell(int sock, const struct cn_message *question)
+{
+	struct cn_parcel parcel = {.message = {.kind = question->kind, .request = question->request}};
+	struct cn_node_held_answer answer = {.cursor = 0};
+
+	answer.cursor = list_held(question->words[0], answer.held);
+	memcpy((char *)&parcel.message + offsetof(struct cn_message, words), &answer, sizeof answer);
+	return cn_wire_send(sock, &parcel);
 }
 
 /* ---- Words ---- */

@@ -255,10 +255,12 @@ static void connected(struct cn_imexd_channel *channel)
 	int error = 0;
 
 	if (getsockopt(channel->fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error}) || error ||
-	    !begin_shaking(channel))
+	    !begin_shaking(channel)) {
 		cn_imexd_link_fail(channel->link, NULL);
-	else
-		shake(channel);
+		return;
+	}
+	cn_imexd_link_reached(channel->link);
+	shake(channel);
 }
 
 static void channel_ready(struct cn_imexd_source *source, uint32_t events)

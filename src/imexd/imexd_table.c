@@ -60,6 +60,11 @@ void *cn_imexd_table_find(const struct cn_imexd_table *table, uint64_t number)
 	return index < table->used && table->slots[index].number == number ? table->slots[index].record : NULL;
 }
 
+void *cn_imexd_table_at(const struct cn_imexd_table *table, uint32_t place)
+{
+	return place < table->used ? table->slots[place].record : NULL;
+}
+
 void cn_imexd_table_leave(struct cn_imexd_table *table, uint64_t number)
 {
 	uint32_t index = index_of(number);

@@ -21,6 +21,8 @@ enum {
 
 /* ---- node_program.c: the daemon, and programs that call it ---- */
 
+/* The last line of the daemon's log. */
+extern char node_log[256];
 /* How many descriptors of the daemon's are always ready. */
 extern int node_ready_count;
 

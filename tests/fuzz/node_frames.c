@@ -303,12 +303,41 @@ static void step(struct fuzz_input *input)
 /* Nothing of the script: what is done as one should. */
 static struct fuzz_input none;
 
+/* A caller whose hello is wrong does not come up, and the log has these words. */
+static void refuse_hello(uint32_t node, struct cn_imexd_frame hello, const char *logged)
+{
+	memset(cn_imexd.nodes[node].failures, 0, sizeof cn_imexd.nodes[node].failures);
+	*node_log = 0;
+	node_call(&cn_imexd.nodes[node].address, node);
+	struct cn_imexd_channel *channel = channel_of(node);
+	FUZZ_CHECK(channel);
+	node_open(channel);
+	come(&none, channel, &hello, NULL);
+	FUZZ_CHECK(!channel_lives(channel) && !cn_imexd.nodes[node].is_up && strstr(node_log, logged));
+}
+
+static void refuse_others(uint32_t node)
+{
+	struct cn_imexd_frame hello = hello_of(node);
+
+	hello.flags--;
+	refuse_hello(node, hello, "has another version");
+	hello = hello_of(node);
+	hello.value++;
+	refuse_hello(node, hello, "has another list");
+	hello = hello_of(node);
+	hello.count = 1;
+	refuse_hello(node, hello, "");
+}
+
 static void bring_up(uint32_t node)
 {
 	struct cn_imexd_frame hello = hello_of(node);
 
-	if (node < SELF)
+	if (node < SELF) {
+		refuse_others(node);
 		node_call(&cn_imexd.nodes[node].address, node);
+	}
 	struct cn_imexd_channel *channel = channel_of(node);
 	FUZZ_CHECK(channel);
 	node_open(channel);

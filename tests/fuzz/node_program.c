@@ -56,14 +56,15 @@ void node_skip(uint64_t milliseconds)
 	skipped_ns += (int64_t)(milliseconds * CN_MILLISECOND_NS);
 }
 
-/* Lines that say which nodes come and go are formatted, and thrown away. */
+char node_log[256];
+
+/* Lines that say which nodes come and go are formatted, and the last one is kept. */
 void cn_daemon_log(const char *format, ...)
 {
-	char line[256];
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(line, sizeof line, format, arguments);
+	vsnprintf(node_log, sizeof node_log, format, arguments);
 	va_end(arguments);
 }
 
@@ -229,11 +230,15 @@ static void say_lend(struct fuzz_input *input, int index, unsigned how)
 
 static void say_word(struct fuzz_input *input, int index, unsigned how)
 {
-	static const uint32_t kinds[] = {CN_MESSAGE_NODE_CLOSE, CN_MESSAGE_NODE_RETURN, CN_MESSAGE_NODE_STATUS};
-	uint32_t kind = kinds[how % 3];
+	static const uint32_t kinds[] = {CN_MESSAGE_NODE_CLOSE, CN_MESSAGE_NODE_RETURN, CN_MESSAGE_NODE_STATUS,
+					 CN_MESSAGE_NODE_HELD};
+	uint32_t kind = kinds[how % 4];
 	struct cn_parcel parcel = {
 		.message = {.kind = kind,
-			    .words = {kind == CN_MESSAGE_NODE_CLOSE ? any_import(how / 3) : how / 3 % 8}}};
+			    .words = {kind == CN_MESSAGE_NODE_CLOSE ? any_import(how / 4) : how / 4 % 8}}};
+
+	if (kind == CN_MESSAGE_NODE_HELD) /* a node, and a place in its table */
+		parcel.message.words[0] = (uint64_t)(how / 4 % 8) << 32 | how / 32;
 
 	say(input, index, &parcel);
 }

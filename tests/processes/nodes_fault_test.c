@@ -267,6 +267,26 @@ static int call(unsigned node, const char *from)
 	return sock;
 }
 
+/* In place of a node: it takes calls, and says nothing. */
+static int listen_as(unsigned node)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons(NODES_PORT)};
+	char address[32];
+	int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	ASSERT_SYS(sock);
+	nodes_address(node, address);
+	char *port = strchr(address, ':');
+	if (port) {
+		*port = 0;
+		own.sin_port = htons((uint16_t)atoi(port + 1));
+	}
+	ASSERT_EQ(1, inet_pton(AF_INET, address, &own.sin_addr));
+	ASSERT_SYS(bind(sock, (const struct sockaddr *)&own, sizeof own));
+	ASSERT_SYS(listen(sock, 4));
+	return sock;
+}
+
 /* It is hung up on; what it was told before does not matter. */
 static void expect_closed(int sock)
 {
@@ -359,4 +379,62 @@ TEST(strangers_at_the_port_get_nothing, .timeout_ms = 60000)
 	peer_wait(worker);
 	peer_end(exporter);
 	nodes_pair_end(nodes);
+}
+
+/* Take the next call. */
+static int take_call(int listener)
+{
+	int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	ASSERT_SYS(sock);
+	return sock;
+}
+
+/* The node is called, and hangs up. */
+static void hang_up_on(int listener, int times)
+{
+	for (int i = 0; i < times; i++)
+		close(take_call(listener));
+}
+
+/* Read the log to its end: so many of its lines were counted. */
+static void end_and_count(struct nodes_one *node, unsigned expected)
+{
+	nodes_end(node, SIGTERM);
+	ASSERT_EQ(expected, node->count);
+}
+
+/* Goal: the log names a node that takes calls and shows nothing: it may run another transport. Then another reason. */
+TEST(something_silent_in_a_nodes_place_is_named, .timeout_ms = 60000)
+{
+	struct nodes_one node;
+
+	nodes_prepare(2);
+	int listener = listen_as(2);
+	nodes_start(1, &node);
+	nodes_count(&node, "a connection to node 2 failed: ");
+	int silent = take_call(listener);
+	nodes_await(&node, nodes_are_ucx() ? "no answer" : "what listens there is silent");
+	close(silent);
+	hang_up_on(listener, 2);
+	if (!nodes_are_ucx()) /* UCX does not know that this is another reason */
+		nodes_await(&node, "not the same key or transport");
+	end_and_count(&node, nodes_are_ucx() ? 1 : 2);
+	close(listener);
+}
+
+/* Goal: a reason is in the log once, however often it is found. */
+TEST(the_log_says_once_why_a_node_does_not_come_up, .timeout_ms = 60000)
+{
+	struct nodes_one node;
+
+	nodes_prepare(2);
+	int listener = listen_as(2);
+	nodes_start(1, &node);
+	nodes_count(&node, "a connection to node 2 failed: ");
+	hang_up_on(listener, nodes_are_ucx() ? 8 : 4); /* over UCX it is said after 4 seconds */
+	nodes_await(&node, "a connection to node 2 failed: ");
+	hang_up_on(listener, 1);
+	end_and_count(&node, 1);
+	close(listener);
 }

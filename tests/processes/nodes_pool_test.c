@@ -322,6 +322,32 @@ ROLE(refused)
 	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMemPoolImportFromShareableHandle(&pool, &names.pool, FABRIC, 0));
 }
 
+ROLE(unreached)
+{
+	struct names names;
+	CUmemoryPool pool;
+
+	peer_receive_bytes(parent, &names, sizeof names);
+	start();
+	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMemPoolImportFromShareableHandle(&pool, &names.pool, FABRIC, 0));
+	ASSERT_CONTAINS("of node 1, and cenote-imexd, which leads there, cannot be asked", cenote_last_error());
+}
+
+/* Goal: an exporter that lives is not called gone, where the importer's machine has no daemon. */
+TEST(a_refusal_says_that_a_daemon_is_missing)
+{
+	struct nodes_one node;
+	struct names names;
+
+	nodes_prepare(2);
+	nodes_start(1, &node);
+	nodes_await(&node, "node 1 of 2");
+	struct peer *exporter = start_exporter(1, &names);
+	peer_wait(start_importer(2, "unreached", &names));
+	end_exporter(exporter);
+	nodes_end(&node, SIGTERM);
+}
+
 TEST(a_freed_block_and_a_changed_pointer_are_refused)
 {
 	struct nodes_one nodes[2];
@@ -340,23 +366,6 @@ TEST(a_freed_block_and_a_changed_pointer_are_refused)
 
 /* ---- Who holds it ------------------------------------------------------------------------------------------------ */
 
-/* Until the command shows this on this node; the test's time limit is the end of it. */
-static void await_shown(const char *arguments, const char *wanted)
-{
-	char command[NODES_PATH_BYTES], text[65536];
-	size_t count;
-
-	snprintf(command, sizeof command, "%s/tools/cenote/cenote ps %s", getenv("CENOTE_TEST_BUILD"), arguments);
-	do {
-		FILE *shown = popen(command, "re");
-		ASSERT(shown);
-		count = fread(text, 1, sizeof text - 1, shown);
-		ASSERT_EQ(0, pclose(shown));
-		text[count] = 0;
-	} while (!strstr(text, wanted));
-	printf("%s", text);
-}
-
 TEST(the_command_shows_holders_on_other_nodes, .timeout_ms = 60000)
 {
 	struct nodes_one nodes[2];
@@ -366,11 +375,12 @@ TEST(the_command_shows_holders_on_other_nodes, .timeout_ms = 60000)
 	struct peer *exporter = start_exporter(1, &names), *importer = start_importer(2, "holder", &names);
 	peer_expect(importer, "holding");
 	nodes_enter(1);
-	await_shown("--json", "\"node\": 2, \"leaving\": false, \"held_blocks\": 1, \"held_bytes\": 3145728");
-	await_shown("", "node 2");
+	nodes_await_shown("--json", true,
+			  "\"node\": 2, \"leaving\": false, \"held_blocks\": 1, \"held_bytes\": 3145728");
+	nodes_await_shown("", true, "node 2");
 	nodes_enter(2);
-	await_shown("--json", "\"node\": 1, \"orphaned\": false, \"held\": 1, \"held_bytes\": 3145728");
-	await_shown("", "node 1");
+	nodes_await_shown("--json", true, "\"node\": 1, \"orphaned\": false, \"held\": 1, \"held_bytes\": 3145728");
+	nodes_await_shown("", true, "node 1");
 	peer_send(importer, "let go");
 	peer_end(importer);
 	order(exporter, 'f', 0);

@@ -12,6 +12,7 @@
 #define FABRIC CU_MEM_HANDLE_TYPE_FABRIC
 
 enum { MEMORY = 4 * VMM_GRAIN, WORDS = MEMORY / 8, SMALL = 30000, SMALL_COPIES = 2000, GROWTH_KIB_MAX = 16384 };
+enum { WORDS_BYTES = 100 };
 
 /* ---- Programs ---------------------------------------------------------------------------------------------------- */
 
@@ -429,6 +430,136 @@ TEST(two_nodes_take_turns_by_values)
 	nodes_pair_end(nodes);
 }
 
+/* ---- Who holds it ------------------------------------------------------------------------------------------------ */
+
+/* Imports memory twice, and releases it one by one as it is told. With an argument it shares something itself. */
+ROLE(holder)
+{
+	CUmemGenericAllocationHandle handles[2];
+	CUmemFabricHandle name;
+	CUipcMemHandle shared;
+	CUdeviceptr memory;
+
+	peer_receive_bytes(parent, &name, sizeof name);
+	start();
+	if (argc) {
+		ASSERT_OK(cuMemAlloc(&memory, SMALL));
+		ASSERT_OK(cuIpcGetMemHandle(&shared, memory));
+	}
+	ASSERT_OK(cuMemImportFromShareableHandle(&handles[0], &name, FABRIC));
+	ASSERT_OK(cuMemImportFromShareableHandle(&handles[1], &name, FABRIC));
+	peer_send(parent, "holding");
+	for (int i = 0; i < 2; i++) {
+		peer_expect(parent, "let go");
+		ASSERT_OK(cuMemRelease(handles[i]));
+	}
+	peer_expect(parent, "end");
+}
+
+static void keep_held(const cenote_imex_held *held, void *data)
+{
+	cenote_imex_held *sum = data;
+
+	sum->node = held->node;
+	sum->bytes += held->bytes;
+	ASSERT(held->inode);
+}
+
+/* What the daemon of the node says, by the call. */
+ROLE(asker)
+{
+	cenote_imex_held sum = {0};
+
+	leaks_watch(LEAK_DEFAULT & ~(unsigned)LEAK_DESCRIPTORS);
+	ASSERT_OK(cenote_imex_survey(0, keep_held, &sum));
+	ASSERT_EQ(atoi(argv[0]), sum.node);
+	ASSERT_EQ(sum.node ? 2 * MEMORY : 0, sum.bytes);
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_imex_survey(1, keep_held, &sum));
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cenote_imex_survey(0, NULL, NULL));
+}
+
+static void ask_node(unsigned node, const char *holder)
+{
+	nodes_enter(node);
+	peer_wait(peer_start("asker", holder));
+}
+
+/* A program of this node has so much of node 1. */
+static void expect_holder(unsigned node, const char *held)
+{
+	char text[256];
+
+	snprintf(text, sizeof text, "{\"what\": \"physical\", \"pool\": null, \"node\": 1, \"orphaned\": false, %s",
+		 held);
+	nodes_enter(node);
+	nodes_await_shown("--json", true, text);
+	nodes_await_shown("", true, "node 1");
+}
+
+/* Goal: both nodes show which holds memory of the other, until it is released. */
+TEST(the_command_shows_which_nodes_hold_memory, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name), *importer = start_importer(2, "holder", &name);
+	peer_expect(importer, "holding");
+	ask_node(1, "2");
+	ask_node(2, "0");
+	nodes_enter(1);
+	nodes_await_shown("--json", true, "\"nodes\": [{\"node\": 2, \"imports\": 2}]");
+	nodes_await_shown("", true, "  -       -        -               node 2                       1   8.0M");
+	expect_holder(2, "\"held\": 2, \"held_bytes\": 16777216");
+	peer_send(importer, "let go");
+	nodes_enter(1);
+	nodes_await_shown("--json", true, "\"nodes\": [{\"node\": 2, \"imports\": 1}]");
+	expect_holder(2, "\"held\": 1, \"held_bytes\": 8388608");
+	peer_send(importer, "let go");
+	nodes_await_shown("--json", false, "\"what\": \"physical\"");
+	nodes_enter(1);
+	nodes_await_shown("--json", false, "{\"node\": 2,");
+	peer_send(importer, "end");
+	peer_wait(importer);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* Goal: a process that shares something is shown with what it has of another node, too. */
+TEST(the_command_shows_memory_of_another_node_in_a_sharer, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name);
+	nodes_enter(2);
+	struct peer *importer = peer_start("holder", "shares");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_expect(importer, "holding");
+	expect_holder(2, "\"held\": 2, \"held_bytes\": 16777216");
+	peer_kill(importer);
+	end_exporter(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* Goal: memory that the exporter has left behind is shown with its node as long as the daemon holds it. */
+TEST(the_command_shows_nodes_that_hold_memory_without_its_exporter, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle name;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &name), *importer = start_importer(2, "holder", &name);
+	peer_expect(importer, "holding");
+	end_exporter(exporter);
+	nodes_enter(1);
+	nodes_await_shown("--json", true, "\"nodes\": [{\"node\": 2, \"imports\": 2}]");
+	peer_kill(importer);
+	nodes_await_shown("--json", false, "{\"node\": 2,");
+	nodes_pair_end(nodes);
+}
+
 /* ---- What is refused --------------------------------------------------------------------------------------------- */
 
 static void take_pointer(const cenote_thread *at, void **args)
@@ -465,21 +596,32 @@ ROLE(refused)
 {
 	CUmemGenericAllocationHandle handle;
 	CUmemFabricHandle name;
+	char words[WORDS_BYTES];
 	CUresult expected;
 
 	peer_receive_bytes(parent, &name, sizeof name);
 	peer_receive_bytes(parent, &expected, sizeof expected);
+	peer_receive_bytes(parent, words, sizeof words);
 	start();
 	ASSERT_ERROR(expected, cuMemImportFromShareableHandle(&handle, &name, FABRIC));
 	printf("%s\n", cenote_last_error());
+	ASSERT_CONTAINS(words, cenote_last_error());
 }
 
-static void expect_refused(unsigned node, const CUmemFabricHandle *name, CUresult expected)
+/* Tell an importer that has the handle what it will see. */
+static void finish_refused(struct peer *importer, CUresult expected, const char *words)
 {
-	struct peer *importer = start_importer(node, "refused", name);
+	char sent[WORDS_BYTES] = "";
 
+	snprintf(sent, sizeof sent, "%s", words);
 	peer_send_bytes(importer, &expected, sizeof expected);
+	peer_send_bytes(importer, sent, sizeof sent);
 	peer_wait(importer);
+}
+
+static void expect_refused(unsigned node, const CUmemFabricHandle *name, const char *words)
+{
+	finish_refused(start_importer(node, "refused", name), CUDA_ERROR_NOT_SUPPORTED, words);
 }
 
 TEST(a_changed_handle_opens_nothing)
@@ -492,11 +634,33 @@ TEST(a_changed_handle_opens_nothing)
 	for (size_t at = 0; at < sizeof name; at += 9) {
 		changed = name;
 		changed.data[at] ^= 0x10;
-		expect_refused(2, &changed, CUDA_ERROR_NOT_SUPPORTED);
+		expect_refused(2, &changed, "");
 	}
 	end_exporter(exporter);
-	expect_refused(2, &name, CUDA_ERROR_NOT_SUPPORTED); /* the exporter is gone */
+	expect_refused(2, &name, "the exporter on node 1 is gone");
 	nodes_pair_end(nodes);
+}
+
+/* Goal: a refusal names the daemon that is missing, on either side, and no exporter that lives as gone alone. */
+TEST(a_refusal_says_that_a_daemon_is_missing)
+{
+	struct nodes_one node;
+	CUmemFabricHandle name;
+
+	nodes_prepare(2);
+	nodes_start(1, &node);
+	nodes_await(&node, "node 1 of 2");
+	struct peer *exporter = start_exporter(1, &name);
+	expect_refused(2, &name, "or on another machine: the fabric handle is of node 1, and cenote-imexd");
+	expect_refused(2, &name, "cannot be asked: it does not run here");
+	end_exporter(exporter);
+	expect_refused(1, &name, "the exporter is gone, or uses another fabric directory");
+	exporter = start_exporter(2, &name); /* its machine has no daemon */
+	expect_refused(1, &name, "exported without cenote-imexd, so only the exporter's machine can import it");
+	peer_wait(start_importer(2, "neighbour", &name));
+	end_exporter(exporter);
+	expect_refused(2, &name, "the exporter is gone, or uses another fabric directory");
+	nodes_end(&node, SIGTERM);
 }
 
 TEST(without_the_channel_nothing_is_opened)
@@ -510,11 +674,9 @@ TEST(without_the_channel_nothing_is_opened)
 	nodes_write(nodes_path(0, "other/channel0"), ""); /* the same number, another file */
 	nodes_enter(2);
 	setenv("CENOTE_IMEX_DIR", nodes_path(0, "other"), 1);
-	CUresult expected = CUDA_ERROR_NOT_PERMITTED;
 	struct peer *importer = peer_start("refused");
 	peer_send_bytes(importer, &name, sizeof name);
-	peer_send_bytes(importer, &expected, sizeof expected);
-	peer_wait(importer);
+	finish_refused(importer, CUDA_ERROR_NOT_PERMITTED, "IMEX channel");
 	end_exporter(exporter);
 	nodes_pair_end(nodes);
 }
@@ -532,8 +694,16 @@ TEST(a_node_with_another_key_does_not_come_up)
 	nodes_start_with(2, nodes_path(0, "nodes.cfg"), nodes_path(0, "other"), &nodes[1]);
 	nodes_await(&nodes[0], "not the same key");
 	struct peer *exporter = start_exporter(1, &name);
-	expect_refused(2, &name, CUDA_ERROR_NOT_SUPPORTED);
+	expect_refused(2, &name, "node 1, which is not connected");
 	end_exporter(exporter);
+	/* With the right one it does; and after that the log has the same reason again. */
+	nodes_end(&nodes[1], SIGTERM);
+	nodes_start(2, &nodes[1]);
+	nodes_await(&nodes[0], "node 2 is up");
+	nodes_end(&nodes[1], SIGTERM);
+	nodes_await(&nodes[0], "node 2 is gone");
+	nodes_start_with(2, nodes_path(0, "nodes.cfg"), nodes_path(0, "other"), &nodes[1]);
+	nodes_await(&nodes[0], "not the same key");
 	nodes_pair_end(nodes);
 }
 

@@ -6,6 +6,7 @@
 #include "gpu_calls.h"
 
 #include "share.h"
+#include "share/port/port_internal.h"
 #include "vmm.h"
 
 #include <pthread.h>
@@ -678,4 +679,32 @@ TEST(other_descriptors_are_the_drivers)
 	ASSERT_OK(cuMemPoolDestroy(own));
 	close(ends[0]);
 	close(ends[1]);
+}
+
+static void expect_no_fabric(void *name, CUresult code, const char *words)
+{
+	CUmemGenericAllocationHandle memory = 77;
+
+	ASSERT_ERROR(code, cuMemImportFromShareableHandle(&memory, name, CU_MEM_HANDLE_TYPE_FABRIC));
+	ASSERT_CONTAINS(words, cn_last_error());
+	ASSERT_EQ(77, memory);
+}
+
+/* Goal: a fabric handle that the driver refuses has a sentence, which knows Cenote's own. */
+TEST(a_refused_fabric_handle_has_a_sentence)
+{
+	struct cn_handle name = {
+		.magic = CN_HANDLE_MAGIC, .version = CN_HANDLE_VERSION, .kind = CN_HANDLE_FABRIC_MEMORY};
+	CUmemGenericAllocationHandle memory;
+
+	expect_no_fabric(&name, CUDA_ERROR_NOT_SUPPORTED, "is of a host device's memory, which a GPU cannot use");
+	name.check =
+		cn_check(&name, offsetof(struct cn_handle, check)); /* the tests' driver accepts it, with a channel */
+	expect_no_fabric(&name, CUDA_ERROR_NOT_PERMITTED, "this process cannot read the exporter's IMEX channel");
+	name.kind = CN_HANDLE_FABRIC_POOL;
+	expect_no_fabric(&name, CUDA_ERROR_NOT_SUPPORTED, "is of a pool: use cuMemPoolImportFromShareableHandle()");
+	memset(&name, 0x5a, sizeof name);
+	expect_no_fabric(&name, CUDA_ERROR_NOT_SUPPORTED, "the driver refused the fabric handle: the exporter is gone");
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE,
+		     cuMemImportFromShareableHandle(&memory, NULL, CU_MEM_HANDLE_TYPE_FABRIC));
 }

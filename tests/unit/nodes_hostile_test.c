@@ -178,6 +178,31 @@ TEST(requests_that_make_no_sense_are_refused)
 	nodes_pair_end(nodes);
 }
 
+/* Goal: whatever cursor a program makes up, it is answered, and the next one is larger or the end. */
+TEST(cursors_that_a_program_makes_up_lead_to_an_end)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+	struct test_random generator = test_random_start(1);
+	struct cn_node_held_answer held;
+	struct cn_message answer, ask = {.kind = CN_MESSAGE_NODE_HELD, .request = 4};
+
+	nodes_pair(nodes); /* the first is attacked */
+	int session = greet(key);
+	for (int round = 0; round < 300; round++) {
+		ask.words[0] = test_random_next(&generator) >> test_random_below(&generator, 64);
+		send_message(session, ask, -1);
+		ASSERT_EQ(0, receive(session, &answer));
+		ASSERT_EQ(CN_MESSAGE_NODE_HELD, answer.kind);
+		ASSERT_EQ(4, answer.request);
+		memcpy(&held, (const char *)&answer + offsetof(struct cn_message, words), sizeof held);
+		ASSERT(!held.cursor || held.cursor > ask.words[0]);
+		ASSERT_EQ(0, held.held[0].node);
+	}
+	close(session);
+	nodes_pair_end(nodes);
+}
+
 /* Offer a file to lend: the daemon's outcome. */
 static int offer_file(int session, uint64_t place, size_t bytes, int fd)
 {

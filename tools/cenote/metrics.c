@@ -213,8 +213,13 @@ static void print_labels(FILE *to, const struct thing *thing)
 		print_what(to, 0, thing->pool->pool.id);
 	if (thing->handles)
 		print_what(to, thing->handles->handles.kind, 0);
-	if (thing->import)
-		print_what(to, thing->import->kind, thing->import->pool);
+	if (thing->import) {
+		fprintf(to, ",what=\"%s\"", import_text(thing->import));
+		if (!thing->import->kind)
+			fprintf(to, ",pool=\"%016llx\"", thing->import->pool);
+		if (thing->import->node)
+			fprintf(to, ",node=\"%u\"", thing->import->node);
+	}
 	if (thing->holder) {
 		fprintf(to, ",holder=\"%llu\"", thing->holder->importer.id);
 		print_process(to, "holder_", thing->holder->importer.pid, thing->holder->importer.uid,

@@ -121,13 +121,17 @@ static bool add_holder(struct holder **list, size_t *count, const cenote_shared 
 	return true;
 }
 
+static bool is_same_import(const cenote_import *one, const cenote_import *other)
+{
+	return one->kind == other->kind && one->pool == other->pool && one->node == other->node;
+}
+
 /* A pool may have been imported several times. */
 static bool add_import(struct sharer *sharer, const cenote_import *import)
 {
 	size_t i = 0;
 
-	while (i < sharer->import_count &&
-	       (sharer->imports[i].kind != import->kind || sharer->imports[i].pool != import->pool))
+	while (i < sharer->import_count && !is_same_import(&sharer->imports[i], import))
 		i++;
 	if (i < sharer->import_count) {
 		cenote_import *same = &sharer->imports[i];
@@ -376,8 +380,10 @@ void sharer_free(struct sharer *sharer)
 
 void survey_free(struct survey *survey)
 {
-	for (size_t i = 0; i < survey->physical_count; i++)
+	for (size_t i = 0; i < survey->physical_count; i++) {
 		free(survey->physicals[i].holders);
+		free(survey->physicals[i].nodes);
+	}
 	free(survey->physicals);
 	free(survey->privates);
 	for (size_t i = 0; i < survey->device_count; i++) {
@@ -395,6 +401,16 @@ void survey_free(struct survey *survey)
 }
 
 /* ---- Words ---- */
+
+const char *import_text(const cenote_import *import)
+{
+	switch (import->kind) {
+	case 0: return "pool";
+	case CENOTE_HANDLES_EVENTS: return "events";
+	case CENOTE_HANDLES_PHYSICAL: return "physical";
+	default: return "memory";
+	}
+}
 
 const char *amount_text(unsigned long long bytes, char ret_text[AMOUNT_CHARS])
 {

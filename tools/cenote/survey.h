@@ -56,7 +56,7 @@ struct sharer {
 	size_t pool_count;
 	struct sharer_handles by_handle[HANDLE_KINDS];
 	size_t by_handle_count;
-	cenote_import *imports; /* one for each pool, and for each kind of handles */
+	cenote_import *imports; /* one for each pool, and for each kind of handles and machine */
 	size_t import_count;
 };
 
@@ -70,12 +70,19 @@ struct physical_holder {
 	bool mapped; /* else it has only a descriptor */
 	struct identity identity;
 };
+/* Another machine of the domain for which cenote-imexd here holds them all, by the daemon's word. */
+struct physical_node {
+	unsigned int node;
+	size_t import_count; /* each allocation may be imported several times */
+};
 struct physical {
 	size_t count;
 	unsigned long long bytes;
 	unsigned int uid;                /* owner of the files */
-	struct physical_holder *holders; /* at least two */
+	struct physical_holder *holders; /* at least two, or one and a node */
 	size_t holder_count;
+	struct physical_node *nodes; /* in the order of their numbers */
+	size_t node_count;
 };
 
 /*
@@ -117,6 +124,7 @@ struct survey {
 	struct device_memory *devices;
 	size_t device_count;
 	bool physical_known;      /* both could be searched for */
+	bool nodes_known;         /* and the nodes were told by cenote-imexd, or it does not run here */
 	unsigned int other_users; /* how many have a runtime directory into which this process may not look */
 	CUresult result;          /* of cenote_survey() */
 	bool no_memory;           /* the result is incomplete */
@@ -138,6 +146,8 @@ void survey_find_memory(struct survey *survey);
 struct private_memory *survey_private(struct survey *survey, int pid, unsigned int uid, bool on_gpu);
 
 void sharer_free(struct sharer *sharer);
+/* What an import is of, for programs: "pool", "memory", "events", "physical". */
+const char *import_text(const cenote_import *import);
 /* Is this process shown as a holder of something? */
 bool survey_has_holder(const struct survey *survey, int pid);
 /* Calls `visit` for each process in a survey, as often as it is in it. */

@@ -102,7 +102,7 @@ static void print_handles_json(const struct sharer *sharer, int kind, const char
 	print_holders_json("openers", shared->holders, shared->holder_count);
 }
 
-static void print_physical_json(const struct physical *physical)
+static void print_physical_json(const struct survey *survey, const struct physical *physical)
 {
 	printf("\n    {\"uid\": %u, \"allocations\": %zu, \"bytes\": %llu, \"processes\": [", physical->uid,
 	       physical->count, physical->bytes);
@@ -112,6 +112,15 @@ static void print_physical_json(const struct physical *physical)
 		print_identity_json(&holder->identity);
 		printf(", \"mapped\": %s}", holder->mapped ? "true" : "false");
 	}
+	fputs("], \"nodes\": ", stdout);
+	if (!survey->nodes_known) {
+		fputs("null}", stdout);
+		return;
+	}
+	putchar('[');
+	for (size_t i = 0; i < physical->node_count; i++)
+		printf("%s{\"node\": %u, \"imports\": %zu}", i ? ", " : "", physical->nodes[i].node,
+		       physical->nodes[i].import_count);
 	fputs("]}", stdout);
 }
 
@@ -126,7 +135,7 @@ static void print_physicals_json(const struct survey *survey)
 	for (size_t i = 0; i < survey->physical_count; i++) {
 		if (i)
 			putchar(',');
-		print_physical_json(&survey->physicals[i]);
+		print_physical_json(survey, &survey->physicals[i]);
 	}
 	putchar(']');
 }
@@ -156,8 +165,7 @@ static void print_imports_json(const struct sharer *sharer)
 	fputs(",\n      \"imports\": [", stdout);
 	for (size_t i = 0; i < sharer->import_count; i++) {
 		const cenote_import *import = &sharer->imports[i];
-		const char *handles = import->kind == CENOTE_HANDLES_EVENTS ? "events" : "memory";
-		printf("%s\n        {\"what\": \"%s\", \"pool\": ", i ? "," : "", import->kind ? handles : "pool");
+		printf("%s\n        {\"what\": \"%s\", \"pool\": ", i ? "," : "", import_text(import));
 		if (import->kind)
 			fputs("null", stdout);
 		else

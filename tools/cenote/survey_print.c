@@ -239,6 +239,15 @@ static void print_physical(const struct table *table, const struct physical *phy
 		set_amount(&row, SHARED, physical->count, true, physical->bytes);
 		print_row(table, &row);
 	}
+	for (size_t i = 0; i < physical->node_count; i++) {
+		row = (struct row){0};
+		set_who(&row, true, 0, 0, &(struct identity){.program = "-"});
+		snprintf(row.cells[PID], CELL_CHARS, "  -"); /* its processes are of another machine */
+		snprintf(row.cells[USER], CELL_CHARS, "-");
+		set_node(&row, physical->nodes[i].node);
+		set_amount(&row, SHARED, physical->count, true, physical->bytes);
+		print_row(table, &row);
+	}
 }
 
 static void print_private(const struct table *table, const struct private_memory *memory)
@@ -282,11 +291,16 @@ static void print_when(const struct table *table, const struct sharer *sharer)
 	print_text(table, STYLE_DIM, text);
 }
 
-/* What a process has from others, by its own word. */
-static void print_imports(const struct table *table, const struct sharer *sharer)
+/* What a process has from others, by its own word; or only what it has from other machines. Were there rows? */
+static bool print_imports(const struct table *table, const struct sharer *sharer, bool all)
 {
+	bool printed = false;
+
 	for (size_t i = 0; i < sharer->import_count; i++) {
 		const cenote_import *import = &sharer->imports[i];
+		if (!all && !import->node)
+			continue;
+		printed = true;
 		struct row row = {.styles = {[WHAT] = STYLE_BOLD}};
 		const char *what = import->kind ? "opened" : "imported";
 		set_who(&row, false, sharer->process.pid, sharer->process.uid, &sharer->identity);
@@ -297,11 +311,19 @@ static void print_imports(const struct table *table, const struct sharer *sharer
 		set_age(&row, SINCE, import->age_ns);
 		print_row(table, &row);
 	}
-	if (!sharer->process.answers)
-		print_when(table, sharer);
+	return printed;
 }
 
-/* The owner of what a process has shows it, too; where it does not, or the process is stopped, this does. */
+static void print_importer(const struct table *table, const struct sharer *importer, bool all)
+{
+	if (print_imports(table, importer, all) && !importer->process.answers)
+		print_when(table, importer);
+}
+
+/*
+ * The owner of what a process has shows it, too; where it does not, or the process is stopped, this does. An owner on
+ * another machine shows nothing here.
+ */
 static bool is_to_be_shown(const struct survey *survey, const struct sharer *importer)
 {
 	return !importer->process.answers || !survey_has_holder(survey, importer->process.pid);
@@ -313,6 +335,7 @@ static void print_sharer(const struct table *table, const struct sharer *sharer)
 		print_pool(table, sharer, &sharer->pools[i]);
 	for (size_t i = 0; i < sharer->by_handle_count; i++)
 		print_handles(table, sharer, &sharer->by_handle[i]);
+	print_imports(table, sharer, false);
 	if (!sharer->pool_count && !sharer->by_handle_count)
 		print_nothing(table, sharer);
 	else if (!sharer->process.answers)
@@ -338,8 +361,9 @@ static void print_sum(const struct table *table, const struct survey *survey)
 	}
 	if (!survey->sharer_count) {
 		print_text(table, STYLE_END,
-			   survey->physical_count ? "no process of this user shares pools, or gives out handles"
-						  : "no process of this user shares anything");
+			   survey->physical_count || survey->importer_count
+				   ? "no process of this user shares pools, or gives out handles"
+				   : "no process of this user shares anything");
 		return;
 	}
 	int used = snprintf(text, sizeof text, "%zu %s, %llu shared %s, %s reserved", survey->sharer_count,
@@ -362,6 +386,9 @@ static void print_unknown(const struct table *table, const struct survey *survey
 		print_text(table, STYLE_DIM,
 			   "physical: memory of cuMemCreate, found in /proc. Not known: which process "
 			   "created it, since when the others have it, and which processes out of sight have it.");
+	if (survey->physical_known && !survey->nodes_known)
+		print_text(table, STYLE_DIM,
+			   "Not known: for which nodes cenote-imexd holds memory of cuMemCreate. It does not answer.");
 	if (!survey->physical_known)
 		print_text(table, STYLE_DIM,
 			   "Not known: which processes have memory of cuMemCreate, or memory that is not shared. "
@@ -409,8 +436,7 @@ void survey_print_table(FILE *to, const struct survey *survey, int terminal_colu
 	for (size_t i = 0; i < survey->sharer_count; i++)
 		print_sharer(&table, &survey->sharers[i]);
 	for (size_t i = 0; i < survey->importer_count; i++)
-		if (is_to_be_shown(survey, &survey->importers[i]))
-			print_imports(&table, &survey->importers[i]);
+		print_importer(&table, &survey->importers[i], is_to_be_shown(survey, &survey->importers[i]));
 	for (size_t i = 0; i < survey->physical_count; i++)
 		print_physical(&table, &survey->physicals[i]);
 	for (size_t i = 0; i < survey->private_count; i++)

@@ -107,10 +107,12 @@ static void select_found(const struct selection *selection, struct survey *surve
 		for (size_t j = 0; j < physical->holder_count && !selection->deferred; j++)
 			wanted |= selection_wants(selection, physical->holders[j].pid, physical->holders[j].uid,
 						  &physical->holders[j].identity);
-		if (wanted)
+		if (wanted) {
 			survey->physicals[kept++] = *physical;
-		else
+		} else {
 			free(physical->holders);
+			free(physical->nodes);
+		}
 	}
 	survey->physical_count = kept;
 	kept = 0;

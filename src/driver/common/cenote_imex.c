@@ -27,6 +27,31 @@ CENOTE_API CUresult cenote_imex_look(unsigned int number, cenote_imex_node *ret_
 	return CUDA_SUCCESS;
 }
 
+struct held_survey {
+	void (*found)(const cenote_imex_held *held, void *data);
+	void *data;
+};
+
+static void tell_held(const struct cn_node_held *held, void *data)
+{
+	const struct held_survey *survey = data;
+	cenote_imex_held told = {.node = (unsigned)held->node, .inode = held->file, .bytes = held->bytes};
+
+	survey->found(&told, survey->data);
+}
+
+CENOTE_API CUresult cenote_imex_survey(unsigned int flags, void (*found)(const cenote_imex_held *held, void *data),
+				       void *data)
+{
+	struct held_survey survey = {.found = found, .data = data};
+
+	if (flags)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "cenote_imex_survey() flags 0x%x are unknown", flags);
+	if (!found)
+		return cn_error(CUDA_ERROR_INVALID_VALUE, "found is NULL");
+	return cn_node_look_held(tell_held, &survey);
+}
+
 CENOTE_API CUresult cenote_imex_daemon(int *ret_pid)
 {
 	return cn_guard_check_write(ret_pid, sizeof *ret_pid, "ret_pid") ? cn_node_find_daemon(ret_pid)

@@ -193,13 +193,12 @@ static CUresult import_fabric(const void *shareable, struct cn_mempool *pool, st
 			      struct cn_export_facts *ret_facts)
 {
 	int fd;
-
-	if (cn_fabric_is_elsewhere(shareable, CN_FABRIC_POOL))
-		return import_elsewhere(shareable, pool, ret_import, ret_facts);
-	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_POOL, &fd);
+	CUresult result = cn_fabric_find(shareable, CN_FABRIC_POOL, &fd);
 
 	if (result)
 		return result;
+	if (fd < 0)
+		return import_elsewhere(shareable, pool, ret_import, ret_facts);
 	result = cn_import_create(fd, pool, ret_import, ret_facts);
 	cn_wire_discard(fd);
 	return result == CUDA_ERROR_INVALID_VALUE ? CUDA_ERROR_NOT_SUPPORTED : result; /* the sentence says why */

@@ -10,6 +10,7 @@
 
 #include "base/descriptor.h"
 #include "driver/common/mempool_use.h"
+#include "share/port/fabric.h"
 
 /* Is it a pool of the driver, or not a pool? We refuse NULL ourselves. */
 static bool is_the_drivers(CUmemoryPool pool)
@@ -106,7 +107,23 @@ CUresult gpu_cuMemPoolImportFromShareableHandle(CUmemoryPool *ret_pool, void *sh
 	return own_cuMemPoolImportFromShareableHandle(ret_pool, shareable, type, flags);
 }
 
-/* The driver refused a pointer that it does not know: say so, if it is a pool of ours. */
+/* The driver refused a fabric handle: one of Cenote's, or it lacks what its own need. */
+static CUresult explain_fabric(CUresult result, const void *shareable)
+{
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return cn_error(result, "the driver refused the fabric handle: this process cannot read the exporter's "
+					"IMEX channel");
+	if (cn_fabric_is_ours(shareable, CN_FABRIC_POOL))
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle is of a pool: use cuMemPoolImportFromShareableHandle()");
+	if (cn_fabric_is_ours(shareable, CN_FABRIC_MEMORY))
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the fabric handle is of a host device's memory, which a GPU cannot use");
+	return cn_error(result, "the driver refused the fabric handle: the exporter is gone, or on another machine "
+				"without NVLink and nvidia-imex between them");
+}
+
+/* The driver has no sentences: explain its refusal, and what it cannot know of ours. */
 CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_memory, void *shareable,
 					    CUmemAllocationHandleType type)
 {
@@ -116,6 +133,9 @@ CUresult gpu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ret_me
 	    cn_descriptor_leads_to_socket((int)(intptr_t)shareable))
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"the descriptor leads to a pool: use cuMemPoolImportFromShareableHandle()");
+	if ((result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_NOT_PERMITTED) &&
+	    type == CU_MEM_HANDLE_TYPE_FABRIC)
+		return explain_fabric(result, shareable);
 	return result;
 }
 

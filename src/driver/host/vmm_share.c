@@ -128,13 +128,13 @@ static CUresult import_elsewhere(const void *shareable, struct cn_physical **ret
 
 static CUresult import_fabric(const void *shareable, struct cn_physical **ret_physical)
 {
-	if (cn_fabric_is_elsewhere(shareable, CN_FABRIC_MEMORY))
-		return import_elsewhere(shareable, ret_physical);
 	int fd;
-	CUresult result = cn_fabric_fetch(shareable, CN_FABRIC_MEMORY, &fd);
+	CUresult result = cn_fabric_find(shareable, CN_FABRIC_MEMORY, &fd);
 
 	if (result)
 		return result;
+	if (fd < 0)
+		return import_elsewhere(shareable, ret_physical);
 	result = cn_host_physical_import(fd, ret_physical);
 	if (result)
 		cn_wire_discard(fd);

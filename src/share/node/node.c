@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,12 +51,20 @@ int cn_node_receive(int sock, uint64_t deadline_ns, struct cn_message *ret_messa
 	}
 }
 
+const char *cn_node_explain(int error)
+{
+	switch (error) {
+	case ENOENT:
+	case ECONNREFUSED: return "it does not run here, or has another socket; start it, or set CENOTE_IMEX_SOCKET";
+	case EACCES: return "its socket is another user's";
+	default: return cn_wire_explain(error);
+	}
+}
+
 CUresult cn_node_no_daemon(int error)
 {
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cenote-imexd, which leads to other machines, cannot be asked: %s",
-			error == ENOENT || error == ECONNREFUSED
-				? "it does not run here; start it, or set CENOTE_IMEX_SOCKET"
-				: cn_wire_explain(error));
+			cn_node_explain(error));
 }
 
 /* A connection to the daemon that no forked child has: 0, or errno. */
@@ -166,12 +175,21 @@ static int ask_asking(struct cn_parcel *question, struct cn_message *ret_answer)
 	return error ? error : ask_here_asking(question, ret_answer);
 }
 
-uint32_t cn_node_number(void)
+int cn_node_ask_number(uint32_t *ret_number)
 {
 	cn_slow_lock(&cn_node_client.asking);
-	uint32_t number = enter_asking() ? 0 : cn_node_client.number;
+	int error = enter_asking();
+	if (!error)
+		*ret_number = cn_node_client.number;
 	cn_slow_unlock(&cn_node_client.asking);
-	return number;
+	return error;
+}
+
+uint32_t cn_node_number(void)
+{
+	uint32_t number = 0;
+
+	return cn_node_ask_number(&number) ? 0 : number;
 }
 
 CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status)
@@ -195,6 +213,40 @@ CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status)
 		.import_count = answer.words[CN_NODE_STATUS_IMPORTS],
 		.served_count = answer.words[CN_NODE_STATUS_SERVED],
 	};
+	return CUDA_SUCCESS;
+}
+
+/* Ask for the files after a cursor: 0, or errno. */
+static int ask_held(uint64_t cursor, struct cn_node_held_answer *ret_held, uint32_t *ret_count)
+{
+	struct cn_parcel question = {.message = {.kind = CN_MESSAGE_NODE_HELD, .words = {cursor}}};
+	struct cn_message answer;
+
+	cn_slow_lock(&cn_node_client.asking);
+	int error = ask_asking(&question, &answer);
+	*ret_count = cn_node_client.count;
+	cn_slow_unlock(&cn_node_client.asking);
+	if (error)
+		return error;
+	memcpy(ret_held, (const char *)&answer + offsetof(struct cn_message, words), sizeof *ret_held);
+	/* Cursors grow: a daemon that says otherwise would be asked for ever. */
+	return answer.result || (ret_held->cursor && ret_held->cursor <= cursor) ? EPROTO : 0;
+}
+
+CUresult cn_node_look_held(void (*tell)(const struct cn_node_held *held, void *data), void *data)
+{
+	uint64_t end_ns = cn_clock_ns() + CN_NODE_ANSWER_MS * CN_MILLISECOND_NS;
+	struct cn_node_held_answer answer = {.cursor = 0};
+	uint32_t count;
+
+	do {
+		int error = cn_clock_ns() < end_ns ? ask_held(answer.cursor, &answer, &count) : ETIMEDOUT;
+		if (error)
+			return cn_node_no_daemon(error);
+		for (unsigned i = 0; i < CN_NODE_HELD_EACH; i++)
+			if (answer.held[i].node && answer.held[i].node <= count)
+				tell(&answer.held[i], data);
+	} while (answer.cursor);
 	return CUDA_SUCCESS;
 }
 
@@ -317,6 +369,60 @@ bool cn_node_is_same_life(const struct cn_node_memory *one, const struct cn_node
 	return one->life == other->life && one->node_life == other->node_life;
 }
 
+/* ---- What is open, for reports ---- */
+
+/* If there is no memory for it, it is not counted. */
+void cn_node_count(struct cn_node_memory *memory, uint64_t bytes)
+{
+	struct cn_node_opened_sum *fresh = calloc(1, sizeof *fresh), **at = &cn_node_client.sums;
+	uint64_t now_ns = cn_clock_ns();
+
+	cn_lock(&cn_node_client.lock);
+	while (*at && (*at)->opened.node < memory->node)
+		at = &(*at)->next;
+	if (fresh && (!*at || (*at)->opened.node != memory->node)) {
+		*fresh = (struct cn_node_opened_sum){{.node = memory->node, .since_ns = now_ns}, *at};
+		*at = fresh;
+		fresh = NULL;
+	}
+	if (*at && (*at)->opened.node == memory->node) {
+		memory->sum = *at;
+		memory->counted_bytes = bytes;
+		memory->sum->opened.count++;
+		memory->sum->opened.bytes += bytes;
+	}
+	cn_unlock(&cn_node_client.lock);
+	free(fresh);
+}
+
+static void uncount_locked(struct cn_node_memory *memory)
+{
+	struct cn_node_opened_sum *sum = memory->sum, **at = &cn_node_client.sums;
+
+	if (!sum)
+		return;
+	memory->sum = NULL;
+	sum->opened.bytes -= memory->counted_bytes;
+	if (--sum->opened.count)
+		return;
+	while (*at != sum)
+		at = &(*at)->next;
+	*at = sum->next;
+	free(sum);
+}
+
+bool cn_node_opened_after(uint32_t node, struct cn_node_opened *ret_opened)
+{
+	cn_lock(&cn_node_client.lock);
+	const struct cn_node_opened_sum *sum = cn_node_client.sums;
+	while (sum && sum->opened.node <= node)
+		sum = sum->next;
+	if (sum)
+		*ret_opened = sum->opened;
+	cn_unlock(&cn_node_client.lock);
+	return sum;
+}
+
 /* ---- Files, and what is closed ---- */
 
 /* Give back what is used no more. False: the daemon does not read, and has it still. */
@@ -398,6 +504,7 @@ void cn_node_close(void *object)
 	struct cn_node_memory *memory = object;
 
 	cn_lock(&cn_node_client.lock);
+	uncount_locked(memory);
 	memory->next = cn_node_client.unclosed;
 	cn_node_client.unclosed = memory;
 	tell_locked();

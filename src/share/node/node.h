@@ -77,6 +77,22 @@ enum cn_node_lend_word { CN_NODE_LEND_PLACE, CN_NODE_LEND_BYTES };
 /* A STATUS, and its answer. Node 0 is the one that is asked. */
 enum cn_node_status_word { CN_NODE_STATUS_NODE, CN_NODE_STATUS_UP, CN_NODE_STATUS_IMPORTS, CN_NODE_STATUS_SERVED };
 
+/*
+ * A HELD has a cursor in its first word: 0, then that of the last answer. The answer, from its words on: some of the
+ * files of exporters here that the daemon has mapped for other nodes, one for each import.
+ */
+enum { CN_NODE_HELD_EACH = 4 };
+struct cn_node_held {
+	uint64_t node;  /* for which it is held; 0: no more in this answer */
+	uint64_t file;  /* the inode of the memory file */
+	uint64_t bytes; /* of the file */
+};
+struct cn_node_held_answer {
+	uint64_t cursor; /* 0: these were the last */
+	struct cn_node_held held[CN_NODE_HELD_EACH];
+};
+_Static_assert(sizeof(struct cn_node_held_answer) == 104, "the words and bytes of a message");
+
 /* What the daemon answers: node.c has the sentences. */
 enum cn_node_outcome {
 	CN_NODE_DONE,
@@ -109,6 +125,9 @@ enum { CN_NODE_LOCATION_ID_BITS = 24 };
 
 /* The number of this machine in its domain; 0: no daemon can be asked. */
 uint32_t cn_node_number(void);
+/* The same: 0 and the number, or errno, and the words that explain it. */
+int cn_node_ask_number(uint32_t *ret_number);
+const char *cn_node_explain(int error);
 
 /*
  * Open memory or a pool of another node. `channel_fd` is the IMEX channel of the handle, opened.
@@ -122,6 +141,18 @@ CUresult cn_node_open(const unsigned char handle[CN_NODE_HANDLE_BYTES], uint32_t
 /* Open a block of a pool: `data` is the 64 bytes of an exported pointer. CUDA_ERROR_INVALID_VALUE: it was freed. */
 CUresult cn_node_open_block(const struct cn_node_memory *pool, const void *data, struct cn_node_memory **ret_memory,
 			    struct cn_node_facts *ret_facts);
+/*
+ * Count it among what this process reports that it has open, until it is freed. Of a pool and its blocks the import
+ * reports that (import.h).
+ */
+void cn_node_count(struct cn_node_memory *memory, uint64_t bytes);
+struct cn_node_opened {
+	uint32_t node;
+	uint64_t count, bytes;
+	uint64_t since_ns; /* since when something has been open without a break */
+};
+/* What is counted of the node with the next higher number. False: of no more. */
+bool cn_node_opened_after(uint32_t node, struct cn_node_opened *ret_opened);
 /* The number of the node that has it. */
 uint32_t cn_node_of(const struct cn_node_memory *memory);
 /* Were both opened over the same connections: is one lost if the other is? */
@@ -136,6 +167,11 @@ struct cn_node_status {
 };
 /* About a node; 0 is this one. CUDA_ERROR_INVALID_VALUE: no such node; CUDA_ERROR_OPERATING_SYSTEM: no daemon. */
 CUresult cn_node_look(uint32_t number, struct cn_node_status *ret_status);
+/*
+ * Tell of each file that the daemon holds for another node, once for each import. CUDA_ERROR_OPERATING_SYSTEM: no
+ * daemon, or it does not answer or takes too long; what was told before counts.
+ */
+CUresult cn_node_look_held(void (*tell)(const struct cn_node_held *held, void *data), void *data);
 /* The process that listens for programs, which is not asked; 0: not visible. CUDA_ERROR_OPERATING_SYSTEM: none does. */
 CUresult cn_node_find_daemon(int *ret_pid);
 

@@ -14,7 +14,15 @@ struct cn_node_memory {
 	uint64_t life, number;
 	uint64_t node_life; /* of the connection between the daemons */
 	uint32_t node;
-	struct cn_node_memory *next; /* of those that are still to be closed */
+	uint64_t counted_bytes;         /* if it is counted, */
+	struct cn_node_opened_sum *sum; /* and where; else NULL */
+	struct cn_node_memory *next;    /* of those that are still to be closed */
+};
+
+/* What is open of a node, of memory that is counted. */
+struct cn_node_opened_sum {
+	struct cn_node_opened opened;
+	struct cn_node_opened_sum *next; /* a higher number */
 };
 
 struct cn_node_lane {
@@ -51,6 +59,7 @@ struct cn_node_client {
 	struct cn_node_lane *lanes;         /* that no thread uses */
 	unsigned lane_count, waiting_count; /* all; those that wait for values */
 	struct cn_node_memory *unclosed;
+	struct cn_node_opened_sum *sums; /* of nodes of which something is open */
 	struct cn_node_lent lent[CN_NODE_LENT_MAX];
 	uint64_t lend_count;
 	bool is_served, tells_later; /* the service thread runs; it tells the daemon what it had no room for */

@@ -386,8 +386,28 @@ static CUresult explain_result(int32_t result, int channel)
 			(int)result);
 }
 
+/* This machine has no such port. For a handle of this node there is a sentence already: the exporter is gone. */
+static CUresult explain_absent(const struct cn_handle *handle, int daemon_error)
+{
+	char gone[CN_SENTENCE_BYTES];
+
+	if (handle->node && daemon_error)
+		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+				"the exporter is gone, or on another machine: the fabric handle is of node %u, and "
+				"cenote-imexd, which leads there, cannot be asked: %s",
+				handle->node, cn_node_explain(daemon_error));
+	if (handle->node)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	snprintf(gone, sizeof gone, "%s", cn_last_error());
+	return cn_error(CUDA_ERROR_NOT_SUPPORTED,
+			"%s; or it is on another machine: the fabric handle was exported without cenote-imexd, so only "
+			"the exporter's machine can import it",
+			gone);
+}
+
 /* Connect to a handle's port, and verify that the listener holds the channel. */
-static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, struct cn_peer **ret_peer)
+static CUresult call(const struct cn_handle *handle, const struct cn_imex *channel, int daemon_error,
+		     struct cn_peer **ret_peer)
 {
 	static const struct cn_peer_ops no_ops;
 	char name[CN_SOCKET_NAME_CHARS + 1];
@@ -399,7 +419,9 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 		return result;
 	cn_port_name(handle->port, name);
 	result = cn_wire_reach_fabric(peer->channel.fd, name, user_of(handle->port));
-	if (result == CUDA_ERROR_INVALID_VALUE) /* the sentence says whether the exporter is gone */
+	if (result == CUDA_ERROR_NOT_FOUND)
+		result = explain_absent(handle, daemon_error);
+	else if (result == CUDA_ERROR_INVALID_VALUE) /* the sentence says that the exporter is gone */
 		result = CUDA_ERROR_NOT_SUPPORTED;
 	else if (!result && (!cn_wire_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
@@ -441,7 +463,9 @@ static int ask(struct cn_peer *peer, const struct cn_handle *handle, const struc
 	return error;
 }
 
-CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd)
+/* `daemon_error`: errno, why cenote-imexd did not say whether the handle is of this machine; 0: it is. */
+static CUresult fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int daemon_error,
+		      int *ret_fd)
 {
 	const struct cn_imex *channel;
 	struct cn_handle handle;
@@ -456,7 +480,7 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 	 */
 	for (bool again = false; !result; again = true) {
 		struct cn_peer *peer;
-		result = call(&handle, channel, &peer);
+		result = call(&handle, channel, daemon_error, &peer);
 		if (result)
 			break;
 		int error = ask(peer, &handle, channel, &reply);
@@ -473,18 +497,40 @@ CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fab
 	return result;
 }
 
+CUresult cn_fabric_fetch(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd)
+{
+	return fetch(bytes, kind, 0, ret_fd);
+}
+
 /* ---- Other machines ---- */
 
-bool cn_fabric_is_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind)
+bool cn_fabric_is_ours(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind)
 {
 	struct cn_handle handle;
 
 	memcpy(&handle, bytes, sizeof handle);
-	if (handle.magic != CN_HANDLE_MAGIC || handle.version != CN_HANDLE_VERSION || !handle.node ||
-	    handle.kind != handle_kind(kind))
-		return false;
-	uint32_t own = cn_node_number(); /* without a daemon it can only be this machine's */
-	return own && own != handle.node;
+	return handle.magic == CN_HANDLE_MAGIC && handle.version == CN_HANDLE_VERSION &&
+	       handle.kind == handle_kind(kind);
+}
+
+/* The number of the node that a handle names; 0: it names none, or is no such handle. */
+static uint32_t node_of(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind)
+{
+	struct cn_handle handle;
+
+	memcpy(&handle, bytes, sizeof handle);
+	return cn_fabric_is_ours(bytes, kind) ? handle.node : 0;
+}
+
+CUresult cn_fabric_find(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd)
+{
+	uint32_t node = node_of(bytes, kind), own = 0;
+	int error = node ? cn_node_ask_number(&own) : 0;
+
+	if (!node || error || own == node) /* without a daemon it can only be this machine's */
+		return fetch(bytes, kind, error, ret_fd);
+	*ret_fd = -1;
+	return CUDA_SUCCESS;
 }
 
 CUresult cn_fabric_open_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], enum cn_fabric_kind kind,
@@ -494,7 +540,16 @@ CUresult cn_fabric_open_elsewhere(const unsigned char bytes[CN_HANDLE_BYTES], en
 	struct cn_handle handle;
 	CUresult result = cn_handle_read(bytes, handle_kind(kind), &handle);
 
-	if (!result)
-		result = cn_imex_find(handle.channel, &channel);
-	return result ? result : cn_node_open(bytes, handle.node, channel->fd, ret_memory, ret_facts);
+	if (result)
+		return result;
+	result = cn_imex_find(handle.channel, &channel);
+	if (result)
+		return result;
+	result = cn_node_open(bytes, handle.node, channel->fd, ret_memory, ret_facts);
+	if (result || kind == CN_FABRIC_POOL) /* the import of a pool reports itself */
+		return result;
+	cn_node_count(*ret_memory, ret_facts->bytes);
+	cn_port_open_soon(); /* no process of this machine could say that this one has it */
+	cn_port_changed();
+	return CUDA_SUCCESS;
 }

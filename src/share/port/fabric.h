@@ -38,8 +38,10 @@ CUresult cn_fabric_create(enum cn_fabric_kind kind, int fd, struct cn_fabric **r
 const unsigned char *cn_fabric_handle(const struct cn_fabric *fabric);
 void cn_fabric_free(struct cn_fabric *fabric); /* NULL does nothing */
 
+/* Do these bytes look like a handle of this kind of Cenote's? Whether it is whole and names something is not asked. */
+bool cn_fabric_is_ours(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind);
 /*
- * Fetch a descriptor of what a handle names, closed on exec; the caller closes it. It is not trusted.
+ * Fetch a descriptor of what a handle of this machine names, closed on exec; the caller closes it. It is not trusted.
  *
  *   CUDA_ERROR_NOT_SUPPORTED     these bytes are no such handle; or what it names, or its process, is gone
  *   CUDA_ERROR_NOT_PERMITTED     this process does not hold the exporter's channel
@@ -47,10 +49,11 @@ void cn_fabric_free(struct cn_fabric *fabric); /* NULL does nothing */
  */
 CUresult cn_fabric_fetch(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd);
 /*
- * Is the handle of another machine? Then what it names cannot be fetched: cn_fabric_open_elsewhere() opens it through
- * cenote-imexd. Returns as cn_node_open() does, and what cn_imex_find() does.
+ * For a program: the same if the handle is of this machine, as cenote-imexd says; without the daemon no other can be
+ * reached. Else *ret_fd is -1: cn_fabric_open_elsewhere() opens what the handle names through the daemon. That one
+ * returns as cn_node_open() does, and what cn_imex_find() does.
  */
-bool cn_fabric_is_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind);
+CUresult cn_fabric_find(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind, int *ret_fd);
 CUresult cn_fabric_open_elsewhere(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind,
 				  struct cn_node_memory **ret_memory, struct cn_node_facts *ret_facts);
 

@@ -76,14 +76,17 @@ struct cn_report_handles {
 
 enum { CN_REPORT_ORPHANED = 1 }; /* its maker is gone, has destroyed it, or has sent us away */
 
-/* What it has from another process: a pool that it imported; or all that it has opened by handles of one kind. */
+/*
+ * What it has from another process: a pool that it imported; or all that it has opened by handles of one kind, of
+ * CN_HANDLE_FABRIC_MEMORY for each other machine apart. What it has of this machine by such handles, nobody counts.
+ */
 struct cn_report_import {
-	uint64_t kind; /* 0: a pool; else CN_HANDLE_EVENT or CN_HANDLE_MEMORY */
+	uint64_t kind; /* 0: a pool; else CN_HANDLE_EVENT, CN_HANDLE_MEMORY or CN_HANDLE_FABRIC_MEMORY */
 	uint64_t pool; /* the pool's id, as its exporter reports it */
 	uint64_t flags;
 	uint64_t held_count, held_bytes;
 	uint64_t since_ns; /* when it joined, or since when it has had something open without a break */
-	uint64_t node;     /* of a pool: the machine that has it, in the domain; 0: this one */
+	uint64_t node;     /* the machine that has it, in the domain; 0: this one */
 	uint64_t unused[6];
 };
 

@@ -14,6 +14,7 @@
 #include "share/report/status.h"
 
 #include "base/check.h"
+#include "share/node/node.h"
 #include "share/pool/export_internal.h"
 #include "share/pool/import.h"
 #include "share/port/port_internal.h"
@@ -262,6 +263,23 @@ static void put_opened(struct writing *writing, enum cn_handle_kind kind)
 		put(writing, CN_STATUS_IMPORT, &body);
 }
 
+/* Memory of other machines, each machine's apart. */
+static void put_elsewhere(struct writing *writing)
+{
+	struct cn_node_opened opened = {.node = 0};
+
+	while (cn_node_opened_after(opened.node, &opened)) {
+		struct cn_report_import body = {
+			.kind = CN_HANDLE_FABRIC_MEMORY,
+			.held_count = opened.count,
+			.held_bytes = opened.bytes,
+			.since_ns = opened.since_ns,
+			.node = opened.node,
+		};
+		put(writing, CN_STATUS_IMPORT, &body);
+	}
+}
+
 /* ---- A writing ---- */
 
 static void fill_head(struct cn_status_head *head)
@@ -317,6 +335,7 @@ uint64_t cn_status_write(void)
 	put_imports(&writing);
 	put_opened(&writing, CN_HANDLE_MEMORY);
 	put_opened(&writing, CN_HANDLE_EVENT);
+	put_elsewhere(&writing);
 	flush(&writing);
 	fill_head(&writing.head);
 	bool written = !writing.failed &&

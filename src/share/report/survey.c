@@ -125,7 +125,8 @@ static void tell_process(struct walk *walk, struct cn_survey_call *call)
 			found = (struct cn_survey_found){.process = &process, .handles = known ? &handles : NULL};
 		} else if (record->kind == CN_STATUS_IMPORT) {
 			memcpy(&import, record->body, sizeof import);
-			bool known = !import.kind || is_handle_kind(import.kind);
+			bool known = !import.kind || is_handle_kind(import.kind) ||
+				     (import.kind == CN_HANDLE_FABRIC_MEMORY && import.node);
 			found = (struct cn_survey_found){.process = &process, .import = known ? &import : NULL};
 		} else if (record->kind == (found.pool ? CN_STATUS_IMPORTER : CN_STATUS_OPENER)) {
 			memcpy(&importer, record->body, sizeof importer);

@@ -514,8 +514,8 @@ static bool has_name(int directory_fd, const char *name)
 	return !faccessat(directory_fd, name, F_OK, 0) || errno != ENOENT;
 }
 
-/* The same, with a sentence where there is none. Closes the directory. */
-static CUresult reach_named(int sock, int directory_fd, const char *name, const char *what)
+/* The same, with a code and a sentence where there is none. Closes the directory. */
+static CUresult reach_named(int sock, int directory_fd, const char *name, const char *what, CUresult absent)
 {
 	CUresult result = CUDA_SUCCESS;
 	bool there = has_name(directory_fd, name);
@@ -524,7 +524,7 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 		result = reach_in(sock, directory_fd, name);
 	/* A sweeper may have removed it just now. */
 	if (!there || (result == CUDA_ERROR_OPERATING_SYSTEM && !has_name(directory_fd, name)))
-		result = cn_error(CUDA_ERROR_INVALID_VALUE, "the exporter is gone, or uses another %s directory", what);
+		result = cn_error(absent, "the exporter is gone, or uses another %s directory", what);
 	close(directory_fd);
 	return result;
 }
@@ -532,11 +532,13 @@ static CUresult reach_named(int sock, int directory_fd, const char *name, const 
 CUresult cn_wire_reach_name(int sock, const char *name)
 {
 	int directory_fd;
-	return cn_directory_runtime(&directory_fd) ?: reach_named(sock, directory_fd, name, "runtime");
+	return cn_directory_runtime(&directory_fd)
+		       ?: reach_named(sock, directory_fd, name, "runtime", CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user)
 {
 	int directory_fd;
-	return cn_directory_fabric_of(user, &directory_fd) ?: reach_named(sock, directory_fd, name, "fabric");
+	return cn_directory_fabric_of(user, &directory_fd)
+		       ?: reach_named(sock, directory_fd, name, "fabric", CUDA_ERROR_NOT_FOUND);
 }

@@ -50,6 +50,7 @@ enum cn_message_kind {
 	CN_MESSAGE_NODE_BLOCK,   /* a pool's block, by what its exporter has written */
 	CN_MESSAGE_NODE_LEND,    /* a memory file of the program's, to read and write operands in */
 	CN_MESSAGE_NODE_RETURN,  /* it is wanted back; not answered */
+	CN_MESSAGE_NODE_HELD,    /* which memory files the daemon holds for other nodes */
 };
 
 /* The words of a JOIN, and of a WELCOME. */
@@ -146,6 +147,7 @@ struct cn_sweep {
 int cn_sweep_directory(int directory_fd, const struct cn_sweep *how);
 /* Connect to a socket by its name. CUDA_ERROR_INVALID_VALUE: there is none, or its process is gone. */
 CUresult cn_wire_reach_name(int sock, const char *name);
+/* The same in a user's folder for fabric handles. CUDA_ERROR_NOT_FOUND: this machine has no such name. */
 CUresult cn_wire_reach_fabric(int sock, const char *name, unsigned user);
 /*
  * Connect to a daemon: at a path, if that is not NULL or empty; else by its name in the runtime directory, else in the
