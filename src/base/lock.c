@@ -15,7 +15,7 @@
 
 enum {
 	SPIN_COUNT = 64,
-	AGAIN_NS = 50000, /* when a waiter looks at a quick lock again */
+	AGAIN_NS = 50000, /* when a thread looks again at a word for which nobody wakes it */
 };
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns)
@@ -40,6 +40,14 @@ void cn_lock_slow(struct cn_lock *lock)
 		futex_wait(&lock->word, 2, -1);
 }
 
+void cn_lock_pause(_Atomic uint32_t *word, uint32_t seen, unsigned n)
+{
+	if (n % SPIN_COUNT)
+		cn_cpu_relax();
+	else /* that thread has been preempted */
+		futex_wait(word, seen, AGAIN_NS);
+}
+
 void cn_quick_lock_slow(struct cn_quick_lock *lock)
 {
 	for (unsigned i = 1;; i++) {
@@ -48,10 +56,7 @@ void cn_quick_lock_slow(struct cn_quick_lock *lock)
 		    atomic_compare_exchange_weak_explicit(&lock->word, &unlocked, 1, memory_order_acquire,
 							  memory_order_relaxed))
 			return;
-		if (i % SPIN_COUNT)
-			cn_cpu_relax();
-		else /* its holder has been preempted */
-			futex_wait(&lock->word, 1, AGAIN_NS);
+		cn_lock_pause(&lock->word, 1, i);
 	}
 }
 

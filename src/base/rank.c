@@ -16,7 +16,7 @@
 
 enum { HELD_MAX = 12 };
 
-enum kind { LOCK_lock, LOCK_quick_lock, LOCK_driver_lock, LOCK_slow_lock };
+enum kind { LOCK_lock, LOCK_quick_lock, LOCK_owned_lock, LOCK_driver_lock, LOCK_slow_lock };
 enum two { TWO_NEVER, TWO_BY_ADDRESS, TWO_SHARED };
 
 static const struct {

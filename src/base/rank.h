@@ -77,7 +77,7 @@
 	RANK(PORT_OBJECTS,    lock,        NEVER,   "what legacy and fabric handles stand for") \
 	RANK(OPENED_MEMORY,   lock,        NEVER,   "legacy memory of other processes that is open") \
 	RANK(REMOTES,         lock,        NEVER,   "processes at whose ports we called") \
-	RANK(CACHE,           quick_lock,  NEVER,   "a stream's free blocks and spans in one pool") \
+	RANK(CACHE,           owned_lock,  NEVER,   "a stream's free blocks and spans in one pool") \
 	RANK(POOL,            lock,        NEVER,   "a pool's heap, list of caches and counts") \
 	RANK(QUEUE_CACHES,    lock,        NEVER,   "which caches in pools each queue has") \
 	RANK(WALK,            lock,        NEVER,   "one walk through the waits of queues at a time") \

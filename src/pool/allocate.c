@@ -46,16 +46,16 @@ static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
 /* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
 static void give_up_credit(struct cn_pool_cache *cache, uint64_t excess)
 {
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
 	excess = excess < credit ? excess : credit;
 	atomic_store_explicit(&cache->credit_bytes, credit - excess, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&cache->pool->counted_bytes, excess, memory_order_acq_rel);
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 }
 
 /* The count may be above the high-water mark: it is a new one, or credits make it so. The last thing of a success. */
-static __attribute__((noinline)) CUresult raise_high_water(struct cn_pool_cache *cache)
+static __attribute__((noinline)) void *raise_high_water(struct cn_pool_cache *cache, void *address)
 {
 	struct cn_pool *pool = cache->pool;
 	uint64_t used = cn_pool_used(pool), high = atomic_load_explicit(&pool->used_high_bytes, memory_order_relaxed);
@@ -78,7 +78,7 @@ static __attribute__((noinline)) CUresult raise_high_water(struct cn_pool_cache 
 	uint64_t counted = atomic_load_explicit(&pool->counted_bytes, memory_order_relaxed);
 	if (!sampled && counted > high)
 		give_up_credit(cache, counted - high);
-	return CUDA_SUCCESS;
+	return address;
 }
 
 void cn_pool_watch_exactly(struct cn_pool *pool)
@@ -98,6 +98,15 @@ static inline bool may_be_high_water(const struct cn_pool *pool, uint64_t id)
 						atomic_load_explicit(&pool->checked_bytes, memory_order_relaxed) ||
 					id % SAMPLE_COUNT == 0,
 				0);
+}
+
+/* `owner`: it was taken by cn_owned_try_lock(). */
+static inline __attribute__((always_inline)) void unlock(struct cn_pool_cache *cache, bool owner)
+{
+	if (owner)
+		cn_owned_leave(&cache->lock);
+	else
+		cn_owned_unlock(&cache->lock);
 }
 
 /* ---- Allocating ---- */
@@ -129,13 +138,21 @@ static inline uint32_t units_of(size_t bytes)
 	return (uint32_t)((bytes + CN_HEAP_UNIT_BYTES - 1) / CN_HEAP_UNIT_BYTES);
 }
 
+static __attribute__((noinline)) void *no_block(CUresult error, CUresult *ret_error)
+{
+	*ret_error = error;
+	return NULL;
+}
+
 /* The block is the program's from now on. */
-static inline void *hand_out(struct cn_pool *pool, struct cn_block *block, size_t bytes, uint64_t id)
+static inline void *hand_out(struct cn_pool_cache *cache, struct cn_pool *pool, struct cn_block *block, size_t bytes,
+			     uint64_t id)
 {
 	atomic_store_explicit(&block->bytes, bytes, memory_order_relaxed);
 	atomic_store_explicit(&block->id, id, memory_order_relaxed);
 	atomic_store_explicit(&block->state, CN_BLOCK_LIVE, memory_order_release);
-	return pool->base + (size_t)block->start * CN_HEAP_UNIT_BYTES;
+	void *address = pool->base + (size_t)block->start * CN_HEAP_UNIT_BYTES;
+	return may_be_high_water(pool, id) ? raise_high_water(cache, address) : address;
 }
 
 /* The queue has nothing of this class. `allocating` counts this call. */
@@ -144,11 +161,11 @@ static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, si
 	struct cn_pool *pool = cache->pool;
 	CUresult result = cn_pool_allocate_slowly(cache, handle, units_of(bytes), ret_index);
 
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	if (!result)
 		count_used(cache, bytes);
 	cache->allocating--;
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	if (result)
 		cn_pool_reap_if_dying(pool);
 	return result;
@@ -167,9 +184,9 @@ static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
 	    !cn_pool_has_recent(cache))
 		return 0;
 	cache->allocating++;
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	uint32_t index = cn_pool_take_recent(cache, class);
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	cache->allocating--;
 	if (!index)
 		return 0;
@@ -183,8 +200,8 @@ static uint32_t rule_3_recent(struct cn_pool_cache *cache, unsigned class)
 }
 
 /* The free list of the class is empty. The cache is locked, and given back unlocked. */
-static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
-							     void **ret_address)
+static __attribute__((noinline)) void *allocate_otherwise(struct cn_pool_cache *cache, uint64_t handle, size_t bytes,
+							  CUresult *ret_error)
 {
 	struct cn_pool *pool = cache->pool;
 	unsigned class = cn_size_class_above(units_of(bytes));
@@ -197,76 +214,67 @@ static __attribute__((noinline)) CUresult allocate_otherwise(struct cn_pool_cach
 		count_used(cache, bytes);
 	else
 		cache->allocating++; /* so the pool does not end under us */
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	CUresult result = index ? CUDA_SUCCESS : leave_fast_path(cache, handle, bytes, &index);
 	if (result)
-		return result;
-	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
-	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+		return no_block(result, ret_error);
+	return hand_out(cache, pool, cn_pool_block_at(pool, index), bytes, id);
 }
 
-static __attribute__((noinline)) CUresult refuse_size(size_t bytes, uint64_t max_bytes)
+static __attribute__((noinline)) void *refuse_size(size_t bytes, uint64_t max_bytes, CUresult *ret_error)
 {
-	return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
-			(unsigned long long)max_bytes);
+	return no_block(cn_error(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are more than the pool's limit of %llu", bytes,
+				 (unsigned long long)max_bytes),
+			ret_error);
+}
+
+static __attribute__((noinline)) void *refuse_pool(struct cn_pool_cache *cache, CUresult *ret_error)
+{
+	cn_owned_unlock(&cache->lock);
+	return no_block(cn_pool_is_gone(), ret_error);
 }
 
 /* The cache is locked, and given back unlocked. */
-static inline __attribute__((always_inline)) CUresult allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
-								      const struct cn_queue *queue, uint64_t handle,
-								      size_t bytes, void **ret_address)
+static inline __attribute__((always_inline)) void *allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
+								   const struct cn_queue *queue, uint64_t handle,
+								   size_t bytes, bool owner, CUresult *ret_error)
 {
-	if (__builtin_expect(!is_open(cache, pool, queue), 0)) {
-		cn_quick_unlock(&cache->lock);
-		return cn_pool_is_gone();
-	}
+	if (__builtin_expect(!is_open(cache, pool, queue), 0))
+		return refuse_pool(cache, ret_error);
 	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
 	if (__builtin_expect(!index, 0))
-		return allocate_otherwise(cache, handle, bytes, ret_address);
+		return allocate_otherwise(cache, handle, bytes, ret_error);
 	uint64_t id = ++cache->next_id;
 	cache->reused++;
 	count_used(cache, bytes);
-	cn_quick_unlock(&cache->lock);
-	*ret_address = hand_out(pool, cn_pool_block_at(pool, index), bytes, id);
-	return may_be_high_water(pool, id) ? raise_high_water(cache) : CUDA_SUCCESS;
+	unlock(cache, owner);
+	return hand_out(cache, pool, cn_pool_block_at(pool, index), bytes, id);
 }
 
-/* The thread has not used the cache lately. */
-static __attribute__((noinline)) CUresult find_and_allocate(struct cn_pool *pool, struct cn_queue *queue,
-							    uint64_t handle, size_t bytes, void **ret_address)
+/* The thread has not used the cache lately, or does not own its lock. */
+static __attribute__((noinline)) void *find_and_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle,
+							 size_t bytes, CUresult *ret_error)
 {
 	struct cn_pool_cache *cache;
 	CUresult result = cn_pool_cache_get(pool, queue, &cache);
 
 	if (result)
-		return result;
-	cn_quick_lock(&cache->lock);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
-}
-
-/* Other threads hold the cache's lock. */
-static __attribute__((noinline)) CUresult lock_and_allocate(struct cn_pool *pool, struct cn_pool_cache *cache,
-							    const struct cn_queue *queue, uint64_t handle, size_t bytes,
-							    void **ret_address)
-{
-	cn_quick_lock(&cache->lock);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+		return no_block(result, ret_error);
+	cn_owned_lock(&cache->lock);
+	return allocate_locked(pool, cache, queue, handle, bytes, false, ret_error);
 }
 
 /* Rule 1, or another function. None is called but as the last thing: so nothing is saved on the stack. */
-CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
-			  void **ret_address)
+void *cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes, CUresult *ret_error)
 {
 	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
 	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
 
 	if (__builtin_expect(bytes > max_bytes, 0))
-		return refuse_size(bytes, max_bytes);
-	if (__builtin_expect(!cache, 0))
-		return find_and_allocate(pool, queue, handle, bytes, ret_address);
-	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
-		return lock_and_allocate(pool, cache, queue, handle, bytes, ret_address);
-	return allocate_locked(pool, cache, queue, handle, bytes, ret_address);
+		return refuse_size(bytes, max_bytes, ret_error);
+	if (__builtin_expect(!cache || !cn_owned_try_lock(&cache->lock), 0))
+		return find_and_allocate(pool, queue, handle, bytes, ret_error);
+	return allocate_locked(pool, cache, queue, handle, bytes, true, ret_error);
 }
 
 /* ---- Freeing ---- */
@@ -309,14 +317,15 @@ static __attribute__((noinline)) struct cn_pool_freed reap(void)
 /* The block is MOVING. The cache is locked, and given back unlocked. */
 static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(const struct cn_pool *pool,
 									      struct cn_pool_cache *cache,
-									      uint32_t index, uint64_t number)
+									      uint32_t index, uint64_t number,
+									      bool owner)
 {
 	struct cn_block *block = cn_pool_block_at(pool, index);
 
 	block->number = number;
 	cn_pool_cache_push(cache, pool, index);
 	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
-	cn_quick_unlock(&cache->lock); /* the pool may end from here on, but not its record */
+	unlock(cache, owner); /* the pool may end from here on, but not its record */
 	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()
 							      : (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
 }
@@ -325,8 +334,8 @@ static __attribute__((noinline)) struct cn_pool_freed lock_and_free(const struct
 								    struct cn_pool_cache *cache, uint32_t index,
 								    uint64_t number)
 {
-	cn_quick_lock(&cache->lock);
-	return free_locked(pool, cache, index, number);
+	cn_owned_lock(&cache->lock);
+	return free_locked(pool, cache, index, number, false);
 }
 
 static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct cn_pool *pool,
@@ -341,9 +350,9 @@ static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct
 								      memory_order_relaxed),
 			     0))
 		return refuse(address, live);
-	if (__builtin_expect(!cn_quick_try_lock(&cache->lock), 0))
+	if (__builtin_expect(!cn_owned_try_lock(&cache->lock), 0))
 		return lock_and_free(pool, cache, index, number);
-	return free_locked(pool, cache, index, number);
+	return free_locked(pool, cache, index, number, true);
 }
 
 /* The thread has not used the cache lately, or there is no queue. */
@@ -363,7 +372,8 @@ static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void 
 	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
 }
 
-struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
+/* Not what the thread freed in last. */
+static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *address, struct cn_point point)
 {
 	struct cn_pool *pool = cn_pool_of(address);
 
@@ -372,8 +382,29 @@ struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
 	uint32_t index = cn_pool_starts_at(pool, address);
 	if (__builtin_expect(!index, 0))
 		return refuse_address(address);
-	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, point.queue);
-	if (__builtin_expect(!cache, 0)) /* no thread has one for no queue */
+	const struct cn_pool_recent *recent = cn_pool_recent_of(pool, point.queue);
+	if (!recent) /* no thread has one for no queue */
 		return find_and_free(pool, address, index, point);
-	return free_in(pool, cache, address, index, point.number);
+	cn_pool_last = *recent;
+	return free_in(pool, recent->cache, address, index, point.number);
+}
+
+/*
+ * Most frees are in the pool and stream of the last one. To find the pool by the address takes two loads that wait for
+ * each other, and the next allocation waits for both; to see that it is the same pool, only a jump depends on the
+ * address, which the processor foresees.
+ */
+struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
+{
+	const struct cn_pool_recent *last = &cn_pool_last;
+	struct cn_pool *pool = last->pool;
+
+	if (__builtin_expect(!pool || last->queue != point.queue ||
+				     last->pool_id != atomic_load_explicit(&pool->id, memory_order_relaxed),
+			     0))
+		return find_pool_and_free(address, point);
+	uint32_t index = cn_pool_starts_at(pool, address);
+	if (__builtin_expect(!index, 0))
+		return find_pool_and_free(address, point);
+	return free_in(pool, last->cache, address, index, point.number);
 }

@@ -35,6 +35,7 @@ static struct {
 static CN_LOCK(QUEUE_CACHES) of_queues_lock;
 
 _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
+_Thread_local struct cn_pool_recent cn_pool_last __attribute__((tls_model("initial-exec")));
 
 /* ---- The caches of a queue ---- */
 
@@ -71,14 +72,14 @@ static void unlist_of_queue(struct cn_pool_cache *cache)
 /* The bitmap is empty then, so that the first block that comes is noticed. */
 void cn_pool_cache_rest(struct cn_pool_cache *cache)
 {
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	bool empty = !atomic_load_explicit(&cache->bins.units, memory_order_relaxed) && !cache->spans && !cache->rests;
 	if (empty) {
 		memset(cache->bins.bitmap, 0, sizeof cache->bins.bitmap);
 		cache->rests = true;
 		unlist_of_queue(cache);
 	}
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 }
 
 struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct cn_pool_cache *cache)
@@ -99,7 +100,7 @@ static struct cn_records records = CN_RECORDS(struct cn_pool_cache, record);
 
 static void recycle_cache(struct cn_pool_cache *cache)
 {
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	if (!cache->rests)
 		unlist_of_queue(cache);
 	cache->rests = false;
@@ -111,7 +112,7 @@ static void recycle_cache(struct cn_pool_cache *cache)
 	cache->reused = 0;
 	atomic_store(&cache->credit_bytes, 0);
 	atomic_store(&cache->swept, 0);
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	free(spans);
 	cn_records_give(&records, cache);
 }
@@ -207,11 +208,11 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 
 	if (!cache)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	cache->pool = pool;
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&caches.last_cache, 1) + 1) << 40;
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	cn_pool_cache_list(queue, cache); /* before the pool knows it, so that no settling misses a block */
 	do {
 		cn_lock(&pool->lock);
@@ -246,7 +247,7 @@ CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct 
 		if (result)
 			return result;
 		cn_pool_recent[cn_pool_recent_slot(pool, queue)] =
-			(struct cn_pool_recent){.pool_id = id, .queue = queue, .cache = cache};
+			(struct cn_pool_recent){.pool = pool, .pool_id = id, .queue = queue, .cache = cache};
 	}
 	*ret_cache = cache;
 	return CUDA_SUCCESS;
@@ -316,7 +317,7 @@ static uint32_t search(const struct cn_pool_cache *other, const struct cn_pool_c
 static uint32_t take_from(struct cn_pool_cache *other, const struct cn_pool_cache *own, uint32_t units,
 			  unsigned last_class, cn_pool_rule *rule, struct cn_pool_grounds *ret_grounds)
 {
-	cn_quick_lock(&other->lock);
+	cn_owned_lock(&other->lock);
 	uint32_t index = search(other, own, units, last_class, rule, ret_grounds);
 	if (index) {
 		cn_bins_remove(&own->pool->heap, &other->bins, index);
@@ -330,7 +331,7 @@ static uint32_t take_from(struct cn_pool_cache *other, const struct cn_pool_cach
 							  memory_order_relaxed);
 			}
 	}
-	cn_quick_unlock(&other->lock);
+	cn_owned_unlock(&other->lock);
 	return index;
 }
 
@@ -373,7 +374,7 @@ uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const s
 
 	if (!spans || cn_spans_free_units(spans, set) < units)
 		return 0;
-	cn_quick_lock(&other->lock);
+	cn_owned_lock(&other->lock);
 	if (cn_pool_fill_spares(other)) {
 		index = cn_spans_take(heap, spans, set, true, units);
 		ret_grounds->freed = (struct cn_point){other->queue, 0};
@@ -382,7 +383,7 @@ uint32_t cn_pool_take_kept_of(struct cn_pool_cache *other, unsigned set, const s
 		if (index && ret_grounds->freed.number)
 			index = cn_spans_take_pending(heap, spans, set, index, units);
 	}
-	cn_quick_unlock(&other->lock);
+	cn_owned_unlock(&other->lock);
 	return index;
 }
 
@@ -432,7 +433,7 @@ static uint32_t take_happened(struct cn_pool_cache *other, const struct cn_pool 
 {
 	uint32_t taken = 0, index;
 
-	cn_quick_lock(&other->lock);
+	cn_owned_lock(&other->lock);
 	for (unsigned count = 0; count < TAKEN_AT_ONCE && other->pool == pool; count++) {
 		index = other->bins.heads[class];
 		if (!index || !cn_pool_free_happened(other, cn_pool_block_at(pool, index)))
@@ -442,7 +443,7 @@ static uint32_t take_happened(struct cn_pool_cache *other, const struct cn_pool 
 		cn_pool_block_at(pool, index)->next = taken;
 		taken = index;
 	}
-	cn_quick_unlock(&other->lock);
+	cn_owned_unlock(&other->lock);
 	return taken;
 }
 
@@ -475,8 +476,8 @@ void cn_pool_put_back(struct cn_pool *pool, uint32_t index, struct cn_point free
 {
 	struct cn_pool_cache *other = cn_pool_cache_of(pool, freed.queue);
 
-	cn_quick_lock(&other->lock);
+	cn_owned_lock(&other->lock);
 	cn_pool_block_at(pool, index)->number = freed.number;
 	cn_pool_cache_push(other, pool, index);
-	cn_quick_unlock(&other->lock);
+	cn_owned_unlock(&other->lock);
 }

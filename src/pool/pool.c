@@ -359,6 +359,7 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	void *base;
 	CUresult result;
 
+	cn_owned_locks_prepare();
 	cn_grace_call(cn_pools_finish_release);
 	cn_pools_reap();
 	uint32_t units = (uint32_t)(range / CN_HEAP_UNIT_BYTES);
@@ -410,11 +411,11 @@ static bool is_at_rest(struct cn_pool *pool)
 {
 	cn_pool_settle_all(pool);
 	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_quick_lock(&cache->lock);
+		cn_owned_lock(&cache->lock);
 		const struct cn_spans *spans = atomic_load_explicit(&cache->spans, memory_order_relaxed);
 		bool empty = !atomic_load_explicit(&cache->bins.units, memory_order_relaxed) &&
 			     (!spans || !cn_spans_units(spans));
-		cn_quick_unlock(&cache->lock);
+		cn_owned_unlock(&cache->lock);
 		if (!empty)
 			return false;
 	}
@@ -433,9 +434,9 @@ static bool is_over(struct cn_pool *pool)
 	struct cn_pool_cache *cache = atomic_load(&pool->caches);
 	cn_unlock(&pool->lock);
 	for (; cache; cache = cache->next) {
-		cn_quick_lock(&cache->lock);
+		cn_owned_lock(&cache->lock);
 		bool allocating = cache->allocating;
-		cn_quick_unlock(&cache->lock);
+		cn_owned_unlock(&cache->lock);
 		if (allocating)
 			return false;
 	}
@@ -622,9 +623,9 @@ static void count_all(struct cn_pool *pool, struct cn_pool_statistics *ret_numbe
 	struct cn_pool_statistics numbers = count_bytes(pool);
 
 	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache; cache = cache->next) {
-		cn_quick_lock(&cache->lock);
+		cn_owned_lock(&cache->lock);
 		numbers.reused_own += cache->reused;
-		cn_quick_unlock(&cache->lock);
+		cn_owned_unlock(&cache->lock);
 		numbers.metadata_bytes += sizeof *cache + (cache->spans ? sizeof(struct cn_spans) : 0);
 	}
 	cn_lock(&pool->lock);

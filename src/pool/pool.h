@@ -79,9 +79,13 @@ void cn_pools_finish_release(void);
 /* The owner of a destroyed pool that has ended, each once; NULL: no further one has. */
 void *cn_pool_take_ended(void);
 
-/* `handle` is the queue's owner: see cn_device_ops.queue_wait. CUDA_ERROR_OUT_OF_MEMORY changes nothing. */
-CUresult cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
-			  void **ret_address);
+/*
+ * A block. NULL: there is none, and *ret_error says why; CUDA_ERROR_OUT_OF_MEMORY changes nothing. `handle` is the
+ * queue's owner: see cn_device_ops.queue_wait. The address is returned in a register, because the next free waits for
+ * it.
+ */
+void *cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
+		       CUresult *ret_error);
 
 enum cn_pool_free_outcome {
 	CN_POOL_FREED,

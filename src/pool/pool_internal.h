@@ -14,19 +14,19 @@
 
 /* The blocks that a queue freed. Records of caches and pools are reused, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
-	_Alignas(64) CN_QUICK_LOCK(CACHE) lock;
-	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
+	_Alignas(64) CN_OWNED_LOCK(CACHE) lock;
 	struct cn_pool *pool;
 	struct cn_queue *_Atomic queue;
-	struct cn_pool_cache *_Atomic next;                      /* of the pool; the list only grows */
-	struct cn_pool_cache *next_of_queue, *previous_of_queue; /* in the list of its queue's, */
-	bool rests; /* unless it is empty: then it is not in the list. Changes under the lock */
-	struct cn_pool_cache_group *group;
-	uint64_t group_bit; /* this cache's */
 	uint64_t next_id;
 	uint64_t reused;
 	_Atomic uint64_t credit_bytes; /* counted as used, but free: see count_used() */
 	uint64_t credit_bytes_max;
+	unsigned allocating; /* allocations under way that have left the fast path: the pool must not end */
+	struct cn_pool_cache *_Atomic next;                      /* of the pool; the list only grows */
+	struct cn_pool_cache *next_of_queue, *previous_of_queue; /* in the list of its queue's, */
+	bool rests; /* unless it is empty: then it is not in the list. Changes under the lock */
+	struct cn_pool_cache_group *group;
+	uint64_t group_bit;                       /* this cache's */
 	_Atomic uint64_t swept;                   /* how far the queue was at the last sweep_caches() */
 	struct cn_bins bins;                      /* its free lists */
 	struct cn_spans *_Atomic spans;           /* NULL until it needs one; changes under the lock */
@@ -164,10 +164,13 @@ void cn_pool_cache_rest(struct cn_pool_cache *cache);
 /* The caches that a thread used last. */
 enum { CN_POOL_RECENT_COUNT = 4 };
 struct cn_pool_recent {
+	struct cn_pool *pool;
 	uint64_t pool_id; /* no two pools ever have the same */
 	const struct cn_queue *queue;
 	struct cn_pool_cache *cache;
 };
+/* The one in which it freed last. */
+extern _Thread_local struct cn_pool_recent cn_pool_last __attribute__((tls_model("initial-exec")));
 extern _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT]
 	__attribute__((tls_model("initial-exec")));
 
@@ -176,14 +179,22 @@ static inline unsigned cn_pool_recent_slot(const struct cn_pool *pool, const str
 	return (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
 }
 
-/* The cache of a queue, if this thread used it lately; else NULL. Once locked, pool and cache may serve others. */
-static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *pool, const struct cn_queue *queue)
+/* The same of one pool and queue; NULL: none. */
+static inline const struct cn_pool_recent *cn_pool_recent_of(const struct cn_pool *pool, const struct cn_queue *queue)
 {
 	const struct cn_pool_recent *recent = &cn_pool_recent[cn_pool_recent_slot(pool, queue)];
 
 	return recent->queue == queue && recent->pool_id == atomic_load_explicit(&pool->id, memory_order_relaxed)
-		       ? recent->cache
+		       ? recent
 		       : NULL;
+}
+
+/* The cache of a queue, if this thread used it lately; else NULL. Once locked, pool and cache may serve others. */
+static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	const struct cn_pool_recent *recent = cn_pool_recent_of(pool, queue);
+
+	return recent ? recent->cache : NULL;
 }
 
 /* The same, found or created. */

@@ -46,7 +46,7 @@ static uint32_t find_larger(const struct cn_pool_cache *cache, uint32_t units)
 /* The same of a larger one, which is cut; or of its spans, whatever the size. */
 static uint32_t rule_1_own_larger(struct cn_pool_cache *cache, uint32_t units)
 {
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	uint32_t index = find_larger(cache, units);
 	if (index) {
 		cn_bins_remove(&cache->pool->heap, &cache->bins, index);
@@ -54,7 +54,7 @@ static uint32_t rule_1_own_larger(struct cn_pool_cache *cache, uint32_t units)
 		cn_block_set_moving(cn_pool_block_at(cache->pool, index));
 		cn_pool_cache_cut(cache, index, units);
 	}
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	return index ? index : cn_pool_take_any_kept(cache, units);
 }
 
@@ -416,10 +416,10 @@ static bool has_pending(struct cn_pool *pool)
 
 	for (struct cn_pool_cache *cache = atomic_load(&pool->caches); cache && !pending; cache = cache->next) {
 		cn_pool_poll(cache);
-		cn_quick_lock(&cache->lock);
+		cn_owned_lock(&cache->lock);
 		struct cn_point point = first_pending(cache);
 		pending = point.queue && !cn_device_ops->point_waits_outside(point);
-		cn_quick_unlock(&cache->lock);
+		cn_owned_unlock(&cache->lock);
 	}
 	return pending;
 }

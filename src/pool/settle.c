@@ -119,13 +119,13 @@ uint32_t cn_pool_take_any_kept(struct cn_pool_cache *cache, uint32_t units)
 {
 	uint32_t index = 0;
 
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	if (cache->spans && cn_pool_fill_spares(cache))
 		for (unsigned set = CN_SPAN_SETS; set-- && !index;)
 			index = cn_spans_take(&cache->pool->heap, cache->spans, set, false, units);
 	if (index)
 		cache->reused++;
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	return index;
 }
 
@@ -163,7 +163,7 @@ uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units)
 		if (!atomic_compare_exchange_strong(&cache->spans, &none, spans))
 			free(spans);
 	}
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	uint32_t wanted = span_units(cache, units);
 	if (wanted && cn_pool_fill_spares(cache)) {
 		cn_lock(&pool->lock);
@@ -176,7 +176,7 @@ uint32_t cn_pool_take_span(struct cn_pool_cache *cache, uint32_t units)
 				? cn_spans_take(heap, cache->spans, cn_span_set_of(units), false, units)
 				: 0;
 	}
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	return index;
 }
 
@@ -206,10 +206,10 @@ void cn_pool_give(struct cn_pool *pool, uint32_t index)
 		cn_unlock(&pool->lock);
 		return;
 	}
-	cn_quick_lock(&owner->lock);
+	cn_owned_lock(&owner->lock);
 	cn_spans_give(&pool->heap, owner->spans, index, CN_BLOCK_KEPT);
 	give_spans(owner);
-	cn_quick_unlock(&owner->lock);
+	cn_owned_unlock(&owner->lock);
 }
 
 /* Where a settled block of a cache's free lists goes. */
@@ -248,7 +248,7 @@ bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point, bo
 	struct destinations to = {.cache = cache};
 	bool given = false;
 
-	cn_quick_lock(&cache->lock);
+	cn_owned_lock(&cache->lock);
 	for (unsigned class = cn_bins_next(&cache->bins, 0); class < CN_SIZE_CLASS_COUNT;
 	     class = cn_bins_next(&cache->bins, class + 1)) {
 		uint32_t next;
@@ -267,7 +267,7 @@ bool cn_pool_settle_cache(struct cn_pool_cache *cache, struct cn_point point, bo
 		given = spans && give_spans(cache);
 		drain_spares(pool, &cache->spans->spares);
 	}
-	cn_quick_unlock(&cache->lock);
+	cn_owned_unlock(&cache->lock);
 	given = given || to.pool_count || to.foreign;
 	for (uint32_t next; to.foreign; to.foreign = next) {
 		next = cn_pool_block_at(pool, to.foreign)->next;

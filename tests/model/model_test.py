@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """
-A test (TAP): the protocols between processes, as models that spin checks through all their states.
+A test (TAP): the protocols between processes, and between threads, as models that spin checks through all states.
 
     model_test.py C_COMPILER...
 
@@ -45,6 +45,8 @@ SETUPS = [
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=1", ("safety",)),
     Setup("account", "", "TAKES=1 TAKES_OF_MAKER=0 TROUBLES=0", ("liveness",)),
     Setup("node", "", "LIVES=2 OPENS=2 OPERATIONS=1 CONNECTIONS=2 SESSIONS=2 TROUBLES=1"),
+    Setup("owned", "", "TAKES=2", ("safety",)),
+    Setup("owned", "", "TAKES=1", ("liveness",)),
 ]
 SOAK_SETUPS = [
     Setup("hold", "IMPORTERS=2", "LIVES=1 IMPORTS=1 TROUBLES=1"),
@@ -59,6 +61,8 @@ SOAK_SETUPS = [
     Setup("node", "", "LIVES=2 OPENS=2 OPERATIONS=1 CONNECTIONS=2 SESSIONS=2 TROUBLES=2"),
     Setup("node", "", "LIVES=2 OPENS=1 OPERATIONS=1 CONNECTIONS=3 SESSIONS=1 TROUBLES=2"),
     Setup("node", "", "LIVES=2 OPENS=3 OPERATIONS=2 CONNECTIONS=2 SESSIONS=2 TROUBLES=1"),
+    Setup("owned", "", "TAKES=3", ("safety",)),
+    Setup("owned", "", "TAKES=2", ("liveness",)),
 ]
 
 

@@ -29,13 +29,12 @@ CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory
 static inline CUresult cn_mempool_allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_mempool *pool,
 					   struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last)
 {
-	void *address;
-
 	if (!bytes)
 		return CUDA_SUCCESS; /* NULL, which cuMemFreeAsync() takes back */
-	CUresult result = cn_pool_allocate(pool->pool, queue, owner, bytes, &address);
-	if (__builtin_expect(result != CUDA_SUCCESS, 0))
-		return result;
+	CUresult error;
+	void *address = cn_pool_allocate(pool->pool, queue, owner, bytes, &error);
+	if (__builtin_expect(!address, 0))
+		return error;
 	*ret_pointer = (uintptr_t)address;
 	/* If not, another stream has the queue now, and may have freed this block. */
 	bool was_in_order = atomic_load_explicit(&queue->owner, memory_order_acquire) == owner;
