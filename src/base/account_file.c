@@ -29,7 +29,7 @@
 
 enum {
 	/* A process that removes the file has it for microseconds, unless it has to wait for a CPU meanwhile. */
-	OPEN_TRIES_MAX = 1000,
+	OPEN_TRIES_MAX = 500,
 	OPEN_TRIES_QUICK = 100, /* before the others, a millisecond apart */
 	NAME_CHARS = 32,
 	FILE_BYTES_MAX = CN_ACCOUNT_HEADERS_BYTES + CN_ACCOUNT_SLOTS * CN_ACCOUNT_REGION_BYTES,
@@ -137,10 +137,20 @@ static CUresult refuse(const char *what, int error)
 	return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "%s in the runtime directory: %s", what, strerror(error));
 }
 
+/* Is the name this file's? A number of links does not say so: the file may have another name. */
+static bool has_name(int directory_fd, const char *name, int fd)
+{
+	struct stat named, opened;
+
+	return !fstatat(directory_fd, name, &named, AT_SYMLINK_NOFOLLOW) && !fstat(fd, &opened) &&
+	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
 /*
  * Lock a file for presence: 0, or errno. EWOULDBLOCK: it is not to be used, for another process removes it at this
- * moment, or this one has: what is in a file that nobody has open counts no more. (A new file is empty.) Nothing takes
- * long while it is locked alone: its pages are freed when it is closed.
+ * moment, or this one has: what is in a file that nobody has open counts no more. (A new file is empty.) One that
+ * cannot be removed is used as it is. Nothing takes long while it is locked alone: its pages are freed when it is
+ * closed.
  */
 static int lock_presence(int directory_fd, const char *name, int fd)
 {
@@ -148,12 +158,9 @@ static int lock_presence(int directory_fd, const char *name, int fd)
 
 	if (fstat(fd, &status))
 		return errno;
-	if (status.st_size && !flock(fd, LOCK_EX | LOCK_NB)) {
-		/* A file without a name is not the one that has the name now. */
-		if (!fstat(fd, &status) && status.st_nlink)
-			unlinkat(directory_fd, name, 0);
+	if (status.st_size && !flock(fd, LOCK_EX | LOCK_NB) &&
+	    (!has_name(directory_fd, name, fd) || !unlinkat(directory_fd, name, 0)))
 		return EWOULDBLOCK;
-	}
 	return flock(fd, LOCK_SH | LOCK_NB) ? errno : 0;
 }
 
@@ -177,10 +184,10 @@ static CUresult open_file(int directory_fd, const char *name, int *ret_fd)
 		if (error != EWOULDBLOCK)
 			return refuse("no account can be locked", error);
 		fd = -1;
-	} else if (fstat(fd, &status) || !status.st_nlink) {
+	} else if (!has_name(directory_fd, name, fd)) {
 		close(fd);
 		fd = -1;
-	} else if ((status.st_mode & 0777) != 0600) {
+	} else if (!fstat(fd, &status) && (status.st_mode & 0777) != 0600) {
 		fchmod(fd, 0600); /* whatever the umask of the process that made it was */
 	}
 	*ret_fd = fd;
@@ -342,8 +349,8 @@ void cn_account_sweep(int directory_fd, const char *file, bool only_look, bool *
 	if (fd < 0)
 		return;
 	*ret_live = flock(fd, LOCK_EX | LOCK_NB) != 0;
-	/* A file without a name is not the one that has the name now. */
-	if (!*ret_live && !only_look && !fstat(fd, &status) && S_ISREG(status.st_mode) && status.st_nlink)
+	if (!*ret_live && !only_look && !fstat(fd, &status) && S_ISREG(status.st_mode) &&
+	    has_name(directory_fd, file, fd))
 		*ret_removed = !unlinkat(directory_fd, file, 0);
 	close(fd);
 }

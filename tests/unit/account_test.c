@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -367,13 +368,20 @@ TEST(slots_have_a_bound)
 
 /* ---- The file ---- */
 
-/* Goal: what processes have left that were all killed is gone with the next one, and not while one of them lives. */
-TEST(a_file_of_the_dead_is_removed)
+static int make_file_of_the_dead(void)
 {
 	int fd = open(account_path(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	ASSERT_SYS(fd);
 	ASSERT_SYS(ftruncate(fd, HEADERS_BYTES + 3 * REGION_BYTES));
+	return fd;
+}
+
+/* Goal: what processes have left that were all killed is gone with the next one, and not while one of them lives. */
+TEST(a_file_of_the_dead_is_removed)
+{
+	int fd = make_file_of_the_dead();
+
 	ASSERT_SYS(flock(fd, LOCK_SH));
 	struct cn_account *first = join_account();
 	ASSERT(slot_count() >= 3);
@@ -384,6 +392,21 @@ TEST(a_file_of_the_dead_is_removed)
 	ASSERT_EQ(2, slot_count());
 	cn_account_close(first);
 	cn_account_close(second);
+}
+
+/* Goal: a file of the dead that cannot be removed is used. */
+TEST(a_file_that_cannot_be_removed_is_used)
+{
+	close(make_file_of_the_dead());
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount(account_path(), account_path(), NULL, MS_BIND, NULL))
+		SKIP("needs root, and a mount namespace of its own");
+	struct cn_account *account = join_account();
+	take(account, 5);
+	ASSERT_EQ(5, used(account));
+	cn_account_close(account);
+	ASSERT_SYS(umount(account_path()));
+	ASSERT_SYS(unlink(account_path()));
 }
 
 static void *unlock_later(void *data)
