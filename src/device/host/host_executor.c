@@ -17,9 +17,10 @@
  * STANDBY_NS at most, looks again, and counts as coming until then. So a program that launches and waits, again and
  * again, wakes no thread. Standing by goes on as long as waiters take queues, and costs no more wake-ups than it saves:
  * one that saw fewer than STANDBY_PAYS of them taken goes to sleep. If an operation is under way that takes long, it
- * sleeps twice as long instead, up to STANDBY_MAX_NS: so for rounds of 100 µs none is woken either. It serves queues
- * that are `patient`: the last time the queue was listed, a waiter took it. For any other queue, which may have no
- * waiter, those that stand by are called at once.
+ * sleeps twice as long instead, up to STANDBY_MAX_NS: so for rounds of 100 µs none is woken either. When there is no
+ * such operation any more, it sleeps half as long each time. It serves queues that are `patient`: the last time the
+ * queue was listed, a waiter took it. For any other queue, which may have no waiter, those that stand by are called at
+ * once.
  */
 #include "base/thread.h"
 #include "device/host/host_internal.h"
@@ -114,10 +115,15 @@ void cn_host_executor_end_slow(void)
 /* For how long to stand by, after so long; 0: not. Executors locked. */
 static int64_t next_standby_locked(int64_t last_ns)
 {
-	if (executors.taken_count >= STANDBY_PAYS)
-		return last_ns && executors.taken_count < STANDBY_MANY ? last_ns : STANDBY_NS;
+	unsigned slow_count = atomic_load_explicit(&executors.slow_count, memory_order_relaxed);
 	unsigned others = executors.standby_count - (last_ns != 0);
-	if (others >= atomic_load_explicit(&executors.slow_count, memory_order_relaxed) || last_ns == STANDBY_MAX_NS)
+
+	if (executors.taken_count >= STANDBY_PAYS) {
+		bool shorter = executors.taken_count >= STANDBY_MANY || last_ns <= STANDBY_NS;
+		int64_t again_ns = slow_count ? last_ns : last_ns / 2; /* what took long may be over */
+		return shorter ? STANDBY_NS : again_ns;
+	}
+	if (others >= slow_count || last_ns == STANDBY_MAX_NS)
 		return 0;
 	return last_ns ? 2 * last_ns : STANDBY_NS;
 }
