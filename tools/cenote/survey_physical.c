@@ -48,11 +48,14 @@ static int compare(unsigned long long one, unsigned long long other)
 static void keep_held(const cenote_imex_held *held, void *data)
 {
 	struct helds *helds = data;
-	struct held *list = helds->count < HELDS_MAX ? one_more(helds->list, helds->count, sizeof *list) : NULL;
+	struct held *list = NULL;
 
-	helds->failed |= !list;
-	if (helds->failed)
+	if (!helds->failed && helds->count < HELDS_MAX) /* once failed, the list stays as it is */
+		list = one_more(helds->list, helds->count, sizeof *list);
+	if (!list) {
+		helds->failed = true;
 		return;
+	}
 	helds->list = list;
 	list[helds->count++] = (struct held){held->inode, {.node = held->node, .import_count = 1}};
 }
