@@ -8,14 +8,18 @@
 #     nodes.sh cut N | mend N              take the link of node N down, and up again
 #     nodes.sh kill N | boot N             kill all programs of node N, its daemon included; start its daemon again
 #     nodes.sh wire N [OPTION...]          lead the link of node N through nodes_wire.py, until its input ends
-#     nodes.sh stop                        end all of it
+#     nodes.sh stop [DIRECTORY]            end all of it, and remove DIRECTORY
 #
 # A node is a network, a mount and a PID namespace; all are connected by a bridge in a namespace of its own, so nothing
 # of this machine's network is touched. Node N has the address 10.77.0.N and directories of its own; its programs use
-# the host device unless CENOTE_DEVICE says otherwise. Works as root; else it says why not. DIRECTORY (NODES_DIRECTORY,
-# /tmp/cenote-nodes) has the list of nodes, the key, the channels and the logs. NODES_TRANSPORT=ucx starts
-# cenote-imexd-ucx in place of cenote-imexd; NODES_DAEMON is the path of the latter. NODES_APART=1: node N has the CPU
-# N - 1 alone, if there are as many.
+# the host device unless CENOTE_DEVICE says otherwise. Works as root; else it says why not. DIRECTORY has the list of
+# nodes, the key, the channels and the logs; start makes it, and it must not exist before. The default is
+# NODES_DIRECTORY, or /tmp/cenote-nodes; the other verbs use that. NODES_TRANSPORT=ucx starts cenote-imexd-ucx in place
+# of cenote-imexd; NODES_DAEMON is the path of the latter. NODES_APART=1: node N has the CPU N - 1 alone, if there are
+# as many.
+#
+# Root runs what a file in DIRECTORY names, kills the processes that files in it name, and removes it. So DIRECTORY is
+# never one that somebody else has made, and a process is named by its PID and the time of its start.
 set -eu
 
 directory=${NODES_DIRECTORY:-/tmp/cenote-nodes}
@@ -49,26 +53,70 @@ find_daemon()
 	fail "cenote-imexd$suffix was not built: it needs $needs"
 }
 
-# A process that does nothing and has the namespaces: run in the background, its PID in a file.
+make_directory()
+{
+	local why
+	why=$(mkdir -m 0700 "$directory" 2>&1) && return
+	[ ! -e "$directory" ] && [ ! -L "$directory" ] || why="$directory exists; if nodes run already: nodes.sh stop"
+	fail "$why"
+}
+
+# That start has made the directory. The mode and the owner come from one look, which does not follow a link: in /tmp
+# nobody else can replace a directory of ours afterwards.
+check_directory()
+{
+	[ -e "$directory" ] || [ -L "$directory" ] || fail "no nodes run: there is no $directory"
+	case $(stat -c '%u %A' "$directory") in
+	"$(id -u) drwx--"?---) ;;
+	*) fail "$directory is a link, belongs to another user or is open to others: nodes.sh start did not make it" ;;
+	esac
+	[ -f "$directory/daemon" ] || fail "nodes.sh start did not make $directory"
+}
+
+# When a process was started: field 22 of its stat, where the second one may have spaces. Fails if it has ended.
+started()
+{
+	local stat fields
+	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+	read -ra fields <<<"${stat##*) }"
+	[ "${fields[0]}" != Z ] || return 1 # its parent has not looked yet
+	echo "${fields[19]}"
+}
+
+# The PID that a file has, unless the process has ended: another one may have its PID by now.
+process_of()
+{
+	local pid start
+	read -r pid start <"$1" && [ -n "$start" ] && [ "$(started "$pid")" = "$start" ] && echo "$pid"
+}
+
+holder()
+{
+	process_of "$directory/$1.pid" || fail "$1 has ended: nodes.sh stop"
+}
+
+# A process that does nothing and has the namespaces: run in the background, its PID and its start in a file.
 hold()
 {
 	# /proc is that of this machine until it is mounted anew, and has the PID by which we know the process.
 	# shellcheck disable=SC2016 # for the inner shell
-	setsid unshare "$@" --fork --kill-child bash -c 'read -r pid _ </proc/self/stat
+	setsid unshare "$@" --fork --kill-child bash -c 'read -ra stat </proc/self/stat
 		[ "$1" = bridge ] || mount -t proc proc /proc
 		trap "" CHLD # what dies in the node leaves no zombie
-		echo $pid >"$0.new"; mv "$0.new" "$0"; exec sleep infinity' "$directory/$name.pid" "$name" \
-		</dev/null >/dev/null 2>&1 &
+		echo "${stat[0]} ${stat[21]}" >"$0.new"; mv "$0.new" "$0"; exec sleep infinity' \
+		"$directory/$name.pid" "$name" </dev/null >/dev/null 2>&1 &
 	until [ -s "$directory/$name.pid" ]; do
 		kill -0 $! 2>/dev/null || fail "no namespace could be made for $name"
 		sleep 0.02
 	done
-	echo $! >"$directory/$name.parent"
+	echo "$! $(started $!)" >"$directory/$name.parent"
 }
 
 enter()
 {
-	nsenter -t "$(cat "$directory/$1.pid")" "${@:2}"
+	local pid
+	pid=$(holder "$1") || exit
+	nsenter -t "$pid" "${@:2}"
 }
 
 # What a command of a node begins with.
@@ -88,13 +136,15 @@ environment()
 
 start_node()
 {
+	local bridge pid
 	name=node$1
 	mkdir -p "$directory/$name/run" "$directory/$name/fabric"
 	chmod 0700 "$directory/$name/run"
 	chmod 1777 "$directory/$name/fabric"
 	hold --net --mount --pid
-	ip link add "cenote$1" netns "$(cat "$directory/bridge.pid")" \
-		type veth peer name eth0 netns "$(cat "$directory/$name.pid")"
+	bridge=$(holder bridge)
+	pid=$(holder "$name")
+	ip link add "cenote$1" netns "$bridge" type veth peer name eth0 netns "$pid"
 	enter bridge --net ip link set "cenote$1" master nodes up
 	enter "$name" --net ip address add "10.77.0.$1/24" dev eth0
 	enter "$name" --net ip link set eth0 up
@@ -105,11 +155,12 @@ start_node()
 # Its log grows.
 boot()
 {
-	local daemon arguments=(--nodes "$directory/nodes_config.cfg")
+	local pid daemon arguments=(--nodes "$directory/nodes_config.cfg")
+	pid=$(holder "node$1")
 	daemon=$(cat "$directory/daemon")
 	[ "${daemon%-ucx}" != "$daemon" ] || arguments+=(--key "$directory/key")
 	# shellcheck disable=SC2046 # a list of variables
-	(exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env $(environment "$1") \
+	(exec nsenter -t "$pid" --net --mount --pid env $(environment "$1") \
 		setsid $(place "$1") "$daemon" "${arguments[@]}") </dev/null >/dev/null 2>>"$directory/node$1.log" &
 }
 
@@ -125,7 +176,8 @@ kill_node()
 # Between node N and the bridge come two more ends of links, and frames go from one to the other through a program.
 wire()
 {
-	local name="cenote$1"
+	local name="cenote$1" bridge
+	bridge=$(holder bridge)
 	if ! enter bridge --net ip link show "wire$1" >/dev/null 2>&1; then
 		enter bridge --net ip link add name "wire$1" type veth peer name "port$1"
 		enter bridge --net ip link set "$name" nomaster promisc on
@@ -135,8 +187,7 @@ wire()
 		enter bridge --net ip link set "port$1" gso_max_size 1500 gso_max_segs 1
 		enter "node$1" --net ip link set eth0 gso_max_size 1500 gso_max_segs 1
 	fi
-	exec nsenter -t "$(cat "$directory/bridge.pid")" --net \
-		python3 "$here/scripts/nodes_wire.py" "$name" "wire$1" "${@:2}"
+	exec nsenter -t "$bridge" --net python3 "$here/scripts/nodes_wire.py" "$name" "wire$1" "${@:2}"
 }
 
 start()
@@ -147,9 +198,9 @@ start()
 	esac
 	check_rights
 	daemon=$(find_daemon)
-	[ ! -e "$directory/bridge.pid" ] || fail "$directory is in use: nodes.sh stop"
-	mkdir -p "$directory/channels"
+	make_directory
 	echo "$daemon" >"$directory/daemon"
+	mkdir "$directory/channels"
 	: >"$directory/channels/channel0"
 	for ((i = 1; i <= $1; i++)); do
 		echo "10.77.0.$i"
@@ -166,27 +217,45 @@ start()
 
 run()
 {
+	local pid
 	[ $# -gt 1 ] || fail "run N COMMAND...: which command?"
+	pid=$(holder "node$1")
 	# shellcheck disable=SC2046 # a list of variables
-	exec nsenter -t "$(cat "$directory/node$1.pid")" --net --mount --pid env -C "$PWD" $(environment "$1") \
+	exec nsenter -t "$pid" --net --mount --pid env -C "$PWD" $(environment "$1") \
 		$(place "$1") "${@:2}"
 }
 
+# Returns when all processes are gone. The one that has a PID namespace is the last to end there.
 stop()
 {
+	local pid
 	for file in "$directory"/*.parent; do
-		# What is in the namespaces ends with it.
-		[ ! -e "$file" ] || kill -KILL "$(cat "$file")" 2>/dev/null || true
+		if [ -e "$file" ] && pid=$(process_of "$file"); then
+			kill -KILL "$pid" 2>/dev/null || true # what is in the namespaces ends with it
+		fi
+	done
+	for file in "$directory"/*.pid; do
+		while [ -e "$file" ] && process_of "$file" >/dev/null; do
+			sleep 0.01
+		done
 	done
 	rm -rf "$directory"
 }
 
 case ${1:-} in
-run | cut | mend | kill | boot | wire) [ -e "$directory/node${2:-}.pid" ] || fail "there is no node '${2:-}'" ;;
+start) directory=${3:-$directory} ;;
+stop) directory=${2:-$directory} ;;
+esac
+directory=$(realpath -sm "$directory") # from any folder, and without a slash that would follow a link
+case ${1:-} in
+run | cut | mend | kill | boot | wire)
+	check_directory
+	[ -e "$directory/node${2:-}.pid" ] || fail "there is no node '${2:-}'"
+	;;
+stop) check_directory ;;
 esac
 case ${1:-} in
 start)
-	directory=${3:-$directory}
 	start "${2:-}"
 	echo "$2 nodes. Their list, key and logs: $directory"
 	;;

@@ -196,7 +196,7 @@ class Nodes:
 
     def inside(self, node):
         """The PIDs of the programs of a node, as we know them, with their names."""
-        holder = int((self.folder / "nodes" / f"node{node}.pid").read_text(encoding="ascii"))
+        holder = (self.folder / "nodes" / f"node{node}.pid").read_text(encoding="ascii").split()[0]
         space = os.readlink(f"/proc/{holder}/ns/pid")
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
