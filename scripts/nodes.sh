@@ -41,14 +41,14 @@ check_rights()
 
 find_daemon()
 {
-	local suffix needs
+	local suffix needs daemon
 	case $transport in
 	tls) suffix='' needs='GnuTLS (libgnutls28-dev)' ;;
 	ucx) suffix=-ucx needs='UCX (libucx-dev)' ;;
 	*) fail "NODES_TRANSPORT is tls or ucx" ;;
 	esac
-	for candidate in "${NODES_DAEMON:-}" "$here/build/bin/cenote-imexd" "$(command -v cenote-imexd || true)"; do
-		[ -z "$candidate" ] || [ ! -x "$candidate$suffix" ] || { realpath "$candidate$suffix"; return; }
+	for daemon in "${NODES_DAEMON:-$here/build/bin/cenote-imexd}" "${NODES_DAEMON:-$(command -v cenote-imexd)}"; do
+		[ ! -x "$daemon$suffix" ] || { realpath "$daemon$suffix"; return; }
 	done
 	fail "cenote-imexd$suffix was not built: it needs $needs"
 }
