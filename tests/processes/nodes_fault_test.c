@@ -164,6 +164,89 @@ TEST(a_killed_daemon_fails_what_its_programs_asked, .timeout_ms = 60000)
 	nodes_pair_end(nodes);
 }
 
+static void expect_refused(CUmemFabricHandle *name, const char *words)
+{
+	CUmemGenericAllocationHandle handle;
+
+	ASSERT_ERROR(CUDA_ERROR_NOT_SUPPORTED, cuMemImportFromShareableHandle(&handle, name, FABRIC));
+	ASSERT_CONTAINS(words, cenote_last_error());
+}
+
+static void import_and_read(const CUmemFabricHandle *name)
+{
+	CUmemGenericAllocationHandle handle = import(name);
+	CUdeviceptr far = vmm_map(handle, MEMORY, VMM_WRITE);
+
+	ASSERT_EQ(BYTE, vmm_byte(far + MEMORY - 1));
+	vmm_unmap(far, MEMORY);
+	ASSERT_OK(cuMemRelease(handle));
+}
+
+/* Has memory of an exporter that dies with its node, and then uses that of another one there, whose daemon dies. */
+ROLE(heir)
+{
+	CUmemFabricHandle old, fresh;
+	unsigned char byte;
+
+	peer_receive_bytes(parent, &old, sizeof old);
+	start();
+	CUmemGenericAllocationHandle handle = import(&old);
+	CUdeviceptr far = vmm_map(handle, MEMORY, VMM_WRITE);
+	ASSERT_EQ(BYTE, vmm_byte(far));
+	peer_send(parent, "imported");
+	peer_expect(parent, "it is gone");
+	expect_refused(&old, "node 1, which is not connected");
+	peer_send(parent, "refused");
+	peer_receive_bytes(parent, &fresh, sizeof fresh);
+	expect_refused(&old, "the exporter on node 1 is gone");
+	import_and_read(&fresh);
+	ASSERT_ERROR(CUDA_ERROR_EXTERNAL_DEVICE, cuMemcpyDtoH(&byte, far, 1));
+	vmm_unmap(far, MEMORY);
+	ASSERT_OK(cuMemRelease(handle));
+	peer_send(parent, "read");
+	peer_expect(parent, "its daemon is another");
+	import_and_read(&fresh);
+	expect_refused(&old, "the exporter on node 1 is gone");
+}
+
+/* Node 1 is started again, and both see each other. */
+static void start_again(struct nodes_one nodes[2])
+{
+	nodes_start(1, &nodes[0]);
+	nodes_await(&nodes[0], "node 2 is up");
+	nodes_await(&nodes[1], "node 1 is up");
+}
+
+/* Goal: a handle is good while its exporter lives, whatever its daemon does; a later exporter does not answer to it. */
+TEST(a_handle_ends_with_its_exporter_and_not_with_a_daemon, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	CUmemFabricHandle old, fresh;
+
+	nodes_pair(nodes);
+	struct peer *exporter = start_exporter(1, &old);
+	nodes_enter(2);
+	struct peer *importer = peer_start("heir");
+	peer_send_bytes(importer, &old, sizeof old);
+	peer_expect(importer, "imported");
+	nodes_end(&nodes[0], SIGKILL);
+	peer_kill(exporter);
+	nodes_await(&nodes[1], "node 1 is gone");
+	peer_send(importer, "it is gone");
+	peer_expect(importer, "refused");
+	start_again(nodes);
+	exporter = start_exporter(1, &fresh);
+	peer_send_bytes(importer, &fresh, sizeof fresh);
+	peer_expect(importer, "read");
+	nodes_end(&nodes[0], SIGKILL);
+	nodes_await(&nodes[1], "node 1 is gone");
+	start_again(nodes);
+	peer_send(importer, "its daemon is another");
+	peer_wait(importer);
+	peer_end(exporter);
+	nodes_pair_end(nodes);
+}
+
 /* Asks its daemon until it says so much of another node; the test's time limit is the end of it. */
 ROLE(watcher)
 {
