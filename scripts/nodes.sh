@@ -16,7 +16,7 @@
 # nodes, the key, the channels and the logs; start makes it, and it must not exist before. The default is
 # NODES_DIRECTORY, or /tmp/cenote-nodes; the other verbs use that. NODES_TRANSPORT=ucx starts cenote-imexd-ucx in place
 # of cenote-imexd; NODES_DAEMON is the path of the latter. NODES_APART=1: node N has the CPU N - 1 alone, if there are
-# as many.
+# as many. NODES_SUPERVISE=1: a daemon that ends is started again, as by cenote imex start.
 #
 # Root runs what a file in DIRECTORY names, kills the processes that files in it name, and removes it. So DIRECTORY is
 # never one that somebody else has made, and a process is named by its PID and the time of its start.
@@ -159,6 +159,7 @@ boot()
 	pid=$(holder "node$1")
 	daemon=$(cat "$directory/daemon")
 	[ "${daemon%-ucx}" != "$daemon" ] || arguments+=(--key "$directory/key")
+	[ -z "${NODES_SUPERVISE:-}" ] || arguments+=(--supervise)
 	# shellcheck disable=SC2046 # a list of variables
 	(exec nsenter -t "$pid" --net --mount --pid env $(environment "$1") \
 		setsid $(place "$1") "$daemon" "${arguments[@]}") </dev/null >/dev/null 2>>"$directory/node$1.log" &

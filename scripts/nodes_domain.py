@@ -8,6 +8,7 @@ Nothing is waited for by the clock: programs and logs are read line by line, eac
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -201,13 +202,15 @@ class Nodes:
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 if os.readlink(f"/proc/{entry}/ns/pid") == space:
-                    yield int(entry), Path(f"/proc/{entry}/comm").read_text(encoding="ascii").strip()
+                    yield int(entry), Path(os.readlink(f"/proc/{entry}/exe")).name
             except OSError:
                 pass  # it has ended
 
     def daemon(self, node):
-        """The PID of its daemon."""
-        return next(pid for pid, name in self.inside(node) if name.startswith("cenote-imexd"))
+        """The PID of its daemon. With NODES_SUPERVISE its parent is the same program."""
+        found = [pid for pid, name in self.inside(node) if name.startswith("cenote-imexd")]
+        assert found, f"the daemon of node {node} has ended"
+        return max(found)
 
     def traffic(self, node):
         """Bytes and packets that its link has carried, both ways."""
@@ -217,20 +220,19 @@ class Nodes:
         return int(fields[0]) + int(fields[8]), int(fields[1]) + int(fields[9])
 
     def ports(self, node):
-        """The TCP ports at which its daemon listens."""
+        """The addresses and TCP ports at which its daemon listens; IPv4 alone, which nodes have."""
         pid = self.daemon(node)
-        sockets = set()
+        sockets, ports = set(), set()
         for entry in os.listdir(f"/proc/{pid}/fd"):
             try:
                 sockets.add(os.readlink(f"/proc/{pid}/fd/{entry}"))
             except OSError:
                 pass  # it was closed
-        ports = set()
-        for table in ("tcp", "tcp6"):
-            for line in Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii").splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+        for line in Path(f"/proc/{pid}/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+                address, port = fields[1].split(":")
+                ports.add((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)))
         return sorted(ports)
 
 

@@ -15,13 +15,16 @@ data over in turns, each way, in blocks of a pool and in memory of cuMemCreate()
   after all rounds the descriptors, mappings and memory that they had at first.
 - cuts: the same for a link. A cut that is short harms nobody.
 - strangers: wrong keys, addresses that are not listed, bytes that make no sense at every port of a daemon, and handles
-  with one bit changed get nothing, and pairs go on.
+  with one bit changed get nothing, and pairs go on. Over UCX the daemons live and pairs go on as well, but UCX keeps
+  descriptors of such calls, until it has none for a node that starts; so the daemons are started again. Then a call
+  comes that ends a daemon where UCX has a certain mistake: the daemon's parent starts it again, and pairs work.
 
 tests/processes/nodes_soak_test.py has short forms of these.
 """
 
 import argparse
 import random
+import resource
 import sys
 import time
 from pathlib import Path
@@ -30,10 +33,12 @@ from nodes_domain import Nodes, NoNodes, size_of
 
 SUBJECT = "tests/nodes_soak_subject"
 STRANGER = Path(__file__).resolve().parent / "nodes_stranger.py"
-UNLISTED = "10.77.0.200"
+LISTED, UNLISTED, LOOPBACK, PORT = "10.77.0.3", "10.77.0.200", "127.0.0.1", 50100
 LOST_S_MAX = 8  # a node is gone after 4 s of silence; the rest is for a machine that is busy
 DELAY_S_MAX = 0.5
 SHORT_CUT_S_MAX = 0.3
+ABORT_S_MAX = 3
+TURNS_AFTER = 8
 # KiB, mappings, descriptors, between the first quarter of the rounds and the last. At first all take more heap.
 GROWTH_MAX = {"daemon": (160, 4, 2), "program": (1024, 6, 2)}
 GROWTH_FIRST_MAX, FIRST_ROUNDS = {"daemon": (512, 4, 2), "program": (2048, 6, 2)}, 20
@@ -128,20 +133,25 @@ class Sizes:
         """One more round."""
         self.rounds.setdefault(name, []).append(size_of(pid))
 
-    def check(self):
-        """Nothing has grown; returns what was seen."""
-        texts = []
+    def quarters(self):
+        """For each name the most of the first quarter of its rounds, and the least of the last."""
         for name, rounds in self.rounds.items():
             quarter = max(1, len(rounds) // 4)
-            first = [max(values) for values in zip(*rounds[:quarter])]
-            last = [min(values) for values in zip(*rounds[-quarter:])]
-            text = (f"{name} {first[0]} to {last[0]} KiB, {first[1]} to {last[1]} mappings, "
-                    f"{first[2]} to {last[2]} descriptors")
-            limits = GROWTH_MAX if len(rounds) >= FIRST_ROUNDS else GROWTH_FIRST_MAX
+            yield name, list(map(max, zip(*rounds[:quarter]))), list(map(min, zip(*rounds[-quarter:])))
+
+    def tell(self):
+        """What was seen."""
+        return "; ".join(f"{name} {first[0]} to {last[0]} KiB, {first[1]} to {last[1]} mappings, "
+                         f"{first[2]} to {last[2]} descriptors" for name, first, last in self.quarters())
+
+    def check(self):
+        """Nothing has grown; returns what was seen."""
+        for name, first, last in self.quarters():
+            count = len(self.rounds[name])
+            limits = GROWTH_MAX if count >= FIRST_ROUNDS else GROWTH_FIRST_MAX
             for one, other, most in zip(first, last, limits[name.split()[0]]):
-                assert other <= one + most, f"{text} in {len(rounds)} rounds"
-            texts.append(text)
-        return "; ".join(texts)
+                assert other <= one + most, f"{self.tell()} in {count} rounds"
+        return self.tell()
 
 
 def rounds_of(count, seconds):
@@ -311,33 +321,77 @@ def try_wrong_key(nodes):
 
 
 def attack(nodes, seconds, seed):
-    """From a listed address and from another one, at every port of both daemons; returns what was done."""
-    texts = []
-    for number, (victim, source) in enumerate([(1, "10.77.0.3"), (2, "10.77.0.3"), (1, UNLISTED), (2, UNLISTED)]):
-        ports = nodes.ports(victim)
-        assert ports, f"node {victim} listens nowhere"
-        stranger = nodes.run(3, "python3", STRANGER, f"10.77.0.{victim}", source, seconds / 4, seed + number, *ports)
-        calls, said = stranger.expect("calls ", seconds + 60)
+    """At every port of both daemons; returns the number of calls from each address."""
+    calls, places = {}, []
+    for victim in (1, 2):
+        listens = nodes.ports(victim)
+        for node, source in ((victim, LOOPBACK), (3, LISTED), (3, UNLISTED)):
+            address = LOOPBACK if source == LOOPBACK else f"10.77.0.{victim}"
+            ports = [port for at, port in listens if at == address]
+            assert ports or source == LOOPBACK, f"node {victim} listens at {listens}"
+            if ports:
+                places.append((node, source, address, ports))
+    for number, (node, source, address, ports) in enumerate(places):
+        stranger = nodes.run(node, "python3", STRANGER, address, source, seconds / len(places), seed + number, *ports)
+        count, said = map(int, stranger.expect("calls ", seconds + 60))
         assert stranger.end() == 0
-        assert source != UNLISTED or said == "0", f"{said} bytes were said to an address that is not listed"
-        texts.append(f"{calls} calls from {source} to {len(ports)} ports of node {victim}")
-    return ", ".join(texts)
+        assert source != UNLISTED or said == 0, f"{said} bytes were said to an address that is not listed"
+        calls[source] = calls.get(source, 0) + count
+    return calls
 
 
 def besiege(nodes, seconds, seed):
     """Attack twice: after the first time the daemons have all the memory that they need for it."""
-    sizes = Sizes()
+    sizes, daemons, calls = Sizes(), [nodes.daemon(node) for node in (1, 2)], {}
     assert nodes.run(3, "ip", "address", "add", UNLISTED + "/24", "dev", "eth0").end() == 0
     for share in (0.3, 0.7):
-        did = attack(nodes, share * seconds, seed)
-        for node in (1, 2):
-            sizes.add(f"daemon {node}", nodes.daemon(node))
-    return f"{did}; {sizes.check()}"
+        for source, count in attack(nodes, share * seconds, seed).items():
+            calls[source] = calls.get(source, 0) + count
+        for node, daemon in zip((1, 2), daemons):
+            assert nodes.daemon(node) == daemon, f"the daemon of node {node} was started again"
+            sizes.add(f"daemon {node}", daemon)
+    did = ", ".join(f"{count} calls from {source}" for source, count in calls.items())
+    return f"{did}; {sizes.check() if nodes.environment['NODES_TRANSPORT'] == 'tls' else sizes.tell()}"
+
+
+def start_daemons_again(nodes):
+    """All of them, each with a parent that starts it again when it ends."""
+    nodes.environment["NODES_SUPERVISE"] = "1"
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    for node in nodes.logs:
+        nodes.act("kill", node)
+    marks = nodes.marks()
+    for node in nodes.logs:
+        nodes.act("boot", node)
+    for node in nodes.logs:
+        nodes.await_up(node, marks[node])
+
+
+def end_by_a_call(nodes, victim):
+    """From an address that is not listed: UCX 1.13 aborts for it, and the daemon with it. Returns what was seen."""
+    marks, daemon, seen = nodes.marks(), nodes.daemon(victim), "ended and was started again"
+    there, own = (f"10.77.0.{victim}", PORT), (UNLISTED, 0)
+    call = f"import socket; socket.create_connection({there}, 9, {own}).sendall(bytes(64))"
+    assert nodes.run(3, "python3", "-c", call).end() == 0
+    try:
+        nodes.logs[victim].find("is started again", marks[victim], ABORT_S_MAX)
+    except AssertionError:
+        assert nodes.daemon(victim) == daemon
+        seen = "lived"
+    else:
+        await_all_up(nodes, victim, marks)
+    pairs = start_pairs(nodes, PLACES, 1)
+    for pair in pairs:
+        pair.serve(TURNS_AFTER)
+    for pair in pairs:
+        pair.await_end(60)
+        pair.end()
+    return f"at 64 zeros the daemon {seen}"
 
 
 def soak_strangers(nodes, seconds, seed=1):
     """While pairs of nodes 1 and 2 go on, node 3 is what a stranger has."""
-    marks = nodes.marks()
+    marks, is_ucx = nodes.marks(), nodes.environment["NODES_TRANSPORT"] == "ucx"
     nodes.act("kill", 3)
     for node in (1, 2):
         nodes.logs[node].find("node 3 is gone", marks[node])
@@ -350,17 +404,21 @@ def soak_strangers(nodes, seconds, seed=1):
     refused = flipper.find("refused", limit_s=300)
     assert refused == "refused 1024", flipper.lines
     assert flipper.end() == 0
-    did = "nobody called"
-    if nodes.environment["NODES_TRANSPORT"] == "tls":  # who reaches the ports of UCX can do harm: docs/machines.md
+    if not is_ucx:  # which has no key
         try_wrong_key(nodes)
-        did = besiege(nodes, seconds, seed)
+    did = besiege(nodes, seconds, seed)
     for pair in pairs:
         pair.mark()
         pair.await_progress()
-    marks = nodes.marks()
-    nodes.act("boot", 3)
-    await_all_up(nodes, 3, marks)
-    finish(pairs)
+    if is_ucx:
+        finish(pairs)
+        start_daemons_again(nodes)
+        did += "; " + end_by_a_call(nodes, 1)
+    else:
+        marks = nodes.marks()
+        nodes.act("boot", 3)
+        await_all_up(nodes, 3, marks)
+        finish(pairs)
     return f"1,024 changed handles were refused; {did}"
 
 
