@@ -137,7 +137,7 @@ static bool hear_one(void)
 		return errno == EINTR;
 	text[got] = 0;
 	pid_t sender = sender_of(&message);
-	cn_rights_take(&message, &fd, 1);
+	cn_rights_take(&message, CN_WIRE_NOBODY, &fd, 1);
 	if (sender == parent.child)
 		hear(text, cn_wire_raise(fd));
 	else

@@ -372,6 +372,13 @@ char *cn_imexd_lent_find(const struct cn_imexd_lent_table *table, const uint64_t
 			 struct cn_imexd_lent **ret_lent);
 void cn_imexd_lent_drop(struct cn_imexd_lent *lent); /* NULL does nothing */
 
+/* ---- imexd_release.c: what the loop does not wait for ---- */
+
+/* End a program's connection, now or when its user's descriptors can be closed. */
+void cn_imexd_close(int fd, uid_t user);
+/* From time to time: close those that could not be closed. */
+void cn_imexd_close_parked(void);
+
 /* ---- imexd_program.c: what programs here ask ---- */
 
 void cn_imexd_program_accept(int listen_fd);

@@ -104,15 +104,19 @@ static enum cn_node_outcome join(int fd, uint32_t node, struct cn_imexd_served *
 static enum cn_node_outcome open_handle(const struct fetch *fetch, struct cn_imexd_served *served)
 {
 	bool is_pool = ((const struct cn_handle *)fetch->bytes)->kind == CN_HANDLE_FABRIC_POOL;
+	uid_t user = cn_fabric_user(fetch->exporter);
 	enum cn_node_outcome outcome;
 	int fd;
+
+	if (cn_wire_is_stuck(user)) /* it may send what cannot be closed, each time that it is asked */
+		return CN_NODE_FULL;
 	CUresult result = cn_fabric_fetch(fetch->bytes, is_pool ? CN_FABRIC_POOL : CN_FABRIC_MEMORY, &fd);
 
 	if (result)
 		return outcome_of(result);
 	memcpy(served->exporter, fetch->exporter, sizeof served->exporter);
 	outcome = is_pool ? join(fd, fetch->node->number, served) : map(fd, served);
-	cn_wire_discard(fd);
+	cn_wire_discard_from(fd, user);
 	return outcome;
 }
 

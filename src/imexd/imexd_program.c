@@ -16,7 +16,6 @@
 #include "base/segment.h"
 #include "share/port/imex.h"
 #include "share/wire/closing.h"
-#include "share/wire/identity.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -80,14 +79,12 @@ struct cn_imexd_lane {
 	uint64_t deadline_ns;
 	char *memory;
 	unsigned busy_count;
-	bool is_muted; /* it waits to be read */
 	struct cn_imexd_job jobs[JOBS];
 };
 
 static struct {
 	struct cn_imexd_lane *lanes;
 	struct cn_imexd_table imports;
-	bool has_muted;
 } programs;
 
 /* ---- Imports ---- */
@@ -180,7 +177,7 @@ static void hang_up(struct cn_imexd_lane *lane)
 	if (lane->busy_count)
 		lane->late_fd = lane->fd;
 	else
-		cn_wire_hang_up(lane->fd);
+		cn_imexd_close(lane->fd, lane->user);
 	lane->fd = -1;
 	lane->session = NULL;
 	if (lane->next)
@@ -271,7 +268,7 @@ static void finish(struct cn_imexd_job *job, enum cn_node_outcome outcome, const
 	if (lane->fd >= 0) {
 		reply(lane, &job->message, outcome, import, opened);
 	} else if (!lane->busy_count) {
-		cn_wire_hang_up(lane->late_fd);
+		cn_imexd_close(lane->late_fd, lane->user);
 		cn_imexd_bury(&lane->source);
 	}
 }
@@ -703,20 +700,18 @@ static void lane_ready(struct cn_imexd_source *source, uint32_t events)
 {
 	struct cn_imexd_lane *lane = cn_container_of(source, struct cn_imexd_lane, source);
 	struct cn_parcel parcel;
-	/* A lane may send descriptors only until it has memory: a stranger's must not keep it from being read. */
-	int error =
-		lane->memory ? cn_wire_receive_message(lane->fd, &parcel.message) : cn_wire_receive(lane->fd, &parcel);
+	/*
+	 * A lane with memory sends no descriptors. Nor does a user whose descriptors cannot be closed: its programs are
+	 * hung up on if they send more, and served as long as they do not.
+	 */
+	bool is_bare = lane->memory || cn_wire_is_stuck(lane->user);
+	int error = is_bare ? cn_wire_receive_message(lane->fd, &parcel.message) : cn_wire_receive(lane->fd, &parcel);
 
 	(void)events;
-	if (lane->memory)
+	if (is_bare)
 		parcel.descriptor_count = 0;
 	if (error == EAGAIN)
 		return;
-	if (error == EBUSY) { /* what others have sent cannot be closed: its turn comes when it can */
-		programs.has_muted = lane->is_muted = true;
-		cn_imexd_rewatch(lane->fd, &lane->source, 0);
-		return;
-	}
 	bool good = !error && serve(lane, &parcel);
 	if (!error)
 		cn_wire_close(&parcel);
@@ -724,22 +719,21 @@ static void lane_ready(struct cn_imexd_source *source, uint32_t events)
 		hang_up(lane);
 }
 
-static bool admit(int fd)
+static bool admit(int fd, uid_t user)
 {
 	struct cn_imexd_lane *lane = calloc(1, sizeof *lane);
-	struct ucred who;
 	unsigned count = 0;
 
-	if (!lane || !cn_wire_identify(fd, &who))
+	if (!lane || user == CN_WIRE_NOBODY)
 		goto err_free;
 	for (const struct cn_imexd_lane *other = programs.lanes; other; other = other->next)
-		count += other->user == who.uid;
+		count += other->user == user;
 	lane->source = (struct cn_imexd_source){.ready = lane_ready, .free = free_lane};
 	if (cn_imexd.lane_count >= CN_IMEXD_CONNECTIONS_MAX || count >= CN_IMEXD_CONNECTIONS_MAX / 2 ||
 	    !cn_imexd_watch(fd, &lane->source, EPOLLIN))
 		goto err_free;
 	lane->fd = fd;
-	lane->user = who.uid;
+	lane->user = user;
 	lane->deadline_ns = cn_clock_ns() + CN_WIRE_TIMEOUT_MS * CN_MILLISECOND_NS;
 	lane->next = programs.lanes;
 	if (lane->next)
@@ -759,18 +753,9 @@ void cn_imexd_program_accept(int listen_fd)
 		int fd = cn_wire_accept(listen_fd);
 		if (fd < 0)
 			return;
-		if (!admit(fd))
-			cn_wire_hang_up(fd);
-	}
-}
-
-static void read_muted(void)
-{
-	programs.has_muted = false;
-	for (struct cn_imexd_lane *lane = programs.lanes; lane; lane = lane->next) {
-		if (lane->is_muted)
-			cn_imexd_rewatch(lane->fd, &lane->source, EPOLLIN);
-		lane->is_muted = false;
+		uid_t user = cn_wire_sender(fd);
+		if (!admit(fd, user))
+			cn_imexd_close(fd, user);
 	}
 }
 
@@ -779,8 +764,6 @@ void cn_imexd_program_tend(uint64_t now_ns)
 	static uint64_t next_ns;
 	struct cn_imexd_lane *lane = programs.lanes, *next;
 
-	if (programs.has_muted && !cn_wire_is_stuck())
-		read_muted();
 	if (now_ns < next_ns)
 		return;
 	next_ns = now_ns + CN_WIRE_TIMEOUT_MS / 2 * CN_MILLISECOND_NS;
@@ -791,4 +774,5 @@ void cn_imexd_program_tend(uint64_t now_ns)
 	}
 	if (cn_wire_has_unclosed())
 		cn_wire_close_again();
+	cn_imexd_close_parked();
 }

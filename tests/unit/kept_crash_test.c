@@ -12,6 +12,7 @@
 #include "daemon/daemon.h"
 #include "keeper/keeper.h"
 #include "share/kept/kept.h"
+#include "share/wire/closing.h"
 #include "share/wire/rights.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ static bool manager_hear(struct manager *manager)
 	if (got < 0)
 		return false;
 	text[got] = 0;
-	cn_rights_take(&message, &fd, 1);
+	cn_rights_take(&message, CN_WIRE_NOBODY, &fd, 1);
 	const char *name = strstr(text, "FDNAME=");
 	ASSERT(name);
 	name += 7;

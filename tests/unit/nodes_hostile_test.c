@@ -4,11 +4,16 @@
  */
 #include "../nodes.h"
 #include "../vmm.h"
+#include "hostile.h"
 
 #include "share/node/node.h"
+#include "share/wire/rights.h"
 #include "share/wire/wire.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
+
+enum { STRANGER = 64125 }; /* a user that has nothing to do with the others */
 
 /* Connect as a program of node 1. */
 static int reach(void)
@@ -350,6 +355,148 @@ TEST(a_program_waits_for_room_at_its_daemon, .timeout_ms = 60000)
 		close(socks[--count]);
 	peer_wait(importer);
 	peer_end(exporter);
+	nodes_pair_end(nodes);
+}
+
+/* ---- Descriptors that do not close ------------------------------------------------------------------------------- */
+
+/* Let other users reach the daemon of a node. */
+static void open_to_all(unsigned node)
+{
+	if (geteuid())
+		SKIP("only root can become another user");
+	ASSERT_SYS(chmod(test_directory(), 0711));
+	ASSERT_SYS(chmod(nodes_path(node, ""), 0711));
+	ASSERT_SYS(chmod(nodes_path(node, "run"), 0711));
+}
+
+static void become(unsigned user)
+{
+	ASSERT_SYS(setresuid(user, user, user));
+	ASSERT_SYS(prctl(PR_SET_DUMPABLE, 1)); /* what it opens in /proc/self is its own again */
+}
+
+static void await_end(int sock)
+{
+	struct pollfd polled = {.fd = sock};
+
+	if (poll(&polled, 1, NODES_WAIT_MS) != 1)
+		FAIL("the daemon does not hang up");
+	ASSERT(polled.revents & POLLHUP);
+	close(sock);
+}
+
+/* A session and a lane; 0: the daemon takes no descriptors now. */
+static int offer_to_new_session(int *ret_lane)
+{
+	unsigned char key[CN_NODE_SESSION_BYTES];
+	struct cn_message answer;
+	int session = greet(key), lane = offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW);
+
+	if (!receive(lane, &answer)) {
+		*ret_lane = lane;
+		return session;
+	}
+	close(lane);
+	close(session);
+	return 0;
+}
+
+static unsigned count_descriptors(pid_t process)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/fd", (int)process);
+	return test_file_count(path);
+}
+
+/* Sends the daemon sockets that linger, over one connection each, and reports when all were hung up on. */
+ROLE(intruder)
+{
+	enum { SENT = CN_WIRE_CLOSINGS_MAX + 16 };
+	static int fds[SENT], ends[SENT], socks[SENT];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	become(STRANGER);
+	for (int i = 0; i < SENT; i++)
+		fds[i] = lingering_pair(&ends[i]);
+	peer_send(parent, "ready");
+	peer_expect(parent, "send"); /* the daemon is stopped: if it closed one first, we would have the last of it */
+	for (int i = 0; i < SENT; i++) {
+		struct iovec part = {(void *)(uintptr_t) "x", 1};
+		struct msghdr garbage = {.msg_iov = &part, .msg_iovlen = 1};
+		union cn_rights rights;
+		cn_rights_put(&garbage, &rights, &fds[i], 1);
+		socks[i] = reach();
+		ASSERT_EQ(1, sendmsg(socks[i], &garbage, 0));
+		close(fds[i]); /* it is on its way, and nowhere else */
+	}
+	peer_send(parent, "sent");
+	for (int i = 0; i < SENT; i++)
+		await_end(socks[i]);
+	/* Its programs are served, and hung up on if they send more. */
+	int session = greet(key);
+	await_end(offer_lane(key, CN_NODE_LANE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW));
+	peer_send(parent, "stuck");
+	peer_expect(parent, "let go");
+	for (int i = 0; i < SENT; i++)
+		close(ends[i]);
+	close(session);
+	while (!(session = offer_to_new_session(&socks[0])))
+		;
+	peer_send(parent, "served");
+	peer_expect(parent, "end");
+	close(socks[0]);
+	close(session);
+}
+
+/* A program of node 2 imports what one of node 1 exports, and copies. */
+static void check_import(void)
+{
+	CUmemFabricHandle name;
+
+	nodes_enter(1);
+	struct peer *exporter = peer_start("exporter");
+	peer_receive_bytes(exporter, &name, sizeof name);
+	nodes_enter(2);
+	struct peer *importer = peer_start("importer");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_expect(importer, "imported");
+	peer_send(importer, "copy");
+	peer_expect(importer, "copies");
+	peer_wait(importer);
+	peer_end(exporter);
+}
+
+/* Goal: a user whose descriptors do not close delays no other user's programs, and no import of another node. */
+TEST(descriptors_that_do_not_close_hold_up_nobody_else, .timeout_ms = 60000)
+{
+	struct nodes_one nodes[2];
+	unsigned char key[CN_NODE_SESSION_BYTES];
+	int status;
+
+	nodes_pair(nodes); /* the first is attacked */
+	open_to_all(1);
+	check_import(); /* the daemon keeps a few descriptors from then on */
+	unsigned before = count_descriptors(nodes[0].daemon);
+	struct peer *intruder = peer_start("intruder");
+	peer_expect(intruder, "ready");
+	ASSERT_SYS(kill(nodes[0].daemon, SIGSTOP));
+	ASSERT_EQ(nodes[0].daemon, waitpid(nodes[0].daemon, &status, WUNTRACED));
+	peer_send(intruder, "send");
+	peer_expect(intruder, "sent");
+	ASSERT_SYS(kill(nodes[0].daemon, SIGCONT));
+	peer_expect(intruder, "stuck");
+	int session = greet(key), lane = open_lane(key);
+	check_import();
+	close(lane);
+	close(session);
+	/* And all is closed in the end. */
+	peer_send(intruder, "let go");
+	peer_expect(intruder, "served");
+	peer_end(intruder);
+	while (count_descriptors(nodes[0].daemon) > before)
+		sched_yield();
 	nodes_pair_end(nodes);
 }
 

@@ -49,27 +49,30 @@ TEST(ordinary_descriptors_are_closed)
 }
 
 /*
- * Goal: nobody waits for a socket that lingers, and no child has it; there is a bound to them, and then none are taken
- * in.
+ * Goal: nobody waits for a socket that lingers, and no child has it; there is a bound to those of a user, and then no
+ * more of its are taken in.
  */
 TEST(closings_have_a_bound)
 {
 	int others[CN_WIRE_CLOSINGS_MAX], ends[2];
+	const uid_t user = geteuid();
 	struct cn_parcel parcel = parcel_of(CN_MESSAGE_PARTS, -1);
 	unsigned before = test_descriptor_count();
 
 	ASSERT_SYS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
 	ASSERT_EQ(0, cn_wire_send(ends[0], &parcel));
 	for (unsigned i = 0; i < CN_WIRE_CLOSINGS_MAX; i++) {
-		ASSERT(!cn_wire_is_stuck());
-		cn_wire_discard(lingering_pair(&others[i]));
+		ASSERT(!cn_wire_is_stuck(user));
+		cn_wire_discard_from(lingering_pair(&others[i]), user);
 		check_fork();
 	}
-	ASSERT(cn_wire_is_stuck());
+	ASSERT(cn_wire_is_stuck(user));
+	ASSERT(!cn_wire_is_stuck(user + 1)); /* others go on */
+	ASSERT(!cn_wire_is_stuck(CN_WIRE_NOBODY));
 	ASSERT_EQ(EBUSY, cn_wire_receive(ends[1], &parcel));
 	for (unsigned i = 0; i < CN_WIRE_CLOSINGS_MAX; i++)
 		close(others[i]);
-	while (cn_wire_is_stuck())
+	while (cn_wire_is_stuck(user))
 		sched_yield();
 	ASSERT_EQ(0, cn_wire_receive(ends[1], &parcel));
 	close(ends[0]);

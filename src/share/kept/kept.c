@@ -144,14 +144,14 @@ int cn_kept_receive(int sock, struct cn_kept_parcel *ret_parcel)
 	ssize_t got;
 
 	ret_parcel->descriptor_count = 0;
-	if (cn_wire_is_stuck())
+	if (cn_wire_is_stuck(CN_WIRE_NOBODY))
 		return EBUSY;
 	do
 		got = recvmsg(sock, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno == ECONNRESET ? EPIPE : errno;
-	unsigned came = cn_rights_take(&message, ret_parcel->descriptors, CN_KEPT_DESCRIPTORS_MAX);
+	unsigned came = cn_rights_take(&message, CN_WIRE_NOBODY, ret_parcel->descriptors, CN_KEPT_DESCRIPTORS_MAX);
 	ret_parcel->descriptor_count = came < CN_KEPT_DESCRIPTORS_MAX ? came : CN_KEPT_DESCRIPTORS_MAX;
 	int error = 0;
 	if (!got)

@@ -74,9 +74,9 @@ static uint32_t name_part(const unsigned char name[CN_PORT_NAME_BYTES], size_t a
 	return ntohl(part);
 }
 
-static unsigned user_of(const unsigned char name[CN_PORT_NAME_BYTES])
+uid_t cn_fabric_user(const unsigned char *port_name)
 {
-	return name_part(name, 0);
+	return name_part(port_name, 0);
 }
 
 /* Where a port marks its channel: never at the offset of another user's port, and most likely at no other port's. */
@@ -418,12 +418,12 @@ static CUresult call(const struct cn_handle *handle, const struct cn_imex *chann
 	if (result)
 		return result;
 	cn_port_name(handle->port, name);
-	result = cn_wire_reach_fabric(peer->channel.fd, name, user_of(handle->port));
+	result = cn_wire_reach_fabric(peer->channel.fd, name, cn_fabric_user(handle->port));
 	if (result == CUDA_ERROR_NOT_FOUND)
 		result = explain_absent(handle, daemon_error);
 	else if (result == CUDA_ERROR_INVALID_VALUE) /* the sentence says that the exporter is gone */
 		result = CUDA_ERROR_NOT_SUPPORTED;
-	else if (!result && (!cn_wire_identify(peer->channel.fd, &who) || who.uid != user_of(handle->port)))
+	else if (!result && (!cn_wire_identify(peer->channel.fd, &who) || who.uid != cn_fabric_user(handle->port)))
 		result = cn_error(CUDA_ERROR_NOT_PERMITTED,
 				  "the process that answers belongs to another user than the fabric handle says");
 	else if (!result && !cn_imex_is_marked(channel, offset_of(handle->port)))

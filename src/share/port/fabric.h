@@ -40,6 +40,8 @@ void cn_fabric_free(struct cn_fabric *fabric); /* NULL does nothing */
 
 /* Do these bytes look like a handle of this kind of Cenote's? Whether it is whole and names something is not asked. */
 bool cn_fabric_is_ours(const unsigned char handle[CN_HANDLE_BYTES], enum cn_fabric_kind kind);
+/* The user whose port has this name. What answers there is verified to be this user's, before anything is fetched. */
+uid_t cn_fabric_user(const unsigned char *port_name);
 /*
  * Fetch a descriptor of what a handle of this machine names, closed on exec; the caller closes it. It is not trusted.
  *

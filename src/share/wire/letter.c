@@ -101,7 +101,7 @@ static void take_descriptors(struct msghdr *message, struct arrival *arrival)
 {
 	bool first = arrival->descriptor_count == 0;
 
-	arrival->descriptor_count += cn_rights_take(message, &arrival->descriptor, first ? 1 : 0);
+	arrival->descriptor_count += cn_rights_take(message, CN_WIRE_NOBODY, &arrival->descriptor, first ? 1 : 0);
 }
 
 /* The next message, or the next piece of a stream. */
@@ -188,7 +188,7 @@ CUresult cn_letter_receive(int sock, const struct cn_letter_kind *kind, void *re
 
 	if (result)
 		return result;
-	if (cn_wire_is_stuck())
+	if (cn_wire_is_stuck(CN_WIRE_NOBODY))
 		return cn_error(CUDA_ERROR_OPERATING_SYSTEM, "cannot receive: %s", cn_wire_explain(EBUSY));
 	do {
 		size_t count_before = arrival.byte_count;

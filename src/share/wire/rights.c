@@ -30,7 +30,7 @@ void cn_rights_put(struct msghdr *message, union cn_rights *rights, const int *d
 	memcpy(CMSG_DATA(header), descriptors, bytes);
 }
 
-unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned room)
+unsigned cn_rights_take(struct msghdr *message, uid_t sender, int *ret_descriptors, unsigned room)
 {
 	unsigned came = 0;
 
@@ -45,7 +45,7 @@ unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned r
 			if (header->cmsg_type == SCM_RIGHTS && came++ < room)
 				ret_descriptors[came - 1] = descriptor;
 			else
-				cn_wire_discard(descriptor);
+				cn_wire_discard_from(descriptor, sender);
 		}
 	}
 	return came;

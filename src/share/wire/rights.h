@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 enum { CN_RIGHTS_BYTES = 1536 }; /* a message can have at most 253 descriptors */
 
@@ -23,8 +24,11 @@ union cn_rights {
 
 /* Put descriptors beside a message to send; `rights` must live until it is sent. */
 void cn_rights_put(struct msghdr *message, union cn_rights *rights, const int *descriptors, unsigned count);
-/* Take the first `room` descriptors that came with a message and close the others; returns how many came. */
-unsigned cn_rights_take(struct msghdr *message, int *ret_descriptors, unsigned room);
+/*
+ * Take the first `room` descriptors that came with a message and close the others; returns how many came. `sender`: the
+ * user that sent it (closing.h).
+ */
+unsigned cn_rights_take(struct msghdr *message, uid_t sender, int *ret_descriptors, unsigned room);
 /* Is there no number left for one more descriptor? Asks the system, with a descriptor that is surely open. */
 bool cn_rights_full(int open_descriptor);
 

@@ -86,12 +86,13 @@ int cn_wire_receive(int sock, struct cn_parcel *ret_parcel)
 		.msg_controllen = sizeof rights.bytes,
 	};
 
-	if (cn_wire_is_stuck())
+	if (cn_wire_is_stuck_at(sock))
 		return EBUSY;
 	ssize_t got = receive(sock, &message, 0);
 	if (got < 0)
 		return errno;
-	unsigned came = cn_rights_take(&message, parcel.descriptors, CN_WIRE_DESCRIPTORS_MAX);
+	parcel.sender = message.msg_controllen ? cn_wire_sender(sock) : CN_WIRE_NOBODY;
+	unsigned came = cn_rights_take(&message, parcel.sender, parcel.descriptors, CN_WIRE_DESCRIPTORS_MAX);
 	parcel.descriptor_count = came < CN_WIRE_DESCRIPTORS_MAX ? came : CN_WIRE_DESCRIPTORS_MAX;
 	int error = 0;
 	if (got == 0) /* the end, or an empty message, which is never ours and looks the same */
@@ -133,7 +134,7 @@ int cn_wire_receive_message(int sock, struct cn_message *ret_message)
 void cn_wire_close(struct cn_parcel *parcel)
 {
 	for (unsigned i = 0; i < parcel->descriptor_count; i++)
-		cn_wire_discard(parcel->descriptors[i]);
+		cn_wire_discard_from(parcel->descriptors[i], parcel->sender);
 	parcel->descriptor_count = 0;
 }
 

@@ -85,13 +85,14 @@ struct cn_parcel {
 	struct cn_message message;
 	int descriptors[CN_WIRE_DESCRIPTORS_MAX];
 	unsigned descriptor_count;
+	uid_t sender; /* of one that was received with descriptors: the user (closing.h) */
 };
 
 /* Send without waiting: 0, or errno (EAGAIN: the peer does not read; EPIPE: it is gone). Fills in magic and version. */
 int cn_wire_send(int sock, const struct cn_parcel *parcel);
 /*
  * Receive without waiting: 0, or errno (EAGAIN: nothing there; EPIPE: the peer has closed; EPROTO: not ours; EMFILE: no
- * room for its descriptors, which are lost; EBUSY: cn_wire_is_stuck()). The caller owns the descriptors, which are
+ * room for its descriptors, which are lost; EBUSY: cn_wire_is_stuck_at()). The caller owns the descriptors, which are
  * closed on exec.
  */
 int cn_wire_receive(int sock, struct cn_parcel *ret_parcel);
