@@ -374,6 +374,8 @@ void cn_imexd_lent_drop(struct cn_imexd_lent *lent); /* NULL does nothing */
 
 /* ---- imexd_release.c: what the loop does not wait for ---- */
 
+/* Unmap a file: a large one later, on a thread of its own. */
+void cn_imexd_unmap(char *address, uint64_t bytes);
 /* End a program's connection, now or when its user's descriptors can be closed. */
 void cn_imexd_close(int fd, uid_t user);
 /* From time to time: close those that could not be closed. */

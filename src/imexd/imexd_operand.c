@@ -6,21 +6,16 @@
  * so it stays mapped while a piece is under way, whatever the program does. Only a memory file that can neither shrink
  * nor grow is accepted: reading or writing a mapping of it gives no SIGBUS, and no file system of a stranger's is
  * asked.
- *
- * To unmap the last mapping of a large file can take a second, and all programs and nodes wait for the loop. So that is
- * done by a thread of its own.
  */
 #include "imexd/imexd.h"
 
 #include "base/segment.h"
-#include "base/thread.h"
 
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW, LARGE_BYTES = 64 << 20, UNMAPPERS_MAX = 8 };
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
 
 /* Of all programs, and of one. Addresses are what they take; without them, operands go through the lanes. */
 #define BYTES_MAX            ((uint64_t)1 << 46)
@@ -31,8 +26,6 @@ struct cn_imexd_lent {
 	uint64_t bytes;
 	unsigned references;
 };
-
-static _Atomic int unmapper_count;
 
 /* ---- Checks ---- */
 
@@ -58,28 +51,12 @@ bool cn_imexd_is_operation(const uint64_t *words, uint64_t memory_bytes)
 
 /* ---- Files ---- */
 
-static void *unmap_body(void *object)
-{
-	struct cn_imexd_lent *lent = object;
-
-	munmap(lent->address, lent->bytes);
-	free(lent);
-	atomic_fetch_sub(&unmapper_count, 1);
-	return NULL;
-}
-
 void cn_imexd_lent_drop(struct cn_imexd_lent *lent)
 {
 	if (!lent || --lent->references)
 		return;
 	cn_imexd.lent_bytes -= lent->bytes;
-	if (lent->bytes >= LARGE_BYTES && atomic_load(&unmapper_count) < UNMAPPERS_MAX) {
-		atomic_fetch_add(&unmapper_count, 1);
-		if (cn_thread_start(unmap_body, lent))
-			return;
-		atomic_fetch_sub(&unmapper_count, 1);
-	}
-	munmap(lent->address, lent->bytes);
+	cn_imexd_unmap(lent->address, lent->bytes);
 	free(lent);
 }
 

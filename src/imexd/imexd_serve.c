@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum {
 	LOOK_NS_MIN = 20000,
@@ -60,7 +59,7 @@ void cn_imexd_drop(struct cn_imexd_served *served)
 	} else if (served->import) {
 		cn_import_close(served->import);
 	} else {
-		munmap(served->address, served->bytes);
+		cn_imexd_unmap(served->address, served->bytes);
 	}
 	free(served);
 }
