@@ -333,7 +333,7 @@ bool cn_imexd_fetch(struct cn_imexd_node *node, const struct cn_imexd_frame *fra
 			return cn_imexd_serve_opened(node, frame->request, CN_NODE_MALFORMED, NULL);
 		if (fetch_now(node, frame->request, pool, bytes, &good))
 			return good;
-	} else if (cn_imexd.mapping_count + fetches.running_count >= cn_imexd.mapping_max) {
+	} else if (cn_imexd.mapping_count + cn_imexd.fetch_count >= cn_imexd.mapping_max) {
 		return cn_imexd_serve_opened(node, frame->request, CN_NODE_FULL, NULL);
 	}
 	struct fetch *fetch = calloc(1, sizeof *fetch);

@@ -6,6 +6,7 @@
 
 #include "imexd/imexd.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -67,4 +68,43 @@ TEST(large_memory_is_unmapped_by_a_thread)
 	for (int i = 0; i < 10; i++)
 		ASSERT_NE(gettid(), drop_memory((size_t)LARGE_MIB * MEBIBYTE, 64 * MEBIBYTE));
 	ASSERT_EQ(gettid(), drop_memory(MEBIBYTE, MEBIBYTE));
+}
+
+/* ---- Fetching ---------------------------------------------------------------------------------------------------- */
+
+static unsigned answer_counts[CN_NODE_OUTCOME_COUNT];
+
+bool __wrap_cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome,
+				  struct cn_imexd_served *served);
+
+bool __wrap_cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn_node_outcome outcome,
+				  struct cn_imexd_served *served)
+{
+	ASSERT(node && request == 1 && !served);
+	answer_counts[outcome]++;
+	return true;
+}
+
+/* Goal: what waits to be fetched counts as much as what is being fetched: all of it may be mapped. */
+TEST(fetches_that_wait_count_as_mappings)
+{
+	enum { MAPPINGS_MAX = 5, ASKED = 8 };
+	const struct cn_imexd_frame open = {.kind = CN_IMEXD_OPEN, .request = 1};
+	static const char no_handle[CN_NODE_HANDLE_BYTES];
+	struct cn_imexd_node node = {.number = 2, .is_up = true};
+
+	leaks_watch(LEAK_DEFAULT & ~(unsigned)LEAK_DESCRIPTORS); /* the daemon keeps its pipe */
+	ASSERT(cn_imexd_fetch_begin());
+	cn_imexd.mapping_max = MAPPINGS_MAX;
+	for (int i = 0; i < ASKED; i++) /* all of one exporter, of which two are asked for at a time */
+		ASSERT(cn_imexd_fetch(&node, &open, no_handle));
+	ASSERT_EQ(ASKED - MAPPINGS_MAX, answer_counts[CN_NODE_FULL]);
+	while (cn_imexd.fetch_count) {
+		struct pollfd polled = {.fd = cn_imexd.event_fd, .events = POLLIN};
+		ASSERT_EQ(1, poll(&polled, 1, -1));
+		cn_imexd_fetched();
+	}
+	ASSERT_EQ(MAPPINGS_MAX, answer_counts[CN_NODE_GONE]);
+	ASSERT(cn_imexd_fetch(&node, &open, no_handle)); /* there is room again */
+	ASSERT_EQ(ASKED - MAPPINGS_MAX, answer_counts[CN_NODE_FULL]);
 }
