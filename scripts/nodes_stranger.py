@@ -11,14 +11,18 @@ are not the beginning of a handshake: a TLS server may answer a hello, and say w
 """
 
 import random
+import re
 import socket
 import ssl
 import struct
 import sys
 import time
+from pathlib import Path
 
 HELD_MAX = 8
-FRAME = struct.pack("<IHHIIQQQQQ", 0x656D6963, 1, 0, 0, 3, 0, 1, 0, 0, 0)
+HEADER = Path(__file__).resolve().parent.parent / "src/imexd/imexd.h"
+VERSION = int(re.search(r"CN_IMEXD_VERSION = (\d+)", HEADER.read_text(encoding="utf-8"))[1])
+FRAME = struct.pack("<IHHIIQQQQQ", 0x656D6963, 1, 0, 0, VERSION, 0, 1, 0, 0, 0)
 HANDSHAKE, ALERT = 0x16, 0x15
 
 
