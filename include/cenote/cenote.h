@@ -839,8 +839,9 @@ typedef struct cenote_imex_held {
 } cenote_imex_held;
 
 /*
- * Ask the daemon which memory of cuMemCreate() it holds for which nodes. `found` is called once for each import. flags
- * must be 0. Takes 20 seconds at most, unless `found` takes longer. Needs no cuInit(). Thread-safe.
+ * Ask the daemon which memory of cuMemCreate() it holds for which nodes. The daemon tells a user of its own memory,
+ * and root of all. `found` is called once for each import. flags must be 0. Takes 20 seconds at most, unless
+ * `found` takes longer. Needs no cuInit(). Thread-safe.
  *
  *   CUDA_ERROR_INVALID_VALUE     found is NULL, or flags are unknown
  *   CUDA_ERROR_OPERATING_SYSTEM  no daemon was found, or it does not answer, or not in time: what was found before

@@ -185,6 +185,7 @@ struct cn_imexd_served {
 	uint64_t offset, id;
 	uint32_t location;
 	unsigned char exporter[CN_PORT_NAME_BYTES]; /* its port */
+	uid_t user;                                 /* the exporter's; of a block 0 */
 };
 
 /* Records by number: imexd_table.c. All zero is an empty one. */
@@ -348,8 +349,8 @@ bool cn_imexd_serve_frame(struct cn_imexd_node *node, struct cn_imexd_receive *r
 bool cn_imexd_serve_bytes(struct cn_imexd_node *node, const struct cn_imexd_receive *receive);
 /* The connection has ended: close all that the node has open. */
 void cn_imexd_serve_lost(struct cn_imexd_node *node);
-/* Answer a program's HELD over its socket: 0, or errno. */
-int cn_imexd_serve_tell(int sock, const struct cn_message *question);
+/* Answer the HELD of a user's program over its socket: 0, or errno. */
+int cn_imexd_serve_tell(int sock, uid_t user, const struct cn_message *question);
 /* Look at the words that are waited for. Returns when to look again; UINT64_MAX: nothing is waited for. */
 uint64_t cn_imexd_serve_look(uint64_t now_ns);
 

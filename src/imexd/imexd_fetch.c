@@ -115,6 +115,7 @@ static enum cn_node_outcome open_handle(const struct fetch *fetch, struct cn_ime
 	if (result)
 		return outcome_of(result);
 	memcpy(served->exporter, fetch->exporter, sizeof served->exporter);
+	served->user = user;
 	outcome = is_pool ? join(fd, fetch->node->number, served) : map(fd, served);
 	cn_wire_discard_from(fd, user);
 	return outcome;

@@ -682,7 +682,7 @@ static bool serve(struct cn_imexd_lane *lane, const struct cn_parcel *parcel)
 			close_import(import);
 		return true;
 	case CN_MESSAGE_NODE_STATUS: tell_status(lane, message); return true;
-	case CN_MESSAGE_NODE_HELD: return !cn_imexd_serve_tell(lane->fd, message);
+	case CN_MESSAGE_NODE_HELD: return !cn_imexd_serve_tell(lane->fd, lane->user, message);
 	case CN_MESSAGE_NODE_LEND:
 		reply(lane, message, cn_imexd_lend(&lane->session->lent, parcel), NULL, NULL);
 		return true;

@@ -143,9 +143,10 @@ bool cn_imexd_serve_opened(struct cn_imexd_node *node, uint64_t request, enum cn
 
 /*
  * A cursor is a node's number and a place in its table: the next to look at. Only so many are looked at for one answer,
- * so a program that asks again and again delays the others by no more than that each time.
+ * so a program that asks again and again delays the others by no more than that each time. A user is told of its own
+ * memory, and root of all.
  */
-static uint64_t list_held(uint64_t cursor, struct cn_node_held held[CN_NODE_HELD_EACH])
+static uint64_t list_held(uint64_t cursor, uid_t user, struct cn_node_held held[CN_NODE_HELD_EACH])
 {
 	uint64_t number = cursor >> 32;
 	uint32_t place = (uint32_t)cursor;
@@ -162,18 +163,18 @@ static uint64_t list_held(uint64_t cursor, struct cn_node_held held[CN_NODE_HELD
 			continue;
 		}
 		const struct cn_imexd_served *served = cn_imexd_table_at(table, place++);
-		if (served && served->file)
+		if (served && served->file && (!user || served->user == user))
 			held[found++] = (struct cn_node_held){number, served->file, served->bytes};
 	}
 	return 0;
 }
 
-int cn_imexd_serve_tell(int sock, const struct cn_message *question)
+int cn_imexd_serve_tell(int sock, uid_t user, const struct cn_message *question)
 {
 	struct cn_parcel parcel = {.message = {.kind = question->kind, .request = question->request}};
 	struct cn_node_held_answer answer = {.cursor = 0};
 
-	answer.cursor = list_held(question->words[0], answer.held);
+	answer.cursor = list_held(question->words[0], user, answer.held);
 	memcpy((char *)&parcel.message + offsetof(struct cn_message, words), &answer, sizeof answer);
 	return cn_wire_send(sock, &parcel);
 }

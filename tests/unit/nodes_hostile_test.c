@@ -500,6 +500,89 @@ TEST(descriptors_that_do_not_close_hold_up_nobody_else, .timeout_ms = 60000)
 	nodes_pair_end(nodes);
 }
 
+/* ---- What others hold -------------------------------------------------------------------------------------------- */
+
+/* How many imports the daemon tells of. */
+static unsigned count_held(int session)
+{
+	struct cn_message answer, ask = {.kind = CN_MESSAGE_NODE_HELD};
+	struct cn_node_held_answer held;
+	unsigned count = 0;
+
+	do {
+		send_message(session, ask, -1);
+		ASSERT_EQ(0, receive(session, &answer));
+		memcpy(&held, (const char *)&answer + offsetof(struct cn_message, words), sizeof held);
+		for (unsigned i = 0; i < CN_NODE_HELD_EACH; i++)
+			count += held.held[i].node != 0;
+		ask.words[0] = held.cursor;
+	} while (held.cursor);
+	return count;
+}
+
+/* Asks as a user; argv: its number, and what it is told. */
+ROLE(asker)
+{
+	unsigned char key[CN_NODE_SESSION_BYTES];
+
+	become((unsigned)atoi(argv[0]));
+	int session = greet(key);
+	ASSERT_EQ(atoi(argv[1]), count_held(session));
+	close(session);
+}
+
+/* As `exporter`, of another user. */
+ROLE(exporter_of_stranger)
+{
+	become(STRANGER);
+	role_exporter(parent, argc, argv);
+}
+
+static struct peer *start_importer(struct peer *exporter)
+{
+	CUmemFabricHandle name;
+
+	peer_receive_bytes(exporter, &name, sizeof name);
+	nodes_enter(2);
+	struct peer *importer = peer_start("importer");
+	peer_send_bytes(importer, &name, sizeof name);
+	peer_expect(importer, "imported");
+	nodes_enter(1);
+	return importer;
+}
+
+/* Goal: the daemon tells a user which of its memory other nodes hold, and not which of another user's. */
+TEST(held_memory_is_told_to_its_user_and_root)
+{
+	struct peer *exporters[2], *importers[2];
+	struct nodes_one nodes[2];
+
+	nodes_pair(nodes);
+	open_to_all(1);
+	ASSERT_SYS(chmod(nodes_path(0, "channels"), 0755));
+	ASSERT_SYS(chmod(nodes_path(0, "channels/channel0"), 0644));
+	ASSERT_SYS(mkdir(nodes_path(1, "theirs"), 0700));
+	ASSERT_SYS(chown(nodes_path(1, "theirs"), STRANGER, STRANGER));
+	nodes_enter(1);
+	exporters[0] = peer_start("exporter");
+	importers[0] = start_importer(exporters[0]);
+	peer_wait(peer_start("asker", "64125", "0"));
+	peer_wait(peer_start("asker", "0", "1"));
+	setenv("CENOTE_RUNTIME_DIR", nodes_path(1, "theirs"), 1);
+	exporters[1] = peer_start("exporter_of_stranger");
+	importers[1] = start_importer(exporters[1]);
+	peer_wait(peer_start("asker", "64125", "1"));
+	peer_wait(peer_start("asker", "64126", "0"));
+	peer_wait(peer_start("asker", "0", "2"));
+	for (int i = 0; i < 2; i++) {
+		peer_send(importers[i], "copy");
+		peer_expect(importers[i], "copies");
+		peer_wait(importers[i]);
+		peer_end(exporters[i]);
+	}
+	nodes_pair_end(nodes);
+}
+
 TEST(silent_and_loud_programs_keep_nobody_out, .timeout_ms = 60000)
 {
 	struct nodes_one nodes[2];

@@ -79,7 +79,8 @@ enum cn_node_status_word { CN_NODE_STATUS_NODE, CN_NODE_STATUS_UP, CN_NODE_STATU
 
 /*
  * A HELD has a cursor in its first word: 0, then that of the last answer. The answer, from its words on: some of the
- * files of exporters here that the daemon has mapped for other nodes, one for each import.
+ * files of exporters here that the daemon has mapped for other nodes, one for each import. Only those of the asking
+ * program's user are told; root is told of all.
  */
 enum { CN_NODE_HELD_EACH = 4 };
 struct cn_node_held {
