@@ -7,8 +7,8 @@
  *
  * Five kinds, by what a lock may be held across:
  *
- *	CN_LOCK(QUEUE)                some hundred instructions: nothing that waits, no driver call
- *	CN_QUICK_LOCK(GPU_EVENTS)     the same, for hot paths: unlocking is a plain store, and wakes no thread
+ *	CN_LOCK(POOL)                 some hundred instructions: nothing that waits, no driver call
+ *	CN_QUICK_LOCK(QUEUE)          the same, for hot paths: unlocking is a plain store, and wakes no thread
  *	CN_OWNED_LOCK(CACHE)          the same where one thread takes it most of the time: without an atomic instruction
  *	CN_DRIVER_LOCK(CUDA_STREAM)   calls of the real driver that take microseconds and do not wait
  *	CN_SLOW_LOCK(VMM)             whatever takes long: system calls, mappings, an answer of another process

@@ -82,7 +82,7 @@
 	RANK(QUEUE_CACHES,    lock,        NEVER,   "which caches in pools each queue has") \
 	RANK(WALK,            lock,        NEVER,   "one walk through the waits of queues at a time") \
 	RANK(QUEUE_GROUP,     lock,        NEVER,   "the blocking streams of a context") \
-	RANK(QUEUE,           lock,        NEVER,   "a queue's operations") \
+	RANK(QUEUE,           quick_lock,  NEVER,   "a queue's operations") \
 	RANK(CUDA_FOLLOWED,   quick_lock,  NEVER,   "what a stream is ordered after") \
 	RANK(CUDA_STREAM_NOTES, quick_lock,  NEVER,   "a stream's notes") \
 	RANK(CUDA_NOTES,      lock,        NEVER,   "streams with notes, for the thread that looks at them") \
@@ -92,7 +92,7 @@
 	RANK(HOST_POLLER,     lock,        NEVER,   "queues that wait for a word of memory or a signal") \
 	RANK(HOST_REMOTE,     lock,        NEVER,   "how many use the record of another machine's memory") \
 	RANK(NODE,            lock,        NEVER,   "connections to cenote-imexd that no thread uses") \
-	RANK(HOST_EXECUTORS,  lock,        NEVER,   "queues that can go on, and the threads that run them") \
+	RANK(HOST_EXECUTORS,  quick_lock,  NEVER,   "queues that can go on, and the threads that run them") \
 	RANK(HOST_TEAM,       lock,        NEVER,   "launches whose blocks the cores take") \
 	RANK(HOST_GRID,       lock,        NEVER,   "the resident blocks of a launch of PTX") \
 	RANK(PEER,            lock,        NEVER,   "what another process keeps for us") \

@@ -14,7 +14,7 @@ static CN_SLOW_LOCK(INIT) first_slow;
 static CN_SLOW_LOCK(VMM) slow;
 static CN_DRIVER_LOCK(CUDA_STREAM) streams[2];
 static CN_LOCK(QUEUE_GROUP) group;
-static CN_LOCK(QUEUE) queues[2];
+static CN_QUICK_LOCK(QUEUE) queues[2];
 static CN_OWNED_LOCK(CACHE) cache;
 static CN_LOCK(TABLE) last;
 
@@ -60,9 +60,9 @@ static void in_order(void)
 	cn_driver_lock(&streams[1]);
 	cn_owned_lock(&cache);
 	cn_lock(&group);
-	cn_lock(&queues[0]);
+	cn_quick_lock(&queues[0]);
 	cn_lock(&last);
-	cn_unlock(&queues[0]);
+	cn_quick_unlock(&queues[0]);
 	cn_unlock(&group);
 	cn_unlock(&last);
 	cn_owned_unlock(&cache);
@@ -116,8 +116,8 @@ TEST(no_wait_with_a_lock)
 
 static void two_at_all(void)
 {
-	cn_lock(&queues[0]);
-	cn_lock(&queues[1]);
+	cn_quick_lock(&queues[0]);
+	cn_quick_lock(&queues[1]);
 }
 
 static void two_against_address(void)

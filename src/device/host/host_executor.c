@@ -37,7 +37,7 @@ enum {
 };
 
 static struct {
-	CN_LOCK(HOST_EXECUTORS) lock;
+	CN_QUICK_LOCK(HOST_EXECUTORS) lock;
 	struct cn_host_queue *first, *last;
 	unsigned listed_count, coming_count, thread_count, sleeper_count;
 	unsigned standby_count;      /* of those that are coming */
@@ -67,13 +67,13 @@ static bool sleep_for_token(void)
 		/* Woken just as the time ran out: the token must not be left to a thread that keeps sleeping. */
 		if (cn_clock_ns() - before < IDLE_NS || atomic_load(&executors.tokens))
 			continue;
-		cn_lock(&executors.lock);
+		cn_quick_lock(&executors.lock);
 		bool surplus = executors.sleeper_count > 0; /* else a token is on its way to us */
 		if (surplus) {
 			executors.sleeper_count--;
 			executors.thread_count--;
 		}
-		cn_unlock(&executors.lock);
+		cn_quick_unlock(&executors.lock);
 		if (surplus)
 			return false;
 	}
@@ -136,7 +136,7 @@ static void *executor(void *unused)
 	(void)unused;
 	prctl(PR_SET_TIMERSLACK, (unsigned long)STANDBY_SLACK_NS); /* else the system adds 50 µs to a standby */
 	for (;;) {
-		cn_lock(&executors.lock);
+		cn_quick_lock(&executors.lock);
 		struct cn_host_queue *queue = take_queue_locked();
 		bool stood_by = standby_ns;
 		standby_ns = queue ? 0 : next_standby_locked(standby_ns);
@@ -146,7 +146,7 @@ static void *executor(void *unused)
 		if (!queue)
 			executors.taken_count = 0;
 		uint32_t calls = atomic_load_explicit(&executors.calls, memory_order_relaxed);
-		cn_unlock(&executors.lock);
+		cn_quick_unlock(&executors.lock);
 
 		if (queue)
 			cn_host_queue_drive(queue);
@@ -163,17 +163,17 @@ static bool start_thread(void)
 {
 	bool started = cn_thread_start(executor, NULL);
 
-	cn_lock(&executors.lock);
+	cn_quick_lock(&executors.lock);
 	if (started) {
 		atomic_store(&executors.missing, !executors.thread_count);
-		cn_unlock(&executors.lock);
+		cn_quick_unlock(&executors.lock);
 		return true;
 	}
 	executors.coming_count--;
 	bool nobody = --executors.thread_count == 0;
 	if (nobody)
 		atomic_store(&executors.missing, true);
-	cn_unlock(&executors.lock);
+	cn_quick_unlock(&executors.lock);
 	if (nobody)
 		cn_error(CUDA_ERROR_OPERATING_SYSTEM,
 			 "no thread could be started to run a stream: its work runs in the threads that wait for it");
@@ -182,7 +182,7 @@ static bool start_thread(void)
 
 void cn_host_executor_push(struct cn_host_queue *queue)
 {
-	cn_lock(&executors.lock);
+	cn_quick_lock(&executors.lock);
 	queue->run.next = NULL;
 	queue->run.previous = executors.last;
 	*(executors.last ? &executors.last->run.next : &executors.first) = queue;
@@ -203,7 +203,7 @@ void cn_host_executor_push(struct cn_host_queue *queue)
 	}
 	if (call)
 		atomic_fetch_add_explicit(&executors.calls, 1, memory_order_relaxed);
-	cn_unlock(&executors.lock);
+	cn_quick_unlock(&executors.lock);
 
 	if (call)
 		cn_futex_wake(&executors.calls, called_count);
@@ -221,14 +221,14 @@ bool cn_host_executor_take(struct cn_host_queue *queue)
 {
 	if (!atomic_load_explicit(&queue->run.listed, memory_order_relaxed))
 		return false;
-	cn_lock(&executors.lock);
+	cn_quick_lock(&executors.lock);
 	bool listed = atomic_load_explicit(&queue->run.listed, memory_order_relaxed);
 	if (listed) {
 		unlist_locked(queue);
 		queue->run.patient = true;
 		executors.taken_count++;
 	}
-	cn_unlock(&executors.lock);
+	cn_quick_unlock(&executors.lock);
 	return listed;
 }
 
@@ -238,7 +238,7 @@ bool cn_host_executor_stand_in(void)
 
 	if (!atomic_load_explicit(&executors.missing, memory_order_relaxed))
 		return false;
-	cn_lock(&executors.lock);
+	cn_quick_lock(&executors.lock);
 	bool nobody = executors.thread_count == 0;
 	if (nobody && executors.first) {
 		executors.thread_count++;
@@ -246,13 +246,13 @@ bool cn_host_executor_stand_in(void)
 	} else {
 		nobody = false;
 	}
-	cn_unlock(&executors.lock);
+	cn_quick_unlock(&executors.lock);
 	if (!nobody || start_thread())
 		return false;
-	cn_lock(&executors.lock);
+	cn_quick_lock(&executors.lock);
 	if (!executors.thread_count)
 		queue = take_queue_locked();
-	cn_unlock(&executors.lock);
+	cn_quick_unlock(&executors.lock);
 	if (queue)
 		cn_host_queue_drive(queue);
 	return queue != NULL;

@@ -115,15 +115,15 @@ bool cn_host_follow_locked(struct cn_host_queue *queue, struct cn_point point)
 
 static void make_room(struct cn_host_queue *queue)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	unsigned room = queue->followed_room;
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 
 	unsigned wanted = room ? 2 * room : FOLLOWED_MIN;
 	struct cn_followed *entries = wanted <= FOLLOWED_MAX ? malloc(wanted * sizeof *entries) : NULL;
 	if (!entries)
 		return; /* it continues with what it has */
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	struct cn_followed *unused = entries;
 	if (queue->followed_room == room) { /* no other thread was faster */
 		if (room)
@@ -133,7 +133,7 @@ static void make_room(struct cn_host_queue *queue)
 		queue->followed_room = wanted;
 		atomic_store_explicit(&queue->followed_crowded, false, memory_order_relaxed);
 	}
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	free(unused);
 }
 
@@ -141,13 +141,13 @@ void cn_host_follow_open(struct cn_host_queue *queue)
 {
 	if (!queue->followed)
 		make_room(queue);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	uint64_t submitted = atomic_load_explicit(&queue->base.submitted, memory_order_relaxed);
 	atomic_store_explicit(&queue->learned, submitted, memory_order_relaxed);
 	queue->opened = submitted;
 	if (queue->followed_count && queue->followed[queue->followed_count - 1].point.queue && has_room(queue))
 		queue->followed[queue->followed_count++] = (struct cn_followed){.from = submitted};
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 }
 
 void cn_host_follow_make_room(struct cn_host_queue *queue)
@@ -207,9 +207,9 @@ static bool reach_followed(struct walk *walk, struct cn_host_queue *queue, uint6
 
 static bool look_at(struct walk *walk, struct cn_host_queue *queue, uint64_t from, uint64_t up_to)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	bool reached = walk->past ? reach_followed(walk, queue, from, up_to) : reach_waits(walk, queue, from, up_to);
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	return reached;
 }
 

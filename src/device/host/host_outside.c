@@ -57,9 +57,9 @@ bool cn_host_point_waits_outside(struct cn_point point)
 	add_point(&walk, point);
 	for (unsigned i = 0; i < walk.count && !outside; i++) {
 		struct cn_host_queue *queue = cn_host_queue_of(walk.points[i].queue);
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 		outside = look_locked(&walk, walk.points[i]);
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 	}
 	return outside;
 }

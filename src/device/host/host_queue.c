@@ -92,9 +92,9 @@ static void release_waiters(struct cn_waiter *waiter)
 
 bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	if (atomic_load_explicit(&queue->base.completed, memory_order_acquire) >= waiter->number) {
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 		return false;
 	}
 	struct cn_waiter **link = &queue->waiters;
@@ -102,7 +102,7 @@ bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *wai
 		link = &(*link)->next;
 	waiter->next = *link;
 	*link = waiter;
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	return true;
 }
 
@@ -113,11 +113,11 @@ static void item_waiter_reached(struct cn_waiter *waiter)
 
 void cn_host_queue_resume(struct cn_host_queue *queue)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	queue->state = DRIVEN;
 	if (queue->waiters)
 		queue->run.patient = false; /* they sleep, and do not take it */
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	cn_host_executor_push(queue);
 }
 
@@ -136,7 +136,7 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 			return false;
 		item->queue = queue;
 		queue->state = BLOCKED;
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 		cn_host_poll(item);
 		return true;
 	}
@@ -147,7 +147,7 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 		queue->state = BLOCKED;
 		/* Under the lock: a thread that finds the queue blocked finds the item watched. */
 		bool tell = cn_host_watch(item);
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 		if (tell)
 			cn_host_poller_tell();
 		return true;
@@ -159,10 +159,10 @@ static bool block_locked(struct cn_host_queue *queue, struct cn_host_item *item)
 	item->waiter.reached = item_waiter_reached;
 	item->queue = queue;
 	queue->state = BLOCKED;
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	if (cn_host_queue_add_waiter(cn_host_queue_of(operation->wait_point.queue), &item->waiter))
 		return true;
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	queue->state = DRIVEN;
 	return false;
 }
@@ -198,9 +198,9 @@ static void finish_locked(struct cn_host_queue *queue, unsigned count, CUresult 
 
 	if (!released)
 		return;
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	release_waiters(released);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 }
 
 /*
@@ -212,18 +212,18 @@ static bool take_turns_locked(struct cn_host_queue *queue, uint64_t numbers)
 {
 	struct cn_host_item *item = queue->first, *last = queue->last, *end;
 
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	unsigned count = cn_host_signal_take_turns(item, last, numbers, &end);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	if (!count)
 		return false;
 	queue->first = end->next;
 	if (!queue->first)
 		queue->last = NULL;
-	cn_unlock(&queue->lock); /* off the queue: no thread looks at their signals any more */
+	cn_quick_unlock(&queue->lock); /* off the queue: no thread looks at their signals any more */
 	cn_host_signal_let_go(CN_OPERATION_WAIT_SIGNAL, item->operation.wait_signal.signal, count);
 	cn_host_signal_let_go(CN_OPERATION_MARK_SIGNAL, end->operation.wait_signal.signal, count);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	end->next = queue->spare; /* none has a payload */
 	queue->spare = item;
 	queue->spare_count += 2 * count;
@@ -242,7 +242,7 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 		if (!item) {
 			queue->state = IDLE;
 			struct cn_host_item *excess = take_excess_locked(queue);
-			cn_unlock(&queue->lock);
+			cn_quick_unlock(&queue->lock);
 			cn_host_items_free(excess);
 			return;
 		}
@@ -250,7 +250,7 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 		if (!within(effort, &item->operation, completed, until)) {
 			if (effort == NEEDED)
 				queue->run.patient = false; /* its waiter has what it wanted */
-			cn_unlock(&queue->lock);
+			cn_quick_unlock(&queue->lock);
 			cn_host_executor_push(queue);
 			return;
 		}
@@ -262,9 +262,9 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 			return;
 
 		item->runs = true;
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 		CUresult result = cn_host_run(queue, &item->operation, item->payload, failure);
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 
 		queue->first = item->next;
 		if (!queue->first)
@@ -277,13 +277,13 @@ static void drive_locked(struct cn_host_queue *queue, enum effort effort, uint64
 void cn_host_queue_drive(struct cn_host_queue *queue)
 {
 	atomic_store_explicit(&queue->cpu, sched_getcpu(), memory_order_relaxed);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	drive_locked(queue, EVERYTHING, 0);
 }
 
 void cn_host_queue_go_on(struct cn_host_queue *queue)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	queue->state = DRIVEN;
 	drive_locked(queue, SHORTS, 0);
 }
@@ -350,19 +350,19 @@ static CUresult admit_blocking(struct cn_host_queue *queue, struct cn_host_group
 {
 	struct cn_host_queue *legacy = group->legacy;
 
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	if (!atomic_load(&group->joining) &&
 	    (cn_queue_idle(&legacy->base) || atomic_load(&legacy->base.submitted) <= queue->legacy_seen)) {
 		follow_legacy_locked(queue, legacy);
 		return CUDA_SUCCESS;
 	}
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 
 	struct cn_host_item *item = cn_host_item_make();
 	if (!item)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	cn_lock(&group->lock);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	uint64_t number = atomic_load(&legacy->base.submitted);
 	if (cn_host_queue_owned(queue, owner) && number > queue->legacy_seen &&
 	    !cn_point_reached((struct cn_point){&legacy->base, number})) {
@@ -386,18 +386,18 @@ static CUresult admit_legacy(struct cn_host_queue *legacy, struct cn_host_group 
 	cn_lock(&group->lock);
 	atomic_store(&group->joining, true);
 	for (struct cn_host_queue *queue = group->blocking; queue && !result; queue = queue->group_next) {
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 		uint64_t number = atomic_load(&queue->base.submitted);
 		bool wait =
 			number > queue->seen_by_legacy && !cn_point_reached((struct cn_point){&queue->base, number});
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 		if (number > queue->noted_by_legacy) {
 			queue->noted_by_legacy = number;
 			cn_host_follow_make_room(legacy);
-			cn_lock(&legacy->lock);
+			cn_quick_lock(&legacy->lock);
 			if (cn_host_queue_owned(legacy, owner))
 				cn_host_follow_locked(legacy, (struct cn_point){&queue->base, number});
-			cn_unlock(&legacy->lock);
+			cn_quick_unlock(&legacy->lock);
 		}
 		if (!wait)
 			continue;
@@ -412,7 +412,7 @@ static CUresult admit_legacy(struct cn_host_queue *legacy, struct cn_host_group 
 		waits = item;
 	}
 
-	cn_lock(&legacy->lock);
+	cn_quick_lock(&legacy->lock);
 	bool open = cn_host_queue_owned(legacy, owner);
 	while (waits) {
 		struct cn_host_item *next = waits->next;
@@ -444,7 +444,7 @@ static void leave(struct cn_host_queue *queue, enum effort effort)
 		queue->state = DRIVEN;
 		drive_locked(queue, effort, 0);
 	} else {
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 	}
 }
 
@@ -458,7 +458,7 @@ static CUresult admit(struct cn_host_queue *queue, uint64_t owner)
 	CUresult result = CUDA_SUCCESS;
 
 	if (!group)
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 	else if (group->legacy == queue)
 		result = admit_legacy(queue, group, owner);
 	else
@@ -497,9 +497,9 @@ static uint64_t run_here(struct cn_host_queue *queue, const struct cn_operation 
 
 	queue->state = DRIVEN;
 	leave_group(queue);
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	CUresult result = cn_host_run(queue, operation, NULL, failure);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	finish_locked(queue, 1, result);
 	drive_locked(queue, SHORTS, 0);
 	return number;
@@ -571,7 +571,7 @@ void cn_host_queue_follow(struct cn_queue *base, uint64_t owner, struct cn_point
 		return;
 	cn_host_follow_make_room(queue);
 	do {
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 		behind = cn_host_queue_owned(queue, owner) && cn_host_follow_locked(queue, point);
 		if (behind && is_idle_locked(queue)) {
 			pass_locked(queue);
@@ -582,7 +582,7 @@ void cn_host_queue_follow(struct cn_queue *base, uint64_t owner, struct cn_point
 			item = NULL;
 			behind = false;
 		}
-		cn_unlock(&queue->lock);
+		cn_quick_unlock(&queue->lock);
 	} while (behind && (item = cn_host_item_make()));
 	cn_host_item_free(item);
 }
@@ -675,11 +675,11 @@ bool cn_host_queue_help(struct cn_point point, struct cn_host_queue **ret_last)
 {
 	for (int hops = 0; hops < HELP_HOPS_MAX; hops++) {
 		struct cn_host_queue *queue = cn_host_queue_of(point.queue);
-		cn_lock(&queue->lock);
+		cn_quick_lock(&queue->lock);
 		struct cn_host_item *item = queue->state == BLOCKED ? queue->first : NULL;
 		if (item && item->operation.kind == CN_OPERATION_WAIT_POINT) {
 			point = item->operation.wait_point;
-			cn_unlock(&queue->lock);
+			cn_quick_unlock(&queue->lock);
 			continue;
 		}
 		bool here = false;
@@ -692,7 +692,7 @@ bool cn_host_queue_help(struct cn_point point, struct cn_host_queue **ret_last)
 			queue->state = DRIVEN;
 			drive_locked(queue, NEEDED, point.number);
 		} else {
-			cn_unlock(&queue->lock);
+			cn_quick_unlock(&queue->lock);
 		}
 		return here;
 	}
@@ -704,7 +704,7 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 {
 	cn_host_follow_open(queue);
 	cn_host_grace_join(queue);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	if (atomic_load_explicit(&queue->base.submitted, memory_order_relaxed))
 		pass_locked(queue); /* no point of this owner is one of the last owner's */
 	queue->state = IDLE;
@@ -717,7 +717,7 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 	queue->noted_by_legacy = atomic_load(&queue->base.submitted);
 	queue->group = group;
 	queue->group_next = queue->group_previous = NULL;
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	if (group && group->legacy != queue) {
 		cn_lock(&group->lock);
 		queue->group_next = group->blocking;
@@ -731,16 +731,16 @@ void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group
 
 void cn_host_queue_explain(struct cn_host_queue *queue, char ret_sentence[CN_SENTENCE_BYTES])
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	snprintf(ret_sentence, CN_SENTENCE_BYTES, "%s", queue->sentence ? queue->sentence : "");
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 }
 
 void cn_host_queue_close(struct cn_host_queue *queue)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	atomic_store(&queue->base.owner, 0);
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 }
 
 static void leave_list(struct cn_host_group *group, struct cn_host_queue *queue)
@@ -757,14 +757,14 @@ static void leave_list(struct cn_host_group *group, struct cn_host_queue *queue)
 
 bool cn_host_queue_drained(struct cn_host_queue *queue)
 {
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	bool drained = !atomic_load(&queue->base.owner) && queue->state == IDLE && !queue->first;
 	struct cn_host_item *spare = drained ? queue->spare : NULL;
 	if (drained) {
 		queue->spare = NULL;
 		queue->spare_count = 0;
 	}
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	if (!drained)
 		return false;
 

@@ -149,7 +149,7 @@ struct cn_host_queue {
 	struct cn_queue base;
 	_Atomic uint64_t learned;      /* the highest `from` in `followed`: may be that of an operation to come */
 	_Atomic uint64_t legacy_noted; /* the legacy queue's number that is in `followed` */
-	CN_LOCK(QUEUE) lock;
+	CN_QUICK_LOCK(QUEUE) lock;
 	int state;                             /* host_queue.c's */
 	_Atomic CUresult failure;              /* the first failure: what follows is skipped */
 	char *sentence;                        /* and why; NULL: no memory for it, or none */

@@ -162,7 +162,7 @@ bool cn_host_point_happened(struct cn_point point)
 	if (!cn_host_queue_gathers(point.queue))
 		return false;
 	struct cn_host_queue *queue = cn_host_queue_of(point.queue);
-	cn_lock(&queue->lock);
+	cn_quick_lock(&queue->lock);
 	uint64_t number = atomic_load_explicit(&queue->base.completed, memory_order_acquire);
 	const struct cn_host_item *item = queue->first;
 	while (atomic_load(&queue->gathers) && item && number < point.number &&
@@ -170,6 +170,6 @@ bool cn_host_point_happened(struct cn_point point)
 		item = item->next;
 		number++;
 	}
-	cn_unlock(&queue->lock);
+	cn_quick_unlock(&queue->lock);
 	return number >= point.number;
 }

@@ -78,11 +78,20 @@ CUresult cn_function_create_of_c(const cenote_kernel *kernel, struct cn_module *
 		&(struct cn_function_traits){0}, module, ret_function);
 }
 
+/* The handle says whether it is still there: no other function has it later. */
 CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
 {
+	static _Thread_local struct {
+		const void *address;
+		CUfunction function;
+	} last __attribute__((tls_model("initial-exec")));
 	struct cn_function *function = NULL;
 	CUresult result = CUDA_SUCCESS;
 
+	if (address == last.address && cn_table_find(&cn_functions, last.function)) {
+		*ret_function = last.function;
+		return CUDA_SUCCESS;
+	}
 	cn_lock(&registry.lock);
 	struct registered *found = registered_at((uint64_t)(uintptr_t)address);
 	if (found && !found->function)
@@ -95,7 +104,8 @@ CUresult cn_function_of_address(const void *address, CUfunction *ret_function)
 	if (!function)
 		return cn_error(CUDA_ERROR_NOT_FOUND, "there is no kernel at %p: declare it with CENOTE_KERNEL",
 				address);
-	*ret_function = (CUfunction)(uintptr_t)cn_object_handle(function);
+	last.address = address;
+	last.function = *ret_function = (CUfunction)(uintptr_t)cn_object_handle(function);
 	return CUDA_SUCCESS;
 }
 
