@@ -41,8 +41,8 @@ struct owner_record {
 	struct cn_record record;
 };
 
-static struct cn_owner no_owner, revoking;
-_Thread_local struct cn_owner *cn_owner_self __attribute__((tls_model("initial-exec"))) = &no_owner;
+static struct cn_owner revoking;
+_Thread_local struct cn_owner *cn_owner_self __attribute__((tls_model("initial-exec")));
 
 static struct {
 	pthread_once_t once;
@@ -69,7 +69,7 @@ static void *register_process(void *unused)
 /* Locks that the thread still owns are the next thread's that gets the record; until then its owner is not inside. */
 static void end_thread(void *record)
 {
-	cn_owner_self = &no_owner;
+	cn_owner_self = NULL;
 	cn_records_give(&owners.records, record);
 }
 
@@ -142,7 +142,7 @@ static void count_turn(struct cn_owned_lock *lock, bool revoked)
 	if (lock->last != cn_owner_self || revoked)
 		lock->turns = 0;
 	lock->last = cn_owner_self;
-	if (cn_owner_self == &no_owner || ++lock->turns <= (uint32_t)TURNS << 3 * lock->revoked_count)
+	if (!cn_owner_self || ++lock->turns <= (uint32_t)TURNS << 3 * lock->revoked_count)
 		return;
 	lock->turns = 0;
 	atomic_store_explicit(&lock->owner, cn_owner_self, memory_order_relaxed);
@@ -154,7 +154,7 @@ void cn_owned_lock_take(struct cn_owned_lock *lock)
 
 	if (cn_owned_lock_try(lock))
 		return;
-	if (cn_owner_self == &no_owner && atomic_load_explicit(&owners.ready, memory_order_acquire))
+	if (!cn_owner_self && atomic_load_explicit(&owners.ready, memory_order_acquire))
 		make_owner();
 	for (;;) {
 		if (atomic_load_explicit(&lock->owner, memory_order_acquire))

@@ -127,10 +127,9 @@ static __attribute__((noinline)) uint32_t rule_1_own_kept(struct cn_pool_cache *
 }
 
 /* Since we found the cache, others may have destroyed the pool, and both may serve another one. Cache locked. */
-static bool is_open(const struct cn_pool_cache *cache, const struct cn_pool *pool, const struct cn_queue *queue)
+static inline bool is_open(const struct cn_pool_cache *cache, const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	return cache->pool == pool && atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue &&
-	       !atomic_load_explicit(&pool->dying, memory_order_acquire);
+	return cn_pool_cache_is(cache, pool, queue) && !atomic_load_explicit(&pool->dying, memory_order_acquire);
 }
 
 static inline uint32_t units_of(size_t bytes)
@@ -372,7 +371,9 @@ static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void 
 	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
 }
 
-/* Not what the thread freed in last. */
+/* The cache in which this thread freed last. */
+static _Thread_local struct cn_pool_cache *last_cache __attribute__((tls_model("initial-exec")));
+
 static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *address, struct cn_point point)
 {
 	struct cn_pool *pool = cn_pool_of(address);
@@ -382,11 +383,11 @@ static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *a
 	uint32_t index = cn_pool_starts_at(pool, address);
 	if (__builtin_expect(!index, 0))
 		return refuse_address(address);
-	const struct cn_pool_recent *recent = cn_pool_recent_of(pool, point.queue);
-	if (!recent) /* no thread has one for no queue */
+	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, point.queue);
+	if (!cache) /* no thread has one for no queue */
 		return find_and_free(pool, address, index, point);
-	cn_pool_last = *recent;
-	return free_in(pool, recent->cache, address, index, point.number);
+	last_cache = cache;
+	return free_in(pool, cache, address, index, point.number);
 }
 
 /*
@@ -396,15 +397,13 @@ static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *a
  */
 struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
 {
-	const struct cn_pool_recent *last = &cn_pool_last;
-	struct cn_pool *pool = last->pool;
+	struct cn_pool_cache *cache = last_cache;
+	struct cn_pool *pool = cache ? atomic_load_explicit(&cache->pool, memory_order_relaxed) : NULL;
 
-	if (__builtin_expect(!pool || last->queue != point.queue ||
-				     last->pool_id != atomic_load_explicit(&pool->id, memory_order_relaxed),
-			     0))
+	if (__builtin_expect(!pool || atomic_load_explicit(&cache->queue, memory_order_relaxed) != point.queue, 0))
 		return find_pool_and_free(address, point);
 	uint32_t index = cn_pool_starts_at(pool, address);
 	if (__builtin_expect(!index, 0))
 		return find_pool_and_free(address, point);
-	return free_in(pool, last->cache, address, index, point.number);
+	return free_in(pool, cache, address, index, point.number);
 }

@@ -34,8 +34,7 @@ static struct {
 
 static CN_LOCK(QUEUE_CACHES) of_queues_lock;
 
-_Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
-_Thread_local struct cn_pool_recent cn_pool_last __attribute__((tls_model("initial-exec")));
+_Thread_local struct cn_pool_cache *cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
 
 /* ---- The caches of a queue ---- */
 
@@ -236,8 +235,6 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 
 CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct cn_pool_cache **ret_cache)
 {
-	uint64_t id =
-		atomic_load_explicit(&pool->id, memory_order_relaxed); /* first: the pool may become another one */
 	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
 	CUresult result = CUDA_SUCCESS;
 
@@ -246,8 +243,7 @@ CUresult cn_pool_cache_get(struct cn_pool *pool, struct cn_queue *queue, struct 
 		result = cache ? CUDA_SUCCESS : make_cache(pool, queue, &cache);
 		if (result)
 			return result;
-		cn_pool_recent[cn_pool_recent_slot(pool, queue)] =
-			(struct cn_pool_recent){.pool = pool, .pool_id = id, .queue = queue, .cache = cache};
+		cn_pool_recent[cn_pool_recent_slot(pool, queue)] = cache;
 	}
 	*ret_cache = cache;
 	return CUDA_SUCCESS;
@@ -447,10 +443,9 @@ static uint32_t take_happened(struct cn_pool_cache *other, const struct cn_pool 
 	return taken;
 }
 
-static bool is_recent(unsigned i, const struct cn_pool_cache *own)
+static bool is_recent(const struct cn_pool_cache *cache, const struct cn_pool_cache *own)
 {
-	return cn_pool_recent[i].pool_id == atomic_load_explicit(&own->pool->id, memory_order_relaxed) &&
-	       cn_pool_recent[i].cache != own;
+	return cache && cache != own && cache->pool == own->pool;
 }
 
 bool cn_pool_has_recent(const struct cn_pool_cache *own)
@@ -458,7 +453,7 @@ bool cn_pool_has_recent(const struct cn_pool_cache *own)
 	bool found = false;
 
 	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT; i++)
-		found |= is_recent(i, own);
+		found |= is_recent(cn_pool_recent[i], own);
 	return found;
 }
 
@@ -467,8 +462,8 @@ uint32_t cn_pool_take_recent(const struct cn_pool_cache *own, unsigned class)
 	uint32_t taken = 0;
 
 	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT && !taken; i++)
-		if (is_recent(i, own))
-			taken = take_happened(cn_pool_recent[i].cache, own->pool, class);
+		if (is_recent(cn_pool_recent[i], own))
+			taken = take_happened(cn_pool_recent[i], own->pool, class);
 	return taken;
 }
 

@@ -27,7 +27,6 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *dying, *watched, *ended;
-	_Atomic uint64_t last_id;
 	_Atomic unsigned dying_count;  /* destroyed pools: usually none, and then no thread looks */
 	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
 } pools;
@@ -382,7 +381,6 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 	if (result)
 		goto err_arena;
 	pool->base = base;
-	pool->id = atomic_fetch_add(&pools.last_id, 1) + 1;
 	pool->max_bytes = range;
 	pool->owner = options->owner;
 	atomic_store(&pool->policies, CN_POOL_POLICIES);

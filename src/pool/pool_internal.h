@@ -15,7 +15,7 @@
 /* The blocks that a queue freed. Records of caches and pools are reused, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
 	_Alignas(64) CN_OWNED_LOCK(CACHE) lock;
-	struct cn_pool *pool;
+	struct cn_pool *_Atomic pool; /* this and the queue change under the lock; NULL: it is not used */
 	struct cn_queue *_Atomic queue;
 	uint64_t next_id;
 	uint64_t reused;
@@ -60,7 +60,6 @@ struct cn_pool {
 	/* A thread that has found the pool may read these when others have destroyed it, or reused it for another. */
 	_Atomic bool dying;
 	bool ended; /* guarded by `lock`: no more caches */
-	_Atomic uint64_t id;
 	_Atomic uint64_t max_bytes;
 	struct cn_pool_cache *_Atomic caches;
 	struct cn_pool_cache *_Atomic *_Atomic index_pages[CN_POOL_INDEX_PAGES]; /* once there, they stay */
@@ -161,17 +160,9 @@ struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct c
 /* If nothing is in a cache of a live pool, leave it out of that list, until something is. `pools.lock` is held. */
 void cn_pool_cache_rest(struct cn_pool_cache *cache);
 
-/* The caches that a thread used last. */
+/* The caches that a thread used last. They may serve other pools and queues by now. */
 enum { CN_POOL_RECENT_COUNT = 4 };
-struct cn_pool_recent {
-	struct cn_pool *pool;
-	uint64_t pool_id; /* no two pools ever have the same */
-	const struct cn_queue *queue;
-	struct cn_pool_cache *cache;
-};
-/* The one in which it freed last. */
-extern _Thread_local struct cn_pool_recent cn_pool_last __attribute__((tls_model("initial-exec")));
-extern _Thread_local struct cn_pool_recent cn_pool_recent[CN_POOL_RECENT_COUNT]
+extern _Thread_local struct cn_pool_cache *cn_pool_recent[CN_POOL_RECENT_COUNT]
 	__attribute__((tls_model("initial-exec")));
 
 static inline unsigned cn_pool_recent_slot(const struct cn_pool *pool, const struct cn_queue *queue)
@@ -179,22 +170,19 @@ static inline unsigned cn_pool_recent_slot(const struct cn_pool *pool, const str
 	return (unsigned)(((uintptr_t)pool ^ (uintptr_t)queue) >> 6) % CN_POOL_RECENT_COUNT;
 }
 
-/* The same of one pool and queue; NULL: none. */
-static inline const struct cn_pool_recent *cn_pool_recent_of(const struct cn_pool *pool, const struct cn_queue *queue)
+static inline bool cn_pool_cache_is(const struct cn_pool_cache *cache, const struct cn_pool *pool,
+				    const struct cn_queue *queue)
 {
-	const struct cn_pool_recent *recent = &cn_pool_recent[cn_pool_recent_slot(pool, queue)];
-
-	return recent->queue == queue && recent->pool_id == atomic_load_explicit(&pool->id, memory_order_relaxed)
-		       ? recent
-		       : NULL;
+	return atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool &&
+	       atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue;
 }
 
 /* The cache of a queue, if this thread used it lately; else NULL. Once locked, pool and cache may serve others. */
 static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	const struct cn_pool_recent *recent = cn_pool_recent_of(pool, queue);
+	struct cn_pool_cache *cache = cn_pool_recent[cn_pool_recent_slot(pool, queue)];
 
-	return recent ? recent->cache : NULL;
+	return cache && cn_pool_cache_is(cache, pool, queue) ? cache : NULL;
 }
 
 /* The same, found or created. */

@@ -228,7 +228,8 @@ class Pages:
 
     def locks_are_those_of_the_sources(self):
         """Every lock of rank.h is in the table, in the same order, with the same words, and declared where it says."""
-        kinds = {"slow": "slow_lock", "driver": "driver_lock", "fast": "lock", "quick": "quick_lock"}
+        kinds = {"slow": "slow_lock", "driver": "driver_lock", "fast": "lock", "quick": "quick_lock",
+                 "owned": "owned_lock"}
         twos = {"no": "NEVER", "lower address first": "BY_ADDRESS", "many readers": "SHARED"}
         pattern = r'^\tRANK\((\w+), +(\w+), +(\w+), +"([^"]*)"\)'
         ranks = re.findall(pattern, (self.root / "src/base/rank.h").read_text(), re.M)
