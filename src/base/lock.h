@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock of four bytes, and the futex it is built on.
+ * Locks of four bytes, or a few more, and the futex they are built on.
  *
- * Two atomic instructions without contention, which is why it is not a pthread mutex: event record and wait have a
- * budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no initialisation.
+ * At most two atomic instructions without contention, which is why they are not pthread mutexes: event record and wait
+ * have a budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no initialisation.
  *
  * Five kinds, by what a lock may be held across:
  *
@@ -15,7 +15,7 @@
  *
  * Each lock has a rank, by its declaration (rank.h lists them), and a thread takes locks in the order of their ranks.
  * Builds with the option lock_ranks check that, and that no thread takes a slow lock, or waits, while it holds one of
- * the other kinds. The ranks are in the types: a lock is four bytes in every build, and a build that does not check
+ * the other kinds. The ranks are in the types: no lock is larger for them, and a build that does not check
  * executes what it would without ranks.
  */
 #ifndef CN_BASE_LOCK_H

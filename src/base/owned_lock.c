@@ -19,6 +19,7 @@
  * however the threads behave. Where membarrier() is missing or forbidden, no lock is owned, and all threads take the
  * word. tests/model/owned.pml goes through all of this.
  */
+#include "base/clock.h"
 #include "base/records.h"
 #include "base/thread.h"
 
@@ -33,7 +34,7 @@
 enum {
 	TURNS = 64,
 	REVOKED_MAX = 3, /* 32,768 turns */
-	FORBIDDEN_MS = 10,
+	FORBIDDEN_NS = 10000000,
 };
 
 struct owner_record {
@@ -92,15 +93,17 @@ void cn_owned_locks_prepare(void)
 	pthread_once(&owners.once, prepare);
 }
 
-/* Without memory it stays as it is. */
+/* Without memory it stays as it is. Once in a thread's life it is asked for, whatever locks the thread has. */
 static void make_owner(void)
 {
+	int saved = errno;
 	struct owner_record *record = cn_records_take(&owners.records);
 
 	if (record && pthread_setspecific(owners.key, record))
 		cn_records_give(&owners.records, record);
 	else if (record)
 		cn_owner_self = &record->owner;
+	errno = saved;
 }
 
 /* ---- Taking it by the word ---- */
@@ -111,6 +114,13 @@ static void pause_shortly(unsigned n)
 	static _Atomic uint32_t never;
 
 	cn_lock_pause(&never, 0, n);
+}
+
+/* A program may forbid the call later on. Then so much time must do: no store takes that long to be seen. */
+static void do_without_membarrier(void)
+{
+	for (uint64_t end_ns = cn_clock_ns() + FORBIDDEN_NS; cn_clock_ns() < end_ns;)
+		poll(NULL, 0, 1);
 }
 
 /* True: this call has made an owner lose it. After either answer there was a moment without an owner. */
@@ -124,9 +134,8 @@ static bool revoke_owner(struct cn_owned_lock *lock)
 			pause_shortly(i);
 		return false;
 	}
-	/* A program may forbid the call later on. Then so much time must do: no store takes that long to be seen. */
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))
-		poll(NULL, 0, FORBIDDEN_MS);
+		do_without_membarrier();
 	errno = saved;
 	for (unsigned i = 1; atomic_load_explicit(&owner->inside, memory_order_acquire) == lock; i++)
 		pause_shortly(i);

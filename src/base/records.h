@@ -4,7 +4,7 @@
  *
  * A thread may find a record just before another thread ends what it stands for. So memory of a record keeps its type
  * for good, and comes as its last user left it (all zero the first time): its lock stays valid, and a late thread sees
- * under that lock, by a number that never repeats, that the record is in other use.
+ * under that lock, by a number that never repeats or by what the record says of itself, that it is in other use.
  *
  * Not for these, which need more, or cannot afford a call: slots of handle tables come back oldest first (table.h);
  * blocks of a heap and slots of an export are indices; a GPU's streams come back when their state changes, under the

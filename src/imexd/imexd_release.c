@@ -98,12 +98,9 @@ void cn_imexd_close(int fd, uid_t user)
 
 void cn_imexd_close_parked(void)
 {
-	const struct parked *stuck = NULL; /* the last one that stays: mostly all are one user's */
-
 	for (struct parked **at = &parked_first; *at;) {
 		struct parked *parked = *at;
-		if ((stuck && parked->user == stuck->user) || !cn_wire_try_hang_up(parked->fd)) {
-			stuck = parked;
+		if (cn_wire_is_stuck(parked->user) || !cn_wire_try_hang_up(parked->fd)) {
 			at = &parked->next;
 			continue;
 		}

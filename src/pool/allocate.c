@@ -398,7 +398,7 @@ static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *a
 struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
 {
 	struct cn_pool_cache *cache = last_cache;
-	struct cn_pool *pool = cache ? atomic_load_explicit(&cache->pool, memory_order_relaxed) : NULL;
+	struct cn_pool *pool = cache ? atomic_load_explicit(&cache->pool, memory_order_acquire) : NULL;
 
 	if (__builtin_expect(!pool || atomic_load_explicit(&cache->queue, memory_order_relaxed) != point.queue, 0))
 		return find_pool_and_free(address, point);

@@ -14,7 +14,8 @@
  * The other way round, a queue has a list of its caches in all pools, so that a program that waits for a stream does
  * not look through pools which the stream does not use. A cache that is found empty leaves the list until it is not.
  *
- * Locks: a cache's before the pool's. No lock is held while the system is asked for memory.
+ * Locks: a cache's before the pool's. No lock is held while the system is asked for memory, but once in a thread's life
+ * for the record of an owner of locks.
  */
 #include "pool/pool_internal.h"
 
@@ -81,13 +82,21 @@ void cn_pool_cache_rest(struct cn_pool_cache *cache)
 	cn_owned_unlock(&cache->lock);
 }
 
+/* False: its pool is just being ended, or has not got it yet, and there is nothing in it. */
+static bool is_in_live_pool(const struct cn_pool_cache *cache)
+{
+	const struct cn_pool *pool = atomic_load_explicit(&cache->pool, memory_order_acquire);
+
+	return pool && pool->lives;
+}
+
 struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct cn_pool_cache *cache)
 {
 	cn_lock(&of_queues_lock);
 	if (!cache)
 		take_woken_locked(queue);
 	struct cn_pool_cache *next = cache ? cache->next_of_queue : queue->pool_caches;
-	while (next && !next->pool->lives) /* it is just being ended */
+	while (next && !is_in_live_pool(next))
 		next = next->next_of_queue;
 	cn_unlock(&of_queues_lock);
 	return next;
@@ -189,6 +198,8 @@ static bool enter_cache(struct cn_pool *pool, struct cn_pool_cache *cache, struc
 	cache->group_bit = 1ull << at;
 	cache->credit_bytes_max = number < CN_POOL_CREDIT_CACHES_MAX ? CREDIT_BYTES_MAX : 0;
 	atomic_store_explicit(&cache->group->caches[at], cache, memory_order_release);
+	/* A thread that remembers the record may use it from here on: not before, since it may yet be thrown away. */
+	atomic_store_explicit(&cache->pool, pool, memory_order_release);
 	atomic_store_explicit(&pool->caches, cache, memory_order_release);
 	if (number < CN_POOL_CREDIT_CACHES_MAX)
 		atomic_store_explicit(&pool->credit_caches[number], cache, memory_order_release);
@@ -208,7 +219,6 @@ static CUresult make_cache(struct cn_pool *pool, struct cn_queue *queue, struct 
 	if (!cache)
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a pool's record of a stream");
 	cn_owned_lock(&cache->lock);
-	cache->pool = pool;
 	cache->queue = queue;
 	cache->next_id = (atomic_fetch_add(&caches.last_cache, 1) + 1) << 40;
 	cn_owned_unlock(&cache->lock);

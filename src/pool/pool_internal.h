@@ -15,7 +15,7 @@
 /* The blocks that a queue freed. Records of caches and pools are reused, never freed: see cn_pools_reap(). */
 struct cn_pool_cache {
 	_Alignas(64) CN_OWNED_LOCK(CACHE) lock;
-	struct cn_pool *_Atomic pool; /* this and the queue change under the lock; NULL: it is not used */
+	struct cn_pool *_Atomic pool; /* that has it: set when all else is, and the queue before; NULL: none has */
 	struct cn_queue *_Atomic queue;
 	uint64_t next_id;
 	uint64_t reused;
@@ -173,7 +173,7 @@ static inline unsigned cn_pool_recent_slot(const struct cn_pool *pool, const str
 static inline bool cn_pool_cache_is(const struct cn_pool_cache *cache, const struct cn_pool *pool,
 				    const struct cn_queue *queue)
 {
-	return atomic_load_explicit(&cache->pool, memory_order_relaxed) == pool &&
+	return atomic_load_explicit(&cache->pool, memory_order_acquire) == pool && /* before the queue */
 	       atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue;
 }
 

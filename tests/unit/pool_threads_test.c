@@ -191,6 +191,50 @@ TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
 	end_pool();
 }
 
+/* ---- New pools ---- */
+
+enum { NEW_POOLS = 4000 / HARNESS_SLOWDOWN, PAIRS = 3 };
+
+static void *come_first(void *unused)
+{
+	CUdeviceptr block;
+
+	(void)unused;
+	ASSERT_OK(cuCtxSetCurrent(context));
+	for (int i = 0; i < NEW_POOLS; i++) {
+		pthread_barrier_wait(&barrier);
+		for (int pair = 0; pair < PAIRS; pair++) {
+			ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, workers[0].stream));
+			ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+		}
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+/*
+ * Goal: of threads that come to a new pool in one stream, all remember its records from earlier pools and several make
+ * one at the same time; but one record counts, and what they free is in it.
+ */
+TEST(threads_come_to_new_pools_in_one_stream, .timeout_ms = 120000)
+{
+	pthread_t threads[THREADS];
+
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, THREADS + 1));
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&threads[i], NULL, come_first, NULL));
+	for (int i = 0; i < NEW_POOLS; i++) {
+		make_pool();
+		pthread_barrier_wait(&barrier);
+		pthread_barrier_wait(&barrier);
+		ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+		ASSERT_OK(cuMemPoolDestroy(pool));
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_join(threads[i], NULL));
+	ASSERT_EQ(0, pthread_barrier_destroy(&barrier));
+}
+
 /* ---- Memory that goes back -------------------------------------------------------------------------------------- */
 
 enum { LARGE = 64 << 20 };
