@@ -3,7 +3,8 @@
  * Locks of four bytes, or a few more, and the futex they are built on.
  *
  * At most two atomic instructions without contention, which is why they are not pthread mutexes: event record and wait
- * have a budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no initialisation.
+ * have a budget of some tens of nanoseconds. All zero is unlocked, so static and calloc'ed memory needs no
+ * initialisation.
  *
  * Five kinds, by what a lock may be held across:
  *
