@@ -34,6 +34,7 @@ _Thread_local struct cn_context_thread cn_context_thread;
 
 static _Atomic unsigned long long next_id = 1;
 static pthread_key_t thread_key;
+static bool has_thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
 /* Called when a thread ends. */
@@ -49,13 +50,13 @@ static void end_thread(void *unused)
 
 static void make_thread_key(void)
 {
-	pthread_key_create(&thread_key, end_thread);
+	has_thread_key = pthread_key_create(&thread_key, end_thread) == 0;
 }
 
 CUresult cn_context_thread_keep(void)
 {
 	pthread_once(&thread_key_once, make_thread_key);
-	if (pthread_setspecific(thread_key, &cn_context_thread))
+	if (!has_thread_key || pthread_setspecific(thread_key, &cn_context_thread))
 		return cn_error(CUDA_ERROR_OUT_OF_MEMORY, "no host memory for a thread's record");
 	return CUDA_SUCCESS;
 }
