@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owned locks exclude, whoever owns them; an owner loses one to any other thread; and without membarrier() they work.
+ * Owned locks exclude, whichever thread owns them. An owner loses one to any other thread. Without membarrier() they
+ * work, too.
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -201,7 +201,7 @@ bool cn_wire_has_unclosed(void)
 	return atomic_load_explicit(&closing.waiting_count, memory_order_relaxed) != 0;
 }
 
-/* Those of a user who has all the threads that it may have are left to these. */
+/* Descriptors of a user that has all its threads are left to these. */
 void cn_wire_close_again(void)
 {
 	uint64_t close_count;
