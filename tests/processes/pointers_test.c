@@ -6,14 +6,12 @@
  * What the calls look at themselves is asked again below, with all else as it should be.
  */
 #include "../share.h"
+#include "forbid.h"
 #include "pointers.h"
 
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 unsigned char good_memory[1 << 16];
@@ -317,18 +315,8 @@ TEST(room_that_is_not_needed_need_not_be_there)
 /* From now on these two calls of this process fail so. */
 static void forbid_copies(unsigned error)
 {
-	struct sock_filter rules[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
-
-	ASSERT_SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		SKIP("no filter of system calls can be set: %s", strerror(errno));
+	forbid_call(SYS_process_vm_readv, error);
+	forbid_call(SYS_process_vm_writev, error);
 }
 
 static void copy_where_forbidden(unsigned error)

@@ -4,16 +4,14 @@
  * work, too.
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/lock.h"
+#include "forbid.h"
 #include "harness.h"
 
 enum { TURNS = 100 /* more than it takes to own a lock that nobody has owned */, THREADS = 4, LOCKS = 64 };
@@ -182,17 +180,7 @@ TEST(one_holder_at_a_time, .timeout_ms = 60000)
 
 static void forbid_membarrier(void)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-
-	ASSERT_SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		SKIP("the system does not let a process refuse itself a system call");
+	forbid_call(SYS_membarrier, EPERM);
 }
 
 /* Goal: where the system call is forbidden, no lock is owned, and all of them exclude. */

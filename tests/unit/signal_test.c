@@ -3,11 +3,9 @@
  * Signals of the host device: records, waits and deaths, as far as one process can show them.
  */
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stddef.h>
-#include <sys/prctl.h>
 
+#include "forbid.h"
 #include "signal.h"
 
 enum {
@@ -385,17 +383,7 @@ TEST(a_crowd_of_signals_is_watched)
 /* Goal: signals also work on a system that cannot sleep on several words, as before Linux 5.16. */
 TEST(signals_are_watched_without_the_newest_system_call)
 {
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 449, 0, 1), /* futex_waitv */
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-
-	ASSERT_SYS(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		SKIP("the system does not let a process refuse itself a system call");
+	forbid_call(449, ENOSYS); /* futex_waitv */
 	watch_a_crowd();
 }
 
