@@ -13,7 +13,9 @@
 #include "asleep.h"
 #include "cenote/cenote.h"
 #include "device/device.h"
+#include "driver/common/mempool.h"
 #include "gate.h"
+#include "pool/pool_internal.h"
 #include "whole_pool.h"
 
 enum {
@@ -193,46 +195,67 @@ TEST(threads_with_mixed_sizes_get_memory_of_their_own, .timeout_ms = 120000)
 
 /* ---- New pools ---- */
 
-enum { NEW_POOLS = 4000 / HARNESS_SLOWDOWN, PAIRS = 3 };
-
-static void *come_first(void *unused)
+static void use_once(void)
 {
 	CUdeviceptr block;
 
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, workers[0].stream));
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+}
+
+static void *use_in_thread(void *unused)
+{
 	(void)unused;
 	ASSERT_OK(cuCtxSetCurrent(context));
-	for (int i = 0; i < NEW_POOLS; i++) {
-		pthread_barrier_wait(&barrier);
-		for (int pair = 0; pair < PAIRS; pair++) {
-			ASSERT_OK(cuMemAllocFromPoolAsync(&block, 4096, pool, workers[0].stream));
-			ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
-		}
-		pthread_barrier_wait(&barrier);
-	}
+	use_once();
+	return NULL;
+}
+
+static struct cn_pool *inside_of(CUmemoryPool handle)
+{
+	const struct cn_mempool *found = cn_table_find(&cn_mempools, handle);
+
+	ASSERT(found);
+	return found->pool;
+}
+
+static struct cn_pool_cache *remembered_in(const struct cn_pool *inside)
+{
+	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT; i++)
+		if (cn_pool_recent[i] && cn_pool_recent[i]->pool == inside)
+			return cn_pool_recent[i];
 	return NULL;
 }
 
 /*
- * Goal: of threads that come to a new pool in one stream, all remember its records from earlier pools and several make
- * one at the same time; but one record counts, and what they free is in it.
+ * Goal: a thread that remembers a cache of an ended pool does not use it in a new one, where another thread is about to
+ * enter it: it may yet be thrown away. Pool, cache and stream have the same records in both.
  */
-TEST(threads_come_to_new_pools_in_one_stream, .timeout_ms = 120000)
+TEST(a_cache_that_is_being_entered_is_not_used)
 {
-	pthread_t threads[THREADS];
+	pthread_t thread;
 
-	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, THREADS + 1));
-	for (unsigned i = 0; i < THREADS; i++)
-		ASSERT_EQ(0, pthread_create(&threads[i], NULL, come_first, NULL));
-	for (int i = 0; i < NEW_POOLS; i++) {
-		make_pool();
-		pthread_barrier_wait(&barrier);
-		pthread_barrier_wait(&barrier);
-		ASSERT_EQ(0u, attribute(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
-		ASSERT_OK(cuMemPoolDestroy(pool));
-	}
-	for (unsigned i = 0; i < THREADS; i++)
-		ASSERT_EQ(0, pthread_join(threads[i], NULL));
-	ASSERT_EQ(0, pthread_barrier_destroy(&barrier));
+	make_pool();
+	struct cn_pool *inside = inside_of(pool);
+	use_once();
+	struct cn_pool_cache *cache = remembered_in(inside);
+	ASSERT(cache);
+	struct cn_queue *queue = cache->queue;
+	ASSERT_EQ((uintptr_t)cache, (uintptr_t)cn_pool_cache_recent(inside, queue));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	make_pool();
+	ASSERT_EQ((uintptr_t)inside, (uintptr_t)inside_of(pool));
+	cn_lock(&inside->lock);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, use_in_thread, NULL));
+	while (atomic_load(&inside->lock.bare.word) != 2) /* it has taken the record, and waits to enter it */
+		sched_yield();
+	ASSERT(!cn_pool_cache_recent(inside, queue));
+	cn_unlock(&inside->lock);
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	ASSERT_EQ((uintptr_t)cache, (uintptr_t)cn_pool_cache_recent(inside, queue));
+	use_once();
+	ASSERT_OK(cuMemPoolDestroy(pool));
 }
 
 /* ---- Memory that goes back -------------------------------------------------------------------------------------- */
