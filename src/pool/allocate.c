@@ -23,24 +23,24 @@ enum {
  * to do that, the mark is sampled instead: each cache sums up what is used with every SAMPLE_COUNT-th allocation, and
  * whenever it must count anyway. A thread that waits for a queue, or asks for the mark, ends that.
  */
-static inline void count_used(struct cn_pool_cache *cache, uint64_t bytes)
+static inline void count_used(struct cn_pool *pool, struct cn_pool_cache *cache, uint64_t bytes)
 {
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed);
 	uint64_t lacking = credit < bytes ? bytes - credit : 0;
 
 	atomic_store_explicit(&cache->credit_bytes, lacking ? 0 : credit - bytes, memory_order_relaxed);
 	if (lacking)
-		atomic_fetch_add_explicit(&cache->pool->counted_bytes, lacking, memory_order_relaxed);
+		atomic_fetch_add_explicit(&pool->counted_bytes, lacking, memory_order_relaxed);
 }
 
-static inline void count_unused(struct cn_pool_cache *cache, uint64_t bytes)
+static inline void count_unused(struct cn_pool *pool, struct cn_pool_cache *cache, uint64_t bytes)
 {
 	uint64_t credit = atomic_load_explicit(&cache->credit_bytes, memory_order_relaxed) + bytes;
 
 	bool full = credit > cache->credit_bytes_max;
 	atomic_store_explicit(&cache->credit_bytes, full ? 0 : credit, memory_order_relaxed);
 	if (full) /* last: see cn_pool_used() */
-		atomic_fetch_sub_explicit(&cache->pool->counted_bytes, credit, memory_order_acq_rel);
+		atomic_fetch_sub_explicit(&pool->counted_bytes, credit, memory_order_acq_rel);
 }
 
 /* The credits of several caches make the count higher than it should be: give ours up, as far as needed. */
@@ -111,8 +111,8 @@ static inline __attribute__((always_inline)) void unlock(struct cn_pool_cache *c
 
 /* ---- Allocating ---- */
 
-/* Rule 1: what this queue freed itself, of the same size. Cache locked. */
-static inline uint32_t rule_1_own(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
+/* Rule 1: what this queue freed itself, of the same size; NULL: nothing. Cache locked. */
+static inline struct cn_block *rule_1_own(struct cn_pool *pool, struct cn_pool_cache *cache, unsigned class)
 {
 	return cn_pool_cache_pop(cache, pool, class);
 }
@@ -162,7 +162,7 @@ static CUresult leave_fast_path(struct cn_pool_cache *cache, uint64_t handle, si
 
 	cn_owned_lock(&cache->lock);
 	if (!result)
-		count_used(cache, bytes);
+		count_used(pool, cache, bytes);
 	cache->allocating--;
 	cn_owned_unlock(&cache->lock);
 	if (result)
@@ -210,7 +210,7 @@ static __attribute__((noinline)) void *allocate_otherwise(struct cn_pool_cache *
 	if (!index && (index = rule_1_own_kept(cache, class)))
 		cache->reused++;
 	if (index)
-		count_used(cache, bytes);
+		count_used(pool, cache, bytes);
 	else
 		cache->allocating++; /* so the pool does not end under us */
 	cn_owned_unlock(&cache->lock);
@@ -227,27 +227,20 @@ static __attribute__((noinline)) void *refuse_size(size_t bytes, uint64_t max_by
 			ret_error);
 }
 
-static __attribute__((noinline)) void *refuse_pool(struct cn_pool_cache *cache, CUresult *ret_error)
-{
-	cn_owned_unlock(&cache->lock);
-	return no_block(cn_pool_is_gone(), ret_error);
-}
-
-/* The cache is locked, and given back unlocked. */
+/* The cache is locked, and given back unlocked. `owner`: see unlock(). */
 static inline __attribute__((always_inline)) void *allocate_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
-								   const struct cn_queue *queue, uint64_t handle,
-								   size_t bytes, bool owner, CUresult *ret_error)
+								   uint64_t handle, size_t bytes, bool owner,
+								   CUresult *ret_error)
 {
-	if (__builtin_expect(!is_open(cache, pool, queue), 0))
-		return refuse_pool(cache, ret_error);
-	uint32_t index = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
-	if (__builtin_expect(!index, 0))
+	struct cn_block *block = rule_1_own(pool, cache, cn_size_class_above(units_of(bytes)));
+
+	if (__builtin_expect(!block, 0))
 		return allocate_otherwise(cache, handle, bytes, ret_error);
 	uint64_t id = ++cache->next_id;
 	cache->reused++;
-	count_used(cache, bytes);
+	count_used(pool, cache, bytes);
 	unlock(cache, owner);
-	return hand_out(cache, pool, cn_pool_block_at(pool, index), bytes, id);
+	return hand_out(cache, pool, block, bytes, id);
 }
 
 /* The thread has not used the cache lately, or does not own its lock. */
@@ -260,39 +253,48 @@ static __attribute__((noinline)) void *find_and_allocate(struct cn_pool *pool, s
 	if (result)
 		return no_block(result, ret_error);
 	cn_owned_lock(&cache->lock);
-	return allocate_locked(pool, cache, queue, handle, bytes, false, ret_error);
+	if (is_open(cache, pool, queue))
+		return allocate_locked(pool, cache, handle, bytes, false, ret_error);
+	cn_owned_unlock(&cache->lock);
+	return no_block(cn_pool_is_gone(), ret_error);
+}
+
+/* The guess was wrong, or the pool has been destroyed. The cache is locked by cn_owned_try_lock(). */
+static __attribute__((noinline)) void *leave_and_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle,
+							  size_t bytes, CUresult *ret_error,
+							  struct cn_pool_cache *cache)
+{
+	cn_owned_leave(&cache->lock);
+	return find_and_allocate(pool, queue, handle, bytes, ret_error);
 }
 
 /* Rule 1, or another function. None is called but as the last thing: so nothing is saved on the stack. */
 void *cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes, CUresult *ret_error)
 {
 	uint64_t max_bytes = atomic_load_explicit(&pool->max_bytes, memory_order_relaxed);
-	struct cn_pool_cache *cache = cn_pool_cache_recent(pool, queue);
+	struct cn_pool_cache *cache = cn_pool_cache_guess(pool, queue);
 
 	if (__builtin_expect(bytes > max_bytes, 0))
 		return refuse_size(bytes, max_bytes, ret_error);
 	if (__builtin_expect(!cache || !cn_owned_try_lock(&cache->lock), 0))
 		return find_and_allocate(pool, queue, handle, bytes, ret_error);
-	return allocate_locked(pool, cache, queue, handle, bytes, true, ret_error);
+	if (__builtin_expect(!is_open(cache, pool, queue), 0)) /* once is enough: nothing changes while it is locked */
+		return leave_and_allocate(pool, queue, handle, bytes, ret_error, cache);
+	return allocate_locked(pool, cache, handle, bytes, true, ret_error);
 }
 
 /* ---- Freeing ---- */
 
-static __attribute__((noinline)) struct cn_pool_freed failed(CUresult error)
-{
-	return (struct cn_pool_freed){CN_POOL_FREE_FAILED, error};
-}
-
 /* The block is not LIVE. */
-static __attribute__((noinline)) struct cn_pool_freed refuse(const void *address, uint32_t state)
+static __attribute__((noinline)) int refuse(const void *address, uint32_t state)
 {
 	if (state == CN_BLOCK_SHARED)
-		return (struct cn_pool_freed){CN_POOL_FREE_SHARED, CUDA_SUCCESS};
-	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address));
+		return CN_POOL_FREE_SHARED;
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "the block at %p was already freed", address);
 }
 
 /* Without a queue: now. */
-static struct cn_pool_freed free_now(struct cn_pool *pool, const void *address, uint32_t index)
+static int free_now(struct cn_pool *pool, const void *address, uint32_t index)
 {
 	struct cn_block *block = cn_pool_block_at(pool, index);
 	uint32_t live = CN_BLOCK_LIVE;
@@ -303,83 +305,91 @@ static struct cn_pool_freed free_now(struct cn_pool *pool, const void *address, 
 	cn_pool_give(pool, index);
 	atomic_fetch_sub(&pool->counted_bytes, bytes);
 	cn_pool_reap_if_dying(pool);
-	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+	return CUDA_SUCCESS;
 }
 
 /* What another thread has destroyed ends with its last block. */
-static __attribute__((noinline)) struct cn_pool_freed reap(void)
+static __attribute__((noinline)) int reap(void)
 {
 	cn_pools_reap();
-	return (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+	return CUDA_SUCCESS;
 }
 
-/* The block is MOVING. The cache is locked, and given back unlocked. */
-static inline __attribute__((always_inline)) struct cn_pool_freed free_locked(const struct cn_pool *pool,
-									      struct cn_pool_cache *cache,
-									      uint32_t index, uint64_t number,
-									      bool owner)
+/* The block is MOVING, its list marked. The cache is locked, and given back unlocked. `owner`: see unlock(). */
+static inline __attribute__((always_inline)) int free_locked(struct cn_pool *pool, struct cn_pool_cache *cache,
+							     uint32_t index, struct cn_block *block, unsigned class,
+							     uint64_t number, bool owner)
+{
+	block->number = number;
+	cn_pool_cache_link(cache, pool, index, block, class);
+	count_unused(pool, cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
+	unlock(cache, owner); /* the pool may end from here on, but not its record */
+	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap() : CUDA_SUCCESS;
+}
+
+/* The same, where the list may not be marked. */
+static __attribute__((noinline)) int mark_and_free(struct cn_pool *pool, struct cn_pool_cache *cache, uint32_t index,
+						   uint64_t number)
 {
 	struct cn_block *block = cn_pool_block_at(pool, index);
+	unsigned class = cn_size_class_below(atomic_load_explicit(&block->units, memory_order_relaxed));
 
-	block->number = number;
-	cn_pool_cache_push(cache, pool, index);
-	count_unused(cache, atomic_load_explicit(&block->bytes, memory_order_relaxed));
-	unlock(cache, owner); /* the pool may end from here on, but not its record */
-	return __builtin_expect(atomic_load(&pool->dying), 0) ? reap()
-							      : (struct cn_pool_freed){CN_POOL_FREED, CUDA_SUCCESS};
+	if (!cn_pool_cache_is_marked(cache, class))
+		cn_pool_cache_mark(cache, class);
+	return free_locked(pool, cache, index, block, class, number, false);
 }
 
-static __attribute__((noinline)) struct cn_pool_freed lock_and_free(const struct cn_pool *pool,
-								    struct cn_pool_cache *cache, uint32_t index,
-								    uint64_t number)
+static __attribute__((noinline)) int lock_and_free(struct cn_pool *pool, struct cn_pool_cache *cache, uint32_t index,
+						   uint64_t number)
 {
 	cn_owned_lock(&cache->lock);
-	return free_locked(pool, cache, index, number, false);
+	return mark_and_free(pool, cache, index, number);
 }
 
-static inline __attribute__((always_inline)) struct cn_pool_freed free_in(struct cn_pool *pool,
-									  struct cn_pool_cache *cache,
-									  const void *address, uint32_t index,
-									  uint64_t number)
+static inline __attribute__((always_inline)) int free_in(struct cn_pool *pool, struct cn_pool_cache *cache,
+							 const void *address, uint32_t index, uint64_t number)
 {
+	struct cn_block *block = cn_pool_block_at(pool, index);
 	uint32_t live = CN_BLOCK_LIVE;
 
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&cn_pool_block_at(pool, index)->state, &live,
-								      CN_BLOCK_MOVING, memory_order_acq_rel,
-								      memory_order_relaxed),
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&block->state, &live, CN_BLOCK_MOVING,
+								      memory_order_acq_rel, memory_order_relaxed),
 			     0))
 		return refuse(address, live);
 	if (__builtin_expect(!cn_owned_try_lock(&cache->lock), 0))
 		return lock_and_free(pool, cache, index, number);
-	return free_locked(pool, cache, index, number, true);
+	unsigned class = cn_size_class_below(atomic_load_explicit(&block->units, memory_order_relaxed));
+	if (__builtin_expect(!cn_pool_cache_is_marked(cache, class), 0))
+		return mark_and_free(pool, cache, index, number);
+	return free_locked(pool, cache, index, block, class, number, true);
 }
 
 /* The thread has not used the cache lately, or there is no queue. */
-static __attribute__((noinline)) struct cn_pool_freed find_and_free(struct cn_pool *pool, const void *address,
-								    uint32_t index, struct cn_point point)
+static __attribute__((noinline)) int find_and_free(struct cn_pool *pool, const void *address, uint32_t index,
+						   struct cn_point point)
 {
 	struct cn_pool_cache *cache;
 
 	if (!point.queue)
 		return free_now(pool, address, index);
 	CUresult result = cn_pool_cache_get(pool, point.queue, &cache);
-	return result ? failed(result) : free_in(pool, cache, address, index, point.number);
+	return result ? (int)result : free_in(pool, cache, address, index, point.number);
 }
 
-static __attribute__((noinline)) struct cn_pool_freed refuse_address(const void *address)
+static __attribute__((noinline)) int refuse_address(const void *address)
 {
-	return failed(cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address));
+	return cn_error(CUDA_ERROR_INVALID_VALUE, "no block of a pool begins at %p", address);
 }
 
 /* The cache in which this thread freed last. */
 static _Thread_local struct cn_pool_cache *last_cache __attribute__((tls_model("initial-exec")));
 
-static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *address, struct cn_point point)
+static __attribute__((noinline)) int find_pool_and_free(void *address, struct cn_point point)
 {
 	struct cn_pool *pool = cn_pool_of(address);
 
 	if (__builtin_expect(!pool, 0))
-		return (struct cn_pool_freed){CN_POOL_FREE_ELSEWHERE, CUDA_SUCCESS};
+		return CUDA_ERROR_INVALID_VALUE;
 	uint32_t index = cn_pool_starts_at(pool, address);
 	if (__builtin_expect(!index, 0))
 		return refuse_address(address);
@@ -395,7 +405,7 @@ static __attribute__((noinline)) struct cn_pool_freed find_pool_and_free(void *a
  * each other, and the next allocation waits for both; to see that it is the same pool, only a jump depends on the
  * address, which the processor foresees.
  */
-struct cn_pool_freed cn_pool_free(void *address, struct cn_point point)
+int cn_pool_free(void *address, struct cn_point point)
 {
 	struct cn_pool_cache *cache = last_cache;
 	struct cn_pool *pool = cache ? atomic_load_explicit(&cache->pool, memory_order_acquire) : NULL;

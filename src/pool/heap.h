@@ -93,8 +93,8 @@ static inline unsigned cn_size_class_below(uint32_t units)
 {
 	if (units < 16)
 		return units;
-	unsigned exponent = 31u - (unsigned)__builtin_clz(units);
-	return 16 * (exponent - 3) + (units >> (exponent - 4) & 15);
+	unsigned shift = (31u ^ (unsigned)__builtin_clz(units)) - 4; /* so that 16 to 31 is left */
+	return 16 * shift + (units >> shift);
 }
 
 static inline uint32_t cn_size_class_units(unsigned class)

@@ -281,6 +281,16 @@ void cn_pool_index_end(struct cn_pool *pool)
 
 /* ---- Blocks by size class ---- */
 
+void cn_pool_cache_mark(struct cn_pool_cache *cache, unsigned class)
+{
+	if (cache->rests) {
+		cache->rests = false;
+		cn_pool_cache_list(cache->queue, cache);
+	}
+	cache->bins.bitmap[class / 64] |= 1ull << class % 64;
+	atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
+}
+
 void cn_pool_cache_cut(struct cn_pool_cache *cache, uint32_t index, uint32_t units)
 {
 	struct cn_pool *pool = cache->pool;

@@ -87,22 +87,15 @@ void *cn_pool_take_ended(void);
 void *cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t handle, size_t bytes,
 		       CUresult *ret_error);
 
-enum cn_pool_free_outcome {
-	CN_POOL_FREED,
-	CN_POOL_FREE_SHARED,    /* not freed: other processes may have the block too, see cn_pool_defer_free() */
-	CN_POOL_FREE_ELSEWHERE, /* the address is in no pool */
-	CN_POOL_FREE_FAILED,    /* with `error` and a sentence; CUDA_ERROR_INVALID_VALUE: no block begins there */
-};
-struct cn_pool_freed {
-	enum cn_pool_free_outcome outcome;
-	CUresult error;
-};
+/* Not freed: other processes may have the block too, see cn_pool_defer_free(). */
+enum { CN_POOL_FREE_SHARED = -1 };
 
 /*
  * Free the block that begins at the address, when a queue reaches a point of its own; without a queue: now, everything
- * that used it has happened.
+ * that used it has happened. Returns a CUresult, or CN_POOL_FREE_SHARED. CUDA_ERROR_INVALID_VALUE: no block begins
+ * there that can be freed; other memory may, so the caller says why.
  */
-struct cn_pool_freed cn_pool_free(void *address, struct cn_point point);
+int cn_pool_free(void *address, struct cn_point point);
 
 /*
  * ---- Blocks that others may have too ----

@@ -177,10 +177,16 @@ static inline bool cn_pool_cache_is(const struct cn_pool_cache *cache, const str
 	       atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue;
 }
 
+/* If this thread used the cache of a queue lately, it is this one: to be checked. Or NULL. */
+static inline struct cn_pool_cache *cn_pool_cache_guess(const struct cn_pool *pool, const struct cn_queue *queue)
+{
+	return cn_pool_recent[cn_pool_recent_slot(pool, queue)];
+}
+
 /* The cache of a queue, if this thread used it lately; else NULL. Once locked, pool and cache may serve others. */
 static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *pool, const struct cn_queue *queue)
 {
-	struct cn_pool_cache *cache = cn_pool_recent[cn_pool_recent_slot(pool, queue)];
+	struct cn_pool_cache *cache = cn_pool_cache_guess(pool, queue);
 
 	return cache && cn_pool_cache_is(cache, pool, queue) ? cache : NULL;
 }
@@ -200,46 +206,53 @@ static inline void cn_pool_cache_list(struct cn_queue *queue, struct cn_pool_cac
 }
 
 /*
- * A freed block is its queue's to reuse. A list that has a block has its bit in the cache's bitmap, and a bit there has
- * its bit in the group's; an empty list may still have both, so that blocks which come and go change neither. Cache
- * locked.
+ * A freed block is its queue's to reuse. A list that has a block is marked: it has its bit in the cache's bitmap, and a
+ * bit there has its bit in the group's. An empty list may still be marked, so that blocks which come and go change
+ * neither. Cache locked.
  */
-static inline __attribute__((always_inline)) void cn_pool_cache_push(struct cn_pool_cache *cache,
-								     const struct cn_pool *pool, uint32_t index)
+static inline bool cn_pool_cache_is_marked(const struct cn_pool_cache *cache, unsigned class)
 {
-	const struct cn_heap *heap = &pool->heap;
-	struct cn_block *block = cn_block_at(heap, index);
-	uint32_t units = atomic_load_explicit(&block->units, memory_order_relaxed);
-	unsigned class = cn_size_class_below(units);
+	return cache->bins.heads[class] || cache->bins.bitmap[class / 64] >> class % 64 & 1;
+}
+void cn_pool_cache_mark(struct cn_pool_cache *cache, unsigned class);
+
+/* `class` is the block's, and its list is marked. */
+static inline __attribute__((always_inline)) void cn_pool_cache_link(struct cn_pool_cache *cache,
+								     const struct cn_pool *pool, uint32_t index,
+								     struct cn_block *block, unsigned class)
+{
 	uint32_t next = cache->bins.heads[class];
 
 	block->next = next;
 	cache->bins.heads[class] = index;
-	if (next) {
-		cn_block_at(heap, next)->previous = index;
-	} else if (__builtin_expect(!(cache->bins.bitmap[class / 64] >> class % 64 & 1), 0)) {
-		if (cache->rests) {
-			cache->rests = false;
-			cn_pool_cache_list(cache->queue, cache);
-		}
-		cache->bins.bitmap[class / 64] |= 1ull << class % 64;
-		atomic_fetch_or_explicit(&cache->group->bitmaps[class], cache->group_bit, memory_order_release);
-	}
-	cn_bins_count(&cache->bins, units);
+	if (next)
+		cn_pool_block_at(pool, next)->previous = index;
+	cn_bins_count(&cache->bins, atomic_load_explicit(&block->units, memory_order_relaxed));
 	atomic_store_explicit(&block->state, CN_BLOCK_CACHED, memory_order_release);
 }
 
-/* The newest of a class; 0: there is none. Cache locked. */
-static inline uint32_t cn_pool_cache_pop(struct cn_pool_cache *cache, const struct cn_pool *pool, unsigned class)
+static inline void cn_pool_cache_push(struct cn_pool_cache *cache, const struct cn_pool *pool, uint32_t index)
+{
+	struct cn_block *block = cn_pool_block_at(pool, index);
+	unsigned class = cn_size_class_below(atomic_load_explicit(&block->units, memory_order_relaxed));
+
+	if (!cn_pool_cache_is_marked(cache, class))
+		cn_pool_cache_mark(cache, class);
+	cn_pool_cache_link(cache, pool, index, block, class);
+}
+
+/* The newest of a class; NULL: there is none. Cache locked. */
+static inline struct cn_block *cn_pool_cache_pop(struct cn_pool_cache *cache, const struct cn_pool *pool,
+						 unsigned class)
 {
 	uint32_t index = cache->bins.heads[class];
 
-	if (index) {
-		const struct cn_block *block = cn_block_at(&pool->heap, index);
-		cache->bins.heads[class] = block->next;
-		cn_bins_count(&cache->bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
-	}
-	return index;
+	if (!index)
+		return NULL;
+	struct cn_block *block = cn_block_at(&pool->heap, index);
+	cache->bins.heads[class] = block->next;
+	cn_bins_count(&cache->bins, -(uint64_t)atomic_load_explicit(&block->units, memory_order_relaxed));
+	return block;
 }
 
 /* Can a block of the cache's free lists be cut? Not in another cache's span. Cache locked. */

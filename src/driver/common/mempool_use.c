@@ -76,7 +76,7 @@ void cn_mempool_give_up(uint64_t address, struct cn_queue *queue, uint64_t owner
 	struct cn_point point;
 
 	if (address &&
-	    (cn_device_ops->point_now(queue, owner, &point) || cn_pool_free((void *)(uintptr_t)address, point).outcome))
+	    (cn_device_ops->point_now(queue, owner, &point) || cn_pool_free((void *)(uintptr_t)address, point)))
 		free_last(address);
 }
 
@@ -91,13 +91,10 @@ CUresult cn_mempool_free_imported(uint64_t address, struct cn_queue *queue, uint
 	return queue ? cn_import_free((void *)(uintptr_t)address, queue, handle) : needs_a_stream();
 }
 
-CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
-				   struct cn_pool_freed freed)
+CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle, int freed)
 {
-	if (freed.outcome == CN_POOL_FREE_FAILED)
-		return freed.error;
-	if (freed.outcome != CN_POOL_FREE_SHARED)
-		return CUDA_ERROR_INVALID_VALUE;
+	if (freed != CN_POOL_FREE_SHARED)
+		return (CUresult)freed;
 	return queue ? cn_mempool_free_shared(address, queue, handle) : needs_a_stream();
 }
 

@@ -20,9 +20,8 @@ CUresult cn_mempool_undo_allocation(CUdeviceptr *ret_pointer, cn_mempool_free_la
 /* Free a block that the program will not get: in its queue, or, if that is gone, after all work. */
 void cn_mempool_give_up(uint64_t address, struct cn_queue *queue, uint64_t owner, cn_mempool_free_last *free_last);
 CUresult cn_mempool_free_imported(uint64_t address, struct cn_queue *queue, uint64_t handle);
-/* Free what cn_pool_free() does not: the block is shared, or there is none. */
-CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle,
-				   struct cn_pool_freed freed);
+/* Free what cn_pool_free() does not, with what it returned: the block is shared, or there is none. */
+CUresult cn_mempool_free_otherwise(uint64_t address, struct cn_queue *queue, uint64_t handle, int freed);
 /* Nothing that can be freed in a stream begins at the address: say why. `memory` is there, or is CN_MEMORY_FOREIGN. */
 CUresult cn_mempool_refuse_free(uint64_t address, const struct cn_memory *memory);
 
@@ -118,9 +117,8 @@ static inline CUresult cn_mempool_free(uint64_t address, struct cn_queue *queue,
 	CUresult result = queue ? cn_device_ops->point_now(queue, handle, &point) : CUDA_SUCCESS;
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
-	struct cn_pool_freed freed = cn_pool_free((void *)(uintptr_t)address, point);
-	return __builtin_expect(!freed.outcome, 1) ? CUDA_SUCCESS
-						   : cn_mempool_free_otherwise(address, queue, handle, freed);
+	int freed = cn_pool_free((void *)(uintptr_t)address, point);
+	return __builtin_expect(!freed, 1) ? CUDA_SUCCESS : cn_mempool_free_otherwise(address, queue, handle, freed);
 }
 
 #endif

@@ -182,7 +182,7 @@ static inline __attribute__((always_inline)) CUresult record(CUevent handle, CUs
 {
 	struct cn_place place;
 	struct cn_event *event;
-	CUresult result = cn_stream_find_quickly(stream_handle, false, &place);
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
 
 	if (result)
 		return result;
@@ -217,7 +217,7 @@ CUresult host_cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned
 {
 	struct cn_place place;
 	struct cn_event *event;
-	CUresult result = cn_stream_find_quickly(stream_handle, false, &place);
+	CUresult result = cn_stream_find_quickly(stream_handle, &place);
 
 	if (result)
 		return result;

@@ -121,13 +121,13 @@ CUresult cn_context_thread_keep(void);
  * cn_enter() itself, or cn_enter_by_handle() for a handle.
  */
 CUresult cn_stream_find(CUstream handle, struct cn_place *ret_place);
-/* The same for calls that must be fast, with the usual case inline. `entered`: the caller has called cn_enter(). */
-static inline CUresult cn_stream_find_quickly(CUstream handle, bool entered, struct cn_place *ret_place)
+/* The same for calls that must be fast, with the usual case inline. */
+static inline CUresult cn_stream_find_quickly(CUstream handle, struct cn_place *ret_place)
 {
 	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	struct cn_place place; /* its address is passed on, so that *ret_place stays in registers */
 
-	if (__builtin_expect(stream && (entered || atomic_load_explicit(&cn_ready, memory_order_acquire) == 1), 1)) {
+	if (__builtin_expect(stream && atomic_load_explicit(&cn_ready, memory_order_acquire) == 1, 1)) {
 		ret_place->stream = stream;
 		ret_place->context = atomic_load_explicit(&stream->context, memory_order_acquire);
 		ret_place->owner = (uintptr_t)handle;

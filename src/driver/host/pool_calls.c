@@ -13,45 +13,81 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* By value: only the copy's address is taken, and the caller's place stays in registers. */
-static __attribute__((noinline)) CUresult is_gone(struct cn_place place)
+/* The stream's queue has another owner, or none. Not inline: it is rare. */
+static __attribute__((noinline)) CUresult is_gone(struct cn_stream *stream, uint64_t owner)
 {
+	struct cn_place place = {.stream = stream, .context = atomic_load(&stream->context), .owner = owner};
+
 	return cn_place_is_gone(&place);
 }
 
 /* If the stream is gone because its context is, report the context. */
-static inline CUresult in_stream(CUresult result, struct cn_place place)
+static inline CUresult in_stream(CUresult result, struct cn_stream *stream, uint64_t owner)
 {
-	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? is_gone(place) : result;
+	return __builtin_expect(result == CUDA_ERROR_INVALID_HANDLE, 0) ? is_gone(stream, owner) : result;
+}
+
+/*
+ * Most streams are named by their handles, and found by a few instructions. Each call below is that case; it has an
+ * _elsewhere for all others: the legacy stream, a thread's own, and what is no stream.
+ */
+
+static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_stream *stream, uint64_t owner)
+{
+	int device = atomic_load_explicit(&stream->device, memory_order_relaxed);
+
+	return in_stream(cn_mempool_allocate_current(ret_pointer, bytes, device, &stream->queue.base, owner,
+						     cn_streams_free_after_all),
+			 stream, owner);
+}
+
+static __attribute__((noinline)) CUresult allocate_elsewhere(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
+{
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
+
+	return result ? result : allocate(ret_pointer, bytes, place.stream, place.owner);
 }
 
 CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
-	struct cn_place place;
 	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
-	if (!result)
-		result = cn_stream_find_quickly(handle, true, &place);
-	if (result)
+	if (__builtin_expect(result, 0))
 		return result;
-	int device = atomic_load_explicit(&place.stream->device, memory_order_relaxed);
-	result = cn_mempool_allocate_current(ret_pointer, bytes, device, &place.stream->queue.base, place.owner,
-					     cn_streams_free_after_all);
-	return in_stream(result, place);
+	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
+	if (__builtin_expect(!stream, 0))
+		return allocate_elsewhere(ret_pointer, bytes, handle);
+	return allocate(ret_pointer, bytes, stream, (uintptr_t)handle);
+}
+
+static inline CUresult allocate_from(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool,
+				     struct cn_stream *stream, uint64_t owner)
+{
+	return in_stream(cn_mempool_allocate_from(ret_pointer, bytes, pool, &stream->queue.base, owner,
+						  cn_streams_free_after_all),
+			 stream, owner);
+}
+
+static __attribute__((noinline)) CUresult allocate_from_elsewhere(CUdeviceptr *ret_pointer, size_t bytes,
+								  CUmemoryPool pool, CUstream handle)
+{
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
+
+	return result ? result : allocate_from(ret_pointer, bytes, pool, place.stream, place.owner);
 }
 
 CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
 {
-	struct cn_place place;
 	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
-	if (!result)
-		result = cn_stream_find_quickly(handle, true, &place);
-	if (result)
+	if (__builtin_expect(result, 0))
 		return result;
-	result = cn_mempool_allocate_from(ret_pointer, bytes, pool, &place.stream->queue.base, place.owner,
-					  cn_streams_free_after_all);
-	return in_stream(result, place);
+	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
+	if (__builtin_expect(!stream, 0))
+		return allocate_from_elsewhere(ret_pointer, bytes, pool, handle);
+	return allocate_from(ret_pointer, bytes, pool, stream, (uintptr_t)handle);
 }
 
 /* As cn_mempool_free(). */
@@ -72,30 +108,47 @@ static CUresult explain(uint64_t address)
 }
 
 /* No block of a pool can be freed at the address: it may be other memory. */
-static __attribute__((noinline)) CUresult free_other_memory(uint64_t address, struct cn_place place)
+static __attribute__((noinline)) CUresult free_other_memory(uint64_t address, CUstream handle)
 {
 	struct cn_memory memory;
-	CUresult result;
+	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
 
+	if (result)
+		return result;
 	if (cn_registry_find(address, &memory) && memory.kind == CN_MEMORY_MANAGED)
 		return cn_error(CUDA_ERROR_NOT_SUPPORTED,
 				"managed memory cannot be freed in stream order: use cuMemFree()");
 	return cn_registry_free_in_stream(&place, address, CN_MEMORY_DEVICE, &result) ? result : explain(address);
 }
 
-CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+static inline CUresult free_in(uint64_t address, CUstream handle, struct cn_stream *stream, uint64_t owner)
+{
+	CUresult result = address ? free_block(address, &stream->queue.base, owner) : CUDA_SUCCESS;
+
+	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0))
+		return free_other_memory(address, handle);
+	return in_stream(result, stream, owner);
+}
+
+static __attribute__((noinline)) CUresult free_elsewhere(uint64_t address, CUstream handle)
 {
 	struct cn_place place;
+	CUresult result = cn_stream_find(handle, &place);
+
+	return result ? result : free_in(address, handle, place.stream, place.owner);
+}
+
+CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
+{
 	CUresult result = cn_enter();
 
-	if (!result)
-		result = cn_stream_find_quickly(handle, true, &place);
-	if (result || !pointer)
+	if (__builtin_expect(result, 0))
 		return result;
-	result = free_block(pointer, &place.stream->queue.base, place.owner);
-	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0))
-		return free_other_memory(pointer, place);
-	return in_stream(result, place);
+	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
+	if (__builtin_expect(!stream, 0))
+		return free_elsewhere(pointer, handle);
+	return free_in(pointer, handle, stream, (uintptr_t)handle);
 }
 
 /* ---- Freeing without a stream ----
