@@ -133,7 +133,7 @@ static inline void cn_quick_lock_drop(struct cn_quick_lock *lock)
 	atomic_store_explicit(&lock->word, 0, memory_order_release);
 }
 
-/* This thread; NULL: it cannot own a lock yet. */
+/* This thread. As long as it cannot own a lock: a record that all such threads have, and no lock. */
 extern _Thread_local struct cn_owner *cn_owner_self __attribute__((tls_model("initial-exec")));
 
 /*
@@ -155,7 +155,7 @@ static inline bool cn_owned_lock_try(struct cn_owned_lock *lock)
 {
 	struct cn_owner *self = cn_owner_self;
 
-	if (__builtin_expect(!self || atomic_load_explicit(&lock->owner, memory_order_relaxed) != self, 0))
+	if (__builtin_expect(atomic_load_explicit(&lock->owner, memory_order_relaxed) != self, 0))
 		return false;
 	atomic_store_explicit(&self->inside, lock, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); /* the thread that revokes has the other half: membarrier() */
@@ -167,7 +167,7 @@ static inline bool cn_owned_lock_try(struct cn_owned_lock *lock)
 
 static inline void cn_owned_lock_drop(struct cn_owned_lock *lock)
 {
-	if (cn_owner_self && atomic_load_explicit(&cn_owner_self->inside, memory_order_relaxed) == lock)
+	if (atomic_load_explicit(&cn_owner_self->inside, memory_order_relaxed) == lock)
 		cn_owned_lock_leave(lock);
 	else
 		cn_quick_lock_drop(&lock->by_word);

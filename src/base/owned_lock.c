@@ -43,7 +43,8 @@ struct owner_record {
 };
 
 static struct cn_owner revoking;
-_Thread_local struct cn_owner *cn_owner_self __attribute__((tls_model("initial-exec")));
+static struct cn_owner nobody;
+_Thread_local struct cn_owner *cn_owner_self __attribute__((tls_model("initial-exec"))) = &nobody;
 
 static struct {
 	pthread_once_t once;
@@ -70,7 +71,7 @@ static void *register_process(void *unused)
 /* Locks that the thread still owns are the next thread's that gets the record; until then its owner is not inside. */
 static void end_thread(void *record)
 {
-	cn_owner_self = NULL;
+	cn_owner_self = &nobody;
 	cn_records_give(&owners.records, record);
 }
 
@@ -151,7 +152,7 @@ static void count_turn(struct cn_owned_lock *lock, bool revoked)
 	if (lock->last != cn_owner_self || revoked)
 		lock->turns = 0;
 	lock->last = cn_owner_self;
-	if (!cn_owner_self || ++lock->turns <= (uint32_t)TURNS << 3 * lock->revoked_count)
+	if (cn_owner_self == &nobody || ++lock->turns <= (uint32_t)TURNS << 3 * lock->revoked_count)
 		return;
 	lock->turns = 0;
 	atomic_store_explicit(&lock->owner, cn_owner_self, memory_order_relaxed);
@@ -163,7 +164,7 @@ void cn_owned_lock_take(struct cn_owned_lock *lock)
 
 	if (cn_owned_lock_try(lock))
 		return;
-	if (!cn_owner_self && atomic_load_explicit(&owners.ready, memory_order_acquire))
+	if (cn_owner_self == &nobody && atomic_load_explicit(&owners.ready, memory_order_acquire))
 		make_owner();
 	for (;;) {
 		if (atomic_load_explicit(&lock->owner, memory_order_acquire))

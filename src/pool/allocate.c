@@ -276,7 +276,7 @@ void *cn_pool_allocate(struct cn_pool *pool, struct cn_queue *queue, uint64_t ha
 
 	if (__builtin_expect(bytes > max_bytes, 0))
 		return refuse_size(bytes, max_bytes, ret_error);
-	if (__builtin_expect(!cache || !cn_owned_try_lock(&cache->lock), 0))
+	if (__builtin_expect(!cn_owned_try_lock(&cache->lock), 0))
 		return find_and_allocate(pool, queue, handle, bytes, ret_error);
 	if (__builtin_expect(!is_open(cache, pool, queue), 0)) /* once is enough: nothing changes while it is locked */
 		return leave_and_allocate(pool, queue, handle, bytes, ret_error, cache);
@@ -382,7 +382,7 @@ static __attribute__((noinline)) int refuse_address(const void *address)
 }
 
 /* The cache in which this thread freed last. */
-static _Thread_local struct cn_pool_cache *last_cache __attribute__((tls_model("initial-exec")));
+static _Thread_local struct cn_pool_cache *last_cache __attribute__((tls_model("initial-exec"))) = &cn_pool_no_cache;
 
 static __attribute__((noinline)) int find_pool_and_free(void *address, struct cn_point point)
 {
@@ -408,7 +408,7 @@ static __attribute__((noinline)) int find_pool_and_free(void *address, struct cn
 int cn_pool_free(void *address, struct cn_point point)
 {
 	struct cn_pool_cache *cache = last_cache;
-	struct cn_pool *pool = cache ? atomic_load_explicit(&cache->pool, memory_order_acquire) : NULL;
+	struct cn_pool *pool = atomic_load_explicit(&cache->pool, memory_order_acquire);
 
 	if (__builtin_expect(!pool || atomic_load_explicit(&cache->queue, memory_order_relaxed) != point.queue, 0))
 		return find_pool_and_free(address, point);

@@ -35,7 +35,9 @@ static struct {
 
 static CN_LOCK(QUEUE_CACHES) of_queues_lock;
 
-_Thread_local struct cn_pool_cache *cn_pool_recent[CN_POOL_RECENT_COUNT] __attribute__((tls_model("initial-exec")));
+struct cn_pool_cache cn_pool_no_cache;
+_Thread_local struct cn_pool_cache *cn_pool_recent[CN_POOL_RECENT_COUNT]
+	__attribute__((tls_model("initial-exec"))) = {[0 ... CN_POOL_RECENT_COUNT - 1] = &cn_pool_no_cache};
 
 /* ---- The caches of a queue ---- */
 
@@ -465,7 +467,7 @@ static uint32_t take_happened(struct cn_pool_cache *other, const struct cn_pool 
 
 static bool is_recent(const struct cn_pool_cache *cache, const struct cn_pool_cache *own)
 {
-	return cache && cache != own && cache->pool == own->pool;
+	return cache != own && cache->pool == own->pool;
 }
 
 bool cn_pool_has_recent(const struct cn_pool_cache *own)

@@ -160,7 +160,10 @@ struct cn_pool_cache *cn_pool_cache_after(struct cn_queue *queue, const struct c
 /* If nothing is in a cache of a live pool, leave it out of that list, until something is. `pools.lock` is held. */
 void cn_pool_cache_rest(struct cn_pool_cache *cache);
 
-/* The caches that a thread used last. They may serve other pools and queues by now. */
+/* Of no pool and no queue; no thread owns its lock. */
+extern struct cn_pool_cache cn_pool_no_cache;
+
+/* The caches that a thread used last, or cn_pool_no_cache. They may serve other pools and queues by now. */
 enum { CN_POOL_RECENT_COUNT = 4 };
 extern _Thread_local struct cn_pool_cache *cn_pool_recent[CN_POOL_RECENT_COUNT]
 	__attribute__((tls_model("initial-exec")));
@@ -177,7 +180,7 @@ static inline bool cn_pool_cache_is(const struct cn_pool_cache *cache, const str
 	       atomic_load_explicit(&cache->queue, memory_order_relaxed) == queue;
 }
 
-/* If this thread used the cache of a queue lately, it is this one: to be checked. Or NULL. */
+/* If this thread used the cache of a queue lately, it is this one: to be checked. */
 static inline struct cn_pool_cache *cn_pool_cache_guess(const struct cn_pool *pool, const struct cn_queue *queue)
 {
 	return cn_pool_recent[cn_pool_recent_slot(pool, queue)];
@@ -188,7 +191,7 @@ static inline struct cn_pool_cache *cn_pool_cache_recent(const struct cn_pool *p
 {
 	struct cn_pool_cache *cache = cn_pool_cache_guess(pool, queue);
 
-	return cache && cn_pool_cache_is(cache, pool, queue) ? cache : NULL;
+	return cn_pool_cache_is(cache, pool, queue) ? cache : NULL;
 }
 
 /* The same, found or created. */

@@ -61,11 +61,6 @@ static inline struct cn_host_queue *cn_host_queue_of(struct cn_queue *queue)
 {
 	return cn_container_of(queue, struct cn_host_queue, base);
 }
-/* Does the queue belong to this handle? A closed queue belongs to none; a handle that has just died reads as 0. */
-static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t owner)
-{
-	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
-}
 
 /* False when the number has already been reached; otherwise the waiter will be called. */
 bool cn_host_queue_add_waiter(struct cn_host_queue *queue, struct cn_waiter *waiter);
@@ -103,11 +98,6 @@ CUresult cn_host_queue_rely(struct cn_queue *queue, uint64_t owner, struct cn_po
  * operation's number shows yet. Queue locked.
  */
 bool cn_host_follow_locked(struct cn_host_queue *queue, struct cn_point point);
-static inline bool cn_host_follow_is_ahead(struct cn_host_queue *queue)
-{
-	return atomic_load_explicit(&queue->learned, memory_order_relaxed) >
-	       atomic_load_explicit(&queue->base.submitted, memory_order_acquire);
-}
 /* A queue that is being opened follows nothing, whatever its last owner did. */
 void cn_host_follow_open(struct cn_host_queue *queue);
 /* More room for what a queue follows, if it is crowded. Called without its lock, before it may be noted in. */

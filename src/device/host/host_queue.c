@@ -625,19 +625,6 @@ CUresult cn_host_queue_note(struct cn_queue *queue, uint64_t owner, void (*funct
 	return enqueue(cn_host_queue_of(queue), owner, &note, NULL, SHORTS, NULL);
 }
 
-/* May a point be taken without a look at the group, and does it cover all that the queue has come to follow? */
-static bool is_plain(struct cn_host_queue *queue, uint64_t owner)
-{
-	struct cn_host_group *group = queue->group;
-
-	/* Where the group does not matter: a blocking queue that knows all of an idle legacy queue, or no group. */
-	if (group && (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(&group->legacy->base) ||
-		      atomic_load(&group->legacy->base.submitted) >
-			      atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
-		return false;
-	return !cn_host_follow_is_ahead(queue) && cn_host_queue_owned(queue, owner);
-}
-
 /* The legacy queue and the blocking ones come to follow each other without a wait; a point shows that by its number. */
 static __attribute__((noinline)) CUresult point_now_in_group(struct cn_host_queue *queue, uint64_t owner,
 							     struct cn_point *ret_point)
@@ -663,11 +650,12 @@ static __attribute__((noinline)) CUresult point_now_in_group(struct cn_host_queu
 CUresult cn_host_point_now(struct cn_queue *base, uint64_t owner, struct cn_point *ret_point)
 {
 	struct cn_host_queue *queue = cn_host_queue_of(base);
+	struct cn_point point;
 
-	if (__builtin_expect(!is_plain(queue, owner), 0))
+	if (__builtin_expect(!cn_host_point_quickly(queue, owner, &point), 0))
 		return point_now_in_group(queue, owner, ret_point);
 	if (ret_point)
-		*ret_point = (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
+		*ret_point = point;
 	return CUDA_SUCCESS;
 }
 

@@ -189,6 +189,37 @@ struct cn_host_group {
 	struct cn_host_queue *blocking; /* list */
 };
 
+/* Does the queue belong to this handle? A closed queue belongs to none; a handle that has just died reads as 0. */
+static inline bool cn_host_queue_owned(struct cn_host_queue *queue, uint64_t owner)
+{
+	return owner && atomic_load_explicit(&queue->base.owner, memory_order_acquire) == owner;
+}
+
+/* Does it follow something that no operation's number shows yet? */
+static inline bool cn_host_follow_is_ahead(struct cn_host_queue *queue)
+{
+	return atomic_load_explicit(&queue->learned, memory_order_relaxed) >
+	       atomic_load_explicit(&queue->base.submitted, memory_order_acquire);
+}
+/*
+ * The queue's point now, if no lock is needed for it and it covers all that the queue has come to follow. False: ask
+ * the device for it.
+ */
+static inline bool cn_host_point_quickly(struct cn_host_queue *queue, uint64_t owner, struct cn_point *ret_point)
+{
+	struct cn_host_group *group = queue->group;
+
+	/* Where the group does not matter: a blocking queue that knows all of an idle legacy queue, or no group. */
+	if (group && (group->legacy == queue || atomic_load(&group->joining) || !cn_queue_idle(&group->legacy->base) ||
+		      atomic_load(&group->legacy->base.submitted) >
+			      atomic_load_explicit(&queue->legacy_noted, memory_order_relaxed)))
+		return false;
+	if (cn_host_follow_is_ahead(queue) || !cn_host_queue_owned(queue, owner))
+		return false;
+	*ret_point = (struct cn_point){&queue->base, atomic_load(&queue->base.submitted)};
+	return true;
+}
+
 /* `queue` is zeroed or was closed and drained. `group` NULL: ordered with no other queue. */
 void cn_host_queue_open(struct cn_host_queue *queue, struct cn_host_group *group, uint64_t owner);
 /* Why the queue has failed; "" when it has not. */

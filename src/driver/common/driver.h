@@ -25,12 +25,15 @@ CUresult cn_enter_slow(void);
 enum { CN_READY_NOT_YET = 0, CN_READY_NOW = 1, CN_READY_FORKED = 2 };
 extern _Atomic int cn_ready;
 
+static inline bool cn_enter_allowed(void)
+{
+	return __builtin_expect(
+		atomic_load_explicit(&cn_ready, memory_order_acquire) == CN_READY_NOW && !cn_callback_queue, 1);
+}
+
 static inline CUresult cn_enter(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&cn_ready, memory_order_acquire) != CN_READY_NOW || cn_callback_queue,
-			     0))
-		return cn_enter_slow();
-	return CUDA_SUCCESS;
+	return cn_enter_allowed() ? CUDA_SUCCESS : cn_enter_slow();
 }
 
 /* The same for calls that name a stream or an event by its handle: host functions may make those, as on a GPU. */

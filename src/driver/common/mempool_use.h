@@ -88,7 +88,16 @@ static inline CUresult cn_mempool_allocate_from(CUdeviceptr *ret_pointer, size_t
 	return result;
 }
 
-/* Host functions may name a stream, but not allocate in it: that can wait. After a failure the pointer is 0. */
+/* May the program allocate, and be told where? The pointer is 0 then. */
+static inline bool cn_mempool_may_allocate(CUdeviceptr *ret_pointer)
+{
+	return cn_enter_allowed() && ret_pointer && __builtin_expect(cn_guard_put(ret_pointer, 0), 1);
+}
+
+/*
+ * The same, with the error. Host functions may name a stream, but not allocate in it: that can wait. After a failure
+ * the pointer is 0.
+ */
 static inline CUresult cn_mempool_enter_allocation(CUdeviceptr *ret_pointer)
 {
 	CUresult result = cn_enter();
@@ -103,6 +112,21 @@ static inline CUresult cn_mempool_enter_allocation(CUdeviceptr *ret_pointer)
 	return CUDA_SUCCESS;
 }
 
+static inline bool cn_mempool_is_import(uint64_t address)
+{
+	return __builtin_expect(atomic_load_explicit(&cn_imports_exist, memory_order_relaxed), 0) &&
+	       cn_import_has((void *)(uintptr_t)address);
+}
+
+/* cn_mempool_free() of what is no import, with the queue's point now. */
+static inline CUresult cn_mempool_free_at(uint64_t address, struct cn_point point, uint64_t handle)
+{
+	int freed = cn_pool_free((void *)(uintptr_t)address, point);
+
+	return __builtin_expect(!freed, 1) ? CUDA_SUCCESS
+					   : cn_mempool_free_otherwise(address, point.queue, handle, freed);
+}
+
 /*
  * `queue` NULL: see cn_pool_free(). CUDA_ERROR_INVALID_VALUE: no block can be freed at this address; the caller says
  * why, with cn_mempool_refuse_free().
@@ -111,14 +135,10 @@ static inline CUresult cn_mempool_free(uint64_t address, struct cn_queue *queue,
 {
 	struct cn_point point = {NULL, 0};
 
-	if (__builtin_expect(atomic_load_explicit(&cn_imports_exist, memory_order_relaxed), 0) &&
-	    cn_import_has((void *)(uintptr_t)address))
+	if (cn_mempool_is_import(address))
 		return cn_mempool_free_imported(address, queue, handle);
 	CUresult result = queue ? cn_device_ops->point_now(queue, handle, &point) : CUDA_SUCCESS;
-	if (__builtin_expect(result != CUDA_SUCCESS, 0))
-		return result;
-	int freed = cn_pool_free((void *)(uintptr_t)address, point);
-	return __builtin_expect(!freed, 1) ? CUDA_SUCCESS : cn_mempool_free_otherwise(address, queue, handle, freed);
+	return __builtin_expect(result != CUDA_SUCCESS, 0) ? result : cn_mempool_free_at(address, point, handle);
 }
 
 #endif

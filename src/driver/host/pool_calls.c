@@ -28,8 +28,9 @@ static inline CUresult in_stream(CUresult result, struct cn_stream *stream, uint
 }
 
 /*
- * Most streams are named by their handles, and found by a few instructions. Each call below is that case; it has an
- * _elsewhere for all others: the legacy stream, a thread's own, and what is no stream.
+ * Most calls name a stream by its handle, which a few instructions find. Each call below is that case; it has an
+ * _elsewhere, which checks and finds everything, for all others: the legacy stream, a thread's own, what is no stream,
+ * a process that has not called cuInit().
  */
 
 static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct cn_stream *stream, uint64_t owner)
@@ -44,18 +45,17 @@ static inline CUresult allocate(CUdeviceptr *ret_pointer, size_t bytes, struct c
 static __attribute__((noinline)) CUresult allocate_elsewhere(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
+	if (!result)
+		result = cn_stream_find(handle, &place);
 	return result ? result : allocate(ret_pointer, bytes, place.stream, place.owner);
 }
 
 CUresult host_cuMemAllocAsync(CUdeviceptr *ret_pointer, size_t bytes, CUstream handle)
 {
-	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+	struct cn_stream *stream = cn_mempool_may_allocate(ret_pointer) ? cn_table_find(&cn_streams, handle) : NULL;
 
-	if (__builtin_expect(result, 0))
-		return result;
-	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (__builtin_expect(!stream, 0))
 		return allocate_elsewhere(ret_pointer, bytes, handle);
 	return allocate(ret_pointer, bytes, stream, (uintptr_t)handle);
@@ -73,30 +73,47 @@ static __attribute__((noinline)) CUresult allocate_from_elsewhere(CUdeviceptr *r
 								  CUmemoryPool pool, CUstream handle)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_mempool_enter_allocation(ret_pointer);
 
+	if (!result)
+		result = cn_stream_find(handle, &place);
 	return result ? result : allocate_from(ret_pointer, bytes, pool, place.stream, place.owner);
 }
 
 CUresult host_cuMemAllocFromPoolAsync(CUdeviceptr *ret_pointer, size_t bytes, CUmemoryPool pool, CUstream handle)
 {
-	CUresult result = cn_mempool_enter_allocation(ret_pointer);
+	struct cn_stream *stream = cn_mempool_may_allocate(ret_pointer) ? cn_table_find(&cn_streams, handle) : NULL;
 
-	if (__builtin_expect(result, 0))
-		return result;
-	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (__builtin_expect(!stream, 0))
 		return allocate_from_elsewhere(ret_pointer, bytes, pool, handle);
 	return allocate_from(ret_pointer, bytes, pool, stream, (uintptr_t)handle);
 }
 
-/* As cn_mempool_free(). */
-static inline CUresult free_block(uint64_t address, struct cn_queue *queue, uint64_t handle)
+static inline __attribute__((always_inline)) CUresult point_now(struct cn_host_queue *queue, uint64_t owner,
+								struct cn_point *ret_point)
 {
+	if (__builtin_expect(cn_host_point_quickly(queue, owner, ret_point), 1))
+		return CUDA_SUCCESS;
+	struct cn_point point; /* its address is passed on, so that *ret_point stays in registers */
+	CUresult result = cn_device_ops->point_now(&queue->base, owner, &point);
+	if (!result)
+		*ret_point = point;
+	return result;
+}
+
+/* As cn_mempool_free(). */
+static inline __attribute__((always_inline)) CUresult free_block(uint64_t address, struct cn_host_queue *queue,
+								 uint64_t owner)
+{
+	struct cn_point point;
+
 	/* Before the free: after it the addresses may be reused. */
 	if (__builtin_expect(atomic_load_explicit(&cn_mempools_advised, memory_order_relaxed), 0))
 		cn_registry_forget_note(address);
-	return cn_mempool_free(address, queue, handle);
+	if (cn_mempool_is_import(address))
+		return cn_mempool_free_imported(address, &queue->base, owner);
+	CUresult result = point_now(queue, owner, &point);
+	return __builtin_expect(result != CUDA_SUCCESS, 0) ? result : cn_mempool_free_at(address, point, owner);
 }
 
 static CUresult explain(uint64_t address)
@@ -124,7 +141,7 @@ static __attribute__((noinline)) CUresult free_other_memory(uint64_t address, CU
 
 static inline CUresult free_in(uint64_t address, CUstream handle, struct cn_stream *stream, uint64_t owner)
 {
-	CUresult result = address ? free_block(address, &stream->queue.base, owner) : CUDA_SUCCESS;
+	CUresult result = address ? free_block(address, &stream->queue, owner) : CUDA_SUCCESS;
 
 	if (__builtin_expect(result == CUDA_ERROR_INVALID_VALUE, 0))
 		return free_other_memory(address, handle);
@@ -134,18 +151,17 @@ static inline CUresult free_in(uint64_t address, CUstream handle, struct cn_stre
 static __attribute__((noinline)) CUresult free_elsewhere(uint64_t address, CUstream handle)
 {
 	struct cn_place place;
-	CUresult result = cn_stream_find(handle, &place);
+	CUresult result = cn_enter();
 
+	if (!result)
+		result = cn_stream_find(handle, &place);
 	return result ? result : free_in(address, handle, place.stream, place.owner);
 }
 
 CUresult host_cuMemFreeAsync(CUdeviceptr pointer, CUstream handle)
 {
-	CUresult result = cn_enter();
+	struct cn_stream *stream = cn_enter_allowed() ? cn_table_find(&cn_streams, handle) : NULL;
 
-	if (__builtin_expect(result, 0))
-		return result;
-	struct cn_stream *stream = cn_table_find(&cn_streams, handle);
 	if (__builtin_expect(!stream, 0))
 		return free_elsewhere(pointer, handle);
 	return free_in(pointer, handle, stream, (uintptr_t)handle);
@@ -202,7 +218,7 @@ CUresult cn_streams_free_after_all(uint64_t address)
 	pthread_once(&late.once, open_late);
 	CUresult result = follow_all_work();
 	if (!result)
-		result = free_block(address, &late.queue.base, LATE_OWNER);
+		result = free_block(address, &late.queue, LATE_OWNER);
 	if (result == CUDA_ERROR_INVALID_VALUE) /* another thread was faster */
 		return explain(address);
 	if (!result)
