@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <cuda_runtime_api.h>
+
 #include "pair.h"
 
 enum { CALLS = 1000, BLOCK_BYTES = 4096, RUN_IN = 2 };
@@ -28,6 +30,7 @@ static CUevent event;
 	}
 
 static CUdeviceptr block;
+static void *runtime_block;
 
 /* callgrind dumps its counts when this ends, and again when count_… does, without what was before. */
 void forget_before(void);
@@ -41,6 +44,8 @@ __attribute__((noinline, used)) void forget_before(void)
 COUNTED(allocate, cuMemAllocFromPoolAsync(&blocks[i], BLOCK_BYTES, pair_pool, pair_stream))
 COUNTED(free, cuMemFreeAsync(blocks[i], pair_stream))
 COUNTED(pair, cuMemAllocAsync(&block, BLOCK_BYTES, pair_stream) || cuMemFreeAsync(block, pair_stream))
+COUNTED(runtime_pair,
+	cudaMallocAsync(&runtime_block, BLOCK_BYTES, pair_stream) || cudaFreeAsync(runtime_block, pair_stream))
 COUNTED(export_pointer, cuMemPoolExportPointer(&names[i], blocks[i]))
 COUNTED(free_exported, cuMemFreeAsync(blocks[i], pair_stream))
 COUNTED(import_pointer, cuMemPoolImportPointer(&blocks[i], pair_pool, &names[i]))
@@ -60,6 +65,7 @@ static void run_exporter(const struct peer *peer)
 		/* Not what a pool does whose memory has gone back: it takes a chunk. */
 		BENCH_MUST(cuMemAllocAsync(&block, BLOCK_BYTES, pair_stream) || cuMemFreeAsync(block, pair_stream));
 		COUNT(pair);
+		COUNT(runtime_pair);
 		COUNT(event_record);
 		COUNT(event_wait);
 		COUNT(allocate);

@@ -33,6 +33,7 @@ PATHS = {
     "allocate": "allocate a block",
     "free": "free a block",
     "pair": "allocate and free a block",
+    "runtime_pair": "allocate and free a block, with the runtime's calls",
     "export_pointer": "export a pointer",
     "import_pointer": "import a pointer",
     "free_imported": "free an imported pointer",

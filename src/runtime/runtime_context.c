@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "driver/common/private_calls.h"
 
 struct device_entry {
 	struct cudaDeviceProp properties;
@@ -269,13 +270,19 @@ static CUresult find_context(void)
 	return context_works() ? CUDA_SUCCESS : make_context();
 }
 
-CUresult cn_runtime_context(void)
+static __attribute__((noinline)) CUresult ask_for_context(void)
 {
-	if (thread.entered && context_works()) /* nearly always: one call */
+	if (thread.entered && context_works())
 		return CUDA_SUCCESS;
 	CUresult result = find_context();
 	thread.entered = !result;
 	return result;
+}
+
+/* Every call of the runtime begins with this: nearly always, it is one call, of few instructions on the host device. */
+CUresult cn_runtime_context(void)
+{
+	return thread.entered && cn_context_lives() ? CUDA_SUCCESS : ask_for_context();
 }
 
 CUresult cn_runtime_device(int *ret_device)

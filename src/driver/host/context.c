@@ -9,6 +9,7 @@
  * A thread keeps handles, not pointers, on its stack: so it notices when another thread has destroyed a context.
  */
 #include "driver/common/mempool.h"
+#include "driver/common/private_calls.h"
 #include "driver/host/objects.h"
 
 #include <pthread.h>
@@ -101,6 +102,15 @@ CUresult cn_context_enter(struct cn_home *ret_home)
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED,
 				"the context that was current in this thread was destroyed");
 	return CUDA_SUCCESS;
+}
+
+bool cn_context_lives(void)
+{
+	if (!cn_enter_allowed() || !cn_context_thread.depth)
+		return false;
+	uint64_t handle = cn_context_thread.stack[cn_context_thread.depth - 1];
+	const struct cn_context *context = cn_table_find(&cn_contexts, (void *)(uintptr_t)handle);
+	return context && atomic_load_explicit(&context->life, memory_order_relaxed);
 }
 
 CUresult cn_home_check(const struct cn_home *home)
