@@ -77,6 +77,46 @@ TEST(the_call_is_the_programs)
 	ASSERT_CONTAINS(" cenote_send_pool: INVALID_VALUE: ", end_log());
 }
 
+/* Goal: the calls that are made most often are named when they fail, too, in whichever part of them that is. */
+TEST(allocating_and_freeing_are_named)
+{
+	CUcontext context;
+	CUstream stream, wrong = (CUstream)(uintptr_t)0x1000;
+	CUdeviceptr pointer;
+	CUmemoryPool pool;
+
+	ASSERT_OK(cuInit(0));
+	ASSERT_OK(cuDevicePrimaryCtxRetain(&context, 0));
+	ASSERT_OK(cuCtxSetCurrent(context));
+	ASSERT_OK(cuDeviceGetDefaultMemPool(&pool, 0));
+	leaks_start_here(); /* that pool stays */
+	ASSERT_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+
+	begin_log("debug");
+	ASSERT_ERROR(CUDA_ERROR_OUT_OF_MEMORY, cuMemAllocAsync(&pointer, (size_t)1 << 60, stream));
+	ASSERT_CONTAINS(" cuMemAllocAsync: OUT_OF_MEMORY: ", end_log());
+	begin_log("debug");
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemAllocFromPoolAsync(&pointer, 1, NULL, stream));
+	ASSERT_CONTAINS(" cuMemAllocFromPoolAsync: INVALID_VALUE: ", end_log());
+
+	ASSERT_OK(cuMemAllocAsync(&pointer, 4096, stream));
+	begin_log("debug");
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(pointer + 512, stream));
+	ASSERT_CONTAINS(" cuMemFreeAsync: INVALID_VALUE: ", end_log());
+	ASSERT_OK(cuMemFreeAsync(pointer, stream));
+	begin_log("debug");
+	ASSERT_ERROR(CUDA_ERROR_INVALID_VALUE, cuMemFreeAsync(pointer, stream));
+	ASSERT_CONTAINS(" cuMemFreeAsync: INVALID_VALUE: ", end_log());
+	if (!test_on_gpu()) { /* the driver follows such a handle */
+		begin_log("debug");
+		ASSERT_ERROR(CUDA_ERROR_INVALID_HANDLE, cuMemFreeAsync(pointer, wrong));
+		ASSERT_CONTAINS(" cuMemFreeAsync: INVALID_HANDLE: ", end_log());
+	}
+
+	ASSERT_OK(cuStreamDestroy(stream));
+	ASSERT_OK(cuDevicePrimaryCtxRelease(0));
+}
+
 static void call_cuda(void *unused)
 {
 	CUdeviceptr pointer;

@@ -33,15 +33,7 @@ static struct entry *buckets[1 << BUCKET_BITS];
 _Atomic uint64_t cn_cuda_serial = 1;
 static _Atomic uint64_t last_owner, last_thread;
 
-_Thread_local struct cn_cuda_known_stream cn_cuda_known_streams[1 << CN_CUDA_KNOWN_BITS]
-	__attribute__((tls_model("initial-exec")));
-
-/* What it remembers of the two default streams of a context. */
-static _Thread_local struct {
-	CUcontext context;
-	uint64_t serial;
-	struct cn_cuda_place place;
-} known_default[2] __attribute__((tls_model("initial-exec")));
+_Alignas(64) _Thread_local struct cn_cuda_remembered cn_cuda_remembered __attribute__((tls_model("initial-exec")));
 
 CUresult cn_cuda_check_current(void)
 {
@@ -179,11 +171,9 @@ static void make_key(void)
 
 uint64_t cn_cuda_thread(void)
 {
-	static _Thread_local uint64_t thread;
-
-	if (!thread)
-		thread = atomic_fetch_add(&last_thread, 1) + 1;
-	return thread;
+	if (!cn_cuda_remembered.thread)
+		cn_cuda_remembered.thread = atomic_fetch_add(&last_thread, 1) + 1;
+	return cn_cuda_remembered.thread;
 }
 
 /* ---- Records ---- */
@@ -378,7 +368,7 @@ static CUresult find_ordinary(CUstream handle, struct cn_cuda_place *ret_place)
 		return result;
 	if (!place.owner)
 		return is_gone(handle);
-	struct cn_cuda_known_stream *known = &cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)];
+	struct cn_cuda_known_stream *known = &cn_cuda_remembered.streams[hash(handle, CN_CUDA_KNOWN_BITS)];
 	known->handle = handle;
 	known->serial = before;
 	known->place = place;
@@ -488,8 +478,9 @@ static CUresult find_of_current(enum cn_cuda_kind kind, struct cn_cuda_place *re
 	if (result)
 		return result;
 	uint64_t before = atomic_load(&cn_cuda_serial);
-	if (known_default[slot].context == context && known_default[slot].serial == before) {
-		*ret_place = known_default[slot].place;
+	if (cn_cuda_remembered.defaults[slot].context == context &&
+	    cn_cuda_remembered.defaults[slot].serial == before) {
+		*ret_place = cn_cuda_remembered.defaults[slot].place;
 		return CUDA_SUCCESS;
 	}
 	pthread_once(&key_once, make_key);
@@ -502,9 +493,9 @@ static CUresult find_of_current(enum cn_cuda_kind kind, struct cn_cuda_place *re
 		return result;
 	if (!place.owner)
 		return cn_error(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context was destroyed during the call");
-	known_default[slot].context = context;
-	known_default[slot].serial = before;
-	known_default[slot].place = *ret_place = place;
+	cn_cuda_remembered.defaults[slot].context = context;
+	cn_cuda_remembered.defaults[slot].serial = before;
+	cn_cuda_remembered.defaults[slot].place = *ret_place = place;
 	return CUDA_SUCCESS;
 }
 
@@ -530,9 +521,10 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 		if (!cn_cuda_contexts() || cn_cuda.cuCtxGetCurrent(&context) || !context)
 			return nowhere;
 		unsigned slot = handle == CU_STREAM_PER_THREAD;
-		if (known_default[slot].context == context &&
-		    known_default[slot].serial == atomic_load_explicit(&cn_cuda_serial, memory_order_acquire))
-			return known_default[slot].place;
+		if (cn_cuda_remembered.defaults[slot].context == context &&
+		    cn_cuda_remembered.defaults[slot].serial ==
+			    atomic_load_explicit(&cn_cuda_serial, memory_order_acquire))
+			return cn_cuda_remembered.defaults[slot].place;
 		pthread_once(&key_once, make_key);
 		return has_key ? find_default(context, slot ? CN_CUDA_PER_THREAD : CN_CUDA_LEGACY) : nowhere;
 	}
@@ -540,7 +532,7 @@ struct cn_cuda_place cn_cuda_known_place(CUstream handle)
 	if (recalled)
 		return recalled->place;
 	uint64_t before = atomic_load_explicit(&cn_cuda_serial, memory_order_acquire);
-	struct cn_cuda_known_stream *known = &cn_cuda_known_streams[hash(handle, CN_CUDA_KNOWN_BITS)];
+	struct cn_cuda_known_stream *known = &cn_cuda_remembered.streams[hash(handle, CN_CUDA_KNOWN_BITS)];
 	if (known->unknown == handle && known->unknown_serial == before)
 		return nowhere;
 	cn_lock(&cn_cuda_table_lock);

@@ -30,20 +30,31 @@ struct cn_cuda_place {
 };
 
 /*
- * What this thread remembers of streams, each in one cache line; valid as long as nothing has gone since, which
- * `cn_cuda_serial` counts.
+ * What a thread remembers of streams; valid as long as nothing has gone since, which `cn_cuda_serial` counts. All in
+ * one variable, which begins where a cache line does: others between would leave gaps, and there is little room for
+ * variables of threads.
  */
 enum { CN_CUDA_KNOWN_BITS = 2 };
 struct cn_cuda_known_stream {
-	_Alignas(64) CUstream handle;
+	CUstream handle;
 	uint64_t serial;
 	struct cn_cuda_place place;
 	/* Another stream, which had no record. When one gets it, `cn_cuda_serial` changes. */
 	CUstream unknown;
 	uint64_t unknown_serial;
+	uint64_t rest_of_line;
 };
 _Static_assert(sizeof(struct cn_cuda_known_stream) == 64, "a line of the processor's cache");
-extern _Thread_local struct cn_cuda_known_stream cn_cuda_known_streams[1 << CN_CUDA_KNOWN_BITS]
+struct cn_cuda_remembered {
+	struct cn_cuda_known_stream streams[1 << CN_CUDA_KNOWN_BITS];
+	struct {
+		CUcontext context;
+		uint64_t serial;
+		struct cn_cuda_place place;
+	} defaults[2];   /* of a context: the legacy stream, the thread's own */
+	uint64_t thread; /* 0: it has no number yet */
+};
+extern _Alignas(64) _Thread_local struct cn_cuda_remembered cn_cuda_remembered
 	__attribute__((tls_model("initial-exec")));
 extern _Atomic uint64_t cn_cuda_serial;
 
@@ -51,7 +62,7 @@ extern _Atomic uint64_t cn_cuda_serial;
 static inline const struct cn_cuda_known_stream *cn_cuda_recall(CUstream handle)
 {
 	uint64_t slot = (uint64_t)(uintptr_t)handle * 0x9e3779b97f4a7c15u >> (64 - CN_CUDA_KNOWN_BITS);
-	const struct cn_cuda_known_stream *known = &cn_cuda_known_streams[slot];
+	const struct cn_cuda_known_stream *known = &cn_cuda_remembered.streams[slot];
 
 	return known->handle == handle && known->serial == atomic_load_explicit(&cn_cuda_serial, memory_order_acquire)
 		       ? known
