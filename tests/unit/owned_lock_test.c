@@ -29,7 +29,7 @@ static void take_turns(struct cn_owned_lock *which, int count)
 
 static bool is_owner(void)
 {
-	return cn_owner_self && atomic_load(&lock.owner) == cn_owner_self;
+	return atomic_load(&lock.owner) == cn_owner_self;
 }
 
 /* The system prepares it in another thread if there is one: then this takes a while. */

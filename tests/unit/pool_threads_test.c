@@ -223,7 +223,7 @@ static struct cn_pool *inside_of(CUmemoryPool handle)
 static struct cn_pool_cache *remembered_in(const struct cn_pool *inside)
 {
 	for (unsigned i = 0; i < CN_POOL_RECENT_COUNT; i++)
-		if (cn_pool_recent[i] && cn_pool_recent[i]->pool == inside)
+		if (cn_pool_recent[i]->pool == inside)
 			return cn_pool_recent[i];
 	return NULL;
 }
@@ -256,6 +256,49 @@ TEST(a_cache_that_is_being_entered_is_not_used)
 	ASSERT_EQ((uintptr_t)cache, (uintptr_t)cn_pool_cache_recent(inside, queue));
 	use_once();
 	ASSERT_OK(cuMemPoolDestroy(pool));
+}
+
+static struct {
+	const struct cn_device_ops *real;
+	CUdeviceptr at;
+	struct cn_queue *queue;
+	int result;
+	bool asked, unexplained;
+} ended;
+
+/* Addresses that go back are freed once more, by the thread that freed there last. */
+static void free_before_they_go(struct cn_arena *arena)
+{
+	cn_error(CUDA_ERROR_UNKNOWN, "of an earlier call");
+	ended.result = cn_pool_free((void *)(uintptr_t)ended.at, (struct cn_point){ended.queue, 0});
+	ended.unexplained = !strcmp("of an earlier call", cenote_last_error());
+	ended.asked = true;
+	ended.real->arena_free(arena);
+}
+
+/*
+ * Goal: when a pool's addresses go back to the device, and may be another pool's at once, nothing leads from them to the
+ * pool that has ended: a free there would be refused as a second one.
+ */
+TEST(addresses_that_go_back_lead_to_no_pool)
+{
+	static struct cn_device_ops ops;
+
+	make_pool();
+	ASSERT_OK(cuMemAllocFromPoolAsync(&ended.at, 4096, pool, workers[0].stream));
+	ASSERT_OK(cuMemFreeAsync(ended.at, workers[0].stream));
+	ended.queue = remembered_in(inside_of(pool))->queue;
+	ended.real = cn_device_ops;
+	ops = *cn_device_ops;
+	ops.arena_free = free_before_they_go;
+	cn_device_ops = &ops;
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream));
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	ASSERT_OK(cuCtxSynchronize());
+	cn_device_ops = ended.real;
+	ASSERT(ended.asked);
+	ASSERT_EQ(CUDA_ERROR_INVALID_VALUE, ended.result);
+	ASSERT(ended.unexplained); /* there is no pool: the caller says what else is there */
 }
 
 /* ---- Memory that goes back -------------------------------------------------------------------------------------- */

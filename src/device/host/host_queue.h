@@ -201,6 +201,7 @@ static inline bool cn_host_follow_is_ahead(struct cn_host_queue *queue)
 	return atomic_load_explicit(&queue->learned, memory_order_relaxed) >
 	       atomic_load_explicit(&queue->base.submitted, memory_order_acquire);
 }
+
 /*
  * The queue's point now, if no lock is needed for it and it covers all that the queue has come to follow. False: ask
  * the device for it.
