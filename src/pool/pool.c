@@ -27,8 +27,9 @@ _Static_assert(CN_HEAP_CHUNK_BYTES % CN_GRANULARITY_BYTES == 0 && CN_HEAP_CHUNK_
 static struct {
 	CN_DRIVER_LOCK(POOLS) lock;
 	struct cn_pool *dying, *watched, *ended;
-	_Atomic unsigned dying_count;  /* destroyed pools: usually none, and then no thread looks */
-	_Atomic unsigned ending_count; /* pools that a thread is taking apart */
+	_Atomic unsigned dying_count;            /* destroyed pools: usually none, and then no thread looks */
+	_Atomic unsigned ending_count;           /* pools that a thread is taking apart */
+	CN_SLOW_LOCK(POOLS_FINISHING) finishing; /* see reap_after_others() */
 } pools;
 
 /* ---- Which pool ---- */
@@ -263,6 +264,20 @@ static void settle_pool(struct cn_pool *pool, struct cn_pool_cache *cache, struc
 		cn_pool_finish_release(pool);
 }
 
+/*
+ * The thread that looks after grace periods may have a destroyed pool in hand, and the program knows nothing of that
+ * thread: what it is giving back must have gone when this returns.
+ */
+static void reap_after_others(void)
+{
+	cn_pools_reap();
+	if (!atomic_load(&pools.dying_count) && !atomic_load(&pools.ending_count))
+		return;
+	cn_slow_lock(&pools.finishing);
+	cn_slow_unlock(&pools.finishing);
+	cn_pools_reap();
+}
+
 void cn_pools_settle(struct cn_point point)
 {
 	struct cn_pool *pool = NULL;
@@ -294,13 +309,14 @@ void cn_pools_settle(struct cn_point point)
 		next = cn_pool_cache_after(point.queue, cache);
 	}
 	cn_driver_unlock(&pools.lock);
-	cn_pools_reap();
+	reap_after_others();
 }
 
 void cn_pools_finish_release(void)
 {
 	struct cn_pool *pool = NULL;
 
+	cn_slow_lock(&pools.finishing);
 	cn_driver_lock(&pools.lock);
 	while ((pool = next_watched_locked(pool))) {
 		cn_pool_reference(pool); /* it stays in the list, and memory goes back without the lock */
@@ -311,6 +327,7 @@ void cn_pools_finish_release(void)
 	}
 	cn_driver_unlock(&pools.lock);
 	cn_pools_reap();
+	cn_slow_unlock(&pools.finishing);
 }
 
 /* ---- Life ---- */
@@ -534,7 +551,7 @@ void cn_pool_destroy(struct cn_pool *pool)
 	pools.dying = pool;
 	atomic_store(&pool->dying, true);
 	cn_driver_unlock(&pools.lock);
-	cn_pools_reap();
+	reap_after_others();
 }
 
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users)

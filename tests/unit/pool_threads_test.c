@@ -356,3 +356,69 @@ TEST(memory_on_its_way_back_is_waited_for)
 	ASSERT_EQ(0u, slow.reserved);
 	end_pool();
 }
+
+static struct {
+	const struct cn_device_ops *real;
+	pid_t program;
+	_Atomic bool over, begun, destroyed, ending, returned;
+	bool gone;
+} late;
+
+static void wait_for_program(const _Atomic bool *step)
+{
+	while (!atomic_load(step) && !is_asleep(late.program))
+		sched_yield();
+}
+
+static bool is_over_when_told(unsigned slot)
+{
+	return atomic_load(&late.over) && late.real->grace_is_over(slot);
+}
+
+static void decommit_late(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	atomic_store(&late.begun, true);
+	wait_for_program(&late.destroyed);
+	late.real->arena_decommit(arena, offset, bytes);
+}
+
+static void free_late(struct cn_arena *arena)
+{
+	atomic_store(&late.ending, true);
+	wait_for_program(&late.returned);
+	late.gone = !atomic_load(&late.returned);
+	late.real->arena_free(arena);
+}
+
+/*
+ * Goal: a thread of the library has a pool's last memory in hand when the program destroys the pool. When the program
+ * has waited for its work, that memory has gone.
+ */
+TEST(a_pool_that_the_library_is_looking_at_ends_before_a_wait_does)
+{
+	static struct cn_device_ops ops;
+	CUdeviceptr block;
+
+	make_pool();
+	late.program = gettid();
+	late.real = cn_device_ops;
+	ops = *cn_device_ops;
+	ops.grace_is_over = is_over_when_told;
+	ops.arena_decommit = decommit_late;
+	ops.arena_free = free_late;
+	cn_device_ops = &ops;
+	ASSERT_OK(cuMemAllocFromPoolAsync(&block, LARGE, pool, workers[0].stream));
+	ASSERT_OK(cuMemFreeAsync(block, workers[0].stream));
+	ASSERT_OK(cuStreamSynchronize(workers[0].stream)); /* the memory waits for its grace period */
+	atomic_store(&late.over, true);
+	while (!atomic_load(&late.begun)) /* the library's thread has it */
+		sched_yield();
+	ASSERT_OK(cuMemPoolDestroy(pool));
+	atomic_store(&late.destroyed, true);
+	while (!atomic_load(&late.ending))
+		sched_yield();
+	ASSERT_OK(cuCtxSynchronize());
+	atomic_store(&late.returned, true);
+	cn_device_ops = late.real;
+	ASSERT(late.gone);
+}
