@@ -468,7 +468,7 @@ static void end_pool(struct cn_pool *pool)
 	cn_pool_release_all(pool);
 	cn_pool_index_end(pool);
 	cn_heap_empty(&pool->heap);
-	/* Last: once the addresses are another pool's, a free there must not find this one in its thread's last cache. */
+	/* Last: once the addresses are another pool's, a free there must not find this one in its thread's cache. */
 	cn_device_ops->arena_free(pool->arena);
 	cn_driver_lock(&pools.lock);
 	pool->next = pools.ended;

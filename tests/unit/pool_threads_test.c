@@ -277,8 +277,8 @@ static void free_before_they_go(struct cn_arena *arena)
 }
 
 /*
- * Goal: when a pool's addresses go back to the device, and may be another pool's at once, nothing leads from them to the
- * pool that has ended: a free there would be refused as a second one.
+ * Goal: when a pool's addresses go back to the device, and may be another pool's at once, nothing leads from them to
+ * the pool that has ended: a free there would be refused as a second one.
  */
 TEST(addresses_that_go_back_lead_to_no_pool)
 {
