@@ -111,7 +111,7 @@ class Test:
     # ---- The command
 
     def there_are_enough(self):
-        """Sixty programs, and three at least for each kind of finding."""
+        """Thirty programs at least, and three for each kind of finding."""
         assert len(self.kinds) >= 30, len(self.kinds)
         sorts = {"1": {"race"}, "2": {"use-before-allocation", "use-after-free", "use-after-exporters-free"},
                  "3": {"free-without-order"}, "4": {"event-gone", "event-recorded-again", "event-not-recorded"},
