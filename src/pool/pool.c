@@ -264,19 +264,7 @@ static void settle_pool(struct cn_pool *pool, struct cn_pool_cache *cache, struc
 		cn_pool_finish_release(pool);
 }
 
-/*
- * The thread that looks after grace periods may have a destroyed pool in hand, and the program knows nothing of that
- * thread: what it is giving back must have gone when this returns.
- */
-static void reap_after_others(void)
-{
-	cn_pools_reap();
-	if (!atomic_load(&pools.dying_count) && !atomic_load(&pools.ending_count))
-		return;
-	cn_slow_lock(&pools.finishing);
-	cn_slow_unlock(&pools.finishing);
-	cn_pools_reap();
-}
+static void reap_after_others(void);
 
 void cn_pools_settle(struct cn_point point)
 {
@@ -502,22 +490,26 @@ static void forget_locked(struct cn_pool *pool)
 	unwatch_locked(link);
 }
 
-void cn_pools_reap(void)
+/* True: a pool has not ended only because somebody has a reference. */
+static bool reap(void)
 {
 	struct cn_pool *ended = NULL;
+	bool held = false;
 
 	if (!atomic_load(&pools.dying_count))
-		return;
+		return false;
 	cn_driver_lock(&pools.lock);
 	for (struct cn_pool **link = &pools.dying; *link;) {
 		struct cn_pool *pool = *link;
-		if (!atomic_load(&pool->reference_count) && is_over(pool)) {
+		bool referenced = atomic_load(&pool->reference_count) != 0;
+		held |= referenced && !cn_pool_used(pool);
+		if (!referenced && is_over(pool)) {
 			*link = pool->next;
 			forget_locked(pool);
 			pool->next = ended;
 			ended = pool;
+			pools.ending_count++; /* first: see reap_after_others() */
 			pools.dying_count--;
-			pools.ending_count++;
 		} else {
 			link = &pool->next;
 		}
@@ -529,6 +521,25 @@ void cn_pools_reap(void)
 		pools.ending_count--;
 		ended = next;
 	}
+	return held;
+}
+
+void cn_pools_reap(void)
+{
+	reap();
+}
+
+/*
+ * The thread that looks after grace periods may have a destroyed pool in hand, and the program knows nothing of that
+ * thread. So where a pool could have ended, or is about to, wait until that thread has nothing in hand.
+ */
+static void reap_after_others(void)
+{
+	if (!reap() && !atomic_load(&pools.ending_count))
+		return;
+	cn_slow_lock(&pools.finishing);
+	cn_slow_unlock(&pools.finishing);
+	cn_pools_reap();
 }
 
 bool cn_pools_are_ending(void)

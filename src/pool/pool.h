@@ -67,7 +67,10 @@ CUresult cn_pool_create(const struct cn_pool_options *options, struct cn_pool **
 /* Change which devices may use its memory. */
 CUresult cn_pool_allow(struct cn_pool *pool, struct cn_users users);
 
-/* No more allocations; the pool ends with its last block. */
+/*
+ * No more allocations; the pool ends with its last block. Waits for a thread of the library that has a pool in hand
+ * which could end, as cn_pools_settle() does: no lock of a rank from POOLS_FINISHING on may be held.
+ */
 void cn_pool_destroy(struct cn_pool *pool);
 
 void *cn_pool_owner(const struct cn_pool *pool);
