@@ -117,6 +117,7 @@ static void recycle_cache(struct cn_pool_cache *cache)
 	cache->pool = NULL; /* a thread that comes late sees that it is too late */
 	struct cn_spans *spans = atomic_exchange(&cache->spans, NULL);
 	atomic_store(&cache->misses, 0);
+	atomic_store(&cache->user, NULL);
 	atomic_store(&cache->asked_last, NULL);
 	cache->join_wait = 0;
 	cache->reused = 0;

@@ -31,6 +31,7 @@ struct cn_pool_cache {
 	struct cn_bins bins;                      /* its free lists */
 	struct cn_spans *_Atomic spans;           /* NULL until it needs one; changes under the lock */
 	struct cn_pool_cache *_Atomic asked_last; /* for memory of its spans */
+	const void *_Atomic user;                 /* the thread that left the fast path last: its cn_pool_recent */
 	_Atomic unsigned misses;                  /* allocations that its free lists did not have */
 	unsigned join_wait; /* so many are to come before the lists are joined again: see settle.c */
 	struct cn_record record;
@@ -68,8 +69,9 @@ struct cn_pool {
 	bool lives;   /* until it ends, which it does not while it has a reference */
 	bool watched; /* each settling looks at it: see cn_pools_settle() */
 	struct cn_record record;
-	CN_SLOW_LOCK(POOL_GIVING) giving; /* held while memory goes back to the device */
-	_Alignas(64) CN_LOCK(POOL) lock;  /* of the heap, the list of caches, and what is counted below */
+	CN_SLOW_LOCK(POOL_GROWING) growing; /* held while a thread gets memory of the device */
+	CN_SLOW_LOCK(POOL_GIVING) giving;   /* held while memory goes back to the device */
+	_Alignas(64) CN_LOCK(POOL) lock;    /* of the heap, the list of caches, and what is counted below */
 	/* Apart from the lock: every allocation reads these. */
 	_Alignas(64) char *_Atomic base;
 	void *_Atomic owner;
@@ -89,6 +91,7 @@ struct cn_pool {
 	_Atomic uint32_t releasing;       /* free chunks that wait for their tickets, linked by `next`: see release.c */
 	_Atomic uint64_t releasing_bytes; /* of reserved_bytes: of those, and of others that a thread is giving back */
 	uint64_t end_ticket;              /* guarded by `pools.lock`; 0: the pool has not ended */
+	_Atomic uint64_t stuck_bytes;     /* of reserved_bytes, when the pool could not grow */
 	uint64_t reserved_high_bytes;
 	_Atomic uint64_t sweep_units; /* what the caches must have before they are swept again: see sweep_caches() */
 	uint64_t grown;

@@ -3,6 +3,7 @@
  * Streams that have spans (src/pool/span.h), in a pool that is nearly full: what one has free there, others get before
  * they are refused, if they may have it; and a stream is not refused what is its own.
  */
+#include <pthread.h>
 #include <sched.h>
 
 #include "cenote/cenote.h"
@@ -113,6 +114,63 @@ TEST(free_memory_of_spans_is_for_all)
 		end_pool();
 	}
 	gate_free(gate);
+}
+
+static CUdeviceptr others[2 * MISSES];
+
+/* Another stream needs as many pieces as give it spans, and some more. */
+static void *take_in_another_stream(void *context)
+{
+	if (context)
+		ASSERT_OK(cuCtxSetCurrent(context));
+	for (unsigned i = 0; i < 2 * MISSES; i++)
+		ASSERT_OK(cuMemAllocFromPoolAsync(&others[i], PIECE_BYTES, pool, streams[1]));
+	return NULL;
+}
+
+static void take_in_another_thread(void)
+{
+	CUcontext context;
+	pthread_t thread;
+
+	ASSERT_OK(cuCtxGetCurrent(&context));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, take_in_another_stream, context));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+}
+
+/*
+ * Goal: a thread whose stream has spans does not live on those of another thread's stream while the pool is small for
+ * what is used: the pool grows. Where it is roomy, or one thread has both streams, it does not.
+ */
+TEST(a_small_pool_grows_before_threads_share_spans)
+{
+	static const struct {
+		unsigned part; /* one of so many pieces stays in use */
+		bool threads;
+		cuuint64_t reserved;
+	} cases[] = {{2, true, 2 * CHUNK_BYTES}, {16, true, CHUNK_BYTES}, {2, false, CHUNK_BYTES}};
+	static CUdeviceptr pieces[PIECES];
+	cuuint64_t keep = UINT64_MAX;
+
+	for (unsigned at = 0; at < sizeof cases / sizeof *cases; at++) {
+		make_pool(0, FOLLOW | OPPORTUNISTIC | INTERNAL);
+		ASSERT_OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+		ASSERT_EQ((unsigned)PIECES, take_all(pieces, PIECES, PIECE_BYTES, streams[0]));
+		for (unsigned i = 0; i < PIECES; i++)
+			if (i % cases[at].part)
+				ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
+		ASSERT_OK(cuStreamSynchronize(streams[0]));
+		ASSERT_EQ((cuuint64_t)CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		if (cases[at].threads)
+			take_in_another_thread();
+		else
+			take_in_another_stream(NULL);
+		ASSERT_EQ(cases[at].reserved, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT));
+		for (unsigned i = 0; i < PIECES; i += cases[at].part)
+			ASSERT_OK(cuMemFreeAsync(pieces[i], streams[0]));
+		free_all(others, 2 * MISSES, streams[1]);
+		end_pool();
+	}
 }
 
 static bool is_one_of(CUdeviceptr pointer, const CUdeviceptr *pointers, unsigned count)

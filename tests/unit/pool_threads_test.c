@@ -304,6 +304,69 @@ TEST(addresses_that_go_back_lead_to_no_pool)
 	ASSERT(ended.unexplained); /* there is no pool: the caller says what else is there */
 }
 
+/* ---- Memory that comes ------------------------------------------------------------------------------------------- */
+
+static struct {
+	const struct cn_device_ops *real;
+	_Atomic unsigned commit_count;
+	_Atomic pid_t ids[THREADS];
+	CUdeviceptr blocks[THREADS];
+} growth;
+
+/* Do all others wait for the one that gets memory, or get some themselves? */
+static bool others_are_there(void)
+{
+	for (unsigned i = 0; i < THREADS; i++) {
+		pid_t id = atomic_load(&growth.ids[i]);
+		if (!id || (id != gettid() && !is_asleep(id)))
+			return atomic_load(&growth.commit_count) == THREADS;
+	}
+	return true;
+}
+
+static CUresult commit_when_others_are_there(struct cn_arena *arena, size_t offset, size_t bytes)
+{
+	if (!atomic_fetch_add(&growth.commit_count, 1))
+		while (!others_are_there())
+			sched_yield();
+	return growth.real->arena_commit(arena, offset, bytes);
+}
+
+static void *allocate_first(void *data)
+{
+	struct worker *worker = data;
+
+	ASSERT_OK(cuCtxSetCurrent(context));
+	atomic_store(&growth.ids[worker->number], gettid());
+	ASSERT_OK(cuMemAllocFromPoolAsync(&growth.blocks[worker->number], 4096, pool, worker->stream));
+	pthread_barrier_wait(&barrier); /* a thread that has ended is not asleep */
+	return NULL;
+}
+
+/* Goal: threads that begin to use a pool at the same time get one chunk for all of them, and not one each. */
+TEST(threads_that_need_memory_at_once_get_one_chunk)
+{
+	static struct cn_device_ops ops;
+
+	make_pool();
+	ASSERT_EQ(0, pthread_barrier_init(&barrier, NULL, THREADS));
+	growth.real = cn_device_ops;
+	ops = *cn_device_ops;
+	ops.arena_commit = commit_when_others_are_there;
+	cn_device_ops = &ops;
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_create(&workers[i].thread, NULL, allocate_first, &workers[i]));
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_EQ(0, pthread_join(workers[i].thread, NULL));
+	cn_device_ops = growth.real;
+	ASSERT_EQ(0, pthread_barrier_destroy(&barrier));
+	ASSERT_EQ(1u, atomic_load(&growth.commit_count));
+	ASSERT_EQ((cuuint64_t)CN_HEAP_CHUNK_BYTES, attribute(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH));
+	for (unsigned i = 0; i < THREADS; i++)
+		ASSERT_OK(cuMemFreeAsync(growth.blocks[i], workers[i].stream));
+	end_pool();
+}
+
 /* ---- Memory that goes back -------------------------------------------------------------------------------------- */
 
 enum { LARGE = 64 << 20 };
