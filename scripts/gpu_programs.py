@@ -11,6 +11,7 @@ the driver's, and with the frameworks' own allocators.
     torch-queue     torch.multiprocessing: a tensor from one process to another and back; microseconds a tensor
     jax-eager       JAX without compilation: 30 steps, each call a kernel
     cupy-pair       CuPy's MemoryAsyncPool: an array made and freed
+    torch-phases    PyTorch's allocators, without tensors: the sizes of bench/phases.c in one stream; microseconds a step
     phases          bench/phases.c: reserved at most, to what is asked for at most
 
 Each program runs in a process for each way, one after the other, N times (2); the table has the best time and the most
@@ -39,9 +40,14 @@ PROGRAMS = {
     "torch-step": ("torch", TORCH_WAYS),
     "torch-lengths": ("torch", TORCH_WAYS),
     "torch-queue": ("torch", {"without Cenote": (False, {}), "under Cenote": (True, {})}),
+    "torch-phases": ("torch", TORCH_WAYS),
     "jax-eager": ("jax", {OWN: (False, {}), DRIVER: (False, JAX_ASYNC), CENOTE: (True, JAX_ASYNC)}),
     "cupy-pair": ("cupy", {DRIVER: (False, {}), CENOTE: (True, {})}),
 }
+# As in bench/phases.c, two rounds of these medians.
+MEDIANS = 2 * [1 << 10, 16 << 10, 256 << 10, 2 << 20, 64 << 10, 4 << 10, 1 << 20]
+SLOTS, PHASE_STEPS, LIVE_BYTES, BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 16384, 40000, 4 << 30, 256, 512 << 20
+DRAW_START = 88172645463325252
 STEPS, LENGTH_STEPS, TENSORS, PAIRS, EAGER_STEPS = 300, 60, 200, 20000, 30
 
 
@@ -147,6 +153,58 @@ def torch_queue(device):
     return taken * 1e6 / TENSORS
 
 
+def draw(state):
+    """As bench/draws.h does: the next number is the next state."""
+    state ^= state << 13 & (1 << 64) - 1
+    state ^= state >> 7
+    return state ^ state << 17 & (1 << 64) - 1
+
+
+def draw_bytes(state, median):
+    """As bench/phases.c does."""
+    up = (state & 0xff).bit_count()
+    size = median << up >> 4
+    size += (state >> 8) % (size + 1)
+    if (state >> 40) % 1000 == 0:
+        size <<= 6
+    return min(max(size, BLOCK_BYTES_MIN), BLOCK_BYTES_MAX)
+
+
+def torch_phases(device):
+    """Sizes that shift by phase."""
+    import torch
+    torch.ones(1, device="cuda")
+    device.first = device.free()  # what PyTorch takes to begin with is not the allocator's
+    stream = torch.cuda.current_stream()
+    blocks, state, live = [None] * SLOTS, DRAW_START, 0
+
+    def empty(slot):
+        nonlocal live
+        if blocks[slot]:
+            torch.cuda.caching_allocator_delete(blocks[slot][0])
+            live -= blocks[slot][1]
+            blocks[slot] = None
+
+    start = time.perf_counter()
+    for median in MEDIANS:
+        for _ in range(PHASE_STEPS):
+            state = draw(state)
+            size = draw_bytes(state, median)
+            state = draw(state)
+            slot = state % SLOTS
+            state = draw(state)  # there the stream, of one
+            empty(slot)
+            while live + size > LIVE_BYTES:
+                state = draw(state)
+                empty(state % SLOTS)
+            blocks[slot] = (torch.cuda.caching_allocator_alloc(size, 0, stream), size)
+            live += size
+    taken = time.perf_counter() - start
+    torch.cuda.synchronize()
+    device.look()
+    return taken * 1e6 / (len(MEDIANS) * PHASE_STEPS)
+
+
 def jax_eager(device):
     """A small network, one kernel after the other."""
     import jax
@@ -182,7 +240,7 @@ def cupy_pair(device):
 
 
 ROLES = {"torch-step": torch_step, "torch-lengths": torch_lengths, "torch-queue": torch_queue, "jax-eager": jax_eager,
-         "cupy-pair": cupy_pair}
+         "cupy-pair": cupy_pair, "torch-phases": torch_phases}
 
 
 # ---- Running them ----
