@@ -144,6 +144,7 @@ static int read_sequence(PyObject *object, struct py_layout *layout)
 static int read_shape(PyObject *object, struct py_layout *layout, Py_ssize_t room)
 {
 	Py_ssize_t items = room / py_layout_item_bytes(layout);
+	bool fits;
 
 	layout->dimension_count = 1;
 	if (object == Py_None)
@@ -157,16 +158,17 @@ static int read_shape(PyObject *object, struct py_layout *layout, Py_ssize_t roo
 	for (int i = 0; i < layout->dimension_count; i++)
 		if (layout->shape[i] == 0)
 			items = PY_SSIZE_T_MAX; /* of nothing, any number fits */
-	for (int i = 0; i < layout->dimension_count; i++) {
+
+	fits = items > 0 || layout->dimension_count > 0; /* without dimensions there is one item */
+	for (int i = 0; fits && i < layout->dimension_count; i++) {
 		Py_ssize_t length = layout->shape[i];
-		if (length < 0 || items < length) {
-			PyErr_Format(PyExc_ValueError, "this shape does not fit into %zd bytes of %s", room,
-				     layout->kind->name);
-			return -1;
-		}
+		fits = length >= 0 && items >= length;
 		items = length ? items / length : items;
 	}
-	return 0;
+	if (!fits)
+		PyErr_Format(PyExc_ValueError, "this shape does not fit into %zd bytes of %s", room,
+			     layout->kind->name);
+	return fits ? 0 : -1;
 }
 
 /* ---- View ---- */

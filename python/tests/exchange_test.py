@@ -2,12 +2,14 @@
 """What other libraries see of a block: the buffer protocol, NumPy, DLPack, views."""
 
 import gc
+import os
 import struct
 import threading
 
 import cenote
 import numpy
 import pytest
+from cenote import _cenote, _share
 
 KINDS = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32",
          "float64", "complex64", "complex128"]
@@ -79,12 +81,35 @@ def test_shapes(pool):
     for shape, dtype in ((101, "uint8"), ((10, 11), "uint8"), (-1, "uint8"), ((2**62, 2**62), "uint8"), (13, "int64")):
         with pytest.raises(ValueError, match="fit"):
             block.view(shape, dtype)
+    assert block.view((), "int64", 92).offset == 92
+    for offset in (93, 99, 100):
+        with pytest.raises(ValueError, match="fit"):
+            block.view((), "int64", offset)
+    with pytest.raises(ValueError, match="fit"):
+        pool.allocate(0).view((), "uint8")
     with pytest.raises(ValueError, match="offset"):
         block.view(1, offset=101)
     with pytest.raises(TypeError, match="float19"):
         block.view(1, "float19")
     with pytest.raises(ValueError, match="dimensions"):
         block.view([1] * 33)
+
+
+def test_a_forged_view_stays_in_its_block(pool):
+    """A record comes from another process: its view may not begin where the block ends."""
+    block = pool.allocate(512)
+    record = _share.describe(block.view((), "float64", 504))
+    offset = len(record) - 8
+    assert record[offset:] == (504).to_bytes(8, "little")
+    descriptor = pool._export()
+    imported = cenote.Pool._import(descriptor, 0, True)
+    os.close(descriptor)
+    pools = {_cenote.read_record(record)[3]: imported}
+    assert _cenote.restore(record, None, pools, {}, None).offset == 504
+    for forged in (505, 512):
+        with pytest.raises(ValueError, match="fit"):
+            _cenote.restore(record[:offset] + forged.to_bytes(8, "little"), None, pools, {}, None)
+    imported.close()
 
 
 def test_a_view_is_an_export(pool):
