@@ -11,6 +11,7 @@
  *   py_report.c   what a pool can be asked: statistics, importers
  *   py_block.c    Block
  *   py_layout.c   element types and shapes, and View
+ *   py_postpone.c what goes away where CUDA may not be called
  *   py_exchange.c the buffer protocol and the two array interfaces
  *   py_dlpack.c   DLPack, both ways
  *   py_kept.c     Kept: an object that cenoted keeps by name
@@ -158,6 +159,24 @@ PyObject *py_error_set(PyObject *module, PyObject *arguments);
 /* error_name(code) -> CUDA's name, or None. */
 PyObject *py_error_name(PyObject *module, PyObject *code);
 
+/* ---- Finalisers (py_postpone.c) ---- */
+
+/*
+ * Let a finaliser be called again later, with the same object: CUDA may not be called now. False: no host memory for
+ * it. The object has no weak references any more, and nothing of it was undone.
+ */
+bool py_postpone(PyObject *object);
+/* Call the finalisers that were postponed. */
+extern struct py_postponed *py_postponed;
+void py_free_postponed_now(void);
+static inline void py_free_postponed(void)
+{
+	if (py_postponed)
+		py_free_postponed_now();
+}
+/* The main thread is to call them, when it is back in Python. */
+void py_free_postponed_soon(void);
+
 /* ---- The objects ---- */
 
 extern PyTypeObject *py_device_type, *py_stream_type, *py_event_type, *py_pool_type, *py_block_type, *py_view_type;
@@ -261,7 +280,10 @@ PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdevicep
 		       size_t nbytes);
 /* A part of a kept object, in the order of the device's default stream. The object counts it (py_kept_block_gone). */
 struct py_block *py_block_of_kept(PyObject *kept, int device, CUdeviceptr ptr, size_t nbytes, bool read_only);
-/* Give the memory back, in the order of the block's stream. Waits for nothing. */
+/*
+ * Give the memory back, in the order of the block's stream. Waits for nothing. With CUDA_ERROR_NOT_PERMITTED, in a
+ * function of a stream, nothing has changed.
+ */
 CUresult py_block_give_back(struct py_block *block);
 /* Is it live, and may it be used now? If not, an exception is set. */
 bool py_block_check(const struct py_block *block);

@@ -72,23 +72,29 @@ struct py_block *py_block_of_kept(PyObject *kept, int device, CUdeviceptr ptr, s
 	return self;
 }
 
-CUresult py_block_give_back(struct py_block *self)
+static CUresult free_memory(const struct py_block *self)
 {
 	struct py_context context;
-	CUresult result = CUDA_SUCCESS;
+	CUresult result = py_context_enter(self->device, &context);
 
+	if (result)
+		return result;
+	result = py_cu.cuMemFreeAsync(self->base, self->stream->handle);
+	py_context_leave(&context);
+	return result;
+}
+
+CUresult py_block_give_back(struct py_block *self)
+{
+	/* A block of 0 bytes is nowhere. */
+	CUresult result = self->lender || !self->base ? CUDA_SUCCESS : free_memory(self);
+
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		return result;
 	self->freed = true;
 	if (self->lender && !self->pool)
 		py_kept_block_gone(self->lender, self);
-	if (self->lender)
-		Py_CLEAR(self->lender);
-	else if (self->base) { /* a block of 0 bytes is nowhere */
-		result = py_context_enter(self->device, &context);
-		if (!result) {
-			result = py_cu.cuMemFreeAsync(self->base, self->stream->handle);
-			py_context_leave(&context);
-		}
-	}
+	Py_CLEAR(self->lender);
 	if (self->pool)
 		py_pool_block_gone(self->pool);
 	py_stream_unuse(self->stream);
@@ -102,8 +108,8 @@ static void block_free(PyObject *object)
 
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
-	if (!self->freed)
-		py_block_give_back(self);
+	if (!self->freed && py_block_give_back(self) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
+		return;
 	Py_XDECREF((PyObject *)self->pool);
 	Py_DECREF((PyObject *)self->stream);
 	PyObject_Free(object);

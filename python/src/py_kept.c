@@ -265,19 +265,18 @@ static bool is_in_use(const struct py_kept *self)
 static CUresult release(struct py_kept *self)
 {
 	struct py_context context;
-	CUresult result;
+	CUresult result = py_context_enter(self->device, &context);
 
+	if (result)
+		return result;
 	self->released = true;
 	for (unsigned i = 0; i < self->part_count; i++)
 		if (self->blocks[i])
 			py_block_give_back(self->blocks[i]);
 	Py_BEGIN_ALLOW_THREADS
-	result = py_context_enter(self->device, &context);
-	if (!result) {
-		result = py_cu.cenote_kept_release(self->handle);
-		py_context_leave(&context);
-	}
+	result = py_cu.cenote_kept_release(self->handle);
 	Py_END_ALLOW_THREADS
+	py_context_leave(&context);
 	return result;
 }
 
@@ -288,8 +287,8 @@ static void kept_free(PyObject *object)
 
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
-	if (!self->released)
-		release(self);
+	if (!self->released && release(self) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
+		return;
 	Py_XDECREF(self->name);
 	Py_XDECREF(self->blob);
 	PyObject_Free(object);

@@ -37,19 +37,27 @@ static struct py_pool *pool_new(CUmemoryPool handle, int device)
 }
 
 /* What is left to do when an object cannot be made. */
-static void destroy(CUmemoryPool handle)
+static CUresult destroy(CUmemoryPool handle)
 {
+	CUresult result;
+
 	Py_BEGIN_ALLOW_THREADS
-	py_cu.cuMemPoolDestroy(handle);
+	result = py_cu.cuMemPoolDestroy(handle);
 	Py_END_ALLOW_THREADS
+	return result;
 }
 
-static void destroy_once(struct py_pool *self)
+/* CUDA_ERROR_NOT_PERMITTED: in a function of a stream. Then it is still there. */
+static CUresult destroy_once(struct py_pool *self)
 {
+	CUresult result;
+
 	if (!self->owned || self->destroyed)
-		return;
-	self->destroyed = true;
-	destroy(self->handle);
+		return CUDA_SUCCESS;
+	self->destroyed = true; /* another thread runs meanwhile */
+	result = destroy(self->handle);
+	self->destroyed = result != CUDA_ERROR_NOT_PERMITTED;
+	return result;
 }
 
 /* ---- By handle ---- */
@@ -198,7 +206,8 @@ static void pool_free(PyObject *object)
 		PyObject_ClearWeakRefs(object);
 	if (self->owned)
 		forget(self);
-	destroy_once(self);
+	if (destroy_once(self) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
+		return;
 	PyObject_Free(object);
 	Py_DECREF(type);
 }
@@ -248,6 +257,7 @@ static PyObject *pool_allocate(PyObject *object, PyObject *const *values, Py_ssi
 
 	if (read_allocate(values, count, names, &bytes_object, &stream_object) || !py_pool_check(self))
 		return NULL;
+	py_free_postponed();
 	nbytes = PyLong_AsSize_t(bytes_object);
 	if (nbytes == (size_t)-1 && PyErr_Occurred())
 		return NULL;

@@ -74,6 +74,7 @@ PyObject *py_pool_stats(PyObject *object, void *Py_UNUSED(closure))
 
 	if (!py_pool_check(self))
 		return NULL;
+	py_free_postponed();
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_pool_stats(self->handle, &s, sizeof s);
 	Py_END_ALLOW_THREADS

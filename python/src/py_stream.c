@@ -307,6 +307,7 @@ static void CUDA_CB call_python(void *data)
 		PyErr_WriteUnraisable(function);
 	Py_XDECREF(value);
 	Py_DECREF(function);
+	py_free_postponed_soon();
 	PyGILState_Release(state);
 }
 

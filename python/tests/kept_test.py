@@ -292,3 +292,11 @@ def test_nothing_is_leaked(check_leaks):
                 pass
 
     check_leaks(often, count=60, rounds=3)
+
+
+def test_an_object_that_goes_in_a_function_of_a_stream_is_released():
+    kept.put("a", b"x")
+    with cenote.Stream() as stream:
+        stream.call(lambda model=kept.open("a"): None)
+        stream.synchronize()
+    assert kept.list("a")[0].holder_count == 0

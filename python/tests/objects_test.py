@@ -297,6 +297,82 @@ def test_what_cannot_be_pickled_or_copied_says_so(pool):
         cenote.Block()
 
 
+# ---- Where CUDA may not be called ----
+
+
+def cycle_of(block):
+    """What only a garbage collection frees."""
+    cycle = [block]
+    cycle.append(cycle)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_block_whose_last_reference_ends_in_a_function_of_a_stream(pool, count):
+    with cenote.Stream() as stream:
+        for _ in range(count):
+            block = pool.allocate(1 << 20, stream)
+            stream.call(lambda block=block: None)
+            del block
+        stream.synchronize()
+        assert pool.stats.live_blocks == 0
+
+
+def test_a_collection_in_a_function_of_a_stream(pool):
+    gc.collect()
+    gc.disable()
+    try:
+        with cenote.Stream() as stream:
+            cycle_of(pool.allocate(100))
+            cycle_of(pool.allocate(100).view(10))
+            stream.call(gc.collect)
+            stream.synchronize()
+            assert pool.stats.live_blocks == 0
+    finally:
+        gc.enable()
+
+
+def test_what_was_postponed_needs_no_further_call(pool):
+    """The main thread frees it by itself. (What the representation says asks the library nothing.)"""
+    with cenote.Stream() as stream:
+        block = pool.allocate(1 << 20)
+        stream.call(lambda block=block: None)
+        del block
+        stream.synchronize()
+        assert "0 blocks" in repr(pool)
+
+
+def test_a_pool_may_go_in_a_function_of_a_stream():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    with cenote.Stream() as stream, cenote.Pool() as other:
+        before = descriptors()
+        for _ in range(10):
+            pool, event = cenote.Pool(), cenote.Event()
+            pool.allocate(100, stream).free()
+            stream.call(lambda mine=(pool, event, cenote.Stream()): None)
+            del pool, event
+        stream.synchronize()
+        other.allocate(1).free()
+        assert descriptors() <= before
+
+
+def test_nothing_is_freed_or_closed_by_hand_in_a_function_of_a_stream(pool):
+    block, said = pool.allocate(100), []
+
+    def free():
+        with pytest.raises(cenote.NotPermittedError) as error:
+            block.free()
+        said.append(str(error.value))
+
+    with cenote.Stream() as stream:
+        stream.call(free)
+        stream.synchronize()
+    assert "may not call CUDA" in said[0]
+    assert not block.freed and pool.stats.live_blocks == 1
+    block.free()
+
+
 # ---- Threads, the end, leaks ----
 
 
