@@ -116,15 +116,26 @@ static void block_free(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* From now on the block's work is in `stream`, behind what it has now. */
-static int move_to(struct py_block *self, PyObject *stream_object)
+/*
+ * The stream of an argument, a new reference, for a block that is live. The argument's __cuda_stream__ may do anything,
+ * free the block as well: so the block is checked after that.
+ */
+static struct py_stream *stream_for(struct py_block *self, PyObject *stream_object)
 {
 	struct py_stream *stream = py_stream_from(stream_object, self->device);
-	CUresult result;
 
-	if (!stream)
-		return -1;
-	result = py_stream_follow(stream->handle, self->stream->handle, self->device);
+	if (stream && !py_block_check(self)) {
+		Py_DECREF((PyObject *)stream);
+		return NULL;
+	}
+	return stream;
+}
+
+/* From now on the block's work is in `stream`, behind what it has now. Takes the reference over. */
+static int move_to(struct py_block *self, struct py_stream *stream)
+{
+	CUresult result = py_stream_follow(stream->handle, self->stream->handle, self->device);
+
 	if (result) {
 		Py_DECREF((PyObject *)stream);
 		py_raise(result);
@@ -140,6 +151,7 @@ static int move_to(struct py_block *self, PyObject *stream_object)
 static PyObject *method_free(PyObject *object, PyObject *const *values, Py_ssize_t count)
 {
 	struct py_block *self = (struct py_block *)object;
+	struct py_stream *stream = NULL;
 	CUresult result;
 
 	if (count > 1) {
@@ -148,22 +160,29 @@ static PyObject *method_free(PyObject *object, PyObject *const *values, Py_ssize
 	}
 	if (!py_block_check(self))
 		return NULL;
+	if (count == 1 && values[0] != Py_None && values[0] != (PyObject *)self->stream) {
+		stream = stream_for(self, values[0]);
+		if (!stream)
+			return NULL;
+	}
 	if (self->export_count) {
 		PyErr_Format(PyExc_BufferError, "the block is in use by %zu views, buffers or DLPack capsules",
 			     self->export_count);
+		Py_XDECREF((PyObject *)stream);
 		return NULL;
 	}
-	if (count == 1 && values[0] != Py_None && values[0] != (PyObject *)self->stream && move_to(self, values[0]))
+	if (stream && move_to(self, stream))
 		return NULL;
 	result = py_block_give_back(self);
 	return py_none_or_raise(result);
 }
 
-static PyObject *method_use(PyObject *object, PyObject *stream)
+static PyObject *method_use(PyObject *object, PyObject *stream_object)
 {
 	struct py_block *self = (struct py_block *)object;
+	struct py_stream *stream = stream_for(self, stream_object);
 
-	if (!py_block_check(self) || move_to(self, stream))
+	if (!stream || move_to(self, stream))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -171,12 +190,9 @@ static PyObject *method_use(PyObject *object, PyObject *stream)
 static PyObject *method_join(PyObject *object, PyObject *stream_object)
 {
 	struct py_block *self = (struct py_block *)object;
-	struct py_stream *stream;
+	struct py_stream *stream = stream_for(self, stream_object);
 	CUresult result;
 
-	if (!py_block_check(self))
-		return NULL;
-	stream = py_stream_from(stream_object, self->device);
 	if (!stream)
 		return NULL;
 	result = py_stream_follow(self->stream->handle, stream->handle, self->device);
@@ -205,6 +221,8 @@ static int copy_in(struct py_block *self, const void *from, size_t nbytes)
 {
 	CUresult result;
 
+	if (!py_block_check(self)) /* reading the source may have freed the block */
+		return -1;
 	if (nbytes > self->nbytes) {
 		PyErr_Format(PyExc_ValueError, "%zu bytes do not fit into a block of %zu", nbytes, self->nbytes);
 		return -1;

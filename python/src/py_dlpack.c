@@ -219,7 +219,7 @@ PyObject *py_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 	if (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version is a pair of integers", &major, &minor))
 		return NULL;
 	py_layout_of(self, &layout);
-	if (!py_block_check(layout.block) || !check_wishes(&layout, device, copy))
+	if (!check_wishes(&layout, device, copy) || !py_block_check(layout.block))
 		return NULL;
 	loan = calloc(1, sizeof *loan);
 	if (!loan)

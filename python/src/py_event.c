@@ -79,17 +79,19 @@ static struct py_event *live_event(PyObject *object)
 
 static PyObject *event_record(PyObject *object, PyObject *arguments)
 {
-	struct py_event *self = live_event(object);
+	struct py_event *self = (struct py_event *)object;
 	PyObject *stream_object = NULL;
 	struct py_context context;
 	struct py_stream *stream;
 	CUresult result;
 
-	if (!self || !PyArg_ParseTuple(arguments, "|O:record", &stream_object))
+	if (!PyArg_ParseTuple(arguments, "|O:record", &stream_object))
 		return NULL;
 	stream = py_stream_from(stream_object, self->device);
-	if (!stream)
+	if (!stream || !live_event(object)) { /* the stream's own code may have closed it */
+		Py_XDECREF((PyObject *)stream);
 		return NULL;
+	}
 	result = py_context_enter(self->device, &context);
 	if (!result) {
 		result = py_cu.cuEventRecord(self->handle, stream->handle);

@@ -202,11 +202,11 @@ static PyObject *kept_item(PyObject *object, PyObject *key)
 	struct py_kept *self = (struct py_kept *)object;
 	const char *label = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
 
-	if (PyErr_Occurred() || !check(self))
+	if (PyErr_Occurred())
 		return NULL;
 	if (!label) {
 		Py_ssize_t number = PyNumber_AsSsize_t(key, PyExc_IndexError);
-		if (number == -1 && PyErr_Occurred())
+		if ((number == -1 && PyErr_Occurred()) || !check(self)) /* the key's own code may release it */
 			return NULL;
 		number += number < 0 ? self->part_count : 0;
 		if (number >= 0 && number < self->part_count)
@@ -214,6 +214,8 @@ static PyObject *kept_item(PyObject *object, PyObject *key)
 		PyErr_Format(PyExc_IndexError, "there are %u parts", self->part_count);
 		return NULL;
 	}
+	if (!check(self))
+		return NULL;
 	for (unsigned i = 0; i < self->part_count; i++)
 		if (!strcmp(self->parts[i].label, label))
 			return part(self, i);

@@ -183,8 +183,7 @@ static PyObject *view_make(PyTypeObject *type, PyObject *arguments, PyObject *ke
 	struct py_view *self;
 
 	if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!|OOn:View", names, py_block_type, &block, &shape,
-					 &kind, &offset) ||
-	    !py_block_check(block))
+					 &kind, &offset))
 		return NULL;
 	layout.kind = kind ? read_kind(kind) : py_bytes_kind;
 	if (!layout.kind)
@@ -193,7 +192,7 @@ static PyObject *view_make(PyTypeObject *type, PyObject *arguments, PyObject *ke
 		PyErr_Format(PyExc_ValueError, "offset %zd is not in a block of %zu bytes", offset, block->nbytes);
 		return NULL;
 	}
-	if (read_shape(shape, &layout, (Py_ssize_t)block->nbytes - offset))
+	if (read_shape(shape, &layout, (Py_ssize_t)block->nbytes - offset) || !py_block_check(block))
 		return NULL;
 	layout.ptr = block->ptr + (size_t)offset;
 	layout.block = block;

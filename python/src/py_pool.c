@@ -255,15 +255,17 @@ static PyObject *pool_allocate(PyObject *object, PyObject *const *values, Py_ssi
 	CUresult result;
 	size_t nbytes;
 
-	if (read_allocate(values, count, names, &bytes_object, &stream_object) || !py_pool_check(self))
+	if (read_allocate(values, count, names, &bytes_object, &stream_object))
 		return NULL;
 	py_free_postponed();
 	nbytes = PyLong_AsSize_t(bytes_object);
 	if (nbytes == (size_t)-1 && PyErr_Occurred())
 		return NULL;
 	stream = py_stream_from(stream_object, self->device);
-	if (!stream)
+	if (!stream || !py_pool_check(self)) { /* the arguments' own code may have closed it */
+		Py_XDECREF((PyObject *)stream);
 		return NULL;
+	}
 	Py_BEGIN_ALLOW_THREADS /* the pool may have to grow */
 	result = py_context_enter(self->device, &context);
 	if (!result) {

@@ -275,6 +275,76 @@ def test_use_and_join_order_streams(pool):
         assert order == [1, 2]
 
 
+class Meddling:
+    """Arguments whose own code does something to the object that they are given to."""
+
+    def __init__(self, meddle):
+        self.meddle = meddle
+
+    def __cuda_stream__(self):
+        self.meddle()
+        return 0, 1
+
+    def __index__(self):
+        self.meddle()
+        return 0
+
+    def __len__(self):
+        self.meddle()
+        return 0
+
+    def __getitem__(self, _):
+        raise IndexError
+
+    @property
+    def name(self):
+        self.meddle()
+        return "uint8"
+
+    @property
+    def __cuda_array_interface__(self):
+        self.meddle()
+        return {"data": (1, False), "shape": (1,), "typestr": "|u1"}
+
+
+@pytest.mark.parametrize("use", [
+    lambda block, argument: block.free(argument),
+    lambda block, argument: block.use(argument),
+    lambda block, argument: block.join(argument),
+    lambda block, argument: block.copy_from(argument),
+    lambda block, argument: block.view(argument),
+    lambda block, argument: block.view(1, argument),
+    lambda block, argument: block.view(1, "uint8", argument),
+    lambda block, argument: block.__dlpack__(dl_device=(1, argument)),
+])
+def test_an_argument_that_frees_the_block(pool, use):
+    """A stream's user count that falls too far, or a second free, would be seen here or when the stream goes."""
+    stream = cenote.Stream()
+    block = pool.allocate(100, stream)
+    with pytest.raises(ValueError, match="freed"):
+        use(block, Meddling(block.free))
+    assert block.freed and "0 blocks" in repr(pool)
+    stream.close()
+    with pytest.raises(cenote.InvalidHandleError):
+        cenote.Stream(stream.handle).synchronize()
+
+
+def test_an_argument_that_makes_a_view_of_the_block(pool):
+    block, views = pool.allocate(100), []
+    with pytest.raises(BufferError):
+        block.free(Meddling(lambda: views.append(block.view())))
+    views.clear()
+    block.free()
+
+
+def test_an_argument_that_closes_the_pool_or_the_event():
+    pool, event = cenote.Pool(), cenote.Event()
+    with pytest.raises(ValueError, match="pool is closed"):
+        pool.allocate(1, Meddling(pool.close))
+    with pytest.raises(ValueError, match="event is closed"):
+        event.record(Meddling(event.close))
+
+
 def test_copies(pool):
     with pool.allocate(8) as block:
         block.copy_from(b"12345678")
