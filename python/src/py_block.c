@@ -313,11 +313,20 @@ static PyObject *block_enter(PyObject *self, PyObject *Py_UNUSED(unused))
 	return self;
 }
 
-static PyObject *block_exit(PyObject *object, PyObject *Py_UNUSED(arguments))
+/* Frees it. If an exception has come, that is the one to see: a block in use is then freed with its last user. */
+static PyObject *block_exit(PyObject *object, PyObject *arguments)
 {
+	PyObject *kind = Py_None, *error, *trace, *done;
+
+	if (!PyArg_ParseTuple(arguments, "|OOO:__exit__", &kind, &error, &trace))
+		return NULL;
 	if (((struct py_block *)object)->freed)
 		Py_RETURN_NONE;
-	return method_free(object, NULL, 0);
+	done = method_free(object, NULL, 0);
+	if (done || kind == Py_None || !PyErr_ExceptionMatches(PyExc_BufferError))
+		return done;
+	PyErr_Clear();
+	Py_RETURN_NONE;
 }
 
 static PyObject *get_ptr(PyObject *self, void *Py_UNUSED(closure))

@@ -215,6 +215,19 @@ def test_a_block_is_freed_by_hand_by_with_and_by_itself(pool):
     assert reference() is None and pool.stats.live_blocks == 0
 
 
+def test_with_does_not_hide_the_programs_exception(pool):
+    with pytest.raises(ZeroDivisionError), pool.allocate(100) as block:
+        view = block.view()
+        1 / 0
+    assert not block.freed and pool.stats.live_blocks == 1
+    with pytest.raises(BufferError), block:
+        pass
+    del view
+    with pytest.raises(ZeroDivisionError), block:
+        1 / 0
+    assert block.freed and pool.stats.live_blocks == 0
+
+
 def test_blocks_compare_by_address(pool):
     first, second = pool.allocate(100), pool.allocate(100)
     assert first == first and first != second and len({first, second}) == 2
