@@ -223,6 +223,10 @@ static int copy_in(struct py_block *self, const void *from, size_t nbytes)
 
 	if (!py_block_check(self)) /* reading the source may have freed the block */
 		return -1;
+	if (self->read_only) { /* not all such memory is protected: an array's may only be meant so */
+		PyErr_SetString(PyExc_BufferError, "the memory can only be read");
+		return -1;
+	}
 	if (nbytes > self->nbytes) {
 		PyErr_Format(PyExc_ValueError, "%zu bytes do not fit into a block of %zu", nbytes, self->nbytes);
 		return -1;

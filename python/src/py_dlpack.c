@@ -9,7 +9,8 @@
  * Read-only memory is marked in capsules of version 1. Older ones cannot say it, and are given out all the same: for
  * PyTorch, which has no read-only tensors. A write through them fails as any write to that memory does.
  *
- * In: Block.from_dlpack() takes memory that lies in a pool of this process, so that it can be sent to others.
+ * In: Block.from_dlpack() takes memory that lies in a pool of this process, so that it can be sent to others. An array
+ * that can only be read makes a block that can only be read, in this process.
  */
 #include "py.h"
 
@@ -252,8 +253,8 @@ static void free_lender(PyObject *capsule)
 	}
 }
 
-/* Take the tensor out of its capsule. Returns our capsule, and the tensor in it. */
-static PyObject *take(PyObject *capsule, const struct dl_tensor **ret_tensor)
+/* Take the tensor out of its capsule. Returns our capsule, the tensor in it, and whether it can only be read. */
+static PyObject *take(PyObject *capsule, const struct dl_tensor **ret_tensor, bool *ret_read_only)
 {
 	bool versioned = PyCapsule_IsValid(capsule, versioned_name);
 	const char *name = versioned ? versioned_name : plain_name;
@@ -271,6 +272,7 @@ static PyObject *take(PyObject *capsule, const struct dl_tensor **ret_tensor)
 	if (!lender)
 		return NULL;
 	PyCapsule_SetName(capsule, versioned ? versioned_used : plain_used);
+	*ret_read_only = versioned && (((struct dl_versioned *)managed)->flags & FLAG_READ_ONLY);
 	*ret_tensor = versioned ? &((struct dl_versioned *)managed)->tensor : &((struct dl_managed *)managed)->tensor;
 	return lender;
 }
@@ -379,17 +381,19 @@ PyObject *py_block_from_dlpack(PyObject *Py_UNUSED(type), PyObject *arguments, P
 	PyObject *array, *stream_object = NULL, *capsule, *lender = NULL, *block = NULL;
 	const struct dl_tensor *tensor = NULL;
 	struct py_stream *stream;
+	bool read_only = false;
 
 	if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O:from_dlpack", names, &array, &stream_object) ||
 	    py_driver_init())
 		return NULL;
 	stream = py_stream_from(stream_object, 0);
 	capsule = stream ? ask(array, stream) : NULL;
-	lender = capsule ? take(capsule, &tensor) : NULL;
+	lender = capsule ? take(capsule, &tensor, &read_only) : NULL;
 	block = lender ? block_of(tensor, stream) : NULL;
-	if (block)
+	if (block) {
 		((struct py_block *)block)->lender = lender;
-	else
+		((struct py_block *)block)->read_only = read_only;
+	} else
 		Py_XDECREF(lender);
 	Py_XDECREF(capsule);
 	Py_XDECREF((PyObject *)stream);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What other libraries see of a block: the buffer protocol, NumPy, DLPack, views."""
 
+import ctypes
 import gc
 import os
 import struct
@@ -138,7 +139,6 @@ def test_the_host_has_no_cuda_interface(pool):
 
 
 def test_fortran_order_is_refused(pool):
-    import ctypes
     view = pool.allocate(100).view((10, 10))
     buffer = (ctypes.c_char * 200)()
     f_contiguous = 0x58  # PyBUF_F_CONTIGUOUS | PyBUF_STRIDES
@@ -205,6 +205,29 @@ def test_a_blocks_array_is_a_block_again(pool):
     again.free()
     part.free()
     block.free()
+
+
+def test_an_array_that_can_only_be_read_is_such_a_block(pool):
+    """NumPy before 2.1 exports no such array. So the flag is set in the capsule of a block."""
+    block = pool.allocate(64)
+    capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi))
+
+    class ReadOnly:
+        __dlpack_device__ = block.__dlpack_device__
+
+        def __dlpack__(self, **wishes):
+            capsule = block.__dlpack__(**wishes)
+            managed = capsule_pointer(capsule, b"dltensor_versioned")
+            ctypes.c_uint64.from_address(managed + 24).value = 1  # behind the version, the context and the deleter
+            return capsule
+
+    again = cenote.Block.from_dlpack(ReadOnly())
+    assert again.read_only and not block.read_only and memoryview(again).readonly
+    assert not numpy.asarray(again.view(16, "int32")).flags.writeable
+    with pytest.raises(BufferError, match="read"):
+        again.copy_from(b"x")
+    assert not cenote.Block.from_dlpack(numpy.asarray(block)).read_only
 
 
 def test_other_memory_is_no_block(pool):
