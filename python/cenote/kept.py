@@ -17,6 +17,7 @@ name that exists makes a new generation; processes that have the older one open 
 import os
 import select
 from contextlib import suppress
+from operator import index
 
 from ._cenote import Kept, KeptEvent, KeptHolder, KeptInfo, kept_create, kept_list, kept_next, kept_open, kept_retire, \
     kept_watch
@@ -36,11 +37,11 @@ def create(name, parts, *, blob=b"", changeable=False, cache=False, mode=0o600, 
     it is committed. cache: it gives way, the oldest first, when a limit of this user's is reached. mode: who may read
     and write it, as of a file.
     """
-    if isinstance(parts, int):
+    if hasattr(parts, "__index__") and not hasattr(parts, "__len__"):  # NumPy's arrays have both
         parts = [parts]
-    pairs = [(label, int(size)) for label, size in parts.items()] if hasattr(parts, "items") else \
-        [("", int(size)) for size in parts]
-    return kept_create(name, pairs, CHANGEABLE * bool(changeable) | CACHE * bool(cache), mode, bytes(blob), device)
+    pairs = parts.items() if hasattr(parts, "items") else [("", size) for size in parts]
+    sizes = [(label, index(size)) for label, size in pairs]
+    return kept_create(name, sizes, CHANGEABLE * bool(changeable) | CACHE * bool(cache), mode, bytes(blob), device)
 
 
 def _size_of(source):

@@ -159,6 +159,14 @@ PyObject *py_error_set(PyObject *module, PyObject *arguments);
 /* error_name(code) -> CUDA's name, or None. */
 PyObject *py_error_name(PyObject *module, PyObject *code);
 
+/* ---- Arguments (py_module.c) ---- */
+
+/*
+ * A number from 0 on, of anything with __index__: NumPy's integers, too. A converter of PyArg_Parse…(): `ret_number` is
+ * an unsigned long long *. Returns 1, or 0 with an exception set.
+ */
+int py_read_number(PyObject *object, void *ret_number);
+
 /* ---- Finalisers (py_postpone.c) ---- */
 
 /*

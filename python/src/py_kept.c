@@ -10,6 +10,7 @@
  */
 #include "py.h"
 
+#include <limits.h>
 #include <string.h>
 
 static PyTypeObject *kept_type;
@@ -111,15 +112,17 @@ PyObject *py_kept_create(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
 	cenote_kept_part parts[CENOTE_KEPT_PARTS_MAX] = {{.bytes = 0}};
 	cenote_kept_options options = {.flags = 0};
+	unsigned long long mode;
 	struct py_context context;
 	PyObject *list, *device;
 	const char *name, *blob;
 	Py_ssize_t blob_bytes;
 	CUresult result;
 
-	if (!PyArg_ParseTuple(arguments, "sO!IIy#O:kept_create", &name, &PyList_Type, &list, &options.flags,
-			      &options.mode, &blob, &blob_bytes, &device))
+	if (!PyArg_ParseTuple(arguments, "sO!IO&y#O:kept_create", &name, &PyList_Type, &list, &options.flags,
+			      py_read_number, &mode, &blob, &blob_bytes, &device))
 		return NULL;
+	options.mode = mode < UINT_MAX ? (unsigned)mode : UINT_MAX; /* which the library refuses */
 	int count = read_parts(list, parts), ordinal = count < 0 ? -1 : py_device_from(device);
 	struct py_kept *self = ordinal < 0 ? NULL : make();
 	if (!self)
@@ -148,7 +151,8 @@ PyObject *py_kept_open(PyObject *Py_UNUSED(module), PyObject *arguments)
 	CUresult result;
 	int write;
 
-	if (!PyArg_ParseTuple(arguments, "sKp:kept_open", &name, &generation, &write) || py_driver_init())
+	if (!PyArg_ParseTuple(arguments, "sO&p:kept_open", &name, py_read_number, &generation, &write) ||
+	    py_driver_init())
 		return NULL;
 	struct py_kept *self = make();
 	if (!self)

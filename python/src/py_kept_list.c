@@ -189,7 +189,7 @@ PyObject *py_kept_retire(PyObject *Py_UNUSED(module), PyObject *arguments)
 	const char *name;
 	CUresult result;
 
-	if (!PyArg_ParseTuple(arguments, "sK:kept_retire", &name, &generation) || py_driver_init())
+	if (!PyArg_ParseTuple(arguments, "sO&:kept_retire", &name, py_read_number, &generation) || py_driver_init())
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_kept_retire(name, generation);

@@ -149,8 +149,8 @@ static int read_shape(PyObject *object, struct py_layout *layout, Py_ssize_t roo
 	layout->dimension_count = 1;
 	if (object == Py_None)
 		layout->shape[0] = items;
-	else if (PyLong_Check(object))
-		layout->shape[0] = PyLong_AsSsize_t(object);
+	else if (!PySequence_Check(object)) /* NumPy's arrays are sequences, and have __index__ */
+		layout->shape[0] = PyNumber_AsSsize_t(object, PyExc_OverflowError);
 	else if (read_sequence(object, layout))
 		return -1;
 	if (PyErr_Occurred())

@@ -4,6 +4,8 @@
  */
 #include "py.h"
 
+#include <limits.h>
+
 #define TEXT_OF(number) TEXT(number)
 #define TEXT(number)    #number
 
@@ -16,6 +18,21 @@ PyObject *py_delegate(const char *function, PyObject *self, PyObject *argument)
 				  : PyObject_CallMethod(module, function, "O", self);
 	Py_XDECREF(module);
 	return result;
+}
+
+int py_read_number(PyObject *object, void *ret_number)
+{
+	PyObject *integer = PyNumber_Index(object);
+	unsigned long long number = integer ? PyLong_AsUnsignedLongLong(integer) : ULLONG_MAX;
+	bool failed = number == ULLONG_MAX && PyErr_Occurred();
+
+	if (failed && integer && PyErr_ExceptionMatches(PyExc_OverflowError))
+		PyErr_Format(PyExc_OverflowError, "%R is not a number from 0 to 2**64 - 1", integer);
+	Py_XDECREF(integer);
+	if (failed)
+		return 0;
+	*(unsigned long long *)ret_number = number;
+	return 1;
 }
 
 static PyObject *kind(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))

@@ -156,15 +156,14 @@ static PyObject *pool_make(PyTypeObject *Py_UNUSED(type), PyObject *arguments, P
 				(char *)"location", (char *)"release_threshold", NULL};
 	PyObject *device_object = NULL, *location = Py_None, *threshold = Py_None;
 	CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
-	unsigned long long max_size = 0;
-	uint64_t keep_bytes = UINT64_MAX;
+	unsigned long long max_size = 0, keep_bytes = UINT64_MAX;
 	int shareable = 1, device;
 	CUmemoryPool handle;
 	struct py_pool *self;
 	CUresult result;
 
-	if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OpK$OO:Pool", names, &device_object, &shareable,
-					 &max_size, &location, &threshold))
+	if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OpO&$OO:Pool", names, &device_object, &shareable,
+					 py_read_number, &max_size, &location, &threshold))
 		return NULL;
 	device = py_device_from(device_object);
 	if (device < 0)
@@ -172,11 +171,8 @@ static PyObject *pool_make(PyTypeObject *Py_UNUSED(type), PyObject *arguments, P
 	properties.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, device};
 	if (read_location(location, &properties.location))
 		return NULL;
-	if (threshold != Py_None) {
-		keep_bytes = PyLong_AsUnsignedLongLong(threshold);
-		if (PyErr_Occurred())
-			return NULL;
-	}
+	if (threshold != Py_None && !py_read_number(threshold, &keep_bytes))
+		return NULL;
 	properties.maxSize = (size_t)max_size;
 	properties.handleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
 	Py_BEGIN_ALLOW_THREADS
@@ -252,14 +248,13 @@ static PyObject *pool_allocate(PyObject *object, PyObject *const *values, Py_ssi
 	struct py_context context;
 	struct py_stream *stream;
 	CUdeviceptr ptr;
+	unsigned long long nbytes;
 	CUresult result;
-	size_t nbytes;
 
 	if (read_allocate(values, count, names, &bytes_object, &stream_object))
 		return NULL;
 	py_free_postponed();
-	nbytes = PyLong_AsSize_t(bytes_object);
-	if (nbytes == (size_t)-1 && PyErr_Occurred())
+	if (!py_read_number(bytes_object, &nbytes))
 		return NULL;
 	stream = py_stream_from(stream_object, self->device);
 	if (!stream || !py_pool_check(self)) { /* the arguments' own code may have closed it */
@@ -424,13 +419,12 @@ static PyObject *pool_watch_descriptor(PyObject *self, PyObject *Py_UNUSED(unuse
 	return new_descriptor(self, py_cu.cenote_pool_watch);
 }
 
-/* A call with a number of bytes; where reading the number has failed, nothing. */
 static PyObject *call_with_bytes(PyObject *object, CUresult (*function)(CUmemoryPool, size_t), size_t bytes)
 {
 	struct py_pool *self = (struct py_pool *)object;
 	CUresult result;
 
-	if (PyErr_Occurred() || !py_pool_check(self))
+	if (!py_pool_check(self))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	result = function(self->handle, bytes);
@@ -438,21 +432,26 @@ static PyObject *call_with_bytes(PyObject *object, CUresult (*function)(CUmemory
 	return py_none_or_raise(result);
 }
 
-static PyObject *pool_limit(PyObject *self, PyObject *bytes)
+static PyObject *pool_limit(PyObject *self, PyObject *limit)
 {
-	return call_with_bytes(self, py_cu.cenote_pool_limit, bytes == Py_None ? 0 : PyLong_AsSize_t(bytes));
+	unsigned long long bytes = 0; /* for the library, no limit */
+
+	if (limit != Py_None && !py_read_number(limit, &bytes))
+		return NULL;
+	return call_with_bytes(self, py_cu.cenote_pool_limit, bytes);
 }
 
 static PyObject *pool_evict(PyObject *object, PyObject *importer)
 {
 	struct py_pool *self = (struct py_pool *)object;
 	PyObject *id =
-		PyLong_Check(importer) ? (Py_INCREF(importer), importer) : PyObject_GetAttrString(importer, "id");
-	unsigned long long number = id ? PyLong_AsUnsignedLongLong(id) : 0;
+		PyIndex_Check(importer) ? (Py_INCREF(importer), importer) : PyObject_GetAttrString(importer, "id");
+	unsigned long long number = 0;
+	bool is_read = id && py_read_number(id, &number);
 	CUresult result;
 
 	Py_XDECREF(id);
-	if (PyErr_Occurred() || !py_pool_check(self))
+	if (!is_read || !py_pool_check(self))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	result = py_cu.cenote_pool_evict(self->handle, number);
@@ -537,15 +536,14 @@ static PyObject *get_threshold(PyObject *object, void *Py_UNUSED(closure))
 static int set_threshold(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
 {
 	struct py_pool *self = (struct py_pool *)object;
-	uint64_t bytes;
+	unsigned long long bytes;
 	CUresult result;
 
 	if (!value) {
 		PyErr_SetString(PyExc_AttributeError, "release_threshold cannot be deleted");
 		return -1;
 	}
-	bytes = PyLong_AsUnsignedLongLong(value);
-	if (PyErr_Occurred() || !py_pool_check(self))
+	if (!py_read_number(value, &bytes) || !py_pool_check(self))
 		return -1;
 	result = py_cu.cuMemPoolSetAttribute(self->handle, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &bytes);
 	if (result)

@@ -83,7 +83,7 @@ static struct py_stream *default_stream(int device)
 }
 
 /* The one Stream of another library's handle. */
-static struct py_stream *other_stream(PyObject *handle, int device, PyObject *owner)
+static struct py_stream *known_stream(PyObject *handle, int device, PyObject *owner)
 {
 	PyObject *known;
 	struct py_stream *made;
@@ -113,6 +113,15 @@ static struct py_stream *other_stream(PyObject *handle, int device, PyObject *ow
 	return made;
 }
 
+static struct py_stream *other_stream(PyObject *object, int device, PyObject *owner)
+{
+	PyObject *handle = PyNumber_Index(object);
+	struct py_stream *stream = handle ? known_stream(handle, device, owner) : NULL;
+
+	Py_XDECREF(handle);
+	return stream;
+}
+
 struct py_stream *py_stream_from(PyObject *object, int device)
 {
 	PyObject *pair, *handle;
@@ -126,7 +135,7 @@ struct py_stream *py_stream_from(PyObject *object, int device)
 		Py_INCREF(object);
 		return (struct py_stream *)object;
 	}
-	if (PyLong_Check(object))
+	if (PyIndex_Check(object))
 		return other_stream(object, device, NULL);
 	pair = PyObject_CallMethod(object, "__cuda_stream__", NULL);
 	if (!pair) {

@@ -294,6 +294,26 @@ def test_nothing_is_leaked(check_leaks):
     check_leaks(often, count=60, rounds=3)
 
 
+def test_numpys_integers_are_integers():
+    for parts in (numpy.int64(10), [numpy.int64(10)], {"x": numpy.int64(10)}, numpy.array([10])):
+        with kept.create("a", parts, mode=numpy.int64(0o600)) as made:
+            assert [part.nbytes for part in made.parts] == [10]
+    kept.open("a", generation=numpy.int64(made.generation)).release()
+    with pytest.raises(TypeError):
+        kept.create("a", [10.5])
+
+
+def test_numbers_are_not_taken_modulo():
+    made = kept.put("a", b"x")
+    for use in (kept.open, kept.retire):
+        for generation in (2**64 + made, made - 2**64):
+            with pytest.raises(OverflowError, match="not a number from 0"):
+                use("a", generation=generation)
+    for mode, error in ((2**32 + 0o600, ValueError), (2**64 + 0o600, OverflowError), (-1, OverflowError)):
+        with pytest.raises(error):
+            kept.create("b", 1, mode=mode)
+
+
 def test_an_object_that_goes_in_a_function_of_a_stream_is_released():
     kept.put("a", b"x")
     with cenote.Stream() as stream:

@@ -12,6 +12,7 @@ import threading
 import weakref
 
 import cenote
+import numpy
 import pytest
 
 
@@ -160,6 +161,9 @@ def test_arguments_of_pools(pool):
         pool.allocate("many")
     with pytest.raises(OverflowError):
         pool.allocate(-1)
+    for size in (2**64 + 4096, -1):
+        with pytest.raises(OverflowError, match="not a number from 0"):
+            cenote.Pool(max_size=size)
     with pytest.raises(ValueError, match="location"):
         cenote.Pool(location="moon")
     assert pool.allocate(nbytes=5, stream=None).nbytes == 5
@@ -167,6 +171,33 @@ def test_arguments_of_pools(pool):
         assert bytes(empty) == empty.tobytes() == b""
     with cenote.Pool(location=("numa", 0)) as near:
         assert near.on_host and near.allocate(10).nbytes == 10
+
+
+@pytest.mark.parametrize("number", [numpy.int64, numpy.uint32, lambda value: numpy.array(value)[()]])
+def test_numpys_integers_are_integers(pool, number):
+    block = pool.allocate(number(64), number(0))
+    assert block.nbytes == 64 and block.stream == cenote.Stream(number(1))
+    assert block.view(number(4)).shape == (4,) and block.view((number(2), 4), offset=number(8)).shape == (2, 4)
+    assert block.view(numpy.array([2, 4])).shape == (2, 4)
+    with cenote.Stream() as stream:
+        theirs = type("Theirs", (), {"__cuda_stream__": lambda self: (0, numpy.uint64(stream.handle))})()
+        assert cenote.Stream(numpy.uint64(stream.handle)) == cenote.Stream(theirs) == stream
+    pool.limit(number(1 << 20))
+    pool.trim(number(0))
+    with pytest.raises(cenote.NotFoundError):
+        pool.evict(number(5))
+    pool.release_threshold = number(1 << 20)
+    assert pool.release_threshold == 1 << 20
+    with cenote.Pool(number(0), max_size=number(1 << 22), release_threshold=number(7)) as other:
+        assert other.release_threshold == 7
+    assert cenote.Device(number(0)) == cenote.Device(0)
+    block.copy_from(bytes(64))
+    for wrong in (numpy.float64(4), "4", numpy.array([4])):
+        for use in (pool.allocate, pool.limit, lambda size: cenote.Pool(max_size=size)):
+            with pytest.raises(TypeError):
+                use(wrong)
+    with pytest.raises(TypeError):
+        block.view(4.0)
 
 
 def test_a_pool_keeps_memory_until_it_is_trimmed(pool):
