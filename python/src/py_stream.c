@@ -100,8 +100,13 @@ static struct py_stream *known_stream(PyObject *handle, int device, PyObject *ow
 	}
 	known = PyDict_GetItemWithError(others, handle);
 	if (known && ((struct py_stream *)known)->device == device) {
+		struct py_stream *stream = (struct py_stream *)known;
+		if (!stream->owner) { /* only its integer came before */
+			Py_XINCREF(owner);
+			stream->owner = owner;
+		}
 		Py_INCREF(known);
-		return (struct py_stream *)known;
+		return stream;
 	}
 	if (PyErr_Occurred())
 		return NULL;

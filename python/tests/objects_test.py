@@ -74,6 +74,20 @@ def test_a_stream_of_another_library(pool):
         cenote.Stream(type("Wrong", (), {"__cuda_stream__": lambda self: (0,)})())
 
 
+def test_an_owner_is_kept_that_comes_after_its_integer(pool):
+    class Theirs:
+        def __cuda_stream__(self):
+            return 0, own.handle
+
+    with cenote.Stream() as own:
+        first = cenote.Stream(own.handle)
+        theirs = Theirs()
+        reference = weakref.ref(theirs)
+        pool.allocate(8, theirs).free()
+        del theirs
+        assert reference() is not None and cenote.Stream(own.handle) is first
+
+
 def test_the_default_stream_has_a_handle():
     assert cenote.Stream(0).handle == cenote.Stream(1).handle == 1
     assert "default stream" in repr(cenote.Stream(0))
