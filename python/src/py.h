@@ -263,8 +263,8 @@ PyObject *py_devices(PyObject *module, PyObject *unused);
 
 /*
  * A new reference to the Stream of an argument: None is the device's legacy default stream; a Stream is itself; an int
- * is a handle; an object with __cuda_stream__ is another library's stream, which is kept alive as long as the process,
- * because the library may use its handle later.
+ * is a handle (that of the per-thread default stream means the legacy one); an object with __cuda_stream__ is another
+ * library's stream, which is kept alive as long as the process, because the library may use its handle later.
  */
 struct py_stream *py_stream_from(PyObject *object, int device);
 /* Let what comes in `stream` follow what is in `earlier` now. */

@@ -69,8 +69,7 @@ struct loan {
 	} managed;
 	PyObject *holder; /* the Block or the View */
 	struct py_block *block;
-	CUstream stream; /* the consumer's, if it is a default stream of a GPU */
-	bool has_stream;
+	bool is_in_default; /* the consumer's stream is a default stream of a GPU */
 	int64_t shape[PY_DIMENSIONS_MAX], strides[PY_DIMENSIONS_MAX];
 };
 
@@ -82,8 +81,8 @@ static void end_loan(struct loan *loan)
 	if (!Py_IsInitialized())
 		return; /* the process ends, and the memory with it */
 	state = PyGILState_Ensure();
-	if (loan->has_stream && !loan->block->freed)
-		py_stream_follow(loan->block->stream->handle, loan->stream, loan->block->device);
+	if (loan->is_in_default && !loan->block->freed) /* the legacy one comes behind those of all threads */
+		py_stream_follow(loan->block->stream->handle, NULL, loan->block->device);
 	loan->block->export_count--;
 	Py_DECREF(loan->holder);
 	PyGILState_Release(state);
@@ -171,6 +170,7 @@ static PyObject *make_capsule(PyObject *self, const struct py_layout *layout, bo
 static int order_consumer(const struct py_layout *layout, PyObject *stream, struct loan *loan)
 {
 	long long number = stream == Py_None ? STREAM_LEGACY : PyLong_AsLongLong(stream);
+	CUstream consumer = number == STREAM_LEGACY ? NULL : (CUstream)(uintptr_t)number;
 	struct py_block *block = layout->block;
 	CUresult result;
 
@@ -178,9 +178,8 @@ static int order_consumer(const struct py_layout *layout, PyObject *stream, stru
 		return -1;
 	if (number == -1)
 		return 0;
-	loan->stream = number == STREAM_LEGACY ? NULL : (CUstream)(uintptr_t)number;
-	loan->has_stream = number == STREAM_LEGACY || number == STREAM_PER_THREAD;
-	result = py_stream_follow(loan->stream, block->stream->handle, block->device);
+	loan->is_in_default = number == STREAM_LEGACY || number == STREAM_PER_THREAD;
+	result = py_stream_follow(consumer, block->stream->handle, block->device);
 	if (result)
 		py_raise(result);
 	return result ? -1 : 0;

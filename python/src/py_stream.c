@@ -7,6 +7,10 @@
  * it later, when NVIDIA's driver would crash on the handle of a stream that is gone. There are as many of these as a
  * program has streams.
  *
+ * The per-thread default stream is another stream in each thread, under one handle; objects go from thread to thread.
+ * So the legacy default stream is taken for it: by CUDA's rules that comes behind all that the threads' default streams
+ * have, and before what they get later.
+ *
  * What a stream sends to another process is ready when the stream's own interprocess event is: one event for each
  * stream, recorded again for each block, so that a receiver opens it once.
  */
@@ -91,7 +95,7 @@ static struct py_stream *known_stream(PyObject *handle, int device, PyObject *ow
 
 	if (!value && PyErr_Occurred())
 		return NULL;
-	if (!value || value == CU_STREAM_LEGACY)
+	if (!value || value == CU_STREAM_LEGACY || value == CU_STREAM_PER_THREAD)
 		return default_stream(device);
 	if (!others) {
 		others = PyDict_New();

@@ -161,6 +161,29 @@ def test_a_reader_comes_after_the_streams_work(pool):
         block.free()
 
 
+def test_a_reader_comes_after_another_threads_default_stream(pool):
+    """Stream 2 is another stream in each thread."""
+    driver, gate, blocks = ctypes.CDLL("libcenote-driver.so.1"), threading.Event(), []
+    host_function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+    def work():
+        block = pool.allocate(8, 2)
+        block.copy_from(bytes(8))
+        for step in steps:
+            assert driver.cuLaunchHostFunc(ctypes.c_void_p(2), step, None) == 0
+        blocks.append(block)
+
+    steps = [host_function(lambda _: gate.wait()),
+             host_function(lambda _: ctypes.memmove(blocks[0].ptr, b"in order", 8) and None)]
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert not blocks[0].stream.done
+    threading.Thread(target=gate.set).start()
+    assert bytes(memoryview(blocks[0])) == b"in order"
+    blocks.clear()
+
+
 # ---- DLPack ----
 
 

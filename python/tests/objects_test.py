@@ -89,7 +89,7 @@ def test_an_owner_is_kept_that_comes_after_its_integer(pool):
 
 
 def test_the_default_stream_has_a_handle():
-    assert cenote.Stream(0).handle == cenote.Stream(1).handle == 1
+    assert cenote.Stream(0).handle == cenote.Stream(1).handle == cenote.Stream(2).handle == 1
     assert "default stream" in repr(cenote.Stream(0))
 
 
