@@ -272,8 +272,19 @@ CUresult py_stream_follow(CUstream stream, CUstream earlier, int device);
 /* A block is to be freed in the stream; or has been. A stream that was closed goes with the last of its blocks. */
 void py_stream_use(struct py_stream *stream);
 void py_stream_unuse(struct py_stream *stream);
+/* The same with a reference: for who uses a stream without the GIL, too. */
+static inline void py_stream_hold(struct py_stream *stream)
+{
+	Py_INCREF((PyObject *)stream);
+	py_stream_use(stream);
+}
+static inline void py_stream_let_go(struct py_stream *stream)
+{
+	py_stream_unuse(stream);
+	Py_DECREF((PyObject *)stream);
+}
 /* Wait for a stream, without the GIL. Returns 0, or -1 with an exception set. */
-int py_stream_wait(const struct py_stream *stream);
+int py_stream_wait(struct py_stream *stream);
 /* Let what comes in the stream follow an Event's latest record, or a Stream. Returns 0, or -1 with an exception set. */
 int py_stream_come_after(const struct py_stream *stream, PyObject *other);
 /* Whether the stream has nothing to do; of a closed stream, too. */

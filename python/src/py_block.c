@@ -28,8 +28,7 @@ static struct py_block *make(struct py_stream *stream, CUdeviceptr base, CUdevic
 
 	if (!self)
 		return NULL;
-	Py_INCREF((PyObject *)stream);
-	py_stream_use(stream);
+	py_stream_hold(stream);
 	self->pool = NULL;
 	self->stream = stream;
 	self->base = base;
@@ -202,18 +201,33 @@ static PyObject *method_join(PyObject *object, PyObject *stream_object)
 
 /* ---- Copies ---- */
 
-/* Copies in the block's stream, and waits: neither side's memory need live longer. Without the GIL. */
-static CUresult copy(const struct py_block *self, CUdeviceptr to, CUdeviceptr from, size_t nbytes)
+static CUresult copy_in_stream(const struct py_stream *stream, CUdeviceptr to, CUdeviceptr from, size_t nbytes)
 {
 	struct py_context context;
-	CUresult result = py_context_enter(self->device, &context);
+	CUresult result = py_context_enter(stream->device, &context);
 
 	if (result)
 		return result;
-	result = py_cu.cuMemcpyAsync(to, from, nbytes, self->stream->handle);
+	result = py_cu.cuMemcpyAsync(to, from, nbytes, stream->handle);
 	if (!result)
-		result = py_cu.cuStreamSynchronize(self->stream->handle);
+		result = py_cu.cuStreamSynchronize(stream->handle);
 	py_context_leave(&context);
+	return result;
+}
+
+/* Copies in the block's stream, and waits: neither side's memory need live longer. */
+static CUresult copy(struct py_block *self, CUdeviceptr to, CUdeviceptr from, size_t nbytes)
+{
+	struct py_stream *stream = self->stream; /* meanwhile another thread may give the block another one */
+	CUresult result;
+
+	py_stream_hold(stream);
+	self->export_count++; /* nobody frees it meanwhile */
+	Py_BEGIN_ALLOW_THREADS
+	result = copy_in_stream(stream, to, from, nbytes);
+	Py_END_ALLOW_THREADS
+	self->export_count--;
+	py_stream_let_go(stream);
 	return result;
 }
 
@@ -231,11 +245,7 @@ static int copy_in(struct py_block *self, const void *from, size_t nbytes)
 		PyErr_Format(PyExc_ValueError, "%zu bytes do not fit into a block of %zu", nbytes, self->nbytes);
 		return -1;
 	}
-	self->export_count++; /* nobody frees it meanwhile */
-	Py_BEGIN_ALLOW_THREADS
 	result = copy(self, self->ptr, (CUdeviceptr)(uintptr_t)from, nbytes);
-	Py_END_ALLOW_THREADS
-	self->export_count--;
 	if (result)
 		py_raise(result);
 	return result ? -1 : 0;
@@ -291,11 +301,7 @@ static PyObject *method_tobytes(PyObject *object, PyObject *Py_UNUSED(unused))
 	bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)self->nbytes);
 	if (!bytes)
 		return NULL;
-	self->export_count++;
-	Py_BEGIN_ALLOW_THREADS
 	result = copy(self, (CUdeviceptr)(uintptr_t)PyBytes_AsString(bytes), self->ptr, self->nbytes);
-	Py_END_ALLOW_THREADS
-	self->export_count--;
 	if (!result)
 		return bytes;
 	Py_DECREF(bytes);

@@ -223,20 +223,20 @@ CUresult py_stream_follow(CUstream stream, CUstream earlier, int device)
 	return result;
 }
 
-int py_stream_wait(const struct py_stream *stream)
+int py_stream_wait(struct py_stream *stream)
 {
 	struct py_context context;
-	CUstream handle = stream->handle;
-	int device = stream->device;
 	CUresult result;
 
+	py_stream_hold(stream); /* another thread may close it */
 	Py_BEGIN_ALLOW_THREADS
-	result = py_context_enter(device, &context);
+	result = py_context_enter(stream->device, &context);
 	if (!result) {
-		result = py_cu.cuStreamSynchronize(handle);
+		result = py_cu.cuStreamSynchronize(stream->handle);
 		py_context_leave(&context);
 	}
 	Py_END_ALLOW_THREADS
+	py_stream_let_go(stream);
 	if (result)
 		py_raise(result);
 	return result ? -1 : 0;

@@ -5,6 +5,7 @@ import copy
 import gc
 import os
 import pickle
+import re
 import select
 import subprocess
 import sys
@@ -531,6 +532,43 @@ def test_waiting_lets_other_threads_run():
         stream.call(gate.wait)
         threading.Thread(target=gate.set).start()
         stream.synchronize()
+
+
+@pytest.mark.parametrize("copy", [lambda block: block.tobytes(), lambda block: block.copy_from(b"x")])
+def test_a_copy_stays_in_its_stream(pool, copy):
+    """A block that gets another stream, while it is copied, is copied in the one that it had, which is not gone."""
+    first_gate, second_gate, entered = threading.Event(), threading.Event(), threading.Event()
+    first, second = cenote.Stream(), cenote.Stream()
+    handle = first.handle
+    block = pool.allocate(100, first)
+    first.call(lambda: (entered.set(), first_gate.wait()))
+    entered.wait()
+    copying = threading.Thread(target=copy, args=[block])
+    copying.start()
+    view = block.view()
+    while user_count(block) < 2:
+        pass
+    block.use(second)
+    second.call(second_gate.wait)
+    first.close()
+    del first
+    first_gate.set()
+    copying.join(20)
+    waited_for_the_wrong_one = copying.is_alive()
+    second_gate.set()
+    copying.join()
+    assert not waited_for_the_wrong_one
+    with pytest.raises(cenote.InvalidHandleError):
+        cenote.Stream(handle).synchronize()
+    del view
+    block.free()
+
+
+def user_count(block):
+    """How many use the block's memory, of which one is a view."""
+    with pytest.raises(BufferError) as error:
+        block.free()
+    return int(re.search(r"by (\d+) views", str(error.value))[1])
 
 
 AT_THE_END = """
