@@ -185,6 +185,15 @@ static int order_consumer(const struct py_layout *layout, PyObject *stream, stru
 	return result ? -1 : 0;
 }
 
+/* Two integers in a tuple, as DLPack has them. `what` is what it should be, for the exception. */
+static bool read_pair(PyObject *object, const char *what, int *ret_first, int *ret_second)
+{
+	if (PyTuple_Check(object) && PyTuple_Size(object) == 2)
+		return PyArg_ParseTuple(object, "ii", ret_first, ret_second);
+	PyErr_Format(PyExc_TypeError, "%s is a tuple of two integers, not %R", what, object);
+	return false;
+}
+
 /* Does the consumer ask for what this memory is? */
 static bool check_wishes(const struct py_layout *layout, PyObject *device, PyObject *copy)
 {
@@ -197,7 +206,7 @@ static bool check_wishes(const struct py_layout *layout, PyObject *device, PyObj
 	}
 	if (device == Py_None)
 		return true;
-	if (!PyArg_ParseTuple(device, "ii;dl_device is a pair of integers", &type, &id))
+	if (!read_pair(device, "dl_device", &type, &id))
 		return false;
 	if (type == ours.type && id == ours.id)
 		return true;
@@ -216,7 +225,7 @@ PyObject *py_dlpack(PyObject *self, PyObject *arguments, PyObject *keywords)
 	if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|$OOOO:__dlpack__", names, &stream, &version, &device,
 					 &copy))
 		return NULL;
-	if (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version is a pair of integers", &major, &minor))
+	if (version != Py_None && !read_pair(version, "max_version", &major, &minor))
 		return NULL;
 	py_layout_of(self, &layout);
 	if (!check_wishes(&layout, device, copy) || !py_block_check(layout.block))
@@ -284,7 +293,7 @@ static PyObject *ask(PyObject *array, const struct py_stream *stream)
 	PyObject *none = method ? PyTuple_New(0) : NULL, *capsule = NULL;
 	int type = 0, id;
 
-	if (none && PyArg_ParseTuple(device, "ii", &type, &id)) {
+	if (none && read_pair(device, "the answer of __dlpack_device__()", &type, &id)) {
 		PyObject *words = Py_BuildValue("{s:(ii)}", "max_version", VERSION_MAJOR, VERSION_MINOR);
 		PyObject *number = words && type == DEVICE_CUDA
 					   ? PyLong_FromVoidPtr(stream->handle ? stream->handle : CU_STREAM_LEGACY)

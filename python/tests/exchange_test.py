@@ -207,6 +207,13 @@ def test_capsules_are_versioned_if_asked(pool):
     for wrong in ({"copy": True}, {"dl_device": (2, 0)}):
         with pytest.raises(BufferError):
             block.__dlpack__(**wrong)
+    for wrong in ([1, 0], (1,), (1, "0"), 1):
+        for word in ("max_version", "dl_device"):
+            with pytest.raises(TypeError, match="tuple of two integers|integer"):
+                block.__dlpack__(**{word: wrong})
+        array = type("Array", (), {"__dlpack__": block.__dlpack__, "__dlpack_device__": lambda self: wrong})()
+        with pytest.raises(TypeError, match="__dlpack_device__|integer"):
+            cenote.Block.from_dlpack(array)
     capsule = block.__dlpack__()
     with pytest.raises(BufferError):
         block.free()
