@@ -53,6 +53,17 @@ static const struct py_kind *find_kind(const char *word)
 	return NULL;
 }
 
+/* NumPy's types have the same name in either order of bytes. */
+static bool is_big_endian(PyObject *type)
+{
+	PyObject *order = PyObject_GetAttrString(type, "byteorder");
+	bool is_big = order && PyUnicode_Check(order) && PyUnicode_CompareWithASCIIString(order, ">") == 0;
+
+	PyErr_Clear();
+	Py_XDECREF(order);
+	return is_big;
+}
+
 /* A string, or an object of NumPy's, PyTorch's or JAX's that has the type's name. */
 static const struct py_kind *read_kind(PyObject *object)
 {
@@ -60,6 +71,10 @@ static const struct py_kind *read_kind(PyObject *object)
 	PyObject *word = PyUnicode_Check(object) ? (Py_INCREF(object), object) : NULL;
 	const struct py_kind *kind = NULL;
 
+	if (!word && is_big_endian(object)) {
+		PyErr_Format(PyExc_TypeError, "elements of %R are big-endian, and views are little-endian", object);
+		return NULL;
+	}
 	for (int i = 0; !word && i < 2; i++) {
 		word = PyObject_GetAttrString(object, places[i]);
 		if (word && !PyUnicode_Check(word))

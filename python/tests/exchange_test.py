@@ -94,6 +94,10 @@ def test_shapes(pool):
         block.view(1, "float19")
     with pytest.raises(ValueError, match="dimensions"):
         block.view([1] * 33)
+    for dtype in (">f4", numpy.dtype(">f4"), numpy.dtype(">i8"), numpy.dtype("datetime64[s]"), numpy.dtype("f4,f4")):
+        with pytest.raises(TypeError, match="big-endian|no element type"):
+            block.view(1, dtype)
+    assert block.view(1, numpy.dtype("<f4")).dtype == block.view(1, numpy.dtype("=f4")).dtype == "float32"
 
 
 def test_a_forged_view_stays_in_its_block(pool):
