@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ._cenote import StreamLike
 
 ARRAY_KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex"}  # a typestr's letter
+FORMAT_KINDS = {**dict.fromkeys("bhilqn", "int"), **dict.fromkeys("cBHILQN", "uint"), **dict.fromkeys("efd", "float"),
+                "?": "bool", "Zf": "complex", "Zd": "complex"}  # a buffer's format
 POOLS_KEPT, EVENTS_KEPT = 64, 256
 
 
@@ -312,31 +314,55 @@ def _default_pool():
     return _kept_pool
 
 
+def _name_type(kind, size, what):
+    """An element type's name; None for its kind: it has none."""
+    if kind is None:
+        raise TypeError(f"elements of type {what} cannot be shared")
+    return kind if kind == "bool" else f"{kind}{size * 8}"
+
+
+def _describe_buffer(array):
+    """The same of what has the buffer protocol."""
+    try:
+        view = memoryview(array)
+    except ValueError as error:  # NumPy's, of a type that the protocol does not have
+        raise TypeError(f"this array cannot be shared: {error}") from None
+    with view:
+        if not view.c_contiguous:
+            raise ValueError("the array is not contiguous in C's order: share a copy that is")
+        order, letters = re.fullmatch(r"([@=<>!]?)(.*)", view.format, re.DOTALL).groups()
+        is_big_endian = order in (">", "!") and view.itemsize > 1
+        kind = None if is_big_endian else FORMAT_KINDS.get(letters)
+        return view.shape, _name_type(kind, view.itemsize, repr(view.format))
+
+
 def _describe_array(array):
     """An array's shape and the name of its element type."""
-    interface = getattr(array, "__cuda_array_interface__", None) or getattr(array, "__array_interface__", None)
+    if isinstance(array, View):
+        return array.shape, array.dtype
+    interface = getattr(array, "__cuda_array_interface__", None)
     if interface is None:
-        with memoryview(array) as view:
-            return (view.nbytes,), "uint8"
-    order, letter, size = re.fullmatch(r"([<>|])(\w)(\d+)", interface["typestr"]).groups()
-    if order == ">" or letter not in ARRAY_KINDS:
-        raise TypeError(f"elements of type {interface['typestr']} cannot be shared")
-    kind = ARRAY_KINDS[letter]
-    return interface["shape"], kind if kind == "bool" else f"{kind}{int(size) * 8}"
+        return _describe_buffer(array)
+    found = re.fullmatch(r"[<|](\w)(\d+)", interface["typestr"])
+    kind, size = (ARRAY_KINDS.get(found[1]), int(found[2])) if found else (None, 0)
+    return interface["shape"], _name_type(kind, size, interface["typestr"])
 
 
 def share(array: Any, pool: Pool | None = None, stream: StreamLike = None) -> View:
     """
     Copy an array into a block of a shareable pool, and return a View of the same shape and type.
 
-    The array is anything with the buffer protocol or an array interface: NumPy's, CuPy's, PyTorch's, bytes. This is
-    the one copy: sending the View makes none. Without `pool`, one of device 0 that this module keeps.
+    The array is a View or anything with the buffer protocol or __cuda_array_interface__: NumPy's, CuPy's, array.array,
+    bytes. ValueError: it is not contiguous in C's order. TypeError: a View has no such element type. This is the one
+    copy: sending the View makes none. Without `pool`, one of device 0 that this module keeps.
     """
     if pool is None:
         pool = _default_pool()
     shape, dtype = _describe_array(array)
     size = int(re.sub(r"\D", "", dtype) or 8) // 8
     block = pool.allocate(math.prod(shape) * size, stream)
+    if isinstance(array, View):  # its bytes, because not every type has a buffer
+        array = array.block.view(array.nbytes, "uint8", array.offset)
     if block.nbytes:
         block.copy_from(array)
     return block.view(shape, dtype)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What other libraries see of a block: the buffer protocol, NumPy, DLPack, views."""
 
+import array
 import ctypes
 import gc
 import os
@@ -288,6 +289,51 @@ def test_share_copies_an_array(pool, kind):
     assert copied[0, 0] != array[0, 0] or kind == "bool"
 
 
+@pytest.mark.parametrize("array, kind", [
+    (array.array("d", [1, 2, 3]), "float64"),
+    (array.array("b", [1, 2, 3]), "int8"),
+    (array.array("L", [1, 2, 3]), "uint64"),
+    ((ctypes.c_int * 3 * 2)((1, 2, 3), (4, 5, 6)), "int32"),
+    (ctypes.c_double(7), "float64"),
+    (ctypes.create_string_buffer(b"abc"), "uint8"),
+    (memoryview(bytes(16)).cast("f", (2, 2)), "float32"),
+    (memoryview(bytes(2)).cast("?"), "bool"),
+    (numpy.float32(5), "float32"),
+])
+def test_share_keeps_a_buffers_shape_and_type(pool, array, kind):
+    view = cenote.share(array, pool)
+    with memoryview(array) as buffer:
+        assert (view.shape, view.dtype, bytes(view)) == (buffer.shape, kind, buffer.tobytes())
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "bfloat16"])
+def test_share_copies_a_view(pool, kind):
+    block = pool.allocate(200)
+    block.copy_from(bytes(range(200)))
+    view = block.view((2, 3), kind, 16)
+    copied = cenote.share(view, pool)
+    assert (copied.shape, copied.dtype, copied.block.nbytes) == ((2, 3), kind, view.nbytes)
+    assert copied.block.tobytes() == bytes(range(200))[16:16 + view.nbytes]
+    assert cenote.share(block, pool).block.tobytes() == bytes(range(200))
+
+
+@pytest.mark.parametrize("wrong", [
+    numpy.zeros(3, "datetime64[s]"), numpy.zeros(3, "timedelta64[ms]"), numpy.array([None]), numpy.zeros(3, ">f4"),
+    numpy.zeros(3, "f4,i4"), numpy.zeros(3, "longdouble"), array.array("u", "text"), 5,
+])
+def test_share_says_which_types_it_has_not(pool, wrong):
+    with pytest.raises(TypeError, match="shared|bytes-like"):
+        cenote.share(wrong, pool)
+
+
+@pytest.mark.parametrize("wrong", [
+    numpy.arange(8)[::2], numpy.zeros((3, 4)).T, numpy.zeros((4, 4))[:, 1], memoryview(bytes(8))[::2],
+])
+def test_share_says_that_an_array_is_not_contiguous(pool, wrong):
+    with pytest.raises(ValueError, match="not contiguous"):
+        cenote.share(wrong, pool)
+
+
 def test_share_takes_bytes_and_refuses_what_it_cannot(pool):
     assert bytes(cenote.share(b"some bytes", pool)) == b"some bytes"
     assert cenote.share(numpy.zeros((3, 0)), pool).shape == (3, 0)
@@ -295,5 +341,3 @@ def test_share_takes_bytes_and_refuses_what_it_cannot(pool):
     assert own.block.pool.shareable and cenote.share(b"y").block.pool is own.block.pool
     with pytest.raises(TypeError):
         cenote.share(numpy.array(["text"]), pool)
-    with pytest.raises(ValueError):
-        cenote.share(numpy.zeros((4, 4))[:, 1], pool)
