@@ -438,6 +438,10 @@ static PyObject *pool_limit(PyObject *self, PyObject *limit)
 
 	if (limit != Py_None && !py_read_number(limit, &bytes))
 		return NULL;
+	if (limit != Py_None && !bytes) {
+		PyErr_SetString(PyExc_ValueError, "a limit is at least 1 byte; None: no limit");
+		return NULL;
+	}
 	return call_with_bytes(self, py_cu.cenote_pool_limit, bytes);
 }
 
@@ -597,7 +601,8 @@ static PyMethodDef pool_methods[] = {
 	{"watch", pool_watch, METH_NOARGS,
 	 "watch()\n--\n\nA cenote.Watch: its fileno() is readable when a process imports the pool or leaves it."},
 	{"limit", pool_limit, METH_O,
-	 "limit($self, bytes_per_importer, /)\n--\n\nHow much each importer may hold; None for no limit."},
+	 "limit($self, bytes_per_importer, /)\n--\n\nHow many bytes each importer may hold, at least 1; None for no "
+	 "limit."},
 	{"evict", pool_evict, METH_O,
 	 "evict($self, importer, /)\n--\n\nShut out an Importer: it can import nothing more."},
 	{"trim", pool_trim, METH_VARARGS,

@@ -239,6 +239,8 @@ def test_a_watch_is_a_descriptor(pool):
     with cenote.Pool(shareable=False) as closed, pytest.raises(cenote.InvalidValueError):
         closed.watch()
 
+    with pytest.raises(ValueError, match="at least 1 byte"):
+        pool.limit(0)  # the library's word for no limit, and a program's for nothing
 
 # ---- Blocks ----
 
