@@ -12,6 +12,8 @@ A Block is memory in the order of a Stream. NumPy, PyTorch, CuPy and JAX use it 
 processes through multiprocessing's queues and connections, by send() and recv() over a socket, or by name.
 """
 
+import builtins
+
 from . import _errors, _pickling  # noqa: F401 (the second registers itself)
 from ._cenote import Block, Device, Event, Importer, Pool, PoolStats, Stream, View, __version__, device_kind, \
     devices
@@ -21,4 +23,6 @@ from ._share import Watch, attach, in_flight, share
 from ._socket import recv, send
 
 __all__ = ["Block", "CudaError", "Device", "Event", "Importer", "Pool", "PoolStats", "Stream", "View", "Watch",
-           "attach", "device_kind", "devices", "in_flight", "recv", "send", "share", *_errors.__all__[1:]]
+           "attach", "device_kind", "devices", "in_flight", "recv", "send", "share",
+           # Not those that would hide Python's own, as TimeoutError.
+           *(name for name in _errors.__all__[1:] if not hasattr(builtins, name))]

@@ -2,6 +2,7 @@
 """The type files say what is there, and nothing else."""
 
 import ast
+import builtins
 import importlib.util
 import inspect
 from pathlib import Path
@@ -50,6 +51,13 @@ def test_everything_public_has_a_docstring():
         if inspect.isclass(thing) and not issubclass(thing, (Exception, tuple)):
             for own, value in vars(thing).items():
                 assert own.startswith("_") or value.__doc__, f"{name}.{own}"
+
+
+def test_a_star_leaves_pythons_names_alone():
+    """cenote.TimeoutError is CUDA's; after `from cenote import *` TimeoutError is Python's all the same."""
+    assert set(cenote.__all__) & set(dir(builtins)) == set()
+    assert cenote.TimeoutError is not TimeoutError and issubclass(cenote.TimeoutError, cenote.CudaError)
+    assert set(_errors.__all__) - set(cenote.__all__) == {"TimeoutError", "FileNotFoundError"}
 
 
 def public_functions():
