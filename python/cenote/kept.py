@@ -14,21 +14,30 @@ cenoted, a daemon, keeps the objects. Their parts are Blocks: of the host device
 name that exists makes a new generation; processes that have the older one open keep it until they release it.
 """
 
+from __future__ import annotations
+
+import builtins
 import os
 import select
 from contextlib import suppress
 from operator import index
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Self, SupportsIndex
 
 from ._cenote import Kept, KeptEvent, KeptHolder, KeptInfo, kept_create, kept_list, kept_next, kept_open, kept_retire, \
     kept_watch
 from ._share import device_source
+
+if TYPE_CHECKING:
+    from ._cenote import Device
 
 __all__ = ["Kept", "KeptEvent", "KeptHolder", "KeptInfo", "Watch", "create", "list", "open", "put", "retire", "watch"]
 
 CHANGEABLE, CACHE = 1, 2
 
 
-def create(name, parts, *, blob=b"", changeable=False, cache=False, mode=0o600, device=0):
+def create(name: str, parts: Mapping[str, SupportsIndex] | Iterable[SupportsIndex] | SupportsIndex, *,
+           blob: bytes | bytearray | memoryview = b"", changeable: bool = False, cache: bool = False,
+           mode: SupportsIndex = 0o600, device: SupportsIndex | Device = 0) -> Kept:
     """
     Make an object for this process to write; no other one sees it before Kept.commit().
 
@@ -52,7 +61,7 @@ def _size_of(source):
         return view.nbytes
 
 
-def put(name, source, **options):
+def put(name: str, source: Any, **options: Any) -> int:
     """
     Keep a copy: create, copy, commit and release. Returns the generation.
 
@@ -67,7 +76,7 @@ def put(name, source, **options):
         return made.generation
 
 
-def open(name, *, generation=0, write=False):
+def open(name: str, *, generation: SupportsIndex = 0, write: bool = False) -> Kept:
     """
     Open a committed object; without a generation, the newest. Its parts can only be read.
 
@@ -76,12 +85,12 @@ def open(name, *, generation=0, write=False):
     return kept_open(name, generation, write)
 
 
-def retire(name, *, generation=0):
+def retire(name: str, *, generation: SupportsIndex = 0) -> None:
     """No process can open it any more; it is gone with the last process that has it open. For its owner."""
     kept_retire(name, generation)
 
 
-def list(prefix="", *, holders=False):
+def list(prefix: str = "", *, holders: bool = False) -> builtins.list[KeptInfo]:
     """What is kept under names that begin so, as KeptInfos by name; with `holders`, also its holders."""
     return sorted(kept_list(prefix, holders), key=lambda info: (info.name, info.generation))
 
@@ -94,28 +103,28 @@ class Watch:
     they are read, OperatingSystemError is raised: list the objects, and watch again.
     """
 
-    def __init__(self, prefix=""):
+    def __init__(self, prefix: str = "") -> None:
         self._descriptor = -1
         self._descriptor = kept_watch(prefix)
 
-    def fileno(self):
+    def fileno(self) -> int:
         """The descriptor; -1 when it is closed."""
         return self._descriptor
 
-    def read(self):
+    def read(self) -> KeptEvent | None:
         """The next event; None: there is none yet. Does not wait."""
         return kept_next(self._descriptor)
 
-    def close(self):
+    def close(self) -> None:
         """End the watch."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    def __iter__(self):
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self):
+    def __next__(self) -> KeptEvent:
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         while True:
@@ -124,10 +133,10 @@ class Watch:
                 return event
             poll.poll()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self):
@@ -138,6 +147,6 @@ class Watch:
         return f"<cenote.kept.Watch {'closed' if self._descriptor < 0 else self._descriptor}>"
 
 
-def watch(prefix=""):
+def watch(prefix: str = "") -> Watch:
     """Watch the objects whose names begin so."""
     return Watch(prefix)

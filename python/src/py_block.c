@@ -463,9 +463,9 @@ static PyMethodDef block_methods[] = {
 	 "stream has used the block."},
 	{"copy_from", method_copy_from, METH_O,
 	 "copy_from($self, source, /)\n--\n\nCopy a buffer, or a GPU's array, to the block's beginning, and wait."},
-	{"tobytes", method_tobytes, METH_NOARGS, "tobytes()\n--\n\nA copy of the contents."},
+	{"tobytes", method_tobytes, METH_NOARGS, "tobytes($self, /)\n--\n\nA copy of the contents."},
 	{"name", block_name, METH_NOARGS,
-	 "name()\n--\n\nBytes by which another process of the same user gets the block: cenote.attach(name)."},
+	 "name($self, /)\n--\n\nBytes by which another process of the same user gets the block: cenote.attach(name)."},
 	{"from_dlpack", (PyCFunction)(void (*)(void))py_block_from_dlpack, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
 	 "from_dlpack($type, array, stream=None)\n--\n\nThe memory of another library's array, which lies in a pool of "
 	 "this process. Keeps the array's memory until it is freed. Copies nothing."},

@@ -184,7 +184,8 @@ static PyGetSetDef device_fields[] = {
 };
 
 static PyMethodDef device_methods[] = {
-	{"synchronize", device_synchronize, METH_NOARGS, "synchronize()\n--\n\nWait for all work on the device."},
+	{"synchronize", device_synchronize, METH_NOARGS,
+	 "synchronize($self, /)\n--\n\nWait for all work on the device."},
 	{NULL, NULL, 0, NULL},
 };
 

@@ -452,13 +452,13 @@ static PyGetSetDef kept_fields[] = {
 
 static PyMethodDef kept_methods[] = {
 	{"commit", method_commit, METH_NOARGS,
-	 "commit()\n--\n\nThe memory is written: other processes can open it from now on, and this one can only read "
-	 "it. Waits for the device. BufferError: a view, buffer or DLPack capsule is still alive."},
+	 "commit($self, /)\n--\n\nThe memory is written: other processes can open it from now on, and this one can "
+	 "only read it. Waits for the device. BufferError: a view, buffer or DLPack capsule is still alive."},
 	{"release", method_release, METH_NOARGS,
-	 "release()\n--\n\nThis process does not need it any more. What was not committed is gone. Waits for the "
-	 "device. BufferError: a view, buffer or DLPack capsule is still alive."},
+	 "release($self, /)\n--\n\nThis process does not need it any more. What was not committed is gone. Waits for "
+	 "the device. BufferError: a view, buffer or DLPack capsule is still alive."},
 	{"look", method_look, METH_NOARGS,
-	 "look()\n--\n\nWhat cenoted knows of it now, as a KeptInfo: its state, and the newest generation."},
+	 "look($self, /)\n--\n\nWhat cenoted knows of it now, as a KeptInfo: its state, and the newest generation."},
 	{"__enter__", kept_enter, METH_NOARGS, NULL},
 	{"__exit__", kept_exit, METH_VARARGS, NULL},
 	{NULL, NULL, 0, NULL},

@@ -296,13 +296,15 @@ static PyObject *stream_wait(PyObject *self, PyObject *other)
 
 static PyObject *stream_record(PyObject *self, PyObject *arguments)
 {
-	PyObject *event = NULL, *done;
+	PyObject *event = Py_None, *done;
 
-	if (!PyArg_ParseTuple(arguments, "|O!:record", py_event_type, &event))
+	if (!PyArg_ParseTuple(arguments, "|O:record", &event))
 		return NULL;
-	event = event ? (Py_INCREF(event), event)
-		      : PyObject_CallFunction((PyObject *)py_event_type, "OOi", Py_False, Py_False,
-					      ((struct py_stream *)self)->device);
+	if (event != Py_None && !PyObject_TypeCheck(event, py_event_type))
+		return PyErr_Format(PyExc_TypeError, "record() takes an Event, or None, not %R", event);
+	event = event != Py_None ? (Py_INCREF(event), event)
+				 : PyObject_CallFunction((PyObject *)py_event_type, "OOi", Py_False, Py_False,
+							 ((struct py_stream *)self)->device);
 	done = event ? PyObject_CallMethod(event, "record", "O", self) : NULL;
 	if (!done)
 		Py_CLEAR(event);
@@ -519,7 +521,7 @@ static PyGetSetDef stream_fields[] = {
 };
 
 static PyMethodDef stream_methods[] = {
-	{"synchronize", stream_synchronize, METH_NOARGS, "synchronize()\n--\n\nWait for all work so far."},
+	{"synchronize", stream_synchronize, METH_NOARGS, "synchronize($self, /)\n--\n\nWait for all work so far."},
 	{"wait", stream_wait, METH_O,
 	 "wait($self, other, /)\n--\n\nLet what comes here follow an Event's latest record, or all that a Stream or a "
 	 "Block's stream has now. Returns at once."},
@@ -529,8 +531,8 @@ static PyMethodDef stream_methods[] = {
 	 "call($self, function, /)\n--\n\nCall a function when the work so far is done, in another thread. It must not "
 	 "call CUDA. An exception goes to sys.unraisablehook."},
 	{"close", method_close, METH_NOARGS,
-	 "close()\n--\n\nBegin nothing more in the stream. It goes when its work is done and its blocks are freed. "
-	 "Does nothing to another library's stream."},
+	 "close($self, /)\n--\n\nBegin nothing more in the stream. It goes when its work is done and its blocks are "
+	 "freed. Does nothing to another library's stream."},
 	{"__cuda_stream__", cuda_stream, METH_NOARGS, "The version of the protocol, and the handle."},
 	{"__enter__", method_enter, METH_NOARGS, NULL},
 	{"__exit__", method_close, METH_VARARGS, NULL},

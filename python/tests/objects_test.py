@@ -110,7 +110,10 @@ def test_streams_wait_for_streams_and_events():
     with cenote.Stream() as first, cenote.Stream() as second, cenote.Stream() as third:
         first.call(gate.wait)
         first.call(lambda: order.append("first"))
-        event = first.record()
+        event = first.record(None)
+        assert first.record(event) is event
+        with pytest.raises(TypeError, match="Event, or None"):
+            first.record("event")
         second.wait(first)
         second.call(lambda: order.append("second"))
         third.wait(event)
@@ -236,11 +239,11 @@ def test_a_watch_is_a_descriptor(pool):
     assert watch.fileno() == -1 and "closed" in repr(watch)
     pool.limit(1 << 20)
     pool.limit(None)
+    with pytest.raises(ValueError, match="at least 1 byte"):
+        pool.limit(0)  # the library's word for no limit, and a program's for nothing
     with cenote.Pool(shareable=False) as closed, pytest.raises(cenote.InvalidValueError):
         closed.watch()
 
-    with pytest.raises(ValueError, match="at least 1 byte"):
-        pool.limit(0)  # the library's word for no limit, and a program's for nothing
 
 # ---- Blocks ----
 

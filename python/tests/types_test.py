@@ -5,10 +5,12 @@ import ast
 import builtins
 import importlib.util
 import inspect
+import types
 from pathlib import Path
 
 import cenote
 import cenote.aio
+import cenote.kept
 from cenote import _cenote, _errors
 
 PACKAGE = Path(cenote.__file__).parent
@@ -39,9 +41,23 @@ def test_the_extension_is_described():
         assert classes[name] - COMMON == there, name
 
 
+def test_methods_have_signatures():
+    for name, kind in inspect.getmembers(_cenote, inspect.isclass):
+        for own, value in vars(kind).items():
+            if isinstance(value, types.MethodDescriptorType) and own[0] != "_" and not issubclass(kind, tuple):
+                assert [*inspect.signature(value).parameters][0] == "self", f"{name}.{own}"
+
+
 def test_every_error_is_described():
     classes, _ = names_in("_errors.pyi")
     assert set(classes) == {"CudaError"} | {made.__name__ for made in _errors.CLASSES.values()}
+
+
+def test_a_star_leaves_pythons_names_alone():
+    """cenote.TimeoutError is CUDA's; after `from cenote import *` TimeoutError is Python's all the same."""
+    assert set(cenote.__all__) & set(dir(builtins)) == set()
+    assert cenote.TimeoutError is not TimeoutError and issubclass(cenote.TimeoutError, cenote.CudaError)
+    assert set(_errors.__all__) - set(cenote.__all__) == {"TimeoutError", "FileNotFoundError"}
 
 
 def test_everything_public_has_a_docstring():
@@ -53,16 +69,9 @@ def test_everything_public_has_a_docstring():
                 assert own.startswith("_") or value.__doc__, f"{name}.{own}"
 
 
-def test_a_star_leaves_pythons_names_alone():
-    """cenote.TimeoutError is CUDA's; after `from cenote import *` TimeoutError is Python's all the same."""
-    assert set(cenote.__all__) & set(dir(builtins)) == set()
-    assert cenote.TimeoutError is not TimeoutError and issubclass(cenote.TimeoutError, cenote.CudaError)
-    assert set(_errors.__all__) - set(cenote.__all__) == {"TimeoutError", "FileNotFoundError"}
-
-
 def public_functions():
     """The functions that are written in Python, of the package and of its modules."""
-    modules = [cenote, cenote.aio]
+    modules = [cenote, cenote.aio, cenote.kept]
     if importlib.util.find_spec("torch"):
         modules.append(importlib.import_module("cenote.torch"))
     for module in modules:
@@ -70,7 +79,8 @@ def public_functions():
             thing = getattr(module, name)
             if inspect.isfunction(thing):
                 yield f"{module.__name__}.{name}", thing
-    yield from inspect.getmembers(cenote.Watch, lambda each: inspect.isfunction(each) and each.__name__[0] != "_")
+    for watch in (cenote.Watch, cenote.kept.Watch):
+        yield from inspect.getmembers(watch, lambda each: inspect.isfunction(each) and each.__name__[0] != "_")
 
 
 def test_every_public_function_has_types():
