@@ -7,6 +7,10 @@ receiver has the object, or when the message is lost (see _keeper.py). Nothing o
 trust the sender. The rest of a message that has begun is waited for REST_SECONDS in all, however slowly it comes; and
 a descriptor that may take long to close, as one of a file system that the sender serves may, is closed by a thread of
 its own.
+
+sending() and receiving() are generators, so that the calls here and those of cenote.aio wait in their own ways: in the
+middle of a message they yield what they wait for, and the error if that takes too long. Before a message has begun, a
+socket that does not wait raises BlockingIOError.
 """
 
 from __future__ import annotations
@@ -53,9 +57,27 @@ def _socket_of(channel):
         borrowed.detach()
 
 
-def _is_same_user(sock):
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return struct.unpack("3i", credentials)[1] in (os.getuid(), -1)
+def _opens_our_events(sock):
+    """
+    Whether the other side finds our events: the same user's process, which sees the same files. One in a container
+    does not.
+    """
+    process, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    try:
+        return user == os.getuid() and os.readlink(f"/proc/{process}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return False
+
+
+def work_before(channel, thing):
+    """The Stream to wait for before a block is sent, because the receiver cannot; None: there is none."""
+    if not isinstance(thing, (Block, View)):
+        return None
+    stream = (thing.block if isinstance(thing, View) else thing).stream
+    if stream._is_idle():
+        return None
+    with _socket_of(channel) as sock:
+        return None if _opens_our_events(sock) else stream
 
 
 def _wait(sock, events, deadline):
@@ -96,39 +118,53 @@ def send(channel: HasDescriptor | int, thing: Pool | Block | View | Event) -> No
 
     The receiver calls recv(). Nothing is copied. What was sent may be freed or dropped at once: it stays until the
     receiver has it, or cannot get it any more. A block's memory is ready for the receiver when its stream has come to
-    what it has now; a receiver of another user cannot wait for that, so the call waits instead.
+    what it has now; a receiver of another user or in a container cannot wait for that, so the call waits instead.
     """
+    stream = work_before(channel, thing)
+    if stream is not None:
+        stream._wait()
+    with _socket_of(channel) as sock:
+        _run(sending(sock, thing, stream is None), sock)
+
+
+def sending(sock, thing, ready):
+    """send(). `ready`: the receiver is to wait for the stream's work."""
     if not isinstance(thing, (Pool, Block, View, Event)):
         raise TypeError(f"send() takes a Pool, Block, View or Event, not a {type(thing).__name__}")
-    with _socket_of(channel) as sock:
-        if sock.family != socket.AF_UNIX:
-            raise ValueError("the socket is not a Unix socket: descriptors cannot travel over it")
-        ready = _is_same_user(sock)
-        if not ready and isinstance(thing, (Block, View)):
-            (thing.block if isinstance(thing, View) else thing).stream.synchronize()
-        data = _share.describe(thing, ready=ready)
-        descriptors = [_share.keeper.keep_travelling(thing)]
-        try:
-            if not isinstance(thing, Event):
-                pool = thing if isinstance(thing, Pool) else (thing.block if isinstance(thing, View) else thing).pool
-                descriptors.append(pool._export())
-            head = HEAD.pack(MAGIC, len(data))
-            sent = socket.send_fds(sock, [head, data], descriptors)
-            _write_all(sock, (head + data)[sent:])
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+    if sock.family != socket.AF_UNIX:
+        raise ValueError("the socket is not a Unix socket: descriptors cannot travel over it")
+    data = _share.describe(thing, ready=ready)
+    descriptors = [_share.keeper.keep_travelling(thing)]
+    try:
+        if not isinstance(thing, Event):
+            pool = thing if isinstance(thing, Pool) else (thing.block if isinstance(thing, View) else thing).pool
+            descriptors.append(pool._export())
+        head = HEAD.pack(MAGIC, len(data))
+        sent = socket.send_fds(sock, [head, data], descriptors)
+        rest = (head + data)[sent:]
+        while rest:  # a half cannot be taken back
+            try:
+                rest = rest[sock.send(rest, socket.MSG_DONTWAIT):]
+            except BlockingIOError:
+                yield select.POLLOUT, TimeoutError("the socket is full in the middle of a message")
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def _write_all(sock, data):
-    """The rest of a message: a half cannot be taken back, even if the socket does not wait."""
-    deadline = time.monotonic() + REST_SECONDS
-    while data:
+def _run(steps, sock):
+    """All steps of sending() or receiving()."""
+    deadline = None  # until a message has begun
+    while True:
         try:
-            data = data[sock.send(data, socket.MSG_DONTWAIT):]
-        except BlockingIOError:
-            if not _wait(sock, select.POLLOUT, deadline):
-                raise TimeoutError("the socket is full in the middle of a message") from None
+            events, error = next(steps)
+        except StopIteration as end:
+            return end.value
+        if deadline is None:
+            deadline = time.monotonic() + REST_SECONDS
+        if not _wait(sock, events, deadline):
+            steps.close()
+            raise error
 
 
 def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Block | View | Event:
@@ -139,45 +175,48 @@ def recv(channel: HasDescriptor | int, stream: StreamLike = None) -> Pool | Bloc
     EOFError: the other side has closed the socket. ValueError: something else came.
     """
     with _socket_of(channel) as sock:
-        whole = _record.BYTES_MAX + HEAD.size
-        data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
-        try:
-            if not data:
-                raise EOFError("the other side has closed the socket")
-            record = _read_message(sock, data, flags)
-            pool = descriptors[1] if len(descriptors) > 1 else None
-            if pool is None and _record.read(record).kind != _record.EVENT:
-                raise ValueError("the message came without a pool's descriptor")
-            return _share.rebuild(record, pool, stream, tells=False)
-        finally:
-            for descriptor in descriptors:
-                with suppress(OSError):
-                    _close(descriptor)
+        return _run(receiving(sock, stream), sock)
+
+
+def receiving(sock, stream):
+    """recv()"""
+    whole = _record.BYTES_MAX + HEAD.size
+    data, descriptors, flags = _keeper.receive(sock, HEAD.size if _is_stream(sock) else whole, DESCRIPTORS_MAX)
+    try:
+        if not data:
+            raise EOFError("the other side has closed the socket")
+        record = yield from _read_message(sock, data, flags)
+        pool = descriptors[1] if len(descriptors) > 1 else None
+        if pool is None and _record.read(record).kind != _record.EVENT:
+            raise ValueError("the message came without a pool's descriptor")
+        return _share.rebuild(record, pool, stream, tells=False)
+    finally:
+        for descriptor in descriptors:
+            with suppress(OSError):
+                _close(descriptor)
 
 
 def _read_message(sock, data, flags):
     """The bytes of a record."""
-    deadline = time.monotonic() + REST_SECONDS
     if len(data) < HEAD.size and _is_stream(sock):
-        data += _read_all(sock, HEAD.size - len(data), deadline)
+        data += yield from _read_all(sock, HEAD.size - len(data))
     if len(data) < HEAD.size or flags & (socket.MSG_CTRUNC | socket.MSG_TRUNC):
         raise ValueError("what came is not a message of cenote.send()")
     magic, length = HEAD.unpack_from(data)
     if magic != MAGIC or length > _record.BYTES_MAX:
         raise ValueError("what came is not a message of cenote.send()")
     if _is_stream(sock):
-        data += _read_all(sock, length, deadline)
+        data += yield from _read_all(sock, length)
     return data[HEAD.size:]
 
 
-def _read_all(sock, length, deadline):
+def _read_all(sock, length):
     data = b""
     while len(data) < length:
         try:
             more = sock.recv(length - len(data), socket.MSG_DONTWAIT)
         except BlockingIOError:  # the rest of a message is on its way, even if the socket does not wait
-            if not _wait(sock, select.POLLIN, deadline):
-                raise ValueError("only a part of a message came") from None
+            yield select.POLLIN, ValueError("only a part of a message came")
             continue
         if not more:
             raise EOFError("the other side has closed the socket in the middle of a message")

@@ -12,12 +12,12 @@ For asyncio: waiting without holding up the loop.
 from __future__ import annotations
 
 import asyncio
+import select
 from typing import TYPE_CHECKING, AsyncIterator
 
+from . import _socket
 from . import kept as _kept
 from ._cenote import Block, Event, Importer, KeptEvent, Pool, Stream, View
-from ._socket import recv as _recv
-from ._socket import send as _send
 
 if TYPE_CHECKING:
     import socket
@@ -42,25 +42,48 @@ async def _until(add, remove, descriptor):
         remove(descriptor)
 
 
-async def _retry(call, add, remove, sock):
-    """What a call on a socket returns, made again each time that the socket is ready."""
+async def _ready(sock, events):
+    """Until a socket is."""
+    loop = asyncio.get_running_loop()
+    if events == select.POLLIN:
+        await _until(loop.add_reader, loop.remove_reader, sock.fileno())
+    else:
+        await _until(loop.add_writer, loop.remove_writer, sock.fileno())
+
+
+async def _run(begin, sock, events):
+    """All steps that begin() makes, sending() or receiving(). `events`: what it begins with."""
     while True:
+        steps, deadline = begin(), asyncio.get_running_loop().time() + _socket.REST_SECONDS
         try:
-            return call()
+            while True:
+                awaited, error = next(steps)
+                try:
+                    await asyncio.wait_for(_ready(sock, awaited), deadline - asyncio.get_running_loop().time())
+                except asyncio.TimeoutError:
+                    raise error from None
+        except StopIteration as end:
+            return end.value
         except BlockingIOError:
-            await _until(add, remove, sock.fileno())
+            await _ready(sock, events)
+        finally:
+            steps.close()
 
 
 async def send(sock: socket.socket, thing: Pool | Block | View | Event) -> None:
-    """cenote.send(), without waiting in the loop while the socket is full."""
-    loop = asyncio.get_running_loop()
-    return await _retry(lambda: _send(sock, thing), loop.add_writer, loop.remove_writer, sock)
+    """
+    cenote.send(), without waiting in the loop: neither while the socket is full, nor for the stream of a block that
+    another user or a container gets. Cancelled in the middle of a message, it leaves a half in the socket.
+    """
+    stream = _socket.work_before(sock, thing)
+    if stream is not None:
+        await asyncio.get_running_loop().run_in_executor(None, stream._wait)
+    await _run(lambda: _socket.sending(sock, thing, stream is None), sock, select.POLLOUT)
 
 
 async def recv(sock: socket.socket, stream: StreamLike = None) -> Pool | Block | View | Event:
-    """cenote.recv(), without waiting in the loop until a message comes."""
-    loop = asyncio.get_running_loop()
-    return await _retry(lambda: _recv(sock, stream), loop.add_reader, loop.remove_reader, sock)
+    """cenote.recv(), without waiting in the loop until a message comes, and all of it."""
+    return await _run(lambda: _socket.receiving(sock, stream), sock, select.POLLIN)
 
 
 async def importers(pool: Pool) -> AsyncIterator[list[Importer]]:

@@ -432,6 +432,18 @@ bool py_stream_is_idle(const struct py_stream *stream)
 
 /* ---- The rest ---- */
 
+static PyObject *is_idle(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+	return PyBool_FromLong(py_stream_is_idle((struct py_stream *)self));
+}
+
+static PyObject *wait_for(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+	if (py_stream_wait((struct py_stream *)self))
+		return NULL;
+	Py_RETURN_NONE;
+}
+
 static PyObject *get_done(PyObject *object, void *Py_UNUSED(closure))
 {
 	struct py_stream *self = (struct py_stream *)object;
@@ -533,6 +545,8 @@ static PyMethodDef stream_methods[] = {
 	{"close", method_close, METH_NOARGS,
 	 "close($self, /)\n--\n\nBegin nothing more in the stream. It goes when its work is done and its blocks are "
 	 "freed. Does nothing to another library's stream."},
+	{"_is_idle", is_idle, METH_NOARGS, "Whether all work so far is done; of a closed stream, too."},
+	{"_wait", wait_for, METH_NOARGS, "synchronize(); of a closed stream, too."},
 	{"__cuda_stream__", cuda_stream, METH_NOARGS, "The version of the protocol, and the handle."},
 	{"__enter__", method_enter, METH_NOARGS, NULL},
 	{"__exit__", method_close, METH_VARARGS, NULL},

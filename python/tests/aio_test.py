@@ -59,6 +59,36 @@ def test_send_and_recv(pool, kind):
     asyncio.run(run())
 
 
+def test_the_loop_goes_on_in_the_middle_of_a_message(pool, monkeypatch):
+    """A sender that stops there holds up its receiver alone, and that one not for ever."""
+    async def run():
+        pairs = [socket.socketpair() for _ in range(2)]
+        (one, two), (stops, stopped) = pairs
+        for each in (two, stopped):
+            each.setblocking(False)
+        cenote.send(one, pool)
+        message, descriptors, _, _ = socket.recv_fds(two, 1000, 2)
+        socket.send_fds(stops, [message[:100]], descriptors)
+        receiving = asyncio.create_task(cenote.aio.recv(stopped))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            cenote.send(one, pool)
+            assert (await cenote.aio.recv(two)).imported
+        assert not receiving.done()
+        stops.send(message[100:])
+        assert (await receiving).imported
+        monkeypatch.setattr(cenote._socket, "REST_SECONDS", 0.01)
+        socket.send_fds(stops, [message[:100]], descriptors)
+        with pytest.raises(ValueError, match="only a part"):
+            await cenote.aio.recv(stopped)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        for each in sum(pairs, ()):
+            each.close()
+
+    asyncio.run(run())
+
+
 def test_importers_come_and_go(pool):
     script = "import cenote, sys; b = cenote.attach(bytes.fromhex(sys.argv[1])); print('have it'); sys.stdin.read()"
 

@@ -133,6 +133,52 @@ def test_another_process(pool, kind):
     wait_empty()
 
 
+CONTAINED = """
+import cenote, ctypes, os, socket, sys
+NEW_FILES, NEW_USERS = 0x20000, 0x10000000
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(NEW_FILES) and libc.unshare(NEW_FILES | NEW_USERS):
+    sys.exit(print("no mount namespace can be made:", os.strerror(ctypes.get_errno())))
+print("contained", flush=True)
+with socket.socket(socket.AF_UNIX) as sock:
+    sock.connect(sys.argv[1])
+    print(cenote.recv(sock).tobytes().decode())
+"""
+
+
+def test_a_receiver_in_a_container(pool, tmp_path, monkeypatch):
+    """It does not find the event of the sender's stream, so the sender waits."""
+    (tmp_path / "runtime").mkdir(mode=0o700)
+    gate, plain = threading.Event(), _socket._opens_our_events
+
+    def ask(sock):
+        waits = not plain(sock)
+        if waits:
+            threading.Thread(target=gate.set).start()
+        return not waits
+
+    monkeypatch.setattr(_socket, "_opens_our_events", ask)
+    with socket.socket(socket.AF_UNIX) as listener, cenote.Stream() as stream:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen(1)
+        process = subprocess.Popen([sys.executable, "-c", CONTAINED, tmp_path / "socket"], text=True,
+                                   env={**os.environ, "CENOTE_RUNTIME_DIR": str(tmp_path / "runtime")},
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = process.stdout.readline()
+        if said.startswith("no mount"):
+            process.communicate(timeout=PATIENCE_S)
+            pytest.skip(said)
+        sock, _ = listener.accept()
+        block = pool.allocate(8, stream)
+        with sock, memoryview(block) as memory:
+            stream.call(gate.wait)
+            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            cenote.send(sock, block)
+            gate.set()
+            stream.synchronize()
+        assert process.communicate(timeout=PATIENCE_S) == ("in order\n", "")
+
+
 def test_a_connection_of_multiprocessing(pool):
     import multiprocessing
     one, two = multiprocessing.Pipe()
@@ -286,6 +332,20 @@ def test_a_trickle_has_a_deadline(pool, monkeypatch):
     monkeypatch.setattr(_socket, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     with fed(pool, [20, *[1] * 1000]) as two, pytest.raises(ValueError, match="only a part"):
         cenote.recv(two)
+
+
+def test_the_deadline_begins_with_the_message(pool, monkeypatch):
+    """However long the receiver has waited for its first byte."""
+    now, plain = [0], _keeper.receive
+
+    def receive(*arguments):
+        now[0] += 365 * 86400
+        return plain(*arguments)
+
+    monkeypatch.setattr(_socket, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(_keeper, "receive", receive)
+    with fed(pool, [30, 40, 50]) as two:
+        assert cenote.recv(two).nbytes == 8
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
