@@ -3,40 +3,47 @@
 The keeper: a thread that keeps what was sent until it has arrived, and the port at which other processes ask.
 
 A block that its owner frees stays with the processes that have imported it; the library sees to that. A block that is
-on its way is not imported yet: it must not be freed before it arrives. So what is sent is kept here, by number (a
-token) or by descriptor, and let go when the first of these happens:
+on its way is not imported yet: it must not be freed before it arrives, not even by the program itself. So what is sent
+is held here (py_hold.c), by number (a token) or by descriptor, and let go when the first of these happens:
 
 - the receiver has it: it writes the token to our port, perhaps with others (py_tell.c);
-- nobody can receive it any more: the other end of the pipe or socket it was written to is closed;
+- nobody can receive it any more: the other end of the pipe or socket it was written to is closed, or the process that
+  began with it has ended;
 - the descriptor that travelled with it is closed, by the receiver that has it, or by the system that found no
-  receiver.
+  receiver;
+- its message was read, and for UNTOLD_SECONDS the reader has not said a word: it could not make an object of it.
 
 Other processes of the same user find the port by its number, in the runtime directory of the library. They ask for
 pools there, and write tokens. One that asks for anything else is disconnected, and so is the one that was silent for
 longest when there are CLIENTS_MAX: it may come again.
 
-The thread begins with the first thing that is sent, and does nothing in between. In a forked child there is none, and
-nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a worker may send
-its result and end.
+The thread begins with the first thing that is sent, and does nothing while nothing is on its way. In a forked child
+there is none, and nothing is kept. When the process ends, it waits up to LINGER_SECONDS for what is still on its way: a
+worker may send its result and end.
 """
 
 import array
 import errno
+import fcntl
 import multiprocessing.util
 import os
 import select
 import socket
 import stat
 import struct
+import termios
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from contextlib import suppress
 from itertools import count
 
-from ._cenote import tell_flush
+from ._cenote import hold, tell_flush
 
 LINGER_SECONDS = 5.0
+LOOK_SECONDS = 1.0      # how often what has not arrived is looked after
+UNTOLD_SECONDS = 30.0
 ANSWER_SECONDS = 5.0
 ASK_POOL, HAVE = b"P", b"H"
 ID_BYTES = 16
@@ -141,6 +148,56 @@ def sweep(folder):
                 pass  # it lives, and is busy; or has just gone
 
 
+# ---- Channels ----
+
+
+class Channel:
+    """
+    What carries messages, and by whose end the keeper knows that they are lost: the pipe or socket of a Connection, or
+    the sentinel of a process that begins with them (a Popen of multiprocessing's).
+
+    The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a reader
+    sees no end of the channel; and it reads the message before the end.
+    """
+
+    def __init__(self, carrier):
+        self.descriptor = os.dup(_descriptor_of(carrier))
+        self.tokens = set()
+        self._is_connection = hasattr(carrier, "fileno")
+        self._read = 0          # the latest token of which it is known that its message was read,
+        self._read_since = 0.0  # and since when
+
+    def _is_read(self):
+        """Whether it is known that no byte is unread."""
+        mode = os.fstat(self.descriptor).st_mode
+        if not self._is_connection or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            return False
+        question = termios.FIONREAD
+        if stat.S_ISSOCK(mode):
+            with socket.socket(fileno=os.dup(self.descriptor)) as sock:
+                if sock.family != socket.AF_UNIX:
+                    return False  # the bytes may be in another machine
+            question = termios.TIOCOUTQ
+        return not any(fcntl.ioctl(self.descriptor, question, bytes(4)))
+
+    def untold(self, now):
+        """The tokens that were read so long ago that nobody will tell of them."""
+        if not self._is_read():
+            self._read = 0
+            return []
+        if not self._read:
+            self._read, self._read_since = max(self.tokens), now
+        if now - self._read_since < UNTOLD_SECONDS:
+            return []
+        tokens, self._read = [token for token in self.tokens if token <= self._read], 0
+        return tokens
+
+
+def _descriptor_of(carrier):
+    """A Connection's or Popen's. None: the process is not there yet."""
+    return carrier.fileno() if hasattr(carrier, "fileno") else getattr(carrier, "sentinel", None)
+
+
 # ---- The thread ----
 
 
@@ -161,11 +218,13 @@ class Keeper:
         self._wake = -1
         self._listener = None
         self._clients = OrderedDict() # descriptor -> socket; the one that was silent for longest first
-        self._kept = {}               # token -> object, channel or None
-        self._channels = {}           # channel, by identity -> descriptor of ours, tokens
-        self._ends = {}               # descriptor of ours -> its channel
-        self._travelling = {}         # descriptor of a pipe -> object
+        self._kept = {}               # token -> Hold, Connection or Popen or None
+        self._channels = {}           # Connection or Popen, by identity -> Channel
+        self._ends = {}               # descriptor of a Channel -> its Connection or Popen
+        self._starting = {}           # token -> weak reference to a Popen that has no process yet
+        self._travelling = {}         # descriptor of a pipe -> Hold
         self._numbers = count(1)      # of tokens
+        self._resting = False         # the thread waits for no time
         self._empty = threading.Event()
         self._empty.set()
         self._stopping = False
@@ -176,31 +235,39 @@ class Keeper:
         """A number for what is to be kept."""
         return next(self._numbers)
 
-    def keep(self, thing, token, channel=None):
-        """Keep an object until its token is received, or `channel`, a Connection, has no other end."""
+    def keep(self, thing, token, carrier=None):
+        """Keep an object until its token is received, or `carrier`, a Connection or Popen, has come to its end."""
         with self._lock:
-            self._kept[token] = (thing, None if channel is None else self._watch_channel(channel, token))
+            self._kept[token] = (hold(thing), self._watch(carrier, token))
             if self._empty.is_set():
                 self._empty.clear()
+            if self._resting:
+                self._resting = False
+                os.eventfd_write(self._wake, 1)  # from now on the thread looks after it
 
     def keep_travelling(self, thing):
         """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
         self._start(False)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         with self._lock:
-            self._travelling[reader] = thing
+            self._travelling[reader] = hold(thing)
             self._empty.clear()
             self._epoll.register(reader, 0)
         return writer
 
     def take(self, token):
         """What was kept under this token, which has come back to this process itself; None: nothing."""
-        return self._forget([token]).get(token)
+        held = self._forget([token]).get(token)
+        return None if held is None else held.thing
+
+    def drop(self, tokens):
+        """Keep no longer what will not be sent."""
+        self._forget(tokens)
 
     def kept(self):
         """The objects that are on their way."""
         with self._lock:
-            return [thing for thing, _ in self._kept.values()] + list(self._travelling.values())
+            return [held.thing for held in [held for held, _ in self._kept.values()] + [*self._travelling.values()]]
 
     def open_port(self):
         """The number at which other processes find this one."""
@@ -265,31 +332,54 @@ class Keeper:
         self._epoll.register(listener, select.EPOLLIN)
         self._listener, self.port = listener, port
 
-    def _watch_channel(self, channel, token):
-        """
-        Under the lock. Returns the channel; None: it has no other end.
-
-        The descriptor is our own: the program may close its one at any time. As long as a message is on its way, a
-        reader sees no end of the channel; and it reads the message before the end.
-        """
-        known = self._channels.get(channel)
-        if known is None:
-            own = os.dup(channel.fileno())
-            try:
-                self._epoll.register(own, 0)
-            except PermissionError:  # a plain file
-                os.close(own)
+    def _watch(self, carrier, token):
+        """Under the lock. Returns the carrier; None: only the receiver's word counts."""
+        channel = self._channels.get(carrier)
+        if channel is None:
+            if carrier is None:
                 return None
-            known = self._channels[channel] = (own, set())
-            self._ends[own] = channel
-        known[1].add(token)
-        return channel
+            if _descriptor_of(carrier) is None:
+                self._starting[token] = weakref.ref(carrier)
+                return None
+            channel = Channel(carrier)
+            try:
+                self._epoll.register(channel.descriptor, 0)
+            except PermissionError:  # a plain file
+                os.close(channel.descriptor)
+                return None
+            self._channels[carrier] = channel
+            self._ends[channel.descriptor] = carrier
+        channel.tokens.add(token)
+        return carrier
+
+    def _look_after(self, now):
+        """Let go of what will not arrive, as far as no descriptor tells of it."""
+        with self._lock:
+            lost = []
+            for token, reference in list(self._starting.items()):
+                popen = reference()
+                if popen is None:
+                    lost.append(token)  # no process was started
+                elif _descriptor_of(popen) is not None:
+                    del self._starting[token]
+                    self._kept[token] = (self._kept[token][0], self._watch(popen, token))
+            for channel in self._channels.values():
+                lost += channel.untold(now)
+            self._resting = not self._kept
+        self._forget(lost)
 
     # ---- The thread ----
 
     def _run(self, epoll):
+        look_at = 0.0
         while not self._stopping:
-            epoll.poll()
+            ready = epoll.poll(None if self._resting else LOOK_SECONDS)
+            now = time.monotonic()
+            if now >= look_at:
+                look_at = now + LOOK_SECONDS
+                self._look_after(now)
+            if not ready:
+                continue
             time.sleep(GATHER_SECONDS)  # what comes meanwhile wakes no thread, and the program has its answer first
             for descriptor, events in epoll.poll(0):
                 if self._stopping or self._epoll is not epoll:
@@ -298,7 +388,9 @@ class Keeper:
                     self._handle(descriptor, events)
 
     def _handle(self, descriptor, events):
-        if self._listener is not None and descriptor == self._listener.fileno():
+        if descriptor == self._wake:
+            os.eventfd_read(descriptor)
+        elif self._listener is not None and descriptor == self._listener.fileno():
             self._accept()
         elif descriptor in self._clients:
             self._serve(self._clients[descriptor])
@@ -320,7 +412,7 @@ class Keeper:
                 thing = self._travelling.pop(descriptor)
                 self._check_empty()
                 return thing
-            tokens = list(self._channels[self._ends[descriptor]][1]) if descriptor in self._ends else []
+            tokens = list(self._channels[self._ends[descriptor]].tokens) if descriptor in self._ends else []
         return self._forget(tokens)
 
     def _accept(self):
@@ -387,21 +479,22 @@ class Keeper:
         things = {}
         with self._lock:
             for token in tokens:
-                thing, channel = self._kept.pop(token, (None, None))
-                things[token] = thing
-                if channel is not None:
-                    self._leave_channel(channel, token)
+                held, carrier = self._kept.pop(token, (None, None))
+                things[token] = held
+                self._starting.pop(token, None)
+                if carrier is not None:
+                    self._leave(carrier, token)
             self._check_empty()
         return things
 
-    def _leave_channel(self, channel, token):
+    def _leave(self, carrier, token):
         """Under the lock. With its last message, the channel goes."""
-        own, tokens = self._channels[channel]
-        tokens.discard(token)
-        if not tokens:
-            del self._channels[channel], self._ends[own]
-            self._epoll.unregister(own)
-            os.close(own)
+        channel = self._channels[carrier]
+        channel.tokens.discard(token)
+        if not channel.tokens:
+            del self._channels[carrier], self._ends[channel.descriptor]
+            self._epoll.unregister(channel.descriptor)
+            os.close(channel.descriptor)
 
     def _check_empty(self):
         """Under the lock."""

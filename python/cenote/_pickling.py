@@ -5,13 +5,15 @@ one.
 
 A pickle of multiprocessing's has the object's record. The object is kept until the receiver has it, or until nobody
 can read it any more: if the pickle is written to a pipe or socket of multiprocessing's, and the last reader of that
-goes, the object is let go. Which pipe it is, multiprocessing does not tell a reducer; so it is looked up in the
-calling frames, and where that fails (another version of Python's), only the receiver's word counts.
+goes, the object is let go; and if it begins a process, when that ends. Which it is, multiprocessing does not tell a
+reducer; so it is looked up in the calling frames, and where that fails (another version of Python's), only the
+receiver's word counts. A pickle that fails in the middle keeps nothing: for that, the method that makes one is wrapped.
 
 Other pickles are refused: nobody says when they have been read. block.name() is for those.
 """
 
 import sys
+import threading
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
@@ -20,25 +22,58 @@ from ._cenote import Block, Event, Pool, View
 
 FRAMES_MAX = 16
 
+# Where a pickle in the making is meant to go: of a function in the calling frames, what its variables say.
+CARRIERS = {
+    ("multiprocessing.connection", "send"): lambda variables: variables["self"],
+    ("multiprocessing.queues", "_feed"): lambda variables: variables["send_bytes"].__self__,
+    ("multiprocessing.queues", "put"): lambda variables: variables["self"]._writer,  # SimpleQueue's
+    ("multiprocessing.popen_spawn_posix", "_launch"): lambda variables: variables["self"],
+    ("multiprocessing.popen_forkserver", "_launch"): lambda variables: variables["self"],
+    ("torch.multiprocessing.queue", "send"): lambda variables: variables["self"].conn,
+}
 
-def _channel():
-    """The Connection that the pickle in the making is written to; None: it is not known."""
+
+def _carrier():
+    """The Connection, or the Popen of a process, that the pickle in the making is for; None: it is not known."""
     frame = sys._getframe(2)
     for _ in range(FRAMES_MAX):
         if frame is None:
             return None
-        name = frame.f_code.co_name
-        if name in ("send", "_feed"):
-            # Connection.send(self, obj), or the thread of a queue, whose `send_bytes` is the method of a connection.
+        find = CARRIERS.get((frame.f_globals.get("__name__"), frame.f_code.co_name))
+        if find is not None:
             variables = frame.f_locals
-            caller = variables.get("self" if name == "send" else "send_bytes")
+            carrier = find(variables)
             if type(variables) is dict:
                 variables.clear()  # a copy, up to Python 3.12: the frame keeps it, and the object with it
-            connection = getattr(caller, "__self__", caller)
-            if isinstance(connection, Connection) and not connection.closed:
-                return connection
+            is_closed = isinstance(carrier, Connection) and carrier.closed
+            return None if is_closed else carrier
         frame = frame.f_back
     return None
+
+
+# ---- Pickles in the making ----
+
+
+class _Making(threading.local):
+    """What is kept for the pickle that this thread makes; None: it makes none."""
+
+    tokens = None
+
+
+_making = _Making()
+_plain_dump = ForkingPickler.dump
+
+
+def _dump(pickler, thing):
+    """ForkingPickler.dump()"""
+    outer, _making.tokens = _making.tokens, []
+    try:
+        return _plain_dump(pickler, thing)
+    except BaseException:
+        _share.keeper.drop(_making.tokens)
+        raise
+    finally:
+        _making.tokens = outer
 
 
 def pack(thing):
@@ -47,7 +82,9 @@ def pack(thing):
     keeper.open_port()
     token = keeper.new_token()
     data = _share.describe(thing, token)
-    keeper.keep(thing, token, _channel())
+    keeper.keep(thing, token, _carrier())
+    if _making.tokens is not None:
+        _making.tokens.append(token)
     return data
 
 
@@ -55,5 +92,6 @@ def _reduce(thing):
     return _share.restore, (pack(thing),)
 
 
+ForkingPickler.dump = _dump
 for kind in (Pool, Block, View, Event):
     ForkingPickler.register(kind, _reduce)

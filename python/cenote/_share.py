@@ -63,7 +63,9 @@ class _Exports:
     def descriptor_of(self, number):
         """A new descriptor of the pool with this number; None: there is none any more."""
         pool = self.pools.get(number)
-        return None if pool is None or pool.closed else pool._export()
+        with suppress(ValueError):  # it is closed, and nothing of it is on its way
+            return None if pool is None else pool._export()
+        return None
 
 
 exports = _Exports()
@@ -204,7 +206,7 @@ def rebuild(data, descriptor=None, stream=None, tells=True):
     if token and record.port == keeper.port:
         thing = keeper.take(token)  # it never left this process
         if thing is not None:
-            return thing
+            return thing.view(record.shape, record.dtype, record.view_offset) if record.kind == _record.VIEW else thing
     try:
         return _rebuild(data, record, descriptor, stream)
     finally:
@@ -237,8 +239,8 @@ def attach(name: bytes | bytearray | memoryview, stream: StreamLike = None) -> B
     return rebuild(bytes(name), stream=stream)
 
 
-def in_flight() -> list[Pool | Block | View | Event]:
-    """What was sent by this process, and has not arrived yet."""
+def in_flight() -> list[Pool | Block | Event]:
+    """What was sent by this process, and has not arrived yet; for a View, its Block."""
     return keeper.kept()
 
 

@@ -11,6 +11,7 @@
  *   py_report.c   what a pool can be asked: statistics, importers
  *   py_block.c    Block
  *   py_layout.c   element types and shapes, and View
+ *   py_hold.c     what is on its way to another process stays
  *   py_postpone.c what goes away where CUDA may not be called
  *   py_exchange.c the buffer protocol and the two array interfaces
  *   py_dlpack.c   DLPack, both ways
@@ -210,9 +211,11 @@ struct py_stream {
 
 struct py_event {
 	PyObject_HEAD
-	CUevent handle; /* NULL: closed */
+	CUevent handle; /* NULL: destroyed */
 	int device;
 	bool interprocess, timing, opened;
+	bool closed;       /* by the program */
+	size_t hold_count; /* py_hold.c */
 	PyObject *weak_references;
 };
 
@@ -227,6 +230,7 @@ struct py_pool {
 	bool has_number; /* it was exported, and other processes know it by `number` */
 	unsigned char number[PY_ID_BYTES];
 	size_t live_count; /* of Block objects */
+	size_t hold_count; /* py_hold.c */
 	PyObject *weak_references;
 };
 
@@ -243,7 +247,8 @@ struct py_block {
 	size_t nbytes;
 	PyObject *lender; /* whose memory it is, if not the pool's: a capsule of DLPack's, a kept object; else NULL */
 	size_t export_count; /* views, buffers and capsules that are alive */
-	bool freed;
+	size_t hold_count;   /* py_hold.c: freed or not, the memory stays */
+	bool freed;          /* by the program */
 	PyObject *weak_references;
 };
 
@@ -255,6 +260,7 @@ int py_report_setup(PyObject *module);
 int py_block_setup(PyObject *module);
 int py_layout_setup(PyObject *module);
 int py_kept_setup(PyObject *module);
+int py_hold_setup(PyObject *module);
 
 /* A device's number from an int or a Device; -1 with an exception set. Initializes the library. */
 int py_device_from(PyObject *object);
@@ -318,7 +324,17 @@ bool py_pool_check(const struct py_pool *pool);
 PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportData *name, uint64_t offset,
 			       uint64_t nbytes, PyObject *stream);
 
-/* ---- Between processes (py_record.c, py_tell.c) ---- */
+/* ---- Between processes (py_hold.c, py_record.c, py_tell.c) ---- */
+
+/* hold(thing): a Hold of a Pool, Block or Event, or of a View's Block. */
+PyObject *py_hold(PyObject *module, PyObject *thing);
+/*
+ * A Hold of the object goes: with the last one, what the program has freed or closed meanwhile. Waits for nothing. With
+ * CUDA_ERROR_NOT_PERMITTED, in a function of a stream, nothing has changed.
+ */
+CUresult py_block_let_go(struct py_block *block);
+CUresult py_pool_let_go(struct py_pool *pool);
+void py_event_let_go(struct py_event *event);
 
 PyObject *py_record_write(PyObject *module, PyObject *const *values, Py_ssize_t count);
 PyObject *py_record_read(PyObject *module, PyObject *data);

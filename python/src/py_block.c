@@ -6,6 +6,9 @@
  * operation of that stream. A Block that goes away is freed there, without waiting. While something counts on the
  * memory (a View, a buffer, a DLPack capsule) free() raises BufferError; each of those keeps the Block alive.
  *
+ * What is on its way to another process stays until it has arrived: then free() only says that the program has given it
+ * up (py_hold.c).
+ *
  * A part of a block that another library owns (Block.from_dlpack) is not freed here: its capsule goes back instead. So
  * it is with a part of a kept object, which has no pool.
  */
@@ -35,7 +38,7 @@ static struct py_block *make(struct py_stream *stream, CUdeviceptr base, CUdevic
 	self->ptr = ptr;
 	self->nbytes = nbytes;
 	self->lender = NULL;
-	self->export_count = 0;
+	self->export_count = self->hold_count = 0;
 	self->freed = self->read_only = self->committing = false;
 	self->weak_references = NULL;
 	return self;
@@ -83,7 +86,7 @@ static CUresult free_memory(const struct py_block *self)
 	return result;
 }
 
-CUresult py_block_give_back(struct py_block *self)
+static CUresult give_back_memory(struct py_block *self)
 {
 	/* A block of 0 bytes is nowhere. */
 	CUresult result = self->lender || !self->base ? CUDA_SUCCESS : free_memory(self);
@@ -97,6 +100,23 @@ CUresult py_block_give_back(struct py_block *self)
 	if (self->pool)
 		py_pool_block_gone(self->pool);
 	py_stream_unuse(self->stream);
+	return result;
+}
+
+CUresult py_block_give_back(struct py_block *self)
+{
+	if (!self->hold_count)
+		return give_back_memory(self);
+	self->freed = true;
+	return CUDA_SUCCESS;
+}
+
+CUresult py_block_let_go(struct py_block *self)
+{
+	CUresult result = self->freed && self->hold_count == 1 ? give_back_memory(self) : CUDA_SUCCESS;
+
+	if (result != CUDA_ERROR_NOT_PERMITTED)
+		self->hold_count--;
 	return result;
 }
 

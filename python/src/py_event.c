@@ -54,6 +54,21 @@ static PyObject *event_make(PyTypeObject *Py_UNUSED(type), PyObject *arguments, 
 	return result ? py_raise(result) : event_new(handle, device, interprocess, timing, false);
 }
 
+/* Unless it is on its way to another process (py_hold.c). */
+static void destroy_closed(struct py_event *self)
+{
+	if (!self->closed || !self->handle || self->hold_count)
+		return;
+	py_cu.cuEventDestroy(self->handle);
+	self->handle = NULL;
+}
+
+void py_event_let_go(struct py_event *event)
+{
+	event->hold_count--;
+	destroy_closed(event);
+}
+
 static void event_free(PyObject *object)
 {
 	struct py_event *self = (struct py_event *)object;
@@ -61,8 +76,8 @@ static void event_free(PyObject *object)
 
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
-	if (self->handle)
-		py_cu.cuEventDestroy(self->handle);
+	self->closed = true;
+	destroy_closed(self);
 	PyObject_Free(object);
 	Py_DECREF(type);
 }
@@ -71,7 +86,7 @@ static struct py_event *live_event(PyObject *object)
 {
 	struct py_event *self = (struct py_event *)object;
 
-	if (self->handle)
+	if (!self->closed)
 		return self;
 	PyErr_SetString(PyExc_ValueError, "the event is closed");
 	return NULL;
@@ -225,16 +240,15 @@ static PyObject *get_interprocess(PyObject *self, void *Py_UNUSED(closure))
 
 static PyObject *get_closed(PyObject *self, void *Py_UNUSED(closure))
 {
-	return PyBool_FromLong(!((struct py_event *)self)->handle);
+	return PyBool_FromLong(((struct py_event *)self)->closed);
 }
 
 static PyObject *event_close(PyObject *object, PyObject *Py_UNUSED(arguments))
 {
 	struct py_event *self = (struct py_event *)object;
 
-	if (self->handle)
-		py_cu.cuEventDestroy(self->handle);
-	self->handle = NULL;
+	self->closed = true;
+	destroy_closed(self);
 	Py_RETURN_NONE;
 }
 
@@ -248,7 +262,7 @@ static PyObject *event_repr(PyObject *object)
 {
 	struct py_event *self = (struct py_event *)object;
 
-	if (!self->handle)
+	if (self->closed)
 		return PyUnicode_FromString("<cenote.Event, closed>");
 	return PyUnicode_FromFormat("<cenote.Event %p of device %d%s%s>", self->handle, self->device,
 				    self->opened         ? ", another process's"
@@ -263,7 +277,7 @@ static PyObject *event_compare(PyObject *self, PyObject *other, int operation)
 
 	if (!PyObject_TypeCheck(other, py_event_type) || (operation != Py_EQ && operation != Py_NE))
 		Py_RETURN_NOTIMPLEMENTED;
-	same = self == other || (((struct py_event *)self)->handle &&
+	same = self == other || (!((struct py_event *)self)->closed && !((struct py_event *)other)->closed &&
 				 ((struct py_event *)self)->handle == ((struct py_event *)other)->handle);
 	return PyBool_FromLong(same == (operation == Py_EQ));
 }

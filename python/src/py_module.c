@@ -53,6 +53,9 @@ static PyMethodDef methods[] = {
 	{"kept_list", py_kept_list, METH_VARARGS, "kept_list(prefix, holders) -> [KeptInfo, ...]: for cenote.kept."},
 	{"kept_watch", py_kept_watch, METH_O, "kept_watch(prefix) -> a descriptor: for cenote.kept."},
 	{"kept_next", py_kept_next, METH_O, "kept_next(descriptor) -> KeptEvent, or None: for cenote.kept."},
+	{"hold", py_hold, METH_O,
+	 "hold(thing): as long as the object that this returns lives, what CUDA has for `thing` stays, also when it is "
+	 "freed or closed."},
 	{"write_record", (PyCFunction)(void (*)(void))py_record_write, METH_FASTCALL,
 	 "write_record(thing, port, token, ready): bytes; None: the pool has no number yet."},
 	{"read_record", py_record_read, METH_O, "read_record(data): the fields of cenote._record.Record."},
@@ -78,7 +81,7 @@ PyMODINIT_FUNC PyInit__cenote(void)
 {
 	static int (*const setups[])(PyObject *) = {
 		py_device_setup, py_event_setup,  py_stream_setup, py_pool_setup,      py_report_setup,
-		py_block_setup,  py_layout_setup, py_kept_setup,   py_kept_list_setup,
+		py_block_setup,  py_layout_setup, py_kept_setup,   py_kept_list_setup, py_hold_setup,
 	};
 	PyObject *module;
 

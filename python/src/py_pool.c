@@ -4,7 +4,8 @@
  *
  * Blocks keep their Pool object alive. A pool of this process may be closed before its blocks are freed: CUDA keeps it
  * until the last of them is. An imported pool may not, so closing one waits for its last Block object, without waiting
- * in the call.
+ * in the call. While something of a pool is on its way to another process, the pool stays as well, because its receiver
+ * may ask for it (py_hold.c).
  *
  * A pool keeps the memory that it has until trim(), unless release_threshold says otherwise: CUDA's own default gives
  * everything back with each synchronisation, and here NumPy's every look at a block is one.
@@ -58,6 +59,14 @@ static CUresult destroy_once(struct py_pool *self)
 	result = destroy(self->handle);
 	self->destroyed = result != CUDA_ERROR_NOT_PERMITTED;
 	return result;
+}
+
+/* The same if the program has closed it, and nothing needs it. */
+static CUresult destroy_closed(struct py_pool *self)
+{
+	if (!self->closed || self->hold_count || (self->imported && self->live_count))
+		return CUDA_SUCCESS;
+	return destroy_once(self);
 }
 
 /* ---- By handle ---- */
@@ -212,8 +221,19 @@ static void pool_free(PyObject *object)
 
 void py_pool_block_gone(struct py_pool *pool)
 {
-	if (--pool->live_count == 0 && pool->closed)
-		destroy_once(pool);
+	pool->live_count--;
+	destroy_closed(pool);
+}
+
+CUresult py_pool_let_go(struct py_pool *pool)
+{
+	CUresult result;
+
+	pool->hold_count--;
+	result = destroy_closed(pool);
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		pool->hold_count++;
+	return result;
 }
 
 /* allocate(nbytes, stream=None), parsed by hand: it is called often. */
@@ -287,8 +307,10 @@ static PyObject *new_descriptor(PyObject *object, CUresult (*function)(CUmemoryP
 	int descriptor;
 	CUresult result;
 
-	if (!py_pool_check(self))
+	if (self->destroyed) { /* a closed one may have to be shown to a receiver */
+		PyErr_SetString(PyExc_ValueError, "the pool is closed");
 		return NULL;
+	}
 	Py_BEGIN_ALLOW_THREADS
 	result = function(self->handle, &descriptor);
 	Py_END_ALLOW_THREADS
@@ -416,7 +438,7 @@ static PyObject *pool_watch(PyObject *object, PyObject *Py_UNUSED(unused))
 
 static PyObject *pool_watch_descriptor(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-	return new_descriptor(self, py_cu.cenote_pool_watch);
+	return py_pool_check((struct py_pool *)self) ? new_descriptor(self, py_cu.cenote_pool_watch) : NULL;
 }
 
 static PyObject *call_with_bytes(PyObject *object, CUresult (*function)(CUmemoryPool, size_t), size_t bytes)
@@ -491,8 +513,7 @@ static PyObject *pool_close(PyObject *object, PyObject *Py_UNUSED(arguments))
 	struct py_pool *self = (struct py_pool *)object;
 
 	self->closed = true;
-	if (!self->imported || self->live_count == 0)
-		destroy_once(self);
+	destroy_closed(self);
 	Py_RETURN_NONE;
 }
 

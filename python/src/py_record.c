@@ -95,6 +95,8 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 	}
 	if (!is_pool && !py_block_check(block))
 		return -1;
+	if (is_pool && !py_pool_check((struct py_pool *)thing))
+		return -1;
 	pool = is_pool ? (struct py_pool *)thing : block->pool;
 	if (!pool) {
 		PyErr_SetString(PyExc_TypeError, "kept memory is not sent: send its object's name, and open it in the "

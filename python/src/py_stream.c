@@ -266,7 +266,7 @@ int py_stream_come_after(const struct py_stream *stream, PyObject *other)
 
 	if (PyObject_TypeCheck(other, py_event_type)) {
 		CUevent event = ((struct py_event *)other)->handle;
-		if (!event) {
+		if (((struct py_event *)other)->closed) {
 			PyErr_SetString(PyExc_ValueError, "the event is closed");
 			return -1;
 		}

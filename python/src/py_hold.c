@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hold: what is on its way to another process stays, whatever the program does with its object.
+ *
+ * The program may free a Block that it has sent, close its Pool, or close an Event. For the program they are gone then.
+ * CUDA's block, pool or event goes with the last Hold: only then can no receiver miss it. A Block's Hold is one of its
+ * Pool as well, for which the receiver may ask. (A View is sent as a part of its Block.)
+ */
+#include "py.h"
+
+static PyTypeObject *hold_type;
+
+struct py_hold {
+	PyObject_HEAD
+	PyObject *thing;
+	struct py_block *block; /* these count the Hold, each if it is not NULL */
+	struct py_pool *pool;
+	struct py_event *event;
+};
+
+PyObject *py_hold(PyObject *Py_UNUSED(module), PyObject *thing)
+{
+	bool is_view = PyObject_TypeCheck(thing, py_view_type);
+	struct py_hold *self = (struct py_hold *)PyType_GenericAlloc(hold_type, 0);
+
+	if (!self)
+		return NULL;
+	thing = is_view ? (PyObject *)((struct py_view *)thing)->layout.block : thing;
+	Py_INCREF(thing);
+	self->thing = thing;
+	if (PyObject_TypeCheck(thing, py_block_type)) {
+		self->block = (struct py_block *)thing;
+		self->block->hold_count++;
+		self->pool = self->block->pool;
+	} else if (PyObject_TypeCheck(thing, py_pool_type))
+		self->pool = (struct py_pool *)thing;
+	else if (PyObject_TypeCheck(thing, py_event_type)) {
+		self->event = (struct py_event *)thing;
+		self->event->hold_count++;
+	}
+	if (self->pool)
+		self->pool->hold_count++;
+	return (PyObject *)self;
+}
+
+/* CUDA_ERROR_NOT_PERMITTED: in a function of a stream. The rest is to be done later. */
+static CUresult let_go(struct py_hold *self)
+{
+	if (self->block && py_block_let_go(self->block) == CUDA_ERROR_NOT_PERMITTED)
+		return CUDA_ERROR_NOT_PERMITTED;
+	self->block = NULL;
+	if (self->pool && py_pool_let_go(self->pool) == CUDA_ERROR_NOT_PERMITTED)
+		return CUDA_ERROR_NOT_PERMITTED;
+	self->pool = NULL;
+	if (self->event)
+		py_event_let_go(self->event);
+	self->event = NULL;
+	return CUDA_SUCCESS;
+}
+
+static void hold_free(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	if (let_go((struct py_hold *)object) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
+		return;
+	Py_DECREF(((struct py_hold *)object)->thing);
+	PyObject_Free(object);
+	Py_DECREF(type);
+}
+
+static PyMemberDef hold_members[] = {
+	{"thing", T_OBJECT, offsetof(struct py_hold, thing), READONLY, "The Block, Pool or Event."},
+	{NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot hold_slots[] = {
+	{Py_tp_doc, (void *)"What CUDA has for a Block, Pool or Event stays as long as this object lives."},
+	{Py_tp_dealloc, hold_free},
+	{Py_tp_members, hold_members},
+	{0, NULL},
+};
+
+static PyType_Spec hold_spec = {
+	.name = "cenote.Hold",
+	.basicsize = sizeof(struct py_hold),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = hold_slots,
+};
+
+int py_hold_setup(PyObject *module)
+{
+	hold_type = (PyTypeObject *)PyType_FromSpec(&hold_spec);
+	return hold_type ? PyModule_AddType(module, hold_type) : -1;
+}

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: MIT
+"""What is on its way to another process: it stays whatever its owner does, and goes when nobody can get it any more."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+
+import cenote
+import numpy
+import pytest
+from cenote import _keeper, _share
+from share_test import PATIENCE_S, SPAWN, answer, kill, peer, stop, wait_back, wait_empty
+
+METHODS = ["spawn", "forkserver"]
+
+
+@pytest.fixture
+def pipe():
+    """Both ends of a connection; the test says who reads, and when."""
+    one, other = SPAWN.Pipe()
+    with one, other:
+        yield one, other
+
+
+def answers_of(other, count):
+    """What a new process says to so many things that lie in a connection."""
+    with peer(answer_over) as (conn, _):
+        conn.send(other)
+        conn.send(count)
+        return [conn.recv() for _ in range(count)]
+
+
+def answer_over(conn):
+    """Reads from the connection that it gets."""
+    other = conn.recv()
+    for _ in range(conn.recv()):
+        thing = other.recv()
+        if isinstance(thing, cenote.View):
+            conn.send(numpy.asarray(thing).tolist())
+        elif isinstance(thing, cenote.Block):
+            conn.send(thing.tobytes())
+        else:
+            conn.send(type(thing).__name__)
+        del thing
+
+
+# ---- Given up by its owner ----
+
+
+def test_a_freed_block_arrives(pipe, pool):
+    one, other = pipe
+    block = pool.allocate(1 << 16)
+    block.copy_from(b"sent, then freed")
+    first = block.ptr
+    one.send(block)
+    block.free()
+    assert block.freed and first not in [pool.allocate(1 << 16).ptr for _ in range(20)]
+    with pool.allocate(16) as inside:
+        inside.copy_from(b"sent in a `with`")
+        one.send(inside)
+    assert inside.freed
+    view = cenote.share(numpy.arange(3), pool)
+    block = view.block
+    one.send(view)
+    del view  # which is the only one that the program has
+    block.free()
+    assert pool.stats.live_blocks == 3
+    texts = answers_of(other, 3)
+    assert texts[0][:16] == b"sent, then freed" and texts[1:] == [b"sent in a `with`", [0, 1, 2]]
+    wait_empty()
+    wait_back(pool)
+    assert pool.stats.live_blocks == 0
+
+
+def test_a_freed_block_is_freed_for_the_program(pipe, pool):
+    one, other = pipe
+    block = pool.allocate(8)
+    one.send(block)
+    block.free()
+    for use in (block.free, block.tobytes, block.view, block.name, lambda: one.send(block)):
+        with pytest.raises(ValueError, match="freed"):
+            use()
+    one.close()
+    other.close()
+    wait_empty()
+
+
+def test_a_part_of_a_freed_block_arrives(pipe, pool):
+    """The array that was taken in stays with what was sent."""
+    one, other = pipe
+    array = numpy.asarray(pool.allocate(64).view(8, "int64"))
+    array[:] = range(8)
+    part = cenote.Block.from_dlpack(array[2:4])
+    one.send(part)
+    part.free()
+    del array
+    assert answers_of(other, 1) == [numpy.arange(2, 4).tobytes()]
+    wait_empty()
+    wait_back(pool)
+
+
+def test_what_is_of_a_closed_pool_arrives(pipe):
+    one, other = pipe
+    with cenote.Pool() as pool:
+        one.send(cenote.share(b"of a closed pool", pool).block)
+    assert pool.closed
+    with pytest.raises(ValueError, match="closed"):
+        pool.allocate(8)
+    with cenote.Pool() as second:
+        one.send(second)
+    with cenote.Event() as event:
+        event.record()
+        one.send(event)
+    with pytest.raises(ValueError, match="closed"):
+        event.synchronize()
+    assert answers_of(other, 3) == [b"of a closed pool", "Pool", "Event"]
+    wait_empty()
+    for closed in (pool, second, event):
+        with pytest.raises(ValueError, match="closed"):
+            one.send(closed)
+
+
+def test_a_freed_block_over_a_socket(pool):
+    one, two = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with one, two:
+        with pool.allocate(5) as block:
+            block.copy_from(b"freed")
+            cenote.send(one, block)
+        assert pool.stats.live_blocks == 1
+        assert cenote.recv(two).tobytes() == b"freed"
+        wait_empty()
+
+
+def test_it_is_freed_behind_the_streams_work(pipe, pool):
+    """A block that is let go when nobody will read it goes back in the order of its stream, as with free()."""
+    one, other = pipe
+    gate = threading.Event()
+    with cenote.Stream() as stream:
+        block = pool.allocate(1 << 16, stream)
+        first = block.ptr
+        stream.call(gate.wait)
+        one.send(block)
+        block.free()
+        one.close()
+        other.close()
+        wait_empty()
+        with cenote.Stream() as another:
+            assert pool.allocate(1 << 16, another).ptr != first
+        gate.set()
+        stream.synchronize()
+
+
+# ---- Pickles that fail ----
+
+
+def unpicklable():
+    """Something that pickles refuse."""
+    return threading.Lock()
+
+
+def test_a_pickle_that_fails_keeps_nothing(pool):
+    with peer(answer) as (conn, _):  # which sees the end of the connection, and ends
+        with pytest.raises(TypeError):
+            conn.send((pool.allocate(8), unpicklable()))
+        assert cenote.in_flight() == []
+    with pytest.raises(TypeError):
+        multiprocessing.reduction.ForkingPickler.dumps([pool.allocate(8), unpicklable()])
+    assert cenote.in_flight() == [] and pool.stats.live_blocks == 0
+
+
+def test_a_pickle_inside_another_that_fails(pipe, pool):
+    """What the inner one has sent stays."""
+    one, other = pipe
+    block = pool.allocate(8)
+    block.copy_from(b"the good")
+
+    class Sends:
+        """Sends something else when it is pickled."""
+
+        def __reduce__(self):
+            one.send(block)
+            raise ValueError("not this one")
+
+    with peer(stop) as (conn, process), pytest.raises(ValueError, match="not this one"):
+        try:
+            conn.send((pool.allocate(16), Sends()))
+        finally:
+            kill(process)
+    assert [each.nbytes for each in cenote.in_flight()] == [8]
+    assert answers_of(other, 1) == [b"the good"]
+    wait_empty()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_process_that_cannot_be_started(pool, method):
+    process = multiprocessing.get_context(method).Process(target=print, args=(pool.allocate(8), unpicklable()))
+    with pytest.raises(TypeError):
+        process.start()
+    assert cenote.in_flight() == []
+
+
+def test_a_queue_that_cannot_send(pool, capfd):
+    queue = SPAWN.Queue()
+    queue.put((pool.allocate(8), unpicklable()))
+    queue.put("after it")
+    assert queue.get() == "after it"
+    assert cenote.in_flight() == [] and "TypeError" in capfd.readouterr().err
+    queue.close()
+    queue.join_thread()
+
+
+# ---- Lost ----
+
+
+def fail(_):
+    """An object that cannot be made in the receiver."""
+    raise ZeroDivisionError
+
+
+class Unreadable:
+    """Pickled well, it cannot be read."""
+
+    def __reduce__(self):
+        return fail, (0,)
+
+
+def read_badly(conn):
+    """Says what it could not read, until the end."""
+    while True:
+        try:
+            conn.recv()
+        except EOFError:
+            return
+        except ZeroDivisionError:
+            conn.send("could not read it")
+
+
+def look(later=0.0):
+    """Let the keeper look after what has not arrived, as if it were later."""
+    _share.keeper._look_after(time.monotonic() + later)
+
+
+def test_a_reader_that_fails_before_the_block(pool):
+    """It says nothing of it. When that has been long enough, the block goes; and the reader sees the end."""
+    with peer(read_badly) as (conn, _):
+        conn.send((Unreadable(), pool.allocate(8)))
+        assert conn.recv() == "could not read it"
+        look()
+        look(_keeper.UNTOLD_SECONDS - 1)
+        assert len(cenote.in_flight()) == 1
+        look(_keeper.UNTOLD_SECONDS + 1)
+        assert cenote.in_flight() == []
+    assert pool.stats.live_blocks == 0
+
+
+@pytest.mark.parametrize("duplex", [True, False])
+def test_what_was_not_read_stays(pool, duplex):
+    """However long it lies there, over a socket and over a pipe."""
+    reader, writer = SPAWN.Pipe(duplex)
+    block = cenote.share(b"after a year", pool).block
+    writer.send(block)
+    block.free()
+    for _ in range(2):
+        look(365 * 86400)
+    writer.close()
+    for _ in range(2):
+        look(365 * 86400)
+    assert answers_of(reader, 1) == [b"after a year"]
+    wait_empty()
+    reader.close()
+    wait_back(pool)
+
+
+def test_the_keeper_looks_by_itself(pool, monkeypatch):
+    monkeypatch.setattr(_keeper, "UNTOLD_SECONDS", 0.0)
+    monkeypatch.setattr(_keeper, "LOOK_SECONDS", 0.01)
+    with peer(read_badly) as (conn, _):
+        conn.send((Unreadable(), pool.allocate(8)))
+        assert conn.recv() == "could not read it"
+        wait_empty()
+
+
+def test_a_simple_queue_whose_readers_have_gone(pool):
+    queue = SPAWN.SimpleQueue()
+    process = SPAWN.Process(target=wait_for_ever, args=(queue,))
+    process.start()
+    queue.put(pool.allocate(8))
+    kill(process)
+    assert len(cenote.in_flight()) == 1  # this process may read it
+    queue.close()
+    wait_empty()
+
+
+def wait_for_ever(_):
+    """Reads nothing."""
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_process_that_is_killed_before_it_has_its_arguments(pool, method, tmp_path):
+    """It is stopped while it imports what it needs, and killed then."""
+    os.mkfifo(tmp_path / "fifo")
+    context = multiprocessing.get_context(method)
+    process = context.Process(target=print, args=(Waits(str(tmp_path / "fifo")), pool.allocate(8)))
+    process.start()
+    with open(tmp_path / "fifo", "rb", buffering=0) as told:
+        assert told.read(1) == b"!"
+        assert len(cenote.in_flight()) == 1
+        look()
+        look(_keeper.UNTOLD_SECONDS + 1)
+        assert len(cenote.in_flight()) == 1  # it may take its time
+        os.kill(process.pid, signal.SIGKILL)
+        process.join(PATIENCE_S)
+    wait_empty()
+    assert pool.stats.live_blocks == 0
+
+
+class Waits:
+    """When it is read it says so, and waits."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __setstate__(self, state):
+        descriptor = os.open(state["path"], os.O_WRONLY)
+        os.write(descriptor, b"!")
+        threading.Event().wait()
+
+
+# ---- What the program has ----
+
+
+def test_the_variables_of_a_function_called_send(pipe, pool):
+    """multiprocessing's own functions of this name are looked at for where a pickle goes; others are not touched."""
+    def send(self, thing):
+        before = locals()
+        self.send(thing)
+        return before
+
+    one, other = pipe
+    block = pool.allocate(8)
+    assert send(one, block) == {"self": one, "thing": block}
+    assert other.recv() is block
