@@ -109,8 +109,12 @@ struct py_pool *py_pool_of_handle(CUmemoryPool handle, int device)
 	Py_XDECREF(key);
 	if (PyErr_Occurred())
 		return NULL;
-	if (!found || found == Py_None)
-		return pool_new(handle, device); /* another library's */
+	if (!found || found == Py_None) {
+		struct py_pool *made = pool_new(handle, device); /* another library's */
+		if (made && remember(made))
+			Py_CLEAR(made);
+		return made;
+	}
 	Py_INCREF(found);
 	return (struct py_pool *)found;
 }
@@ -209,8 +213,7 @@ static void pool_free(PyObject *object)
 
 	if (self->weak_references)
 		PyObject_ClearWeakRefs(object);
-	if (self->owned)
-		forget(self);
+	forget(self);
 	if (destroy_once(self) == CUDA_ERROR_NOT_PERMITTED && py_postpone(object))
 		return;
 	PyObject_Free(object);

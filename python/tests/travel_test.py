@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What is on its way to another process: it stays whatever its owner does, and goes when nobody can get it any more."""
 
+import ctypes
 import multiprocessing
 import os
 import signal
 import socket
+import struct
 import threading
 import time
 
@@ -12,7 +14,7 @@ import cenote
 import numpy
 import pytest
 from cenote import _keeper, _share
-from share_test import PATIENCE_S, SPAWN, answer, kill, peer, stop, wait_back, wait_empty
+from share_test import PATIENCE_S, SPAWN, answer, attach_elsewhere, kill, peer, stop, wait_back, wait_empty
 
 METHODS = ["spawn", "forkserver"]
 
@@ -344,3 +346,23 @@ def test_the_variables_of_a_function_called_send(pipe, pool):
     block = pool.allocate(8)
     assert send(one, block) == {"self": one, "thing": block}
     assert other.recv() is block
+
+
+def test_pools_of_another_library():
+    """All objects of one such pool are one Pool: the number that others know it by lives as long as one of them."""
+    driver, handle, address = ctypes.CDLL("libcenote-driver.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+    properties = struct.pack("IIii72x", 1, 1, 1, 0)  # pinned, a descriptor, on device 0
+    assert driver.cuMemPoolCreate(ctypes.byref(handle), properties) == 0
+    blocks = []
+    for text in (b"first", b"second"):
+        assert driver.cuMemAllocFromPoolAsync(ctypes.byref(address), ctypes.c_size_t(8), handle, None) == 0
+        blocks.append(cenote.Block._lent(address.value, len(text), driver, None))
+        blocks[-1].copy_from(text)
+    assert blocks[0].pool is blocks[1].pool
+    names, addresses = [block.name() for block in blocks], [block.ptr for block in blocks]
+    del blocks[0]
+    assert attach_elsewhere(names[1]).stdout == "second"
+    blocks.clear()
+    for each in addresses:
+        assert driver.cuMemFreeAsync(ctypes.c_uint64(each), None) == 0
+    assert driver.cuMemPoolDestroy(handle) == 0
