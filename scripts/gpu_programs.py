@@ -11,7 +11,8 @@ the driver's, and with the frameworks' own allocators.
     torch-queue     torch.multiprocessing: a tensor from one process to another and back; microseconds a tensor
     jax-eager       JAX without compilation: 30 steps, each call a kernel
     cupy-pair       CuPy's MemoryAsyncPool: an array made and freed
-    torch-phases    PyTorch's allocators, without tensors: the sizes of bench/phases.c in one stream; microseconds a step
+    torch-phases    PyTorch's allocators, without tensors: the sizes of bench/phases.c in one stream; microseconds a
+                    step
     phases          bench/phases.c: reserved at most, to what is asked for at most
 
 Each program runs in a process for each way, one after the other, N times (2); the table has the best time and the most

@@ -15,8 +15,8 @@
  *   6. new memory; 7. what comes free while we wait, within a bound; else CUDA_ERROR_OUT_OF_MEMORY.
  *
  * Each is a function in rules.c (the first in allocate.c). A queue with spans asks others (2, 3, 5) last, and where
- * several threads allocate only if the pool is roomy for what they use; but a block that this thread freed in another queue, once that free has happened,
- * comes before its spans.
+ * several threads allocate only if the pool is roomy for what they use; but a block that this thread freed in another
+ * queue, once that free has happened, comes before its spans.
  *
  * The pool knows nothing of handles, contexts, access rights or other processes: the layers above do. All functions may
  * be called by any thread.
