@@ -248,9 +248,10 @@ class Keeper:
     def keep_travelling(self, thing):
         """Keep an object until the descriptor that this returns is closed everywhere; the caller sends and closes."""
         self._start(False)
+        held = hold(thing)
         reader, writer = os.pipe2(os.O_CLOEXEC)
         with self._lock:
-            self._travelling[reader] = hold(thing)
+            self._travelling[reader] = held
             self._empty.clear()
             self._epoll.register(reader, 0)
         return writer

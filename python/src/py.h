@@ -299,6 +299,8 @@ bool py_stream_is_idle(const struct py_stream *stream);
 CUresult py_stream_ready(struct py_stream *stream, CUipcEventHandle *ret_name);
 /* An event's name. Returns 0, or -1 with an exception set. */
 int py_event_name(const struct py_event *event, CUipcEventHandle *ret_name);
+/* Is it open? If not, an exception is set. */
+bool py_event_check(const struct py_event *event);
 
 /* A block of `pool`, with new references to both; NULL with an exception set: nothing was taken over. */
 PyObject *py_block_new(struct py_pool *pool, struct py_stream *stream, CUdeviceptr base, CUdeviceptr ptr,

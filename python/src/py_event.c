@@ -82,14 +82,16 @@ static void event_free(PyObject *object)
 	Py_DECREF(type);
 }
 
+bool py_event_check(const struct py_event *event)
+{
+	if (event->closed)
+		PyErr_SetString(PyExc_ValueError, "the event is closed");
+	return !event->closed;
+}
+
 static struct py_event *live_event(PyObject *object)
 {
-	struct py_event *self = (struct py_event *)object;
-
-	if (!self->closed)
-		return self;
-	PyErr_SetString(PyExc_ValueError, "the event is closed");
-	return NULL;
+	return py_event_check((struct py_event *)object) ? (struct py_event *)object : NULL;
 }
 
 static PyObject *event_record(PyObject *object, PyObject *arguments)
@@ -171,7 +173,7 @@ int py_event_name(const struct py_event *event, CUipcEventHandle *ret_name)
 	struct py_context context;
 	CUresult result;
 
-	if (!live_event((PyObject *)event))
+	if (!py_event_check(event))
 		return -1;
 	result = py_context_enter(event->device, &context);
 	if (!result) {

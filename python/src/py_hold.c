@@ -4,7 +4,8 @@
  *
  * The program may free a Block that it has sent, close its Pool, or close an Event. For the program they are gone then.
  * CUDA's block, pool or event goes with the last Hold: only then can no receiver miss it. A Block's Hold is one of its
- * Pool as well, for which the receiver may ask. (A View is sent as a part of its Block.)
+ * Pool as well, for which the receiver may ask, and of the Stream whose event says when the memory is ready: use() may
+ * give the Block another one. (A View is sent as a part of its Block.)
  */
 #include "py.h"
 
@@ -16,25 +17,42 @@ struct py_hold {
 	struct py_block *block; /* these count the Hold, each if it is not NULL */
 	struct py_pool *pool;
 	struct py_event *event;
+	struct py_stream *stream;
 };
+
+/* Another thread may have given it up since it was described. */
+static bool is_there(PyObject *thing)
+{
+	if (PyObject_TypeCheck(thing, py_block_type))
+		return py_block_check((struct py_block *)thing);
+	if (PyObject_TypeCheck(thing, py_pool_type))
+		return py_pool_check((struct py_pool *)thing);
+	if (PyObject_TypeCheck(thing, py_event_type))
+		return py_event_check((struct py_event *)thing);
+	PyErr_SetString(PyExc_TypeError, "only a Pool, Block, View or Event can be held");
+	return false;
+}
 
 PyObject *py_hold(PyObject *Py_UNUSED(module), PyObject *thing)
 {
-	bool is_view = PyObject_TypeCheck(thing, py_view_type);
-	struct py_hold *self = (struct py_hold *)PyType_GenericAlloc(hold_type, 0);
+	struct py_hold *self;
 
+	if (PyObject_TypeCheck(thing, py_view_type))
+		thing = (PyObject *)((struct py_view *)thing)->layout.block;
+	self = is_there(thing) ? (struct py_hold *)PyType_GenericAlloc(hold_type, 0) : NULL;
 	if (!self)
 		return NULL;
-	thing = is_view ? (PyObject *)((struct py_view *)thing)->layout.block : thing;
 	Py_INCREF(thing);
 	self->thing = thing;
 	if (PyObject_TypeCheck(thing, py_block_type)) {
 		self->block = (struct py_block *)thing;
 		self->block->hold_count++;
 		self->pool = self->block->pool;
+		self->stream = self->block->stream;
+		py_stream_hold(self->stream);
 	} else if (PyObject_TypeCheck(thing, py_pool_type))
 		self->pool = (struct py_pool *)thing;
-	else if (PyObject_TypeCheck(thing, py_event_type)) {
+	else {
 		self->event = (struct py_event *)thing;
 		self->event->hold_count++;
 	}
@@ -55,6 +73,9 @@ static CUresult let_go(struct py_hold *self)
 	if (self->event)
 		py_event_let_go(self->event);
 	self->event = NULL;
+	if (self->stream)
+		py_stream_let_go(self->stream);
+	self->stream = NULL;
 	return CUDA_SUCCESS;
 }
 

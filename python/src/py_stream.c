@@ -266,10 +266,8 @@ int py_stream_come_after(const struct py_stream *stream, PyObject *other)
 
 	if (PyObject_TypeCheck(other, py_event_type)) {
 		CUevent event = ((struct py_event *)other)->handle;
-		if (((struct py_event *)other)->closed) {
-			PyErr_SetString(PyExc_ValueError, "the event is closed");
+		if (!py_event_check((struct py_event *)other))
 			return -1;
-		}
 		result = py_context_enter(stream->device, &context);
 		if (!result) {
 			result = py_cu.cuStreamWaitEvent(stream->handle, event, 0);

@@ -104,6 +104,46 @@ def test_a_part_of_a_freed_block_arrives(pipe, pool):
     wait_back(pool)
 
 
+def test_a_block_arrives_whose_stream_is_closed(pipe, pool):
+    """The stream's event says when the memory is ready; it stays although the block has another stream."""
+    one, other = pipe
+    gate = threading.Event()
+    with peer(answer_over) as (conn, _), cenote.Stream() as later:
+        conn.send(other)
+        with cenote.Stream() as stream:
+            block = pool.allocate(8, stream)
+            memory = memoryview(block)
+            stream.call(gate.wait)
+            stream.call(lambda: memory.__setitem__(slice(0, 8), b"in order"))
+            one.send(block)
+            block.use(later)
+        del stream
+        conn.send(1)
+        gate.set()
+        assert conn.recv() == b"in order"
+        wait_empty()
+    del memory
+
+
+def test_a_block_that_goes_while_it_is_sent(pool, monkeypatch):
+    """Another thread frees it after it was described, and before it is kept."""
+    plain = _share.describe
+
+    def describe(thing, *arguments, **words):
+        data = plain(thing, *arguments, **words)
+        thing.close() if isinstance(thing, cenote.Event) else thing.free()
+        return data
+
+    monkeypatch.setattr(_share, "describe", describe)
+    one, two = socket.socketpair()
+    with one, two:
+        for send in (SPAWN.Pipe()[1].send, lambda thing: cenote.send(one, thing)):
+            for thing in (pool.allocate(8), cenote.Event()):
+                with pytest.raises(ValueError, match="freed|closed"):
+                    send(thing)
+    assert cenote.in_flight() == [] and pool.stats.live_blocks == 0
+
+
 def test_what_is_of_a_closed_pool_arrives(pipe):
     one, other = pipe
     with cenote.Pool() as pool:
