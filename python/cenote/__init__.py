@@ -14,7 +14,11 @@ processes through multiprocessing's queues and connections, by send() and recv()
 
 import builtins
 
-from . import _errors, _pickling  # noqa: F401 (the second registers itself)
+from . import _cenote
+
+_cenote.check_interpreter()
+
+from . import _errors, _pickling  # noqa: E402, F401 (the second registers itself)
 from ._cenote import Block, Device, Event, Importer, Pool, PoolStats, Stream, View, __version__, device_kind, \
     devices
 from ._errors import *  # noqa: F403 (the classes are made from the library's list)

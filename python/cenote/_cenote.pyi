@@ -268,6 +268,7 @@ class KeptEvent(tuple[Any, ...]):
     generation: int
     state: str
 
+def check_interpreter() -> None: ...
 def devices() -> list[Device]: ...
 @final
 class Hold:

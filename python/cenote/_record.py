@@ -16,7 +16,7 @@ from collections import namedtuple
 from ._cenote import read_record
 
 POOL, BLOCK, VIEW, EVENT = 1, 2, 3, 4
-ON_HOST, HAS_READY = 1, 2
+ON_HOST, HAS_READY, READ_ONLY = 1, 2, 4
 BYTES_MAX = 232 + 8 * 32  # with 32 dimensions
 
 # dtype, view_offset and shape are a view's.

@@ -40,7 +40,20 @@ static PyObject *kind(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 	return py_driver_init() ? NULL : PyUnicode_FromString(py_cu.cenote_device_kind());
 }
 
+/*
+ * Functions of streams find the main interpreter alone. When that has the module, others get it without a question to
+ * PyInit__cenote(), so the package asks here.
+ */
+static PyObject *check_interpreter(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+	if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
+		Py_RETURN_NONE;
+	PyErr_SetString(PyExc_ImportError, "only the main interpreter of a process can import cenote");
+	return NULL;
+}
+
 static PyMethodDef methods[] = {
+	{"check_interpreter", check_interpreter, METH_NOARGS, "ImportError: this is not the main interpreter."},
 	{"devices", py_devices, METH_NOARGS, "devices()\n--\n\nThe devices that this process sees."},
 	{"device_kind", kind, METH_NOARGS,
 	 "device_kind()\n--\n\n'cuda': the devices are GPUs; 'host': this machine's memory."},
@@ -83,9 +96,10 @@ PyMODINIT_FUNC PyInit__cenote(void)
 		py_device_setup, py_event_setup,  py_stream_setup, py_pool_setup,      py_report_setup,
 		py_block_setup,  py_layout_setup, py_kept_setup,   py_kept_list_setup, py_hold_setup,
 	};
-	PyObject *module;
+	PyObject *module = check_interpreter(NULL, NULL);
 
-	if (py_driver_open())
+	Py_XDECREF(module);
+	if (!module || py_driver_open())
 		return NULL;
 	module = PyModule_Create(&definition);
 	if (module && PyModule_AddStringConstant(module, "__version__",

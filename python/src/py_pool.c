@@ -368,8 +368,12 @@ static CUresult import_block(struct py_pool *self, const CUmemPoolPtrExportData 
 	CUmemPoolPtrExportData copy = *name;
 	struct py_context context;
 	size_t room = 0;
-	CUresult result = py_context_enter(self->device, &context);
+	CUresult result;
 
+	*ret_base = 0; /* where a block of 0 bytes is */
+	if (!end)
+		return CUDA_SUCCESS;
+	result = py_context_enter(self->device, &context);
 	if (result)
 		return result;
 	result = py_cu.cuMemPoolImportPointer(ret_base, self->handle, &copy);
@@ -408,7 +412,7 @@ PyObject *py_pool_import_block(struct py_pool *pool, const CUmemPoolPtrExportDat
 		py_raise(result);
 	else {
 		block = py_block_new(pool, stream, base, base + offset, nbytes);
-		if (!block)
+		if (!block && base)
 			py_cu.cuMemFreeAsync(base, stream->handle);
 	}
 	Py_DECREF((PyObject *)stream);

@@ -12,7 +12,8 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");
 
-enum { VERSION = 1, KIND_POOL = 1, KIND_BLOCK, KIND_VIEW, KIND_EVENT, ON_HOST = 1, HAS_READY = 2, DTYPE_BYTES = 16 };
+enum { VERSION = 1, KIND_POOL = 1, KIND_BLOCK, KIND_VIEW, KIND_EVENT, DTYPE_BYTES = 16 };
+enum { ON_HOST = 1, HAS_READY = 2, READ_ONLY = 4, FLAGS_ALL = 7 };
 static const char magic[4] = {'c', 'e', 'n', 'P'};
 
 struct record {
@@ -47,11 +48,15 @@ static CUresult write_device(int device, CUuuid *ret_uuid)
 
 static CUresult write_block(struct record *record, struct py_block *block, bool ready)
 {
-	CUresult result = py_cu.cuMemPoolExportPointer(&record->pointer, block->base);
+	CUresult result;
 
+	record->kind = KIND_BLOCK;
+	record->flags |= block->read_only ? READ_ONLY : 0;
+	if (!block->nbytes)
+		return CUDA_SUCCESS; /* it is nowhere */
+	result = py_cu.cuMemPoolExportPointer(&record->pointer, block->base);
 	if (result)
 		return result;
-	record->kind = KIND_BLOCK;
 	record->offset = block->ptr - block->base;
 	record->nbytes = block->nbytes;
 	if (ready && !py_stream_is_idle(block->stream)) {
@@ -101,6 +106,10 @@ static int write_thing(struct record *record, PyObject *thing, bool ready)
 	if (!pool) {
 		PyErr_SetString(PyExc_TypeError, "kept memory is not sent: send its object's name, and open it in the "
 						 "other process");
+		return -1;
+	}
+	if (pool->imported) {
+		PyErr_SetString(PyExc_ValueError, "it is another process's, and only its owner can send it");
 		return -1;
 	}
 	if (!pool->has_number)
@@ -162,7 +171,7 @@ static int read_record(PyObject *data, struct record *record)
 		PyErr_Format(PyExc_ValueError, "these bytes are of version %d of the format; this module reads %d",
 			     record->version, VERSION);
 	else if (record->kind < KIND_POOL || record->kind > KIND_EVENT || record->dimension_count > PY_DIMENSIONS_MAX ||
-		 record->dtype[DTYPE_BYTES - 1])
+		 record->flags & ~FLAGS_ALL || record->dtype[DTYPE_BYTES - 1])
 		PyErr_SetString(PyExc_ValueError, "these bytes are damaged");
 	else if ((size_t)length != HEAD_BYTES + record->dimension_count * sizeof *record->shape)
 		PyErr_SetString(PyExc_ValueError, "these bytes are not whole");
@@ -226,6 +235,10 @@ static PyObject *view_of(PyObject *block, const struct record *record)
 					     (unsigned long long)record->view_offset);
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
+	if (!view && (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))) {
+		PyErr_Clear(); /* it speaks of arguments */
+		PyErr_SetString(PyExc_ValueError, "these bytes are damaged: there is no such view");
+	}
 	return view;
 }
 
@@ -234,6 +247,8 @@ static PyObject *block_of(const struct record *record, struct py_pool *pool, PyO
 {
 	PyObject *block = py_pool_import_block(pool, &record->pointer, record->offset, record->nbytes, stream), *thing;
 
+	if (block)
+		((struct py_block *)block)->read_only = record->flags & READ_ONLY;
 	if (block && ready && py_stream_come_after(((struct py_block *)block)->stream, ready))
 		Py_CLEAR(block);
 	if (!block || record->kind == KIND_BLOCK)

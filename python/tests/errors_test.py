@@ -97,6 +97,31 @@ if child:
 """
 
 
+SECOND = """
+import sys
+try:
+    import _interpreters as interpreters  # Python 3.13 and later
+    run = interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+if sys.argv[1] == "later":
+    import cenote
+second = interpreters.create()
+run(second, "try: import cenote\\nexcept ImportError as error: print(error)")
+interpreters.destroy(second)
+import cenote
+print(cenote.Pool().allocate(100).nbytes)
+"""
+
+
+@pytest.mark.parametrize("when", ["first", "later"])
+def test_another_interpreter_gets_a_sentence(when):
+    done = subprocess.run([sys.executable, "-c", SECOND, when], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "only the main interpreter of a process can import cenote\n100\n"
+
+
 def test_import_does_not_initialize():
     done = subprocess.run([sys.executable, "-c", FORK_FIRST], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -262,6 +262,9 @@ def test_an_array_that_can_only_be_read_is_such_a_block(pool):
     assert not numpy.asarray(again.view(16, "int32")).flags.writeable
     with pytest.raises(BufferError, match="read"):
         again.copy_from(b"x")
+    there = cenote.attach(again.name())
+    assert there.read_only and memoryview(there.view(8)).readonly
+    assert not cenote.attach(block.name()).read_only
     assert not cenote.Block.from_dlpack(numpy.asarray(block)).read_only
 
 

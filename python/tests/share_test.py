@@ -124,6 +124,40 @@ def test_parts_views_pools_and_events(pool):
         wait_empty()
 
 
+def test_blocks_of_no_bytes(pool):
+    """They are nowhere, in every process."""
+    empty = pool.allocate(0)
+    whole = numpy.asarray(pool.allocate(64))
+    part = cenote.Block.from_dlpack(whole[8:8])
+    with peer(answer) as (conn, _), cenote.Stream() as stream:
+        gate = threading.Event()
+        stream.call(gate.wait)  # nothing is ready at once
+        for block in (empty, part, pool.allocate(0, stream)):
+            conn.send(block)
+            assert conn.recv() == (True, 0, b"")
+        gate.set()
+        conn.send(cenote.share(numpy.zeros((3, 0), "int16"), pool))
+        assert conn.recv() == ((3, 0), "int16", [[], [], []])
+        wait_empty()
+    done = attach_elsewhere(empty.name())
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
+    here = cenote.attach(empty.name())
+    assert (here.ptr, here.nbytes, here.pool.imported) == (0, 0, True)
+    here.free()
+
+
+def test_what_is_anothers_is_not_sent_on(pool):
+    own = pool.allocate(8)
+    block = cenote.attach(own.name())
+    with peer(answer) as (conn, _):
+        for thing in (block, block.view(), block.pool):
+            with pytest.raises(ValueError, match="only its owner can send it"):
+                conn.send(thing)
+    with pytest.raises(ValueError, match="only its owner can send it"):
+        block.name()
+    assert cenote.in_flight() == []
+
+
 def test_it_is_one_memory(pool):
     with peer(change) as (conn, _):
         view = cenote.share(numpy.zeros(4), pool)

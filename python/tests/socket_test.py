@@ -349,19 +349,18 @@ def test_the_deadline_begins_with_the_message(pool, monkeypatch):
 
 
 def test_any_damaged_byte_is_an_error_or_harmless(pool):
-    block = pool.allocate(8)
-    block.copy_from(b"original")
-    data = _share.describe(block, ready=False)
-    for at in range(len(data)):
+    view = cenote.share(numpy.arange(6, dtype="int32").reshape(2, 3), pool)
+    data = _share.describe(view, ready=False)
+    for at, change in itertools.product(range(len(data)), (0x01, 0x80, 0xff)):
         damaged = bytearray(data)
-        damaged[at] ^= 0xff
+        damaged[at] ^= change
         try:
             thing = _share.rebuild(bytes(damaged), tells=False)
-        except (ValueError, ConnectionError, OverflowError, TypeError, cenote.CudaError):
+        except (ValueError, ConnectionError, cenote.CudaError):
             continue
-        assert thing.imported
+        assert getattr(thing, "block", thing).imported
         if isinstance(thing, (cenote.Block, cenote.View)):
-            assert thing.nbytes <= 8
+            assert thing.nbytes <= 24
 
 
 def test_a_record_is_what_was_written(pool):
