@@ -177,6 +177,7 @@ static PyObject *method_free(PyObject *object, PyObject *const *values, Py_ssize
 		PyErr_SetString(PyExc_TypeError, "free(stream=None)");
 		return NULL;
 	}
+	py_free_postponed(); /* it may be what uses the block */
 	if (!py_block_check(self))
 		return NULL;
 	if (count == 1 && values[0] != Py_None && values[0] != (PyObject *)self->stream) {

@@ -73,20 +73,43 @@ struct loan {
 	int64_t shape[PY_DIMENSIONS_MAX], strides[PY_DIMENSIONS_MAX];
 };
 
+static void end_loan(struct loan *loan);
+
+static const char late_name[] = "cenote.late_loan";
+
+static void free_late(PyObject *capsule)
+{
+	end_loan(PyCapsule_GetPointer(capsule, late_name));
+}
+
+/* In a function of a stream: what can be postponed is an object. Without memory for it, the block stays. */
+static void end_later(struct loan *loan)
+{
+	PyObject *late = PyCapsule_New(loan, late_name, free_late);
+
+	if (!late || !py_postpone(late))
+		PyErr_Clear();
+}
+
 /* Called by the consumer, in any thread. */
 static void end_loan(struct loan *loan)
 {
+	CUresult result = CUDA_SUCCESS;
 	PyGILState_STATE state;
 
 	if (!Py_IsInitialized())
 		return; /* the process ends, and the memory with it */
 	state = PyGILState_Ensure();
 	if (loan->is_in_default && !loan->block->freed) /* the legacy one comes behind those of all threads */
-		py_stream_follow(loan->block->stream->handle, NULL, loan->block->device);
-	loan->block->export_count--;
-	Py_DECREF(loan->holder);
+		result = py_stream_follow(loan->block->stream->handle, NULL, loan->block->device);
+	if (result == CUDA_ERROR_NOT_PERMITTED)
+		end_later(loan);
+	else {
+		loan->block->export_count--;
+		Py_DECREF(loan->holder);
+		free(loan);
+	}
 	PyGILState_Release(state);
-	free(loan);
 }
 
 static void delete_plain(struct dl_managed *managed)
